@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/invopop/jsonschema"
-
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -77,23 +75,20 @@ func (f *Failing) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// JSONSchema describes both written forms.
-func (Failing) JSONSchema() *jsonschema.Schema {
-	mapping := jsonschema.NewProperties()
-	mapping.Set("weight", &jsonschema.Schema{Type: "integer", Minimum: "0", Maximum: "1000000",
-		Description: "Weight among the outcomes."})
-	mapping.Set("failures", &jsonschema.Schema{
-		Type: "integer", Minimum: "1", Maximum: "255", Default: 1, Description: "Failures before the success.",
-	})
-	mapping.Set("retry_after",
-		&jsonschema.Schema{Ref: "#/$defs/Duration", Description: "RetryAfter goes with rate_limited.", Default: "1s"})
-	return &jsonschema.Schema{
-		Description: "An outcome that ends well after some failures: a bare weight, or a mapping.",
-		OneOf: []*jsonschema.Schema{
-			{Type: "integer", Minimum: "0", Maximum: "1000000"},
-			{Type: "object", Properties: mapping, Required: []string{"weight"}, AdditionalProperties: jsonschema.FalseSchema},
-		},
-	}
+// SchemaText is the JSON Schema of both written forms.
+func (Failing) SchemaText() string {
+	return `{
+		"description": "An outcome that ends well after some failures: a bare weight, or a mapping.",
+		"oneOf": [
+			{"type": "integer", "minimum": 0, "maximum": 1000000},
+			{"type": "object", "required": ["weight"], "additionalProperties": false, "properties": {
+				"weight": {"type": "integer", "minimum": 0, "maximum": 1000000, "description": "Weight among the outcomes."},
+				"failures": {"type": "integer", "minimum": 1, "maximum": 255, "default": 1,
+					"description": "Failures before the success."},
+				"retry_after": {"$ref": "#/$defs/Duration", "default": "1s", "description": "RetryAfter goes with rate_limited."}
+			}}
+		]
+	}`
 }
 
 // UnmarshalJSON reads a list, or one comma-joined text.
@@ -116,12 +111,12 @@ func splitList(text string) TextList {
 	return list
 }
 
-// JSONSchema describes both written forms.
-func (TextList) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{
-		Description: "A list of texts, or one comma-joined text.",
-		OneOf:       []*jsonschema.Schema{{Type: "string"}, {Type: "array", Items: &jsonschema.Schema{Type: "string"}}},
-	}
+// SchemaText is the JSON Schema of both written forms.
+func (TextList) SchemaText() string {
+	return `{
+		"description": "A list of texts, or one comma-joined text.",
+		"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
+	}`
 }
 
 // UnmarshalJSON reads the name of a dialect, none, or a mapping from fields to headers.
@@ -143,22 +138,24 @@ func (e *Envelope) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// JSONSchema describes the written forms.
-func (Envelope) JSONSchema() *jsonschema.Schema {
-	mapping, names := jsonschema.NewProperties(), []any{EnvelopeNone}
-	for _, field := range deadletter.OwnHeaderFields() {
-		mapping.Set(field, &jsonschema.Schema{Type: "string", Pattern: "^[^,=]+$"})
-	}
+// SchemaText is the JSON Schema of the written forms.
+func (Envelope) SchemaText() string {
+	names := []string{strconv.Quote(EnvelopeNone)}
 	for _, name := range deadletter.Names() {
-		names = append(names, name)
+		names = append(names, strconv.Quote(name))
 	}
-	return &jsonschema.Schema{
-		Description: "A dialect; none, if no metadata is promised; or the names of the subject's own headers, by field.",
-		OneOf: []*jsonschema.Schema{
-			{Type: "string", Enum: names},
-			{Type: "object", Properties: mapping, Required: []string{"topic"}, AdditionalProperties: jsonschema.FalseSchema},
-		},
+	var fields []string
+	for _, field := range deadletter.OwnHeaderFields() {
+		fields = append(fields, strconv.Quote(field)+`: {"type": "string", "pattern": "^[^,=]+$"}`)
 	}
+	return `{
+		"description": "A dialect; none, if no metadata is promised; or the names of the subject's own headers, by field.",
+		"oneOf": [
+			{"type": "string", "enum": [` + strings.Join(names, ", ") + `]},
+			{"type": "object", "required": ["topic"], "additionalProperties": false,
+				"properties": {` + strings.Join(fields, ", ") + `}}
+		]
+	}`
 }
 
 // UnmarshalJSON reads after-outcome, auto, or a mapping.
@@ -175,20 +172,19 @@ func (c *Commits) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(c))
 }
 
-// JSONSchema describes both written forms.
-func (Commits) JSONSchema() *jsonschema.Schema {
-	mapping := jsonschema.NewProperties()
-	mapping.Set("after", &jsonschema.Schema{Type: "string", Enum: []any{commitsOutcome, commitsTime},
-		Default: commitsOutcome})
-	mapping.Set("interval", &jsonschema.Schema{Ref: "#/$defs/Duration", Description: "Longest time between two commits.",
-		Default: "30s"})
-	return &jsonschema.Schema{
-		Description: "When offsets are committed: after-outcome (default), auto, or a mapping that also gives the interval.",
-		OneOf: []*jsonschema.Schema{
-			{Type: "string", Enum: []any{CommitsOutcome, CommitsAuto}},
-			{Type: "object", Properties: mapping, AdditionalProperties: jsonschema.FalseSchema},
-		},
-	}
+// SchemaText is the JSON Schema of both written forms.
+func (Commits) SchemaText() string {
+	return `{
+		"description": "When offsets are committed: after-outcome (default), auto, or a mapping that also gives the interval.",
+		"oneOf": [
+			{"type": "string", "enum": ["` + CommitsOutcome + `", "` + CommitsAuto + `"]},
+			{"type": "object", "additionalProperties": false, "properties": {
+				"after": {"type": "string", "enum": ["` + commitsOutcome + `", "` + commitsTime + `"],
+					"default": "` + commitsOutcome + `"},
+				"interval": {"$ref": "#/$defs/Duration", "default": "30s", "description": "Longest time between two commits."}
+			}}
+		]
+	}`
 }
 
 // UnmarshalJSON reads 503 or "timeout".
@@ -206,13 +202,11 @@ func (s *StatusOrName) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// JSONSchema describes both written forms; which of them the oracle can answer is checked when the contract is made.
-func (StatusOrName) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{
-		Description: "An HTTP status code of the downstream stub (200, 400, 422, 429, 503), or timeout or reset.",
-		OneOf: []*jsonschema.Schema{
-			{Type: "integer", Minimum: "100", Maximum: "599"},
-			{Type: "string"},
-		},
-	}
+// SchemaText is the JSON Schema of both written forms; which of them the oracle can answer is checked when the contract
+// is made.
+func (StatusOrName) SchemaText() string {
+	return `{
+		"description": "An HTTP status code of the downstream stub (200, 400, 422, 429, 503), or timeout or reset.",
+		"oneOf": [{"type": "integer", "minimum": 100, "maximum": 599}, {"type": "string"}]
+	}`
 }

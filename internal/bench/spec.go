@@ -5,8 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 
-	"github.com/invopop/jsonschema"
-
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -97,9 +95,9 @@ type Settings map[string]Value
 // Value is a value of a setting as it was written.
 type Value struct{ json.RawMessage }
 
-// JSONSchema allows anything: what a value may be depends on its path, and is checked with the scenario.
-func (Value) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{Description: "A value as it would stand in the scenario at this path."}
+// SchemaText allows anything: what a value may be depends on its path, and is checked with the scenario.
+func (Value) SchemaText() string {
+	return `{"description": "A value as it would stand in the scenario at this path."}`
 }
 
 // String is the value as --set takes it: text that YAML reads as that very text stands without quotes.

@@ -5,8 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 
-	"github.com/invopop/jsonschema"
-
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -92,27 +90,21 @@ func (s *Selection) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(s))
 }
 
-// JSONSchema describes both written forms.
-func (Selection) JSONSchema() *jsonschema.Schema {
-	mapping := jsonschema.NewProperties()
-	mapping.Set("scenario",
-		&jsonschema.Schema{Type: "string", Description: "A shipped scenario, a file, or a pattern of either."})
-	mapping.Set("seeds", &jsonschema.Schema{
-		Type: "array", MinItems: new(uint64(1)), Items: &jsonschema.Schema{Type: "integer", Minimum: "0",
-			Maximum: "18446744073709551615"},
-		Description: "Seeds in the place of the suite's.",
-	})
-	mapping.Set("allow",
-		&jsonschema.Schema{Ref: "#/$defs/Allow", Description: "Allowances in the place of the suite's and the scenario's."})
-	mapping.Set("thresholds", &jsonschema.Schema{
-		Type: "array", Items: &jsonschema.Schema{Type: "string"},
-		Description: "Thresholds besides the suite's and the scenario's.",
-	})
-	return &jsonschema.Schema{
-		Description: "A scenario: the name of a shipped one, a file, a pattern of either, or a mapping.",
-		OneOf: []*jsonschema.Schema{
-			{Type: "string"},
-			{Type: "object", Properties: mapping, Required: []string{"scenario"}, AdditionalProperties: jsonschema.FalseSchema},
-		},
-	}
+// SchemaText is the JSON Schema of both written forms.
+func (Selection) SchemaText() string {
+	return `{
+		"description": "A scenario: the name of a shipped one, a file, a pattern of either, or a mapping.",
+		"oneOf": [
+			{"type": "string"},
+			{"type": "object", "required": ["scenario"], "additionalProperties": false, "properties": {
+				"scenario": {"type": "string", "description": "A shipped scenario, a file, or a pattern of either."},
+				"seeds": {"type": "array", "minItems": 1, "description": "Seeds in the place of the suite's.",
+					"items": {"type": "integer", "minimum": 0, "maximum": 18446744073709551615}},
+				"allow": {"$ref": "#/$defs/Allow",
+					"description": "Allowances in the place of the suite's and the scenario's."},
+				"thresholds": {"type": "array", "items": {"type": "string"},
+					"description": "Thresholds besides the suite's and the scenario's."}
+			}}
+		]
+	}`
 }

@@ -30,14 +30,20 @@ type File struct {
 	Name func(reflect.Type) string
 }
 
-// formatPrefix marks the formats of the written quantities, as package scenarios has them: "dlqbench-duration".
-const formatPrefix = "dlqbench-"
+// described is a type that has a written form of its own and knows its JSON Schema. It gives the schema as text, so that
+// the program does without the library that schemas are made with.
+type described interface{ SchemaText() string }
 
 // Generate reflects the type, describes it with the comments of the sources and fills in the defaults. It reads the
 // sources from the working directory, which go test sets to the package's folder.
 func Generate(file File) ([]byte, error) {
+	texts := map[string]string{}
+	for _, quantity := range []described{units.Duration(0), units.Rate(0), units.Percent(0), units.Size(0)} {
+		texts[reflect.TypeOf(quantity).Name()] = quantity.SchemaText()
+	}
 	reflector := &jsonschema.Reflector{
-		Anonymous: true, ExpandedStruct: true, RequiredFromJSONSchemaTags: true, Namer: file.Name, Mapper: mapQuantity,
+		Anonymous: true, ExpandedStruct: true, RequiredFromJSONSchemaTags: true, Namer: file.Name,
+		Mapper: func(of reflect.Type) *jsonschema.Schema { return mapDescribed(of, texts) },
 	}
 	for _, source := range file.Sources {
 		if err := reflector.AddGoComments(file.Base, source, jsonschema.WithFullComment()); err != nil {
@@ -49,9 +55,8 @@ func Generate(file File) ([]byte, error) {
 	}
 	reflected := reflector.Reflect(file.Of)
 	reflected.Title = file.Title
-	for name, quantity := range map[string]any{"Duration": units.Duration(0), "Rate": units.Rate(0),
-		"Percent": units.Percent(0), "Size": units.Size(0)} {
-		reflected.Definitions[name] = quantitySchema(reflect.TypeOf(quantity))
+	if err := define(reflected.Definitions, texts); err != nil {
+		return nil, err
 	}
 	if err := fill(reflected, file); err != nil {
 		return nil, err
@@ -79,22 +84,26 @@ func fill(reflected *jsonschema.Schema, file File) error {
 	return err
 }
 
-// mapQuantity refers to the definition of a written quantity.
-func mapQuantity(of reflect.Type) *jsonschema.Schema {
-	if !strings.HasSuffix(of.PkgPath(), "/units") {
+// mapDescribed refers to the definition of a type that describes itself, and keeps the text of that definition.
+func mapDescribed(of reflect.Type, texts map[string]string) *jsonschema.Schema {
+	self, ok := reflect.Zero(of).Interface().(described)
+	if !ok {
 		return nil
 	}
+	texts[of.Name()] = self.SchemaText()
 	return &jsonschema.Schema{Ref: "#/$defs/" + of.Name()}
 }
 
-// quantitySchema is the unit's own schema with the format by which its values are read.
-func quantitySchema(of reflect.Type) *jsonschema.Schema {
-	described := reflect.Zero(of).Interface().(interface{ JSONSchema() *jsonschema.Schema }).JSONSchema()
-	format := formatPrefix + strings.ToLower(of.Name())
-	if described.Format = format; len(described.OneOf) > 0 {
-		described.OneOf[0].Format = format
+// define decodes the definitions of the types that describe themselves.
+func define(definitions jsonschema.Definitions, texts map[string]string) error {
+	for name, text := range texts {
+		definition := &jsonschema.Schema{}
+		if err := json.Unmarshal([]byte(text), definition); err != nil {
+			return fmt.Errorf("decoding the schema text of %s: %w", name, err)
+		}
+		definitions[name] = definition
 	}
-	return described
+	return nil
 }
 
 // fillDefaults takes the defaults from a value that holds them, as decoding does.

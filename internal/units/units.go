@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/invopop/jsonschema"
 )
 
 // Duration is a time.Duration written as Go writes it: "250ms", "1m30s". Never negative.
@@ -38,12 +36,12 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// JSONSchema describes the written form.
-func (Duration) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{
-		Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`,
-		Description: "a duration such as 250ms, 5s or 1m30s", Examples: []any{"250ms", "5s"},
-	}
+// SchemaText is the JSON Schema of the written form.
+func (Duration) SchemaText() string {
+	return `{
+		"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$", "format": "dlqbench-duration",
+		"description": "a duration such as 250ms, 5s or 1m30s", "examples": ["250ms", "5s"]
+	}`
 }
 
 // Rate is a number of records per second, written "2000/s"; "120/m" and "1/h" are read too.
@@ -69,12 +67,12 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// JSONSchema describes the written form.
-func (Rate) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{
-		Type: "string", Pattern: `^[0-9]+(\.[0-9]+)?/(s|m|h)$`,
-		Description: "a rate such as 2000/s or 120/m", Examples: []any{"2000/s"},
-	}
+// SchemaText is the JSON Schema of the written form.
+func (Rate) SchemaText() string {
+	return `{
+		"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?/(s|m|h)$", "format": "dlqbench-rate",
+		"description": "a rate such as 2000/s or 120/m", "examples": ["2000/s"]
+	}`
 }
 
 // Percent is a share from 0 to 1, written "2%" or "0.5%".
@@ -101,12 +99,12 @@ func (p *Percent) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// JSONSchema describes the written form.
-func (Percent) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{
-		Type: "string", Pattern: `^[0-9]+(\.[0-9]+)?%$`,
-		Description: "a percentage from 0% to 100%", Examples: []any{"2%"},
-	}
+// SchemaText is the JSON Schema of the written form.
+func (Percent) SchemaText() string {
+	return `{
+		"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?%$", "format": "dlqbench-percent",
+		"description": "a percentage from 0% to 100%", "examples": ["2%"]
+	}`
 }
 
 // Size is a number of bytes, written "512B", "64KiB" or "1MiB"; a bare number is bytes.
@@ -156,13 +154,13 @@ func (s *Size) UnmarshalJSON(data []byte) error {
 	return s.UnmarshalText([]byte(text))
 }
 
-// JSONSchema describes the written form.
-func (Size) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{
-		OneOf: []*jsonschema.Schema{
-			{Type: "string", Pattern: `^[0-9]+(B|KiB|MiB)?$`},
-			{Type: "integer", Minimum: json.Number("0")},
-		},
-		Description: "a size such as 512B, 64KiB or 1MiB", Examples: []any{"512B"},
-	}
+// SchemaText is the JSON Schema of the written forms.
+func (Size) SchemaText() string {
+	return `{
+		"oneOf": [
+			{"type": "string", "pattern": "^[0-9]+(B|KiB|MiB)?$", "format": "dlqbench-size"},
+			{"type": "integer", "minimum": 0}
+		],
+		"format": "dlqbench-size", "description": "a size such as 512B, 64KiB or 1MiB", "examples": ["512B"]
+	}`
 }
