@@ -29,15 +29,12 @@ done
 row 'lines of code, core' "$(files | grep -v '_test\.go$' | code)"
 row 'lines of code, tests' "$(files | grep '_test\.go$' | code)"
 row 'modules in the binary' "$(go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/dlqbench | sort -u | grep -c .)"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-build() { CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$1" ./cmd/dlqbench; }
-[ -x dlqbench ] || build dlqbench
+[ -x dlqbench ] || make -s build
 row 'binary, MB' "$(wc -c <dlqbench | awk '{ printf "%.1f", $1 / 1e6 }')"
 if [ "${1:-}" = --cold ]; then
-	export GOCACHE=$scratch/cache
+	scratch=$(mktemp -d)
+	trap 'rm -rf "$scratch"' EXIT
 	began=$SECONDS
-	build "$scratch/dlqbench"
+	GOCACHE=$scratch make -s build
 	row "cold build, s ($(getconf _NPROCESSORS_ONLN) processors)" $((SECONDS - began))
-	chmod -R u+w "$scratch"
 fi

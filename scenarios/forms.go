@@ -175,7 +175,8 @@ func (c *Commits) UnmarshalJSON(data []byte) error {
 // SchemaText is the JSON Schema of both written forms.
 func (Commits) SchemaText() string {
 	return `{
-		"description": "When offsets are committed: after-outcome (default), auto, or a mapping that also gives the interval.",
+		"description": "When offsets are committed: after-outcome (default), auto, or a mapping that also gives ` +
+		`the interval.",
 		"oneOf": [
 			{"type": "string", "enum": ["` + CommitsOutcome + `", "` + CommitsAuto + `"]},
 			{"type": "object", "additionalProperties": false, "properties": {

@@ -30,8 +30,8 @@ type File struct {
 	Name func(reflect.Type) string
 }
 
-// described is a type that has a written form of its own and knows its JSON Schema. It gives the schema as text, so that
-// the program does without the library that schemas are made with.
+// described is a type that has a written form of its own and knows its JSON Schema. It gives the schema as text, so
+// that the program needs no library for schemas.
 type described interface{ SchemaText() string }
 
 // Generate reflects the type, describes it with the comments of the sources and fills in the defaults. It reads the
