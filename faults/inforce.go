@@ -129,19 +129,9 @@ func (n *Nemesis) wait(ctx context.Context, one *inForce, until time.Duration) b
 	return false
 }
 
-// patientWith reports whether a fault stays in force until it has met something. Those of the other kinds either do
-// what they do at once, or tell of it only when they are healed.
+// patientWith reports whether a fault stays in force until it has met something.
 func (n *Nemesis) patientWith(planned *Planned) bool {
-	if n.Closing == nil || planned.MayMiss || planned.Open || planned.For <= 0 {
-		return false
-	}
-	switch planned.Kind {
-	case "kafka", "network", "downstream":
-		return true
-	case "subject":
-		return planned.Spec.Subject != nil && planned.Spec.Subject.ScaleUp > 0
-	}
-	return false
+	return n.Closing != nil && planned.Patient && !planned.MayMiss && !planned.Open && planned.For > 0
 }
 
 // waitMet keeps a fault that has met nothing by its planned end in force until it has, and then for as long as was

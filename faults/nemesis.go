@@ -14,7 +14,15 @@ import (
 type Planned struct {
 	// Index is its place in the scenario's list and in Header.Faults.
 	Index int
-	Spec  Spec
+	// Fault is what the injector of its kind makes.
+	Fault Fault
+	// Written is all of it as a scenario would write it, for the plan's file.
+	Written any
+	// Trigger is the event that the fault waits for, nil if it follows the clock; it starts After that.
+	Trigger *Trigger
+	After   time.Duration
+	// Patient is Traits.Patient.
+	Patient bool
 	// Seed is the fault's own, for what is drawn per request.
 	Seed uint64
 	// Open: nobody said how long it lasts; For is the longest it can.
@@ -81,7 +89,7 @@ type Nemesis struct {
 	Injectors map[string]Injector
 	Sink      history.Sink
 	Clock     history.Clock
-	// Triggers tells when the events happen that faults wait for (Spec.When); it may be nil when none does.
+	// Triggers tells when the events happen that faults wait for (Planned.Trigger); it may be nil when none does.
 	Triggers Triggers
 	// Steady is how long the steady phase lasts: an event that has not come by its end starts nothing any more, unless
 	// Closing is set.
@@ -130,7 +138,7 @@ func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Plan
 		errs  []error
 	)
 	for _, planned := range schedule {
-		if _, waits, err := planned.Spec.Trigger(); err == nil && !waits {
+		if planned.Trigger == nil {
 			n.expect(planned.Index)
 		}
 	}
@@ -172,12 +180,8 @@ func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Pl
 // or what the fault waits for does not come in time.
 func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned,
 	schedule []Planned) (start time.Duration, due bool, err error) {
-	trigger, waits, err := planned.Spec.Trigger()
-	if err != nil {
-		return 0, false, err
-	}
-	if waits && n.Triggers == nil {
-		return 0, false, fmt.Errorf("trigger %q is not available in this run", planned.Spec.When)
+	if planned.Trigger != nil && n.Triggers == nil {
+		return 0, false, fmt.Errorf("trigger %q is not available in this run", planned.When)
 	}
 	start = steady + planned.At
 	if !SleepUntil(ctx, n.Clock, start) || !n.afterOthers(ctx, planned, schedule) {
@@ -186,17 +190,17 @@ func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned
 	if now := n.Clock.Now(); now > start+lateStart {
 		start = now
 	}
-	if !waits {
+	if planned.Trigger == nil {
 		return start, true, nil
 	}
 	waiting, cancel := n.untilClosing(ctx, steady+n.Steady)
 	defer cancel()
-	if !n.Triggers.Await(waiting, trigger) {
+	if !n.Triggers.Await(waiting, *planned.Trigger) {
 		return 0, false, nil
 	}
-	start = n.Clock.Now() + planned.Spec.After.D()
+	start = n.Clock.Now() + planned.After
 	// What follows at once must not lose time to a timer: a KILL aims at what the instance does within milliseconds.
-	return start, planned.Spec.After == 0 || SleepUntil(ctx, n.Clock, start), nil
+	return start, planned.After == 0 || SleepUntil(ctx, n.Clock, start), nil
 }
 
 // lateStart is by how much a fault may begin late, for the noise of timers, and still end at its planned time.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // diary is everything that the nemesis has to do with: the injector, the sink and the source of triggers. It writes
@@ -63,25 +62,26 @@ func TestNemesis(t *testing.T) {
 	const steady = time.Second
 	for _, test := range []struct {
 		name        string
-		spec        Spec
+		trigger     TriggerEvent
+		after       time.Duration
 		comes       time.Duration
 		interrupted time.Duration
 		want        string
 	}{
-		{"by the clock", Spec{}, 0, 0, "2s fault-start, 2s inject one, 5s heal one, 5s fault-end"},
-		{"interrupted while in force", Spec{}, 0, 3 * time.Second,
+		{"by the clock", "", 0, 0, 0, "2s fault-start, 2s inject one, 5s heal one, 5s fault-end"},
+		{"interrupted while in force", "", 0, 0, 3 * time.Second,
 			"2s fault-start, 2s inject one, 3s heal one, 3s fault-end"},
-		{"interrupted before its time", Spec{}, 0, 1500 * time.Millisecond, ""},
-		{"an event", Spec{When: "first-retry"}, 4 * time.Second, 0,
+		{"interrupted before its time", "", 0, 0, 1500 * time.Millisecond, ""},
+		{"an event", "first-retry", 0, 4 * time.Second, 0,
 			"4s fault-start, 4s inject one, 7s heal one, 7s fault-end"},
-		{"a while after an event", Spec{When: "first-retry", After: units.Duration(time.Second)}, 4 * time.Second, 0,
+		{"a while after an event", "first-retry", time.Second, 4 * time.Second, 0,
 			"5s fault-start, 5s inject one, 8s heal one, 8s fault-end"},
-		{"an event so late that the fault outlasts the steady phase", Spec{When: "backoff"}, 10 * time.Second, 0,
+		{"an event so late that the fault outlasts the steady phase", "backoff", 0, 10 * time.Second, 0,
 			"10s fault-start, 10s inject one, 13s heal one, 13s fault-end"},
-		{"an event after the steady phase", Spec{When: "first-retry"}, 12 * time.Second, 0, ""},
-		{"an event that never comes", Spec{When: "first-retry"}, 0, 0, ""},
-		{"interrupted while it waits", Spec{When: "first-retry"}, 4 * time.Second, 3 * time.Second, ""},
-		{"interrupted after the event", Spec{When: "first-retry", After: units.Duration(time.Minute)}, 4 * time.Second,
+		{"an event after the steady phase", "first-retry", 0, 12 * time.Second, 0, ""},
+		{"an event that never comes", "first-retry", 0, 0, 0, ""},
+		{"interrupted while it waits", "first-retry", 0, 4 * time.Second, 3 * time.Second, ""},
+		{"interrupted after the event", "first-retry", time.Minute, 4 * time.Second,
 			5 * time.Second, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -94,8 +94,11 @@ func TestNemesis(t *testing.T) {
 				if test.interrupted > 0 {
 					time.AfterFunc(test.interrupted, cancel)
 				}
-				planned := Planned{Spec: test.spec, PlannedFault: history.PlannedFault{Name: "one", Kind: "network",
+				planned := Planned{After: test.after, PlannedFault: history.PlannedFault{Name: "one", Kind: "network",
 					At: time.Second, For: 3 * time.Second}}
+				if test.trigger != "" {
+					planned.Trigger = &Trigger{Event: test.trigger}
+				}
 				if err := nemesis.Run(ctx, steady, []Planned{planned}); err != nil {
 					t.Error(err)
 				}
@@ -145,10 +148,8 @@ func TestNemesisErrors(t *testing.T) {
 	d := &diary{Clock: history.NewClock()}
 	for want, planned := range map[string]Planned{
 		`no injector for kind "magic"`: {PlannedFault: history.PlannedFault{Kind: "magic"}},
-		`"tea time" is nothing that a fault`: {Spec: Spec{When: "tea time"},
-			PlannedFault: history.PlannedFault{Kind: "network"}},
-		"is not available in this run": {Spec: Spec{When: "backoff"},
-			PlannedFault: history.PlannedFault{Kind: "network"}},
+		`"backoff" is not available in this run`: {Trigger: &Trigger{Event: TriggerBackoff},
+			PlannedFault: history.PlannedFault{Kind: "network", When: "backoff"}},
 	} {
 		nemesis := Nemesis{Injectors: map[string]Injector{"network": d}, Sink: d, Clock: d}
 		if err := nemesis.Run(t.Context(), 0, []Planned{planned}); err == nil || !strings.Contains(err.Error(), want) {
@@ -185,29 +186,6 @@ func TestParseTrigger(t *testing.T) {
 			if !strings.Contains(err.Error(), form) {
 				t.Errorf("%q: the error %q does not name %q", text, err, form)
 			}
-		}
-	}
-}
-
-// A fault that hits one instance waits for what that one does.
-func TestTriggerOfAFault(t *testing.T) {
-	one, two := 1, 2
-	for _, test := range []struct {
-		spec  Spec
-		waits bool
-		want  int
-	}{
-		{Spec{Subject: &Subject{Instance: &one}}, false, 0},
-		{Spec{When: "backoff", Subject: &Subject{Instance: &one}}, true, 1},
-		{Spec{When: "first-retry", Kafka: &Kafka{Instance: &two}}, true, 2},
-		{Spec{When: "first-dead-letter", Subject: &Subject{All: true}}, true, history.None},
-		{Spec{When: "first-dead-letter", Downstream: &Downstream{Outage: true}}, true, history.None},
-		{Spec{When: "lag > 3", Subject: &Subject{Instance: &one}}, true, history.None},
-		{Spec{When: "instance 2 assigned", Subject: &Subject{Instance: &one}}, true, 2},
-	} {
-		trigger, waits, err := test.spec.Trigger()
-		if err != nil || waits != test.waits || trigger.Instance != test.want {
-			t.Errorf("%q gives %+v, waits %v, %v", test.spec.When, trigger, waits, err)
 		}
 	}
 }

@@ -32,7 +32,8 @@ func (t *times) Record(event history.Event) {
 }
 
 func TestWindowsFollowWhatTheyStrike(t *testing.T) {
-	one := Planned{Index: 0, PlannedFault: history.PlannedFault{Kind: "kafka", At: time.Second, For: 2 * time.Second}}
+	one := Planned{Index: 0, Patient: true,
+		PlannedFault: history.PlannedFault{Kind: "kafka", At: time.Second, For: 2 * time.Second}}
 	next := Planned{Index: 1, PlannedFault: history.PlannedFault{Kind: "broker", At: 4 * time.Second, For: time.Second}}
 	optional := one
 	optional.MayMiss = true
@@ -101,7 +102,7 @@ func TestLateFaultsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var schedule []Planned
 		for _, i := range []int{1, 0, 2} { // in whatever order they are written
-			schedule = append(schedule, Planned{Index: i, PlannedFault: history.PlannedFault{Kind: "kafka",
+			schedule = append(schedule, Planned{Index: i, Patient: true, PlannedFault: history.PlannedFault{Kind: "kafka",
 				At: time.Duration(1+3*i) * time.Second, For: 2 * time.Second}})
 		}
 		seen := &times{of: map[history.Kind][]time.Duration{}}

@@ -39,7 +39,7 @@ const (
 	TriggerStoreRepublished TriggerEvent = "store-republished"
 )
 
-// Trigger is a parsed Spec.When.
+// Trigger is an event as a scenario names it (when).
 type Trigger struct {
 	Event TriggerEvent
 	// Lag is the number that TriggerLag must exceed.
@@ -65,7 +65,7 @@ var (
 const triggerForms = "first-retry, first-dead-letter, backoff, store-locked, store-republished, \"lag > N\" or " +
 	"\"instance N assigned\""
 
-// ParseTrigger reads the words of Spec.When: first-retry, first-dead-letter, backoff, store-locked, store-republished,
+// ParseTrigger reads the words of when: first-retry, first-dead-letter, backoff, store-locked, store-republished,
 // "lag > N" (N up to 999999999), "instance N assigned" (N from 0). Anything else is an error that lists the forms.
 func ParseTrigger(text string) (Trigger, error) {
 	trigger, text := Trigger{Instance: history.None}, strings.TrimSpace(text)
@@ -87,42 +87,44 @@ func ParseTrigger(text string) (Trigger, error) {
 	return Trigger{}, fmt.Errorf("%q is nothing that a fault can wait for: write %s", text, triggerForms)
 }
 
-// Trigger returns what the fault waits for; waits is false when it follows the clock. A fault that hits one instance
-// (subject or kafka, with instance: N) waits for what that instance does, so that a TERM hits the instance that is in
-// backoff and no other.
-func (s Spec) Trigger() (trigger Trigger, waits bool, err error) {
-	if s.When == "" {
-		return Trigger{}, false, nil
-	}
-	trigger, err = ParseTrigger(s.When)
-	if err != nil || trigger.Instance != history.None || trigger.Event == TriggerLag {
-		return trigger, true, err
-	}
-	ofStore := trigger.Event == TriggerStoreLocked || trigger.Event == TriggerStoreRepublished
-	if process := s.process(); process != "" {
-		kind, number, err := readProcess(process)
-		if ofStore && kind == "worker" {
-			trigger.Instance = int(history.Worker(number))
-		}
-		return trigger, true, err
-	}
+// Of returns the trigger as a fault with these traits waits for it. A fault that hits one instance (or one worker of
+// the store) waits for what that one does, so that a TERM hits the instance that is in backoff and no other.
+func (t Trigger) Of(traits Traits) Trigger {
 	switch {
-	case ofStore:
-	case s.Subject != nil && s.Subject.Instance != nil:
-		trigger.Instance = *s.Subject.Instance
-	case s.Kafka != nil && s.Kafka.Instance != nil:
-		trigger.Instance = *s.Kafka.Instance
+	case t.Instance != history.None || t.Event == TriggerLag:
+	case t.ofStore():
+		if traits.Worker != nil {
+			t.Instance = int(history.Worker(*traits.Worker))
+		}
+	case traits.Instance != nil:
+		t.Instance = *traits.Instance
 	}
-	return trigger, true, nil
+	return t
 }
 
-// process is the process of the dead-letter store that the fault hits, "" if none.
-func (s Spec) process() string {
+// ofStore reports whether it is something that a worker of the dead-letter store does.
+func (t Trigger) ofStore() bool {
+	return t.Event == TriggerStoreLocked || t.Event == TriggerStoreRepublished
+}
+
+// Check returns what is wrong with waiting for the event in a scenario: it must be one that can come.
+func (t Trigger) Check(setting Setting) []Defect {
+	retries := t.Event == TriggerFirstRetry || t.Event == TriggerBackoff
+	reference, message := setting.Reference, ""
 	switch {
-	case s.Subject != nil:
-		return s.Subject.Process
-	case s.Store != nil:
-		return s.Store.Process
+	case retries && !setting.Oracle:
+		message = "the subject does not call the downstream (observe: wire), so its attempts are not seen and this event " +
+			"never comes"
+	case retries && reference != nil && reference.MaxAttempts == 1:
+		message = "with max_retries: 1 nothing is tried again, so this event never comes"
+	case t.Event == TriggerFirstDeadLetter && setting.NoDeadLetters:
+		message = NoLetters + ", so this event never comes"
+	case t.ofStore() && setting.StoreProcesses["worker"] == 0:
+		message = "the run has no dead-letter store with workers, so this event never comes: add store"
+	case t.Event == TriggerAssigned && setting.MaxInstances > 0 && t.Instance >= setting.MaxInstances:
+		message = noInstance(t.Instance, setting.MaxInstances)
+	default:
+		return nil
 	}
-	return ""
+	return []Defect{{Path: "/when", Message: message}}
 }

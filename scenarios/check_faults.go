@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -43,7 +44,7 @@ func (c *checker) checkFaults() {
 }
 
 // defects reports what is wrong with a fault.
-func (c *checker) defects(base string, spec faults.Spec, setting faults.Setting) {
+func (c *checker) defects(base string, spec catalogue.Spec, setting faults.Setting) {
 	for _, defect := range spec.Validate(setting) {
 		if slices.Contains([]string{"/network/slicer/size", "/downstream/rate_limit/rate"}, defect.Path) &&
 			!c.has(base+defect.Path) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/consumer"
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -225,18 +225,18 @@ func TestFind(t *testing.T) {
 
 // TestEveryFaultIsChecked: a fault's own checks are reached through a scenario.
 func TestEveryFaultIsChecked(t *testing.T) {
-	for _, entry := range faults.Catalogue() {
-		if entry.OfWorkload() {
+	for _, entry := range catalogue.Entries() {
+		if catalogue.OfWorkload(entry) {
 			continue
 		}
 		text := least + "cluster: {brokers: 3}\ntopics: {dlq: {broker: 3}}\nsubject: {reference: {instances: 3}}\n" +
-			entry.YAML() + "\n"
+			catalogue.YAML(entry) + "\n"
 		text = strings.Replace(text, "duration: 2s", "duration: 5s", 1)
 		kind, _, _ := strings.Cut(entry.Name, ".")
-		if kind == faults.KindStore {
+		if kind == "store" {
 			text += "store: {engine: postgres, probe: true}\n"
 		}
-		if s := mustParse(t, text); len(s.Faults) != 1 || s.Faults[0].Kind() != kind && kind != faults.KindSchedule {
+		if s := mustParse(t, text); len(s.Faults) != 1 || s.Faults[0].Kind() != kind && kind != catalogue.KindSchedule {
 			t.Errorf("%s: %+v", entry.Name, s.Faults)
 		}
 		late := strings.Replace(strings.Replace(text, "{at: 1s", "{at: 5s", 1), "{when", "{at: 5s, when", 1)
@@ -249,11 +249,11 @@ func TestEveryFaultIsChecked(t *testing.T) {
 // TestEveryExampleOfTheWorkloadIsSound: what the catalogue shows can be written like this.
 func TestEveryExampleOfTheWorkloadIsSound(t *testing.T) {
 	plain := mustParse(t, least).Workload
-	for _, entry := range faults.Catalogue() {
-		if !entry.OfWorkload() {
+	for _, entry := range catalogue.Entries() {
+		if !catalogue.OfWorkload(entry) {
 			continue
 		}
-		text := "name: least\ndescription: An example.\n" + entry.YAML() + "\n"
+		text := "name: least\ndescription: An example.\n" + catalogue.YAML(entry) + "\n"
 		if entry.Name != "workload.steps" {
 			text += "  rate: 100/s\n  duration: 5s\n"
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -28,12 +29,12 @@ type DrillFault struct {
 	// From and To bound when it starts, from the start of the steady phase; To is not before From.
 	From units.Duration `json:"from,omitempty"`
 	To   units.Duration `json:"to" jsonschema:"required"`
-	faults.Spec
+	catalogue.Spec
 }
 
 // Draw returns what happens for the seed, with its times, in the order of the script; none without a script. Which are
 // picked and when they start does not depend on one another.
-func (d *Drill) Draw(seed uint64) []faults.Spec {
+func (d *Drill) Draw(seed uint64) []catalogue.Spec {
 	if d == nil {
 		return nil
 	}
@@ -42,7 +43,7 @@ func (d *Drill) Draw(seed uint64) []faults.Spec {
 	copy(key[8:], "drill")
 	random := rand.New(rand.NewChaCha8(key))
 	picked := random.Perm(len(d.Faults))[:cmp.Or(min(d.Pick, len(d.Faults)), len(d.Faults))]
-	var drawn []faults.Spec
+	var drawn []catalogue.Spec
 	for i, one := range d.Faults {
 		share := random.Float64()
 		if !slices.Contains(picked, i) {
@@ -57,12 +58,12 @@ func (d *Drill) Draw(seed uint64) []faults.Spec {
 
 // Planned returns the faults of a run with the seed as they are written: the scenario's own, then what is drawn of its
 // script.
-func (s *Scenario) Planned(seed uint64) []faults.Spec {
+func (s *Scenario) Planned(seed uint64) []catalogue.Spec {
 	return append(slices.Clone(s.Faults), s.Drill.Draw(seed)...)
 }
 
 // Written returns all faults of the scenario, those of the script too.
-func (s *Scenario) Written() []faults.Spec {
+func (s *Scenario) Written() []catalogue.Spec {
 	all := slices.Clone(s.Faults)
 	if s.Drill != nil {
 		for _, one := range s.Drill.Faults {

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -122,10 +122,10 @@ func record(t *testing.T, text string, recording Recording) (*Scenario, string) 
 // TestRecord: whatever fault was recorded is read back as it was, with its seed and the length of the load, and the
 // script is gone.
 func TestRecord(t *testing.T) {
-	var specs []faults.Spec
-	for i, entry := range faults.Catalogue() {
-		if entry.OfWorkload() || strings.HasPrefix(entry.Name, "store.") ||
-			strings.HasPrefix(entry.Name, faults.KindSchedule) || strings.Contains(entry.Example, "link: dlq") {
+	var specs []catalogue.Spec
+	for i, entry := range catalogue.Entries() {
+		if catalogue.OfWorkload(entry) || strings.HasPrefix(entry.Name, "store.") ||
+			strings.HasPrefix(entry.Name, catalogue.KindSchedule) || strings.Contains(entry.Example, "link: dlq") {
 			continue
 		}
 		spec, err := DecodeFault([]byte(entry.Example))

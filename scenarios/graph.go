@@ -9,7 +9,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/deadletter"
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -120,7 +120,7 @@ func (g *Graph) Contract(node int) history.Contract {
 
 // Resolve returns the fault as it is carried out: instances of a node are numbered within it, those of the run through
 // all nodes.
-func (g *Graph) Resolve(spec faults.Spec) faults.Spec {
+func (g *Graph) Resolve(spec catalogue.Spec) catalogue.Spec {
 	if g == nil || spec.Subject == nil || spec.Subject.Node == "" {
 		return spec
 	}
@@ -233,7 +233,7 @@ func (g *Graph) leads(from, to, steps int) bool {
 }
 
 // checkNodeFault: which node and instance a fault means must be clear.
-func (c *checker) checkNodeFault(base string, fault faults.Spec) {
+func (c *checker) checkNodeFault(base string, fault catalogue.Spec) {
 	subject := fault.Subject
 	if subject == nil {
 		return

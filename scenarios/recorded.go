@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -24,7 +24,7 @@ type Recording struct {
 	// Steady is how long the steady phase was; it is shorter than the scenario's where the load was ended by hand.
 	Steady time.Duration
 	// Faults are all that were injected, with their times, in the order of their injection.
-	Faults []faults.Spec
+	Faults []catalogue.Spec
 	// Subject is the subject.yaml, relative to where the recording will be; "" if the subject is the reference
 	// consumer.
 	Subject string
@@ -72,7 +72,7 @@ func Record(name string, data []byte, recording Recording) ([]byte, error) {
 }
 
 // Written is a fault as a scenario writes it, key by key. Its start is always written, unless it waits for an event.
-func Written(spec faults.Spec) (map[string]any, error) {
+func Written(spec catalogue.Spec) (map[string]any, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("writing the fault %s: %w", spec.Name, err)
@@ -89,19 +89,19 @@ func Written(spec faults.Spec) (map[string]any, error) {
 
 // DecodeFault reads one fault, as YAML or JSON, and holds it to the schema; whether it fits a scenario shows when that
 // has it. The error says everything that is wrong.
-func DecodeFault(text []byte) (faults.Spec, error) {
+func DecodeFault(text []byte) (catalogue.Spec, error) {
 	head := "name: fault\ndescription: one fault\nworkload: {rate: 1/s, duration: 1s}\nfaults:\n  -"
 	indented := "\n    " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n    ")
 	d := parseDocument("fault", []byte(head+indented+"\n"))
 	scenario := defaultScenario()
 	if err := d.decode(scenarioSchema, &scenario); err != nil {
-		return faults.Spec{}, err
+		return catalogue.Spec{}, err
 	}
 	if problems := sorted(d.problems); problems != nil {
-		return faults.Spec{}, errors.New(Brief(problems))
+		return catalogue.Spec{}, errors.New(Brief(problems))
 	}
 	if len(scenario.Faults) != 1 {
-		return faults.Spec{}, fmt.Errorf("this is no fault: write one, such as {downstream: {outage: true}}")
+		return catalogue.Spec{}, fmt.Errorf("this is no fault: write one, such as {downstream: {outage: true}}")
 	}
 	return scenario.Faults[0], nil
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/kafka"
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/internal/schemagen"
 )
 
@@ -44,9 +45,9 @@ func generateSchema(t *testing.T, title string, of, filled any) []byte {
 	text, err := schemagen.Generate(schemagen.File{
 		Title: title, Of: of, Filled: filled, Base: "github.com/dlqbench/dlqbench/scenarios",
 		Sources: []string{"spec.go", "graph.go", "drill.go", "store.go", "subject_store.go", "subject_spec.go",
-			"../faults/spec.go", "../consumer/config.go"},
+			"../faults", "../consumer/config.go"},
 		Name: func(of reflect.Type) string {
-			if strings.HasSuffix(of.PkgPath(), "/faults") {
+			if strings.Contains(of.PkgPath(), "/faults/") {
 				return "Fault" + of.Name() // both packages have a Subject
 			}
 			return of.Name()
@@ -56,8 +57,8 @@ func generateSchema(t *testing.T, title string, of, filled any) []byte {
 			"Replay":         defaultReplay(),
 			"Store":          defaultStore(),
 			"StoreRetention": defaultRetention(),
-			"FaultKafka":     faults.Kafka{Probability: 1},
-			"FaultNetwork":   faults.Network{Toxicity: 1},
+			"FaultKafka":     kafka.Kafka{Probability: 1},
+			"FaultNetwork":   network.Network{Toxicity: 1},
 		},
 	})
 	if err != nil {

@@ -2,7 +2,7 @@ package scenarios
 
 import (
 	"github.com/dlqbench/dlqbench/consumer"
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -31,13 +31,13 @@ type Scenario struct {
 	Subject Subject `json:"subject,omitempty"`
 	Graph   *Graph  `json:"graph,omitempty"`
 	// Services, two to eight, are the subject where several of them share one dead-letter topic.
-	Services []Service     `json:"services,omitempty" jsonschema:"minItems=1,maxItems=8"`
-	Workload Workload      `json:"workload" jsonschema:"required"`
-	Faults   []faults.Spec `json:"faults,omitempty"`
-	Drill    *Drill        `json:"drill,omitempty"`
-	Store    *Store        `json:"store,omitempty"`
-	Replay   *Replay       `json:"replay,omitempty"`
-	Expect   Expect        `json:"expect,omitempty"`
+	Services []Service        `json:"services,omitempty" jsonschema:"minItems=1,maxItems=8"`
+	Workload Workload         `json:"workload" jsonschema:"required"`
+	Faults   []catalogue.Spec `json:"faults,omitempty"`
+	Drill    *Drill           `json:"drill,omitempty"`
+	Store    *Store           `json:"store,omitempty"`
+	Replay   *Replay          `json:"replay,omitempty"`
+	Expect   Expect           `json:"expect,omitempty"`
 }
 
 // Cluster is the Kafka that is started.

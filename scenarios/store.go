@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -210,11 +211,11 @@ func (c *checker) checkStore() {
 
 // Resolve returns the fault as it is carried out: the store's processes are numbered behind the instances of the
 // subject, routers first.
-func (s *Store) Resolve(spec faults.Spec, instances int) faults.Spec {
+func (s *Store) Resolve(spec catalogue.Spec, instances int) catalogue.Spec {
 	if s == nil || spec.Subject == nil || spec.Subject.Process == "" {
 		return spec
 	}
-	kind, number, err := spec.Subject.StoreProcess()
+	kind, number, err := faults.ReadProcess(spec.Subject.Process)
 	if err != nil {
 		return spec
 	}

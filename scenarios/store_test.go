@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/faults/subject"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -37,7 +38,7 @@ func TestWhatAStorePromises(t *testing.T) {
 		t.Errorf("the retention is %+v", r)
 	}
 	// The store's processes are numbered behind the instances, routers first.
-	resolved := scenario.Store.Resolve(faults.Spec{Subject: &faults.Subject{Process: "worker 1"}}, 2)
+	resolved := scenario.Store.Resolve(catalogue.Spec{Subject: &subject.Subject{Process: "worker 1"}}, 2)
 	if resolved.Subject.Instance == nil || *resolved.Subject.Instance != 2+1+1 {
 		t.Errorf("worker 1 is in slot %v", resolved.Subject.Instance)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -51,13 +51,13 @@ func explanation(name string) (string, bool) {
 		}
 		text.WriteString(explained.String())
 	}
-	for _, entry := range faults.Lookup(name) {
+	for _, entry := range catalogue.Lookup(name) {
 		fmt.Fprintf(&text, "%s: %s\n\n%s\n\nHow it is injected: %s\n\nWhat it reveals: %s\n\n", entry.Name, entry.Summary,
 			entry.Does, entry.Made, entry.Shows)
 		if len(entry.Effects) > 0 {
 			fmt.Fprintf(&text, "Reported effects: %s\n\n", strings.Join(entry.Effects, ", "))
 		}
-		fmt.Fprintf(&text, "Example:\n  %s\n\n", strings.ReplaceAll(strings.TrimRight(entry.YAML(), "\n"), "\n", "\n  "))
+		fmt.Fprintf(&text, "Example:\n  %s\n\n", strings.ReplaceAll(strings.TrimRight(catalogue.YAML(entry), "\n"), "\n", "\n  "))
 	}
 	return text.String(), text.Len() > 0
 }
@@ -72,7 +72,7 @@ func unknownExplanation(name string) error {
 // explained lists everything that can be explained.
 func explained() []string {
 	names := append(assertions.Names(), assertions.AnomalyNames()...)
-	for _, entry := range faults.Catalogue() {
+	for _, entry := range catalogue.Entries() {
 		names = append(names, entry.Name)
 	}
 	slices.Sort(names)

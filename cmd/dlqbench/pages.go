@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 )
 
 // pages returns every page by its path below docs.
@@ -26,7 +27,7 @@ func pages() map[string]string {
 	all[filepath.Join("invariants", "README.md")] = index
 	index = "# Faults\n\nThe faults that can be injected. Each page is what `dlqbench explain NAME` prints.\n\n| fault " +
 		"| effect |\n|---|---|\n"
-	for _, entry := range faults.Catalogue() {
+	for _, entry := range catalogue.Entries() {
 		index += fmt.Sprintf("| [%s](%s.md) | %s |\n", entry.Name, entry.Name, entry.Summary)
 		all[filepath.Join("faults", entry.Name+".md")] = faultPage(entry)
 	}
@@ -74,7 +75,7 @@ func faultPage(entry faults.Entry) string {
 	for _, key := range entry.Keys {
 		fmt.Fprintf(&b, "- `%s`\n", key)
 	}
-	fmt.Fprintf(&b, "\n## Example\n\n```yaml\n%s\n```\n", strings.TrimRight(entry.YAML(), "\n"))
+	fmt.Fprintf(&b, "\n## Example\n\n```yaml\n%s\n```\n", strings.TrimRight(catalogue.YAML(entry), "\n"))
 	return b.String()
 }
 

@@ -1,11 +1,10 @@
-// Package broker breaks brokers as the schedule says: it stops, kills, pauses and restarts them, and moves what they
-// lead and coordinate. It owns the order of breaking and mending and what is reported of them; how it is done is the
-// business of the cluster it is given, and the package knows nothing of clusters.
+// Package broker has the faults of brokers: they are stopped, killed, paused and restarted, and what they lead and
+// coordinate is moved. It says how these faults are written, checked, described and explained, and injects them; how a
+// broker is stopped is the business of the cluster that it is given.
 package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +13,189 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 )
+
+// Broker acts on a broker. Exactly one of Stop, Kill, Pause, Restart, MoveLeaders, MoveCoordinator is set.
+type Broker struct {
+	// Broker is its number, from 1; not for MoveCoordinator, which finds the one that coordinates the subject's group.
+	Broker int `json:"broker,omitempty" jsonschema:"minimum=1"`
+	// Stop: it is stopped in order (its leaderships move first, where it has followers), and started again with its
+	// data after For.
+	Stop bool `json:"stop,omitempty"`
+	// Kill: it is gone at once, its connections are reset; it is started again with its data after For.
+	Kill bool `json:"kill,omitempty"`
+	// Pause: it stands still with its connections open, and goes on after For.
+	Pause bool `json:"pause,omitempty"`
+	// Restart: it is stopped and started at once.
+	Restart bool `json:"restart,omitempty"`
+	// MoveLeaders: the partitions that it leads get other leaders; they come back after For, if that is set.
+	MoveLeaders bool `json:"move_leaders,omitempty"`
+	// MoveCoordinator: the subject's group gets another coordinator.
+	MoveCoordinator bool `json:"move_coordinator,omitempty"`
+}
+
+// action is one fault of a broker.
+type action = faults.Action[Broker, act]
+
+// actions are all faults of a broker.
+func actions() []action { return append(outages(), moves()...) }
+
+const numbered = " Brokers are numbered from 1."
+
+// effects are what a broker reports that was away, if anyone had to do with it.
+func effects(ended string) []string {
+	return []string{"broker stopped", "broker started", ended, "partitions led by another broker",
+		"partitions without a leader", "coordinators moved"}
+}
+
+func outages() []action {
+	return []action{{
+		Asked: func(b *Broker) bool { return b.Stop }, Blocks: true,
+		What: func(b *Broker) string { return b.target() + " stopped" },
+		Do:   stop("broker stopped", Brokers.StopBroker),
+		Entry: faults.Entry{Name: "broker.stop", Summary: "A broker is stopped in an orderly way and started again.",
+			Does: "Its connections end. Partitions with followers get new leaders, the others have none. After for, the " +
+				"broker returns with its data.",
+			Made: "The broker is stopped and started again on the same data." + numbered,
+			Shows: "A correct consumer finds the new leaders and coordinator. Bugs: commits that fail once and are never " +
+				"repeated, dead letters lost with their leader, records processed again without reason.",
+			Effects: effects("connections closed"), Keys: []string{"broker.broker", "broker.stop"},
+			Example: "{at: 1s, for: 2s, broker: {broker: 2, stop: true}}"},
+	}, {
+		Asked: func(b *Broker) bool { return b.Kill }, Blocks: true,
+		What: func(b *Broker) string { return b.target() + " killed" },
+		Do:   stop("broker killed", Brokers.KillBroker),
+		Entry: faults.Entry{Name: "broker.kill", Summary: "A broker is killed.",
+			Does: "Its connections are reset; its leaderships move when the other brokers notice. After for, it returns " +
+				"with its data.",
+			Made: "The broker is ended without a shutdown and started again on the same data." + numbered,
+			Shows: "A correct consumer repeats unanswered requests. Bugs: an acknowledgement by the leader alone (acks=1), " +
+				"which is lost with it.",
+			Effects: effects("connections reset"), Keys: []string{"broker.broker", "broker.kill"},
+			Example: "{at: 1s, for: 2s, broker: {broker: 2, kill: true}}"},
+	}, {
+		Asked: func(b *Broker) bool { return b.Pause }, Blocks: true,
+		What: func(b *Broker) string { return b.target() + " paused: connections open, nothing answered" },
+		Do:   (*Injector).pause,
+		Entry: faults.Entry{Name: "broker.pause", Summary: "A broker freezes.",
+			Does: "Its connections stay open and nothing is answered, as in a long garbage collection. After for, it " +
+				"continues where it was.",
+			Made: "Traffic to and from the broker is held back; nothing is lost." + numbered,
+			Shows: "A correct consumer waits and repeats requests after its timeouts. Bugs: timeouts longer than the " +
+				"session, so that the group removes the member.",
+			Effects: []string{"requests held", "answers held"}, Keys: []string{"broker.broker", "broker.pause"},
+			Example: "{at: 1s, for: 2s, broker: {broker: 1, pause: true}}"},
+	}, {
+		Asked: func(b *Broker) bool { return b.Restart }, Instant: "a restart",
+		What: func(b *Broker) string { return b.target() + " restarted" },
+		Do:   (*Injector).restart,
+		Entry: faults.Entry{Name: "broker.restart", Summary: "A broker restarts.",
+			Does: "Its connections end, and it returns as soon as it has started.",
+			Made: "The broker is stopped and started at once on the same data. This fault is instantaneous and takes no for." +
+				numbered,
+			Shows:   "A correct consumer hardly notices. Bugs: one failed request that ends the consumer.",
+			Effects: effects("connections closed"), Keys: []string{"broker.broker", "broker.restart"},
+			Example: "{at: 1s, broker: {broker: 1, restart: true}}"},
+	}}
+}
+
+func moves() []action {
+	return []action{{
+		Asked: func(b *Broker) bool { return b.MoveLeaders },
+		What:  func(b *Broker) string { return "the partitions of " + b.target() + " get other leaders" },
+		Do:    (*Injector).moveLeaders,
+		Entry: faults.Entry{Name: "broker.move_leaders", Summary: "Partitions get new leaders.",
+			Does: "The broker keeps running but leads nothing: requests to it are answered NOT_LEADER_FOR_PARTITION until " +
+				"the client refreshes its metadata. If for is set, the leaders return after it.",
+			Made: "Leaderships are moved to other brokers. It needs two brokers that hold more than the DLQ topic." +
+				numbered,
+			Shows: "A correct consumer follows the leaders. Bugs: metadata that is never refreshed, a retriable error that " +
+				"is treated as final.",
+			Effects: []string{"partitions led by another broker"}, Keys: []string{"broker.broker", "broker.move_leaders"},
+			Example: "{at: 1s, for: 2s, broker: {broker: 1, move_leaders: true}}"},
+	}, {
+		Asked: func(b *Broker) bool { return b.MoveCoordinator }, Instant: "this move",
+		What: func(*Broker) string { return "the subject's group gets another coordinator" },
+		Do:   (*Injector).moveCoordinator,
+		Entry: faults.Entry{Name: "broker.move_coordinator", Summary: "The consumer group gets a new coordinator.",
+			Does: "Requests of the group to the old coordinator are answered NOT_COORDINATOR; members, generations and " +
+				"committed offsets are unchanged. This fault is instantaneous and takes no for.",
+			Made: "Another broker becomes the group's coordinator. It needs two brokers that hold more than the DLQ topic.",
+			Shows: "A correct consumer finds the coordinator, commits there and continues without a rebalance. Bugs: a " +
+				"commit that failed once and is not repeated, offsets that go back.",
+			Effects: []string{"coordinator moved from broker 1 to broker 2"}, Keys: []string{"broker.move_coordinator"},
+			Example: "{at: 1s, broker: {move_coordinator: true}}"},
+	}}
+}
+
+// Entries implements faults.Fault.
+func (*Broker) Entries() []faults.Entry { return faults.Entries(actions()) }
+
+// Action is the word of the scenario for what is done.
+func (b *Broker) Action() string {
+	chosen, _ := faults.Chosen(actions(), b)
+	return chosen.Key()
+}
+
+func (b *Broker) target() string { return fmt.Sprintf("broker %d", b.Broker) }
+
+// Traits implements faults.Fault.
+func (b *Broker) Traits() faults.Traits {
+	chosen, found := faults.Chosen(actions(), b)
+	if !found {
+		return faults.Traits{}
+	}
+	traits := chosen.Traits(b)
+	traits.Target, traits.Name = b.target(), faults.Dashed(b.target()+" "+chosen.Key())
+	if b.MoveCoordinator {
+		traits.Target, traits.Name = "coordinator", "move-coordinator"
+	}
+	traits.Lasting = b.MoveLeaders
+	if chosen.Blocks {
+		traits.Blocks = b.Broker
+	}
+	return traits
+}
+
+// Validate implements faults.Fault.
+func (b *Broker) Validate(setting faults.Setting) []faults.Defect {
+	asked, defects := faults.CheckActions(actions(), b)
+	switch {
+	case b.MoveCoordinator && b.Broker > 0:
+		defects = append(defects, faults.At("/broker", "move_coordinator finds the coordinator of the subject's group by "+
+			"itself: leave out broker")...)
+	case !b.MoveCoordinator && b.Broker == 0 && len(asked) > 0:
+		defects = append(defects, faults.At("", "%s", asked[0]+" needs the number of a broker: add broker, such as "+
+			"broker: 1")...)
+	case setting.Brokers > 0 && b.Broker > setting.Brokers:
+		defects = append(defects, faults.At("/broker", "%s", setting.NoBroker(b.Broker))...)
+	}
+	if setting.Brokers == 0 {
+		return defects
+	}
+	return append(defects, b.move(setting)...)
+}
+
+// move checks that what is to move has somewhere to go.
+func (b *Broker) move(setting faults.Setting) []faults.Defect {
+	shared := setting.Brokers
+	if setting.DLQBroker > 0 {
+		shared--
+	}
+	key := map[bool]string{true: "/move_coordinator", false: "/move_leaders"}[b.MoveCoordinator]
+	switch {
+	case !b.MoveLeaders && !b.MoveCoordinator:
+		return nil
+	case b.MoveLeaders && b.Broker > 0 && b.Broker == setting.DLQBroker:
+		return faults.At("/broker", "broker %d holds the DLQ topic alone (topics.dlq.broker), so no other can lead "+
+			"its partitions", b.Broker)
+	case shared < 2 && setting.DLQBroker > 0:
+		return faults.At(key, "there is nowhere to move to: beside the DLQ topic's own broker the cluster has one; set "+
+			"cluster.brokers to 3 or more")
+	case shared < 2:
+		return faults.At(key, "there is nowhere to move to: the cluster has 1 broker; set cluster.brokers to 2 or more")
+	}
+	return nil
+}
 
 // Stopper takes brokers off the net and brings them back. StopBroker and KillBroker return once the broker's port is
 // confirmed to refuse connections, with what that changed for clients, counted; StartBroker once it is confirmed to
@@ -68,45 +250,21 @@ const startLimit = 45 * time.Second
 // leaders that were moved, if the fault has a duration. A restart is over before Inject returns; a coordinator stays
 // where it was moved.
 func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
-	spec := active.Spec.Broker
-	if spec == nil {
-		return nil, errors.New("breaking a broker: the fault has no broker part")
-	}
-	act, err := i.action(spec)
+	spec, chosen, err := faults.Settings(active, actions())
 	if err != nil {
-		return nil, fmt.Errorf("breaking broker %d: %w", spec.Broker, err)
+		return nil, fmt.Errorf("breaking a broker: %w", err)
 	}
-	return act(ctx, active, int32(spec.Broker))
+	return chosen.Do(i, ctx, active, int32(spec.Broker))
 }
 
 // act breaks a broker, and returns what heals it.
-type act func(ctx context.Context, active faults.Active, id int32) (faults.Heal, error)
-
-func (i *Injector) action(spec *faults.Broker) (act, error) {
-	var chosen []act
-	for _, one := range []struct {
-		asked bool
-		act   act
-	}{
-		{spec.Stop, i.stop("broker stopped", i.brokers.StopBroker)},
-		{spec.Kill, i.stop("broker killed", i.brokers.KillBroker)}, {spec.Restart, i.restart},
-		{spec.Pause, i.pause}, {spec.MoveLeaders, i.moveLeaders}, {spec.MoveCoordinator, i.moveCoordinator},
-	} {
-		if one.asked {
-			chosen = append(chosen, one.act)
-		}
-	}
-	if len(chosen) != 1 {
-		return nil, errors.New("exactly one of stop, kill, pause, restart, move_leaders and move_coordinator must be given")
-	}
-	return chosen[0], nil
-}
+type act func(i *Injector, ctx context.Context, active faults.Active, id int32) (faults.Heal, error)
 
 // stop takes a broker off the net until it is healed.
-func (i *Injector) stop(what string, down func(context.Context, int32) (map[string]int, error)) act {
-	return func(ctx context.Context, active faults.Active, id int32) (faults.Heal, error) {
+func stop(what string, down func(Brokers, context.Context, int32) (map[string]int, error)) act {
+	return func(i *Injector, ctx context.Context, active faults.Active, id int32) (faults.Heal, error) {
 		start := time.Now()
-		changed, err := down(ctx, id)
+		changed, err := down(i.brokers, ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +286,7 @@ func (i *Injector) stop(what string, down func(context.Context, int32) (map[stri
 }
 
 func (i *Injector) restart(ctx context.Context, active faults.Active, id int32) (faults.Heal, error) {
-	start, err := i.stop("broker stopped", i.brokers.StopBroker)(ctx, active, id)
+	start, err := stop("broker stopped", Brokers.StopBroker)(i, ctx, active, id)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +316,7 @@ func (i *Injector) moveLeaders(ctx context.Context, active faults.Active, id int
 		return nil, err
 	}
 	report(active, moved)
-	if active.Spec.For == 0 {
+	if active.For == 0 {
 		return stays, nil
 	}
 	return func(ctx context.Context) error {

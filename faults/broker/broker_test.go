@@ -11,7 +11,6 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 var (
@@ -99,8 +98,8 @@ func (l *log) Record(event history.Event) {
 
 func (l *log) Now() time.Duration { return 0 }
 
-func inject(ctx context.Context, l *log, spec *faults.Broker, duration time.Duration) (faults.Heal, error) {
-	planned := faults.Planned{Spec: faults.Spec{For: units.Duration(duration), Broker: spec}}
+func inject(ctx context.Context, l *log, spec *Broker, duration time.Duration) (faults.Heal, error) {
+	planned := faults.Planned{Fault: spec, PlannedFault: history.PlannedFault{For: duration}}
 	return NewInjector(l, "group").Inject(ctx, faults.NewActive(planned, l, l))
 }
 
@@ -109,31 +108,31 @@ func TestInject(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		log            log
-		spec           faults.Broker
+		spec           Broker
 		duration       time.Duration
 		injected, ends []string
 	}{
-		{name: "stop", spec: faults.Broker{Broker: 2, Stop: true}, duration: time.Second, injected: stopped,
+		{name: "stop", spec: Broker{Broker: 2, Stop: true}, duration: time.Second, injected: stopped,
 			ends: []string{"start 2", "1 broker started"}},
-		{name: "kill", spec: faults.Broker{Broker: 2, Kill: true}, duration: time.Second,
+		{name: "kill", spec: Broker{Broker: 2, Kill: true}, duration: time.Second,
 			injected: []string{"kill 2", "1 broker killed", "3 connections reset"},
 			ends:     []string{"start 2", "1 broker started"}},
-		{name: "restart", spec: faults.Broker{Broker: 2, Restart: true}, injected: append(slices.Clone(stopped), "start 2",
+		{name: "restart", spec: Broker{Broker: 2, Restart: true}, injected: append(slices.Clone(stopped), "start 2",
 			"1 broker started")},
-		{name: "pause", spec: faults.Broker{Broker: 2, Pause: true}, duration: time.Second, injected: []string{"pause 2"},
+		{name: "pause", spec: Broker{Broker: 2, Pause: true}, duration: time.Second, injected: []string{"pause 2"},
 			ends: []string{"resume 2", "5 requests held"}},
-		{name: "move leaders for a while", spec: faults.Broker{Broker: 2, MoveLeaders: true}, duration: time.Second,
+		{name: "move leaders for a while", spec: Broker{Broker: 2, MoveLeaders: true}, duration: time.Second,
 			injected: []string{"move leaders 2", "2 leaders moved"}, ends: []string{"return leaders 2", "2 leaders moved"}},
-		{name: "move leaders for good", spec: faults.Broker{Broker: 2, MoveLeaders: true},
+		{name: "move leaders for good", spec: Broker{Broker: 2, MoveLeaders: true},
 			injected: []string{"move leaders 2", "2 leaders moved"}},
-		{name: "move coordinator", spec: faults.Broker{MoveCoordinator: true},
+		{name: "move coordinator", spec: Broker{MoveCoordinator: true},
 			injected: []string{"move coordinator of group 0", "1 coordinator moved from broker 1 to broker 2"}},
 		// What changed nothing for anybody has no effect.
-		{name: "stop an idle one", log: log{idle: true}, spec: faults.Broker{Broker: 2, Stop: true}, duration: time.Second,
+		{name: "stop an idle one", log: log{idle: true}, spec: Broker{Broker: 2, Stop: true}, duration: time.Second,
 			injected: []string{"stop 2"}, ends: []string{"start 2"}},
-		{name: "pause an idle one", log: log{idle: true}, spec: faults.Broker{Broker: 2, Pause: true}, duration: time.Second,
+		{name: "pause an idle one", log: log{idle: true}, spec: Broker{Broker: 2, Pause: true}, duration: time.Second,
 			injected: []string{"pause 2"}, ends: []string{"resume 2"}},
-		{name: "move no leaders", log: log{idle: true}, spec: faults.Broker{Broker: 2, MoveLeaders: true},
+		{name: "move no leaders", log: log{idle: true}, spec: Broker{Broker: 2, MoveLeaders: true},
 			duration: time.Second, injected: []string{"move leaders 2"}, ends: []string{"return leaders 2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -152,9 +151,9 @@ func TestInject(t *testing.T) {
 }
 
 func TestInjectFails(t *testing.T) {
-	for name, spec := range map[string]*faults.Broker{
-		"no broker part": nil, "breaking broker 2: exactly one of": {Broker: 2},
-		"exactly one": {Broker: 2, Stop: true, Pause: true},
+	for name, spec := range map[string]*Broker{
+		"of another kind": nil, "this fault does nothing": {Broker: 2},
+		"pause and stop exclude each other": {Broker: 2, Stop: true, Pause: true},
 	} {
 		l := &log{}
 		if _, err := inject(t.Context(), l, spec, time.Second); err == nil ||
@@ -162,7 +161,7 @@ func TestInjectFails(t *testing.T) {
 			t.Errorf("%+v did %q, %v, want an error with %q", spec, l.entries, err, name)
 		}
 	}
-	for _, spec := range []faults.Broker{{Stop: true}, {Kill: true}, {Restart: true}, {Pause: true}, {MoveLeaders: true},
+	for _, spec := range []Broker{{Stop: true}, {Kill: true}, {Restart: true}, {Pause: true}, {MoveLeaders: true},
 		{MoveCoordinator: true}} {
 		l := &log{breakFails: true}
 		if _, err := inject(t.Context(), l, &spec, time.Second); !errors.Is(err, errBreak) || len(l.entries) > 0 {
@@ -182,7 +181,7 @@ func TestInjectFails(t *testing.T) {
 			t.Errorf("%+v healed: %q, %v, want the broker's error and no effect", spec, l.entries[injected:], err)
 		}
 	}
-	if _, err := inject(t.Context(), &log{mendFails: true}, &faults.Broker{Broker: 1, Restart: true}, 0); !errors.Is(err,
+	if _, err := inject(t.Context(), &log{mendFails: true}, &Broker{Broker: 1, Restart: true}, 0); !errors.Is(err,
 		errMend) {
 		t.Errorf("a restart that does not start: got %v", err)
 	}
@@ -192,7 +191,7 @@ func TestInjectFails(t *testing.T) {
 func TestRestartIsFinishedWhenInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &log{interruptAfterBreak: cancel}
-	if _, err := inject(ctx, l, &faults.Broker{Broker: 1, Restart: true}, 0); err != nil {
+	if _, err := inject(ctx, l, &Broker{Broker: 1, Restart: true}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if l.mendWasInterrupted || !slices.Contains(l.entries, "start 1") {

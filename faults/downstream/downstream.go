@@ -1,17 +1,215 @@
-// Package downstream breaks what the subject calls: while a fault is in force the oracle answers late, otherwise than
-// planned, or not at all. The package decides what becomes of an attempt; how the oracle does it, and everything else
-// about the oracle, is none of its business.
+// Package downstream has the faults of what the subject calls: while one is in force, the stub answers late, otherwise
+// than planned, or not at all. The package says how these faults are written, checked, described and explained, and
+// decides what becomes of an attempt; how the stub does it is none of its business.
 package downstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
+
+// Downstream changes what the oracle answers. Exactly one field is set, beside Node.
+type Downstream struct {
+	// Node is the node of a graph whose module is meant; default: the modules of all nodes.
+	Node string `json:"node,omitempty"`
+	// Outage: every attempt is answered 503.
+	Outage bool `json:"outage,omitempty"`
+	// Slow: every attempt is answered as planned, this much later.
+	Slow units.Duration `json:"slow,omitempty"`
+	// Hang: no attempt is answered until the fault is over; connections stay open.
+	Hang bool `json:"hang,omitempty"`
+	// RateLimit answers 429 with Retry-After to what exceeds a rate.
+	RateLimit *RateLimit `json:"rate_limit,omitempty"`
+	// Errors answers shares of the attempts with errors, drawn from the seed by record and attempt; the rest is
+	// answered as planned.
+	Errors *Errors `json:"errors,omitempty"`
+	// ErrorText makes the failures say something else: non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup),
+	// outage (a circuit breaker is open).
+	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=non-ascii,enum=long,enum=hostile,enum=outage"`
+}
+
+// RateLimit lets Rate attempts pass, over all instances; the others are answered 429 with RetryAfter (whole seconds on
+// the wire; default 1s).
+type RateLimit struct {
+	Rate       units.Rate     `json:"rate" jsonschema:"required"`
+	RetryAfter units.Duration `json:"retry_after,omitempty"`
+}
+
+// Errors are shares of the attempts; their sum is at most 100%.
+type Errors struct {
+	Transient units.Percent `json:"transient,omitempty"`
+	Permanent units.Percent `json:"permanent,omitempty"`
+	Logical   units.Percent `json:"logical,omitempty"`
+	Timeout   units.Percent `json:"timeout,omitempty"`
+	Reset     units.Percent `json:"reset,omitempty"`
+}
+
+// action is one fault of the downstream. It begins with its function, which returns what ends it.
+type action = faults.Action[Downstream, start]
+
+type start func(oracle Oracle, d *Downstream, counts *tally) (end func(), err error)
+
+// actions are all faults of the downstream.
+func actions() []action { return append(unanswered(), failures()...) }
+
+const made = "The downstream stub answers differently while the fault is in force; its connections are not " +
+	"affected. In a graph of nodes, node selects the module; without it all are affected."
+
+func unanswered() []action {
+	return []action{{
+		Asked: func(d *Downstream) bool { return d.Outage },
+		What:  func(*Downstream) string { return "every attempt answered 503" },
+		Do:    answer(func(*Downstream, uint64) rule { return always(history.OutcomeTransient) }),
+		Entry: faults.Entry{Name: "downstream.outage", Summary: "The downstream is unavailable.",
+			Does: "Every attempt is answered 503, whatever answer was planned for the record.", Made: made,
+			Shows: "A correct consumer retries as often as promised, then dead-letters before it commits. Bugs: retries " +
+				"without end or without a wait, a whole partition dead-lettered within moments.",
+			Effects: []string{"attempts answered 503"}, Keys: []string{"downstream.outage", "downstream.node"},
+			Example: "{at: 1s, for: 2s, downstream: {outage: true}}"},
+	}, {
+		Asked: func(d *Downstream) bool { return d.Slow > 0 },
+		What:  func(d *Downstream) string { return fmt.Sprintf("every attempt answered %s later", d.Slow) },
+		Do: func(oracle Oracle, d *Downstream, counts *tally) (func(), error) {
+			return oracle.Slow(d.Slow.D(), counts.delay), nil
+		},
+		Entry: faults.Entry{Name: "downstream.slow", Summary: "The downstream is slow.",
+			Does: "Every attempt is answered as planned, after this delay.", Made: made,
+			Shows: "A correct consumer slows down, or times out and retries. Bugs: one slow call that makes the poll loop " +
+				"miss its deadline, so that the partition is lost.",
+			Effects: []string{"answers delayed"}, Keys: []string{"downstream.slow"},
+			Example: "{at: 1s, for: 2s, downstream: {slow: 150ms}}"},
+	}, {
+		Asked: func(d *Downstream) bool { return d.Hang },
+		What:  func(*Downstream) string { return "no attempt answered, connections open" },
+		Do:    answer(func(*Downstream, uint64) rule { return always(history.OutcomeTimeout) }),
+		Entry: faults.Entry{Name: "downstream.hang", Summary: "The downstream does not answer.",
+			Does: "No attempt is answered until the fault is over; connections stay open.", Made: made,
+			Shows: "A correct consumer ends each attempt after its timeout and counts it as a retriable failure. Bugs: calls " +
+				"without a timeout, timeouts that are never counted.",
+			Effects: []string{"attempts left unanswered"}, Keys: []string{"downstream.hang"},
+			Example: "{at: 1s, for: 1s, downstream: {hang: true}}"},
+	}}
+}
+
+func failures() []action {
+	return []action{{
+		Asked: func(d *Downstream) bool { return d.RateLimit != nil },
+		What:  func(d *Downstream) string { return fmt.Sprintf("attempts above %s answered 429", d.RateLimit.Rate) },
+		Do:    answer(func(d *Downstream, _ uint64) rule { return limited(*d.RateLimit) }),
+		Entry: faults.Entry{Name: "downstream.rate_limit", Summary: "The downstream limits the rate.",
+			Does: "Attempts of all instances above rate are answered 429 with Retry-After (whole seconds, default 1s).",
+			Made: made,
+			Shows: "A correct consumer retries no earlier than told. Bugs: Retry-After that is ignored or read as " +
+				"milliseconds, a 429 that is treated as a permanent failure.",
+			Effects: []string{"attempts answered 429"}, Keys: []string{"downstream.rate_limit"},
+			Example: "{at: 1s, for: 2s, downstream: {rate_limit: {rate: 100/s, retry_after: 1s}}}"},
+	}, {
+		Asked: func(d *Downstream) bool { return d.Errors != nil },
+		What:  func(d *Downstream) string { return d.Errors.what() },
+		Do:    answer(func(d *Downstream, seed uint64) rule { return mixed(*d.Errors, seed) }),
+		Entry: faults.Entry{Name: "downstream.errors", Summary: "The downstream fails now and then.",
+			Does: "These shares of the attempts fail (transient: 503, permanent: 400, logical: 422, timeout: no answer, " +
+				"reset: a broken connection), drawn from the seed by record and attempt. The others are answered as planned.",
+			Made: made,
+			Shows: "A correct consumer classifies each failure by itself. Bugs: the class of one failure applied to the " +
+				"next, a counter that includes failures which are not retried.",
+			Effects: []string{"attempts answered 503 (400, 422)", "attempts left unanswered", "attempts reset"},
+			Keys:    []string{"downstream.errors"},
+			Example: "{at: 1s, for: 2s, downstream: {errors: {transient: 20%, permanent: 2%}}}"},
+	}, {
+		Asked: func(d *Downstream) bool { return d.ErrorText != "" },
+		What:  func(d *Downstream) string { return "failures with " + d.ErrorText + " error texts" },
+		Do: func(oracle Oracle, d *Downstream, counts *tally) (func(), error) {
+			return oracle.ErrorText(d.ErrorText, counts.reword)
+		},
+		Entry: faults.Entry{
+			Name: "downstream.error_text", Summary: "Error texts contain characters that break careless code.",
+			Does: "The text of every failure is non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup) or mentions an " +
+				"outage. That text is written to the headers of dead letters.", Made: made,
+			Shows: "A correct consumer's dead letters stay intact. Bugs: headers cut in the middle of a character, texts " +
+				"that break the envelope, a dead letter too large to be written.",
+			Effects: []string{"error texts changed"}, Keys: []string{"downstream.error_text"},
+			Example: "{at: 1s, for: 2s, downstream: {error_text: hostile}}"},
+	}}
+}
+
+// Entries implements faults.Fault.
+func (*Downstream) Entries() []faults.Entry { return faults.Entries(actions()) }
+
+// Traits implements faults.Fault.
+func (d *Downstream) Traits() faults.Traits {
+	chosen, found := faults.Chosen(actions(), d)
+	if !found {
+		return faults.Traits{}
+	}
+	traits := chosen.Traits(d)
+	traits.What += faults.AtNode(d.Node)
+	traits.FailsAttempts = d.Outage
+	traits.Target, traits.Name, traits.Patient = "downstream", faults.Dashed("downstream "+chosen.Key()), true
+	return traits
+}
+
+func (e Errors) what() string {
+	var shares []string
+	for _, one := range []struct {
+		name  string
+		share interface {
+			Share() float64
+			String() string
+		}
+	}{
+		{"503", e.Transient}, {"400", e.Permanent}, {"422", e.Logical}, {"never", e.Timeout}, {"with a reset", e.Reset},
+	} {
+		if one.share.Share() > 0 {
+			shares = append(shares, one.share.String()+" "+one.name)
+		}
+	}
+	return "attempts answered with errors: " + strings.Join(shares, ", ")
+}
+
+// Validate implements faults.Fault.
+func (d *Downstream) Validate(setting faults.Setting) []faults.Defect {
+	if !setting.Oracle {
+		return faults.At("", "%s", faults.NoOracle)
+	}
+	_, defects := faults.CheckActions(actions(), d)
+	defects = append(defects, setting.CheckNode(d.Node, false)...)
+	if limit := d.RateLimit; limit != nil {
+		if limit.Rate <= 0 {
+			defects = append(defects, faults.At("/rate_limit/rate", "at this rate no attempt passes: write outage: true if "+
+				"none shall, or more than 0/s")...)
+		}
+		// HTTP's Retry-After counts seconds (RFC 9110, 10.2.3).
+		if limit.RetryAfter.D()%time.Second != 0 {
+			defects = append(defects, faults.At("/rate_limit/retry_after", "Retry-After is told in whole seconds: write 1s "+
+				"or more")...)
+		}
+	}
+	if d.Errors != nil {
+		defects = append(defects, d.Errors.validate()...)
+	}
+	return defects
+}
+
+func (e Errors) validate() []faults.Defect {
+	// Shares are written with a few decimals and added as floats: what is over by less than that is not over.
+	const rounding = 1e-9
+	sum := e.Transient + e.Permanent + e.Logical + e.Timeout + e.Reset
+	switch {
+	case sum <= 0:
+		return faults.At("/errors", "all shares are 0%%, so this fault could have no effect: give at least one, such as "+
+			"transient: 20%%")
+	case sum > 1+rounding:
+		return faults.At("/errors", "the shares add up to %s: together they can be 100%% at most", sum)
+	}
+	return nil
+}
 
 // Oracle is the downstream as a fault changes it. Each method returns what ends the change and lets go what it holds.
 // Functions given to it are called concurrently.
@@ -39,17 +237,12 @@ func NewInjector(oracle Oracle) *Injector { return &Injector{oracle: oracle} }
 
 // Inject starts a fault; healing ends it, lets go what it holds and reports what it did.
 func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
-	spec := active.Spec.Downstream
-	if spec == nil {
-		return nil, errors.New("breaking the downstream: the fault has no downstream part")
-	}
-	if given := given(spec); given != 1 {
-		return nil, fmt.Errorf(
-			"breaking the downstream: exactly one of outage, slow, hang, rate_limit, errors and error_text must be given, "+
-				"found %d of them", given)
+	spec, chosen, err := faults.Settings(active, actions())
+	if err != nil {
+		return nil, fmt.Errorf("breaking the downstream: %w", err)
 	}
 	counts := &tally{active: active}
-	end, err := i.start(spec, active.Seed, counts)
+	end, err := chosen.Do(i.oracle, spec, counts)
 	if err != nil {
 		return nil, fmt.Errorf("breaking the downstream: %w", err)
 	}
@@ -60,32 +253,14 @@ func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal,
 	}, nil
 }
 
-func given(spec *faults.Downstream) int {
-	count := 0
-	for _, is := range []bool{
-		spec.Outage, spec.Slow > 0, spec.Hang, spec.RateLimit != nil, spec.Errors != nil, spec.ErrorText != "",
-	} {
-		if is {
-			count++
-		}
+// answer begins a fault that answers attempts by a rule.
+func answer(ruleOf func(d *Downstream, seed uint64) rule) start {
+	return func(oracle Oracle, d *Downstream, counts *tally) (end func(), err error) {
+		rule := ruleOf(d, counts.active.Seed)
+		return oracle.Answer(func(record, attempt int32) (history.Outcome, time.Duration) {
+			outcome, wait := rule(record, attempt)
+			counts.answer(outcome)
+			return outcome, wait
+		}), nil
 	}
-	return count
-}
-
-func (i *Injector) start(spec *faults.Downstream, seed uint64, counts *tally) (end func(), err error) {
-	switch {
-	case spec.Slow > 0:
-		return i.oracle.Slow(spec.Slow.D(), counts.delay), nil
-	case spec.ErrorText != "":
-		return i.oracle.ErrorText(spec.ErrorText, counts.reword)
-	}
-	rule, err := ruleOf(spec, seed)
-	if err != nil {
-		return nil, err
-	}
-	return i.oracle.Answer(func(record, attempt int32) (history.Outcome, time.Duration) {
-		outcome, wait := rule(record, attempt)
-		counts.answer(outcome)
-		return outcome, wait
-	}), nil
 }

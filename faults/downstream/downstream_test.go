@@ -53,10 +53,10 @@ type events []history.Event
 func (e *events) Record(event history.Event) { *e = append(*e, event) }
 
 // inject starts the fault and returns the oracle as it is changed, what is reported, and the heal.
-func inject(t *testing.T, spec faults.Downstream) (*oracle, *events, func()) {
+func inject(t *testing.T, spec Downstream) (*oracle, *events, func()) {
 	t.Helper()
 	o, sink := &oracle{}, &events{}
-	planned := faults.Planned{Index: 3, Seed: 7, Spec: faults.Spec{Downstream: &spec}}
+	planned := faults.Planned{Index: 3, Seed: 7, Fault: &spec}
 	heal, err := NewInjector(o).Inject(t.Context(), faults.NewActive(planned, sink, history.NewClock()))
 	if err != nil {
 		t.Fatal(err)
@@ -98,30 +98,30 @@ func TestWhatFaultsDoAndReport(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		spec    faults.Downstream
+		spec    Downstream
 		make    func(*oracle) []string
 		want    string
 		effects map[string]int
 	}{
-		"outage": {faults.Downstream{Outage: true}, outcomes, "[transient 0s transient 0s transient 0s]",
+		"outage": {Downstream{Outage: true}, outcomes, "[transient 0s transient 0s transient 0s]",
 			map[string]int{"attempts answered 503": 3}},
-		"hang": {faults.Downstream{Hang: true}, outcomes, "[timeout 0s timeout 0s timeout 0s]",
+		"hang": {Downstream{Hang: true}, outcomes, "[timeout 0s timeout 0s timeout 0s]",
 			map[string]int{"attempts left unanswered": 3}},
 		"rate limit": {
-			faults.Downstream{RateLimit: &faults.RateLimit{Rate: 0.001, RetryAfter: units.Duration(3 * time.Second)}}, outcomes,
+			Downstream{RateLimit: &RateLimit{Rate: 0.001, RetryAfter: units.Duration(3 * time.Second)}}, outcomes,
 			"[ 0s rate-limited 3s rate-limited 3s]", map[string]int{"attempts answered 429": 2},
 		},
 		"rate limit, default wait": {
-			faults.Downstream{RateLimit: &faults.RateLimit{Rate: 0.001}}, outcomes,
+			Downstream{RateLimit: &RateLimit{Rate: 0.001}}, outcomes,
 			"[ 0s rate-limited 1s rate-limited 1s]", map[string]int{"attempts answered 429": 2},
 		},
 		"errors": {
-			faults.Downstream{Errors: &faults.Errors{Permanent: 1}}, outcomes,
+			Downstream{Errors: &Errors{Permanent: 1}}, outcomes,
 			"[permanent 0s permanent 0s permanent 0s]", map[string]int{"attempts answered 400": 3},
 		},
-		"slow": {faults.Downstream{Slow: units.Duration(time.Second)}, seen("%v%s"), "[1s]",
+		"slow": {Downstream{Slow: units.Duration(time.Second)}, seen("%v%s"), "[1s]",
 			map[string]int{"answers delayed": 2}},
-		"text": {faults.Downstream{ErrorText: "long"}, seen("%v %s"), "[0s long]", map[string]int{"error texts changed": 2}},
+		"text": {Downstream{ErrorText: "long"}, seen("%v %s"), "[0s long]", map[string]int{"error texts changed": 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, sink, heal := inject(t, test.spec)
@@ -143,7 +143,7 @@ func TestWhatFaultsDoAndReport(t *testing.T) {
 
 // A fault that was asked and left every attempt to the plan did nothing.
 func TestNothingAnsweredNothingReported(t *testing.T) {
-	o, sink, heal := inject(t, faults.Downstream{RateLimit: &faults.RateLimit{Rate: 1000}})
+	o, sink, heal := inject(t, Downstream{RateLimit: &RateLimit{Rate: 1000}})
 	if outcome, _ := o.rules[0](0, 1); outcome != history.OutcomeNone {
 		t.Errorf("an attempt below the rate is answered %v", outcome)
 	}
@@ -156,19 +156,15 @@ func TestNothingAnsweredNothingReported(t *testing.T) {
 func TestWrongSpecsAreRefused(t *testing.T) {
 	for _, wrong := range []struct {
 		says string
-		spec *faults.Downstream
+		spec *Downstream
 	}{
-		{"no downstream part", nil},
-		{"found 0", &faults.Downstream{}},
-		{"found 2", &faults.Downstream{Outage: true, Hang: true}},
-		{"above 0", &faults.Downstream{RateLimit: &faults.RateLimit{}}},
-		{"all 0%", &faults.Downstream{Errors: &faults.Errors{}}},
-		{"110%", &faults.Downstream{Errors: &faults.Errors{Transient: 0.6, Reset: 0.5}}},
-		{"logical is", &faults.Downstream{Errors: &faults.Errors{Transient: 0.6, Logical: -0.5}}},
-		{errText.Error(), &faults.Downstream{ErrorText: "rude"}},
+		{"of another kind", nil},
+		{"this fault does nothing", &Downstream{}},
+		{"exclude each other", &Downstream{Outage: true, Hang: true}},
+		{errText.Error(), &Downstream{ErrorText: "rude"}},
 	} {
 		o := &oracle{}
-		active := faults.NewActive(faults.Planned{Spec: faults.Spec{Downstream: wrong.spec}}, &events{}, history.NewClock())
+		active := faults.NewActive(faults.Planned{Fault: wrong.spec}, &events{}, history.NewClock())
 		_, err := NewInjector(o).Inject(t.Context(), active)
 		if err == nil || !strings.Contains(err.Error(), wrong.says) || len(o.rules) > 0 {
 			t.Errorf("got %v, want an error that says %q", err, wrong.says)
@@ -203,7 +199,7 @@ func TestBucketKeepsTheRate(t *testing.T) {
 // All instances share the bucket, and it fills with time.
 func TestRateLimitOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, sink, heal := inject(t, faults.Downstream{RateLimit: &faults.RateLimit{Rate: 20}})
+		o, sink, heal := inject(t, Downstream{RateLimit: &RateLimit{Rate: 20}})
 		passed := 0
 		for range 1000 { // 100 per second for 10 s
 			if outcome, _ := o.rules[0](0, 1); outcome == history.OutcomeNone {
@@ -220,12 +216,9 @@ func TestRateLimitOverTime(t *testing.T) {
 }
 
 func TestErrorsAreDrawnFromSeedRecordAndAttempt(t *testing.T) {
-	spec := faults.Errors{Transient: 0.2, Permanent: 0.1, Logical: 0.05, Timeout: 0.1, Reset: 0.15}
+	spec := Errors{Transient: 0.2, Permanent: 0.1, Logical: 0.05, Timeout: 0.1, Reset: 0.15}
 	draw := func(seed uint64) (all []history.Outcome) {
-		rule, err := mixed(spec, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rule := mixed(spec, seed)
 		for record := range int32(5000) {
 			for attempt := range int32(4) {
 				outcome, _ := rule(record, attempt+1)
@@ -266,10 +259,7 @@ func TestErrorsAreDrawnFromSeedRecordAndAttempt(t *testing.T) {
 }
 
 func TestSharesThatFillTheWholeAreAccepted(t *testing.T) {
-	rule, err := mixed(faults.Errors{Transient: 0.1, Permanent: 0.2, Logical: 0.3, Timeout: 0.15, Reset: 0.25}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := mixed(Errors{Transient: 0.1, Permanent: 0.2, Logical: 0.3, Timeout: 0.15, Reset: 0.25}, 1)
 	for record := range int32(1000) {
 		if outcome, _ := rule(record, 1); outcome == history.OutcomeNone {
 			t.Fatalf("record %d is answered as planned", record)

@@ -1,30 +1,15 @@
 package downstream
 
 import (
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 )
 
 // rule says what an attempt is answered, see Oracle.Answer.
 type rule func(record, attempt int32) (history.Outcome, time.Duration)
-
-func ruleOf(spec *faults.Downstream, seed uint64) (rule, error) {
-	switch {
-	case spec.Outage:
-		return always(history.OutcomeTransient), nil
-	case spec.Hang:
-		return always(history.OutcomeTimeout), nil
-	case spec.RateLimit != nil:
-		return limited(*spec.RateLimit)
-	}
-	return mixed(*spec.Errors, seed)
-}
 
 func always(outcome history.Outcome) rule {
 	return func(int32, int32) (history.Outcome, time.Duration) { return outcome, 0 }
@@ -33,22 +18,18 @@ func always(outcome history.Outcome) rule {
 // defaultRetryAfter is what a rate limit asks to wait where the scenario says nothing.
 const defaultRetryAfter = time.Second
 
-func limited(spec faults.RateLimit) (rule, error) {
-	rate := spec.Rate.PerSecond()
-	if rate <= 0 {
-		return nil, fmt.Errorf("a rate limit needs a rate above 0, found %s", spec.Rate)
-	}
+func limited(spec RateLimit) rule {
 	wait := spec.RetryAfter.D()
 	if wait <= 0 {
 		wait = defaultRetryAfter
 	}
-	passing := newBucket(rate)
+	passing := newBucket(spec.Rate.PerSecond())
 	return func(int32, int32) (history.Outcome, time.Duration) {
 		if passing.take(time.Now()) {
 			return history.OutcomeNone, 0
 		}
 		return history.OutcomeRateLimited, wait
-	}, nil
+	}
 }
 
 // bucket is a token bucket: it starts full, fills at a rate, and holds what comes in a tenth of a second (one token at
@@ -83,7 +64,7 @@ func (b *bucket) take(now time.Time) bool {
 
 // mixed draws each attempt's outcome from the seed, the record and the attempt's number alone, so that the same
 // attempts fail in the same way whatever their order.
-func mixed(spec faults.Errors, seed uint64) (rule, error) {
+func mixed(spec Errors, seed uint64) rule {
 	shares := []struct {
 		outcome history.Outcome
 		upTo    float64
@@ -92,19 +73,8 @@ func mixed(spec faults.Errors, seed uint64) (rule, error) {
 		{history.OutcomeLogical, spec.Logical.Share()}, {history.OutcomeTimeout, spec.Timeout.Share()},
 		{history.OutcomeReset, spec.Reset.Share()},
 	}
-	sum := 0.0
-	for i := range shares {
-		if shares[i].upTo < 0 {
-			return nil, fmt.Errorf("a share of errors can't be below 0%%, %s is", shares[i].outcome)
-		}
-		sum += shares[i].upTo
-		shares[i].upTo = sum
-	}
-	switch {
-	case sum == 0:
-		return nil, errors.New("the shares of errors are all 0%, so the fault could do nothing")
-	case sum > 1+1e-9: // what decimal fractions lose in adding up
-		return nil, fmt.Errorf("the shares of errors add up to %.4g%%, more than 100%%", 100*sum)
+	for i := 1; i < len(shares); i++ {
+		shares[i].upTo += shares[i-1].upTo
 	}
 	return func(record, attempt int32) (history.Outcome, time.Duration) {
 		at := rand.New(rand.NewPCG(seed, uint64(uint32(record))<<32|uint64(uint32(attempt)))).Float64()
@@ -114,5 +84,5 @@ func mixed(spec faults.Errors, seed uint64) (rule, error) {
 			}
 		}
 		return history.OutcomeNone, 0
-	}, nil
+	}
 }

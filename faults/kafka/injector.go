@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -27,10 +26,11 @@ func NewInjector(topics []history.Topic) *Injector { return &Injector{topics: to
 // Inject puts the fault's rule in force. Heal takes it back, lets go what it holds, closes connections with a withheld
 // response, and returns when that is done.
 func (in *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
-	if active.Spec.Kafka == nil {
-		return nil, errors.New("making a Kafka fault: the fault is not of kind kafka")
+	spec, _, err := faults.Settings(active, actions())
+	if err != nil {
+		return nil, fmt.Errorf("making a Kafka fault: %w", err)
 	}
-	r, err := newRule(*active.Spec.Kafka, in.topics, active)
+	r, err := newRule(*spec, in.topics, active)
 	if err != nil {
 		return nil, fmt.Errorf("making a Kafka fault: %w", err)
 	}

@@ -59,7 +59,7 @@ func TestGroupsAreMatched(t *testing.T) {
 			{"subject", "g", true}, {"subject", "h", false}, {"h", "h", true}, {"h", "g", false}, {"", "h", true},
 		} {
 			in := NewInjector(runTopics())
-			inject(t, in, &eventLog{}, faults.Kafka{API: api, Group: c.spec, DropRequest: true}, 1)
+			inject(t, in, &eventLog{}, Kafka{API: api, Group: c.spec, DropRequest: true}, 1)
 			x := tap.NewExchange(0, 0, inGroup(api, c.group))
 			x.Group = "g"
 			action := in.Intercept(x)
@@ -85,21 +85,21 @@ func TestGroupsAreMatched(t *testing.T) {
 func TestPartitionsAndVersionsAreMatched(t *testing.T) {
 	zero, first, nine, ten := 0, 1, 9, 10
 	for name, c := range map[string]struct {
-		spec    faults.Kafka
+		spec    Kafka
 		request kmsg.Request
 		want    bool
 	}{
-		"its partition": {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &zero},
+		"its partition": {Kafka{API: "Produce", Topic: "dlq", Partition: &zero},
 			produceTo("r.dlq"), true},
-		"another partition": {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &first}, produceTo("r.dlq"),
+		"another partition": {Kafka{API: "Produce", Topic: "dlq", Partition: &first}, produceTo("r.dlq"),
 			false},
-		"the partition of a topic else": {faults.Kafka{API: "Produce", Topic: "dlq", Partition: &zero}, produceTo("r.input"),
+		"the partition of a topic else": {Kafka{API: "Produce", Topic: "dlq", Partition: &zero}, produceTo("r.input"),
 			false},
-		"its version":     {faults.Kafka{API: "Produce", Version: &nine}, produceTo("r.dlq"), true},
-		"another version": {faults.Kafka{API: "Produce", Version: &ten}, produceTo("r.dlq"), false},
-		"a topic of a Metadata": {faults.Kafka{API: "Metadata", Topic: "input"},
+		"its version":     {Kafka{API: "Produce", Version: &nine}, produceTo("r.dlq"), true},
+		"another version": {Kafka{API: "Produce", Version: &ten}, produceTo("r.dlq"), false},
+		"a topic of a Metadata": {Kafka{API: "Metadata", Topic: "input"},
 			metadataOf(9, "r.dlq", "r.input"), true},
-		"another topic of a Metadata": {faults.Kafka{API: "Metadata", Topic: "input"}, metadataOf(9, "r.dlq"), false},
+		"another topic of a Metadata": {Kafka{API: "Metadata", Topic: "input"}, metadataOf(9, "r.dlq"), false},
 	} {
 		in := NewInjector(runTopics())
 		c.spec.DelayResponse = units.Duration(time.Second)
@@ -112,7 +112,7 @@ func TestPartitionsAndVersionsAreMatched(t *testing.T) {
 
 // Only requests that match are counted, over all instances, from the start of the fault; a share is drawn besides.
 func TestTheNthIsCounted(t *testing.T) {
-	struck := func(spec faults.Kafka, seed uint64) (list []int) {
+	struck := func(spec Kafka, seed uint64) (list []int) {
 		in := NewInjector(runTopics())
 		spec.API, spec.Topic, spec.DropResponse = "Produce", "dlq", true
 		inject(t, in, &eventLog{}, spec, seed)
@@ -127,11 +127,11 @@ func TestTheNthIsCounted(t *testing.T) {
 		return list
 	}
 	for _, c := range []struct {
-		spec faults.Kafka
+		spec Kafka
 		want []int
 	}{
-		{faults.Kafka{Nth: 1}, []int{1}}, {faults.Kafka{Nth: 5}, []int{5}}, {faults.Kafka{EveryNth: 4}, []int{4, 8, 12}},
-		{faults.Kafka{EveryNth: 1, Nth: 2}, []int{2}},
+		{Kafka{Nth: 1}, []int{1}}, {Kafka{Nth: 5}, []int{5}}, {Kafka{EveryNth: 4}, []int{4, 8, 12}},
+		{Kafka{EveryNth: 1, Nth: 2}, []int{2}},
 	} {
 		if got := struck(c.spec, 1); !slices.Equal(got, c.want) {
 			t.Errorf("nth %d, every_nth %d: %v", c.spec.Nth, c.spec.EveryNth, got)
@@ -143,7 +143,7 @@ func TestTheNthIsCounted(t *testing.T) {
 			want = append(want, n+1)
 		}
 	}
-	if got := struck(faults.Kafka{EveryNth: 2, Probability: 0.5}, 3); !slices.Equal(got, want) ||
+	if got := struck(Kafka{EveryNth: 2, Probability: 0.5}, 3); !slices.Equal(got, want) ||
 		len(got) == 0 || len(got) == 6 {
 		t.Errorf("every second of half: %v, want %v", got, want)
 	}
@@ -151,7 +151,7 @@ func TestTheNthIsCounted(t *testing.T) {
 
 func TestOldVersionsAreNotThrottled(t *testing.T) {
 	in := NewInjector(runTopics())
-	inject(t, in, &eventLog{}, faults.Kafka{API: "Produce", Throttle: units.Duration(time.Second), Nth: 1}, 1)
+	inject(t, in, &eventLog{}, Kafka{API: "Produce", Throttle: units.Duration(time.Second), Nth: 1}, 1)
 	for _, c := range []struct {
 		version int16
 		want    time.Duration
@@ -195,7 +195,7 @@ func TestTopicIDsAreMatchedByName(t *testing.T) {
 		if api == "Produce" {
 			topic, other = "dlq", "r.input"
 		}
-		heal := s.inject(faults.Kafka{API: api, Topic: topic, Error: "UNKNOWN_SERVER_ERROR"})
+		heal := s.inject(Kafka{API: api, Topic: topic, Error: "UNKNOWN_SERVER_ERROR"})
 		before := len(s.log.effects())
 		client := s.dial()
 		client.ask(byID(api, other))
@@ -212,7 +212,7 @@ func TestTheClientIDIsMatched(t *testing.T) {
 	s := newStage(t)
 	for id, want := range map[string]int{"tester": 1, "other": 0} {
 		before := len(s.log.effects())
-		heal := s.inject(faults.Kafka{API: "Metadata", ClientID: id, Throttle: units.Duration(time.Second)})
+		heal := s.inject(Kafka{API: "Metadata", ClientID: id, Throttle: units.Duration(time.Second)})
 		s.dial().ask(one("Metadata"))
 		if got := len(s.log.effects()) - before; got != want {
 			t.Errorf("client id %q: %d effects, want %d", id, got, want)
@@ -249,7 +249,7 @@ func TestFetchSessionsAreMatched(t *testing.T) {
 		return told
 	}
 	next()
-	heal := s.inject(faults.Kafka{API: "Fetch", Topic: "input", Partition: &first, Error: "NOT_LEADER_FOR_PARTITION"})
+	heal := s.inject(Kafka{API: "Fetch", Topic: "input", Partition: &first, Error: "NOT_LEADER_FOR_PARTITION"})
 	for range 2 {
 		if told := next(); len(told) != 1 || told[1] != 6 {
 			t.Errorf("a Fetch that names nothing was told %v, want partition 1 to be refused", told)
@@ -262,7 +262,7 @@ func TestFetchSessionsAreMatched(t *testing.T) {
 	if told := next(); len(told) != 0 {
 		t.Errorf("after heal: %v", told)
 	}
-	heal = s.inject(faults.Kafka{API: "Fetch", Topic: "dlq", DropRequest: true})
+	heal = s.inject(Kafka{API: "Fetch", Topic: "dlq", DropRequest: true})
 	next(0)
 	heal()
 	if n := len(s.log.effects()); n != 2 {
@@ -274,7 +274,7 @@ func TestFetchSessionsAreMatched(t *testing.T) {
 func TestALostFetchSession(t *testing.T) {
 	s := newStage(t)
 	client := s.dial()
-	heal := s.inject(faults.Kafka{API: "Fetch", Topic: "input", Error: "FETCH_SESSION_ID_NOT_FOUND"})
+	heal := s.inject(Kafka{API: "Fetch", Topic: "input", Error: "FETCH_SESSION_ID_NOT_FOUND"})
 	seen := s.reached(1)
 	answer := client.ask(fetchOf(12, 0, 0, 0)).(*kmsg.FetchResponse)
 	if answer.ErrorCode != 70 || len(answer.Topics) != 0 || s.reached(1) != seen {
@@ -285,29 +285,26 @@ func TestALostFetchSession(t *testing.T) {
 
 func TestWhatCanBeMade(t *testing.T) {
 	one := 1
-	for want, spec := range map[string]faults.Kafka{
-		"can't be told apart by topic":     {API: "Heartbeat", Topic: "input", DropRequest: true},
-		"can't be told apart by partition": {API: "Metadata", Topic: "input", Partition: &one, DropRequest: true},
-		"can't be told apart by group":     {API: "Produce", Group: "subject", DropRequest: true},
-		"partition goes with topic":        {API: "Produce", Partition: &one, DropRequest: true},
-		"close and throttle exclude":       {API: "Produce", Close: true, Throttle: units.Duration(time.Second)},
-		"no throttle_time_ms":              {API: "SaslHandshake", Throttle: units.Duration(time.Second)},
-		"of version 1 can't be throttled":  {API: "Produce", Version: &one, Throttle: units.Duration(time.Second)},
-		"the longest is":                   {API: "Produce", Throttle: units.Duration(1000 * time.Hour)},
+	for want, spec := range map[string]Kafka{
+		"a Heartbeat names no topic":      {API: "Heartbeat", Topic: "input", DropRequest: true},
+		"a Metadata names no partition":   {API: "Metadata", Topic: "input", Partition: &one, DropRequest: true},
+		"a Produce names no group":        {API: "Produce", Group: "subject", DropRequest: true},
+		"partition goes with topic":       {API: "Produce", Partition: &one, DropRequest: true},
+		"close and throttle exclude":      {API: "Produce", Close: true, Throttle: units.Duration(time.Second)},
+		"of version 1 can't be throttled": {API: "Produce", Version: &one, Throttle: units.Duration(time.Second)},
+		"the longest is":                  {API: "Produce", Throttle: units.Duration(1000 * time.Hour)},
 	} {
-		if err := Valid(spec); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", spec, err, want)
+		spec.Probability = 1
+		if defects := spec.Validate(faults.Setting{}); len(defects) != 1 || !strings.Contains(defects[0].Message, want) {
+			t.Errorf("%+v: %+v, want %q", spec, defects, want)
 		}
 	}
-	for _, action := range actions() {
+	for _, action := range everyAction() {
 		for api := range strings.SplitSeq(withTopics+", "+withGroup+", EndTxn, InitProducerId", ", ") {
 			spec := action.spec
-			spec.API = api
-			if err := Valid(spec); err != nil {
-				t.Error(err)
-			}
-			if spec.Topic = "input"; (Valid(spec) == nil) != listed(withTopics, api) {
-				t.Errorf("%s by topic: %v", api, Valid(spec))
+			spec.API, spec.Probability = api, 1
+			if defects := spec.Validate(faults.Setting{}); defects != nil {
+				t.Errorf("%s: %+v", api, defects)
 			}
 		}
 	}
@@ -316,7 +313,7 @@ func TestWhatCanBeMade(t *testing.T) {
 // What is closed or lost is what matches and what follows on its connection; what was asked before is answered and
 // recorded so.
 func TestEarlierAnswersComeBeforeTheEnd(t *testing.T) {
-	for name, spec := range map[string]faults.Kafka{
+	for name, spec := range map[string]Kafka{
 		"close": {API: "Produce", Close: true, Nth: 2}, "drop_request": {API: "Produce", DropRequest: true, Nth: 2},
 	} {
 		s := newStage(t)
@@ -345,7 +342,7 @@ func TestEarlierAnswersComeBeforeTheEnd(t *testing.T) {
 // A client that gives up by itself ends what a lost request has left behind.
 func TestGivingUpOnALostRequest(t *testing.T) {
 	s := newStage(t)
-	heal := s.inject(faults.Kafka{API: "Produce", DropRequest: true})
+	heal := s.inject(Kafka{API: "Produce", DropRequest: true})
 	client := s.dial()
 	client.send(one("Produce"))
 	waitFor(t, "the effect", func() bool { return len(s.log.effects()) == 1 })
@@ -360,5 +357,27 @@ func TestGivingUpOnALostRequest(t *testing.T) {
 	heal()
 	if n := len(s.log.effects()); n != 1 {
 		t.Errorf("%d effects: a connection that the client closed is counted as closed by the fault", n)
+	}
+}
+
+func TestOrdinal(t *testing.T) {
+	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th",
+		21: "21st", 102: "102nd", 111: "111th"} {
+		if have := ordinal(n); have != want {
+			t.Errorf("%d: %s, want %s", n, have, want)
+		}
+	}
+}
+
+func TestErrorNames(t *testing.T) {
+	names := ErrorNames()
+	for _, name := range []string{"UNKNOWN_SERVER_ERROR", "NOT_ENOUGH_REPLICAS", "COORDINATOR_LOAD_IN_PROGRESS",
+		"FENCED_INSTANCE_ID"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if slices.Contains(names, "NONE") || len(names) < 100 {
+		t.Errorf("%d names: %v", len(names), names)
 	}
 }

@@ -77,7 +77,7 @@ func (s *stage) reached(key int16) int {
 	return s.seen[key]
 }
 
-func (s *stage) inject(spec faults.Kafka) (heal func()) {
+func (s *stage) inject(spec Kafka) (heal func()) {
 	s.t.Helper()
 	undo, err := s.in.Inject(s.t.Context(), faults.NewActive(planned(spec, 1), s.log, s.clock))
 	if err != nil {
@@ -357,7 +357,7 @@ const longDelay = time.Hour
 
 // promise is what an action does to a request.
 type promise struct {
-	spec    faults.Kafka
+	spec    Kafka
 	effects []string
 	// seen: the broker sees the request before heal; seenAfterHeal: at heal.
 	seen, seenAfterHeal bool
@@ -368,29 +368,29 @@ type promise struct {
 	flags    history.Flags
 }
 
-func actions() map[string]promise {
+func everyAction() map[string]promise {
 	return map[string]promise{
 		"error": {
-			spec:     faults.Kafka{Error: "COORDINATOR_LOAD_IN_PROGRESS"},
+			spec:     Kafka{Error: "COORDINATOR_LOAD_IN_PROGRESS"},
 			effects:  []string{"requests answered COORDINATOR_LOAD_IN_PROGRESS"},
 			answered: true, recorded: true, flags: history.Forged,
 		},
 		"delay_request": {
-			spec: faults.Kafka{DelayRequest: units.Duration(longDelay)}, effects: []string{"requests delayed"},
+			spec: Kafka{DelayRequest: units.Duration(longDelay)}, effects: []string{"requests delayed"},
 			seenAfterHeal: true, answeredAfterHeal: true, recorded: true,
 		},
 		"delay_response": {
-			spec: faults.Kafka{DelayResponse: units.Duration(longDelay)}, effects: []string{"responses delayed"},
+			spec: Kafka{DelayResponse: units.Duration(longDelay)}, effects: []string{"responses delayed"},
 			seen: true, answeredAfterHeal: true, recorded: true,
 		},
-		"drop_request": {spec: faults.Kafka{DropRequest: true}, effects: []string{"requests dropped", "connections closed"}},
+		"drop_request": {spec: Kafka{DropRequest: true}, effects: []string{"requests dropped", "connections closed"}},
 		"drop_response": {
-			spec: faults.Kafka{DropResponse: true}, effects: []string{"responses dropped", "connections closed"},
+			spec: Kafka{DropResponse: true}, effects: []string{"responses dropped", "connections closed"},
 			seen: true, recorded: true, flags: history.Withheld,
 		},
-		"close": {spec: faults.Kafka{Close: true}, effects: []string{"connections closed"}},
+		"close": {spec: Kafka{Close: true}, effects: []string{"connections closed"}},
 		"throttle": {
-			spec: faults.Kafka{Throttle: units.Duration(1500 * time.Millisecond)}, effects: []string{"responses throttled"},
+			spec: Kafka{Throttle: units.Duration(1500 * time.Millisecond)}, effects: []string{"responses throttled"},
 			seen: true, answered: true, recorded: true,
 		},
 	}
@@ -406,7 +406,7 @@ func TestEveryActionOnEveryRequest(t *testing.T) {
 	} {
 		t.Run(api, func(t *testing.T) {
 			s := newStage(t)
-			for name, want := range actions() {
+			for name, want := range everyAction() {
 				key := one(api).Key()
 				what := api + " " + name
 				seen, effects, kinds := s.reached(key), len(s.log.effects()), kindsOf(api)

@@ -6,8 +6,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/dlqbench/dlqbench/internal/tap"
 )
 
 const (
@@ -26,32 +24,23 @@ func apiKey(name string) (int16, error) {
 	return 0, fmt.Errorf("%q is no Kafka request: write its name as Kafka does, such as Produce or OffsetCommit", name)
 }
 
-// ValidAPI returns an error that says what to write when name is not the name of a Kafka request.
-func ValidAPI(name string) error {
-	_, err := apiKey(name)
-	return err
-}
-
-// ValidError returns an error when requests of the API can't be answered with an error code in the broker's place,
-// because their response has none for the request as a whole.
-func ValidError(api string) error {
-	key, err := apiKey(api)
-	if err != nil {
-		return err
-	}
-	if !tap.CanAnswer(key) {
-		return fmt.Errorf("a %s can't be answered with an error: its response has no error code for the whole request; "+
-			"delay or drop the response instead", api)
-	}
-	return nil
-}
-
-// ErrorCode returns the code of the error with Kafka's name, such as NOT_ENOUGH_REPLICAS.
-func ErrorCode(name string) (int16, error) {
+// errorCode returns the code of the error with Kafka's name, such as NOT_ENOUGH_REPLICAS.
+func errorCode(name string) (int16, error) {
 	for code := int16(-1); code < lastCode; code++ {
 		if known := kerr.TypedErrorForCode(code); known != nil && known.Code == code && known.Message == name {
 			return code, nil
 		}
 	}
 	return 0, fmt.Errorf("%q is no Kafka error: write its name as Kafka does, such as NOT_ENOUGH_REPLICAS", name)
+}
+
+// ErrorNames returns the names of Kafka's error codes that a fault can answer with, by code.
+func ErrorNames() []string {
+	var list []string
+	for code := int16(-1); code < lastCode; code++ {
+		if err := kerr.TypedErrorForCode(code); err != nil && err.Code == code {
+			list = append(list, err.Message)
+		}
+	}
+	return list
 }

@@ -29,10 +29,7 @@ type rule struct {
 	closed  bool
 }
 
-func newRule(spec faults.Kafka, topics []history.Topic, active faults.Active) (*rule, error) {
-	if err := Valid(spec); err != nil {
-		return nil, err
-	}
+func newRule(spec Kafka, topics []history.Topic, active faults.Active) (*rule, error) {
 	healed := make(chan struct{})
 	r := &rule{
 		active: active, name: spec.Error, healed: healed, idle: make(chan struct{}),
@@ -43,7 +40,7 @@ func newRule(spec faults.Kafka, topics []history.Topic, active faults.Active) (*
 	}
 	var err error
 	if spec.Error != "" {
-		if r.action.Code, err = ErrorCode(spec.Error); err != nil {
+		if r.action.Code, err = errorCode(spec.Error); err != nil {
 			return nil, err
 		}
 	}
@@ -156,10 +153,7 @@ type match struct {
 	everyNth  uint64 // 0: all
 }
 
-// subjectsGroup is the name under which a fault means the run's group, whatever it is called.
-const subjectsGroup = "subject"
-
-func newMatch(spec faults.Kafka, topics []history.Topic) (match, error) {
+func newMatch(spec Kafka, topics []history.Topic) (match, error) {
 	m := match{
 		instance: spec.Instance, version: spec.Version, client: spec.ClientID, group: spec.Group, partition: spec.Partition,
 		share: spec.Probability.Share(), nth: uint64(spec.Nth), everyNth: uint64(spec.EveryNth),
@@ -205,7 +199,7 @@ func (m *match) fits(x *tap.Exchange) bool {
 }
 
 func (m *match) inGroup(x *tap.Exchange) bool {
-	if m.group == subjectsGroup {
+	if m.group == ownGroup {
 		return x.InGroup(x.Group)
 	}
 	return x.InGroup(m.group)

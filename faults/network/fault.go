@@ -1,10 +1,9 @@
 package network
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,51 +12,10 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 )
 
-// kind is what a fault does to a link.
-type kind int
-
-const (
-	latency kind = iota
-	bandwidth
-	slicing
-	limit
-	slowClose
-	silence // Network.Timeout
-	halfOpen
-	down
-	resets
-)
-
-// kindOf returns what the fault does; exactly one thing must be asked for.
-func kindOf(spec *faults.Network) (kind, error) {
-	all := []struct {
-		name   string
-		wanted bool
-	}{
-		latency: {"latency", spec.Latency > 0}, bandwidth: {"bandwidth", spec.Bandwidth > 0},
-		slicing: {"slicer", spec.Slicer != nil},
-		limit:   {"limit_data", spec.LimitData > 0}, slowClose: {"slow_close", spec.SlowClose > 0},
-		silence:  {"timeout", spec.Timeout},
-		halfOpen: {"half_open", spec.HalfOpen}, down: {"down", spec.Down}, resets: {"reset", spec.Reset},
-	}
-	var names []string
-	var found []kind
-	for k, one := range all {
-		names = append(names, one.name)
-		if one.wanted {
-			found = append(found, kind(k))
-		}
-	}
-	if len(found) != 1 {
-		return 0, fmt.Errorf("exactly one of %s must be given, found %d of them", strings.Join(names, ", "), len(found))
-	}
-	return found[0], nil
-}
-
 // fault is a fault as one link sees it.
 type fault struct {
 	kind kind
-	spec faults.Network
+	spec Network
 	// share of the connections that is hit.
 	share float64
 	// directions that are hit.
@@ -75,43 +33,20 @@ type fault struct {
 	end context.CancelFunc
 }
 
-// newFault returns the fault of one link. What a Direction or a Toxicity does not apply to is hit as a whole.
-func newFault(spec faults.Network, seed uint64, ledger *ledger) (*fault, error) {
-	kind, err := kindOf(&spec)
-	if err != nil {
-		return nil, err
-	}
-	f := &fault{kind: kind, spec: spec, share: spec.Toxicity.Share(), seed: seed, ledger: ledger}
-	switch {
-	case f.share == 0:
-		f.share = 1
-	case f.share < 0 || f.share > 1:
-		return nil, fmt.Errorf("a toxicity of %s is no share: it must lie between 0%% and 100%%", spec.Toxicity)
-	}
-	if spec.Slicer != nil && spec.Slicer.Size < 1 {
-		return nil, fmt.Errorf("a slicer needs a size of at least 1 byte, found %s", spec.Slicer.Size)
-	}
-	if f.directions, err = directionsOf(kind, spec.Direction); err != nil {
-		return nil, err
+// newFault returns the fault of one link. What a Direction does not apply to is hit as a whole.
+func newFault(spec Network, seed uint64, ledger *ledger) *fault {
+	chosen, _ := faults.Chosen(actions(), &spec)
+	f := &fault{kind: chosen.Do, spec: spec, share: cmp.Or(spec.Toxicity.Share(), 1), seed: seed, ledger: ledger}
+	either := spec.Direction != directionRequests && spec.Direction != directionResponses || !spec.directed()
+	f.directions = [stream.NumDirections]bool{
+		stream.Upstream:   either || spec.Direction == directionRequests,
+		stream.Downstream: either || spec.Direction == directionResponses,
 	}
 	for i := range f.pacers {
 		f.pacers[i].rate = float64(spec.Bandwidth.Bytes())
 	}
 	f.ctx, f.end = context.WithCancel(context.Background())
-	return f, nil
-}
-
-func directionsOf(kind kind, name string) ([stream.NumDirections]bool, error) {
-	both := [stream.NumDirections]bool{stream.Upstream: true, stream.Downstream: true}
-	switch {
-	case name == "" || name == "both" || kind == slowClose || kind == halfOpen || kind == down || kind == resets:
-		return both, nil
-	case name == "requests":
-		return [stream.NumDirections]bool{stream.Upstream: true}, nil
-	case name == "responses":
-		return [stream.NumDirections]bool{stream.Downstream: true}, nil
-	}
-	return both, fmt.Errorf("%q is no direction: write requests, responses or both", name)
+	return f
 }
 
 // selects reports whether the connection with this number on its link is among those that are hit. It is drawn from the

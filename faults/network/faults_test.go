@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -71,7 +70,7 @@ func TestDirection(t *testing.T) {
 		t.Run("latency of "+direction, func(t *testing.T) {
 			link := newTestLink(t, echoServer(t))
 			conn := dial(t, link)
-			sink, heal := inject(t, faults.Network{Latency: 20 * oneMs, Direction: direction}, link)
+			sink, heal := inject(t, Network{Latency: 20 * oneMs, Direction: direction}, link)
 			conn.echo("1234")
 			heal()
 			sink.expect(t, map[string]int{"bytes delayed": 1})
@@ -79,7 +78,7 @@ func TestDirection(t *testing.T) {
 		t.Run("bandwidth of "+direction, func(t *testing.T) {
 			link := newTestLink(t, echoServer(t))
 			conn := dial(t, link)
-			sink, heal := inject(t, faults.Network{Bandwidth: 1 << 20, Direction: direction}, link)
+			sink, heal := inject(t, Network{Bandwidth: 1 << 20, Direction: direction}, link)
 			conn.echo("1234")
 			heal()
 			sink.expect(t, map[string]int{"bytes throttled": 1})
@@ -87,7 +86,7 @@ func TestDirection(t *testing.T) {
 		t.Run("slicer of "+direction, func(t *testing.T) {
 			link := newTestLink(t, echoServer(t))
 			conn := dial(t, link)
-			sink, heal := inject(t, faults.Network{Slicer: &faults.Slicer{Size: 100}, Direction: direction}, link)
+			sink, heal := inject(t, Network{Slicer: &Slicer{Size: 100}, Direction: direction}, link)
 			// Back in as many pieces as it went, unless only the way there cuts it.
 			conn.echo(strings.Repeat("x", 101))
 			heal()
@@ -102,7 +101,7 @@ func TestDirection(t *testing.T) {
 		conn, quiet := dial(t, link), dial(t, link)
 		conn.send("before")
 		conn.expect("hello")
-		sink, heal := inject(t, faults.Network{Timeout: true, Direction: "requests"}, link)
+		sink, heal := inject(t, Network{Timeout: true, Direction: "requests"}, link)
 		conn.send("lost")
 		conn.silent()
 		heal()
@@ -118,7 +117,7 @@ func TestDirection(t *testing.T) {
 		address, received := recorder(t)
 		link := newTestLink(t, address)
 		conn := dial(t, link)
-		sink, heal := inject(t, faults.Network{Timeout: true, Direction: "responses"}, link)
+		sink, heal := inject(t, Network{Timeout: true, Direction: "responses"}, link)
 		for i := range 3 { // requests go on although answers are lost
 			conn.send("x")
 			until(t, "the request to arrive", func() bool { return len(received()) == i+1 })
@@ -132,8 +131,8 @@ func TestDirection(t *testing.T) {
 		}
 	})
 	t.Run("no traffic in the direction, no effect", func(t *testing.T) {
-		for _, spec := range []faults.Network{{Latency: oneMs}, {Bandwidth: 1}, {Timeout: true},
-			{Slicer: &faults.Slicer{Size: 1}}, {LimitData: 1}} {
+		for _, spec := range []Network{{Latency: oneMs}, {Bandwidth: 1}, {Timeout: true},
+			{Slicer: &Slicer{Size: 1}}, {LimitData: 1}} {
 			address := serve(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 			link := newTestLink(t, address)
 			spec.Direction = "responses"
@@ -160,7 +159,7 @@ func TestSlicerSendsAllInPiecesApart(t *testing.T) {
 		}
 	}))
 	conn := dial(t, link)
-	sink, heal := inject(t, faults.Network{Slicer: &faults.Slicer{Size: 30, Delay: 20 * oneMs}}, link)
+	sink, heal := inject(t, Network{Slicer: &Slicer{Size: 30, Delay: 20 * oneMs}}, link)
 	start := time.Now()
 	conn.send(strings.Repeat("x", 120))
 	_ = conn.CloseWrite()
@@ -180,7 +179,7 @@ func TestSlicerSendsAllInPiecesApart(t *testing.T) {
 
 func TestSlicerOfWhatIsSmallDoesNothing(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
-	sink, heal := inject(t, faults.Network{Slicer: &faults.Slicer{Size: 100}}, link)
+	sink, heal := inject(t, Network{Slicer: &Slicer{Size: 100}}, link)
 	dial(t, link).echo("small")
 	heal()
 	sink.expect(t, nil)
@@ -190,7 +189,7 @@ func TestLimitDataCutsInTheMiddleOfAMessage(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	old := dial(t, link)
 	old.echo(strings.Repeat("x", 1000)) // does not count: it was before
-	sink, heal := inject(t, faults.Network{LimitData: 10, Direction: "responses"}, link)
+	sink, heal := inject(t, Network{LimitData: 10, Direction: "responses"}, link)
 	fresh := dial(t, link)
 	for _, conn := range []peer{old, fresh} {
 		conn.echo("123")
@@ -209,7 +208,7 @@ func TestLimitDataCutsInTheMiddleOfAMessage(t *testing.T) {
 func TestLimitDataOfRequestsGivesTheUpstreamTheFirstPart(t *testing.T) {
 	address, received := recorder(t)
 	link := newTestLink(t, address)
-	sink, heal := inject(t, faults.Network{LimitData: 5, Direction: "requests"}, link)
+	sink, heal := inject(t, Network{LimitData: 5, Direction: "requests"}, link)
 	conn := dial(t, link)
 	conn.send("123456789")
 	_ = conn.ends()
@@ -221,7 +220,7 @@ func TestLimitDataOfRequestsGivesTheUpstreamTheFirstPart(t *testing.T) {
 func TestLimitDataNotReached(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	conn := dial(t, link)
-	sink, heal := inject(t, faults.Network{LimitData: 100}, link)
+	sink, heal := inject(t, Network{LimitData: 100}, link)
 	conn.echo("short")
 	heal()
 	conn.echo(strings.Repeat("x", 200))
@@ -240,7 +239,7 @@ func TestSlowCloseHoldsTheNewsOfACloseBack(t *testing.T) {
 	})
 	link := newTestLink(t, address)
 	const held = 40 * time.Millisecond
-	sink, heal := inject(t, faults.Network{SlowClose: units.Duration(held)}, link)
+	sink, heal := inject(t, Network{SlowClose: units.Duration(held)}, link)
 	for _, abrupt := range []bool{false, true} {
 		conn := dial(t, link)
 		conn.send("x")
@@ -277,7 +276,7 @@ func TestSlowCloseIsOverWhenHealed(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	conn, quiet := dial(t, link), dial(t, link)
 	quiet.echo("before")
-	sink, heal := inject(t, faults.Network{SlowClose: units.Duration(time.Hour)}, link)
+	sink, heal := inject(t, Network{SlowClose: units.Duration(time.Hour)}, link)
 	conn.echo("before")
 	_ = conn.CloseWrite()
 	conn.silent() // the upstream has not learned of it, so it does not close either
@@ -299,7 +298,7 @@ func TestHalfOpen(t *testing.T) {
 	for _, conn := range []peer{talks, waits, leaves} {
 		conn.echo("before")
 	}
-	sink, heal := inject(t, faults.Network{HalfOpen: true}, link)
+	sink, heal := inject(t, Network{HalfOpen: true}, link)
 	for range 3 {
 		<-upstreamEnds // the far side is gone
 	}
@@ -330,7 +329,7 @@ func TestHalfOpenWaitsForAConnection(t *testing.T) {
 	gone.echo("before")
 	_ = gone.Close()
 	until(t, "the connection to be forgotten", func() bool { return link.Connections() == 0 })
-	sink, heal := inject(t, faults.Network{HalfOpen: true}, link)
+	sink, heal := inject(t, Network{HalfOpen: true}, link)
 	late := dial(t, link)
 	late.send("lost")
 	late.silent()
@@ -359,7 +358,7 @@ func TestHalfOpenGoesOnSwallowing(t *testing.T) {
 		t.Fatalf("the client could send all, with %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	_, heal := inject(t, faults.Network{HalfOpen: true}, link)
+	_, heal := inject(t, Network{HalfOpen: true}, link)
 	if err := <-wrote; err != nil {
 		t.Errorf("sending: %v", err)
 	}
@@ -385,7 +384,7 @@ func TestHalfOpenWhileDialing(t *testing.T) {
 	defer func() { _ = link.Close() }()
 	conn := dial(t, link)
 	until(t, "the connection to be accepted", func() bool { return served(link) == 1 })
-	_, heal := inject(t, faults.Network{HalfOpen: true}, link)
+	_, heal := inject(t, Network{HalfOpen: true}, link)
 	close(proceed)
 	select {
 	case <-ended:
@@ -400,7 +399,7 @@ func TestHalfOpenWhileDialing(t *testing.T) {
 
 func TestToxicityHitsAShareOfTheConnections(t *testing.T) {
 	hit := func(seed uint64) (numbers []int) {
-		f := mustFault(t, faults.Network{Down: true, Toxicity: 0.3}, seed)
+		f := testFault(Network{Down: true, Toxicity: 0.3}, seed)
 		for n := range 10000 {
 			if f.selects(uint64(n + 1)) {
 				numbers = append(numbers, n+1)
@@ -418,7 +417,7 @@ func TestToxicityHitsAShareOfTheConnections(t *testing.T) {
 	if slices.Equal(first, hit(2)) {
 		t.Error("another seed hits the same connections")
 	}
-	if f := mustFault(t, faults.Network{Down: true}, 1); !f.selects(1) || !f.selects(2) || f.share != 1 {
+	if f := testFault(Network{Down: true}, 1); !f.selects(1) || !f.selects(2) || f.share != 1 {
 		t.Error("a toxicity of 0 in Go is not taken for 1")
 	}
 }
@@ -427,17 +426,17 @@ func TestToxicityHitsAShareOfTheConnections(t *testing.T) {
 func TestToxicityOfEachFault(t *testing.T) {
 	const conns = 12
 	for name, test := range map[string]struct {
-		spec faults.Network
+		spec Network
 		what string
 	}{
-		"latency":    {faults.Network{Latency: oneMs, Direction: "requests"}, "bytes delayed"},
-		"bandwidth":  {faults.Network{Bandwidth: 1 << 20, Direction: "requests"}, "bytes throttled"},
-		"slicer":     {faults.Network{Slicer: &faults.Slicer{Size: 1}, Direction: "requests"}, "bytes sliced"},
-		"limit_data": {faults.Network{LimitData: 1}, "connections cut"},
-		"timeout":    {faults.Network{Timeout: true}, "bytes swallowed"},
-		"half_open":  {faults.Network{HalfOpen: true}, "connections half-opened"},
-		"down":       {faults.Network{Down: true}, "connections cut"},
-		"reset":      {faults.Network{Reset: true}, "connections cut"},
+		"latency":    {Network{Latency: oneMs, Direction: "requests"}, "bytes delayed"},
+		"bandwidth":  {Network{Bandwidth: 1 << 20, Direction: "requests"}, "bytes throttled"},
+		"slicer":     {Network{Slicer: &Slicer{Size: 1}, Direction: "requests"}, "bytes sliced"},
+		"limit_data": {Network{LimitData: 1}, "connections cut"},
+		"timeout":    {Network{Timeout: true}, "bytes swallowed"},
+		"half_open":  {Network{HalfOpen: true}, "connections half-opened"},
+		"down":       {Network{Down: true}, "connections cut"},
+		"reset":      {Network{Reset: true}, "connections cut"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			link := newTestLink(t, echoServer(t))
@@ -448,7 +447,7 @@ func TestToxicityOfEachFault(t *testing.T) {
 				peers = append(peers, conn)
 			}
 			test.spec.Toxicity = 0.5
-			f := mustFault(t, test.spec, 7) // the seed that inject uses
+			f := testFault(test.spec, 7) // the seed that inject uses
 			sink, heal := inject(t, test.spec, link)
 			want := 0
 			for i, conn := range peers {
@@ -489,9 +488,9 @@ func TestToxicityOfEachFault(t *testing.T) {
 }
 
 func TestToxicityThatSelectsNobodyReportsNothing(t *testing.T) {
-	for _, spec := range []faults.Network{
+	for _, spec := range []Network{
 		{Latency: oneMs}, {Bandwidth: 1}, {Timeout: true}, {Down: true}, {Reset: true}, {HalfOpen: true}, {LimitData: 1},
-		{SlowClose: units.Duration(time.Hour)}, {Slicer: &faults.Slicer{Size: 1}},
+		{SlowClose: units.Duration(time.Hour)}, {Slicer: &Slicer{Size: 1}},
 	} {
 		link := newTestLink(t, echoServer(t))
 		spec.Toxicity = 1e-12
@@ -514,8 +513,8 @@ func TestToxicityThatSelectsNobodyReportsNothing(t *testing.T) {
 func TestHealOfOneLatencyKeepsTheOther(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	conn := dial(t, link)
-	_, healLong := inject(t, faults.Network{Latency: units.Duration(time.Hour)}, link)
-	_, healShort := inject(t, faults.Network{Latency: oneMs}, link)
+	_, healLong := inject(t, Network{Latency: units.Duration(time.Hour)}, link)
+	_, healShort := inject(t, Network{Latency: oneMs}, link)
 	conn.send("waits")
 	conn.silent()
 	healShort()
@@ -529,10 +528,10 @@ func TestTimeoutDuringLatency(t *testing.T) {
 	address, received := recorder(t)
 	link := newTestLink(t, address)
 	conn := dial(t, link)
-	_, healLatency := inject(t, faults.Network{Latency: units.Duration(time.Hour)}, link)
+	_, healLatency := inject(t, Network{Latency: units.Duration(time.Hour)}, link)
 	conn.send("on its way")
 	conn.silent()
-	sink, healTimeout := inject(t, faults.Network{Timeout: true, Direction: "requests"}, link)
+	sink, healTimeout := inject(t, Network{Timeout: true, Direction: "requests"}, link)
 	healLatency() // lets it go, but now the link is silent
 	conn.silent()
 	healTimeout()
@@ -546,8 +545,8 @@ func TestTimeoutDuringLatency(t *testing.T) {
 func TestLatencyWithBandwidth(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	conn := dial(t, link)
-	slow, healSlow := inject(t, faults.Network{Latency: 30 * oneMs, Direction: "requests"}, link)
-	narrow, healNarrow := inject(t, faults.Network{Bandwidth: 10 << 10, Direction: "requests"}, link)
+	slow, healSlow := inject(t, Network{Latency: 30 * oneMs, Direction: "requests"}, link)
+	narrow, healNarrow := inject(t, Network{Bandwidth: 10 << 10, Direction: "requests"}, link)
 	start := time.Now()
 	conn.echo(strings.Repeat("x", 512))
 	if took := time.Since(start); took < 80*time.Millisecond {
@@ -566,7 +565,7 @@ func TestLatencyWithBandwidth(t *testing.T) {
 
 // Two silences on one link: a connection stays silent until the last of them is healed.
 func TestSilenceLastsAsLongAsOneFaultKeepsIt(t *testing.T) {
-	for name, specs := range map[string][2]faults.Network{
+	for name, specs := range map[string][2]Network{
 		"two timeouts":          {{Timeout: true}, {Timeout: true}},
 		"timeout and half_open": {{Timeout: true}, {HalfOpen: true}},
 		"half_open and timeout": {{HalfOpen: true}, {Timeout: true}},
@@ -595,15 +594,15 @@ func TestSilenceLastsAsLongAsOneFaultKeepsIt(t *testing.T) {
 }
 
 func TestWhatBreaksComesBeforeEverythingElse(t *testing.T) {
-	others := map[string]faults.Network{
+	others := map[string]Network{
 		"latency": {Latency: units.Duration(time.Hour)}, "bandwidth": {Bandwidth: 1}, "timeout": {Timeout: true},
 		"half_open":  {HalfOpen: true},
 		"slow_close": {SlowClose: units.Duration(time.Hour)},
-		"slicer":     {Slicer: &faults.Slicer{Size: 1, Delay: units.Duration(time.Hour)}},
+		"slicer":     {Slicer: &Slicer{Size: 1, Delay: units.Duration(time.Hour)}},
 		"limit_data": {LimitData: 100},
 	}
 	for name, other := range others {
-		for _, breaks := range []faults.Network{{Down: true}, {Reset: true}} {
+		for _, breaks := range []Network{{Down: true}, {Reset: true}} {
 			t.Run(fmt.Sprintf("%s, reset: %v", name, breaks.Reset), func(t *testing.T) {
 				link := newTestLink(t, echoServer(t))
 				conn := dial(t, link)
@@ -633,8 +632,8 @@ func TestWhatBreaksComesBeforeEverythingElse(t *testing.T) {
 func TestLimitDataWithOthers(t *testing.T) {
 	address, received := recorder(t)
 	link := newTestLink(t, address)
-	_, healLatency := inject(t, faults.Network{Latency: 20 * oneMs, Direction: "requests"}, link)
-	sink, healLimit := inject(t, faults.Network{LimitData: 8, Direction: "requests"}, link)
+	_, healLatency := inject(t, Network{Latency: 20 * oneMs, Direction: "requests"}, link)
+	sink, healLimit := inject(t, Network{LimitData: 8, Direction: "requests"}, link)
 	conn := dial(t, link)
 	conn.send("1234")
 	conn.expect("hello")

@@ -2,7 +2,6 @@ package network
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,9 +34,9 @@ func NewInjector(links map[string][]*Link) *Injector { return &Injector{links: l
 // and returns when the links carry data as if it had not been; connections that lost data are reset, the others go on.
 // Neither waits for a connection.
 func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
-	spec := active.Spec.Network
-	if spec == nil {
-		return nil, errors.New("breaking a link: the fault has no network part")
+	spec, _, err := faults.Settings(active, actions())
+	if err != nil {
+		return nil, fmt.Errorf("breaking a link: %w", err)
 	}
 	links := i.links[spec.Link]
 	if len(links) == 0 {
@@ -46,10 +45,7 @@ func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal,
 	}
 	injection := &injection{ledger: newLedger(active)}
 	for n, link := range links {
-		f, err := newFault(*spec, active.Seed+uint64(n), injection.ledger)
-		if err != nil {
-			return nil, fmt.Errorf("breaking link %q: %w", spec.Link, err)
-		}
+		f := newFault(*spec, active.Seed+uint64(n), injection.ledger)
 		injection.broken = append(injection.broken, brokenLink{link, f})
 	}
 	for _, broken := range injection.broken {

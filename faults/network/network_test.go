@@ -192,11 +192,11 @@ func (c clock) Now() time.Duration { return time.Since(c.base) }
 
 // inject breaks the links and returns what reports, and the heal (which fails the test if it fails or is not called in
 // time).
-func inject(t testing.TB, spec faults.Network, links ...*Link) (*effects, func()) {
+func inject(t testing.TB, spec Network, links ...*Link) (*effects, func()) {
 	t.Helper()
 	spec.Link = "test"
 	sink := &effects{}
-	planned := faults.Planned{Spec: faults.Spec{Network: &spec}, Seed: 7}
+	planned := faults.Planned{Fault: &spec, Seed: 7}
 	injector := NewInjector(map[string][]*Link{"test": links})
 	heal, err := injector.Inject(context.Background(), faults.NewActive(planned, sink, clock{time.Now()}))
 	if err != nil {
@@ -259,7 +259,7 @@ func TestLatency(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	before := dial(t, link)
 	before.echo("before")
-	sink, heal := inject(t, faults.Network{Latency: 30 * oneMs, Jitter: 10 * oneMs}, link)
+	sink, heal := inject(t, Network{Latency: 30 * oneMs, Jitter: 10 * oneMs}, link)
 	for _, conn := range []peer{before, dial(t, link)} {
 		for range 3 {
 			start := time.Now()
@@ -300,10 +300,10 @@ func TestStreamSurvivesFaultsThatComeAndGo(t *testing.T) {
 	})
 	done := make(chan struct{})
 	var weather sync.WaitGroup
-	for _, spec := range []faults.Network{
+	for _, spec := range []Network{
 		{Latency: 3 * oneMs, Jitter: 5 * oneMs}, {Latency: 700 * units.Duration(time.Microsecond), Direction: "requests"},
 		{Bandwidth: 64 << 20},
-		{Slicer: &faults.Slicer{Size: 3000}}, {Slicer: &faults.Slicer{Size: 9000}, Direction: "responses"},
+		{Slicer: &Slicer{Size: 3000}}, {Slicer: &Slicer{Size: 9000}, Direction: "responses"},
 		{Timeout: true, Toxicity: 1e-12},
 	} {
 		weather.Go(func() {
@@ -340,7 +340,7 @@ func TestStreamSurvivesFaultsThatComeAndGo(t *testing.T) {
 func TestHealFlushesWhatWaits(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	conn := dial(t, link)
-	_, heal := inject(t, faults.Network{Latency: units.Duration(time.Hour)}, link)
+	_, heal := inject(t, Network{Latency: units.Duration(time.Hour)}, link)
 	for i := range 5 {
 		if _, err := fmt.Fprintf(conn, "%d", i); err != nil {
 			t.Fatal(err)
@@ -354,7 +354,7 @@ func TestHealFlushesWhatWaits(t *testing.T) {
 func TestCloseInTheMiddleOfAnHoursLatency(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	conn := dial(t, link)
-	_, heal := inject(t, faults.Network{Latency: units.Duration(time.Hour)}, link)
+	_, heal := inject(t, Network{Latency: units.Duration(time.Hour)}, link)
 	if _, err := io.WriteString(conn, "waits"); err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +368,7 @@ func TestCloseInTheMiddleOfAnHoursLatency(t *testing.T) {
 func TestBandwidthIsSharedByTheLinksConnections(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	const rate = 256 << 10
-	sink, heal := inject(t, faults.Network{Bandwidth: rate}, link)
+	sink, heal := inject(t, Network{Bandwidth: rate}, link)
 	const conns, each = 4, rate / 20
 	start := time.Now()
 	var wg sync.WaitGroup
@@ -392,7 +392,7 @@ func TestTimeoutSwallowsAndCutsOnlyWhatItHoled(t *testing.T) {
 	for _, conn := range []peer{talks, quiet, leaves} {
 		conn.echo("before")
 	}
-	sink, heal := inject(t, faults.Network{Timeout: true}, link)
+	sink, heal := inject(t, Network{Timeout: true}, link)
 	fresh := dial(t, link)
 	for _, conn := range []peer{talks, fresh} {
 		if _, err := io.WriteString(conn, "lost"); err != nil {
@@ -467,9 +467,9 @@ func TestNoConnectionOutlivesAHole(t *testing.T) {
 			}
 		})
 	}
-	lossy := []faults.Network{{Timeout: true}, {Timeout: true, Direction: "requests"}, {HalfOpen: true}, {LimitData: 5000},
+	lossy := []Network{{Timeout: true}, {Timeout: true, Direction: "requests"}, {HalfOpen: true}, {LimitData: 5000},
 		{Timeout: true, Toxicity: 0.5}}
-	slow := []faults.Network{{Latency: oneMs / 2}, {Slicer: &faults.Slicer{Size: 7}}, {Bandwidth: 8 << 20}}
+	slow := []Network{{Latency: oneMs / 2}, {Slicer: &Slicer{Size: 7}}, {Bandwidth: 8 << 20}}
 	var weather sync.WaitGroup
 	for range 2 {
 		weather.Go(func() {
@@ -499,7 +499,7 @@ func TestDown(t *testing.T) {
 	for _, conn := range conns {
 		conn.echo("before")
 	}
-	sink, heal := inject(t, faults.Network{Down: true}, link)
+	sink, heal := inject(t, Network{Down: true}, link)
 	for _, conn := range conns {
 		if err := conn.ends(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("a connection through a link that went down: %v", err)
@@ -520,7 +520,7 @@ func TestReset(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	old := dial(t, link)
 	old.echo("before")
-	sink, heal := inject(t, faults.Network{Reset: true}, link)
+	sink, heal := inject(t, Network{Reset: true}, link)
 	if err := old.ends(); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("a connection of before ended with %v, want a reset", err)
 	}
@@ -538,9 +538,9 @@ func TestReset(t *testing.T) {
 }
 
 func TestNothingHappenedNothingReported(t *testing.T) {
-	for _, spec := range []faults.Network{
+	for _, spec := range []Network{
 		{Latency: oneMs}, {Bandwidth: 1}, {Timeout: true}, {Down: true}, {Reset: true}, {HalfOpen: true}, {LimitData: 1},
-		{SlowClose: oneMs}, {Slicer: &faults.Slicer{Size: 1}},
+		{SlowClose: oneMs}, {Slicer: &Slicer{Size: 1}},
 	} {
 		link := newTestLink(t, echoServer(t))
 		sink, heal := inject(t, spec, link)
@@ -557,7 +557,7 @@ func TestFaultsOnSeveralLinks(t *testing.T) {
 	for _, conn := range conns {
 		conn.echo("before")
 	}
-	sink, heal := inject(t, faults.Network{Reset: true}, first, second)
+	sink, heal := inject(t, Network{Reset: true}, first, second)
 	for _, conn := range conns {
 		if err := conn.ends(); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("ended with %v", err)
@@ -570,8 +570,8 @@ func TestFaultsOnSeveralLinks(t *testing.T) {
 // One fault heals while another on the same link lasts.
 func TestOverlap(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
-	_, healDown := inject(t, faults.Network{Down: true}, link)
-	sink, healSecond := inject(t, faults.Network{Down: true}, link)
+	_, healDown := inject(t, Network{Down: true}, link)
+	sink, healSecond := inject(t, Network{Down: true}, link)
 	healDown()
 	sink.expect(t, nil) // confirming the heal of the one is no evidence for the other
 	if err := attempt(link); !errors.Is(err, syscall.ECONNRESET) {
@@ -579,8 +579,8 @@ func TestOverlap(t *testing.T) {
 	}
 	healSecond()
 	sink.expect(t, map[string]int{"connections refused": 1})
-	_, healLatency := inject(t, faults.Network{Latency: 10 * oneMs}, link)
-	_, healMore := inject(t, faults.Network{Latency: 15*oneMs + oneMs/2, Jitter: oneMs}, link)
+	_, healLatency := inject(t, Network{Latency: 10 * oneMs}, link)
+	_, healMore := inject(t, Network{Latency: 15*oneMs + oneMs/2, Jitter: oneMs}, link)
 	conn := dial(t, link)
 	start := time.Now()
 	conn.echo("both")
@@ -600,20 +600,16 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 	injector := NewInjector(map[string][]*Link{"broker 1": nil, "dlq": {nil}})
 	for _, wrong := range []struct {
 		says string
-		spec *faults.Network
+		spec *Network
 	}{
-		{"no network part", nil},
-		{"exactly one of", &faults.Network{Link: "dlq"}},
-		{"found 2", &faults.Network{Link: "dlq", Down: true, Reset: true}},
-		{"no share", &faults.Network{Link: "dlq", Down: true, Toxicity: 1.5}},
-		{"no share", &faults.Network{Link: "dlq", Down: true, Toxicity: -0.5}},
-		{"at least 1 byte", &faults.Network{Link: "dlq", Slicer: &faults.Slicer{}}},
-		{`"up" is no direction`, &faults.Network{Link: "dlq", Timeout: true, Direction: "up"}},
-		{"broker 1, dlq", &faults.Network{Link: "broker 7", Down: true}},
-		{`link "broker 1"`, &faults.Network{Link: "broker 1", Down: true}},
+		{"of another kind", nil},
+		{"this fault does nothing", &Network{Link: "dlq"}},
+		{"exclude each other", &Network{Link: "dlq", Down: true, Reset: true}},
+		{"broker 1, dlq", &Network{Link: "broker 7", Down: true}},
+		{`link "broker 1"`, &Network{Link: "broker 1", Down: true}},
 	} {
 		_, err := injector.Inject(context.Background(),
-			faults.NewActive(faults.Planned{Spec: faults.Spec{Network: wrong.spec}}, &effects{}, clock{}))
+			faults.NewActive(faults.Planned{Fault: wrong.spec}, &effects{}, clock{}))
 		if err == nil || !strings.Contains(err.Error(), wrong.says) {
 			t.Errorf("got %v, want an error that says %q", err, wrong.says)
 		}
@@ -656,7 +652,7 @@ func stall(t *testing.T, count int) (*Link, []peer) {
 
 // Stalled while the fault is in force: now the toxics hold data that nobody takes.
 func TestStalledInsideTheFault(t *testing.T) {
-	for name, spec := range map[string]faults.Network{"latency": {Latency: oneMs}, "bandwidth": {Bandwidth: 1 << 30}} {
+	for name, spec := range map[string]Network{"latency": {Latency: oneMs}, "bandwidth": {Bandwidth: 1 << 30}} {
 		t.Run(name, func(t *testing.T) {
 			link := newTestLink(t, serve(t, func(conn net.Conn) {
 				for chunk := make([]byte, 256<<10); ; {
@@ -715,7 +711,7 @@ func TestManyConnections(t *testing.T) {
 		}
 		return err
 	}
-	for _, spec := range []faults.Network{{Latency: oneMs, Jitter: oneMs}, {Bandwidth: 8 << 20}, {Down: true},
+	for _, spec := range []Network{{Latency: oneMs, Jitter: oneMs}, {Bandwidth: 8 << 20}, {Down: true},
 		{Reset: true}} {
 		done := make(chan struct{})
 		var wg sync.WaitGroup

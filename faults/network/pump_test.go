@@ -4,8 +4,6 @@ import (
 	"io"
 	"net"
 	"testing"
-
-	"github.com/dlqbench/dlqbench/faults"
 )
 
 // A link that carries bulk reads ever larger pieces, but what a fault holds back is in small ones again: a line holds
@@ -17,7 +15,7 @@ func TestPiecesAreSmallWhileAFaultIsInForce(t *testing.T) {
 	for _, impede := range []bool{false, true} {
 		sink, heal := &effects{}, func() {}
 		if impede {
-			sink, heal = inject(t, faults.Network{Latency: oneMs}, link)
+			sink, heal = inject(t, Network{Latency: oneMs}, link)
 		}
 		if _, err := conn.Write(make([]byte, bulk)); err != nil {
 			t.Fatal(err)

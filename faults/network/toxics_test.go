@@ -15,13 +15,8 @@ import (
 
 // How long chunks wait is tested on a clock of its own, to the nanosecond.
 
-func mustFault(t *testing.T, spec faults.Network, seed uint64) *fault {
-	t.Helper()
-	f, err := newFault(spec, seed, newLedger(faults.NewActive(faults.Planned{}, &effects{}, clock{})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+func testFault(spec Network, seed uint64) *fault {
+	return newFault(spec, seed, newLedger(faults.NewActive(faults.Planned{}, &effects{}, clock{})))
 }
 
 func testPump(number uint64, direction stream.Direction) *pump {
@@ -35,9 +30,9 @@ func TestLatencyToxicWaitsTheLatencyAndTheSeededJitter(t *testing.T) {
 		var waits []time.Duration
 		synctest.Test(t, func(t *testing.T) {
 			m := testPump(number, direction)
-			spec := faults.Network{Latency: units.Duration(20*time.Millisecond + 300*time.Microsecond),
+			spec := Network{Latency: units.Duration(20*time.Millisecond + 300*time.Microsecond),
 				Jitter: units.Duration(7 * time.Millisecond)}
-			f := mustFault(t, spec, seed)
+			f := testFault(spec, seed)
 			l := &line{input: make(chan *stream.StreamChunk, 10)}
 			output := l.stage(m.pair, l.input, newDelay(f, m.jitter(f)), f)
 			for range 20 {
@@ -84,7 +79,7 @@ func TestThrottleKeepsTheRate(t *testing.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(1, int(min(rate, 64<<10))), 1, 8).Draw(r, "sizes")
 		synctest.Test(t, func(*testing.T) {
 			m := testPump(1, stream.Upstream)
-			f := mustFault(t, faults.Network{Bandwidth: units.Size(rate)}, 1)
+			f := testFault(Network{Bandwidth: units.Size(rate)}, 1)
 			l := &line{input: make(chan *stream.StreamChunk, len(sizes))}
 			output := l.stage(m.pair, l.input, &throttle{pacer: &f.pacers[0]}, f)
 			start, total := time.Now(), 0
@@ -110,8 +105,8 @@ func TestThrottleKeepsTheRate(t *testing.T) {
 func TestLatenciesAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := testPump(1, stream.Upstream)
-		first := mustFault(t, faults.Network{Latency: units.Duration(30 * time.Millisecond)}, 1)
-		second := mustFault(t, faults.Network{Latency: units.Duration(20 * time.Millisecond)}, 2)
+		first := testFault(Network{Latency: units.Duration(30 * time.Millisecond)}, 1)
+		second := testFault(Network{Latency: units.Duration(20 * time.Millisecond)}, 2)
 		l := &line{input: make(chan *stream.StreamChunk, 10)}
 		output := l.stage(m.pair, l.stage(m.pair, l.input, newDelay(first, nil), first), newDelay(second, nil), second)
 		pass := func(meanwhile func(), want time.Duration) {

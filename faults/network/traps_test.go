@@ -19,11 +19,11 @@ import (
 )
 
 // everyFault is one of each, that lasts until it is healed.
-func everyFault() map[string]faults.Network {
-	return map[string]faults.Network{
+func everyFault() map[string]Network {
+	return map[string]Network{
 		"latency": {Latency: 5 * oneMs, Jitter: oneMs}, "an hour's latency": {Latency: units.Duration(time.Hour)},
 		"bandwidth": {Bandwidth: 1 << 20}, "one byte per second": {Bandwidth: 1}, "timeout": {Timeout: true},
-		"slow_close": {SlowClose: units.Duration(time.Hour)}, "slicer": {Slicer: &faults.Slicer{Size: 1, Delay: oneMs}},
+		"slow_close": {SlowClose: units.Duration(time.Hour)}, "slicer": {Slicer: &Slicer{Size: 1, Delay: oneMs}},
 		"limit_data": {LimitData: 1 << 20}, "half_open": {HalfOpen: true}, "down": {Down: true}, "reset": {Reset: true},
 	}
 }
@@ -56,7 +56,7 @@ func TestTrapPeerThatDoesNotRead(t *testing.T) {
 					heal()
 				}
 				_, healFirst := inject(t, spec, link)
-				_, healSecond := inject(t, faults.Network{Latency: oneMs}, link)
+				_, healSecond := inject(t, Network{Latency: oneMs}, link)
 				healFirst()
 				healSecond()
 			})
@@ -90,7 +90,7 @@ func TestTrapResetIsATrueReset(t *testing.T) {
 			unread.echo("before")
 			_, heal := inject(t, spec, link)
 			unread.send("and not read")
-			_, healReset := inject(t, faults.Network{Reset: true}, link)
+			_, healReset := inject(t, Network{Reset: true}, link)
 			waits.reset()
 			unread.reset()
 			healReset()
@@ -99,7 +99,7 @@ func TestTrapResetIsATrueReset(t *testing.T) {
 	}
 	t.Run("new connection", func(t *testing.T) {
 		link := newTestLink(t, echoServer(t))
-		sink, heal := inject(t, faults.Network{Reset: true}, link)
+		sink, heal := inject(t, Network{Reset: true}, link)
 		conn := dial(t, link)
 		conn.send("x")
 		conn.reset()
@@ -108,7 +108,7 @@ func TestTrapResetIsATrueReset(t *testing.T) {
 	})
 	t.Run("stalled connections", func(t *testing.T) {
 		link, conns := stall(t, 2)
-		_, heal := inject(t, faults.Network{Reset: true}, link)
+		_, heal := inject(t, Network{Reset: true}, link)
 		for _, conn := range conns {
 			conn.reset()
 		}
@@ -143,7 +143,7 @@ func TestTrapDialsAreNotSerial(t *testing.T) {
 			dial(t, link).echo("hello")
 		}
 	})
-	sink, heal := inject(t, faults.Network{HalfOpen: true}, link)
+	sink, heal := inject(t, Network{HalfOpen: true}, link)
 	stuck[0].send("into the void")
 	stuck[0].silent()
 	heal()
@@ -184,7 +184,7 @@ func TestTrapDeadUpstream(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	// Not so while the link is silent: then the client learns nothing.
-	_, heal := inject(t, faults.Network{Timeout: true}, link)
+	_, heal := inject(t, Network{Timeout: true}, link)
 	conn := dial(t, link)
 	conn.silent()
 	heal()
@@ -198,10 +198,10 @@ func TestTrapDeadUpstream(t *testing.T) {
 func TestTrapToxicityAndJitterReplayFromTheSeed(t *testing.T) {
 	run := func(seed uint64) (hits []bool, jitters []time.Duration) {
 		link := newTestLink(t, echoServer(t))
-		spec := faults.Network{Link: "test", Latency: oneMs / 1000, Jitter: 2 * oneMs, Toxicity: 0.5}
+		spec := Network{Link: "test", Latency: oneMs / 1000, Jitter: 2 * oneMs, Toxicity: 0.5}
 		injector := NewInjector(map[string][]*Link{"test": {link}})
 		sink := &effects{}
-		planned := faults.Planned{Spec: faults.Spec{Network: &spec}, Seed: seed}
+		planned := faults.Planned{Fault: &spec, Seed: seed}
 		heal, err := injector.Inject(context.Background(), faults.NewActive(planned, sink, clock{time.Now()}))
 		if err != nil {
 			t.Fatal(err)
@@ -278,7 +278,7 @@ func TestTrapNoGoroutineIsLeftBehindByStalledClients(t *testing.T) {
 				defer link.mu.Unlock()
 				return link.accepted == clients
 			})
-			_, healReset := inject(t, faults.Network{Reset: true}, link)
+			_, healReset := inject(t, Network{Reset: true}, link)
 			healReset()
 			heal()
 			until(t, "the link to have no connection", func() bool { return served(link) == 0 })

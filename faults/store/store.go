@@ -1,17 +1,217 @@
-// Package store breaks the dead-letter store that a run brings: its database, its workers' clocks, and what comes to
-// its routers. It owns the order of breaking and mending and what is reported of them; how it is done is the business
-// of whoever runs the store.
+// Package store has the faults of the dead-letter store that a run brings: of its database, its workers' clocks and
+// health probe, and of what comes to its routers. It says how these faults are written, checked, described and
+// explained, and injects them; how it is done is the business of whoever runs the store.
 package store
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
+
+// Store acts on the dead-letter store that the scenario brings. Exactly one of Restart, Crash, ClockAhead, ClockBehind,
+// Unhealthy, RepeatLetters is set.
+type Store struct {
+	// Restart: its database is stopped in order and started at once on the same data. Like Crash it needs a private
+	// server: engine postgres without a url.
+	Restart bool `json:"restart,omitempty"`
+	// Crash: its database ends without a goodbye; after For it is started again and recovers what was committed.
+	Crash bool `json:"crash,omitempty"`
+	// Process is the worker whose machine has a wrong clock: "worker 0". ClockAhead and ClockBehind say by how much, in
+	// real time; it is right again after For.
+	Process     string         `json:"process,omitempty"`
+	ClockAhead  units.Duration `json:"clock_ahead,omitempty"`
+	ClockBehind units.Duration `json:"clock_behind,omitempty"`
+	// Unhealthy is what the workers' health probe (store.probe) says is wrong: circuit-breaker (OPEN), cpu (80 %),
+	// memory (85 %), connections (none is available), or probe (it answers 503).
+	Unhealthy string `json:"unhealthy,omitempty" jsonschema:"enum=circuit-breaker,enum=cpu,enum=memory,enum=connections,enum=probe"`
+	// RepeatLetters is the share of the dead letters in their topic by then that is written there once more, in another
+	// order.
+	RepeatLetters units.Percent `json:"repeat_letters,omitempty"`
+}
+
+// The words of Store.Unhealthy.
+const (
+	UnhealthyBreaker     = "circuit-breaker"
+	UnhealthyCPU         = "cpu"
+	UnhealthyMemory      = "memory"
+	UnhealthyConnections = "connections"
+	UnhealthyProbe       = "probe"
+)
+
+// offset is how far the clock is ahead, negative behind.
+func (s *Store) offset() time.Duration { return s.ClockAhead.D() - s.ClockBehind.D() }
+
+// OfWorker reports whether it is a worker that the fault hits.
+func (s *Store) OfWorker() bool { return s.offset() != 0 }
+
+// action is one fault of the dead-letter store.
+type action = faults.Action[Store, func(*Injector, context.Context, faults.Active, *Store) (faults.Heal, error)]
+
+// actions are all faults of the dead-letter store.
+func actions() []action { return slices.Concat(ofDatabase(), ofWorkers(), ofRouters()) }
+
+const (
+	databaseMade = "The scenario's store must have engine: postgres and no url, so that the run owns the server. SQLite " +
+		"has no server that could end."
+	clockMade = "The worker is ended by TERM and started again with --clock-offset, which shifts every time that it " +
+		"reads from the machine's clock. When for has passed, it is started again without."
+)
+
+func ofDatabase() []action {
+	return []action{{
+		Asked: func(s *Store) bool { return s.Restart }, Do: (*Injector).restart, Instant: "a restart",
+		What: func(*Store) string { return "the store's database restarted" },
+		Entry: faults.Entry{Name: "store.restart", Summary: "The dead-letter store's database restarts.",
+			Does: "Every connection to it ends, and it returns with its data as soon as it has started.",
+			Made: "PostgreSQL's fast shutdown, then a start on the same data and port. This fault is instantaneous and takes " +
+				"no for. " + databaseMade,
+			Shows: "A correct consumer's router commits no offset whose row is not durable, and its workers repeat unanswered " +
+				"statements and settle the entries they tried. Bugs: a worker that gives up on its first broken connection, a " +
+				"lost answer that is taken for a lost lock.",
+			Effects: []string{"connections to the database ended", "database stopped", "database started"},
+			Keys:    []string{"store.restart"}, Example: "{at: 1s, store: {restart: true}}"},
+	}, {
+		Asked: func(s *Store) bool { return s.Crash }, Do: (*Injector).crash,
+		What: func(*Store) string { return "the store's database crashed" },
+		Entry: faults.Entry{Name: "store.crash", Summary: "The dead-letter store's database crashes.",
+			Does: "It ends at once, in the middle of transactions, and returns after for. Committed transactions survive, " +
+				"others do not.",
+			Made: "PostgreSQL's immediate shutdown, which writes nothing, then a start that recovers from the log. " +
+				databaseMade,
+			Shows: "A correct consumer's store has all entries afterwards, each once. Bugs: offsets committed for rows whose " +
+				"transaction was open, a repeated ingest that doubles its rows.",
+			Effects: []string{"connections to the database ended", "database crashed", "database started"},
+			Keys:    []string{"store.crash"}, Example: "{at: 1s, for: 1s, store: {crash: true}}"},
+	}}
+}
+
+func ofWorkers() []action {
+	return []action{{
+		Asked: func(s *Store) bool { return s.ClockAhead > 0 }, Do: (*Injector).clock,
+		What: func(s *Store) string { return fmt.Sprintf("the clock of %s is %s ahead", s.Process, s.ClockAhead) },
+		Entry: faults.Entry{Name: "store.clock_ahead", Summary: "The clock of a store's worker is ahead.",
+			Does: "Its clock is this much ahead of the database's (in real time, whatever the store's time_scale).",
+			Made: clockMade,
+			Shows: "A correct consumer's store is not affected, because locks and due times follow the database's clock. " +
+				"Bugs: leases compared with the worker's own clock, so that it takes over entries that others have locked; " +
+				"entries taken before they are due.",
+			Effects: []string{"entries locked by a worker whose clock is wrong"},
+			Keys:    []string{"store.process", "store.clock_ahead"},
+			Example: "{at: 1s, for: 2s, store: {process: worker 1, clock_ahead: 10m}}"},
+	}, {
+		Asked: func(s *Store) bool { return s.ClockBehind > 0 }, Do: (*Injector).clock,
+		What: func(s *Store) string { return fmt.Sprintf("the clock of %s is %s behind", s.Process, s.ClockBehind) },
+		Entry: faults.Entry{Name: "store.clock_behind", Summary: "The clock of a store's worker is behind.",
+			Does: "Its clock is this much behind the database's (in real time, whatever the store's time_scale).",
+			Made: clockMade,
+			Shows: "A correct consumer's store is not affected. Bugs: leases that have ended for all others before the " +
+				"worker has begun, entries scheduled for a time in the past.",
+			Effects: []string{"entries locked by a worker whose clock is wrong"}, Keys: []string{"store.clock_behind"},
+			Example: "{at: 1s, for: 2s, store: {process: worker 1, clock_behind: 10m}}"},
+	}, {
+		Asked: func(s *Store) bool { return s.Unhealthy != "" }, Do: (*Injector).unhealthy,
+		What: func(s *Store) string {
+			return "the workers' health probe says that something is wrong: " + s.Unhealthy
+		},
+		Entry: faults.Entry{Name: "store.unhealthy", Summary: "The workers' health probe reports a problem.",
+			Does: "The probe that a worker asks before a conditional retry reports an OPEN circuit breaker, the CPU at 80 %, " +
+				"the memory at 85 % or no available database connection, or answers 503 (probe).",
+			Made: "The run serves the probe (store.probe: true, --health-url of the workers) with a listener for each worker, " +
+				"and records each answer before it is written.",
+			Shows: "A correct consumer's workers try no entry with a conditional strategy until the probe reports that all is " +
+				"well. Bugs: a probe that is asked only once, at the start; limits compared the wrong way round; a failing probe " +
+				"that is taken for a healthy one.",
+			Effects: []string{"health probes answered with what is wrong"}, Keys: []string{"store.unhealthy"},
+			Example: "{at: 1s, for: 2s, store: {unhealthy: circuit-breaker}}"},
+	}}
+}
+
+func ofRouters() []action {
+	return []action{{
+		Asked: func(s *Store) bool { return s.RepeatLetters > 0 }, Do: (*Injector).repeat, Instant: "writing letters again",
+		What: func(s *Store) string {
+			return fmt.Sprintf("%s of the dead letters written again, in another order", s.RepeatLetters)
+		},
+		Entry: faults.Entry{
+			Name: "store.repeat_letters", Summary: "Dead letters reach the store's router twice and in another order.",
+			Does: "This share of the dead letters in the topic is written there again, byte for byte, shuffled, each to a " +
+				"random partition, as a mirror, a restored topic or a producer's retry may do.",
+			Made: "The run reads the topic and writes the copies itself, from the fault's seed. They are marked in the " +
+				"history, so that they are never taken for the subject's. This fault is instantaneous and takes no for.",
+			Shows: "A correct consumer's router makes one entry for each position at which a record failed, whichever of its " +
+				"dead letters comes first. Bugs: an insert without a conflict check, a unique key over the dead letter's own " +
+				"position instead of the record's.",
+			Effects: []string{"dead letters written again", "dead letters written after one that was younger"},
+			Keys:    []string{"store.repeat_letters"}, Example: "{at: 1s, store: {repeat_letters: 100%}}"},
+	}}
+}
+
+// Entries implements faults.Fault.
+func (*Store) Entries() []faults.Entry { return faults.Entries(actions()) }
+
+// Traits implements faults.Fault.
+func (s *Store) Traits() faults.Traits {
+	chosen, found := faults.Chosen(actions(), s)
+	if !found {
+		return faults.Traits{}
+	}
+	traits := chosen.Traits(s)
+	traits.Target, traits.Name = s.target(), faults.Dashed(strings.TrimSpace("store "+chosen.Key()+" "+s.Process))
+	traits.Worker = faults.WorkerOf(s.Process)
+	return traits
+}
+
+func (s *Store) target() string {
+	switch {
+	case s.Process != "":
+		return s.Process
+	case s.Unhealthy != "":
+		return "health probe"
+	case s.RepeatLetters > 0:
+		return "dlq"
+	}
+	return "database"
+}
+
+// Validate implements faults.Fault.
+func (s *Store) Validate(setting faults.Setting) []faults.Defect {
+	if setting.StoreProcesses == nil {
+		return faults.At("", "the run has no dead-letter store of its own, so there is nothing to break: add store")
+	}
+	asked, defects := faults.CheckActions(actions(), s)
+	if (s.Restart || s.Crash) && setting.StoreFixed != "" {
+		defects = append(defects, faults.At("/"+asked[0], "%s", setting.StoreFixed)...)
+	}
+	if s.Unhealthy != "" && !setting.StoreProbe {
+		defects = append(defects, faults.At("/unhealthy", "the workers ask no health probe, so this fault could have no "+
+			"effect: add probe: true to store")...)
+	}
+	return append(defects, s.clock(setting)...)
+}
+
+// clock checks whose clock it is: only workers have one that they could go by.
+func (s *Store) clock(setting faults.Setting) []faults.Defect {
+	wrong := s.offset() != 0
+	switch {
+	case !wrong && s.Process != "":
+		return faults.At("/process", "process goes with clock_ahead and clock_behind: leave it out")
+	case !wrong:
+		return nil
+	case s.Process == "":
+		return faults.At("", "say whose clock is wrong: add process, such as process: worker 0")
+	case strings.HasPrefix(s.Process, "router "):
+		return faults.At("/process", "a router does not use a clock: write worker N, N from 0")
+	}
+	return setting.CheckProcess(s.Process)
+}
 
 // Database is the store's server. Stop ends it in order, Crash without a goodbye; both return when it is gone, with the
 // number of connections that ended with it. Resume starts it again on its data and returns when it answers.
@@ -63,22 +263,19 @@ const startLimit = 45 * time.Second
 // Inject breaks the store. Heal starts a crashed database again and sets a clock right. A restart, and writing letters
 // again, are over before Inject returns.
 func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
-	spec := active.Spec.Store
-	switch {
-	case spec == nil:
-		return nil, errors.New("breaking the dead-letter store: the fault has no store part")
-	case spec.RepeatLetters > 0:
-		return stays, i.repeat(ctx, active)
-	case spec.Offset() != 0:
-		return i.clock(ctx, active)
-	case spec.Unhealthy != "":
-		return i.unhealthy(ctx, active)
-	case i.Database == nil:
-		return nil, errors.New("breaking the dead-letter store: its database is no server of the run's own")
-	case spec.Crash:
-		return i.stop(ctx, active, "database crashed", i.Database.Crash)
+	spec, chosen, err := faults.Settings(active, actions())
+	if err != nil {
+		return nil, fmt.Errorf("breaking the dead-letter store: %w", err)
 	}
-	start, err := i.stop(ctx, active, "database stopped", i.Database.Stop)
+	return chosen.Do(i, ctx, active, spec)
+}
+
+func (i *Injector) crash(ctx context.Context, active faults.Active, _ *Store) (faults.Heal, error) {
+	return i.stop(ctx, active, "database crashed", Database.Crash)
+}
+
+func (i *Injector) restart(ctx context.Context, active faults.Active, _ *Store) (faults.Heal, error) {
+	start, err := i.stop(ctx, active, "database stopped", Database.Stop)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +285,12 @@ func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Hea
 }
 
 func (i *Injector) stop(ctx context.Context, active faults.Active, what string,
-	down func(context.Context) (int, error)) (faults.Heal, error) {
+	down func(Database, context.Context) (int, error)) (faults.Heal, error) {
+	if i.Database == nil {
+		return nil, errors.New("breaking the dead-letter store: its database is no server of the run's own")
+	}
 	began := time.Now()
-	connections, err := down(ctx)
+	connections, err := down(i.Database, ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,30 +312,30 @@ func (i *Injector) stop(ctx context.Context, active faults.Active, what string,
 }
 
 // clock reports what the worker locked meanwhile when it is over: one that took nothing did nothing by its clock.
-func (i *Injector) clock(ctx context.Context, active faults.Active) (faults.Heal, error) {
-	worker, err := active.Spec.Store.Worker()
+func (i *Injector) clock(ctx context.Context, active faults.Active, spec *Store) (faults.Heal, error) {
+	_, worker, err := faults.ReadProcess(spec.Process)
 	if err != nil {
 		return nil, err
 	}
 	right := func(ctx context.Context) error { return i.Workers.SetClock(ctx, worker, 0) }
-	if err := i.Workers.SetClock(ctx, worker, active.Spec.Store.Offset()); err != nil {
+	if err := i.Workers.SetClock(ctx, worker, spec.offset()); err != nil {
 		return nil, errors.Join(err, right(context.WithoutCancel(ctx)))
 	}
 	before := i.Workers.Locks(worker)
 	return func(ctx context.Context) error {
 		if locked := i.Workers.Locks(worker) - before; locked > 0 {
-			active.Effect("entries locked by a worker whose clock is wrong", locked, active.Spec.Store.Offset().Nanoseconds(),
+			active.Effect("entries locked by a worker whose clock is wrong", locked, spec.offset().Nanoseconds(),
 				int(history.Worker(worker)))
 		}
 		return right(ctx)
 	}, nil
 }
 
-func (i *Injector) unhealthy(ctx context.Context, active faults.Active) (faults.Heal, error) {
+func (i *Injector) unhealthy(ctx context.Context, active faults.Active, spec *Store) (faults.Heal, error) {
 	if i.Health == nil {
 		return nil, errors.New("breaking the dead-letter store: its workers ask no health probe")
 	}
-	end, err := i.Health.Unhealthy(ctx, active.Spec.Store.Unhealthy)
+	end, err := i.Health.Unhealthy(ctx, spec.Unhealthy)
 	if err != nil {
 		return nil, err
 	}
@@ -147,10 +347,10 @@ func (i *Injector) unhealthy(ctx context.Context, active faults.Active) (faults.
 	}, nil
 }
 
-func (i *Injector) repeat(ctx context.Context, active faults.Active) error {
-	written, outOfOrder, err := i.Letters.Repeat(ctx, active.Spec.Store.RepeatLetters.Share(), active.Seed)
+func (i *Injector) repeat(ctx context.Context, active faults.Active, spec *Store) (faults.Heal, error) {
+	written, outOfOrder, err := i.Letters.Repeat(ctx, spec.RepeatLetters.Share(), active.Seed)
 	if err != nil {
-		return fmt.Errorf("writing dead letters again: %w", err)
+		return nil, fmt.Errorf("writing dead letters again: %w", err)
 	}
 	if written > 0 {
 		active.Effect("dead letters written again", written, 0, history.None)
@@ -158,7 +358,7 @@ func (i *Injector) repeat(ctx context.Context, active faults.Active) error {
 	if outOfOrder > 0 {
 		active.Effect("dead letters written after one that was younger", outOfOrder, 0, history.None)
 	}
-	return nil
+	return stays, nil
 }
 
 // stays heals what needs no healing.

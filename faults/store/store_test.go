@@ -67,8 +67,8 @@ func (r *rig) Unhealthy(_ context.Context, how string) (func() int, error) {
 }
 
 // inject breaks and heals.
-func inject(ctx context.Context, r *rig, spec faults.Store, database Database) error {
-	planned := faults.Planned{Spec: faults.Spec{Store: &spec}, Seed: 7}
+func inject(ctx context.Context, r *rig, spec Store, database Database) error {
+	planned := faults.Planned{Fault: &spec, Seed: 7}
 	heal, err := (&Injector{Database: database, Workers: r, Letters: r, Health: r}).Inject(ctx,
 		faults.NewActive(planned, r, history.NewClock()))
 	if err != nil {
@@ -81,32 +81,32 @@ func inject(ctx context.Context, r *rig, spec faults.Store, database Database) e
 func TestWhatIsDone(t *testing.T) {
 	minute := units.Duration(time.Minute)
 	for name, one := range map[string]struct {
-		spec          faults.Store
+		spec          Store
 		rig           rig
 		done, effects []string
 	}{
 		"restart": {
-			faults.Store{Restart: true}, rig{connections: 3}, []string{"stop", "resume", "in force"},
+			Store{Restart: true}, rig{connections: 3}, []string{"stop", "resume", "in force"},
 			[]string{"3 connections to the database ended (-1)", "1 database stopped (-1)", "1 database started (-1)"},
 		},
 		"crash": {
-			faults.Store{Crash: true}, rig{connections: 1}, []string{"crash", "in force", "resume"},
+			Store{Crash: true}, rig{connections: 1}, []string{"crash", "in force", "resume"},
 			[]string{"1 connections to the database ended (-1)", "1 database crashed (-1)", "1 database started (-1)"},
 		},
-		"a database that nobody uses": {faults.Store{Crash: true}, rig{}, []string{"crash", "in force", "resume"}, nil},
-		"ahead": {faults.Store{Process: "worker 2", ClockAhead: minute}, rig{locks: []int{4, 9}},
+		"a database that nobody uses": {Store{Crash: true}, rig{}, []string{"crash", "in force", "resume"}, nil},
+		"ahead": {Store{Process: "worker 2", ClockAhead: minute}, rig{locks: []int{4, 9}},
 			[]string{"worker 2 1m0s", "in force", "worker 2 0s"},
 			[]string{"5 entries locked by a worker whose clock is wrong (" + fmt.Sprint(history.Worker(2)) + ")"}},
-		"behind, and nothing was done": {faults.Store{Process: "worker 0", ClockBehind: minute}, rig{locks: []int{4, 4}},
+		"behind, and nothing was done": {Store{Process: "worker 0", ClockBehind: minute}, rig{locks: []int{4, 4}},
 			[]string{"worker 0 -1m0s", "in force", "worker 0 0s"}, nil},
-		"letters": {faults.Store{RepeatLetters: 0.5}, rig{written: 8, outOfOrder: 5},
+		"letters": {Store{RepeatLetters: 0.5}, rig{written: 8, outOfOrder: 5},
 			[]string{"repeat 0.5 with 7", "in force"}, []string{"8 dead letters written again (-1)",
 				"5 dead letters written after one that was younger (-1)"}},
-		"unhealthy": {faults.Store{Unhealthy: "cpu"}, rig{written: 3},
+		"unhealthy": {Store{Unhealthy: "cpu"}, rig{written: 3},
 			[]string{"unhealthy cpu", "in force", "healthy"}, []string{"3 health probes answered with what is wrong (-1)"}},
-		"unhealthy, and nobody asked": {faults.Store{Unhealthy: "cpu"}, rig{},
+		"unhealthy, and nobody asked": {Store{Unhealthy: "cpu"}, rig{},
 			[]string{"unhealthy cpu", "in force", "healthy"}, nil},
-		"no letters": {faults.Store{RepeatLetters: 0.5}, rig{}, []string{"repeat 0.5 with 7", "in force"},
+		"no letters": {Store{RepeatLetters: 0.5}, rig{}, []string{"repeat 0.5 with 7", "in force"},
 			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestAnInterruptedRestart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := &rig{connections: 1}
-	if err := inject(ctx, r, faults.Store{Restart: true}, r); err != nil {
+	if err := inject(ctx, r, Store{Restart: true}, r); err != nil {
 		t.Errorf("the database did not come back: %v", err)
 	}
 }
@@ -134,14 +134,14 @@ func TestAnInterruptedRestart(t *testing.T) {
 func TestWhatCannotBeDone(t *testing.T) {
 	wrong := errors.New("wrong")
 	for name, one := range map[string]struct {
-		spec faults.Store
+		spec Store
 		rig  rig
 		done []string
 	}{
-		"no database": {faults.Store{Crash: true}, rig{}, nil},
-		"a clock that can't be set": {faults.Store{Process: "worker 1", ClockAhead: 1}, rig{fails: wrong},
+		"no database": {Store{Crash: true}, rig{}, nil},
+		"a clock that can't be set": {Store{Process: "worker 1", ClockAhead: 1}, rig{fails: wrong},
 			[]string{"worker 1 1ns", "worker 1 0s"}},
-		"letters that can't be written": {faults.Store{RepeatLetters: 1}, rig{fails: wrong}, []string{"repeat 1 with 7"}},
+		"letters that can't be written": {Store{RepeatLetters: 1}, rig{fails: wrong}, []string{"repeat 1 with 7"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := one.rig

@@ -28,7 +28,7 @@ func (i *Injector) scaleUp(ctx context.Context, r *round) (faults.Heal, error) {
 			return nil
 		})
 	}
-	if r.active.Spec.For == 0 {
+	if r.active.For == 0 {
 		return r.begin(ctx, up, func(healing context.Context, cut context.CancelFunc) error {
 			r.wait(healing, cut)
 			return r.err

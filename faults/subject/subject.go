@@ -1,17 +1,230 @@
-// Package subject breaks the consumer under test itself: it ends, pauses and restarts instances, and adds some or takes
-// some away. It knows instances only by their number and through Instances; how processes are kept is not its business.
+// Package subject has the faults of the consumer under test itself: its instances are ended, paused and restarted, and
+// some are added or taken away. It says how these faults are written, checked, described and explained, and injects
+// them. It knows instances only by their number and through Instances; how processes are kept is not its business.
 package subject
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
+
+// Subject acts on the consumer's processes. Exactly one of Signal, Restart, ScaleUp, ScaleDown is set.
+type Subject struct {
+	// Node is the node of a graph whose instance is meant; its instances are numbered from 0.
+	Node string `json:"node,omitempty"`
+	// Process is a router or a worker of the dead-letter store in place of an instance: "worker 0", "router 0".
+	Process string `json:"process,omitempty"`
+	// Instance is its number, from 0; All takes every one in turn (a rolling restart), Every apart.
+	Instance *int           `json:"instance,omitempty" jsonschema:"minimum=0"`
+	All      bool           `json:"all,omitempty"`
+	Every    units.Duration `json:"every,omitempty"`
+	// Signal is TERM, KILL or STOP (continued after For).
+	Signal string `json:"signal,omitempty" jsonschema:"enum=TERM,enum=KILL,enum=STOP"`
+	// Restart: TERM, wait for the end (KILL after the contract's grace), start again.
+	Restart bool `json:"restart,omitempty"`
+	// RestartAfter starts an ended instance again this long after it ended; without it the instance comes back at heal.
+	RestartAfter units.Duration `json:"restart_after,omitempty"`
+	// ScaleUp starts so many further instances, which are ended (TERM) after For; ScaleDown ends (TERM) so many of the
+	// last ones, which are started again after For.
+	ScaleUp   int `json:"scale_up,omitempty" jsonschema:"minimum=1,maximum=16"`
+	ScaleDown int `json:"scale_down,omitempty" jsonschema:"minimum=1,maximum=16"`
+}
+
+// action is one fault of the subject.
+type action = faults.Action[Subject, func(*Injector, context.Context, *round) (faults.Heal, error)]
+
+// actions are all faults of the subject.
+func actions() []action { return append(singly(), scalings()...) }
+
+func singly() []action {
+	return []action{{
+		Asked: func(s *Subject) bool { return s.Signal != "" }, Do: (*Injector).oneByOne,
+		What: func(s *Subject) string { return s.Signal + " to " + s.target() + s.round() },
+		Entry: faults.Entry{Name: "subject.signal", Summary: "An instance of the subject is ended or frozen.",
+			Does: "TERM asks it to end, KILL ends it at once, STOP freezes it until for has passed. An ended instance is " +
+				"started again after restart_after, or when for has passed. With all: true, every instance is signalled in turn, " +
+				"at the interval every. With process: worker 0 (or router 0), a process of the dead-letter store is signalled.",
+			Made: "A signal to the process. Instances are numbered from 0. In a graph of nodes, node selects the node, and " +
+				"instances are numbered within it.",
+			Shows: "A correct consumer loses nothing: unfinished records are delivered again. Bugs: offsets committed before " +
+				"a record is finished (KILL), records in backoff that are dropped or dead-lettered early (TERM), a frozen " +
+				"instance that commits partitions it has lost (STOP).",
+			Effects: []string{"process ended", "process started and ready", "process paused", "process continued"},
+			Keys: []string{"subject.node", "subject.instance", "subject.all", "subject.every", "subject.signal",
+				"subject.restart_after", "subject.process"},
+			Example: "{at: 1s, subject: {instance: 1, signal: KILL, restart_after: 1s}}"},
+	}, {
+		Asked: func(s *Subject) bool { return s.Restart }, Do: (*Injector).oneByOne, Instant: "a restart",
+		What: func(s *Subject) string { return s.target() + " restarted" + s.round() },
+		Entry: faults.Entry{Name: "subject.restart", Summary: "Instances are restarted in an orderly way.",
+			Does: "TERM, then KILL if the process has not ended within the grace period of its contract, then a new " +
+				"process. With all: true it is a rolling restart, one instance per interval every.",
+			Made: "A signal to the process and a new process. This fault is instantaneous and takes no for.",
+			Shows: "A correct consumer finishes or releases the records it holds, and ends in time. Bugs: a shutdown that " +
+				"waits for the longest backoff, a last commit that covers unfinished records.",
+			Effects: []string{"process ended", "process started and ready"},
+			Keys:    []string{"subject.instance", "subject.all", "subject.every", "subject.restart"},
+			Example: "{at: 1s, subject: {all: true, every: 1500ms, restart: true}}"},
+	}}
+}
+
+func scalings() []action {
+	return []action{{
+		Asked: func(s *Subject) bool { return s.ScaleUp > 0 }, Do: (*Injector).scaleUp,
+		What: func(s *Subject) string { return faults.Counted(s.ScaleUp, "further instance") + " started" },
+		Entry: faults.Entry{Name: "subject.scale_up", Summary: "More instances join.",
+			Does: "This many further instances are started; after for, they are ended by TERM. Partitions move to them, " +
+				"and back.",
+			Made: "New processes, with the next free numbers. A run can have 16 instances in total.",
+			Shows: "A correct consumer releases a partition only after committing its finished offsets, and stops processing " +
+				"its records. Bugs: records processed by both instances, commits for revoked partitions.",
+			Effects: []string{"process started and ready", "process ended"}, Keys: []string{"subject.scale_up"},
+			Example: "{at: 1s, for: 2s, subject: {scale_up: 2}}"},
+	}, {
+		Asked: func(s *Subject) bool { return s.ScaleDown > 0 }, Do: (*Injector).scaleDown,
+		What: func(s *Subject) string { return faults.Counted(s.ScaleDown, "instance") + " ended by TERM" },
+		Entry: faults.Entry{Name: "subject.scale_down", Summary: "Instances leave.",
+			Does: "This many instances, the last ones, are ended by TERM; after for, they are started again.",
+			Made: "A signal to the processes, and new processes later.",
+			Shows: "A correct consumer takes over the released partitions from the committed offsets. Bugs: records in " +
+				"backoff that are never retried, a long gap until the group notices.",
+			Effects: []string{"process ended", "process started and ready"}, Keys: []string{"subject.scale_down"},
+			Example: "{at: 1s, for: 2s, subject: {scale_down: 1}}"},
+	}}
+}
+
+// Entries implements faults.Fault.
+func (*Subject) Entries() []faults.Entry { return faults.Entries(actions()) }
+
+// Traits implements faults.Fault.
+func (s *Subject) Traits() faults.Traits {
+	chosen, found := faults.Chosen(actions(), s)
+	if !found {
+		return faults.Traits{}
+	}
+	traits := chosen.Traits(s)
+	traits.Target, traits.Name = s.target(), s.name(chosen.Key())
+	traits.Lasts, traits.Lasting, traits.Patient = s.RestartAfter.D(), s.ends(), s.ScaleUp > 0
+	if s.ends() && s.RestartAfter > 0 {
+		traits.EndsItself = "for and restart_after both say when the instance comes back: keep one"
+	}
+	if s.All {
+		traits.Every = s.Every.D()
+	}
+	if traits.Worker = faults.WorkerOf(s.Process); s.Process == "" {
+		traits.Instance = s.Instance
+	}
+	return traits
+}
+
+// ends reports whether a signal ends the instance, which then comes back after RestartAfter, For, or with the heal
+// phase.
+func (s *Subject) ends() bool { return s.Signal == "TERM" || s.Signal == "KILL" }
+
+func (s *Subject) target() string {
+	switch {
+	case s.ScaleUp > 0 || s.ScaleDown > 0:
+		return "instances"
+	case s.Process != "":
+		return s.Process
+	case s.Instance != nil:
+		return fmt.Sprintf("instance %d", *s.Instance)
+	}
+	return "every instance"
+}
+
+func (s *Subject) name(key string) string {
+	if s.Signal != "" {
+		key = s.Signal
+	}
+	switch key = strings.ToLower(key); {
+	case s.Process != "":
+		key += " " + s.Process
+	case s.Instance != nil:
+		key += " " + s.target()
+	case s.All:
+		key += " all"
+	}
+	return faults.Dashed(key)
+}
+
+// round says which instances are hit when, and when they come back.
+func (s *Subject) round() string {
+	text := faults.AtNode(s.Node)
+	if s.All && s.Every > 0 {
+		text = fmt.Sprintf(", one every %s", s.Every) + text
+	}
+	if s.RestartAfter > 0 {
+		text += fmt.Sprintf(", started again after %s", s.RestartAfter)
+	}
+	return text
+}
+
+// Validate implements faults.Fault.
+func (s *Subject) Validate(setting faults.Setting) []faults.Defect {
+	_, defects := faults.CheckActions(actions(), s)
+	if s.ScaleUp > 0 || s.ScaleDown > 0 {
+		defects = append(defects, s.scale(setting)...)
+	} else {
+		defects = append(defects, s.checkTarget()...)
+	}
+	if s.Process != "" {
+		defects = append(defects, setting.CheckProcess(s.Process)...)
+	}
+	if s.Every > 0 && !s.All {
+		defects = append(defects, faults.At("/every", "every goes with all: true")...)
+	}
+	if s.RestartAfter > 0 && s.Signal != "TERM" && s.Signal != "KILL" {
+		defects = append(defects, faults.At("/restart_after", "restart_after goes with signal: TERM or KILL, which end "+
+			"the instance")...)
+	}
+	defects = append(defects, setting.CheckNode(s.Node, s.Instance != nil)...)
+	return append(defects, faults.CheckInstance(s.Instance, setting.Instances)...)
+}
+
+func (s *Subject) scale(setting faults.Setting) []faults.Defect {
+	var defects []faults.Defect
+	if s.Instance != nil {
+		defects = append(defects, faults.At("/instance", "scaling starts new instances or ends the last ones: leave out "+
+			"instance")...)
+	}
+	if s.All {
+		defects = append(defects, faults.At("/all", "scaling starts new instances or ends the last ones: leave out all")...)
+	}
+	if setting.Instances > 0 && s.ScaleDown > setting.Instances {
+		defects = append(defects, faults.At("/scale_down", "%d instances can't be ended: the subject has %d",
+			s.ScaleDown, setting.Instances)...)
+	}
+	if reference := setting.Reference; reference != nil && reference.Static && reference.GroupProtocol == "consumer" {
+		defects = append(defects, faults.At("", "a static member that leaves keeps its partitions until its session "+
+			"times out, and with group_protocol: consumer the broker lets that take 45s: the run would wait for nothing "+
+			"else; leave out static_membership")...)
+	}
+	return defects
+}
+
+// checkTarget checks that one thing is hit.
+func (s *Subject) checkTarget() []faults.Defect {
+	var set []string
+	if s.All {
+		set = append(set, "all")
+	}
+	if s.Instance != nil {
+		set = append(set, "instance")
+	}
+	if s.Process != "" {
+		set = append(set, "process")
+	}
+	return faults.ExactlyOne(set, []string{"instance", "all", "process"})
+}
 
 // Instances are the processes under test.
 type Instances interface {
@@ -22,11 +235,6 @@ type Instances interface {
 	Pause(ctx context.Context, instance int, on bool) error
 	// Revive starts an instance that is not running, and waits until it is ready.
 	Revive(ctx context.Context, instance int) error
-}
-
-// Subject is the instances, and which of them have a process.
-type Subject interface {
-	Instances
 	// Alive reports whether an instance has a process; one that has ended by itself can't be hit.
 	Alive(instance int) bool
 }
@@ -37,7 +245,7 @@ type Subject interface {
 // and "process continued". Only what the fault itself did counts: bringing back an instance that had ended by itself is
 // no effect of it.
 type Injector struct {
-	subject Subject
+	subject Instances
 	// count instances are there from the start, most at one time.
 	count, most int
 
@@ -47,7 +255,7 @@ type Injector struct {
 
 // NewInjector returns an injector for the subject's instances: those numbered from 0 to count-1 run from the start,
 // those up to most-1 are there for faults that scale up.
-func NewInjector(subject Subject, count, most int) *Injector {
+func NewInjector(subject Instances, count, most int) *Injector {
 	return &Injector{subject: subject, count: count, most: most, added: map[int]bool{}}
 }
 
@@ -56,18 +264,16 @@ func NewInjector(subject Subject, count, most int) *Injector {
 // go on, starts the ended ones, and waits until every one is ready; what was added it ends, if the fault has a
 // duration.
 func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
-	spec := active.Spec.Subject
-	if spec == nil {
-		return nil, errors.New("a fault of the kind subject needs its settings")
+	spec, chosen, err := faults.Settings(active, actions())
+	if err != nil {
+		return nil, fmt.Errorf("breaking the subject: %w", err)
 	}
-	r := &round{subject: i.subject, count: i.count, active: active, spec: *spec, done: make(chan struct{}),
-		struck: map[int]bool{}}
-	switch {
-	case spec.ScaleUp > 0:
-		return i.scaleUp(ctx, r)
-	case spec.ScaleDown > 0:
-		return i.scaleDown(ctx, r)
-	}
+	return chosen.Do(i, ctx, &round{subject: i.subject, count: i.count, active: active, spec: *spec,
+		done: make(chan struct{}), struck: map[int]bool{}})
+}
+
+// oneByOne hits instances, one after another.
+func (i *Injector) oneByOne(ctx context.Context, r *round) (faults.Heal, error) {
 	targets, err := r.targets()
 	if err != nil {
 		return nil, err
@@ -82,10 +288,10 @@ func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Hea
 // round is one injection. Its work goes on in a goroutine that healing waits for; hit and err are that goroutine's
 // until done.
 type round struct {
-	subject Subject
+	subject Instances
 	count   int
 	active  faults.Active
-	spec    faults.Subject
+	spec    Subject
 	done    chan struct{}
 	hit     []int
 	err     error

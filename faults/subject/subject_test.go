@@ -113,11 +113,11 @@ func (f *fleet) Revive(ctx context.Context, instance int) error {
 }
 
 // trial injects a fault, heals it after its duration (or when the run is interrupted), and returns its effects.
-func trial(t *testing.T, f *fleet, spec faults.Subject, duration,
+func trial(t *testing.T, f *fleet, spec Subject, duration,
 	interrupted time.Duration) (effects []string, err error) {
 	t.Helper()
 	sink := &events{}
-	planned := faults.Planned{Spec: faults.Spec{For: units.Duration(duration), Subject: &spec}}
+	planned := faults.Planned{Fault: &spec, PlannedFault: history.PlannedFault{For: duration}}
 	injector := NewInjector(f, len(f.alive), len(f.alive))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -157,37 +157,37 @@ func TestSubjectFaults(t *testing.T) {
 	one, zero := 1, 0
 	tests := []struct {
 		name        string
-		spec        faults.Subject
+		spec        Subject
 		duration    time.Duration
 		interrupted time.Duration
 		effects     string
 	}{
-		{"KILL, back at heal", faults.Subject{Instance: &one, Signal: "KILL"}, time.Second, 0,
+		{"KILL, back at heal", Subject{Instance: &one, Signal: "KILL"}, time.Second, 0,
 			"100ms process ended 1 (-1), 1.3s process started and ready 1 (0)"},
-		{"KILL, back after a while", faults.Subject{Instance: &one, Signal: "KILL", RestartAfter: ms(500)},
+		{"KILL, back after a while", Subject{Instance: &one, Signal: "KILL", RestartAfter: ms(500)},
 			5 * time.Second, 0, "100ms process ended 1 (-1), 900ms process started and ready 1 (0)"},
-		{"TERM as an instant waits for its restart", faults.Subject{Instance: &zero, Signal: "TERM", RestartAfter: ms(500)},
+		{"TERM as an instant waits for its restart", Subject{Instance: &zero, Signal: "TERM", RestartAfter: ms(500)},
 			0, 0, "100ms process ended 0 (0), 900ms process started and ready 0 (0)"},
-		{"TERM as an instant", faults.Subject{Signal: "TERM"}, 0, 0,
+		{"TERM as an instant", Subject{Signal: "TERM"}, 0, 0,
 			"100ms process ended 0 (0), 400ms process started and ready 0 (0)"},
-		{"STOP", faults.Subject{Instance: &one, Signal: "STOP"}, 2 * time.Second, 0,
+		{"STOP", Subject{Instance: &one, Signal: "STOP"}, 2 * time.Second, 0,
 			"0s process paused 1 (0), 2s process continued 1 (0)"},
-		{"restart", faults.Subject{Instance: &one, Restart: true}, 0, 0,
+		{"restart", Subject{Instance: &one, Restart: true}, 0, 0,
 			"100ms process ended 1 (0), 400ms process started and ready 1 (0)"},
-		{"rolling restart, apart", faults.Subject{All: true, Every: ms(1000), Restart: true}, 3 * time.Second, 0,
+		{"rolling restart, apart", Subject{All: true, Every: ms(1000), Restart: true}, 3 * time.Second, 0,
 			"100ms process ended 0 (0), 400ms process started and ready 0 (0), " +
 				"1.1s process ended 1 (0), 1.4s process started and ready 1 (0), " +
 				"2.1s process ended 2 (0), 2.4s process started and ready 2 (0)"},
-		{"rolling restart, never two at a time", faults.Subject{All: true, Every: ms(10), Restart: true}, 0, 0,
+		{"rolling restart, never two at a time", Subject{All: true, Every: ms(10), Restart: true}, 0, 0,
 			"100ms process ended 0 (0), 400ms process started and ready 0 (0), " +
 				"500ms process ended 1 (0), 800ms process started and ready 1 (0), " +
 				"900ms process ended 2 (0), 1.2s process started and ready 2 (0)"},
-		{"all killed, back at heal", faults.Subject{All: true, Signal: "KILL"}, time.Second, 0,
+		{"all killed, back at heal", Subject{All: true, Signal: "KILL"}, time.Second, 0,
 			"100ms process ended 0 (-1), 200ms process ended 1 (-1), 300ms process ended 2 (-1), " +
 				"1.3s process started and ready 0 (0), 1.6s process started and ready 1 (0), 1.9s process started and ready 2 (0)"},
-		{"interrupted while it waits for its restart", faults.Subject{Signal: "KILL", RestartAfter: ms(60_000)}, time.Minute,
+		{"interrupted while it waits for its restart", Subject{Signal: "KILL", RestartAfter: ms(60_000)}, time.Minute,
 			time.Second, "100ms process ended 0 (-1), 1.3s process started and ready 0 (0)"},
-		{"interrupted rolling restart hits no further one", faults.Subject{All: true, Every: ms(1000), Restart: true},
+		{"interrupted rolling restart hits no further one", Subject{All: true, Every: ms(1000), Restart: true},
 			time.Minute, 1200 * time.Millisecond,
 			"100ms process ended 0 (0), 400ms process started and ready 0 (0), 1.1s process ended 1 (0), 1.4s process started " +
 				"and ready 1 (0)"},
@@ -211,12 +211,12 @@ func TestSubjectFaults(t *testing.T) {
 }
 
 // scaling is trial with a fleet of count instances and room for most.
-func scaling(t *testing.T, f *fleet, spec faults.Subject, duration,
+func scaling(t *testing.T, f *fleet, spec Subject, duration,
 	healAfter time.Duration) (effects []string, err error) {
 	t.Helper()
 	sink := &events{}
 	injector := NewInjector(f, len(f.alive), len(f.alive)+2)
-	planned := faults.Planned{Spec: faults.Spec{For: units.Duration(duration), Subject: &spec}}
+	planned := faults.Planned{Fault: &spec, PlannedFault: history.PlannedFault{For: duration}}
 	heal, err := injector.Inject(t.Context(), faults.NewActive(planned, sink, f.clock))
 	if err != nil {
 		return nil, err
@@ -235,21 +235,21 @@ func scaling(t *testing.T, f *fleet, spec faults.Subject, duration,
 func TestScaling(t *testing.T) {
 	for _, test := range []struct {
 		name                string
-		spec                faults.Subject
+		spec                Subject
 		duration, healAfter time.Duration
 		effects             string
 		aliveAfter          string
 	}{
-		{"up for a while", faults.Subject{ScaleUp: 2}, time.Second, time.Second,
+		{"up for a while", Subject{ScaleUp: 2}, time.Second, time.Second,
 			"1.1s process ended 2, 1.1s process ended 3, 300ms process started and ready 2, 300ms process started and ready 3",
 			"1100"},
-		{"up for good", faults.Subject{ScaleUp: 1}, 0, 0, "300ms process started and ready 2", "1110"},
-		{"up, interrupted before they are ready", faults.Subject{ScaleUp: 2}, time.Second, 100 * time.Millisecond, "",
+		{"up for good", Subject{ScaleUp: 1}, 0, 0, "300ms process started and ready 2", "1110"},
+		{"up, interrupted before they are ready", Subject{ScaleUp: 2}, time.Second, 100 * time.Millisecond, "",
 			"1100"},
-		{"down", faults.Subject{ScaleDown: 2}, time.Second, time.Second,
+		{"down", Subject{ScaleDown: 2}, time.Second, time.Second,
 			"1.3s process started and ready 0, 1.3s process started and ready 1, 100ms process ended 0, 100ms process ended 1",
 			"1100"},
-		{"down by one is the last", faults.Subject{ScaleDown: 1}, time.Second, time.Second,
+		{"down by one is the last", Subject{ScaleDown: 1}, time.Second, time.Second,
 			"1.3s process started and ready 1, 100ms process ended 1", "1100"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestScalingUpWithoutEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
 		f.aliveAtOnce = true
-		effects, err := scaling(t, f, faults.Subject{ScaleUp: 1}, time.Second, 100*time.Millisecond)
+		effects, err := scaling(t, f, Subject{ScaleUp: 1}, time.Second, 100*time.Millisecond)
 		if err != nil || len(effects) > 0 || f.Alive(1) {
 			t.Errorf("%v, effects %q, still there: %v", err, effects, f.Alive(1))
 		}
@@ -288,7 +288,7 @@ func TestScalingDownTakesTheLastThatRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(3)
 		f.alive[2] = false
-		effects, err := scaling(t, f, faults.Subject{ScaleDown: 1}, time.Second, time.Second)
+		effects, err := scaling(t, f, Subject{ScaleDown: 1}, time.Second, time.Second)
 		if got := strings.Join(effects, ", "); err != nil ||
 			got != "1.3s process started and ready 1, 100ms process ended 1" || f.alive[2] {
 			t.Errorf("%v, effects %s", err, got)
@@ -302,8 +302,7 @@ func TestScalingUpTwice(t *testing.T) {
 		f, sink := newFleet(1), &events{}
 		injector := NewInjector(f, 1, 3)
 		inject := func(count int) (faults.Heal, error) {
-			planned := faults.Planned{Spec: faults.Spec{For: units.Duration(time.Second),
-				Subject: &faults.Subject{ScaleUp: count}}}
+			planned := faults.Planned{Fault: &Subject{ScaleUp: count}, PlannedFault: history.PlannedFault{For: time.Second}}
 			heal, err := injector.Inject(t.Context(), faults.NewActive(planned, sink, f.clock))
 			time.Sleep(time.Second)
 			return heal, err
@@ -336,7 +335,7 @@ func TestAnEndedInstanceCannotBeHitButComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
 		f.alive[0] = false
-		effects, err := trial(t, f, faults.Subject{Signal: "KILL"}, time.Second, 0)
+		effects, err := trial(t, f, Subject{Signal: "KILL"}, time.Second, 0)
 		if err != nil || len(effects) > 0 || !f.alive[0] {
 			t.Errorf("%v, effects %q of a fault that hit nothing, alive again: %v", err, effects, f.alive[0])
 		}
@@ -347,7 +346,7 @@ func TestAnInstanceThatDoesNotStartIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
 		f.failStarts = 2
-		effects, err := trial(t, f, faults.Subject{Signal: "KILL"}, time.Second, 0)
+		effects, err := trial(t, f, Subject{Signal: "KILL"}, time.Second, 0)
 		if err != nil || len(effects) != 2 || !f.alive[0] {
 			t.Errorf("%v, effects %v", err, effects)
 		}
@@ -355,7 +354,7 @@ func TestAnInstanceThatDoesNotStartIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
 		f.failStarts = 1000
-		if _, err := trial(t, f, faults.Subject{Restart: true}, time.Second, 0); err == nil ||
+		if _, err := trial(t, f, Subject{Restart: true}, time.Second, 0); err == nil ||
 			!strings.Contains(err.Error(), "before it was ready") {
 			t.Errorf("got %v", err)
 		}
@@ -364,7 +363,7 @@ func TestAnInstanceThatDoesNotStartIsTriedAgain(t *testing.T) {
 
 func TestSubjectFaultErrors(t *testing.T) {
 	seven := 7
-	for want, spec := range map[string]faults.Subject{
+	for want, spec := range map[string]Subject{
 		"no instance 7":      {Instance: &seven, Signal: "KILL"},
 		`"HUP" is no signal`: {Signal: "HUP"},
 		"only 2 instances":   {ScaleDown: 3},
@@ -381,7 +380,7 @@ func TestSubjectFaultErrors(t *testing.T) {
 	}
 	f := newFleet(1)
 	f.endErr = errors.New("stuck in the kernel")
-	if _, err := trial(t, f, faults.Subject{Signal: "KILL"}, 0, 0); !errors.Is(err, f.endErr) {
+	if _, err := trial(t, f, Subject{Signal: "KILL"}, 0, 0); !errors.Is(err, f.endErr) {
 		t.Errorf("got %v, want the process's error", err)
 	}
 }
@@ -391,7 +390,7 @@ func TestHealingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
 		injector := NewInjector(f, 1, 1)
-		planned := faults.Planned{Spec: faults.Spec{Subject: &faults.Subject{Restart: true}}}
+		planned := faults.Planned{Fault: &Subject{Restart: true}}
 		heal, err := injector.Inject(t.Context(), faults.NewActive(planned, &events{}, f.clock))
 		if err != nil {
 			t.Fatal(err)

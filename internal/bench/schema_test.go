@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/kafka"
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/internal/schemagen"
 )
 
@@ -18,14 +19,14 @@ var update = flag.Bool("update", false, "write the generated files again")
 func TestSchemaIsCurrent(t *testing.T) {
 	generated, err := schemagen.Generate(schemagen.File{
 		Title: "dlqbench bench", Of: Spec{}, Filled: defaults(),
-		Base: "github.com/dlqbench/dlqbench/internal/bench", Sources: []string{"spec.go", "../../faults/spec.go"},
+		Base: "github.com/dlqbench/dlqbench/internal/bench", Sources: []string{"spec.go", "../../faults"},
 		Name: func(of reflect.Type) string {
-			if strings.HasSuffix(of.PkgPath(), "/faults") {
+			if strings.Contains(of.PkgPath(), "/faults/") {
 				return "Fault" + of.Name()
 			}
 			return of.Name()
 		},
-		Parts: map[string]any{"FaultKafka": faults.Kafka{Probability: 1}, "FaultNetwork": faults.Network{Toxicity: 1}},
+		Parts: map[string]any{"FaultKafka": kafka.Kafka{Probability: 1}, "FaultNetwork": network.Network{Toxicity: 1}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -111,7 +111,7 @@ func (v Value) String() string {
 
 // Fault is a fault as a scenario has it.
 type Fault struct {
-	faults.Spec
+	catalogue.Spec
 	written json.RawMessage
 }
 

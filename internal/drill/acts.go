@@ -12,7 +12,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/faults/subject"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -40,7 +41,7 @@ func (s *Session) Break(ctx context.Context, who Actor, spec map[string]any) (Fa
 }
 
 // inject breaks something for someone.
-func (s *Session) inject(ctx context.Context, who Actor, action string, spec faults.Spec) (Fault, error) {
+func (s *Session) inject(ctx context.Context, who Actor, action string, spec catalogue.Spec) (Fault, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	planned, err := s.breaks.Break(ctx, spec, doing{who, action})
@@ -121,12 +122,12 @@ func (s *Session) HealAll(ctx context.Context, who Actor) error {
 
 // Kill ends an instance with KILL; it stays away until Restart, or until that is healed.
 func (s *Session) Kill(ctx context.Context, who Actor, instance int) error {
-	return s.process(ctx, who, ActionKill, instance, faults.Subject{Instance: &instance, Signal: "KILL"})
+	return s.process(ctx, who, ActionKill, instance, subject.Subject{Instance: &instance, Signal: "KILL"})
 }
 
 // Pause stops an instance in its tracks, until Resume.
 func (s *Session) Pause(ctx context.Context, who Actor, instance int) error {
-	return s.process(ctx, who, ActionPause, instance, faults.Subject{Instance: &instance, Signal: "STOP"})
+	return s.process(ctx, who, ActionPause, instance, subject.Subject{Instance: &instance, Signal: "STOP"})
 }
 
 // Resume lets a paused instance go on: it heals whatever paused it.
@@ -149,11 +150,11 @@ func (s *Session) Restart(ctx context.Context, who Actor, instance int) error {
 	if open := s.hitting(instance, "KILL", "TERM"); len(open) > 0 {
 		return s.healEach(ctx, who, open)
 	}
-	return s.process(ctx, who, ActionRestart, instance, faults.Subject{Instance: &instance, Restart: true})
+	return s.process(ctx, who, ActionRestart, instance, subject.Subject{Instance: &instance, Restart: true})
 }
 
 // process does something to an instance that is there.
-func (s *Session) process(ctx context.Context, who Actor, action string, instance int, spec faults.Subject) error {
+func (s *Session) process(ctx context.Context, who Actor, action string, instance int, spec subject.Subject) error {
 	if _, err := s.may(action, &who); err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (s *Session) process(ctx context.Context, who Actor, action string, instanc
 		number := instance - graph.First(node)
 		spec.Node, spec.Instance = graph.Nodes[node].Name, &number
 	}
-	_, err := s.inject(ctx, who, action, faults.Spec{Subject: &spec})
+	_, err := s.inject(ctx, who, action, catalogue.Spec{Subject: &spec})
 	return err
 }
 
@@ -211,10 +212,10 @@ func (s *Session) Scale(ctx context.Context, who Actor, instances int) error {
 	case instances == now:
 		return nil
 	case instances > now:
-		_, err := s.inject(ctx, who, ActionScale, faults.Spec{Subject: &faults.Subject{ScaleUp: instances - now}})
+		_, err := s.inject(ctx, who, ActionScale, catalogue.Spec{Subject: &subject.Subject{ScaleUp: instances - now}})
 		return err
 	}
-	_, err := s.inject(ctx, who, ActionScale, faults.Spec{Subject: &faults.Subject{ScaleDown: now - instances}})
+	_, err := s.inject(ctx, who, ActionScale, catalogue.Spec{Subject: &subject.Subject{ScaleDown: now - instances}})
 	return err
 }
 
@@ -252,8 +253,8 @@ func (s *Session) Replay(ctx context.Context, who Actor) error {
 // hitting are the faults in force that hit an instance with one of the signals.
 func (s *Session) hitting(instance int, signals ...string) []*fault {
 	return s.inForce(func(f *fault) bool {
-		of := f.planned.Subject
-		return of != nil && slices.Contains(signals, of.Signal) &&
+		of, is := f.planned.(*subject.Subject)
+		return is && slices.Contains(signals, of.Signal) &&
 			(of.All || of.Instance != nil && *of.Instance == instance || of.Instance == nil && instance == 0)
 	})
 }

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/faults/kafka"
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -21,38 +24,27 @@ const maxSuggestions = 200
 
 func (s *Session) listCatalogue() []Breakable {
 	all := []Breakable{}
-	for _, entry := range faults.Catalogue() {
-		kind, key, _ := strings.Cut(entry.Name, ".")
-		if entry.OfWorkload() || kind == faults.KindSchedule {
-			continue
-		}
+	for _, entry := range catalogue.Faults() {
 		spec, err := scenarios.DecodeFault([]byte(entry.Example))
 		if err != nil {
 			continue // its own test says so
 		}
 		spec.At, spec.When, spec.After, spec.For = 0, "", 0, 0
-		one := Breakable{Name: entry.Name, Kind: kind, Summary: entry.Summary, Does: entry.Does, Shows: entry.Shows}
+		one := Breakable{Name: entry.Name, Kind: entry.Kind(), Summary: entry.Summary, Does: entry.Does, Shows: entry.Shows}
 		one.Refused = s.fit(&spec)
 		if one.Spec, err = scenarios.Written(spec); err != nil {
 			continue
 		}
 		delete(one.Spec, "at")
-		one.Parameters = s.parameters(entry, key, one.Spec, instant(spec))
+		one.Parameters = s.parameters(entry, one.Spec, spec.Traits().Instant)
 		all = append(all, one)
 	}
 	return all
 }
 
-// instant: it has no duration, not even that of healing.
-func instant(spec faults.Spec) bool {
-	return spec.Broker != nil && (spec.Broker.Restart || spec.Broker.MoveCoordinator) ||
-		spec.Subject != nil && spec.Subject.Restart ||
-		spec.Store != nil && (spec.Store.Restart || spec.Store.RepeatLetters > 0)
-}
-
 // fit makes an example of the catalogue one that can be broken in this drill; it returns why that can't be, "" if it
 // can.
-func (s *Session) fit(spec *faults.Spec) string {
+func (s *Session) fit(spec *catalogue.Spec) string {
 	scenario := s.options.Scenario
 	if spec.Network != nil {
 		link := spec.Network.Link
@@ -81,10 +73,10 @@ func (s *Session) fit(spec *faults.Spec) string {
 	}
 	tried := *spec
 	steady := 10 * time.Minute
-	if !instant(tried) && (tried.Subject == nil || tried.Subject.RestartAfter == 0) {
+	if tried.Traits().EndsItself == "" {
 		tried.For = units.Duration(time.Minute)
 	}
-	err := scenarios.CheckRecording(s.options.Source, scenarios.Recording{Steady: steady, Faults: []faults.Spec{tried},
+	err := scenarios.CheckRecording(s.options.Source, scenarios.Recording{Steady: steady, Faults: []catalogue.Spec{tried},
 		Subject: s.options.SubjectFile})
 	if err != nil {
 		return err.Error()
@@ -92,15 +84,15 @@ func (s *Session) fit(spec *faults.Spec) string {
 	return ""
 }
 
-// parameters are what can be chosen of an entry whose key makes it what it is.
-func (s *Session) parameters(entry faults.Entry, key string, spec map[string]any, instant bool) []Parameter {
+// parameters are what can be chosen of an entry.
+func (s *Session) parameters(entry faults.Entry, spec map[string]any, instant bool) []Parameter {
 	var all []Parameter
 	for _, path := range entry.Keys {
-		field, found := fieldOf(reflect.TypeFor[faults.Spec](), strings.Split(path, "."))
+		field, found := fieldOf(reflect.TypeFor[catalogue.Spec](), strings.Split(path, "."))
 		if !found {
 			continue
 		}
-		all = append(all, s.describe(path, field, spec, strings.HasSuffix(path, "."+key))...)
+		all = append(all, s.describe(path, field, spec, strings.HasSuffix(path, "."+entry.Key()))...)
 	}
 	// What makes the fault comes first, then what it needs, then what has a default.
 	rank := func(p Parameter) int {
@@ -209,16 +201,16 @@ func (s *Session) suggestions(path string) []string {
 			links = append(links, "dlq")
 		}
 		if scenario.Store != nil && scenario.Store.Engine != scenarios.EngineSQLite {
-			links = append(links, faults.LinkStore)
+			links = append(links, network.LinkStore)
 		}
 		for _, node := range nodes {
-			links = append(links, faults.DownstreamOf(node))
+			links = append(links, network.DownstreamOf(node))
 		}
 		return links
 	case "kafka.topic":
 		return []string{"dlq", "input", "retry"}
 	case "kafka.error":
-		return faults.ErrorNames()[:min(len(faults.ErrorNames()), maxSuggestions)]
+		return kafka.ErrorNames()[:min(len(kafka.ErrorNames()), maxSuggestions)]
 	case "subject.node", "downstream.node":
 		return nodes
 	case "subject.process", "store.process":

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -43,9 +43,9 @@ func TestCatalogue(t *testing.T) {
 			}
 		}
 	}
-	for _, entry := range faults.Catalogue() {
+	for _, entry := range catalogue.Entries() {
 		_, found := names[entry.Name]
-		if own := entry.OfWorkload() || strings.HasPrefix(entry.Name, faults.KindSchedule+"."); own == found {
+		if own := catalogue.OfWorkload(entry) || strings.HasPrefix(entry.Name, catalogue.KindSchedule+"."); own == found {
 			t.Errorf("%s: in the drill's catalogue: %v", entry.Name, found)
 		}
 	}
@@ -130,10 +130,10 @@ func TestWhatOneMayNotBreak(t *testing.T) {
 	}
 	for _, one := range s.Catalogue() {
 		want := ""
-		if one.Kind == faults.KindBroker && one.Name != "broker.kill" {
+		if one.Kind == "broker" && one.Name != "broker.kill" {
 			want = "no command to " + strings.TrimPrefix(one.Name, "broker.")
 		}
-		if one.Kind != faults.KindStore && one.Refused != want {
+		if one.Kind != "store" && one.Refused != want {
 			t.Errorf("%s is refused with %q, want %q", one.Name, one.Refused, want)
 		}
 	}

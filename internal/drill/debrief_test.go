@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/faults/downstream"
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -59,14 +61,14 @@ func story(t *testing.T) *Session {
 	run.pass(time.Second, 60)
 	must(t, s.HealAll(t.Context(), bob))
 	run.pass(2*time.Second, 0)
-	run.script(faults.Spec{For: units.Duration(time.Minute),
-		Network: &faults.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
+	run.script(catalogue.Spec{For: units.Duration(time.Minute),
+		Network: &network.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
 	run.pass(4*time.Second, 0)
 	s.hear(harness.FaultNews{Index: 1, Stage: harness.FaultFailed, At: 10 * time.Second,
 		Err: errors.New("the link is <gone>")})
-	run.script(faults.Spec{For: units.Duration(time.Minute), Downstream: &faults.Downstream{Outage: true}})
-	run.script(faults.Spec{For: units.Duration(time.Minute),
-		Downstream: &faults.Downstream{Slow: units.Duration(time.Second)}})
+	run.script(catalogue.Spec{For: units.Duration(time.Minute), Downstream: &downstream.Downstream{Outage: true}})
+	run.script(catalogue.Spec{For: units.Duration(time.Minute),
+		Downstream: &downstream.Downstream{Slow: units.Duration(time.Second)}})
 	run.pass(10*time.Second, 0)
 	must(t, s.Stop(ada))
 	return s

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/plan"
@@ -34,7 +35,7 @@ type fakeRun struct {
 	mu      sync.Mutex
 	now     time.Duration
 	ended   int
-	written []faults.Spec
+	written []catalogue.Spec
 	healed  map[int]bool
 	down    map[int]bool
 }
@@ -98,7 +99,7 @@ func (r *fakeRun) pass(d time.Duration, lag int64) {
 	})
 }
 
-func (r *fakeRun) Break(_ context.Context, written faults.Spec, by any) (faults.Planned, error) {
+func (r *fakeRun) Break(_ context.Context, written catalogue.Spec, by any) (faults.Planned, error) {
 	if r.refuses != nil {
 		return faults.Planned{}, r.refuses
 	}
@@ -112,7 +113,7 @@ func (r *fakeRun) Break(_ context.Context, written faults.Spec, by any) (faults.
 	}
 	at := r.now
 	r.mu.Unlock()
-	planned := plan.Fault(r.session.options.Scenario, 1, index, written.DefaultName(), written)
+	planned := plan.Fault(r.session.options.Scenario, 1, index, written.Traits().Name, written)
 	planned.Open = true
 	r.session.hear(harness.FaultNews{Index: index, Written: written, Planned: planned, By: by,
 		Stage: harness.FaultInjected, At: at})
@@ -120,7 +121,7 @@ func (r *fakeRun) Break(_ context.Context, written faults.Spec, by any) (faults.
 }
 
 // script injects a fault that nobody broke.
-func (r *fakeRun) script(written faults.Spec) { _, _ = r.Break(r.t.Context(), written, nil) }
+func (r *fakeRun) script(written catalogue.Spec) { _, _ = r.Break(r.t.Context(), written, nil) }
 
 func (r *fakeRun) Heal(_ context.Context, index int) error {
 	r.telling.Lock()

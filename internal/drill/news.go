@@ -78,7 +78,7 @@ func (s *Session) injected(news harness.FaultNews) {
 			ID: fmt.Sprint(news.Index + 1), Name: news.Planned.Name, Kind: news.Planned.Kind, What: news.Planned.What,
 			Target: news.Planned.Target, Injected: news.At, ToNotice: true,
 		},
-		index: news.Index, spec: news.Written, planned: news.Planned.Spec, action: ActionBreak, before: s.lagBefore(news.At),
+		index: news.Index, spec: news.Written, planned: news.Planned.Fault, action: ActionBreak, before: s.lagBefore(news.At),
 	}
 	if keys, err := scenarios.Written(news.Written); err == nil {
 		delete(keys, "at")

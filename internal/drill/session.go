@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -97,9 +98,10 @@ type Session struct {
 type fault struct {
 	Fault
 	index int
-	// spec is it as a scenario writes it, planned as the run carries it out.
-	spec, planned faults.Spec
-	action        string
+	// spec is it as a scenario writes it, planned its settings as the run carries them out.
+	spec    catalogue.Spec
+	planned faults.Fault
+	action  string
 	// before is the lag that counts as drained.
 	before int64
 	over   bool
@@ -121,7 +123,7 @@ type lag struct {
 
 // breaking injects and lifts faults: the harness's manual control, or a test's.
 type breaking interface {
-	Break(ctx context.Context, written faults.Spec, by any) (faults.Planned, error)
+	Break(ctx context.Context, written catalogue.Spec, by any) (faults.Planned, error)
 	Heal(ctx context.Context, index int) error
 	Alive(instance int) bool
 	Replay(ctx context.Context) (letters int, err error)

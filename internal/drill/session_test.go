@@ -15,7 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -101,8 +102,8 @@ func TestResponderSeesNothing(t *testing.T) {
 	_, err := s.Break(t.Context(), ada, refusal())
 	must(t, err)
 	must(t, s.Kill(t.Context(), ada, 1))
-	run.script(faults.Spec{For: units.Duration(time.Minute),
-		Network: &faults.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
+	run.script(catalogue.Spec{For: units.Duration(time.Minute),
+		Network: &network.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
 	must(t, s.Note(ada, "I have killed one"))
 	run.pass(time.Second, 10)
 	must(t, s.Heal(t.Context(), ada, "1"))

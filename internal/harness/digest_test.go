@@ -3,7 +3,7 @@ package harness
 import (
 	"testing"
 
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -39,7 +39,7 @@ func TestLoadDigest(t *testing.T) {
 		"brokers":    func(s *scenarios.Scenario) { s.Cluster.Brokers++ },
 		"partitions": func(s *scenarios.Scenario) { s.Topics.Input.Partitions++ },
 		"the rate":   func(s *scenarios.Scenario) { s.Workload.Rate++ },
-		"faults":     func(s *scenarios.Scenario) { s.Faults = append(s.Faults, faults.Spec{}) },
+		"faults":     func(s *scenarios.Scenario) { s.Faults = append(s.Faults, catalogue.Spec{}) },
 		"one fault":  func(s *scenarios.Scenario) { s.Faults[0].At++ },
 	} {
 		if load(change) == same {

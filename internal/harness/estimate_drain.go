@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -151,9 +150,7 @@ func (p *playedLoad) outcome(record *plan.Record, k int, at time.Duration) (outc
 func (p *playedLoad) isDown(at time.Duration) bool {
 	for i := range p.plan.Faults {
 		f := &p.plan.Faults[i]
-		stops := f.Spec.Downstream != nil && f.Spec.Downstream.Outage ||
-			f.Spec.Network != nil && f.Spec.Network.Link == faults.KindDownstream && f.Spec.Network.Down
-		if from := p.plan.WarmUp + f.At; stops && at >= from && at < from+f.For {
+		if from := p.plan.WarmUp + f.At; f.Fault.Traits().FailsAttempts && at >= from && at < from+f.For {
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/downstream"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
@@ -52,7 +53,7 @@ func TestDrainOfRetriesInPlace(t *testing.T) {
 				for i := range p.Records {
 					p.Records[i].Outcome = history.OutcomeSuccess
 				}
-				p.Faults = []faults.Planned{{Spec: faults.Spec{Downstream: &faults.Downstream{Outage: true}},
+				p.Faults = []faults.Planned{{Fault: &downstream.Downstream{Outage: true},
 					PlannedFault: history.PlannedFault{For: 6 * time.Second}}}
 			},
 			usual: 9 * time.Second, most: 10 * time.Second, why: "one record of each partition"},

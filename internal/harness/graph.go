@@ -158,7 +158,7 @@ type perNode struct {
 // Inject implements faults.Injector.
 func (p perNode) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
 	hit := p.injectors
-	if spec := active.Spec.Downstream; spec != nil && spec.Node != "" {
+	if spec, is := active.Fault.(*downstream.Downstream); is && spec.Node != "" {
 		at := slices.Index(p.names, spec.Node)
 		if at < 0 {
 			return nil, fmt.Errorf("breaking the downstream: there is no node %s", spec.Node)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -52,7 +53,7 @@ type ManualOptions struct {
 type FaultNews struct {
 	// Index is its place in the header, Written how a scenario writes it, Planned what was made of that.
 	Index   int
-	Written faults.Spec
+	Written catalogue.Spec
 	Planned faults.Planned
 	// By is what Break was given; nil for the scenario's own faults.
 	By    any
@@ -103,7 +104,7 @@ type Manual struct {
 
 // byHand is a fault that somebody breaks, until the nemesis has entered it.
 type byHand struct {
-	written faults.Spec
+	written catalogue.Spec
 	by      any
 	began   chan error
 }
@@ -114,12 +115,12 @@ type workplace struct {
 	run     *run
 	nemesis *faults.Nemesis
 	steady  time.Duration
-	written []faults.Spec // those of the plan
+	written []catalogue.Spec // those of the plan
 }
 
 // broken is one fault that was injected.
 type broken struct {
-	written faults.Spec
+	written catalogue.Spec
 	planned faults.Planned
 	by      any
 	// began gets one value when it is in force, or could not be injected; nil for what was planned.
@@ -152,7 +153,7 @@ func (h *Manual) EndLoad() {
 // Break injects a fault now and returns when it is in force. written has no At, When and After; without For it stays
 // until it is healed by hand, at the latest until the load ends. by is for the news of it. The error is ErrRefused or
 // ErrNotOpen where nothing was done. When ctx ends first the fault may come into force later.
-func (h *Manual) Break(ctx context.Context, written faults.Spec, by any) (faults.Planned, error) {
+func (h *Manual) Break(ctx context.Context, written catalogue.Spec, by any) (faults.Planned, error) {
 	at, planned, began, err := h.take(written, by)
 	if err != nil {
 		return planned, err
@@ -203,7 +204,7 @@ func (h *Manual) Alive(instance int) bool {
 }
 
 // take checks a fault and reserves its name; group counts it from then on.
-func (h *Manual) take(written faults.Spec, by any) (*workplace, faults.Planned, <-chan error, error) {
+func (h *Manual) take(written catalogue.Spec, by any) (*workplace, faults.Planned, <-chan error, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.at
@@ -219,7 +220,8 @@ func (h *Manual) take(written faults.Spec, by any) (*workplace, faults.Planned, 
 	if left <= 0 {
 		return nil, faults.Planned{}, nil, h.notOpen()
 	}
-	open := openEnded(written)
+	// One that does not end by itself stays until somebody lifts it.
+	open := written.For == 0 && written.Traits().EndsItself == ""
 	if open {
 		written.For = units.Duration(left)
 	}
@@ -243,18 +245,9 @@ func (h *Manual) notOpen() error {
 	return fmt.Errorf("%w: the load has not begun yet", ErrNotOpen)
 }
 
-// openEnded reports whether the fault stays until somebody heals it: neither is it an instant nor does it say how long
-// it lasts.
-func openEnded(spec faults.Spec) bool {
-	instant := spec.Broker != nil && (spec.Broker.Restart || spec.Broker.MoveCoordinator) ||
-		spec.Subject != nil && (spec.Subject.Restart || spec.Subject.RestartAfter > 0) ||
-		spec.Store != nil && (spec.Store.Restart || spec.Store.RepeatLetters > 0)
-	return spec.For == 0 && !instant
-}
-
 // name is the fault's own name, or what it is called by default, numbered where that is taken; h.mu is held.
-func (h *Manual) name(at *workplace, written faults.Spec) string {
-	all := append([]faults.Spec{}, at.written...)
+func (h *Manual) name(at *workplace, written catalogue.Spec) string {
+	all := append([]catalogue.Spec{}, at.written...)
 	for i := range all {
 		all[i].Name = at.run.plan.Faults[i].Name
 	}
@@ -269,7 +262,7 @@ func (h *Manual) name(at *workplace, written faults.Spec) string {
 }
 
 // check holds a fault to what a scenario with it would be held to; h.mu is held.
-func (h *Manual) check(at *workplace, written faults.Spec) error {
+func (h *Manual) check(at *workplace, written catalogue.Spec) error {
 	if written.Broker != nil && at.run.options.Cluster.Provider == ClusterExternal {
 		if err := at.run.options.Cluster.External.CanBreak(written.Broker.Action()); err != nil {
 			return fmt.Errorf("%w: %w", ErrRefused, err)
@@ -286,8 +279,8 @@ func (h *Manual) check(at *workplace, written faults.Spec) error {
 }
 
 // written are the faults that were injected, as a scenario writes them; h.mu is held.
-func (h *Manual) written() []faults.Spec {
-	var all []faults.Spec
+func (h *Manual) written() []catalogue.Spec {
+	var all []catalogue.Spec
 	for _, one := range h.broken {
 		if one.refused == nil {
 			all = append(all, one.written)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -336,7 +337,7 @@ func (r *run) planUpTo(sent int, stopped time.Duration) *plan.Plan {
 }
 
 // within is a fault that was in force when the load ended, cut off there.
-func within(written faults.Spec, steady time.Duration) faults.Spec {
+func within(written catalogue.Spec, steady time.Duration) catalogue.Spec {
 	const least = units.Duration(time.Millisecond)
 	end := units.Duration(steady)
 	if written.When != "" {

@@ -18,7 +18,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/dlqbench/dlqbench/deadletter"
-	"github.com/dlqbench/dlqbench/faults"
 	faultkafka "github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
@@ -152,7 +151,7 @@ func (r *run) openLinks(context.Context) error {
 		name, groups := fmt.Sprintf("oracle of instance %d", instance), []string{"downstream"}
 		scheme := "http://"
 		if r.header.Graph != nil {
-			scheme, groups = "grpc://", append(groups, faults.DownstreamOf(r.consumerOf(instance).Name))
+			scheme, groups = "grpc://", append(groups, network.DownstreamOf(r.consumerOf(instance).Name))
 		}
 		if err := open(name, r.oracles.of(instance).Addr(instance), groups...); err != nil {
 			return err

@@ -172,11 +172,11 @@ func (r *run) linkStore() error {
 	if err != nil {
 		return errors.New("reading the store's url: it is none") // it may hold a password
 	}
-	link, err := network.NewLink(faults.LinkStore, hostAndPort(address))
+	link, err := network.NewLink(network.LinkStore, hostAndPort(address))
 	if err != nil {
 		return err
 	}
-	r.links[faults.LinkStore] = append(r.links[faults.LinkStore], link)
+	r.links[network.LinkStore] = append(r.links[network.LinkStore], link)
 	address.Host = link.Address()
 	if isMongo(address.Scheme) {
 		// Otherwise a client asks the server for the addresses of its replica set, and goes there past the link.
@@ -520,7 +520,7 @@ type serviceFaults struct {
 
 // Inject implements faults.Injector.
 func (s serviceFaults) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
-	if spec := active.Spec.Subject; spec == nil || spec.Process == "" {
+	if spec, is := active.Fault.(*faultsubject.Subject); !is || spec.Process == "" {
 		return s.instances.Inject(ctx, active)
 	}
 	return s.service.Inject(ctx, faults.NewActive(active.Planned, renumbered{s.r}, s.r.clock))

@@ -38,7 +38,7 @@ type breakage struct {
 func (r *run) storeFaults() faults.Injector {
 	injector := &faultstore.Injector{Workers: storeWorkers{r}, Letters: storeLetters{r}}
 	if r.store.server != nil {
-		injector.Database = &privateDatabase{server: r.store.server, links: r.links[faults.LinkStore]}
+		injector.Database = &privateDatabase{server: r.store.server, links: r.links[network.LinkStore]}
 	}
 	if r.store.probe != nil {
 		injector.Health = r.store.probe
@@ -52,7 +52,7 @@ type storeInjector struct{ strict, forgiving faults.Injector }
 
 // Inject implements faults.Injector.
 func (s storeInjector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
-	if spec := active.Spec.Store; spec != nil && spec.Offset() != 0 {
+	if spec, is := active.Fault.(*faultstore.Store); is && spec.OfWorker() {
 		return s.forgiving.Inject(ctx, active)
 	}
 	return s.strict.Inject(ctx, active)

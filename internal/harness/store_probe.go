@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dlqbench/dlqbench/faults"
+	faultstore "github.com/dlqbench/dlqbench/faults/store"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -125,15 +125,15 @@ func healthOf(how string) (status int, answer health, unmet string) {
 	status = http.StatusOK
 	answer = health{CircuitBreaker: "CLOSED", CPUUsage: 0.40, MemoryUsage: 0.50, DBConnections: 8}
 	switch how {
-	case faults.UnhealthyBreaker:
+	case faultstore.UnhealthyBreaker:
 		answer.CircuitBreaker, unmet = "OPEN", "the circuit breaker is OPEN"
-	case faults.UnhealthyCPU:
+	case faultstore.UnhealthyCPU:
 		answer.CPUUsage, unmet = 0.80, "the CPU usage is 80 %, not below 80 %"
-	case faults.UnhealthyMemory:
+	case faultstore.UnhealthyMemory:
 		answer.MemoryUsage, unmet = 0.85, "the memory usage is 85 %, not below 85 %"
-	case faults.UnhealthyConnections:
+	case faultstore.UnhealthyConnections:
 		answer.DBConnections, unmet = 0, "no database connection is available"
-	case faults.UnhealthyProbe:
+	case faultstore.UnhealthyProbe:
 		status, unmet = http.StatusServiceUnavailable, "the probe answers Service Unavailable"
 	}
 	return status, answer, unmet

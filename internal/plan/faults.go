@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -22,14 +23,16 @@ func planFaults(s *scenarios.Scenario, seed uint64) []faults.Planned {
 }
 
 // Fault returns a fault of the scenario, written so, as the plan for the seed has it under the index and the name.
-func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written faults.Spec) faults.Planned {
+func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written catalogue.Spec) faults.Planned {
 	spec := s.Store.Resolve(s.Graph.Resolve(written), s.MaxInstances())
-	what, target := spec.Describe()
+	traits := spec.Traits()
+	trigger, _ := spec.Trigger() // the scenario was checked
 	key := streamKey(seed, "fault "+name)
 	return faults.Planned{
-		Index: index, Spec: spec, Seed: binary.LittleEndian.Uint64(key[:]),
+		Index: index, Fault: spec.Fault(), Written: spec, Seed: binary.LittleEndian.Uint64(key[:]),
+		Trigger: trigger, After: spec.After.D(), Patient: traits.Patient,
 		PlannedFault: history.PlannedFault{
-			Name: name, Kind: spec.Kind(), What: what, Target: target, API: spec.Kafka.PlainAPI(), When: spec.When,
+			Name: name, Kind: spec.Kind(), What: traits.What, Target: traits.Target, API: traits.API, When: spec.When,
 			At:               spec.At.D(),
 			For:              spec.Length(s.InstanceCount()),
 			StopsDeadLetters: spec.StopsDeadLetters(s.Cluster.Brokers, s.Topics.DLQ.Broker), MayMiss: spec.MayMiss,
@@ -39,7 +42,7 @@ func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written f
 
 // FaultNames returns the faults' names: their own, or what they are called by default, numbered from 2 where that is
 // taken.
-func FaultNames(specs []faults.Spec) []string {
+func FaultNames(specs []catalogue.Spec) []string {
 	taken := map[string]bool{}
 	for _, spec := range specs {
 		taken[spec.Name] = true
@@ -48,7 +51,7 @@ func FaultNames(specs []faults.Spec) []string {
 	for i, spec := range specs {
 		name := spec.Name
 		for number := 1; name == ""; number++ {
-			made := spec.DefaultName()
+			made := spec.Traits().Name
 			if number > 1 {
 				made = fmt.Sprintf("%s-%d", made, number)
 			}

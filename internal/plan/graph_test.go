@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/faults/subject"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -91,7 +92,7 @@ func TestEveryNodeHasOutcomesOfItsOwn(t *testing.T) {
 // TestAFaultsInstanceIsCountedThroughAllNodes: the second instance of the second node is number 3.
 func TestAFaultsInstanceIsCountedThroughAllNodes(t *testing.T) {
 	fault := planOfGraph(t, 1).Faults[0]
-	if *fault.Spec.Subject.Instance != 3 || fault.Target != "instance 3" {
-		t.Errorf("the fault hits %s, number %d", fault.Target, *fault.Spec.Subject.Instance)
+	if *fault.Fault.(*subject.Subject).Instance != 3 || fault.Target != "instance 3" {
+		t.Errorf("the fault hits %s, number %d", fault.Target, *fault.Fault.(*subject.Subject).Instance)
 	}
 }

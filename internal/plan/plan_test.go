@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
 
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -409,7 +410,7 @@ faults:
 	for i, f := range p.Faults {
 		have = append(have, short{f.Name, f.Kind, f.What, f.Target, f.At, f.For})
 		seeds[f.Seed] = true
-		if f.Index != i || f.Spec.Kind() != f.Kind {
+		if f.Index != i || f.Written.(catalogue.Spec).Kind() != f.Kind {
 			t.Errorf("fault %d: %+v", i, f)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -87,8 +86,8 @@ type summary struct {
 
 type plannedSummary struct {
 	history.PlannedFault
-	Seed uint64      `json:"seed"`
-	Spec faults.Spec `json:"spec"`
+	Seed uint64 `json:"seed"`
+	Spec any    `json:"spec"`
 }
 
 // Write writes the plan's files into the folder, which must exist.
@@ -146,7 +145,7 @@ func (p *Plan) summarize() summary {
 		}
 	}
 	for _, fault := range p.Faults {
-		s.Faults = append(s.Faults, plannedSummary{fault.PlannedFault, fault.Seed, fault.Spec})
+		s.Faults = append(s.Faults, plannedSummary{fault.PlannedFault, fault.Seed, fault.Written})
 	}
 	return s
 }

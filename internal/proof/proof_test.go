@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/internal/mutants"
 	"github.com/dlqbench/dlqbench/internal/proof/agreement"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -92,11 +92,8 @@ func TestDrawnSituationsCoverEverything(t *testing.T) {
 	if len(seen) != len(modes()) {
 		t.Errorf("%d modes of %d come up", len(seen), len(modes()))
 	}
-	for _, entry := range faults.Catalogue() {
-		kind, _, _ := strings.Cut(entry.Name, ".")
-		isFault := slices.Contains([]string{faults.KindNetwork, faults.KindKafka, faults.KindBroker, faults.KindSubject,
-			faults.KindDownstream, faults.KindStore}, kind)
-		if isFault && (alone[entry.Name] == 0 || paired[entry.Name] == 0 && entry.Name != "network.slow_close") {
+	for _, entry := range catalogue.Faults() {
+		if alone[entry.Name] == 0 || paired[entry.Name] == 0 && entry.Name != "network.slow_close" {
 			t.Errorf("%s comes up %d times alone and %d times in pairs", entry.Name, alone[entry.Name], paired[entry.Name])
 		}
 	}

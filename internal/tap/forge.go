@@ -151,22 +151,6 @@ func forgeWhole(request kmsg.Request, code int16) kmsg.Response {
 	return answer
 }
 
-// CanAnswer reports whether requests of the API can be answered with an error code in the broker's place, at least in
-// the newest version: Produce, Fetch, OffsetCommit and TxnOffsetCommit for each partition, Metadata for each topic, all
-// others that have an error code for the whole request.
-func CanAnswer(key int16) bool {
-	switch key {
-	case keyProduce, keyFetch, keyMetadata, keyOffsetCommit, keyTxnOffsetCommit, keyFindCoordinator:
-		return true
-	}
-	request := kmsg.RequestForKey(key)
-	if request == nil {
-		return false
-	}
-	request.SetVersion(request.MaxVersion())
-	return forgeWhole(request, -1) != nil
-}
-
 // merge completes the broker's response with the partitions that were answered here.
 func merge(response, forged kmsg.Response) {
 	switch r := response.(type) {

@@ -202,8 +202,9 @@ const (
 // Action is what becomes of a request. The zero Action passes it on. At most one of Code, DelayRequest, Delay,
 // DropRequest, Drop, Close and Throttle is set.
 type Action struct {
-	// Code answers with this Kafka error code in the broker's place; see CanAnswer for the APIs. The broker does not
-	// see a refused Produce, OffsetCommit, TxnOffsetCommit or any other request that could change something. It does
+	// Code answers with this Kafka error code in the broker's place: Produce, Fetch, OffsetCommit and TxnOffsetCommit
+	// for each partition, Metadata for each topic, all others whose response has an error code for the whole request.
+	// The broker does not see a refused Produce, OffsetCommit, TxnOffsetCommit or any other request that could change something. It does
 	// see a Fetch and a Metadata, so that fetch sessions stay whole and there are brokers to name, and its answer is
 	// altered. A request with acks=0 is swallowed, as nothing is answered to it. Requests that can't be refused in
 	// their version pass.

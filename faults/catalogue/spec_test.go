@@ -1,4 +1,4 @@
-package faults
+package catalogue
 
 import (
 	"encoding/json"
@@ -10,6 +10,11 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/downstream"
+	"github.com/dlqbench/dlqbench/faults/kafka"
+	"github.com/dlqbench/dlqbench/faults/subject"
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -29,14 +34,15 @@ func parse(t *testing.T, text string) Spec {
 	return spec
 }
 
-func roomy() Setting {
-	return Setting{Steady: 10 * time.Second, Brokers: 3, Instances: 3, DLQBroker: 3, Oracle: true, Topics: []string{},
+func roomy() faults.Setting {
+	return faults.Setting{Steady: 10 * time.Second, Brokers: 3, Instances: 3, DLQBroker: 3, Oracle: true,
+		Topics:         []string{},
 		StoreProcesses: map[string]int{"router": 2, "worker": 2}, StoreProbe: true}
 }
 
 // ofFaults are the catalogue's entries for the list of faults.
-func ofFaults() []Entry {
-	return slices.DeleteFunc(Catalogue(), Entry.OfWorkload)
+func ofFaults() []faults.Entry {
+	return slices.DeleteFunc(Entries(), OfWorkload)
 }
 
 func TestExamplesAreSound(t *testing.T) {
@@ -49,18 +55,18 @@ func TestExamplesAreSound(t *testing.T) {
 		if spec.Kind() != kind && kind != KindSchedule || !strings.Contains(entry.Example, key+":") {
 			t.Errorf("the example of %s is %s", entry.Name, entry.Example)
 		}
-		if what, target := spec.Describe(); what == "" || target == "" {
-			t.Errorf("%s is described as %q of %q", entry.Name, what, target)
+		if traits := spec.Traits(); traits.What == "" || traits.Target == "" {
+			t.Errorf("%s is described as %q of %q", entry.Name, traits.What, traits.Target)
 		}
 	}
 }
 
 func TestEveryEntryExplains(t *testing.T) {
 	names := map[string]bool{}
-	for _, entry := range Catalogue() {
+	for _, entry := range Entries() {
 		if entry.Summary == "" || entry.Does == "" || entry.Made == "" ||
 			!strings.Contains(entry.Shows, "orrect consumer") && entry.Name != "schedule.when" ||
-			len(entry.Effects) == 0 && !entry.OfWorkload() || len(entry.Keys) == 0 || names[entry.Name] {
+			len(entry.Effects) == 0 && !OfWorkload(entry) || len(entry.Keys) == 0 || names[entry.Name] {
 			t.Errorf("%s is not explained, or twice: %+v", entry.Name, entry)
 		}
 		names[entry.Name] = true
@@ -70,8 +76,8 @@ func TestEveryEntryExplains(t *testing.T) {
 			}
 		}
 		var written map[string]any
-		if err := yaml.Unmarshal([]byte(entry.YAML()), &written); err != nil || len(written) != 1 {
-			t.Errorf("%s: %v in\n%s", entry.Name, err, entry.YAML())
+		if err := yaml.Unmarshal([]byte(YAML(entry)), &written); err != nil || len(written) != 1 {
+			t.Errorf("%s: %v in\n%s", entry.Name, err, YAML(entry))
 		}
 	}
 }
@@ -205,9 +211,8 @@ func TestDescribe(t *testing.T) {
 			"written again, in another order", "dlq"},
 		"{at: 1s}": {"", ""},
 	} {
-		what, target := parse(t, text).Describe()
-		if want != [2]string{what, target} {
-			t.Errorf("%s: %q of %q", text, what, target)
+		if traits := parse(t, text).Traits(); want != [2]string{traits.What, traits.Target} {
+			t.Errorf("%s: %q of %q", text, traits.What, traits.Target)
 		}
 	}
 }
@@ -231,17 +236,8 @@ func TestDefaultNames(t *testing.T) {
 		"{store: {process: worker 1, clock_ahead: 1s}}": "store-clock-ahead-worker-1",
 		"{store: {repeat_letters: 1%}}":                 "store-repeat-letters",
 	} {
-		if have := parse(t, text).DefaultName(); have != want {
+		if have := parse(t, text).Traits().Name; have != want {
 			t.Errorf("%s is called %q, want %q", text, have, want)
-		}
-	}
-}
-
-func TestOrdinal(t *testing.T) {
-	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th",
-		21: "21st", 102: "102nd", 111: "111th"} {
-		if have := ordinal(n); have != want {
-			t.Errorf("%d: %s, want %s", n, have, want)
 		}
 	}
 }
@@ -266,7 +262,7 @@ func TestLength(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	small := Setting{
+	small := faults.Setting{
 		Steady: 5 * time.Second, Brokers: 2, Instances: 2, MaxInstances: 3, Topics: []string{"retry-1"},
 		Partitions: map[string]int{"input": 6, "retry": 3, "dlq": 1},
 	}
@@ -379,22 +375,22 @@ func TestValidate(t *testing.T) {
 
 func TestValidateInARoomySetting(t *testing.T) {
 	classic := roomy()
-	classic.NoRetryTopics, classic.Reference = true, &ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3}
+	classic.NoRetryTopics, classic.Reference = true, &faults.ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3}
 	modern := roomy()
 	modern.NoDeadLetters = true
-	modern.Reference = &ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 1}
+	modern.Reference = &faults.ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 1}
 	static := roomy()
-	static.Reference = &ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 3, Static: true}
+	static.Reference = &faults.ReferenceSetting{GroupProtocol: "consumer", MaxAttempts: 3, Static: true}
 	sharing := roomy()
-	sharing.Reference = &ReferenceSetting{GroupProtocol: "share", MaxAttempts: 3}
+	sharing.Reference = &faults.ReferenceSetting{GroupProtocol: "share", MaxAttempts: 3}
 	transacting := roomy()
-	transacting.Reference = &ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3, Transactions: true}
+	transacting.Reference = &faults.ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3, Transactions: true}
 	silent := classic
 	silent.NoDeadLetters = true
-	lone := Setting{Brokers: 2, DLQBroker: 2, Oracle: true}
-	one := Setting{Brokers: 1, Oracle: true}
+	lone := faults.Setting{Brokers: 2, DLQBroker: 2, Oracle: true}
+	one := faults.Setting{Brokers: 1, Oracle: true}
 	for _, c := range []struct {
-		in         Setting
+		in         faults.Setting
 		text, want string // the defect's path and a part of its message
 	}{
 		{classic, "{kafka: {api: ConsumerGroupHeartbeat, close: true}}", "/kafka/api: group_protocol: consumer"},
@@ -455,7 +451,7 @@ func TestValidateInARoomySetting(t *testing.T) {
 
 // TestUnknownSettingsAreNotChecked: what a scenario has wrong elsewhere must not make a fault look wrong.
 func TestUnknownSettingsAreNotChecked(t *testing.T) {
-	unknown := Setting{DLQBroker: 1, Oracle: true}
+	unknown := faults.Setting{DLQBroker: 1, Oracle: true}
 	for _, text := range []string{
 		"{at: 1h, for: 1h, network: {link: broker 9, down: true}}", "{at: 1h, subject: {instance: 15, signal: KILL}}",
 		"{at: 1h, for: 1s, kafka: {api: Produce, topic: whatever, delay_response: 1s}}",
@@ -467,15 +463,45 @@ func TestUnknownSettingsAreNotChecked(t *testing.T) {
 	}
 }
 
-func TestErrorNames(t *testing.T) {
-	names := ErrorNames()
-	for _, name := range []string{"UNKNOWN_SERVER_ERROR", "NOT_ENOUGH_REPLICAS", "COORDINATOR_LOAD_IN_PROGRESS",
-		"FENCED_INSTANCE_ID"} {
-		if !slices.Contains(names, name) {
-			t.Errorf("%s is missing", name)
+// TestPatience: what does something only when it meets something stays in force until it has.
+func TestPatience(t *testing.T) {
+	for text, want := range map[string]bool{
+		"{network: {link: dlq, down: true}}":     true,
+		"{kafka: {api: Fetch, close: true}}":     true,
+		"{downstream: {outage: true}}":           true,
+		"{subject: {scale_up: 1}}":               true,
+		"{subject: {scale_down: 1}}":             false,
+		"{subject: {instance: 0, signal: STOP}}": false,
+		"{broker: {broker: 1, stop: true}}":      false,
+		"{store: {crash: true}}":                 false,
+		"{store: {unhealthy: cpu}}":              false,
+		"{at: 1s}":                               false,
+	} {
+		if got := parse(t, text).Traits().Patient; got != want {
+			t.Errorf("%s: patient %v, want %v", text, got, want)
 		}
 	}
-	if slices.Contains(names, "NONE") || len(names) < 100 {
-		t.Errorf("%d names: %v", len(names), names)
+}
+
+// A fault that hits one instance waits for what that one does.
+func TestTriggerOfAFault(t *testing.T) {
+	one, two := 1, 2
+	for _, test := range []struct {
+		spec  Spec
+		waits bool
+		want  int
+	}{
+		{Spec{Subject: &subject.Subject{Instance: &one, Restart: true}}, false, 0},
+		{Spec{When: "backoff", Subject: &subject.Subject{Instance: &one, Restart: true}}, true, 1},
+		{Spec{When: "first-retry", Kafka: &kafka.Kafka{Instance: &two, Close: true}}, true, 2},
+		{Spec{When: "first-dead-letter", Subject: &subject.Subject{All: true, Restart: true}}, true, history.None},
+		{Spec{When: "first-dead-letter", Downstream: &downstream.Downstream{Outage: true}}, true, history.None},
+		{Spec{When: "lag > 3", Subject: &subject.Subject{Instance: &one, Restart: true}}, true, history.None},
+		{Spec{When: "instance 2 assigned", Subject: &subject.Subject{Instance: &one, Restart: true}}, true, 2},
+	} {
+		trigger, err := test.spec.Trigger()
+		if err != nil || (trigger != nil) != test.waits || test.waits && trigger.Instance != test.want {
+			t.Errorf("%q gives %+v, %v", test.spec.When, trigger, err)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package faults
+package catalogue
 
 import "testing"
 

@@ -1,12 +1,14 @@
-package faults
+package catalogue
 
-// The catalogue's entries for what belongs to the workload, and for when faults happen.
+// The entries of what belongs to the workload, and of when faults happen.
+
+import "github.com/dlqbench/dlqbench/faults"
 
 const planned = "It is planned record by record before anything starts (plan-records.csv.gz). Records of the warm-up " +
 	"are never affected."
 
-func shapeEntries() []Entry {
-	return []Entry{{
+func shapeEntries() []faults.Entry {
+	return []faults.Entry{{
 		Name: "workload.steps", Summary: "The rate changes.",
 		Does: "The steady phase consists of steps, each with its own rate, instead of rate and duration. A rate of 0/s is " +
 			"a pause.", Made: planned,
@@ -40,8 +42,8 @@ func shapeEntries() []Entry {
 	}}
 }
 
-func valueEntries() []Entry {
-	return []Entry{{
+func valueEntries() []faults.Entry {
+	return []faults.Entry{{
 		Name: "workload.null", Summary: "Records without a key.",
 		Does: "This share of the records has a null key; they are spread over the partitions.", Made: planned,
 		Shows: "A correct consumer treats each by itself, because a missing key is not a common key. Bugs: a null " +
@@ -74,8 +76,8 @@ func valueEntries() []Entry {
 	}}
 }
 
-func scheduleEntries() []Entry {
-	return []Entry{{
+func scheduleEntries() []faults.Entry {
+	return []faults.Entry{{
 		Name: "schedule.when", Summary: "A fault starts after an event of the run instead of at a time.",
 		Does: "The fault starts when the event has happened, delayed by after. Events: first-retry (a record is tried for " +
 			"the second time), first-dead-letter (the broker has acknowledged the first dead letter, and the subject has not " +
