@@ -47,6 +47,7 @@ func effects(ended string) []string {
 		"partitions without a leader", "coordinators moved"}
 }
 
+// outages take a broker away. A restart does not block dead letters: the broker may be back before anything else happens.
 func outages() []action {
 	return []action{{
 		Asked: func(b *Broker) bool { return b.Stop }, Blocks: true,
