@@ -47,7 +47,7 @@ func effects(ended string) []string {
 		"partitions without a leader", "coordinators moved"}
 }
 
-// outages take a broker away. A restart does not block dead letters: the broker may be back before anything else happens.
+// outages take a broker away. A restart does not block: the broker may be back before anything else happens.
 func outages() []action {
 	return []action{{
 		Asked: func(b *Broker) bool { return b.Stop }, Blocks: true,
@@ -165,8 +165,8 @@ func (b *Broker) Validate(setting faults.Setting) []faults.Defect {
 		defects = append(defects, faults.At("/broker", "move_coordinator finds the coordinator of the subject's group by "+
 			"itself: leave out broker")...)
 	case !b.MoveCoordinator && b.Broker == 0 && len(asked) > 0:
-		defects = append(defects, faults.At("", "%s", asked[0]+" needs the number of a broker: add broker, such as "+
-			"broker: 1")...)
+		defects = append(defects, faults.At("", "%s needs the number of a broker: add broker, such as broker: 1",
+			asked[0])...)
 	case setting.Brokers > 0 && b.Broker > setting.Brokers:
 		defects = append(defects, faults.At("/broker", "%s", setting.NoBroker(b.Broker))...)
 	}

@@ -186,9 +186,9 @@ func (s *Store) Validate(setting faults.Setting) []faults.Defect {
 	if setting.StoreProcesses == nil {
 		return faults.At("", "the run has no dead-letter store of its own, so there is nothing to break: add store")
 	}
-	asked, defects := faults.CheckActions(actions(), s)
-	if (s.Restart || s.Crash) && setting.StoreFixed != "" {
-		defects = append(defects, faults.At("/"+asked[0], "%s", setting.StoreFixed)...)
+	_, defects := faults.CheckActions(actions(), s)
+	if chosen, found := faults.Chosen(ofDatabase(), s); found && setting.StoreFixed != "" {
+		defects = append(defects, faults.At("/"+chosen.Key(), "%s", setting.StoreFixed)...)
 	}
 	if s.Unhealthy != "" && !setting.StoreProbe {
 		defects = append(defects, faults.At("/unhealthy", "the workers ask no health probe, so this fault could have no "+
