@@ -2,8 +2,10 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -28,6 +30,10 @@ func (s *Scenario) Unfit(contract ContractSpec) string {
 			own.GroupProtocol == consumer.ProtocolConsumer && contract.GroupProtocol != consumer.ProtocolConsumer,
 		},
 		{
+			"the classic group protocol", "leave group_protocol: consumer out of its contract if its client does not use it",
+			contract.GroupProtocol == consumer.ProtocolConsumer && slices.ContainsFunc(s.Faults, ofClassicGroup),
+		},
+		{
 			"offsets and dead letters in one transaction", "write transactions: true in its contract if it writes them so",
 			own.Transactions && !contract.Transactions,
 		},
@@ -47,3 +53,5 @@ func (s *Scenario) Unfit(contract ContractSpec) string {
 	}
 	return ""
 }
+
+func ofClassicGroup(f catalogue.Spec) bool { return f.Kafka != nil && f.Kafka.OfClassicGroup() }

@@ -341,6 +341,12 @@ func (k *Kafka) Validate(setting faults.Setting) []faults.Defect {
 	return append(defects, faults.CheckInstance(k.Instance, instances)...)
 }
 
+// OfClassicGroup reports whether only members of a classic group make the requests that the fault strikes: with KIP-848
+// there are none of them.
+func (k *Kafka) OfClassicGroup() bool {
+	return slices.Contains([]string{apiJoinGroup, apiSyncGroup, apiHeartbeat}, k.API)
+}
+
 // unmade refuses requests that the reference consumer never makes.
 func (k *Kafka) unmade(setting faults.Setting) []faults.Defect {
 	reference := setting.Reference
@@ -350,7 +356,7 @@ func (k *Kafka) unmade(setting faults.Setting) []faults.Defect {
 	at := func(message string) []faults.Defect {
 		return faults.At("/api", "%s", message+", so this fault could have no effect")
 	}
-	classic := slices.Contains([]string{apiJoinGroup, apiSyncGroup, apiHeartbeat}, k.API)
+	classic := k.OfClassicGroup()
 	shared := slices.Contains([]string{apiShareGroup, apiShareFetch, apiShareAck}, k.API)
 	grouped := classic || slices.Contains([]string{apiConsumerGroup, apiFetch, apiOffsetCommit}, k.API)
 	switch {
