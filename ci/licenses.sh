@@ -46,7 +46,7 @@ notice=$(plain NOTICE)
 {
 	echo 'dlqbench contains the following software, under the licences given with each.'
 	section "The Go programming language $(go env GOVERSION)" "$(go env GOROOT)/LICENSE"
-	section 'uPlot' reports/assets/uPlot.LICENSE
+	section 'uPlot' reports/document/assets/uPlot.LICENSE
 } >"$file"
 while read -r module version dir; do
 	kinds=

@@ -15,6 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/stats"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 //go:embed templates/bench.html.tmpl templates/bench.css templates/bench.js
@@ -123,7 +124,7 @@ func newBenchPage(bench Bench) (*benchPage, error) {
 		return nil, err
 	}
 	out := &benchPage{
-		Style: template.CSS(style), Script: template.JS(script), CSP: policy(style, script),
+		Style: template.CSS(style), Script: template.JS(script), CSP: document.Policy(style, script),
 		Name: name(bench.Name), Description: text(bench.Description), Headline: benchHeadline(bench), Meta: benchAbout(bench),
 		Facts: benchFacts(bench), Noise: benchNoiseFacts(bench), Details: benchDetails(bench),
 	}
@@ -153,18 +154,14 @@ func newBenchPage(bench Bench) (*benchPage, error) {
 // benchAssets are the page's style, which is that of the report of a run and a little more, and its script.
 func benchAssets() (style, script string, err error) {
 	var contents []string
-	for _, file := range []struct {
-		from embed.FS
-		name string
-	}{{embedded, "templates/report.css"}, {embedded, "templates/dark.css"}, {benchEmbedded, "templates/bench.css"},
-		{benchEmbedded, "templates/bench.js"}} {
-		content, err := file.from.ReadFile(file.name)
+	for _, file := range []string{"templates/bench.css", "templates/bench.js"} {
+		content, err := benchEmbedded.ReadFile(file)
 		if err != nil {
 			return "", "", err
 		}
 		contents = append(contents, string(content))
 	}
-	return contents[0] + "\n" + darkRules(contents[1]) + "\n" + contents[2], contents[3], nil
+	return document.PageStyle() + "\n" + contents[0], contents[1], nil
 }
 
 // benchStand is the page's tone and its word.

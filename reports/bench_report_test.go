@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 func renderBench(t *testing.T, bench Bench, to func(io.Writer, Bench) error) string {
@@ -218,8 +219,8 @@ func TestBenchReportMakesHostileTextInert(t *testing.T) {
 func TestBenchPagePolicy(t *testing.T) {
 	page := renderBench(t, matrixBench(), BenchHTML)
 	style, script := between(page, "<style>", "</style>"), between(page, "<script>", "</script>")
-	if got := html.UnescapeString(between(page, `Content-Security-Policy" content="`, `"`)); got != policy(style, script) {
-		t.Errorf("the policy is %s, want %s", got, policy(style, script))
+	if got := html.UnescapeString(between(page, `Content-Security-Policy" content="`, `"`)); got != document.Policy(style, script) {
+		t.Errorf("the policy is %s, want %s", got, document.Policy(style, script))
 	}
 	page = strings.ReplaceAll(page, "http://www.w3.org/2000/svg", "") // a name, no address
 	for _, outside := range []string{"http://", "https://", `style="`, "onclick", "@import", "url("} {

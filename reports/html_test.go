@@ -1,6 +1,8 @@
 package reports
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -414,4 +416,10 @@ func TestBannerSaysSinceWhenSomethingIsMissing(t *testing.T) {
 			t.Errorf("%s: the banner does not say %q", how, want)
 		}
 	}
+}
+
+// sourceHash is the hash of a script or style as a content security policy names it.
+func sourceHash(source string) string {
+	sum := sha256.Sum256([]byte(source))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }

@@ -1,80 +1,19 @@
 package reports
 
-// Text that comes from records, logs and brokers is not to be trusted with the reader's terminal, browser or CI. Here
-// it is made harmless before any format escapes it for itself: what can't be seen, or changes how the rest is seen, is
-// written out.
-
-import (
-	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
-
-	"github.com/dlqbench/dlqbench/internal/units"
-)
+import "github.com/dlqbench/dlqbench/reports/document"
 
 // The longest texts that are shown, in characters; verdict.json has them whole.
 const (
 	maxText = 600
 	maxName = 120
 	// What was not judged, and why, is told whole.
-	maxCoverage = 4096
+	maxCoverage = document.Whole
 )
 
-// visible returns s as text of one line that shows everything it holds: control characters, bytes that are no UTF-8,
-// and the invisible characters that reorder or hide text are written as escapes. At most limit characters are kept, and
-// it says how many were left out.
-func visible(s string, limit int) string {
-	var b strings.Builder
-	b.Grow(min(len(s), limit+1))
-	shown := 0
-	for at := 0; at < len(s); {
-		if shown == limit {
-			fmt.Fprintf(&b, "… (%s more characters)", units.Count(int64(utf8.RuneCountInString(s[at:]))))
-			break
-		}
-		shown++
-		if c := s[at]; c >= ' ' && c <= '~' {
-			b.WriteByte(c)
-			at++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[at:])
-		b.WriteString(visibleRune(r, size, s[at]))
-		at += size
-	}
-	return b.String()
-}
-
 // Visible returns s as text of one line that is safe to show on a terminal, of at most limit characters.
-func Visible(s string, limit int) string { return visible(s, limit) }
+func Visible(s string, limit int) string { return document.Visible(s, limit) }
 
-func visibleRune(r rune, size int, first byte) string {
-	switch {
-	case r == utf8.RuneError && size == 1:
-		return fmt.Sprintf(`\x%02x`, first)
-	case r == '\n':
-		return `\n`
-	case r == '\r':
-		return `\r`
-	case r == '\t':
-		return `\t`
-	case r < 0x20 || r == 0x7f:
-		return fmt.Sprintf(`\x%02x`, r)
-	case hidden(r):
-		return fmt.Sprintf(`\u{%04X}`, r)
-	}
-	return string(r)
-}
-
-// hidden tells characters that are not seen themselves: the C1 controls, format characters (bidirectional overrides,
-// zero-width joiners, tags), line and paragraph separators, and what is no character at all.
-func hidden(r rune) bool {
-	if r >= 0x80 && r <= 0x9f || r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef {
-		return true
-	}
-	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Cs, unicode.Co, unicode.Variation_Selector)
-}
+func visible(s string, limit int) string { return document.Visible(s, limit) }
 
 func text(s string) string { return visible(s, maxText) }
 

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/dlqbench/dlqbench/internal/drill"
-	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 //go:embed assets
@@ -84,14 +84,11 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 
 // assetNamed returns an embedded file, or a part of the plot library, which the reports embed.
 func assetNamed(name string) ([]byte, error) {
-	script, style, err := reports.PlotLibrary()
-	switch {
-	case err != nil:
-		return nil, err
-	case name == "uplot.js":
-		return script, nil
-	case name == "uplot.css":
-		return style, nil
+	switch name {
+	case "uplot.js":
+		return []byte(document.PlotScript), nil
+	case "uplot.css":
+		return []byte(document.PlotStyle), nil
 	}
 	return embedded.ReadFile("assets/" + name)
 }

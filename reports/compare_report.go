@@ -1,6 +1,6 @@
 package reports
 
-// A comparison on a terminal: how it stands, what changed in the invariants, and the figures with the noise floor
+// A comparison as a document: how it stands, what changed in the invariants, and the figures with the noise floor
 // beside them.
 
 import (
@@ -10,55 +10,58 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
-
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/stats"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
-// CompareTerminal writes the comparison, lines cut at 80 columns except for commands that are meant to be copied.
-// Without color it writes no escape sequence.
+// CompareTerminal writes the comparison for the terminal that w is.
 func CompareTerminal(w io.Writer, c Comparison, color bool) error {
-	s := &screen{color: color, width: screenWidth}
-	for i, of := range c.Cases {
-		if i > 0 {
-			s.lines = append(s.lines, "")
-		}
-		s.compareBanner(of)
-		s.compareSide("before", of.Before)
-		s.compareSide("after", of.After)
-		s.compareInvariants(of)
-		s.compareFigures(of)
-	}
-	if remarks := compareRemarks(c); len(remarks) > 0 {
-		s.lines = append(s.lines, "")
-		for _, remark := range remarks {
-			s.addWrapped(1, remark)
-		}
-	}
-	if _, err := io.WriteString(w, strings.Join(s.lines, "\n")+"\n"); err != nil {
-		return fmt.Errorf("writing the comparison: %w", err)
-	}
-	return nil
+	return document.Terminal(w, compareDocument(c), Columns(w), color)
 }
 
-func (s *screen) compareBanner(of CompareCase) {
-	badge := " " + compareWord(of.Verdict) + " "
-	if s.color {
-		background := map[CompareVerdict]string{CompareSame: "2", CompareViolated: "1", CompareRegressed: "1"}[of.Verdict]
-		if background == "" {
-			background = "3"
-		}
-		badge = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color("0")).Background(lipgloss.Color(background)).
-			Render(badge)
-	}
-	s.add("%s %s", badge, s.bold(name(of.Name)))
-	s.addWrapped(1, compareHeadline(of))
+// CompareMarkdown writes the comparison in GitHub's flavour.
+func CompareMarkdown(w io.Writer, c Comparison) error {
+	return document.Markdown(w, compareDocument(c))
 }
 
-func (s *screen) compareSide(side string, of CompareSide) {
-	s.add("%s", s.faint(fmt.Sprintf(" %-6s  %s", side, sideText(of))))
+func compareDocument(c Comparison) document.Document {
+	out := document.Document{
+		Kind: "comparison", Mark: compareMark(c.Verdict), Word: compareWord(c.Verdict), Title: "dlqbench compare",
+	}
+	for _, of := range c.Cases {
+		out.Sections = append(out.Sections, document.Section{
+			Title: name(of.Name), Mark: compareMark(of.Verdict), Word: compareWord(of.Verdict),
+			Blocks: []document.Block{
+				document.Paragraph{Text: document.Plain(compareHeadline(of))},
+				document.KeyValues{Items: []document.KeyValue{
+					{Key: "before", Value: document.Plain(sideText(of.Before))},
+					{Key: "after", Value: document.Plain(sideText(of.After))},
+				}},
+				document.Heading("Invariants"), compareInvariantTable(of), sameInvariants(of),
+				document.Heading("Figures (medians)"), compareFigureTable(of),
+			},
+		})
+	}
+	var remarks document.List
+	for _, remark := range compareRemarks(c) {
+		remarks = append(remarks, document.Item{Text: document.Plain(remark)})
+	}
+	out.Sections = append(out.Sections, document.Section{Blocks: []document.Block{remarks}})
+	return out
+}
+
+func compareMark(verdict CompareVerdict) document.Mark {
+	switch verdict {
+	case CompareSame:
+		return document.Pass
+	case CompareViolated:
+		return document.Fail
+	case CompareRegressed:
+		return document.Worse
+	}
+	return document.Unsure
 }
 
 // sideText says what a side is: "5 runs of reference: runs/a … runs/e".
@@ -79,39 +82,52 @@ func sideText(of CompareSide) string {
 	return out
 }
 
-func (s *screen) compareInvariants(of CompareCase) {
-	s.heading("Invariants")
+// compareInvariantTable lists the invariants that do not stand as before.
+func compareInvariantTable(of CompareCase) document.Table {
+	out := document.Table{Columns: []document.Column{{}, {Title: "change"}, {Title: "anomalies and remarks", Below: true}}}
+	marks := map[InvariantChange]document.Mark{
+		InvariantNewlyViolated: document.Fail, InvariantOtherwise: document.Fail, InvariantStill: document.Fail,
+		InvariantHealed: document.Pass, InvariantShown: document.Pass, InvariantUnproven: document.Unsure,
+	}
+	for _, invariant := range of.Invariants {
+		if invariant.Change == InvariantSame {
+			continue
+		}
+		var remarks []document.Text
+		for _, anomaly := range invariant.Anomalies {
+			remarks = append(remarks, document.Plain(anomalyChange(anomaly)))
+		}
+		remarks = append(remarks, document.Plain(text(invariant.Why)))
+		if invariant.Change == InvariantNewlyViolated || invariant.Change == InvariantOtherwise {
+			remarks = append(remarks, seeAlso(invariant.Command))
+		}
+		out.Rows = append(out.Rows, document.Row{Mark: marks[invariant.Change], Cells: []document.Text{
+			document.Plain(name(invariant.Name)), document.Plain(invariantChange(invariant)), document.Lines(remarks...),
+		}})
+	}
+	return out
+}
+
+// seeAlso is the command that shows something.
+func seeAlso(command string) document.Text {
+	if command == "" {
+		return nil
+	}
+	return document.Text{{Text: "see: "}, {Text: command, Style: document.StyleCode}}
+}
+
+func sameInvariants(of CompareCase) document.Paragraph {
 	same := int64(0)
 	for _, invariant := range of.Invariants {
 		if invariant.Change == InvariantSame {
 			same++
-			continue
-		}
-		s.add(" %s %s %s", s.mark(invariantMark(invariant)), cell(name(invariant.Name), 24), invariantChange(invariant))
-		for _, anomaly := range invariant.Anomalies {
-			s.addWrapped(5, anomalyChange(anomaly))
-		}
-		if invariant.Why != "" {
-			s.addWrapped(5, text(invariant.Why))
-		}
-		if invariant.Command != "" && (invariant.Change == InvariantNewlyViolated || invariant.Change == InvariantOtherwise) {
-			s.lines = append(s.lines, "     see: "+visible(invariant.Command, 4096))
 		}
 	}
-	if same > 0 {
-		s.add(" %s", s.faint(fmt.Sprintf("= %s before", units.Plural(same, "invariant stands as", "invariants stand as"))))
+	if same == 0 {
+		return document.Paragraph{}
 	}
-}
-
-// invariantMark is the sign of what became of an invariant.
-func invariantMark(invariant CompareInvariant) assertions.Status {
-	switch invariant.Change {
-	case InvariantNewlyViolated, InvariantOtherwise, InvariantStill:
-		return assertions.Fail
-	case InvariantHealed, InvariantShown:
-		return assertions.Pass
-	}
-	return assertions.Inconclusive
+	return document.Paragraph{Text: document.Plain(
+		units.Plural(same, "invariant stands as", "invariants stand as") + " before.")}
 }
 
 // invariantChange says what became of an invariant, in words.
@@ -141,23 +157,23 @@ func anomalyChange(a CompareAnomaly) string {
 	return fmt.Sprintf("%s: %s before, %s after", name(a.Name), side(a.Before, a.RunsBefore), side(a.After, a.RunsAfter))
 }
 
-func (s *screen) compareFigures(of CompareCase) {
-	if len(of.Figures) == 0 {
-		return
-	}
-	s.heading("Figures (medians)")
-	s.add("%s", s.faint(fmt.Sprintf(" %-18s %11s %11s %9s %8s %7s", "", "before", "after", "change", "noise", "p")))
+func compareFigureTable(of CompareCase) document.Table {
+	out := document.Table{Columns: []document.Column{
+		{}, {Title: "before", Figure: true}, {Title: "after", Figure: true}, {Title: "change", Figure: true},
+		{Title: "interval", Figure: true, Spare: true}, {Title: "noise", Figure: true}, {Title: "p", Figure: true}, {},
+	}}
+	marks := map[FigureChange]document.Mark{FigureWorse: document.Worse, FigureBetter: document.Pass,
+		FigureSame: document.Same, FigureTooFew: document.Unsure}
 	for _, figure := range of.Figures {
-		line := fmt.Sprintf(" %s %11s %11s %9s %8s %7s  %s", cell(figure.Title, 18), figureValue(figure, figure.Before),
-			figureValue(figure, figure.After), figure.ChangeText(), figure.NoiseText(), pText(figure), figureWord(figure.Change))
-		switch figure.Change {
-		case FigureWorse:
-			line = s.style(line, "1", true)
-		case FigureBetter:
-			line = s.style(line, "2", true)
+		row := document.Row{Mark: marks[figure.Change],
+			Strong: figure.Change == FigureWorse || figure.Change == FigureBetter}
+		for _, words := range []string{figure.Title, figureValue(figure, figure.Before), figureValue(figure, figure.After),
+			figure.ChangeText(), intervalText(figure), figure.NoiseText(), pText(figure), figureWord(figure.Change)} {
+			row.Cells = append(row.Cells, document.Plain(words))
 		}
-		s.add("%s", line)
+		out.Rows = append(out.Rows, row)
 	}
+	return out
 }
 
 // figureValue is a side's median with its unit.
@@ -246,6 +262,20 @@ func percent(share float64) string {
 	}
 }
 
+// intervalText is the interval of the change with its confidence where that is not 95 %; a single run against another
+// has none.
+func intervalText(f CompareFigure) string {
+	d := f.Difference
+	if f.Change == FigureAbsent || d.Level == 0 || math.IsInf(d.Low, 0) || math.IsInf(d.High, 0) || math.IsNaN(d.Low) {
+		return "–"
+	}
+	out := ratioText(d.Low, asFactor(d)) + " … " + ratioText(d.High, asFactor(d))
+	if d.Level < 0.95 {
+		out += fmt.Sprintf(" (%.0f %%)", 100*d.Level)
+	}
+	return out
+}
+
 // NoiseText is the noise floor in the unit of the change.
 func (f CompareFigure) NoiseText() string {
 	d := f.Difference
@@ -276,7 +306,7 @@ func probability(p float64) string {
 
 func figureWord(change FigureChange) string {
 	return map[FigureChange]string{
-		FigureWorse: "WORSE", FigureBetter: "better", FigureSame: "=", FigureTooFew: "?", FigureShown: "", FigureAbsent: "",
+		FigureWorse: "WORSE", FigureBetter: "better",
 	}[change]
 }
 

@@ -3,6 +3,7 @@
 (function () {
   "use strict";
   const root = document.documentElement;
+  root.classList.add("js");
 
   // reveal opens whatever an element is folded into, and brings it into view.
   function reveal(target) {
@@ -73,6 +74,7 @@
 
   function wireSearch() {
     const box = document.getElementById("search");
+    if (!box) return; // only the report of a run has records to find
     const found = document.getElementById("found");
     const list = document.getElementById("hits");
     const count = document.getElementById("hit-count");

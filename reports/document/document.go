@@ -1,0 +1,284 @@
+// Package document is the model of a report, written once and rendered for a terminal, as Markdown and as an HTML page.
+//
+//	a product (bench, compare, gate, debrief, run) ──▶ Document ──▶ Terminal | Markdown | HTML
+//
+// It knows nothing of what is reported. The renderers decide what each medium can show: a terminal shows neither what
+// is folded nor figures and breaks tables that are wider than it; Markdown folds; a page shows everything. Every string
+// of a document is made visible and escaped by the renderers, so that products pass on what they have.
+package document
+
+// Document is a report.
+type Document struct {
+	// Kind is what the report is, in a word or two: "bench report".
+	Kind string
+	// Mark and Word are the verdict, Title what it is about.
+	Mark  Mark
+	Word  string
+	Title string
+	// Lead are the sentences below the title; About are facts in a few words each.
+	Lead     []Text
+	About    []string
+	Sections []Section
+	// Foot ends a page.
+	Foot string
+}
+
+// Section is a part of a document. One without a title continues the part before it.
+type Section struct {
+	Title string
+	// Aside explains the title in a few words.
+	Aside string
+	// Mark and Word are the verdict of what the section is about, if it has one of its own.
+	Mark Mark
+	Word string
+	// Folded sections are evidence for whoever asks: a terminal leaves them out, Markdown folds them.
+	Folded bool
+	Blocks []Block
+}
+
+// Block is a part of a section: one of the types below.
+type Block interface{ kind() string }
+
+// Heading is the title of a part of a section.
+type Heading string
+
+// Paragraph is a text; a soft one is a remark.
+type Paragraph struct {
+	Text Text
+	Soft bool
+}
+
+// List has an item for each text, with a list of its own below each.
+type List []Item
+
+// Item is one item of a list.
+type Item struct {
+	Text  Text
+	Below []Text
+}
+
+// KeyValues are figures or facts with their names.
+type KeyValues struct {
+	// Big ones are the figures that a reader wants first.
+	Big   bool
+	Items []KeyValue
+}
+
+// KeyValue is a fact; the note explains it.
+type KeyValue struct {
+	Key   string
+	Value Text
+	Note  string
+	Mark  Mark
+}
+
+// Code is text that is kept as it is, line by line.
+type Code string
+
+// Details are folded. Mark, Word and Aside are shown beside the title: with them, this is a finding and its evidence.
+type Details struct {
+	ID    string
+	Mark  Mark
+	Word  string
+	Title string
+	Aside string
+	// Open is unfolded on a page.
+	Open   bool
+	Blocks []Block
+}
+
+// Table is a table with typed columns.
+type Table struct {
+	Columns []Column
+	Rows    []Row
+	// Pack: a terminal writes short rows side by side.
+	Pack bool
+}
+
+// Column is a column of a table.
+type Column struct {
+	Title string
+	// Figure columns are aligned at their ends, and never cut or broken.
+	Figure bool
+	// Spare columns are left out where a terminal has no room for all.
+	Spare bool
+	// Below: a terminal writes the texts of this column under their row, at most Most lines of each (0: all).
+	Below bool
+	Most  int
+}
+
+// Row is a row of a table; marks are shown in a column of their own.
+type Row struct {
+	Mark  Mark
+	Cells []Text
+	// Strong rows stand out.
+	Strong bool
+}
+
+// Figures are drawn on a page. With Choose the reader looks at one of them at a time.
+type Figures struct {
+	Choose  bool
+	Figures []Figure
+}
+
+func (Heading) kind() string   { return "heading" }
+func (Paragraph) kind() string { return "paragraph" }
+func (List) kind() string      { return "list" }
+func (KeyValues) kind() string { return "keyvalues" }
+func (Code) kind() string      { return "code" }
+func (Details) kind() string   { return "details" }
+func (Table) kind() string     { return "table" }
+func (Figures) kind() string   { return "figures" }
+
+// Figure is a plot of series over two axes.
+type Figure struct {
+	ID    string `json:"id"`
+	Title string `json:"-"`
+	Note  string `json:"-"`
+	// Words say what is seen, for those who can't see it.
+	Words  string   `json:"-"`
+	X      Axis     `json:"x"`
+	Y      Axis     `json:"y"`
+	Series []Series `json:"series"`
+}
+
+// Axis is one axis of a figure.
+type Axis struct {
+	Title string `json:"title"`
+	// Unit is how its values are written: "s", "/s", "share", "nines" (−log10(1 − q) of a quantile), or "" for plain numbers.
+	Unit string  `json:"unit"`
+	Log  bool    `json:"log"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Series is a curve, or a point with what is around it.
+type Series struct {
+	Label string    `json:"label"`
+	Name  string    `json:"name"`
+	X     []float64 `json:"x"`
+	Y     []float64 `json:"y"`
+	// Around is the box around a point: low and high x, low and high y.
+	Around []float64 `json:"around,omitempty"`
+	// Shape of a point: "front", "alone", "open" or "broken"; of a curve "", or "steps".
+	Shape string `json:"shape,omitempty"`
+	// Colour counts those of the page.
+	Colour int `json:"colour"`
+}
+
+// Text is a piece of prose.
+type Text []Span
+
+// Span is a stretch of a text in one style.
+type Span struct {
+	Text  string
+	Style Style
+	// Mark gives the span the colour of that mark; Link leads to a place in the page or to a file beside it.
+	Mark Mark
+	Link string
+}
+
+// Style is how a span is written.
+type Style int
+
+// The styles. Code is there to be copied: a terminal never breaks it. A Break ends a line.
+const (
+	StylePlain Style = iota
+	StyleBold
+	StyleCode
+	StyleBreak
+)
+
+// Plain is a text without style; there is none where s is empty.
+func Plain(s string) Text { return styled(s, StylePlain) }
+
+// Bold is a text that stands out.
+func Bold(s string) Text { return styled(s, StyleBold) }
+
+// Command is a text that is there to be copied.
+func Command(s string) Text { return styled(s, StyleCode) }
+
+// Link is a text that leads to a place in the page ("#anchor"), or to a file beside it.
+func Link(s, to string) Text { return Text{{Text: s, Link: to}} }
+
+// Marked is a text in the colour of a mark.
+func Marked(s string, mark Mark) Text { return Text{{Text: s, Style: StyleBold, Mark: mark}} }
+
+func styled(s string, style Style) Text {
+	if s == "" {
+		return nil
+	}
+	return Text{{Text: s, Style: style}}
+}
+
+// Lines puts each text on a line of its own; empty ones are left out.
+func Lines(texts ...Text) Text {
+	var out Text
+	for _, one := range texts {
+		if len(one) > 0 && len(out) > 0 {
+			out = append(out, Span{Style: StyleBreak})
+		}
+		out = append(out, one...)
+	}
+	return out
+}
+
+// lines are the texts between breaks.
+func (t Text) lines() []Text {
+	var out []Text
+	var line Text
+	for _, span := range t {
+		if span.Style == StyleBreak {
+			out, line = append(out, line), nil
+			continue
+		}
+		line = append(line, span)
+	}
+	if len(line) > 0 {
+		out = append(out, line)
+	}
+	return out
+}
+
+// Mark is a judgement as a sign.
+type Mark int
+
+// The marks.
+const (
+	None Mark = iota
+	Pass
+	Fail
+	Unsure
+	Partial
+	Warning
+	Waived
+	Skipped
+	Crashed
+	Worse
+	Same
+)
+
+// look is how a mark is shown: on a terminal with its colour, in Markdown, and as a class of the page's style.
+type look struct{ sign, colour, emoji, class string }
+
+func (m Mark) look() look {
+	return map[Mark]look{
+		Pass: {"✓", "2", "✅", "pass"}, Fail: {"✗", "1", "❌", "fail"}, Unsure: {"?", "3", "❔", "inconclusive"},
+		Partial: {"~", "3", "🟡", "inconclusive"}, Warning: {"!", "3", "⚠️", "inconclusive"},
+		Waived: {"✓", "2", "☑️", "pass"}, Skipped: {"–", "", "➖", "none"}, Crashed: {"✗", "1", "💥", "fail"},
+		Worse: {"↑", "1", "🔺", "fail"}, Same: {"=", "", "=", "none"},
+	}[m]
+}
+
+// Class is the mark as the page's style knows it.
+func (m Mark) Class() string { return m.look().class }
+
+// marked tells whether any row of the table has a mark.
+func (t Table) marked() bool {
+	for _, row := range t.Rows {
+		if row.Mark != None {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,90 @@
+package document
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+)
+
+// page is what the template shows.
+type page struct {
+	Document
+	CSP                            string
+	Style                          template.CSS
+	PlotScript, Figures, AppScript template.JS
+	Data                           template.JS
+}
+
+// HTML writes a document as one page that holds all it needs and asks nobody for anything. Its content security policy
+// allows exactly the styles and scripts embedded here, by their hashes, so that even a text that slipped through the
+// escaping could not run.
+func HTML(w io.Writer, doc Document) error {
+	style, scripts := PageStyle(), []string{PageScript}
+	content := page{Document: doc, Style: template.CSS(style), AppScript: template.JS(PageScript)}
+	if figures := doc.figures(); len(figures) > 0 {
+		// json.Marshal writes <, > and & as escapes: nothing in the data can end the element that holds it.
+		data, err := json.Marshal(figures)
+		if err != nil {
+			return fmt.Errorf("encoding the figures: %w", err)
+		}
+		content.Data, content.PlotScript, content.Figures = template.JS(data), template.JS(PlotScript),
+			template.JS(figureScript)
+		scripts = append(scripts, PlotScript, figureScript)
+	}
+	content.CSP = Policy(style, scripts...)
+	tmpl, err := template.New("page").Funcs(template.FuncMap{
+		"clean": func(s string) string { return Visible(s, Whole) },
+		"kind":  func(b Block) string { return b.kind() },
+		"class": Mark.Class,
+		"sign":  func(m Mark) string { return m.look().sign },
+		"slug":  slug,
+		"lines": Text.lines,
+		"whole": func(c Code) string { return visibleLines(string(c)) },
+	}).Parse(pageTemplate)
+	if err != nil {
+		return fmt.Errorf("reading the template of the page: %w", err)
+	}
+	if err := tmpl.Execute(w, content); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	return nil
+}
+
+// visibleLines makes each line visible.
+func visibleLines(s string) string {
+	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = Visible(line, Whole)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// slug is the anchor of a section: its title in lower case, with hyphens.
+func slug(title string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(title), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}), "-")
+}
+
+// figures are those of the whole document, with visible names.
+func (d Document) figures() []Figure {
+	var out []Figure
+	for _, section := range d.Sections {
+		for _, block := range section.Blocks {
+			group, drawn := block.(Figures)
+			if !drawn {
+				continue
+			}
+			for _, figure := range group.Figures {
+				figure.Series = append([]Series(nil), figure.Series...)
+				for i, series := range figure.Series {
+					figure.Series[i].Name, figure.Series[i].Label = Visible(series.Name, Whole), Visible(series.Label, Whole)
+				}
+				out = append(out, figure)
+			}
+		}
+	}
+	return out
+}

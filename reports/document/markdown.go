@@ -1,0 +1,244 @@
+package document
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"strings"
+)
+
+// mostMarkdown is how long a document may be in bytes: GitHub takes 1 MiB for the summary of one step. Folded parts that
+// have no more room are left out.
+const mostMarkdown = 900 << 10
+
+// markdown collects the parts of a document, which are set off by empty lines.
+type markdown struct{ strings.Builder }
+
+// Markdown writes a document in GitHub's flavour. Texts that come from runs can neither open an element, break out of a
+// table or a code block, make a link, nor mention anyone.
+func Markdown(w io.Writer, doc Document) error {
+	m := &markdown{}
+	m.part("## " + verdict(doc.Mark, doc.Word, doc.Title) + "\n")
+	for _, lead := range doc.Lead {
+		m.part(mdText(lead) + "\n")
+	}
+	if len(doc.About) > 0 {
+		m.part(md(strings.Join(doc.About, " · ")) + "\n")
+	}
+	for _, section := range doc.Sections {
+		m.section(section)
+	}
+	if _, err := io.WriteString(w, m.String()); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+// verdict is a title with the verdict before it.
+func verdict(mark Mark, word, title string) string {
+	if word != "" {
+		title = word + ": " + title
+	}
+	return strings.TrimSpace(mark.look().emoji + " " + md(title))
+}
+
+// part appends a part; empty ones are left out.
+func (m *markdown) part(part string) {
+	if strings.TrimSpace(part) == "" {
+		return
+	}
+	if m.Len() > 0 {
+		m.WriteString("\n")
+	}
+	m.WriteString(part)
+}
+
+func (m *markdown) section(section Section) {
+	content := m.blocks(section.Blocks)
+	switch {
+	case content == "":
+	case section.Folded:
+		m.fold(section.Title, content)
+	case section.Title != "":
+		title := verdict(section.Mark, section.Word, section.Title)
+		if section.Aside != "" {
+			title += " (" + md(section.Aside) + ")"
+		}
+		m.part("### " + title + "\n\n" + content)
+	default:
+		m.part(content)
+	}
+}
+
+func (m *markdown) blocks(blocks []Block) string {
+	inner := &markdown{}
+	for _, block := range blocks {
+		switch block := block.(type) {
+		case Heading:
+			inner.part("#### " + md(string(block)) + "\n")
+		case Paragraph:
+			inner.part(mdText(block.Text) + "\n")
+		case List:
+			inner.part(mdList(block))
+		case KeyValues:
+			inner.part(mdKeyValues(block))
+		case Code:
+			inner.part(fenced(string(block)))
+		case Details:
+			title := verdict(block.Mark, "", block.Title)
+			if block.Word != "" {
+				title += ": " + md(block.Word)
+			}
+			if m.Len()+inner.Len() > mostMarkdown {
+				inner.part(title + ": there is no more room here; it is in the report.\n")
+				continue
+			}
+			inner.fold(strings.TrimSpace(block.Mark.look().emoji+" "+block.Title+colon(block.Word)), m.blocks(block.Blocks))
+		case Table:
+			inner.part(mdTable(block))
+		}
+	}
+	return inner.String()
+}
+
+func colon(word string) string {
+	if word == "" {
+		return ""
+	}
+	return ": " + word
+}
+
+func (m *markdown) fold(title, content string) {
+	if content == "" {
+		return
+	}
+	m.part("<details><summary>" + inElement(title) + "</summary>\n\n" + content + "\n</details>\n")
+}
+
+func mdList(list List) string {
+	var b strings.Builder
+	for _, item := range list {
+		fmt.Fprintf(&b, "- %s\n", mdText(item.Text))
+		for _, more := range item.Below {
+			fmt.Fprintf(&b, "  - %s\n", mdText(more))
+		}
+	}
+	return b.String()
+}
+
+func mdKeyValues(block KeyValues) string {
+	var b strings.Builder
+	for _, one := range block.Items {
+		fmt.Fprintf(&b, "- **%s**: %s", md(one.Key), mdText(one.Value))
+		if one.Note != "" {
+			b.WriteString(", " + md(one.Note))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func mdTable(t Table) string {
+	if len(t.Rows) == 0 {
+		return ""
+	}
+	head, rule, marked := "|", "|", t.marked()
+	if marked {
+		head, rule = "| |", "|---|"
+	}
+	for _, column := range t.Columns {
+		head += " " + md(column.Title) + " |"
+		if column.Figure {
+			rule += "---:|"
+		} else {
+			rule += "---|"
+		}
+	}
+	var b strings.Builder
+	b.WriteString(head + "\n" + rule + "\n")
+	for _, row := range t.Rows {
+		b.WriteString("|")
+		if marked {
+			b.WriteString(" " + row.Mark.look().emoji + " |")
+		}
+		for i, cell := range row.Cells {
+			words := mdText(cell)
+			if row.Strong && i == 0 && !strings.Contains(words, "*") {
+				words = "**" + words + "**"
+			}
+			b.WriteString(" " + words + " |")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func mdText(text Text) string {
+	var b strings.Builder
+	for _, span := range text {
+		switch span.Style {
+		case StyleBreak:
+			b.WriteString("<br>")
+		case StyleBold:
+			b.WriteString("**" + md(span.Text) + "**")
+		case StyleCode:
+			b.WriteString(code(span.Text))
+		default:
+			b.WriteString(md(span.Text))
+		}
+	}
+	return b.String()
+}
+
+// inElement escapes a text inside an HTML element of its own line, where Markdown's signs mean nothing but mentions
+// still do.
+func inElement(s string) string {
+	return strings.ReplaceAll(html.EscapeString(Visible(s, Whole)), "@", "@"+wedge)
+}
+
+// wedge keeps GitHub from making more of a text than it is: a space without width.
+const wedge = "&#8203;"
+
+// md escapes a text of one line for the middle of a line, inside or outside a table. Besides Markdown's own signs it
+// takes from GitHub what it makes of plain text: mentions, references to issues, mathematics, and addresses that become
+// links. These are found after escapes are resolved, so only a character in between keeps them off.
+func md(s string) string {
+	return strings.NewReplacer(
+		"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@"+wedge, "#", `\#`+wedge, "://", ":"+wedge+"//", "www.",
+		"www"+wedge+".",
+		`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "$", `\$`, "!", `\!`,
+		"GH-", "GH"+wedge+"-",
+	).Replace(Visible(s, Whole))
+}
+
+// code returns s as a code span that fits in a table: the fence is longer than any run of backticks inside.
+func code(s string) string {
+	s = strings.ReplaceAll(Visible(s, Whole), "|", `\|`)
+	fence := strings.Repeat("`", longestRun(s)+1)
+	return fence + " " + s + " " + fence
+}
+
+// fenced returns a code block whose fence is longer than any run of backticks inside.
+func fenced(block string) string {
+	lines := strings.Split(strings.TrimSuffix(block, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = Visible(line, Whole)
+	}
+	block = strings.Join(lines, "\n")
+	fence := strings.Repeat("`", max(3, longestRun(block)+1))
+	return fence + "text\n" + block + "\n" + fence + "\n"
+}
+
+// longestRun is the length of the longest run of backticks in s.
+func longestRun(s string) int {
+	longest, run := 0, 0
+	for _, r := range s {
+		if r != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}

@@ -1,0 +1,437 @@
+package document
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// The widths that lines are made for: wider terminals are easier to read with lines of the most.
+const (
+	leastColumns = 40
+	mostColumns  = 80
+)
+
+// The indents of what stands under a title, and of what stands under a row of a table or an item of a list.
+const (
+	indent = 1
+	below  = 5
+)
+
+// terminal collects the lines of a report.
+type terminal struct {
+	lines []string
+	color bool
+	width int
+	// section and title are those of the part that has begun, until something is written of it: a part without content
+	// has none.
+	section, title Text
+}
+
+// Terminal writes a document for a terminal of so many columns. Nothing is wider than it except what is there to be
+// copied, and no figure is cut or broken. Without color no escape sequence is written.
+func Terminal(w io.Writer, doc Document, columns int, color bool) error {
+	s := &terminal{color: color, width: min(max(columns, leastColumns), mostColumns)}
+	s.banner(doc.Mark, doc.Word, doc.Title)
+	for _, lead := range doc.Lead {
+		s.flow(indent, lead)
+	}
+	if len(doc.About) > 0 {
+		s.flow(indent, Plain(strings.Join(doc.About, " · ")))
+	}
+	for _, section := range doc.Sections {
+		if section.Folded {
+			continue
+		}
+		switch {
+		case section.Word != "":
+			s.add("")
+			s.banner(section.Mark, section.Word, section.Title)
+		default:
+			s.section = heading(section.Title, section.Aside)
+		}
+		for _, block := range section.Blocks {
+			s.block(block)
+		}
+		s.section, s.title = nil, nil
+	}
+	if _, err := io.WriteString(w, strings.Join(s.lines, "\n")+"\n"); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+// heading is a title and what explains it.
+func heading(title, aside string) Text {
+	out := Text{{Text: title, Style: StyleBold}}
+	if aside != "" {
+		out = append(out, Span{Text: " (" + aside + ")"})
+	}
+	return out
+}
+
+// open writes the titles of the part, if that has not been done yet. A part without a title is set off by an empty line.
+func (s *terminal) open() {
+	titles := []Text{s.section, s.title}
+	s.section, s.title = nil, nil
+	for _, title := range titles {
+		if title == nil {
+			continue
+		}
+		s.lines = append(s.lines, "")
+		if title[0].Text != "" {
+			s.flow(0, title)
+		}
+	}
+}
+
+// add appends a line as it is.
+func (s *terminal) add(line string) {
+	s.open()
+	s.lines = append(s.lines, strings.TrimRight(line, " "))
+}
+
+// flow appends a text, indented and broken into lines; a line with something to copy stays whole.
+func (s *terminal) flow(indent int, text Text) {
+	s.hang(strings.Repeat(" ", indent), indent, text)
+}
+
+// quantity is a number with its unit, which stay together.
+var quantity = regexp.MustCompile(`([0-9]) (%|(?:µs|ms|s|B|[KMG]iB)\b)`)
+
+// hang is flow with the first line after words that stand before it.
+func (s *terminal) hang(first string, indent int, text Text) {
+	for _, line := range text.lines() {
+		styled := s.text(line)
+		if !slices.ContainsFunc(line, func(span Span) bool { return span.Style == StyleCode }) {
+			styled = ansi.Wrap(quantity.ReplaceAllString(styled, "$1\u00a0$2"), s.width-indent, "")
+		}
+		for part := range strings.SplitSeq(styled, "\n") {
+			s.add(first + strings.TrimSpace(strings.ReplaceAll(part, "\u00a0", " ")))
+			first = strings.Repeat(" ", indent)
+		}
+	}
+}
+
+// text is a text of one line in its styles.
+func (s *terminal) text(text Text) string {
+	var b strings.Builder
+	for _, span := range text {
+		if span.Style == StyleBreak {
+			b.WriteString("; ")
+			continue
+		}
+		b.WriteString(s.style(Visible(span.Text, Whole), span.Mark.look().colour, span.Style == StyleBold))
+	}
+	return b.String()
+}
+
+// style colours words. The colours are the terminal's own 16, so that they fit whatever theme the reader has.
+func (s *terminal) style(words, colour string, bold bool) string {
+	if !s.color || words == "" || colour == "" && !bold {
+		return words
+	}
+	style := lipgloss.NewStyle().Bold(bold)
+	if colour != "" {
+		style = style.Foreground(lipgloss.Color(colour))
+	}
+	return style.Render(words)
+}
+
+func (s *terminal) faint(words string) string {
+	if !s.color || words == "" {
+		return words
+	}
+	return lipgloss.NewStyle().Faint(true).Render(words)
+}
+
+func (s *terminal) mark(mark Mark) string {
+	look := mark.look()
+	return s.style(look.sign, look.colour, true)
+}
+
+func (s *terminal) banner(mark Mark, word, title string) {
+	badge := " " + Visible(word, Whole) + " "
+	if s.color {
+		badge = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color("0")).
+			Background(lipgloss.Color(mark.look().colour)).Render(badge)
+	}
+	s.hang(badge+" ", ansi.StringWidth(badge)+1, Bold(title))
+}
+
+func (s *terminal) block(block Block) {
+	switch block := block.(type) {
+	case Heading:
+		s.title = heading(string(block), "")
+	case Paragraph:
+		s.flow(indent, block.Text)
+	case List:
+		for _, item := range block {
+			s.hang(" • ", below-2, item.Text)
+			for _, more := range item.Below {
+				s.flow(below, more)
+			}
+		}
+	case KeyValues:
+		s.keyValues(block)
+	case Code:
+		for line := range strings.SplitSeq(strings.TrimSuffix(string(block), "\n"), "\n") {
+			s.add(" " + Visible(line, Whole))
+		}
+	case Table:
+		s.table(block)
+	}
+}
+
+func (s *terminal) keyValues(block KeyValues) {
+	width := 0
+	for _, one := range block.Items {
+		width = max(width, ansi.StringWidth(Visible(one.Key, Whole)))
+	}
+	for _, one := range block.Items {
+		value := slices.Clone(one.Value)
+		if one.Note != "" {
+			value = append(value, Span{Text: ", " + one.Note})
+		}
+		key := Visible(one.Key, Whole)
+		s.hang(s.style(key, one.Mark.look().colour, true)+strings.Repeat(" ", width+2-ansi.StringWidth(key)), width+2, value)
+	}
+}
+
+// layout is how a table is written: its columns beside each other in one line for each row, or, where it is tall, the
+// first of them in a line of its own and the others below it.
+type layout struct {
+	Table
+	columns []int
+	widths  []int
+	left    int
+	tall    bool
+}
+
+func newLayout(t Table, columns []int, tall bool) layout {
+	out := layout{Table: t, left: indent, tall: tall, columns: columns}
+	if t.marked() {
+		out.left += 2
+	}
+	if tall {
+		out.columns = columns[1:]
+	}
+	for _, column := range out.columns {
+		width := ansi.StringWidth(Visible(t.Columns[column].Title, Whole))
+		for _, row := range t.Rows {
+			width = max(width, ansi.StringWidth((&terminal{}).text(row.Cells[column])))
+		}
+		out.widths = append(out.widths, width)
+	}
+	if tall {
+		out.left += below - indent
+	}
+	return out
+}
+
+func (l layout) width() int {
+	out := l.left
+	for _, width := range l.widths {
+		out += width + 2
+	}
+	return out - 2
+}
+
+// table writes a table in the first layout that fits: in lines, without the columns that can be spared, with the first
+// column above the others, and at last as words.
+func (s *terminal) table(t Table) {
+	if t.Pack {
+		t = s.packed(t)
+	}
+	if len(t.Rows) == 0 {
+		return
+	}
+	var all, few []int
+	for i, column := range t.Columns {
+		if !column.Below {
+			all = append(all, i)
+		}
+		if !column.Below && !column.Spare {
+			few = append(few, i)
+		}
+	}
+	for _, tall := range []bool{false, true} {
+		for _, columns := range [][]int{all, few} {
+			if l := newLayout(t, columns, tall); l.width() <= s.width {
+				s.rows(l)
+				return
+			}
+		}
+	}
+	for _, row := range t.Rows {
+		s.label(t, row)
+		s.flow(below, t.words(row, all[1:]))
+		s.below(t, row)
+	}
+}
+
+// words tells cells of a row one after the other, each with the title of its column.
+func (t Table) words(row Row, columns []int) Text {
+	var out Text
+	for _, column := range columns {
+		if len(row.Cells[column]) == 0 {
+			continue
+		}
+		if len(out) > 0 {
+			out = append(out, Span{Text: " · "})
+		}
+		if title := t.Columns[column].Title; title != "" {
+			out = append(out, Span{Text: title + " "})
+		}
+		for _, span := range row.Cells[column] {
+			if t.Columns[column].Figure {
+				span.Text = strings.ReplaceAll(span.Text, " ", "\u00a0")
+			}
+			out = append(out, span)
+		}
+	}
+	return out
+}
+
+func (s *terminal) rows(l layout) {
+	s.header(l)
+	for _, row := range l.Rows {
+		if l.tall {
+			s.label(l.Table, row)
+		}
+		if slices.ContainsFunc(l.columns, func(column int) bool { return len(row.Cells[column]) > 0 }) {
+			s.add(s.row(l, row))
+		}
+		s.below(l.Table, row)
+	}
+}
+
+// header writes the titles of the columns, in the line of the part's own title if that leaves room for them.
+func (s *terminal) header(l layout) {
+	if !slices.ContainsFunc(l.columns, func(column int) bool { return l.Columns[column].Title != "" }) {
+		return
+	}
+	cells := make([]string, len(l.columns))
+	for i, column := range l.columns {
+		cells[i] = pad(s.faint(Visible(l.Columns[column].Title, Whole)), l.widths[i], l.Columns[column].Figure)
+	}
+	pending := &s.title
+	if s.title == nil {
+		pending = &s.section
+	}
+	title := s.text(*pending)
+	if room := l.left + l.widths[0]; !l.tall && title != "" && ansi.StringWidth(title) <= room {
+		*pending = heading("", "")
+		s.add(strings.Join(append([]string{pad(title, room, false)}, cells[1:]...), "  "))
+		return
+	}
+	s.add(strings.Repeat(" ", l.left) + strings.Join(cells, "  "))
+}
+
+func (s *terminal) row(l layout, row Row) string {
+	start := strings.Repeat(" ", l.left)
+	if !l.tall && l.marked() {
+		start = " " + pad(s.mark(row.Mark), 2, false)
+	}
+	cells := make([]string, len(l.columns))
+	for i, column := range l.columns {
+		words := s.text(row.Cells[column])
+		if row.Strong && s.color {
+			words = s.style(ansi.Strip(words), row.Mark.look().colour, true)
+		}
+		cells[i] = pad(words, l.widths[i], l.Columns[column].Figure)
+	}
+	return start + strings.Join(cells, "  ")
+}
+
+// label writes the first cell of a row in a line of its own.
+func (s *terminal) label(t Table, row Row) {
+	start := " "
+	if t.marked() {
+		start += pad(s.mark(row.Mark), 2, false)
+	}
+	s.hang(start, ansi.StringWidth(start), row.Cells[0])
+}
+
+// below writes what stands under a row.
+func (s *terminal) below(t Table, row Row) {
+	for i, column := range t.Columns {
+		if !column.Below {
+			continue
+		}
+		lines := row.Cells[i].lines()
+		for n, line := range lines {
+			if n == column.Most && n > 0 {
+				s.flow(below, Plain(fmt.Sprintf("… and %d more in the report", len(lines)-n)))
+				break
+			}
+			s.flow(below, line)
+		}
+	}
+}
+
+// packed writes the rows that passed without a word side by side, what is to be known of others that passed in one
+// paragraph, and returns the table of those that did not.
+func (s *terminal) packed(t Table) Table {
+	quiet, loud := t, t
+	quiet.Rows, loud.Rows = nil, nil
+	var remarks Text
+	var columns []int
+	for i, column := range t.Columns {
+		if !column.Below {
+			columns = append(columns, i)
+		}
+	}
+	for _, row := range t.Rows {
+		if row.Mark != Pass {
+			loud.Rows = append(loud.Rows, row)
+			continue
+		}
+		quiet.Rows = append(quiet.Rows, row)
+		for i, column := range t.Columns {
+			if column.Below && len(row.Cells[i]) > 0 {
+				if len(remarks) > 0 {
+					remarks = append(remarks, Span{Text: "; "})
+				}
+				remarks = append(append(append(remarks, row.Cells[0]...), Span{Text: ": "}), row.Cells[i]...)
+			}
+		}
+	}
+	s.table(Table{Columns: loud.Columns, Rows: loud.Rows})
+	s.beside(newLayout(quiet, columns, false))
+	before := len(s.lines)
+	s.flow(3, remarks)
+	if limit := before + 2; len(s.lines) > limit { // the report has them all
+		s.lines = append(s.lines[:limit-1], ansi.Truncate(s.lines[limit-1], s.width-2, "")+" …")
+	}
+	return Table{}
+}
+
+// beside writes the rows in two columns, if there is room for them.
+func (s *terminal) beside(l layout) {
+	half := len(l.Rows)
+	if 2*l.width()+2 <= s.width {
+		half = (half + 1) / 2
+	}
+	for i := range half {
+		line := s.row(l, l.Rows[i])
+		if i+half < len(l.Rows) {
+			line = pad(line, l.width()+1, false) + s.row(l, l.Rows[i+half])
+		}
+		s.add(line)
+	}
+}
+
+// pad fills words up to so many columns, at their beginning where they are figures.
+func pad(words string, width int, figure bool) string {
+	room := strings.Repeat(" ", max(0, width-ansi.StringWidth(words)))
+	if figure {
+		return room + words
+	}
+	return words + room
+}
