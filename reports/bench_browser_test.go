@@ -70,27 +70,33 @@ func takePictures(b *browsertest.Browser, name string, width int64) {
 func TestBrowserBenchReportWorks(t *testing.T) {
 	b := browsertest.Open(t)
 	openBench(t, b, matrixBench())
-	if n := b.Count("#front svg .cross"); n != 2 {
-		t.Errorf("%d crosses, want one for the broken cell in each of the two plots", n)
-	}
-	if n := b.Count("#front .frontline"); n != 2 {
-		t.Errorf("%d fronts, want 2", n)
+	blank := `Array.from(document.querySelectorAll(".chart:not(.away) canvas")).filter((c) => {
+		const d = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
+		return d.every((v) => v === d[0]);
+	}).length`
+	if n := b.Count("#trade-offs canvas"); n != 2 {
+		t.Errorf("%d trade-offs are drawn, want 2", n)
 	}
 	shown := func(selector string) int {
 		return browsertest.Eval[int](b, `Array.from(document.querySelectorAll("`+selector+
 			`")).filter((e) => e.getClientRects().length > 0).length`)
 	}
-	if n := shown(".curves"); n != 1 {
+	if n := shown(".choice"); n != 1 {
 		t.Errorf("%d latencies are shown at once, want 1", n)
 	}
-	browsertest.Eval[bool](b, "(() => { const s = document.getElementById(\"which\"); s.value = \"dead_letter\"; "+
+	browsertest.Eval[bool](b, "(() => { const s = document.getElementById(\"which\"); s.value = \"curves-dead_letter\"; "+
 		"s.dispatchEvent(new Event(\"change\")); return true })()")
-	if n := shown("#curves-dead_letter .curve"); n != 6 {
+	if n := shown("#figure-curves-dead_letter [data-series]"); n != 6 {
 		t.Errorf("%d curves of dead letters are shown, want 6", n)
 	}
-	b.Click(`#curves-dead_letter [data-curve="2"]`)
-	if n := shown("#curves-dead_letter .curve"); n != 5 {
-		t.Errorf("after a click on a cell %d curves are shown, want 5", n)
+	if n := browsertest.Eval[int](b, blank); n > 0 {
+		t.Errorf("%d plots are blank", n)
+	}
+	picture := `document.querySelector("#figure-curves-dead_letter canvas").toDataURL()`
+	all := browsertest.Eval[string](b, picture)
+	b.Click(`#figure-curves-dead_letter [data-series="2"]`)
+	if browsertest.Eval[string](b, picture) == all || b.Count(`[data-series="2"][aria-pressed="false"]`) != 3 {
+		t.Error("a click on a cell does not hide its curve everywhere")
 	}
 	b.Click(`#cells tbody tr:first-child a`)
 	b.Until(`document.getElementById("cell-1").open`)
@@ -100,7 +106,7 @@ func TestBrowserBenchReportWorks(t *testing.T) {
 		t.Error("the other colours are the same")
 	}
 	b.Media("print", "dark")
-	if n := shown(".curves"); n != 3 {
+	if n := shown(".choice"); n != 3 {
 		t.Errorf("on paper %d latencies are shown, want all 3", n)
 	}
 	quietBench(t, b, "the report")

@@ -46,7 +46,7 @@ func compareDocument(c Comparison) document.Document {
 	}
 	var remarks document.List
 	for _, remark := range compareRemarks(c) {
-		remarks = append(remarks, document.Item{Text: document.Plain(remark)})
+		remarks.Items = append(remarks.Items, document.Item{Text: document.Plain(remark)})
 	}
 	out.Sections = append(out.Sections, document.Section{Blocks: []document.Block{remarks}})
 	return out

@@ -215,3 +215,9 @@ func faultList(s Snapshot) string {
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
+
+// cell pads or cuts words to exactly width columns.
+func cell(words string, width int) string {
+	words = ansi.Truncate(words, width, "…")
+	return words + strings.Repeat(" ", width-ansi.StringWidth(words))
+}

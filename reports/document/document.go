@@ -7,6 +7,8 @@
 // of a document is made visible and escaped by the renderers, so that products pass on what they have.
 package document
 
+import "strings"
+
 // Document is a report.
 type Document struct {
 	// Kind is what the report is, in a word or two: "bench report".
@@ -48,8 +50,11 @@ type Paragraph struct {
 	Soft bool
 }
 
-// List has an item for each text, with a list of its own below each.
-type List []Item
+// List has an item for each text, with a list of its own below each. A terminal shows at most Most of them (0: all).
+type List struct {
+	Items []Item
+	Most  int
+}
 
 // Item is one item of a list.
 type Item struct {
@@ -91,8 +96,9 @@ type Details struct {
 type Table struct {
 	Columns []Column
 	Rows    []Row
-	// Pack: a terminal writes short rows side by side.
+	// Pack: a terminal writes rows that passed side by side, and at most Most rows (0: all).
 	Pack bool
+	Most int
 }
 
 // Column is a column of a table.
@@ -100,7 +106,7 @@ type Column struct {
 	Title string
 	// Figure columns are aligned at their ends, and never cut or broken.
 	Figure bool
-	// Spare columns are left out where a terminal has no room for all.
+	// Spare columns are left out where a terminal has no room for all, the last first.
 	Spare bool
 	// Below: a terminal writes the texts of this column under their row, at most Most lines of each (0: all).
 	Below bool
@@ -115,9 +121,10 @@ type Row struct {
 	Strong bool
 }
 
-// Figures are drawn on a page. With Choose the reader looks at one of them at a time.
+// Figures are drawn on a page. With Choose the reader looks at one of them at a time; Key says how they are read.
 type Figures struct {
 	Choose  bool
+	Key     string
 	Figures []Figure
 }
 
@@ -281,4 +288,24 @@ func (t Table) marked() bool {
 		}
 	}
 	return false
+}
+
+// Flat are the contents of a document as a part of another.
+func (d Document) Flat() []Block {
+	var out []Block
+	for _, lead := range d.Lead {
+		out = append(out, Paragraph{Text: lead})
+	}
+	out = append(out, Paragraph{Text: Plain(strings.Join(d.About, " · ")), Soft: true})
+	for _, section := range d.Sections {
+		switch {
+		case section.Folded:
+			out = append(out, Details{Title: section.Title, Blocks: section.Blocks})
+			continue
+		case section.Title != "":
+			out = append(out, Heading(section.Title))
+		}
+		out = append(out, section.Blocks...)
+	}
+	return out
 }

@@ -31,7 +31,7 @@ func sample() Document {
 					{Mark: Fail, Strong: true, Cells: []Text{Plain("max_in_flight=2000, slow"), Marked("broken", Fail),
 						Plain("12,975/s ± 3 %"), Plain("–"), nil, Lines(Plain("one reason"), Plain("another"), Command("dlqbench run"))}},
 				}}, Paragraph{Text: Bold("That is all."), Soft: true}}},
-			{Title: "What to change", Blocks: []Block{List{{Text: Plain("Keep it."), Below: []Text{Plain("It works.")}}}}},
+			{Title: "What to change", Blocks: []Block{List{Items: []Item{{Text: Plain("Keep it."), Below: []Text{Plain("It works.")}}}}}},
 			{Title: "Nothing", Blocks: []Block{Table{Columns: []Column{{Title: "none"}}}}},
 			{Title: "Evidence", Folded: true, Blocks: []Block{
 				Details{ID: "cell-1", Mark: Pass, Word: "ok", Title: "cell 1", Aside: "5 runs", Open: true,
@@ -92,7 +92,7 @@ func TestTerminalPacks(t *testing.T) {
 			{Mark: Fail, Cells: []Text{Plain("ordering"), Plain("2 records"), Plain("swapped")}},
 		}}}}}}
 	out := rendered(t, doc, onTerminal(80, false))
-	if want := "\nInvariants\n ✗ ordering  2 records\n     swapped\n ✓ no-loss  30,000 records  ✓ backoff      4,210 gaps\n" +
+	if want := "\nInvariants\n ✗ ordering  2 records\n     swapped\n ✓ no-loss  30,000 records  ✓ backoff  4,210 gaps\n" +
 		"   backoff: 31 not judged\n"; !strings.HasSuffix(out, want) {
 		t.Errorf("got:\n%s\nwant at the end:\n%s", out, want)
 	}

@@ -35,13 +35,14 @@ func HTML(w io.Writer, doc Document) error {
 	}
 	content.CSP = Policy(style, scripts...)
 	tmpl, err := template.New("page").Funcs(template.FuncMap{
-		"clean": func(s string) string { return Visible(s, Whole) },
-		"kind":  func(b Block) string { return b.kind() },
-		"class": Mark.Class,
-		"sign":  func(m Mark) string { return m.look().sign },
-		"slug":  slug,
-		"lines": Text.lines,
-		"whole": func(c Code) string { return visibleLines(string(c)) },
+		"clean":  func(s string) string { return Visible(s, Whole) },
+		"kind":   func(b Block) string { return b.kind() },
+		"class":  Mark.Class,
+		"sign":   func(m Mark) string { return m.look().sign },
+		"empty":  Section.empty,
+		"slug":   slug,
+		"spread": spread,
+		"whole":  func(c Code) string { return visibleLines(string(c)) },
 	}).Parse(pageTemplate)
 	if err != nil {
 		return fmt.Errorf("reading the template of the page: %w", err)
@@ -87,4 +88,40 @@ func (d Document) figures() []Figure {
 		}
 	}
 	return out
+}
+
+// empty tells that a section has nothing to show, and so is left out.
+func (s Section) empty() bool {
+	for _, block := range s.Blocks {
+		switch block := block.(type) {
+		case Table:
+			if len(block.Rows) > 0 {
+				return false
+			}
+		case List:
+			if len(block.Items) > 0 {
+				return false
+			}
+		case KeyValues:
+			if len(block.Items) > 0 {
+				return false
+			}
+		case Figures:
+			if len(block.Figures) > 0 {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// spread takes a figure apart into its value and what stands behind ±, which a page writes below it; a text that is more
+// than one figure is left whole, and has "" as its value.
+func spread(cell Text) []string {
+	if len(cell) != 1 || cell[0].Style != StylePlain || cell[0].Mark != None {
+		return []string{""}
+	}
+	return strings.SplitN(cell[0].Text, " ± ", 2)
 }

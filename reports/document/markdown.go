@@ -58,13 +58,9 @@ func (m *markdown) section(section Section) {
 	switch {
 	case content == "":
 	case section.Folded:
-		m.fold(section.Title, content)
+		m.fold(aside(section.Title, section.Aside), content)
 	case section.Title != "":
-		title := verdict(section.Mark, section.Word, section.Title)
-		if section.Aside != "" {
-			title += " (" + md(section.Aside) + ")"
-		}
-		m.part("### " + title + "\n\n" + content)
+		m.part("### " + verdict(section.Mark, section.Word, aside(section.Title, section.Aside)) + "\n\n" + content)
 	default:
 		m.part(content)
 	}
@@ -101,6 +97,14 @@ func (m *markdown) blocks(blocks []Block) string {
 	return inner.String()
 }
 
+// aside is a title with what explains it.
+func aside(title, words string) string {
+	if words == "" {
+		return title
+	}
+	return title + " (" + words + ")"
+}
+
 func colon(word string) string {
 	if word == "" {
 		return ""
@@ -117,7 +121,7 @@ func (m *markdown) fold(title, content string) {
 
 func mdList(list List) string {
 	var b strings.Builder
-	for _, item := range list {
+	for _, item := range list.Items {
 		fmt.Fprintf(&b, "- %s\n", mdText(item.Text))
 		for _, more := range item.Below {
 			fmt.Fprintf(&b, "  - %s\n", mdText(more))

@@ -171,7 +171,11 @@ func (s *terminal) block(block Block) {
 	case Paragraph:
 		s.flow(indent, block.Text)
 	case List:
-		for _, item := range block {
+		for i, item := range block.Items {
+			if i == block.Most && i > 0 {
+				s.more(indent, len(block.Items)-i)
+				break
+			}
 			s.hang(" • ", below-2, item.Text)
 			for _, more := range item.Below {
 				s.flow(below, more)
@@ -251,17 +255,26 @@ func (s *terminal) table(t Table) {
 	if len(t.Rows) == 0 {
 		return
 	}
-	var all, few []int
-	for i, column := range t.Columns {
-		if !column.Below {
-			all = append(all, i)
-		}
-		if !column.Below && !column.Spare {
-			few = append(few, i)
-		}
+	left := 0
+	if t.Most > 0 && len(t.Rows) > t.Most {
+		left = len(t.Rows) - t.Most
+		t.Rows = t.Rows[:t.Most]
 	}
+	s.fit(t)
+	if left > 0 {
+		s.more(indent, left)
+	}
+}
+
+// more says how much there is in the report that is left out here.
+func (s *terminal) more(indent, n int) {
+	s.flow(indent, Plain(fmt.Sprintf("… and %d more in the report", n)))
+}
+
+func (s *terminal) fit(t Table) {
+	choices := t.choices()
 	for _, tall := range []bool{false, true} {
-		for _, columns := range [][]int{all, few} {
+		for _, columns := range choices {
 			if l := newLayout(t, columns, tall); l.width() <= s.width {
 				s.rows(l)
 				return
@@ -270,9 +283,26 @@ func (s *terminal) table(t Table) {
 	}
 	for _, row := range t.Rows {
 		s.label(t, row)
-		s.flow(below, t.words(row, all[1:]))
+		s.flow(below, t.words(row, choices[0][1:]))
 		s.below(t, row)
 	}
+}
+
+// choices are the columns that stand beside each other: all, then without the last that can be spared, and so on.
+func (t Table) choices() [][]int {
+	var all []int
+	for i, column := range t.Columns {
+		if !column.Below {
+			all = append(all, i)
+		}
+	}
+	out := [][]int{all}
+	for i := len(t.Columns) - 1; i >= 0; i-- {
+		if t.Columns[i].Spare {
+			out = append(out, slices.DeleteFunc(slices.Clone(out[len(out)-1]), func(column int) bool { return column == i }))
+		}
+	}
+	return out
 }
 
 // words tells cells of a row one after the other, each with the title of its column.
@@ -367,7 +397,7 @@ func (s *terminal) below(t Table, row Row) {
 		lines := row.Cells[i].lines()
 		for n, line := range lines {
 			if n == column.Most && n > 0 {
-				s.flow(below, Plain(fmt.Sprintf("… and %d more in the report", len(lines)-n)))
+				s.more(below, len(lines)-n)
 				break
 			}
 			s.flow(below, line)
@@ -381,12 +411,6 @@ func (s *terminal) packed(t Table) Table {
 	quiet, loud := t, t
 	quiet.Rows, loud.Rows = nil, nil
 	var remarks Text
-	var columns []int
-	for i, column := range t.Columns {
-		if !column.Below {
-			columns = append(columns, i)
-		}
-	}
 	for _, row := range t.Rows {
 		if row.Mark != Pass {
 			loud.Rows = append(loud.Rows, row)
@@ -403,7 +427,7 @@ func (s *terminal) packed(t Table) Table {
 		}
 	}
 	s.table(Table{Columns: loud.Columns, Rows: loud.Rows})
-	s.beside(newLayout(quiet, columns, false))
+	s.beside(quiet)
 	before := len(s.lines)
 	s.flow(3, remarks)
 	if limit := before + 2; len(s.lines) > limit { // the report has them all
@@ -413,15 +437,23 @@ func (s *terminal) packed(t Table) Table {
 }
 
 // beside writes the rows in two columns, if there is room for them.
-func (s *terminal) beside(l layout) {
-	half := len(l.Rows)
-	if 2*l.width()+2 <= s.width {
-		half = (half + 1) / 2
+func (s *terminal) beside(t Table) {
+	half := (len(t.Rows) + 1) / 2
+	left, right := t, t
+	left.Rows, right.Rows = t.Rows[:half], t.Rows[half:]
+	columns := t.choices()[0]
+	first, second := newLayout(left, columns, false), newLayout(right, columns, false)
+	if first.width()+second.width()+1 > s.width {
+		all := newLayout(t, columns, false)
+		for _, row := range t.Rows {
+			s.add(s.row(all, row))
+		}
+		return
 	}
-	for i := range half {
-		line := s.row(l, l.Rows[i])
-		if i+half < len(l.Rows) {
-			line = pad(line, l.width()+1, false) + s.row(l, l.Rows[i+half])
+	for i, row := range left.Rows {
+		line := s.row(first, row)
+		if i < len(right.Rows) {
+			line = pad(line, first.width()+1, false) + s.row(second, right.Rows[i])
 		}
 		s.add(line)
 	}

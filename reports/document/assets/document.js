@@ -24,6 +24,15 @@
     return short(v);
   }
 
+  // marks are the round values of a logarithmic axis: 1, 2 and 5 of each power of ten, or its powers only where there are many.
+  function marks(low, high) {
+    const steps = high / low > 1000 ? [1] : [1, 2, 5], out = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
+      for (const step of steps) out.push(step * Math.pow(10, power));
+    }
+    return out.filter((v) => v >= low && v <= high);
+  }
+
   function axis(of, log, narrow) {
     const line = { stroke: colour("grid"), width: 1 };
     const out = {
@@ -32,13 +41,7 @@
     };
     if (of.title) Object.assign(out, { label: of.title, labelSize: 22 });
     if (of.unit === "nines") out.splits = (u) => [0, Math.log10(2), 1, 2, 3, 4, 5, 6].filter((v) => v <= u.scales.x.max + 1e-6);
-    if (log && of.high / of.low > 1000) {
-      const decades = (u, marks) => marks.map((v) => (Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null));
-      out.filter = decades;
-      out.grid = Object.assign({ filter: decades }, line);
-    } else if (log) {
-      out.filter = (u, marks) => marks.map((v) => ([1, 2, 5].some((n) => Math.abs(v / Math.pow(10, Math.floor(Math.log10(v) + 1e-9)) - n) < 1e-6) ? v : null));
-    }
+    if (log) out.splits = () => marks(of.low, of.high);
     return Object.assign(out, narrow ? { space: 60 } : {});
   }
 

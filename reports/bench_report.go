@@ -1,0 +1,427 @@
+package reports
+
+// A bench as a document: how many cells kept their promises, the cells with their figures, what to change; and as
+// evidence the plots, the differences, and each repetition.
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/stats"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
+)
+
+// screenFigures is how many figures of a cell a terminal shows in any case.
+const screenFigures = 4
+
+// BenchTerminal writes the end of a bench for the terminal that w is; dir is its folder, "" where nothing was written.
+func BenchTerminal(w io.Writer, bench Bench, dir string, color bool) error {
+	doc, err := benchDocument(bench)
+	if err != nil {
+		return err
+	}
+	if dir != "" {
+		doc.Sections = append(doc.Sections, document.Section{Blocks: []document.Block{document.KeyValues{
+			Items: []document.KeyValue{{Key: "Report", Value: document.Command(dir + "/" + HTMLFile)}}}}})
+	}
+	return document.Terminal(w, doc, Columns(w), color)
+}
+
+// BenchMarkdown writes the summary of a bench in GitHub's flavour.
+func BenchMarkdown(w io.Writer, bench Bench) error {
+	doc, err := benchDocument(bench)
+	if err != nil {
+		return err
+	}
+	return document.Markdown(w, doc)
+}
+
+// BenchHTML writes the report of a bench as one self-contained page.
+func BenchHTML(w io.Writer, bench Bench) error {
+	doc, err := benchDocument(bench.complete())
+	if err != nil {
+		return err
+	}
+	return document.HTML(w, doc)
+}
+
+func benchDocument(bench Bench) (document.Document, error) {
+	curves, err := benchCurves(bench)
+	if err != nil {
+		return document.Document{}, fmt.Errorf("making the report of the bench: %w", err)
+	}
+	mark, word := benchStand(bench)
+	out := document.Document{
+		Kind: "bench report", Mark: mark, Word: word, Title: name(bench.Name), About: benchAbout(bench),
+		Lead: []document.Text{document.Plain(benchHeadline(bench)), document.Plain(text(bench.Description))},
+		Foot: "The same facts for programs: results.json, results.csv and cells.csv.",
+	}
+	out.Sections = []document.Section{
+		{Blocks: []document.Block{document.KeyValues{Big: true, Items: benchFacts(bench)}}},
+		{Title: "What to change", Blocks: []document.Block{benchAdvice(bench)}},
+		{Title: "Cells", Aside: "medians, ± half the width of the middle half; ★ no other beats it",
+			Blocks: []document.Block{benchCells(bench)}},
+		{Title: "Why", Aside: "cells that are not ok", Blocks: []document.Block{benchWhy(bench)}},
+		{Title: "Noise floor", Aside: "three quarters of all pairs of identical runs differ by at most",
+			Blocks: []document.Block{document.KeyValues{Items: benchNoise(bench)}}},
+		{Title: "Trade-offs", Aside: "towards the lower right is better", Folded: true,
+			Blocks: []document.Block{benchScatters(bench)}},
+		{Title: "Latency percentiles", Aside: "all repetitions of a cell together", Folded: true,
+			Blocks: []document.Block{curves}},
+		{Title: "Recovery", Aside: "from the fault's end until the consumer was at its pace again", Folded: true,
+			Blocks: []document.Block{benchRecoveryTable(bench)}},
+		{Title: "Differences", Aside: benchBase(bench), Folded: true, Blocks: benchDifferenceTable(bench)},
+		{Title: "Runs", Aside: "each repetition of each cell", Folded: true, Blocks: benchRuns(bench)},
+		{Title: "Environment", Folded: true, Blocks: []document.Block{document.KeyValues{Items: benchDetails(bench)}}},
+	}
+	return out, nil
+}
+
+// benchStand is the bench's mark and its word.
+func benchStand(bench Bench) (document.Mark, string) {
+	switch {
+	case bench.Interrupted:
+		return document.Unsure, "INTERRUPTED"
+	case bench.Count(BenchBroken) > 0:
+		return document.Fail, "PROMISES BROKEN"
+	case len(bench.Cells) == 0 || bench.Count(BenchOK) < len(bench.Cells):
+		return document.Unsure, "INCONCLUSIVE IN PART"
+	}
+	return document.Pass, "ALL PROMISES KEPT"
+}
+
+func benchMark(state BenchState) document.Mark {
+	switch state {
+	case BenchOK:
+		return document.Pass
+	case BenchBroken:
+		return document.Fail
+	case BenchNotRun:
+		return document.Skipped
+	}
+	return document.Unsure
+}
+
+func cellLabel(of BenchCell) string { return fmt.Sprintf("%d. %s", of.Number, name(of.Name)) }
+
+// cellLink leads to the runs of a cell.
+func cellLink(of BenchCell) document.Text { return document.Link(cellLabel(of), "#"+cellAnchor(of)) }
+
+func cellAnchor(of BenchCell) string { return fmt.Sprintf("cell-%d", of.Number) }
+
+// benchFacts are the figures that a reader wants before any detail: the best of the cells that kept their promises, by
+// each figure.
+func benchFacts(bench Bench) []document.KeyValue {
+	out := []document.KeyValue{{Key: "Cells", Value: document.Plain(units.Count(int64(len(bench.Cells)))),
+		Note: fmt.Sprintf("%d kept every promise", bench.Count(BenchOK))}}
+	if broken := bench.Count(BenchBroken); broken > 0 {
+		out = append(out, document.KeyValue{Key: "Broken", Value: document.Plain(units.Count(int64(broken))),
+			Note: "never called fast", Mark: document.Fail})
+	}
+	wanted := []string{primary(bench.Mode).Name, "latency.success.p99", "recovery.steady"}
+	if bench.Mode == BenchMaxThroughput {
+		wanted = []string{RateHeld, "recovery.steady"} // each cell has its p99 at a rate of its own
+	}
+	for _, column := range benchColumns(bench) {
+		if !slices.Contains(wanted, column.Name) {
+			continue
+		}
+		key, best := "Best "+column.title, bestOf(bench, column.Higher, func(cell BenchCell) (float64, bool) {
+			values := cell.Figures(column.BenchFigure)
+			return stats.Median(values), len(values) > 0
+		})
+		if best == nil && column.Name == RateHeld {
+			key, best = "Highest lower bound", bestOf(bench, true, BenchCell.heldAtLeast)
+		}
+		if best != nil {
+			value, _ := column.shown(*best)
+			out = append(out, document.KeyValue{Key: key, Value: document.Plain(value), Note: visible(best.Name, 60)})
+		}
+	}
+	return out
+}
+
+// bestOf is the cell that kept its promises and has the best of a figure, nil if none has it.
+func bestOf(bench Bench, higher bool, of func(BenchCell) (float64, bool)) *BenchCell {
+	var best *BenchCell
+	var most float64
+	for i := range bench.Cells {
+		value, known := of(bench.Cells[i])
+		if known && bench.Cells[i].State == BenchOK && (best == nil || value != most && (value > most) == higher) {
+			best, most = &bench.Cells[i], value
+		}
+	}
+	return best
+}
+
+func benchAdvice(bench Bench) document.List {
+	out := document.List{}
+	for _, advice := range bench.Advice {
+		item := document.Item{Text: document.Bold(text(advice.Text))}
+		for _, evidence := range advice.Evidence {
+			words := document.Plain(text(evidence))
+			if command, shown := strings.CutPrefix(evidence, ShownBy); shown {
+				words = append(document.Plain(ShownBy), document.Command(command)...)
+			}
+			item.Below = append(item.Below, words)
+		}
+		out.Items = append(out.Items, item)
+	}
+	return out
+}
+
+// benchCells has the figures that decide first: a terminal leaves out the others.
+func benchCells(bench Bench) document.Table {
+	columns, front := benchColumns(bench), onFront(bench)
+	deciding := []string{primary(bench.Mode).Name, "latency.success.p99", "share.duplicates", "recovery.steady",
+		"recovery.drain", "latency.success.p50"}
+	rank := func(column benchColumn) int {
+		if at := slices.Index(deciding, column.Name); at >= 0 {
+			return at
+		}
+		return len(deciding)
+	}
+	slices.SortStableFunc(columns, func(a, b benchColumn) int { return cmp.Compare(rank(a), rank(b)) })
+	out := document.Table{Columns: []document.Column{{Title: "cell"}}}
+	for i, column := range columns {
+		out.Columns = append(out.Columns, document.Column{Title: column.title, Figure: true, Spare: i >= screenFigures})
+	}
+	out.Columns = append(out.Columns, document.Column{Title: "runs", Figure: true, Spare: true})
+	for _, of := range bench.Cells {
+		label := cellLink(of)
+		if front[of.Number] {
+			label = append(label, document.Plain(" ★")...)
+		}
+		row := document.Row{Mark: benchMark(of.State), Cells: []document.Text{label}}
+		for _, column := range columns {
+			value, spread := column.shown(of)
+			row.Cells = append(row.Cells, document.Plain(cmp.Or(strings.TrimSpace(value+" "+spread), "–")))
+		}
+		row.Cells = append(row.Cells, document.Plain(fmt.Sprintf("%d of %d", len(of.Repetitions), bench.Repetitions)))
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// benchWhy says of each cell that is not ok why, and what shows it again.
+func benchWhy(bench Bench) document.Table {
+	out := document.Table{Columns: []document.Column{{Title: "cell"}, {Title: "state"},
+		{Title: "why", Below: true, Most: 2}, {Title: "see", Below: true}}}
+	for _, of := range bench.Cells {
+		if of.State == BenchOK || len(of.Why) == 0 {
+			continue
+		}
+		var why []document.Text
+		for _, one := range of.Why {
+			why = append(why, document.Plain(text(one)))
+		}
+		out.Rows = append(out.Rows, document.Row{Mark: benchMark(of.State), Cells: []document.Text{cellLink(of),
+			document.Plain(benchWord(of.State)), document.Lines(why...), seeAlso(of.Command)}})
+	}
+	return out
+}
+
+func benchNoise(bench Bench) []document.KeyValue {
+	var out []document.KeyValue
+	for _, column := range benchColumns(bench) {
+		if noise, known := noiseOf(bench, column.BenchFigure); known {
+			out = append(out, document.KeyValue{Key: column.title, Value: document.Plain(percent(noise))})
+		}
+	}
+	return out
+}
+
+// benchDetails are what the bench was made of.
+func benchDetails(bench Bench) []document.KeyValue {
+	var out []document.KeyValue
+	add := func(label, value string) {
+		if value != "" {
+			out = append(out, document.KeyValue{Key: label, Value: document.Plain(value)})
+		}
+	}
+	add("File", bench.File)
+	add("SHA-256 of what the runs are made from", name(bench.SpecHash))
+	add("dlqbench", name(bench.Version))
+	if bench.Overhead.Runs > 0 {
+		add("Runs", units.Text(bench.Overhead.Runs)+", and the bench itself "+percent(bench.Overhead.Share)+" more")
+	}
+	for _, key := range sortedKeys(bench.Environment) {
+		if key != EnvironmentLoad && key != "dlqbench" {
+			add(strings.ReplaceAll(name(key), "_", " "), text(bench.Environment[key]))
+		}
+	}
+	return out
+}
+
+func benchRecoveryTable(bench Bench) document.Table {
+	recoveries := newBenchRecoveries(bench)
+	if len(recoveries.faults) == 0 {
+		return document.Table{}
+	}
+	out := document.Table{Columns: []document.Column{{Title: "cell"}}}
+	for _, fault := range recoveries.faults {
+		out.Columns = append(out.Columns, document.Column{Title: name(fault), Figure: true})
+	}
+	for i, of := range bench.Cells {
+		row := document.Row{Cells: []document.Text{cellLink(of)}}
+		for _, recovered := range recoveries.rows[i] {
+			words := document.Plain(recovered.words())
+			if recovered.never > 0 {
+				words = document.Marked(recovered.words(), document.Fail)
+			}
+			row.Cells = append(row.Cells, document.Lines(words, document.Plain(text(recovered.note))))
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// benchBase names the cell that the others are held against.
+func benchBase(bench Bench) string {
+	base, _ := benchDifferences(bench)
+	return "beside cell " + cellLabel(base) + ", the first that kept its promises"
+}
+
+func benchDifferenceTable(bench Bench) []document.Block {
+	_, differences := benchDifferences(bench)
+	if len(differences) == 0 {
+		return nil
+	}
+	out := document.Table{Columns: []document.Column{{Title: "cell"}, {Title: "figure"}, {Title: "first", Figure: true},
+		{Title: "here", Figure: true}, {Title: "change", Figure: true}, {Title: "interval", Figure: true},
+		{Title: "noise", Figure: true}, {Title: "p", Figure: true}, {Title: "difference"}}}
+	for _, d := range differences {
+		of := CompareFigure{Unit: d.column.Unit, HigherIsBetter: d.column.Higher,
+			Change: changeOf(d.Difference, d.column.Higher), Difference: d.Difference}
+		of.Before.Count, of.Before.Median, of.After.Count, of.After.Median = d.CountA, d.A, d.CountB, d.B
+		if d.CountA == 0 || d.CountB == 0 {
+			of.Change = FigureAbsent
+		}
+		word := d.word()
+		if d.Needed > 0 && of.Change == FigureTooFew {
+			word = fmt.Sprintf("too few: %d needed", d.Needed)
+		}
+		mark := map[FigureChange]document.Mark{FigureBetter: document.Pass, FigureWorse: document.Fail}[of.Change]
+		row := document.Row{Mark: mark, Strong: mark != document.None, Cells: []document.Text{cellLink(d.cell)}}
+		for _, words := range []string{d.column.title, figureValue(of, of.Before), figureValue(of, of.After), of.ChangeText(),
+			intervalText(of), of.NoiseText(), pText(of), word} {
+			row.Cells = append(row.Cells, document.Plain(words))
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return []document.Block{out, document.Paragraph{Soft: true, Text: document.Plain("A difference is called one if it is " +
+		"larger than the noise and p is at most 0.05: an exact permutation test, corrected (Holm) for all rows of this " +
+		"table. Where there are too few repetitions for that, the table says how many it takes.")}}
+}
+
+// benchRuns has the repetitions of each cell, and what its searches and stretches showed.
+func benchRuns(bench Bench) []document.Block {
+	var out []document.Block
+	for _, of := range bench.Cells {
+		var settings []document.KeyValue
+		for _, one := range append(slices.Clone(of.Settings), BenchSetting{"workload", of.Workload},
+			BenchSetting{"faults", of.Faults}) {
+			if one.Value != "" {
+				settings = append(settings, document.KeyValue{Key: name(one.Path), Value: document.Plain(text(one.Value))})
+			}
+		}
+		probes, parts := benchProbes(of), benchParts(of)
+		cell := document.Details{ID: cellAnchor(of), Mark: benchMark(of.State), Word: benchWord(of.State), Title: cellLabel(of),
+			Aside: fmt.Sprintf("%d of %d runs", len(of.Repetitions), bench.Repetitions), Open: of.State == BenchBroken,
+			Blocks: []document.Block{document.KeyValues{Items: settings}, benchRepetitions(bench, of)}}
+		if n := len(probes.Rows); n > 0 {
+			cell.Blocks = append(cell.Blocks, document.Details{Title: fmt.Sprintf("The rates that were tried (%d)", n),
+				Blocks: []document.Block{probes}})
+		}
+		if n := len(parts.Rows); n > 0 {
+			cell.Blocks = append(cell.Blocks, document.Details{Title: fmt.Sprintf("Stretches of the load (%d)", n),
+				Blocks: []document.Block{parts}})
+		}
+		out = append(out, cell)
+	}
+	return out
+}
+
+func benchRepetitions(bench Bench, of BenchCell) document.Table {
+	columns := benchColumns(bench)
+	out := document.Table{Columns: []document.Column{{Title: "repetition"}, {Title: "verdict"}}}
+	for _, column := range columns {
+		out.Columns = append(out.Columns, document.Column{Title: column.title, Figure: true})
+	}
+	out.Columns = append(out.Columns, document.Column{Title: "run"})
+	for _, repetition := range of.Repetitions {
+		verdict, why := name(string(repetition.Run.Verdict)), violated(repetition.Run)
+		if verdict == "" {
+			verdict, why = "not judged", repetition.Run.Error
+		}
+		row := document.Row{Mark: verdictMark(repetition.Run.Verdict), Cells: []document.Text{
+			document.Plain(fmt.Sprint(repetition.Number)), document.Lines(document.Plain(verdict), document.Plain(text(why)))}}
+		for _, column := range columns {
+			words := "–"
+			if value, known := column.Of(repetition); known {
+				words = column.Unit.Text(value)
+			}
+			row.Cells = append(row.Cells, document.Plain(words))
+		}
+		row.Cells = append(row.Cells, document.Command(repetition.Run.Dir))
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+func verdictMark(verdict assertions.Status) document.Mark {
+	switch verdict {
+	case assertions.Pass:
+		return document.Pass
+	case assertions.Fail:
+		return document.Fail
+	}
+	return document.Unsure
+}
+
+func benchProbes(of BenchCell) document.Table {
+	out := document.Table{Columns: []document.Column{{Title: "repetition"}, {Title: "rate", Figure: true}, {Title: "held"},
+		{Title: "why not"}}}
+	for _, repetition := range of.Repetitions {
+		if repetition.Search == nil {
+			continue
+		}
+		for _, probe := range repetition.Search.Probes {
+			mark := map[BenchHold]document.Mark{BenchHeld: document.Pass, BenchNotHeld: document.Fail}[probe.Hold]
+			out.Rows = append(out.Rows, document.Row{Cells: []document.Text{document.Plain(fmt.Sprint(repetition.Number)),
+				document.Plain(units.PerSecond(probe.Rate)), document.Marked(name(string(probe.Hold)), mark),
+				document.Plain(text(strings.Join(probe.Why, "; ")))}})
+		}
+	}
+	return out
+}
+
+// benchParts are the stretches of a soak or the steps of a load.
+func benchParts(of BenchCell) document.Table {
+	out := document.Table{Columns: []document.Column{{Title: "repetition"}, {Title: "when"}, {Title: "load", Figure: true},
+		{Title: "processed", Figure: true}, {Title: "success p99", Figure: true}, {Title: "backlog", Figure: true}}}
+	for _, repetition := range of.Repetitions {
+		var parts []BenchPart
+		if repetition.Drift != nil {
+			parts = repetition.Drift.Parts
+		}
+		if repetition.Knee != nil {
+			parts = repetition.Knee.Parts
+		}
+		for _, part := range parts {
+			row := document.Row{}
+			for _, words := range []string{fmt.Sprint(repetition.Number),
+				fmt.Sprintf("%.1f – %.1f s", part.From.Seconds(), part.To.Seconds()), units.PerSecond(part.Rate),
+				units.PerSecond(part.Processed), units.Text(part.Success.P99), units.Count(part.Backlog)} {
+				row.Cells = append(row.Cells, document.Plain(words))
+			}
+			out.Rows = append(out.Rows, row)
+		}
+	}
+	return out
+}

@@ -1,0 +1,288 @@
+package reports
+
+// A run as a document, for a terminal and for Markdown: the verdict first, what to do next last. The page of a run
+// (html.go) has more: curves, traces as diagrams, logs.
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
+)
+
+const (
+	screenWidth = 80
+	// A screen has no room for every fault and reason of a long run; the report does.
+	screenFaults  = 8
+	screenReasons = 4
+	screenSummary = 180
+	// A comment on a change has room for the first counterexamples.
+	markdownCounterexamples = 2
+	markdownLines           = 25
+)
+
+// UseColor tells whether what is written to w may be coloured: w is a terminal that can, and NO_COLOR
+// (https://no-color.org) is not set.
+func UseColor(w io.Writer) bool {
+	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Terminal writes the end of a run for the terminal that w is.
+func Terminal(w io.Writer, run Run, color bool) error {
+	if run.Verdict == nil {
+		return errNoVerdict
+	}
+	return document.Terminal(w, runDocument(run), Columns(w), color)
+}
+
+// Markdown writes summary.md in GitHub's flavour: the run as a comment on a change, or in GITHUB_STEP_SUMMARY.
+func Markdown(w io.Writer, run Run) error {
+	if run.Verdict == nil {
+		return errNoVerdict
+	}
+	return document.Markdown(w, runDocument(run))
+}
+
+func runDocument(run Run) document.Document {
+	v := run.Verdict
+	out := document.Document{
+		Kind: "run report", Mark: runMark(stands(v)), Word: stands(v).word(), Title: name(v.Scenario),
+		Lead: []document.Text{document.Plain(headline(v)), document.Plain(coverage(v))}, About: facts(run),
+		Sections: []document.Section{
+			{Title: "Invariants", Blocks: []document.Block{invariantTable(v)}},
+			{Title: "Faults", Blocks: []document.Block{faultTable(v)}},
+			{Title: "Latency", Blocks: []document.Block{latencyTable(v, []string{measure.LatencySuccess, measure.LatencyService,
+				measure.LatencyDeadLetter, measure.LatencyCommitDelay, measure.LatencyReplay})}},
+			{Blocks: []document.Block{runFigures(v)}},
+			{Title: "Thresholds", Blocks: []document.Block{thresholdTable(v)}},
+			{Title: "Also", Blocks: []document.Block{alsoList(v)}},
+			{Title: "All latencies", Folded: true, Blocks: []document.Block{latencyTable(v, latencyNames(v.Latency))}},
+		},
+	}
+	out.Sections = append(append(out.Sections, stories(v)...), document.Section{Blocks: []document.Block{whatNext(run)}})
+	return out
+}
+
+// whatNext says where to go from here.
+func whatNext(run Run) document.KeyValues {
+	next := document.KeyValues{}
+	if run.Dir != "" {
+		next.Items = append(next.Items, document.KeyValue{Key: "Report",
+			Value: document.Command(filepath.Join(run.Dir, HTMLFile))})
+	}
+	if run.Verdict.Rerun != "" {
+		next.Items = append(next.Items, document.KeyValue{Key: "Rerun", Value: document.Command(run.Verdict.Rerun)})
+	}
+	return next
+}
+
+func runMark(s standing) document.Mark {
+	switch s {
+	case standsPass:
+		return document.Pass
+	case standsFail:
+		return document.Fail
+	case standsMissed:
+		return document.Warning
+	}
+	return document.Unsure
+}
+
+// facts are what the run was, in a few words.
+func facts(run Run) []string {
+	v := run.Verdict
+	out := []string{name(v.Subject)}
+	if run.Verdict.Instances > 0 {
+		out[0] += " × " + units.Count(int64(run.Verdict.Instances))
+	}
+	out = append(out, counted(v.Ledger.Acknowledged, "records"), units.PerSecond(v.Throughput.Sent))
+	if length := ended(v); length > 0 {
+		out = append(out, units.Text(length.Round(100*time.Millisecond)))
+	}
+	return append(out, fmt.Sprintf("seed %d", v.Seed))
+}
+
+// invariantMark is the sign of an invariant; one that held, and was judged in part only, has a sign of its own.
+func invariantMark(r assertions.Result) document.Mark {
+	switch {
+	case r.Status == assertions.Pass && r.Partial():
+		return document.Partial
+	case r.Status == assertions.Pass:
+		return document.Pass
+	case r.Status == assertions.Fail:
+		return document.Fail
+	}
+	return document.Unsure
+}
+
+// invariantTable has the invariants that were judged; the lead says which were not.
+func invariantTable(v *assertions.Verdict) document.Table {
+	out := document.Table{Pack: true, Columns: []document.Column{
+		{Title: "invariant"}, {Title: "judged", Figure: true}, {Title: "anomalies and remarks", Below: true}}}
+	for _, r := range ranked(v) {
+		if r.Status == assertions.NotApplicable {
+			continue
+		}
+		var remarks []document.Text
+		for _, a := range r.Anomalies {
+			remarks = append(remarks, append(document.Marked(name(a.Name), document.Fail),
+				document.Plain(" × "+units.Count(a.Count))...))
+			if len(a.Counterexamples) > 0 {
+				remarks = append(remarks, document.Plain("e.g. "+visible(a.Counterexamples[0].Summary, screenSummary)),
+					seeAlso(a.Counterexamples[0].Command))
+			}
+		}
+		remarks = append(remarks, document.Plain(text(r.Why)), document.Plain(notJudged(r)))
+		out.Rows = append(out.Rows, document.Row{Mark: invariantMark(r), Cells: []document.Text{
+			document.Plain(name(r.Name)), document.Plain(judgedOf(r)), document.Lines(remarks...)}})
+	}
+	return out
+}
+
+func faultTable(v *assertions.Verdict) document.Table {
+	out := document.Table{Most: screenFaults, Columns: []document.Column{
+		{Title: "fault"}, {Title: "in force"}, {Title: "noticed", Figure: true, Spare: true},
+		{Title: "lag back", Figure: true, Spare: true}, {Title: "steady", Figure: true}, {Title: "planned", Spare: true},
+		{Title: "what", Spare: true}, {Title: "what it did", Below: true}}}
+	for _, f := range v.Faults {
+		state, mark := became(v, f), document.Pass
+		did := cmp.Or(effects(f), string(state))
+		if !state.sound() {
+			mark = document.Warning
+			did = strings.TrimSuffix(string(state)+": "+effects(f), ": ") + "; planned " + window(f.Planned)
+		}
+		row := document.Row{Mark: mark, Cells: []document.Text{document.Plain(faultName(f)), document.Plain("–")}}
+		if f.Observed.Injected {
+			row.Cells[1] = document.Plain(window(f.Observed.FaultWindow))
+		}
+		for _, span := range []measure.Span{f.Recovery.Detect, f.Recovery.CatchUp, f.Recovery.Steady} {
+			row.Cells = append(row.Cells, spanText(span))
+		}
+		row.Cells = append(row.Cells, document.Plain(window(f.Planned)), document.Plain(text(f.What)), document.Plain(did))
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+func spanText(span measure.Span) document.Text {
+	switch span.State {
+	case "":
+		return document.Plain("–")
+	case measure.SpanNever:
+		return document.Marked(spanValue(span), document.Warning)
+	}
+	return document.Plain(spanValue(span))
+}
+
+// latencyTable has those of the latencies that have values.
+func latencyTable(v *assertions.Verdict, keys []string) document.Table {
+	out := document.Table{Columns: []document.Column{{Title: "latency"}, {Title: "p50", Figure: true},
+		{Title: "p90", Figure: true, Spare: true}, {Title: "p99", Figure: true}, {Title: "p99.9", Figure: true, Spare: true},
+		{Title: "max", Figure: true}}}
+	for _, key := range keys {
+		q := v.Latency[key].Quantiles
+		if q.Count == 0 {
+			continue
+		}
+		title, _ := latencyTitle(key)
+		row := document.Row{Cells: []document.Text{document.Plain(title)}}
+		for _, value := range []time.Duration{q.P50, q.P90, q.P99, q.P999, q.Max} {
+			row.Cells = append(row.Cells, document.Plain(units.Text(value)))
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// runFigures are where the records went, how the run came to its end, and how the harness was.
+func runFigures(v *assertions.Verdict) document.KeyValues {
+	out := document.KeyValues{}
+	add := func(key, value string) {
+		if value != "" {
+			out.Items = append(out.Items, document.KeyValue{Key: key, Value: document.Plain(value)})
+		}
+	}
+	add("Records", conservation(v))
+	if len(v.Phases) > 0 {
+		drained := "not drained"
+		if v.Drain.Drained {
+			drained = units.Text(v.Drain.Time)
+		}
+		add("Drain", fmt.Sprintf("%s; lag at most %s, %s at the end", drained, units.Count(v.Drain.LagMax),
+			units.Count(v.Drain.LagEnd)))
+	}
+	add("Retries", remarkOnRetries(v.Usage))
+	h := v.Health
+	words := fmt.Sprintf("slip p99 %s, %s", units.Text(h.SlipP99), units.Plural(h.Stalls, "stall", "stalls"))
+	if h.Stalls > 0 {
+		words += " of " + units.Text(h.Stalled) + " in all"
+	}
+	if h.CPU > 0 {
+		words += ", " + units.Significant(h.CPU) + " processors used"
+	}
+	add("Harness", words)
+	return out
+}
+
+func thresholdTable(v *assertions.Verdict) document.Table {
+	out := document.Table{Columns: []document.Column{{Title: "threshold"}, {Title: "actual"}}}
+	for _, t := range v.Thresholds {
+		mark, actual := document.Pass, t.Actual
+		if !t.Met {
+			mark = document.Fail
+		}
+		if t.Error != "" {
+			actual = t.Error
+		}
+		out.Rows = append(out.Rows, document.Row{Mark: mark, Cells: []document.Text{document.Plain(text(t.Expression)),
+			document.Plain(text(actual))}})
+	}
+	return out
+}
+
+// alsoList tells the reasons that the headline has not told yet.
+func alsoList(v *assertions.Verdict) document.List {
+	out := document.List{Most: screenReasons}
+	for _, reason := range furtherReasons(v) {
+		out.Items = append(out.Items, document.Item{Text: document.Plain(text(reason))})
+	}
+	return out
+}
+
+// stories are the traces of the first counterexamples of what was violated.
+func stories(v *assertions.Verdict) []document.Section {
+	var out []document.Section
+	for _, r := range v.Invariants {
+		for _, a := range r.Anomalies {
+			section := document.Section{Folded: true,
+				Title: fmt.Sprintf("%s: %s × %s", name(r.Name), name(a.Name), units.Count(a.Count))}
+			for _, w := range a.Counterexamples[:min(len(a.Counterexamples), markdownCounterexamples)] {
+				trace := text(w.Summary) + "\n"
+				if where := position(w); where != "" {
+					trace += where + "\n"
+				}
+				trace += "\n" + plainTrace(w, "", markdownLines)
+				if w.Command != "" {
+					trace += "\nall of it: " + text(w.Command) + "\n"
+				}
+				section.Blocks = append(section.Blocks, document.Code(trace))
+			}
+			out = append(out, section)
+		}
+	}
+	return out
+}

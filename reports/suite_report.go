@@ -1,0 +1,134 @@
+package reports
+
+// A gate as a document: how each run stands, what is waived, what was left out, and what does not pass, folded.
+
+import (
+	"io"
+	"path"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
+)
+
+// SuiteMarkdown writes the summary of a gate in GitHub's flavour: a comment on a change, or GITHUB_STEP_SUMMARY.
+func SuiteMarkdown(w io.Writer, suite Suite) error { return document.Markdown(w, suiteDocument(suite)) }
+
+// SuiteIndex writes the first page of a gate's artifacts, with links to the reports.
+func SuiteIndex(w io.Writer, suite Suite) error { return document.HTML(w, suiteDocument(suite)) }
+
+func suiteDocument(suite Suite) document.Document {
+	out := document.Document{Kind: "gate", Mark: suiteMark(suite.Verdict), Word: suiteWord(suite.Verdict),
+		Title: "dlqbench gate", Lead: []document.Text{document.Plain(suite.Counts())}, About: []string{text(suite.Config)},
+		Foot: "The same facts for programs: gate.json and junit.xml.",
+	}
+	for _, line := range suite.coverageLines() {
+		out.Lead = append(out.Lead, document.Plain(line))
+	}
+	if suite.Shard != "" {
+		out.About = append(out.About, "shard "+suite.Shard)
+	}
+	out.About = append(out.About, suite.Started.UTC().Format("2006-01-02 15:04 MST"), units.Text(suite.Elapsed))
+	var details []document.Block
+	for _, run := range suite.Runs {
+		if run.Judged.Verdict != nil && run.Standing != StandingPass {
+			details = append(details, document.Details{Mark: suiteMark(run.Standing), Title: name(run.Label),
+				Word: suiteWord(run.Standing), Blocks: runDocument(run.Judged).Flat()})
+		}
+	}
+	out.Sections = []document.Section{
+		{Title: "Required", Blocks: []document.Block{suiteUnmet(suite)}},
+		{Title: "Runs", Blocks: []document.Block{suiteRuns(suite)}},
+		{Title: "Waived", Blocks: []document.Block{suiteWaivers(suite)}},
+		{Title: "Left out, as they can't be run here", Folded: true, Blocks: []document.Block{suiteLeftOut(suite)}},
+		{Title: "What does not pass", Blocks: details},
+	}
+	return out
+}
+
+func suiteUnmet(suite Suite) document.Table {
+	out := document.Table{Columns: []document.Column{{Title: "requirement that is not met"}}}
+	for _, one := range suite.unmet() {
+		mark := suiteMark(StandingInconclusive)
+		if one.Elsewhere {
+			mark = document.Warning
+		}
+		out.Rows = append(out.Rows, document.Row{Mark: mark, Cells: []document.Text{document.Plain(text(one.Remark()))}})
+	}
+	return out
+}
+
+func suiteRuns(suite Suite) document.Table {
+	out := document.Table{Columns: []document.Column{
+		{Title: "run"}, {Title: "judged"}, {Title: "why", Below: true, Most: screenReasons}, {Title: "took", Figure: true}}}
+	for _, run := range suite.Runs {
+		label, took := document.Plain(name(run.Label)), "–"
+		if run.Artifacts != "" {
+			label = document.Link(name(run.Label), path.Join(run.Artifacts, HTMLFile))
+		}
+		if run.Elapsed > 0 {
+			took = units.Text(run.Elapsed)
+		}
+		var why []document.Text
+		for _, reason := range run.Reasons {
+			why = append(why, document.Plain(text(reason)))
+		}
+		out.Rows = append(out.Rows, document.Row{Mark: suiteMark(run.Standing), Cells: []document.Text{label,
+			document.Lines(document.Marked(suiteWord(run.Standing), suiteMark(run.Standing)), document.Plain(run.Extent())),
+			document.Lines(why...), document.Plain(took)}})
+	}
+	return out
+}
+
+func suiteWaivers(suite Suite) document.Table {
+	out := document.Table{Columns: []document.Column{
+		{Title: "waived"}, {Title: "until"}, {Title: "reason"}, {Title: "runs", Figure: true}, {Title: "remark"}}}
+	for _, waiver := range suite.Waivers {
+		row := document.Row{Cells: []document.Text{document.Plain(text(waiver.Names())), document.Plain(name(waiver.Until)),
+			document.Plain(text(waiver.Reason)), document.Plain(units.Count(int64(waiver.Matched))),
+			document.Plain(text(waiver.Remark()))}}
+		if waiver.Remark() != "" {
+			row.Mark = document.Warning
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+func suiteLeftOut(suite Suite) document.List {
+	out := document.List{}
+	for _, left := range suite.LeftOut {
+		out.Items = append(out.Items, document.Item{
+			Text: document.Plain(name(left.Scenario) + ": " + text(left.Why))})
+	}
+	return out
+}
+
+func suiteMark(standing Standing) document.Mark {
+	switch standing {
+	case StandingPass:
+		return document.Pass
+	case StandingFail:
+		return document.Fail
+	case StandingThreshold:
+		return document.Warning
+	case StandingWaived:
+		return document.Waived
+	case StandingNotRun:
+		return document.Skipped
+	case StandingEnvironment:
+		return document.Crashed
+	}
+	return document.Unsure
+}
+
+// suiteWord is a standing in a word or two.
+func suiteWord(standing Standing) string {
+	switch standing {
+	case StandingThreshold:
+		return "THRESHOLD MISSED"
+	case StandingNotRun:
+		return "NOT RUN"
+	}
+	return strings.ToUpper(string(standing))
+}
