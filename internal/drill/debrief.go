@@ -6,20 +6,18 @@ package drill
 import (
 	"bytes"
 	"cmp"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	textTemplate "text/template"
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 // The files of a drill in its run directory.
@@ -31,12 +29,6 @@ const (
 
 // jsonFormat is the version of drill.json.
 const jsonFormat = 1
-
-//go:embed debrief.html.tmpl
-var htmlText string
-
-//go:embed debrief.md.tmpl
-var markdownText string
 
 // debrief is what is written at the end.
 type debrief struct{ markdown, html []byte }
@@ -214,43 +206,178 @@ func write(dir string, record Record, written debrief) error {
 
 // render writes the debrief in both forms.
 func render(record Record) (debrief, error) {
-	page, err := template.New(FileHTML).Funcs(functions(record)).Parse(htmlText)
-	if err != nil {
-		return debrief{}, fmt.Errorf("reading the template of the debrief: %w", err)
-	}
-	text, err := textTemplate.New(FileMarkdown).Funcs(functions(record)).Parse(markdownText)
-	if err != nil {
-		return debrief{}, fmt.Errorf("reading the template of the debrief: %w", err)
-	}
 	var html, markdown bytes.Buffer
-	if err := errors.Join(page.Execute(&html, record), text.Execute(&markdown, record)); err != nil {
+	doc := record.document()
+	if err := errors.Join(document.HTML(&html, doc), document.Markdown(&markdown, doc)); err != nil {
 		return debrief{}, fmt.Errorf("writing the debrief: %w", err)
 	}
 	return debrief{markdown: markdown.Bytes(), html: html.Bytes()}, nil
 }
 
-// functions are what the templates call.
-func functions(record Record) map[string]any {
-	length := max(record.Lasted, time.Second)
-	for _, f := range record.Faults {
+func (r Record) document() document.Document {
+	word := cmp.Or(string(r.Result.Verdict), "no verdict")
+	if r.Result.ThresholdsMissed {
+		word += ", a threshold was missed"
+	}
+	if r.Result.Interrupted {
+		word += ", interrupted"
+	}
+	out := document.Document{Kind: "debrief", Mark: statusMark(r.Result.Verdict), Word: word, Title: "Debrief: " + r.Scenario,
+		Lead: []document.Text{document.Plain(fmt.Sprintf("The load lasted %s (%s).", rounded(r.Lasted), r.Ending)),
+			document.Plain(r.Description)},
+		Sections: []document.Section{
+			{Blocks: []document.Block{document.KeyValues{Big: true, Items: r.Result.Figures.facts()}}},
+			{Title: "Faults", Blocks: []document.Block{r.lanes(), r.faultTable()}},
+			{Title: "Faults without effect", Aside: "whatever the verdict is, it says nothing about these",
+				Blocks: []document.Block{listed(r.Faults, func(f Fault) string {
+					if f.Idle == "" {
+						return ""
+					}
+					return f.Name + ": " + f.Idle
+				})}},
+			{Title: "Unnoticed faults", Blocks: []document.Block{listed(r.Faults, func(f Fault) string {
+				if !f.Noticeable() || f.Noticed != nil {
+					return ""
+				}
+				return f.Name + ": " + f.What + ", from " + clockTime(f.Injected) + " on"
+			})}},
+			{Title: "Timeline", Aside: "from the start of the steady load", Blocks: []document.Block{r.timeline()}},
+			{Title: "Verdict", Blocks: r.verdict()},
+		},
+		Foot: "The whole verdict is in report.html beside this page.",
+	}
+	if r.RunID != "" {
+		out.About = []string{"run " + r.RunID, fmt.Sprintf("seed %d", r.Seed), "subject " + r.Subject}
+	}
+	return out
+}
+
+func statusMark(status assertions.Status) document.Mark {
+	switch status {
+	case assertions.Pass:
+		return document.Pass
+	case assertions.Fail:
+		return document.Fail
+	}
+	return document.Unsure
+}
+
+func (f Figures) facts() []document.KeyValue {
+	fact := func(key string, of Spread, n int, did string) document.KeyValue {
+		return document.KeyValue{Key: key, Value: document.Plain(rounded(of.Median)),
+			Note: fmt.Sprintf("median; longest %s; %d of %d %s", rounded(of.Max), n, f.Faults, did)}
+	}
+	return []document.KeyValue{fact("to notice", f.ToNotice, f.Noticed, "noticed"),
+		fact("to heal", f.ToHeal, f.Healed, "healed by hand"), fact("to drain", f.ToDrain, f.Drained, "drained"),
+		{Key: "false alarms", Value: document.Plain(fmt.Sprint(f.FalseAlarms))}}
+}
+
+// listed has what is said of each fault; of some there is nothing to say.
+func listed(faults []Fault, say func(Fault) string) document.List {
+	out := document.List{}
+	for _, f := range faults {
+		if words := say(f); words != "" {
+			out.Items = append(out.Items, document.Item{Text: document.Plain(words)})
+		}
+	}
+	return out
+}
+
+// lanes draw when each fault was in force, and when it was noticed.
+func (r Record) lanes() document.Figures {
+	length := max(r.Lasted, time.Second)
+	for _, f := range r.Faults {
 		length = max(length, deref(f.Healed), deref(f.Drained))
 	}
-	share := func(at time.Duration) float64 { return max(0, min(100, 100*at.Seconds()/length.Seconds())) }
-	return map[string]any{
-		"md":      plainMarkdown,
-		"clock":   clockTime,
-		"who":     who,
-		"after":   after,
-		"since":   sinceText,
-		"missed":  func() []Fault { return missed(record.Faults) },
-		"idle":    func() []Fault { return idle(record.Faults) },
-		"rounded": rounded,
-		"left":    share,
-		"width": func(from time.Duration, to *time.Duration) float64 {
-			return max(0.4, share(cmp.Or(deref(to), length))-share(from))
-		},
-		"at": func(at *time.Duration) float64 { return share(deref(at)) },
+	out := document.Figure{ID: "lanes", Title: "Faults in force",
+		X: document.Axis{Title: "time", Unit: "s", High: length.Seconds()},
+		Y: document.Axis{Unit: "none", Low: -float64(len(r.Faults)) - 0.5, High: -0.5}}
+	for i, f := range r.Faults {
+		lane, label := -float64(i+1), fmt.Sprint(i+1)
+		out.Series = append(out.Series, document.Series{Label: label, Name: f.Name, Colour: i, Y: []float64{lane, lane},
+			X: []float64{f.Injected.Seconds(), max(cmp.Or(deref(f.Healed), length), f.Injected+time.Millisecond).Seconds()}})
+		if at := deref(f.Noticed).Seconds(); f.Noticed != nil {
+			out.Series = append(out.Series, document.Series{Label: label, Name: f.Name + ", noticed", Shape: "front",
+				X: []float64{at}, Y: []float64{lane}, Around: []float64{at, at, lane, lane}})
+		}
 	}
+	if len(r.Faults) == 0 {
+		return document.Figures{}
+	}
+	return document.Figures{Key: "Lines: in force, from injection to heal. Points: noticed.", Figures: []document.Figure{out}}
+}
+
+func (r Record) faultTable() document.Table {
+	out := document.Table{Columns: []document.Column{{Title: "fault"}, {Title: "what"}, {Title: "by"}, {Title: "at", Figure: true},
+		{Title: "noticed after"}, {Title: "healed after"}, {Title: "drained after", Figure: true},
+		{Title: "effects", Figure: true}}}
+	for _, f := range r.Faults {
+		what, by, noticed, healed := document.Plain(f.What), "the script", document.Plain("–"), after(f.Injected, f.Healed)
+		if f.Failed != "" {
+			what = document.Lines(what, document.Marked("failed: "+f.Failed, document.Fail))
+		}
+		if f.By != nil {
+			by = who(f.By)
+		}
+		switch {
+		case f.Noticed != nil:
+			noticed = document.Plain(after(f.Injected, f.Noticed) + ", " + who(f.NoticedBy))
+		case f.Noticeable():
+			noticed = document.Marked("not noticed", document.Fail)
+		}
+		switch {
+		case f.HealedBy != nil:
+			healed += ", " + who(f.HealedBy)
+		case f.Healed != nil:
+			healed += ", by itself"
+		}
+		effects := document.Plain(fmt.Sprint(f.Effects))
+		if f.Idle != "" {
+			effects = document.Marked("none", document.Unsure)
+		}
+		out.Rows = append(out.Rows, document.Row{Cells: []document.Text{document.Plain(f.Name), what, document.Plain(by),
+			document.Plain(clockTime(f.Injected)), noticed, document.Plain(healed),
+			document.Plain(sinceText(f.Healed, f.Drained)), effects}})
+	}
+	return out
+}
+
+func (r Record) timeline() document.Table {
+	out := document.Table{Columns: []document.Column{{Title: "at"}, {Title: "who"}, {Title: "did"}, {Title: "what"}}}
+	for _, one := range r.Log {
+		actor := ""
+		if one.Who != nil {
+			actor = who(one.Who)
+		}
+		out.Rows = append(out.Rows, document.Row{Cells: []document.Text{document.Plain(clockTime(one.At)),
+			document.Bold(actor), document.Plain(one.Action), document.Plain(strings.Join(strings.Fields(one.Text), " "))}})
+	}
+	return out
+}
+
+func (r Record) verdict() []document.Block {
+	findings := document.List{}
+	for _, reason := range r.Result.Reasons {
+		findings.Items = append(findings.Items, document.Item{Text: document.Plain(reason)})
+	}
+	if len(r.Result.Reasons) == 0 && r.Result.Verdict != "" {
+		findings.Items = append(findings.Items,
+			document.Item{Text: document.Plain("Every promise that was judged was kept.")})
+	}
+	if r.Result.Error != "" {
+		findings.Items = append(findings.Items,
+			document.Item{Text: document.Marked("besides the subject: "+r.Result.Error, document.Fail)})
+	}
+	for _, one := range r.Invariants {
+		findings.Items = append(findings.Items, document.Item{Text: append(document.Bold(one.Name),
+			document.Plain(": "+strings.Join(append([]string{string(one.Status)}, one.What...), "; "))...)})
+	}
+	out := []document.Block{findings}
+	if r.Result.Replay != "" {
+		out = append(out, document.Paragraph{Text: document.Plain("To run it again without people:")},
+			document.Code(r.Result.Replay))
+	}
+	return out
 }
 
 func deref(d *time.Duration) time.Duration {
@@ -258,16 +385,6 @@ func deref(d *time.Duration) time.Duration {
 		return 0
 	}
 	return *d
-}
-
-// missed are the faults that nobody noticed.
-func missed(all []Fault) []Fault {
-	return slices.DeleteFunc(slices.Clone(all), func(f Fault) bool { return !f.Noticeable() || f.Noticed != nil })
-}
-
-// idle are the faults that did nothing.
-func idle(all []Fault) []Fault {
-	return slices.DeleteFunc(slices.Clone(all), func(f Fault) bool { return f.Idle == "" })
 }
 
 // Noticeable reports whether there was anything to notice of the fault.
@@ -313,28 +430,4 @@ func clockTime(at time.Duration) string {
 	}
 	tenths := at.Round(100*time.Millisecond).Milliseconds() / 100
 	return fmt.Sprintf("%s%d:%02d.%d", sign, tenths/600, tenths/10%60, tenths%10)
-}
-
-// plainMarkdown makes a text one line of Markdown that reads as it was written and does nothing else.
-func plainMarkdown(text any) string {
-	var out strings.Builder
-	line := strings.Join(strings.Fields(fmt.Sprint(text)), " ")
-	for i, r := range line {
-		switch {
-		case r == '<':
-			out.WriteString("&lt;")
-		case r == '>':
-			out.WriteString("&gt;")
-		case r == '&':
-			out.WriteString("&amp;")
-		case strings.ContainsRune("\\`*_{}[]#+!|~$@", r):
-			out.WriteByte('\\')
-			out.WriteRune(r)
-		case r == ':' && strings.HasPrefix(line[i:], "://"), r == '.' && strings.HasSuffix(strings.ToLower(line[:i]), "www"):
-			fmt.Fprintf(&out, "&#%d;", r) // no address becomes a link by itself
-		default:
-			out.WriteRune(r)
-		}
-	}
-	return out.String()
 }

@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -85,6 +86,9 @@ func TestDebrief(t *testing.T) {
 	for _, name := range []string{FileJSON, FileMarkdown, FileHTML} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		must(t, err)
+		if name == FileHTML { // what it shows; how it looks is style and script
+			got, _, _ = bytes.Cut(got[bytes.Index(got, []byte("<main")):], []byte("</main>"))
+		}
 		golden := filepath.Join("testdata", name)
 		if *update {
 			must(t, os.WriteFile(golden, got, 0o644))
@@ -108,10 +112,14 @@ func TestHostileWords(t *testing.T) {
 	must(t, s.Finish(outcome(dir), nil))
 	markdown, page, err := s.Debrief()
 	must(t, err)
-	if found := regexp.MustCompile(`(?i)<(script|img|a|link|iframe|object|svg|base)\b`).Find(page); found != nil {
+	content, _, _ := bytes.Cut(page[bytes.Index(page, []byte("<main")):], []byte("</main>"))
+	if n := bytes.Count(page, []byte("<script")); n != 4 {
+		t.Errorf("the debrief has %d scripts, want its own 4", n)
+	}
+	if found := regexp.MustCompile(`(?i)<(script|img|a|link|iframe|object|svg|base)\b`).Find(content); found != nil {
 		t.Errorf("the debrief has an element %s", found)
 	}
-	if found := regexp.MustCompile(`(?i)(src|href)\s*=\s*"?https?:|url\(`).Find(page); found != nil {
+	if found := regexp.MustCompile(`(?i)(src|href)\s*=\s*"?https?:|url\(`).Find(content); found != nil {
 		t.Errorf("the debrief asks for something from elsewhere: %s", found)
 	}
 	for _, bad := range []string{"<img", "<script", "[x](", "\n# title", "`code`", "https://example"} {

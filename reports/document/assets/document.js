@@ -18,6 +18,7 @@
         return a >= 1e-3 ? short(v * 1e3) + " ms" : short(v * 1e6) + " µs";
       }
       case "/s": return (+v.toPrecision(6)).toLocaleString("en-US", { maximumFractionDigits: 6 }) + "/s";
+      case "none": return "";
       case "share": return short(v * 100) + " %";
       case "nines": return v === 0 ? "0 %" : String(+(100 * (1 - Math.pow(10, -v))).toFixed(Math.max(0, Math.ceil(v) - 1))) + " %";
     }
