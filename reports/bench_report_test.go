@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 func renderBench(t *testing.T, bench Bench, to func(io.Writer, Bench) error) string {
@@ -262,5 +265,29 @@ func TestBenchTerminalLeavesCommandsWhole(t *testing.T) {
 	bench.Advice = []BenchAdvice{{Text: "Don't use it.", Evidence: []string{ShownBy + command}}}
 	if out := renderBench(t, bench, benchTerminalPlain); !strings.Contains(out, command+"\n") {
 		t.Errorf("the command is not there as it is:\n%s", out)
+	}
+}
+
+// On a narrow terminal no figure of a cell is lost or cut, and nothing is wider than it.
+func TestBenchNarrow(t *testing.T) {
+	doc, err := benchDocument(matrixBench())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := document.Terminal(&b, doc, 60, false); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if ansi.StringWidth(strings.TrimSuffix(line, "\n")) > 60 && !strings.Contains(line, "see: ") {
+			t.Errorf("%d columns: %s", ansi.StringWidth(line), line)
+		}
+	}
+	for _, row := range benchCells(matrixBench()).Rows {
+		for _, cell := range row.Cells {
+			if !strings.Contains(b.String(), cell[0].Text) {
+				t.Errorf("%q is missing:\n%s", cell[0].Text, b.String())
+			}
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/internal/stats"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 // repeated makes n runs of a scenario as repetitions; each is changed by change, if that is not nil.
@@ -326,6 +327,15 @@ func TestCompareGolden(t *testing.T) {
 		t.Errorf("no colour: %v", err)
 	} else if ansi.Strip(b.String()) != compareText(t, c) {
 		t.Error("colour changes the words")
+	}
+	var narrow strings.Builder
+	if err := document.Terminal(&narrow, compareDocument(c), 60, false); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(narrow.String()) {
+		if ansi.StringWidth(strings.TrimSuffix(line, "\n")) > 60 {
+			t.Errorf("60 columns: a line is wider: %s", line)
+		}
 	}
 	for line := range strings.SplitSeq(compareText(t, c), "\n") {
 		if ansi.StringWidth(line) > screenWidth && !strings.Contains(line, "see: ") {

@@ -39,7 +39,8 @@ func HTML(w io.Writer, run Run) error {
 	if err != nil {
 		return fmt.Errorf("making the HTML report: %w", err)
 	}
-	tmpl, err := template.ParseFS(embedded, "templates/report.html.tmpl", "templates/sequence.html.tmpl")
+	tmpl, err := template.New("report.html.tmpl").Funcs(template.FuncMap{"part": document.Part}).
+		ParseFS(embedded, "templates/report.html.tmpl", "templates/sequence.html.tmpl")
 	if err != nil {
 		return fmt.Errorf("making the HTML report: %w", err)
 	}

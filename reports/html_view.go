@@ -5,11 +5,13 @@ package reports
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 // view is the page's content.
@@ -37,14 +39,15 @@ type view struct {
 
 	HasCurves, HasPercentiles, HasUsage bool
 
-	Latencies  []latencyView
-	Ledger     ledgerView
-	Account    accountView
-	Faults     []faultView
-	Thresholds []thresholdView
-	Usage      []fact
-	Health     []fact
-	Details    []fact
+	// Latencies are over the whole run, Phases by phase.
+	Latencies, Thresholds document.Table
+	Phases                document.Details
+	Ledger                ledgerView
+	Account               accountView
+	Faults                []faultView
+	Usage                 []fact
+	Health                []fact
+	Details               []fact
 }
 
 // fact is a figure with its label.
@@ -54,38 +57,18 @@ type fact struct {
 	Tone string
 }
 
-type latencyView struct {
-	Title, Span string
-	// Whole is the row of the whole run under the latency's name; Rows has it again with its phases.
-	Whole quantilesView
-	Rows  []quantilesView
-}
-
-type quantilesView struct {
-	Phase                           string
-	Count, P50, P90, P99, P999, Max string
-}
-
-type thresholdView struct {
-	Expression, Actual, Error string
-	Met                       bool
-}
-
 func newView(run Run) view {
 	v := run.Verdict
 	out := view{
 		Stand: stands(v), Word: stands(v).word(), Scenario: name(v.Scenario), Headline: headline(v), Coverage: coverage(v),
 		Meta:  metaLine(run),
-		Rerun: visible(v.Rerun, 4096), Facts: headFacts(run), Latencies: latencyViews(v), Ledger: newLedgerView(v.Ledger),
+		Rerun: visible(v.Rerun, 4096), Facts: headFacts(run), Ledger: newLedgerView(v.Ledger),
 		Faults: faultViews(v), Usage: usageFacts(v.Usage), Health: healthFacts(v.Health, v.Ledger), Details: detailFacts(run),
+		Latencies: latencyTable(v, latencyNames(v.Latency)), Thresholds: thresholdTable(v),
+		Phases: document.Details{Title: "By phase", Blocks: phaseTables(v)},
 	}
 	for _, reason := range furtherReasons(v) {
 		out.Reasons = append(out.Reasons, text(reason))
-	}
-	for _, t := range v.Thresholds {
-		out.Thresholds = append(out.Thresholds, thresholdView{
-			Expression: text(t.Expression), Actual: text(t.Actual), Error: text(t.Error), Met: t.Met,
-		})
 	}
 	out.addInvariants(v)
 	out.Account = newAccountView(v, out.anchors)
@@ -157,33 +140,25 @@ func faultFact(v *assertions.Verdict) fact {
 	return out
 }
 
-func latencyViews(v *assertions.Verdict) []latencyView {
-	var out []latencyView
+// phaseTables are the latencies phase by phase.
+func phaseTables(v *assertions.Verdict) []document.Block {
+	var out []document.Block
 	for _, key := range latencyNames(v.Latency) {
 		l := v.Latency[key]
 		if l.Count == 0 {
 			continue
 		}
 		title, span := latencyTitle(key)
-		lv := latencyView{
-			Title: title, Span: span, Whole: newQuantilesView(title, l.Quantiles),
-			Rows: []quantilesView{newQuantilesView("whole run", l.Quantiles)},
-		}
+		table := quantileColumns("phase")
+		table.Rows = append(table.Rows, quantilesRow("whole run", l.Quantiles))
 		for _, phase := range phaseNames(l.Phases, v.Phases) {
 			if q := l.Phases[phase]; q.Count > 0 && phase != measure.PhaseAll {
-				lv.Rows = append(lv.Rows, newQuantilesView(name(phase), q))
+				table.Rows = append(table.Rows, quantilesRow(name(phase), q))
 			}
 		}
-		out = append(out, lv)
+		out = append(out, document.Heading(strings.TrimSuffix(title+": "+span, ": ")), table)
 	}
 	return out
-}
-
-func newQuantilesView(phase string, q measure.Quantiles) quantilesView {
-	return quantilesView{
-		Phase: phase, Count: units.Count(q.Count), P50: units.Text(q.P50), P90: units.Text(q.P90), P99: units.Text(q.P99),
-		P999: units.Text(q.P999), Max: units.Text(q.Max),
-	}
 }
 
 // detailFacts are what the run was made of.

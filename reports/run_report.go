@@ -190,22 +190,29 @@ func spanText(span measure.Span) document.Text {
 
 // latencyTable has those of the latencies that have values.
 func latencyTable(v *assertions.Verdict, keys []string) document.Table {
-	out := document.Table{Columns: []document.Column{{Title: "latency"}, {Title: "p50", Figure: true},
-		{Title: "p90", Figure: true, Spare: true}, {Title: "p99", Figure: true}, {Title: "p99.9", Figure: true, Spare: true},
-		{Title: "max", Figure: true}}}
+	out := quantileColumns("latency")
 	for _, key := range keys {
-		q := v.Latency[key].Quantiles
-		if q.Count == 0 {
-			continue
+		if q := v.Latency[key].Quantiles; q.Count > 0 {
+			title, _ := latencyTitle(key)
+			out.Rows = append(out.Rows, quantilesRow(title, q))
 		}
-		title, _ := latencyTitle(key)
-		row := document.Row{Cells: []document.Text{document.Plain(title)}}
-		for _, value := range []time.Duration{q.P50, q.P90, q.P99, q.P999, q.Max} {
-			row.Cells = append(row.Cells, document.Plain(units.Text(value)))
-		}
-		out.Rows = append(out.Rows, row)
 	}
 	return out
+}
+
+func quantileColumns(of string) document.Table {
+	return document.Table{Columns: []document.Column{{Title: of}, {Title: "p50", Figure: true},
+		{Title: "p90", Figure: true, Spare: true}, {Title: "p99", Figure: true}, {Title: "p99.9", Figure: true, Spare: true},
+		{Title: "max", Figure: true}, {Title: "values", Figure: true, Spare: true}}}
+}
+
+func quantilesRow(title string, q measure.Quantiles) document.Row {
+	row := document.Row{Cells: []document.Text{document.Plain(title)}}
+	for _, value := range []time.Duration{q.P50, q.P90, q.P99, q.P999, q.Max} {
+		row.Cells = append(row.Cells, document.Plain(units.Text(value)))
+	}
+	row.Cells = append(row.Cells, document.Plain(units.Count(q.Count)))
+	return row
 }
 
 // runFigures are where the records went, how the run came to its end, and how the harness was.

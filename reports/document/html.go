@@ -34,6 +34,30 @@ func HTML(w io.Writer, doc Document) error {
 		scripts = append(scripts, PlotScript, figureScript)
 	}
 	content.CSP = Policy(style, scripts...)
+	tmpl, err := parse()
+	if err != nil {
+		return err
+	}
+	if err := tmpl.Execute(w, content); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	return nil
+}
+
+// Part is a block as a part of a page that has a template of its own.
+func Part(block Block) (template.HTML, error) {
+	tmpl, err := parse()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if err := tmpl.ExecuteTemplate(&b, "part", []Block{block}); err != nil {
+		return "", fmt.Errorf("writing a part of the page: %w", err)
+	}
+	return template.HTML(b.String()), nil
+}
+
+func parse() (*template.Template, error) {
 	tmpl, err := template.New("page").Funcs(template.FuncMap{
 		"clean":  func(s string) string { return Visible(s, Whole) },
 		"kind":   func(b Block) string { return b.kind() },
@@ -45,12 +69,9 @@ func HTML(w io.Writer, doc Document) error {
 		"whole":  func(c Code) string { return visibleLines(string(c)) },
 	}).Parse(pageTemplate)
 	if err != nil {
-		return fmt.Errorf("reading the template of the page: %w", err)
+		return nil, fmt.Errorf("reading the template of the page: %w", err)
 	}
-	if err := tmpl.Execute(w, content); err != nil {
-		return fmt.Errorf("writing the page: %w", err)
-	}
-	return nil
+	return tmpl, nil
 }
 
 // visibleLines makes each line visible.
