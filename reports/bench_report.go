@@ -314,9 +314,10 @@ func benchDifferenceTable(bench Bench) []document.Block {
 		}
 		out.Rows = append(out.Rows, row)
 	}
-	return []document.Block{out, document.Paragraph{Soft: true, Text: document.Plain("A difference is called one if it is " +
-		"larger than the noise and p is at most 0.05: an exact permutation test, corrected (Holm) for all rows of this " +
-		"table. Where there are too few repetitions for that, the table says how many it takes.")}}
+	key := "A difference is called one if it is larger than the noise and p is at most 0.05: an exact permutation test, " +
+		"corrected (Holm) for all rows of this table. Where there are too few repetitions for that, the table says how " +
+		"many it takes."
+	return []document.Block{out, document.Paragraph{Soft: true, Text: document.Plain(key)}}
 }
 
 // benchRuns has the repetitions of each cell, and what its searches and stretches showed.
@@ -331,8 +332,9 @@ func benchRuns(bench Bench) []document.Block {
 			}
 		}
 		probes, parts := benchProbes(of), benchParts(of)
-		cell := document.Details{ID: cellAnchor(of), Mark: benchMark(of.State), Word: benchWord(of.State), Title: cellLabel(of),
-			Aside: fmt.Sprintf("%d of %d runs", len(of.Repetitions), bench.Repetitions), Open: of.State == BenchBroken,
+		cell := document.Details{ID: cellAnchor(of), Mark: benchMark(of.State), Word: benchWord(of.State),
+			Title: cellLabel(of), Aside: fmt.Sprintf("%d of %d runs", len(of.Repetitions), bench.Repetitions),
+			Open:   of.State == BenchBroken,
 			Blocks: []document.Block{document.KeyValues{Items: settings}, benchRepetitions(bench, of)}}
 		if n := len(probes.Rows); n > 0 {
 			cell.Blocks = append(cell.Blocks, document.Details{Title: fmt.Sprintf("The rates that were tried (%d)", n),

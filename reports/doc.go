@@ -5,10 +5,12 @@
 //	         ├─ Run ──▶ Terminal | JSON | JUnit | Markdown | HTML ──▶ WriteAll: the files of the run directory
 //	Measurements, Header
 //
-// A bench (bench*.go) is told in the same forms; Compare (compare*.go) says what changed from some runs to others.
+// A bench (bench*.go), a gate (suite*.go) and a comparison (compare*.go) are told in the same forms. Each product
+// builds one document (*_report.go), which package document renders for a terminal, as Markdown and as a page; the page
+// of a run (html*.go) adds curves, traces, faults and logs of its own.
 //
 // It judges no run and measures nothing: what it shows is in the verdict and the measurements. Which differences
 // between runs are real, it asks package stats. Whatever a record, a log line or an error text put into them is hostile
 // until shown otherwise, so every renderer escapes for its own format and none of them lets control characters through
-// (text.go).
+// (document/visible.go).
 package reports

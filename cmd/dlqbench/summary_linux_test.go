@@ -35,8 +35,8 @@ func TestTerminalSummaryIsOneScreen(t *testing.T) {
 	}
 	for _, want := range []string{
 		`Faults +in force +noticed +lag back +steady`, `(?m)^ ✓ \S+ +\d+\.\d – \d+\.\d s +(\d|n/a|never)`,
-		`(?m)^Records \d[\d,]* planned = \d[\d,]* succeeded \+ `,
-		`(?m)^Drain   \d.*; lag at most \d`, `(?m)^Harness slip p99 .* processors used$`, `(?m)^ Success +\d`,
+		`(?m)^Records +\d[\d,]* planned = \d[\d,]* succeeded \+ `,
+		`(?m)^Drain +\d.*; lag at most \d`, `(?m)^Harness +slip p99 .* processors used$`, `(?m)^ Success +\d`,
 		`(?m)^ Service +\d`,
 	} {
 		if !regexp.MustCompile(want).MatchString(summary) {

@@ -222,7 +222,8 @@ func (r Record) document() document.Document {
 	if r.Result.Interrupted {
 		word += ", interrupted"
 	}
-	out := document.Document{Kind: "debrief", Mark: statusMark(r.Result.Verdict), Word: word, Title: "Debrief: " + r.Scenario,
+	out := document.Document{Kind: "debrief", Mark: statusMark(r.Result.Verdict), Word: word,
+		Title: "Debrief: " + r.Scenario,
 		Lead: []document.Text{document.Plain(fmt.Sprintf("The load lasted %s (%s).", rounded(r.Lasted), r.Ending)),
 			document.Plain(r.Description)},
 		Sections: []document.Section{
@@ -304,13 +305,14 @@ func (r Record) lanes() document.Figures {
 	if len(r.Faults) == 0 {
 		return document.Figures{}
 	}
-	return document.Figures{Key: "Lines: in force, from injection to heal. Points: noticed.", Figures: []document.Figure{out}}
+	return document.Figures{Key: "Lines: in force, from injection to heal. Points: noticed.",
+		Figures: []document.Figure{out}}
 }
 
 func (r Record) faultTable() document.Table {
-	out := document.Table{Columns: []document.Column{{Title: "fault"}, {Title: "what"}, {Title: "by"}, {Title: "at", Figure: true},
-		{Title: "noticed after"}, {Title: "healed after"}, {Title: "drained after", Figure: true},
-		{Title: "effects", Figure: true}}}
+	out := document.Table{Columns: []document.Column{
+		{Title: "fault"}, {Title: "what"}, {Title: "by"}, {Title: "at", Figure: true}, {Title: "noticed after"},
+		{Title: "healed after"}, {Title: "drained after", Figure: true}, {Title: "effects", Figure: true}}}
 	for _, f := range r.Faults {
 		what, by, noticed, healed := document.Plain(f.What), "the script", document.Plain("–"), after(f.Injected, f.Healed)
 		if f.Failed != "" {
@@ -349,8 +351,9 @@ func (r Record) timeline() document.Table {
 		if one.Who != nil {
 			actor = who(one.Who)
 		}
-		out.Rows = append(out.Rows, document.Row{Cells: []document.Text{document.Plain(clockTime(one.At)),
-			document.Bold(actor), document.Plain(one.Action), document.Plain(strings.Join(strings.Fields(one.Text), " "))}})
+		out.Rows = append(out.Rows, document.Row{Cells: []document.Text{
+			document.Plain(clockTime(one.At)), document.Bold(actor), document.Plain(one.Action),
+			document.Plain(strings.Join(strings.Fields(one.Text), " "))}})
 	}
 	return out
 }

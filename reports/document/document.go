@@ -152,7 +152,8 @@ type Figure struct {
 // Axis is one axis of a figure.
 type Axis struct {
 	Title string `json:"title"`
-	// Unit is how its values are written: "s", "/s", "share", "nines" (−log10(1 − q) of a quantile), "none", or "" for plain numbers.
+	// Unit is how its values are written: "s", "/s", "share", "nines" (−log10(1 − q) of a quantile), "none", or "" for
+	// plain numbers.
 	Unit string  `json:"unit"`
 	Log  bool    `json:"log"`
 	Low  float64 `json:"low"`

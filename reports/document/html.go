@@ -138,8 +138,8 @@ func (s Section) empty() bool {
 	return true
 }
 
-// spread takes a figure apart into its value and what stands behind ±, which a page writes below it; a text that is more
-// than one figure is left whole, and has "" as its value.
+// spread takes a figure apart into its value and what stands behind ±, which a page writes below it; a text that is
+// more than one figure is left whole, and has "" as its value.
 func spread(cell Text) []string {
 	if len(cell) != 1 || cell[0].Style != StylePlain || cell[0].Mark != None {
 		return []string{""}

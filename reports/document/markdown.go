@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// mostMarkdown is how long a document may be in bytes: GitHub takes 1 MiB for the summary of one step. Folded parts that
-// have no more room are left out.
+// mostMarkdown is how long a document may be in bytes: GitHub takes 1 MiB for the summary of one step. Folded parts
+// that have no more room are left out.
 const mostMarkdown = 900 << 10
 
 // markdown collects the parts of a document, which are set off by empty lines.

@@ -75,7 +75,8 @@ func heading(title, aside string) Text {
 	return out
 }
 
-// open writes the titles of the part, if that has not been done yet. A part without a title is set off by an empty line.
+// open writes the titles of the part, if that has not been done yet. A part without a title is set off by an empty
+// line.
 func (s *terminal) open() {
 	titles := []Text{s.section, s.title}
 	s.section, s.title = nil, nil

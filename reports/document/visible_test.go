@@ -3,7 +3,6 @@ package document
 import (
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -29,12 +28,6 @@ func TestVisible(t *testing.T) {
 		"… (4,086 more characters)"; got != want {
 		t.Errorf("a long text is shown as %q, want %q", got, want)
 	}
-}
-
-// unseen tells characters that must get into no report; it is written apart from hidden, which it checks.
-func unseen(r rune) bool {
-	return r != '\n' && (r < ' ' || r >= 0x7f && r <= 0x9f) ||
-		unicode.In(r, unicode.Bidi_Control, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 func TestVisibleShowsOnlyWhatIsSeen(t *testing.T) {
