@@ -136,6 +136,14 @@ func judgedOf(r assertions.Result) string {
 	return counted(r.Judged, text(r.Of))
 }
 
+// judgedCount is judgedOf without the name of what was judged.
+func judgedCount(r assertions.Result) string {
+	if r.Partial() {
+		return units.Count(r.Judged) + " of " + units.Count(r.Judged+r.Open)
+	}
+	return units.Count(r.Judged)
+}
+
 // tookEffect counts the faults that did what they were there for, and those that did not: a run may pass without these,
 // but nobody shall think that it has shown anything of them.
 func tookEffect(v *assertions.Verdict) string {

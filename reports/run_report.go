@@ -132,7 +132,8 @@ func invariantMark(r assertions.Result) document.Mark {
 // invariantTable has the invariants that were judged; the lead says which were not.
 func invariantTable(v *assertions.Verdict) document.Table {
 	out := document.Table{Pack: true, Columns: []document.Column{
-		{Title: "invariant"}, {Title: "judged", Figure: true}, {Title: "anomalies and remarks", Below: true}}}
+		{Title: "invariant"}, {Title: "judged", Figure: true}, {Title: "of", Spare: true},
+		{Title: "anomalies and remarks", Below: true}}}
 	for _, r := range ranked(v) {
 		if r.Status == assertions.NotApplicable {
 			continue
@@ -147,8 +148,9 @@ func invariantTable(v *assertions.Verdict) document.Table {
 			}
 		}
 		remarks = append(remarks, document.Plain(text(r.Why)), document.Plain(notJudged(r)))
-		out.Rows = append(out.Rows, document.Row{Mark: invariantMark(r), Cells: []document.Text{
-			document.Plain(name(r.Name)), document.Plain(judgedOf(r)), document.Lines(remarks...)}})
+		out.Rows = append(out.Rows, document.Row{Mark: invariantMark(r), Cells: []document.Text{document.Plain(name(r.Name)),
+			document.Plain(judgedCount(r)), document.Plain(strings.TrimPrefix(judgedOf(r), judgedCount(r)+" ")),
+			document.Lines(remarks...)}})
 	}
 	return out
 }

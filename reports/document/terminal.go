@@ -437,26 +437,28 @@ func (s *terminal) packed(t Table) Table {
 	return Table{}
 }
 
-// beside writes the rows in two columns, if there is room for them.
+// beside writes the rows in two columns, with what there is room for; in one where there is none.
 func (s *terminal) beside(t Table) {
 	half := (len(t.Rows) + 1) / 2
 	left, right := t, t
 	left.Rows, right.Rows = t.Rows[:half], t.Rows[half:]
-	columns := t.choices()[0]
-	first, second := newLayout(left, columns, false), newLayout(right, columns, false)
-	if first.width()+second.width()+1 > s.width {
-		all := newLayout(t, columns, false)
-		for _, row := range t.Rows {
-			s.add(s.row(all, row))
+	for _, columns := range t.choices() {
+		first, second := newLayout(left, columns, false), newLayout(right, columns, false)
+		if first.width()+second.width()+1 > s.width {
+			continue
+		}
+		for i, row := range left.Rows {
+			line := s.row(first, row)
+			if i < len(right.Rows) {
+				line = pad(line, first.width()+1, false) + s.row(second, right.Rows[i])
+			}
+			s.add(line)
 		}
 		return
 	}
-	for i, row := range left.Rows {
-		line := s.row(first, row)
-		if i < len(right.Rows) {
-			line = pad(line, first.width()+1, false) + s.row(second, right.Rows[i])
-		}
-		s.add(line)
+	all := newLayout(t, t.choices()[0], false)
+	for _, row := range t.Rows {
+		s.add(s.row(all, row))
 	}
 }
 
