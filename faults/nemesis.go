@@ -56,8 +56,16 @@ func (a Active) Effect(what string, count int, aux int64, instance int) {
 	event := history.New(history.KindFaultEffect, a.clock.Now())
 	event.Op, event.N, event.Aux, event.Instance, event.Text = int64(a.Index), int32(count), aux, int16(instance), what
 	a.sink.Record(event)
-	if count > 0 && a.met != nil {
-		a.met.once.Do(func() { a.met.at = event.Time; close(a.met.done) })
+	if count > 0 {
+		a.Met()
+	}
+}
+
+// Met notes that the fault does something, where its effect is counted and reported later. It is safe for concurrent
+// use.
+func (a Active) Met() {
+	if a.met != nil {
+		a.met.once.Do(func() { a.met.at = a.clock.Now(); close(a.met.done) })
 	}
 }
 

@@ -466,16 +466,17 @@ func TestUnknownSettingsAreNotChecked(t *testing.T) {
 // TestPatience: what does something only when it meets something stays in force until it has.
 func TestPatience(t *testing.T) {
 	for text, want := range map[string]bool{
-		"{network: {link: dlq, down: true}}":     true,
-		"{kafka: {api: Fetch, close: true}}":     true,
-		"{downstream: {outage: true}}":           true,
-		"{subject: {scale_up: 1}}":               true,
-		"{subject: {scale_down: 1}}":             false,
-		"{subject: {instance: 0, signal: STOP}}": false,
-		"{broker: {broker: 1, stop: true}}":      false,
-		"{store: {crash: true}}":                 false,
-		"{store: {unhealthy: cpu}}":              false,
-		"{at: 1s}":                               false,
+		"{network: {link: dlq, down: true}}":            true,
+		"{kafka: {api: Fetch, close: true}}":            true,
+		"{downstream: {outage: true}}":                  true,
+		"{subject: {scale_up: 1}}":                      true,
+		"{subject: {scale_down: 1}}":                    false,
+		"{subject: {instance: 0, signal: STOP}}":        false,
+		"{broker: {broker: 1, stop: true}}":             false,
+		"{store: {crash: true}}":                        false,
+		"{store: {unhealthy: cpu}}":                     true,
+		"{store: {process: worker 0, clock_ahead: 1m}}": true,
+		"{at: 1s}": false,
 	} {
 		if got := parse(t, text).Traits().Patient; got != want {
 			t.Errorf("%s: patient %v, want %v", text, got, want)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
@@ -166,6 +167,7 @@ func (s *Store) Traits() faults.Traits {
 	traits := chosen.Traits(s)
 	traits.Target, traits.Name = s.target(), faults.Dashed(strings.TrimSpace("store "+chosen.Key()+" "+s.Process))
 	traits.Worker = faults.WorkerOf(s.Process)
+	traits.Patient = s.Process != "" || s.Unhealthy != ""
 	return traits
 }
 
@@ -226,8 +228,8 @@ type Workers interface {
 	// SetClock starts a worker again with its clock ahead by offset (negative: behind; 0: right), and returns when it
 	// is ready.
 	SetClock(ctx context.Context, worker int, offset time.Duration) error
-	// Locks is how many entries the worker was seen to lock so far.
-	Locks(worker int) int
+	// WatchLocks calls locked for each entry that the worker is seen to lock, until end is called.
+	WatchLocks(worker int, locked func()) (end func())
 }
 
 // Letters are the dead letters in their topic. Repeat writes a share of those that are there once more, shuffled, and
@@ -237,10 +239,10 @@ type Letters interface {
 	Repeat(ctx context.Context, share float64, seed uint64) (written, outOfOrder int, err error)
 }
 
-// Health is what the workers' health probe answers. Unhealthy lets it say what is wrong, until end is called, which
-// returns how often it said so.
+// Health is what the workers' health probe answers. Unhealthy lets it say what is wrong, until end is called, and calls
+// answered each time.
 type Health interface {
-	Unhealthy(ctx context.Context, how string) (end func() (answered int), err error)
+	Unhealthy(ctx context.Context, how string, answered func()) (end func(), err error)
 }
 
 // Injector makes faults of the kind store. It implements faults.Injector.
@@ -311,7 +313,7 @@ func (i *Injector) stop(ctx context.Context, active faults.Active, what string,
 	}, nil
 }
 
-// clock reports what the worker locked meanwhile when it is over: one that took nothing did nothing by its clock.
+// clock reports at its end what the worker locked meanwhile: one that took nothing did nothing by its clock.
 func (i *Injector) clock(ctx context.Context, active faults.Active, spec *Store) (faults.Heal, error) {
 	_, worker, err := faults.ReadProcess(spec.Process)
 	if err != nil {
@@ -321,28 +323,44 @@ func (i *Injector) clock(ctx context.Context, active faults.Active, spec *Store)
 	if err := i.Workers.SetClock(ctx, worker, spec.offset()); err != nil {
 		return nil, errors.Join(err, right(context.WithoutCancel(ctx)))
 	}
-	before := i.Workers.Locks(worker)
+	locked := counter{active: active}
+	end := i.Workers.WatchLocks(worker, locked.add)
 	return func(ctx context.Context) error {
-		if locked := i.Workers.Locks(worker) - before; locked > 0 {
-			active.Effect("entries locked by a worker whose clock is wrong", locked, spec.offset().Nanoseconds(),
-				int(history.Worker(worker)))
-		}
+		end()
+		locked.report("entries locked by a worker whose clock is wrong", spec.offset(), int(history.Worker(worker)))
 		return right(ctx)
 	}, nil
+}
+
+// counter counts what a fault does, to be reported in one.
+type counter struct {
+	active faults.Active
+	n      atomic.Int32
+}
+
+func (c *counter) add() {
+	c.n.Add(1)
+	c.active.Met()
+}
+
+func (c *counter) report(what string, aux time.Duration, instance int) {
+	if n := c.n.Load(); n > 0 {
+		c.active.Effect(what, int(n), aux.Nanoseconds(), instance)
+	}
 }
 
 func (i *Injector) unhealthy(ctx context.Context, active faults.Active, spec *Store) (faults.Heal, error) {
 	if i.Health == nil {
 		return nil, errors.New("breaking the dead-letter store: its workers ask no health probe")
 	}
-	end, err := i.Health.Unhealthy(ctx, spec.Unhealthy)
+	answered := counter{active: active}
+	end, err := i.Health.Unhealthy(ctx, spec.Unhealthy, answered.add)
 	if err != nil {
 		return nil, err
 	}
 	return func(context.Context) error {
-		if answered := end(); answered > 0 {
-			active.Effect("health probes answered with what is wrong", answered, 0, history.None)
-		}
+		end()
+		answered.report("health probes answered with what is wrong", 0, history.None)
 		return nil
 	}, nil
 }

@@ -17,7 +17,7 @@ import (
 type rig struct {
 	done        []string
 	connections int
-	locks       []int // what the worker has locked, question by question
+	locked      int // entries that the worker locks meanwhile
 	written     int
 	outOfOrder  int
 	fails       error
@@ -50,10 +50,11 @@ func (r *rig) SetClock(_ context.Context, worker int, offset time.Duration) erro
 	return r.fails
 }
 
-func (r *rig) Locks(int) int {
-	first := r.locks[0]
-	r.locks = r.locks[1:]
-	return first
+func (r *rig) WatchLocks(_ int, locked func()) func() {
+	for range r.locked {
+		locked()
+	}
+	return func() {}
 }
 
 func (r *rig) Repeat(_ context.Context, share float64, seed uint64) (int, int, error) {
@@ -61,9 +62,12 @@ func (r *rig) Repeat(_ context.Context, share float64, seed uint64) (int, int, e
 	return r.written, r.outOfOrder, r.fails
 }
 
-func (r *rig) Unhealthy(_ context.Context, how string) (func() int, error) {
+func (r *rig) Unhealthy(_ context.Context, how string, answered func()) (func(), error) {
 	r.done = append(r.done, "unhealthy "+how)
-	return func() int { r.done = append(r.done, "healthy"); return r.written }, r.fails
+	for range r.written {
+		answered()
+	}
+	return func() { r.done = append(r.done, "healthy") }, r.fails
 }
 
 // inject breaks and heals.
@@ -94,10 +98,10 @@ func TestWhatIsDone(t *testing.T) {
 			[]string{"1 connections to the database ended (-1)", "1 database crashed (-1)", "1 database started (-1)"},
 		},
 		"a database that nobody uses": {Store{Crash: true}, rig{}, []string{"crash", "in force", "resume"}, nil},
-		"ahead": {Store{Process: "worker 2", ClockAhead: minute}, rig{locks: []int{4, 9}},
+		"ahead": {Store{Process: "worker 2", ClockAhead: minute}, rig{locked: 5},
 			[]string{"worker 2 1m0s", "in force", "worker 2 0s"},
 			[]string{"5 entries locked by a worker whose clock is wrong (" + fmt.Sprint(history.Worker(2)) + ")"}},
-		"behind, and nothing was done": {Store{Process: "worker 0", ClockBehind: minute}, rig{locks: []int{4, 4}},
+		"behind, and nothing was done": {Store{Process: "worker 0", ClockBehind: minute}, rig{},
 			[]string{"worker 0 -1m0s", "in force", "worker 0 0s"}, nil},
 		"letters": {Store{RepeatLetters: 0.5}, rig{written: 8, outOfOrder: 5},
 			[]string{"repeat 0.5 with 7", "in force"}, []string{"8 dead letters written again (-1)",

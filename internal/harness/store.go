@@ -103,7 +103,7 @@ func (s renumbered) Record(event history.Event) {
 // openStore starts the database, makes its tables, and opens the taps, the link and the downstream of its service.
 func (r *run) openStore(ctx context.Context) error {
 	s := r.scenario.Store
-	r.store.broken = breakage{offsets: map[int]time.Duration{}, locks: map[int]int{},
+	r.store.broken = breakage{offsets: map[int]time.Duration{}, watched: map[int]func(){},
 		copies: map[topicPartition]map[int64]bool{}}
 	switch {
 	case r.ownStore() != nil && s != nil:

@@ -30,7 +30,7 @@ const repeatLimit = 20 * time.Second
 type breakage struct {
 	mu      sync.Mutex
 	offsets map[int]time.Duration // of workers' clocks
-	locks   map[int]int           // entries that each worker was seen to lock
+	watched map[int]func()        // called for each entry that the worker is seen to lock
 	copies  map[topicPartition]map[int64]bool
 }
 
@@ -118,11 +118,15 @@ func (s storeWorkers) SetClock(ctx context.Context, worker int, offset time.Dura
 	return nil
 }
 
-// Locks implements faultstore.Workers.
-func (s storeWorkers) Locks(worker int) int {
-	s.r.store.broken.mu.Lock()
-	defer s.r.store.broken.mu.Unlock()
-	return s.r.store.broken.locks[worker]
+// WatchLocks implements faultstore.Workers. One fault at a time changes a worker's clock.
+func (s storeWorkers) WatchLocks(worker int, locked func()) (end func()) {
+	set := func(to func()) {
+		s.r.store.broken.mu.Lock()
+		defer s.r.store.broken.mu.Unlock()
+		s.r.store.broken.watched[worker] = to
+	}
+	set(locked)
+	return func() { set(nil) }
 }
 
 // clockOffset is how far the worker's clock is to be off.
@@ -132,7 +136,7 @@ func (r *run) clockOffset(worker int) time.Duration {
 	return r.store.broken.offsets[worker]
 }
 
-// lockCounter counts what each worker was seen to lock.
+// lockCounter tells faults what each worker is seen to lock.
 type lockCounter struct{ r *run }
 
 // Record implements history.Sink.
@@ -141,8 +145,11 @@ func (l lockCounter) Record(event history.Event) {
 		said, err := history.ParseStoreChange(event.Text)
 		if err == nil && said.To == history.StoreProcessing && said.From != history.StoreProcessing {
 			l.r.store.broken.mu.Lock()
-			l.r.store.broken.locks[number]++
+			locked := l.r.store.broken.watched[number]
 			l.r.store.broken.mu.Unlock()
+			if locked != nil {
+				locked()
+			}
 		}
 	}
 	l.r.live.Record(event)

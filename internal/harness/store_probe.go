@@ -38,7 +38,7 @@ type healthProbe struct {
 // illness is a fault in force.
 type illness struct {
 	how      string
-	answered int
+	answered func()
 }
 
 // probeIdle bounds how long a worker may take for its question.
@@ -97,7 +97,7 @@ func (p *healthProbe) answer(w http.ResponseWriter, number int) {
 	how := ""
 	if n := len(p.ill); n > 0 {
 		how = p.ill[n-1].how
-		p.ill[n-1].answered++
+		p.ill[n-1].answered()
 	}
 	status, answer, unmet := healthOf(how)
 	event := history.New(history.KindStoreProbe, p.clock.Now())
@@ -140,12 +140,12 @@ func healthOf(how string) (status int, answer health, unmet string) {
 }
 
 // Unhealthy implements faultstore.Health.
-func (p *healthProbe) Unhealthy(_ context.Context, how string) (end func() (answered int), err error) {
-	one := &illness{how: how}
+func (p *healthProbe) Unhealthy(_ context.Context, how string, answered func()) (end func(), err error) {
+	one := &illness{how: how, answered: answered}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ill = append(p.ill, one)
-	return func() int {
+	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for i, other := range p.ill {
@@ -154,6 +154,5 @@ func (p *healthProbe) Unhealthy(_ context.Context, how string) (end func() (answ
 				break
 			}
 		}
-		return one.answered
 	}, nil
 }
