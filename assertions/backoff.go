@@ -34,6 +34,57 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func backoffInvariant() Invariant {
+	return Invariant{
+		Name:    "backoff",
+		Promise: "The wait between two attempts is as long as promised.",
+		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, " +
+			"initial·multiplier^(k−1)), minus 2 ms for timers, and at most B(k) + jitter + late. A process that does " +
+			"one thing at a time is late only by the time in which it was not busy with other records, and a copy in a " +
+			"retry topic only by the time after the copies before it. After a 429 the gap is at least its Retry-After. " +
+			"Where late is a default, half of the gaps may exceed the wait by half at most. With retry topics the gap " +
+			"is that of the copy whose coordinates the attempt names, otherwise of the copy that is due first. A copy " +
+			"that was written again may stand for several failures; then the shortest of their waits applies.",
+		Evidence: "the stamps of the downstream stub, which never make a gap shorter; stalls, faults and partitions " +
+			"that the instance had to give up meanwhile excuse a late attempt, never an early one",
+		Cause: "Seconds and milliseconds are mixed up. The wait is measured from the attempt's start. The exponent " +
+			"is reset with each delivery. The cap is applied to the wrong term. One delayed record holds up the records " +
+			"behind it.",
+		Contract: "backoff: {initial: 100ms, multiplier: 2, cap: 2s}, with your waits",
+		Scenario: "records that fail and are tried again (transient-downstream)",
+		Anomalies: []AnomalyNote{
+			{"backoff-early", "the next attempt came sooner than promised", []string{
+				"initial is 100ms",
+				"1.000 s  attempt 1 is answered transient",
+				"1.030 s  attempt 2 starts",
+			}},
+			{"backoff-late", "the next attempt came later than promised, and nothing excuses it", []string{
+				"initial is 100ms, late 50ms",
+				"1.000 s  attempt 1 is answered transient",
+				"1.400 s  attempt 2 starts; no fault, stall or rebalance lies between",
+			}},
+			{"backoff-not-growing", "later waits are as short as the first", []string{
+				"initial is 100ms, multiplier 2",
+				"1.000 s  attempt 1 is answered transient",
+				"1.105 s  attempt 2 is answered transient",
+				"1.210 s  attempt 3 starts",
+			}},
+			{"cap-exceeded", "the wait grew beyond its cap", []string{
+				"initial is 100ms, multiplier 2, cap 300ms",
+				"1.300 s  attempt 3 is answered transient",
+				"1.705 s  attempt 4 starts, 405ms later",
+			}},
+			{"no-jitter", "the waits are all alike although jitter is promised", []string{
+				"initial is 100ms, jitter 50ms",
+				"        ... of 240 gaps, half are 100.1ms to 100.9ms long",
+			}},
+		},
+		check: newBackoff,
+		observes: []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd,
+			history.KindProduceRequest, history.KindProduceResponse},
+	}
+}
+
 const (
 	// jitterBins divides the promised jitter.
 	jitterBins = 64

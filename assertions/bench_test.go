@@ -226,7 +226,7 @@ func TestMemoryGrowsWithRecordsOnly(t *testing.T) {
 func held(t *testing.T, source history.Source) (size uint64, events int) {
 	t.Helper()
 	before := heap()
-	j, err := newJudge(source.Header())
+	j, err := newJudge(catalogue(), source.Header())
 	if err != nil {
 		t.Fatal(err)
 	}

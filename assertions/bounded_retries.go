@@ -15,6 +15,47 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
+func boundedRetriesInvariant() Invariant {
+	return Invariant{
+		Name:    "bounded-retries",
+		Promise: "A record that keeps failing with retriable errors is attempted exactly as often as promised.",
+		Rule: "A series, which is the attempts between two events that justify a fresh count, has the contract's " +
+			"maximum of attempts when every one fails. A new series needs such an event: a restart, the loss of the " +
+			"partition, a failed dead-letter write, or a return to the last commit because a later one failed or a " +
+			"transaction was aborted. Such a failure justifies one return.",
+		Evidence: "the attempts of each process at the downstream stub, and assignments; too few attempts are " +
+			"reported only when none can have been missed",
+		Cause: "Retries and attempts are confused, which is off by one. The count is kept where every redelivery " +
+			"clears it. The retry sits outside the dead-letter middleware and never runs.",
+		Contract: "attempts: {max: 3}, with your number",
+		Scenario: "records that fail and are tried again (transient-downstream)",
+		Anomalies: []AnomalyNote{
+			{"over-retried", "one series has more attempts than promised", []string{
+				"attempts.max is 3",
+				"1.000 s  attempt 1 is answered transient",
+				"1.100 s  attempt 2 is answered transient",
+				"1.300 s  attempt 3 is answered transient",
+				"1.700 s  attempt 4 starts",
+			}},
+			{"under-retried", "the record was given up after fewer attempts than promised", []string{
+				"attempts.max is 3",
+				"1.000 s  attempt 1 is answered transient",
+				"1.100 s  attempt 2 is answered transient",
+				"1.110 s  instance 0 writes it to the dead-letter topic",
+			}},
+			{"endless-redelivery", "the count starts again and again although nothing justifies it", []string{
+				"attempts.max is 3",
+				"1.000 s  attempt 1 is answered transient",
+				"1.300 s  attempt 3 is answered transient",
+				"1.700 s  attempt 4 starts",
+				"2.700 s  attempt 7 starts; no restart and no rebalance lies between",
+			}},
+		},
+		check:    newBoundedRetries,
+		observes: []history.Kind{history.KindAttemptStart, history.KindProduceRequest, history.KindShareAckRequest},
+	}
+}
+
 type boundedRetries struct {
 	*report
 	over  map[int32]overrun

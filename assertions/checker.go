@@ -19,61 +19,29 @@ type checker interface {
 	finish() Result
 }
 
-// invariant is an entry of the catalogue.
-type invariant struct {
-	name  string
-	kinds []history.Kind
-	make  func(*state) checker
-	about func() Explanation
-}
-
 // catalogue lists the invariants in the order in which they are reported.
-func catalogue() []invariant {
-	return []invariant{
-		{"no-loss", nil, newNoLoss, aboutNoLoss},
-		{"commit-after-dlq", nil, newCommitAfterDLQ, aboutCommitAfterDLQ},
-		{"commit-after-outcome", []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse,
-			history.KindShareAckResponse}, newCommitAfterOutcome, aboutCommitAfterOutcome},
-		{"halt-on-dlq-failure", []history.Kind{history.KindProduceRequest, history.KindProduceResponse,
-			history.KindAttemptEnd, history.KindInstanceSignal, history.KindInstanceExited}, newHalt, aboutHalt},
-		{"bounded-retries", []history.Kind{history.KindAttemptStart, history.KindProduceRequest, history.KindShareAckRequest},
-			newBoundedRetries, aboutBoundedRetries},
-		{"classification", []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
-			history.KindShareAckRequest},
-			newClassification, aboutClassification},
-		{"backoff", []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd,
-			history.KindProduceRequest, history.KindProduceResponse},
-			newBackoff, aboutBackoff},
-		{"dlq-fidelity", nil, newFidelity, aboutFidelity},
-		{"dlq-once", nil, newDLQOnce, aboutDLQOnce},
-		{"duplicates", []history.Kind{history.KindAttemptEnd}, newDuplicates, aboutDuplicates},
-		{"ordering", []history.Kind{history.KindAttemptStart}, newOrdering, aboutOrdering},
-		{"isolation", []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd,
-			history.KindAssigned, history.KindRevoked,
-			history.KindFaultStart, history.KindFaultEnd}, newIsolation, aboutIsolation},
-		{"liveness", []history.Kind{history.KindFetched, history.KindFetching, history.KindPhase, history.KindAssigned,
-			history.KindCommitRequest, history.KindInstanceStarting,
-			history.KindInstanceReady, history.KindInstanceSignal, history.KindInstanceExited, history.KindFaultStart,
-			history.KindFaultEffect, history.KindFaultEnd}, newLiveness, aboutLiveness},
-		{"graceful-stop", []history.Kind{history.KindInstanceSignal, history.KindInstanceExited, history.KindProduceRequest,
-			history.KindShareAckRequest},
-			newGracefulStop, aboutGracefulStop},
-		{"stays-up", nil, newStaysUp, aboutStaysUp},
-		{"replay-round-trip", []history.Kind{history.KindProduceRequest}, newReplay, aboutReplay},
-		{graphConservation, nil, newGraphConservation, aboutGraphConservation},
-		{serviceSeparation, []history.Kind{history.KindSend, history.KindAcked, history.KindAttemptStart,
-			history.KindProduceRequest}, newSeparation, aboutSeparation},
-		{"store-lifecycle", nil, newStoreLifecycle, aboutStoreLifecycle},
+func catalogue() []Invariant {
+	return []Invariant{
+		noLossInvariant(),
+		commitAfterDLQInvariant(),
+		commitAfterOutcomeInvariant(),
+		haltInvariant(),
+		boundedRetriesInvariant(),
+		classificationInvariant(),
+		backoffInvariant(),
+		fidelityInvariant(),
+		dlqOnceInvariant(),
+		duplicatesInvariant(),
+		orderingInvariant(),
+		isolationInvariant(),
+		livenessInvariant(),
+		gracefulStopInvariant(),
+		staysUpInvariant(),
+		replayInvariant(),
+		graphConservationInvariant(),
+		separationInvariant(),
+		storeLifecycleInvariant(),
 	}
-}
-
-// Names returns the names of the invariants in the order in which they are reported.
-func Names() []string {
-	var names []string
-	for _, one := range catalogue() {
-		names = append(names, one.name)
-	}
-	return names
 }
 
 // moment points at an event that a counterexample marks.

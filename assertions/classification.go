@@ -14,6 +14,45 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func classificationInvariant() Invariant {
+	return Invariant{
+		Name:    "classification",
+		Promise: "Only failures that may pass are retried, and only failed records are dead-lettered.",
+		Rule: "Permanent and logical outcomes are attempted once. A logical outcome that the contract calls a result " +
+			"is not dead-lettered. No record is dead-lettered that succeeded in the same delivery, was never attempted, " +
+			"or had attempts left when its instance was told to stop.",
+		Evidence: "the answers of the downstream stub, where they certainly reached the subject, and the dead-letter " +
+			"writes",
+		Cause: "Every exception is caught in one place. A status is compared by class instead of by code. A shutdown " +
+			"hook sends records in backoff to the dead-letter topic. A success whose commit failed is handled as a " +
+			"failure.",
+		Anomalies: []AnomalyNote{
+			{"permanent-retried", "the record was attempted again after an outcome that no retry can change", []string{
+				"1.000 s  attempt 1 is answered permanent",
+				"1.100 s  attempt 2 starts",
+			}},
+			{"logical-dead-lettered", "a logical failure, which is a result, was dead-lettered", []string{
+				"logical is terminal",
+				"1.000 s  attempt 1 is answered logical",
+				"1.010 s  instance 0 writes it to the dead-letter topic",
+			}},
+			{"premature-dead-letter", "the record was dead-lettered without an attempt, after the first of several " +
+				"allowed, or because its instance was stopping", []string{
+				"attempts.max is 3",
+				"1.000 s  attempt 1 is answered transient",
+				"1.010 s  instance 0 writes it to the dead-letter topic",
+			}},
+			{"dual-terminal", "the record succeeded and was dead-lettered in one delivery", []string{
+				"1.000 s  attempt 1 is answered success",
+				"1.010 s  instance 0 writes it to the dead-letter topic",
+			}},
+		},
+		check: newClassification,
+		observes: []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
+			history.KindShareAckRequest},
+	}
+}
+
 type classification struct {
 	*report
 	suspects []suspect

@@ -16,6 +16,35 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func commitAfterDLQInvariant() Invariant {
+	return Invariant{
+		Name:    "commit-after-dlq",
+		Promise: "An offset is committed only after all dead letters below it were acknowledged.",
+		Rule: "For every accepted or unanswered commit of offset N: each record below N that ends in the dead-letter " +
+			"topic had its dead letter acknowledged, and the acknowledgement passed on to the subject, before the " +
+			"commit was read.",
+		Evidence: "The tap stamps an acknowledgement before it passes it to the subject, and a commit after it was " +
+			"read from the subject. A subject that waits is therefore always seen in that order",
+		Cause: "The write is asynchronous and its future or callback is not awaited. The offset is marked as " +
+			"finished when the record is handed to the producer. A flush that timed out is taken for a successful one.",
+		Contract: "dlq: {enabled: true}, and commits: after-outcome",
+		Scenario: "records that fail for good (smoke)",
+		Anomalies: []AnomalyNote{
+			{"commit-before-dlq", "the commit was sent before the dead letter was acknowledged", []string{
+				"2.000 s  instance 0 writes record 3 to the dead-letter topic",
+				"2.001 s  instance 0 asks to commit up to offset 4",
+				"2.050 s  the write is accepted",
+			}},
+			{"commit-without-dlq", "the commit was sent although the dead letter was refused, or never acknowledged", []string{
+				"2.000 s  instance 0 writes record 3 to the dead-letter topic",
+				"2.001 s  the write is refused with MESSAGE_TOO_LARGE",
+				"2.002 s  instance 0 asks to commit up to offset 4",
+			}},
+		},
+		check: newCommitAfterDLQ,
+	}
+}
+
 type commitAfterDLQ struct {
 	*report
 }

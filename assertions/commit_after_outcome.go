@@ -13,6 +13,45 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func commitAfterOutcomeInvariant() Invariant {
+	return Invariant{
+		Name:    "commit-after-outcome",
+		Promise: "An offset is committed only after every record below it is finished.",
+		Rule: "For every accepted commit of offset N: each fetched record below N is finished when the commit is " +
+			"read; the partition is or was assigned to the committer; N is not beyond the end offset; and offsets do " +
+			"not go back within one assignment. In a share group, each record is finished when it is accepted or " +
+			"rejected.",
+		Evidence: "commits with the broker's answers, the answers of the downstream stub, fetches, assignments, and " +
+			"the end offsets from the audit",
+		Cause: "The highest finished offset is committed instead of the end of the finished prefix. Auto-commit is " +
+			"left on beside manual commits. After a failure the position is not rewound, and the next success commits " +
+			"past the failed record.",
+		Contract: "commits: after-outcome",
+		Anomalies: []AnomalyNote{
+			{"commit-past-unfinished", "a commit covers a record that is still being processed", []string{
+				"1.000 s  attempt 1 of offset 10 is answered transient; it waits",
+				"1.010 s  attempt 1 of offset 11 is answered success",
+				"1.100 s  instance 0 commits up to offset 12",
+			}},
+			{"commit-wrong-partition", "a process commits a partition that it was never assigned", []string{
+				"1.000 s  instance 0 is assigned input-0, instance 1 input-1",
+				"1.500 s  instance 0 asks to commit input-1 up to offset 8, which is accepted",
+			}},
+			{"commit-past-end", "a commit covers records that no instance has fetched, or lies beyond the end of the log", []string{
+				"1.000 s  instance 0 fetches input-0 offsets 0 to 9",
+				"1.100 s  instance 0 asks to commit input-0 up to offset 12, which is accepted",
+			}},
+			{"commit-regressed", "a commit goes back within one assignment, whether it comes from the owner or from a " +
+				"process that has lost the partition", []string{
+				"1.000 s  instance 0 commits input-0 up to offset 20",
+				"1.200 s  instance 0 commits input-0 up to offset 15; it has had the partition all along",
+			}},
+		},
+		check:    newCommitAfterOutcome,
+		observes: []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse, history.KindShareAckResponse},
+	}
+}
+
 type commitAfterOutcome struct {
 	*report
 	// beyond are commits that may lie beyond the end of their partition; only the audit knows the end.

@@ -168,8 +168,11 @@ func Outlook(header history.Header) []Result {
 	w := newState(&header)
 	var all []Result
 	for _, one := range catalogue() {
-		result := Result{Name: one.name}
-		if not, known := one.make(w).(unpromised); known {
+		if one.Experimental {
+			continue
+		}
+		result := Result{Name: one.Name}
+		if not, known := one.check(w).(unpromised); known {
 			result = not.result
 		}
 		all = append(all, result)

@@ -10,6 +10,33 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
+func dlqOnceInvariant() Invariant {
+	return Invariant{
+		Name:    "dlq-once",
+		Promise: "A record is dead-lettered once, unless a disruption explains a second copy.",
+		Rule: "The dead-letter topic holds at most one copy for each replay generation of the record, plus one for " +
+			"each disruption while the record was open: its holder lost the partition or was stopped, or a commit or a " +
+			"write failed, went unanswered or was answered too late.",
+		Evidence: "the audit's dead letters, assignments, signals, and the answers to writes and commits",
+		Cause: "A retry wraps a write that had succeeded. Two layers dead-letter the same failure. The record is " +
+			"dead-lettered but not marked as finished.",
+		Contract: "dlq: {enabled: true}",
+		Scenario: "records that fail for good (smoke)",
+		Anomalies: []AnomalyNote{
+			{"dlq-duplicate", "the record has more dead letters than the run's events explain", []string{
+				"1.000 s  the dead letter of record 4 is accepted",
+				"1.010 s  record 4 is written to the dead-letter topic again, and accepted",
+			}},
+			{"two-payloads-one-source", "two dead letters of one record have different values, though the contract " +
+				"keeps the value", []string{
+				"1.000 s  the dead letter of record 4 is accepted",
+				"1.010 s  record 4 is written to the dead-letter topic again, with another value",
+			}},
+		},
+		check: newDLQOnce,
+	}
+}
+
 type dlqOnce struct {
 	*report
 }

@@ -9,6 +9,26 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
+func duplicatesInvariant() Invariant {
+	return Invariant{
+		Name:    "duplicates",
+		Promise: "A record is processed once, unless a disruption explains a repeat.",
+		Rule: "A record succeeds at most once, plus once for each disruption between its first delivery and the " +
+			"accepted commit that covers it. An answer that may have been lost on its way counts as a disruption.",
+		Evidence: "the answers of the downstream stub, assignments, signals, and commits",
+		Cause: "An offset goes back further than the first unfinished record. A poll that timed out delivers the " +
+			"same batch again.",
+		Anomalies: []AnomalyNote{
+			{"duplicate", "the record succeeded more often than the run's events explain", []string{
+				"1.000 s  attempt 1 is answered success",
+				"1.200 s  attempt 2 is answered success; nothing happened in between",
+			}},
+		},
+		check:    newDuplicates,
+		observes: []history.Kind{history.KindAttemptEnd},
+	}
+}
+
 type duplicates struct {
 	*report
 	suspects []repeated

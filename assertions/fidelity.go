@@ -14,6 +14,48 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func fidelityInvariant() Invariant {
+	return Invariant{
+		Name:    "dlq-fidelity",
+		Promise: "A dead letter contains the original record unchanged and states correctly where it came from.",
+		Rule: "Key and value are byte-equal (or as the dialect re-encodes them), and original headers are kept where " +
+			"promised. Every field of the dialect is present, decodable and true: source topic, partition and offset, " +
+			"and number of attempts, as far as the dialect can hold them. A reason that quotes an answer quotes the " +
+			"last one. Times lie in the run, give or take a minute for clocks. The epoch is one that the partition had. " +
+			"The envelope is present once.",
+		Evidence: "the audit's dead letters, compared with the records that the workload sent and with the positions " +
+			"at which they were acknowledged",
+		Cause: "The payload is decoded and encoded again. Headers are rebuilt and unknown ones dropped. The offset " +
+			"is the consumer's position, which is already one further. Text outside ASCII breaks a header.",
+		Contract: "dlq: {enabled: true}",
+		Scenario: "records that fail for good (smoke)",
+		Anomalies: []AnomalyNote{
+			{"payload-changed", "the value is not the record's", []string{
+				"1.000 s  record 5 acknowledged at input-2 offset 31",
+				"9.000 s  the audit finds its dead letter: its value had 256 bytes and has 258; byte 1 was 0x22 and is 0x20",
+			}},
+			{"key-changed", "the key is not the record's", []string{
+				"1.000 s  record 5 acknowledged at input-2 offset 31",
+				"9.000 s  the audit finds its dead letter: its key had 13 bytes and has 19; byte 10 was 0xff and is 0xef",
+			}},
+			{"headers-lost", "original headers are missing or changed", []string{
+				"1.000 s  record 5 acknowledged at input-2 offset 31",
+				"9.000 s  the audit finds its dead letter: header \"x-twice\": it was there 2 times and is 1 times; header " +
+					"\"x-null\": it was null and has 0 bytes",
+			}},
+			{"metadata-missing", "a field of the dialect is missing or cannot be decoded", []string{
+				"1.000 s  record 5 acknowledged at input-2 offset 31",
+				"9.000 s  the audit finds its dead letter, in the dialect plain: it lacks x-retry-attempt",
+			}},
+			{"metadata-wrong", "a field of the dialect is not true", []string{
+				"1.000 s  record 5 acknowledged at input-2 offset 31",
+				"9.000 s  the audit finds its dead letter: source offset 30",
+			}},
+		},
+		check: newFidelity,
+	}
+}
+
 type fidelity struct {
 	*report
 }

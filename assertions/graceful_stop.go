@@ -28,6 +28,45 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func gracefulStopInvariant() Invariant {
+	return Invariant{
+		Name: "graceful-stop",
+		Promise: "An instance that is told to stop ends within its grace period and leaves unfinished records to " +
+			"others.",
+		Rule: "An instance ends within its grace period after TERM. After TERM it neither commits past a record that " +
+			"it still had to retry nor dead-letters one that had attempts left.",
+		Evidence: "signals and exits of the processes; attempts, dead-letter writes and commits after the signal; " +
+			"stalls and STOP signals excuse a late end, faults do not",
+		Cause: "The shutdown hook flushes everything in memory, as commits or as dead letters. Shutdown waits for a " +
+			"retry timer, or for a producer without a timeout. The thread that sleeps through a backoff is never " +
+			"interrupted.",
+		Scenario: "an instance that gets TERM (consumer-rolling-restart)",
+		Anomalies: []AnomalyNote{
+			{"stop-timeout", "an instance was still running when its grace period was over", []string{
+				"the grace is 5s",
+				"4.000 s  instance 0 gets TERM",
+				"9.000 s  instance 0 is still there, and gets KILL",
+			}},
+			{"lost", "a stopping instance committed past a record that it still had to retry, and no instance finished " +
+				"it", []string{
+				"4.000 s  attempt 1 of record 12 is answered transient",
+				"4.050 s  instance 0 gets TERM",
+				"4.060 s  instance 0 commits past record 12, and ends",
+				"        ... nobody ever tries record 12 again",
+			}},
+			{"premature-dead-letter", "a stopping instance dead-lettered a record that had attempts left", []string{
+				"attempts.max is 3, the grace is 5s",
+				"4.000 s  attempt 1 of record 12 is answered transient",
+				"4.050 s  instance 0 gets TERM",
+				"4.060 s  instance 0 writes record 12 to the dead-letter topic",
+			}},
+		},
+		check: newGracefulStop,
+		observes: []history.Kind{history.KindInstanceSignal, history.KindInstanceExited, history.KindProduceRequest,
+			history.KindShareAckRequest},
+	}
+}
+
 type gracefulStop struct {
 	*report
 	stops []stop
@@ -247,26 +286,4 @@ func (w *state) unjudged(r *report, why string) Result {
 		return r.done(Inconclusive, why)
 	}
 	return r.done(NotApplicable, why)
-}
-
-func aboutGracefulStop() Explanation {
-	return Explanation{
-		Promise: "An instance that is told to stop ends within its grace period and leaves unfinished records to others.",
-		Rule: "An instance ends within its grace period after TERM. After TERM it neither commits past a record that it " +
-			"still had to retry nor dead-letters one that had attempts left.",
-		Evidence: "signals and exits of the processes; attempts, dead-letter writes and commits after the signal; stalls " +
-			"and STOP signals excuse a late end, faults do not",
-		Example: []string{
-			"attempts.max is 3, the grace is 5s", "4.000 s  attempt 1 of record 12 is answered transient",
-			"4.050 s  instance 0 gets TERM", "4.060 s  instance 0 writes record 12 to the dead-letter topic",
-		},
-		Cause: "The shutdown hook flushes everything in memory, as commits or as dead letters. Shutdown waits for a retry " +
-			"timer, or for a producer without a timeout. The thread that sleeps through a backoff is never interrupted.",
-		Scenario: "an instance that gets TERM (consumer-rolling-restart)",
-		Anomalies: []AnomalyNote{
-			{"stop-timeout", "an instance was still running when its grace period was over"},
-			{"lost", "a stopping instance committed past a record that it still had to retry, and no instance finished it"},
-			{"premature-dead-letter", "a stopping instance dead-lettered a record that had attempts left"},
-		},
-	}
 }

@@ -20,6 +20,84 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
+func graphConservationInvariant() Invariant {
+	return Invariant{
+		Name: graphConservation,
+		Promise: "Every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic or " +
+			"quarantine, and takes the path that its id determines.",
+		Rule: "Each copy of a document in a node's input has one exit: it is forwarded along the edge that its id " +
+			"selects, dead-lettered to the node's own topic, or quarantined there once it was replayed as often as the " +
+			"graph allows. Disruptions justify further exits, as they justify duplicates, and so do writes that had to " +
+			"be repeated; a copy made by a disruption or a replay has an exit of its own. The commit that covers a " +
+			"processed copy comes after its exit was acknowledged. A selected dead letter is written once, to the input " +
+			"of its own node.",
+		Evidence: "the writes and commits of the nodes' instances, the modules' answers, the replay tool's writes, " +
+			"and audits of all topics and committed offsets",
+		Cause: "The write to the next topic is not awaited before the commit. A failed document is both forwarded " +
+			"and dead-lettered. Topic names are built from the wrong node. The edge is selected by something that " +
+			"changes between two attempts.",
+		Anomalies: graphConservationAnomalies(),
+		check:     newGraphConservation,
+	}
+}
+
+func graphConservationAnomalies() []AnomalyNote {
+	return []AnomalyNote{
+		{"lost-in-graph", "a node committed past the document, and it is neither in the next topic nor dead-lettered", []string{
+			"2.000 s  node parse: the module answers, success",
+			"2.010 s  node parse commits past the document",
+			"2.030 s  the write into the next input is acknowledged",
+		}},
+		{"commit-before-forward", "the commit came before the next topic acknowledged the document", []string{
+			"1.000 s  node parse writes record 3 to its next topic",
+			"1.001 s  it commits past record 3",
+			"1.050 s  the write is accepted",
+		}},
+		{"dual-exit", "one copy was forwarded and dead-lettered", []string{
+			"1.000 s  node parse passes record 3 on",
+			"1.010 s  it writes record 3 to its dead-letter topic",
+		}},
+		{"forwarded-twice", "one copy was forwarded more often than disruptions explain", []string{
+			"1.000 s  node parse passes record 3 on",
+			"1.200 s  it passes record 3 on again; nothing happened in between",
+		}},
+		{"forwarded-unprocessed", "the document was forwarded before the module had processed it", []string{
+			"1.000 s  node parse passes record 3 on",
+			"1.010 s  the module of parse is called with record 3",
+		}},
+		{"skipped-node", "the document was written to a topic that its edge does not lead to", []string{
+			"the edge leads from parse to chunk",
+			"1.000 s  node parse writes record 3 to the topic of embed",
+		}},
+		{"wrong-node-dlq", "the document was dead-lettered to another node's topic", []string{
+			"1.000 s  node parse writes record 3 to the dead-letter topic of chunk",
+		}},
+		{"quarantine-missed", "the document was dead-lettered although it had been replayed as often as allowed", []string{
+			"2 replays are allowed",
+			"9.000 s  record 3 fails after its second replay",
+			"9.010 s  node parse writes it to its dead-letter topic",
+		}},
+		{"quarantined-early", "the document was quarantined although a replay was still allowed", []string{
+			"2 replays are allowed",
+			"9.000 s  record 3 fails after its first replay",
+			"9.010 s  node parse quarantines it",
+		}},
+		{"replayed-to-wrong-node", "a dead letter was replayed to another node's input", []string{
+			"12.000 s  a dead letter of node parse is selected",
+			"12.500 s  it is written to the input of chunk",
+		}},
+		{"replay-missing", "a selected dead letter was not replayed", []string{
+			"12.000 s  a dead letter of node parse is selected",
+			"19.000 s  the replay is over; it was not written back",
+		}},
+		{"replayed-twice", "a selected dead letter was replayed more than once", []string{
+			"12.000 s  a dead letter of node parse is selected",
+			"12.500 s  it is written back",
+			"12.600 s  it is written back again",
+		}},
+	}
+}
+
 const graphConservation = "graph-conservation"
 
 func newGraphConservation(*state) checker {
@@ -230,39 +308,4 @@ func (g *graphWalk) judgeLost(node int, document int32, numbers []int32) {
 		return fmt.Sprintf("node %s committed past it, and it is neither in the next topic nor among the node's dead letters",
 			g.name(node))
 	}, moment{history.KindCommitRequest, at}))
-}
-
-func aboutGraphConservation() Explanation {
-	return Explanation{
-		Promise: "Every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic or " +
-			"quarantine, and takes the path that its id determines.",
-		Rule: "Each copy of a document in a node's input has one exit: it is forwarded along the edge that its id selects, " +
-			"dead-lettered to the node's own topic, or quarantined there once it was replayed as often as the graph allows. " +
-			"Disruptions justify further exits, as they justify duplicates, and so do writes that had to be repeated; a copy " +
-			"made by a disruption or a replay has an exit of its own. The commit that covers a processed copy comes after its " +
-			"exit was acknowledged. A selected dead letter is written once, to the input of its own node.",
-		Evidence: "the writes and commits of the nodes' instances, the modules' answers, the replay tool's writes, and " +
-			"audits of all topics and committed offsets",
-		Example: []string{
-			"2.000 s  node parse: the module answers, success", "2.010 s  node parse commits past the document",
-			"2.030 s  the write into the next input is acknowledged",
-		},
-		Cause: "The write to the next topic is not awaited before the commit. A failed document is both forwarded and " +
-			"dead-lettered. Topic names are built from the wrong node. The edge is selected by something that changes between " +
-			"two attempts.",
-		Anomalies: []AnomalyNote{
-			{"lost-in-graph", "a node committed past the document, and it is neither in the next topic nor dead-lettered"},
-			{"commit-before-forward", "the commit came before the next topic acknowledged the document"},
-			{"dual-exit", "one copy was forwarded and dead-lettered"},
-			{"forwarded-twice", "one copy was forwarded more often than disruptions explain"},
-			{"forwarded-unprocessed", "the document was forwarded before the module had processed it"},
-			{"skipped-node", "the document was written to a topic that its edge does not lead to"},
-			{"wrong-node-dlq", "the document was dead-lettered to another node's topic"},
-			{"quarantine-missed", "the document was dead-lettered although it had been replayed as often as allowed"},
-			{"quarantined-early", "the document was quarantined although a replay was still allowed"},
-			{"replayed-to-wrong-node", "a dead letter was replayed to another node's input"},
-			{"replay-missing", "a selected dead letter was not replayed"},
-			{"replayed-twice", "a selected dead letter was replayed more than once"},
-		},
-	}
 }

@@ -35,6 +35,62 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func haltInvariant() Invariant {
+	return Invariant{
+		Name: "halt-on-dlq-failure",
+		Promise: "While dead letters cannot be written, commits stop at the first affected record, and the consumer " +
+			"reports the failure.",
+		Rule: "While every dead-letter write fails, no accepted commit passes a record whose dead letter is " +
+			"outstanding. The failure counts as reported when an error is logged (or a warning that names the error of " +
+			"the write, or the dead-letter topic), when a process ends with an error code, or when the health URL of " +
+			"the contract turns bad. After an error that is final (TOPIC_AUTHORIZATION_FAILED), a report is due after " +
+			"three seconds and twice the waits of a whole series. An error that may pass (NOT_ENOUGH_REPLICAS), or no " +
+			"answer at all, is retried by clients themselves, so a report is due within the contract's " +
+			"dlq.surfaced_within, or within five minutes, librdkafka's message.timeout.ms. If no line of the log states " +
+			"a level, reports cannot be recognised and the invariant is inconclusive. A subject without dead letters " +
+			"that promises to end (on_exhausted: exit) ends with an error after the last attempt of a series. " +
+			"on_failure says what a process does after a refusal. retry: it keeps trying; a process that makes neither " +
+			"an attempt nor a write for 30 s plus its longest promised wait has stopped trying. crash: it ends with a " +
+			"code above 0 within that time plus its stop grace, after an error that no client retries by itself " +
+			"(MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED, INVALID_RECORD and similar). halt: it commits nothing past " +
+			"the record and reports it. A process that promised halt or retry and ends has crashed (stays-up).",
+		Evidence: "the answers to dead-letter writes, attempts, commits, log lines, exit codes, and health",
+		Cause: "The error of the write is logged and then treated as success. The recoverer's exception is swallowed " +
+			"so that the partition can go on. A client retries for ever and reports nothing.",
+		Contract: "dlq: {enabled: true}, and commits: after-outcome; add surfaced_within: 10s if you can promise it",
+		Scenario: "dead-letter writes that fail (dlq-publish-failure)",
+		Anomalies: []AnomalyNote{
+			{"commit-advanced-while-dlq-down", "a commit passed an undeliverable record during the outage", []string{
+				"4.000 s  the dead letter of record 9 is refused (NOT_ENOUGH_REPLICAS)",
+				"4.100 s  instance 0 commits up to offset 10",
+				"9.000 s  dead letters can be written again",
+			}},
+			{"failure-not-surfaced", "dead letters failed for a long time and nothing reported it; or a process that " +
+				"promised to end went on, or ended with code 0", []string{
+				"4.000 s  the dead letter of record 9 is refused (TOPIC_AUTHORIZATION_FAILED), and again every second",
+				"9.000 s  dead letters can be written again; until then no line of the log reports an error, and no process " +
+					"ended",
+			}},
+			{"stopped-trying", "a process that promised to keep trying after a refusal (on_failure: retry) did nothing " +
+				"any more", []string{
+				"on_failure is retry",
+				"4.000 s  the dead letter of record 9 is refused (NOT_ENOUGH_REPLICAS)",
+				"        ... no attempt and no write of instance 0, which has the partition",
+				"36.000 s  instance 0 writes it again",
+			}},
+			{"did-not-crash", "a process that promised to end after a refusal (on_failure: crash) kept running, or " +
+				"ended with code 0", []string{
+				"on_failure is crash",
+				"4.000 s  the dead letter of record 9 is refused (MESSAGE_TOO_LARGE)",
+				"50.000 s  instance 0 still runs",
+			}},
+		},
+		check: newHalt,
+		observes: []history.Kind{history.KindProduceRequest, history.KindProduceResponse, history.KindAttemptEnd,
+			history.KindInstanceSignal, history.KindInstanceExited},
+	}
+}
+
 type halt struct {
 	*report
 	windows []outage

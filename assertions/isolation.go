@@ -48,6 +48,41 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func isolationInvariant() Invariant {
+	return Invariant{
+		Name:    "isolation",
+		Promise: "A record in backoff does not hold up records that need not wait for it.",
+		Rule: "Consider the backoffs during which another record was ready for its first attempt. The share of them " +
+			"in whose middle half such a record started must be at least the promised share of the fault-free pace. The " +
+			"fault-free pace is measured while nothing of the instance is in backoff and no fault is in force: it is " +
+			"the share of all waiting time that lies in waits shorter than half of the first backoff. Both the whole " +
+			"instance and the record's own partition are judged. Records may wait for the order that the contract " +
+			"promises.",
+		Evidence: "the attempts at the downstream stub; at least 16 backoffs with other records waiting and 16 " +
+			"records in fault-free time of the same run, none of them during a fault, a rebalance, a stall, while all " +
+			"workers were busy, or while another attempt was under way",
+		Cause: "The handler sleeps through the backoff in the poll loop, or in the only thread of its partition. The " +
+			"consumer seeks back to a failed record and fetches it before anything else. The thread that processes new " +
+			"records also consumes the retry topic and waits for its delay.",
+		Contract: "isolation: 50%, with your share",
+		Scenario: "records that back off while others wait (hot-key)",
+		Anomalies: []AnomalyNote{
+			{"head-of-line-blocked", "a backoff held up records that need not have waited for it", []string{
+				"isolation is 50%",
+				"1.000 s  attempt 1 of record 7, key A, is answered transient",
+				"1.010 s  instance 0 fetches record 8, key B",
+				"1.100 s  attempt 2 of record 7 starts, and no other was started in between",
+				"1.110 s  attempt 1 of record 8 starts",
+				"the same in 58 of 60 backoffs, although without backoffs 98% of the waiting time lies in waits shorter than " +
+					"50ms",
+			}},
+		},
+		check: newIsolation,
+		observes: []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd,
+			history.KindAssigned, history.KindRevoked, history.KindFaultStart, history.KindFaultEnd},
+	}
+}
+
 const (
 	// heldLimit bounds the backoffs that are kept as having held something up.
 	heldLimit = 1 << 16
@@ -645,34 +680,5 @@ func (c *isolation) sawHeldUp(held []*holdUp, n int64, free pace) {
 				"%s; so in %d of %d backoffs, where otherwise %.0f%% of the waiting is over within %s", units.Text(h.to-h.from),
 				what, units.Text(h.until-h.since), len(held), n, 100*free.share(), units.Text(c.prompt))
 		}, moment{history.KindAttemptEnd, h.from}, moment{history.KindAttemptStart, h.to}))
-	}
-}
-
-func aboutIsolation() Explanation {
-	return Explanation{
-		Promise: "A record in backoff does not hold up records that need not wait for it.",
-		Rule: "Consider the backoffs during which another record was ready for its first attempt. The share of them in " +
-			"whose middle half such a record started must be at least the promised share of the fault-free pace. The " +
-			"fault-free pace is measured while nothing of the instance is in backoff and no fault is in force: it is the " +
-			"share of all waiting time that lies in waits shorter than half of the first backoff. Both the whole instance and " +
-			"the record's own partition are judged. Records may wait for the order that the contract promises.",
-		Evidence: "the attempts at the downstream stub; at least 16 backoffs with other records waiting and 16 records in " +
-			"fault-free time of the same run, none of them during a fault, a rebalance, a stall, while all workers were busy, " +
-			"or while another attempt was under way",
-		Example: []string{
-			"isolation is 50%", "1.000 s  attempt 1 of record 7, key A, is answered transient",
-			"1.010 s  instance 0 fetches record 8, key B",
-			"1.100 s  attempt 2 of record 7 starts, and no other was started in between",
-			"1.110 s  attempt 1 of record 8 starts",
-			"the same in 58 of 60 backoffs, although without backoffs 98% of the waiting time lies in waits shorter than 50ms",
-		},
-		Cause: "The handler sleeps through the backoff in the poll loop, or in the only thread of its partition. The " +
-			"consumer seeks back to a failed record and fetches it before anything else. The thread that processes new " +
-			"records also consumes the retry topic and waits for its delay.",
-		Contract: "isolation: 50%, with your share",
-		Scenario: "records that back off while others wait (hot-key)",
-		Anomalies: []AnomalyNote{
-			{"head-of-line-blocked", "a backoff held up records that need not have waited for it"},
-		},
 	}
 }

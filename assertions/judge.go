@@ -34,6 +34,10 @@ type judge struct {
 // gathers the traces of the counterexamples, if there are any. A history of which something is missing is judged as far
 // as it goes, at best inconclusive. The error is about what can't be judged at all.
 func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
+	return judgeBy(catalogue(), source)
+}
+
+func judgeBy(catalogue []Invariant, source history.Source) (*Verdict, *measure.Measurements, error) {
 	header := source.Header()
 	if header.Records < 0 || header.Format > history.FormatVersion || len(header.Consumers) == 0 {
 		return nil, nil, fmt.Errorf("judging the history of run %q: its header has format %d, %d records and %d consumers: "+
@@ -46,7 +50,7 @@ func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 	var first *judgement
 	var all []Result
 	for i, view := range consumers.views() {
-		one, err := judgeOne(view)
+		one, err := judgeOne(catalogue, view)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -63,6 +67,7 @@ func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 	v.Invariants, v.Topics = append(whole, all...), header.Topics
 	v.Usage, v.Series, v.Thresholds = first.measured.Usage, first.measured.Series, first.judge.thresholds(first.measured)
 	shortestFirst(v)
+	v.setApart(catalogue)
 	first.judge.conclude(v, first.measured)
 	return v, first.measured, nil
 }
@@ -75,8 +80,8 @@ type judgement struct {
 }
 
 // judgeOne judges the history of one consumer. Its verdict is still to be concluded.
-func judgeOne(source history.Source) (*judgement, error) {
-	j, err := newJudge(source.Header())
+func judgeOne(catalogue []Invariant, source history.Source) (*judgement, error) {
+	j, err := newJudge(catalogue, source.Header())
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +99,7 @@ func judgeOne(source history.Source) (*judgement, error) {
 	return &judgement{j, verdict, measurements}, nil
 }
 
-func newJudge(header history.Header) (*judge, error) {
+func newJudge(catalogue []Invariant, header history.Header) (*judge, error) {
 	j := &judge{header: header, measurer: measure.New(header)}
 	j.state = newState(&j.header)
 	for _, name := range header.Expect.Invariants {
@@ -104,16 +109,16 @@ func newJudge(header history.Header) (*judge, error) {
 				header.RunID, name, Names())
 		}
 	}
-	for _, one := range catalogue() {
-		if len(header.Expect.Invariants) > 0 && !slices.Contains(header.Expect.Invariants, one.name) {
+	for _, one := range catalogue {
+		if len(header.Expect.Invariants) > 0 && !slices.Contains(header.Expect.Invariants, one.Name) {
 			continue
 		}
-		made := one.make(j.state)
+		made := one.check(j.state)
 		j.checkers = append(j.checkers, made)
 		if _, nothing := made.(unpromised); nothing {
 			continue
 		}
-		for _, kind := range one.kinds {
+		for _, kind := range one.observes {
 			j.byKind[kind] = append(j.byKind[kind], made)
 		}
 	}

@@ -22,6 +22,46 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func livenessInvariant() Invariant {
+	return Invariant{
+		Name:    "liveness",
+		Promise: "When all faults are lifted, the subject catches up and its group settles.",
+		Rule: "After heal, every consumed partition is committed to its end without the subject being stopped. It " +
+			"has stalled if nothing moves for longer than the promised waits, the commit interval and the session " +
+			"timeout together. No partition is left unread by the living instance that owns it. The group does not " +
+			"rebalance repeatedly unless an instance starts or ends, a fault is in force, or there is a stall of a " +
+			"second. In a share group, a record is the broker's to hand out again once every member that had it tried " +
+			"to acknowledge it: if only such records are left, the verdict is inconclusive.",
+		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, " +
+			"assignments and their generations",
+		Cause: "A partition is paused for a backoff, and the code that resumes it is skipped by an exception or " +
+			"loses track of it in a rebalance. A fetcher dies unnoticed. A handler blocks for longer than the poll " +
+			"interval, so the group expels the member again and again.",
+		Anomalies: []AnomalyNote{
+			{"stalled", "the lag of a partition did not return to zero within the allowance", []string{
+				"5.000 s  every fault is gone, the last record is sent",
+				"5.100 s  instance 0 fetches in-2 offsets 80 to 95 and commits up to 96",
+				"25.100 s  nothing has moved for 20 s: in-2 ends at 130, and nothing was fetched from it since",
+			}},
+			{"paused-partition", "an instance owned a partition and stopped fetching from it", []string{
+				"4.000 s  instance 0 leaves input-1 out of its fetches",
+				"9.000 s  every fault is lifted",
+				"        ... instance 0 has input-1 until the end and never asks for it again",
+			}},
+			{"rebalance-storm", "the group rebalanced repeatedly and nothing explains it", []string{
+				"9.000 s  every fault is lifted",
+				"9.500 s  generation 14",
+				"10.000s generation 15",
+				"10.500s generation 16; no instance started, stopped or stood still",
+			}},
+		},
+		check: newLiveness,
+		observes: []history.Kind{history.KindFetched, history.KindFetching, history.KindPhase, history.KindAssigned,
+			history.KindCommitRequest, history.KindInstanceStarting, history.KindInstanceReady, history.KindInstanceSignal,
+			history.KindInstanceExited, history.KindFaultStart, history.KindFaultEffect, history.KindFaultEnd},
+	}
+}
+
 // drainStallShare: stalls that leave the subject less than its time without this part of it leave open whether it had
 // its time.
 const drainStallShare = 4
@@ -316,31 +356,4 @@ func (c *liveness) trace(p *partition, at int64, by time.Duration, say func() st
 	s := c.w.about(number, 0, endless, say).missingSince(c.w.drainedAt(), MissingDrained)
 	s.topic, s.partition, s.offset = p.topic, p.number(), offset
 	return s
-}
-
-func aboutLiveness() Explanation {
-	return Explanation{
-		Promise: "When all faults are lifted, the subject catches up and its group settles.",
-		Rule: "After heal, every consumed partition is committed to its end without the subject being stopped. It has " +
-			"stalled if nothing moves for longer than the promised waits, the commit interval and the session timeout " +
-			"together. No partition is left unread by the living instance that owns it. The group does not rebalance " +
-			"repeatedly unless an instance starts or ends, a fault is in force, or there is a stall of a second. In a share " +
-			"group, a record is the broker's to hand out again once every member that had it tried to acknowledge it: if only " +
-			"such records are left, the verdict is inconclusive.",
-		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, assignments " +
-			"and their generations",
-		Example: []string{
-			"5.000 s  every fault is gone, the last record is sent",
-			"5.100 s  instance 0 fetches in-2 offsets 80 to 95 and commits up to 96",
-			"25.100 s  nothing has moved for 20 s: in-2 ends at 130, and nothing was fetched from it since",
-		},
-		Cause: "A partition is paused for a backoff, and the code that resumes it is skipped by an exception or loses " +
-			"track of it in a rebalance. A fetcher dies unnoticed. A handler blocks for longer than the poll interval, so the " +
-			"group expels the member again and again.",
-		Anomalies: []AnomalyNote{
-			{"stalled", "the lag of a partition did not return to zero within the allowance"},
-			{"paused-partition", "an instance owned a partition and stopped fetching from it"},
-			{"rebalance-storm", "the group rebalanced repeatedly and nothing explains it"},
-		},
-	}
 }

@@ -15,6 +15,45 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func noLossInvariant() Invariant {
+	return Invariant{
+		Name:    "no-loss",
+		Promise: "Every record that Kafka acknowledged is processed, dead-lettered, or skipped by contract.",
+		Rule: "After heal and drain, every acknowledged record has a success (or a logical failure, where the " +
+			"contract calls that a result), or an acknowledged dead letter or retry copy. The audit confirms that " +
+			"acknowledged writes exist. A record that the broker of a share group gives up after too many deliveries is " +
+			"lost.",
+		Evidence: "acknowledgements, the answers of the downstream stub, and the audit of all topics and committed " +
+			"offsets",
+		Cause: "At shutdown or on a rebalance, an offset is committed for records still in backoff. A failed " +
+			"dead-letter write is logged and forgotten. A seek after a failure moves one partition and drops the " +
+			"records already fetched from the others.",
+		Anomalies: []AnomalyNote{
+			{"lost", "the record was committed past and never finished, and no instance will finish it", []string{
+				"1.000 s  record 7 acknowledged at offset 7",
+				"1.020 s  instance 0: attempt 1 is answered transient",
+				"1.100 s  instance 0 gets TERM",
+				"1.110 s  instance 0 commits up to offset 8",
+				"1.120 s  instance 0 ends",
+				"        ... record 7 is never tried again",
+			}},
+			{"stalled", "the record is neither finished nor committed, although all faults are lifted and there was " +
+				"time enough", []string{
+				"1.000 s  record 7 acknowledged at offset 7",
+				"1.020 s  instance 0: attempt 1 is answered transient",
+				"9.000 s  every fault is lifted, the drain begins",
+				"        ... no attempt, no dead letter and no commit of record 7 until the drain ends",
+			}},
+			{"dropped-by-ack", "a broker acknowledged a copy of the record that the audit does not find", []string{
+				"2.000 s  the dead letter of record 3 is accepted at offset 0",
+				"2.010 s  instance 0 commits up to offset 4",
+				"9.000 s  the audit reads the dead-letter topic to its end, and record 3 is not there",
+			}},
+		},
+		check: newNoLoss,
+	}
+}
+
 type noLoss struct {
 	*report
 	letters map[int32][]*letter

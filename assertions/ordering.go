@@ -15,6 +15,31 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func orderingInvariant() Invariant {
+	return Invariant{
+		Name:    "ordering",
+		Promise: "Records that must stay in order are processed in order.",
+		Rule: "Within one assignment of a partition, the first attempt of the next record of a key (or of the " +
+			"partition) starts after the record before it is finished. Where dead letters are written in transactions, " +
+			"it may start after the last attempt of the record before it, because that dead letter takes effect with " +
+			"the rest of the transaction.",
+		Evidence: "the stamps of the downstream stub: an attempt's end is stamped before the answer is written and " +
+			"its start after the request was read, so a subject that waits is seen in order",
+		Cause: "A failed record goes to a retry queue while its key is not held back. After a resize, the hash of " +
+			"the key selects another lane.",
+		Contract: "ordering: key, or partition",
+		Anomalies: []AnomalyNote{
+			{"reordered", "the next record was started before the one before it was finished", []string{
+				"1.000 s  attempt 1 of offset 10, key A, is answered transient",
+				"1.010 s  attempt 1 of offset 11, key A, starts",
+				"1.100 s  attempt 2 of offset 10 is answered success",
+			}},
+		},
+		check:    newOrdering,
+		observes: []history.Kind{history.KindAttemptStart},
+	}
+}
+
 type ordering struct {
 	*report
 	suspects []outOfOrder

@@ -10,6 +10,55 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
+func replayInvariant() Invariant {
+	return Invariant{
+		Name: "replay-round-trip",
+		Promise: "A replayed dead letter is written back once, restored to the original record, and is then " +
+			"processed.",
+		Rule: "Every selected dead letter is written once to the topic where it belongs, with the original's key, " +
+			"value and headers and without failure headers, and is then finished. One that fails again makes a dead " +
+			"letter with no more headers than the first; that is judged where the envelope is a dialect, because of " +
+			"headers that the contract does not name nobody knows which a replay should remove.",
+		Evidence: "the writes of the replay tool, the audits before and after it, and the answers of the downstream " +
+			"stub; a record is recognised by its id, in its value or in the workload's header, and never by the " +
+			"position that its dead letter names, because some dialects name only the topic",
+		Cause: "The tool starts over after an error because it stores no position. Failure headers are copied along " +
+			"and accumulate. After a second failure, the source topic is read from the wrong header.",
+		Scenario: "a replay of dead letters (replay-round-trip)",
+		Anomalies: []AnomalyNote{
+			{"replay-lost", "the dead letter was selected, but not written back, or the record was never finished again", []string{
+				"12.000 s  the dead letter of record 8 is selected",
+				"19.000 s  the replay is over; nothing was written back",
+			}},
+			{"replay-duplicated", "the record was written back more than once", []string{
+				"12.000 s  the dead letter of record 8 is selected",
+				"12.500 s  the replay tool writes it to the source topic",
+				"12.600 s  the replay tool writes it to the source topic again",
+			}},
+			{"replay-altered", "the record was not written back as it was", []string{
+				"12.000 s  the dead letter of record 8 is selected",
+				"12.500 s  the replay tool writes it to the source topic",
+				"19.000 s  the audit finds it there: it still has the header x-error-reason",
+			}},
+			{"replay-wrong-topic", "the record was written back to another topic", []string{
+				"12.000 s  the dead letter of record 8 is selected; it names the topic orders",
+				"12.500 s  the replay tool writes it to orders.retry",
+			}},
+			{"envelope-grew", "a second dead letter carries more headers than the first", []string{
+				"5.000 s  the dead letter of record 8 has 8 headers",
+				"12.500 s  the replay tool writes it back, and it fails again",
+				"19.000 s  its second dead letter has 14 headers",
+			}},
+			{"selected-wrong", "a record was written back although it was not selected", []string{
+				"12.000 s  the filter selects records whose reason is transient",
+				"12.500 s  the replay tool writes record 9 back, whose reason is permanent",
+			}},
+		},
+		check:    newReplay,
+		observes: []history.Kind{history.KindProduceRequest},
+	}
+}
+
 // envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, and
 // another error text, as the first may tell of a connection that broke and the next of what the downstream answered.
 // Those texts have up to 4 KiB, and may stand there twice, encoded.

@@ -13,6 +13,30 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
+func separationInvariant() Invariant {
+	return Invariant{
+		Name:    serviceSeparation,
+		Promise: "Services that share a dead-letter topic stay separate: each handles only its own records.",
+		Rule: "A record belongs to the service to whose input topic the workload sent it. No instance of another " +
+			"service calls the downstream with it or dead-letters it, unless the replay wrote it to a topic which that " +
+			"service reads; that counts against the replay (replay-round-trip, replay-wrong-topic).",
+		Evidence: "the workload's sends, the attempts by instance, the produce requests of the instances and of the " +
+			"replay tool",
+		Cause: "A service subscribes to a pattern that matches another's topics. The name of its retry topic comes " +
+			"from a dead letter, or from a copied setting. Two services have the same name.",
+		Anomalies: []AnomalyNote{
+			{"another-services-record", "a service attempted or dead-lettered a record of another service that no " +
+				"replay had given to it", []string{
+				"2.000 s  the workload sends record 7 to input.orders",
+				"2.010 s  an instance of billing calls the downstream with record 7",
+			}},
+		},
+		check: newSeparation,
+		observes: []history.Kind{history.KindSend, history.KindAcked, history.KindAttemptStart,
+			history.KindProduceRequest},
+	}
+}
+
 const serviceSeparation = "service-separation"
 
 type separation struct {
@@ -77,25 +101,4 @@ func (c *separation) judge(e *history.Event, home int, deed string) {
 
 func (c *separation) finish() Result {
 	return c.judgedOrNot(Inconclusive, "nothing was attempted or dead-lettered")
-}
-
-func aboutSeparation() Explanation {
-	return Explanation{
-		Promise: "Services that share a dead-letter topic stay separate: each handles only its own records.",
-		Rule: "A record belongs to the service to whose input topic the workload sent it. No instance of another service " +
-			"calls the downstream with it or dead-letters it, unless the replay wrote it to a topic which that service reads; " +
-			"that counts against the replay (replay-round-trip, replay-wrong-topic).",
-		Evidence: "the workload's sends, the attempts by instance, the produce requests of the instances and of the " +
-			"replay tool",
-		Example: []string{
-			"2.000 s  the workload sends record 7 to input.orders",
-			"2.010 s  an instance of billing calls the downstream with record 7",
-		},
-		Cause: "A service subscribes to a pattern that matches another's topics. The name of its retry topic comes from a " +
-			"dead letter, or from a copied setting. Two services have the same name.",
-		Anomalies: []AnomalyNote{
-			{"another-services-record",
-				"a service attempted or dead-lettered a record of another service that no replay had given to it"},
-		},
-	}
 }

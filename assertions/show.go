@@ -56,7 +56,11 @@ func Trace(source history.Source, number int32) (Counterexample, error) {
 	}
 	for i := range seen {
 		one.marks = append(one.marks, seen[i].marks...)
-		told.Summary += fmt.Sprintf("%s (%s): %s\n", seen[i].anomaly, seen[i].invariant, seen[i].say())
+		of := seen[i].invariant
+		if experimental(catalogue(), of) {
+			of += ", experimental"
+		}
+		told.Summary += fmt.Sprintf("%s (%s): %s\n", seen[i].anomaly, of, seen[i].say())
 	}
 	n.enter(one)
 	if err := n.walk(ordered{source}); err != nil {
@@ -79,7 +83,7 @@ func contradictions(source history.Source, number int32) ([]contradiction, error
 	if header.Graph != nil || header.Shared() {
 		return nil, nil
 	}
-	j, err := newJudge(header)
+	j, err := newJudge(catalogue(), header)
 	if err != nil {
 		return nil, err
 	}

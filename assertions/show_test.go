@@ -121,29 +121,6 @@ func turned(t *testing.T, b *builder) {
 	}
 }
 
-// TestEachAnomalyShowsItself: but for the one that its invariant's example shows, each anomaly has an example of its
-// own.
-func TestEachAnomalyShowsItself(t *testing.T) {
-	known := map[string]bool{}
-	for _, one := range catalogue() {
-		about, without := one.about(), 0
-		for _, a := range about.Anomalies {
-			known[one.name+" "+a.Name] = true
-			if exampleOf(one.name, a.Name) == nil {
-				without++
-			}
-		}
-		if without > 1 {
-			t.Errorf("%d anomalies of %s show the same example", without, one.name)
-		}
-	}
-	for name := range examples() {
-		if !known[name] {
-			t.Errorf("an example shows %q, which is no anomaly", name)
-		}
-	}
-}
-
 // TestTraceMarksAndExplains: what contradicts is marked and named, the group is told of, and other records' lines
 // are not.
 func TestTraceMarksAndExplains(t *testing.T) {

@@ -34,6 +34,46 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func staysUpInvariant() Invariant {
+	return Invariant{
+		Name:    "stays-up",
+		Promise: "The consumer keeps running, and ends in an orderly way when it is told to.",
+		Rule: "No process ends, and none leaves its group for good, unless dlqbench, a fault on the process or the " +
+			"contract (on_failure: crash, on_exhausted: exit, on_error: exit, on_unhealthy: restart) causes it. " +
+			"After TERM a process ends with code 0, or one of the contract's stop.codes. Without stop.codes, 143 is " +
+			"accepted too, with which a JVM ends after its shutdown hooks, and so is an end by the signal itself after " +
+			"leaving the group.",
+		Evidence: "signals and exits of the processes, their error lines, when they joined and left their group, and " +
+			"when a member made no request of its group's for longer than its session timeout. A process that looks for " +
+			"its group's coordinator in vain, or waits for its answer, has not left. An end does not count against a " +
+			"process that Kafka told that its client cannot continue (PRODUCER_FENCED, FENCED_INSTANCE_ID and similar), " +
+			"nor against one that had not come up while a fault was in force. A process that ends by itself does not " +
+			"excuse repeats",
+		Cause: "A payload that cannot be decoded raises an exception that is not caught. An error of the client " +
+			"library ends the loop or the process. A handler for SIGTERM is missing, or throws. A consumer's run method " +
+			"returns after an error and the result is ignored.",
+		Anomalies: []AnomalyNote{
+			{"crashed", "a process ended although nothing asked it to", []string{
+				"2.000 s  instance 0 fetches in-1 offsets 40 to 60",
+				"2.003 s  instance 0 logs: panic: invalid character 'x' looking for beginning of value",
+				"2.010 s  instance 0 ends with code 2",
+			}},
+			{"unclean-exit", "a process that was told to stop ended with an error, or by the signal's default action", []string{
+				"9.000 s  instance 0 gets TERM",
+				"9.004 s  instance 0 logs: panic: send on closed channel",
+				"9.010 s  instance 0 ends with code 2; promised is 0",
+			}},
+			{"gave-up", "a process left its group, or let its session end, and did not return, although it was still " +
+				"running", []string{
+				"2.000 s  instance 0 joins its group",
+				"5.100 s  instance 0 leaves its group after an error of its own",
+				"        ... it still runs at the end of the drain, and has not joined again",
+			}},
+		},
+		check: newStaysUp,
+	}
+}
+
 type staysUp struct {
 	*report
 }
@@ -214,33 +254,4 @@ func (w *state) longestWait() time.Duration {
 		longest = max(longest, b.Wait(k)+b.Jitter+b.Late)
 	}
 	return longest
-}
-
-func aboutStaysUp() Explanation {
-	return Explanation{
-		Promise: "The consumer keeps running, and ends in an orderly way when it is told to.",
-		Rule: "No process ends, and none leaves its group for good, unless dlqbench, a fault on the process or the " +
-			"contract (on_failure: crash, on_exhausted: exit, on_error: exit, on_unhealthy: restart) causes it. " +
-			"After TERM a process ends with code 0, or one of the contract's stop.codes. Without stop.codes, 143 is " +
-			"accepted too, with which a JVM ends after its shutdown hooks, and so is an end by the signal itself after " +
-			"leaving the group.",
-		Evidence: "signals and exits of the processes, their error lines, when they joined and left their group, and when " +
-			"a member made no request of its group's for longer than its session timeout. A process that looks for its " +
-			"group's coordinator in vain, or waits for its answer, has not left. An end does not count against a " +
-			"process that Kafka told that its client cannot continue (PRODUCER_FENCED, FENCED_INSTANCE_ID and similar), nor " +
-			"against one that had not come up while a fault was in force. A process that ends by itself does not excuse repeats",
-		Example: []string{
-			"2.000 s  instance 0 fetches in-1 offsets 40 to 60",
-			"2.003 s  instance 0 logs: panic: invalid character 'x' looking for beginning of value",
-			"2.010 s  instance 0 ends with code 2",
-		},
-		Cause: "A payload that cannot be decoded raises an exception that is not caught. An error of the client library " +
-			"ends the loop or the process. A handler for SIGTERM is missing, or throws. A consumer's run method returns after " +
-			"an error and the result is ignored.",
-		Anomalies: []AnomalyNote{
-			{"crashed", "a process ended although nothing asked it to"},
-			{"unclean-exit", "a process that was told to stop ended with an error, or by the signal's default action"},
-			{"gave-up", "a process left its group, or let its session end, and did not return, although it was still running"},
-		},
-	}
 }

@@ -19,6 +19,88 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
+func storeLifecycleInvariant() Invariant {
+	return Invariant{
+		Name: "store-lifecycle",
+		Promise: "An entry of the dead-letter store follows the documented lifecycle: one entry per dead letter, one " +
+			"worker at a time, resolved only after a success.",
+		Rule: "The states are those of \"Dead Letter Queue Lifecycle\" and of the management schema, whatever the " +
+			"table calls them. A lock is passed on only when it is released or its lease has ended; a dead worker's " +
+			"lock is recovered within the lease, two polls and the allowance. An entry is taken when it is due and " +
+			"tried as often as promised; lateness is judged only if a worker was alive and idle long enough. Offsets of " +
+			"the dead-letter topic are committed only after the row exists. Entries are kept as long as the retention " +
+			"says, and pending ones until they are resolved.",
+		Evidence: "the changes of the table, reported by its triggers or by polling, with the database's own times; " +
+			"the attempts and republishes of the workers; the routers' commits; signals and ends of their processes; " +
+			"and an audit of the table",
+		Cause: "A worker reads and then writes instead of using compare-and-set. Nothing checks for leases that have " +
+			"ended. The status is set before the answer is known. A retry is counted only when it succeeds. Retention " +
+			"uses the wrong column.",
+		Anomalies: storeLifecycleAnomalies(),
+		check:     newStoreLifecycle,
+	}
+}
+
+func storeLifecycleAnomalies() []AnomalyNote {
+	return []AnomalyNote{
+		{"illegal-transition", "a change of state that neither document allows, or an unknown status", []string{
+			"4.000 s  entry 7 goes from resolved to processing",
+		}},
+		{"double-lock", "two workers held the entry at once", []string{
+			"4.000 s  entry 7 goes from pending to processing, locked by worker-1 for 2s",
+			"4.300 s  entry 7 goes from processing to processing, locked by worker-2",
+		}},
+		{"orphaned-lock", "a dead worker's lock was not recovered", []string{
+			"4.000 s  entry 7 goes to processing, locked by worker-1 for 2s",
+			"4.500 s  worker-1 gets KILL",
+			"        ... entry 7 is processing until the end",
+		}},
+		{"resolved-without-success", "the entry was resolved before anything had succeeded", []string{
+			"4.000 s  entry 7 is tried, and answered transient",
+			"4.010 s  entry 7 goes from processing to resolved",
+		}},
+		{"over-retried-in-store", "the entry was tried, or sent back to be tried, more often than promised", []string{
+			"3 DLQ retries are promised",
+			"4.000 s  entry 7 is tried for the fourth time",
+		}},
+		{"retry-early", "the entry was taken or tried before it was due, or outside off-peak hours", []string{
+			"4.000 s  entry 7 is pending, due 2s later",
+			"4.500 s  entry 7 goes from pending to processing",
+		}},
+		{"retry-while-unhealthy", "an entry with conditional retries was tried although the health probe reported a " +
+			"problem, or was not asked", []string{
+			"4.000 s  the health probe is answered: the error rate is too high",
+			"4.100 s  entry 7, whose retries are conditional, is tried",
+		}},
+		{"retry-late", "the entry was due and left lying while a worker was idle", []string{
+			"4.000 s  entry 7 is due; worker-1 has nothing to do",
+			"19.000 s  entry 7 is still pending",
+		}},
+		{"committed-before-stored", "the router committed an offset before the row existed", []string{
+			"4.000 s  the router commits the dead-letter topic up to offset 9",
+			"4.050 s  the entry of offset 8 is made",
+		}},
+		{"lost-in-store", "a dead letter never reached the store", []string{
+			"4.000 s  the dead letter of record 3 is accepted at offset 8",
+			"9.000 s  the audit finds no entry of it",
+		}},
+		{"doubled-in-store", "two entries have the same source position", []string{
+			"4.000 s  entry 7 of input-0 offset 31 is made",
+			"4.200 s  entry 9 of input-0 offset 31 is made",
+		}},
+		{"retention-early", "the entry was removed or archived before its time, or before its final state", []string{
+			"resolved entries are kept for 1h",
+			"4.000 s  entry 7 goes to resolved",
+			"9.000 s  entry 7 is removed",
+		}},
+		{"retention-late", "the entry was kept longer than the retention says", []string{
+			"resolved entries are kept for 2s",
+			"4.000 s  entry 7 goes to resolved",
+			"19.000 s  the audit finds entry 7",
+		}},
+	}
+}
+
 type storeLifecycle struct {
 	*report
 	s        *storeState

@@ -100,6 +100,20 @@ func (j *judge) weaken(r Result) Result {
 	return r
 }
 
+// setApart takes what experimental invariants say out of what decides: verdict, requirements, counts of promises. Those
+// see Invariants alone.
+func (v *Verdict) setApart(catalogue []Invariant) {
+	var deciding []Result
+	for _, r := range v.Invariants {
+		if experimental(catalogue, r.Name) {
+			v.Experimental = append(v.Experimental, r)
+		} else {
+			deciding = append(deciding, r)
+		}
+	}
+	v.Invariants = deciding
+}
+
 // conclude decides the overall verdict and says why it isn't pass: what failed first, then what is not conclusive, then
 // thresholds.
 func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {

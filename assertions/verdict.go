@@ -51,16 +51,18 @@ type Verdict struct {
 	Rerun   string    `json:"rerun"`
 	Started time.Time `json:"started"`
 	// Reasons say why the verdict is not pass, in sentences, worst first.
-	Reasons     []string                   `json:"reasons"`
-	Invariants  []Result                   `json:"invariants"`
-	Faults      []FaultResult              `json:"faults"`
-	Thresholds  []measure.Threshold        `json:"thresholds"`
-	Latency     map[string]measure.Latency `json:"latency"`
-	Throughput  measure.Throughput         `json:"throughput"`
-	Ledger      measure.Ledger             `json:"ledger"`
-	Health      measure.Health             `json:"health"`
-	Phases      []measure.Phase            `json:"phases"`
-	Environment map[string]string          `json:"environment"`
+	Reasons    []string `json:"reasons"`
+	Invariants []Result `json:"invariants"`
+	// Experimental is what experimental invariants say, which decides nothing.
+	Experimental []Result                   `json:"experimental,omitempty"`
+	Faults       []FaultResult              `json:"faults"`
+	Thresholds   []measure.Threshold        `json:"thresholds"`
+	Latency      map[string]measure.Latency `json:"latency"`
+	Throughput   measure.Throughput         `json:"throughput"`
+	Ledger       measure.Ledger             `json:"ledger"`
+	Health       measure.Health             `json:"health"`
+	Phases       []measure.Phase            `json:"phases"`
+	Environment  map[string]string          `json:"environment"`
 	// Logs are what the subject's processes wrote around the first occurrence of each anomaly; LogsNote says why there
 	// are none, or not all.
 	Logs     []LogExcerpt `json:"logs,omitempty"`

@@ -176,12 +176,15 @@ func thresholdText(t measure.Threshold) string {
 	return out
 }
 
+// experimentalTitle heads what experimental invariants say.
+const experimentalTitle = "Experimental: reported, decides nothing"
+
 // ranked lists the invariants with the worst first; those that stand alike keep their order.
-func ranked(v *assertions.Verdict) []assertions.Result {
+func ranked(results []assertions.Result) []assertions.Result {
 	rank := func(r assertions.Result) int {
 		return slices.Index([]assertions.Status{assertions.Pass, assertions.Inconclusive, assertions.Fail}, r.Status)
 	}
-	out := slices.Clone(v.Invariants)
+	out := slices.Clone(results)
 	slices.SortStableFunc(out, func(a, b assertions.Result) int { return rank(b) - rank(a) })
 	return out
 }

@@ -30,7 +30,7 @@ type failure struct {
 
 func failures(v *assertions.Verdict) []failure {
 	var out []failure
-	for _, r := range ranked(v) {
+	for _, r := range ranked(v.Invariants) {
 		if r.Status != assertions.Fail {
 			continue
 		}

@@ -88,38 +88,50 @@ type telling struct {
 func (p *view) addInvariants(v *assertions.Verdict) {
 	var anomalies []*telling
 	held, applicable, logs := int64(0), int64(0), logBudget
-	for i, r := range ranked(v) {
+	all := ranked(v.Invariants)
+	for i, r := range append(all, ranked(v.Experimental)...) {
 		if r.Unjudged == assertions.Inapplicable {
 			continue
 		}
-		iv := invariantView{
-			Name: name(r.Name), Promise: promise(r.Name), Status: r.Status, Judged: judgedOf(r),
-			NotJudged: notJudged(r), Why: text(r.Why),
-		}
-		iv.Tone, iv.Word = string(r.Status), string(r.Status)
-		if r.Status == assertions.Pass && r.Partial() {
-			iv.Tone, iv.Word = string(assertions.Inconclusive), "in part"
-		}
-		for k, a := range r.Anomalies {
-			av := &anomalyView{Name: name(a.Name), Count: units.Count(a.Count), Logs: logViews(v, r.Name, a.Name, &logs)}
-			if a.First != nil && a.First.At >= 0 {
-				av.Since = sinceWords(v, a.First)
-			}
-			anomalies = append(anomalies, &telling{Anomaly: a, view: av, anchor: fmt.Sprintf("w-%d-%d", i+1, k+1)})
-			iv.Anomalies = append(iv.Anomalies, av)
-		}
-		if r.Status == assertions.NotApplicable {
+		iv, told := newInvariantView(v, r, fmt.Sprintf("w-%d", i+1), &logs)
+		anomalies = append(anomalies, told...)
+		switch {
+		case i >= len(all):
+			p.Experimental = append(p.Experimental, iv)
+		case r.Status == assertions.NotApplicable:
 			p.NotApplicable = append(p.NotApplicable, iv)
-			continue
-		}
-		p.Invariants = append(p.Invariants, iv)
-		applicable++
-		if r.Status == assertions.Pass {
-			held++
+		default:
+			p.Invariants = append(p.Invariants, iv)
+			applicable++
+			if r.Status == assertions.Pass {
+				held++
+			}
 		}
 	}
+	p.ExperimentalTitle = experimentalTitle
 	p.Held = fmt.Sprintf("%s of %s held", units.Count(held), units.Count(applicable))
 	p.anchors = tell(v, anomalies, counterexampleBudget)
+}
+
+func newInvariantView(v *assertions.Verdict, r assertions.Result, anchor string, logs *int) (invariantView, []*telling) {
+	iv := invariantView{
+		Name: name(r.Name), Promise: promise(r.Name), Status: r.Status, Judged: judgedOf(r),
+		NotJudged: notJudged(r), Why: text(r.Why),
+	}
+	iv.Tone, iv.Word = string(r.Status), string(r.Status)
+	if r.Status == assertions.Pass && r.Partial() {
+		iv.Tone, iv.Word = string(assertions.Inconclusive), "in part"
+	}
+	var anomalies []*telling
+	for k, a := range r.Anomalies {
+		av := &anomalyView{Name: name(a.Name), Count: units.Count(a.Count), Logs: logViews(v, r.Name, a.Name, logs)}
+		if a.First != nil && a.First.At >= 0 {
+			av.Since = sinceWords(v, a.First)
+		}
+		anomalies = append(anomalies, &telling{Anomaly: a, view: av, anchor: fmt.Sprintf("%s-%d", anchor, k+1)})
+		iv.Anomalies = append(iv.Anomalies, av)
+	}
+	return iv, anomalies
 }
 
 // tell gives the anomalies their counterexamples, within the budget. Every anomaly gets its first before any gets a

@@ -28,7 +28,10 @@ type view struct {
 
 	Invariants    []invariantView
 	NotApplicable []invariantView
-	Held          string
+	// Experimental are those that decide nothing, under ExperimentalTitle.
+	Experimental      []invariantView
+	ExperimentalTitle string
+	Held              string
 	// Pin is the first violation, nil if there is none; Index names every record that is concerned; LogsNote says where
 	// log lines are from.
 	Pin      *pinView

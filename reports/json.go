@@ -64,10 +64,9 @@ func complete(v *assertions.Verdict) *assertions.Verdict {
 	out.Throughput = measure.Throughput{
 		Offered: finite(v.Throughput.Offered), Sent: finite(v.Throughput.Sent), Processed: finite(v.Throughput.Processed),
 	}
-	out.Invariants = make([]assertions.Result, len(v.Invariants))
-	for i, r := range v.Invariants {
-		r.Anomalies = completeAnomalies(r.Anomalies)
-		out.Invariants[i] = r
+	out.Invariants = completeResults(v.Invariants)
+	if len(v.Experimental) > 0 {
+		out.Experimental = completeResults(v.Experimental)
 	}
 	out.Faults = make([]assertions.FaultResult, len(v.Faults))
 	for i, f := range v.Faults {
@@ -101,6 +100,15 @@ func completeFigures(v *assertions.Verdict) {
 	v.HeatMap.Counts = counts
 	v.Health.CPU, v.Health.CPUMax = finite(v.Health.CPU), finite(v.Health.CPUMax)
 	v.Usage.Instances = orEmpty(v.Usage.Instances)
+}
+
+func completeResults(results []assertions.Result) []assertions.Result {
+	out := make([]assertions.Result, len(results))
+	for i, r := range results {
+		r.Anomalies = completeAnomalies(r.Anomalies)
+		out[i] = r
+	}
+	return out
 }
 
 func completeEntries(entries []measure.Entry) []measure.Entry {

@@ -66,8 +66,8 @@ type junitProblem struct {
 }
 
 // JUnit writes one test suite with a test case for each invariant (a failure where it is violated, an error where it is
-// inconclusive, skipped where it was not judged, or in part only), one for each threshold, and one for the faults'
-// effects.
+// inconclusive, skipped where it was not judged, or in part only, or is experimental), one for each threshold, and one
+// for the faults' effects.
 func JUnit(w io.Writer, run Run) error {
 	if run.Verdict == nil {
 		return errNoVerdict
@@ -115,6 +115,9 @@ func junitRun(run Run, label string, waived func(assertions.Result) *junitProble
 			}
 		}
 		suite.add(testCase)
+	}
+	for _, r := range v.Experimental {
+		suite.add(junitExperimental(class+".experimental", r))
 	}
 	for _, t := range v.Thresholds {
 		testCase := junitCase{Class: class + ".thresholds", Name: text(t.Expression)}
@@ -180,6 +183,20 @@ func junitInvariant(class string, r assertions.Result) junitCase {
 	default:
 		out.Error = &junitProblem{Message: "inconclusive: " + text(r.Why), Type: "inconclusive", Text: judged}
 	}
+	return out
+}
+
+// junitExperimental is a case that never fails: whatever is found is in its output.
+func junitExperimental(class string, r assertions.Result) junitCase {
+	out := junitInvariant(class, r)
+	found := string(r.Status)
+	for _, problem := range []*junitProblem{out.Failure, out.Error, out.Skipped} {
+		if problem != nil {
+			found, out.Output = problem.Message, out.Output+problem.Text
+		}
+	}
+	out.Failure, out.Error = nil, nil
+	out.Skipped = &junitProblem{Message: "experimental, decides nothing: " + found, Type: "experimental"}
 	return out
 }
 

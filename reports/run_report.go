@@ -63,7 +63,8 @@ func runDocument(run Run) document.Document {
 		Kind: "run report", Mark: runMark(stands(v)), Word: stands(v).word(), Title: name(v.Scenario),
 		Lead: []document.Text{document.Plain(headline(v)), document.Plain(coverage(v))}, About: facts(run),
 		Sections: []document.Section{
-			{Title: "Invariants", Blocks: []document.Block{invariantTable(v)}},
+			{Title: "Invariants", Blocks: []document.Block{invariantTable(v.Invariants)}},
+			{Title: experimentalTitle, Blocks: []document.Block{invariantTable(v.Experimental)}},
 			{Title: "Faults", Blocks: []document.Block{faultTable(v)}},
 			{Title: "Latency", Blocks: []document.Block{latencyTable(v, []string{measure.LatencySuccess, measure.LatencyService,
 				measure.LatencyDeadLetter, measure.LatencyCommitDelay, measure.LatencyReplay})}},
@@ -130,11 +131,11 @@ func invariantMark(r assertions.Result) document.Mark {
 }
 
 // invariantTable has the invariants that were judged; the lead says which were not.
-func invariantTable(v *assertions.Verdict) document.Table {
+func invariantTable(results []assertions.Result) document.Table {
 	out := document.Table{Pack: true, Columns: []document.Column{
 		{Title: "invariant"}, {Title: "judged", Figure: true}, {Title: "of", Spare: true},
 		{Title: "anomalies and remarks", Below: true}}}
-	for _, r := range ranked(v) {
+	for _, r := range ranked(results) {
 		if r.Status == assertions.NotApplicable {
 			continue
 		}

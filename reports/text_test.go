@@ -72,11 +72,11 @@ func TestHeadlines(t *testing.T) {
 
 // What a reader came for is on top, also where the judge had another order.
 func TestTheWorstComesFirst(t *testing.T) {
-	results := ranked(&assertions.Verdict{Invariants: []assertions.Result{
+	results := ranked([]assertions.Result{
 		{Name: "a", Status: assertions.Pass}, {Name: "b", Status: assertions.NotApplicable},
 		{Name: "c", Status: assertions.Inconclusive},
 		{Name: "d", Status: assertions.Fail}, {Name: "e", Status: assertions.Pass}, {Name: "f", Status: assertions.Fail},
-	}})
+	})
 	order := ""
 	for _, r := range results {
 		order += r.Name

@@ -101,7 +101,9 @@ func verdictComment(t reflect.Type, field string) string {
 		"Series.Lag":             "Acknowledged records not yet covered by an accepted commit, at the end of each step.",
 		"Health.BacklogMax": "The most events that ever waited to be written to the history; at a million the " +
 			"recorder gives up.",
-		"Health.CPU":          "Processors that the harness used on average under load; 0 where that was not sampled.",
+		"Health.CPU": "Processors that the harness used on average under load; 0 where that was not sampled.",
+		"Verdict.Experimental": "What experimental invariants say; it decides nothing, neither the verdict nor what is " +
+			"required. Absent where there are none.",
 		"Verdict.Environment": "What the run ran on.",
 		"Result.Judged":       "How many things were looked at; \"of\" says which.",
 		"Result.NotJudged":    "How many things could not be judged, by reason.",

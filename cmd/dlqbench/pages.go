@@ -21,7 +21,11 @@ func pages() map[string]string {
 		"invariant | promise |\n|---|---|\n"
 	for _, name := range assertions.Names() {
 		about := assertions.Explain(name)[0] // it is an invariant
-		index += fmt.Sprintf("| [%s](%s.md) | %s |\n", name, name, about.Promise)
+		promise := about.Promise
+		if about.Experimental {
+			promise += " *(experimental)*"
+		}
+		index += fmt.Sprintf("| [%s](%s.md) | %s |\n", name, name, promise)
 		all[filepath.Join("invariants", name+".md")] = invariantPage(about)
 	}
 	all[filepath.Join("invariants", "README.md")] = index
@@ -37,16 +41,15 @@ func pages() map[string]string {
 
 func invariantPage(about assertions.Explanation) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n**%s**\n\n## Rule\n\n%s\n\n## Evidence\n\n%s\n\n## Anomalies\n",
-		about.Name, about.Promise, about.Rule, sentence(about.Evidence))
+	fmt.Fprintf(&b, "# %s\n\n**%s**\n", about.Name, about.Promise)
+	if about.Experimental {
+		b.WriteString("\nExperimental: its results are reported and decide nothing.\n")
+	}
+	fmt.Fprintf(&b, "\n## Rule\n\n%s\n\n## Evidence\n\n%s\n\n## Anomalies\n",
+		about.Rule, sentence(about.Evidence))
 	for _, anomaly := range about.Anomalies {
-		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n```\n", anomaly.Name, sentence(anomaly.Meaning))
-		for _, one := range assertions.Explain(anomaly.Name) {
-			if one.Of == about.Name {
-				b.WriteString(strings.Join(one.Example, "\n") + "\n")
-			}
-		}
-		b.WriteString("```\n")
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n```\n%s\n```\n", anomaly.Name, sentence(anomaly.Meaning),
+			strings.Join(anomaly.Example, "\n"))
 	}
 	fmt.Fprintf(&b, "\n## Typical causes\n\n%s\n", about.Cause)
 	if needs := about.Needs(); needs != "" {

@@ -19,19 +19,28 @@ type Requirement struct {
 
 // readRequired checks the names of what must be judged.
 func (l *loader) readRequired() {
-	known := assertions.Names()
+	known := assertions.Deciding()
 	for i, name := range l.config.Require {
 		path := fmt.Sprintf("/require/%d", i)
 		switch {
 		case !l.Sound(path):
 		case !slices.Contains(known, name):
-			l.Unknown(path, fmt.Sprintf("there is no invariant %q", name), name, known)
+			l.unknownInvariant(path, name)
 		case slices.Contains(l.config.Require[:i], name):
 			l.Complain(path, name+" is here twice", "")
 		default:
 			l.suite.Required = append(l.suite.Required, Requirement{name, l.where(path)})
 		}
 	}
+}
+
+// unknownInvariant complains of a name that no invariant has which decides a verdict.
+func (l *loader) unknownInvariant(path, name string) {
+	problem := fmt.Sprintf("there is no invariant %q", name)
+	if slices.Contains(assertions.Names(), name) {
+		problem = fmt.Sprintf("the invariant %q is experimental and decides nothing: take it out", name)
+	}
+	l.Unknown(path, problem, name, assertions.Deciding())
 }
 
 // require tells of each subject whether what must be judged was judged in at least one of its runs: not every scenario

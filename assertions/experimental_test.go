@@ -1,0 +1,85 @@
+package assertions
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// experimentally judges by a catalogue in which the named invariant is experimental.
+func experimentally(t *testing.T, name string, source history.Source) *Verdict {
+	t.Helper()
+	all := catalogue()
+	at := slices.IndexFunc(all, func(one Invariant) bool { return one.Name == name })
+	all[at].Experimental = true
+	if slices.Contains(deciding(all), name) || len(deciding(all)) != len(all)-1 {
+		t.Errorf("of the invariants, %v decide", deciding(all))
+	}
+	v, _, err := judgeBy(all, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// What an experimental invariant finds is in the verdict, with its counterexamples, and changes nothing else of it.
+func TestExperimentalDecidesNothing(t *testing.T) {
+	tale := func() history.Source {
+		b := newBuilder()
+		b.h.Contract().Ordering = history.OrderingNone
+		return b.begin().send(0).success(0).success(0).commit(1).drain().done()
+	}
+	firm := judged(t, tale())
+	if firm.Verdict != Fail || resultOf(t, firm, "duplicates").Status != Fail {
+		t.Fatalf("without experiments it is %s: %v", firm.Verdict, firm.Reasons)
+	}
+	v := experimentally(t, "duplicates", tale())
+	if v.Verdict != Pass || len(v.Reasons) > 0 {
+		t.Errorf("the verdict is %s: %v", v.Verdict, v.Reasons)
+	}
+	if len(v.Experimental) != 1 || v.Experimental[0].Name != "duplicates" || v.Experimental[0].Status != Fail {
+		t.Fatalf("experimental are %+v", v.Experimental)
+	}
+	checkCounterexamples(t, &v.Experimental[0])
+	if have, want := v.Coverage().Promises, firm.Coverage().Promises-1; have != want || len(v.Invariants) != len(
+		firm.Invariants)-1 {
+		t.Errorf("it is about %d promises, not %d", have, want)
+	}
+	if text := (Explanation{Invariant: Invariant{Name: "x", Experimental: true,
+		Anomalies: []AnomalyNote{{}}}}).String(); !strings.HasPrefix(text, "x (experimental") {
+		t.Error(text)
+	}
+}
+
+// forwardedTwice is a graph in which a node processes a document twice and passes it on twice.
+func forwardedTwice() history.Source {
+	g := newGraphStory()
+	g.phase(history.PhaseSteady).send(0)
+	for range 2 {
+		g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0)
+	}
+	g.commits(parse)
+	return history.FromEvents(g.h, g.events)
+}
+
+// The same holds where results have the name of a node before their own.
+func TestExperimentalOfANodeDecidesNothing(t *testing.T) {
+	for _, name := range []string{"duplicates", graphConservation} {
+		v := experimentally(t, name, forwardedTwice())
+		if len(v.Experimental) == 0 {
+			t.Errorf("%s: nothing is experimental", name)
+		}
+		for _, r := range v.Experimental {
+			if !strings.HasSuffix(r.Name, name) {
+				t.Errorf("%s is experimental", r.Name)
+			}
+		}
+		for _, r := range v.Invariants {
+			if strings.HasSuffix(r.Name, name) {
+				t.Errorf("%s decides", r.Name)
+			}
+		}
+	}
+}
