@@ -481,9 +481,14 @@ func (b *builder) alive() map[int16]uint16 {
 }
 
 // judged returns the verdict on a history.
+// judged judges a history. In stories and simulations experimental invariants decide, too.
 func judged(t testing.TB, source history.Source) *Verdict {
 	t.Helper()
-	verdict, _, err := Judge(source)
+	all := catalogue()
+	for i := range all {
+		all[i].Experimental = false
+	}
+	verdict, _, err := judgeBy(all, source)
 	if err != nil {
 		t.Fatal(err)
 	}
