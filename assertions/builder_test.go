@@ -481,14 +481,19 @@ func (b *builder) alive() map[int16]uint16 {
 }
 
 // judged returns the verdict on a history.
-// judged judges a history. In stories and simulations experimental invariants decide, too.
-func judged(t testing.TB, source history.Source) *Verdict {
-	t.Helper()
+// decisive is the catalogue with nothing experimental in it.
+func decisive() []Invariant {
 	all := catalogue()
 	for i := range all {
 		all[i].Experimental = false
 	}
-	verdict, _, err := judgeBy(all, source)
+	return all
+}
+
+// judged judges a history. In stories and simulations experimental invariants decide, too.
+func judged(t testing.TB, source history.Source) *Verdict {
+	t.Helper()
+	verdict, _, err := judgeBy(decisive(), source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // experimentally judges by a catalogue in which the named invariant is experimental.
 func experimentally(t *testing.T, name string, source history.Source) *Verdict {
 	t.Helper()
-	all := catalogue()
+	all := decisive()
 	at := slices.IndexFunc(all, func(one Invariant) bool { return one.Name == name })
 	all[at].Experimental = true
 	if slices.Contains(deciding(all), name) || len(deciding(all)) != len(all)-1 {

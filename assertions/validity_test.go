@@ -446,6 +446,8 @@ func TestGoldenVerdict(t *testing.T) {
 	b.answerLetter(b.askLetter(1), 19, history.Forged).commit(2).heals(f).letter(1)
 	b.send(2).success(2).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(2).success(2).success(2).commit(3)
 	v := judged(t, b.drain().done())
+	v.setApart(catalogue())
+	v.Experimental = nil // they come and go
 	got := append(asJSON(t, v), '\n')
 	const path = "testdata/verdict.json"
 	if *update {
