@@ -7,7 +7,7 @@
 //	              be accused; by itself, with a dead-letter store and its service, and as the nodes of a graph
 //	strangers     correct consumers that others could have written must not be accused in shipped scenarios
 //	oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by the
-//	              reference checker, and both must agree (internal/proof/histories, internal/proof/naive)
+//	              reference checker, and both must agree (internal/proof/histories, internal/proof/reference)
 //
 // It knows no command line: cmd/dlqbench prove gives it the program to run and prints what it returns.
 package proof

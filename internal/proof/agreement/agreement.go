@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/proof/histories"
-	"github.com/dlqbench/dlqbench/internal/proof/naive"
+	"github.com/dlqbench/dlqbench/internal/proof/reference"
 )
 
 // Report counts what was compared; the reports of many seeds add up.
@@ -223,14 +223,14 @@ func (r *Report) Compare(h *histories.History) error {
 }
 
 func (r *Report) compare(h *histories.History, verdict *assertions.Verdict) error {
-	opinion := naive.Judge(&h.Header, h.Events)
+	opinion := reference.Judge(&h.Header, h.Events)
 	header := h.Source().Header()
 	r.Records += int64(header.Records)
 	r.Decided += opinion.Records()
 	for name, n := range opinion.Judged {
 		r.Compared[name] += n
 	}
-	fast := map[naive.Finding]bool{}
+	fast := map[reference.Finding]bool{}
 	for one := range seen(verdict, &header) {
 		if opinion.Decided[one.Subject] && !opinion.Open[one] {
 			fast[one] = true
@@ -246,16 +246,16 @@ func (r *Report) compare(h *histories.History, verdict *assertions.Verdict) erro
 }
 
 // seen returns what the checkers found in the words of the reference checker.
-func seen(verdict *assertions.Verdict, header *history.Header) map[naive.Finding]bool {
-	all := map[naive.Finding]bool{}
+func seen(verdict *assertions.Verdict, header *history.Header) map[reference.Finding]bool {
+	all := map[reference.Finding]bool{}
 	for _, result := range verdict.Invariants {
 		for _, anomaly := range result.Anomalies {
 			for _, counterexample := range anomaly.Counterexamples {
-				of := naive.OfRecord(result.Name, counterexample.Record)
+				of := reference.OfRecord(result.Name, counterexample.Record)
 				if counterexample.Record < 0 {
-					of = naive.OfPartition(result.Name, header.TopicIndex(counterexample.Topic), counterexample.Partition)
+					of = reference.OfPartition(result.Name, header.TopicIndex(counterexample.Topic), counterexample.Partition)
 				}
-				all[naive.Finding{Subject: of, Anomaly: anomaly.Name}] = true
+				all[reference.Finding{Subject: of, Anomaly: anomaly.Name}] = true
 			}
 		}
 	}

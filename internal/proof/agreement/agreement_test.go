@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/proof/histories"
-	"github.com/dlqbench/dlqbench/internal/proof/naive"
+	"github.com/dlqbench/dlqbench/internal/proof/reference"
 )
 
 // drawn makes the choices of a property test, which can be shrunk.
@@ -53,7 +53,7 @@ func TestSeedsAgree(t *testing.T) {
 	if all.Decided*4 < all.Records*3 {
 		t.Errorf("only %d of %d records could be compared", all.Decided, all.Records)
 	}
-	for _, name := range naive.Invariants() {
+	for _, name := range reference.Invariants() {
 		if all.Compared[name] == 0 {
 			t.Errorf("the two never had an opinion on %s together", name)
 		}
@@ -133,11 +133,11 @@ func TestUnnamedRecordsAgree(t *testing.T) {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 		h := histories.GenerateUnnamed(histories.NewSeeded(seed))
-		opinion := naive.Judge(&h.Header, h.Events)
+		opinion := reference.Judge(&h.Header, h.Events)
 		for i := range h.Events {
 			if e := &h.Events[i]; e.Kind == history.KindSend && e.Flags != 0 {
 				sent++
-				lost := naive.Finding{Subject: naive.OfRecord("no-loss", e.Record), Anomaly: "lost"}
+				lost := reference.Finding{Subject: reference.OfRecord("no-loss", e.Record), Anomaly: "lost"}
 				if opinion.Decided[lost.Subject] && !opinion.Open[lost] {
 					decided++
 				}

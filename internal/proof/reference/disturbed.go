@@ -1,4 +1,4 @@
-package naive
+package reference
 
 // Records that were handed from one process to another, or of which a commit or a dead letter failed. Of them, only
 // what a disruption can't excuse is decided, and what is counted: where it is clear how many disruptions there were, or
@@ -35,9 +35,9 @@ func (j *judge) disturbances() {
 			continue
 		}
 		j.decide(OfRecord(halting, number))
-		j.decide(OfRecord(graceful, number))
+		j.open(halting, "stopped-trying", s.record)
+		j.open(halting, "did-not-crash", s.record)
 		j.advanced(s)
-		j.atStop(s)
 		if j.opinion.Decided[OfRecord("no-loss", number)] {
 			continue // undisturbed
 		}
@@ -411,4 +411,39 @@ func (j *judge) counted(invariant, anomaly string, r *record, n, least, most int
 	default:
 		j.judged(invariant)
 	}
+}
+
+// firstEnd is the first end of the event's process, nil if it has none.
+func (j *judge) firstEnd(of *history.Event) *history.Event {
+	for i := range j.events {
+		if e := &j.events[i]; e.Kind == history.KindInstanceExited && by(e, of) {
+			return e
+		}
+	}
+	return nil
+}
+
+// fell: nobody asked the process to end. Where its contract lets it end at times, or Kafka may have left it nothing
+// else, that is open.
+func (j *judge) fell(end *history.Event) (fell, open bool) {
+	c := j.header.Contract()
+	if end.Flags.Has(history.Expected) {
+		return false, false
+	}
+	ends := c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError
+	worked, fatal := false, false
+	for i := range j.events {
+		e := &j.events[i]
+		if !by(e, end) || e.Time > end.Time {
+			continue
+		}
+		worked = worked || e.Kind == history.KindFetched || e.Kind == history.KindAssigned
+		answer := e.Kind == history.KindCommitResponse || e.Kind == history.KindProduceResponse ||
+			e.Kind == history.KindTxnEndResponse
+		fatal = fatal || answer && slices.Contains([]int16{45, 47, 49, 53, 59, 82, 90}, e.Code)
+	}
+	if ends || fatal || !worked && len(j.header.Faults) > 0 {
+		return false, true
+	}
+	return true, false
 }

@@ -1,6 +1,6 @@
-package naive
+package reference
 
-// The definitions. Each function has the sentence that it transcribes.
+// The definitions. Each function quotes the sentence that it follows.
 
 import (
 	"cmp"
@@ -543,4 +543,18 @@ func (j *judge) assigned() int32 {
 		}
 	}
 	return most
+}
+
+// stopping is the signal that first told the event's process to stop, by the event's time; nil if none did.
+func (j *judge) stopping(of *history.Event) *history.Event {
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Time > of.Time {
+			break
+		}
+		if e.Kind == history.KindInstanceSignal && (e.Text == "TERM" || e.Text == "INT") && by(e, of) {
+			return e
+		}
+	}
+	return nil
 }

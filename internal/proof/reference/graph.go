@@ -1,4 +1,4 @@
-package naive
+package reference
 
 // Graphs of nodes. What is decided are documents that nothing disturbed: every write of theirs plainly answered, every
 // partition that they came through in the hands of one process all along, one copy of them at a time. Of those each

@@ -1,4 +1,4 @@
-package naive
+package reference
 
 // Records whose body the downstream can't identify: tombstones and garbage. What is said of one is said of its place.
 

@@ -1,4 +1,4 @@
-package naive
+package reference
 
 // The dead-letter store: the life of each entry, sentence by sentence. What is decided are records with one dead letter
 // whose entry was watched from beginning to end. Two clocks are compared only where they are further apart than they

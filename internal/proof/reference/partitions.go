@@ -1,4 +1,4 @@
-package naive
+package reference
 
 // What commit-after-outcome says of commits as such: who sends them, how far they reach, and that they go forward.
 
