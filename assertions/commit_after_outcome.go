@@ -37,7 +37,8 @@ func commitAfterOutcomeInvariant() Invariant {
 				"1.000 s  instance 0 is assigned input-0, instance 1 input-1",
 				"1.500 s  instance 0 asks to commit input-1 up to offset 8, which is accepted",
 			}},
-			{"commit-past-end", "a commit covers records that no instance has fetched, or lies beyond the end of the log", []string{
+			{"commit-past-end", "a commit covers records that no instance has fetched, or lies beyond the end of the " +
+				"log", []string{
 				"1.000 s  instance 0 fetches input-0 offsets 0 to 9",
 				"1.100 s  instance 0 asks to commit input-0 up to offset 12, which is accepted",
 			}},

@@ -43,7 +43,8 @@ func graphConservationInvariant() Invariant {
 
 func graphConservationAnomalies() []AnomalyNote {
 	return []AnomalyNote{
-		{"lost-in-graph", "a node committed past the document, and it is neither in the next topic nor dead-lettered", []string{
+		{"lost-in-graph", "a node committed past the document, and it is neither in the next topic nor " +
+			"dead-lettered", []string{
 			"2.000 s  node parse: the module answers, success",
 			"2.010 s  node parse commits past the document",
 			"2.030 s  the write into the next input is acknowledged",

@@ -26,7 +26,8 @@ func replayInvariant() Invariant {
 			"and accumulate. After a second failure, the source topic is read from the wrong header.",
 		Scenario: "a replay of dead letters (replay-round-trip)",
 		Anomalies: []AnomalyNote{
-			{"replay-lost", "the dead letter was selected, but not written back, or the record was never finished again", []string{
+			{"replay-lost", "the dead letter was selected, but not written back, or the record was never finished " +
+				"again", []string{
 				"12.000 s  the dead letter of record 8 is selected",
 				"19.000 s  the replay is over; nothing was written back",
 			}},

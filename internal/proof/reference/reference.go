@@ -1,6 +1,6 @@
-// Package reference judges small histories by the definitions of the invariants, written down as they are read: for each
-// record the whole slice of events is walked as often as the sentence needs it. It is slow, and shares no code with the
-// checkers that it is compared with; all it knows is the event model.
+// Package reference judges small histories by the definitions of the invariants, written down as they are read: for
+// each record the whole slice of events is walked as often as the sentence needs it. It is slow, and shares no code with
+// the checkers that it is compared with; all it knows is the event model.
 //
 // What it decides in full are records that nothing disturbed: one delivery, by one process that had the partition all
 // along, every commit of the partition and every attempt plainly answered. There the definitions leave nothing open, so
