@@ -300,6 +300,8 @@ func (d Document) Flat() []Block {
 	out = append(out, Paragraph{Text: Plain(strings.Join(d.About, " · ")), Soft: true})
 	for _, section := range d.Sections {
 		switch {
+		case section.empty():
+			continue
 		case section.Folded:
 			out = append(out, Details{Title: section.Title, Blocks: section.Blocks})
 			continue
