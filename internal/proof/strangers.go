@@ -59,10 +59,11 @@ type encounter struct {
 }
 
 // encounters lists every stranger in every shipped scenario that applies to it, once: first the scenarios that apply to
-// all of them, where neighbours differ in both and each stranger comes up once before any comes up again.
+// most of them, where neighbours differ in both and each stranger comes up once before any comes up again.
 func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]encounter, error) {
 	var common []string
 	var special []encounter
+	unfit := map[encounter]bool{}
 	for _, name := range scenarios.Names() {
 		text, _ := scenarios.Shipped(name)
 		scenario, err := scenarios.Parse(name, text)
@@ -74,11 +75,13 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 		}
 		var met []encounter
 		for _, one := range strangers {
-			if scenario.Unfit(one.Subject.Contract) == "" && (scenario.Replay == nil || replayable(one.Subject)) {
+			if scenario.Unfit(one.Subject.Contract) != "" || scenario.Replay != nil && !replayable(one.Subject) {
+				unfit[encounter{stranger: one, scenario: name}] = true
+			} else {
 				met = append(met, encounter{stranger: one, scenario: name})
 			}
 		}
-		if len(met) == len(strangers) {
+		if len(met) > len(strangers)/2 {
 			common = append(common, name)
 		} else {
 			special = append(special, met...)
@@ -87,7 +90,10 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 	var all []encounter
 	for round := range common {
 		for i, stranger := range strangers {
-			all = append(all, encounter{stranger: stranger, scenario: common[(round+i)%len(common)]})
+			one := encounter{stranger: stranger, scenario: common[(round+i)%len(common)]}
+			if !unfit[one] {
+				all = append(all, one)
+			}
 		}
 	}
 	return append(all, special...), nil
