@@ -51,13 +51,13 @@ test-modules:
 # the tap, drills. What can't be run here is skipped, with the reason.
 test-kafka: build
 	./dlqbench kafka install
-	DLQBENCH_KAFKA_TESTS=1 $(GO) test -count=1 -p 1 -v ./internal/cluster/external ./test/external \
-		$$($(GO) list ./internal/cluster/process ./test/... | grep -v -e /external -e /containers | $(PART)) \
+	DLQBENCH_KAFKA_TESTS=1 $(GO) test -count=1 -p 1 -v ./internal/env/cluster/external ./test/external \
+		$$($(GO) list ./internal/env/cluster/process ./test/... | grep -v -e /external -e /containers | $(PART)) \
 		| grep -E '^(ok|FAIL|panic|---|    ---|exit status)|_test\.go:'; exit $${PIPESTATUS[0]}
 
 # The tests with containers, in PARTS, and one run. .ci/docker.sh make test-docker: it starts an engine where there is none, and makes an image of Kafka.
 test-docker: build
-	$(GO) test -count=1 -p 1 $$($(GO) list ./internal/cluster/docker ./test/containers ./test/drill | $(PART))
+	$(GO) test -count=1 -p 1 $$($(GO) list ./internal/env/cluster/docker ./test/containers ./test/drill | $(PART))
 	./dlqbench run --quiet --cluster docker --image "$(DLQBENCH_DOCKER_IMAGE)" dlq-publish-failure
 
 # Scenarios on three brokers of Apache Kafka, one after another: those that also run on the embedded one, and those that only a real Kafka shows.
@@ -69,7 +69,7 @@ scenarios-kafka: build
 # The race detector needs cgo, hence a C compiler. Only what starts goroutines of its own: consumer, store and workers, faults, taps, workload, harness, drills, live
 # views. Pages in a browser are left out, and so is cmd/dlqbench: it has flags and no logic, and its scripts run what these tests run. In PARTS.
 RACED := ./consumer ./store/... ./faults ./faults/... ./history \
-	./internal/cluster/... ./internal/drill/... ./internal/harness ./internal/livemetrics ./internal/storewatch ./internal/subject ./internal/tap ./internal/tui ./internal/workload
+	./internal/env/cluster/... ./internal/drill/... ./internal/run ./internal/livemetrics ./internal/env/storewatch ./internal/env/subject ./internal/env/tap ./internal/tui ./internal/env/workload
 race:
 	CGO_ENABLED=1 $(GO) test -race -short -skip Browser $$($(GO) list $(RACED) | $(PART))
 
@@ -100,7 +100,7 @@ FOR      ?= 1h
 MEASURED := docs/data/completeness.json
 prove-library: build
 	-./dlqbench prove completeness --suite library --quiet --for $(FOR) --resume $(MEASURED)
-	$(GO) test ./internal/proof -run TestTheDocumentSaysWhatWasMeasured -update
+	$(GO) test ./internal/verify -run TestTheDocumentSaysWhatWasMeasured -update
 
 # Which planted bugs of ordinary consumers the suite of dlqbench init names, in PARTS.
 SUITE_SEEDS ?= 5
@@ -112,7 +112,7 @@ prove-suite: build
 # Before them, one that is told to make mistakes.
 STRANGERS ?= --runs 600
 strangers: build
-	$(GO) test -count=1 -timeout 30m -run TestBugsOfAStrangerAreNamed ./internal/proof
+	$(GO) test -count=1 -timeout 30m -run TestBugsOfAStrangerAreNamed ./internal/verify
 	./dlqbench prove strangers --strangers test/strangers $(STRANGERS)
 
 # Six of those runs, the next ones with each commit.
@@ -136,9 +136,9 @@ corpus-runs: build
 	rm -rf $(CORPUS)
 	-./dlqbench run --quiet --parallel 4 --out $(CORPUS)/scenarios $$(./dlqbench list --cluster embedded | awk '{print $$1}')
 	-./dlqbench prove completeness soundness --quiet --keep-runs --out $(CORPUS)/proof --parallel 4 --seeds 1 --runs 100
-	$(GO) run ./internal/corpus -accept $(CORPUS)
+	$(GO) run ./internal/verify/corpus -accept $(CORPUS)
 corpus:
-	$(GO) run ./internal/corpus $(CORPUS)
+	$(GO) run ./internal/verify/corpus $(CORPUS)
 
 # Some fuzzing for everything that decodes what comes from outside. A number of inputs, not a time: at the end of a time, Go before 1.27 now and then
 # reports "context deadline exceeded" as a failure of the target (go.dev/issue/75804).

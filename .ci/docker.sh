@@ -2,7 +2,7 @@
 # Runs a command with a container engine: the one that answers, or a dockerd that is started for it (Linux, root) and stopped after it, by its pid. What is
 # missing is installed where the machine lets us. The image of Apache Kafka for the tests is assembled from parts, since none may be pulled.
 #
-#	.ci/docker.sh [COMMAND…]        default: the tests of internal/cluster/docker
+#	.ci/docker.sh [COMMAND…]        default: the tests of internal/env/cluster/docker
 #
 # The command gets DOCKER_HOST, DLQBENCH_DOCKER_TESTS=1 and DLQBENCH_DOCKER_IMAGE. Exit code: the command's; 77 when there can be no engine or no image here, with
 # one line that says why (a skip, to be counted); 130 or 143 when interrupted.
@@ -80,10 +80,10 @@ if [ -z "${DLQBENCH_DOCKER_IMAGE:-}" ]; then
 	install jlink openjdk-17-jdk-headless || skip 'the image needs a JDK of 17 or later with jlink'
 	[ -n "${KAFKA_LIBS:-}" ] || install mvn maven || skip 'the image needs Maven, or the jars of Apache Kafka in KAFKA_LIBS'
 	install busybox busybox-static || skip 'the image needs busybox-static'
-	DLQBENCH_DOCKER_IMAGE=$(internal/cluster/docker/testdata/image/build.sh) || skip 'the image of Apache Kafka could not be assembled'
+	DLQBENCH_DOCKER_IMAGE=$(internal/env/cluster/docker/testdata/image/build.sh) || skip 'the image of Apache Kafka could not be assembled'
 fi
 export DLQBENCH_DOCKER_IMAGE DLQBENCH_DOCKER_TESTS=1
 printf 'image %s\n' "$DLQBENCH_DOCKER_IMAGE"
 
-[ $# -gt 0 ] || set -- go test -count=1 -v ./internal/cluster/docker
+[ $# -gt 0 ] || set -- go test -count=1 -v ./internal/env/cluster/docker
 "$@"

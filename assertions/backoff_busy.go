@@ -7,8 +7,8 @@ package assertions
 //	record 7 fails ─▶ (its wait) ─▶ record 9 of another partition is handed out first, fails, and has the thread for its
 //	    own wait ─▶ record 7 is tried
 //
-// Spring's DefaultErrorHandler works like that: it waits in the listener's thread and seeks all partitions back, and the
-// next poll may return any of them.
+// Spring's DefaultErrorHandler works like that: it waits in the listener's thread and seeks all partitions back, and
+// the next poll may return any of them.
 
 import "time"
 

@@ -194,8 +194,8 @@ func (c *boundedRetries) judgeOver() {
 		}
 		c.saw(name, c.w.about(int32(number), one.from, one.to, func() string {
 			if most := c.w.contract.MaxAttempts; one.limit > most {
-				return fmt.Sprintf("%d attempts in one series; the contract allows %d, and what happened to the record justifies %d",
-					one.attempts, most, one.limit)
+				return fmt.Sprintf("%d attempts in one series; the contract allows %d, and what happened to the record "+
+					"justifies %d", one.attempts, most, one.limit)
 			}
 			return fmt.Sprintf("%d attempts in one series; the contract allows %d", one.attempts, one.limit)
 		}, moment{history.KindAttemptStart, one.to}))

@@ -101,7 +101,8 @@ func (w *state) soughtBy(f *history.PlannedFault) *tally {
 	case api == "" && onDeadLetters(f):
 		api = "Produce" // the DLQ's link, or a history from before API
 	}
-	kind, what, of := history.KindUnknown, "", ""
+	var kind history.Kind
+	var what, of string
 	switch api {
 	case "Produce":
 		kind, what, of = history.KindProduceRequest, "writes", " to "

@@ -123,8 +123,9 @@ func (w *state) circling() string {
 		return ""
 	}
 	return fmt.Sprintf("record %d (%s-%d offset %d) was tried %d times and still was in the drain, and the contract "+
-		"names no number of attempts, so nobody can tell whether that would end; promise attempts: {max: 3}, with your number, "+
-		"or, where records are to be tried for ever, leave out those that fail for good (workload.outcomes.exhausted=0)",
+		"names no number of attempts, so it is unknown whether that would end; promise attempts: {max: 3}, with your "+
+		"number, or, where records are to be tried for ever, leave out those that fail for good "+
+		"(workload.outcomes.exhausted=0)",
 		most, strings.TrimPrefix(w.topicName(r.topic), w.header.RunID+"."), r.partition, r.offset, r.attempts)
 }
 

@@ -19,7 +19,7 @@ const (
 	clockSlack = time.Minute
 	// exitPrecision is how late a process's end may be noticed: it is looked for several times a second.
 	exitPrecision = 250 * time.Millisecond
-	// sampling is how often an instance's run delay is read (internal/subject): a stall of it lies somewhere in so much
+	// sampling is how often an instance's run delay is read (internal/env/subject): a stall of it lies somewhere in so much
 	// more than it lasted.
 	sampling = 100 * time.Millisecond
 )

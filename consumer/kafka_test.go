@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
-	"github.com/dlqbench/dlqbench/internal/kafkatest"
+	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 

@@ -110,7 +110,8 @@ func (t Trigger) ofStore() bool {
 // Check returns what is wrong with waiting for the event in a scenario: it must be one that can come.
 func (t Trigger) Check(setting Setting) []Defect {
 	retries := t.Event == TriggerFirstRetry || t.Event == TriggerBackoff
-	reference, message := setting.Reference, ""
+	reference := setting.Reference
+	var message string
 	switch {
 	case retries && !setting.Oracle:
 		message = "the subject does not call the downstream (observe: wire), so its attempts are not seen and this event " +

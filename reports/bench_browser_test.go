@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dlqbench/dlqbench/internal/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 )
 
 // openBench renders the bench into a file and opens it.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dlqbench/dlqbench/internal/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 )
 
 // timeCanvases are what the charts on the time axis show, each as one text.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dlqbench/dlqbench/internal/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 )
 
 // keys of the keyboard that are no characters, as the browser's protocol names them.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/dlqbench/dlqbench/internal/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 )
 
 // The first page of a gate's artifacts in a real browser: it fits, and says and asks for nothing.

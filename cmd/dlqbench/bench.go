@@ -14,7 +14,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/bench"
 	"github.com/dlqbench/dlqbench/internal/gate"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -215,13 +215,13 @@ type benchRunner struct {
 	app     *app
 	plan    *bench.Plan
 	folder  bench.Folder
-	kafka   harness.ClusterOptions
+	kafka   run.ClusterOptions
 	cluster clusterFlags
 	out     string
 }
 
 // options are what dlqbench run is told.
-func (b benchRunner) options(cell bench.PlannedCell, sets []string, seed uint64) (harness.Options, error) {
+func (b benchRunner) options(cell bench.PlannedCell, sets []string, seed uint64) (run.Options, error) {
 	return b.app.runOptions(b.plan.Arg, b.kafka, runFlags{
 		subject: b.plan.SubjectFile(b.folder, cell), sets: sets, out: b.out, cluster: b.cluster,
 		seed: strconv.FormatUint(seed, 10),

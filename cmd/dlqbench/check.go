@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -27,7 +27,7 @@ RUN is a run directory, its name or id, or latest.`,
 			if err != nil {
 				return err
 			}
-			judged, err := harness.JudgeRun(dir)
+			judged, err := run.JudgeRun(dir)
 			if judged.Verdict == nil {
 				return err
 			}

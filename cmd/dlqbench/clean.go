@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 )
 
 func (a *app) cleanCommand() *cobra.Command {
@@ -19,15 +19,15 @@ or --kafka-config, its topics and groups on your own cluster are removed. Histor
 every run directory that was not renamed.`,
 		Example: "  dlqbench clean\n  dlqbench clean --all",
 		RunE: func(command *cobra.Command, _ []string) error {
-			kafka.provider = harness.ClusterEmbedded
+			kafka.provider = run.ClusterEmbedded
 			if kafka.bootstrap != "" || kafka.config != "" {
-				kafka.provider = harness.ClusterExternal
+				kafka.provider = run.ClusterExternal
 			}
 			options, _, err := kafka.options()
 			if err != nil {
 				return usageError{err}
 			}
-			swept, err := harness.Clean(command.Context(), out, all, options)
+			swept, err := run.Clean(command.Context(), out, all, options)
 			for _, line := range swept {
 				fmt.Fprintln(a.stdout, line)
 			}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/dlqbench/dlqbench/internal/cluster/docker"
-	"github.com/dlqbench/dlqbench/internal/cluster/external"
-	"github.com/dlqbench/dlqbench/internal/cluster/install"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/docker"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/external"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/run"
 )
 
 // clusterFlags say which Kafka to run against.
@@ -22,8 +22,8 @@ type clusterFlags struct {
 }
 
 func (c *clusterFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&c.provider, "cluster", harness.ClusterEmbedded,
-		"the Kafka to run against: "+strings.Join(harness.Clusters(), ", "))
+	flags.StringVar(&c.provider, "cluster", run.ClusterEmbedded,
+		"the Kafka to run against: "+strings.Join(run.Clusters(), ", "))
 	flags.StringVar(&c.version, "kafka-version", "",
 		"process: version of Apache Kafka (default: the one in KAFKA_HOME, otherwise "+install.DefaultVersion+")")
 	flags.StringVar(&c.image, "image", "", "docker: image of the brokers (default "+docker.DefaultImage+")")
@@ -40,19 +40,19 @@ func (c *clusterFlags) addExternal(flags *pflag.FlagSet) {
 
 // options returns what the flags say; what contradicts itself is told here, before anything is started. The notes say
 // what of a properties file is not used.
-func (c *clusterFlags) options() (options harness.ClusterOptions, notes []string, err error) {
-	options = harness.ClusterOptions{Provider: c.provider, Version: c.version, Image: c.image}
-	if !slices.Contains(harness.Clusters(), c.provider) {
-		return options, nil, fmt.Errorf("--cluster %q: write one of %s", c.provider, strings.Join(harness.Clusters(), ", "))
+func (c *clusterFlags) options() (options run.ClusterOptions, notes []string, err error) {
+	options = run.ClusterOptions{Provider: c.provider, Version: c.version, Image: c.image}
+	if !slices.Contains(run.Clusters(), c.provider) {
+		return options, nil, fmt.Errorf("--cluster %q: write one of %s", c.provider, strings.Join(run.Clusters(), ", "))
 	}
 	for _, flag := range []struct {
 		name, provider string
 		given          bool
 	}{
-		{"--kafka-version", harness.ClusterProcess, c.version != ""}, {"--image", harness.ClusterDocker, c.image != ""},
-		{"--bootstrap", harness.ClusterExternal, c.bootstrap != ""},
-		{"--kafka-config", harness.ClusterExternal, c.config != ""},
-		{"--keep", harness.ClusterExternal, c.keep},
+		{"--kafka-version", run.ClusterProcess, c.version != ""}, {"--image", run.ClusterDocker, c.image != ""},
+		{"--bootstrap", run.ClusterExternal, c.bootstrap != ""},
+		{"--kafka-config", run.ClusterExternal, c.config != ""},
+		{"--keep", run.ClusterExternal, c.keep},
 	} {
 		if flag.given && flag.provider != c.provider {
 			return options, nil, fmt.Errorf("%s is for --cluster %s, and this is %s", flag.name, flag.provider, c.provider)
@@ -63,7 +63,7 @@ func (c *clusterFlags) options() (options harness.ClusterOptions, notes []string
 			return options, nil, fmt.Errorf("--kafka-version: %w", err)
 		}
 	}
-	if c.provider != harness.ClusterExternal {
+	if c.provider != run.ClusterExternal {
 		return options, nil, nil
 	}
 	overrides := external.Overrides{Keep: c.keep}
@@ -76,7 +76,7 @@ func (c *clusterFlags) options() (options harness.ClusterOptions, notes []string
 
 // words are the flags again, as somebody would write them, but for what is the default; they name no secret.
 func (c *clusterFlags) words() []string {
-	if c.provider == harness.ClusterEmbedded {
+	if c.provider == run.ClusterEmbedded {
 		return nil
 	}
 	words := []string{"--cluster", c.provider}

@@ -21,7 +21,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/deadletter"
-	"github.com/dlqbench/dlqbench/internal/subject"
+	"github.com/dlqbench/dlqbench/internal/env/subject"
 )
 
 func (a *app) consumeCommand() *cobra.Command {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlqbench/dlqbench/internal/engine"
+	"github.com/dlqbench/dlqbench/internal/env/engine"
 )
 
 // containerCommand stands for a subject's container, as long as it runs.

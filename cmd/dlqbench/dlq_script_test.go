@@ -15,14 +15,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
-	"github.com/dlqbench/dlqbench/internal/cluster"
-	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
-	"github.com/dlqbench/dlqbench/internal/kafkatest"
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/embedded"
+	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
 )
 
 // cmdKafka starts the embedded Kafka with these topics and puts its address into the environment as KAFKA: kafka
 // TOPIC…. Bare kfake will not do: a member that is killed while it waits in JoinGroup stays in its group for ever
-// there, with the partitions that the next leader gives it (internal/cluster/embedded mends that), and scripts kill
+// there, with the partitions that the next leader gives it (internal/env/cluster/embedded mends that), and scripts kill
 // routers.
 func cmdKafka(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/drill"
 	"github.com/dlqbench/dlqbench/internal/drill/web"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
@@ -100,7 +100,7 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 		Scenario: options.Scenario, Source: options.Source, SubjectFile: options.SubjectFile, Scripted: flags.scripted,
 		Foreign: flags.anothers(), Rerun: recordedCommand(flags), Away: flags.away, Limit: flags.limit,
 	}
-	if flags.cluster.provider == harness.ClusterExternal {
+	if flags.cluster.provider == run.ClusterExternal {
 		settings.CanBreak = options.Cluster.External.CanBreak
 	}
 	session, manual := drill.New(settings)
@@ -134,16 +134,16 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 const longestLoad = 59 * time.Minute
 
 // drillOptions are those of a run, with the drill's own load.
-func (a *app) drillOptions(scenario string, flags drillFlags) (harness.Options, error) {
+func (a *app) drillOptions(scenario string, flags drillFlags) (run.Options, error) {
 	if flags.limit <= 0 || flags.away <= 0 || flags.linger < 0 {
-		return harness.Options{}, errors.New("--limit and --away need some time, such as 10m, and --linger none less than 0s")
+		return run.Options{}, errors.New("--limit and --away need some time, such as 10m, and --linger none less than 0s")
 	}
 	kafka, notes, err := flags.cluster.options()
 	for _, note := range notes {
 		fmt.Fprintln(a.stderr, note)
 	}
 	if err != nil {
-		return harness.Options{}, err
+		return run.Options{}, err
 	}
 	options, err := a.runOptions(scenario, kafka, flags.runFlags)
 	if flags.openEnded {
@@ -170,7 +170,7 @@ func (a *app) drillOptions(scenario string, flags drillFlags) (harness.Options, 
 
 // anothers reports whether the Kafka is one that nobody has said to own.
 func (f drillFlags) anothers() bool {
-	return f.cluster.provider == harness.ClusterExternal && !f.foreign
+	return f.cluster.provider == run.ClusterExternal && !f.foreign
 }
 
 // recordedCommand is the command line that runs a recording; %s stands for its file.
@@ -196,7 +196,7 @@ func (a *app) tellLinks(server *web.Server, flags drillFlags) {
 
 // carryOutDrill runs the drill's run, ends the session with it, and shows what was judged. An interrupt ends the load
 // like the button: the drill is judged as a whole; the second one ends the program.
-func (a *app) carryOutDrill(ctx context.Context, options harness.Options, session *drill.Session,
+func (a *app) carryOutDrill(ctx context.Context, options run.Options, session *drill.Session,
 	flags drillFlags) (int, error) {
 	progress := a.drillShower(session, flags)
 	defer progress.Done() // also when something panics: the terminal must be given back

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/gate"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // printEstimates says how long the runs will take, one after another.
-func (a *app) printEstimates(all []harness.Options) error {
+func (a *app) printEstimates(all []run.Options) error {
 	var usual, most time.Duration
 	out := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, options := range all {
@@ -36,8 +36,8 @@ func (a *app) printEstimates(all []harness.Options) error {
 	return nil
 }
 
-func estimateRun(options harness.Options) (harness.Estimate, error) {
-	estimate, err := harness.EstimateRun(options)
+func estimateRun(options run.Options) (run.Estimate, error) {
+	estimate, err := run.EstimateRun(options)
 	if err != nil {
 		return estimate, usageError{fmt.Errorf("estimating %s: %w", options.Scenario.Name, err)}
 	}
@@ -45,7 +45,7 @@ func estimateRun(options harness.Options) (harness.Estimate, error) {
 }
 
 // forecast is the estimate of a gate's run, with the parts of which most of it consists.
-func forecast(estimate harness.Estimate) gate.Forecast {
+func forecast(estimate run.Estimate) gate.Forecast {
 	total := estimate.Total()
 	var parts []string
 	for _, part := range estimate.Parts {

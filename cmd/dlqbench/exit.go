@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -38,7 +38,7 @@ func (a *app) exitCode(ctx context.Context, err error) int {
 	switch {
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case !a.started, errors.As(err, &usage), errors.As(err, &problems), errors.Is(err, harness.ErrNoRun):
+	case !a.started, errors.As(err, &usage), errors.As(err, &problems), errors.Is(err, run.ErrNoRun):
 		return exitUsage
 	}
 	return exitEnvironment

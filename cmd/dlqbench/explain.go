@@ -57,7 +57,8 @@ func explanation(name string) (string, bool) {
 		if len(entry.Effects) > 0 {
 			fmt.Fprintf(&text, "Reported effects: %s\n\n", strings.Join(entry.Effects, ", "))
 		}
-		fmt.Fprintf(&text, "Example:\n  %s\n\n", strings.ReplaceAll(strings.TrimRight(catalogue.YAML(entry), "\n"), "\n", "\n  "))
+		example := strings.TrimRight(catalogue.YAML(entry), "\n")
+		fmt.Fprintf(&text, "Example:\n  %s\n\n", strings.ReplaceAll(example, "\n", "\n  "))
 	}
 	return text.String(), text.Len() > 0
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlqbench/dlqbench/internal/gate"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -61,7 +61,7 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--shard: %w", err)}
 	}
-	var kafka harness.ClusterOptions
+	var kafka run.ClusterOptions
 	var cluster clusterFlags
 	suite, err := gate.Load(flags.config, func(wanted gate.Cluster) (func(*scenarios.Scenario) error, error) {
 		cluster = clusterOf(wanted, filepath.Dir(flags.config))
@@ -77,7 +77,7 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 		return usageError{err}
 	}
 	entries := suite.Part(shard)
-	options, forecasts := map[int]harness.Options{}, map[int]gate.Forecast{}
+	options, forecasts := map[int]run.Options{}, map[int]gate.Forecast{}
 	for _, entry := range entries {
 		run, err := a.runOptions(entry.Arg, kafka, gateRun(entry, cluster, flags))
 		if err != nil {
@@ -145,7 +145,7 @@ func (a *app) runGate(ctx context.Context, suite *gate.Suite, artifacts gate.Art
 }
 
 // gateOne runs one entry as dlqbench run does.
-func (a *app) gateOne(ctx context.Context, options harness.Options) (gate.Done, error) {
+func (a *app) gateOne(ctx context.Context, options run.Options) (gate.Done, error) {
 	began := time.Now()
 	outcome, err := a.carryOut(ctx, options, runFlags{})
 	done := gate.Done{Elapsed: time.Since(began)}
@@ -172,7 +172,7 @@ func clusterOf(wanted gate.Cluster, folder string) clusterFlags {
 		config: wanted.KafkaConfig,
 	}
 	if flags.provider == "" {
-		flags.provider = harness.ClusterEmbedded
+		flags.provider = run.ClusterEmbedded
 	}
 	if flags.config != "" && !filepath.IsAbs(flags.config) {
 		flags.config = filepath.Join(folder, flags.config)

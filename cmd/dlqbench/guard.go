@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlqbench/dlqbench/internal/engine"
-	"github.com/dlqbench/dlqbench/internal/subject"
+	"github.com/dlqbench/dlqbench/internal/env/engine"
+	"github.com/dlqbench/dlqbench/internal/env/subject"
 )
 
 // guardCommand is the process that ends the subject's processes when dlqbench has gone, whatever ended it.

@@ -26,7 +26,7 @@ contract:
 `
 
 // Wherever a run is interrupted it ends soon, everything it started ends with it, and what there is gets sealed and
-// judged. (The phases that are over in a moment are interrupted in internal/harness, where a test can stop the clock.)
+// judged. (The phases that are over in a moment are interrupted in internal/run, where a test can stop the clock.)
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlqbench/dlqbench/internal/cluster/install"
-	brokers "github.com/dlqbench/dlqbench/internal/cluster/process"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
+	brokers "github.com/dlqbench/dlqbench/internal/env/cluster/process"
 )
 
 func (a *app) kafkaCommand() *cobra.Command {

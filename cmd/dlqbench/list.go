@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -18,10 +18,10 @@ func (a *app) listCommand() *cobra.Command {
 		Use: "list", Short: "List the shipped scenarios", Args: noArgs,
 		Example: "  dlqbench list\n  dlqbench list --cluster embedded",
 		RunE: func(command *cobra.Command, _ []string) error {
-			if !slices.Contains(harness.Clusters(), on.provider) {
-				return usageError{fmt.Errorf("--cluster %q: write one of %s", on.provider, strings.Join(harness.Clusters(), ", "))}
+			if !slices.Contains(run.Clusters(), on.provider) {
+				return usageError{fmt.Errorf("--cluster %q: write one of %s", on.provider, strings.Join(run.Clusters(), ", "))}
 			}
-			fewer := command.Flags().Changed("cluster") && on.provider == harness.ClusterEmbedded
+			fewer := command.Flags().Changed("cluster") && on.provider == run.ClusterEmbedded
 			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 			for _, name := range scenarios.Names() {
 				data, _ := scenarios.Shipped(name)
@@ -39,8 +39,8 @@ func (a *app) listCommand() *cobra.Command {
 			return table.Flush()
 		},
 	}
-	command.Flags().StringVar(&on.provider, "cluster", harness.ClusterProcess,
-		"list the scenarios that run on this Kafka: "+strings.Join(harness.Clusters(), ", "))
+	command.Flags().StringVar(&on.provider, "cluster", run.ClusterProcess,
+		"list the scenarios that run on this Kafka: "+strings.Join(run.Clusters(), ", "))
 	return command
 }
 

@@ -1,5 +1,5 @@
 // Command dlqbench judges the retry and dead-letter handling of Kafka consumers. This folder holds flags, signals and
-// exit codes, and no logic: what a command does is in internal/harness and the packages that it names.
+// exit codes, and no logic: what a command does is in internal/run and the packages that it names.
 package main
 
 import (

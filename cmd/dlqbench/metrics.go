@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/livemetrics"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -40,9 +40,9 @@ func (m *metricsFlag) serve(a *app) (stop func(), err error) {
 
 // runShown carries out a run that the metrics show, if they are served. Where somebody is on call they don't tell what
 // is broken, nor what the run is called, which often tells the same.
-func (a *app) runShown(ctx context.Context, options harness.Options, onCall bool) (*harness.Outcome, error) {
+func (a *app) runShown(ctx context.Context, options run.Options, onCall bool) (*run.Outcome, error) {
 	if a.metrics == nil {
-		return harness.Run(ctx, options)
+		return run.Run(ctx, options)
 	}
 	update, end := a.metrics.Watch()
 	watch := options.Watch
@@ -54,7 +54,7 @@ func (a *app) runShown(ctx context.Context, options harness.Options, onCall bool
 		}
 		update(snapshot)
 	}
-	outcome, err := harness.Run(ctx, options)
+	outcome, err := run.Run(ctx, options)
 	verdict := ""
 	if outcome != nil && outcome.Verdict != nil {
 		verdict = string(outcome.Verdict.Verdict)

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlqbench/dlqbench/consumer"
-	"github.com/dlqbench/dlqbench/internal/mutants"
+	"github.com/dlqbench/dlqbench/internal/verify/planted"
 	"github.com/dlqbench/dlqbench/store/worker"
 )
 
@@ -19,7 +19,7 @@ func (a *app) mutantCommand() *cobra.Command {
 		Use: "mutant", Short: "Run the reference consumer or the replay tool with a planted bug", Hidden: true, Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			for _, one := range mutants.All() {
+			for _, one := range planted.All() {
 				fmt.Fprintf(table, "%s\t%s\t%s\n", one.Name, one.Anomaly, one.What)
 			}
 			return table.Flush()
@@ -34,7 +34,7 @@ func (a *app) mutantConsumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "consume MUTANT", Short: "Run the reference consumer with a planted bug", Args: takes(1, 1),
 		RunE: func(command *cobra.Command, args []string) error {
-			mutant, err := mutants.Named(args[0])
+			mutant, err := planted.Named(args[0])
 			if err != nil {
 				return usageError{err}
 			}
@@ -58,7 +58,7 @@ func (a *app) mutantReplayCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "replay MUTANT", Short: "Replay dead letters with a planted bug", Args: takes(1, 1),
 		RunE: func(command *cobra.Command, args []string) error {
-			mutant, err := mutants.Named(args[0])
+			mutant, err := planted.Named(args[0])
 			if err != nil {
 				return usageError{err}
 			}
@@ -74,25 +74,25 @@ func (a *app) mutantReplayCommand() *cobra.Command {
 }
 
 func (a *app) mutantRouterCommand() *cobra.Command {
-	var mutant mutants.Mutant
+	var mutant planted.Mutant
 	command := a.dlqRouterCommand(func(config *worker.RouterConfig) { mutant.Router(config) })
-	return planted(command, "router", &mutant, func() bool { return mutant.Router != nil })
+	return withBug(command, "router", &mutant, func() bool { return mutant.Router != nil })
 }
 
 func (a *app) mutantWorkerCommand() *cobra.Command {
-	var mutant mutants.Mutant
+	var mutant planted.Mutant
 	command := a.dlqWorkerCommand(func(address string, config *worker.Config) { mutant.Worker(address, config) })
-	return planted(command, "worker", &mutant, func() bool { return mutant.Worker != nil })
+	return withBug(command, "worker", &mutant, func() bool { return mutant.Worker != nil })
 }
 
-// planted makes the command one with the bug that its argument names, which must be one of the kind.
-func planted(command *cobra.Command, kind string, mutant *mutants.Mutant, ofKind func() bool) *cobra.Command {
+// withBug makes the command one with the bug that its argument names, which must be one of the kind.
+func withBug(command *cobra.Command, kind string, mutant *planted.Mutant, ofKind func() bool) *cobra.Command {
 	run := command.RunE
 	command.Use, command.Short, command.Args = kind+" MUTANT", "Run the dead-letter store's "+kind+" with a planted bug",
 		takes(1, 1)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		var err error
-		if *mutant, err = mutants.Named(args[0]); err != nil {
+		if *mutant, err = planted.Named(args[0]); err != nil {
 			return usageError{err}
 		}
 		if !ofKind() {
@@ -104,7 +104,7 @@ func planted(command *cobra.Command, kind string, mutant *mutants.Mutant, ofKind
 }
 
 func (a *app) mutantKeeperCommand() *cobra.Command {
-	var mutant mutants.Mutant
+	var mutant planted.Mutant
 	command := a.dlqRetainCommand()
 	run := command.RunE
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -115,5 +115,5 @@ func (a *app) mutantKeeperCommand() *cobra.Command {
 		}
 		return run(command, args)
 	}
-	return planted(command, "keeper", &mutant, func() bool { return mutant.Keeper != nil })
+	return withBug(command, "keeper", &mutant, func() bool { return mutant.Keeper != nil })
 }

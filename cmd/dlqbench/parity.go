@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlqbench/dlqbench/internal/harness"
-	"github.com/dlqbench/dlqbench/internal/proof"
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/verify"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -42,7 +42,7 @@ otherwise the exit code is 1.`),
 		},
 		ValidArgsFunction: completeScenarios,
 	}
-	command.Flags().StringArrayVar(&flags.on, "on", []string{harness.ClusterEmbedded},
+	command.Flags().StringArrayVar(&flags.on, "on", []string{run.ClusterEmbedded},
 		"a Kafka: embedded, process, process:VERSION, docker, docker:IMAGE, external:FILE; may be repeated")
 	command.Flags().StringVar(&flags.out, "out", "runs/parity", "folder for runs that did not pass")
 	command.Flags().StringVar(&flags.markdown, "markdown", "", "also write the table to this file, as a Markdown page")
@@ -50,28 +50,28 @@ otherwise the exit code is 1.`),
 }
 
 // kafkas reads the values of --on.
-func kafkas(words []string) ([]proof.On, error) {
-	var all []proof.On
+func kafkas(words []string) ([]verify.On, error) {
+	var all []verify.On
 	for _, word := range words {
 		provider, version, _ := strings.Cut(word, ":")
-		if !slices.Contains(harness.Clusters(), provider) {
+		if !slices.Contains(run.Clusters(), provider) {
 			return nil, fmt.Errorf("--on %q: begin with one of %s, such as process:4.4.0", word,
-				strings.Join(harness.Clusters(), ", "))
+				strings.Join(run.Clusters(), ", "))
 		}
 		flags := clusterFlags{provider: provider}
 		switch provider {
-		case harness.ClusterProcess:
+		case run.ClusterProcess:
 			flags.version = version
-		case harness.ClusterDocker:
+		case run.ClusterDocker:
 			flags.image = version
-		case harness.ClusterExternal:
+		case run.ClusterExternal:
 			flags.config = version
 		}
 		options, _, err := flags.options()
 		if err != nil {
 			return nil, fmt.Errorf("--on %q: %w", word, err)
 		}
-		all = append(all, proof.On{Name: strings.ReplaceAll(word, ":", "-"), Cluster: options})
+		all = append(all, verify.On{Name: strings.ReplaceAll(word, ":", "-"), Cluster: options})
 	}
 	return all, nil
 }
@@ -85,12 +85,12 @@ func madeBy(on []string) string {
 	return line
 }
 
-func (a *app) parity(command *cobra.Command, names []string, on []proof.On, flags parityFlags) error {
+func (a *app) parity(command *cobra.Command, names []string, on []verify.On, flags parityFlags) error {
 	executable, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding this program's own file: %w", err)
 	}
-	config := &proof.Config{
+	config := &verify.Config{
 		Executable: executable, Dir: flags.out, Parallel: 1, Version: programVersion(), Log: a.logger(a.stderr),
 		Progress: func(line string) { fmt.Fprintln(a.stderr, line) },
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlqbench/dlqbench/internal/harness"
-	"github.com/dlqbench/dlqbench/internal/proof"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/scaffold"
+	"github.com/dlqbench/dlqbench/internal/verify"
 )
 
 // proveFlags are the flags of `dlqbench prove`.
@@ -85,8 +85,8 @@ the command that repeats it is printed.`),
 	f := command.Flags()
 	f.Uint64Var(&flags.first, "first", 1, "first seed; the others are consecutive")
 	f.IntVar(&flags.seeds, "seeds", 20, "completeness: runs of each planted bug; in the suite default, 5 unless given")
-	f.StringVar(&flags.suite, "suite", proof.SuiteAimed,
-		"completeness: the scenarios: "+strings.Join(proof.Suites(), ", "))
+	f.StringVar(&flags.suite, "suite", verify.SuiteAimed,
+		"completeness: the scenarios: "+strings.Join(verify.Suites(), ", "))
 	f.StringArrayVar(&flags.scenarios, "scenario", nil,
 		"completeness: only this scenario of the suite library or default; may be repeated")
 	f.StringVar(&flags.resume, "resume", "", "completeness, suites library and default: continue from the runs in this "+
@@ -128,20 +128,20 @@ func (f *proveFlags) check(args []string, seedsGiven bool) error {
 		return errors.New("--strangers FOLDER goes with the proof strangers, and names the folder of their subject files, " +
 			"such as test/strangers")
 	}
-	if f.strangers == "" && f.cluster.provider != harness.ClusterEmbedded {
+	if f.strangers == "" && f.cluster.provider != run.ClusterEmbedded {
 		return errors.New("--cluster goes with the proof strangers: the others run on the embedded Kafka")
 	}
-	if !slices.Contains(proof.Suites(), f.suite) {
-		return fmt.Errorf("there is no suite %q: write %s", f.suite, strings.Join(proof.Suites(), ", "))
+	if !slices.Contains(verify.Suites(), f.suite) {
+		return fmt.Errorf("there is no suite %q: write %s", f.suite, strings.Join(verify.Suites(), ", "))
 	}
-	if f.suite == proof.SuiteAimed && len(f.scenarios) > 0 {
+	if f.suite == verify.SuiteAimed && len(f.scenarios) > 0 {
 		return errors.New(
 			"--scenario goes with --suite library or default: in the suite aimed, each planted bug has its own scenario")
 	}
-	if f.suite == proof.SuiteAimed && f.resume != "" {
+	if f.suite == verify.SuiteAimed && f.resume != "" {
 		return errors.New("--resume goes with --suite library or default: its file has runs in shipped scenarios")
 	}
-	if f.suite == proof.SuiteDefault && !seedsGiven {
+	if f.suite == verify.SuiteDefault && !seedsGiven {
 		f.seeds = defaultSuiteSeeds
 	}
 	if min(f.seeds, f.runs, f.histories, f.parallel) < 1 || f.limit < 0 {
@@ -155,14 +155,14 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 	if err != nil {
 		return fmt.Errorf("finding this program's own file: %w", err)
 	}
-	config := &proof.Config{
+	config := &verify.Config{
 		Executable: executable, Dir: flags.out, Parallel: flags.parallel, Version: programVersion(), Log: a.logger(a.stderr),
 		KeepRuns: flags.keepRuns,
 	}
 	if !flags.quiet {
 		config.Progress = func(line string) { fmt.Fprintln(a.stderr, line) }
 	}
-	var result proof.Result
+	var result verify.Result
 	for _, part := range proofParts() {
 		if !slices.Contains(parts, part) {
 			continue
@@ -188,19 +188,19 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 	return a.printProof(ctx, &result, flags)
 }
 
-func (a *app) proveCompleteness(ctx context.Context, config *proof.Config,
-	flags proveFlags) (*proof.Completeness, error) {
-	aim := proof.Aim{
+func (a *app) proveCompleteness(ctx context.Context, config *verify.Config,
+	flags proveFlags) (*verify.Completeness, error) {
+	aim := verify.Aim{
 		Suite: flags.suite, Mutants: flags.mutants, Scenarios: flags.scenarios, First: flags.first, Seeds: flags.seeds,
 		Limit: flags.limit,
 	}
-	if aim.Suite == proof.SuiteDefault && len(aim.Scenarios) == 0 {
+	if aim.Suite == verify.SuiteDefault && len(aim.Scenarios) == 0 {
 		aim.Scenarios = scaffold.Suite()
 	}
 	if flags.resume == "" {
 		return config.ProveCompleteness(ctx, aim)
 	}
-	measured, err := proof.ReadMeasured(flags.resume)
+	measured, err := verify.ReadMeasured(flags.resume)
 	if err != nil {
 		return nil, err
 	}
@@ -216,12 +216,12 @@ func (a *app) proveCompleteness(ctx context.Context, config *proof.Config,
 	return table, err
 }
 
-func (a *app) proveStrangers(ctx context.Context, config *proof.Config, flags proveFlags) (*proof.Soundness, error) {
+func (a *app) proveStrangers(ctx context.Context, config *verify.Config, flags proveFlags) (*verify.Soundness, error) {
 	cluster, _, err := flags.cluster.options()
 	if err != nil {
 		return nil, err
 	}
-	strangers, err := proof.FindStrangers(flags.strangers)
+	strangers, err := verify.FindStrangers(flags.strangers)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (a *app) proveStrangers(ctx context.Context, config *proof.Config, flags pr
 }
 
 // printProof shows what was proved, also when it was interrupted.
-func (a *app) printProof(ctx context.Context, result *proof.Result, flags proveFlags) error {
+func (a *app) printProof(ctx context.Context, result *verify.Result, flags proveFlags) error {
 	switch {
 	case ctx.Err() != nil:
 		a.code = exitInterrupted

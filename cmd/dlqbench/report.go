@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -34,7 +34,7 @@ func (a *app) reportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			judged, err := harness.LoadRun(dir)
+			judged, err := run.LoadRun(dir)
 			if err != nil {
 				return err
 			}

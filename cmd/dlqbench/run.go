@@ -17,7 +17,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/gate"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -75,7 +75,7 @@ and the consumer's logs; runs/latest points to the newest. The worst verdict dec
 // runAll loads everything before it runs anything: a mistake in the last scenario shows at once, not after minutes.
 func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	var (
-		all  []harness.Options
+		all  []run.Options
 		errs []error
 	)
 	kafka, notes, err := flags.cluster.options()
@@ -112,7 +112,7 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 			return err
 		}
 	}
-	beside, alone := all, []harness.Options(nil)
+	beside, alone := all, []run.Options(nil)
 	if flags.parallel > 1 {
 		beside, alone = whatRunsAlone(all)
 	}
@@ -145,7 +145,7 @@ const aloneRate = 1000
 var countsOnly = regexp.MustCompile(`^(count|share)\.[a-z_]+ *[<>=]+ *[0-9.]+%?$`)
 
 // whatRunsAlone parts what may run side by side from what may not: high rates, and thresholds about time.
-func whatRunsAlone(all []harness.Options) (beside, alone []harness.Options) {
+func whatRunsAlone(all []run.Options) (beside, alone []run.Options) {
 	for _, options := range all {
 		peak := 0.0
 		for _, stretch := range options.Scenario.Workload.Stretches() {
@@ -165,11 +165,11 @@ func whatRunsAlone(all []harness.Options) (beside, alone []harness.Options) {
 
 // runSome runs scenarios, so many at a time; what they print comes one after another. Who runs several at a time sees
 // no progress, which is that of one run. It returns those that did not pass, and why.
-func (a *app) runSome(ctx context.Context, all []harness.Options, parallel int, flags runFlags) []string {
+func (a *app) runSome(ctx context.Context, all []run.Options, parallel int, flags runFlags) []string {
 	var (
 		group     sync.WaitGroup
 		mu        sync.Mutex
-		waiting   = make(chan harness.Options)
+		waiting   = make(chan run.Options)
 		notPassed []string
 	)
 	for range min(parallel, len(all)) {
@@ -200,8 +200,8 @@ func (a *app) runSome(ctx context.Context, all []harness.Options, parallel int, 
 }
 
 // runOptions reads what one argument names.
-func (a *app) runOptions(arg string, kafka harness.ClusterOptions, flags runFlags) (harness.Options, error) {
-	options := harness.Options{Out: flags.out, KeepData: flags.keepData, Version: programVersion(), Cluster: kafka}
+func (a *app) runOptions(arg string, kafka run.ClusterOptions, flags runFlags) (run.Options, error) {
+	options := run.Options{Out: flags.out, KeepData: flags.keepData, Version: programVersion(), Cluster: kafka}
 	executable, err := os.Executable()
 	if err != nil {
 		return options, fmt.Errorf("finding this program's own file: %w", err)
@@ -260,7 +260,7 @@ func quoteWord(word string) string {
 
 // runOne runs one scenario and shows what was judged, while it holds printing. The error says what failed besides the
 // subject.
-func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlags, printing *sync.Mutex) (int, error) {
+func (a *app) runOne(ctx context.Context, options run.Options, flags runFlags, printing *sync.Mutex) (int, error) {
 	outcome, err := a.carryOut(ctx, options, flags)
 	if outcome == nil || outcome.Verdict == nil {
 		return a.exitCode(ctx, err), err
@@ -281,7 +281,7 @@ func (a *app) runOne(ctx context.Context, options harness.Options, flags runFlag
 }
 
 // carryOut runs one scenario with its progress and its log on stderr.
-func (a *app) carryOut(ctx context.Context, options harness.Options, flags runFlags) (*harness.Outcome, error) {
+func (a *app) carryOut(ctx context.Context, options run.Options, flags runFlags) (*run.Outcome, error) {
 	progress := a.shower(flags)
 	defer progress.Done() // also when something panics: the terminal must be given back
 	options.Log = a.logger(progress.Around(a.stderr))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/tap"
+	"github.com/dlqbench/dlqbench/internal/env/tap"
 )
 
 // Injector holds the rules in force. It is a faults.Injector for the nemesis and a tap.Interceptor for the tap.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
-	"github.com/dlqbench/dlqbench/internal/tap"
+	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/tap"
+	"github.com/dlqbench/dlqbench/internal/env/tap"
 )
 
 // rule is one fault in force: which requests it hits, and what it does to them.

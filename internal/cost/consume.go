@@ -15,8 +15,8 @@ import (
 
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/plan"
-	"github.com/dlqbench/dlqbench/internal/workload"
 )
 
 func measureConsume(ctx context.Context, o options) (found section, err error) {

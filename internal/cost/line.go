@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -39,7 +39,7 @@ func measureLine(ctx context.Context, o options) (section, error) {
 	}
 	used := &usage{}
 	children := processorTime(syscall.RUSAGE_CHILDREN)
-	outcome, err := harness.Run(ctx, harness.Options{
+	outcome, err := run.Run(ctx, run.Options{
 		Scenario: scenario, Source: []byte(lineScenario), Out: o.dir, Executable: o.executable,
 		Rerun: "bench -only 5 # seed %d", Version: "bench", Log: zerolog.Nop(), Watch: used.see,
 	})

@@ -15,8 +15,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/livemetrics"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -105,7 +105,7 @@ func runWatched(ctx context.Context, o options, seen bool) (watched, error) {
 	if err != nil {
 		return watched{}, err
 	}
-	options := harness.Options{
+	options := run.Options{
 		Scenario: scenario, Source: []byte(liveScenario), Out: o.dir, Executable: o.executable,
 		Rerun: "bench -only 8 # seed %d", Version: "bench", Log: zerolog.Nop(),
 	}
@@ -114,9 +114,9 @@ func runWatched(ctx context.Context, o options, seen bool) (watched, error) {
 		options.Watch = watcher(&viewed)
 	}
 	children := processorTime(syscall.RUSAGE_CHILDREN)
-	var outcome *harness.Outcome
+	var outcome *run.Outcome
 	run, err := take(1, func() error {
-		outcome, err = harness.Run(ctx, options)
+		outcome, err = run.Run(ctx, options)
 		return err
 	})
 	if err == nil {

@@ -43,13 +43,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, o); err != nil {
+	if err := measureFor(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, o options) (err error) {
+func measureFor(ctx context.Context, o options) (err error) {
 	if o.executable, err = filepath.Abs(o.executable); err != nil {
 		return fmt.Errorf("finding the program: %w", err)
 	}

@@ -18,11 +18,11 @@ import (
 	faultkafka "github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/cluster"
-	"github.com/dlqbench/dlqbench/internal/cluster/embedded"
-	"github.com/dlqbench/dlqbench/internal/cluster/install"
-	"github.com/dlqbench/dlqbench/internal/cluster/process"
-	"github.com/dlqbench/dlqbench/internal/tap"
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/embedded"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/process"
+	"github.com/dlqbench/dlqbench/internal/env/tap"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
@@ -73,7 +73,7 @@ func (s *Session) Debrief() (markdown, html []byte, err error) {
 
 // Finish ends the session with what became of its run, and writes drill.json and the debrief into the run directory.
 // The error is that of writing.
-func (s *Session) Finish(outcome *harness.Outcome, failure error) error {
+func (s *Session) Finish(outcome *run.Outcome, failure error) error {
 	s.mu.Lock()
 	s.endOfLoad()
 	result := s.conclude(outcome, failure)
@@ -96,7 +96,7 @@ func (s *Session) Finish(outcome *harness.Outcome, failure error) error {
 }
 
 // conclude makes the result; s.mu is held.
-func (s *Session) conclude(outcome *harness.Outcome, failure error) Result {
+func (s *Session) conclude(outcome *run.Outcome, failure error) Result {
 	result := Result{Reasons: []string{}}
 	if failure != nil {
 		result.Error = failure.Error()
@@ -157,7 +157,7 @@ func spread(all []time.Duration) Spread {
 }
 
 // record is everything of the drill; s.mu is held.
-func (s *Session) record(outcome *harness.Outcome, result Result) Record {
+func (s *Session) record(outcome *run.Outcome, result Result) Record {
 	record := Record{
 		Format: jsonFormat, Scenario: s.options.Scenario.Name, Description: s.options.Scenario.Description, Lasted: s.ended,
 		Ending: s.why, Faults: s.seen(true), Result: result, Log: []Entry{}, Invariants: []Finding{},

@@ -17,7 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/downstream"
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
@@ -25,8 +25,8 @@ import (
 var update = flag.Bool("update", false, "write the golden files again")
 
 // outcome is what a run left in the folder.
-func outcome(dir string) *harness.Outcome {
-	return &harness.Outcome{
+func outcome(dir string) *run.Outcome {
+	return &run.Outcome{
 		Dir: dir,
 		Verdict: &assertions.Verdict{
 			Verdict: assertions.Fail, Reasons: []string{"no-loss: 2 records were lost"},
@@ -51,26 +51,26 @@ func outcome(dir string) *harness.Outcome {
 // story is a drill with a fault that was noticed and healed, one that nobody noticed, one that failed, and hostile
 // words.
 func story(t *testing.T) *Session {
-	s, run := newFake(t, nil)
-	run.pass(time.Second, 5)
+	s, fake := newFake(t, nil)
+	fake.pass(time.Second, 5)
 	_, err := s.Break(t.Context(), ada, refusal())
 	must(t, err)
-	run.pass(2500*time.Millisecond, 50)
+	fake.pass(2500*time.Millisecond, 50)
 	must(t, s.Notice(bob, "the dead letters have stopped"))
 	must(t, s.Note(Actor{Name: "<img src=x onerror=alert(1)>", Role: RoleResponder},
 		"| a |\n# title\n<script>alert(1)</script> [x](javascript:alert(1)) `code` https://example.org"))
-	run.pass(time.Second, 60)
+	fake.pass(time.Second, 60)
 	must(t, s.HealAll(t.Context(), bob))
-	run.pass(2*time.Second, 0)
-	run.script(catalogue.Spec{For: units.Duration(time.Minute),
+	fake.pass(2*time.Second, 0)
+	fake.script(catalogue.Spec{For: units.Duration(time.Minute),
 		Network: &network.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
-	run.pass(4*time.Second, 0)
-	s.hear(harness.FaultNews{Index: 1, Stage: harness.FaultFailed, At: 10 * time.Second,
+	fake.pass(4*time.Second, 0)
+	s.hear(run.FaultNews{Index: 1, Stage: run.FaultFailed, At: 10 * time.Second,
 		Err: errors.New("the link is <gone>")})
-	run.script(catalogue.Spec{For: units.Duration(time.Minute), Downstream: &downstream.Downstream{Outage: true}})
-	run.script(catalogue.Spec{For: units.Duration(time.Minute),
+	fake.script(catalogue.Spec{For: units.Duration(time.Minute), Downstream: &downstream.Downstream{Outage: true}})
+	fake.script(catalogue.Spec{For: units.Duration(time.Minute),
 		Downstream: &downstream.Downstream{Slow: units.Duration(time.Second)}})
-	run.pass(10*time.Second, 0)
+	fake.pass(10*time.Second, 0)
 	must(t, s.Stop(ada))
 	return s
 }

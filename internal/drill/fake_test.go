@@ -11,8 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -115,8 +115,8 @@ func (r *fakeRun) Break(_ context.Context, written catalogue.Spec, by any) (faul
 	r.mu.Unlock()
 	planned := plan.Fault(r.session.options.Scenario, 1, index, written.Traits().Name, written)
 	planned.Open = true
-	r.session.hear(harness.FaultNews{Index: index, Written: written, Planned: planned, By: by,
-		Stage: harness.FaultInjected, At: at})
+	r.session.hear(run.FaultNews{Index: index, Written: written, Planned: planned, By: by,
+		Stage: run.FaultInjected, At: at})
 	return planned, nil
 }
 
@@ -130,7 +130,7 @@ func (r *fakeRun) Heal(_ context.Context, index int) error {
 	again := r.healed[index]
 	r.healed[index] = true
 	clear(r.down)
-	news := harness.FaultNews{Index: index, Written: r.written[index], Stage: harness.FaultHealed, At: r.now}
+	news := run.FaultNews{Index: index, Written: r.written[index], Stage: run.FaultHealed, At: r.now}
 	r.mu.Unlock()
 	if again {
 		return fmt.Errorf("%w: %w", ErrRefused, faults.ErrNotInForce)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -44,10 +44,10 @@ func (s *Session) begin(since, steady time.Duration) {
 }
 
 // hear is told what becomes of faults.
-func (s *Session) hear(news harness.FaultNews) {
+func (s *Session) hear(news run.FaultNews) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if news.Stage == harness.FaultInjected {
+	if news.Stage == run.FaultInjected {
 		s.injected(news)
 		return
 	}
@@ -58,11 +58,11 @@ func (s *Session) hear(news harness.FaultNews) {
 	f.spec = news.Written
 	entry := Entry{At: news.At, Fault: f.ID}
 	switch news.Stage {
-	case harness.FaultHealed:
+	case run.FaultHealed:
 		at := news.At
 		f.Healed, f.over = &at, true
 		entry.Who, entry.Action, entry.Text = f.HealedBy, entryHealed, f.Name
-	case harness.FaultFailed:
+	case run.FaultFailed:
 		f.Failed, f.over = news.Err.Error(), true
 		entry.Who, entry.Action, entry.Text = f.By, entryFailed, f.Name+": "+f.Failed
 	default:
@@ -72,7 +72,7 @@ func (s *Session) hear(news harness.FaultNews) {
 }
 
 // injected enters a fault; s.mu is held.
-func (s *Session) injected(news harness.FaultNews) {
+func (s *Session) injected(news run.FaultNews) {
 	f := &fault{
 		Fault: Fault{
 			ID: fmt.Sprint(news.Index + 1), Name: news.Planned.Name, Kind: news.Planned.Kind, What: news.Planned.What,

@@ -19,9 +19,9 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/harness"
 	"github.com/dlqbench/dlqbench/internal/plan"
-	"github.com/dlqbench/dlqbench/internal/programtest"
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -51,20 +51,20 @@ expect: {max_slip: 10s, drain: 40s}
 type going struct {
 	*Session
 	t       *testing.T
-	options harness.Options
+	options run.Options
 	cancel  context.CancelFunc
 	ended   chan struct{}
-	outcome *harness.Outcome
+	outcome *run.Outcome
 	err     error
 }
 
 // start begins a drill and returns when its load goes on.
-func start(t *testing.T, text string, change func(*harness.Options)) *going {
+func start(t *testing.T, text string, change func(*run.Options)) *going {
 	t.Helper()
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	g := &going{t: t, cancel: cancel, ended: make(chan struct{})}
-	g.options = harness.Options{
+	g.options = run.Options{
 		Scenario: parse(t, text), Source: []byte(text), Out: filepath.Join(t.TempDir(), "runs"),
 		Executable: programtest.Path(), Rerun: "rerun --seed %d", Version: "test", Log: zerolog.Nop(),
 	}
@@ -76,7 +76,7 @@ func start(t *testing.T, text string, change func(*harness.Options)) *going {
 	g.options.Watch = g.Watch
 	go func() {
 		defer close(g.ended)
-		g.outcome, g.err = harness.Run(ctx, g.options)
+		g.outcome, g.err = run.Run(ctx, g.options)
 		if err := g.Finish(g.outcome, g.err); err != nil {
 			t.Error(err)
 		}
@@ -155,7 +155,7 @@ func (g *going) file(name string) []byte {
 
 // rerun runs what was recorded, and returns its outcome. Its plan must be that of the drill, byte for byte, but for the
 // spare records at its end: the load of a drill has none, as a person ends it.
-func (g *going) rerun() *harness.Outcome {
+func (g *going) rerun() *run.Outcome {
 	g.t.Helper()
 	path := filepath.Join(g.outcome.Dir, "recorded.yaml")
 	scenario, err := scenarios.Load(path)
@@ -163,7 +163,7 @@ func (g *going) rerun() *harness.Outcome {
 	options := g.options
 	options.Manual, options.Watch, options.Scenario, options.Source = nil, nil, scenario, g.file("recorded.yaml")
 	options.Out = filepath.Join(g.t.TempDir(), "again")
-	again, err := harness.Run(g.t.Context(), options)
+	again, err := run.Run(g.t.Context(), options)
 	must(g.t, err)
 	planned, err := os.ReadFile(filepath.Join(again.Dir, plan.File))
 	must(g.t, err)
@@ -180,7 +180,7 @@ func (g *going) rerun() *harness.Outcome {
 }
 
 // recordsOf returns the planned records of a run, as CSV.
-func (g *going) recordsOf(run *harness.Outcome) string {
+func (g *going) recordsOf(run *run.Outcome) string {
 	g.t.Helper()
 	file, err := os.Open(filepath.Join(run.Dir, plan.RecordsFile))
 	must(g.t, err)
@@ -294,7 +294,7 @@ func TestInterruptedInMidFault(t *testing.T) {
 
 // TestPlantedBug: a bug that only what was broken by hand brings out is found, and its counterexample names that.
 func TestPlantedBug(t *testing.T) {
-	g := start(t, load, func(o *harness.Options) {
+	g := start(t, load, func(o *run.Options) {
 		o.ReferenceCommand = []string{o.Executable, "mutant", "consume", "ignore-dlq-error"}
 	})
 	_, err := g.Break(t.Context(), ada, refusal())

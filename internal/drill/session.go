@@ -12,7 +12,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/faults/catalogue"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -21,9 +21,9 @@ var (
 	// ErrNotAllowed says that the role, or whose the cluster is, forbids it.
 	ErrNotAllowed = errors.New("not allowed")
 	// ErrNotOpen says that it is too early, or too late.
-	ErrNotOpen = harness.ErrNotOpen
+	ErrNotOpen = run.ErrNotOpen
 	// ErrRefused says that it can't be done in this drill, or at all.
-	ErrRefused = harness.ErrRefused
+	ErrRefused = run.ErrRefused
 )
 
 const (
@@ -130,9 +130,9 @@ type breaking interface {
 }
 
 // New returns a session that waits for its run, and the manual control for that run's options.
-func New(options Options) (*Session, *harness.Manual) {
+func New(options Options) (*Session, *run.Manual) {
 	s := newSession(options)
-	manual := harness.NewManual(harness.ManualOptions{Spare: spare, Rerun: options.Rerun, Opened: s.begin, Told: s.hear})
+	manual := run.NewManual(run.ManualOptions{Spare: spare, Rerun: options.Rerun, Opened: s.begin, Told: s.hear})
 	s.breaks, s.ending = manual, manual.EndLoad
 	return s, manual
 }

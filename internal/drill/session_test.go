@@ -18,7 +18,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/harness"
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -35,20 +35,20 @@ func refusal() map[string]any {
 
 // TestMeasures follows one fault from its injection to the debrief's figures.
 func TestMeasures(t *testing.T) {
-	s, run := newFake(t, nil)
-	run.pass(2*time.Second, 40)
+	s, fake := newFake(t, nil)
+	fake.pass(2*time.Second, 40)
 	broken, err := s.Break(t.Context(), ada, refusal())
 	must(t, err)
 	if broken.ID != "1" || broken.Name != "produce-error" || !broken.ToNotice || broken.Injected != 2*time.Second {
 		t.Errorf("broken: %+v", broken)
 	}
-	run.pass(3*time.Second, 500)
+	fake.pass(3*time.Second, 500)
 	must(t, s.Notice(bob, "no dead letters any more"))
-	run.pass(4*time.Second, 900)
+	fake.pass(4*time.Second, 900)
 	must(t, s.HealAll(t.Context(), bob))
-	run.pass(time.Second, 41) // not yet what it was before
-	run.pass(time.Second, 40)
-	run.pass(time.Second, 0)
+	fake.pass(time.Second, 41) // not yet what it was before
+	fake.pass(time.Second, 40)
+	fake.pass(time.Second, 0)
 	must(t, s.Notice(bob, "something again?"))
 	figures := s.State(RoleInjector).Faults[0]
 	if *figures.Noticed != 5*time.Second || *figures.Healed != 9*time.Second ||
@@ -59,7 +59,7 @@ func TestMeasures(t *testing.T) {
 		Faults: 1, Noticed: 1, Healed: 1, Drained: 1, FalseAlarms: 1, ToNotice: Spread{3 * time.Second, 3 * time.Second},
 		ToHeal: Spread{7 * time.Second, 7 * time.Second}, ToDrain: Spread{2 * time.Second, 2 * time.Second},
 	}
-	must(t, s.Finish(&harness.Outcome{Dir: t.TempDir(), Verdict: &assertions.Verdict{Verdict: assertions.Pass}}, nil))
+	must(t, s.Finish(&run.Outcome{Dir: t.TempDir(), Verdict: &assertions.Verdict{Verdict: assertions.Pass}}, nil))
 	if got := s.State(RoleResponder).Result.Figures; got != want {
 		t.Errorf("figures %+v, want %+v", got, want)
 	}
@@ -68,16 +68,16 @@ func TestMeasures(t *testing.T) {
 // TestDrainedToTheUsualLag: before a fault in the first moment there was no lag; it is drained when no more is on its
 // way than half a second's load.
 func TestDrainedToTheUsualLag(t *testing.T) {
-	s, run := newFake(t, nil)
+	s, fake := newFake(t, nil)
 	_, err := s.Break(t.Context(), ada, refusal())
 	must(t, err)
-	run.pass(time.Second, 500)
+	fake.pass(time.Second, 500)
 	must(t, s.HealAll(t.Context(), bob))
-	run.pass(time.Second, 21)
+	fake.pass(time.Second, 21)
 	if drained := s.State(RoleInjector).Faults[0].Drained; drained != nil {
 		t.Errorf("drained at %s with a lag of 21 at 40/s", *drained)
 	}
-	run.pass(time.Second, 20)
+	fake.pass(time.Second, 20)
 	if drained := s.State(RoleInjector).Faults[0].Drained; drained == nil || *drained != 3*time.Second {
 		t.Errorf("drained at %v, want 3s", drained)
 	}
@@ -85,8 +85,8 @@ func TestDrainedToTheUsualLag(t *testing.T) {
 
 // TestReplayTellsNothing: that something is broken is told to who broke it, not to who is to notice it.
 func TestReplayTellsNothing(t *testing.T) {
-	s, run := newFake(t, func(o *Options) { o.Scenario.Replay = &scenarios.Replay{} })
-	run.refuses = fmt.Errorf("%w: something is still broken", ErrRefused)
+	s, fake := newFake(t, func(o *Options) { o.Scenario.Replay = &scenarios.Replay{} })
+	fake.refuses = fmt.Errorf("%w: something is still broken", ErrRefused)
 	for who, tells := range map[Actor]bool{ada: true, bob: false} {
 		if err := s.Replay(t.Context(), who); !errors.Is(err, ErrRefused) ||
 			strings.Contains(err.Error(), "broken") != tells {
@@ -98,14 +98,14 @@ func TestReplayTellsNothing(t *testing.T) {
 // TestResponderSeesNothing: whatever is broken, no word that tells of it is in what a responder gets, until the drill
 // is over.
 func TestResponderSeesNothing(t *testing.T) {
-	s, run := newFake(t, nil)
+	s, fake := newFake(t, nil)
 	_, err := s.Break(t.Context(), ada, refusal())
 	must(t, err)
 	must(t, s.Kill(t.Context(), ada, 1))
-	run.script(catalogue.Spec{For: units.Duration(time.Minute),
+	fake.script(catalogue.Spec{For: units.Duration(time.Minute),
 		Network: &network.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
 	must(t, s.Note(ada, "I have killed one"))
-	run.pass(time.Second, 10)
+	fake.pass(time.Second, 10)
 	must(t, s.Heal(t.Context(), ada, "1"))
 	secret := []string{"quorum", "outage", "produce", "replicas", "not_enough", "kill-", "KILL", "killed", "killed one",
 		"latency-", "downstream", "delayed", "paused", "Ada"}
@@ -246,11 +246,11 @@ func TestRefusals(t *testing.T) {
 
 // TestScale goes up and down: what was added goes first, and what was taken away comes back first.
 func TestScale(t *testing.T) {
-	s, run := newFake(t, nil)
+	s, fake := newFake(t, nil)
 	running := func() int {
 		count := 2
-		for i, spec := range run.written {
-			if !run.healed[i] {
+		for i, spec := range fake.written {
+			if !fake.healed[i] {
 				count += spec.Subject.ScaleUp - spec.Subject.ScaleDown
 			}
 		}
@@ -267,7 +267,7 @@ func TestScale(t *testing.T) {
 			}
 		}
 	})
-	for i, spec := range run.written {
+	for i, spec := range fake.written {
 		if spec.Subject.ScaleDown > 1 {
 			t.Errorf("fault %d ends %d of 2 instances", i, spec.Subject.ScaleDown)
 		}
@@ -277,10 +277,10 @@ func TestScale(t *testing.T) {
 // TestDeserted: when everybody has gone, the drill ends; who comes back in time keeps it.
 func TestDeserted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, run := newFake(t, nil)
+		s, fake := newFake(t, nil)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if run.ends() != 0 {
+		if fake.ends() != 0 {
 			t.Fatal("a drill at which nobody ever looked has ended")
 		}
 		leave, second := s.Attend(RoleInjector), s.Attend(RoleResponder)
@@ -288,7 +288,7 @@ func TestDeserted(t *testing.T) {
 		leave() // twice is once
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if run.ends() != 0 || !s.Attended() {
+		if fake.ends() != 0 || !s.Attended() {
 			t.Fatal("the drill has ended with somebody there")
 		}
 		second()
@@ -296,14 +296,14 @@ func TestDeserted(t *testing.T) {
 		third := s.Attend(RoleInjector)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if run.ends() != 0 {
+		if fake.ends() != 0 {
 			t.Fatal("the drill has ended although somebody came back")
 		}
 		third()
 		time.Sleep(awayLimit + time.Second)
 		synctest.Wait()
-		if run.ends() != 1 || !strings.Contains(s.State(RoleInjector).Ending, "no viewer for") {
-			t.Errorf("ended %d times: %q", run.ends(), s.State(RoleInjector).Ending)
+		if fake.ends() != 1 || !strings.Contains(s.State(RoleInjector).Ending, "no viewer for") {
+			t.Errorf("ended %d times: %q", fake.ends(), s.State(RoleInjector).Ending)
 		}
 	})
 }
@@ -311,13 +311,13 @@ func TestDeserted(t *testing.T) {
 // TestLimit: a drill ends by itself, however long its load could be.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, run := newFake(t, func(o *Options) { o.Limit = time.Minute })
+		s, fake := newFake(t, func(o *Options) { o.Limit = time.Minute })
 		if s.State(RoleResponder).Until != time.Minute {
 			t.Errorf("until %v", s.State(RoleResponder).Until)
 		}
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
-		if run.ends() != 1 {
+		if fake.ends() != 1 {
 			t.Error("it went on beyond its limit")
 		}
 	})
@@ -344,7 +344,7 @@ func TestNext(t *testing.T) {
 
 // TestManyAtOnce: everybody presses everything at the same time.
 func TestManyAtOnce(t *testing.T) {
-	s, run := newFake(t, nil)
+	s, fake := newFake(t, nil)
 	var group sync.WaitGroup
 	for n := range 8 {
 		who := Actor{Name: fmt.Sprint(n), Role: RoleInjector}
@@ -358,7 +358,7 @@ func TestManyAtOnce(t *testing.T) {
 				_ = s.HealAll(t.Context(), who)
 				_ = s.Heal(t.Context(), who, broken.ID)
 				_ = s.State(RoleResponder)
-				run.pass(time.Millisecond, 1)
+				fake.pass(time.Millisecond, 1)
 			}
 		})
 	}
@@ -383,13 +383,13 @@ func TestManyAtOnce(t *testing.T) {
 
 // TestEventTimes: what the run saw is told in the time of the drill.
 func TestEventTimes(t *testing.T) {
-	s, run := newFake(t, nil)
-	run.pass(5*time.Second, 0)
+	s, fake := newFake(t, nil)
+	fake.pass(5*time.Second, 0)
 	log := s.State(RoleInjector).Log
 	if last := log[len(log)-1]; last.At != time.Second || last.Action != string(reports.EventRebalance) {
 		t.Errorf("%+v", log)
 	}
-	run.pass(time.Second, 0)
+	fake.pass(time.Second, 0)
 	if now := len(s.State(RoleInjector).Log); now != len(log) {
 		t.Errorf("events were told twice: %d entries, then %d", len(log), now)
 	}
@@ -399,9 +399,9 @@ func TestEventTimes(t *testing.T) {
 // machine. A fault that was noticed at once had been noticed before it was broken then: -127 ms in a debrief.
 func TestOneClock(t *testing.T) {
 	const late = 200 * time.Millisecond
-	s, run := newFake(t, nil)
+	s, fake := newFake(t, nil)
 	s.begin(late, 10*time.Minute)
-	run.pass(time.Second, 0)
+	fake.pass(time.Second, 0)
 	if at, want := s.State(RoleInjector).At, time.Second+late; at != want {
 		t.Errorf("the drill is at %v, want %v", at, want)
 	}

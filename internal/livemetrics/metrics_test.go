@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/promtest"
+	"github.com/dlqbench/dlqbench/internal/testkit/promtest"
 	"github.com/dlqbench/dlqbench/reports"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dlqbench/dlqbench/internal/promtest"
+	"github.com/dlqbench/dlqbench/internal/testkit/promtest"
 	"github.com/dlqbench/dlqbench/store"
 )
 

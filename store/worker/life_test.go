@@ -11,7 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/dlqbench/dlqbench/internal/postgres"
+	"github.com/dlqbench/dlqbench/internal/env/postgres"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/open"
 )

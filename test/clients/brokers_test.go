@@ -14,8 +14,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/dlqbench/dlqbench/internal/cluster/install"
-	"github.com/dlqbench/dlqbench/internal/cluster/process"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/process"
 )
 
 // patience bounds every wait for brokers and clients; the machine may be busy.

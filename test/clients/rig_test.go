@@ -20,8 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
-	provider "github.com/dlqbench/dlqbench/internal/cluster"
-	"github.com/dlqbench/dlqbench/internal/tap"
+	provider "github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/tap"
 )
 
 // events collects what the tap observed.

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/tap"
+	"github.com/dlqbench/dlqbench/internal/env/tap"
 )
 
 // A member of a share group may lose a partition for good by a bug of franz-go v1.22.2, without anything lost on the

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dlqbench/dlqbench/internal/programtest"
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 )
 
 const (

@@ -19,9 +19,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/dlqbench/dlqbench/internal/cluster/install"
-	"github.com/dlqbench/dlqbench/internal/cluster/process"
-	"github.com/dlqbench/dlqbench/internal/programtest"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/process"
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 

@@ -31,9 +31,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
-	"github.com/dlqbench/dlqbench/internal/cluster/install"
-	"github.com/dlqbench/dlqbench/internal/cluster/process"
-	"github.com/dlqbench/dlqbench/internal/programtest"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/process"
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 )
 
 const (

@@ -77,7 +77,7 @@ func TestWithoutAServer(t *testing.T) {
 // TestCollectionsAreWatched runs the tests of package storewatch that need a MongoDB: they are of the main module.
 func TestCollectionsAreWatched(t *testing.T) {
 	servers(t, func(t *testing.T, url string) {
-		run := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", "Mongo", "-v", "./internal/storewatch")
+		run := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", "Mongo", "-v", "./internal/env/storewatch")
 		run.Dir = filepath.Join("..", "..")
 		run.Env = append(os.Environ(), "DLQBENCH_MONGODB_URL="+url)
 		said, err := run.CombinedOutput()

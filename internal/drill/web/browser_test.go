@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dlqbench/dlqbench/internal/browsertest"
 	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 )
 
 // quiet fails the test if a page complained, or asked anybody but its own server.

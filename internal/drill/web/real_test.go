@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dlqbench/dlqbench/internal/browsertest"
-	"github.com/dlqbench/dlqbench/internal/programtest"
+	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 )
 
 // printed collects what the program writes.

@@ -1,0 +1,267 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+)
+
+// MoveLeaders gives the partitions that a broker leads to their next replica that is in sync, and returns how many it
+// were; what it alone holds stays. The broker goes on as a follower. Kafka's own topics stay: see MoveCoordinator.
+func (a *Admin) MoveLeaders(ctx context.Context, number int32) (changed map[string]int, err error) {
+	defer func() { err = wrap(err, "moving the leaders off broker %d", number) }()
+	if len(a.brokers) == 1 {
+		return nil, errors.New("it is the only one, so there is no other to lead them")
+	}
+	partitions, err := a.Partitions(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	assignments := map[partitionID][]int32{}
+	for _, p := range partitions {
+		to := slices.IndexFunc(p.Replicas, func(other int32) bool { return other != number && slices.Contains(p.ISR, other) })
+		if p.Leader != number || to < 0 {
+			continue
+		}
+		if a.homes[p.id()] == nil {
+			a.homes[p.id()] = p.Replicas
+		}
+		assignments[p.id()] = rotated(p.Replicas, p.Replicas[to])
+	}
+	return a.lead(ctx, assignments)
+}
+
+// ReturnLeaders undoes MoveLeaders: partitions whose preferred leader the broker was have it again. It returns how
+// many.
+func (a *Admin) ReturnLeaders(ctx context.Context, number int32) (changed map[string]int, err error) {
+	defer func() { err = wrap(err, "moving the leaders back to broker %d", number) }()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	assignments := map[partitionID][]int32{}
+	for id, home := range a.homes {
+		if home[0] == number {
+			assignments[id] = home
+		}
+	}
+	changed, err = a.lead(ctx, assignments)
+	if err == nil {
+		maps.DeleteFunc(a.homes, func(id partitionID, _ []int32) bool { return assignments[id] != nil })
+	}
+	return changed, err
+}
+
+// lead makes the first replica of each partition its leader, and returns what changed.
+func (a *Admin) lead(ctx context.Context, assignments map[partitionID][]int32) (map[string]int, error) {
+	if len(assignments) == 0 {
+		return map[string]int{}, nil
+	}
+	before, err := a.leadersOf(ctx, assignments)
+	if err == nil {
+		err = a.reassign(ctx, assignments)
+	}
+	if err == nil {
+		err = a.elect(ctx, assignments)
+	}
+	if err != nil {
+		return nil, err
+	}
+	moved := 0
+	for id, replicas := range assignments {
+		if before[id] != replicas[0] {
+			moved++
+		}
+	}
+	return Counted(map[string]int{cluster.ChangeMoved: moved}), nil
+}
+
+// Counted leaves out what did not happen.
+func Counted(changes map[string]int) map[string]int {
+	maps.DeleteFunc(changes, func(_ string, count int) bool { return count == 0 })
+	return changes
+}
+
+// PreferLeader makes a broker the leader of the partitions that it is the preferred leader of, Kafka's own included.
+// Who leads them now, and who is in sync, only the controller knows for sure: a broker that is asked soon after another
+// has come back may still tell of the time before that one went.
+func (a *Admin) PreferLeader(ctx context.Context, number int32) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	partitions, err := a.partitionsOf(ctx, 0, slices.Sorted(maps.Keys(a.topics)))
+	if err != nil {
+		return wrap(err, "giving broker %d its leaders back", number)
+	}
+	assignments := map[partitionID][]int32{}
+	for _, p := range partitions {
+		if p.Replicas[0] == number {
+			assignments[p.id()] = p.Replicas
+		}
+	}
+	var refused error
+	err = wait(ctx, "its election", func(ctx context.Context) string {
+		if refused = a.elect(ctx, assignments); isRefusal(refused, kerr.PreferredLeaderNotAvailable) {
+			return refused.Error()
+		}
+		return ""
+	})
+	return wrap(cmp.Or(err, refused), "giving broker %d its leaders back", number)
+}
+
+// WaitInSync returns once a broker is in sync with every partition that it is a replica of, Kafka's own included.
+func (a *Admin) WaitInSync(ctx context.Context, number int32) error {
+	a.mu.Lock()
+	names := slices.Sorted(maps.Keys(a.topics))
+	a.mu.Unlock()
+	return wait(ctx, fmt.Sprintf("broker %d to be in sync", number), func(ctx context.Context) string {
+		partitions, err := a.partitionsOf(ctx, 0, names)
+		if err != nil {
+			return err.Error()
+		}
+		behind := 0
+		for _, p := range partitions {
+			if slices.Contains(p.Replicas, number) && !slices.Contains(p.ISR, number) {
+				behind++
+			}
+		}
+		if behind > 0 {
+			return fmt.Sprintf("it is behind in %d partitions", behind)
+		}
+		return ""
+	})
+}
+
+// reassign gives partitions other replicas, or the same in another order, and returns once they have them and all are
+// in sync.
+func (a *Admin) reassign(ctx context.Context, assignments map[partitionID][]int32) error {
+	request := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	request.TimeoutMillis = int32(settleLimit.Milliseconds())
+	for name, ids := range byTopic(assignments) {
+		topic := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+		topic.Topic = name
+		for _, id := range ids {
+			partition := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+			partition.Partition, partition.Replicas = id.partition, a.ids(assignments[id])
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		request.Topics = append(request.Topics, topic)
+	}
+	bounded, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	response, err := request.RequestWith(bounded, a.client)
+	if err == nil {
+		err = refusal(response.ErrorCode, response.ErrorMessage)
+	}
+	if err != nil {
+		return fmt.Errorf("reassigning partitions: %w", err)
+	}
+	for _, topic := range response.Topics {
+		for _, partition := range topic.Partitions {
+			if err := refusal(partition.ErrorCode, partition.ErrorMessage); err != nil {
+				return fmt.Errorf("reassigning partition %d of topic %s: %w", partition.Partition, topic.Topic, err)
+			}
+		}
+	}
+	return a.waitFor(ctx, "partitions to be reassigned", assignments, func(p Partition, replicas []int32) bool {
+		return slices.Equal(p.Replicas, replicas)
+	})
+}
+
+// elect makes the first replica of each partition its leader, and returns once every broker knows.
+func (a *Admin) elect(ctx context.Context, assignments map[partitionID][]int32) error {
+	if len(assignments) == 0 {
+		return nil
+	}
+	request := kmsg.NewPtrElectLeadersRequest()
+	request.TimeoutMillis = int32(settleLimit.Milliseconds())
+	for name, ids := range byTopic(assignments) {
+		topic := kmsg.NewElectLeadersRequestTopic()
+		topic.Topic = name
+		for _, id := range ids {
+			topic.Partitions = append(topic.Partitions, id.partition)
+		}
+		request.Topics = append(request.Topics, topic)
+	}
+	bounded, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	response, err := request.RequestWith(bounded, a.client)
+	if err == nil {
+		err = refusal(response.ErrorCode, nil)
+	}
+	if err != nil && !isRefusal(err, kerr.ElectionNotNeeded) {
+		return fmt.Errorf("electing the preferred leaders: %w", err)
+	}
+	for _, topic := range response.Topics {
+		for _, partition := range topic.Partitions {
+			if err := refusal(partition.ErrorCode, partition.ErrorMessage); err != nil &&
+				!isRefusal(err, kerr.ElectionNotNeeded) {
+				return fmt.Errorf("electing the preferred leader of partition %d of topic %s: %w", partition.Partition,
+					topic.Topic, err)
+			}
+		}
+	}
+	return a.waitFor(ctx, "leaders to be elected", assignments, func(p Partition, replicas []int32) bool {
+		return p.Leader == replicas[0]
+	})
+}
+
+// waitFor waits until partitions are as they should be by the account of every broker that is up. One that does not
+// answer (it stands still, and was not missed yet) can't mislead a client either.
+func (a *Admin) waitFor(ctx context.Context, what string, assignments map[partitionID][]int32,
+	good func(Partition, []int32) bool) error {
+	names := slices.Sorted(maps.Keys(byTopic(assignments)))
+	return wait(ctx, what, func(ctx context.Context) string {
+		up, err := a.metadata(ctx, 0, []string{})
+		if err != nil {
+			return err.Error()
+		}
+		for _, broker := range up.Brokers {
+			partitions, err := a.partitionsOf(ctx, a.number(broker.NodeID), names)
+			if err != nil {
+				continue
+			}
+			for _, p := range partitions {
+				if replicas := assignments[p.id()]; replicas != nil && !good(p, replicas) {
+					return fmt.Sprintf("partition %d of topic %s is led by broker %d and lies on %v, and belongs on %v", p.Partition,
+						p.Topic, p.Leader, p.Replicas, replicas)
+				}
+			}
+		}
+		return ""
+	})
+}
+
+func (a *Admin) leadersOf(ctx context.Context, assignments map[partitionID][]int32) (map[partitionID]int32, error) {
+	partitions, err := a.partitionsOf(ctx, 0, slices.Sorted(maps.Keys(byTopic(assignments))))
+	if err != nil {
+		return nil, err
+	}
+	leaders := map[partitionID]int32{}
+	for _, p := range partitions {
+		leaders[p.id()] = p.Leader
+	}
+	return leaders, nil
+}
+
+func byTopic(assignments map[partitionID][]int32) map[string][]partitionID {
+	topics := map[string][]partitionID{}
+	for id := range assignments {
+		topics[id.topic] = append(topics[id.topic], id)
+	}
+	return topics
+}
+
+func wrap(err error, doing string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(doing+": %w", append(args, err)...)
+}

@@ -1,0 +1,67 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+)
+
+// This file decides where partitions belong, from tables alone.
+
+// replicationFactor of topics that reserve no broker, as far as there are brokers.
+const replicationFactor = 3
+
+// maxPartitions of one topic.
+const maxPartitions = 1000
+
+// shared returns the brokers that no topic reserves, in order; all of them when every one is reserved.
+func shared(brokers []int32, topics map[string]cluster.Topic) []int32 {
+	free := slices.Clone(brokers)
+	for _, topic := range topics {
+		free = slices.DeleteFunc(free, func(number int32) bool { return number == topic.Broker })
+	}
+	if len(free) == 0 {
+		return slices.Clone(brokers)
+	}
+	return free
+}
+
+// place returns the replicas of each partition of a topic, the preferred leader first.
+func place(topic cluster.Topic, shared []int32) [][]int32 {
+	partitions := make([][]int32, topic.Partitions)
+	for p := range partitions {
+		if topic.Broker != 0 {
+			partitions[p] = []int32{topic.Broker}
+			continue
+		}
+		for i := range min(replicationFactor, len(shared)) {
+			partitions[p] = append(partitions[p], shared[(p+i)%len(shared)])
+		}
+	}
+	return partitions
+}
+
+// validate refuses what can't be placed.
+func validate(topic cluster.Topic, brokers []int32) error {
+	if topic.Partitions < 1 || topic.Partitions > maxPartitions {
+		return fmt.Errorf("creating topic %s: %d partitions were asked for: 1 to %d are possible", topic.Name,
+			topic.Partitions, maxPartitions)
+	}
+	if topic.Broker != 0 && !slices.Contains(brokers, topic.Broker) {
+		return fmt.Errorf("creating topic %s: it is to lie on broker %d: the cluster has brokers 1 to %d", topic.Name,
+			topic.Broker, len(brokers))
+	}
+	return nil
+}
+
+// rotated returns replicas with to in front, the others in their order.
+func rotated(replicas []int32, to int32) []int32 {
+	order := []int32{to}
+	for _, number := range replicas {
+		if number != to {
+			order = append(order, number)
+		}
+	}
+	return order
+}

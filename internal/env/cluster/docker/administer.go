@@ -1,0 +1,216 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
+)
+
+// This file hands to package admin what any Kafka does through the admin protocol.
+
+// openAdmin makes the client that package admin uses. It keeps no connection open between two calls, so that it is
+// never counted with the clients' when a broker is broken.
+func (k *Kafka) openAdmin() error {
+	k.dialer = &dialer{open: map[net.Conn]struct{}{}}
+	client, err := kgo.NewClient(append(k.ClientOptions(), kgo.Dialer(k.dialer.dial), kgo.MetadataMaxAge(time.Hour),
+		kgo.RetryTimeout(answerLimit))...)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	k.client, k.admin = client, admin.New(client, k.Brokers())
+	return nil
+}
+
+// administer lets package admin do something, and closes the connections that it took.
+func (k *Kafka) administer(do func(*admin.Admin) error) error {
+	defer k.dialer.hangUp()
+	return do(k.admin)
+}
+
+// CreateTopics creates topics where they belong, and Kafka's own along with the first, and returns once every broker
+// knows each of their leaders.
+func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return fmt.Errorf("creating topics: %w", ErrClosed)
+	}
+	ctx, release := k.during(ctx)
+	defer release()
+	all := topics
+	if !k.internal {
+		all = append(admin.InternalTopics(k.shareGroups), topics...)
+	}
+	for _, topic := range topics {
+		if topic.Broker != 0 {
+			k.reserved[topic.Broker] = true
+		}
+	}
+	err := k.administer(func(a *admin.Admin) error { return a.CreateTopics(ctx, k.tolerant(all)) })
+	k.internal = k.internal || err == nil
+	return err
+}
+
+// tolerant lets topics of fewer than three replicas be written with one: reserved brokers hold no others, so three
+// brokers may leave two for the rest, and then the loss of one would stop all writes.
+func (k *Kafka) tolerant(topics []cluster.Topic) []cluster.Topic {
+	const setting = "min.insync.replicas"
+	all := slices.Clone(topics)
+	for i, topic := range all {
+		replicas := len(k.nodes) - len(k.reserved)
+		switch {
+		case topic.Broker != 0:
+			replicas = 1
+		case replicas == 0:
+			replicas = len(k.nodes)
+		}
+		if replicas < 3 {
+			configs := map[string]string{setting: "1"}
+			maps.Copy(configs, topic.Configs)
+			all[i].Configs = configs
+		}
+	}
+	return all
+}
+
+// shareFeature is the feature that turns share groups on (KIP-932: off in a new cluster up to 4.1).
+const shareFeature = "share.version"
+
+// allowShareGroups turns share groups on where the brokers' version has them.
+func (k *Kafka) allowShareGroups(ctx context.Context) error {
+	can, err := request[*kmsg.ApiVersionsResponse](ctx, k.nodes[0].address(), kmsg.NewPtrApiVersionsRequest())
+	if err != nil {
+		return fmt.Errorf("asking what the brokers can do: %w", err)
+	}
+	for _, feature := range can.SupportedFeatures {
+		k.shareGroups = k.shareGroups || feature.Name == shareFeature && feature.MaxVersion >= 1
+	}
+	if !k.shareGroups || slices.ContainsFunc(can.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
+		return f.Name == shareFeature && f.MaxVersionLevel >= 1
+	}) {
+		return nil
+	}
+	update := kmsg.NewPtrUpdateFeaturesRequest()
+	update.TimeoutMillis = int32(answerLimit.Milliseconds())
+	share := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	share.Feature, share.MaxVersionLevel, share.UpgradeType = shareFeature, 1, 1
+	update.FeatureUpdates = append(update.FeatureUpdates, share)
+	return k.administer(func(*admin.Admin) error {
+		answer, err := update.RequestWith(ctx, k.client)
+		if err == nil {
+			err = kerr.ErrorForCode(answer.ErrorCode)
+		}
+		if err != nil {
+			return fmt.Errorf("turning share groups on: %w", err)
+		}
+		return nil
+	})
+}
+
+// MoveLeaders gives the partitions that a broker leads to other replicas that are in sync; it goes on as a follower.
+// What it alone holds stays. It returns what changed, counted.
+func (k *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, err := k.findAlive(ctx, id); err != nil {
+		return nil, fmt.Errorf("moving the leaders off broker %d: %w", id, err)
+	}
+	ctx, release := k.during(ctx)
+	defer release()
+	err = k.administer(func(a *admin.Admin) error { changed, err = a.MoveLeaders(ctx, id); return err })
+	return changed, err
+}
+
+// ReturnLeaders lets a broker lead again what it led before MoveLeaders; one that is stopped does so when it is
+// started.
+func (k *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n, err := k.find(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("moving the leaders back to broker %d: %w", id, err)
+	}
+	if !n.alive {
+		n.returns = true
+		return map[string]int{}, nil
+	}
+	ctx, release := k.during(ctx)
+	defer release()
+	err = k.administer(func(a *admin.Admin) error { changed, err = a.ReturnLeaders(ctx, id); return err })
+	return changed, err
+}
+
+// MoveCoordinator gives a group to the next broker that may coordinate groups, where it stays, and returns the two. It
+// fails where there is no other such broker.
+func (k *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return 0, 0, fmt.Errorf("moving the coordinator of group %s: %w", group, ErrClosed)
+	}
+	ctx, release := k.during(ctx)
+	defer release()
+	err = k.administer(func(a *admin.Admin) error { from, to, err = a.MoveCoordinator(ctx, group); return err })
+	return from, to, err
+}
+
+// dialer knows the connections that it opened.
+type dialer struct {
+	mu   sync.Mutex
+	open map[net.Conn]struct{}
+}
+
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var net net.Dialer
+	conn, err := net.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	tracked := &trackedConn{Conn: conn, dialer: d}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open[tracked] = struct{}{}
+	return tracked, nil
+}
+
+// hangUp closes what is open.
+func (d *dialer) hangUp() {
+	d.mu.Lock()
+	var open []net.Conn
+	for conn := range d.open {
+		open = append(open, conn)
+	}
+	d.mu.Unlock()
+	for _, conn := range open {
+		_ = conn.Close()
+	}
+}
+
+// trackedConn tells its dialer when it is closed.
+type trackedConn struct {
+	net.Conn
+	dialer *dialer
+}
+
+// Close closes the connection; closing again does what it does for any connection.
+func (c *trackedConn) Close() error {
+	c.dialer.mu.Lock()
+	delete(c.dialer.open, c)
+	c.dialer.mu.Unlock()
+	if err := c.Conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}

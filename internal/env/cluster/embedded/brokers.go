@@ -1,0 +1,296 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+)
+
+// This file breaks single brokers: it stops, starts and pauses them, and moves what they lead and coordinate.
+
+// StopBroker takes a broker off the net and returns once its port refuses connections. Its partitions are led by their
+// next replica, its groups coordinated elsewhere, and then its connections are closed. What only this broker holds has
+// no leader until it is back. Nothing that was acknowledged is lost. A request that was under way may have been carried
+// out, its answer is lost, as with a real broker. It returns what changed, counted; nothing if nobody had to do with
+// the broker.
+func (e *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
+	changed, err = e.takeDown(ctx, id, false)
+	if err != nil {
+		return nil, fmt.Errorf("stopping broker %d: %w", id, err)
+	}
+	return changed, nil
+}
+
+// KillBroker is StopBroker without any order: the first thing that clients notice is that their connections are reset.
+// (The others know at once that it is gone; a real controller takes its session timeout to find out.)
+func (e *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
+	changed, err = e.takeDown(ctx, id, true)
+	if err != nil {
+		return nil, fmt.Errorf("killing broker %d: %w", id, err)
+	}
+	return changed, nil
+}
+
+func (e *Kafka) takeDown(ctx context.Context, id int32, reset bool) (map[string]int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	gate, err := e.findAlive(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var ended, moved, coordinators int
+	e.frozen(func() {
+		// Nobody can connect before the others say that the broker is gone, and its connections end before a client
+		// of another broker can hear of it: no client finds both a new leader and an old one that still answers.
+		gate.shut()
+		if reset {
+			ended = gate.drop(true)
+		}
+		e.layout.alive[id] = false
+		moved = e.settleLeaders()
+		coordinators = e.settleCoordinators()
+		ended += gate.drop(false)
+	})
+	if err := gate.becomesShut(ctx); err != nil {
+		return nil, fmt.Errorf("confirming that it is off the net at %s: %w", gate.address, err)
+	}
+	end := cluster.ChangeClosed
+	if reset {
+		end = cluster.ChangeReset
+	}
+	return counted(map[string]int{end: ended, cluster.ChangeMoved: moved, cluster.ChangeLeaderless: e.layout.leads(id),
+		cluster.ChangeCoordinators: coordinators}), nil
+}
+
+// counted leaves out what did not happen.
+func counted(changes map[string]int) map[string]int {
+	maps.DeleteFunc(changes, func(_ string, count int) bool { return count == 0 })
+	return changes
+}
+
+// StartBroker brings a stopped broker back on its port, with what it held, and returns once the port accepts
+// connections. It leads its partitions and coordinates its groups again.
+func (e *Kafka) StartBroker(ctx context.Context, id int32) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	gate, err := e.find(ctx, id)
+	if err == nil && e.layout.alive[id] {
+		err = errors.New("it is running")
+	}
+	if err == nil {
+		err = gate.open(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("starting broker %d: %w", id, err)
+	}
+	e.frozen(func() {
+		e.layout.alive[id] = true
+		e.settleLeaders()
+		e.settleCoordinators()
+	})
+	refused, err := gate.refuses()
+	if err == nil && refused {
+		err = errors.New("its port refuses connections")
+	}
+	if err != nil {
+		return fmt.Errorf("confirming that broker %d at %s is running: %w", id, gate.address, err)
+	}
+	return nil
+}
+
+// PauseBroker lets a broker stand still: its connections stay open, new ones are accepted, and nothing that is sent to
+// it is read or answered until ResumeBroker. What it had read before is carried out; nobody hears of that either. The
+// other brokers do not notice: it goes on leading and coordinating, and sessions run out meanwhile.
+func (e *Kafka) PauseBroker(ctx context.Context, id int32) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	gate, err := e.findAlive(ctx, id)
+	if err == nil && !gate.pause() {
+		err = errors.New("it is paused already")
+	}
+	if err != nil {
+		return fmt.Errorf("pausing broker %d: %w", id, err)
+	}
+	return nil
+}
+
+// ResumeBroker lets a paused broker go on with everything that it was sent, and returns how much that was.
+func (e *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	gate, err := e.find(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("letting broker %d go on: %w", id, err)
+	}
+	requests, answers := gate.resume()
+	return counted(map[string]int{cluster.ChangeRequests: requests, cluster.ChangeAnswers: answers}), nil
+}
+
+// MoveLeaders gives the partitions that a broker leads to other replicas, for as long as there are others that live; it
+// goes on as a follower. What it alone holds stays. It returns what changed, counted.
+func (e *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, err = e.findAlive(ctx, id)
+	if err == nil && len(e.gates) == 1 {
+		err = errors.New("it is the only one, so there is no other to lead them")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("moving the leaders off broker %d: %w", id, err)
+	}
+	return e.demote(id, true), nil
+}
+
+// ReturnLeaders lets a broker lead again what it led before MoveLeaders.
+func (e *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, err := e.find(ctx, id); err != nil {
+		return nil, fmt.Errorf("moving the leaders back to broker %d: %w", id, err)
+	}
+	return e.demote(id, false), nil
+}
+
+func (e *Kafka) demote(id int32, on bool) map[string]int {
+	var moved int
+	e.frozen(func() {
+		e.layout.demoted[id] = on
+		moved = e.settleLeaders()
+	})
+	return counted(map[string]int{cluster.ChangeMoved: moved})
+}
+
+// MoveCoordinator gives a group to the next broker that may coordinate groups, where it stays, and returns the two. The
+// group's state moves with it; its members hear NOT_COORDINATOR and ask who it is. It fails where there is no other
+// such broker.
+func (e *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("moving the coordinator of group %s: %w", group, err)
+		}
+	}()
+	if e.closed {
+		return 0, 0, ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	from, _, _, code := e.coordinatorOf(group)
+	may := e.layout.mayCoordinate()
+	switch {
+	case code != 0:
+		return 0, 0, errors.New("every broker is stopped")
+	case len(may) < 2:
+		return 0, 0, fmt.Errorf("no broker but %d may coordinate groups: the others are stopped, or hold the DLQ topic alone",
+			from)
+	}
+	to = may[(slices.Index(may, from)+1)%len(may)]
+	e.frozen(func() {
+		e.layout.coordinators[group] = coordinator{home: to, now: to}
+		e.settleCoordinators()
+	})
+	if now := e.kafka.CoordinatorFor(group); now != to {
+		return 0, 0, fmt.Errorf("it is broker %d, and broker %d was wanted", now, to)
+	}
+	return from, to, nil
+}
+
+// findAlive returns the gate of a broker that is not stopped.
+func (e *Kafka) findAlive(ctx context.Context, id int32) (*gate, error) {
+	gate, err := e.find(ctx, id)
+	if err == nil && !e.layout.alive[id] {
+		err = errors.New("it is stopped already")
+	}
+	return gate, err
+}
+
+// find returns a broker's gate. A call that was interrupted ends here: what it does after is quick, and must not be
+// left half done.
+func (e *Kafka) find(ctx context.Context, id int32) (*gate, error) {
+	if e.closed {
+		return nil, ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	gate := e.gates[id]
+	if gate == nil {
+		return nil, fmt.Errorf("the cluster has brokers 1 to %d", len(e.gates))
+	}
+	return gate, nil
+}
+
+// settleLeaders gives every partition the leader it belongs to. Partitions that are where they belong are not touched:
+// their clients notice nothing. It returns how many were moved.
+func (e *Kafka) settleLeaders() (moved int) {
+	for name, table := range e.layout.topics {
+		for partition := range int32(len(table.homes)) {
+			belongs, leads := e.layout.leader(name, partition), e.kafka.LeaderFor(name, partition)
+			if leads < 0 {
+				delete(e.layout.topics, name) // a client has deleted it
+				break
+			}
+			if belongs == leads {
+				continue
+			}
+			if err := e.kafka.MoveTopicPartition(name, partition, belongs); err != nil {
+				e.log.Error().Err(err).Str("topic", name).Int32("partition", partition).Int32("broker",
+					belongs).Msg("moving a leader")
+				continue
+			}
+			moved++
+		}
+	}
+	return moved
+}
+
+// rehashes is how often coordinators are dealt anew until all lie where they belong. kfake deals them by a hash, all at
+// once; with nine brokers and three groups one deal in 729 is right.
+const rehashes = 4000
+
+// settleCoordinators deals coordinators anew until those that clients use lie where they belong. If that can't be had,
+// it takes the next deal in which all of them can be reached. It returns how many were moved.
+func (e *Kafka) settleCoordinators() (moved int) {
+	may := e.layout.mayCoordinate()
+	if len(may) == 0 {
+		return 0 // every broker is stopped
+	}
+	before := maps.Clone(e.layout.coordinators)
+	for attempt := range rehashes {
+		if now, ok := e.dealt(may, attempt < rehashes*3/4); ok {
+			for key, node := range now {
+				home := e.layout.coordinators[key].home
+				if home == 0 {
+					home = node
+				}
+				if before[key].now != node {
+					moved++
+				}
+				e.layout.coordinators[key] = coordinator{home: home, now: node}
+			}
+			return moved
+		}
+		e.kafka.RehashCoordinators()
+	}
+	e.log.Warn().Int("groups", len(e.layout.coordinators)).Msg(
+		"embedded Kafka: some group coordinators are on stopped brokers")
+	return 0
+}
+
+// dealt returns where coordinators are, and whether they belong there.
+func (e *Kafka) dealt(may []int32, strict bool) (map[string]int32, bool) {
+	now := make(map[string]int32, len(e.layout.coordinators))
+	for key := range e.layout.coordinators {
+		now[key] = e.kafka.CoordinatorFor(key)
+		if !slices.Contains(may, now[key]) || !e.layout.belongs(key, now[key], may, strict) {
+			return nil, false
+		}
+	}
+	return now, true
+}

@@ -1,0 +1,262 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+)
+
+// MaxBrokers is the largest embedded cluster.
+const MaxBrokers = 9
+
+// ErrClosed is returned by calls on a cluster that was closed.
+var ErrClosed = errors.New("the embedded Kafka is closed")
+
+// Options say what to start.
+type Options struct {
+	// Brokers is their number, 1 to MaxBrokers.
+	Brokers int
+	// Dir is where logs, groups and producers are kept; it is created. It must not be another cluster's.
+	Dir string
+	// Log gets kfake's warnings and errors.
+	Log zerolog.Logger
+}
+
+// Kafka is a Kafka inside this process. Its methods may be called from several goroutines.
+type Kafka struct {
+	kafka *kfake.Cluster
+	log   zerolog.Logger
+	// gates by node id.
+	gates  map[int32]*gate
+	parked *parkedRequests
+
+	// The keeper runs until stop is closed; Close waits for it.
+	keeper sync.WaitGroup
+	stop   chan struct{}
+
+	mu     sync.Mutex
+	layout layout
+	closed bool
+}
+
+// Start starts brokers on ports of 127.0.0.1 that the system picks.
+//
+// Topics are not created by being mentioned: a client that gets a name wrong shall see it. Groups form at once (kfake
+// knows no initial rebalance delay). What a stopped broker holds is what it held: records are written through to the
+// files' page cache before they are acknowledged and never discarded, so syncing each write would cost much and protect
+// from nothing that a run does; the files are synced at Close.
+func Start(ctx context.Context, options Options) (*Kafka, error) {
+	if err := options.check(ctx); err != nil {
+		return nil, fmt.Errorf("starting the embedded Kafka: %w", err)
+	}
+	e := &Kafka{
+		log: options.Log, gates: map[int32]*gate{}, layout: newLayout(options.Brokers), parked: newParkedRequests(),
+		stop: make(chan struct{}),
+	}
+	// kfake numbers nodes from 0 and makes the last one the controller. Node 0 is removed while there is nothing on it.
+	kafka, err := kfake.NewCluster(
+		kfake.NumBrokers(options.Brokers+1),
+		kfake.ListenFn(e.listen),
+		kfake.ClusterID("dlqbench-embedded"),
+		kfake.DataDir(options.Dir),
+		kfake.WithLogger(kfakeLog{options.Log}),
+		kfake.GroupMinSessionTimeout(minSessionTimeout), kfake.GroupMaxSessionTimeout(maxSessionTimeout),
+		kfake.BrokerConfigs(map[string]string{
+			// Under KIP-848 and in share groups (KIP-932) the broker sets these; Kafka's own (5 s and 45 s, and a lock
+			// of 30 s) are longer than a run's drain.
+			"group.consumer.heartbeat.interval.ms": "500",
+			"group.consumer.session.timeout.ms":    "6000",
+			"group.share.heartbeat.interval.ms":    "500",
+			"group.share.session.timeout.ms":       "6000",
+			"group.share.record.lock.duration.ms":  "15000",
+		}),
+	)
+	if err != nil {
+		e.closeGates()
+		return nil, fmt.Errorf("starting the embedded Kafka: %w", err)
+	}
+	e.kafka = kafka
+	if err := kafka.RemoveNode(0); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the embedded Kafka: numbering brokers from 1: %w", err), e.Close())
+	}
+	delete(e.gates, 0)
+	e.keeper.Go(func() { e.keep(e.stop) })
+	return e, nil
+}
+
+// minSessionTimeout lets consumers ask for a shorter session than Kafka's least (6 s), so that the partitions of a
+// killed one are handed on within a run.
+const minSessionTimeout = time.Second
+
+// maxSessionTimeout is the default of Kafka's group.max.session.timeout.ms; kfake's own is shorter and refuses members
+// that ask for more.
+const maxSessionTimeout = 30 * time.Minute
+
+func (o Options) check(ctx context.Context) error {
+	if o.Brokers < 1 || o.Brokers > MaxBrokers {
+		return fmt.Errorf("%d brokers were asked for: 1 to %d are possible", o.Brokers, MaxBrokers)
+	}
+	if o.Dir == "" {
+		return errors.New("no directory for its data was given")
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return fmt.Errorf("creating its data directory: %w", err)
+	}
+	return ctx.Err()
+}
+
+// listen gives kfake the listener of its next node; it asks for one node after the other.
+func (e *Kafka) listen(string, string) (net.Listener, error) {
+	gate, err := newGate(e, e.parked)
+	if err != nil {
+		return nil, err
+	}
+	e.gates[int32(len(e.gates))] = gate
+	return gate, nil
+}
+
+func (e *Kafka) closeGates() {
+	for _, gate := range e.gates {
+		_ = gate.Close()
+	}
+}
+
+// Brokers returns all brokers, running or stopped, in order.
+func (e *Kafka) Brokers() []cluster.Broker {
+	brokers := make([]cluster.Broker, 0, len(e.gates))
+	for id := range int32(len(e.gates)) {
+		brokers = append(brokers, cluster.Broker{Number: id + 1, ID: id + 1, Address: e.gates[id+1].address.String()})
+	}
+	return brokers
+}
+
+// Bootstrap returns the addresses of all brokers.
+func (e *Kafka) Bootstrap() []string {
+	var addresses []string
+	for _, broker := range e.Brokers() {
+		addresses = append(addresses, broker.Address)
+	}
+	return addresses
+}
+
+// ClientOptions are what a client needs to reach the brokers.
+func (e *Kafka) ClientOptions() []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(e.Bootstrap()...)} }
+
+// Describe names it for the record of a run.
+func (e *Kafka) Describe() string {
+	if len(e.gates) == 1 {
+		return "embedded, 1 broker"
+	}
+	return fmt.Sprintf("embedded, %d brokers", len(e.gates))
+}
+
+// Controller returns the broker that clients create topics at: the last one. While it is stopped they can't
+// (CreateTopics below can).
+func (e *Kafka) Controller() int32 { return int32(len(e.gates)) }
+
+// CoordinatorFor returns the broker that coordinates a group.
+func (e *Kafka) CoordinatorFor(group string) (int32, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return 0, ErrClosed
+	}
+	node, _, _, code := e.coordinatorOf(group)
+	if code != 0 {
+		return 0, fmt.Errorf("looking for the coordinator of group %s: every broker is stopped", group)
+	}
+	return node, nil
+}
+
+// CreateTopics creates topics and gives each partition the leader it belongs to. It fails at the first topic that
+// exists or is ill-defined; those before it are created.
+func (e *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return fmt.Errorf("creating topics: %w", ErrClosed)
+	}
+	for _, topic := range topics {
+		if err := e.create(ctx, topic); err != nil {
+			return fmt.Errorf("creating topic %s: %w", topic.Name, err)
+		}
+	}
+	e.frozen(func() {
+		e.settleLeaders()
+		e.settleCoordinators()
+	})
+	return nil
+}
+
+func (e *Kafka) create(ctx context.Context, topic cluster.Topic) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if topic.Partitions < 1 || topic.Partitions > maxPartitions {
+		return fmt.Errorf("%d partitions were asked for: 1 to %d are possible", topic.Partitions, maxPartitions)
+	}
+	if topic.Broker != 0 && e.gates[topic.Broker] == nil {
+		return fmt.Errorf("it is to lie on broker %d: the cluster has brokers 1 to %d", topic.Broker, len(e.gates))
+	}
+	if err := e.kafka.CreateTopic(topic.Name, int32(topic.Partitions), topic.Configs); err != nil {
+		return err
+	}
+	e.layout.add(topic)
+	return nil
+}
+
+// maxPartitions of one topic; each has two open files.
+const maxPartitions = 1000
+
+// Close stops all brokers and writes what they hold to Dir. Closing again does nothing.
+func (e *Kafka) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	close(e.stop)
+	e.closeGates()
+	e.keeper.Wait() // it asks kfake, which answers nobody once it is closed
+	e.kafka.Close()
+	return nil
+}
+
+// frozen makes changes that clients shall see all at once: kfake handles no request until it returns. (kfake runs its
+// administrative calls also while a control function holds a request up.)
+func (e *Kafka) frozen(change func()) {
+	done := make(chan struct{})
+	e.kafka.Control(func(kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // the signature is kfake's
+		e.kafka.DropControl()
+		<-done
+		return nil, nil, false
+	})
+	defer close(done)
+	change()
+}
+
+// kfakeLog passes kfake's log on.
+type kfakeLog struct{ log zerolog.Logger }
+
+// Logf writes warnings and errors; the rest is kfake's debugging.
+func (l kfakeLog) Logf(level kfake.LogLevel, format string, args ...any) {
+	switch level {
+	case kfake.LogLevelError:
+		l.log.Error().Msgf("embedded Kafka: "+format, args...)
+	case kfake.LogLevelWarn:
+		// What a broker warns of (a member that went silent) is what a run does on purpose: no news for its user.
+		l.log.Info().Msgf("embedded Kafka: "+format, args...)
+	}
+}

@@ -1,0 +1,707 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// patience bounds every wait of these tests; it is never how long something takes.
+const patience = 60 * time.Second
+
+func start(t *testing.T, brokers int, topics ...cluster.Topic) *Kafka {
+	t.Helper()
+	e, err := Start(testContext(t),
+		Options{Brokers: brokers, Dir: t.TempDir(), Log: zerolog.New(zerolog.NewTestWriter(t))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := e.CreateTopics(testContext(t), topics); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func client(t *testing.T, e *Kafka, options ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	c, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(e.Bootstrap()...),
+		kgo.MetadataMinAge(50 * time.Millisecond),
+		kgo.AlwaysRetryEOF(), // a broker may stop before it answers the first request of a connection
+		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.FetchMaxWait(200 * time.Millisecond),
+	}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseAllowingRebalance)
+	return c
+}
+
+// metadata asks one broker for its view of the cluster.
+func metadata(t *testing.T, c *kgo.Client, broker int32) *kmsg.MetadataResponse {
+	t.Helper()
+	response, err := c.Broker(int(broker)).RetriableRequest(testContext(t), kmsg.NewPtrMetadataRequest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.(*kmsg.MetadataResponse)
+}
+
+func partition(t *testing.T, response *kmsg.MetadataResponse, topic string,
+	partition int32) kmsg.MetadataResponseTopicPartition {
+	t.Helper()
+	for _, tp := range response.Topics {
+		if tp.Topic == nil || *tp.Topic != topic {
+			continue
+		}
+		for _, p := range tp.Partitions {
+			if p.Partition == partition {
+				return p
+			}
+		}
+	}
+	t.Fatalf("metadata has no partition %d of topic %s", partition, topic)
+	return kmsg.MetadataResponseTopicPartition{}
+}
+
+func brokerIDs(response *kmsg.MetadataResponse) string {
+	ids := make([]string, 10)
+	for _, b := range response.Brokers {
+		ids[b.NodeID] = strconv.Itoa(int(b.NodeID))
+	}
+	return strings.Join(ids, "")
+}
+
+func TestBrokersAreNumberedFromOne(t *testing.T) {
+	for _, brokers := range []int{1, 3, MaxBrokers} {
+		t.Run(strconv.Itoa(brokers), func(t *testing.T) {
+			e := start(t, brokers, cluster.Topic{Name: "input", Partitions: 2 * brokers})
+			c := client(t, e)
+			got := metadata(t, c, 1)
+			if want := "123456789"[:brokers]; brokerIDs(got) != want {
+				t.Errorf("metadata lists brokers %s, want %s", brokerIDs(got), want)
+			}
+			for _, listed := range got.Brokers {
+				if want := e.Brokers()[listed.NodeID-1].Address; net.JoinHostPort(listed.Host,
+					strconv.Itoa(int(listed.Port))) != want {
+					t.Errorf("broker %d is listed at %s:%d, want %s", listed.NodeID, listed.Host, listed.Port, want)
+				}
+			}
+			for p := range int32(2 * brokers) {
+				if leader := partition(t, got, "input", p).Leader; leader != p%int32(brokers)+1 {
+					t.Errorf("partition %d is led by broker %d, want %d", p, leader, p%int32(brokers)+1)
+				}
+			}
+			if got.ControllerID != e.Controller() {
+				t.Errorf("the controller is %d, metadata says %d", e.Controller(), got.ControllerID)
+			}
+		})
+	}
+}
+
+func TestWrongRequestsAreRefused(t *testing.T) {
+	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 1})
+	ctx := testContext(t)
+	refusals := []struct {
+		says string
+		call func() error
+	}{
+		{"10 brokers were asked for", func() error {
+			_, err := Start(ctx, Options{Brokers: MaxBrokers + 1, Dir: t.TempDir()})
+			return err
+		}},
+		{"no directory", func() error { _, err := Start(ctx, Options{Brokers: 1}); return err }},
+		{"TOPIC_ALREADY_EXISTS", func() error {
+			return e.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 1}})
+		}},
+		{"0 partitions", func() error { return e.CreateTopics(ctx, []cluster.Topic{{Name: "other"}}) }},
+		{"lie on broker 3", func() error {
+			return e.CreateTopics(ctx, []cluster.Topic{{Name: "other", Partitions: 1, Broker: 3}})
+		}},
+		{"brokers 1 to 2", func() error { return stop(e)(ctx, 3) }},
+		{"starting broker 1: it is running", func() error { return e.StartBroker(ctx, 1) }},
+		{"stopping broker 1: it is stopped already", func() error { return errors.Join(stop(e)(ctx, 1), stop(e)(ctx, 1)) }},
+	}
+	for _, refusal := range refusals {
+		if err := refusal.call(); err == nil || !strings.Contains(err.Error(), refusal.says) {
+			t.Errorf("got %v, want an error that says %q", err, refusal.says)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, lookup := e.CoordinatorFor("group")
+	for _, err := range []error{stop(e)(ctx, 2), e.StartBroker(ctx, 1), e.CreateTopics(ctx, nil), lookup} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: got %v, want ErrClosed", err)
+		}
+	}
+}
+
+// A stopped broker refuses, is on no list, and only what it led has moved; when it is back everything is as before.
+func TestStopMovesOnlyWhatTheBrokerLed(t *testing.T) {
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 6})
+	c := client(t, e)
+	before := metadata(t, c, 1)
+	if _, err := e.StopBroker(testContext(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := net.Dial("tcp", e.Brokers()[1].Address); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dialling the stopped broker: got %v, want connection refused", err)
+	}
+	during := metadata(t, c, 1)
+	if brokerIDs(during) != "13" {
+		t.Errorf("metadata lists brokers %s while 2 is stopped", brokerIDs(during))
+	}
+	for p := range int32(6) {
+		was, is := partition(t, before, "input", p), partition(t, during, "input", p)
+		if was.Leader == 2 && (is.Leader != 3 || is.LeaderEpoch <= was.LeaderEpoch) {
+			t.Errorf("partition %d: led by %d in epoch %d, want broker 3 and an epoch after %d", p, is.Leader, is.LeaderEpoch,
+				was.LeaderEpoch)
+		}
+		if was.Leader != 2 && (is.Leader != was.Leader || is.LeaderEpoch != was.LeaderEpoch) {
+			t.Errorf("partition %d was not led by broker 2 but went from %d/%d to %d/%d", p, was.Leader, was.LeaderEpoch,
+				is.Leader, is.LeaderEpoch)
+		}
+		if fmt.Sprint(is.OfflineReplicas) != "[2]" || len(is.ISR) != 2 || len(is.Replicas) != 3 {
+			t.Errorf("partition %d: replicas %v, in sync %v, offline %v", p, is.Replicas, is.ISR, is.OfflineReplicas)
+		}
+	}
+	if err := e.StartBroker(testContext(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	after := metadata(t, c, 1)
+	if brokerIDs(after) != "123" {
+		t.Errorf("metadata lists brokers %s after 2 is back", brokerIDs(after))
+	}
+	for p := range int32(6) {
+		if was, is := partition(t, before, "input", p), partition(t, after, "input", p); is.Leader != was.Leader {
+			t.Errorf("partition %d is led by %d, and was by %d before the stop", p, is.Leader, was.Leader)
+		}
+	}
+}
+
+// writer produces numbered records to every partition until it is told to stop.
+type writer struct {
+	client *kgo.Client
+	stop   chan struct{}
+	wg     sync.WaitGroup
+	mu     sync.Mutex
+	acked  map[int32]int // how many, per partition
+	errs   []error
+	acks   chan struct{}
+}
+
+func startWriter(t *testing.T, e *Kafka, topic string, partitions int) *writer {
+	t.Helper()
+	w := &writer{client: client(t, e, kgo.RequiredAcks(kgo.AllISRAcks())), stop: make(chan struct{}),
+		acked: map[int32]int{}, acks: make(chan struct{}, 1)}
+	w.wg.Go(func() {
+		for n := 0; ; n++ {
+			for p := range int32(partitions) {
+				record := &kgo.Record{Topic: topic, Partition: p, Value: []byte(strconv.Itoa(n))}
+				w.client.Produce(context.Background(), record, w.noteAck)
+			}
+			select {
+			case <-w.stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	return w
+}
+
+func (w *writer) noteAck(record *kgo.Record, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.errs = append(w.errs, err)
+		return
+	}
+	w.acked[record.Partition]++
+	select {
+	case w.acks <- struct{}{}:
+	default:
+	}
+}
+
+// progress waits until count more records were acknowledged in each of the partitions.
+func (w *writer) progress(t *testing.T, count int, partitions ...int32) {
+	t.Helper()
+	w.mu.Lock()
+	target := map[int32]int{}
+	for _, p := range partitions {
+		target[p] = w.acked[p] + count
+	}
+	w.mu.Unlock()
+	deadline := time.After(patience)
+	for {
+		w.mu.Lock()
+		reached := true
+		for p, n := range target {
+			reached = reached && w.acked[p] >= n
+		}
+		w.mu.Unlock()
+		if reached {
+			return
+		}
+		select {
+		case <-w.acks:
+		case <-deadline:
+			t.Fatalf("no progress: acknowledged %v, waiting for %v", w.acked, target)
+		}
+	}
+}
+
+// finish stops writing, waits for what is under way, and returns how much was acknowledged.
+func (w *writer) finish(t *testing.T) map[int32]int {
+	t.Helper()
+	close(w.stop)
+	w.wg.Wait()
+	if err := w.client.Flush(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.errs) > 0 {
+		t.Errorf("%d records failed, the first with %v", len(w.errs), w.errs[0])
+	}
+	return w.acked
+}
+
+// verify reads the topic: each partition must hold 0, 1, 2, … exactly once and in order.
+func verify(t *testing.T, e *Kafka, topic string, acked map[int32]int) {
+	t.Helper()
+	c := client(t, e, kgo.ConsumeTopics(topic))
+	next, missing := map[int32]int{}, 0
+	for _, n := range acked {
+		missing += n
+	}
+	for ctx := testContext(t); missing > 0; {
+		fetches := c.PollFetches(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("%d acknowledged records are not in topic %s", missing, topic)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if string(r.Value) != strconv.Itoa(next[r.Partition]) {
+				t.Fatalf("partition %d, offset %d holds record %s, want %d", r.Partition, r.Offset, r.Value, next[r.Partition])
+			}
+			next[r.Partition]++
+			missing--
+		})
+	}
+	ends, err := kadm.NewClient(c).ListEndOffsets(testContext(t), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends.Each(func(end kadm.ListedOffset) {
+		if end.Offset != int64(acked[end.Partition]) {
+			t.Errorf("partition %d ends at %d, but %d records were acknowledged", end.Partition, end.Offset,
+				acked[end.Partition])
+		}
+	})
+}
+
+func TestNothingIsLostDoubledOrReordered(t *testing.T) {
+	t.Run("three brokers, each stopped in turn", func(t *testing.T) {
+		e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
+		w := startWriter(t, e, "input", 3)
+		for id := range int32(3) {
+			w.progress(t, 20, 0, 1, 2)
+			if _, err := e.StopBroker(testContext(t), id+1); err != nil {
+				t.Fatal(err)
+			}
+			w.progress(t, 20, 0, 1, 2) // all partitions go on without it
+			if err := e.StartBroker(testContext(t), id+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.progress(t, 20, 0, 1, 2)
+		verify(t, e, "input", w.finish(t))
+	})
+	t.Run("the only broker", func(t *testing.T) {
+		e := start(t, 1, cluster.Topic{Name: "input", Partitions: 2})
+		w := startWriter(t, e, "input", 2)
+		for range 2 {
+			w.progress(t, 20, 0, 1)
+			if _, err := e.StopBroker(testContext(t), 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.StartBroker(testContext(t), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.progress(t, 20, 0, 1)
+		verify(t, e, "input", w.finish(t))
+	})
+	t.Run("all three at once", func(t *testing.T) {
+		e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
+		w := startWriter(t, e, "input", 3)
+		w.progress(t, 20, 0, 1, 2)
+		for id := range int32(3) {
+			if _, err := e.StopBroker(testContext(t), id+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id := range int32(3) {
+			if err := e.StartBroker(testContext(t), id+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.progress(t, 20, 0, 1, 2)
+		verify(t, e, "input", w.finish(t))
+	})
+}
+
+// While the broker that alone holds the DLQ is stopped, the DLQ can't be written, everything else can; and back it
+// comes with what it had.
+func TestReservedBroker(t *testing.T) {
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 4}, cluster.Topic{Name: "dlq", Partitions: 4, Broker: 2})
+	c := client(t, e)
+	got := metadata(t, c, 1)
+	for p := range int32(4) {
+		if leader := partition(t, got, "dlq", p); leader.Leader != 2 || fmt.Sprint(leader.Replicas) != "[2]" {
+			t.Errorf("dlq-%d is led by broker %d, replicas %v; want 2 alone", p, leader.Leader, leader.Replicas)
+		}
+		if leader := partition(t, got, "input", p).Leader; leader == 2 {
+			t.Errorf("input-%d is led by the broker that the DLQ reserves", p)
+		}
+	}
+	input, dlq := startWriter(t, e, "input", 4), startWriter(t, e, "dlq", 4)
+	dlq.progress(t, 20, 0, 1, 2, 3)
+	if _, err := e.StopBroker(testContext(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	down := partition(t, metadata(t, c, 1), "dlq", 0)
+	if down.ErrorCode != kerr.LeaderNotAvailable.Code || down.Leader != -1 {
+		t.Errorf("metadata of dlq-0 while its broker is stopped: error code %d, leader %d", down.ErrorCode, down.Leader)
+	}
+	dlq.mu.Lock()
+	acked := fmt.Sprint(dlq.acked)
+	dlq.mu.Unlock()
+	input.progress(t, 100, 0, 1, 2, 3)
+	dlq.mu.Lock()
+	if fmt.Sprint(dlq.acked) != acked {
+		t.Errorf("DLQ writes were acknowledged while its broker was stopped: %v, before %s", dlq.acked, acked)
+	}
+	dlq.mu.Unlock()
+	if err := e.StartBroker(testContext(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	dlq.progress(t, 20, 0, 1, 2, 3)
+	verify(t, e, "dlq", dlq.finish(t))
+	verify(t, e, "input", input.finish(t))
+}
+
+// Groups keep off the reserved broker, move when their coordinator stops, stay where they are when another one does,
+// and go home afterwards.
+func TestCoordinatorsHaveAPlace(t *testing.T) {
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3}, cluster.Topic{Name: "dlq", Partitions: 1, Broker: 3})
+	groups := []string{"a", "b", "c", "d"}
+	home := map[string]int32{}
+	check := func(when string, right func(group string, node int32) bool) {
+		t.Helper()
+		for _, group := range groups {
+			node, err := e.CoordinatorFor(group)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !right(group, node) {
+				t.Errorf("%s group %s is coordinated by broker %d, at home it was %d", when, group, node, home[group])
+			}
+		}
+	}
+	check("at the start", func(_ string, node int32) bool { return node != 3 })
+	check("at the start", func(group string, node int32) bool { home[group] = node; return true })
+	for id := range int32(3) {
+		if _, err := e.StopBroker(testContext(t), id+1); err != nil {
+			t.Fatal(err)
+		}
+		check(fmt.Sprintf("without broker %d", id+1), func(group string, node int32) bool {
+			if home[group] == id+1 {
+				return node == 3-home[group] // 1 and 2 stand in for each other
+			}
+			return node == home[group]
+		})
+		if err := e.StartBroker(testContext(t), id+1); err != nil {
+			t.Fatal(err)
+		}
+		check("at the end", func(group string, node int32) bool { return node == home[group] })
+	}
+}
+
+// Old clients ask for one coordinator at a time, and the answer does not say of what.
+func TestFindCoordinatorInAllVersions(t *testing.T) {
+	e := start(t, 3)
+	home, err := e.CoordinatorFor("group")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client(t, e)
+	if _, err := e.StopBroker(testContext(t), home); err != nil {
+		t.Fatal(err)
+	}
+	want, err := e.CoordinatorFor("group")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want == home {
+		t.Fatalf("the coordinator is still broker %d, which is stopped", home)
+	}
+	for version := range int16(7) {
+		request := kmsg.NewPtrFindCoordinatorRequest()
+		request.CoordinatorKey, request.CoordinatorKeys = "group", []string{"group"}
+		conn := dialRaw(t, e.Brokers()[want-1].Address)
+		response := conn.request(t, request, version).(*kmsg.FindCoordinatorResponse)
+		node, port := response.NodeID, response.Port
+		if version >= 4 {
+			node, port = response.Coordinators[0].NodeID, response.Coordinators[0].Port
+		}
+		if address := e.Brokers()[want-1].Address; node != want || !strings.HasSuffix(address, ":"+strconv.Itoa(int(port))) {
+			t.Errorf("version %d: the coordinator is broker %d at port %d, want %d at %s", version, node, port, want, address)
+		}
+	}
+	c.Close()
+}
+
+// members are the consumers of a group.
+type members struct {
+	mu       sync.Mutex
+	seen     map[int32]int64 // next offset, per partition
+	consumed chan struct{}
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+}
+
+func startMembers(t *testing.T, e *Kafka, count int) *members {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &members{seen: map[int32]int64{}, consumed: make(chan struct{}, 1), cancel: cancel}
+	for range count {
+		c := client(t, e, kgo.ConsumerGroup("group"), kgo.ConsumeTopics("input"), kgo.DisableAutoCommit(),
+			kgo.SessionTimeout(3*time.Second), kgo.HeartbeatInterval(200*time.Millisecond))
+		m.wg.Go(func() {
+			for ctx.Err() == nil {
+				fetches := c.PollFetches(ctx)
+				m.mu.Lock()
+				fetches.EachRecord(func(r *kgo.Record) { m.seen[r.Partition] = max(m.seen[r.Partition], r.Offset+1) })
+				m.mu.Unlock()
+				_ = c.CommitUncommittedOffsets(ctx)
+				select {
+				case m.consumed <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	return m
+}
+
+// progress waits until the group is 20 records further in each of three partitions.
+func (m *members) progress(t *testing.T, when string) {
+	t.Helper()
+	m.mu.Lock()
+	target := [3]int64{m.seen[0] + 20, m.seen[1] + 20, m.seen[2] + 20}
+	m.mu.Unlock()
+	for deadline := time.After(patience); ; {
+		m.mu.Lock()
+		reached := m.seen[0] >= target[0] && m.seen[1] >= target[1] && m.seen[2] >= target[2]
+		m.mu.Unlock()
+		if reached {
+			return
+		}
+		select {
+		case <-m.consumed:
+		case <-deadline:
+			t.Fatalf("%s the group stands still at %v", when, m.seen)
+		}
+	}
+}
+
+// A group goes on through stops of every broker, its coordinator's included, and no committed offset is forgotten.
+func TestGroupKeepsConsuming(t *testing.T) {
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
+	w, m := startWriter(t, e, "input", 3), startMembers(t, e, 2)
+	m.progress(t, "at the start")
+	for id := range int32(3) {
+		if _, err := e.StopBroker(testContext(t), id+1); err != nil {
+			t.Fatal(err)
+		}
+		m.progress(t, fmt.Sprintf("without broker %d", id+1))
+		if err := e.StartBroker(testContext(t), id+1); err != nil {
+			t.Fatal(err)
+		}
+		m.progress(t, fmt.Sprintf("with broker %d back", id+1))
+	}
+	acked := w.finish(t)
+	admin := kadm.NewClient(client(t, e))
+	for deadline := time.Now().Add(patience); ; {
+		offsets, err := admin.FetchOffsets(testContext(t), "group")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := 0
+		offsets.Each(func(o kadm.OffsetResponse) {
+			if o.At == int64(acked[o.Partition]) {
+				done++
+			}
+		})
+		if done == 3 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the group committed %v of %v", offsets, acked)
+		}
+		select {
+		case <-m.consumed:
+		case <-time.After(50 * time.Millisecond): // a commit may come after the last record
+		}
+	}
+	m.cancel()
+	m.wg.Wait()
+}
+
+// Between a change of leaders and the next record, the epoch of the last record still ends where the log ends: a
+// consumer that validates its position then must not take it for lost.
+func TestLastEpochEndsWithTheLog(t *testing.T) {
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
+	w := startWriter(t, e, "input", 3)
+	w.progress(t, 20, 0, 1, 2)
+	acked := w.finish(t)
+	before := partition(t, metadata(t, w.client, 1), "input", 1)
+	if _, err := e.StopBroker(testContext(t), before.Leader); err != nil {
+		t.Fatal(err)
+	}
+	after := partition(t, metadata(t, w.client, 1), "input", 1)
+	for version := int16(3); version <= 4; version++ {
+		asked := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+		asked.Partition, asked.CurrentLeaderEpoch, asked.LeaderEpoch = 1, after.LeaderEpoch, before.LeaderEpoch
+		request := kmsg.NewPtrOffsetForLeaderEpochRequest()
+		request.ReplicaID = -1
+		request.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "input",
+			Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{asked}}}
+		response := dialRaw(t, e.Brokers()[after.Leader-1].Address).request(t, request,
+			version).(*kmsg.OffsetForLeaderEpochResponse)
+		got := response.Topics[0].Partitions[0]
+		if got.ErrorCode != 0 || got.LeaderEpoch != before.LeaderEpoch || got.EndOffset != int64(acked[1]) {
+			t.Errorf("version %d: error code %d, epoch %d ends at %d; want epoch %d to end at %d",
+				version, got.ErrorCode, got.LeaderEpoch, got.EndOffset, before.LeaderEpoch, acked[1])
+		}
+	}
+}
+
+// Topics that clients create themselves follow when their broker stops.
+func TestClientsTopicsMoveToo(t *testing.T) {
+	e := start(t, 3)
+	c := client(t, e)
+	if _, err := kadm.NewClient(c).CreateTopic(testContext(t), 6, 3, nil, "retry"); err != nil {
+		t.Fatal(err)
+	}
+	w := startWriter(t, e, "retry", 6)
+	all := []int32{0, 1, 2, 3, 4, 5}
+	for id := range int32(3) {
+		w.progress(t, 5, all...)
+		if _, err := e.StopBroker(testContext(t), id+1); err != nil {
+			t.Fatal(err)
+		}
+		w.progress(t, 5, all...)
+		if err := e.StartBroker(testContext(t), id+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify(t, e, "retry", w.finish(t))
+}
+
+// stop stops a broker, whatever that changes.
+func stop(e *Kafka) func(context.Context, int32) error {
+	return func(ctx context.Context, id int32) error {
+		_, err := e.StopBroker(ctx, id)
+		return err
+	}
+}
+
+// Several callers at once, requests in full flow, and Close in the middle: nothing may hang.
+func TestStopStartAndCloseAtOnce(t *testing.T) {
+	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
+	w := startWriter(t, e, "input", 3)
+	w.progress(t, 5, 0, 1, 2)
+	var wg sync.WaitGroup
+	for id := range int32(3) {
+		wg.Go(func() {
+			for {
+				for _, act := range []func(context.Context, int32) error{stop(e), e.StartBroker} {
+					if err := act(testContext(t), id+1); errors.Is(err, ErrClosed) {
+						return
+					} else if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond) // let them run into each other; any length will do
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	close(w.stop)
+	w.wg.Wait()
+}
+
+// Apache Kafka accepts sessions of up to 30 minutes; a consumer that asks for one must not be refused with
+// INVALID_SESSION_TIMEOUT.
+func TestLongSessionsAreAccepted(t *testing.T) {
+	e := start(t, 1)
+	client, err := kgo.NewClient(kgo.SeedBrokers(e.Bootstrap()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.ProtocolType = "g", "consumer"
+	join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = int32(maxSessionTimeout.Milliseconds()), 60_000
+	protocol := kmsg.NewJoinGroupRequestProtocol()
+	protocol.Name = "range"
+	join.Protocols = append(join.Protocols, protocol)
+	response, err := join.RequestWith(testContext(t), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.ErrorCode == kerr.InvalidSessionTimeout.Code {
+		t.Errorf("a session of %s is refused", maxSessionTimeout)
+	}
+}

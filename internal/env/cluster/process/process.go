@@ -1,0 +1,401 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/env/ports"
+)
+
+// MaxBrokers is the largest cluster of processes.
+const MaxBrokers = 9
+
+// ErrClosed is returned by calls on a cluster that was closed.
+var ErrClosed = errors.New("the brokers were ended")
+
+const (
+	// startLimit bounds a start; it takes a few seconds where the machine has nothing else to do. A broker that has
+	// ended is not waited for.
+	startLimit = 5 * time.Minute
+	// stopLimit is how long a controlled shutdown may take before the broker is killed; it takes well under a second.
+	stopLimit = 20 * time.Second
+	// killLimit bounds the wait for a killed process: only one that is stuck in the kernel takes longer.
+	killLimit = 10 * time.Second
+	// dialLimit bounds a connection on loopback.
+	dialLimit = time.Second
+	// poll is how often something that is waited for is looked at.
+	poll = 10 * time.Millisecond
+	// startAttempts: other ports are drawn when one turns out to be in use.
+	startAttempts = 3
+)
+
+// logsDir is the folder of what the brokers print, below Options.Dir.
+const logsDir = "logs"
+
+// Options say what to start.
+type Options struct {
+	// Brokers is their number, 1 to MaxBrokers.
+	Brokers int
+	// Dir is where data, settings and logs are kept; it is created. It must not be another cluster's.
+	Dir string
+	// Kafka is what to run.
+	Kafka *install.Installation
+	// Starter starts the processes. Without one they are started directly: on Linux they then die with this process,
+	// elsewhere only if it ends in order.
+	Starter Starter
+	// Settings are added to every broker's server.properties, and replace what stands there.
+	Settings map[string]string
+	// Log gets what is worth knowing of the brokers' lives.
+	Log zerolog.Logger
+}
+
+// Kafka is a cluster of processes. Its methods may be called from several goroutines.
+type Kafka struct {
+	config  *config
+	log     zerolog.Logger
+	client  *kgo.Client
+	admin   *admin.Admin
+	stopped time.Duration // how long a controlled shutdown may take
+
+	// life ends with Close, and at once if a broker dies while the cluster starts; its cause is why.
+	life     context.Context
+	end      context.CancelCauseFunc
+	watching sync.WaitGroup
+
+	starting atomic.Bool
+
+	mu       sync.Mutex
+	internal bool           // Kafka's own topics were created
+	reserved map[int32]bool // brokers that topics lie on alone
+	closed   bool
+}
+
+// Start starts a cluster and returns when every broker accepts connections and knows all others. When it fails, or ctx
+// ends before, nothing is left running.
+//
+// Topics are not created by being mentioned. Nothing is synced to disk by force: what a killed broker had acknowledged
+// is in the system's page cache, and other replicas have it.
+func Start(ctx context.Context, options Options) (*Kafka, error) {
+	k, err := start(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("starting Kafka as processes: %w", err)
+	}
+	return k, nil
+}
+
+func start(ctx context.Context, options Options) (*Kafka, error) {
+	if options.Brokers < 1 || options.Brokers > MaxBrokers {
+		return nil, fmt.Errorf("%d brokers were asked for: 1 to %d are possible", options.Brokers, MaxBrokers)
+	}
+	if options.Dir == "" || options.Kafka == nil {
+		return nil, errors.New("no directory, or no Kafka to run, was given")
+	}
+	var err error
+	if options.Dir, err = filepath.Abs(options.Dir); err != nil {
+		return nil, err
+	}
+	if strings.Contains(options.Dir, ",") {
+		return nil, fmt.Errorf(
+			"its directory %s has a comma in its path, which Kafka takes for the end of it (log.dirs); choose another",
+			options.Dir)
+	}
+	c, err := prepare(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		own := *c
+		k, err := launch(ctx, &own, options)
+		if err == nil || !errors.Is(err, errPortInUse) || attempt == startAttempts || ctx.Err() != nil {
+			return k, err
+		}
+		options.Log.Info().Err(err).Msg("starting the brokers again, on other ports")
+		if err := os.RemoveAll(options.Dir); err != nil {
+			return nil, fmt.Errorf("removing what the brokers wrote: %w", err)
+		}
+	}
+}
+
+// launch starts a cluster on fresh ports, once.
+func launch(ctx context.Context, c *config, options Options) (_ *Kafka, err error) {
+	c.brokers, c.dir, c.extra, c.nodes = options.Brokers, options.Dir, options.Settings,
+		makeNodes(options.Brokers, options.Dir)
+	if c.clusterID, err = uuid(); err != nil {
+		return nil, err
+	}
+	free, err := ports.Free(3 * len(c.nodes))
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range c.nodes {
+		n.clients, n.internal, n.quorum = free[3*i], free[3*i+1], free[3*i+2]
+	}
+	k := &Kafka{config: c, log: options.Log, stopped: stopLimit, reserved: map[int32]bool{}}
+	k.starting.Store(true)
+	if c.dump != "" {
+		k.stopped = dumpLimit // it writes the archive then
+	}
+	k.life, k.end = context.WithCancelCause(context.Background())
+	if err := k.open(ctx); err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return k, nil
+}
+
+// open lays, starts and awaits the nodes.
+func (k *Kafka) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the brokers were not ready after %s; their "+
+		"logs are in %s", startLimit, filepath.Join(k.config.dir, logsDir)))
+	defer cancel()
+	ctx, release := k.during(ctx)
+	defer release()
+	if err := k.lay(); err != nil {
+		return fmt.Errorf("writing the brokers' settings: %w", err)
+	}
+	var seeds []string
+	for _, n := range k.config.nodes {
+		if n.broker {
+			seeds = append(seeds, address(n.internal))
+		}
+	}
+	var err error
+	k.client, err = kgo.NewClient(append(patience(), kgo.SeedBrokers(seeds...))...)
+	if err != nil {
+		return err
+	}
+	k.admin = admin.New(k.client, k.Brokers())
+	for _, n := range k.config.nodes {
+		if err := k.startNode(n); err != nil {
+			return fmt.Errorf("%s: %w", n.name(), err)
+		}
+	}
+	for _, n := range k.config.nodes {
+		if err := k.awaitPort(ctx, n); err != nil {
+			return err
+		}
+	}
+	err = k.admin.WaitBrokers(ctx)
+	for _, n := range k.config.nodes {
+		if err == nil {
+			err = k.confirmOurs(ctx, n)
+		}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause // which err only follows from
+	}
+	k.starting.Store(false)
+	return err
+}
+
+// lay writes everything that the nodes read.
+func (k *Kafka) lay() error {
+	for _, n := range k.config.nodes {
+		if err := n.lay(k.config); err != nil {
+			return err
+		}
+	}
+	_, file, content := logging(k.config.version)
+	return os.WriteFile(filepath.Join(k.config.dir, file), []byte(content), 0o644)
+}
+
+// during returns a context that also ends with the cluster's life, with its cause.
+func (k *Kafka) during(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(k.life, func() { cancel(context.Cause(k.life)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// startNode starts a node's process and watches it.
+func (k *Kafka) startNode(n *node) error {
+	if err := n.startJava(k.config, n.arguments(k.config)); err != nil {
+		return err
+	}
+	p := n.process
+	k.watching.Go(func() {
+		<-p.done
+		if p.asked.Load() {
+			return
+		}
+		err := n.death(p)
+		if k.starting.Load() {
+			k.end(err)
+		} else {
+			k.log.Error().Err(err).Msg("a broker ended unexpectedly")
+		}
+	})
+	return nil
+}
+
+// awaitPort waits until a node accepts connections.
+func (k *Kafka) awaitPort(ctx context.Context, n *node) error {
+	port := n.clients
+	if !n.broker {
+		port = n.quorum
+	}
+	for {
+		if accepted, _ := accepts(port); accepted {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-n.process.done:
+			return n.death(n.process)
+		case <-time.After(poll):
+		}
+	}
+}
+
+// confirmOurs waits until what answers at the clients' port says that it is of this cluster: the port may have gone to
+// another program while the broker's own was starting, and the broker be about to find that out. A listener that wants
+// more than plain text is believed.
+func (k *Kafka) confirmOurs(ctx context.Context, n *node) error {
+	if _, secured := k.config.extra["listener.security.protocol.map"]; secured || !n.broker {
+		return nil
+	}
+	client, err := kgo.NewClient(append(patience(), kgo.SeedBrokers(address(n.clients)))...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for {
+		metadata, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, client)
+		if err == nil && metadata.ClusterID != nil && *metadata.ClusterID == k.config.clusterID {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-n.process.done:
+			return n.death(n.process)
+		case <-time.After(poll):
+		}
+	}
+}
+
+// patience is what this package's own clients have of it: they ask again by themselves.
+func patience() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.ClientID("dlqbench"), kgo.DialTimeout(dialLimit), kgo.RequestRetries(3), kgo.RetryTimeout(5 * time.Second),
+		kgo.RequestTimeoutOverhead(3 * time.Second), kgo.RetryBackoffFn(func(int) time.Duration {
+			return 50 * time.Millisecond
+		}),
+	}
+}
+
+// Brokers returns all brokers, running or stopped, in order.
+func (k *Kafka) Brokers() []cluster.Broker {
+	var brokers []cluster.Broker
+	for _, n := range k.config.nodes {
+		if n.broker {
+			brokers = append(brokers, cluster.Broker{Number: n.number, ID: n.number, Address: address(n.clients)})
+		}
+	}
+	return brokers
+}
+
+// ClientOptions returns what a client needs to talk to the cluster.
+func (k *Kafka) ClientOptions() []kgo.Opt {
+	var seeds []string
+	for _, broker := range k.Brokers() {
+		seeds = append(seeds, broker.Address)
+	}
+	return []kgo.Opt{kgo.SeedBrokers(seeds...)}
+}
+
+// Describe says what the cluster is, for the record of a run.
+func (k *Kafka) Describe() string {
+	brokers := "brokers"
+	if k.config.brokers == 1 {
+		brokers = "broker"
+	}
+	return fmt.Sprintf("process, Apache Kafka %s, %d %s", k.config.version, k.config.brokers, brokers)
+}
+
+// CreateTopics creates topics where they belong; see admin.Admin. The first time it creates Kafka's own along with
+// them. A topic of fewer than three replicas asks for one in sync, unless its settings say otherwise: without that the
+// loss of one of two brokers would stop all writes.
+func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return fmt.Errorf("creating topics: %w", ErrClosed)
+	}
+	ctx, release := k.during(ctx)
+	defer release()
+	all := topics
+	if !k.internal {
+		all = append(admin.InternalTopics(shareGroups(k.config.version)), topics...)
+	}
+	for _, topic := range topics {
+		if topic.Broker != 0 {
+			k.reserved[topic.Broker] = true
+		}
+	}
+	if err := k.admin.CreateTopics(ctx, k.tolerant(all)); err != nil {
+		return err
+	}
+	k.internal = true
+	return nil
+}
+
+// tolerant adds the setting to topics of fewer than three replicas.
+func (k *Kafka) tolerant(topics []cluster.Topic) []cluster.Topic {
+	const setting = "min.insync.replicas"
+	if shared := k.config.brokers - len(k.reserved); shared >= 3 || shared == 0 && k.config.brokers >= 3 {
+		return topics
+	}
+	all := slices.Clone(topics)
+	for i, topic := range all {
+		configs := map[string]string{setting: "1"}
+		maps.Copy(configs, topic.Configs)
+		all[i].Configs = configs
+	}
+	return all
+}
+
+// Close kills all brokers; their data is of no further use. Closing again does nothing.
+func (k *Kafka) Close() error {
+	k.end(ErrClosed) // whoever waits for a broker gives up
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil
+	}
+	k.closed = true
+	var errs []error
+	for _, n := range k.config.nodes {
+		if n.alive() {
+			errs = append(errs, n.process.signalKill())
+		}
+	}
+	for _, n := range k.config.nodes {
+		if n.process != nil {
+			errs = append(errs, n.process.wait(context.Background(), killLimit))
+		}
+	}
+	if k.client != nil {
+		k.client.Close()
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("ending the brokers: %w", err)
+	}
+	k.watching.Wait() // they end with their processes
+	return nil
+}

@@ -1,0 +1,151 @@
+package subject
+
+// The guard: a process of its own that outlives this one just long enough to kill what it leaves behind. It is told the
+// process groups through a pipe; when this process is gone, for whatever reason, the pipe ends and the guard does its
+// work. On Linux the children die with their parent anyway, but grandchildren don't, and elsewhere nothing does.
+//
+//	+123      process group 123 was started
+//	-123      it is gone
+//	run ID    processes that carry this run id in their environment belong to the run
+//	elsewhere the run has work done in containers too
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/dlqbench/dlqbench/internal/env/procgroup"
+)
+
+// GuardMain is the guard's main: it reads process groups from stdin, kills those that are left when stdin ends, and
+// returns the exit code. Where the run has work done elsewhere, sweep ends that.
+func GuardMain(stdin io.Reader, sweep func(runID string)) int {
+	// Ctrl-C reaches every process of a terminal; the guard must outlive the one it guards.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	groups, runID, elsewhere := readGuarded(stdin)
+	for group := range groups {
+		_ = procgroup.Signal(group, syscall.SIGKILL)
+	}
+	killRun(runID)
+	if elsewhere {
+		sweep(runID)
+	}
+	return 0
+}
+
+// readGuarded returns what is left to kill at the end of the input.
+func readGuarded(stdin io.Reader) (groups map[int]bool, runID string, elsewhere bool) {
+	groups = map[int]bool{}
+	for lines := bufio.NewScanner(stdin); lines.Scan(); {
+		line := lines.Text()
+		if id, found := strings.CutPrefix(line, "run "); found {
+			runID = id
+			continue
+		}
+		elsewhere = elsewhere || line == "elsewhere"
+		// A group is never 0 or 1: killing those would kill far more.
+		group, err := strconv.Atoi(strings.TrimLeft(line, "+-"))
+		switch {
+		case err != nil || group <= 1:
+		case line[0] == '+':
+			groups[group] = true
+		case line[0] == '-':
+			delete(groups, group)
+		}
+	}
+	return groups, runID, elsewhere
+}
+
+// killRun kills the processes that carry the run's id, and returns when none is left or none can be killed; it returns
+// their ids.
+func killRun(runID string) (killed []int) {
+	if runID == "" {
+		return nil
+	}
+	for range 50 {
+		found := runProcesses(runID)
+		if len(found) == 0 {
+			break
+		}
+		for _, pid := range found {
+			if procgroup.Kill(pid) == nil {
+				killed = append(killed, pid)
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return unique(killed)
+}
+
+func unique(ids []int) (once []int) {
+	seen := map[int]bool{}
+	for _, id := range ids {
+		if !seen[id] {
+			once = append(once, id)
+		}
+		seen[id] = true
+	}
+	return once
+}
+
+// guard is this process's end of the pipe.
+type guard struct {
+	cmd *exec.Cmd
+
+	mu   sync.Mutex
+	pipe io.WriteCloser
+}
+
+func startGuard(command []string, runID string) (*guard, error) {
+	if len(command) == 0 {
+		return nil, errors.New("starting the guard that ends the subject's processes: no command for it is set")
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = cleanEnvironment(os.Environ())
+	// A session of its own: what is done to the terminal's processes is not done to it.
+	cmd.SysProcAttr = procgroup.Session()
+	pipe, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("starting the guard that ends the subject's processes (%q): %w",
+			strings.Join(command, " "), err)
+	}
+	g := &guard{cmd: cmd, pipe: pipe}
+	g.tell("run " + runID)
+	return g, nil
+}
+
+func (g *guard) add(group int)    { g.tell("+" + strconv.Itoa(group)) }
+func (g *guard) remove(group int) { g.tell("-" + strconv.Itoa(group)) }
+
+// tell writes one line. If the guard itself was killed there is nobody to tell; the processes still have their other
+// ends.
+func (g *guard) tell(line string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, _ = io.WriteString(g.pipe, line+"\n")
+}
+
+// close lets the guard do its work and end.
+func (g *guard) close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pipe.Close()
+	timer := time.AfterFunc(killLimit, func() { _ = g.cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := g.cmd.Wait(); err != nil {
+		return fmt.Errorf("ending the guard of the subject's processes: %w", err)
+	}
+	return nil
+}

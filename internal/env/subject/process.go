@@ -1,0 +1,252 @@
+package subject
+
+// An instance's process: a child with the events of an instance.
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/procgroup"
+)
+
+type process struct {
+	*child
+	instance int
+	run      uint16
+	launch   Launch
+	out      *output
+	paused   atomic.Bool
+	// ailing is closed when its health has been bad for unhealthyFor; restarting: that is why it is ended.
+	ailing     chan struct{}
+	restarting atomic.Bool
+	// gone is when the group was seen to have ended by who watches a stop, in ns of the run; 0 if it was not.
+	gone    atomic.Int64
+	ready   sync.Once
+	isReady atomic.Bool
+	// done is closed when the process group has ended and that is noted.
+	done chan struct{}
+	// saidReady is closed when a line of the output matches Ready.Log.
+	saidReady chan struct{}
+}
+
+// alive reports whether the process, or anything of its group, is there.
+func (p *process) alive() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// startProcess starts run number run of an instance and notes it.
+func (g *Group) startProcess(instance int, run uint16) (*process, error) {
+	launch, err := g.cfg.Render(instance, run)
+	if err != nil {
+		return nil, err
+	}
+	if err := launch.Ready.free(); err != nil {
+		return nil, err
+	}
+	if err := writeFiles(launch); err != nil {
+		return nil, err
+	}
+	p := &process{instance: instance, run: run, launch: launch, done: make(chan struct{}), saidReady: make(chan struct{}),
+		ailing: make(chan struct{})}
+	p.out, err = newOutput(g.logPath(instance), g.watchLines(p), func(line []byte, code int16) {
+		g.noteError(p, line, code)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.out.mask = newMask(launch.secrets())
+	if err := p.out.keepTimes(g.cfg.Clock); err != nil {
+		return nil, errors.Join(err, p.out.close())
+	}
+	if g.cfg.OnStart != nil {
+		g.cfg.OnStart(instance, run)
+	}
+	// Stamped before the start: nothing that the process does may seem to come before it.
+	starting := p.event(history.KindInstanceStarting, g.cfg.Clock.Now())
+	p.child, err = g.start(instance, launch, p.out)
+	if err != nil {
+		return nil, err
+	}
+	starting.Aux = int64(p.pid)
+	g.cfg.Sink.Record(starting)
+	if launch.Health != "" {
+		g.watching.Go(func() { g.watchHealth(p) })
+	}
+	g.watching.Go(func() {
+		<-p.child.ended
+		g.noteLog(p)
+		g.noteExit(p)
+		close(p.done)
+	})
+	return p, nil
+}
+
+func (g *Group) logPath(instance int) string {
+	name := fmt.Sprintf("instance-%d", instance)
+	if g.cfg.LogName != nil {
+		name = g.cfg.LogName(instance)
+	}
+	return filepath.Join(g.cfg.LogDir, name+".log")
+}
+
+// event returns an event of this process.
+func (p *process) event(kind history.Kind, at time.Duration) history.Event {
+	event := history.New(kind, at)
+	event.Instance, event.Run = int16(p.instance), p.run
+	return event
+}
+
+// signal notes and sends a signal. The note comes first: what the signal causes must not seem to come before it.
+func (g *Group) signal(p *process, signal syscall.Signal) error {
+	event := p.event(history.KindInstanceSignal, g.cfg.Clock.Now())
+	event.Code, event.Text = int16(signal), signalName(signal)
+	switch signal {
+	case syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT:
+		if p.restarting.Load() {
+			event.N = 1
+		}
+		if !p.asked.Swap(true) {
+			g.watching.Go(func() { g.seeEnd(p) })
+		}
+	case procgroup.Stop:
+		p.paused.Store(true)
+	case procgroup.Continue:
+		p.paused.Store(false)
+	}
+	g.cfg.Sink.Record(event)
+	if err := p.child.signal(signal); err != nil {
+		return fmt.Errorf("sending %s to instance %d of subject %s (pid %d): %w", signalName(signal), p.instance, g.cfg.Name,
+			p.pid, err)
+	}
+	if p.elsewhere != nil {
+		g.noteDelivery(p, g.cfg.Clock.Now()-event.Time)
+	}
+	return nil
+}
+
+// noteDelivery notes that a signal took so long to get to where the work is done. Until then the instance could not act
+// on it, as if it had been stalled.
+func (g *Group) noteDelivery(p *process, took time.Duration) {
+	if took < stallNoted {
+		return
+	}
+	event := p.event(history.KindStall, g.cfg.Clock.Now())
+	event.Aux = int64(took)
+	g.cfg.Sink.Record(event)
+}
+
+// goneEvery is how often it is looked whether a process that was told to stop is gone.
+const goneEvery = 5 * time.Millisecond
+
+// seeEnd looks for the end of a process that was told to stop. Whoever waits for it in the kernel hears of it when his
+// thread is given a processor and the runtime goes on with him: beside a busy machine's other work that was seen to
+// take more than a second, and the process would seem to have outlasted its grace. A timer is served by any thread that
+// runs.
+func (g *Group) seeEnd(p *process) {
+	pid := p.work()
+	if pid == 0 {
+		return // it has ended before anybody knew where
+	}
+	token := startToken(pid)
+	ticker := time.NewTicker(goneEvery)
+	defer ticker.Stop()
+	for token != "" && startToken(pid) == token || groupAlive(pid) {
+		select {
+		case <-p.child.ended:
+			return
+		case <-ticker.C:
+		}
+	}
+	p.gone.Store(int64(g.cfg.Clock.Now()))
+}
+
+func (g *Group) noteExit(p *process) {
+	event := p.event(history.KindInstanceExited, g.cfg.Clock.Now())
+	if gone := time.Duration(p.gone.Load()); gone > 0 {
+		event.Aux = int64(max(event.Time-gone, 0))
+	}
+	event.Code, event.Text = int16(p.exit.Code), p.exit.Signal
+	if p.exit.Expected {
+		event.Flags |= history.Expected
+	} else {
+		g.cfg.Log.Warn().Int("instance", p.instance).Stringer("exit", p.exit).Msg("the instance ended by itself")
+	}
+	g.cfg.Sink.Record(event)
+}
+
+// watchLines returns what looks for the line that says that the process is ready, if there is to be one.
+func (g *Group) watchLines(p *process) func([]byte) {
+	pattern := p.launch.Ready.Log
+	if pattern == nil {
+		return nil
+	}
+	var once sync.Once
+	return func(line []byte) {
+		if pattern.Match(line) {
+			once.Do(func() { close(p.saidReady) })
+		}
+	}
+}
+
+func (g *Group) noteError(p *process, line []byte, code int16) {
+	event := p.event(history.KindSubjectError, g.cfg.Clock.Now())
+	event.Code, event.Text = code, cutText(line, errorText)
+	g.cfg.Sink.Record(event)
+}
+
+// noteLog says how much of what a process wrote can be told from an error.
+func (g *Group) noteLog(p *process) {
+	event := p.event(history.KindSubjectLog, g.cfg.Clock.Now())
+	event.N, event.Aux = int32(min(p.out.lines.Load(), math.MaxInt32)), p.out.stated.Load()
+	g.cfg.Sink.Record(event)
+}
+
+// fileMode is that of the files: for the user who runs dlqbench alone, as there may be passwords in them. In a
+// container it is often another one who reads them.
+func (l Launch) fileMode() os.FileMode {
+	if l.Elsewhere != nil {
+		return 0o644
+	}
+	return 0o600
+}
+
+// folderMode is that of the folders with the files.
+func (l Launch) folderMode() os.FileMode { return l.fileMode() | l.fileMode()&0o444>>2 }
+
+// writeFiles writes the files that the instance is to find.
+func writeFiles(launch Launch) error {
+	if launch.WorkDir != "" {
+		if err := os.MkdirAll(launch.WorkDir, launch.folderMode()); err != nil {
+			return fmt.Errorf("making the folder of the instance: %w", err)
+		}
+	}
+	for name, content := range launch.Files {
+		if !filepath.IsLocal(name) {
+			return fmt.Errorf("writing file %q: its path must stay below the instance's work folder", name)
+		}
+		path := filepath.Join(launch.WorkDir, name)
+		if err := os.MkdirAll(filepath.Dir(path), launch.folderMode()); err != nil {
+			return fmt.Errorf("making the folder for %s: %w", name, err)
+		}
+		if err := os.WriteFile(path, []byte(content), launch.fileMode()); err != nil {
+			return fmt.Errorf("writing a file for the instance: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package subject
+
+// What belongs to a run and is no instance: a build, the replay tool.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/procgroup"
+)
+
+// RunTool runs a program to its end, in this process's folder; like an instance it never outlives the run. Its output
+// goes to NAME.log and its last lines are returned. An exit code other than 0 is an error; when ctx ends the program is
+// killed.
+func (g *Group) RunTool(ctx context.Context, name string, tool Launch) (last string, err error) {
+	last, err = g.runToEnd(ctx, name, tool)
+	if err != nil {
+		return last, fmt.Errorf("running %s: %w", name, err)
+	}
+	return last, nil
+}
+
+// runToEnd runs a command to its end and returns the last lines of its output.
+func (g *Group) runToEnd(ctx context.Context, name string, launch Launch) (last string, err error) {
+	path := filepath.Join(g.cfg.LogDir, name+".log")
+	out, err := newOutput(path, nil, nil)
+	if err != nil {
+		return "", err
+	}
+	out.mask = newMask(launch.secrets())
+	if err := out.keepTimes(g.cfg.Clock); err != nil {
+		return "", errors.Join(err, out.close())
+	}
+	child, err := g.start(history.None, launch, out)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-child.ended:
+	case <-ctx.Done():
+		_ = child.signal(syscall.SIGKILL)
+		if err := child.waitKilled(); err != nil {
+			return "", err
+		}
+		return out.lastLines(), fmt.Errorf("stopped before it was done: %w", context.Cause(ctx))
+	}
+	if exit := child.exit; exit.Code != 0 {
+		return out.lastLines(), fmt.Errorf("%q ended with %v; its last lines are:\n%sall of its output is in %s",
+			strings.Join(launch.Command, " "), exit, out.lastLines(), path)
+	}
+	return out.lastLines(), nil
+}
+
+// Attend starts a command that is no part of the subject and that the caller watches itself, such as a broker: in a
+// process group of its own that never outlives this process, whatever ends it. The caller calls ended when it has
+// waited for the command.
+func (g *Group) Attend(cmd *exec.Cmd) (ended func(), err error) {
+	if cmd.Env == nil {
+		cmd.Env = cleanEnvironment(os.Environ())
+	}
+	cmd.Env = append(cmd.Env, RunIDVariable+"="+g.cfg.RunID)
+	cmd.SysProcAttr = procgroup.Child(syscall.SIGKILL, nil)
+	if err := g.spawner.start(cmd); err != nil {
+		return nil, notStarted(Launch{Command: cmd.Args, Dir: cmd.Dir}, err)
+	}
+	pid := cmd.Process.Pid
+	g.guard.add(pid)
+	ended = func() {
+		g.guard.remove(pid)
+		if err := g.registry.drop(pid); err != nil {
+			g.cfg.Log.Warn().Err(err).Msg("the registry of processes is out of date")
+		}
+	}
+	if err := g.registry.add(history.None, pid); err != nil {
+		_ = procgroup.Signal(pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		ended()
+		return nil, err
+	}
+	return ended, nil
+}

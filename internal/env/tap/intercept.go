@@ -1,0 +1,392 @@
+package tap
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// Interceptor decides what becomes of a request. It is asked after the request was read and stamped, for every request
+// of a known API and version, by many goroutines at once; it must not block.
+type Interceptor interface {
+	Intercept(*Exchange) Action
+}
+
+// Exchange is a request of a subject instance. It is valid during Intercept only.
+type Exchange struct {
+	// Instance is the subject instance (history.Replayer for the replay tool), Run its process.
+	Instance int
+	Run      uint16
+	// Group is the run's consumer group (Config.Group).
+	Group string
+	// Broker is the node id of the broker that the request was sent to; 0 for an exchange made by NewExchange.
+	Broker int32
+	// APIKey and Version are Kafka's.
+	APIKey, Version int16
+
+	conn    *conn // nil, as frame is, for an exchange made by NewExchange
+	frame   *frame
+	header  header
+	fetch   *fetchSeen
+	request kmsg.Request
+	err     error
+}
+
+// NewExchange returns the exchange of a decoded request that came over no connection.
+func NewExchange(instance int, run uint16, request kmsg.Request) *Exchange {
+	return &Exchange{Instance: instance, Run: run, APIKey: request.Key(), Version: request.GetVersion(), request: request}
+}
+
+// Request returns the decoded request; it is decoded when it is first asked for.
+func (x *Exchange) Request() (kmsg.Request, error) {
+	if x.request == nil && x.err == nil {
+		x.request, x.err = decodeRequest(x.header, x.frame)
+	}
+	return x.request, x.err
+}
+
+// ClientID returns the client id that the request's header gives, "" for none.
+func (x *Exchange) ClientID() string {
+	if x.frame == nil {
+		return ""
+	}
+	const before = 8 // API key, version, correlation id
+	w := wire{rest: x.frame.payload()[before:]}
+	return string(w.nullableString())
+}
+
+// InGroup says whether the request is of the consumer group: a member's own, one that commits its offsets or that asks
+// for its coordinator.
+func (x *Exchange) InGroup(group string) bool {
+	request, err := x.Request()
+	if err != nil {
+		return false
+	}
+	switch r := request.(type) {
+	case *kmsg.OffsetCommitRequest:
+		return r.Group == group
+	case *kmsg.TxnOffsetCommitRequest:
+		return r.Group == group
+	case *kmsg.JoinGroupRequest:
+		return r.Group == group
+	case *kmsg.SyncGroupRequest:
+		return r.Group == group
+	case *kmsg.HeartbeatRequest:
+		return r.Group == group
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		return r.Group == group
+	case *kmsg.ShareGroupHeartbeatRequest:
+		return r.GroupID == group
+	case *kmsg.ShareFetchRequest:
+		return r.GroupID != nil && *r.GroupID == group
+	case *kmsg.ShareAcknowledgeRequest:
+		return r.GroupID != nil && *r.GroupID == group
+	case *kmsg.FindCoordinatorRequest: // from version 4 on it may ask for several; type 0 is a group's
+		return r.CoordinatorType == 0 && (r.CoordinatorKey == group || slices.Contains(r.CoordinatorKeys, group))
+	}
+	return false
+}
+
+// Partition is a partition that a request touches.
+type Partition struct {
+	// Topic is the topic's name; "" when the request gives an id that is not known.
+	Topic string
+	// Number is history.None in a request for whole topics (Metadata).
+	Number int32
+}
+
+// Partitions returns what a Produce, Fetch, OffsetCommit, TxnOffsetCommit or Metadata touches, nothing for other
+// requests. A Fetch in a session (KIP-227) names only what has changed; the partitions are all that the broker will
+// answer for, as far as they are of the run's topics.
+func (x *Exchange) Partitions() []Partition {
+	request, err := x.Request()
+	if err != nil {
+		return nil
+	}
+	var all []Partition
+	if x.fetch != nil {
+		for at := range x.fetch.asked {
+			all = append(all, Partition{x.conn.tap.Topics[at.topic].Name, at.number})
+		}
+		return all
+	}
+	if metadata, ok := request.(*kmsg.MetadataRequest); ok && asksForAll(metadata) && x.conn != nil {
+		for i := range x.conn.tap.Topics {
+			all = append(all, Partition{x.conn.tap.Topics[i].Name, history.None})
+		}
+		return all
+	}
+	eachPartition(request, func(topic string, id [16]byte, number int32) {
+		all = append(all, Partition{x.name(topic, id), number})
+	})
+	return all
+}
+
+// asksForAll says whether a Metadata asks for every topic: version 0 with an empty list, later ones without a list.
+func asksForAll(r *kmsg.MetadataRequest) bool {
+	return r.Topics == nil || r.Version == 0 && len(r.Topics) == 0
+}
+
+// name is the name of a topic that the request names in one of two ways.
+func (x *Exchange) name(topic string, id [16]byte) string {
+	if topic != "" || x.conn == nil {
+		return topic
+	}
+	return x.conn.nameOf(id)
+}
+
+// eachPartition gives what the request names, topics by name or by id.
+func eachPartition(request kmsg.Request, take func(topic string, id [16]byte, number int32)) {
+	switch r := request.(type) {
+	case *kmsg.ProduceRequest:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				take(t.Topic, t.TopicID, p.Partition)
+			}
+		}
+	case *kmsg.FetchRequest:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				take(t.Topic, t.TopicID, p.Partition)
+			}
+		}
+	case *kmsg.OffsetCommitRequest:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				take(t.Topic, t.TopicID, p.Partition)
+			}
+		}
+	case *kmsg.TxnOffsetCommitRequest:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				take(t.Topic, t.TopicID, p.Partition)
+			}
+		}
+	case *kmsg.MetadataRequest:
+		for _, t := range r.Topics {
+			name := ""
+			if t.Topic != nil {
+				name = *t.Topic
+			}
+			take(name, t.TopicID, history.None)
+		}
+	}
+}
+
+// Effect is what an action did.
+type Effect int
+
+const (
+	// EffectAnswered says that the request was answered with the code.
+	EffectAnswered Effect = iota
+	// EffectDelayed says that the response was held; the duration says for how long.
+	EffectDelayed
+	// EffectDropped says that the response was withheld.
+	EffectDropped
+	// EffectClosed says that the connection was closed: in place of passing the request on, or because the fault is
+	// healed by which a request or a response on it was lost.
+	EffectClosed
+	// EffectRequestDelayed says that the request was held before the broker saw it; the duration says for how long.
+	EffectRequestDelayed
+	// EffectRequestDropped says that the request was lost.
+	EffectRequestDropped
+	// EffectThrottled says that the answer asked the client to wait; the duration says for how long.
+	EffectThrottled
+)
+
+// Action is what becomes of a request. The zero Action passes it on. At most one of Code, DelayRequest, Delay,
+// DropRequest, Drop, Close and Throttle is set.
+type Action struct {
+	// Code answers with this Kafka error code in the broker's place: Produce, Fetch, OffsetCommit and TxnOffsetCommit
+	// for each partition, Metadata for each topic, all others whose response has an error code for the whole request.
+	// The broker does not see a refused Produce, OffsetCommit, TxnOffsetCommit or any other request that could change
+	// something. It does see a Fetch and a Metadata, so that fetch sessions stay whole and there are brokers to name, and
+	// its answer is altered. A request with acks=0 is swallowed, as nothing is answered to it. Requests that can't be
+	// refused in their version pass.
+	Code int16
+	// Matches limits Code to some partitions of a Produce, Fetch, OffsetCommit or TxnOffsetCommit, or to some topics of
+	// a Metadata: the others get the broker's answer. nil matches all.
+	Matches func(Partition) bool
+	// DelayRequest holds the request back before the broker sees it, and with it everything behind it on the
+	// connection.
+	DelayRequest time.Duration
+	// Delay holds the response back, and with it everything behind it on the connection, as Kafka answers in order.
+	Delay time.Duration
+	// DropRequest loses the request, and with it everything that follows on the connection, as it would on a line that
+	// has gone dead; what was asked before is answered. The connection stays open until the client closes it or the
+	// fault is healed; then it is closed. A request with acks=0 is lost alone.
+	DropRequest bool
+	// Drop withholds the response, and with it everything behind it on the connection, until the client closes it or
+	// the fault is healed; then the connection is closed.
+	Drop bool
+	// Close closes the connection in place of passing the request on, once what was asked before it is answered.
+	Close bool
+	// Throttle is written into the broker's answer as throttle_time_ms, in the versions of which clients wait that long
+	// (KIP-219).
+	Throttle time.Duration
+	// Healed is closed when the fault is: what is held is let go, silenced connections are closed. Required with what
+	// delays, drops or closes.
+	Healed <-chan struct{}
+	// Effect, if set, is told what the action did, when it did it. It must not block.
+	Effect func(effect Effect, held time.Duration)
+	// Done, if set, is called once when the tap holds nothing on the action's account any more, also if it never took
+	// effect.
+	Done func()
+}
+
+func (a *Action) took(effect Effect, held time.Duration) {
+	if a.Effect != nil {
+		a.Effect(effect, held)
+	}
+}
+
+func (a *Action) done() {
+	if a.Done != nil {
+		a.Done()
+		a.Done = nil
+	}
+}
+
+// intercept asks the interceptor and prepares what it wants. It returns the frame to forward, nil when nothing is.
+func (c *conn) intercept(p *pending, fr *frame, request kmsg.Request) []byte {
+	x := &Exchange{
+		Instance: c.instance.number, Run: c.process.run, Group: c.tap.Group, Broker: c.node, APIKey: p.key,
+		Version: p.version, conn: c, frame: fr, header: p.header, request: request,
+	}
+	x.fetch, _ = p.seen.(*fetchSeen)
+	p.action = c.tap.Interceptor.Intercept(x)
+	switch {
+	case p.action.Code != 0:
+		return c.refuse(p, fr, x)
+	case p.action.Throttle > 0:
+		p.alter = throttle(p.action.Throttle)
+	}
+	return fr.data
+}
+
+// refuse prepares the answer with an error code.
+func (c *conn) refuse(p *pending, fr *frame, x *Exchange) []byte {
+	decoded, err := x.Request()
+	if err != nil {
+		return c.leave(p, fr)
+	}
+	code, matches := p.action.Code, func(topic string, id [16]byte, number int32) bool {
+		return p.action.Matches == nil || p.action.Matches(Partition{x.name(topic, id), number})
+	}
+	switch r := decoded.(type) {
+	case *kmsg.MetadataRequest:
+		p.alter = refuseTopics(code, p.action.Matches, c.nameOf)
+		return fr.data
+	case *kmsg.FetchRequest:
+		if x.fetch != nil && !endsSession(code) {
+			p.alter = c.refuseFetch(code, p.action.Matches, x.fetch.asked)
+			at := *r
+			at.MaxWaitMillis, at.MinBytes = 0, 0 // a broker does not wait for records where it refuses
+			return encodeRequest(fr, p.header, &at)
+		}
+	}
+	forged, rest := forge(decoded, code, matches)
+	if forged == nil {
+		return c.leave(p, fr)
+	}
+	p.forged = forged
+	if rest == nil {
+		p.local = true
+		return nil
+	}
+	return encodeRequest(fr, p.header, rest)
+}
+
+// leave passes a request on that can't be refused.
+func (c *conn) leave(p *pending, fr *frame) []byte {
+	p.action.done()
+	p.action = Action{}
+	return fr.data
+}
+
+// observesForged is implemented by observations whose events say per partition who answered.
+type observesForged interface {
+	observation
+	// forge notes the partitions of an answer that was made here.
+	forge(c *conn, forged kmsg.Response)
+}
+
+// examine observes a request that is decoded and asks the interceptor. out is what to forward; answered is false for a
+// request that no answer follows.
+func (c *conn) examine(p *pending, fr *frame) (out []byte, answered bool, err error) {
+	answered = true
+	var request kmsg.Request
+	switch {
+	case p.key == keyProduce:
+		produced, acks, err := c.observeProduce(p, fr.payload()[p.body:])
+		if err != nil {
+			return nil, false, err
+		}
+		answered = acks != 0
+		if produced != nil {
+			p.seen = produced
+		}
+	case decodesRequest(p.key):
+		if request, err = decodeRequest(p.header, fr); err != nil {
+			return nil, false, err
+		}
+		p.seen = c.observe(p, request)
+	}
+	if c.tap.Interceptor == nil {
+		return fr.data, answered, nil
+	}
+	out = c.intercept(p, fr, request)
+	if seen, ok := p.seen.(observesForged); ok && p.forged != nil && !p.local {
+		seen.forge(c, p.forged)
+	}
+	return out, answered, nil
+}
+
+// observe notes a decoded request and returns what waits for its response.
+func (c *conn) observe(p *pending, request kmsg.Request) observation {
+	switch r := request.(type) {
+	case *kmsg.FetchRequest:
+		return c.observeFetch(p.readAt, r)
+	case *kmsg.OffsetCommitRequest:
+		return c.observeCommit(p.readAt, r)
+	case *kmsg.TxnOffsetCommitRequest:
+		return c.observeTxnCommit(p.readAt, r)
+	case *kmsg.EndTxnRequest:
+		return c.observeEndTxn(p.readAt, r)
+	case *kmsg.ShareFetchRequest:
+		return c.observeShareFetch(p.readAt, r)
+	case *kmsg.ShareAcknowledgeRequest:
+		return c.observeShareAcknowledge(p.readAt, r)
+	}
+	seen := c.observeGroup(p.readAt, request)
+	p.ofGroup = seen != nil
+	return seen
+}
+
+// decodeRequest decodes the request of a frame.
+func decodeRequest(h header, fr *frame) (kmsg.Request, error) {
+	payload := fr.payload()
+	request := kmsg.RequestForKey(h.key)
+	request.SetVersion(h.version)
+	if h.key != keyProduce && len(payload) > maxDecoded {
+		return nil, fmt.Errorf("a %s request has %d bytes; the limit for what must be decoded is %d", apiName(h.key),
+			len(payload), maxDecoded)
+	}
+	if err := request.ReadFrom(payload[h.body:]); err != nil {
+		return nil, fmt.Errorf("decoding a %s v%d request: %w", apiName(h.key), h.version, err)
+	}
+	return request, nil
+}
+
+// encodeRequest makes a frame with the original header and another body.
+func encodeRequest(fr *frame, h header, request kmsg.Request) []byte {
+	out := append([]byte{}, fr.data[:sizeLen+h.body]...)
+	out = request.AppendTo(out)
+	binary.BigEndian.PutUint32(out, uint32(len(out)-sizeLen))
+	return out
+}

@@ -1,0 +1,242 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
+	"github.com/dlqbench/dlqbench/internal/kafkaio"
+)
+
+// auditLimit bounds stopping the subject and reading all topics.
+const auditLimit = 60 * time.Second
+
+// auditPoll is how many records of a topic are looked at in one go, at most.
+const auditPoll = 10_000
+
+// audit reads every topic to its end, and the group's committed offsets, from the brokers themselves: what is there
+// decides where the history alone can't tell (an acknowledgement that was lost, a process that was killed).
+func (r *run) audit(ctx context.Context) error {
+	for index := range r.header.Topics {
+		if err := r.auditTopic(ctx, int16(index), nil); err != nil {
+			return environment("auditing the topics", err)
+		}
+	}
+	if err := r.auditStore(ctx); err != nil {
+		return err
+	}
+	return environment("auditing the offsets", r.auditOffsets(ctx))
+}
+
+// auditTopic reads one topic from its first to its last record and writes down what it finds; see, if not nil, is shown
+// each record.
+func (r *run) auditTopic(ctx context.Context, index int16, see func(*kgo.Record, history.Event)) error {
+	topic := r.header.Topics[index].Name
+	dialect, err := r.dialect()
+	if err != nil {
+		return err
+	}
+	start := history.New(history.KindAuditStart, r.clock.Now())
+	start.Topic = index
+	r.live.Record(start)
+	if err := r.originals.begin(ctx, r, index); err != nil {
+		return fmt.Errorf("reading the epochs of %s: %w", topic, err)
+	}
+	return r.readTopic(ctx, topic, func(record *kgo.Record) {
+		event := r.auditEvent(record, index, dialect)
+		r.originals.keep(r, record, &event)
+		r.live.Record(event)
+		if see != nil {
+			see(record, event)
+		}
+	})
+}
+
+// dialect is that of the contract's dead letters, nil when none is promised.
+func (r *run) dialect() (deadletter.Dialect, error) {
+	if r.header.Contract().Envelope == "" {
+		return nil, nil
+	}
+	return deadletter.Named(r.header.Contract().Envelope)
+}
+
+// readTopic calls do for every record between the offsets that are first and last now, but for those of transactions
+// that were not committed.
+func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record)) error {
+	starts, err := r.admin.ListStartOffsets(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("listing the start offsets of %s: %w", topic, err)
+	}
+	ends, err := r.admin.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("listing the end offsets of %s: %w", topic, err)
+	}
+	from, left := map[int32]kgo.Offset{}, map[int32]int64{}
+	for partition, end := range ends[topic] {
+		if end.Err != nil {
+			return fmt.Errorf("listing the end offset of %s-%d: %w", topic, partition, end.Err)
+		}
+		if first := starts[topic][partition].Offset; first < end.Offset {
+			from[partition], left[partition] = kgo.NewOffset().At(first), end.Offset
+		}
+	}
+	if len(from) == 0 {
+		return nil
+	}
+	// Markers are read too: the last offset may be one of theirs.
+	var reader kafkaio.Reader
+	client, err := kgo.NewClient(slices.Concat(r.cluster.client, reader.Options(), []kgo.Opt{
+		kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+	})...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	committed := newCommittedOnly(do)
+	for len(left) > 0 {
+		fetches, failed := reader.Poll(ctx, client, auditPoll)
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("reading %s to its end: %w", topic, err)
+		}
+		if len(failed) > 0 {
+			return fmt.Errorf("reading %s-%d to its end: %w", topic, failed[0].Partition, failed[0].Err)
+		}
+		fetches.EachRecord(func(record *kgo.Record) {
+			end, open := left[record.Partition]
+			if !open || record.Offset >= end {
+				return
+			}
+			committed.see(record)
+			if record.Offset == end-1 {
+				delete(left, record.Partition)
+			}
+		})
+	}
+	return nil
+}
+
+func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dialect) history.Event {
+	event := history.New(history.KindAuditRecord, r.clock.Now())
+	event.Topic, event.Partition, event.Offset = topic, record.Partition, record.Offset
+	event.KeyHash, event.ValueHash = workload.HashBytes(record.Key), workload.HashBytes(asWritten(dialect, record.Value))
+	if r.repeated(topic, record) {
+		event.Flags |= history.Repeated
+	}
+	originals, own := r.keptHeaders(), r.ownHeaders()
+	event.HeadersHash = workload.HashHeaders(record.Headers, originals)
+	event.Aux = record.Timestamp.UnixMilli()
+	if seq, found := findRecord(r.ids, record); found && int(seq) < len(r.plan.Records) {
+		event.Record = seq
+	}
+	for _, header := range record.Headers {
+		event.HeaderCount++
+		event.HeaderBytes += int32(len(header.Key) + len(header.Value))
+		// of the record's own names the hash tells one too many
+		if dialect != nil && dialect.IsFailureHeader(header.Key) && !own(header.Key) {
+			event.Flags |= history.FailureHeaders
+		}
+	}
+	if role := r.header.Topics[topic].Role; dialect != nil && (role == history.RoleDLQ || role == history.RoleQuarantine) {
+		event.Claim = r.claim(dialect, record)
+		if r.header.Contract().Service != "" {
+			failure, _ := dialect.Open(record)
+			event.Text = failure.Service
+		}
+		held := heldIn(dialect, record)
+		event.KeyHash, event.ValueHash = workload.HashBytes(held.Key), workload.HashBytes(asWritten(dialect, held.Value))
+		event.HeadersHash = workload.HashHeaders(held.Headers, originals)
+		event.Claim.More = r.beside(dialect, record, held, &event)
+	}
+	return event
+}
+
+// heldIn returns the record that the dead letter holds: what a replay would restore, whatever the form in which the
+// dialect keeps it.
+func heldIn(dialect deadletter.Dialect, letter *kgo.Record) *kgo.Record {
+	held := dialect.Prepare(letter)
+	if wrapping, ok := dialect.(interface {
+		Payload(letter *kgo.Record) []byte
+	}); ok { // a replay changes it
+		held.Value = wrapping.Payload(letter)
+	}
+	return held
+}
+
+// asWritten returns the value in the form that the workload gave it, if it went through the JSON of a dialect that
+// encodes payloads again: into a letter, and once more when it is replayed.
+func asWritten(dialect deadletter.Dialect, value []byte) []byte {
+	if dialect == nil || !dialect.Traits().JSON {
+		return value
+	}
+	return workload.AsWritten(value)
+}
+
+// claim is what the dead letter says about its origin.
+func (r *run) claim(dialect deadletter.Dialect, record *kgo.Record) history.Claim {
+	failure, missing := dialect.Open(record)
+	claim := history.Claim{
+		Present: true, Topic: r.header.TopicIndex(failure.Topic), Partition: failure.Partition, Offset: failure.Offset,
+		Attempts: failure.Attempts, Missing: strings.Join(missing, ","),
+	}
+	if claim.Attempts == 0 { // it doesn't say
+		claim.Attempts = history.None
+	}
+	return claim
+}
+
+// findRecord looks for the record's id in its own header first, which is there unless someone dropped it, then
+// everywhere else.
+func findRecord(ids *history.IDs, record *kgo.Record) (int32, bool) {
+	for _, header := range record.Headers {
+		if header.Key == history.IDHeader {
+			if seq, found := ids.Find(header.Value); found {
+				return seq, true
+			}
+		}
+	}
+	for _, data := range [][]byte{record.Value, record.Key} {
+		if seq, found := ids.Find(data); found {
+			return seq, true
+		}
+	}
+	for _, header := range record.Headers {
+		if seq, found := ids.Find(header.Value); found {
+			return seq, true
+		}
+	}
+	return 0, false
+}
+
+// auditOffsets writes down each partition's end and, for the topics that the subject consumes, the group's committed
+// offset.
+func (r *run) auditOffsets(ctx context.Context) error {
+	committed, err := r.progress(ctx)
+	if err != nil {
+		return err
+	}
+	for index, topic := range r.header.Topics {
+		ends, err := r.admin.ListEndOffsets(ctx, topic.Name)
+		if err != nil {
+			return fmt.Errorf("listing the end offsets of %s: %w", topic.Name, err)
+		}
+		for partition := range int32(topic.Partitions) {
+			event := history.New(history.KindAuditOffsets, r.clock.Now())
+			event.Topic, event.Partition, event.Aux = int16(index), partition, history.None
+			if end, known := ends.Lookup(topic.Name, partition); known && end.Err == nil {
+				event.Offset = end.Offset
+			}
+			if at, known := committed.Lookup(topic.Name, partition); known && at.Err == nil {
+				event.Aux = at.At
+			}
+			r.live.Record(event)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// TestWhatDiffersIsShown: sizes, the first byte that differs, null told from empty, and the headers by their names.
+func TestWhatDiffersIsShown(t *testing.T) {
+	for _, one := range []struct {
+		was, is []byte
+		want    string
+	}{
+		{nil, nil, ""},
+		{[]byte{}, []byte{}, ""},
+		{[]byte("abc"), []byte("abc"), ""},
+		{nil, []byte{}, "it was null and has 0 bytes"},
+		{[]byte{}, nil, "it had 0 bytes and is null"},
+		{[]byte("ab\xff"), []byte("ab\xef\xbf\xbd"), "it had 3 bytes and has 5; byte 2 was 0xff and is 0xef"},
+		{[]byte("abc"), []byte("ab"), "it had 3 bytes and has 2; the first 2 are the same"},
+	} {
+		if got := differing(one.was, one.is); got != one.want {
+			t.Errorf("%q and %q: %q, want %q", one.was, one.is, got, one.want)
+		}
+	}
+	header := func(name string, value []byte) kgo.RecordHeader { return kgo.RecordHeader{Key: name, Value: value} }
+	was := []kgo.RecordHeader{header("same", []byte("x")), header("null", nil), header("twice", []byte("1")),
+		header("twice", []byte("2")), header("order", []byte("1")), header("order", []byte("2"))}
+	is := []kgo.RecordHeader{header("order", []byte("2")), header("order", []byte("1")), header("twice", []byte("1")),
+		header("same", []byte("x")), header("null", []byte{}), header("added", []byte("by the envelope"))}
+	want := `header "null": it was null and has 0 bytes; header "twice": it was there 2 times and is 1 times; ` +
+		`header "order": it had 1 bytes and has 1; byte 0 was 0x31 and is 0x32`
+	if got := differingHeaders(was, is, func(name string) bool { return name != "added" }); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}

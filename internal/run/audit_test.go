@@ -1,0 +1,69 @@
+package run
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// TestWhatALetterHoldsIsItsRecord: in every dialect, what is compared with the original is the record that the letter
+// holds, not the form that the dialect keeps it in; and what is changed in it is seen.
+func TestWhatALetterHoldsIsItsRecord(t *testing.T) {
+	value := []byte(`{"id":"DLQB","seq":1,"key":null,"sent_at":"2026-01-01T00:00:00Z","pad":"the quick"}`)
+	record := &kgo.Record{Key: []byte("k"), Value: value,
+		Headers: []kgo.RecordHeader{{Key: "trace-1", Value: []byte("span")}}}
+	said := deadletter.Failure{Reason: "r", Class: "c", Attempts: 2, Topic: "in", Partition: 1, Offset: 5, Service: "s",
+		Instance: "n", Group: "g", Handler: "h", Time: time.Unix(1, 0)}
+	r := &run{header: history.Header{Consumers: make([]history.Consumer, 1),
+		Topics: []history.Topic{{Name: "dlq"}, {Name: "in"}}}}
+	for _, name := range deadletter.Names() {
+		dialect, err := deadletter.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		letter := dialect.Seal(record, said)
+		held := heldIn(dialect, letter)
+		if !bytes.Equal(held.Key, record.Key) || !bytes.Equal(held.Value, value) {
+			t.Errorf("%s: held is %q = %q", name, held.Key, held.Value)
+		}
+		if dialect.Traits().Headers && name != deadletter.HexkitName &&
+			(len(held.Headers) != 1 || held.Headers[0].Key != "trace-1") {
+			t.Errorf("%s: held are the headers %q", name, held.Headers)
+		}
+		letter.Value = bytes.Replace(letter.Value, []byte("quick"), []byte("quack"), 1)
+		if held := heldIn(dialect, letter); bytes.Equal(held.Value, value) {
+			t.Errorf("%s: a changed value is not seen", name)
+		}
+		claim, traits := r.claim(dialect, letter), dialect.Traits()
+		want := history.Claim{Present: true, Topic: 1, Partition: history.None, Offset: history.None, Attempts: history.None}
+		if traits.Position {
+			want.Partition, want.Offset = 1, 5
+		}
+		if traits.Attempts {
+			want.Attempts = 2
+		}
+		if claim != want {
+			t.Errorf("%s claims %+v, want %+v", name, claim, want)
+		}
+	}
+	spaced := deadletter.Hexkit{}.Seal(&kgo.Record{Value: []byte(strings.ReplaceAll(string(value), ":", ": "))}, said)
+	spaced.Value = bytes.ReplaceAll(spaced.Value, []byte("00: 00: 00"), []byte("00:00:00"))
+	for what, got := range map[string][]byte{
+		"a letter":         asWritten(deadletter.Hexkit{}, heldIn(deadletter.Hexkit{}, spaced).Value),
+		"a replayed event": asWritten(deadletter.Hexkit{}, deadletter.Hexkit{}.Prepare(spaced).Value),
+	} {
+		if !bytes.Equal(got, value) {
+			t.Errorf("%s, encoded again by hexkit, is %q", what, got)
+		}
+	}
+	if got := asWritten(deadletter.Spring{}, spaced.Value); bytes.Equal(got, value) ||
+		!bytes.Equal(asWritten(nil, spaced.Value), spaced.Value) {
+		t.Error("encoded again by a dialect that keeps bytes, the change is not seen")
+	}
+}

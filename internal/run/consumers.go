@@ -1,0 +1,83 @@
+package run
+
+// The consumers of a run: one, several services that share a dead-letter topic, or the nodes of a graph. The header
+// lists them; instances are numbered through all of them.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// consumerOf is the one that the instance belongs to.
+func (r *run) consumerOf(instance int) *history.Consumer {
+	return &r.header.Consumers[r.header.ConsumerOf(int16(instance))]
+}
+
+// addTopic puts a topic into the header and returns its index.
+func (r *run) addTopic(name string, role history.Role, partitions int) int16 {
+	r.header.Topics = append(r.header.Topics, history.Topic{Name: name, Role: role, Partitions: partitions})
+	return int16(len(r.header.Topics) - 1)
+}
+
+// firstValues tells the templates of the first consumer, in place of those of a single one.
+func (r *run) firstValues() {
+	first := &r.header.Consumers[0]
+	r.values.GroupID, r.values.DLQTopic = first.Group, r.header.Topics[first.DLQ].Name
+	r.values.InputTopic = r.header.Topics[first.Input].Name
+	r.values.InputTopics = r.values.InputTopic
+}
+
+// inputs are the topics that the workload's records are dealt to in turn, as indices in the header.
+func (r *run) inputs() []int16 {
+	if !r.header.Shared() {
+		return []int16{r.header.Consumers[0].Input}
+	}
+	var all []int16
+	for _, one := range r.header.Consumers {
+		all = append(all, one.Input)
+	}
+	return all
+}
+
+// observedGroup is the consumer group that the taps observe, "" for every one that there is.
+func (r *run) observedGroup() string {
+	if len(r.header.Consumers) > 1 || r.scenario.Store != nil {
+		return ""
+	}
+	return r.header.Group()
+}
+
+// longestGrace is the time that the slowest consumer may take to end.
+func (r *run) longestGrace() time.Duration {
+	longest := time.Duration(0)
+	for i := range r.header.Consumers {
+		longest = max(longest, r.header.Consumers[i].Contract.StopGrace)
+	}
+	return longest
+}
+
+// committed is how far all groups have come by their committed offsets; each topic has one group that reads it.
+func (r *run) committed(ctx context.Context) (kadm.OffsetResponses, error) {
+	all := kadm.OffsetResponses{}
+	for i := range r.header.Consumers {
+		group := r.header.Consumers[i].Group
+		offsets, err := r.admin.FetchOffsets(ctx, group)
+		if errors.Is(err, kerr.GroupIDNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("fetching the committed offsets of %s: %w", group, err)
+		}
+		for topic, partitions := range offsets {
+			all[topic] = partitions
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,183 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+const (
+	// drainPoll is how often the committed offsets are asked for.
+	drainPoll = 100 * time.Millisecond
+	// quietMargin is added to the longest promised wait: a subject that did nothing at all for longer has nothing left
+	// to do.
+	quietMargin = time.Second
+	// drainCap ends a drain in which something still moves: then the run says that it could not tell.
+	drainCap = 15 * time.Minute
+	// storeDrain is how long a dead-letter store may take to come to rest.
+	storeDrain = time.Minute
+	// adminLimit bounds one question to the brokers.
+	adminLimit = 5 * time.Second
+)
+
+// drain waits until the subject is done: every input and retry partition is committed to its end, and no record that
+// failed is still waiting for its next attempt or its dead letter. It goes on while something moves, and ends when the
+// subject has stood still for longer than its contract, and the session timeouts that were seen, explain: what is
+// unfinished then is for the checkers to name.
+func (r *run) drain(ctx context.Context) error {
+	poll := time.NewTicker(drainPoll)
+	defer poll.Stop()
+	began, given, watch := r.clock.Now(), r.allow(), newQuiet(r.clock)
+	for {
+		committed, sure, asking := r.committedToEnd(ctx) // brokers that don't answer now may do so the next time
+		now := r.live.figures()
+		still := watch.still(r.live, now)
+		if committed && (sure && now.retrying == 0 && r.oracles.inFlight() == 0 || still > r.quietAfter()) {
+			return nil
+		}
+		if still > r.patience()+given.back() || r.clock.Now()-began > drainCap {
+			if asking != nil && ctx.Err() == nil {
+				return environment("asking the brokers how far the subject is", asking)
+			}
+			r.options.Log.Warn().Int64("lag", now.lag).Int64("retrying", now.retrying).Str("still", units.Text(still)).
+				Msg("the drain ended before the subject had finished")
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// patience is how long nothing may move before the subject stands still: what explained says. After a load that could
+// not keep its schedule it is half of that: a subject that is behind then may have the machine to thank for it, and
+// must not count as stalled.
+func (r *run) patience() time.Duration {
+	patience := r.explained()
+	if r.live.offSchedule() {
+		r.offSchedule.Do(func() {
+			r.options.Log.Warn().Msg("the workload could not keep its schedule, so the run can't be conclusive: lower the " +
+				"rate, or give it more of the machine")
+		})
+		return patience / 2
+	}
+	return patience
+}
+
+// explained is how long nothing may move by the contract and the longest session timeout that a member asked for.
+func (r *run) explained() time.Duration {
+	return r.header.Expect.Patience + time.Duration(r.live.session.Load())
+}
+
+// inGroup is how long an instance may wait in its group for partitions: until the session of a member that is gone has
+// ended, and the others have finished what they are at. It is none where no member has joined a group.
+func (r *run) inGroup() time.Duration {
+	if r.live.session.Load() == 0 {
+		return 0
+	}
+	return r.explained()
+}
+
+// allowance is what the machine took of the subject's time. It is given back, up to as much again: else a busy machine
+// would leave open whether the subject was at fault.
+type allowance struct {
+	live   *live
+	limit  time.Duration
+	before map[int16]time.Duration
+}
+
+func (r *run) allow() *allowance {
+	return &allowance{live: r.live, limit: r.header.Expect.Patience, before: r.live.stalled()}
+}
+
+// back is for how long the harness could not run since, and the instance that was worst off.
+func (a *allowance) back() time.Duration {
+	most, now := time.Duration(0), a.live.stalled()
+	for instance, lasted := range now {
+		if instance != history.None {
+			most = max(most, lasted-a.before[instance])
+		}
+	}
+	return min(now[history.None]-a.before[history.None]+most, a.limit)
+}
+
+// quietAfter is how long a subject that has committed everything may be still with a record that failed and was neither
+// finished nor dead-lettered.
+func (r *run) quietAfter() time.Duration {
+	longest := time.Duration(0)
+	for i := range r.header.Consumers {
+		contract := &r.header.Consumers[i].Contract
+		backoff := contract.Backoff
+		longest = max(longest, backoff.Wait(max(contract.MaxAttempts, 1))+backoff.Jitter+backoff.Late)
+	}
+	return longest + r.plan.RetryAfter + quietMargin
+}
+
+// quiet measures for how long nothing has moved.
+type quiet struct {
+	clock history.Clock
+	last  [4]int64
+	since time.Duration
+}
+
+func newQuiet(clock history.Clock) *quiet { return &quiet{clock: clock, since: clock.Now()} }
+
+// still returns for how long nothing has moved. An attempt that is promised moves until it is answered; others do not,
+// however many there are.
+func (q *quiet) still(l *live, figures figures) time.Duration {
+	now := [4]int64{figures.Processed, figures.DeadLetters, l.moved.Load(), figures.lag}
+	if now != q.last || l.underWay.Load() > 0 {
+		q.last, q.since = now, q.clock.Now()
+	}
+	return q.clock.Now() - q.since
+}
+
+// committedToEnd asks the brokers, directly, whether the group has committed every partition of the input and of the
+// retry topics to its end. It is not sure where a retry topic has records and no offset of the group at all: perhaps
+// they were not reached yet, perhaps another group reads that topic.
+func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, adminLimit)
+	defer cancel()
+	offsets, err := r.progress(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	sure = true
+	for index, topic := range r.header.Topics {
+		if topic.Role != history.RoleInput && topic.Role != history.RoleRetry && topic.Role != history.RoleNode {
+			continue
+		}
+		// Asked after the offsets, so that a copy that was written meanwhile counts as open.
+		ends, err := r.admin.ListEndOffsets(ctx, topic.Name)
+		if err != nil {
+			return false, false, fmt.Errorf("listing the end offsets of %s: %w", topic.Name, err)
+		}
+		r.live.discountMarkers(int16(index), ends[topic.Name], offsets[topic.Name])
+		switch open, begun := left(ends[topic.Name], offsets[topic.Name]); {
+		case open && (begun || topic.Role != history.RoleRetry):
+			return false, false, nil
+		case open:
+			sure = false
+		}
+	}
+	return true, sure, nil
+}
+
+// left tells whether a topic has records that the group has not committed, and whether it has committed any offset of
+// it.
+func left(ends map[int32]kadm.ListedOffset, committed map[int32]kadm.OffsetResponse) (open, begun bool) {
+	for partition, end := range ends {
+		at, known := committed[partition]
+		known = known && at.Err == nil && at.At >= 0
+		begun = begun || known
+		open = open || end.Err != nil || end.Offset > 0 && (!known || at.At < end.Offset)
+	}
+	return open, begun
+}

@@ -1,0 +1,128 @@
+package run
+
+// How long a run will take, before anything is started.
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// Estimate is how long a run will take, part by part in their order.
+type Estimate struct {
+	Scenario string
+	Parts    []EstimatedPart
+}
+
+// EstimatedPart is one part of a run: how long it takes in any case by plan and contract, how long when all goes well,
+// how long at most, and why. A subject that is judged to fail often takes longer than Usual.
+type EstimatedPart struct {
+	Name               string
+	Least, Usual, Most time.Duration
+	Why                string
+}
+
+// Total is the time of all parts.
+func (e Estimate) Total() EstimatedPart {
+	total := EstimatedPart{Name: e.Scenario}
+	for _, part := range e.Parts {
+		total.Least, total.Usual, total.Most = total.Least+part.Least, total.Usual+part.Usual, total.Most+part.Most
+	}
+	return total
+}
+
+// EstimateRun tells how long a run with the options will take. It starts nothing, and leaves nothing. The error is that
+// of the plan or the contract.
+func EstimateRun(options Options) (Estimate, error) {
+	s, seed := options.Scenario, options.Scenario.Seed
+	if options.Seed != nil {
+		seed = *options.Seed
+	}
+	planned, err := plan.Make(s, seed)
+	if err != nil {
+		return Estimate{}, err
+	}
+	contract, ready := history.Contract{}, 30*time.Second
+	switch {
+	case options.Subject != nil:
+		if contract, err = options.Subject.HistoryContract(); err != nil {
+			return Estimate{}, fmt.Errorf("reading the contract of %s: %w", options.SubjectFile, err)
+		}
+		ready = cmp.Or(options.Subject.Ready.Timeout.D(), ready)
+	case s.Subject.Reference != nil:
+		contract = scenarios.ReferenceContract(*s.Subject.Reference)
+	}
+	e, load := Estimate{Scenario: s.Name}, planned.WarmUp+planned.Steady
+	e.Parts = append(e.Parts, setUpPart(options, ready), EstimatedPart{
+		Name: "load", Least: load, Usual: load, Most: load, Why: fmt.Sprintf("%d records", planned.Due()),
+	})
+	if len(planned.Faults) > 0 {
+		e.Parts = append(e.Parts, EstimatedPart{
+			Name: "faults", Most: meetingLimit(contract, len(planned.Faults)),
+			Why: "beyond the load, while one has met nothing or an instance is not ready again; longer while the subject is " +
+				"behind",
+		})
+	}
+	e.Parts = append(e.Parts, drainPart(planned, &contract, s.InstanceCount()))
+	if s.Replay != nil {
+		e.Parts = append(e.Parts, replayPart(s, planned, contract))
+	}
+	e.Parts = append(e.Parts, EstimatedPart{
+		Name: "stop", Usual: time.Second, Most: contract.StopGrace + killMargin + auditLimit,
+		Why: "the grace of the contract, and the audit of the topics",
+	})
+	return e, nil
+}
+
+// setUpPart is starting Kafka and the subject. What a build takes is not known.
+func setUpPart(options Options, ready time.Duration) EstimatedPart {
+	part := EstimatedPart{Name: "setup", Why: fmt.Sprintf("%d instances, each ready within %s",
+		options.Scenario.InstanceCount(), ready)}
+	switch cmp.Or(options.Cluster.Provider, ClusterEmbedded) {
+	case ClusterEmbedded:
+		part.Usual, part.Most = time.Second, 2*time.Second
+	case ClusterProcess:
+		part.Usual, part.Most = 8*time.Second, time.Minute
+	case ClusterDocker:
+		part.Usual, part.Most = 15*time.Second, 2*time.Minute
+	default:
+		part.Usual, part.Most = 2*time.Second, 30*time.Second
+	}
+	if options.Subject != nil && len(options.Subject.Build) > 0 {
+		part.Why += "; without the build, which is not known"
+	}
+	part.Usual, part.Most = part.Usual+2*time.Second, part.Most+ready
+	return part
+}
+
+// replayPart is putting dead letters back at their rate, and another drain.
+func replayPart(s *scenarios.Scenario, planned *plan.Plan, contract history.Contract) EstimatedPart {
+	letters := 0
+	for i := range planned.Due() {
+		if planned.Records[i].Healed {
+			letters++
+		}
+	}
+	took := time.Duration(float64(letters) / max(s.Replay.Rate.PerSecond(), 1) * float64(time.Second))
+	rounds := time.Duration(max(s.Replay.Rounds, 1))
+	return EstimatedPart{
+		Name: "replay", Usual: rounds * (took + seriesOf(contract) + time.Second),
+		Most: rounds * (took + seriesOf(contract) + contract.Patience() + time.Second),
+		Why:  fmt.Sprintf("%d dead letters at %s, and their drain", letters, s.Replay.Rate),
+	}
+}
+
+// seriesOf is how long the attempts of a record that keeps failing take by the contract, without the time of the
+// attempts themselves.
+func seriesOf(contract history.Contract) time.Duration {
+	const mostCounted, longest = 64, time.Hour
+	total := time.Duration(0)
+	for k := 1; k < min(max(contract.MaxAttempts, 1), mostCounted) && total < longest; k++ {
+		total += contract.Backoff.Wait(k) + contract.Backoff.Jitter
+	}
+	return total
+}

@@ -1,0 +1,185 @@
+package run
+
+// A run whose subject is a graph of nodes: every node is a consumer with topics, a group, instances and a module (an
+// oracle over gRPC) of its own.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/downstream"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
+)
+
+// writeGraph puts the graph into the header, its topics in place of those of a single consumer: the entry's input,
+// every other node's input, every node's dead-letter topic and quarantine, the sink.
+func (r *run) writeGraph() {
+	written := r.scenario.Graph
+	if written == nil {
+		return
+	}
+	h, partitions := &r.header, r.scenario.Topics.Input.Partitions
+	h.Topics, h.Consumers = nil, nil
+	for i, node := range written.Nodes {
+		role := history.RoleNode
+		if i == 0 {
+			role = history.RoleInput
+		}
+		one := history.Consumer{
+			Name: node.Name, Group: r.dir.id + "." + node.Name, First: written.First(i), Instances: node.Instances,
+			Input: r.addTopic(r.dir.id+".input."+node.Name, role, partitions), Contract: written.Contract(i),
+		}
+		for _, edge := range node.Edges {
+			one.Edges = append(one.Edges, history.Edge{To: written.Index(edge.To), Weight: edge.Weight})
+		}
+		h.Consumers = append(h.Consumers, one)
+	}
+	for i := range h.Consumers {
+		one, letters := &h.Consumers[i], fmt.Sprintf("%s.dlq.%s.%s", r.dir.id, written.Cluster, h.Consumers[i].Name)
+		one.DLQ = r.addTopic(letters, history.RoleDLQ, r.scenario.Topics.DLQ.Partitions)
+		one.Quarantine = r.addTopic(letters+".quarantine", history.RoleQuarantine, r.scenario.Topics.DLQ.Partitions)
+	}
+	h.Graph = &history.Graph{Sink: r.addTopic(r.dir.id+".sink", history.RoleSink, partitions),
+		MaxReprocess: written.MaxReprocess}
+	r.firstValues()
+}
+
+// entry is the name of the graph's entry, "" where the subject is no graph.
+func (r *run) entry() string {
+	if r.header.Graph == nil {
+		return ""
+	}
+	return r.header.Consumers[0].Name
+}
+
+// nodeEnvironment tells an instance which node's it is.
+func (r *run) nodeEnvironment(instance int) ([]string, error) {
+	graph := r.header.Graph
+	if graph == nil {
+		return nil, nil
+	}
+	node := r.consumerOf(instance)
+	told := consumer.Node{
+		Name: node.Name, Sink: r.header.Topics[graph.Sink].Name, Quarantine: r.header.Topics[node.Quarantine].Name,
+		MaxReprocess: graph.MaxReprocess,
+	}
+	for _, edge := range node.Edges {
+		to := r.header.Consumers[edge.To]
+		told.Edges = append(told.Edges, consumer.NodeEdge{To: to.Name, Topic: r.header.Topics[to.Input].Name,
+			Weight: edge.Weight})
+	}
+	text, err := json.Marshal(told)
+	if err != nil {
+		return nil, fmt.Errorf("writing the node of instance %d: %w", instance, err)
+	}
+	return []string{"DLQBENCH_NODE=" + string(text)}, nil
+}
+
+// oracles are the downstreams of a run: one, or one for each node of a graph.
+type oracles struct {
+	list []*workload.Oracle
+	// nodes says which one an instance calls; nil: they all call the first.
+	nodes func(instance int16) int
+}
+
+func (o oracles) of(instance int) *workload.Oracle {
+	if o.nodes == nil {
+		return o.list[0]
+	}
+	return o.list[o.nodes(int16(instance))]
+}
+
+func (o oracles) inFlight() int64 {
+	var sum int64
+	for _, one := range o.list {
+		sum += one.InFlight()
+	}
+	return sum
+}
+
+func (o oracles) close() {
+	for _, one := range o.list {
+		one.Close()
+	}
+}
+
+// openOracles starts the downstream, or the modules of all nodes.
+func (r *run) openOracles() error {
+	config := workload.OracleConfig{
+		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Topics: r.header.Topics, Ops: &r.ops, Clock: r.clock,
+		Sink: r.live,
+	}
+	configs := []workload.OracleConfig{config}
+	if r.header.Graph != nil {
+		configs, r.oracles.nodes = nil, r.header.ConsumerOf
+		for i, node := range r.header.Consumers {
+			config.Plan, config.First, config.Instances, config.GRPC = r.plan.Node(i), node.First, node.Instances, true
+			configs = append(configs, config)
+		}
+	}
+	for _, config := range configs {
+		one, err := workload.NewOracle(config)
+		if err != nil {
+			return err
+		}
+		r.oracles.list = append(r.oracles.list, one)
+	}
+	return nil
+}
+
+// modules is the injector of faults of what the subject calls: of one node's module, or of all of them.
+func (r *run) modules() faults.Injector {
+	var list perNode
+	for _, one := range r.oracles.list {
+		list.injectors = append(list.injectors, downstream.NewInjector(one))
+	}
+	if r.store.oracle != nil { // workers call the same downstream
+		list.injectors = append(list.injectors, downstream.NewInjector(r.store.oracle))
+	}
+	if r.header.Graph != nil {
+		for _, node := range r.header.Consumers {
+			list.names = append(list.names, node.Name)
+		}
+	}
+	return list
+}
+
+type perNode struct {
+	injectors []faults.Injector
+	names     []string
+}
+
+// Inject implements faults.Injector.
+func (p perNode) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
+	hit := p.injectors
+	if spec, is := active.Fault.(*downstream.Downstream); is && spec.Node != "" {
+		at := slices.Index(p.names, spec.Node)
+		if at < 0 {
+			return nil, fmt.Errorf("breaking the downstream: there is no node %s", spec.Node)
+		}
+		hit = p.injectors[at : at+1]
+	}
+	var heals []faults.Heal
+	for _, injector := range hit {
+		heal, err := injector.Inject(ctx, active)
+		if err != nil {
+			return nil, errors.Join(err, healAll(ctx, heals))
+		}
+		heals = append(heals, heal)
+	}
+	return func(ctx context.Context) error { return healAll(ctx, heals) }, nil
+}
+
+func healAll(ctx context.Context, heals []faults.Heal) error {
+	var errs []error
+	for _, heal := range heals {
+		errs = append(errs, heal(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,135 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/subject"
+)
+
+// replayGraph replays the dead letters of every node, in as many rounds as the scenario asks for: what fails again is a
+// new dead letter, and the next round's to replay.
+func (r *run) replayGraph(ctx context.Context) error {
+	r.enter(history.PhaseReplay)
+	bootstrap, err := r.tap.Open(history.Replayer)
+	if err != nil {
+		return environment("opening the tap of the replay tool", err)
+	}
+	// known is how far earlier rounds have come in each dead-letter topic.
+	known, tools := map[int16]map[int32]int64{}, uint16(0)
+	for range max(r.scenario.Replay.Rounds, 1) {
+		done := tools
+		for i := range r.header.Consumers {
+			letters := r.header.Consumers[i].DLQ
+			if known[letters] == nil {
+				known[letters] = map[int32]int64{}
+			}
+			before := maps.Clone(known[letters])
+			selected, err := r.selectNodeLetters(ctx, i, known[letters])
+			if err != nil {
+				return environment("reading the dead letters", err)
+			}
+			if len(selected) == 0 {
+				continue
+			}
+			err = r.replayNode(ctx, bootstrap, tools, i, selected, newLetters(before, known[letters]))
+			if err != nil || ctx.Err() != nil {
+				return err
+			}
+			tools++
+		}
+		if tools == done {
+			break
+		}
+		if err := r.drain(ctx); err != nil {
+			return err
+		}
+	}
+	if tools == 0 {
+		r.options.Log.Warn().Msg("no dead letter is planned to be healed, so the replay has nothing to do")
+	}
+	return nil
+}
+
+// selectNodeLetters audits a node's dead letters and selects those that are new and planned to be healed.
+func (r *run) selectNodeLetters(ctx context.Context, node int, known map[int32]int64) ([]int32, error) {
+	var records []int32
+	planned := r.plan.Node(node).Records
+	err := r.auditTopic(ctx, r.header.Consumers[node].DLQ, func(_ *kgo.Record, found history.Event) {
+		if found.Offset < known[found.Partition] {
+			return
+		}
+		known[found.Partition] = found.Offset + 1
+		if found.Record < 0 || !planned[found.Record].Healed {
+			return
+		}
+		event := history.New(history.KindReplaySelected, r.clock.Now())
+		event.Record, event.Topic, event.Partition, event.Offset = found.Record, found.Topic, found.Partition, found.Offset
+		r.live.Record(event)
+		r.oracles.list[node].SetReplayed(found.Record)
+		records = append(records, found.Record)
+	})
+	return records, err
+}
+
+// newLetters is the expression for what came into a dead-letter topic since it was looked at before: letters that are
+// written while a replay goes on are the next round's.
+func newLetters(before, now map[int32]int64) string {
+	var ranges []string
+	for _, partition := range slices.Sorted(maps.Keys(now)) {
+		ranges = append(ranges, fmt.Sprintf("partition == %d && offset >= %d && offset < %d", partition, before[partition],
+			now[partition]))
+	}
+	return strings.Join(ranges, " || ")
+}
+
+// replayNode puts a node's selected letters back with the replay tool: those of the selected documents that the
+// expression is true for.
+func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, node int, selected []int32,
+	where string) error {
+	rate := r.scenario.Replay.Rate.PerSecond()
+	command := r.options.ReplayCommand
+	if command == nil {
+		command = []string{r.options.Executable, "replay"}
+	}
+	ids, err := r.writeNodeIDs(node, selected)
+	if err != nil {
+		return environment("writing the ids to replay", err)
+	}
+	command = append(command[:len(command):len(command)], "--bootstrap", bootstrap, "--from",
+		r.header.Topics[r.header.Consumers[node].DLQ].Name,
+		"--dialect", deadletter.PipestreamName, "--rate", strconv.FormatFloat(rate, 'f', -1, 64)+"/s", "--ids", ids,
+		"--where", where)
+	r.tap.BeginRun(history.Replayer, process)
+	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), rate))
+	defer cancel()
+	name := "replay-" + r.header.Consumers[node].Name
+	if _, err := r.subject.RunTool(bounded, name,
+		subject.Launch{Command: command, Env: environ(r.values.Security())}); err != nil && ctx.Err() == nil {
+		return environment("replaying the dead letters of node "+r.header.Consumers[node].Name, err)
+	}
+	return nil
+}
+
+func (r *run) writeNodeIDs(node int, records []int32) (string, error) {
+	var text strings.Builder
+	for _, record := range records {
+		text.WriteString(r.ids.Token(record))
+		text.WriteByte('\n')
+	}
+	path, err := filepath.Abs(r.dir.file(fmt.Sprintf("replay-ids-node-%d.txt", node)))
+	if err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, []byte(text.String()), 0o644)
+}

@@ -1,0 +1,281 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/subject"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// killMargin is how much longer than promised an instance may take to end before it is killed: an end that is late by
+// the noise of a machine is then seen as what it is, and one that never comes is told from it.
+const killMargin = time.Second
+
+// openSubject makes the group that instances will run in, with its guard and its registry: from here on `dlqbench
+// clean` can tell that the run is going on.
+func (r *run) openSubject(context.Context) error {
+	config := subject.Config{
+		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances + r.services(), LogDir: r.dir.file(dirLogs),
+		RunDir: r.dir.path, Grace: r.longestGrace() + killMargin, GuardCommand: []string{r.options.Executable, "guard"},
+		OnStart: func(instance int, process uint16) {
+			r.beginRun(instance, process)
+		},
+		Ready: func(instance int, process uint16) <-chan struct{} { return r.tap.Fetching(instance, process) },
+		Clock: r.clock, Sink: renumbered{r}, Log: r.options.Log, Render: r.launch, LogName: r.slotName, InGroup: r.inGroup,
+	}
+	if r.options.Subject != nil {
+		config.Build = subject.Launch{Command: r.options.Subject.Build, Dir: r.subjectDir()}
+	}
+	var err error
+	if r.subject, err = subject.New(config); err == nil && r.engine != nil {
+		r.subject.WorksElsewhere()
+	}
+	return err
+}
+
+// beginRun says whose the doings are that are seen from now on.
+func (r *run) beginRun(slot int, process uint16) {
+	instance, is := r.service(slot)
+	if !is {
+		r.options.Manual.started(slot)
+		r.tap.BeginRun(slot, process)
+		r.oracles.of(slot).SetRun(slot, process)
+		return
+	}
+	r.tap.BeginRun(int(instance), process)
+	if kind, _ := history.StoreProcess(instance); kind == "worker" {
+		r.store.oracle.SetRun(int(instance), process)
+	}
+}
+
+// slotName is what a slot's output is called.
+func (r *run) slotName(slot int) string {
+	if instance, is := r.service(slot); is {
+		kind, number := history.StoreProcess(instance)
+		return fmt.Sprintf("%s-%d", kind, number)
+	}
+	return fmt.Sprintf("instance-%d", slot)
+}
+
+// launch says what is started in a slot.
+func (r *run) launch(slot int, process uint16) (subject.Launch, error) {
+	if instance, is := r.service(slot); is {
+		return r.launchService(instance)
+	}
+	if r.options.Subject != nil {
+		return r.launchFile(slot, process)
+	}
+	return r.launchReference(slot, process)
+}
+
+// startSubject builds the subject, starts every instance that is there from the start and waits until each is ready.
+func (r *run) startSubject(ctx context.Context) error {
+	if err := r.subject.Build(ctx); err != nil {
+		return err
+	}
+	if err := r.haveImage(ctx); err != nil {
+		return err
+	}
+	for instance := range r.scenario.InstanceCount() {
+		if err := r.subject.Start(ctx, instance); err != nil {
+			return err
+		}
+	}
+	for instance := range r.scenario.InstanceCount() {
+		if err := r.subject.WaitReady(ctx, instance); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launchReference starts this program again as the reference consumer, or what stands in for it.
+func (r *run) launchReference(instance int, _ uint16) (subject.Launch, error) {
+	settings, err := json.Marshal(r.scenario.Settings(r.header.ConsumerOf(int16(instance))))
+	if err != nil {
+		return subject.Launch{}, fmt.Errorf("writing the reference consumer's settings: %w", err)
+	}
+	command := r.options.ReferenceCommand
+	if command == nil {
+		command = []string{r.options.Executable, "consume"}
+	}
+	environment, err := r.nodeEnvironment(instance)
+	if err != nil {
+		return subject.Launch{}, err
+	}
+	values := r.valuesOf(instance)
+	return subject.Launch{
+		Command: command, Env: slices.Concat(environ(values.Environment()), []string{"DLQBENCH_SETTINGS=" + string(settings)},
+			environment),
+		WorkDir: r.workDir(instance),
+	}, nil
+}
+
+// launchFile starts the consumer that a subject file describes.
+func (r *run) launchFile(instance int, process uint16) (subject.Launch, error) {
+	values := r.valuesOf(instance)
+	rendered, err := r.options.Subject.Render(values)
+	if err != nil {
+		return subject.Launch{}, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
+	}
+	launch := subject.Launch{
+		Command: append(rendered.Command, rendered.Args...), Dir: r.subjectDir(), Files: rendered.Files,
+		WorkDir: r.workDir(instance), Env: append(environ(values.Environment()), environ(rendered.Env)...),
+		Health: rendered.Contract.Health,
+		Ready:  subject.Ready{Port: rendered.Ready.Port, URL: rendered.Ready.URL, Timeout: rendered.Ready.Timeout.D()},
+	}
+	if r.engine != nil {
+		r.contain(&launch, rendered.Image, instance, process)
+	}
+	if rendered.Ready.Log != "" {
+		if launch.Ready.Log, err = regexp.Compile(rendered.Ready.Log); err != nil {
+			return launch, fmt.Errorf("reading ready.log of %s: %w", r.options.SubjectFile, err)
+		}
+	}
+	return launch, nil
+}
+
+func (r *run) valuesOf(instance int) scenarios.Values {
+	values := r.values
+	values.WorkDir = r.workDir(instance)
+	values.Instance, values.BootstrapServers, values.OracleURL = instance, r.bootstraps[instance], r.oracleURLs[instance]
+	values.Port = r.ports[instance]
+	one := r.consumerOf(instance)
+	values.GroupID, values.DLQTopic, values.ReplayTopic = one.Group, r.header.Topics[one.DLQ].Name, one.ReplayTo
+	values.InputTopic, values.InputTopics = r.header.Topics[one.Input].Name, r.header.Topics[one.Input].Name
+	return values
+}
+
+func (r *run) workDir(instance int) string {
+	dir := filepath.Join(r.dir.path, dirWork, fmt.Sprintf("instance-%d", instance))
+	if absolute, err := filepath.Abs(dir); err == nil {
+		return absolute
+	}
+	return dir
+}
+
+func environ(variables map[string]string) []string {
+	list := make([]string, 0, len(variables))
+	for name, value := range variables {
+		list = append(list, name+"="+value)
+	}
+	sort.Strings(list)
+	return list
+}
+
+// confirmHealed starts again what is not running, of the instances that are there from the start: those that a fault
+// added need not be there. An instance that does not come back keeps the run from nothing: what it leaves unfinished is
+// for the checkers to name.
+func (r *run) confirmHealed(ctx context.Context) {
+	r.confirmStoreHealed(ctx)
+	for instance := range r.scenario.InstanceCount() {
+		if r.subject.Alive(instance) {
+			continue
+		}
+		if err := r.subject.Revive(ctx, instance); err != nil && ctx.Err() == nil {
+			r.options.Log.Warn().Err(err).Msg(
+				"the subject could not be brought back after the faults; what it leaves unfinished is judged")
+		}
+	}
+}
+
+// forgiving is the injector of the subject's faults whose healing never fails: that an instance does not come back
+// after it was ended is the subject's doing, and judged by what it leaves unfinished.
+type forgiving struct {
+	faults.Injector
+	log zerolog.Logger
+}
+
+func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
+	heal, err := f.Injector.Inject(ctx, active)
+	if err != nil {
+		return nil, err
+	}
+	return func(healing context.Context) error {
+		if err := heal(healing); err != nil && ctx.Err() == nil {
+			f.log.Warn().Err(err).Str("fault", active.Name).Msg(
+				"the subject did not come back after the fault; what it leaves unfinished is judged")
+		}
+		return nil
+	}, nil
+}
+
+// supervise starts instances again that ended by themselves, a second later, as a supervisor would, if their contract
+// says that they may crash, and ends those that turned unhealthy and starts them again, if it says that. What a fault
+// ends is the fault's to bring back.
+func (r *run) supervise(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for instance := range r.header.Instances {
+		if r.mayCrash(instance) || r.restartsUnhealthy(instance) {
+			group.Go(func() { r.superviseOne(ctx, instance) })
+		}
+	}
+	return func() { cancel(); group.Wait() }
+}
+
+// mayCrash reports whether the contract of what the instance belongs to says so.
+func (r *run) mayCrash(instance int) bool {
+	c := &r.consumerOf(instance).Contract
+	return c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError
+}
+
+// restartsUnhealthy is mayCrash for what is restarted when its health is bad.
+func (r *run) restartsUnhealthy(instance int) bool {
+	return r.consumerOf(instance).Contract.RestartsUnhealthy
+}
+
+func (r *run) superviseOne(ctx context.Context, instance int) {
+	unhealthy := func() <-chan struct{} { return nil }
+	if r.restartsUnhealthy(instance) {
+		unhealthy = func() <-chan struct{} { return r.subject.Unhealthy(instance) }
+	}
+	for {
+		ended := false
+		select {
+		case <-r.subject.Exited(instance):
+		case <-unhealthy():
+			ended = r.endUnhealthy(ctx, instance)
+		case <-ctx.Done():
+			return
+		}
+		if !faults.SleepUntil(ctx, r.clock, r.clock.Now()+restartDelay) {
+			return
+		}
+		crashed := r.mayCrash(instance) && r.subject.Crashed(instance)
+		if r.subject.Alive(instance) || !ended && !crashed {
+			continue
+		}
+		if err := r.subject.Revive(ctx, instance); err != nil && ctx.Err() == nil {
+			r.options.Log.Warn().Err(err).Int("instance", instance).
+				Msg("the instance ended, and its next process did not start or is not ready yet")
+		}
+	}
+}
+
+// endUnhealthy ends an instance because it is unhealthy, and reports whether it did: a fault may end it at the same
+// time. The end of the drain does not shorten its grace.
+func (r *run) endUnhealthy(ctx context.Context, instance int) bool {
+	r.options.Log.Warn().Int("instance", instance).Msg("the instance is unhealthy, and restarted as its contract says")
+	_, err := r.subject.StopUnhealthy(context.WithoutCancel(ctx), instance)
+	if err != nil && !errors.Is(err, subject.ErrNotRunning) {
+		r.options.Log.Warn().Err(err).Int("instance", instance).Msg("the unhealthy instance could not be ended")
+	}
+	return err == nil
+}
+
+// restartDelay is the time between a crash and the start of the next process.
+const restartDelay = time.Second

@@ -1,0 +1,99 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+// JudgeRun judges the history in a run directory and writes every report beside it. When only the writing fails, what
+// was judged comes with the error.
+func JudgeRun(dir string) (reports.Run, error) {
+	judged, err := LoadRun(dir)
+	if err != nil {
+		return judged, err
+	}
+	if err := reports.WriteAll(dir, judged); err != nil {
+		return judged, environment("writing the reports", err)
+	}
+	hdr := filepath.Join(dir, dirHDR)
+	err = os.MkdirAll(hdr, 0o755)
+	if err == nil {
+		err = measure.WriteHDR(hdr, judged.Measurements)
+	}
+	return judged, environment("writing the HDR logs", err)
+}
+
+// ErrNoRun is about a folder that holds no run, or is not there.
+var ErrNoRun = errors.New("has no history: give a run directory, such as runs/latest")
+
+// LoadRun judges the history in a run directory and writes nothing.
+func LoadRun(dir string) (reports.Run, error) {
+	recorded := filepath.Join(dir, dirHistory)
+	if _, err := os.Stat(recorded); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return reports.Run{}, environment("opening the run", fmt.Errorf("%s %w", dir, ErrNoRun))
+	}
+	reader, err := history.OpenPartial(recorded)
+	if errors.Is(err, fs.ErrNotExist) {
+		return reports.Run{}, environment("opening the run", fmt.Errorf("the history in %s has no beginning: %w", dir, err))
+	}
+	if err != nil {
+		return reports.Run{}, environment("opening the run", err)
+	}
+	judged := reports.Run{Header: reader.Header(), Dir: shortest(dir)}
+	if judged.Verdict, judged.Measurements, err = judge(reader); err != nil {
+		return reports.Run{}, environment("judging the run", err)
+	}
+	addLogs(dir, judged.Verdict)
+	return judged, nil
+}
+
+// judge judges a history. One with damaged segments is first judged up to the damage, like that of a run that was
+// killed there: what is violated up to there is proven. Otherwise what is readable is judged with its holes, which
+// proves less, but sees all of it.
+func judge(reader *history.Reader) (*assertions.Verdict, *measure.Measurements, error) {
+	damage := reader.Damaged()
+	if len(damage) == 0 {
+		return assertions.Judge(reader)
+	}
+	verdict, measurements, err := assertions.Judge(killedAtDamage{reader.Prefix()})
+	if err != nil || verdict.Verdict != assertions.Fail {
+		return assertions.Judge(reader)
+	}
+	verdict.Reasons = append(verdict.Reasons, "what was recorded before this was judged: "+
+		strings.ReplaceAll(errors.Join(damage...).Error(), "\n", "; "))
+	return verdict, measurements, nil
+}
+
+// killedAtDamage is the part of a damaged history before its damage. That part is whole, but not to the run's end.
+type killedAtDamage struct{ prefix *history.Reader }
+
+func (k killedAtDamage) Header() history.Header                   { return k.prefix.Header() }
+func (k killedAtDamage) Sealed() bool                             { return false }
+func (k killedAtDamage) Each(fn func(*history.Event) error) error { return k.prefix.Each(fn) }
+
+// shortest resolves a link such as runs/latest, so that a report names the run it belongs to also when the link has
+// moved on.
+func shortest(dir string) string {
+	target, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return dir
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return target
+	}
+	if relative, err := filepath.Rel(wd, target); err == nil && len(relative) < len(target) {
+		return relative
+	}
+	return target
+}

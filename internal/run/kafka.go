@@ -1,0 +1,185 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	faultbroker "github.com/dlqbench/dlqbench/faults/broker"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/docker"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/embedded"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/external"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/process"
+	"github.com/dlqbench/dlqbench/internal/env/subject"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// Where the Kafka of a run comes from.
+const (
+	// ClusterEmbedded is kfake, in this process.
+	ClusterEmbedded = "embedded"
+	// ClusterProcess is Apache Kafka, a JVM process for each broker.
+	ClusterProcess = "process"
+	// ClusterDocker is a container for each broker.
+	ClusterDocker = "docker"
+	// ClusterExternal is a cluster of the user's own.
+	ClusterExternal = "external"
+)
+
+// environmentKafka is the name of the Kafka in a history's environment; until it is started, only the provider's stands
+// there.
+const environmentKafka = "kafka"
+
+// ClusterOptions say which Kafka to run against.
+type ClusterOptions struct {
+	// Provider is one of the constants; "" is ClusterEmbedded.
+	Provider string
+	// Version of Apache Kafka for ClusterProcess; "" is that of KAFKA_HOME or, without one, install.DefaultVersion.
+	Version string
+	// Image for ClusterDocker; "" is docker.DefaultImage.
+	Image string
+	// External says how to reach the cluster for ClusterExternal.
+	External external.Config
+}
+
+// Fits says whether a scenario can be run on the Kafka, before anything is started. The error says what to do.
+func (o ClusterOptions) Fits(s *scenarios.Scenario) error {
+	if cmp.Or(o.Provider, ClusterEmbedded) == ClusterEmbedded && !s.RunsOnEmbedded() {
+		return fmt.Errorf("%s needs a real Kafka, as %s; run it with --cluster %s", s.Name, s.Cluster.Real, ClusterProcess)
+	}
+	if o.Provider != ClusterExternal {
+		return nil
+	}
+	for i, fault := range s.Written() {
+		if fault.Broker == nil {
+			continue
+		}
+		if err := o.External.CanBreak(fault.Broker.Action()); err != nil {
+			return fmt.Errorf("fault %d of %s breaks a broker: %w", i+1, s.Name, err)
+		}
+	}
+	return nil
+}
+
+// kafka is a cluster, whoever provides it.
+type kafka interface {
+	Brokers() []cluster.Broker
+	// CreateTopics returns when every partition has its leader.
+	CreateTopics(ctx context.Context, topics []cluster.Topic) error
+	// Describe names it for the run's record: no host, no path, no secret.
+	Describe() string
+	Close() error
+}
+
+// provided is a cluster that was started or connected to.
+type provided struct {
+	kafka
+	// client is how dlqbench itself talks to it, around taps and links.
+	client []kgo.Opt
+	// breaker breaks its brokers.
+	breaker faultbroker.Brokers
+	// tls is how the tap talks to a broker; nil for plaintext. topicIDs answers where the tap can't ask for itself.
+	tls      func(cluster.Broker) *tls.Config
+	topicIDs func(context.Context, []string) (map[string][16]byte, error)
+}
+
+func (r *run) startCluster(ctx context.Context) error {
+	var err error
+	if r.cluster, err = r.provide(ctx, r.options.Log.Hook(silentWhen(&r.discarding))); err != nil {
+		return err
+	}
+	if wanted, there := r.scenario.Topics.DLQ.Broker, len(r.cluster.Brokers()); wanted > there {
+		return fmt.Errorf("the scenario puts the DLQ topic on broker %d, and the cluster has %d", wanted, there)
+	}
+	r.header.Environment[environmentKafka] = r.cluster.Describe()
+	if err := r.recorder.Amend(r.header); err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(append(slices.Clone(r.cluster.client), kgo.AlwaysRetryEOF())...)
+	if err != nil {
+		return err
+	}
+	r.admin = kadm.NewClient(client)
+	var topics []cluster.Topic
+	for _, topic := range r.header.Topics {
+		created := cluster.Topic{Name: topic.Name, Partitions: topic.Partitions}
+		if topic.Role == history.RoleDLQ {
+			created.Broker = int32(r.scenario.Topics.DLQ.Broker)
+			if created.Configs, err = r.takesLetters(ctx, client, topic.Name); err != nil {
+				return err
+			}
+		}
+		topics = append(topics, created)
+	}
+	if err := r.cluster.CreateTopics(ctx, topics); err != nil {
+		return err
+	}
+	return r.beginGroup(ctx, client)
+}
+
+// provide starts the cluster, or connects to it.
+func (r *run) provide(ctx context.Context, log zerolog.Logger) (*provided, error) {
+	brokers, options := r.scenario.Cluster.Brokers, r.options.Cluster
+	switch options.Provider {
+	case "", ClusterEmbedded:
+		k, err := embedded.Start(ctx, embedded.Options{Brokers: brokers, Dir: r.dir.file(dirKafka), Log: log})
+		if err != nil {
+			return nil, err
+		}
+		return &provided{kafka: k, client: k.ClientOptions(), breaker: k}, nil
+	case ClusterProcess:
+		installed, err := install.Open(options.Version)
+		if err != nil {
+			return nil, err
+		}
+		k, err := process.Start(ctx, process.Options{
+			Brokers: brokers, Dir: r.dir.file(dirKafka), Kafka: installed, Starter: attended{r.subject}, Log: log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &provided{kafka: k, client: k.ClientOptions(), breaker: k}, nil
+	case ClusterDocker:
+		k, err := docker.Start(ctx, docker.Options{Brokers: brokers, Image: options.Image, RunID: r.dir.id, Log: log})
+		if err != nil {
+			return nil, err
+		}
+		return &provided{kafka: k, client: k.ClientOptions(), breaker: k}, nil
+	case ClusterExternal:
+		return r.connect(ctx, options.External, log)
+	}
+	return nil, fmt.Errorf("there is no cluster %q: it is %s", options.Provider, strings.Join(Clusters(), ", "))
+}
+
+// Clusters are the words for where a Kafka comes from.
+func Clusters() []string {
+	return []string{ClusterEmbedded, ClusterProcess, ClusterDocker, ClusterExternal}
+}
+
+// connect uses a cluster of the user's own; everything that the run makes there has its prefix.
+func (r *run) connect(ctx context.Context, config external.Config, log zerolog.Logger) (*provided, error) {
+	config.Prefix = r.dir.id
+	k, err := external.Connect(ctx, config, external.Options{Log: log, Ledger: r.dir.file(fileLedger),
+		LargestRecord: r.plan.LargestRecord()})
+	if err != nil {
+		return nil, err
+	}
+	return &provided{kafka: k, client: k.ClientOptions(), breaker: k, tls: k.UpstreamTLS, topicIDs: k.TopicIDs}, nil
+}
+
+// attended starts brokers so that they never outlive this process.
+type attended struct{ group *subject.Group }
+
+// Start implements process.Starter.
+func (a attended) Start(cmd *exec.Cmd) (ended func(), err error) { return a.group.Attend(cmd) }

@@ -1,0 +1,66 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// discarded is a sink that keeps nothing.
+type discarded struct{}
+
+func (discarded) Record(history.Event) {}
+
+// TestTakenFromAShareGroup: a partition's records are done with up to the first that nobody accepted or rejected with
+// the broker's consent. What comes in another order, twice, or is refused, forged or released must not move it.
+func TestTakenFromAShareGroup(t *testing.T) {
+	type ack struct {
+		topic       int16
+		partition   int32
+		first, last int64
+		how         int32
+		code        int16
+	}
+	accept := func(first, last int64) ack { return ack{first: first, last: last, how: history.AckAccept} }
+	for name, test := range map[string]struct {
+		acks       []ack
+		from, want int64
+		lag        int64 // of 10 acknowledged records
+	}{
+		"nothing":                    {nil, 3, 3, 10},
+		"in order":                   {[]ack{accept(0, 4)}, 0, 5, 5},
+		"beyond the broker's answer": {[]ack{accept(0, 4)}, 2, 5, 5},
+		"behind the broker's answer": {[]ack{accept(0, 4)}, 7, 7, 5},
+		"a gap":                      {[]ack{accept(0, 1), accept(3, 5)}, 0, 2, 5},
+		"the gap is filled":          {[]ack{accept(0, 1), accept(3, 5), accept(2, 2)}, 0, 6, 4},
+		"twice":                      {[]ack{accept(0, 4), accept(2, 6)}, 0, 7, 3},
+		"rejected":                   {[]ack{{last: 2, how: history.AckReject}}, 0, 3, 7},
+		"released":                   {[]ack{{last: 2, how: history.AckRelease}}, 0, 0, 10},
+		"refused":                    {[]ack{{last: 2, how: history.AckAccept, code: 121}}, 0, 0, 10},
+		"another partition":          {[]ack{{partition: 1, last: 2, how: history.AckAccept}}, 0, 0, 10},
+		"another topic":              {[]ack{{topic: 1, last: 2, how: history.AckAccept}}, 0, 0, 10},
+		"offsets that can't be":      {[]ack{{first: -5, last: 1 << 60, how: history.AckAccept}}, 1 << 40, 1 << 40, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLive(discarded{},
+				&history.Header{Records: 10, Consumers: make([]history.Consumer, 1),
+					Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2},
+						{Name: "dlq", Role: history.RoleDLQ}}})
+			for offset := range int64(10) {
+				l.Record(ackedAt(offset))
+			}
+			for _, one := range test.acks {
+				event := history.New(history.KindShareAckResponse, 0)
+				event.Topic, event.Partition, event.Offset, event.Aux, event.N, event.Code = one.topic, one.partition, one.first,
+					one.last, one.how, one.code
+				l.Record(event)
+			}
+			if got := l.partitions.takenFrom(0, 0, test.from); got != test.want {
+				t.Errorf("taken up to %d, want %d", got, test.want)
+			}
+			if got := l.figures().lag; got != test.lag {
+				t.Errorf("%d records are behind, want %d", got, test.lag)
+			}
+		})
+	}
+}

@@ -1,0 +1,395 @@
+package run
+
+// The fault ledger: the index of each injected fault in the header and, at the end, a plan and a scenario that repeat
+// them.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// leastSteady is the shortest steady phase of a recording: a scenario needs one.
+const leastSteady = 100 * time.Millisecond
+
+// breakThings carries out the schedule of faults, and what people inject meanwhile.
+func (r *run) breakThings(ctx context.Context, steady time.Duration) error {
+	nemesis := r.nemesis()
+	closing, stop := r.closing(ctx, steady)
+	defer stop()
+	nemesis.Closing = closing
+	manual := r.options.Manual
+	if manual == nil {
+		return nemesis.Run(ctx, steady, r.plan.Faults)
+	}
+	nemesis.Ledger, nemesis.Over = manual, manual.over
+	if !manual.open(ctx, r, nemesis, steady) {
+		return nil
+	}
+	err := nemesis.Run(ctx, steady, r.plan.Faults)
+	return errors.Join(err, manual.healed())
+}
+
+// sleepUntil waits until the clock shows at; it reports false when ctx, or the load, ended first.
+func (r *run) sleepUntil(ctx context.Context, at time.Duration) bool {
+	if r.options.Manual != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = r.options.Manual.untilStopped(ctx)
+		defer cancel()
+	}
+	return faults.SleepUntil(ctx, r.clock, at)
+}
+
+// open accepts faults until the load has ended; it reports false if it has already.
+func (h *Manual) open(ctx context.Context, r *run, nemesis *faults.Nemesis, steady time.Duration) bool {
+	h.mu.Lock()
+	closed := h.closed
+	at := &workplace{ctx: ctx, run: r, nemesis: nemesis, steady: steady, written: r.scenario.Planned(r.plan.Seed)}
+	if !closed {
+		h.at = at
+	}
+	h.mu.Unlock()
+	if !closed && h.options.Opened != nil {
+		h.options.Opened(at.now(), r.plan.Steady)
+	}
+	return !closed
+}
+
+// load drives the load until it ends by itself, by hand, or with ctx. Then what is in force ends, and nobody can break
+// anything any more. That the load was ended by hand is no error. Without manual control it only drives.
+func (h *Manual) load(ctx context.Context, drive func(context.Context) error, clock history.Clock) error {
+	if h == nil {
+		return drive(ctx)
+	}
+	loading, cancel := h.untilStopped(ctx)
+	defer cancel()
+	err := drive(loading)
+	if loading.Err() != nil && ctx.Err() == nil {
+		err = nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed, h.stopped = true, clock.Now()
+	close(h.over)
+	return err
+}
+
+// untilStopped returns a context that also ends when the load is to end.
+func (h *Manual) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	bounded, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-h.stop:
+			cancel()
+		case <-bounded.Done():
+		}
+	}()
+	return bounded, func() { cancel(); <-ended }
+}
+
+// healed waits until the load has ended and everything that was broken by hand is healed; the error is that of what
+// could not be.
+func (h *Manual) healed() error {
+	<-h.over
+	h.group.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return errors.Join(h.failed...)
+}
+
+// broke reports whether anything was broken.
+func (h *Manual) broke() bool {
+	if h == nil {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.broken) > 0
+}
+
+// started notes that an instance has had a process.
+func (h *Manual) started(instance int) {
+	if h != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.instances = max(h.instances, instance+1)
+	}
+}
+
+// mostInstances bounds the instances of a run.
+const mostInstances = 16
+
+// spare is how many instances more than the scenario's the run has room for. Those of a graph belong to a node, those
+// of several services to one of them, and those of a dead-letter store's service are numbered behind them.
+func (r *run) spare() int {
+	if r.scenario.Graph != nil || r.scenario.Services != nil || r.scenario.Store != nil {
+		return 0
+	}
+	return max(min(r.options.Manual.options.Spare, mostInstances-r.scenario.MaxInstances()), 0)
+}
+
+// Enter implements faults.Ledger.
+func (h *Manual) Enter(planned faults.Planned) (index int, err error) {
+	h.telling.Lock()
+	defer h.telling.Unlock()
+	news, err := h.enter(planned)
+	if err == nil {
+		h.tell(news)
+	}
+	return news.Index, err
+}
+
+func (h *Manual) enter(planned faults.Planned) (FaultNews, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return FaultNews{}, faults.ErrOver
+	}
+	one := broken{planned: planned, from: h.at.now()}
+	if hand, is := h.hand[planned.Name]; is {
+		one.written, one.by, one.began = hand.written, hand.by, hand.began
+		delete(h.hand, planned.Name)
+	} else {
+		one.written = h.at.written[planned.Index]
+		one.written.Name = planned.Name
+	}
+	one.planned.Index = len(h.broken)
+	h.broken = append(h.broken, one)
+	if err := h.at.run.recorder.Amend(h.header(h.at.run)); err != nil {
+		h.broken = h.broken[:len(h.broken)-1]
+		return FaultNews{}, err
+	}
+	h.active++
+	return h.news(one.planned.Index, FaultInjected, nil), nil
+}
+
+// Began implements faults.Ledger.
+func (h *Manual) Began(index int, err error) {
+	h.telling.Lock()
+	defer h.telling.Unlock()
+	h.mu.Lock()
+	one := &h.broken[index]
+	if one.refused = err; err != nil {
+		h.calm()
+	}
+	news, began := h.news(index, FaultFailed, err), one.began
+	h.mu.Unlock()
+	if err != nil {
+		h.tell(news)
+	}
+	if began != nil {
+		began <- err
+	}
+}
+
+// Leave implements faults.Ledger.
+func (h *Manual) Leave(index int) {
+	h.telling.Lock()
+	defer h.telling.Unlock()
+	h.mu.Lock()
+	one := &h.broken[index]
+	// An instant has no length, and neither has what starts by itself what it ended.
+	if lasted := h.at.now() - one.from; lasted < one.written.For.D() {
+		one.written.For = max(milliseconds(lasted), units.Duration(time.Millisecond))
+		one.cut = one.healed || h.ending()
+	}
+	news := h.news(index, FaultLeaving, nil)
+	h.mu.Unlock()
+	h.tell(news)
+}
+
+// Done implements faults.Ledger.
+func (h *Manual) Done(index int, err error) {
+	h.telling.Lock()
+	defer h.telling.Unlock()
+	h.mu.Lock()
+	h.calm()
+	stage := FaultHealed
+	if err != nil {
+		stage = FaultFailed
+		if h.broken[index].began != nil { // what was planned is told by the schedule
+			h.failed = append(h.failed, err)
+		}
+	}
+	news := h.news(index, stage, err)
+	h.mu.Unlock()
+	h.tell(news)
+}
+
+// ending reports whether the load was ended by hand.
+func (h *Manual) ending() bool {
+	select {
+	case <-h.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// calm notes that a fault is not in force any more; h.mu is held.
+func (h *Manual) calm() { h.active, h.busy = h.active-1, h.at.now() }
+
+// news tells of a fault; h.mu is held.
+func (h *Manual) news(index int, stage FaultStage, err error) FaultNews {
+	one := &h.broken[index]
+	return FaultNews{Index: index, Written: one.written, Planned: one.planned, By: one.by, Stage: stage, At: h.at.now(),
+		Err: err}
+}
+
+func (h *Manual) tell(news FaultNews) {
+	if h.options.Told != nil {
+		h.options.Told(news)
+	}
+}
+
+// header is the run's with what was injected so far; h.mu is held.
+func (h *Manual) header(r *run) history.Header {
+	header := r.header
+	header.Faults = make([]history.PlannedFault, 0, len(h.broken))
+	for i, one := range h.broken {
+		planned := plan.Fault(r.scenario, r.plan.Seed, i, one.written.Name, one.written).PlannedFault
+		if one.refused != nil {
+			planned.Refused = one.refused.Error()
+		}
+		header.Faults = append(header.Faults, planned)
+	}
+	return header
+}
+
+// settleHands completes the header with what became of the plan, and writes the plan and the scenario that do the same
+// again. The load has ended, and everything is healed.
+func (r *run) settleManual() error {
+	h := r.options.Manual
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sent, _, _, _ := r.producer.Counts()
+	done := r.planUpTo(int(sent), h.stopped-*r.loadedAt.Load()-r.plan.WarmUp)
+	for i := range h.broken {
+		one := &h.broken[i]
+		one.written = within(one.written, done.Steady)
+		// What people began or ended may have done nothing: nobody has to be slow in healing. What it did do it has to
+		// do again, when the recording is run.
+		switch did := r.live.didSomething(i); {
+		case did && one.began != nil:
+			one.written.MayMiss = false
+		case !did && one.cut:
+			one.written.MayMiss = true
+		}
+		done.Faults = append(done.Faults, plan.Fault(r.scenario, r.plan.Seed, i, h.broken[i].written.Name,
+			h.broken[i].written))
+	}
+	header := h.header(r)
+	header.Records, header.Consumers = len(done.Records), slices.Clone(header.Consumers)
+	header.Consumers[len(header.Consumers)-1].Instances += h.instances - header.Instances
+	header.Instances = h.instances
+	if h.options.Rerun != "" {
+		header.Rerun = fmt.Sprintf(h.options.Rerun, quoted(filepath.Join(shortest(r.dir.path), fileRecorded)))
+	}
+	return environment("recording what was done by hand", errors.Join(r.recorder.Amend(header), done.Write(r.dir.path),
+		r.writeRecording(done.Steady)))
+}
+
+// quoted is a path as a shell takes it for one word.
+func quoted(path string) string {
+	if strings.ContainsAny(path, " \t\n\"'`$&|;<>()*?[]#~!{}\\") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}
+
+// planUpTo is the plan without the records that were not sent, nor any fault; stopped is when the load ended.
+func (r *run) planUpTo(sent int, stopped time.Duration) *plan.Plan {
+	done := *r.plan
+	done.Faults = nil
+	if sent >= len(r.plan.Records) {
+		return &done
+	}
+	done.Records = done.Records[:sent]
+	done.Nodes = slices.Clone(done.Nodes)
+	for i := range done.Nodes {
+		done.Nodes[i] = done.Nodes[i][:min(sent, len(done.Nodes[i]))]
+	}
+	done.Store = done.Store[:min(sent, len(done.Store))]
+	// A phase of this length has exactly the records that were sent: those before its end.
+	steady := min(stopped.Truncate(time.Millisecond), r.plan.Records[sent].At-r.plan.WarmUp)
+	if sent > 0 {
+		steady = max(steady, r.plan.Records[sent-1].At-r.plan.WarmUp+1)
+	}
+	done.Steady = max(steady, leastSteady)
+	return &done
+}
+
+// within is a fault that was in force when the load ended, cut off there.
+func within(written catalogue.Spec, steady time.Duration) catalogue.Spec {
+	const least = units.Duration(time.Millisecond)
+	end := units.Duration(steady)
+	if written.When != "" {
+		return written
+	}
+	if written.At >= end {
+		written.At = end - 2*least
+	}
+	if written.For > 0 && written.At+written.For > end {
+		written.For = end - written.At
+	}
+	return written
+}
+
+// writeRecording writes what was done as a scenario; Manual.mu is held.
+func (r *run) writeRecording(steady time.Duration) error {
+	subject := r.options.SubjectFile
+	if subject != "" {
+		var err error
+		if subject, err = relative(r.dir.path, subject); err != nil {
+			return err
+		}
+	}
+	text, err := scenarios.Record(fileScenario, r.withoutSecrets(r.options.Source), scenarios.Recording{
+		Head: []string{
+			"What was done in " + r.dir.id + ", both the scenario's own faults and those injected by hand,",
+			"as a scenario that repeats it: dlqbench run " + fileRecorded,
+		},
+		Seed: r.plan.Seed, Steady: steady, Faults: r.options.Manual.written(), Subject: subject,
+	})
+	if err != nil {
+		return err
+	}
+	path := r.dir.file(fileRecorded)
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return err
+	}
+	if _, err := scenarios.Load(path); err != nil {
+		r.options.Log.Warn().Err(err).Msg("what was recorded is no sound scenario as it stands")
+	}
+	return nil
+}
+
+// relative is a file as seen from a folder.
+func relative(folder, file string) (string, error) {
+	from, err := filepath.Abs(folder)
+	if err != nil {
+		return "", err
+	}
+	to, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Rel(from, to)
+}

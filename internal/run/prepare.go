@@ -1,0 +1,222 @@
+package run
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/subject"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// minLoad is the share of the planned records that must have been acknowledged for a run to prove anything.
+const minLoad = 0.95
+
+// prepare makes the plan and the run directory and opens the history. When it fails, nothing has been started and
+// nothing is left.
+func prepare(options Options) (_ *run, err error) {
+	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock()}
+	seed := r.scenario.Seed
+	if options.Seed != nil {
+		seed = *options.Seed
+	}
+	if r.plan, err = plan.Make(r.scenario, seed); err != nil {
+		return nil, err
+	}
+	if options.Manual != nil { // people end the load themselves
+		r.plan.DropSpare()
+	}
+	if r.dir, err = newRunDir(options.Out, r.scenario.Name, time.Now()); err != nil {
+		return nil, environment("preparing the run", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(r.dir.path))
+		}
+	}()
+	r.ids = history.NewIDs(r.dir.id)
+	if err := r.writeHeader(); err != nil {
+		return nil, err
+	}
+	if err := r.keepInputs(); err != nil {
+		return nil, environment("preparing the run directory", err)
+	}
+	r.recorder, err = history.NewRecorder(r.dir.file(dirHistory), r.header, r.clock)
+	if err != nil {
+		return nil, environment("opening the history", err)
+	}
+	r.live = newLive(r.recorder, &r.header)
+	r.live.replayed = func(record int32) { r.oracles.of(0).SetReplayed(record) }
+	r.live.intended = r.intended
+	if err := r.dir.pointLatest(); err != nil {
+		return nil, environment("preparing the run directory", errors.Join(err, r.recorder.Close()))
+	}
+	return r, nil
+}
+
+// writeHeader fills in what must be known to judge the run.
+func (r *run) writeHeader() error {
+	values := scenarios.Values{
+		RunID: r.dir.id, GroupID: r.dir.id, InputTopic: r.dir.id + ".input", InputTopics: r.dir.id + ".input",
+		DLQTopic: r.dir.id + ".input.dlq", SecurityProtocol: "PLAINTEXT",
+	}
+	if config := r.options.Cluster.External; r.options.Cluster.Provider == ClusterExternal {
+		values.SecurityProtocol, values.SASLMechanism, values.SASLUsername = config.SubjectProtocol(), config.SASL.Mechanism,
+			config.SASL.Username
+		values.SASLPassword = cmp.Or(config.SASL.Password.Reveal(), config.SASL.Token.Reveal())
+	}
+	r.header = history.Header{
+		Format: history.FormatVersion, RunID: r.dir.id, Scenario: r.scenario.Name, Seed: r.plan.Seed,
+		Started: time.Now().UTC(),
+		Rerun:   string(r.withoutSecrets(fmt.Appendf(nil, r.options.Rerun, r.plan.Seed))), Subject: "reference",
+		Instances: r.scenario.MaxInstances(),
+		Records:   len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil,
+		Foreign: r.scenario.Topics.DLQ.Foreign, Environment: r.environment(),
+	}
+	one := history.Consumer{Group: values.GroupID, Instances: r.header.Instances, DLQ: 1}
+	dlq := values.DLQTopic
+	var retries []string
+	switch {
+	case r.scenario.Services != nil: // writeServices says it all
+	case r.options.Subject == nil:
+		one.Contract = scenarios.ReferenceContract(*r.scenario.Subject.Reference)
+		retries = scenarios.RetryTopics(*r.scenario.Subject.Reference, values.InputTopic)
+		one.ReplayTo = scenarios.ReplayTopic(*r.scenario.Subject.Reference, values.GroupID)
+		if one.ReplayTo != "" { // the name in it is the one in the letters
+			one.Contract.Service = values.GroupID
+		}
+	default:
+		rendered, err := r.options.Subject.Render(values)
+		if err != nil {
+			return fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
+		}
+		if one.Contract, err = rendered.HistoryContract(); err != nil {
+			return fmt.Errorf("reading the contract of %s: %w", r.options.SubjectFile, err)
+		}
+		r.header.Subject = rendered.Name
+		one.Group = cmp.Or(rendered.Contract.Group, values.GroupID)
+		dlq, retries = cmp.Or(rendered.Contract.DLQ.Topic, dlq), rendered.Contract.RetryTopics
+		one.ReplayTo = rendered.Replay.To
+	}
+	r.values = values
+	r.values.GroupID, r.values.DLQTopic, r.values.RetryTopics = one.Group, dlq, strings.Join(retries, ",")
+	r.values.ReplayTopic = one.ReplayTo
+	r.header.Consumers = []history.Consumer{one}
+	r.writeTopics(dlq, retries)
+	r.writeGraph()
+	r.writeServices()
+	r.writeStore()
+	r.header.Expect.Patience = r.longestPatience()
+	if r.options.Manual != nil {
+		r.header.Instances += r.spare()
+		r.header.Consumers[len(r.header.Consumers)-1].Instances += r.spare()
+		return nil // a fault is entered when it is injected
+	}
+	for _, fault := range r.plan.Faults {
+		r.header.Faults = append(r.header.Faults, fault.PlannedFault)
+	}
+	return nil
+}
+
+// writeTopics puts the topics of a single consumer into the header: its input first, then its dead-letter topic.
+func (r *run) writeTopics(dlq string, retries []string) {
+	partitions := r.scenario.Topics
+	r.addTopic(r.values.InputTopic, history.RoleInput, partitions.Input.Partitions)
+	r.addTopic(dlq, history.RoleDLQ, partitions.DLQ.Partitions)
+	for _, name := range retries {
+		r.addTopic(name, history.RoleRetry, partitions.Retry.Partitions)
+	}
+	if to := r.header.Consumers[0].ReplayTo; to != "" && to != r.values.InputTopic {
+		r.addTopic(to, history.RoleInput, partitions.Input.Partitions)
+	}
+}
+
+func (r *run) expect() history.Expect {
+	expect := r.scenario.Expect
+	duplicates := -1.0
+	if expect.Allow.Duplicates != nil {
+		duplicates = expect.Allow.Duplicates.Share()
+	}
+	thresholds := expect.Thresholds
+	if expect.Drain > 0 {
+		thresholds = append(slices.Clone(thresholds), fmt.Sprintf("recovery.drain <= %s", expect.Drain.D()))
+	}
+	return history.Expect{
+		Invariants: expect.Invariants, DuplicateShare: duplicates, Thresholds: thresholds, MaxSlip: expect.MaxSlip.D(),
+		MinLoad: minLoad,
+	}
+}
+
+// longestPatience is that of the consumer that needs most.
+func (r *run) longestPatience() time.Duration {
+	longest := time.Duration(0)
+	for i := range r.header.Consumers {
+		longest = max(longest, r.header.Consumers[i].Contract.Patience())
+	}
+	return longest + r.plan.RetryAfter
+}
+
+// environment describes the machine and the parts, for comparing runs. It names no user, host or path.
+func (r *run) environment() map[string]string {
+	kind := "reference"
+	if r.options.Subject != nil {
+		kind = r.options.Subject.Kind
+	}
+	return map[string]string{
+		environmentSubject: kind, "dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS,
+		"arch": runtime.GOARCH,
+		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: cmp.Or(r.options.Cluster.Provider, ClusterEmbedded),
+		reports.EnvironmentLoad: loadDigest(r.scenario),
+	}
+}
+
+// keepInputs claims the run directory and writes what the run is made from.
+func (r *run) keepInputs() error {
+	if err := subject.Claim(r.dir.path, r.dir.id); err != nil {
+		return err
+	}
+	if err := os.WriteFile(r.dir.file(fileScenario), r.withoutSecrets(r.options.Source), 0o600); err != nil {
+		return err
+	}
+	if r.options.SubjectFile != "" {
+		data, err := os.ReadFile(r.options.SubjectFile)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(r.dir.file(fileSubject), r.withoutSecrets(data), 0o600); err != nil {
+			return err
+		}
+	}
+	return r.plan.Write(r.dir.path)
+}
+
+// withoutSecrets returns a text without what the subject file gives the subject as a secret, and without what looks
+// like one: run directories are passed on, and literal passwords must not be with them.
+func (r *run) withoutSecrets(text []byte) []byte {
+	if r.options.Subject == nil {
+		return subject.Redact(text, subject.Launch{})
+	}
+	given := subject.Launch{Command: slices.Concat(r.options.Subject.Command, r.options.Subject.Args),
+		Files: r.options.Subject.Files}
+	for name, value := range r.options.Subject.Env {
+		given.Env = append(given.Env, name+"="+value)
+	}
+	return subject.Redact(text, given)
+}
+
+// subjectDir is the folder that the subject file's paths are relative to.
+func (r *run) subjectDir() string {
+	if filepath.IsAbs(r.options.Subject.Dir) {
+		return r.options.Subject.Dir
+	}
+	return filepath.Join(filepath.Dir(r.options.SubjectFile), r.options.Subject.Dir)
+}

@@ -1,0 +1,139 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/subject"
+)
+
+// replay puts the dead letters back whose cause is planned to be gone, with the replay tool as a process of its own
+// that has its own tap, and waits until they have come to their end.
+func (r *run) replay(ctx context.Context) error {
+	if r.scenario.Replay == nil {
+		return nil
+	}
+	if r.header.Graph != nil {
+		return r.replayGraph(ctx)
+	}
+	r.enter(history.PhaseReplay)
+	selected, err := r.selectLetters(ctx)
+	if err != nil {
+		return environment("reading the dead letters", err)
+	}
+	if len(selected) == 0 {
+		r.options.Log.Warn().Msg("no dead letter is planned to be healed, so the replay has nothing to do")
+		return nil
+	}
+	if err := r.putBack(ctx, selected); err != nil {
+		return err
+	}
+	return r.drain(ctx)
+}
+
+// putBack runs the replay tool for the selected records' dead letters.
+func (r *run) putBack(ctx context.Context, selected []int32) error {
+	if err := r.writeIDs(selected); err != nil {
+		return environment("writing the ids to replay", err)
+	}
+	if r.replayTap == "" {
+		var err error
+		if r.replayTap, err = r.tap.Open(history.Replayer); err != nil {
+			return environment("opening the tap of the replay tool", err)
+		}
+	}
+	r.tap.BeginRun(history.Replayer, r.replays)
+	r.replays++
+	tool, err := r.replayTool(r.replayTap)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), r.scenario.Replay.Rate.PerSecond()))
+	defer cancel()
+	if _, err := r.subject.RunTool(bounded, "replay", tool); err != nil && ctx.Err() == nil {
+		return environment("replaying the dead letters", err)
+	}
+	return nil
+}
+
+// replayTool is what puts the dead letters back: the subject's own tool if it has one, else this program's.
+func (r *run) replayTool(bootstrap string) (subject.Launch, error) {
+	rate := strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)
+	ids, err := filepath.Abs(r.dir.file(fileIDs)) // a tool of the subject's runs in a folder of its own
+	if err != nil {
+		return subject.Launch{}, environment("naming the file with the ids to replay", err)
+	}
+	if r.options.Subject != nil && r.options.Subject.Replay.Command != nil {
+		values := r.values
+		values.BootstrapServers, values.IDsFile, values.ReplayRate = bootstrap, ids, rate
+		rendered, err := r.options.Subject.Render(values)
+		if err != nil {
+			return subject.Launch{}, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
+		}
+		return subject.Launch{
+			Command: rendered.Replay.Command, Dir: r.subjectDir(),
+			Env: append(environ(values.Environment()), environ(rendered.Env)...),
+		}, nil
+	}
+	if r.scenario.Store != nil {
+		return r.storeReplay(bootstrap, rate), nil
+	}
+	command := r.options.ReplayCommand
+	if command == nil {
+		command = []string{r.options.Executable, "replay"}
+	}
+	dialect := []string{"--dialect", r.header.Contract().Envelope}
+	if r.header.Contract().Envelope == "" { // then no letter says where it came from
+		to := cmp.Or(r.header.Consumers[0].ReplayTo, r.topic(history.RoleInput))
+		dialect = []string{"--dialect", deadletter.RawName, "--to", to}
+	}
+	command = append(append(command[:len(command):len(command)],
+		"--bootstrap", bootstrap, "--from", r.topic(history.RoleDLQ), "--ids", ids, "--rate", rate+"/s"), dialect...)
+	return subject.Launch{Command: command, Env: environ(r.values.Security())}, nil
+}
+
+// replayLimit is the time that the replay tool may take.
+func replayLimit(letters int, perSecond float64) time.Duration {
+	return 20*time.Second + 2*time.Duration(float64(letters)/perSecond*float64(time.Second))
+}
+
+// selectLetters audits the DLQ and selects every letter whose record is planned to be healed: all copies of it, for an
+// honest duplicate is replayed like any other letter.
+func (r *run) selectLetters(ctx context.Context) ([]int32, error) {
+	var records []int32
+	if r.scenario.Store != nil {
+		r.store.waiting, r.store.selected = r.store.watcher.Waiting(), nil
+	}
+	index := r.header.TopicIndex(r.topic(history.RoleDLQ))
+	err := r.auditTopic(ctx, index, func(_ *kgo.Record, found history.Event) {
+		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed ||
+			!r.waiting(found.Record) || r.options.Manual.hasReplayed(found.Record) {
+			return
+		}
+		event := history.New(history.KindReplaySelected, r.clock.Now())
+		event.Record, event.Topic, event.Partition, event.Offset = found.Record, found.Topic, found.Partition, found.Offset
+		r.live.Record(event)
+		r.oracles.list[0].SetReplayed(found.Record)
+		records = append(records, found.Record)
+	})
+	return records, err
+}
+
+func (r *run) writeIDs(records []int32) error {
+	var text strings.Builder
+	for _, record := range records {
+		text.WriteString(r.ids.Token(record))
+		text.WriteByte('\n')
+	}
+	return os.WriteFile(r.dir.file(fileIDs), []byte(text.String()), 0o644)
+}

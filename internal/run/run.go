@@ -1,0 +1,125 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/procgroup"
+)
+
+// Run carries out one scenario from its plan to its reports. The error tells what failed besides the subject: a subject
+// that broke its promises is no error. What was recorded before a failure is judged all the same, so an Outcome may
+// come with an error; without anything to judge it has no verdict. When ctx ends, what is broken is healed, what there
+// is gets sealed and judged, and Outcome.Interrupted is set.
+func Run(ctx context.Context, options Options) (*Outcome, error) {
+	if err := procgroup.Supported(); err != nil {
+		return nil, environment("starting a run", err)
+	}
+	began := time.Now()
+	cleanUpBefore(ctx, options)
+	run, err := prepare(options)
+	if err != nil {
+		return nil, err
+	}
+	outcome := &Outcome{Dir: run.dir.path}
+	run.enter(history.PhaseSetup)
+	stopWatching := run.watch()
+	err = run.carryOut(ctx)
+	err = run.seal(ctx, err)
+	stopWatching()
+	if outcome.Interrupted = ctx.Err() != nil; outcome.Interrupted {
+		err = run.besidesInterruption(err)
+	}
+	if err == nil || outcome.Interrupted || run.loadedAt.Load() != nil {
+		judged, judging := JudgeRun(run.dir.path)
+		outcome.Judged, outcome.Verdict, err = judged, judged.Verdict, errors.Join(err, judging)
+	}
+	outcome.Elapsed = time.Since(began)
+	if at := run.loadedAt.Load(); at != nil {
+		outcome.SetUp = *at
+	}
+	return outcome, err
+}
+
+// carryOut is everything between the plan and the sealed history. Whatever happens in it, what was started is ended. An
+// interruption skips what is left of the load, the drain and the replay, never the audit.
+func (r *run) carryOut(ctx context.Context) (err error) {
+	ctx, cancel := r.whileRecording(ctx)
+	defer cancel()
+	defer func() { err = errors.Join(err, r.tearDown(ctx)) }()
+	if err := r.setUp(ctx); err != nil {
+		return err
+	}
+	if err := r.exercise(ctx); err != nil {
+		return err
+	}
+	if err := r.recorder.Err(); err != nil {
+		return environment("recording what happens", err) // an audit could not be recorded either
+	}
+	return r.stopAndAudit(ctx)
+}
+
+// exercise is what the subject has to live through, with a supervisor if its contract counts on one.
+func (r *run) exercise(ctx context.Context) error {
+	defer r.supervise(ctx)()
+	for _, part := range []func(context.Context) error{r.loadAndBreak, r.drainLoad, r.replay} {
+		err := part(ctx)
+		if ctx.Err() != nil {
+			return r.besidesInterruption(err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadAndBreak drives the load from warm-up to its planned end, or until somebody ends it by hand, while the nemesis
+// carries out its schedule. The heal phase begins when the last fault is gone and ends when the load has ended and
+// every instance is confirmed back.
+func (r *run) loadAndBreak(ctx context.Context) error {
+	r.enter(history.PhaseWarmup)
+	warmUp := r.clock.Now()
+	r.loadedAt.Store(&warmUp)
+	broken := make(chan struct{})
+	load := r.startLoad(ctx, warmUp, broken)
+	steady := warmUp + r.plan.WarmUp
+	if r.sleepUntil(ctx, steady) {
+		r.enter(history.PhaseSteady)
+	}
+	err := r.breakThings(ctx, steady)
+	close(broken)
+	if len(r.plan.Faults) > 0 || r.options.Manual.broke() {
+		r.enter(history.PhaseHeal)
+	}
+	err = errors.Join(environment("carrying out the schedule of faults", err), <-load, r.settleManual(), r.settleLoad())
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	r.confirmHealed(ctx)
+	return nil
+}
+
+func (r *run) drainLoad(ctx context.Context) error {
+	r.enter(history.PhaseDrain)
+	if err := r.drain(ctx); err != nil {
+		return err
+	}
+	return r.drainStore(ctx)
+}
+
+// stopAndAudit ends the subject in order, then reads from the brokers what really is in the topics. It also happens
+// after an interruption, as far as a few seconds allow.
+func (r *run) stopAndAudit(ctx context.Context) error {
+	r.enter(history.PhaseAudit)
+	stopping, cancel := graced(ctx, auditLimit)
+	defer cancel()
+	if err := r.subject.StopAll(stopping); err != nil {
+		return environment("stopping the subject", err)
+	}
+	auditing, cancel := graced(ctx, auditLimit)
+	defer cancel()
+	return r.audit(auditing)
+}

@@ -1,0 +1,475 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// wantFiles holds which files there are in a run directory.
+func wantFiles(t *testing.T, dir string, there bool, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != there {
+			t.Errorf("%s is there: %v, want %v", name, err == nil, there)
+		}
+	}
+}
+
+// phases are those that a history tells of, in order.
+func phases(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	reader, err := history.Open(filepath.Join(dir, dirHistory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = reader.Each(func(event *history.Event) error {
+		if event.Kind == history.KindPhase {
+			names = append(names, event.Text)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// A run goes through its phases in order, leaves everything that it should and nothing else, and tells the live view
+// how far its load is.
+func TestRun(t *testing.T) {
+	noLeaks(t)
+	options := smallSlow(t)
+	var (
+		mu    sync.Mutex
+		shown []reports.Snapshot
+	)
+	options.Watch = func(snapshot reports.Snapshot) {
+		mu.Lock()
+		defer mu.Unlock()
+		shown = append(shown, snapshot)
+	}
+	outcome, err := Run(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if outcome.Verdict.Verdict != assertions.Pass || outcome.Interrupted {
+		t.Errorf("the verdict is %s: %v", outcome.Verdict.Verdict, outcome.Verdict.Reasons)
+	}
+	want := []string{"setup", "warm-up", "steady", "fault", "heal", "drain", "replay", "audit", "seal"}
+	if got := phases(t, outcome.Dir); !slices.Equal(got, want) {
+		t.Errorf("the phases are %v, want %v", got, want)
+	}
+	if health := outcome.Verdict.Health; health.CPU <= 0 || health.CPUMax < health.CPU {
+		t.Errorf("the harness did not look at itself: %+v", health)
+	}
+	wantFiles(t, outcome.Dir, true, "scenario.yaml", "plan.json", "verdict.json", "report.html", "junit.xml", "summary.md",
+		"hdr", "history/sealed.json", "logs/instance-0.log", "logs/instance-1.log", "logs/replay.log")
+	wantFiles(t, outcome.Dir, false, "kafka", "work", "processes.json")
+	load := options.Scenario.Workload.WarmUp.D() + options.Scenario.Workload.Duration.D()
+	for _, snapshot := range shown {
+		if inSetup := snapshot.Phase == history.PhaseSetup; inSetup != (snapshot.Total == 0) &&
+			snapshot.Phase != history.PhaseWarmup {
+			t.Errorf("in %s the load's length is said to be %v", snapshot.Phase, snapshot.Total)
+		}
+		if snapshot.Total != 0 && (snapshot.Total != load || snapshot.Elapsed < 0) {
+			t.Errorf("in %s it is %v of %v, want the load's length to be %v", snapshot.Phase, snapshot.Elapsed,
+				snapshot.Total, load)
+		}
+	}
+	if last := shown[len(shown)-1]; last.DeadLetters == 0 || last.Lag != 0 || last.RetriesInFlight != 0 ||
+		len(last.ActiveFaults) != 0 {
+		t.Errorf("the last thing shown is %+v", last)
+	}
+}
+
+// In whatever phase it is interrupted: what there is gets sealed and judged, and is never taken for a whole run.
+func TestRunInterrupted(t *testing.T) {
+	for _, phase := range []string{"setup", "warm-up", "steady", "fault", "heal", "drain", "replay", "audit", "seal"} {
+		t.Run(phase, func(t *testing.T) {
+			noLeaks(t)
+			options, want := small(t), assertions.Inconclusive
+			if phase == "seal" { // then there is nothing left to interrupt
+				options, want = smallSlow(t), assertions.Pass
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			options.Log = onLog(`"phase":"`+phase+`"`, cancel)
+			outcome, err := Run(ctx, options)
+			if err != nil || !outcome.Interrupted || outcome.Verdict == nil {
+				t.Fatalf("the outcome is %+v, %v", outcome, err)
+			}
+			if outcome.Verdict.Verdict != want {
+				t.Errorf("the verdict is %s, want %s: %v", outcome.Verdict.Verdict, want, outcome.Verdict.Reasons)
+			}
+			if ended := slices.ContainsFunc(outcome.Verdict.Reasons, func(reason string) bool {
+				return strings.Contains(reason, "ends before the run did")
+			}); ended != (want != assertions.Pass) {
+				t.Errorf("the reasons are %v", outcome.Verdict.Reasons)
+			}
+			wantFiles(t, outcome.Dir, true, "verdict.json", "report.html")
+			wantFiles(t, outcome.Dir, phase != "setup", "history/sealed.json")
+			wantFiles(t, outcome.Dir, false, "kafka", "work", "processes.json")
+			again, err := JudgeRun(outcome.Dir)
+			if err != nil || again.Verdict.Verdict != want {
+				t.Errorf("judged again it is %v, %v", again.Verdict, err)
+			}
+		})
+	}
+}
+
+// What fails before there is a load leaves no verdict, and nothing that runs.
+func TestRunNotBegun(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"no guard": {func(options *Options) {
+			options.Executable = "/no/such/program"
+		}, "starting the guard: starting the guard that ends the subject's processes"},
+		"a subject that ends": {func(options *Options) {
+			options.Subject, options.SubjectFile = subjectFile(t, "command: [sh, -c, 'echo no config; exit 7']")
+		}, "setting up: instance 0 of subject tested ended with exit code 7 before it was ready; its last lines are:\n  no " +
+			"config\n"},
+		"a build that fails": {func(options *Options) {
+			options.Subject, options.SubjectFile = subjectFile(t,
+				"build: [sh, -c, 'echo no compiler; exit 2']\ncommand: [no-such-program]")
+		}, "setting up: building subject tested: \"sh -c echo no compiler; exit 2\" ended with exit code 2; its last lines " +
+			"are:\n  no compiler\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			options := small(t)
+			test.change(&options)
+			outcome, err := Run(t.Context(), options)
+			var environment *EnvironmentError
+			if !errors.As(err, &environment) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+			if outcome == nil || outcome.Verdict != nil {
+				t.Fatalf("the outcome is %+v, want a run directory without a verdict", outcome)
+			}
+			wantFiles(t, outcome.Dir, true, "scenario.yaml", "history/header.json")
+			wantFiles(t, outcome.Dir, false, "verdict.json", "kafka", "work", "processes.json", "history/sealed.json")
+		})
+	}
+}
+
+func subjectFile(t *testing.T, text string) (*scenarios.SubjectFile, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "subject.yaml")
+	if err := os.WriteFile(path, []byte("name: tested\nkind: process\n"+text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := scenarios.LoadSubject(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, path
+}
+
+// A run that can't be prepared leaves nothing, not even its folder.
+func TestRunNotPrepared(t *testing.T) {
+	options := small(t)
+	options.SubjectFile = "no/such/subject.yaml"
+	outcome, err := Run(t.Context(), options)
+	if err == nil || outcome != nil || !strings.Contains(err.Error(), "no/such/subject.yaml") {
+		t.Errorf("got %v, %v", outcome, err)
+	}
+	if left, _ := os.ReadDir(options.Out); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+	// A folder in the place of the link to the newest run.
+	options = small(t)
+	if err := os.MkdirAll(filepath.Join(options.Out, linkLatest), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), options); err == nil ||
+		!strings.Contains(err.Error(), "is there a folder of that name?") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What fails in the middle is an error; what was recorded before is judged, never as a pass, and a later check says the
+// same.
+func TestRunFailsInTheMiddle(t *testing.T) {
+	noLeaks(t)
+	options := small(t)
+	options.ReplayCommand = []string{"sh", "-c", "echo no replay today; exit 5"}
+	outcome, err := Run(t.Context(), options)
+	var environment *EnvironmentError
+	if !errors.As(err, &environment) || !strings.Contains(err.Error(), "no replay today") ||
+		strings.Count(err.Error(), "replaying the dead letters") != 1 {
+		t.Errorf("the error is %v", err)
+	}
+	if outcome == nil || outcome.Verdict == nil || outcome.Verdict.Verdict != assertions.Inconclusive {
+		t.Fatalf("the outcome is %+v", outcome)
+	}
+	wantFiles(t, outcome.Dir, true, "verdict.json")
+	wantFiles(t, outcome.Dir, false, "history/sealed.json", "kafka", "processes.json")
+	again, err := JudgeRun(outcome.Dir)
+	if err != nil || again.Verdict.Verdict != outcome.Verdict.Verdict {
+		t.Errorf("judged again it is %v, %v", again.Verdict, err)
+	}
+}
+
+// A session timeout that a member asked for adds to what standing still takes. A load that could not keep its schedule
+// halves it, so that a subject that is behind is never taken for one that stalled.
+func TestPatience(t *testing.T) {
+	header := history.Header{Consumers: make([]history.Consumer, 1),
+		Expect: history.Expect{MaxSlip: 250 * time.Millisecond, Patience: 10 * time.Second}}
+	options := small(t)
+	r := &run{options: options, scenario: options.Scenario, header: header, live: newLive(discard{}, &header)}
+	want := func(patience time.Duration, when string) {
+		t.Helper()
+		if got := r.patience(); got != patience {
+			t.Errorf("%s: %v, want %v", when, got, patience)
+		}
+	}
+	sent := func(count int, late time.Duration) {
+		for range count {
+			event := history.New(history.KindSend, time.Second+late)
+			event.Aux = int64(time.Second)
+			r.live.Record(event)
+		}
+	}
+	want(10*time.Second, "nobody has joined")
+	if got := r.inGroup(); got != 0 {
+		t.Errorf("without a group an instance may wait %v in it", got)
+	}
+	for _, session := range []time.Duration{45 * time.Second, 10 * time.Second} {
+		event := history.New(history.KindJoining, time.Second)
+		event.Aux = int64(session)
+		r.live.Record(event)
+	}
+	want(55*time.Second, "the longest of two sessions")
+	sent(990, 250*time.Millisecond)
+	sent(10, 251*time.Millisecond)
+	want(55*time.Second, "one in a hundred too late")
+	sent(1, 251*time.Millisecond)
+	want(55*time.Second/2, "more than one in a hundred too late")
+	if got := r.inGroup(); got != 55*time.Second {
+		t.Errorf("an instance may wait %v in its group, want what the drain would wait", got)
+	}
+}
+
+func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
+	r := &run{header: history.Header{Expect: history.Expect{Patience: 10 * time.Second}},
+		live: newLive(discard{}, &history.Header{Consumers: make([]history.Consumer, 1)})}
+	stall := func(instance int16, lasted time.Duration) {
+		event := history.New(history.KindStall, time.Second)
+		event.Instance, event.Aux = instance, int64(lasted)
+		r.live.Record(event)
+	}
+	stall(0, time.Minute) // before the drain
+	given := r.allow()
+	back := func(want time.Duration, when string) {
+		t.Helper()
+		if got := given.back(); got != want {
+			t.Errorf("%s: %v back, want %v", when, got, want)
+		}
+	}
+	back(0, "nothing was taken")
+	stall(0, 2*time.Second)
+	stall(history.None, time.Second)
+	back(3*time.Second, "the harness and an instance stood still")
+	stall(1, time.Second)
+	back(3*time.Second, "another instance stood still, for less than the first")
+	stall(1, 40*time.Second)
+	back(10*time.Second, "as much again, and no more")
+}
+
+// What is still moving is no standing still: attempts as promised, until they are answered, records that come to their
+// end, commits. Attempts without end are, whether the contract names their number or not.
+func TestQuiet(t *testing.T) {
+	for promised, beyond := range map[int]int32{2: 17, 0: 101} {
+		synctest.Test(t, func(t *testing.T) {
+			header := history.Header{Records: 10,
+				Consumers: []history.Consumer{{Contract: history.Contract{MaxAttempts: promised}}},
+				Topics:    []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
+			live, watch := newLive(discard{}, &header), newQuiet(history.NewClock())
+			tell := func(kind history.Kind, n int32) {
+				event := history.New(kind, 0)
+				event.Record, event.N, event.Outcome = 1, n, history.OutcomeTransient
+				live.Record(event)
+			}
+			still := func(want time.Duration, when string) {
+				t.Helper()
+				if got := watch.still(live, live.figures()); got != want {
+					t.Errorf("%d attempts promised, %s: still for %v, want %v", promised, when, got, want)
+				}
+			}
+			time.Sleep(time.Second)
+			still(time.Second, "nothing happens")
+			tell(history.KindAttemptStart, 1)
+			time.Sleep(time.Second)
+			still(0, "an attempt is being answered")
+			time.Sleep(time.Second)
+			still(0, "it still is")
+			tell(history.KindAttemptEnd, 1)
+			still(0, "it has been answered")
+			time.Sleep(time.Second)
+			tell(history.KindAttemptStart, beyond)
+			still(time.Second, "an attempt far beyond any promise")
+			tell(history.KindAttemptEnd, beyond)
+			still(time.Second, "which has been answered")
+		})
+	}
+}
+
+// Faults wait for a subject that works off what it has fetched ahead, as long as it moves; not for one that is not
+// behind, and not for one that stands still.
+func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
+	const sent, steady = 100, 10 * time.Second
+	for _, test := range []struct {
+		what     string
+		finished int
+		moves    time.Duration
+		closed   time.Duration
+	}{
+		{"it keeps up", sent - 20, time.Hour, steady + meetingLeast},
+		{"it is behind and moves for 5 min", 10, 5 * time.Minute, 5*time.Minute + 40*time.Second + meetingLeast},
+		{"it is behind and moves without end", 10, time.Hour, steady + meetingMost},
+		{"it is behind and stands still", 10, 0, steady + 40*time.Second + meetingLeast},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShown(t)
+				s.plan.Records, s.plan.Steady, s.header.Expect.Patience = s.plan.Records[:sent], steady, 40*time.Second
+				s.producer = &workload.Producer{}
+				for record := range int32(sent) {
+					s.tell(history.KindSend, record, nil)
+					s.tell(history.KindAcked, record, nil)
+					if int(record) < test.finished {
+						s.tell(history.KindAttemptEnd, record, success)
+					}
+				}
+				closed, stop := s.closing(t.Context(), 0)
+				defer stop()
+				for {
+					select {
+					case <-closed:
+						if got := s.clock.Now(); got < test.closed-time.Second || got > test.closed+time.Second {
+							t.Errorf("faults waited until %v, want %v", got, test.closed)
+						}
+						return
+					case <-time.After(20 * time.Second):
+						if s.clock.Now() <= test.moves {
+							s.live.moved.Add(1)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+type discard struct{}
+
+func (discard) Record(history.Event) {}
+
+// What must be done also after an interruption gets a few seconds, counted from the interruption.
+func TestGraced(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	own, release := graced(ctx, time.Hour)
+	defer release()
+	if deadline, _ := own.Deadline(); time.Until(deadline) < 59*time.Minute {
+		t.Errorf("without an interruption it may take until %v", deadline)
+	}
+	cancel()
+	began := time.Now()
+	if own.Err() != nil {
+		t.Fatal("the interruption ended it at once")
+	}
+	<-own.Done()
+	if took := time.Since(began); took < interruptedLimit-time.Second {
+		t.Errorf("it was given %v after the interruption, want %v", took, interruptedLimit)
+	}
+	late, release := graced(ctx, time.Hour)
+	if late.Err() != nil {
+		t.Error("after the interruption it is given nothing")
+	}
+	release()
+	if late.Err() == nil {
+		t.Error("it outlives its release")
+	}
+}
+
+// Ctrl-C in the middle of a fault that holds something back, or has added something: nothing hangs, and nothing is
+// left.
+func TestRunInterruptedInFaults(t *testing.T) {
+	for name, fault := range map[string]string{
+		"paused broker": `{at: 50ms, for: 5s, broker: {broker: 1, pause: true}}`,
+		"killed broker": `{at: 50ms, for: 5s, broker: {broker: 1, kill: true}}`,
+		"scaled up":     `{at: 50ms, for: 5s, subject: {scale_up: 2}}`,
+		"waiting":       `{at: 0s, when: lag > 1000000, for: 1s, broker: {broker: 1, pause: true}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			options := small(t, "faults=["+fault+"]", "workload.duration=8s")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			options.Log = onLog(`"phase":"steady"`, func() { time.AfterFunc(400*time.Millisecond, cancel) })
+			outcome, err := Run(ctx, options)
+			if err != nil || !outcome.Interrupted || outcome.Verdict == nil {
+				t.Fatalf("the outcome is %+v, %v", outcome, err)
+			}
+			wantFiles(t, outcome.Dir, true, "verdict.json", "history/sealed.json")
+			wantFiles(t, outcome.Dir, false, "kafka", "work", "processes.json")
+			for _, fault := range outcome.Verdict.Faults {
+				if fault.Observed.Injected != (name != "waiting") || fault.Observed.Healed != fault.Observed.Injected {
+					t.Errorf("the fault was injected: %v, healed: %v", fault.Observed.Injected, fault.Observed.Healed)
+				}
+			}
+		})
+	}
+}
+
+// What the subject file says literally is in no file of the run directory, whatever form it has; and nobody else may
+// look into it.
+func TestLiteralSecretsReachNoRunDirectory(t *testing.T) {
+	options := small(t)
+	options.Subject, options.SubjectFile = subjectFile(t, `
+command: [sh, -c, 'env; cat "$0/client.properties"; echo "ERROR no way to jdbc:postgresql://me:canary-jdbc@db" >&2; exit 7', '{{.WorkDir}}', --password, canary-flag]
+env: {DB_PASSWORD: canary-env, JDBC_URL: 'jdbc:postgresql://me:canary-jdbc@db/x', MONGO: 'mongodb+srv://me:canary-mongo@db', MQ: 'amqp://me:canary-amqp@mq/v', PG: 'postgres://me:canary-pg@db'}
+files: {client.properties: 'sasl.jaas.config=PlainLoginModule required username="me" password="canary-jaas";'}`)
+	outcome, err := Run(t.Context(), options)
+	if err == nil || outcome == nil {
+		t.Fatalf("%v, %v", outcome, err)
+	}
+	if info, err := os.Stat(outcome.Dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the run directory has mode %v, %v", info.Mode(), err)
+	}
+	seen := 0
+	err = filepath.WalkDir(outcome.Dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte("canary-")) {
+			t.Errorf("%s holds a secret:\n%s", path, text)
+		}
+		if bytes.Contains(text, []byte("*****")) || bytes.Contains(text, []byte("MASKED")) {
+			seen++
+		}
+		return err
+	})
+	if err != nil || seen < 2 {
+		t.Errorf("%d files have something masked, want the log and the copy of the subject file; %v", seen, err)
+	}
+}

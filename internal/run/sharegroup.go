@@ -1,0 +1,134 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
+)
+
+// Share groups (KIP-932): where the run's one begins, and how far it has come.
+
+// shareFetchKey is ShareFetch's api key, shareFetchPreview its first version that is not for Kafka's own developers
+// only.
+const shareFetchKey, shareFetchPreview = 78, 1
+
+// ErrNoProtocol is the cause where the subject joins its group by a protocol that the cluster does not have.
+var ErrNoProtocol = errors.New("the group protocol is not there")
+
+// sharing: the subject consumes through a share group.
+func (r *run) sharing() bool { return r.header.Contract().GroupType == history.GroupShare }
+
+// beginGroup makes the run's share group begin at the start of its topics. The error is ErrNoProtocol where the
+// cluster has not what the subject joins its group by.
+func (r *run) beginGroup(ctx context.Context, client *kgo.Client) error {
+	if !r.sharing() {
+		return r.canAssign(ctx)
+	}
+	if err := r.canShare(ctx); err != nil {
+		return err
+	}
+	contract, dlq := r.header.Contract(), ""
+	if contract.BrokerLetters {
+		dlq = r.topic(history.RoleDLQ)
+	}
+	return admin.BeginShareGroup(ctx, client, r.header.Group(), dlq, !contract.ChangesKey || !contract.ChangesValue,
+		r.cluster.Brokers())
+}
+
+// takesLetters are the settings of the DLQ topic: one to which brokers write needs leave for that.
+func (r *run) takesLetters(ctx context.Context, client *kgo.Client, dlq string) (map[string]string, error) {
+	if !r.header.Contract().BrokerLetters {
+		return nil, nil
+	}
+	return map[string]string{admin.TakesShareDLQ: "true"}, admin.CanDeadLetter(ctx, client, dlq, r.cluster.Brokers())
+}
+
+// canShare tells whether the brokers have share groups, and have them turned on.
+func (r *run) canShare(ctx context.Context) error {
+	versions, err := r.admin.ApiVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("asking the brokers for their versions: %w", err)
+	}
+	for _, broker := range r.cluster.Brokers() {
+		of := versions[broker.ID]
+		if newest, known := of.KeyMaxVersion(shareFetchKey); !known || newest < shareFetchPreview {
+			return fmt.Errorf("broker %d: %w (share groups, KIP-932), and the subject's contract says group_type: share: "+
+				"run it on Apache Kafka 4.1 or later, with share.version=1", broker.Number, ErrNoProtocol)
+		}
+	}
+	return nil
+}
+
+// canAssign fails with ErrNoProtocol if the subject relies on KIP-848 and the brokers do not assign partitions. Their
+// request versions prove nothing: Kafka 3.9 lists ConsumerGroupDescribe and refuses it by default.
+func (r *run) canAssign(ctx context.Context) error {
+	if r.groupProtocol() != consumer.ProtocolConsumer {
+		return nil
+	}
+	described, err := r.admin.DescribeConsumerGroups(ctx, r.header.Group())
+	if err == nil {
+		err = described[r.header.Group()].Err
+	}
+	if errors.Is(err, kerr.UnsupportedVersion) {
+		return fmt.Errorf("%w (KIP-848), and the subject's settings say group_protocol: consumer: run it on Apache "+
+			"Kafka 4.0 or later, with group.version=1", ErrNoProtocol)
+	}
+	return nil // what else goes wrong is no answer to the question: the run will show it
+}
+
+func (r *run) groupProtocol() string {
+	switch {
+	case r.options.Subject != nil:
+		return r.options.Subject.Contract.GroupProtocol
+	case r.scenario.Subject.Reference != nil:
+		return r.scenario.Subject.Reference.GroupProtocol
+	}
+	return ""
+}
+
+// progress is how far the subject's group has come: its committed offsets or, in a share group, the offsets before
+// which every record is done with. The broker's own answer lags behind: Kafka 4.1 writes the new start of a partition
+// down with the next acknowledgement, which may never come. So what is acknowledged beyond it is added from what the
+// tap saw. A group that is not there, or is one of the other kind, has come nowhere: the checkers say that.
+func (r *run) progress(ctx context.Context) (kadm.OffsetResponses, error) {
+	if !r.sharing() {
+		return r.committed(ctx)
+	}
+	group := r.header.Group()
+	described, err := r.admin.DescribeShareGroupOffsets(ctx, group)
+	if err == nil {
+		err = described[group].Err
+	}
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return kadm.OffsetResponses{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking how far share group %s is: %w", group, err)
+	}
+	offsets := kadm.OffsetResponses{}
+	for topic, partitions := range described[group].Offsets {
+		offsets[topic] = map[int32]kadm.OffsetResponse{}
+		for number, one := range partitions {
+			offsets[topic][number] = kadm.OffsetResponse{
+				Offset: kadm.Offset{Topic: topic, Partition: number, At: r.shareReached(topic, number, one.StartOffset),
+					LeaderEpoch: one.LeaderEpoch}, Err: one.Err,
+			}
+		}
+	}
+	return offsets, nil
+}
+
+func (r *run) shareReached(topic string, partition int32, start int64) int64 {
+	if topic != r.topic(history.RoleInput) {
+		return start
+	}
+	return r.live.partitions.takenFrom(r.header.TopicIndex(topic), partition, start)
+}

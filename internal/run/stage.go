@@ -1,0 +1,314 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+	faultkafka "github.com/dlqbench/dlqbench/faults/kafka"
+	"github.com/dlqbench/dlqbench/faults/network"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/ports"
+	"github.com/dlqbench/dlqbench/internal/env/subject"
+	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// run is one run: what was planned, where it is recorded, and what has been started so far.
+type run struct {
+	// originals are what the audits found in the topics that the subject consumes.
+	originals originals
+	options   Options
+	scenario  *scenarios.Scenario
+	plan      *plan.Plan
+	dir       runDir
+	header    history.Header
+	clock     history.Clock
+	recorder  *history.Recorder
+	live      *live
+	ops       atomic.Int64
+	ids       *history.IDs
+	// offSchedule: it was said that the workload could not keep its schedule.
+	offSchedule sync.Once
+
+	values scenarios.Values // of every instance, but for its own addresses
+
+	stage
+	phase    atomic.Pointer[string]
+	loadedAt atomic.Pointer[time.Duration] // when the load began, nil before
+}
+
+// stage is what is started for a run, in the order in which it is started; tearDown ends it in the opposite order.
+type stage struct {
+	cluster    *provided
+	admin      *kadm.Client
+	links      map[string][]*network.Link
+	rules      *faultkafka.Injector
+	tap        *tap.Tap
+	oracles    oracles
+	store      storeStage
+	bootstraps []string // of each instance
+	oracleURLs []string // of each instance
+	ports      []string // of each instance, for what it may serve
+	producer   *workload.Producer
+	subject    *subject.Group
+	engine     *testcontainers.DockerClient // of a subject in containers, else nil
+	replayTap  string                       // the replay tool's bootstrap, once it has one; replays counts its processes
+	replays    uint16
+	stopStalls func()
+	// discarding: the brokers' data is going to be removed, so nobody needs to know what about it can't be written any
+	// more.
+	discarding atomic.Bool
+}
+
+// setUp starts everything, the subject last, and returns when every instance is ready.
+func (r *run) setUp(ctx context.Context) error {
+	r.watchStalls(ctx)
+	for _, step := range []struct {
+		doing string
+		do    func(context.Context) error
+	}{
+		{"looking for the container engine", r.openEngine},
+		{"starting the guard", r.openSubject},
+		{"starting the brokers", r.startCluster},
+		{"writing the dead letters of another service", r.writeForeign},
+		{"opening the links", r.openLinks},
+		{"opening the taps", r.openTaps},
+		{"opening the dead-letter store", r.openStore},
+		{"starting the workload's producer", r.openProducer},
+		{"starting the service of the dead-letter store", r.startStore},
+		{"setting up", r.startSubject},
+		{"looking at the subject's dead-letter store", r.watchOwnStore},
+	} {
+		if err := step.do(ctx); err != nil {
+			return environment(step.doing, err)
+		}
+	}
+	return nil
+}
+
+func (r *run) watchStalls(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { workload.MonitorStalls(ctx, r.clock, r.live) })
+	group.Go(func() { r.sampleHealth(ctx) })
+	r.stopStalls = func() { cancel(); group.Wait() }
+}
+
+// silentWhen drops what is logged from the moment on at which the condition is set.
+func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
+	return func(event *zerolog.Event, _ zerolog.Level, _ string) {
+		if condition.Load() {
+			event.Discard()
+		}
+	}
+}
+
+// openLinks puts a toxiproxy link before every broker and, one per instance, before the oracle.
+func (r *run) openLinks(context.Context) error {
+	r.links = map[string][]*network.Link{}
+	open := func(name, upstream string, groups ...string) error {
+		link, err := network.NewLink(name, upstream)
+		if err != nil {
+			return err
+		}
+		for _, group := range append(groups, name) {
+			r.links[group] = append(r.links[group], link)
+		}
+		return nil
+	}
+	for _, broker := range r.cluster.Brokers() {
+		groups := []string{"brokers"}
+		if int(broker.Number) == r.scenario.Topics.DLQ.Broker {
+			groups = append(groups, "dlq")
+		}
+		if err := open(fmt.Sprintf("broker %d", broker.Number), broker.Address, groups...); err != nil {
+			return err
+		}
+	}
+	if err := r.openOracles(); err != nil {
+		return err
+	}
+	if err := r.findPorts(); err != nil {
+		return err
+	}
+	for instance := range r.header.Instances {
+		name, groups := fmt.Sprintf("oracle of instance %d", instance), []string{"downstream"}
+		scheme := "http://"
+		if r.header.Graph != nil {
+			scheme, groups = "grpc://", append(groups, network.DownstreamOf(r.consumerOf(instance).Name))
+		}
+		if err := open(name, r.oracles.of(instance).Addr(instance), groups...); err != nil {
+			return err
+		}
+		r.oracleURLs = append(r.oracleURLs, scheme+r.links[name][0].Address())
+	}
+	return nil
+}
+
+// findPorts finds a free TCP port for each instance.
+func (r *run) findPorts() error {
+	free, err := ports.Free(r.header.Instances)
+	if err != nil {
+		return err
+	}
+	for _, port := range free {
+		r.ports = append(r.ports, strconv.Itoa(port))
+	}
+	return nil
+}
+
+func (r *run) openTaps(context.Context) error {
+	r.rules = faultkafka.NewInjector(r.header.Topics)
+	var upstreams []tap.Upstream
+	for _, broker := range r.cluster.Brokers() {
+		link := r.links[fmt.Sprintf("broker %d", broker.Number)][0]
+		upstream := tap.Upstream{NodeID: broker.ID, Dial: link.Address()}
+		if r.cluster.tls != nil {
+			upstream.TLS = r.cluster.tls(broker)
+		}
+		upstreams = append(upstreams, upstream)
+	}
+	r.tap = tap.New(tap.Config{
+		Clock: r.clock, Sink: r.live, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
+		Upstreams: upstreams, Log: r.options.Log, Interceptor: r.rules, Group: r.observedGroup(),
+		KeepMetadata: slices.ContainsFunc(r.header.Consumers, func(c history.Consumer) bool {
+			return c.Contract.OffsetMetadata != ""
+		}), TopicIDs: r.cluster.topicIDs,
+	})
+	for instance := range r.header.Instances {
+		bootstrap, err := r.tap.Open(instance)
+		if err != nil {
+			return err
+		}
+		r.bootstraps = append(r.bootstraps, bootstrap)
+	}
+	return nil
+}
+
+func (r *run) openProducer(context.Context) error {
+	var inputs []workload.Input
+	for _, index := range r.inputs() {
+		inputs = append(inputs, workload.Input{Topic: r.header.Topics[index].Name, Index: index})
+	}
+	var err error
+	r.producer, err = workload.NewProducer(workload.ProducerConfig{
+		Client: r.cluster.client, Inputs: inputs, Plan: r.plan, IDs: r.ids,
+		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Odd: r.ownNames(), Kept: r.keptHeaders(),
+		Node: r.entry(), Clock: r.clock, Sink: r.live,
+	})
+	return err
+}
+
+// namedHeaders are those that the scenario gives its records, and those without which the subject takes none.
+func (r *run) namedHeaders() []workload.NamedHeader {
+	templates := r.scenario.RecordHeaders(r.options.Subject)
+	var all []workload.NamedHeader
+	for _, name := range slices.Sorted(maps.Keys(templates)) {
+		all = append(all, workload.NamedHeader{Name: name, Pieces: strings.Split(templates[name], scenarios.HeaderUUID)})
+	}
+	return all
+}
+
+// keptHeaders tells which of the headers of a record its dead letter keeps, and a replay brings back: all of its own,
+// unless the contract's dialect names some.
+func (r *run) keptHeaders() func(name string) bool {
+	own := r.ownHeaders()
+	dialect, err := r.dialect()
+	if err != nil || dialect == nil || len(dialect.Traits().OnlyHeaders) == 0 {
+		return own
+	}
+	only := dialect.Traits().OnlyHeaders
+	return func(name string) bool { return own(name) && slices.Contains(only, name) }
+}
+
+// ownHeaders tells which headers are the records' own.
+func (r *run) ownHeaders() func(name string) bool {
+	own := workload.OriginalHeaders(r.scenario.Workload.Headers, r.namedHeaders())
+	if r.scenario.Workload.OddHeaders != nil {
+		own = workload.OddHeaders(own, r.ownNames())
+	}
+	return own
+}
+
+// ownNames are names of the envelope's headers that odd headers have, too.
+func (r *run) ownNames() []string {
+	odd := r.scenario.Workload.OddHeaders
+	if odd == nil || !odd.OwnNames || r.header.Contract().Envelope != deadletter.PlainName {
+		return nil
+	}
+	return []string{deadletter.HeaderOffset, deadletter.HeaderEpoch}
+}
+
+// topic returns the name of the first topic with the role, "" if there is none.
+func (r *run) topic(role history.Role) string {
+	for _, topic := range r.header.Topics {
+		if topic.Role == role {
+			return topic.Name
+		}
+	}
+	return ""
+}
+
+// tearDown ends what was started, in the opposite order, whether or not it all was. It also runs when setting up failed
+// or the user interrupted. The guard goes last, so that nothing it watches can outlive it, and with it the file by
+// which a later run knows that there is something to clean.
+func (r *run) tearDown(ctx context.Context) error {
+	var errs []error
+	if r.subject != nil {
+		stopping, cancel := graced(ctx, teardownLimit)
+		defer cancel()
+		errs = append(errs, r.subject.StopAll(stopping))
+	}
+	if r.producer != nil {
+		r.producer.Close()
+	}
+	if r.tap != nil {
+		errs = append(errs, r.tap.Close())
+	}
+	for _, links := range r.links {
+		for _, link := range links {
+			errs = append(errs, link.Close())
+		}
+	}
+	r.oracles.close()
+	errs = append(errs, r.closeStore())
+	if r.admin != nil {
+		r.admin.Close()
+	}
+	if r.cluster != nil {
+		r.discarding.Store(!r.options.KeepData)
+		errs = append(errs, r.cluster.Close())
+	}
+	if !r.options.KeepData {
+		errs = append(errs, os.RemoveAll(r.dir.file(dirKafka)))
+	}
+	if r.stopStalls != nil {
+		r.stopStalls()
+	}
+	errs = append(errs, os.RemoveAll(r.dir.file(dirWork)))
+	if r.subject != nil {
+		errs = append(errs, r.subject.Close())
+	} else {
+		errs = append(errs, os.RemoveAll(r.dir.file(subject.RegistryFile))) // claimed, and not taken over
+	}
+	if r.engine != nil {
+		errs = append(errs, r.engine.Close())
+	}
+	return environment("ending what the run started", errors.Join(errs...))
+}

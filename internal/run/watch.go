@@ -1,0 +1,155 @@
+package run
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dlqbench/dlqbench/reports"
+)
+
+const (
+	// ratesOver is the time that rates are taken over, latencyWindow that of latencies.
+	ratesOver     = time.Second
+	latencyWindow = 5 * time.Second
+)
+
+// watch tells Options.Watch what is going on until the returned function is called.
+func (r *run) watch() (stop func()) {
+	if r.options.Watch == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() {
+		ticker := time.NewTicker(watchEvery)
+		defer ticker.Stop()
+		var seen sightings
+		for {
+			r.options.Watch(r.snapshot(&seen))
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				r.options.Watch(r.snapshot(&seen)) // how it ended
+				return
+			}
+		}
+	})
+	return func() { cancel(); group.Wait() }
+}
+
+// sighting is what was counted at one moment.
+type sighting struct {
+	at time.Duration
+	figures
+	processes             map[int16]processSample
+	success, firstAttempt latencyCounts
+}
+
+// sightings are those of the last seconds, the oldest first: one more than latencyWindow has.
+type sightings struct{ last []*sighting }
+
+// add takes a new sighting, and reuses the oldest one's memory.
+func (s *sightings) add(take func(*sighting)) *sighting {
+	now := &sighting{}
+	if len(s.last) > int(latencyWindow/watchEvery) {
+		now = s.last[0]
+		s.last = s.last[1:]
+	}
+	take(now)
+	s.last = append(s.last, now)
+	return now
+}
+
+// before is the sighting that is nearest to so long ago; before the first one nothing had been counted.
+func (s *sightings) before(ago time.Duration) *sighting {
+	now := s.last[len(s.last)-1]
+	if len(s.last) == 1 || now.at < ago && len(s.last) <= int(ago/watchEvery) {
+		return &sighting{}
+	}
+	for i := len(s.last) - 2; i > 0; i-- {
+		if now.at-s.last[i].at >= ago-watchEvery/2 {
+			return s.last[i]
+		}
+	}
+	return s.last[0]
+}
+
+// largest are the largest latencies since the sighting.
+func (s *sightings) largest(since time.Duration) (success, firstAttempt time.Duration) {
+	for _, one := range s.last {
+		if one.at > since {
+			success, firstAttempt = max(success, one.success.largest), max(firstAttempt, one.firstAttempt.largest)
+		}
+	}
+	return success, firstAttempt
+}
+
+// snapshot is what the live view shows.
+func (r *run) snapshot(seen *sightings) reports.Snapshot {
+	now := seen.add(func(s *sighting) {
+		s.at, s.figures, s.processes = r.clock.Now(), r.live.figures(), r.live.processes.sample()
+		r.live.success.read(&s.success)
+		r.live.firstAttempt.read(&s.firstAttempt)
+	})
+	before, earlier := seen.before(ratesOver), seen.before(latencyWindow)
+	passed := now.at - before.at
+	success, firstAttempt := seen.largest(earlier.at)
+	snapshot := reports.Snapshot{
+		Scenario: r.header.Scenario, RunID: r.header.RunID, Seed: r.header.Seed, Subject: r.header.Subject,
+		Started: r.header.Started, Now: now.at, Elapsed: now.at,
+		SentRate: perSecond(now.Sent-before.Sent, passed), ProcessedRate: perSecond(now.Processed-before.Processed, passed),
+		AttemptRate:    perSecond(now.Attempts-before.Attempts, passed),
+		DeadLetterRate: perSecond(now.DeadLetters-before.DeadLetters, passed),
+		Totals:         now.Totals, DeadLetters: now.DeadLetters, RetriesInFlight: now.retrying,
+		Latency: reports.LiveLatency{
+			Window: min(now.at, now.at-earlier.at), Success: now.success.since(&earlier.success, success),
+			FirstAttempt: now.firstAttempt.since(&earlier.firstAttempt, firstAttempt),
+		},
+		Instances: r.live.processes.states(before.processes, now.processes, passed),
+	}
+	r.live.now(&snapshot)
+	r.place(&snapshot)
+	// From the load's beginning the time is that of the load; how long setting up takes nobody knows.
+	if loadedAt := r.loadedAt.Load(); loadedAt != nil {
+		snapshot.Elapsed, snapshot.Total = max(now.at-*loadedAt, 0), r.plan.WarmUp+r.plan.Steady
+	}
+	if phase := r.phase.Load(); phase != nil {
+		snapshot.Phase = *phase
+	}
+	return snapshot
+}
+
+// place adds the partitions up: the lag, and what each instance has.
+func (r *run) place(snapshot *reports.Snapshot) {
+	owned := map[int]int{}
+	for _, partition := range snapshot.Partitions {
+		snapshot.Lag += partition.Lag
+		owned[partition.Instance]++
+	}
+	for i := range snapshot.Instances {
+		if one := &snapshot.Instances[i]; one.Kind == "instance" {
+			one.Partitions = owned[one.Number]
+		}
+	}
+}
+
+func perSecond(count int64, passed time.Duration) float64 {
+	return float64(max(count, 0)) / max(passed.Seconds(), 1e-3)
+}
+
+// whileRecording returns a context that also ends when the history can't be written any more: what is not recorded
+// can't be judged, so the run need not go on.
+func (r *run) whileRecording(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		select {
+		case <-r.recorder.Failed():
+			cancel(r.recorder.Err())
+		case <-stop:
+		}
+	})
+	return ctx, func() { close(stop); group.Wait(); cancel(nil) }
+}

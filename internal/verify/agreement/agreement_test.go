@@ -1,0 +1,303 @@
+package agreement
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/verify/generate"
+	"github.com/dlqbench/dlqbench/internal/verify/reference"
+)
+
+// drawn makes the choices of a property test, which can be shrunk.
+type drawn struct{ t *rapid.T }
+
+func (d drawn) Intn(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "choice") }
+
+// seeds is how many histories a run of the tests looks at; dlqbench prove looks at many more.
+func seeds() uint64 {
+	if testing.Short() {
+		return 250
+	}
+	return 1000
+}
+
+func TestSeedsAgree(t *testing.T) {
+	all := NewReport()
+	failed := 0
+	for seed := range seeds() {
+		report, err := Check(seed)
+		if err != nil {
+			t.Error(err)
+			if failed++; failed >= 20 {
+				break
+			}
+		}
+		all.Add(report)
+	}
+	if testing.Short() || failed > 0 {
+		return
+	}
+	for _, one := range slices.Concat(generate.Corruptions(), generate.GraphCorruptions(),
+		generate.StoreCorruptions(), generate.UnnamedCorruptions()) {
+		t.Logf("%6d times %s", all.Corrupted[one.Name], one.Name)
+	}
+	t.Logf("%d histories, %d events; %d of %d records decided; %v", all.Histories, all.Events, all.Decided, all.Records,
+		all.Compared)
+	if all.Decided*4 < all.Records*3 {
+		t.Errorf("only %d of %d records could be compared", all.Decided, all.Records)
+	}
+	for _, name := range reference.Invariants() {
+		if all.Compared[name] == 0 {
+			t.Errorf("the two never had an opinion on %s together", name)
+		}
+	}
+}
+
+// TestSeedsThatDisagreedAgree: what was mended stays mended. What a seed stands for changes with the generator, and the
+// later seeds replace it then.
+func TestSeedsThatDisagreedAgree(t *testing.T) {
+	for seed, what := range map[uint64]string{
+		167: "an audit reads the dead letters of two records at one place",
+		471: "a refused retry copy is asked for again when the next has failed",
+		448: "garbage whose place only the audit tells is dead-lettered without an id, and again after a rebalance",
+		629: "a retry copy of which no word came is asked for again when the next has failed",
+		1070: "a node of a graph dead-letters the second copy of a document whose first one is committed, and its " +
+			"attempts were not seen",
+		1377: "garbage is tried in the retry topic while its dead letter, of another delivery, is refused",
+		1813: "two copies of a record are replayed, and the second is written while the first is being tried",
+		27812: "two copies of a record are replayed, and the second is written while the first one's dead letter is on " +
+			"its way",
+		39366:  "garbage is tried twice, and its dead letter quotes an answer that tells nothing",
+		40428:  "garbage is written back again while the first copy is being tried",
+		301345: "a node asks again for the dead letter of one copy while another copy of the document is being tried",
+		301361: "a second commit fails while a process that went back is still handed what it had",
+		700264: "a record that was given up after its retries succeeds when it is handed out again, and the contract is " +
+			"made to promise one attempt more",
+	} {
+		if _, err := Check(seed); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestLargerHistoriesAgree: larger histories show what only shows in numbers, and nothing else.
+func TestLargerHistoriesAgree(t *testing.T) {
+	all := NewReport()
+	for seed := range uint64(16) {
+		if err := all.larger(generate.NewSeeded(seed)); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	for _, anomaly := range []string{"head-of-line-blocked", "no-jitter"} {
+		if all.Corrupted["a larger history: "+anomaly] == 0 {
+			t.Errorf("none of the larger histories shows %s", anomaly)
+		}
+	}
+}
+
+// TestOthersAgree: of each seed, histories of a graph and of a dead-letter store.
+func TestOthersAgree(t *testing.T) {
+	all := NewReport()
+	for seed := range seeds() / 10 {
+		c := generate.NewSeeded(seed)
+		if err := all.other("a graph", generate.Graph, generate.GraphCorruptions(), c); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		if err := all.other("a dead-letter store", generate.Store, generate.StoreCorruptions(), c); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	for _, name := range []string{"graph-conservation", "store-lifecycle"} {
+		if all.Correct[name] == 0 || all.Compared[name] == 0 {
+			t.Errorf("%s was judged in %d correct histories, and compared on %d records", name, all.Correct[name],
+				all.Compared[name])
+		}
+	}
+}
+
+// TestUnnamedRecordsAgree: of the records that the downstream can't identify many are decided, and both judges name
+// those that are dropped.
+func TestUnnamedRecordsAgree(t *testing.T) {
+	all := NewReport()
+	sent, decided := 0, 0
+	for seed := range seeds() / 2 {
+		c := generate.NewSeeded(seed)
+		if err := all.other("records without an id", generate.Unnamed, generate.UnnamedCorruptions(), c); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		h := generate.Unnamed(generate.NewSeeded(seed))
+		opinion := reference.Judge(&h.Header, h.Events)
+		for i := range h.Events {
+			if e := &h.Events[i]; e.Kind == history.KindSend && e.Flags != 0 {
+				sent++
+				lost := reference.Finding{Subject: reference.OfRecord("no-loss", e.Record), Anomaly: "lost"}
+				if opinion.Decided[lost.Subject] && !opinion.Open[lost] {
+					decided++
+				}
+			}
+		}
+	}
+	if decided*4 < sent {
+		t.Errorf("of %d records without an id only %d could be decided", sent, decided)
+	}
+	for _, one := range generate.UnnamedCorruptions() {
+		if all.Corrupted[one.Name] == 0 {
+			t.Errorf("%q was never made", one.Name)
+		}
+	}
+	t.Logf("%d of %d decided; %v", decided, sent, all.Corrupted)
+}
+
+func TestDrawnHistoriesAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		if err := NewReport().check(drawn{t}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestEveryCorruptionHasItsPlace: each is found by its name in some history, so that none is only there for show.
+func TestEveryCorruptionHasItsPlace(t *testing.T) {
+	for kind, of := range map[string]struct {
+		generate func(generate.Choices) *generate.History
+		all      []generate.Corruption
+	}{
+		"consumers": {generate.Consumer, generate.Corruptions()},
+		"graphs":    {generate.Graph, generate.GraphCorruptions()},
+		"stores":    {generate.Store, generate.StoreCorruptions()},
+		"unnamed":   {generate.Unnamed, generate.UnnamedCorruptions()},
+	} {
+		t.Run(kind, func(t *testing.T) { everyCorruptionApplies(t, of.generate, of.all) })
+	}
+}
+
+func everyCorruptionApplies(t *testing.T, draw func(generate.Choices) *generate.History,
+	all []generate.Corruption) {
+	applied := map[string]bool{}
+	for seed := uint64(0); len(applied) < len(all) && seed < 20_000; seed++ {
+		c := generate.NewSeeded(seed)
+		h := draw(c)
+		for _, one := range all {
+			if applied[one.Name] {
+				continue
+			}
+			if damaged, _ := one.Apply(h, c); damaged != nil {
+				applied[one.Name] = true
+			}
+		}
+	}
+	for _, one := range all {
+		if !applied[one.Name] {
+			t.Errorf("%q applies to none of the histories", one.Name)
+		}
+	}
+}
+
+// TestVerdictsAreDetermined: the same history, and one whose events of equal times are in another order, has the same
+// verdict to the byte.
+func TestVerdictsAreDetermined(t *testing.T) {
+	for seed := range seeds() / 10 {
+		c := generate.NewSeeded(seed)
+		h := generate.Consumer(c)
+		for _, one := range []*generate.History{h, generate.Scramble(h, c)} {
+			first := verdict(t, one)
+			if again := verdict(t, one); !bytes.Equal(first, again) {
+				t.Fatalf("seed %d: judged twice, and not the same", seed)
+			}
+			if shuffled := verdict(t, shuffle(one, seed)); !bytes.Equal(first, shuffled) {
+				t.Errorf("seed %d: with the events of equal times in another order the verdict is\n%s\nand was\n%s", seed,
+					shuffled, first)
+			}
+		}
+	}
+}
+
+func verdict(t *testing.T, h *generate.History) []byte {
+	t.Helper()
+	v, _, err := assertions.Judge(h.Source())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// shuffle puts the events of equal times in another order.
+func shuffle(h *generate.History, seed uint64) *generate.History {
+	other := h.Clone()
+	random := rand.New(rand.NewPCG(seed, 1))
+	for from := 0; from < len(other.Events); {
+		to := from
+		for to < len(other.Events) && other.Events[to].Time == other.Events[from].Time {
+			to++
+		}
+		same := other.Events[from:to]
+		random.Shuffle(len(same), func(a, b int) { same[a], same[b] = same[b], same[a] })
+		from = to
+	}
+	return other
+}
+
+// TestSameSeedSameHistory: a seed that is printed makes the same history again.
+func TestSameSeedSameHistory(t *testing.T) {
+	for seed := range uint64(50) {
+		one, two := generate.Consumer(generate.NewSeeded(seed)), generate.Consumer(generate.NewSeeded(seed))
+		if len(one.Events) != len(two.Events) {
+			t.Fatalf("seed %d makes %d events, then %d", seed, len(one.Events), len(two.Events))
+		}
+		for i := range one.Events {
+			if one.Events[i] != two.Events[i] {
+				t.Fatalf("seed %d: event %d is %+v, then %+v", seed, i, one.Events[i], two.Events[i])
+			}
+		}
+		if len(one.Events) == 0 || one.Events[len(one.Events)-1].Text != history.PhaseSeal {
+			t.Fatalf("seed %d makes no whole run", seed)
+		}
+	}
+}
+
+// TestUsageChangesNoVerdict: what the processes use is measured, and judged by thresholds alone.
+func TestUsageChangesNoVerdict(t *testing.T) {
+	judged := func(h *generate.History) []byte {
+		v, _, err := assertions.Judge(h.Source())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal([]any{v.Verdict, v.Reasons, v.Invariants, v.Faults, v.Thresholds, v.Latency, v.Ledger,
+			v.Conservation, v.Drain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for seed := range seeds() / 5 {
+		choices := generate.NewSeeded(seed)
+		for _, draw := range []func(generate.Choices) *generate.History{generate.Consumer, generate.Graph,
+			generate.Store} {
+			with := draw(choices)
+			if seed%2 == 1 {
+				with = generate.Scramble(with, choices)
+			}
+			without := with.Clone()
+			without.Events = slices.DeleteFunc(without.Events, func(e history.Event) bool {
+				return e.Kind == history.KindSample
+			})
+			if len(without.Events) == len(with.Events) {
+				t.Fatalf("seed %d: nothing was read", seed)
+			}
+			if got, want := judged(with), judged(without); !bytes.Equal(got, want) {
+				t.Errorf("seed %d: with readings\n%s\nwithout\n%s", seed, got, want)
+			}
+		}
+	}
+}

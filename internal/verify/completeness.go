@@ -1,0 +1,411 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/env/postgres"
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/verify/planted"
+)
+
+// SeedRun is one run of a row.
+type SeedRun struct {
+	Seed uint64 `json:"seed"`
+	// Shown: the bug was named, or the correct consumer passed.
+	Shown   bool    `json:"shown"`
+	Seconds float64 `json:"seconds"`
+}
+
+// MutantRow is one planted bug in one scenario of the matrix.
+type MutantRow struct {
+	Mutant string `json:"mutant"`
+	What   string `json:"what"`
+	// Invariant and Anomaly are what must name it.
+	Invariant string `json:"invariant"`
+	Anomaly   string `json:"anomaly"`
+	Scenario  string `json:"scenario"`
+	// Digest tells the bug and the scenario from earlier forms.
+	Digest string `json:"digest,omitempty"`
+	// Caught of Seeds runs were judged to violate Invariant by Anomaly.
+	Caught int `json:"caught"`
+	Seeds  int `json:"seeds"`
+	// Runs are these runs, as they ended.
+	Runs []SeedRun `json:"runs,omitempty"`
+	// Named counts the runs in which each anomaly was named, as "invariant: anomaly".
+	Named map[string]int `json:"named"`
+	// Missed are the commands that do the runs again in which it was not caught.
+	Missed []string `json:"missed,omitempty"`
+}
+
+// meanSeconds is how long a run took in the mean, 0 without runs.
+func meanSeconds(runs []SeedRun) (mean float64) {
+	for _, run := range runs {
+		mean += run.Seconds / float64(len(runs))
+	}
+	return mean
+}
+
+// share is the share of runs in which the bug was caught, from 0 to 1.
+func (r *MutantRow) share() float64 { return float64(r.Caught) / float64(max(r.Seeds, 1)) }
+
+// ran returns the run with the seed, if it was done.
+func ran(runs []SeedRun, seed uint64) (SeedRun, bool) {
+	at := slices.IndexFunc(runs, func(run SeedRun) bool { return run.Seed == seed })
+	if at < 0 {
+		return SeedRun{}, false
+	}
+	return runs[at], true
+}
+
+// ControlRow is the correct consumer on a scenario of the matrix: it must pass.
+type ControlRow struct {
+	Scenario string `json:"scenario"`
+	Digest   string `json:"digest,omitempty"`
+	// beside is a mutant that is run in the scenario: proving it runs the control, too.
+	beside string
+	Passed int       `json:"passed"`
+	Seeds  int       `json:"seeds"`
+	Runs   []SeedRun `json:"runs,omitempty"`
+	Failed []string  `json:"failed,omitempty"`
+}
+
+// Completeness is the first table: is every planted bug caught.
+type Completeness struct {
+	// Suite is what was run, "" for aimed; Wanted is how many seeds were asked for.
+	Suite    string       `json:"suite,omitempty"`
+	Wanted   int          `json:"wanted,omitempty"`
+	Mutants  []MutantRow  `json:"mutants"`
+	Controls []ControlRow `json:"controls"`
+	// Untried are bugs to which no scenario of the suite applies.
+	Untried []string `json:"untried,omitempty"`
+	// Skipped are scenarios that need what this machine does not have, by what that is.
+	Skipped map[string]string `json:"skipped,omitempty"`
+	// Errors are runs that could not be carried out.
+	Errors []string `json:"errors,omitempty"`
+}
+
+// matrix is a table while it is filled.
+type matrix struct {
+	*Config
+	*Completeness
+	aim   Aim
+	texts map[string][]byte
+	// begin ends when no further run may begin.
+	begin context.Context
+	mu    sync.Mutex
+}
+
+// ProveCompleteness runs planted bugs, and the correct consumer, in the scenarios of a suite.
+func (c *Config) ProveCompleteness(ctx context.Context, aim Aim) (*Completeness, error) {
+	m, bugs, err := c.table(aim)
+	if err != nil {
+		return nil, err
+	}
+	m.begin = ctx
+	if aim.Limit > 0 {
+		var stop context.CancelFunc
+		m.begin, stop = context.WithTimeout(ctx, aim.Limit)
+		defer stop()
+	}
+	switch aim.Suite {
+	case SuiteLibrary:
+		m.inTurn(ctx, bugs, 1)
+		m.best(ctx, 1)
+		m.survey(ctx)
+		m.best(ctx, again)
+	case SuiteDefault:
+		m.inTurn(ctx, bugs, aim.Seeds)
+	default:
+		m.everySeed(ctx)
+	}
+	return m.Completeness, ctx.Err()
+}
+
+// table has all rows of an aim, with what is known of them before anything is run.
+func (c *Config) table(aim Aim) (*matrix, []planted.Mutant, error) {
+	bugs, of, err := aim.aims()
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(bugs) == 0 {
+		return nil, nil, fmt.Errorf("there is no planted bug named %s for the suite %s: dlqbench mutant lists all",
+			strings.Join(aim.Mutants, " or "), aim.Suite)
+	}
+	m := &matrix{Config: c, Completeness: &Completeness{Suite: aim.Suite, Wanted: aim.Seeds}, aim: aim,
+		texts: map[string][]byte{}}
+	m.rows(bugs, of)
+	return m, bugs, nil
+}
+
+// rows are made before anything is run; what was measured of them earlier is taken over.
+func (m *matrix) rows(bugs []planted.Mutant, of map[string][]target) {
+	earlier := cmp.Or(m.aim.Earlier, &Measured{})
+	for _, mutant := range bugs {
+		if len(of[mutant.Name]) == 0 {
+			m.Untried = append(m.Untried, mutant.Name)
+		}
+		for _, at := range of[mutant.Name] {
+			row := MutantRow{
+				Mutant: mutant.Name, What: mutant.What, Invariant: mutant.Invariant, Anomaly: mutant.Anomaly, Scenario: at.name,
+				Digest: rowDigest(mutant, at), Runs: earlier.find(earlier.Bugs, mutant.Name, at.name), Named: map[string]int{},
+			}
+			row.Caught, row.Seeds = shown(row.Runs), len(row.Runs)
+			m.Mutants = append(m.Mutants, row)
+			if m.texts[at.name] == nil {
+				control := ControlRow{Scenario: at.name, Digest: at.digest, beside: mutant.Name,
+					Runs: earlier.find(earlier.Correct, "", at.name)}
+				control.Passed, control.Seeds = shown(control.Runs), len(control.Runs)
+				m.Controls, m.texts[at.name] = append(m.Controls, control), at.text
+			}
+		}
+	}
+}
+
+// shown counts the runs that showed what they should.
+func shown(runs []SeedRun) (n int) {
+	for _, run := range runs {
+		if run.Shown {
+			n++
+		}
+	}
+	return n
+}
+
+// everySeed runs everything with each seed.
+func (m *matrix) everySeed(ctx context.Context) {
+	all := len(m.Controls) + len(m.Mutants)
+	m.each(m.begin, m.aim.Seeds*all, func(i int) {
+		seed, which := m.aim.First+uint64(i/all), i%all
+		if which < len(m.Controls) {
+			m.control(ctx, &m.Controls[which], seed)
+			return
+		}
+		m.mutant(ctx, &m.Mutants[which-len(m.Controls)], seed)
+	})
+}
+
+// survey runs each row with the first seed: first one scenario of each bug, then another one of each, so that a survey
+// that ends early knows something of every bug.
+func (m *matrix) survey(ctx context.Context) {
+	var rounds [][]*MutantRow
+	nth := map[string]int{}
+	for i := range m.Mutants {
+		row := &m.Mutants[i]
+		if nth[row.Mutant] == len(rounds) {
+			rounds = append(rounds, nil)
+		}
+		rounds[nth[row.Mutant]] = append(rounds[nth[row.Mutant]], row)
+		nth[row.Mutant]++
+	}
+	rows := slices.Concat(rounds...)
+	m.each(m.begin, len(m.Controls)+len(rows), func(i int) {
+		if i < len(m.Controls) {
+			m.control(ctx, &m.Controls[i], m.aim.First)
+			return
+		}
+		m.mutant(ctx, rows[i-len(m.Controls)], m.aim.First)
+	})
+}
+
+// best runs so many scenarios that named a bug best with all seeds; of those that named it as well as each other, the
+// quickest.
+func (m *matrix) best(ctx context.Context, n int) {
+	of := map[string][]*MutantRow{}
+	for i := range m.Mutants {
+		if row := &m.Mutants[i]; row.Caught > 0 {
+			of[row.Mutant] = append(of[row.Mutant], row)
+		}
+	}
+	var rows []*MutantRow
+	for _, all := range of {
+		slices.SortFunc(all, better)
+		rows = append(rows, all[:min(n, len(all))]...)
+	}
+	slices.SortFunc(rows, func(a, b *MutantRow) int { return cmp.Compare(a.Mutant, b.Mutant) })
+	m.each(m.begin, m.aim.Seeds*len(rows), func(i int) {
+		m.mutant(ctx, rows[i%len(rows)], m.aim.First+uint64(i/len(rows)))
+	})
+}
+
+// better puts first what was caught in the larger share of runs, then what takes less time.
+func better(a, b *MutantRow) int {
+	return cmp.Or(cmp.Compare(b.share(), a.share()), cmp.Compare(meanSeconds(a.Runs), meanSeconds(b.Runs)),
+		cmp.Compare(a.Scenario, b.Scenario))
+}
+
+// inTurn runs, with each of so many seeds, each bug in one scenario after another until one of them names it.
+func (m *matrix) inTurn(ctx context.Context, bugs []planted.Mutant, seeds int) {
+	all := len(m.Controls) + len(bugs)
+	m.each(m.begin, seeds*all, func(i int) {
+		seed, which := m.aim.First+uint64(i/all), i%all
+		if which < len(m.Controls) {
+			m.control(ctx, &m.Controls[which], seed)
+			return
+		}
+		for _, row := range m.likeliest(bugs[which-len(m.Controls)].Name) {
+			if m.begin.Err() != nil || m.mutant(ctx, row, seed) {
+				return
+			}
+		}
+	})
+}
+
+// likeliest are the rows of a bug, first those that have named it most often, then those whose scenarios have named
+// most bugs.
+func (m *matrix) likeliest(mutant string) (rows []*MutantRow) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	caught := map[string]int{}
+	for i := range m.Mutants {
+		row := &m.Mutants[i]
+		if caught[row.Scenario] += row.Caught; row.Mutant == mutant {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b *MutantRow) int {
+		return cmp.Or(cmp.Compare(b.Caught, a.Caught), cmp.Compare(caught[b.Scenario], caught[a.Scenario]))
+	})
+	return rows
+}
+
+// rerun is the command that does a run again, with %d for the seed.
+func (m *matrix) rerun(mutant, scenario string) string {
+	command := "dlqbench prove completeness"
+	if m.aim.Suite != SuiteAimed {
+		command += " --suite library --scenario " + scenario
+	}
+	return command + " --mutant " + mutant + " --first %d --seeds 1"
+}
+
+// try carries a trial out, if it was not done before; sets are those of every run in a shipped scenario.
+func (m *matrix) try(ctx context.Context, t trial) (*run.Outcome, float64, error) {
+	if m.aim.Suite != SuiteAimed {
+		t.sets = []string{strangerSlip}
+	}
+	began := time.Now()
+	outcome, err := m.run(ctx, t)
+	return outcome, time.Since(began).Seconds(), err
+}
+
+// control runs the correct consumer.
+func (m *matrix) control(ctx context.Context, row *ControlRow, seed uint64) {
+	m.mu.Lock()
+	_, done := ran(row.Runs, seed)
+	m.mu.Unlock()
+	if done {
+		return
+	}
+	outcome, seconds, err := m.try(ctx, trial{
+		name: "control-" + row.Scenario, scenario: m.texts[row.Scenario], seed: seed,
+		rerun: m.rerun(row.beside, row.Scenario),
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.failed(ctx, row.Scenario, err)
+		return
+	}
+	passed := outcome.Verdict.Verdict == assertions.Pass
+	row.Seeds++
+	row.Runs = append(row.Runs, SeedRun{Seed: seed, Shown: passed, Seconds: seconds})
+	if passed {
+		row.Passed++
+		m.discard(outcome)
+		return
+	}
+	row.Failed = append(row.Failed, fmt.Sprintf("seed %d: %s %v (kept in %s)", seed, outcome.Verdict.Verdict,
+		outcome.Verdict.Reasons, outcome.Dir))
+	m.say("the correct consumer does not pass %s with seed %d: %v; kept in %s", row.Scenario, seed,
+		outcome.Verdict.Reasons, outcome.Dir)
+}
+
+// mutant runs a planted bug and reports whether it was named.
+func (m *matrix) mutant(ctx context.Context, row *MutantRow, seed uint64) bool {
+	m.mu.Lock()
+	known, done := ran(row.Runs, seed)
+	m.mu.Unlock()
+	if done {
+		return known.Shown
+	}
+	t := trial{name: row.Mutant, scenario: m.texts[row.Scenario], seed: seed, rerun: m.rerun(row.Mutant, row.Scenario)}
+	if m.aim.Suite != SuiteAimed {
+		t.name += "-" + row.Scenario
+	}
+	m.plant(&t, row.Mutant)
+	outcome, seconds, err := m.try(ctx, t)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.failed(ctx, row.Scenario, err)
+		return false
+	}
+	caught := row.count(seed, seconds, outcome.Verdict)
+	switch {
+	case caught:
+		m.say("%-34s seed %d, %s: caught as %s", row.Mutant, seed, row.Scenario, row.Anomaly)
+	case m.aim.Suite != SuiteAimed:
+		m.say("%-34s seed %d, %s: not named: %s", row.Mutant, seed, row.Scenario, outcome.Verdict.Verdict)
+	default:
+		row.Missed = append(row.Missed, fmt.Sprintf(t.rerun, seed))
+		m.say("%-34s seed %d: MISSED: %s with %v; kept in %s", row.Mutant, seed, outcome.Verdict.Verdict,
+			outcome.Verdict.Reasons, outcome.Dir)
+		return false
+	}
+	m.discard(outcome)
+	return caught
+}
+
+// count adds a run to the row and reports whether the bug was named in it.
+func (r *MutantRow) count(seed uint64, seconds float64, verdict *assertions.Verdict) (caught bool) {
+	for _, result := range verdict.Invariants {
+		for _, anomaly := range result.Anomalies {
+			r.Named[result.Name+": "+anomaly.Name]++
+			caught = caught || sameName(result.Name, r.Invariant) && anomaly.Name == r.Anomaly
+		}
+	}
+	r.Seeds++
+	if caught {
+		r.Caught++
+	}
+	r.Runs = append(r.Runs, SeedRun{Seed: seed, Shown: caught, Seconds: seconds})
+	return caught
+}
+
+// plant puts the bug in the place of the part that has it.
+func (c *Config) plant(t *trial, name string) {
+	kind := "consume"
+	if one, err := planted.Named(name); err == nil {
+		kind = one.Kind()
+	}
+	switch command := []string{c.Executable, "mutant", kind, name}; kind {
+	case "consume":
+		t.consume = command
+	case "replay":
+		t.replay = command
+	default:
+		t.service = map[string][]string{kind: command}
+	}
+}
+
+// failed notes a run that could not be carried out, unless the user ended it.
+func (m *matrix) failed(ctx context.Context, scenario string, err error) {
+	switch {
+	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+	case errors.Is(err, postgres.ErrAbsent):
+		if m.Skipped == nil {
+			m.Skipped = map[string]string{}
+		}
+		m.Skipped[scenario] = postgres.ErrAbsent.Error()
+	default:
+		m.Errors = append(m.Errors, err.Error())
+		m.say("%v", err)
+	}
+}

@@ -1,0 +1,245 @@
+package verify
+
+// What a seed stands for in the proof of soundness: a mode of the reference consumer, by itself, with a dead-letter
+// store or as the nodes of a graph, a load, and one or two faults. (The store and the graph are in draw_store.go and
+// draw_graph.go.)
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Situation is what the correct consumer is put into.
+type Situation struct {
+	Seed uint64
+	// Mode is the consumer's: ordering, way to retry, group protocol and number of instances; or the store's, or the
+	// graph's.
+	Mode string
+	// Faults are their names in the catalogue.
+	Faults []string
+	// Scenario is the text of the scenario.
+	Scenario string
+}
+
+func (s Situation) String() string {
+	return s.Mode + " under " + strings.Join(s.Faults, " and ")
+}
+
+// mode is a mode of the reference consumer.
+type mode struct {
+	ordering, retry, protocol string
+	instances                 int
+	transactions              bool
+	// store is the service of a dead-letter store that it has beside it, graph the graph that it is; nil for none.
+	store *storeMode
+	graph *graphMode
+}
+
+func (m mode) String() string {
+	switch {
+	case m.store != nil:
+		return m.store.String()
+	case m.graph != nil:
+		return m.graph.String()
+	}
+	text := fmt.Sprintf("%s, %s, %s, %d", m.ordering, m.retry, m.protocol, m.instances)
+	if m.transactions {
+		text += ", transactions"
+	}
+	return text
+}
+
+// modes lists all modes. Stores and graphs stand between the others, so that a few neighbouring seeds show some of
+// each.
+func modes() []mode {
+	var all []mode
+	stores, graphs := storeModes(), graphModes()
+	for i, alone := range aloneModes() {
+		all = append(all, alone)
+		switch {
+		case i%4 == 1 && len(stores) > 0:
+			all, stores = append(all, stores[0]), stores[1:]
+		case i%4 == 3 && len(graphs) > 0:
+			all, graphs = append(all, graphs[0]), graphs[1:]
+		}
+	}
+	return slices.Concat(all, stores, graphs)
+}
+
+// aloneModes lists those of the consumer by itself.
+func aloneModes() []mode {
+	var all []mode
+	for _, ordering := range []string{"none", "partition", "key"} {
+		for _, retry := range []string{"in-place", "topics"} {
+			for _, protocol := range []string{"classic", "consumer"} {
+				for _, instances := range []int{1, 3} {
+					all = append(all, mode{ordering: ordering, retry: retry, protocol: protocol, instances: instances})
+				}
+			}
+		}
+	}
+	for _, retry := range []string{"in-place", "redelivery"} { // a share group promises no order
+		for _, instances := range []int{1, 3} {
+			all = append(all, mode{ordering: "none", retry: retry, protocol: "share", instances: instances})
+		}
+	}
+	for _, protocol := range []string{"classic", "consumer"} {
+		for _, instances := range []int{1, 3} {
+			all = append(all, mode{ordering: "key", retry: "in-place", protocol: protocol, instances: instances,
+				transactions: true})
+		}
+	}
+	return all
+}
+
+func (m mode) shares() bool { return m.protocol == "share" }
+
+// batches: the consumer brings a whole batch of records to its end before it asks for anything more.
+func (m mode) batches() bool { return m.shares() || m.transactions }
+
+// Draw returns the situation of a seed. Neighbouring seeds go through all modes, and every fault comes alone before it
+// comes in pairs.
+func Draw(seed uint64) Situation {
+	all := modes()
+	which, round := int(seed%uint64(len(all))), int(seed/uint64(len(all))%1e6)
+	d := &drawing{random: rand.New(rand.NewPCG(seed, 0x646c7162656e6368)), mode: all[which]}
+	d.settings()
+	s := Situation{Seed: seed, Mode: d.mode.String()}
+	// Rounds of modes alternate between one fault and two, so that half of the runs show each fault by itself.
+	faults := d.possible()
+	chosen := []template{faults[(round/2+which)%len(faults)]}
+	if round%2 == 1 {
+		var others []template
+		for _, other := range slices.Concat(faults, d.beside()) {
+			if other.name != chosen[0].name && !d.excludes(chosen[0], other) {
+				others = append(others, other)
+			}
+		}
+		if len(others) > 0 {
+			chosen = append(chosen, others[d.random.IntN(len(others))])
+		}
+	}
+	lines := ""
+	for i, fault := range chosen {
+		s.Faults = append(s.Faults, fault.name)
+		name := strings.NewReplacer(".", "-", "_", "-").Replace(fault.name)
+		lines += fmt.Sprintf("  - {name: %s-%d, %s}\n", name, i+1, fault.write(d))
+		if fault.also != "" {
+			lines += fmt.Sprintf("  - {%s}\n", fault.also)
+		}
+	}
+	switch {
+	case d.mode.store != nil:
+		s.Scenario = d.storeScenario(lines)
+	case d.mode.graph != nil:
+		s.Scenario = d.graphScenario(lines)
+	default:
+		s.Scenario = d.scenario(lines)
+	}
+	return s
+}
+
+// drawing draws the details of one situation.
+type drawing struct {
+	random *rand.Rand
+	mode   mode
+	// assignor is a line of the settings; with static and metadata it goes with the mode where it can.
+	assignor         string
+	static, metadata bool
+	brokers          int
+	// dlqBroker ≠ 0: the DLQ topic has a broker of its own.
+	dlqBroker int
+	// service is the store's, nodes are the graph's; nil for none.
+	service *service
+	nodes   []node
+}
+
+func (d *drawing) settings() {
+	switch {
+	case d.mode.store != nil:
+		d.storeSettings()
+		return
+	case d.mode.graph != nil:
+		d.graphSettings()
+		return
+	}
+	if d.mode.protocol == "classic" {
+		d.assignor = fmt.Sprintf("    assignor: %s\n", d.pick("cooperative-sticky", "cooperative-sticky", "range"))
+	}
+	d.static = d.random.IntN(5) == 0 && !d.mode.batches()
+	d.metadata = d.random.IntN(4) == 0 && !d.mode.batches()
+	d.brokers = []int{1, 3, 3}[d.random.IntN(3)]
+	if d.brokers == 3 && d.random.IntN(2) == 0 {
+		d.dlqBroker = 3
+	}
+}
+
+func (d *drawing) scenario(faults string) string {
+	topics := "topics: {input: {partitions: 6}}"
+	if d.dlqBroker > 0 {
+		topics = fmt.Sprintf("topics: {input: {partitions: 6}, dlq: {broker: %d}}", d.dlqBroker)
+	}
+	text := d.pick("plain", "non-ascii", "long", "hostile")
+	extra := d.pick("", "", "  tombstones: 2%\n", "  garbage: 2%\n", "  large: {share: 1%, size: 200KiB}\n",
+		"  bursts: {every: 700ms, records: 60}\n", "  keys: {count: 50, hot: 20%, null: 10%}\n", "  arrivals: poisson\n")
+	// Under partition ordering every failure holds its partition up: fewer and shorter ones, or the correct consumer
+	// could not keep up.
+	backoff, outcomes := []int{60, 150, 300}[d.random.IntN(3)],
+		"success: 80, transient: {weight: 8, failures: 2}, exhausted: 4, permanent: 3, logical: 2"
+	if d.mode.ordering == "partition" {
+		backoff, outcomes = 60, "success: 90, transient: {weight: 3, failures: 2}, exhausted: 2, permanent: 2, logical: 1"
+	}
+	rare := ", rate_limited: 1, timeout: 1, reset: 1"
+	// a batch waits for its slowest record, and nothing is asked for meanwhile that a fault could hit
+	if d.mode.batches() {
+		backoff, rare = 60, ", reset: 1"
+	}
+	return fmt.Sprintf(`name: soundness
+description: The correct consumer in one of its modes, under faults drawn from the seed.
+cluster: {brokers: %d}
+%s
+subject:
+  reference:
+    instances: %d
+    max_retries: 3
+    retry_backoff_ms: %d
+    max_retry_backoff_ms: 600
+    retry_jitter_ms: 30
+    ordering: %s
+    retry: %s
+    group_protocol: %s
+%s    static_membership: %v
+    offset_metadata: %v
+    transactions: %v
+workload:
+  rate: %d/s
+  duration: 4s
+  warm_up: 300ms
+  error_text: %s
+%s  outcomes: {%s%s}
+expect: {max_slip: 1s}
+%sfaults:
+%s`, d.brokers, topics, d.mode.instances, backoff, d.mode.ordering, d.mode.retry, d.mode.protocol, d.assignor,
+		d.static, d.metadata, d.mode.transactions, 100+50*d.random.IntN(4), text, extra, outcomes, rare, d.replay(), faults)
+}
+
+// replay puts the dead letters back in one situation of three: also those that a fault has made two of.
+func (d *drawing) replay() string {
+	if d.random.IntN(3) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("replay: {healed: 80%%, fail_again: 20%%, rate: %d/s}\n", d.random.IntN(3)*200+100)
+}
+
+func (d *drawing) pick(from ...string) string { return from[d.random.IntN(len(from))] }
+
+// at draws when a fault begins, and for how long it stays: it ends before the steady phase does.
+func (d *drawing) at() string { return fmt.Sprintf("at: %dms", 300+50*d.random.IntN(21)) }
+
+func (d *drawing) span() string {
+	return fmt.Sprintf("%s, for: %dms", d.at(), 900+100*d.random.IntN(13))
+}
+
+func (d *drawing) instance() int { return d.random.IntN(d.mode.instances) }

@@ -1,0 +1,89 @@
+package generate
+
+// The simulated broker: logs, committed offsets, and who has which partition.
+
+import (
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// spot is a partition of a topic.
+type spot struct {
+	topic     int16
+	partition int32
+}
+
+// entry is a record in a log.
+type entry struct {
+	record int32
+	// attempts is how often a copy in the retry topic has been tried; notBefore when it may be tried again.
+	attempts int
+	ready    int64 // ns on the run's clock
+	// letter is what a dead letter says.
+	letter history.Claim
+	// replays is how often the document has been replayed.
+	replays int
+}
+
+type topicLog struct {
+	entries   []entry
+	committed int64
+	owner     *assignment
+	// written are the writes of idempotent producers, so that a repeat is one write.
+	written map[int64]int64
+}
+
+func newTopicLog() *topicLog { return &topicLog{committed: history.None, written: map[int64]int64{}} }
+
+// start is where a new owner begins.
+func (l *topicLog) start() int64 { return max(l.committed, 0) }
+
+// append writes an entry and wakes whoever reads the partition.
+func (s *simulation) append(at spot, one entry) int64 {
+	log := s.logs[at]
+	log.entries = append(log.entries, one)
+	if a := log.owner; a != nil {
+		a.wake()
+	}
+	offset := int64(len(log.entries)) - 1
+	if s.isLetters(at.topic) {
+		s.store.arrives(at, offset, one)
+	}
+	return offset
+}
+
+// give assigns a partition to a process.
+func (s *simulation) give(p *process, at spot) {
+	if old := s.logs[at].owner; old != nil {
+		old.gone = true
+	}
+	a := p.hold(at)
+	s.instant()
+	e := s.event(history.KindAssigned)
+	e.Instance, e.Run, e.Topic, e.Partition, e.N = p.instance, p.run, at.topic, at.partition, 1
+	s.put(e)
+	s.instant()
+	a.wake()
+}
+
+// hold has the process begin at the partition's last commit.
+func (p *process) hold(at spot) *assignment {
+	log := p.logs[at]
+	a := &assignment{process: p, at: at, next: log.start(), committed: log.start()}
+	log.owner, p.owned[at] = a, a
+	return a
+}
+
+// take removes a partition from a process that is told so.
+func (a *assignment) take(why string) {
+	a.gone, a.lost = true, true
+	delete(a.process.owned, a.at)
+	s := a.process.simulation
+	if s.logs[a.at].owner == a {
+		s.logs[a.at].owner = nil
+	}
+	a.process.instant()
+	e := a.process.event(history.KindRevoked)
+	e.Topic, e.Partition, e.N, e.Text = a.at.topic, a.at.partition, 1, why
+	s.put(e)
+	s.instant()
+}

@@ -1,0 +1,91 @@
+package generate
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func backoffCorruptions() []Corruption {
+	backoff := func(anomaly string) Promise { return Promise{"backoff", anomaly} }
+	return []Corruption{
+		{Name: "the first retry comes after half of its wait", Promise: backoff("backoff-early"), apply: tooEarly},
+		{Name: "a later retry waits only as long as the first", Promise: backoff("backoff-not-growing"), apply: notGrowing},
+		{Name: "a retry comes later than allowed", Promise: backoff("backoff-late"), apply: tooLate},
+		{Name: "a retry waits as if there were no cap", Promise: backoff("cap-exceeded"), apply: uncapped},
+	}
+}
+
+// waited: its k-th gap, from 1, follows a plain transient failure.
+func (v *view) waited(f *facts, k int) bool {
+	return v.quiet(f) && v.inPlace() && len(f.attempts) > k && v.Header.Contract().Backoff.Initial > 0 &&
+		v.outcome(f.attempts[k-1]) == history.OutcomeTransient && v.Events[f.attempts[k-1].answer].Flags == 0
+}
+
+func tooEarly(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool { return v.waited(f, 1) })
+	if f != nil {
+		v.Events[f.attempts[1].ask].Time = v.time(f.attempts[0].answer) + v.Header.Contract().Backoff.Wait(1)/2
+	}
+	return about(f)
+}
+
+func notGrowing(v *view) (int32, bool) {
+	b := v.Header.Contract().Backoff
+	if b.Wait(2) < b.Wait(1)+10*ms {
+		return none, false
+	}
+	f := v.chosen(func(f *facts) bool { return v.waited(f, 2) })
+	if f != nil {
+		v.Events[f.attempts[2].ask].Time = v.time(f.attempts[1].answer) + b.Wait(1) + ms
+	}
+	return about(f)
+}
+
+// waiting: no other record waits for its next attempt at the moment.
+func (v *view) waiting(f *facts, at time.Duration) bool {
+	for _, other := range v.records {
+		for k := 1; k < len(other.attempts) && other != f; k++ {
+			if one := other.attempts[k-1]; one.answer == none || v.time(one.ask) < at && v.time(other.attempts[k].ask) >= at {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// stretch makes a gap of a record longer, by as much as by says of its present length.
+func stretch(v *view, k int, by func(length time.Duration) time.Duration) (int32, bool) {
+	f := v.chosen(func(f *facts) bool {
+		return v.waited(f, k) && !v.waiting(f, v.time(f.attempts[k].ask)) && v.Calm
+	})
+	if f == nil {
+		return none, false
+	}
+	start := v.time(f.attempts[k].ask)
+	longer := by(start - v.time(f.attempts[k-1].answer))
+	if longer <= 0 {
+		return none, false
+	}
+	v.dilate(start, longer)
+	return about(f)
+}
+
+func tooLate(v *view) (int32, bool) {
+	b := v.Header.Contract().Backoff
+	return stretch(v, 1, func(length time.Duration) time.Duration { return b.Wait(1) + b.Jitter + b.Late + 5*ms - length })
+}
+
+func uncapped(v *view) (int32, bool) {
+	b := v.Header.Contract().Backoff
+	free := b
+	free.Cap = 0
+	for _, k := range []int{2, 3} {
+		if b.Cap == 0 || free.Wait(k) <= b.Cap {
+			continue
+		}
+		longest := max(free.Wait(k), b.Wait(k)+b.Jitter+b.Late)
+		return stretch(v, k, func(length time.Duration) time.Duration { return longest + 5*ms - length })
+	}
+	return none, false
+}

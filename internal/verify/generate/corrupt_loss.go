@@ -1,0 +1,117 @@
+package generate
+
+import (
+	"slices"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func lossCorruptions() []Corruption {
+	loss := func(anomaly string) Promise { return Promise{"no-loss", anomaly} }
+	return []Corruption{
+		{
+			Name: "a record is never attempted, and committed", Promise: loss("lost"), apply: forgotten,
+			Also:  []Promise{{"commit-after-outcome", "commit-past-unfinished"}},
+			About: "the commit that loses a record covers one that is not finished",
+		},
+		{
+			Name: "a record is never attempted, nor committed", Promise: loss("stalled"), apply: stuck,
+			Also:  []Promise{{"liveness", "stalled"}},
+			About: "what keeps a record uncommitted keeps its partition behind",
+		},
+		{Name: "the audit does not find an acknowledged record", Promise: loss("dropped-by-ack"), apply: dropped},
+		{Name: "the audit does not find an acknowledged dead letter", Promise: loss("dropped-by-ack"), apply: droppedLetter},
+	}
+}
+
+// tried: attempts, and nothing else, finished it.
+func (v *view) tried(f *facts) bool {
+	return v.quiet(f) && len(f.attempts) > 0 && len(f.letters)+len(f.copies) == 0
+}
+
+func (f *facts) attemptEvents() []int {
+	var all []int
+	for _, one := range f.attempts {
+		all = append(all, one.ask)
+		if one.answer != none {
+			all = append(all, one.answer)
+		}
+	}
+	return all
+}
+
+func forgotten(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool {
+		_, found := v.covering(f)
+		return v.tried(f) && v.alone(f) && found && v.exitsOnlyAtTheEnd()
+	})
+	if f != nil {
+		v.remove(f.attemptEvents()...)
+	}
+	return about(f)
+}
+
+// exitsOnlyAtTheEnd: so that nobody is left who could finish a record.
+func (v *view) exitsOnlyAtTheEnd() bool { return len(v.exited) == 0 || !v.trouble }
+
+func stuck(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool {
+		if !v.tried(f) || !v.alone(f) || v.Header.Replay {
+			return false
+		}
+		end := v.offsets(v.home(f))
+		return end != nil && end.Offset == v.offset(f)+1
+	})
+	if f == nil {
+		return none, false
+	}
+	at := v.home(f)
+	gone := f.attemptEvents()
+	committed := int64(none)
+	for _, one := range v.commits[at] {
+		if offset := v.Events[one.ask].Offset; offset <= v.offset(f) {
+			committed = max(committed, offset)
+			continue
+		}
+		gone = append(gone, one.ask)
+		if one.answer != none {
+			gone = append(gone, one.answer)
+		}
+	}
+	if v.endedByCommit(at, committed, v.offset(f)) {
+		return none, false
+	}
+	v.offsets(at).Aux = committed
+	v.remove(gone...)
+	return about(f)
+}
+
+// endedByCommit: of a record between the two offsets nothing but a commit says that it is finished.
+func (v *view) endedByCommit(at spot, from, to int64) bool {
+	return slices.ContainsFunc(v.records, func(f *facts) bool {
+		return f.acked != none && v.home(f) == at && v.offset(f) >= from && v.offset(f) < to && v.Events[f.send].Flags != 0
+	})
+}
+
+func dropped(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool { return f.acked != none && len(f.inTopic) == 1 && len(f.replays) == 0 })
+	if f != nil {
+		v.remove(f.inTopic...)
+	}
+	return about(f)
+}
+
+func droppedLetter(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool {
+		acked := false
+		for _, one := range f.letters {
+			acked = acked || one.answer != none && plain(&v.Events[one.answer])
+		}
+		return acked && len(f.asLetter) == 1 && len(f.selected) == 0 && !v.Header.Replay &&
+			v.role(v.Events[f.asLetter[0]].Topic) == history.RoleDLQ
+	})
+	if f != nil {
+		v.remove(f.asLetter...)
+	}
+	return about(f)
+}

@@ -1,0 +1,302 @@
+package generate
+
+// What a history says of each record and partition, gathered so that a corruption can find a place where it applies and
+// nothing excuses it.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const none = history.None
+
+// pair is a request and its answer, as places in History.Events; answer is none where it never came.
+type pair struct{ ask, answer int }
+
+// facts are the facts of one record.
+type facts struct {
+	number   int32
+	send     int
+	acked    int // none if it wasn't
+	fetched  int // the first fetch of its offset, none if it wasn't
+	attempts []pair
+	letters  []pair
+	copies   []pair // retry copies
+	replays  []pair
+	selected []int
+	// audits are the audit records of it in the input topic at its offset, elsewhere in the input or retry topics, and
+	// in the dead-letter topic, of the last audit of each topic.
+	inTopic, asCopy, asLetter []int
+}
+
+// view is a history and its facts.
+type view struct {
+	Choices
+	*History
+	records []*facts
+	commits map[spot][]pair
+	// trouble: something befell the run that may excuse anything.
+	trouble bool
+	// changes counts how often a partition changed hands, refused the commits of it that were not plainly accepted.
+	changes, refused map[spot]int
+	exited           map[int16]bool // before the audit
+}
+
+func look(h *History, c Choices) *view {
+	v := &view{Choices: c, History: h, commits: map[spot][]pair{}, changes: map[spot]int{}, refused: map[spot]int{},
+		exited: map[int16]bool{}}
+	for number := range int32(h.Header.Records) {
+		v.records = append(v.records, &facts{number: number, send: none, acked: none, fetched: none})
+	}
+	auditing := false
+	for i := range h.Events {
+		e := &h.Events[i]
+		auditing = auditing || e.Kind == history.KindPhase && e.Text == history.PhaseAudit
+		switch e.Kind {
+		case history.KindStall, history.KindInstanceSignal:
+			v.trouble = v.trouble || e.Kind == history.KindStall || e.Text == "STOP"
+		case history.KindFaultStart:
+			v.trouble = v.trouble || h.Header.Faults[e.Op].Target == "downstream"
+		case history.KindInstanceExited:
+			if !auditing {
+				v.exited[e.Instance] = true
+			}
+		case history.KindAssigned, history.KindRevoked:
+			v.changes[spot{e.Topic, e.Partition}]++
+		case history.KindFetched:
+			v.noteFetch(i, e)
+		case history.KindCommitRequest, history.KindCommitResponse:
+			v.noteCommit(i, e)
+		default:
+			v.noteRecord(i, e)
+		}
+	}
+	return v
+}
+
+func (v *view) of(record int32) *facts {
+	if record < 0 || int(record) >= len(v.records) {
+		return nil
+	}
+	return v.records[record]
+}
+
+func (v *view) noteFetch(i int, e *history.Event) {
+	for _, f := range v.records {
+		if f.acked == none || f.fetched != none {
+			continue
+		}
+		if a := &v.Events[f.acked]; a.Topic == e.Topic && a.Partition == e.Partition && a.Offset >= e.Offset &&
+			a.Offset <= e.Aux {
+			f.fetched = i
+		}
+	}
+}
+
+func (v *view) noteCommit(i int, e *history.Event) {
+	at := spot{e.Topic, e.Partition}
+	if e.Kind == history.KindCommitRequest {
+		v.commits[at] = append(v.commits[at], pair{i, none})
+		v.refused[at]++
+		return
+	}
+	for n := range v.commits[at] {
+		if one := &v.commits[at][n]; one.answer == none && v.Events[one.ask].Op == e.Op {
+			one.answer = i
+			if plain(e) {
+				v.refused[at]--
+			}
+		}
+	}
+}
+
+func (v *view) noteRecord(i int, e *history.Event) {
+	f := v.of(e.Record)
+	if f == nil {
+		return
+	}
+	switch e.Kind {
+	case history.KindSend:
+		f.send = i
+	case history.KindAcked:
+		if e.Code == 0 {
+			f.acked = i
+		}
+	case history.KindAttemptStart:
+		f.attempts = append(f.attempts, pair{i, none})
+	case history.KindAttemptEnd:
+		v.answer(f.attempts, i, e.Op)
+	case history.KindProduceRequest:
+		*f.writes(v, e) = append(*f.writes(v, e), pair{i, none})
+	case history.KindProduceResponse:
+		v.answer(*f.writes(v, e), i, e.Op)
+	case history.KindReplaySelected:
+		f.selected = append(f.selected, i)
+	case history.KindAuditRecord:
+		v.noteAudit(i, e, f)
+	}
+}
+
+func (f *facts) writes(v *view, e *history.Event) *[]pair {
+	switch {
+	case e.Instance == history.Replayer:
+		return &f.replays
+	case v.role(e.Topic) == history.RoleDLQ:
+		return &f.letters
+	}
+	return &f.copies
+}
+
+func (v *view) answer(list []pair, i int, op int64) {
+	for n := range list {
+		if v.Events[list[n].ask].Op == op && list[n].answer == none {
+			list[n].answer = i
+		}
+	}
+}
+
+func (v *view) noteAudit(i int, e *history.Event, f *facts) {
+	list := &f.asCopy
+	switch {
+	case v.role(e.Topic) == history.RoleDLQ:
+		list = &f.asLetter
+	case f.acked != none && v.Events[f.acked].Offset == e.Offset && v.role(e.Topic) == history.RoleInput:
+		list = &f.inTopic
+	}
+	// A later audit of the topic speaks for the earlier ones.
+	*list = slices.DeleteFunc(*list, func(old int) bool {
+		o := &v.Events[old]
+		return o.Topic == e.Topic && o.Partition == e.Partition && o.Offset == e.Offset
+	})
+	*list = append(*list, i)
+}
+
+// plain: the answer says yes and reached whoever asked.
+func plain(e *history.Event) bool {
+	return e.Code == 0 && !e.Flags.Has(history.Forged) && !e.Flags.Has(history.Withheld)
+}
+
+func (v *view) time(i int) time.Duration { return v.Events[i].Time }
+
+// home is the record's partition.
+func (v *view) home(f *facts) spot {
+	e := &v.Events[f.acked]
+	return spot{e.Topic, e.Partition}
+}
+
+func (v *view) offset(f *facts) int64 { return v.Events[f.acked].Offset }
+
+// quiet: the record had one delivery, every request about it was plainly answered, and nothing befell the run that may
+// excuse anything.
+func (v *view) quiet(f *facts) bool {
+	if f.acked == none || f.fetched == none || v.trouble || len(f.replays)+len(f.selected) > 0 {
+		return false
+	}
+	if v.Header.Contract().Retry == history.RetryTopics && !v.Calm {
+		return false
+	}
+	at := v.home(f)
+	if v.changes[at] != 1 || v.refused[at] > 0 || v.exited[v.Events[f.fetched].Instance] || v.down() {
+		return false
+	}
+	for _, list := range [][]pair{f.letters, f.copies} {
+		for _, one := range list {
+			if one.answer == none || !plain(&v.Events[one.answer]) {
+				return false
+			}
+		}
+	}
+	for _, one := range f.attempts {
+		if one.answer == none {
+			return false
+		}
+	}
+	return true
+}
+
+// down: dead letters could not be written for a while.
+func (v *view) down() bool {
+	return slices.ContainsFunc(v.Header.Faults, func(f history.PlannedFault) bool { return f.StopsDeadLetters })
+}
+
+// alone: no order is promised between the record and one that comes after it.
+func (v *view) alone(f *facts) bool {
+	ordering := v.Header.Contract().Ordering
+	if ordering == history.OrderingNone {
+		return true
+	}
+	mine := &v.Events[f.send]
+	for _, other := range v.records[f.number+1:] {
+		e := &v.Events[other.send]
+		if e.Partition == mine.Partition && (ordering == history.OrderingPartition || e.N == mine.N && mine.N >= 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// covering returns the first accepted commit past the record, none if there is none.
+func (v *view) covering(f *facts) (one pair, found bool) {
+	if f.acked == none {
+		return pair{}, false
+	}
+	for _, one := range v.commits[v.home(f)] {
+		if v.Events[one.ask].Offset > v.offset(f) && one.answer != none && plain(&v.Events[one.answer]) {
+			return one, true
+		}
+	}
+	return pair{}, false
+}
+
+// ended is when the record's obligation was first met in its own partition, and whether it was.
+func (v *view) ended(f *facts) (time.Duration, bool) {
+	for _, one := range f.attempts {
+		if one.answer == none {
+			continue
+		}
+		e := &v.Events[one.answer]
+		if e.Outcome == history.OutcomeSuccess ||
+			e.Outcome == history.OutcomeLogical && !v.Header.Contract().LogicalDeadLetters {
+			return e.Time, true
+		}
+	}
+	for _, list := range [][]pair{f.copies, f.letters} {
+		for _, one := range list {
+			if one.answer != none && plain(&v.Events[one.answer]) {
+				return v.time(one.answer), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// chosen returns one of the records for which the condition holds, nil if it holds for none.
+func (v *view) chosen(holds func(*facts) bool) *facts {
+	var all []*facts
+	for _, f := range v.records {
+		if f.send != none && holds(f) {
+			all = append(all, f)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[v.Intn(len(all))]
+}
+
+// lone returns the one record for which the condition holds, nil if it holds for none or for several.
+func (v *view) lone(holds func(*facts) bool) *facts {
+	var one *facts
+	for _, f := range v.records {
+		if f.send == none || !holds(f) {
+			continue
+		}
+		if one != nil {
+			return nil
+		}
+		one = f
+	}
+	return one
+}

@@ -1,0 +1,349 @@
+package generate
+
+// The simulation's stage: the contract that is drawn, the queue of what is to happen, the phases of the run.
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const (
+	ms = time.Millisecond
+
+	inputTopic = int16(0)
+	dlqTopic   = int16(1)
+	retryTopic = int16(2)
+
+	partitions = 3
+	// drainLimit is how long the drain of a generated run lasts, quietLimit how long nothing may move in it.
+	drainLimit = 10 * time.Second
+	quietLimit = 4 * time.Second
+	// eventLimit ends a simulation that would not end by itself.
+	eventLimit = 20_000
+)
+
+// task is something that will happen.
+type task struct {
+	at  time.Duration
+	seq int64
+	do  func()
+}
+
+type tasks []task
+
+func (q tasks) Len() int { return len(q) }
+func (q tasks) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q tasks) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *tasks) Push(x any)   { *q = append(*q, x.(task)) }
+func (q *tasks) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return last
+}
+
+// simulation is one run.
+type simulation struct {
+	Choices
+	h     *History
+	queue tasks
+	seq   int64
+	now   time.Duration
+	op    int64
+	calm  bool
+	// troubled: requests may fail now.
+	troubled bool
+	// linkDown: answers and requests on the way to the downstream are lost. dlqDown: no dead letter is acknowledged.
+	linkDown, dlqDown bool
+	// refusal is the error that writes are refused with: one that clients try again (19), or one that they give up at
+	// once (29).
+	refusal int16
+	// manner is how the consumer treats those who wait; steady: its waits are all alike. Of ten waits, tardy are longer
+	// than is usual.
+	manner manner
+	steady bool
+	tardy  int
+	// unnamed: some records have a body that the downstream can't identify; vague: and attempts don't name their place.
+	unnamed, vague bool
+
+	// store is the dead-letter store, nil if there is none.
+	store *storeSide
+
+	records   []*planned
+	logs      map[spot]*topicLog
+	processes []*process
+	producer  int64
+}
+
+// planned is a record of the workload.
+type planned struct {
+	number, partition, key int32
+	outcome                history.Outcome
+	failures               int // how many attempts fail before one succeeds
+	tries                  int32
+	// flags are set for a record whose body the downstream can't identify: a tombstone, or garbage.
+	flags  history.Flags
+	offset int64
+	// nodes is what becomes of it at each node of a graph.
+	nodes []*planned
+}
+
+// Unnamed makes a correct history in which some records have a body that the downstream can't identify. In some
+// of them the attempts don't say which record they are of.
+func Unnamed(c Choices) *History {
+	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}, unnamed: true}
+	s.calm, s.vague = !chance(c, 2), chance(c, 8)
+	s.h.Header = s.drawHeader()
+	return s.run()
+}
+
+// Consumer makes a correct history.
+func Consumer(c Choices) *History {
+	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}}
+	s.calm = !chance(c, 2)
+	s.h.Header = s.drawHeader()
+	return s.run()
+}
+
+// run goes through the phases of a run.
+func (s *simulation) run() *History {
+	s.h.Calm = s.calm && !s.vague
+	s.setUp()
+	s.phase(history.PhaseWarmup)
+	s.later(5 * ms)
+	s.phase(history.PhaseSteady)
+	s.troubled = !s.calm
+	s.send()
+	end := s.now + 200*ms
+	if !s.calm {
+		end = s.disturb()
+	}
+	s.runUntil(end)
+	s.troubled = false
+	s.phase(history.PhaseHeal)
+	s.later(5 * ms)
+	s.phase(history.PhaseDrain)
+	s.drain()
+	switch {
+	case s.h.Header.Replay && s.graph() != nil:
+		s.replayRounds()
+	case s.h.Header.Replay:
+		s.replay()
+	}
+	s.phase(history.PhaseAudit)
+	s.stopAll()
+	if s.store != nil {
+		s.store.stop()
+	}
+	s.audit(s.topics()...)
+	s.auditOffsets()
+	s.phase(history.PhaseSeal)
+	s.h.sampled()
+	return s.h
+}
+
+func (s *simulation) drawHeader() history.Header {
+	c := history.Contract{
+		MaxAttempts: 1 + s.Intn(4), Counter: history.CounterMemory, Retry: history.RetryInPlace,
+		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout,
+			history.OutcomeReset},
+		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
+		LogicalDeadLetters: chance(s, 3), Ordering: pick(s, history.OrderingNone, history.OrderingKey,
+			history.OrderingPartition),
+		Envelope: "plain", KeepsHeaders: !chance(s, 4), SamePartition: chance(s, 3),
+		OnFailure: pick(s, history.OnFailureRetry, history.OnFailureHalt),
+		StopGrace: 10 * time.Second, SkipsTombstones: chance(s, 3),
+		Backoff: history.Backoff{
+			Initial: pick(s, 40*ms, 100*ms), Multiplier: pick(s, 2.0, 1, 3), Cap: pick(s, 0, 150*ms, 300*ms),
+			Jitter: pick(s, 20*ms, 0), Late: 50 * ms,
+		},
+	}
+	if chance(s, 3) {
+		c.Backoff.Late, c.Backoff.Usual = time.Second, 20*ms // what holds where the contract leaves late open
+	}
+	if chance(s, 8) {
+		c.Backoff = history.Backoff{}
+	}
+	c.IgnoresRetryAfter = chance(s, 4)
+	c.SurfacedWithin = pick(s, 0, 3*time.Second, 4*time.Second)
+	s.refusal = pick[int16](s, 19, 29)
+	switch s.Intn(9) {
+	case 5:
+		c.DeadLetters, c.Envelope = true, "" // no metadata is promised
+	case 6:
+		c.Envelope = "other" // a dialect whose dead letters name the topic alone
+	case 7:
+		c.Envelope = ""
+	}
+	if chance(s, 5) && c.HasDLQ() {
+		c.Retry, c.Counter, c.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
+	}
+	records, instances := 4+s.Intn(9), 1+s.Intn(3)
+	return history.Header{
+		Format: history.FormatVersion, RunID: "generated", Scenario: "generated", Rerun: "dlqbench prove",
+		Records: records, Instances: instances, Replay: c.HasDLQ() && chance(s, 5),
+		Consumers: []history.Consumer{{Input: inputTopic, DLQ: dlqTopic, Instances: instances, Contract: c}},
+		Topics: []history.Topic{
+			{Name: "generated.in", Role: history.RoleInput, Partitions: partitions},
+			{Name: "generated.dlq", Role: history.RoleDLQ, Partitions: partitions},
+			{Name: "generated.retry", Role: history.RoleRetry, Partitions: partitions},
+		},
+		Expect: history.Expect{DuplicateShare: -1, Patience: quietLimit},
+	}
+}
+
+func (s *simulation) contract() *history.Contract { return s.h.Header.Contract() }
+
+// at has something done at the time, or as soon as possible after it.
+func (s *simulation) at(when time.Duration, do func()) {
+	s.seq++
+	heap.Push(&s.queue, task{when, s.seq, do})
+}
+
+func (s *simulation) after(wait time.Duration, do func()) { s.at(s.now+wait, do) }
+
+// lag is how long a message takes; sometimes no measurable time.
+func (s *simulation) lag() time.Duration { return time.Duration(s.Intn(4)) * ms }
+
+func (s *simulation) runUntil(end time.Duration) {
+	for len(s.queue) > 0 && s.queue[0].at <= end && len(s.h.Events) < eventLimit {
+		next := heap.Pop(&s.queue).(task)
+		s.now = max(s.now, next.at)
+		next.do()
+	}
+	s.now = max(s.now, end)
+}
+
+func (s *simulation) later(wait time.Duration) { s.runUntil(s.now + wait) }
+
+// instant lets no two things that mean something to each other happen at one time: what a process did before it lost a
+// partition, and after.
+func (s *simulation) instant() { s.now += brief }
+
+// event returns an event of now.
+func (s *simulation) event(kind history.Kind) history.Event { return history.New(kind, s.now) }
+
+func (s *simulation) put(e history.Event) { s.h.Events = append(s.h.Events, e) }
+
+func (s *simulation) nextOp() int64 {
+	s.op++
+	return s.op
+}
+
+func (s *simulation) phase(name string) {
+	e := s.event(history.KindPhase)
+	e.Text = name
+	s.put(e)
+}
+
+func (s *simulation) setUp() {
+	s.phase(history.PhaseSetup)
+	for topic := range s.h.Header.Topics {
+		for p := range int32(partitions) {
+			s.logs[spot{int16(topic), p}] = newTopicLog()
+		}
+	}
+	for i := range s.h.Header.Instances {
+		p := &process{simulation: s, instance: int16(i), node: s.nodeOf(i), owned: map[spot]*assignment{}, dead: true}
+		s.processes = append(s.processes, p)
+		p.start()
+		s.later(ms)
+	}
+	for _, at := range s.consumed() {
+		readers := s.readers(at)
+		s.give(readers[int(at.partition)%len(readers)], at)
+	}
+}
+
+// consumed lists what the group reads.
+func (s *simulation) consumed() []spot {
+	var topics []int16
+	for _, one := range s.nodes() {
+		topics = append(topics, one.Input)
+	}
+	if s.contract().Retry == history.RetryTopics {
+		topics = append(topics, retryTopic)
+	}
+	var all []spot
+	for _, topic := range topics {
+		for p := range int32(partitions) {
+			all = append(all, spot{topic, p})
+		}
+	}
+	return all
+}
+
+// send has the workload send its records at drawn times.
+func (s *simulation) send() {
+	outcomes := []history.Outcome{
+		history.OutcomeSuccess, history.OutcomeTransient, history.OutcomeExhausted, history.OutcomePermanent,
+		history.OutcomeLogical,
+		history.OutcomeSuccess, history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited,
+	}
+	at := s.now
+	for number := range int32(s.h.Header.Records) {
+		r := &planned{
+			number: number, partition: int32(s.Intn(partitions)), key: int32(s.Intn(3)) - 1, outcome: pick(s, outcomes...),
+			failures: 1 + s.Intn(2),
+		}
+		switch {
+		case s.unnamed && chance(s, 3):
+			r.flags, r.outcome = pick(s, history.Garbage, history.Tombstone), history.OutcomeUnknownID
+		case !s.unnamed && s.contract().SkipsTombstones && chance(s, 6):
+			r.flags = history.Tombstone
+		}
+		s.planNodes(r, outcomes)
+		s.records = append(s.records, r)
+		at += time.Duration(s.Intn(12)) * ms
+		s.at(at, func() { s.sendOne(r) })
+	}
+	s.runUntil(at)
+}
+
+func (s *simulation) sendOne(r *planned) {
+	e := s.event(history.KindSend)
+	e.Record, e.Topic, e.Partition, e.N, e.Outcome, e.Aux = r.number, inputTopic, r.partition, r.key, r.outcome,
+		int64(s.now)
+	e.KeyHash, e.ValueHash, e.HeadersHash, e.HeaderCount = r.keyHash(), r.valueHash(), headersHash, 2
+	e.Flags = r.flags
+	s.put(e)
+	offset := s.append(spot{inputTopic, r.partition}, entry{record: r.number})
+	r.offset = offset
+	s.after(s.lag(), func() {
+		e := s.event(history.KindAcked)
+		e.Record, e.Topic, e.Partition, e.Offset = r.number, inputTopic, r.partition, offset
+		if !s.calm && chance(s, 20) {
+			e.Code, e.Offset = 7, history.None
+		}
+		s.put(e)
+	})
+}
+
+const headersHash = uint64(77)
+
+func (r *planned) keyHash() uint64 {
+	if r.key < 0 {
+		return 0
+	}
+	return 10 + uint64(r.key)
+}
+
+func (r *planned) valueHash() uint64 {
+	if r.flags.Has(history.Tombstone) {
+		return 0
+	}
+	return 1000 + uint64(r.number)
+}
+
+// drain lets the consumer come to its end, and gives it its whole time.
+func (s *simulation) drain() {
+	start := s.now
+	for len(s.queue) > 0 && len(s.h.Events) < eventLimit {
+		s.runUntil(s.queue[0].at)
+	}
+	s.runUntil(max(s.now, start+drainLimit))
+}

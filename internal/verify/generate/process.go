@@ -1,0 +1,363 @@
+package generate
+
+// The simulated consumer: one process of one instance, what it has been assigned, and what it does with each record. It
+// keeps its contract.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// process is one process of an instance; a restart makes the next.
+type process struct {
+	*simulation
+	instance int16
+	// node is the node of a graph that it belongs to.
+	node  int
+	run   uint16
+	owned map[spot]*assignment
+	dead  bool
+	// stopping: it was asked to end and begins nothing new.
+	stopping bool
+	// frozen is until when it stands still.
+	frozen time.Duration
+	id     int64
+	writes int32
+	// sleeping counts the records whose backoff holds up others.
+	sleeping int
+}
+
+// assignment is a partition in the hands of a process.
+type assignment struct {
+	process *process
+	at      spot
+	next    int64
+	works   []*work
+	// gone: the broker has given it to someone else; lost: and the process knows.
+	gone, lost bool
+	waking     bool
+	committing bool
+	committed  int64
+}
+
+// work is a record in the hands of a process.
+type work struct {
+	*assignment
+	record *planned
+	offset int64
+	// k is the number of attempts made; answers are the failures that were answered, as the process knows of them.
+	k       int
+	answers []history.Outcome
+	started bool
+	done    bool
+	asleep  bool
+	// replays is how often the document had been replayed when this copy of it was made.
+	replays int
+}
+
+func (p *process) start() {
+	p.dead, p.stopping, p.frozen = false, false, 0
+	p.owned = map[spot]*assignment{}
+	p.producer++
+	p.id, p.writes = p.producer, 0
+	p.instant()
+	e := p.event(history.KindInstanceStarting)
+	e.Aux = 100 + p.id
+	p.put(e)
+	p.instant()
+}
+
+// event returns an event of the process.
+func (p *process) event(kind history.Kind) history.Event {
+	e := p.simulation.event(kind)
+	e.Instance, e.Run = p.instance, p.run
+	return e
+}
+
+// after has the process do something, when it is not standing still, unless it is dead by then.
+func (p *process) after(wait time.Duration, do func()) {
+	run := p.run
+	var try func()
+	try = func() {
+		switch {
+		case p.dead || p.run != run:
+		case p.now < p.frozen:
+			p.at(p.frozen, try)
+		default:
+			do()
+		}
+	}
+	p.simulation.after(wait, try)
+}
+
+// wake has it fetch what is there.
+func (a *assignment) wake() {
+	if a.waking || a.lost || a.process.stopping {
+		return
+	}
+	a.waking = true
+	p := a.process
+	// What is written is never read in the same instant.
+	p.after(ms+p.lag(), func() {
+		a.waking = false
+		a.fetch()
+	})
+}
+
+func (a *assignment) fetch() {
+	p := a.process
+	log := p.logs[a.at]
+	end := int64(len(log.entries))
+	if a.lost || a.gone || p.stopping || a.next >= end {
+		return
+	}
+	end = min(end, a.next+1+int64(p.Intn(3)))
+	e := p.event(history.KindFetched)
+	e.Topic, e.Partition, e.Offset, e.Aux = a.at.topic, a.at.partition, a.next, end-1
+	p.put(e)
+	for ; a.next < end; a.next++ {
+		one := log.entries[a.next]
+		w := &work{assignment: a, record: p.records[one.record], offset: a.next, k: one.attempts, replays: one.replays}
+		a.works = append(a.works, w)
+		wait := time.Duration(one.ready) - p.now
+		switch c := p.contract(); {
+		case w.record.flags.Has(history.Tombstone) && c.SkipsTombstones:
+			w.started = true
+			w.finish()
+		case w.record.flags != 0 && c.HasDLQ() && w.k == 0 && chance(p, 4):
+			w.started = true // what can't be decoded is dead-lettered at once
+			w.after(p.lag(), w.giveUp)
+		case wait > 0:
+			w.started = true
+			w.after(wait, w.attempt)
+		}
+	}
+	a.pump()
+	a.wake()
+}
+
+// after has the process go on with the work, unless it has lost it.
+func (w *work) after(wait time.Duration, do func()) {
+	w.process.after(wait, func() {
+		if !w.lost {
+			do()
+		}
+	})
+}
+
+// pump begins what may begin.
+func (a *assignment) pump() {
+	for i, w := range a.works {
+		if w.started || slices.ContainsFunc(a.works[:i], w.waitsFor) {
+			continue
+		}
+		w.started = true
+		w.after(a.process.lag(), w.attempt)
+	}
+}
+
+// waitsFor reports whether the promised order has the other one finished first.
+func (w *work) waitsFor(before *work) bool {
+	switch w.process.contract().Ordering {
+	case history.OrderingPartition:
+		return !before.done
+	case history.OrderingKey:
+		return !before.done && w.record.key >= 0 && before.record.key == w.record.key
+	}
+	return false
+}
+
+// attempt asks the downstream once.
+func (w *work) attempt() {
+	p, r := w.process, w.plan()
+	if p.stopping {
+		return
+	}
+	w.awake()
+	if w.k == 0 && p.sleeping > 0 {
+		w.after(ms, w.attempt)
+		return
+	}
+	w.k++
+	hidden := p.linkDown && p.Intn(2) == 1
+	if hidden {
+		w.after(20*ms+p.lag(), func() { w.decide(history.OutcomeReset, 0) })
+		return
+	}
+	r.tries++
+	outcome := r.answer()
+	e := p.event(history.KindAttemptStart)
+	e.Op, e.Record, e.N, e.Topic, e.Partition, e.Offset = p.nextOp(), r.number, r.tries, w.at.topic, w.at.partition,
+		w.offset
+	if outcome == history.OutcomeUnknownID {
+		e.Record, e.N = none, none
+	}
+	if p.vague {
+		e.Topic, e.Partition, e.Offset = none, none, none
+	}
+	p.put(e)
+	took := time.Duration(1+p.Intn(4)) * ms
+	if outcome == history.OutcomeTimeout {
+		took = 60 * ms
+	}
+	p.simulation.after(took, func() { w.answered(e, outcome) })
+}
+
+// answered is the oracle's side of the end of an attempt; it is the same whatever became of the process meanwhile.
+func (w *work) answered(e history.Event, outcome history.Outcome) {
+	p := w.process
+	e.Kind, e.Time, e.Outcome = history.KindAttemptEnd, p.now, outcome
+	told := time.Duration(0)
+	switch outcome {
+	case history.OutcomeSuccess:
+		e.Code = 200
+	case history.OutcomeUnknownID:
+		e.Code = 404
+	case history.OutcomeRateLimited:
+		told = 120 * ms
+		e.Code, e.Aux = 429, int64(told)
+	case history.OutcomeTimeout:
+		e.Flags = history.ClientGone
+	}
+	if p.dead || p.run != e.Run {
+		e.Flags |= history.ClientGone
+	}
+	p.put(e)
+	if p.linkDown && p.Intn(2) == 1 {
+		outcome, told = history.OutcomeReset, 0
+	}
+	if p.run == e.Run {
+		w.after(0, func() { w.decide(outcome, told) })
+	}
+}
+
+// answer is what the downstream makes of a record's latest attempt.
+func (r *planned) answer() history.Outcome {
+	switch r.outcome {
+	case history.OutcomeTransient, history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited:
+		if int(r.tries) > r.failures {
+			return history.OutcomeSuccess
+		}
+		return r.outcome
+	case history.OutcomeExhausted:
+		return history.OutcomeTransient
+	}
+	return r.outcome
+}
+
+// decide does what the contract says about an answer.
+func (w *work) decide(outcome history.Outcome, told time.Duration) {
+	p := w.process
+	c := p.contract()
+	if answered := outcome != history.OutcomeTimeout && outcome != history.OutcomeReset; answered {
+		w.answers = append(w.answers, outcome)
+	}
+	switch {
+	case outcome == history.OutcomeSuccess, outcome == history.OutcomeLogical && !c.LogicalDeadLetters,
+		outcome == history.OutcomeUnknownID && chance(p, 2): // what it makes of that is its own affair
+		w.succeed()
+	case outcome == history.OutcomePermanent, outcome == history.OutcomeLogical, w.k >= c.MaxAttempts,
+		outcome == history.OutcomeUnknownID && chance(p, 2):
+		w.giveUp()
+	case p.stopping:
+	default:
+		wait := c.Backoff.Wait(w.k)
+		if !c.IgnoresRetryAfter {
+			wait = max(wait, told)
+		}
+		if c.Backoff.Jitter > 0 && !p.steady {
+			wait += time.Duration(p.Intn(int(c.Backoff.Jitter/ms))) * ms
+		}
+		wait += p.delay(c.Backoff, w.k)
+		if c.Retry == history.RetryTopics {
+			w.handOn(p.now + wait)
+			return
+		}
+		w.sleep()
+		w.after(wait, w.attempt)
+	}
+}
+
+func (w *work) finish() {
+	w.done = true
+	w.pump()
+	w.commitSoon()
+}
+
+func (w *work) giveUp() {
+	switch p := w.process; {
+	case !p.contract().HasDLQ():
+		w.finish()
+	case !p.stopping:
+		w.write(spot{w.letterbox(), w.letterPartition()}, w.letterEntry(), nil)
+	}
+}
+
+// losesID: nothing but the place that it names tells of which record a dead letter is, as the headers are gone.
+func (s *simulation) losesID(r *planned) bool {
+	c := s.contract()
+	return r.flags != 0 && s.unnamed && !c.KeepsHeaders && c.Envelope == "plain" && !s.h.Header.Replay &&
+		c.Retry != history.RetryTopics
+}
+
+func (w *work) letterPartition() int32 {
+	if w.process.contract().SamePartition {
+		return w.record.partition
+	}
+	return int32(w.process.Intn(partitions))
+}
+
+func (w *work) letterEntry() entry {
+	claim := history.Claim{Present: true, Topic: inputTopic, Partition: w.record.partition, Offset: w.origin(),
+		Attempts: int32(w.k)}
+	if w.process.graph() != nil {
+		claim.Topic, claim.Partition, claim.Offset = w.at.topic, w.at.partition, w.offset
+	}
+	claim.More = w.tells()
+	switch w.process.contract().Envelope {
+	case "other":
+		claim.Partition, claim.Offset, claim.Attempts = none, none, none
+	case "":
+		claim = history.Claim{}
+	}
+	return entry{record: w.record.number, letter: claim, replays: w.replays}
+}
+
+// tells is what a dead letter says besides: the reason, which is the last answer and perhaps those before it; when it
+// was written, by a clock that is not quite the harness's; and an epoch, of the batch, of the leader since, or of the
+// process's own assignment.
+func (w *work) tells() string {
+	p := w.process
+	var more history.ClaimMore
+	if n := len(w.answers); n > 0 && !chance(p, 3) {
+		more.Quotes = slices.Clone(w.answers[p.Intn(n):])
+		slices.Sort(more.Quotes)
+		more.Quotes = slices.Compact(more.Quotes)
+	}
+	if chance(p, 2) {
+		more.Times = map[string]time.Duration{"its time": p.now + time.Duration(p.Intn(100)-50)*time.Second}
+	}
+	if chance(p, 2) {
+		least := int32(p.Intn(3))
+		epochs := [2]int32{least, least + int32(p.Intn(3))}
+		epoch := pick(p.simulation, least, epochs[1], int32(p.Intn(int(epochs[1])+1)))
+		more.Epoch, more.Epochs = &epoch, &epochs
+	}
+	return more.Encode()
+}
+
+// origin is the offset that a dead letter names: that of the copy that failed, or, after a retry topic, that of the
+// original.
+func (w *work) origin() int64 {
+	if w.at.topic == inputTopic {
+		return w.offset
+	}
+	return w.record.offset
+}
+
+// handOn writes a copy to the retry topic, to be tried again from the time on.
+func (w *work) handOn(ready time.Duration) {
+	w.write(spot{retryTopic, w.at.partition}, entry{record: w.record.number, attempts: w.k, ready: int64(ready)}, nil)
+}

@@ -1,0 +1,240 @@
+package generate
+
+// What a process asks the broker for, and how that can fail: refused, refused by a fault in the broker's place, carried
+// out with the answer withheld, never answered.
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// fate is what becomes of a request.
+type fate int
+
+const (
+	answered fate = iota
+	refused
+	forged
+	withheld
+	silent // no answer; carried out all the same
+)
+
+// patience is how long a client waits for an answer.
+const patience = 600 * ms
+
+func (s *simulation) fate() fate {
+	if !s.troubled || s.Intn(8) < 6 {
+		return answered
+	}
+	return pick(s, refused, forged, withheld, silent)
+}
+
+// write produces a record until it is acknowledged; then the work is finished. again is the request that it repeats,
+// nil for the first.
+func (w *work) write(to spot, one entry, again *history.Event) {
+	p := w.process
+	if p.stopping {
+		return
+	}
+	ask := p.event(history.KindProduceRequest)
+	ask.Op, ask.Record, ask.Topic, ask.Partition = p.nextOp(), w.record.number, to.topic, to.partition
+	if p.h.role(to.topic) == history.RoleDLQ && p.losesID(w.record) {
+		ask.Record = none
+	}
+	ask.KeyHash, ask.ValueHash, ask.ProducerID, ask.ProducerEpoch, ask.Sequence = w.record.keyHash(), w.record.valueHash(),
+		p.id, 0, p.writes
+	if again != nil {
+		ask.Sequence = again.Sequence
+	} else {
+		p.writes++
+	}
+	p.put(ask)
+	became := p.fate()
+	if p.h.role(to.topic) == history.RoleDLQ && p.dlqDown {
+		became = pick(p.simulation, forged, refused, forged)
+	}
+	offset := p.store(to, one, &ask, became)
+	if became == silent {
+		w.after(patience, func() { w.rewrite(to, one, &ask) })
+		return
+	}
+	p.simulation.after(p.lag(), func() { w.written(to, one, ask, became, offset) })
+}
+
+// store carries a write out, once for each sequence number of an idempotent producer.
+func (p *process) store(to spot, one entry, ask *history.Event, became fate) int64 {
+	if became == refused || became == forged {
+		return history.None
+	}
+	log := p.logs[to]
+	key := ask.ProducerID<<32 | int64(ask.Sequence)
+	if offset, known := log.written[key]; known {
+		return offset
+	}
+	offset := p.append(to, one)
+	log.written[key] = offset
+	return offset
+}
+
+// written is the answer to a write.
+func (w *work) written(to spot, one entry, ask history.Event, became fate, offset int64) {
+	p := w.process
+	e := ask
+	e.Kind, e.Time, e.Offset = history.KindProduceResponse, p.now, offset
+	switch became {
+	case refused:
+		e.Code = p.refusal
+	case forged:
+		e.Code, e.Flags = p.refusal, history.Forged
+	case withheld:
+		e.Flags = history.Withheld
+	}
+	p.put(e)
+	if p.run != ask.Run {
+		return
+	}
+	switch became {
+	case answered:
+		w.after(0, w.finish)
+	case withheld:
+		w.after(patience, func() { w.rewrite(to, one, &ask) })
+	default:
+		p.after(0, func() { p.complain() })
+		w.after(100*ms, func() { w.write(to, one, nil) })
+	}
+}
+
+// rewrite repeats a write of which nothing was heard: with the same sequence number, or, by a client that gave up on
+// it, with a new one.
+func (w *work) rewrite(to spot, one entry, ask *history.Event) {
+	if w.process.Intn(2) == 0 {
+		w.write(to, one, ask)
+		return
+	}
+	w.write(to, one, nil)
+}
+
+// complain makes the failure known: in the log, or by a health that is bad for a while. Sometimes it writes of what has
+// nothing to do with it, first.
+func (p *process) complain() {
+	if p.Intn(3) == 0 {
+		p.put(p.unrelated())
+	}
+	if p.Intn(4) == 0 {
+		e := p.event(history.KindSubjectHealth)
+		e.N, e.Text = 0, "it answers 503"
+		p.put(e)
+		p.after(time.Second, func() {
+			e := p.event(history.KindSubjectHealth)
+			e.N, e.Text = 1, "it answers 200"
+			p.put(e)
+		})
+		return
+	}
+	e := p.event(history.KindSubjectError)
+	switch p.Intn(4) {
+	case 0:
+		e.Code, e.Text = p.refusal, "a write was refused, tried again"
+	case 1:
+		e.Code, e.Text = groupError, "generated.dlq-0: REBALANCE_IN_PROGRESS"
+	default:
+		e.Text = "ERROR dead letter refused"
+	}
+	p.put(e)
+}
+
+// groupError is what a member of a group is told whenever that rebalances (REBALANCE_IN_PROGRESS): no write is answered
+// with it.
+const groupError = 27
+
+func (p *process) unrelated() history.Event {
+	e := p.event(history.KindSubjectError)
+	e.Code, e.Text = groupError, "WARN REBALANCE_IN_PROGRESS"
+	return e
+}
+
+func (a *assignment) commitSoon() {
+	if a.committing || a.lost {
+		return
+	}
+	a.committing = true
+	a.process.after(a.process.lag(), func() { a.commit() })
+}
+
+// low is the first offset that is not finished.
+func (a *assignment) low() int64 {
+	for _, w := range a.works {
+		if !w.done {
+			return w.offset
+		}
+	}
+	return a.next
+}
+
+// commit says how far the partition is finished.
+func (a *assignment) commit() {
+	p := a.process
+	end := a.low()
+	a.committing = false
+	if a.lost || end <= a.committed {
+		return
+	}
+	a.committing = true
+	ask := p.event(history.KindCommitRequest)
+	ask.Op, ask.Topic, ask.Partition, ask.Offset, ask.N = p.nextOp(), a.at.topic, a.at.partition, end, 1
+	p.put(ask)
+	became := p.fate()
+	if a.gone {
+		became = refused
+	}
+	if became != refused && became != forged {
+		p.logs[a.at].committed = end
+	}
+	if became == silent {
+		p.after(patience, func() { a.commitAgain() })
+		return
+	}
+	p.simulation.after(p.lag(), func() { a.committedTo(ask, became, end) })
+}
+
+func (a *assignment) committedTo(ask history.Event, became fate, end int64) {
+	p := a.process
+	e := ask
+	e.Kind, e.Time = history.KindCommitResponse, p.now
+	wait := time.Duration(0)
+	switch became {
+	case refused:
+		e.Code, wait = 22, 100*ms
+	case forged:
+		e.Code, e.Flags, wait = 16, history.Forged, 100*ms
+	case withheld:
+		e.Flags, wait = history.Withheld, patience
+	}
+	p.put(e)
+	if p.run != ask.Run {
+		return
+	}
+	p.after(wait, func() {
+		if became != answered {
+			a.commitAgain()
+			return
+		}
+		a.committed = max(a.committed, end)
+		a.commit()
+	})
+}
+
+// commitAgain goes on after a commit that failed, or may have: with another one, or from the last that the broker has.
+// All that was in hand then is delivered again, and counted anew.
+func (a *assignment) commitAgain() {
+	if a.lost || a.gone || a.process.stopping || !chance(a.process, 3) {
+		a.commit()
+		return
+	}
+	a.lost = true
+	for _, w := range a.works {
+		w.awake()
+	}
+	a.process.hold(a.at).wake()
+}

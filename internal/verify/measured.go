@@ -1,0 +1,160 @@
+package verify
+
+// What was measured stays: runs in shipped scenarios, in a file that each measurement goes on from and the documents'
+// tables are made of.
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/internal/verify/planted"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// Measured are runs of planted bugs, and of the correct consumer, in shipped scenarios. A row holds for one form of the
+// bug and of the scenario: once either means something else, it does not count any more. A change of the judges or of
+// the reference consumer drops nothing.
+type Measured struct {
+	Bugs    []MeasuredRow `json:"bugs"`
+	Correct []MeasuredRow `json:"correct"`
+}
+
+// MeasuredRow is a bug, or the correct consumer, in a scenario.
+type MeasuredRow struct {
+	Bug      string `json:"bug,omitempty"`
+	Scenario string `json:"scenario"`
+	Digest   string `json:"digest"`
+	// Shown are the seeds with which the bug was named or the correct consumer passed, Not the other seeds.
+	Shown []uint64 `json:"shown,omitempty"`
+	Not   []uint64 `json:"not,omitempty"`
+	// Seconds is the mean time of a run.
+	Seconds float64 `json:"seconds"`
+}
+
+// rowDigest tells a bug in a scenario from earlier forms of both; the correct consumer has only the scenario's.
+func rowDigest(mutant planted.Mutant, at target) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(mutant.Digest()+at.digest)))[:digestLength]
+}
+
+// ReadMeasured reads what WriteTo wrote, without the rows that do not hold any more. The file need not exist yet.
+func ReadMeasured(path string) (*Measured, error) {
+	measured := &Measured{}
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, measured)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the runs to go on from: %w", err)
+	}
+	targets := map[string]target{}
+	for _, row := range slices.Concat(measured.Bugs, measured.Correct) {
+		text, shipped := scenarios.Shipped(row.Scenario)
+		if _, known := targets[row.Scenario]; known || !shipped {
+			continue
+		}
+		if targets[row.Scenario], err = readTarget(row.Scenario, text); err != nil {
+			return nil, err
+		}
+	}
+	stale := func(row MeasuredRow) bool {
+		at := targets[row.Scenario]
+		if row.Bug == "" {
+			return row.Digest != at.digest
+		}
+		mutant, err := planted.Named(row.Bug)
+		return err != nil || row.Digest != rowDigest(mutant, at)
+	}
+	measured.Bugs, measured.Correct = slices.DeleteFunc(measured.Bugs, stale), slices.DeleteFunc(measured.Correct, stale)
+	return measured, nil
+}
+
+func (r MeasuredRow) key() [2]string { return [2]string{r.Bug, r.Scenario} }
+
+// find returns the runs of a bug, or of the correct consumer by "", in a scenario.
+func (m *Measured) find(rows []MeasuredRow, bug, scenario string) (runs []SeedRun) {
+	for _, row := range rows {
+		if row.Bug != bug || row.Scenario != scenario {
+			continue
+		}
+		for _, seed := range row.Shown {
+			runs = append(runs, SeedRun{Seed: seed, Shown: true, Seconds: row.Seconds})
+		}
+		for _, seed := range row.Not {
+			runs = append(runs, SeedRun{Seed: seed, Seconds: row.Seconds})
+		}
+	}
+	return runs
+}
+
+// Add takes over the runs of a table, in which those known before are included. Rows that the table lacks stay.
+func (m *Measured) Add(table *Completeness) {
+	for _, row := range table.Mutants {
+		m.Bugs = replaced(m.Bugs, MeasuredRow{Bug: row.Mutant, Scenario: row.Scenario, Digest: row.Digest}, row.Runs)
+	}
+	for _, row := range table.Controls {
+		m.Correct = replaced(m.Correct, MeasuredRow{Scenario: row.Scenario, Digest: row.Digest}, row.Runs)
+	}
+}
+
+func replaced(rows []MeasuredRow, row MeasuredRow, runs []SeedRun) []MeasuredRow {
+	rows = slices.DeleteFunc(rows, func(known MeasuredRow) bool { return known.key() == row.key() })
+	if len(runs) == 0 {
+		return rows
+	}
+	for _, run := range runs {
+		if run.Shown {
+			row.Shown = append(row.Shown, run.Seed)
+		} else {
+			row.Not = append(row.Not, run.Seed)
+		}
+	}
+	slices.Sort(row.Shown)
+	slices.Sort(row.Not)
+	row.Seconds = math.Round(10*meanSeconds(runs)) / 10
+	return append(rows, row)
+}
+
+// WriteTo writes a line for each row, sorted, so that a difference between two files shows what was measured in
+// between.
+func (m *Measured) WriteTo(w io.Writer) (int64, error) {
+	var b bytes.Buffer
+	b.WriteString("{")
+	for i, part := range []struct {
+		name string
+		rows []MeasuredRow
+	}{{"bugs", m.Bugs}, {"correct", m.Correct}} {
+		slices.SortFunc(part.rows, func(x, y MeasuredRow) int {
+			return cmp.Or(cmp.Compare(x.Bug, y.Bug), cmp.Compare(x.Scenario, y.Scenario))
+		})
+		fmt.Fprintf(&b, "%s\n%q: [", []string{"", ","}[i], part.name)
+		for n, row := range part.rows {
+			line, err := json.Marshal(row)
+			if err != nil {
+				return 0, fmt.Errorf("encoding the runs in %s: %w", row.Scenario, err)
+			}
+			fmt.Fprintf(&b, "%s\n%s", []string{"", ","}[min(n, 1)], line)
+		}
+		b.WriteString("\n]")
+	}
+	b.WriteString("\n}\n")
+	return b.WriteTo(w)
+}
+
+// Table is what is known of a suite, without a run; its aim says of what.
+func (m *Measured) Table(aim Aim) (*Completeness, error) {
+	aim.Earlier = m
+	table, _, err := (&Config{}).table(aim)
+	if err != nil {
+		return nil, err
+	}
+	return table.Completeness, nil
+}

@@ -1,0 +1,130 @@
+package verify
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/scaffold"
+)
+
+var update = flag.Bool("update", false, "write the documents' tables again, and drop what does not hold any more")
+
+const (
+	measuredFile = "../../docs/data/completeness.json"
+	document     = "../../docs/proof.md"
+)
+
+func measuredAt(t *testing.T, path string) *Measured {
+	t.Helper()
+	measured, err := ReadMeasured(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return measured
+}
+
+func written(t *testing.T, measured *Measured) string {
+	t.Helper()
+	var b strings.Builder
+	if _, err := measured.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// What was measured of some bugs is added to what is known of others, is not run again, and is dropped with the bug or
+// the scenario that it is about.
+func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "measured.json")
+	aim := Aim{Suite: SuiteDefault, Mutants: []string{"drop-on-term"}, Scenarios: []string{"smoke", "consumer-kill"},
+		Seeds: 2}
+	measured := measuredAt(t, path)
+	table, err := measured.Table(aim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Mutants[0].count(2, 4, &assertions.Verdict{})
+	table.Mutants[0].count(1, 5, &assertions.Verdict{Invariants: []assertions.Result{{
+		Name: table.Mutants[0].Invariant, Anomalies: []assertions.Anomaly{{Name: table.Mutants[0].Anomaly}},
+	}}})
+	table.Controls[1].Runs = []SeedRun{{Seed: 1, Shown: true, Seconds: 3}}
+	measured.Add(table)
+
+	other := aim
+	other.Mutants = []string{"duplicate"}
+	if table, err = measured.Table(other); err != nil {
+		t.Fatal(err)
+	}
+	if table.Controls[1].Passed != 1 || table.Controls[1].Seeds != 1 {
+		t.Errorf("the correct consumer's run is not known: %+v", table.Controls[1])
+	}
+	table.Mutants[1].count(1, 4, &assertions.Verdict{})
+	measured.Add(table)
+	text := written(t, measured)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := written(t, measuredAt(t, path)); got != text || strings.Count(got, "\n{") != 3 {
+		t.Errorf("written and read again, it is\n%s, was\n%s", got, text)
+	}
+
+	if table, err = measuredAt(t, path).Table(aim); err != nil {
+		t.Fatal(err)
+	}
+	if row := table.Mutants[0]; row.Caught != 1 || row.Seeds != 2 || meanSeconds(row.Runs) != 4.5 ||
+		table.Mutants[1].Seeds != 0 {
+		t.Errorf("taken over: %+v", table.Mutants)
+	}
+	changed := strings.Replace(text, `"digest":"`+table.Mutants[0].Digest, `"digest":"of another`, 1)
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if left := measuredAt(t, path); len(left.Bugs) != 1 || left.Bugs[0].Bug != "duplicate" || len(left.Correct) != 1 {
+		t.Errorf("left after the bug has changed: %+v", left)
+	}
+}
+
+// The two tables of docs/proof.md are those of docs/data, in which nothing is of a bug or a scenario that has changed
+// since.
+func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
+	measured := measuredAt(t, measuredFile)
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(text)
+	for _, aim := range []Aim{{Suite: SuiteDefault, Scenarios: scaffold.Suite(), Seeds: 5},
+		{Suite: SuiteLibrary, Seeds: 20}} {
+		table, err := measured.Table(aim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after, found := strings.Cut(want, "<!-- measured: "+aim.Suite+" -->\n")
+		_, after, closed := strings.Cut(after, "<!-- end -->")
+		if !found || !closed {
+			t.Fatalf("%s has no place for the suite %s", document, aim.Suite)
+		}
+		want = before + "<!-- measured: " + aim.Suite + " -->\n\n" + table.suiteTables() + "\n<!-- end -->" + after
+	}
+	data, err := os.ReadFile(measuredFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := written(t, measured)
+	if *update {
+		for path, text := range map[string]string{document: want, measuredFile: kept} {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+	if kept != string(data) || want != string(text) {
+		t.Errorf("bugs or scenarios have changed, or there are new runs: go test ./internal/verify -run " +
+			"TestTheDocumentSaysWhatWasMeasured -update")
+	}
+}

@@ -1,0 +1,156 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// On is a Kafka that the shipped scenarios are run on.
+type On struct {
+	// Name heads the column.
+	Name    string
+	Cluster run.ClusterOptions
+}
+
+// Parity is what the correct consumer's verdict was for each scenario, on each Kafka.
+type Parity struct {
+	On   []string
+	Rows []ParityRow
+}
+
+// ParityRow is a scenario.
+type ParityRow struct {
+	Scenario string
+	// Cells are in the order of Parity.On.
+	Cells []ParityCell
+}
+
+// ParityCell is one run.
+type ParityCell struct {
+	// Verdict is empty where the scenario doesn't run on that Kafka.
+	Verdict assertions.Status
+	// Why tells of a verdict that is no pass, and of a run that could not be carried out.
+	Why []string
+	// Elapsed is the whole run from its plan to its reports; SetUp is how much of it went by before the load began;
+	// Load is how long the load was planned to be.
+	Elapsed, SetUp, Load time.Duration
+}
+
+// Holds reports whether every run passed.
+func (p *Parity) Holds() bool {
+	for _, row := range p.Rows {
+		for _, cell := range row.Cells {
+			if cell.Verdict != assertions.Pass && (cell.Verdict != "" || len(cell.Why) > 0) {
+				return false
+			}
+		}
+	}
+	return len(p.Rows) > 0
+}
+
+// Compare runs scenarios on each Kafka with the correct consumer, one run after another, as times are compared too.
+func (c *Config) Compare(ctx context.Context, names []string, on []On) (*Parity, error) {
+	p := &Parity{}
+	for _, one := range on {
+		p.On = append(p.On, one.Name)
+	}
+	for _, name := range names {
+		row := ParityRow{Scenario: name}
+		for _, one := range on {
+			if err := ctx.Err(); err != nil {
+				return p, err
+			}
+			cell, err := c.cell(ctx, name, one)
+			if err != nil {
+				return p, err
+			}
+			row.Cells = append(row.Cells, cell)
+			c.say("%-28s %-16s %s", name, one.Name, cell)
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	return p, nil
+}
+
+func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, error) {
+	_, text, err := scenarios.Find(name)
+	if err != nil {
+		return ParityCell{}, err
+	}
+	scenario, err := scenarios.Parse(name, text)
+	if err != nil {
+		return ParityCell{}, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if !scenario.RunsOnEmbedded() && on.Cluster.Provider == run.ClusterEmbedded {
+		return ParityCell{}, nil
+	}
+	rerun := "dlqbench run " + name + " --seed %d"
+	outcome, err := c.run(ctx, trial{name: name + "-" + on.Name, scenario: text, seed: scenario.Seed, rerun: rerun,
+		cluster: on.Cluster})
+	switch {
+	case errors.Is(err, run.ErrNoProtocol), errors.Is(err, admin.ErrNoShareDLQ):
+		return ParityCell{}, nil
+	case err != nil:
+		return ParityCell{Why: []string{err.Error()}}, ctx.Err()
+	}
+	cell := ParityCell{Verdict: outcome.Verdict.Verdict, Why: outcome.Verdict.Reasons, Elapsed: outcome.Elapsed,
+		SetUp: outcome.SetUp}
+	cell.Load = scenario.Workload.WarmUp.D() + scenario.Workload.Duration.D()
+	if cell.Verdict == assertions.Pass {
+		c.discard(outcome)
+	} else {
+		cell.Why = append(cell.Why, "kept in "+outcome.Dir)
+	}
+	return cell, nil
+}
+
+func (c ParityCell) String() string {
+	switch {
+	case c.Verdict == "" && len(c.Why) > 0:
+		return "could not be run: " + strings.Join(c.Why, "; ")
+	case c.Verdict == "":
+		return "–"
+	}
+	text := fmt.Sprintf("%s, %.1f s (tax %.1f s, set-up %.1f s of it)", c.Verdict, c.Elapsed.Seconds(),
+		(c.Elapsed - c.Load).Seconds(), c.SetUp.Seconds())
+	if c.Verdict != assertions.Pass {
+		text += ": " + strings.Join(c.Why, "; ")
+	}
+	return text
+}
+
+// Page returns the table as a page of the documentation. The command says how it was made.
+func (p *Parity) Page(command string) string {
+	return fmt.Sprintf(`# The same verdicts on every Kafka
+
+Each shipped scenario with the reference consumer, which is correct, one run after another, by `+"`%s`"+`. In each
+cell: the verdict, the time of the whole run, its tax, which is what goes by besides the planned load (starting
+brokers and consumers, draining, restarting, auditing, judging, ending everything), and how much of that went by
+before the load began. What the harness costs a consumer while it runs is in [performance](performance.md). A dash
+stands where a scenario is about what only a real Kafka shows, or about what that one does not have (KIP-848 came with
+4.0, share groups with 4.1, dead letters by the broker with 4.4); [where the embedded one
+differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
+
+%s`, command, p.Markdown())
+}
+
+// Markdown returns the table: in each cell the verdict, the time of the whole run, and how much of it was not the load.
+func (p *Parity) Markdown() string {
+	rows := [][]string{append([]string{"scenario"}, p.On...)}
+	for _, row := range p.Rows {
+		cells := []string{row.Scenario}
+		for _, cell := range row.Cells {
+			cells = append(cells, strings.ReplaceAll(cell.String(), "\n", " "))
+		}
+		rows = append(rows, cells)
+	}
+	return table(rows)
+}

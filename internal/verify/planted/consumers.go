@@ -1,0 +1,254 @@
+package planted
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
+)
+
+// bounded is a mutant whose policy has other figures than the settings.
+func bounded(name, what, invariant, anomaly, scenario string, change func(*consumer.Bounded)) Mutant {
+	return policied(name, what, invariant, anomaly, scenario, func(policy consumer.Policy) consumer.Policy {
+		changed, ok := policy.(consumer.Bounded)
+		if !ok {
+			panic(fmt.Sprintf("the default policy is a %T", policy))
+		}
+		change(&changed)
+		return changed
+	})
+}
+
+func policied(name, what, invariant, anomaly, scenario string, replace func(consumer.Policy) consumer.Policy) Mutant {
+	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: invariant, Scenario: scenario,
+		Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+			parts.Policy = replace(parts.Policy)
+		}}
+}
+
+// eagerParker answers before the broker does.
+type eagerParker struct{}
+
+func (p eagerParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+	done(nil)
+	p.publish(ctx, publisher, letter)
+}
+
+func (p eagerParker) publish(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record) {
+	consumer.AckedParker{}.Park(ctx, publisher, letter, func(err error) {
+		if err != nil && ctx.Err() == nil {
+			time.AfterFunc(100*time.Millisecond, func() { p.publish(ctx, publisher, letter) })
+		}
+	})
+}
+
+// deafParker takes every answer for a yes.
+type deafParker struct{}
+
+func (deafParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+	consumer.AckedParker{}.Park(ctx, publisher, letter, func(error) { done(nil) })
+}
+
+// impatientParker gives a letter up when it was refused for the third time.
+type impatientParker struct {
+	mu       sync.Mutex
+	refusals map[*kgo.Record]int
+}
+
+func newImpatientParker() *impatientParker { return &impatientParker{refusals: map[*kgo.Record]int{}} }
+
+func (p *impatientParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record,
+	done func(error)) {
+	consumer.AckedParker{}.Park(ctx, publisher, letter, func(err error) {
+		p.mu.Lock()
+		p.refusals[letter]++
+		if err == nil || p.refusals[letter] >= 3 {
+			err = nil
+			delete(p.refusals, letter)
+		}
+		p.mu.Unlock()
+		done(err)
+	})
+}
+
+// doubleParker produces a letter twice, as two records with two sequence numbers.
+type doubleParker struct{}
+
+func (doubleParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+	consumer.AckedParker{}.Park(ctx, publisher, letter, done)
+	consumer.AckedParker{}.Park(ctx, publisher, letter, func(error) {})
+}
+
+func silent(zerolog.Logger, consumer.Trouble) {}
+
+// highestTracker commits one past the highest finished record.
+type highestTracker struct {
+	offsets []int64
+	epochs  []int32
+	next    int64
+	epoch   int32
+	open    int
+}
+
+func (t *highestTracker) Add(offset int64, epoch int32) uint64 {
+	t.offsets, t.epochs = append(t.offsets, offset), append(t.epochs, epoch)
+	t.open++
+	return uint64(len(t.offsets) - 1)
+}
+
+func (t *highestTracker) Finish(slot uint64) {
+	t.open--
+	if next := t.offsets[slot] + 1; next > t.next {
+		t.next, t.epoch = next, t.epochs[slot]
+	}
+}
+
+func (t *highestTracker) Prefix(int) consumer.Prefix {
+	return consumer.Prefix{Next: t.next, Epoch: t.epoch, Open: t.open, OK: t.next > 0}
+}
+
+// backwardsCommitter commits ten below the commit before, at every third.
+type backwardsCommitter struct {
+	consumer.Committer
+	commits int
+	last    map[consumer.TopicPartition]int64
+}
+
+func (c *backwardsCommitter) Commit(ctx context.Context, client *kgo.Client,
+	marks map[consumer.TopicPartition]consumer.Mark) map[consumer.TopicPartition]error {
+	c.commits++
+	for at, mark := range marks {
+		if last := c.last[at]; c.commits%3 == 2 && last > 0 {
+			mark.Offset = max(0, last-10)
+			marks[at] = mark
+		}
+		c.last[at] = mark.Offset
+	}
+	return c.Committer.Commit(ctx, client, marks)
+}
+
+// halfPolicy waits half as long.
+type halfPolicy struct{ consumer.Policy }
+
+func (p halfPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
+	decision := p.Policy.Decide(record, attempts, err)
+	decision.Wait /= 2
+	return decision
+}
+
+// impolitePolicy doesn't hear what the downstream asks for.
+type impolitePolicy struct{ consumer.Policy }
+
+func (p impolitePolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
+	if err != nil && consumer.ClassOf(err) == consumer.Retryable {
+		err = &consumer.Error{Class: consumer.Retryable, Err: err}
+	}
+	return p.Policy.Decide(record, attempts, err)
+}
+
+// stubbornPolicy takes permanent failures for temporary ones.
+type stubbornPolicy struct{ consumer.Policy }
+
+func (p stubbornPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
+	if err != nil && consumer.ClassOf(err) == consumer.Permanent {
+		err = &consumer.Error{Class: consumer.Retryable, Err: err}
+	}
+	return p.Policy.Decide(record, attempts, err)
+}
+
+// strictPolicy takes logical failures for permanent ones.
+type strictPolicy struct{ consumer.Policy }
+
+func (p strictPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
+	if err != nil && consumer.ClassOf(err) == consumer.Logical {
+		err = &consumer.Error{Class: consumer.Permanent, Err: err}
+	}
+	return p.Policy.Decide(record, attempts, err)
+}
+
+// gloomyPolicy dead-letters one success in fifty.
+type gloomyPolicy struct{ consumer.Policy }
+
+func (p gloomyPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
+	if err == nil && record.Offset%50 == 49 {
+		return consumer.Decision{Action: consumer.DeadLetter}
+	}
+	return p.Policy.Decide(record, attempts, err)
+}
+
+func always(action consumer.Action) func(*kgo.Record) consumer.Action {
+	return func(*kgo.Record) consumer.Action { return action }
+}
+
+// twice handles one success in twenty again.
+func twice(handler consumer.Handler) consumer.Handler {
+	return func(ctx context.Context, record *kgo.Record) error {
+		err := handler(ctx, record)
+		if err == nil && record.Offset%20 == 19 {
+			return handler(ctx, record)
+		}
+		return err
+	}
+}
+
+// sealed is a mutant that changes dead letters once they are sealed.
+func sealed(name, what, anomaly string, change func(*kgo.Record)) Mutant {
+	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "dlq-fidelity", Scenario: "mix",
+		Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+			parts.Sealer = changed{parts.Sealer, change}
+		}}
+}
+
+type changed struct {
+	deadletter.Sealer
+	change func(*kgo.Record)
+}
+
+func (s changed) Seal(record *kgo.Record, failure deadletter.Failure) *kgo.Record {
+	letter := s.Sealer.Seal(record, failure)
+	s.change(letter)
+	return letter
+}
+
+// addByte makes a new value: the sealed one is shared with the record.
+func addByte(record *kgo.Record) { record.Value = append(slices.Clone(record.Value), ' ') }
+
+func addKeyByte(record *kgo.Record) { record.Key = append(slices.Clone(record.Key), ' ') }
+
+// dropHeader drops an original header; the one with the record's id only where there is no other, so that the letter is
+// still known by its header.
+func dropHeader(letter *kgo.Record) {
+	at := slices.IndexFunc(letter.Headers, func(header kgo.RecordHeader) bool {
+		return header.Key != idHeader && !deadletter.Plain{}.IsFailureHeader(header.Key)
+	})
+	if at < 0 {
+		at = slices.IndexFunc(letter.Headers, func(header kgo.RecordHeader) bool { return header.Key == idHeader })
+	}
+	if at >= 0 {
+		letter.Headers = slices.Delete(letter.Headers, at, at+1)
+	}
+}
+
+func dropAttempts(letter *kgo.Record) {
+	letter.Headers = slices.DeleteFunc(letter.Headers, func(header kgo.RecordHeader) bool {
+		return header.Key == deadletter.HeaderAttempt
+	})
+}
+
+// idHeader is the header that carries a workload record's id.
+const idHeader = "dlqbench-id"
+
+// offByOne names the wrong offset.
+type offByOne struct{ deadletter.Sealer }
+
+func (s offByOne) Seal(record *kgo.Record, failure deadletter.Failure) *kgo.Record {
+	failure.Offset++
+	return s.Sealer.Seal(record, failure)
+}

@@ -1,0 +1,232 @@
+package planted
+
+// Bugs that client libraries invite: what their offsets, batches, callbacks and producers do when they are used in the
+// obvious way.
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
+)
+
+func libraryMutants() []Mutant {
+	return concat(offsetMutants(), skippingMutants(), []Mutant{
+		{
+			Name:      "letters-written-in-batches",
+			What:      "a dead letter counts as published when it is put into a buffer, which is written when there are twenty",
+			Invariant: "commit-after-dlq", Anomaly: "commit-before-dlq", Scenario: "mix",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = &gatheringParker{} },
+		},
+		{
+			Name: "too-large-is-done", What: "a dead letter that the broker finds too large is logged and counts as published",
+			Invariant: "commit-after-dlq", Anomaly: "commit-without-dlq", Scenario: "dlq-too-large",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = resignedParker{} },
+		},
+		policied("attempts-of-the-partition",
+			"failures are counted by partition, and only a success there sets the count back", "bounded-retries",
+			"under-retried", "mix", func(policy consumer.Policy) consumer.Policy {
+				return partitionCount{policy, map[consumer.TopicPartition]int{}}
+			}),
+		policied("timeout-is-permanent", "a call that times out is taken for one that can't succeed", "classification",
+			"premature-dead-letter", "timeouts", func(policy consumer.Policy) consumer.Policy { return hurriedPolicy{policy} }),
+		sealedBy("attempts-from-zero", "the attempts that a dead letter tells of don't count the first one", "mix",
+			func(next deadletter.Sealer) deadletter.Sealer {
+				return failing{next, func(failure *deadletter.Failure) { failure.Attempts-- }}
+			}),
+	})
+}
+
+// offsetMutants have bugs in which offsets are committed, and where reading begins.
+func offsetMutants() []Mutant {
+	return []Mutant{
+		{
+			Name:      "commits-what-it-lost",
+			What:      "the map of offsets to commit outlives a rebalance: partitions of others are committed with every commit",
+			Invariant: "commit-after-outcome", Anomaly: "commit-regressed", Scenario: "hand-over",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+				parts.Committer = &remindingCommitter{parts.Committer, marks{}}
+			},
+		},
+		{
+			Name: "commits-the-record-itself", What: "the offset of the last finished record is committed, not the one after it",
+			Invariant: "liveness", Anomaly: "stalled", Scenario: "stuck",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Committer = shortCommitter{parts.Committer} },
+		},
+		{
+			Name: "commits-its-position-at-revoke",
+			What: "when a partition is taken away everything that was read from it is committed, what is in backoff " +
+				"included",
+			Invariant: "no-loss", Anomaly: "lost", Scenario: "hand-over",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtRevoke = always(consumer.Finish) },
+		},
+		{
+			Name: "dead-letters-at-revoke", What: "what is in backoff when its partition is taken away is dead-lettered",
+			Invariant: "classification", Anomaly: "premature-dead-letter", Scenario: "hand-over",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtRevoke = always(consumer.DeadLetter) },
+		},
+		{
+			Name: "starts-at-the-latest", What: "a partition without a commit is read from its end", Invariant: "no-loss",
+			Anomaly: "lost", Scenario: "first-commit", Consumer: func(config *consumer.Config, _ *consumer.Parts) {
+				config.Options = append(config.Options, kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
+					kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()))
+			},
+		},
+	}
+}
+
+// skippingMutants finish records without an attempt.
+func skippingMutants() []Mutant {
+	skipping := func(name, what, scenario string, wrap func(consumer.Handler) consumer.Handler) Mutant {
+		return Mutant{Name: name, What: what, Invariant: "no-loss", Anomaly: "lost", Scenario: scenario,
+			Consumer: func(config *consumer.Config, _ *consumer.Parts) {
+				config.Handler = wrap(config.Handler)
+			}}
+	}
+	return []Mutant{
+		skipping("rest-of-the-batch-skipped",
+			"a failure for good ends the batch that the record came in: those behind it count as read", "mix", skipRest),
+		skipping("repeats-known-by-offset",
+			"records are remembered by their offset, to know a repeat; the partition is not part of it", "mix", skipKnown),
+		skipping("tombstones-dropped", "a record without a value is committed, and nothing else", "tombstones",
+			skipTombstones),
+	}
+}
+
+// remindingCommitter commits everything that it ever committed.
+type remindingCommitter struct {
+	consumer.Committer
+	all marks
+}
+
+func (c *remindingCommitter) Commit(ctx context.Context, client *kgo.Client, own marks) failures {
+	maps.Copy(c.all, own)
+	return c.Committer.Commit(ctx, client, maps.Clone(c.all))
+}
+
+// shortCommitter commits one less.
+type shortCommitter struct{ consumer.Committer }
+
+func (c shortCommitter) Commit(ctx context.Context, client *kgo.Client, own marks) failures {
+	short := marks{}
+	for at, mark := range own {
+		mark.Offset--
+		short[at] = mark
+	}
+	return c.Committer.Commit(ctx, client, short)
+}
+
+// lettersGathered is how many letters a gatheringParker writes together.
+const lettersGathered = 20
+
+// gatheringParker writes letters together, later.
+type gatheringParker struct {
+	mu   sync.Mutex
+	held []*kgo.Record
+}
+
+func (p *gatheringParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record,
+	done func(error)) {
+	p.mu.Lock()
+	p.held = append(p.held, letter)
+	var full []*kgo.Record
+	if len(p.held) == lettersGathered {
+		full, p.held = p.held, nil
+	}
+	p.mu.Unlock()
+	done(nil)
+	for _, one := range full {
+		consumer.AckedParker{}.Park(ctx, publisher, one, func(error) {})
+	}
+}
+
+// resignedParker gives up what is too large.
+type resignedParker struct{}
+
+func (resignedParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+	consumer.AckedParker{}.Park(ctx, publisher, letter, func(err error) {
+		if errors.Is(err, kerr.MessageTooLarge) {
+			err = nil
+		}
+		done(err)
+	})
+}
+
+// partitionCount keeps one count of failures for all records of a partition.
+type partitionCount struct {
+	consumer.Policy
+	failures map[consumer.TopicPartition]int
+}
+
+func (p partitionCount) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
+	at := consumer.TopicPartition{Topic: record.Topic, Partition: record.Partition}
+	if err == nil {
+		p.failures[at] = 0
+		return p.Policy.Decide(record, attempts, nil)
+	}
+	p.failures[at]++
+	return p.Policy.Decide(record, p.failures[at], err)
+}
+
+// hurriedPolicy doesn't wait for those who are slow.
+type hurriedPolicy struct{ consumer.Policy }
+
+func (p hurriedPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
+	var failure *consumer.Error
+	if errors.As(err, &failure) && failure.Name == "TimeoutError" {
+		err = &consumer.Error{Class: consumer.Permanent, Err: err}
+	}
+	return p.Policy.Decide(record, attempts, err)
+}
+
+// skipRest leaves out the ten records behind one that failed for good.
+func skipRest(next consumer.Handler) consumer.Handler {
+	var mu sync.Mutex
+	failed := map[consumer.TopicPartition]int64{}
+	return func(ctx context.Context, record *kgo.Record) error {
+		at := consumer.TopicPartition{Topic: record.Topic, Partition: record.Partition}
+		mu.Lock()
+		last, ok := failed[at]
+		mu.Unlock()
+		if ok && record.Offset > last && record.Offset <= last+10 {
+			return nil
+		}
+		err := next(ctx, record)
+		if err != nil && consumer.ClassOf(err) == consumer.Permanent {
+			mu.Lock()
+			failed[at] = record.Offset
+			mu.Unlock()
+		}
+		return err
+	}
+}
+
+// skipKnown leaves out records with the offset of one that was processed.
+func skipKnown(next consumer.Handler) consumer.Handler {
+	var known sync.Map
+	return func(ctx context.Context, record *kgo.Record) error {
+		if _, ok := known.Load(record.Offset); ok {
+			return nil
+		}
+		err := next(ctx, record)
+		if err == nil {
+			known.Store(record.Offset, true)
+		}
+		return err
+	}
+}
+
+func skipTombstones(next consumer.Handler) consumer.Handler {
+	return func(ctx context.Context, record *kgo.Record) error {
+		if record.Value == nil {
+			return nil
+		}
+		return next(ctx, record)
+	}
+}

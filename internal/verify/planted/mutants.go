@@ -1,0 +1,252 @@
+package planted
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/store/worker"
+)
+
+// Mutant is one planted bug.
+type Mutant struct {
+	// Name is how `dlqbench mutant` is told which to run.
+	Name string
+	// What says in a sentence what is wrong with it.
+	What string
+	// Anomaly is the one that must be reported for it (others may come with it), Invariant the one that must report it:
+	// some anomalies are named by two.
+	Anomaly, Invariant string
+	// Scenario is the one of internal/verify/testdata in which it shows.
+	Scenario string
+	// Consumer plants the bug in a consumer, Replay in a replay, Router and Worker in those of the dead-letter store at
+	// the address; exactly one is set.
+	Consumer func(*consumer.Config, *consumer.Parts)
+	Replay   func(*deadletter.Config)
+	Router   func(*worker.RouterConfig)
+	Worker   func(address string, config *worker.Config)
+	// Keeper are flags of dlqbench dlq retain that it gets besides.
+	Keeper map[string]string
+}
+
+// Kind is the part that has the bug, as the sub-command of `dlqbench mutant`: consume, replay, router or worker.
+func (m Mutant) Kind() string {
+	switch {
+	case m.Consumer != nil:
+		return "consume"
+	case m.Replay != nil:
+		return "replay"
+	case m.Router != nil:
+		return "router"
+	}
+	if m.Worker != nil {
+		return "worker"
+	}
+	return "keeper"
+}
+
+// All returns every mutant, consumers first.
+func All() []Mutant {
+	return concat(consumers(), replays(), graphReplays(), sharedLetterReplays(), stores())
+}
+
+// Named returns the mutant with this name. "none" is the control: the reference consumer, and the reference replay,
+// unchanged.
+func Named(name string) (Mutant, error) {
+	if name == "none" {
+		return Mutant{
+			Name: "none", What: "nothing is wrong: the control",
+			Consumer: func(*consumer.Config, *consumer.Parts) {}, Replay: func(*deadletter.Config) {},
+			Router: func(*worker.RouterConfig) {}, Worker: func(string, *worker.Config) {}, Keeper: map[string]string{},
+		}, nil
+	}
+	names := []string{"none"}
+	for _, mutant := range All() {
+		if mutant.Name == name {
+			return mutant, nil
+		}
+		names = append(names, mutant.Name)
+	}
+	return Mutant{}, fmt.Errorf("%q is not a planted bug: known are %s", name, strings.Join(names, ", "))
+}
+
+func consumers() []Mutant {
+	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), lifeMutants(), libraryMutants(),
+		groupMutants(), topicMutants(), shareMutants(), graphMutants(), sharedLetterMutants())
+}
+
+func concat(lists ...[]Mutant) []Mutant {
+	var all []Mutant
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}
+
+func commitMutants() []Mutant {
+	return []Mutant{
+		{
+			Name: "commit-before-dlq-ack", What: "a record counts as finished when its dead letter is handed to the producer; " +
+				"the acknowledgement is awaited in the background",
+			Anomaly: "commit-before-dlq", Invariant: "commit-after-dlq", Scenario: "dlq-slow",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = eagerParker{} },
+		},
+		{
+			Name: "ignore-dlq-error", What: "a dead letter that was refused counts as published",
+			Anomaly: "commit-without-dlq", Invariant: "commit-after-dlq", Scenario: "dlq-down",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = deafParker{} },
+		},
+		{
+			Name:    "commit-advanced-while-dlq-down",
+			What:    "a dead letter that was refused three times is given up, and its record committed",
+			Anomaly: "commit-advanced-while-dlq-down", Invariant: "halt-on-dlq-failure", Scenario: "dlq-down",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = newImpatientParker() },
+		},
+		{
+			Name: "not-surfaced", What: "a DLQ that refuses writes is mentioned nowhere",
+			Anomaly: "failure-not-surfaced", Invariant: "halt-on-dlq-failure", Scenario: "dlq-down",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Surface = silent },
+		},
+		{
+			Name: "commit-past-unfinished", What: "one past the highest finished record is committed, whatever lies below it",
+			Anomaly: "commit-past-unfinished", Invariant: "commit-after-outcome", Scenario: "mix",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+				parts.NewTracker = func() consumer.Tracker { return &highestTracker{} }
+			},
+		},
+		{
+			Name: "commit-regressed", What: "every third commit goes back by ten records",
+			Anomaly: "commit-regressed", Invariant: "commit-after-outcome", Scenario: "mix",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+				parts.Committer = &backwardsCommitter{Committer: parts.Committer, last: map[consumer.TopicPartition]int64{}}
+			},
+		},
+	}
+}
+
+func retryMutants() []Mutant {
+	return []Mutant{
+		bounded("one-retry-too-many", "a record is tried once more than promised", "bounded-retries", "over-retried", "mix",
+			func(policy *consumer.Bounded) { policy.MaxAttempts++ }),
+		bounded("one-retry-too-few", "a record is tried once less than promised", "bounded-retries", "under-retried", "mix",
+			func(policy *consumer.Bounded) { policy.MaxAttempts-- }),
+		policied("backoff-early", "a record is tried again after half the promised wait", "backoff", "backoff-early", "mix",
+			func(policy consumer.Policy) consumer.Policy { return halfPolicy{policy} }),
+		bounded("backoff-not-growing", "the wait is the first one every time", "backoff", "backoff-not-growing", "mix",
+			func(policy *consumer.Bounded) { policy.Backoff.Exponential = false }),
+		bounded("cap-ignored", "the wait doubles beyond its cap", "backoff", "cap-exceeded", "mix",
+			func(policy *consumer.Bounded) { policy.Backoff.Cap = 0 }),
+		bounded("no-jitter", "the promised jitter is not added", "backoff", "no-jitter", "jitter",
+			func(policy *consumer.Bounded) { policy.Backoff.Jitter = 0 }),
+		policied("retry-after-ignored", "a rate-limited record is tried again without regard to Retry-After", "backoff",
+			"backoff-early", "mix", func(policy consumer.Policy) consumer.Policy { return impolitePolicy{policy} }),
+		policied("retry-permanent", "permanent failures are retried", "classification", "permanent-retried", "mix",
+			func(policy consumer.Policy) consumer.Policy { return stubbornPolicy{policy} }),
+		policied("dead-letter-logical", "logical failures are dead-lettered", "classification",
+			"logical-dead-lettered", "mix", func(policy consumer.Policy) consumer.Policy { return strictPolicy{policy} }),
+		policied("success-dead-lettered", "one success in fifty is dead-lettered, too", "classification",
+			"dual-terminal", "mix", func(policy consumer.Policy) consumer.Policy { return gloomyPolicy{policy} }),
+		{
+			Name: "reorder-in-key", What: "records of one key don't wait for each other", Anomaly: "reordered",
+			Invariant: "ordering", Scenario: "mix",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Lane = consumer.LaneFor(consumer.OrderingNone) },
+		},
+		{
+			Name: "duplicate", What: "one success in twenty is processed again", Anomaly: "duplicate", Invariant: "duplicates",
+			Scenario: "mix",
+			Consumer: func(config *consumer.Config, _ *consumer.Parts) { config.Handler = twice(config.Handler) },
+		},
+	}
+}
+
+func letterMutants() []Mutant {
+	return []Mutant{
+		sealed("payload-altered", "the value of a dead letter gets one byte more", "payload-changed", addByte),
+		sealed("key-altered", "the key of a dead letter gets one byte more", "key-changed", addKeyByte),
+		sealed("header-dropped", "one of the original headers is left out of the dead letter", "headers-lost", dropHeader),
+		sealed("metadata-missing", "the dead letter doesn't say how often the record was tried", "metadata-missing",
+			dropAttempts),
+		oddly("header-as-text", "a header's value is decoded as UTF-8 and encoded again", "headers-lost", asText),
+		oddly("null-header-emptied", "a header with a null value gets an empty one", "headers-lost", emptied),
+		oddly("empty-header-nulled", "a header with an empty value gets a null one", "headers-lost", nulled),
+		oddly("repeated-header-kept-once", "of two headers of one name the first is left out, as a map leaves it out",
+			"headers-lost", keptOnce),
+		oddly("own-name-overwritten",
+			"a header of the record's own that has the name of one of the envelope's is overwritten", "headers-lost",
+			overwritten),
+		oddly("key-as-text", "the key is decoded as UTF-8 and encoded again", "key-changed", func(letter *kgo.Record) {
+			letter.Key = utf8Of(letter.Key)
+		}),
+		sealed("envelope-twice", "the envelope's headers are put into the dead letter twice", "metadata-wrong", twiceSealed),
+		sealedBy("reason-of-another", "a dead letter has the error text of the one before it", "mix",
+			func(next deadletter.Sealer) deadletter.Sealer {
+				return &lastReason{Sealer: next}
+			}),
+		sealedBy("epoch-made-up", "a dead letter names a leader epoch that its partition never had", "mix",
+			func(next deadletter.Sealer) deadletter.Sealer {
+				return failing{next, func(failure *deadletter.Failure) { failure.Epoch += 1000 }}
+			}),
+		sealedBy("time-in-the-future", "the time of the failure is in local time and called UTC", "timed",
+			func(next deadletter.Sealer) deadletter.Sealer {
+				return failing{next, func(failure *deadletter.Failure) { failure.Time = failure.Time.Add(9 * time.Hour) }}
+			}),
+		sealedBy("time-of-1970", "the time of the failure is the beginning of 1970", "timed",
+			func(next deadletter.Sealer) deadletter.Sealer {
+				return failing{next, func(failure *deadletter.Failure) { failure.Time = time.UnixMilli(1) }}
+			}),
+		{
+			Name: "metadata-wrong", What: "the dead letter names the offset after the record's", Anomaly: "metadata-wrong",
+			Invariant: "dlq-fidelity", Scenario: "mix",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Sealer = offByOne{parts.Sealer} },
+		},
+		{
+			Name: "dlq-twice", What: "every dead letter is produced twice", Anomaly: "dlq-duplicate", Invariant: "dlq-once",
+			Scenario: "mix", Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = doubleParker{} },
+		},
+	}
+}
+
+func stopMutants() []Mutant {
+	return []Mutant{
+		{
+			Name: "drop-on-term", What: "what is in backoff at TERM counts as finished", Anomaly: "lost",
+			Invariant: "graceful-stop", Scenario: "restart",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtStop = always(consumer.Finish) },
+		},
+		{
+			Name: "dead-letter-on-term", What: "what is in backoff at TERM is dead-lettered", Anomaly: "premature-dead-letter",
+			Invariant: "graceful-stop", Scenario: "restart",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtStop = always(consumer.DeadLetter) },
+		},
+	}
+}
+
+func replays() []Mutant {
+	published := func(name, what, anomaly string,
+		wrap func(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher) Mutant {
+		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "replay-round-trip", Scenario: "replay",
+			Replay: func(config *deadletter.Config) {
+				config.Publish = wrap(config)
+			}}
+	}
+	return []Mutant{
+		published("replays-twice", "every letter is replayed twice", "replay-duplicated", doublePublisher),
+		published("replay-wrong-topic", "letters go back to the dead-letter topic", "replay-wrong-topic", lostPublisher),
+		published("replay-drops", "one letter in ten is not replayed", "replay-lost", droppingPublisher),
+		published("replay-alters", "the value of a replayed record gets one byte more", "replay-altered", alteringPublisher),
+		{
+			Name: "replay-keeps-failure-headers", What: "replayed records still carry the failure headers",
+			Anomaly: "replay-altered", Invariant: "replay-round-trip", Scenario: "replay",
+			Replay: func(config *deadletter.Config) { config.Dialect = clinging{deadletter.Plain{}} },
+		},
+		{
+			Name: "replay-ignores-filter", What: "every letter is replayed, selected or not", Anomaly: "selected-wrong",
+			Invariant: "replay-round-trip", Scenario: "replay",
+			Replay: func(config *deadletter.Config) { config.Where, config.Select = "", nil },
+		},
+	}
+}

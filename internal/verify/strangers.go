@@ -1,0 +1,204 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+const (
+	// codeAbsent is the exit code with which a build says that this machine lacks what it needs.
+	codeAbsent = 77
+	// strangerSlip: how punctual the load is does not matter here, as in the other runs of the proof.
+	strangerSlip = "expect.max_slip=1s"
+)
+
+// Stranger is a correct consumer that knows nothing of dlqbench, by its subject file.
+type Stranger struct {
+	// File is the path of the subject file, as it was found.
+	File    string
+	Subject *scenarios.SubjectFile
+}
+
+// FindStrangers reads the subject files of a folder: NAME/subject.yaml and NAME/subjects/*.yaml. Those of a folder's
+// own come first.
+func FindStrangers(folder string) ([]Stranger, error) {
+	var all []Stranger
+	for _, pattern := range []string{"*/subject.yaml", "*/subjects/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil {
+			return nil, fmt.Errorf("looking for subject files in %s: %w", folder, err)
+		}
+		for _, file := range files {
+			subject, err := scenarios.LoadSubject(file)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, Stranger{File: file, Subject: subject})
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("there is no NAME/subject.yaml and no NAME/subjects/*.yaml in %s", folder)
+	}
+	return all, nil
+}
+
+// encounter is a stranger in a shipped scenario.
+type encounter struct {
+	stranger Stranger
+	scenario string
+}
+
+// encounters lists every stranger in every shipped scenario that applies to it, once: first the scenarios that apply to
+// most of them, where neighbours differ in both and each stranger comes up once before any comes up again.
+func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]encounter, error) {
+	var common []string
+	var special []encounter
+	unfit := map[encounter]bool{}
+	for _, name := range scenarios.Names() {
+		text, _ := scenarios.Shipped(name)
+		scenario, err := scenarios.Parse(name, text)
+		if err != nil {
+			return nil, err
+		}
+		if !ordinary(scenario) || !fits(scenario) {
+			continue
+		}
+		var met []encounter
+		for _, one := range strangers {
+			if scenario.Unfit(one.Subject.Contract) != "" || scenario.Replay != nil && !replayable(one.Subject) {
+				unfit[encounter{stranger: one, scenario: name}] = true
+			} else {
+				met = append(met, encounter{stranger: one, scenario: name})
+			}
+		}
+		if len(met) > len(strangers)/2 {
+			common = append(common, name)
+		} else {
+			special = append(special, met...)
+		}
+	}
+	var all []encounter
+	for round := range common {
+		for i, stranger := range strangers {
+			one := encounter{stranger: stranger, scenario: common[(round+i)%len(common)]}
+			if !unfit[one] {
+				all = append(all, one)
+			}
+		}
+	}
+	return append(all, special...), nil
+}
+
+// ordinary reports whether a scenario is about what a consumer with a dead-letter topic does: not about stores, graphs,
+// services or a framework's envelope. What else it is about, the consumer's contract says (Unfit).
+func ordinary(s *scenarios.Scenario) bool {
+	r := s.Subject.Reference
+	return s.Store == nil && s.Graph == nil && len(s.Services) == 0 && s.Drill == nil && s.Subject.File == "" &&
+		r.DLQEnabled && r.Envelope == deadletter.PlainName
+}
+
+// replayable reports whether the dead letters of a subject say where they came from, in a way that dlqbench replay
+// reads.
+func replayable(subject *scenarios.SubjectFile) bool {
+	_, err := deadletter.Named(string(subject.Contract.DLQ.Envelope))
+	return subject.Contract.DLQ.Envelope != "" && err == nil
+}
+
+// ProveStrangers runs strangers in shipped scenarios: so many runs, from number first on. Numbers go round: those after
+// the last pair begin again, with other seeds.
+func (c *Config) ProveStrangers(
+	ctx context.Context, strangers []Stranger, cluster run.ClusterOptions, first uint64, runs int,
+) (*Soundness, error) {
+	all, err := encounters(strangers, func(s *scenarios.Scenario) bool { return cluster.Fits(s) == nil })
+	if err != nil {
+		return nil, err
+	}
+	table := newSoundness(first)
+	table.Pairs = len(all)
+	builds := &builds{done: map[string]func() error{}}
+	var mu sync.Mutex
+	c.each(ctx, runs, func(i int) {
+		number := first + uint64(i)
+		c.meet(ctx, table, all[number%uint64(len(all))], number, cluster, builds, &mu)
+	})
+	return table, ctx.Err()
+}
+
+// meet runs one stranger in one scenario; the number is the seed, too.
+func (c *Config) meet(
+	ctx context.Context, table *Soundness, e encounter, number uint64, cluster run.ClusterOptions, builds *builds,
+	mu *sync.Mutex,
+) {
+	name := e.stranger.Subject.Name
+	result := sounded{seed: number, mode: name, faults: []string{e.scenario}, what: name + " in " + e.scenario}
+	if result.err = builds.build(ctx, e.stranger); result.err == nil {
+		rerun := fmt.Sprintf("dlqbench run %s --seed %%d --subject %s --set %s", e.scenario, e.stranger.File, strangerSlip)
+		if cluster.Provider != "" && cluster.Provider != run.ClusterEmbedded {
+			rerun += " --cluster " + cluster.Provider
+		}
+		result.rerun = fmt.Sprintf(rerun, number)
+		subject := *e.stranger.Subject
+		subject.Build = nil // it is built
+		text, _ := scenarios.Shipped(e.scenario)
+		result.outcome, result.err = c.run(ctx, trial{
+			name: "strangers-" + name + "-" + e.scenario, scenario: text, seed: number, rerun: rerun, cluster: cluster,
+			sets: []string{strangerSlip}, subject: &subject, subjectFile: e.stranger.File,
+		})
+	}
+	c.count(ctx, table, result, mu)
+}
+
+// builds are done once, although several strangers may be made by one and several runs want it at once.
+type builds struct {
+	mu   sync.Mutex
+	done map[string]func() error
+}
+
+// absentError is what is missing on this machine to build a stranger.
+type absentError struct{ what string }
+
+func (e absentError) Error() string { return e.what }
+
+func (b *builds) build(ctx context.Context, s Stranger) error {
+	folder := filepath.Join(filepath.Dir(s.File), s.Subject.Dir)
+	key := folder + "\x00" + strings.Join(s.Subject.Build, "\x00")
+	b.mu.Lock()
+	once := b.done[key]
+	if once == nil {
+		once = sync.OnceValue(func() error { return buildIn(ctx, folder, s.Subject.Build) })
+		b.done[key] = once
+	}
+	b.mu.Unlock()
+	return once()
+}
+
+func buildIn(ctx context.Context, folder string, words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	command := exec.CommandContext(ctx, words[0], words[1:]...)
+	command.Dir, command.Env = folder, os.Environ()
+	output, err := command.CombinedOutput()
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	last := lines[len(lines)-1]
+	var ended *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, exec.ErrNotFound):
+		return absentError{fmt.Sprintf("%s: there is no %s in the PATH", folder, words[0])}
+	case errors.As(err, &ended) && ended.ExitCode() == codeAbsent:
+		return absentError{folder + ": " + last}
+	}
+	return fmt.Errorf("building %s with %q: %w: %s", folder, words, err, last)
+}

@@ -1,0 +1,101 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// plantedInStranger is a mistake that a stranger makes where its environment says so.
+type plantedInStranger struct{ name, scenario, invariant string }
+
+// A stranger is accused of its own mistakes, in the shipped scenarios and on the client's own schedule: those that
+// users of each client make most.
+func TestBugsOfAStrangerAreNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds consumers on four clients and runs them for minutes")
+	}
+	program, err := programtest.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &Config{Executable: program, Dir: t.TempDir(), Log: zerolog.Nop()}
+	for folder, bugs := range map[string][]plantedInStranger{
+		"confluent-kafka": {
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
+			{"delivery-error-ignored", "dlq-publish-failure", "commit-after-dlq"},
+			{"garbage-committed", "hostile-payloads", "no-loss"},
+			{"skips-at-rebalance", "scale-up-and-down", "no-loss"},
+		},
+		"java": {
+			{"auto-commit-beside-a-thread", "consumer-rolling-restart", "commit-after-outcome"},
+			{"letter-not-checked", "dlq-publish-failure", "commit-after-dlq"},
+			{"no-seek-after-failure", "dlq-publish-failure", "no-loss"},
+		},
+		"sarama": {
+			{"marked-before-letter", "dlq-publish-failure", "commit-after-dlq"},
+			{"goroutine-per-message", "transient-downstream", "commit-after-outcome"},
+			{"newest-by-default", "consumer-kill", "no-loss"},
+		},
+		"kafkajs": {
+			{"resolved-before-await", "consumer-rolling-restart", "commit-after-outcome"},
+			{"rejection-swallowed", "dlq-publish-failure", "commit-after-dlq"},
+			{"not-awaited", "transient-downstream", "commit-after-outcome"},
+		},
+	} {
+		t.Run(folder, func(t *testing.T) {
+			file := filepath.Join("..", "..", "test", "strangers", folder, "subject.yaml")
+			subject := builtStranger(t, file)
+			for _, bug := range bugs {
+				t.Run(bug.name, func(t *testing.T) { bug.expect(t, config, subject, file) })
+			}
+		})
+	}
+}
+
+// builtStranger returns a stranger that is built, or skips the test where this machine can't build it.
+func builtStranger(t *testing.T, file string) *scenarios.SubjectFile {
+	subject, err := scenarios.LoadSubject(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var absent absentError
+	if err := buildIn(t.Context(), filepath.Dir(file), subject.Build); errors.As(err, &absent) {
+		t.Skip(absent)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	subject.Build = nil
+	return subject
+}
+
+// expect runs the stranger with the mistake and expects the invariant to be violated.
+func (p plantedInStranger) expect(t *testing.T, config *Config, subject *scenarios.SubjectFile, file string) {
+	planted := *subject
+	planted.Env = maps.Clone(subject.Env)
+	planted.Env["PLANTED_BUG"] = p.name
+	text, _ := scenarios.Shipped(p.scenario)
+	outcome, err := config.run(context.Background(), trial{
+		name: p.name, scenario: text, seed: 1, sets: []string{strangerSlip}, subject: &planted, subjectFile: file,
+		rerun: "seed %d",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := slices.ContainsFunc(outcome.Verdict.Invariants, func(r assertions.Result) bool {
+		return r.Name == p.invariant && r.Status == assertions.Fail
+	})
+	if outcome.Verdict.Verdict != assertions.Fail || !named {
+		t.Errorf("%s: %s with %v, not a violation of %s",
+			p.scenario, outcome.Verdict.Verdict, outcome.Verdict.Reasons, p.invariant)
+	}
+}

@@ -1,0 +1,93 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+func TestStrangersMeetEverything(t *testing.T) {
+	strangers, err := FindStrangers("../../test/strangers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := encounters(strangers, (*scenarios.Scenario).RunsOnEmbedded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, met := map[encounter]bool{}, map[string]int{}
+	var protocol []string
+	for i, one := range all {
+		key := encounter{stranger: Stranger{File: one.stranger.File}, scenario: one.scenario}
+		if seen[key] {
+			t.Errorf("%s meets %s twice", one.stranger.File, one.scenario)
+		}
+		seen[key] = true
+		met[one.scenario]++
+		if one.scenario == "kip-848" {
+			protocol = append(protocol, filepath.Base(one.stranger.File))
+		}
+		common := one.scenario != "kip-848" // the others are met by all of them
+		if i > 0 && common && (all[i-1].scenario == one.scenario || all[i-1].stranger.File == one.stranger.File) {
+			t.Errorf("numbers %d and %d share consumer or scenario: %s, %s", i-1, i, one.stranger.File, one.scenario)
+		}
+	}
+	for _, name := range []string{"smoke", "consumer-kill", "hostile-payloads", "dlq-publish-failure",
+		"static-membership"} {
+		if met[name] != len(strangers) {
+			t.Errorf("%s is met by %d of %d strangers", name, met[name], len(strangers))
+		}
+	}
+	for _, name := range []string{"transactions", "share-group", "store-lifecycle", "retry-topics", "spring-envelope",
+		"hexkit-dlq", "pipestream-graph", "coordinator-reload"} {
+		if met[name] > 0 {
+			t.Errorf("%s is met by %d strangers, none of which can show what it is about", name, met[name])
+		}
+	}
+	slices.Sort(protocol)
+	if want := []string{"kip-848-range.yaml", "kip-848.yaml"}; !slices.Equal(protocol, want) {
+		t.Errorf("kip-848 is met by %v, want %v", protocol, want)
+	}
+	// Letters that do not say where they came from can't be put back.
+	silent := scenarios.SubjectFile{Contract: scenarios.ContractSpec{DLQ: scenarios.DLQSpec{Envelope: scenarios.EnvelopeNone}}}
+	if replayable(&silent) || met["replay-round-trip"] != len(strangers) {
+		t.Errorf(
+			"replay-round-trip is met by %d of %d strangers, whose letters all say where they came from; by one without: %v",
+			met["replay-round-trip"], len(strangers), replayable(&silent))
+	}
+}
+
+// What this machine lacks is told apart from what is broken.
+func TestBuildsOfStrangers(t *testing.T) {
+	folder := t.TempDir()
+	stranger := func(words ...string) Stranger {
+		return Stranger{File: filepath.Join(folder, "subject.yaml"), Subject: &scenarios.SubjectFile{Build: words}}
+	}
+	b := &builds{done: map[string]func() error{}}
+	for range 2 {
+		if err := b.build(context.Background(), stranger("sh", "-c", "echo x >>built")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if built, err := os.ReadFile(filepath.Join(folder, "built")); err != nil || string(built) != "x\n" {
+		t.Errorf("built %q times (%v), not once", built, err)
+	}
+	var absent absentError
+	if err := b.build(context.Background(), stranger("sh", "-c", "echo no JDK; exit 77")); !errors.As(err,
+		&absent) || !strings.HasSuffix(absent.what, "no JDK") {
+		t.Errorf("code 77 is told as %v", err)
+	}
+	if err := b.build(context.Background(), stranger("no-such-program")); !errors.As(err, &absent) {
+		t.Errorf("a program that is not there is told as %v", err)
+	}
+	if err := b.build(context.Background(), stranger("sh", "-c", "echo broken; exit 1")); err == nil ||
+		errors.As(err, &absent) {
+		t.Errorf("a build that fails is told as %v", err)
+	}
+}

@@ -1,0 +1,329 @@
+package verify
+
+// The tables, as text: a line for each part, and the matrix behind it, in Markdown that also reads well in a terminal.
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/units"
+)
+
+// Result is what was proved; a part that was not asked for is nil.
+type Result struct {
+	Completeness *Completeness `json:"completeness,omitempty"`
+	Soundness    *Soundness    `json:"soundness,omitempty"`
+	// Strangers is the table of consumers that others wrote.
+	Strangers *Soundness `json:"strangers,omitempty"`
+	Oracle    *Oracle    `json:"oracle,omitempty"`
+}
+
+// Holds reports whether every part that was asked for holds.
+func (r *Result) Holds() bool {
+	return (r.Completeness == nil || r.Completeness.Holds()) && (r.Soundness == nil || r.Soundness.Holds()) &&
+		(r.Strangers == nil || r.Strangers.Holds()) && (r.Oracle == nil || r.Oracle.Holds())
+}
+
+// Markdown returns all tables.
+func (r *Result) Markdown() string {
+	var b strings.Builder
+	b.WriteString(r.Summary())
+	if r.Completeness != nil {
+		b.WriteString(r.Completeness.markdown())
+	}
+	if r.Soundness != nil {
+		fmt.Fprintf(&b, "\n## Soundness: the correct consumer, seeds %d to %d\n\n", r.Soundness.First, r.Soundness.last())
+		b.WriteString(r.Soundness.markdown("mode (ordering, retry, group protocol, instances; store: engine, retry, "+
+			"workers; graph: shape, group protocol, instances of each node)", "fault"))
+	}
+	if r.Strangers != nil {
+		fmt.Fprintf(&b, "\n## Strangers: correct consumers written without knowledge of dlqbench, runs %d to %d, of "+
+			"%d pairs\n\n", r.Strangers.First, r.Strangers.last(), r.Strangers.Pairs)
+		b.WriteString(r.Strangers.markdown("consumer", "scenario"))
+	}
+	if r.Oracle != nil {
+		b.WriteString(r.Oracle.markdown())
+	}
+	return b.String()
+}
+
+// Summary returns one line for each part.
+func (r *Result) Summary() string {
+	rows := [][]string{{"proof", "what was done", "result"}}
+	if c := r.Completeness; c != nil {
+		caught, runs, passed, controls := 0, 0, 0, 0
+		for _, row := range c.Mutants {
+			caught, runs = caught+row.Caught, runs+row.Seeds
+		}
+		for _, row := range c.Controls {
+			passed, controls = passed+row.Passed, controls+row.Seeds
+		}
+		name := "completeness"
+		result := share(caught, runs) + " caught by name"
+		full, bugs := c.named()
+		if !c.aimed() {
+			name += ", " + c.Suite
+			result = fmt.Sprintf("%s named with %d of %d seeds", share(full, bugs), c.Wanted, c.Wanted)
+		}
+		rows = append(rows, []string{name, fmt.Sprintf("%s in %s; the correct consumer in %d",
+			units.Plural(int64(bugs), "planted bug", "planted bugs"), units.Plural(int64(runs), "run", "runs"), controls),
+			fmt.Sprintf("%s; the correct one passed %s", result, share(passed, controls))})
+	}
+	if s := r.Soundness; s != nil {
+		rows = append(rows, []string{"soundness", fmt.Sprintf("%d runs of the correct consumer in %d modes under %d "+
+			"faults, alone and in pairs", s.Runs, len(s.Modes), len(s.Faults)),
+			s.result()})
+	}
+	if s := r.Strangers; s != nil {
+		rows = append(rows, []string{"strangers", fmt.Sprintf("%d runs of %d correct consumers of others in %d shipped "+
+			"scenarios", s.Runs, len(s.Modes), len(s.Faults)),
+			s.result()})
+	}
+	if o := r.Oracle; o != nil {
+		rows = append(rows, []string{"oracle", fmt.Sprintf("%s generated histories, correct and scrambled, judged by both; "+
+			"%s minimal corruptions", units.Count(int64(comparedPerSeed*o.Seeds)), units.Count(o.corruptions())),
+			units.Plural(int64(o.Disagreements), "disagreement", "disagreements")})
+	}
+	return table(rows)
+}
+
+func (s *Soundness) result() string {
+	return fmt.Sprintf("%s (%s inconclusive%s)", units.Plural(int64(s.Accused), "false alarm", "false alarms"),
+		units.Plural(int64(s.Inconclusive), "run", "runs"), s.skipped())
+}
+
+// skipped says how many runs were left out, if any were.
+func (s *Soundness) skipped() string {
+	all := 0
+	for _, n := range s.Skipped {
+		all += n
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d more SKIPPED", all)
+}
+
+func (o *Oracle) corruptions() (n int64) {
+	for _, count := range o.Corrupted {
+		n += count
+	}
+	return n
+}
+
+func share(part, whole int) string {
+	switch {
+	case whole == 0:
+		return "0 of 0"
+	case part == whole:
+		return "100%"
+	}
+	// Never rounded up to 100.
+	return fmt.Sprintf("%.1f%% (%d of %d)", float64(1000*part/whole)/10, part, whole)
+}
+
+func (c *Completeness) markdown() string {
+	if !c.aimed() {
+		return c.suiteMarkdown()
+	}
+	var b strings.Builder
+	b.WriteString("\n## Completeness: planted bug × anomaly\n\n")
+	rows := [][]string{{"planted bug", "must be named as", "caught", "also named", "what is wrong"}}
+	for _, m := range c.Mutants {
+		rows = append(rows, []string{m.Mutant, m.Invariant + ": " + m.Anomaly, fmt.Sprintf("%d/%d", m.Caught, m.Seeds),
+			m.alsoNamed(), m.What})
+	}
+	b.WriteString(table(rows))
+	b.WriteString("\nThe correct consumer on the scenarios at which they are aimed:\n\n")
+	rows = [][]string{{"scenario", "passed"}}
+	for _, row := range c.Controls {
+		rows = append(rows, []string{row.Scenario, fmt.Sprintf("%d/%d", row.Passed, row.Seeds)})
+	}
+	b.WriteString(table(rows))
+	for _, row := range c.Mutants {
+		list(&b, "missed, again with: ", row.Missed)
+	}
+	c.failures(&b)
+	return b.String()
+}
+
+// widestAlso is how many anomalies a row lists beside its own: a table has to fit a page, and the JSON has them all.
+const widestAlso = 2
+
+// alsoNamed lists the anomalies that were named beside the row's own, those of most runs first.
+func (r *MutantRow) alsoNamed() string {
+	var also []string
+	for _, name := range sorted(r.Named) {
+		if name != r.Invariant+": "+r.Anomaly {
+			also = append(also, name)
+		}
+	}
+	slices.SortStableFunc(also, func(a, b string) int { return r.Named[b] - r.Named[a] })
+	more := max(len(also)-widestAlso, 0)
+	also = also[:len(also)-more]
+	for i, name := range also {
+		also[i] = fmt.Sprintf("%s %d/%d", name, r.Named[name], r.Seeds)
+	}
+	if more > 0 {
+		also = append(also, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(also, ", ")
+}
+
+// failures lists what went wrong besides the bugs.
+func (c *Completeness) failures(b *strings.Builder) {
+	for _, row := range c.Controls {
+		list(b, "accused on "+row.Scenario+": ", row.Failed)
+	}
+	list(b, "could not be run: ", c.Errors)
+}
+
+func (c *Completeness) suiteMarkdown() string {
+	return fmt.Sprintf("\n## Completeness, %s: planted bug × scenario\n\n%s", c.Suite, c.suiteTables())
+}
+
+// suiteTables say of each bug which scenarios of the suite name it.
+func (c *Completeness) suiteTables() string {
+	var b strings.Builder
+	b.WriteString(c.counts() + "\n\n")
+	rows := [][]string{{"planted bug", "must be named as", "named", "by", "by none of", "what is wrong"}}
+	for _, one := range c.bugs() {
+		var by, none []string
+		for _, row := range one.rows {
+			switch {
+			case row.Caught > 0:
+				by = append(by, fmt.Sprintf("%s %d/%d", row.Scenario, row.Caught, row.Seeds))
+			case row.Seeds > 0:
+				none = append(none, row.Scenario)
+			}
+		}
+		missed := fmt.Sprint(len(none))
+		if len(by) == 0 {
+			missed = strings.Join(none, ", ")
+		}
+		rows = append(rows, []string{one.Mutant, one.Invariant + ": " + one.Anomaly,
+			fmt.Sprintf("%d/%d", one.named, one.tried), strings.Join(by, ", "), missed, one.What})
+	}
+	b.WriteString(table(rows))
+	fmt.Fprintf(&b, "\nThe correct consumer on these scenarios, %.0f s one after the other:\n\n", c.round())
+	rows = [][]string{{"scenario", "passed", "seconds"}}
+	for _, row := range c.Controls {
+		rows = append(rows, []string{row.Scenario, fmt.Sprintf("%d/%d", row.Passed, row.Seeds),
+			fmt.Sprintf("%.1f", meanSeconds(row.Runs))})
+	}
+	b.WriteString(table(rows))
+	list(&b, "no scenario of the suite applies to ", c.Untried)
+	for _, name := range slices.Sorted(maps.Keys(c.Skipped)) {
+		list(&b, "skipped "+name+": ", []string{c.Skipped[name]})
+	}
+	c.failures(&b)
+	return b.String()
+}
+
+// counts says in a sentence how much was measured, and what was named.
+func (c *Completeness) counts() string {
+	full, all := c.named()
+	once, pairs, tried, runs, unnamed := 0, 0, 0, 0, []string(nil)
+	for _, one := range c.bugs() {
+		if slices.ContainsFunc(one.rows, func(row *MutantRow) bool { return row.Caught > 0 }) {
+			once++
+		} else {
+			unnamed = append(unnamed, one.Mutant)
+		}
+		for _, row := range one.rows {
+			pairs, runs = pairs+1, runs+row.Seeds
+			if row.Seeds > 0 {
+				tried++
+			}
+		}
+	}
+	text := fmt.Sprintf("Of %d planted bugs, %d were named at least once, and %d with each of %d seeds. Of %d pairs of "+
+		"a bug and a scenario that applies to it, %d were run, in %d runs.",
+		all, once, full, c.Wanted, pairs, tried, runs)
+	if n := len(c.Untried); n > 0 {
+		text += fmt.Sprintf(" To %d bugs none applies.", n)
+	}
+	if len(unnamed) > 0 {
+		text += " Named by none so far: " + strings.Join(unnamed, ", ") + "."
+	}
+	return text
+}
+
+// last is the number of the last run.
+func (s *Soundness) last() uint64 {
+	all := s.Runs
+	for _, n := range s.Skipped {
+		all += n
+	}
+	return s.First + uint64(max(all, 1)) - 1
+}
+
+func (s *Soundness) markdown(mode, fault string) string {
+	var b strings.Builder
+	rows := [][]string{{mode, "runs", "passed", "inconclusive", "accused"}}
+	for _, name := range sorted(s.Modes) {
+		of := s.Verdicts[name]
+		rows = append(rows, []string{
+			name, fmt.Sprint(s.Modes[name]), fmt.Sprint(of[assertions.Pass]), fmt.Sprint(of[assertions.Inconclusive]),
+			fmt.Sprint(of[assertions.Fail]),
+		})
+	}
+	b.WriteString(table(rows) + "\n")
+	rows = [][]string{{fault, "runs"}}
+	for _, name := range sorted(s.Faults) {
+		rows = append(rows, []string{name, fmt.Sprint(s.Faults[name])})
+	}
+	b.WriteString(table(rows) + "\n")
+	rows = [][]string{{"invariant", "runs in which it judged"}}
+	for _, name := range sorted(s.Judged) {
+		rows = append(rows, []string{name, fmt.Sprint(s.Judged[name])})
+	}
+	b.WriteString(table(rows))
+	for _, alarm := range s.Alarms {
+		list(&b, "accused: "+alarm.What+": "+strings.Join(alarm.Reasons, "; ")+"; again with: ", []string{alarm.Rerun})
+	}
+	for _, why := range sorted(s.Open) {
+		list(&b, fmt.Sprintf("inconclusive, %d×: ", s.Open[why]), []string{why})
+	}
+	for _, what := range sorted(s.Skipped) {
+		list(&b, fmt.Sprintf("skipped, %d×: ", s.Skipped[what]), []string{what})
+	}
+	list(&b, "could not be run: ", s.Errors)
+	return b.String()
+}
+
+func list(b *strings.Builder, lead string, lines []string) {
+	for _, line := range lines {
+		fmt.Fprintf(b, "\n- %s%s", lead, strings.ReplaceAll(line, "\n", " "))
+	}
+	if len(lines) > 0 {
+		b.WriteString("\n")
+	}
+}
+
+// table writes rows, the first of which is the head, with aligned columns.
+func table(rows [][]string) string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	var b strings.Builder
+	for n, row := range rows {
+		for i, cell := range row {
+			fmt.Fprintf(&b, "| %s%s ", cell, strings.Repeat(" ", widths[i]-len([]rune(cell))))
+		}
+		b.WriteString("|\n")
+		if n == 0 {
+			for _, width := range widths {
+				b.WriteString("|" + strings.Repeat("-", width+2))
+			}
+			b.WriteString("|\n")
+		}
+	}
+	return b.String()
+}
