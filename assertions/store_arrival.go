@@ -39,7 +39,7 @@ func (c *storeLifecycle) judgeSources() {
 		}
 		created := &entry.changes[0]
 		if c.forgotten(other, entry.letter, created) {
-			c.remark("removed by the retention before its letter was committed")
+			c.remark("removed by the retention before its dead letter was committed")
 			continue
 		}
 		c.saw("doubled-in-store", c.of(entry, created.seen, func() string {

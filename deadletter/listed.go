@@ -23,10 +23,10 @@ func Listed(list io.Reader, header string, dialect Opener) (func(letter *kgo.Rec
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading the list of letters: %w", err)
+		return nil, fmt.Errorf("reading the list of dead letters: %w", err)
 	}
 	if len(values) == 0 {
-		return nil, errors.New("reading the list of letters: it is empty")
+		return nil, errors.New("reading the list of dead letters: it is empty")
 	}
 	return func(letter *kgo.Record) bool {
 		record := dialect.Prepare(letter)

@@ -361,7 +361,7 @@ func (r *replay) put(ctx context.Context, letter *kgo.Record) error {
 	}
 	if record.Topic == "" {
 		r.count(&r.result.Selected)
-		r.settle(letter, errors.New("the letter does not say which topic it goes back to; give the target with To"))
+		r.settle(letter, errors.New("the dead letter does not say which topic it goes back to; give the target with To"))
 		return nil
 	}
 	select {

@@ -71,7 +71,7 @@ func (f filter) selects(letter *kgo.Record) (bool, error) {
 		Source: sourceFacts{Topic: failure.Topic, Partition: failure.Partition, Offset: failure.Offset},
 	})
 	if err != nil {
-		return false, fmt.Errorf("evaluating the filter for the letter at %s: %w", position(letter), err)
+		return false, fmt.Errorf("evaluating the filter for the dead letter at %s: %w", position(letter), err)
 	}
 	selected, _ := out.(bool) // AsBool made sure of it when compiling
 	return selected, nil

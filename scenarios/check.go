@@ -150,7 +150,7 @@ func (c *checker) checkForeign() {
 	}
 	if envelope != deadletter.HexkitName {
 		c.at("/topics/dlq/foreign",
-			"several services share a DLQ topic only where each letter names its own: with the envelope hexkit")
+			"several services share a DLQ topic only where each dead letter names its own: with the envelope hexkit")
 	}
 }
 

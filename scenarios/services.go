@@ -85,7 +85,7 @@ func (c *checker) checkServices() {
 			"of the two out",
 		"/topics/retry": "services retry in place: they have no retry topics but the ones that replays go to, which " +
 			"are made like the input; leave this out",
-		"/topics/dlq/foreign":  "the letters of the other services are real ones: leave foreign out",
+		"/topics/dlq/foreign":  "the dead letters of the other services are real ones: leave foreign out",
 		"/workload/failing":    "each service has partitions of these numbers: leave failing out",
 		"/workload/tombstones": "what has no id can't be told from what another service wrote: leave tombstones out",
 		"/workload/garbage":    "what has no id can't be told from what another service wrote: leave garbage out",
@@ -127,8 +127,8 @@ func (c *checker) checkService(i int) {
 		return
 	}
 	if settings.Envelope != deadletter.HexkitName {
-		c.at(base+"/settings/envelope", "several services share a DLQ topic only where each letter names its own: with the "+
-			"envelope hexkit, which is the default here")
+		c.at(base+"/settings/envelope", "several services share a DLQ topic only where each dead letter names its own: "+
+			"with the envelope hexkit, which is the default here")
 	}
 	for key, odd := range map[string]bool{
 		"retry": settings.Retry != consumer.RetryInPlace, "group_protocol": settings.GroupProtocol == consumer.ProtocolShare,

@@ -183,7 +183,7 @@ type headerJSON struct {
 	Value bytesJSON `json:"value"`
 }
 
-// failureJSON leaves out what the letter does not say.
+// failureJSON leaves out what the dead letter does not say.
 type failureJSON struct {
 	Reason        string     `json:"reason,omitempty"`
 	Class         string     `json:"class,omitempty"`

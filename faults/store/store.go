@@ -137,7 +137,8 @@ func ofWorkers() []action {
 
 func ofRouters() []action {
 	return []action{{
-		Asked: func(s *Store) bool { return s.RepeatLetters > 0 }, Do: (*Injector).repeat, Instant: "writing letters again",
+		Asked: func(s *Store) bool { return s.RepeatLetters > 0 }, Do: (*Injector).repeat,
+		Instant: "writing dead letters again",
 		What: func(s *Store) string {
 			return fmt.Sprintf("%s of the dead letters written again, in another order", s.RepeatLetters)
 		},
