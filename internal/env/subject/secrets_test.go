@@ -76,11 +76,11 @@ func TestRedact(t *testing.T) {
 
 // What the repository's own subject files hold is no secret, and stays.
 func TestRedactLeavesOrdinaryFilesAlone(t *testing.T) {
-	subjects, err := filepath.Glob("../../examples/*/subject.yaml")
+	subjects, err := filepath.Glob("../../../examples/*/subject.yaml")
 	if err != nil || len(subjects) == 0 {
 		t.Fatal(subjects, err)
 	}
-	shipped, err := filepath.Glob("../../scenarios/library/*.yaml")
+	shipped, err := filepath.Glob("../../../scenarios/library/*.yaml")
 	if err != nil || len(shipped) == 0 {
 		t.Fatal(shipped, err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // The repository's top level, from here.
-var topLevel = filepath.Join("..", "..", "..")
+var topLevel = filepath.Join("..", "..", "..", "..")
 
 type composeService struct {
 	Image       string
