@@ -24,7 +24,7 @@ endif
 endif
 PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 
-.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs prove-library prove-suite strangers strangers-short corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
+.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs prove-library prove-suite strangers strangers-slow strangers-short corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
 
 # The compiler spends 15 to 30 % of its time on a large package in its garbage collector, as each package is compiled by
 # a process that starts with a small heap. It may use a GiB instead, which only the largest packages need. The variables are set for
@@ -114,6 +114,12 @@ STRANGERS ?= --runs 600
 strangers: build
 	$(GO) test -count=1 -timeout 30m -run TestBugsOfAStrangerAreNamed ./internal/verify
 	./dlqbench prove strangers --strangers test/strangers $(STRANGERS)
+
+# Each scenario that applies to all of them, under each of four conditions that are legal and slow: sessions of 45 s with eager assignment, ready after
+# 10 s, commits every 5 s, 30 s of retries for each record.
+strangers-slow: build
+	./dlqbench prove strangers --strangers test/strangers --parallel 3 --runs 144 \
+		$(addprefix --stranger stranger-,eager-range slow-start commits-every-5s patient)
 
 # Six of those runs, the next ones with each commit.
 strangers-short: build

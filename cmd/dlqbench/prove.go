@@ -27,6 +27,7 @@ type proveFlags struct {
 	limit                  time.Duration
 	parallel               int
 	strangers              string
+	selected               []string
 	cluster                clusterFlags
 	out, markdown, json    string
 	quiet, keepRuns        bool
@@ -97,6 +98,7 @@ the command that repeats it is printed.`),
 	f.IntVar(&flags.histories, "histories", 100_000, "oracle: number of generated histories")
 	f.StringVar(&flags.strangers, "strangers", "",
 		"strangers: folder of their subject files, NAME/subject.yaml and NAME/subjects/*.yaml")
+	f.StringArrayVar(&flags.selected, "stranger", nil, "strangers: only the subject with this name; may be repeated")
 	flags.cluster.add(f)
 	f.IntVar(&flags.parallel, "parallel", 4, "number of concurrent runs")
 	f.StringVar(&flags.out, "out", "runs/proof", "folder for runs with an unexpected result")
@@ -221,9 +223,13 @@ func (a *app) proveStrangers(ctx context.Context, config *verify.Config, flags p
 	if err != nil {
 		return nil, err
 	}
-	strangers, err := verify.FindStrangers(flags.strangers)
+	all, err := verify.FindStrangers(flags.strangers)
 	if err != nil {
 		return nil, err
+	}
+	strangers, err := verify.Selected(all, flags.selected)
+	if err != nil {
+		return nil, usageError{err}
 	}
 	return config.ProveStrangers(ctx, strangers, cluster, flags.first, flags.runs)
 }

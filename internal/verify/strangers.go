@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -50,6 +51,23 @@ func FindStrangers(folder string) ([]Stranger, error) {
 		return nil, fmt.Errorf("there is no NAME/subject.yaml and no NAME/subjects/*.yaml in %s", folder)
 	}
 	return all, nil
+}
+
+// Selected returns the strangers whose subjects have these names, all if there are none. A name without a stranger is an
+// error.
+func Selected(all []Stranger, names []string) ([]Stranger, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var selected []Stranger
+	for _, name := range names {
+		at := slices.IndexFunc(all, func(one Stranger) bool { return one.Subject.Name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("no stranger has the name %q: it is the name in its subject file", name)
+		}
+		selected = append(selected, all[at])
+	}
+	return selected, nil
 }
 
 // encounter is a stranger in a shipped scenario.

@@ -91,3 +91,24 @@ func TestBuildsOfStrangers(t *testing.T) {
 		t.Errorf("a build that fails is told as %v", err)
 	}
 }
+
+// TestSelectedStrangers: names select strangers; the four that make strangers-slow names are there, and meet each
+// scenario that is for all.
+func TestSelectedStrangers(t *testing.T) {
+	all, err := FindStrangers("../../test/strangers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	selected, err := Selected(all, []string{"stranger-eager-range", "stranger-slow-start", "stranger-commits-every-5s",
+		"stranger-patient"})
+	if err != nil || len(selected) != 4 || selected[3].Subject.Name != "stranger-patient" {
+		t.Fatalf("%d selected, %v", len(selected), err)
+	}
+	met, err := encounters(selected, (*scenarios.Scenario).RunsOnEmbedded)
+	if err != nil || len(met) != 144 {
+		t.Errorf("they meet %d scenarios, and make strangers-slow runs 144: %v", len(met), err)
+	}
+	if _, err := Selected(all, []string{"stranger-nowhere"}); err == nil {
+		t.Error("a stranger that is not there was selected")
+	}
+}
