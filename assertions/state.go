@@ -1,16 +1,17 @@
 package assertions
 
-// The shared state, derived from the events: who holds what, which attempt is which, what is terminal, what was
-// disturbed. It takes an event first and leaves, in attempt, commit and write, what that event meant; the checkers read
-// that.
+// The shared state, derived from the events: which process holds which partition, which attempt is which, which
+// records are terminal, and what was disturbed. The state processes each event before the checkers do. It stores
+// the meaning of the event in attempt, commit and write, and the checkers read these.
 //
 // Why its order can be trusted. Acknowledgements and answers are stamped before they are written to the subject,
-// requests after they were read from it. So for a subject that waited for the answer before it made the request:
+// and requests are stamped after they were read from it. Consider a subject that waited for the answer before it
+// made the request:
 //
-//	tap or oracle: stamp answer ─▶ write ─▶ (subject reads, then acts) ─▶ read request ─▶ stamp request
+//	tap or downstream stub: stamp answer ─▶ write ─▶ (subject reads, then acts) ─▶ read request ─▶ stamp request
 //
-// the answer's stamp is never later than the request's, however the observers' goroutines are scheduled. At equal times
-// the answer counts as first (see inOrder).
+// The answer's stamp is never later than the request's, however the observers' goroutines are scheduled. At equal
+// times the answer counts as first (see inOrder).
 
 import (
 	"cmp"
@@ -21,7 +22,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// class is what the contract makes of an attempt's outcome.
+// class is how the contract classifies an attempt's outcome.
 type class uint8
 
 const (
@@ -36,23 +37,24 @@ type state struct {
 	header   *history.Header
 	contract *history.Contract
 	classes  [256]class
-	// memory: attempts are counted in the process, so a change of process or of the assignment begins a new count.
+	// memory: attempts are counted in the process, so a new process or a new assignment starts a new count.
 	memory bool
-	// hops: records go through retry topics, so a disruption anywhere may concern them.
+	// hops: records go through retry topics, so a disruption in any partition may concern them.
 	hops bool
 
 	records records
 	copies  map[int32]*copies
 	parts   [][]partition
-	latest  map[orderGroup]int32 // the last record sent of a key (or partition), for prev and next
+	latest  map[orderGroup]int32 // the last record sent with a key (or to a partition), for prev and next
 
 	open    map[int64]attempt
 	commits map[commitKey]*commit
 	writes  map[writeKey]write
 	letters map[int32]*lettered
-	txns    map[int64]*transaction // the open one of each producer id
-	unknown []*commit              // commits of transactions whose end was asked for, and never answered
-	// records whose dead letter or retry copy is in such a transaction, and not tried since
+	txns    map[int64]*transaction // the open transaction of each producer id
+	unknown []*commit              // commits of transactions whose end was requested and never answered
+	// perhaps holds the records whose dead letter or retry copy is in such a transaction and that were not
+	// attempted since.
 	perhaps  map[int32]bool
 	found    []letter // dead letters found by audits
 	replays  []replayWrite
@@ -73,42 +75,44 @@ type state struct {
 	phases       []phase
 	audits       []int // number of audits begun, by topic
 	acked        int64
-	// nameless counts the attempts in which the oracle found no id; exempt the records in which it can't find one.
+	// nameless counts the attempts in which the downstream stub found no id, exempt the records that have none to
+	// find.
 	nameless, exempt int64
-	// assigned is no less than any epoch that an assignment can have: their number so far, and their generation.
+	// assigned is an upper bound of the epochs that assignments can have. It follows from their number and
+	// generations.
 	assigned int32
-	// unsure are the writes of dead letters without an id, since they were asked for, of which the subject may have made
-	// another: they were not acknowledged in time.
+	// unsure holds the writes of dead letters without an id that were not acknowledged in time, with the time of
+	// the request. The subject may have written each of them again.
 	unsure map[int64]time.Duration
-	// stray: a dead letter was found that no record can be assigned to.
+	// stray: a dead letter was found that cannot be attributed to a record.
 	stray bool
-	// unnamed are the nameless attempts whose places tell nothing yet.
+	// unnamed holds the nameless attempts that cannot be attributed to a place yet.
 	unnamed []unnamed
 	sealed  bool
 	traces  []trace
-	// asked is the record of which every sighting is kept in seen, none if there is none.
+	// asked is the record whose sightings are all kept in seen, or none.
 	asked     int32
 	seen      []contradiction
 	handovers []handover
-	// share: the subject consumes through a share group (KIP-932), says its contract; sharing: and so does the history.
-	// committing: the history shows commits of a consumer group.
+	// share: the contract says that the subject consumes through a share group (KIP-932). sharing: the history
+	// shows it. committing: the history shows commits of a consumer group.
 	share, sharing, committing bool
-	// unread are the requests that were refused because the tap does not read them, in words.
+	// unread describes the requests that were refused because the tap cannot read them.
 	unread  []string
-	earlier map[place]bool // where audits before the last found dead letters; made when asked for
+	earlier map[place]bool // where audits before the last found dead letters; made on demand
 	store   *storeState
 
-	// session is the longest session timeout that a member asked for. moved is when something last moved, still that
-	// when the subject was told to stop.
+	// session is the longest session timeout that a member requested. moved is the time of the latest progress,
+	// still the value of moved when the subject was told to stop.
 	session, moved, still time.Duration
 
-	// What the event at hand meant.
+	// The meaning of the current event.
 	attempt *attempt
 	commit  *commit
 	write   *write
-	// rejected are the records of a reject for which the broker is to write dead letters.
+	// rejected holds the records of a reject for which the broker must write dead letters.
 	rejected []write
-	// ended are the commits of which a transaction's end has told what became of them.
+	// ended holds the commits whose outcome became known through the end of a transaction.
 	ended []*commit
 
 	oneAttempt attempt
@@ -123,13 +127,13 @@ type phase struct {
 // instance is one instance of the subject.
 type instance struct {
 	alive   bool
-	stopped time.Duration // never, or since when by a STOP signal
-	// term is when its present process was last asked to end, never if it wasn't.
+	stopped time.Duration // since when it is stopped by a STOP signal, or never
+	// term is when its present process was last asked to end, or never.
 	term   time.Duration
 	exited time.Duration
 }
 
-// partitionLimit bounds what a header may ask for; Kafka's own practical limit is lower.
+// partitionLimit is the largest number of partitions accepted from a header. Kafka's own practical limit is lower.
 const partitionLimit = 1 << 16
 
 func newState(header *history.Header) *state {
@@ -182,7 +186,7 @@ func (w *state) take(e *history.Event) {
 	w.progress(e)
 }
 
-// takeOwn applies an event that is not of the dead-letter store.
+// takeOwn applies an event that does not concern the dead-letter store.
 func (w *state) takeOwn(e *history.Event) {
 	w.activity.observe(w, e)
 	switch e.Kind {
@@ -251,7 +255,7 @@ func (w *state) takeRare(e *history.Event) {
 	}
 }
 
-// finish settles what only the end of the history settles.
+// finish settles what can only be settled at the end of the history.
 func (w *state) finish() {
 	w.placeUnnamed()
 	pending := w.finishTransactions()
@@ -273,7 +277,7 @@ func (w *state) finish() {
 		case r == nil || open.by.instance < 0:
 		case open.life == r.lives:
 			r.failedWrites = bump(r.failedWrites)
-		case open.letter || w.hops: // a retry copy that may be there too may have made a dead letter of its own
+		case open.letter || w.hops: // a retry copy that may also exist may have made a dead letter of its own
 			w.letter(open.record).disturbed++
 		}
 	}
@@ -286,7 +290,7 @@ func (w *state) finish() {
 	}
 }
 
-// record returns the state of a record, nil for what is no record of the run.
+// record returns the state of a record, or nil if the number belongs to no record of the run.
 func (w *state) record(number int32) *record {
 	if number < 0 || int(number) >= w.header.Records {
 		return nil
@@ -315,10 +319,11 @@ func (w *state) topicName(topic int16) string {
 	return w.short(w.header.Topics[topic].Name)
 }
 
-// short is a name without the run's prefix: within a trace that, which every name has, is only noise.
+// short strips the run's prefix from a name. Every name in a trace has that prefix, so it carries no information
+// there.
 func (w *state) short(name string) string { return strings.TrimPrefix(name, w.header.RunID+".") }
 
-// home is the partition in which the record now has its open position.
+// home returns the partition of the record's current position.
 func (w *state) home(number int32, r *record) *partition {
 	if at := w.position(number, r); at.offset >= 0 {
 		return w.partition(at.topic, at.partition)
@@ -326,7 +331,7 @@ func (w *state) home(number int32, r *record) *partition {
 	return w.partition(r.topic, r.partition)
 }
 
-// position is the record's open position: its latest copy, or where the workload put it.
+// position is the record's current position: its latest copy, or where the workload wrote it.
 func (w *state) position(number int32, r *record) place {
 	if r.lives > 0 || w.hops {
 		if c := w.copies[number]; c != nil && len(c.list) > 0 {
@@ -336,22 +341,22 @@ func (w *state) position(number int32, r *record) place {
 	return place{r.topic, r.partition, r.offset}
 }
 
-// copiedSince reports whether a further copy of the record was asked for after the time.
+// copiedSince reports whether a further copy of the record was requested after the time.
 func (w *state) copiedSince(number int32, at time.Duration) bool {
 	c := w.copies[number]
 	return c != nil && slices.ContainsFunc(c.list, func(one copied) bool { return one.created > at })
 }
 
-// disturb counts something that justifies one more delivery of everything open in the partition.
+// disturb counts an event that justifies one more delivery of every open record in the partition.
 func (w *state) disturb(p *partition) {
 	p.disturbances++
 	w.disturbances++
 	w.reopen(p)
 }
 
-// reopen excuses what is delivered again beyond the one delivery of each record that its disruptions count: of a record
-// that goes through retry topics, or was written back before it was committed, the partition may have several places
-// that were fetched and that no commit covers, and each of them is handed out again.
+// reopen excuses redeliveries beyond the one per record that its disruptions count. If a record goes through retry
+// topics, or was written back before it was committed, the partition may hold several places of it that were
+// fetched and that no commit covers. Each of these places is delivered again.
 func (w *state) reopen(p *partition) {
 	if !w.hops && len(w.replays) == 0 {
 		return
@@ -368,9 +373,9 @@ func (w *state) reopen(p *partition) {
 	}
 }
 
-// formerPlace reports whether the place is one where the record lay before it was written back, of which its
-// disruptions do not tell: they count for where it lies now, from when it is seen there; through retry topics they
-// count wherever it lies.
+// formerPlace reports whether the record lay at the place before it was written back, and its disruptions do not
+// count for that place. They count for the current position, from when the record is seen there. Through retry
+// topics they count for every place.
 func (w *state) formerPlace(p *partition, number int32, r *record, offset int64) bool {
 	at := place{p.topic, p.place.partition, offset}
 	return r.lives > 0 && w.position(number, r) != at && (!w.hops || !r.has(markSeen))
@@ -388,7 +393,7 @@ func (w *state) openBefore(p *partition, number int32, r *record, offset int64) 
 	return c != nil && slices.ContainsFunc(c.list, func(one copied) bool { return open(one.place) })
 }
 
-// disturbed is the count that concerns a record in the partition.
+// disturbed is the count of disturbances that concerns a record in the partition.
 func (w *state) disturbed(p *partition) uint32 {
 	if w.hops || p == nil {
 		return w.disturbances
@@ -396,8 +401,8 @@ func (w *state) disturbed(p *partition) uint32 {
 	return p.disturbances
 }
 
-// disruptions returns how many more deliveries, copies or successes of the record are justified by what happened while
-// it was open.
+// disruptions returns how many more deliveries, copies or successes of the record are justified by disruptions
+// while it was open.
 func (w *state) disruptions(number int32, r *record) int {
 	if w.share {
 		several := int(r.excuses) + int(r.failedWrites)
@@ -417,14 +422,14 @@ func (w *state) disruptions(number int32, r *record) int {
 	return int(to-from) + int(r.excuses) + int(r.failedWrites)
 }
 
-// everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present life or in
-// one before a replay.
+// everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present replay
+// generation or an earlier one.
 func (w *state) everDisrupted(number int32) bool {
 	l := w.letters[number]
 	return w.disruptions(number, w.record(number)) > 0 || l != nil && l.disturbed > 0
 }
 
-// see notes that a subject has shown it has the record.
+// see notes evidence that a subject has received the record.
 func (w *state) see(number int32, r *record) {
 	if !r.has(markSeen) {
 		r.flags |= markSeen
@@ -432,7 +437,7 @@ func (w *state) see(number int32, r *record) {
 	}
 }
 
-// cover notes that an accepted commit covers the record's open position.
+// cover notes that an accepted commit covers the record's current position.
 func (w *state) cover(number int32, r *record) {
 	if !r.has(markCovered) {
 		r.flags |= markCovered
@@ -440,9 +445,10 @@ func (w *state) cover(number int32, r *record) {
 	}
 }
 
-// coverIfAll covers the record if the place, of which an accepted commit tells, is the last of its open positions that
-// was not committed. A record that goes through retry topics may have several: a stop between a copy's acknowledgement
-// and the commit of where it came from makes two of it, and each is handed out again until it is committed itself.
+// coverIfAll covers the record if the place, which an accepted commit covers, is the last of its open positions
+// that was not committed. A record that goes through retry topics may have several: a stop between a copy's
+// acknowledgement and the commit of its source leaves two, and each is delivered again until it is committed
+// itself.
 func (w *state) coverIfAll(number int32, r *record, at place) {
 	if !w.hops {
 		if w.position(number, r) == at {
@@ -462,14 +468,15 @@ func (w *state) coverIfAll(number int32, r *record, at place) {
 	w.cover(number, r)
 }
 
-// committedPast reports whether an accepted commit is known to cover the place; at is one that does.
+// committedPast reports whether an accepted commit is known to cover the place one. at is a place that a commit
+// covers.
 func (w *state) committedPast(one, at place) bool {
 	p := w.partition(one.topic, one.partition)
 	return one == at || one.offset >= 0 && p != nil && (one.offset < max(p.covered, p.committed) ||
 		p.named.has(one.offset))
 }
 
-// terminal notes that the record's obligation is met at the time, and that a further attempt begins a new count.
+// terminal notes that the record's obligation is met at the time, and that a further attempt starts a new count.
 func (r *record) terminal(at time.Duration) {
 	r.finished(at)
 	r.flags |= markOver
@@ -483,9 +490,9 @@ func (r *record) finished(at time.Duration) {
 	r.lastTerminal = stampOf(at)
 }
 
-// outlived notes that what began in an earlier life has met that life's obligation: a further copy was asked for in
-// between, and may be the next to be finished. It counts from when it began, so it finishes no copy that was not there
-// then.
+// outlived notes that work begun in an earlier replay generation has met that generation's obligation. A further
+// copy was requested in between, and may be the next to be finished. The time that counts is when the work began,
+// so it finishes no copy that did not exist then.
 func (r *record) outlived(life uint8, began, ended time.Duration) {
 	if life > 0 {
 		r.lastTerminal = stampOf(max(r.lastTerminal.at(), began))
@@ -495,13 +502,14 @@ func (r *record) outlived(life uint8, began, ended time.Duration) {
 	}
 }
 
-// perhapsDone is what a commit may rely on: the record is done, or its dead letter or retry copy is in a transaction of
-// which nobody knows whether it took effect. If it did not, the record is handed out again, and tried.
+// perhapsDone reports whether a commit may rely on the record: either it is done, or its dead letter or retry copy
+// is in a transaction whose outcome is unknown. If the transaction was aborted, the record is delivered and
+// attempted again.
 func (w *state) perhapsDone(number int32, r *record, at place, by time.Duration) bool {
 	return w.perhaps[number] || w.done(number, r, at, by)
 }
 
-// done reports whether the record's obligation at the place was met by the time, as far as the history has come.
+// done reports whether the record's obligation at the place was met by the time, judging by the history so far.
 func (w *state) done(number int32, r *record, at place, by time.Duration) bool {
 	if at == (place{r.topic, r.partition, r.offset}) {
 		return r.firstTerminal >= 0 && r.firstTerminal <= by
@@ -519,7 +527,7 @@ func (w *state) done(number int32, r *record, at place, by time.Duration) bool {
 	return true
 }
 
-// bump counts one more, up to what the type can hold.
+// bump adds one and saturates at the largest value of the type.
 func bump[N uint8 | uint16](n N) N {
 	if n+1 > n {
 		return n + 1

@@ -1,7 +1,8 @@
 package assertions
 
-// State: commits. A commit says that everything below an offset is done. What is not done is noted when
-// the request is read, and held against it when the broker's answer is known: a commit that was refused moved nothing.
+// State: commits. A commit declares that everything below an offset is done. Records that are not done are noted
+// when the request is read, and held against the commit when the broker's answer is known, because a refused
+// commit moved nothing.
 
 import (
 	"time"
@@ -10,9 +11,9 @@ import (
 )
 
 const (
-	// holeLimit bounds how far beyond what is known a commit is looked at.
+	// holeLimit is the largest number of offsets beyond the known ones that are examined for a commit.
 	holeLimit = 1 << 16
-	// offsetLimit keeps sums of offsets within their type, whatever an event says.
+	// offsetLimit keeps sums of offsets within their type, whatever offsets the events contain.
 	offsetLimit = int64(1) << 60
 )
 
@@ -22,7 +23,7 @@ type commitKey struct {
 	partition int32
 }
 
-// commit is a commit that was read and, once the broker has answered, what became of it.
+// commit is a commit that was read. The broker's answer adds its result.
 type commit struct {
 	op        int64
 	by        holder
@@ -31,15 +32,16 @@ type commit struct {
 	offset    int64
 	at        time.Duration
 	fetched   int64
-	// transaction: it counts when, and if, its transaction is committed (see state_txn.go).
+	// transaction: it counts when its transaction is committed, and only then (see state_txn.go).
 	transaction bool
-	// joined are the records whose dead letters or retry copies were stored in it before its end was asked for.
+	// joined holds the records whose dead letters or retry copies were stored in the transaction before its end
+	// was requested.
 	joined map[int32]bool
-	// named are the offsets beyond it that its metadata says are finished too, where the contract gives it that
-	// meaning; malformed tells that it can't be read.
+	// named holds the offsets beyond the commit that its metadata declares finished, if the contract gives the
+	// metadata that meaning. malformed: the metadata cannot be read.
 	named     ranges
 	malformed bool
-	// open are the positions below it that were not done; holes those of which nothing was known yet.
+	// open holds the positions below it that were not done, holes those of which nothing was known yet.
 	open  []openPlace
 	holes []int64
 	// Set by the answer.
@@ -47,12 +49,12 @@ type commit struct {
 	accepted bool
 	withheld bool
 	forged   bool
-	// further: it was accepted, and went further than all before.
+	// further: it was accepted, and exceeded all commits before it.
 	further bool
-	// ack is how a share group's record was acknowledged (AckAccept …), 0 for a commit of offsets. What is acknowledged
-	// is named, and all there is.
+	// ack is how a share group's record was acknowledged (AckAccept …), or 0 for a commit of offsets. An
+	// acknowledgement consists of its named offsets only.
 	ack int32
-	// spent: its holder went back before it was answered.
+	// spent: its holder rewound before it was answered.
 	spent bool
 	// stranger: its process neither had the partition nor ever fetched from it.
 	stranger bool
@@ -70,16 +72,17 @@ type pass struct {
 	place
 	at       time.Duration
 	by       holder
-	offset   int64 // what was committed
-	accepted bool  // else the broker's answer is not known
-	fetched  bool  // the record had been handed to someone
-	named    bool  // it lies beyond the committed offset, and the commit's metadata says that it is finished
+	offset   int64 // the committed offset
+	accepted bool  // false: the broker's answer is not known
+	fetched  bool  // the record had been delivered to an instance
+	named    bool  // it lies beyond the committed offset, and the commit's metadata declares it finished
 	ack      int32 // how a share group's record was acknowledged, 0 for a commit of offsets
-	// state is what the record had come to when a replay began its next life; nil while it is in the life of the pass.
+	// state is the record's state when a replay began its next generation; nil while it is in the generation of
+	// the pass.
 	state *record
 }
 
-// stateOf is what the passed record came to in the life in which it was passed.
+// stateOf returns the state of the passed record in the replay generation in which it was passed.
 func (w *state) stateOf(p *pass) *record {
 	if p.state != nil {
 		return p.state
@@ -110,8 +113,8 @@ func (w *state) askCommit(e *history.Event) {
 	w.commit = c
 }
 
-// scan looks for what is not done below the commit, from the first position that is still of interest. In a correct run
-// that is where the last commit ended, so every position is looked at about once.
+// scan looks for positions below the commit that are not done, from the first position that can still be open. In
+// a correct run that is where the last commit ended, so each position is examined about once.
 func (w *state) scan(p *partition, c *commit) {
 	limit := min(c.offset, max(p.log.last, p.fetched)+1+holeLimit)
 	if p.log.first >= 0 && p.settled < p.log.first-holeLimit {
@@ -125,7 +128,7 @@ func (w *state) scan(p *partition, c *commit) {
 			if len(c.holes) < holeLimit {
 				c.holes = append(c.holes, offset)
 			} else if offset > p.log.last {
-				break // however far what a damaged history has fetched may reach
+				break // a damaged history may show fetches far beyond the known positions
 			}
 			continue
 		}
@@ -142,8 +145,8 @@ func (w *state) scan(p *partition, c *commit) {
 	w.scanNamed(p, c)
 }
 
-// answered returns the commit, or acknowledgement, that the event answers, with what became of it; nil if none was
-// asked for.
+// answered returns the commit or acknowledgement that the event answers, with its result, or nil if there was no
+// such request.
 func (w *state) answered(e *history.Event) *commit {
 	key := commitKey{e.Op, e.Topic, e.Partition}
 	c := w.commits[key]
@@ -177,8 +180,8 @@ func (w *state) answerCommit(e *history.Event) {
 	w.advance(c)
 }
 
-// excuse: a commit that failed, or of whose success its sender doesn't know, justifies another delivery of what it
-// covers.
+// excuse justifies another delivery of what the commit covers, if the commit failed or its sender does not know
+// whether it succeeded.
 func (w *state) excuse(c *commit) {
 	p := c.partition
 	if c.epoch == p.epoch && !c.spent {
@@ -222,10 +225,10 @@ func (w *state) advance(c *commit) {
 	p.covered = max(p.covered, c.offset)
 }
 
-// passHoles holds against an accepted commit what was not known when it was read: at once where that is known by now,
-// when it is learnt otherwise. A consumer may be through with a record before its producer has heard where it is. What
-// was stored in the commit's transaction counts from the answer to its end on; all that counts by then is taken to have
-// been in time, as it can't be told apart any more.
+// passHoles holds positions that were unknown when the commit was read against an accepted commit: at once if they
+// are known by now, otherwise when they become known. A consumer may finish a record before its producer has
+// learned the record's position. Records stored in the commit's transaction count from the answer to its end.
+// Everything that counts by then is taken to have been in time, because the order can no longer be determined.
 func (w *state) passHoles(c *commit) {
 	p, by := c.partition, c.at
 	if c.transaction {
@@ -251,7 +254,7 @@ func (w *state) passHoles(c *commit) {
 	}
 }
 
-// passAll holds what was not done against the commit.
+// passAll holds the positions that were not done against the commit.
 func (w *state) passAll(c *commit, accepted bool) {
 	for _, open := range c.open {
 		r := w.records.at(int(open.number))

@@ -1,17 +1,18 @@
 package assertions
 
-// The group's rebalances, and whether something explains them.
+// The group's rebalances, and whether their causes are known.
 //
-// The tap notes a partition when it is newly given to a member, with the group's generation (the member's epoch under
-// KIP-848). So a rebalance shows as an assignment with a larger generation than all before, or, where a cooperative
-// assignor changed nothing, as the next commit with one. An eager rebalance is one; a cooperative change of the
-// assignment is two, as what a member gives up is handed out in the next.
+// The tap notes a partition when it is newly assigned to a member, with the group's generation (the member's epoch
+// under KIP-848). So a rebalance shows as an assignment with a larger generation than all before or, where a
+// cooperative assignor changed nothing, as the next commit with one. An eager rebalance counts once. A cooperative
+// change of the assignment counts twice, because partitions that a member gives up are assigned in the next
+// rebalance.
 //
-// What explains rebalances: an instance that starts, up to its being ready; its end; a signal; a fault while it is in
-// force; a stall of the harness or of an instance that may have cost a session. After each of these the group may take
-// a while to settle, as members hear of a rebalance with their next heartbeat. Besides, a member that went without a
-// goodbye is expelled when its session ends, which may be much later: each of them justifies one more change of the
-// assignment, at any later time.
+// These explain rebalances: the start of an instance, until it is ready; its end; a signal; a fault while it is in
+// force; a stall of the harness or of an instance that may have cost a session. After each of these the group may
+// take a while to settle, because members learn of a rebalance with their next heartbeat. In addition, a member
+// that did not leave the group properly is expelled when its session ends, which may be much later. Each such
+// member justifies one more change of the assignment, at any later time.
 
 import (
 	"fmt"
@@ -23,11 +24,11 @@ import (
 )
 
 const (
-	// stormLimit bounds what is kept of a storm.
+	// stormLimit is the largest number of rebalances kept of a storm.
 	stormLimit = 1 << 12
 )
 
-// rebalance is one that nothing explained when it was seen.
+// rebalance is a rebalance that had no known cause when it was seen.
 type rebalance struct {
 	kind      history.Kind
 	at        time.Duration
@@ -35,12 +36,12 @@ type rebalance struct {
 	partition int32
 }
 
-// storm watches the group.
+// storm collects unexplained rebalances of the group.
 type storm struct {
 	generation  int32
 	starting    map[int16]bool
 	faults      int
-	settled     time.Duration // what comes up to then has a cause
+	settled     time.Duration // rebalances up to this time have a known cause
 	expulsions  int
 	over        bool
 	unexplained []rebalance
@@ -84,7 +85,7 @@ func (s *storm) cause(e *history.Event, expels bool) {
 	}
 }
 
-// see looks for a larger generation than all before.
+// see looks for a generation larger than all before.
 func (s *storm) see(e *history.Event) {
 	first := s.generation == none
 	if e.Instance < 0 || e.N <= s.generation {
@@ -97,8 +98,8 @@ func (s *storm) see(e *history.Event) {
 	s.unexplained = append(s.unexplained, rebalance{e.Kind, e.Time, e.Topic, e.Partition})
 }
 
-// judge returns the trace of a storm, if there was one. A stall is noted when it is over, and a fault when it is in
-// force, so both are asked for now.
+// judge returns the trace of a storm, if there was one. A stall is noted when it is over, and a fault when it
+// takes effect, so both are looked up at the end.
 func (s *storm) judge(w *state) (sighting, bool) {
 	var left []rebalance
 	for _, one := range s.unexplained {
@@ -107,7 +108,7 @@ func (s *storm) judge(w *state) (sighting, bool) {
 			left = append(left, one)
 		}
 	}
-	// Where nothing is known of the instances, their coming and going explains anything.
+	// If the history shows no instances, any rebalance may be due to one that came or went.
 	if allowed := expelling * s.expulsions; len(w.instances) == 0 || len(left) < allowed+stormLeast {
 		return sighting{}, false
 	}
@@ -116,7 +117,7 @@ func (s *storm) judge(w *state) (sighting, bool) {
 	if i := slices.IndexFunc(left, func(one rebalance) bool {
 		return one.partition == last.partition && one.topic == last.topic
 	}); i >= 0 {
-		first = left[i] // the trace is told of one partition
+		first = left[i] // the trace shows one partition
 	}
 	return sighting{
 		record: none, topic: last.topic, partition: last.partition, offset: none, from: from, to: last.at,
@@ -129,8 +130,8 @@ func (s *storm) judge(w *state) (sighting, bool) {
 	}, true
 }
 
-// lasting reports whether the harness or any instance stood still for at least that long, in a stall that touches the
-// stretch.
+// lasting reports whether the harness or an instance stood still for at least that long, in a stall that overlaps
+// the interval.
 func (s *spans) lasting(least, from, to time.Duration) bool {
 	for i := range s.list {
 		if one := &s.list[i]; one.from <= to && one.to >= from && (one.stopped || one.lasted >= least) {

@@ -1,19 +1,20 @@
 package assertions
 
-// State: the lives of processes, and what their ends are put down to.
+// State: the lives of processes, and the causes of their ends.
 //
-// A process ends because the harness asked it to (a fault's signal, a restart, a stop at the end of the run), because
-// its contract says so, or by itself. Only what comes before the end can be its cause, so each end is judged when it is
-// seen; what comes of it, such as a partition that another process takes over, is judged by that (see give). The
-// contract's causes:
+// A process ends because the harness asked it to (a fault's signal, a restart, a stop at the end of the run),
+// because its contract says so, or by itself. Only an event before the end can be its cause, so each end is judged
+// when it is seen. Its consequences, such as a partition that another process takes over, depend on that judgement
+// (see give). The contract's causes:
 //
 //	on_failure: crash     a record failed for good in the process, and its dead letter was not acknowledged to it; or no
 //	                      dead letter could be written
 //	on_exhausted: exit    a record failed for good in it
 //	on_error: exit        any, with a code above 0
 //
-// And one is Kafka's: after some answers a client is of no more use, and its documentation leaves nothing but to close
-// it. A process that ends after one of them does what every Kafka client's manual asks for (fatalAnswer).
+// Kafka adds one more cause: after some answers a client cannot continue, and its documentation requires the
+// application to close it. A process that ends after one of them does what every Kafka client's manual asks for
+// (fatalAnswer).
 
 import (
 	"fmt"
@@ -23,18 +24,18 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// cause is what the end of a process is put down to.
+// cause is the cause to which the end of a process is attributed.
 type cause uint8
 
 const (
 	causeNone     cause = iota // nothing explains it
 	causeAsked                 // the harness sent it TERM, INT or KILL
-	causeContract              // its contract says that it ends so
-	causeFatal                 // Kafka told its client that it can't go on
-	causeNotUp                 // it never came up, as a fault was in force
+	causeContract              // its contract says that it ends in this case
+	causeFatal                 // Kafka told its client that it cannot continue
+	causeNotUp                 // it never came up, because a fault was in force
 )
 
-// life is what is known of one process.
+// life is the known state of one process.
 type life struct {
 	by holder
 	// up: it has shown that it works; ended: it is over.
@@ -42,41 +43,43 @@ type life struct {
 	cause     cause
 	code      int16
 	signal    string
-	// noted is the time of the event that tells of its end, which may be later than exited.
+	// noted is the time of the event that reports its end, which may be later than exited.
 	exited, noted time.Duration
-	// asked is when it was first told to stop, with which signal; killed when it was killed. never if it wasn't.
+	// asked is when it was first told to stop, and told the signal. killed is when it was killed. Both may be
+	// never.
 	asked, killed time.Duration
 	told          string
 	// member: it had partitions when it was told to stop; acted: it did something in its group or in a topic after
 	// that.
 	member, acted bool
-	// left is since when it is in no group and does not look for it in vain, never if it is in one, or nothing is known
-	// of that; silent: it did not say so, but its session ended; active is when it last did anything.
+	// left is since when it is in no group and is not trying in vain to join one; never if it is in a group, or
+	// its membership is unknown. silent: its session ended without a leave request. active is the time of its last
+	// activity.
 	left, active time.Duration
 	silent       bool
-	// out is when the drain ended and it had left before, never if it hadn't; quiet is since when it had done nothing
-	// then.
+	// out is when the drain ended, if it had left its group before, otherwise never. quiet is since when it had
+	// been inactive at that time.
 	out, quiet time.Duration
-	// failing are records that failed for good in it and whose dead letters it has not got acknowledged; blind: it made
-	// attempts that carried no id.
+	// failing holds the records that failed for good in it and whose dead letters were not acknowledged to it.
+	// blind: it made attempts that carried no id.
 	failing map[int32]bool
 	blind   bool
-	// refused are the records whose dead letters were refused to it, idle is since when it has neither made an attempt
-	// nor written anything.
+	// refused holds the records whose dead letters were refused to it. idle is since when it has neither made an
+	// attempt nor written anything.
 	refused map[int32]refusal
 	idle    time.Duration
-	// refusal is the record whose dead letter was refused to it first when it ended by itself, none if there was none,
-	// over what is known of that.
+	// refusal is the record whose dead letter was refused first to a process that then ended by itself, or none.
+	// over holds the details of that refusal.
 	refusal int32
 	over    refusal
-	// fatal is the code of an answer that its client can't go on from, 0 for none.
+	// fatal is the code of an answer after which its client cannot continue, or 0.
 	fatal int16
-	// lastError is the latest line in which it reported an error, panicked the first since its stop that tells of an
-	// exception that nobody caught.
+	// lastError is the latest line in which it reported an error. panicked is the first line since its stop that
+	// reports an uncaught exception.
 	lastError, panicked string
 }
 
-// follow notes what an event says of the life of a process.
+// follow notes what an event reveals about the life of a process.
 func (w *state) follow(e *history.Event) {
 	if e.Kind == history.KindPhase && e.Text == history.PhaseAudit {
 		w.endLives(e.Time)
@@ -116,14 +119,14 @@ func (w *state) follow(e *history.Event) {
 	}
 }
 
-// life returns what is known of a process. Those of one instance follow each other.
+// life returns the life of a process. The processes of one instance run one after another.
 func (w *state) life(by holder) *life {
 	if l := w.living[by.instance]; l != nil && l.by == by {
 		return l
 	}
 	for _, l := range w.lives {
 		if l.by == by {
-			return l // one that is over, of which something is told late
+			return l // it has ended, and the event about it comes late
 		}
 	}
 	l := &life{by: by, exited: never, noted: never, asked: never, killed: never, left: never, active: never, out: never,
@@ -153,7 +156,7 @@ func (w *state) tellLife(l *life, e *history.Event) {
 	}
 }
 
-// hear notes a line that reports an error.
+// hear notes a log line that reports an error.
 func (l *life) hear(line string) {
 	l.lastError = line
 	if l.asked != never && l.panicked == "" && tellsPanic(line) {
@@ -161,14 +164,14 @@ func (l *life) hear(line string) {
 	}
 }
 
-// tellsPanic reports whether a runtime wrote the line because of an exception that nobody caught: Go, Java and Python
-// (for a thread), Rust.
+// tellsPanic reports whether a language runtime wrote the line because of an uncaught exception: Go, Java and
+// Python (for a thread), Rust.
 func tellsPanic(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "Exception in thread ") ||
 		strings.HasPrefix(line, "thread '") && strings.Contains(line, " panicked at ")
 }
 
-// work notes what a process does with records, and what it is answered.
+// work notes what a process does with records, and the answers it gets.
 func (w *state) work(l *life, e *history.Event) {
 	l.up, l.active = l.up || e.Kind != history.KindInstanceStarting, e.Time
 	switch e.Kind {
@@ -193,7 +196,7 @@ func (w *state) work(l *life, e *history.Event) {
 	}
 }
 
-// noteFailing notes that an attempt leaves its record with nothing but a dead letter to come, or may do so.
+// noteFailing notes that, after an attempt, only a dead letter is left for the record, or may be.
 func (w *state) noteFailing(l *life) {
 	a, c := w.attempt, w.contract
 	if a == nil || c.OnFailure != history.OnFailureCrash && !c.ExitsExhausted {
@@ -216,16 +219,16 @@ func (w *state) noteFailing(l *life) {
 	}
 }
 
-// answered notes an answer from which a client can't go on.
+// answered notes an answer after which a client cannot continue.
 func (l *life) answered(e *history.Event) {
 	if l.fatal == 0 && !e.Flags.Has(history.Withheld) && fatalAnswer(e.Code) {
 		l.fatal = e.Code
 	}
 }
 
-// fatalAnswer reports whether an error leaves a Kafka client nothing but to be closed: its transactional or group
-// instance id is another's now, or its producer id or sequence is gone. (Java's KafkaProducer: "the only option is to
-// call close"; librdkafka raises a fatal error.)
+// fatalAnswer reports whether an error leaves a Kafka client no choice but to close: another client has taken its
+// transactional or group instance id, or its producer id or sequence is lost. (Java's KafkaProducer: "the only
+// option is to call close"; librdkafka raises a fatal error.)
 func fatalAnswer(code int16) bool {
 	switch code {
 	case 45, // OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -261,8 +264,8 @@ func (w *state) causeOf(l *life, asked bool) cause {
 	return causeNone
 }
 
-// endsByContract reports whether the contract says that the process ends so. Whether it ends with an error is
-// halt-on-dlq-failure's to judge.
+// endsByContract reports whether the contract says that the process ends in this case. halt-on-dlq-failure judges
+// whether it ends with an error.
 func (w *state) endsByContract(l *life) bool {
 	c := w.contract
 	failed := len(l.failing) > 0 || l.blind || c.WireOnly
@@ -277,7 +280,7 @@ func (w *state) endsByContract(l *life) bool {
 	return false
 }
 
-// endedItself reports whether the process ended though nothing explains that: then its end excuses nothing.
+// endedItself reports whether the process ended without a known cause. Such an end excuses nothing.
 func (w *state) endedItself(by holder) bool {
 	l := w.living[by.instance]
 	for i := len(w.lives) - 1; i >= 0 && (l == nil || l.by != by); i-- {
@@ -286,7 +289,7 @@ func (w *state) endedItself(by holder) bool {
 	return l != nil && l.by == by && l.ended && l.cause == causeNone
 }
 
-// endLives notes who had left its group when the drain ended, and works all the same.
+// endLives notes the processes that had left their group when the drain ended, although they still run.
 func (w *state) endLives(at time.Duration) {
 	for _, l := range w.lives {
 		w.leaveRefusals(l, at)
@@ -297,7 +300,7 @@ func (w *state) endLives(at time.Duration) {
 	}
 }
 
-// ending says how a process ended.
+// ending describes how a process ended.
 func (l *life) ending() string {
 	if l.signal != "" {
 		return "by signal " + l.signal
