@@ -1,6 +1,6 @@
 package assertions
 
-// State: what the workload sent, what the oracle was asked, what the audit found.
+// State: the records that the workload sent, the attempts at the downstream stub, and the findings of audits.
 
 import (
 	"cmp"
@@ -31,14 +31,14 @@ func (w *state) send(e *history.Event) {
 	w.chain(e.Record, e.N, r)
 }
 
-// orderGroup is what an order is promised within: a partition, or a key in it.
+// orderGroup is the scope of a promised order: a partition, or a key in it.
 type orderGroup struct {
 	topic          int16
 	partition, key int32
 }
 
-// chain joins the record with the one before it to which the promised order applies. The workload's producer keeps the
-// order in which it is given the records of a partition.
+// chain links the record to its predecessor in the promised order. The workload's producer keeps the order in which it
+// is given the records of a partition.
 func (w *state) chain(number, key int32, r *record) {
 	group := orderGroup{r.topic, r.partition, none}
 	switch w.contract.Ordering {
@@ -74,7 +74,8 @@ func (w *state) ack(e *history.Event) {
 	w.learn(place{e.Topic, e.Partition, e.Offset}, e.Record, r)
 }
 
-// learn notes that the record lies at the place, and judges the commits that passed the place before that was known.
+// learn notes that the record lies at the place, and judges the commits that passed the place before its record was
+// known.
 func (w *state) learn(at place, number int32, r *record) {
 	p := w.partition(at.topic, at.partition)
 	if p == nil || !p.log.put(at.offset, number) {
@@ -95,18 +96,18 @@ func (w *state) learn(at place, number int32, r *record) {
 	case at.offset < p.covered || p.named.has(at.offset):
 		w.coverIfAll(number, r, at)
 	case w.hops:
-		r.flags &^= markCovered // what was committed is another copy
+		r.flags &^= markCovered // the commit covered another copy
 	}
 	if at.offset <= p.fetched && !w.share {
-		w.see(number, r) // fetched before the workload heard where it is
+		w.see(number, r) // it was fetched before the workload learned its position
 	}
-	// A place that no commit has passed yet must be looked at by the next one.
+	// The next commit must examine a place that no commit has passed yet.
 	if !hole && at.offset < p.settled && at.offset >= p.covered {
 		p.settled = at.offset
 	}
 }
 
-// attempt is one attempt of a record, and what it is in the record's trace.
+// attempt is one attempt of a record, with its role in the record's trace.
 type attempt struct {
 	number int32
 	op     int64
@@ -116,27 +117,28 @@ type attempt struct {
 	// k counts the attempts of its series from 1; fresh: it begins a series.
 	k     uint16
 	fresh bool
-	// stray: the process that made it did not have the partition. It proves nothing about those that had it.
+	// stray: its process did not have the partition. It proves nothing about the processes that had it.
 	stray bool
-	// unsettled: a dead letter or retry copy had been asked for and was not acknowledged.
+	// unsettled: a dead letter or retry copy had been requested and was not acknowledged.
 	unsettled bool
-	// early: its process has got the partition back, or went back in it, so it may belong to what the process had of it
-	// before: nothing makes a process drop that, and where it has little time it is at it for long. That is over when
-	// the record was fetched for the first time since, and a while has passed.
+	// early: its process has got the partition back, or rewound in it, so the attempt may belong to the earlier
+	// delivery. Nothing makes a process drop records of an earlier delivery, and a process short of CPU may take long
+	// to finish them. The flag is cleared once the record was fetched for the first time since, and some time has
+	// passed.
 	early bool
-	// returned: it is made in a delivery of a share group that came of a release.
+	// returned: it is made in a delivery of a share group that followed a release.
 	returned bool
-	// before is the attempt before it, as far as it was known when this one started.
+	// before is the previous attempt, as far as it was known when this one started.
 	before former
-	// Set at its end.
+	// Set when it ends.
 	end     time.Duration
 	outcome history.Outcome
 	gone    bool
-	// lastSuccess is when the record succeeded before, if this is a success.
+	// lastSuccess is the time of the record's previous success, if this is a success.
 	lastSuccess time.Duration
 }
 
-// former is what is kept of the attempt before.
+// former is the part of the previous attempt that is kept.
 type former struct {
 	any, ended, gone bool
 	start, end       time.Duration
@@ -157,7 +159,7 @@ func (w *state) startAttempt(e *history.Event) {
 	by := holder{e.Instance, e.Run}
 	p := w.home(e.Record, r)
 	if said := w.partition(e.Topic, e.Partition); said != nil && w.hops && w.consumed(e.Topic) {
-		p = said // of several copies, this one
+		p = said // of several copies, the named one
 	}
 	w.see(e.Record, r)
 	a := attempt{number: e.Record, op: e.Op, by: by, start: e.Time, life: r.lives, before: w.formerOf(e.Record, r)}
@@ -207,14 +209,14 @@ func (w *state) startAttempt(e *history.Event) {
 	w.attempt = &w.oneAttempt
 }
 
-// unnamed is an attempt in which the downstream found no id; its place is what the subject said of it.
+// unnamed is an attempt in which the downstream stub found no id. Its place is the one that the subject reported.
 type unnamed struct {
 	place
 	at time.Duration
 }
 
 // startUnnamed notes an attempt without an id: of a tombstone or of garbage, if its place says so. The workload may
-// hear only later which record lies there.
+// learn only later which record lies there.
 func (w *state) startUnnamed(e *history.Event) {
 	one := unnamed{place{e.Topic, e.Partition, e.Offset}, e.Time}
 	if r := w.exemptAt(one.place); r != nil {
@@ -225,7 +227,8 @@ func (w *state) startUnnamed(e *history.Event) {
 	w.unnamed = append(w.unnamed, one)
 }
 
-// tried notes an attempt without an id at the record's place; of those that are noted late, some may be earlier.
+// tried notes an attempt without an id at the record's place. Attempts that are noted late may be earlier than known
+// ones.
 func (r *record) tried(at time.Duration) {
 	if r.unnamed() {
 		if r.attempts == 0 || at < r.seriesStart.at() {
@@ -248,7 +251,7 @@ func (w *state) placeUnnamed() {
 	})
 }
 
-// exemptAt returns the record at the place if it is one that has no id, nil otherwise.
+// exemptAt returns the record at the place if the record has no id, otherwise nil.
 func (w *state) exemptAt(at place) *record {
 	p := w.partition(at.topic, at.partition)
 	if p == nil {
@@ -260,17 +263,17 @@ func (w *state) exemptAt(at place) *record {
 	return nil
 }
 
-// perhapsTried reports whether an attempt that can't be attributed may have been one of a record without an id, since
-// it was there.
+// perhapsTried reports whether an attempt that cannot be attributed may belong to the record, which has no id, since it
+// was written.
 func (w *state) perhapsTried(r *record) bool {
-	last := len(w.unnamed) - 1 // they are in the order of time
+	last := len(w.unnamed) - 1 // they are ordered by time
 	return last >= 0 && w.unnamed[last].at >= r.born
 }
 
-// perhapsOver reports whether a record without an id may have come to its end by the time: by an attempt, any of which
-// may have been its last, as what the subject makes of the answer is not judged; or by a dead letter that says nothing
-// of its record. Where a dead letter was asked for, the attempts before it were not the last; unless there are several
-// copies, of which it is one's.
+// perhapsOver reports whether a record without an id may have come to its end by the time. An attempt may have ended
+// it, and any attempt may have been its last, because the subject's reaction to the answer is not judged. A dead letter
+// that does not identify its record may have ended it too. If a dead letter was requested, the attempts before the
+// request were not the last, unless there are several copies and the dead letter belongs to one of them.
 func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 	if !r.unnamed() {
 		return false
@@ -286,22 +289,22 @@ func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 	return placed || w.stray || next < len(w.unnamed) && w.unnamed[next].at <= by
 }
 
-// skipped reports whether the contract says that the record is committed unprocessed.
+// skipped reports whether the contract says that the record is committed without processing.
 func (w *state) skipped(r *record) bool { return w.contract.SkipsTombstones && r.has(markTombstone) }
 
-// anonymous reports whether records may have been attempted without the oracle finding out which. Tombstones and
-// garbage, which have no id that it could find, account for as many such attempts as the contract has for each, and for
-// as many again with each disruption.
+// anonymous reports whether records may have been attempted without the downstream stub identifying them. Tombstones
+// and garbage, which have no id to find, account for as many such attempts as the contract allows for each record, and
+// for the same number again with each disruption.
 func (w *state) anonymous() bool {
 	return w.nameless > w.exempt*int64(max(w.contract.MaxAttempts, 1))*(1+int64(w.disturbances))
 }
 
-// straggle notes an attempt of a process that has lost the partition: it has a count of its own, and interrupts nobody
-// else's.
+// straggle notes an attempt of a process that has lost the partition. It has a count of its own, and does not interrupt
+// the count of any other process.
 func (w *state) straggle(r *record, a attempt) {
 	r.attempts = bump(r.attempts)
 	if r.held == a.by {
-		r.inRun = bump(r.inRun) // its own count goes on
+		r.inRun = bump(r.inRun) // its own count continues
 	}
 	w.open[a.op] = a
 	w.oneAttempt = a
@@ -349,14 +352,14 @@ func (w *state) endAttempt(e *history.Event) {
 	w.conclude(r, w.attempt)
 }
 
-// conclude notes what is terminal by the attempt's outcome.
+// conclude notes which obligations the attempt's outcome ends.
 func (w *state) conclude(r *record, a *attempt) {
 	if !w.ends(a) {
 		return
 	}
 	switch w.classes[a.outcome] {
 	case classRetryable:
-		r.finished(a.end) // but not of the series: another attempt would be one too many
+		r.finished(a.end) // but it does not end the series: another attempt would be one too many
 		return
 	case classSuccess:
 		a.lastSuccess = r.lastSuccess.at()
@@ -366,8 +369,8 @@ func (w *state) conclude(r *record, a *attempt) {
 	r.terminal(a.end)
 }
 
-// mayBeAttempt is the largest number that the attempt may have for the subject: one of an earlier delivery, in the same
-// process, goes on with that one's count.
+// mayBeAttempt is the largest number that the attempt may have in the subject's count. An attempt of an earlier
+// delivery in the same process continues that delivery's count.
 func (w *state) mayBeAttempt(a *attempt) int {
 	r := w.record(a.number)
 	if w.memory && (a.stray && a.by == r.held || a.life == r.lives && r.has(markMixed)) {
@@ -376,10 +379,10 @@ func (w *state) mayBeAttempt(a *attempt) int {
 	return int(a.k)
 }
 
-// ends reports whether the attempt's outcome is terminal by itself, with no dead letter to come. An answer that the
-// client had no more ears for concludes nothing.
+// ends reports whether the attempt's outcome is terminal by itself, without a dead letter to follow. An answer for
+// which the client no longer waited is not conclusive.
 func (w *state) ends(a *attempt) bool {
-	// Without a dead-letter topic, giving up is the end, unless the process ends instead of the record.
+	// Without a dead-letter topic, giving up is the end, unless the process exits instead.
 	givesUp := !w.contract.HasDLQ() && !w.contract.ExitsExhausted
 	switch class := w.classes[a.outcome]; {
 	case class == classRetryable:
@@ -432,11 +435,11 @@ func (w *state) auditRecord(e *history.Event) {
 	w.auditCopy(e, r, at)
 }
 
-// foundOriginal reports whether what an audit found is what the workload wrote, of which no acknowledgement told where
-// it is. It lies in the partition that the workload chose, before any copy in that one. A copy may lie in another
-// partition, which the audit may come to first: a letter that names the topic only goes back to a partition of the
-// replay tool's choice. And where the original is gone, a copy whose acknowledgement told where it is must not be taken
-// for it.
+// foundOriginal reports whether the audit found the record that the workload wrote, whose position no acknowledgement
+// reported. The original lies in the partition that the workload chose, before any copy in that partition. A copy may
+// lie in another partition, and the audit may read that partition first: a dead letter that names only the topic is
+// written back to a partition of the replay tool's choice. If the original is gone, a copy whose position an
+// acknowledgement reported must not be taken for it.
 func (w *state) foundOriginal(number int32, r *record, at place) bool {
 	if r.offset >= 0 || r.partition >= 0 && (at.topic != r.topic || at.partition != r.partition) {
 		return false

@@ -1,20 +1,19 @@
 package assertions
 
-// State: what processes do after a dead letter was refused to them. Contracts tell three answers apart:
+// State: the reactions of processes to refused dead letters. Contracts distinguish three reactions:
 //
-//	on_failure: halt     the process stays, and commits nothing past the record; whether it tries on meanwhile is its own
-//	                     affair
-//	on_failure: retry    it stays, too, and tries on
-//	on_failure: crash    it ends with a code above 0, and is started again
+//	on_failure: halt     the process stays, and commits nothing past the record; it may or may not retry meanwhile
+//	on_failure: retry    it stays as well, and retries
+//	on_failure: crash    it ends with a code above 0, and is restarted
 //
-// What a consumer knows of a refusal is its client's to say. Most errors are tried again by the client itself, for up
-// to five minutes (librdkafka's message.timeout.ms), and only then is the consumer told. So crash is held against a
-// process only after an error that no client tries again (final). And a loop that has hundreds of records of other
-// partitions to go through first has not stopped trying: retry is held against a process only when it did nothing at
-// all, neither an attempt nor a write.
+// When the consumer learns of a refusal depends on its client. The client itself retries most errors, for up to five
+// minutes (librdkafka's message.timeout.ms), and reports the failure to the consumer only then. So crash is held
+// against a process only after an error that no client retries (final). A loop that must first process hundreds of
+// records of other partitions has not stopped retrying: retry is held against a process only when it made neither an
+// attempt nor a write.
 //
-// All this is over for a record when it comes to its end or leaves the process, and for a process when it ends or is
-// told to.
+// These rules stop applying to a record when it comes to its end or leaves the process, and to a process when it ends
+// or is told to stop.
 
 import (
 	"fmt"
@@ -24,27 +23,27 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// refusal is a record whose dead letter was refused to a process, and is outstanding.
+// refusal is a record whose dead letter was refused to a process and is still outstanding.
 type refusal struct {
-	// last is when it was refused, first when it was for the first time with an error that no client tries again, never
-	// if it wasn't.
+	// last is the time of the latest refusal. first is the time of the first refusal with an error that no client
+	// retries, or never.
 	last, first time.Duration
 	code        int16
 }
 
-// unkept is a stretch in which a process did not do what its contract says of refusals.
+// unkept is an interval in which a process did not react to refusals as its contract says.
 type unkept struct {
 	by       holder
 	number   int32
 	from, to time.Duration
-	// refused is when the dead letter was refused that shows it.
+	// refused is when the dead letter that shows it was refused.
 	refused time.Duration
 	code    int16
-	// ended: the process ended as if all were well; crashes: it was to end.
+	// ended: the process ended as if there were no failure; crashes: it should have ended with an error.
 	ended, crashes bool
 }
 
-// refusals notes what an event says of dead letters that were refused to the process, or of what it does about them.
+// refusals notes what an event says of dead letters that were refused to the process, or of its reaction to them.
 func (w *state) refusals(l *life, e *history.Event) {
 	switch e.Kind {
 	case history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindProduceResponse:
@@ -85,14 +84,14 @@ func (w *state) finishes(outcome history.Outcome) bool {
 	return class == classSuccess || class == classLogical && !w.contract.LogicalDeadLetters
 }
 
-// lies is the partition that the record is in, without an offset.
+// lies returns the partition of the record's current position, without an offset.
 func (w *state) lies(number int32, r *record) place {
 	at := w.position(number, r)
 	at.offset = 0
 	return at
 }
 
-// endIdle ends a stretch in which the process did nothing.
+// endIdle ends an interval in which the process did nothing.
 func (w *state) endIdle(l *life, at time.Duration) {
 	if len(l.refused) > 0 && w.contract.OnFailure == history.OnFailureRetry && at-l.idle > refusedLong+w.longestWait() {
 		number, since := l.firstRefused()
@@ -102,7 +101,7 @@ func (w *state) endIdle(l *life, at time.Duration) {
 	l.idle = at
 }
 
-// firstRefused returns the record that was refused first, of those that are outstanding.
+// firstRefused returns the outstanding record that was refused first.
 func (l *life) firstRefused() (number int32, first refusal) {
 	number = none
 	for one, r := range l.refused {
@@ -113,7 +112,7 @@ func (l *life) firstRefused() (number int32, first refusal) {
 	return number, first
 }
 
-// settleRefusal forgets a refused record, and notes if the process was to have ended meanwhile.
+// settleRefusal forgets a refused record, and notes whether the process should have ended meanwhile.
 func (w *state) settleRefusal(l *life, number int32, at time.Duration) {
 	w.endIdle(l, at)
 	one := l.refused[number]
@@ -125,7 +124,7 @@ func (w *state) settleRefusal(l *life, number int32, at time.Duration) {
 	delete(l.refused, number)
 }
 
-// finishRefusal forgets a record that has come to its end, whoever it was refused to.
+// finishRefusal forgets a record that has come to its end, for every process to which it was refused.
 func (w *state) finishRefusal(number int32, at time.Duration) {
 	for _, l := range w.lives {
 		if _, known := l.refused[number]; known {
@@ -134,7 +133,7 @@ func (w *state) finishRefusal(number int32, at time.Duration) {
 	}
 }
 
-// leaveRefusals forgets them all: the process ends, or is told to.
+// leaveRefusals forgets all refusals of a process that ends, or is told to stop.
 func (w *state) leaveRefusals(l *life, at time.Duration) {
 	for len(l.refused) > 0 {
 		number, _ := l.firstRefused()
@@ -142,7 +141,7 @@ func (w *state) leaveRefusals(l *life, at time.Duration) {
 	}
 }
 
-// exitRefused notes that a process ended which had been refused dead letters.
+// exitRefused notes the end of a process to which dead letters had been refused.
 func (w *state) exitRefused(l *life, e *history.Event) {
 	number, one := l.firstRefused()
 	asked := e.Flags.Has(history.Expected) || l.asked != never || l.killed != never
@@ -157,7 +156,7 @@ func (w *state) exitRefused(l *life, e *history.Event) {
 	w.leaveRefusals(l, e.Time)
 }
 
-// judgeUnkept judges what processes did after refusals, against what their contract says of them.
+// judgeUnkept judges the reactions of processes to refusals against their contract.
 func (c *halt) judgeUnkept(u *unkept) {
 	other := func(f *history.PlannedFault) bool { return f.Kind != "kafka" || !f.StopsDeadLetters }
 	switch {

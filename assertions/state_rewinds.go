@@ -1,42 +1,42 @@
 package assertions
 
-// State: a process that goes back in a partition that it has. A commit that failed, or of whose success the process
-// doesn't know, and a transaction that was aborted, lose it the place that it had reached: it may begin again at its
-// last commit. That it does so shows when it fetches again what it was handed before. Then all that it had in hand is
-// delivered once more, and counts that it keeps in memory may begin anew, or go on. Each failure justifies that once:
-// whoever goes back for no reason goes on counting.
+// State: rewinds of a process in a partition that it has. When a commit failed, or the process does not know whether it
+// succeeded, or a transaction was aborted, the process may resume from its last commit. The rewind shows when the
+// process fetches offsets again that it was handed before. Then all the records that it held are delivered once more,
+// and counts that it keeps in memory may restart or continue. Each failure justifies one rewind: a process that rewinds
+// without a reason continues its counts.
 
 import "math"
 
-// rewinds is what concerns going back in a partition; its holder's, since it has the partition.
+// rewinds is the rewind state of a partition's present holder, since it has the partition.
 type rewinds struct {
-	// reached is the last offset that it was handed, position the last one since it went back; from how far it has gone
-	// back. They are none if it was not.
+	// reached is the last offset that it was handed, position the last one since it rewound, from the offset from which
+	// it rewound. They are none if it was not handed any offset, or did not rewind.
 	reached, position, from int64
-	// lost is none unless something failed since it last went back: then what lies below it is excused already.
+	// lost is none unless something failed since the last rewind. Then everything below it is excused already.
 	lost int64
 }
 
 func noRewinds() rewinds { return rewinds{reached: none, position: none, from: none, lost: none} }
 
-// excusesAll is the offset of a failure that excuses all that its process has in hand.
+// excusesAll is the offset of a failure that excuses everything its process holds.
 const excusesAll = math.MaxInt64
 
-// hand notes what the holder is handed.
+// hand notes the offsets handed to the holder.
 func (p *partition) hand(by holder, to int64) {
 	if p.has && p.held == by {
 		p.reached, p.position = max(p.reached, to), max(p.position, to)
 	}
 }
 
-// lose notes that something failed which makes the holder lose its place, and excuses all below the offset.
+// lose notes a failure that makes the holder lose its place, and excuses everything below the offset.
 func (p *partition) lose(by holder, offset int64) {
 	if p.has && p.held == by {
 		p.lost = max(p.lost, offset)
 	}
 }
 
-// loseHeld notes that the process loses its place in all that it has, which is excused.
+// loseHeld notes that the process loses its place in all partitions that it has, and excuses it.
 func (w *state) loseHeld(by holder) {
 	for topic := range w.parts {
 		for i := range w.parts[topic] {
@@ -45,8 +45,8 @@ func (w *state) loseHeld(by holder) {
 	}
 }
 
-// goBack notes that the process is handed again what it has had, if something justifies that. It may be handed the rest
-// of it only after something else has failed: that is no further return, which is still to come.
+// goBack notes that the process is handed records again, if something justifies that. It may be handed the rest of them
+// only after another failure. That is part of the same rewind, and the second failure still justifies one more.
 func (w *state) goBack(p *partition, by holder, to int64) {
 	if !p.has || p.held != by || to > p.position {
 		return
@@ -54,7 +54,7 @@ func (w *state) goBack(p *partition, by holder, to int64) {
 	p.position = to - 1
 	for _, c := range w.commits {
 		if c.partition == p && c.by == by && c.epoch == p.epoch && !c.spent {
-			c.spent = true // the process may have given up on its answer
+			c.spent = true // the process may no longer wait for its answer
 			p.lost = max(p.lost, c.offset)
 		}
 	}
@@ -66,14 +66,14 @@ func (w *state) goBack(p *partition, by holder, to int64) {
 	p.from, p.lost = p.reached, none
 }
 
-// excuseHanded justifies another delivery of what the holder was handed from the offset on.
+// excuseHanded justifies another delivery of the records handed to the holder from the offset on.
 func (w *state) excuseHanded(p *partition, from int64) {
 	known := p.log.first >= 0 && p.log.first <= from && p.reached <= p.log.last
 	for offset := from; known && offset <= p.reached; offset++ {
 		known = p.log.at(offset) != none
 	}
 	if from <= p.reached && !known {
-		w.disturb(p) // of some it is not known yet which records they are
+		w.disturb(p) // the records at some of the offsets are not known yet
 		return
 	}
 	for offset := from; offset <= p.reached; offset++ {
@@ -82,7 +82,7 @@ func (w *state) excuseHanded(p *partition, from int64) {
 	}
 }
 
-// wentBackFrom reports whether the holder had the place in hand when it went back.
+// wentBackFrom reports whether the holder held the place when it rewound.
 func (p *partition) wentBackFrom(at place) bool {
 	return at.topic == p.topic && at.partition == p.number() && at.offset >= 0 && at.offset <= p.from
 }

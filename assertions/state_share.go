@@ -1,14 +1,14 @@
 package assertions
 
-// State: share groups (KIP-932). A member has no partitions but records: the broker hands each to one
-// member at a time, and the member acknowledges it by itself. So what an assignment is for a consumer group is here the
-// delivery of one offset, and what a commit is, the acknowledgement that makes the broker forget the record: accept or
-// reject.
+// State: share groups (KIP-932). A member is assigned records instead of partitions: the broker hands each record to
+// one member at a time, and the member acknowledges each separately. The delivery of one offset takes the role that an
+// assignment has in a consumer group. The acknowledgement that makes the broker forget the record, accept or reject,
+// takes the role of a commit.
 //
-// A broker may deliver any record again, whatever its member did: a session ends with its connection, a lock runs out,
-// a leader that moves may have lost what was acknowledged. So each further delivery justifies one more attempt, success
-// and dead letter. There is one exception: of a record that its member gave back although it had just processed it, the
-// next delivery is the member's own doing.
+// A broker may deliver any record again, regardless of its member: a session ends with its connection, a lock expires,
+// a new leader may have lost acknowledgements. So each further delivery justifies one more attempt, success and dead
+// letter. There is one exception: if a member releases a record that it had just processed, the member itself caused
+// the next delivery.
 
 import (
 	"fmt"
@@ -25,15 +25,15 @@ type delivery struct {
 	// number counts the deliveries that the history shows, count is the broker's own count.
 	number uint16
 	count  int32
-	// excused are the further deliveries that justify another success; forced those that the member did not ask for by
+	// excused are the further deliveries that justify another success; forced those that the member did not request by
 	// a release.
 	excused, forced uint16
-	// released: its member gave it back; wasted: although it had processed it; stopping: as it was told to stop.
+	// released: its member gave it back; wasted: the member had processed it; stopping: the member was told to stop.
 	released, wasted, stopping bool
-	// returned: the one before was given back by a member that might have gone on with it. regained: the same process
-	// had it before and never acknowledged it, so it may still be at it.
+	// returned: the previous delivery was given back by a member that might have continued with it. regained: the same
+	// process had the record before and never acknowledged it, so it may still be processing it.
 	returned, regained bool
-	// open are the processes that had it, or have it, and did not acknowledge it.
+	// open holds the processes to which it was delivered and that did not acknowledge it.
 	open []holder
 }
 
@@ -77,12 +77,12 @@ func (d *delivery) deliver(by holder, e *history.Event) {
 	}
 }
 
-// acknowledge notes that the process has done with what it was given, in whatever way.
+// acknowledge notes that the process has finished its delivery, with any kind of acknowledgement.
 func (d *delivery) acknowledge(by holder) {
 	d.open = slices.DeleteFunc(d.open, func(one holder) bool { return one == by })
 }
 
-// askAck notes a range that a member acknowledges alike.
+// askAck notes a range of offsets that a member acknowledges in the same way.
 func (w *state) askAck(e *history.Event) {
 	w.sharing = true
 	p := w.partition(e.Topic, e.Partition)
@@ -118,8 +118,8 @@ func (w *state) askAck(e *history.Event) {
 	}
 }
 
-// askLetters: where the broker writes the dead letters, a reject is what asks for them. That there is one is for the
-// audit to tell: a broker that can't write it archives the record all the same.
+// askLetters notes the dead letters that a reject requests, where the broker writes them. Only the audit shows whether
+// they exist: a broker that cannot write one archives the record all the same.
 func (w *state) askLetters(p *partition, c *commit) {
 	if c.ack != history.AckReject || !w.contract.BrokerLetters {
 		return
@@ -137,8 +137,8 @@ func (w *state) askLetters(p *partition, c *commit) {
 	}
 }
 
-// release: the broker may hand out again what was given back before its answer is seen, so it is given back when that
-// is asked for.
+// release gives records back when the release is requested, because the broker may deliver them again before its answer
+// is seen.
 func (w *state) release(p *partition, c *commit) {
 	for offset := c.named[0].from; offset <= c.named[0].to; offset++ {
 		if d := p.deliveries[offset]; d != nil && d.by == c.by {
@@ -147,11 +147,11 @@ func (w *state) release(p *partition, c *commit) {
 	}
 }
 
-// answerAck notes what became of an acknowledgement.
+// answerAck notes the result of an acknowledgement.
 func (w *state) answerAck(e *history.Event) {
 	c := w.answered(e)
 	switch {
-	case c == nil, c.ack == history.AckGap: // nobody was asked, or in a damaged history for a commit
+	case c == nil, c.ack == history.AckGap: // there was no such request, or in a damaged history it was a commit
 		return
 	case c.ack == history.AckRelease:
 		w.released(c)
@@ -164,8 +164,8 @@ func (w *state) answerAck(e *history.Event) {
 	}
 }
 
-// released: a record that was processed in the delivery that its member gave back, with the broker's consent, will be
-// processed again for no other reason.
+// released notes records that were processed in the delivery that their member gave back with the broker's consent. The
+// release is the only reason why they will be processed again.
 func (w *state) released(c *commit) {
 	p := c.partition
 	for offset := c.named[0].from; offset <= c.named[0].to; offset++ {
@@ -178,7 +178,7 @@ func (w *state) released(c *commit) {
 	}
 }
 
-// takeDone moves the partition's marks to an acknowledgement that the broker took.
+// takeDone moves the partition's marks to an acknowledgement that the broker accepted.
 func (w *state) takeDone(c *commit) {
 	p, one := c.partition, c.named[0]
 	w.passHoles(c)
@@ -190,7 +190,7 @@ func (w *state) takeDone(c *commit) {
 	}
 }
 
-// deed says what passed the record.
+// deed describes the commit or acknowledgement that passed the record.
 func (p *pass) deed() string {
 	switch p.ack {
 	case history.AckAccept:
@@ -201,7 +201,7 @@ func (p *pass) deed() string {
 	return fmt.Sprintf("offset %d was committed", p.offset)
 }
 
-// reached says how far the group has come in the partition, as the audit found it.
+// reached describes how far the group has come in the partition, according to the audit.
 func (w *state) reached(p *partition) string {
 	if w.share {
 		return fmt.Sprintf("the share group begins at %d", p.auditCommits)
@@ -209,8 +209,8 @@ func (w *state) reached(p *partition) string {
 	return fmt.Sprintf("the group is at %d", p.auditCommits)
 }
 
-// deliveryOf returns the latest delivery of the record's open position, nil if there was none or its position is not
-// known yet.
+// deliveryOf returns the latest delivery of the record's current position, or nil if there was none or the position is
+// not known yet.
 func (w *state) deliveryOf(number int32, r *record) *delivery {
 	if !w.share {
 		return nil
@@ -223,8 +223,8 @@ func (w *state) deliveryOf(number int32, r *record) *delivery {
 	return p.deliveries[at.offset]
 }
 
-// custody says in which delivery of a share group an attempt is made, and whether its process has that. A record may be
-// attempted before the workload hears where it is; then it is its first delivery.
+// custody returns the delivery of a share group in which an attempt is made, and notes whether its process has that
+// delivery. A record may be attempted before the workload learns its position; then this is its first delivery.
 func (w *state) custody(a *attempt, r *record) (delivery uint16) {
 	d := w.deliveryOf(a.number, r)
 	if d == nil {
@@ -234,12 +234,12 @@ func (w *state) custody(a *attempt, r *record) (delivery uint16) {
 	return d.number
 }
 
-// lastDelivery is the delivery after which a broker gives a record up, as it comes (group.share.delivery.count.limit).
+// lastDelivery is the delivery after which a broker gives a record up, by default (group.share.delivery.count.limit).
 const lastDelivery = 5
 
-// enough reports whether a dead letter was asked for after as many deliveries as the contract has attempts, where the
-// broker counts them: a delivery that came to no attempt, as its member was stopped, counts too. In its last delivery a
-// record may be dead-lettered at any time: it would be lost.
+// enough reports whether a dead letter was requested after as many deliveries as the contract allows attempts, where
+// the broker counts them. A delivery without an attempt, because its member was stopped, counts as well. A record may
+// be dead-lettered at any time in its last delivery, because it would otherwise be lost.
 func (w *state) enough(one *write) bool {
 	return one.deliveries >= lastDelivery ||
 		w.contract.Counter == history.CounterDelivery && one.deliveries >= w.contract.MaxAttempts

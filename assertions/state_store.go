@@ -1,11 +1,12 @@
 package assertions
 
-// State: the dead-letter store and its service. Routers and workers are no instances of the subject: what
-// they do is kept here, and no other part of the state sees it, but for what they write back, which is a replay.
+// State: the dead-letter store and its service. Routers and workers are not instances of the subject. Their actions are
+// kept here and hidden from the rest of the state, except for the records they write back, which count as replays.
 //
-// A change of an entry is seen later than it was made. When it was made the table tells, by the database's clock;
-// storeState.blur is how far that may be off from the run's. Times of one clock are compared as they are: two changes,
-// a change and the time that the entry promised. Times of both are compared with the blur in the service's favour.
+// A change of an entry is seen later than it was made. The table dates the change by the database's clock;
+// storeState.blur bounds the difference between that clock and the run's. Times of one clock are compared directly: two
+// changes, or a change and the time that the entry promised. Times of different clocks are compared with the blur in
+// the service's favour.
 
 import (
 	"cmp"
@@ -15,43 +16,43 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// storeState is what the history shows of the store.
+// storeState is the state of the store as the history shows it.
 type storeState struct {
 	entries   map[int64]*storeEntry
 	processes map[int16]*storeProcess
-	// attempts and republished are, by record, what was tried and written on the store's behalf.
+	// attempts and republished hold, by record, the attempts and writes on the store's behalf.
 	attempts    map[int32][]storeAttempt
 	republished map[int32][]republish
-	open        map[int64]int // attempts and writes that have no answer yet: their place in the lists
+	open        map[int64]int // attempts and writes that have no answer yet: their index in the lists
 	commits     []routerCommit
-	probes      map[int16][]probeAnswer // of the health probe, by worker
-	// tries are open attempts that workers of the subject's own store may have made, healed the records that succeeded
-	// in one.
+	probes      map[int16][]probeAnswer // answers of the health probe, by worker
+	// tries holds open attempts that workers of the subject's own store may have made, healed the records that
+	// succeeded in one.
 	tries  map[int64]struct{}
 	healed map[int32]struct{}
 	asked  map[commitKey]routerCommit
 	blur   time.Duration
-	// lost are the times in which nothing was seen of the table.
+	// lost holds the intervals in which the table was not observed.
 	lost      []span
-	begun     time.Duration // never, if the watching never began
-	until     time.Duration // the last that was seen of the table
+	begun     time.Duration // never, if the observation never began
+	until     time.Duration // the last observation of the table
 	polled    bool
 	audited   bool
 	auditedAt time.Duration // by the database's clock
 	found     int64
 }
 
-// storeEntry is one entry, with everything that was seen of it.
+// storeEntry is one entry, with all its observed changes.
 type storeEntry struct {
 	number  int64
 	record  int32
 	letter  place
-	source  place // none where it doesn't say
+	source  place // none if the entry does not name it
 	changes []storeChange
-	there   bool // when the store was audited
+	there   bool // at the audit of the store
 }
 
-// storeChange is one change; made is never where the table does not say when.
+// storeChange is one change; made is never if the table does not date it.
 type storeChange struct {
 	history.StoreChange
 	seen, made time.Duration
@@ -61,7 +62,7 @@ type storeChange struct {
 	polled     bool
 }
 
-// madeBefore is the latest moment of the run's clock at which the change can have been made.
+// madeBefore is the latest time, on the run's clock, at which the change can have been made.
 func (s *storeState) madeBefore(c *storeChange) time.Duration {
 	if c.made == never {
 		return c.seen
@@ -69,7 +70,7 @@ func (s *storeState) madeBefore(c *storeChange) time.Duration {
 	return min(c.seen, c.made+s.blur)
 }
 
-// storeProcess is a router or a worker: when it ran, and when it stood still.
+// storeProcess is a router or a worker, with the times when it ran and when it was stopped.
 type storeProcess struct {
 	instance int16
 	alive    []span
@@ -77,7 +78,7 @@ type storeProcess struct {
 	stopped  time.Duration
 }
 
-// storeAttempt is an attempt of a worker; to is endless while it goes on.
+// storeAttempt is an attempt of a worker; to is endless until it ends.
 type storeAttempt struct {
 	by       holder
 	from, to time.Duration
@@ -96,7 +97,7 @@ type republish struct {
 type routerCommit struct {
 	by       int16
 	at       time.Duration
-	place    place // all below its offset is done
+	place    place // everything below its offset is done
 	accepted bool
 }
 
@@ -109,7 +110,7 @@ func newStoreState() *storeState {
 	}
 }
 
-// takeStore applies what concerns the store; it reports whether the event is none of the others' business.
+// takeStore applies an event that concerns the store, and reports whether no other part of the state needs the event.
 func (w *state) takeStore(e *history.Event) bool {
 	s := w.store
 	switch e.Kind {
@@ -133,13 +134,13 @@ func (w *state) takeStore(e *history.Event) bool {
 	return true
 }
 
-// ofService reports whether the event is the doing of a router or a worker. What a fault did to one is the fault's.
+// ofService reports whether a router or a worker caused the event. A fault's effect on one is attributed to the fault.
 func ofService(e *history.Event) bool {
 	fault := e.Kind == history.KindFaultStart || e.Kind == history.KindFaultEffect || e.Kind == history.KindFaultEnd
 	return history.OfStore(e.Instance) && !fault
 }
 
-// serve takes what a router or a worker did.
+// serve applies an action of a router or a worker.
 func (w *state) serve(e *history.Event) {
 	s := w.store
 	switch e.Kind {
@@ -172,7 +173,7 @@ func (w *state) serve(e *history.Event) {
 	}
 }
 
-// timeOr is a time that an event may not carry.
+// timeOr returns a time that an event may not carry.
 func timeOr(aux int64) time.Duration {
 	if aux == history.None {
 		return never
@@ -183,7 +184,7 @@ func timeOr(aux int64) time.Duration {
 func (s *storeState) change(e *history.Event) {
 	said, err := history.ParseStoreChange(e.Text)
 	if err != nil {
-		return // of a later version
+		return // written by a later version
 	}
 	one := s.entries[e.Op]
 	if one == nil {
@@ -259,7 +260,7 @@ func (p *storeProcess) resume(at time.Duration) {
 	}
 }
 
-// diedBetween returns when the process that ran at from ended, if that was before to.
+// diedBetween returns when the process that ran at from ended, if it ended before to.
 func (p *storeProcess) diedBetween(from, to time.Duration) (at time.Duration, died bool) {
 	for _, one := range p.alive {
 		if one.from <= from && from <= one.to {
@@ -304,7 +305,7 @@ func (s *storeState) routerCommits(e *history.Event) {
 	}
 }
 
-// probeAnswer is what the health probe told a worker; unmet is "" where all was well.
+// probeAnswer is the health probe's answer to a worker; unmet is "" if all conditions were met.
 type probeAnswer struct {
 	at    time.Duration
 	unmet string
@@ -320,11 +321,11 @@ func (s *storeState) list() []*storeEntry {
 	return all
 }
 
-// quiet reports whether, within from and to, there is a stretch of at least need that none of the spans touches. Stalls
-// do not end a stretch, but make it count for less: by twice as long as they lasted (catchUpShare).
+// quiet reports whether there is an interval of at least need, between from and to, that no span overlaps. Stalls do
+// not end the interval, but shorten it by twice their duration (catchUpShare).
 func quiet(busy []span, from, to, need time.Duration) bool {
 	slices.SortFunc(busy, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	var stalls []span // that touch the stretch from from on
+	var stalls []span // the stalls that overlap the interval since from
 	free := func(until time.Duration) bool {
 		for _, one := range stalls {
 			until -= catchUpShare * one.lasted

@@ -17,8 +17,8 @@ func (w *state) assign(e *history.Event) {
 	}
 }
 
-// give gives the partition to a process. What that one is handed again is a disruption's doing, unless the one before
-// ended by itself.
+// give assigns the partition to a process. Redeliveries to that process count as caused by a disruption, unless the
+// previous holder ended by itself.
 func (w *state) give(p *partition, to holder, at time.Duration) {
 	before := p.held
 	if p.take(to, at) && !w.endedItself(before) {
@@ -37,15 +37,15 @@ func (w *state) revoke(e *history.Event) {
 	}
 }
 
-// handover is the time from a rebalance that takes a partition from an instance until somebody has it. The group goes
-// on when the instance has given it up, for which it may wait for what it has under way; with many clients all of its
-// polling waits too, that of the partitions that it keeps among it.
+// handover is the time from a rebalance that takes a partition from an instance until another process has it. The group
+// continues when the instance has given the partition up, and the instance may wait for its pending work first. With
+// many clients all polling of the instance waits meanwhile, including that of the partitions that it keeps.
 type handover struct {
 	instance int16
 	from, to time.Duration
 }
 
-// arrive ends the handover of a partition by the process that had it, if there is one.
+// arrive ends the handover of a partition from the process that had it, if there is one.
 func (w *state) arrive(p *partition, at time.Duration) {
 	if p.handedOver == never {
 		return
@@ -54,7 +54,7 @@ func (w *state) arrive(p *partition, at time.Duration) {
 	p.handedOver = never
 }
 
-// handingOver reports whether the instance was giving up a partition between the two.
+// handingOver reports whether the instance was giving up a partition in the interval.
 func (w *state) handingOver(instance int16, from, to time.Duration) bool {
 	for topic := range w.parts {
 		for i := range w.parts[topic] {
@@ -68,16 +68,16 @@ func (w *state) handingOver(instance int16, from, to time.Duration) bool {
 	})
 }
 
-// fetch notes what was handed out. Where the tap sees assignments, only they say who has a partition: a process that
-// was stopped goes on fetching after it has lost it.
+// fetch notes the offsets that were handed out. If the tap sees assignments, only they determine which process has a
+// partition: a process that was stopped continues fetching after it has lost the partition.
 func (w *state) fetch(e *history.Event) {
 	p := w.partition(e.Topic, e.Partition)
 	if p == nil || e.Instance < 0 {
 		return
 	}
 	by := holder{e.Instance, e.Run}
-	// A later process of the instance that has it: a static member (KIP-345) comes back to what it had, and nothing was
-	// taken from it in between.
+	// A later process of the instance that has the partition: a static member (KIP-345) returns to its partitions, and
+	// nothing was taken from it in between.
 	if !p.assigned || p.has && p.held.instance == by.instance && p.held.run < by.run {
 		w.give(p, by, e.Time)
 	}
@@ -94,8 +94,8 @@ func (w *state) fetch(e *history.Event) {
 	p.fetched = max(p.fetched, to)
 }
 
-// handed notes that an instance has these records: from now on what disrupts it justifies another delivery of them,
-// also before their first attempt.
+// handed notes that an instance has these records. From now on a disruption of the instance justifies another delivery
+// of them, also before their first attempt.
 func (w *state) handed(p *partition, from, to int64) {
 	for offset := max(from, p.log.first); offset <= min(to, p.log.last); offset++ {
 		if number := p.log.at(offset); number != none {
@@ -144,8 +144,8 @@ func (w *state) signal(e *history.Event, one *instance) {
 	}
 }
 
-// resume ends a stop. It is the end that disturbs: what the process had asked for has timed out by then, also what it
-// asked for just before the stop and was read after that.
+// resume ends a stop. The disruption counts from the end of the stop: by then, the pending requests of the process have
+// timed out, including those that it made just before the stop and that were read afterwards.
 func (w *state) resume(number int16, one *instance, at time.Duration) {
 	if one.stopped == never {
 		return
@@ -191,7 +191,7 @@ func (w *state) fault(e *history.Event) {
 			f.injected, f.from, f.to = true, e.Time, e.Time
 		}
 	case history.KindFaultEffect:
-		if e.N > 0 { // what happened no times is no effect
+		if e.N > 0 { // a fault applied zero times has no effect
 			f.effects[e.Text] += int64(e.N)
 		}
 		f.to = max(f.to, e.Time)
@@ -200,7 +200,7 @@ func (w *state) fault(e *history.Event) {
 	}
 }
 
-// phase returns when the run entered the phase for the first time, and when it left it; never where it didn't.
+// phase returns when the run entered the phase for the first time, and when it left it, or never.
 func (w *state) phase(name string) (from, to time.Duration) {
 	from, to = never, never
 	for i, one := range w.phases {

@@ -1,26 +1,26 @@
 package assertions
 
-// State: transactions (KIP-98, KIP-447). What is committed and written in a transaction counts when, and
-// if, the transaction is committed. Its producer id and epoch tie its parts together.
+// State: transactions (KIP-98, KIP-447). Commits and writes in a transaction count when the transaction is committed,
+// and only then. Its producer id and epoch tie its parts together.
 //
 //	TxnOffsetCommit(p, N) ─▶ accepted    Produce(dead letter) ─▶ acknowledged    EndTxn(commit) ─▶ accepted
 //
-// The time of the commit C(p, N) is that of the EndTxn request: until then the subject can take everything back, with
-// it the commit is made. Its acceptance is the EndTxn's answer. A dead letter that was acknowledged in the same
-// transaction, before that request, is as good as the commit is: both take effect or neither does, so their order does
-// not matter, and it holds nothing against the commit. To all other commits it is acknowledged when the EndTxn's answer
-// is passed on.
+// The time of the commit C(p, N) is that of the EndTxn request: until then the subject can take everything back, and
+// with that request it makes the commit. Its acceptance is the EndTxn's answer. A dead letter that was acknowledged in
+// the same transaction, before that request, is as good as the commit: both take effect or neither does. Their order
+// does not matter, and nothing is held against the commit. For all other commits, the dead letter is acknowledged when
+// the EndTxn's answer is passed on.
 //
 //	commit refused      nothing took effect; the client asks again, or aborts
-//	commit unanswered   nobody knows: the commits are judged as unanswered ones are, the dead letters may be there or
-//	                    not, and later commits may rely on them until their records are tried again
-//	abort               as soon as it is asked for, unless a commit was asked for before and is still unanswered
-//	new epoch           of the same producer id (InitProducerId fences the one before): what the one before had open is
-//	                    aborted
+//	commit unanswered   the outcome is unknown: the commits are judged as unanswered ones are, the dead letters may
+//	                    exist or not, and later commits may rely on them until their records are attempted again
+//	abort               counts when it is requested, unless a commit was requested before and is still unanswered
+//	new epoch           of the same producer id (InitProducerId fences the one before): the open transaction of the
+//	                    previous epoch is aborted
 //	no end              the coordinator aborts it in time
 //
-// An abort takes the writes and the commits back and hands everything since the last commit out again, so it justifies
-// one more delivery of what its process has.
+// An abort takes the writes and the commits back and causes everything since the last commit to be delivered again, so
+// it justifies one more delivery of the records that its process has.
 
 import (
 	"cmp"
@@ -30,7 +30,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// transaction is what one epoch of a producer has open.
+// transaction is the open transaction of one epoch of a producer.
 type transaction struct {
 	producer int64
 	epoch    int16
@@ -46,15 +46,15 @@ type joinedWrite struct {
 	stored history.Event // the answer
 }
 
-// ending is an EndTxn that asks to commit and has no answer yet.
+// ending is an EndTxn request to commit that has no answer yet.
 type ending struct {
 	op      int64
 	at      time.Duration
 	commits []*commit
 }
 
-// transaction returns the open transaction of the event's producer. What comes from an epoch that is fenced has a
-// transaction of its own that ends nowhere.
+// transaction returns the open transaction of the event's producer. Events from a fenced epoch get a transaction of
+// their own that never ends.
 func (w *state) transaction(e *history.Event) *transaction {
 	t := w.txns[e.ProducerID]
 	switch {
@@ -71,13 +71,13 @@ func (w *state) transaction(e *history.Event) *transaction {
 	return t
 }
 
-// joinCommit takes a TxnOffsetCommit into its transaction when it is asked for.
+// joinCommit adds a TxnOffsetCommit to its transaction when it is requested.
 func (w *state) joinCommit(c *commit, e *history.Event) {
 	t := w.transaction(e)
 	t.commits = append(t.commits, c)
 }
 
-// joined: one that was refused is no part of it.
+// joined removes a refused TxnOffsetCommit from its transaction.
 func (w *state) joined(c *commit, e *history.Event) {
 	if c.accepted {
 		return
@@ -87,7 +87,7 @@ func (w *state) joined(c *commit, e *history.Event) {
 	}
 }
 
-// joinWrite takes a stored dead letter or retry copy into its transaction.
+// joinWrite adds a stored dead letter or retry copy to its transaction.
 func (w *state) joinWrite(e *history.Event, r *record, one *write) {
 	t := w.transaction(e)
 	t.writes = append(t.writes, joinedWrite{write: *one, stored: *e})
@@ -115,7 +115,7 @@ func (w *state) askEnd(e *history.Event) {
 	for i, c := range t.commits {
 		later := func(other *commit) bool { return other.partition == c.partition }
 		if slices.ContainsFunc(t.commits[i+1:], later) {
-			continue // the last one of a partition counts
+			continue // only the last commit of a partition counts
 		}
 		one := *c
 		one.op, one.at, one.fetched, one.open, one.holes, one.joined = e.Op, e.Time, c.partition.fetched, nil, nil, joined
@@ -160,7 +160,7 @@ func (w *state) answerEnd(e *history.Event) {
 	t.commits, t.writes, t.endings = nil, nil, nil
 }
 
-// settle makes a write count that was made in a committed transaction. The writer knows of it if it was told of both.
+// settle makes a write of a committed transaction count. The writer knows of it if it received both acknowledgements.
 func (w *state) settle(one *joinedWrite, end *history.Event) {
 	r := w.record(one.record)
 	answer := one.stored
@@ -176,7 +176,7 @@ func (w *state) settle(one *joinedWrite, end *history.Event) {
 	w.answerRetry(&answer, r, &one.write, true)
 }
 
-// abort takes back what is open, or, where a commit was asked for and not answered, leaves it unknown.
+// abort takes back what is open. If a commit was requested and not answered, it leaves the outcome unknown.
 func (w *state) abort(t *transaction) {
 	if len(t.commits) == 0 && len(t.writes) == 0 && len(t.endings) == 0 {
 		return
@@ -194,8 +194,8 @@ func (w *state) abort(t *transaction) {
 	w.loseHeld(t.by)
 }
 
-// takeBack: a write that was aborted has failed, and left no copy that anyone can read; unless its end was asked for,
-// at that time. Then it may have taken effect, for as long as its record was not tried again.
+// takeBack marks an aborted write as failed: it left no copy that a consumer can read. If the end of its transaction
+// was requested, at the time ended, the write may have taken effect, until its record is attempted again.
 func (w *state) takeBack(one *joinedWrite, ended time.Duration) {
 	r := w.record(one.record)
 	if one.life != r.lives {
@@ -212,14 +212,14 @@ func (w *state) takeBack(one *joinedWrite, ended time.Duration) {
 	}
 }
 
-// leaveUnknown keeps the commits of ends that were never answered.
+// leaveUnknown keeps the commits of EndTxn requests that were never answered.
 func (w *state) leaveUnknown(t *transaction) {
 	for _, end := range t.endings {
 		w.unknown = append(w.unknown, end.commits...)
 	}
 }
 
-// finishTransactions ends what no event ended, and returns the commits of which nobody knows whether they took effect.
+// finishTransactions ends the transactions that no event ended, and returns the commits whose outcome is unknown.
 func (w *state) finishTransactions() []*commit {
 	producers := make([]int64, 0, len(w.txns))
 	for producer := range w.txns {

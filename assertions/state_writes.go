@@ -1,7 +1,7 @@
 package assertions
 
-// State: what the subject and the replay tool write, and what the audits find of it in the dead-letter
-// and retry topics.
+// State: the writes of the subject and of the replay tool, and the copies that audits find in the dead-letter and retry
+// topics.
 
 import (
 	"slices"
@@ -22,60 +22,62 @@ type write struct {
 	by     holder
 	topic  int16
 	at     time.Duration
-	// first is when it was first asked for: before at, if this is the repeat of an idempotent producer.
+	// first is the time of the first request; it is before at if this is the repeat of an idempotent producer.
 	first  time.Duration
 	life   uint8
 	letter bool
-	// producer is set for what is written in a transaction, none otherwise.
+	// producer is the producer id of a write in a transaction, none otherwise.
 	producer int64
-	// What was known of the record when the dead letter was asked for.
+	// The state of the record when the dead letter was requested.
 	attempts, inSeries, inRun uint16
 	hops                      uint8
-	// deliveries is the broker's delivery count of a share group's record, 0 where that is not known; counted: it is
+	// deliveries is the broker's delivery count of a share group's record, or 0 if it is unknown; counted: it serves as
 	// the count of attempts.
 	deliveries   int
 	counted      bool
 	before       former
 	sameDelivery bool
-	// whole: it had the record in one delivery only, in which it counts for itself, and waits as promised after each
-	// attempt.
+	// whole: the writer had the record in a single delivery, counts attempts per delivery, and waits as promised after
+	// each attempt.
 	whole bool
-	// rejected: it is the broker's to write, and was asked for by a reject.
+	// rejected: the broker writes it, at the request of a reject.
 	rejected bool
 	// Set by the answer.
 	passed bool  // acknowledged, and the acknowledgement was passed on
-	silent bool  // carried out or not, but no word of it reached the writer
-	order  int32 // of a replay: its place in replays
+	silent bool  // carried out or not, but the writer received no answer
+	order  int32 // position of a replay in replays
 }
 
-// lettered is what is kept of a record that was dead-lettered, over all its lives.
+// lettered is the state kept of a dead-lettered record, over all its replay generations.
 type lettered struct {
-	// from is when the life began in which it was first dead-lettered, until when its latest dead letter was asked for.
+	// from is the start of the replay generation in which it was first dead-lettered, until the time of its latest
+	// dead-letter request.
 	from, until time.Duration
 	asked       uint16
 	acked       uint16
-	// forged counts those that a fault refused in the broker's place: they failed, but left no copy behind.
+	// forged counts the writes that a fault refused in place of the broker: they failed, but left no copy behind.
 	forged uint16
-	// distinct counts the writes that were carried out and are no idempotent repeat of the one before.
+	// distinct counts the writes that were carried out and are not an idempotent repeat of the previous write.
 	distinct uint16
-	// last is the latest write that was carried out. A producer that begins a new epoch begins its numbers anew.
+	// last is the latest write that was carried out. A producer that begins a new epoch restarts its sequence numbers.
 	last writeID
-	// life is that in which the latest of these was asked for.
+	// life is the replay generation in which the latest of these writes was requested.
 	life uint8
-	// counts are the attempts that a dead letter may claim: of the series and of the whole life, at each request.
+	// counts are the numbers of attempts that a dead letter may claim: of the series and of the whole replay
+	// generation, at each request.
 	counts []countRange
-	// lasts are the outcomes of the latest attempts of its processes when they asked for its dead letters, begun at the
-	// earliest when lastFrom says; unsure: one of them is not known, or was not answered in words that a reason could
-	// quote, or may have missed its process.
+	// lasts holds the outcomes of its processes' latest attempts at the time they requested its dead letters. lastFrom
+	// is the earliest start of these attempts. unsure: one of the outcomes is unknown, had no answer in words that a
+	// reason could quote, or may not have reached its process.
 	lasts    outcomes
 	lastFrom time.Duration
 	unsure   bool
-	// by is the process that asked for it in one delivery, and alone; parted: there is none such.
+	// by is the process that requested it alone, within one delivery; parted: no single process did so.
 	by     holder
 	parted bool
-	// disturbed is how many more copies earlier lives justified.
+	// disturbed is the number of additional copies that earlier replay generations justified.
 	disturbed int
-	// transactional: one was asked for in a transaction.
+	// transactional: one of its dead letters was requested in a transaction.
 	transactional bool
 }
 
@@ -99,7 +101,7 @@ func (w *state) askWrite(e *history.Event) {
 	one.op, one.topic, one.at, one.letter = e.Op, e.Topic, e.Time, role == history.RoleDLQ
 	if e.Flags.Has(history.InTransaction) && e.ProducerID >= 0 {
 		one.producer = e.ProducerID
-		w.transaction(e) // a new epoch ends what the one before had open
+		w.transaction(e) // a new epoch ends the open transaction of the previous one
 	}
 	if one.letter && w.ofEarlierLife(e, r) {
 		one.life, one.at = r.lives-1, r.born-1
@@ -120,7 +122,7 @@ func (w *state) askWrite(e *history.Event) {
 	w.write = &w.oneWrite
 }
 
-// newWrite is what is known of a record when the process asks for a dead letter or a retry copy of it.
+// newWrite returns the write of a process's request for a dead letter or a retry copy, with the state of its record.
 func (w *state) newWrite(number int32, r *record, by holder) write {
 	one := write{
 		record: number, by: by, life: r.lives, producer: none,
@@ -131,7 +133,7 @@ func (w *state) newWrite(number int32, r *record, by holder) write {
 	if d := w.deliveryOf(number, r); w.share {
 		same = d == nil || d.by == by && d.number == r.delivery
 		if d != nil {
-			// What a broker says of a dead letter is its own count.
+			// The broker states its own delivery count in a dead letter.
 			one.deliveries, one.counted = int(d.count), w.contract.Counter == history.CounterDelivery || w.contract.BrokerLetters
 		}
 	}
@@ -152,18 +154,18 @@ func (w *state) askLetter(one *write, r *record) {
 	w.noteLast(l, one)
 }
 
-// noteLast notes which answer its process had last when it asked for a dead letter.
+// noteLast notes the last answer that its process had when it requested a dead letter.
 func (w *state) noteLast(l *lettered, one *write) {
 	const wordless = 1<<history.OutcomeNone | 1<<history.OutcomeTimeout | 1<<history.OutcomeReset
 	b := &one.before
 	l.lasts |= setOf(b.outcome)
 	l.lastFrom = min(l.lastFrom, b.start)
-	// Of what was disturbed before, a worker of an earlier delivery may still be at an attempt of its own.
+	// After a disruption, a worker of an earlier delivery may still be making an attempt of its own.
 	disturbed := !one.sameDelivery || w.everDisrupted(one.record)
 	l.unsure = l.unsure || disturbed || !b.ended || b.gone || l.lasts&wordless != 0 || w.missed(b.start, b.end)
 }
 
-// lettersAsked are the dead letters that the event at hand asks for: a write of one, or a reject.
+// lettersAsked returns the dead letters that the current event requests: a write of one, or a reject.
 func (w *state) lettersAsked(e *history.Event) []write {
 	if e.Kind == history.KindProduceRequest && w.write != nil && w.write.letter {
 		return []write{*w.write}
@@ -171,7 +173,7 @@ func (w *state) lettersAsked(e *history.Event) []write {
 	return w.rejected
 }
 
-// mark is the event that asked for it.
+// mark identifies the event that requested the write.
 func (one *write) mark() moment {
 	if one.rejected {
 		return moment{history.KindShareAckRequest, one.at}
@@ -179,8 +181,9 @@ func (one *write) mark() moment {
 	return moment{history.KindProduceRequest, one.at}
 }
 
-// ofEarlierLife: an idempotent producer asks again for a dead letter whose acknowledgement it did not get, after that
-// letter was written back to be processed anew. It says nothing of the new life.
+// ofEarlierLife reports whether an idempotent producer repeats the request for a dead letter whose acknowledgement it
+// did not get, after that dead letter was written back to be processed again. The repeat says nothing about the new
+// replay generation.
 func (w *state) ofEarlierLife(e *history.Event, r *record) bool {
 	l := w.letters[e.Record]
 	id, numbered := idOf(e)
@@ -196,7 +199,7 @@ func (w *state) letter(number int32) *lettered {
 	return l
 }
 
-// ask notes a request for a retry copy, and returns when that copy was first asked for.
+// ask notes a request for a retry copy, and returns when that copy was first requested.
 func (c *copies) ask(e *history.Event) time.Duration {
 	c.unplaced++
 	if e.ProducerID < 0 || e.Sequence < 0 {
@@ -213,8 +216,8 @@ func (c *copies) ask(e *history.Event) time.Duration {
 	return e.Time
 }
 
-// startedAnew is how many of the attempts of a record's series the count in its header may not know of: a copy that is
-// delivered again, or a further one, carries what it was written with.
+// startedAnew is the number of attempts in a record's series that the count in its header may omit. A copy that is
+// delivered again, or a further copy, carries the count with which it was written.
 func (w *state) startedAnew(number int32, r *record) uint16 {
 	if w.memory {
 		return 0
@@ -222,7 +225,8 @@ func (w *state) startedAnew(number int32, r *record) uint16 {
 	return uint16(min(w.disruptions(number, r)*max(w.contract.MaxAttempts, 1), 1<<15))
 }
 
-// ask notes a request for a dead letter. Of the attempts in its header, anew may be missing; a copy makes up to limit.
+// ask notes a request for a dead letter. The count in its header may omit up to anew attempts; a copy may make up to
+// limit.
 func (l *lettered) ask(one *write, r *record, anew, limit uint16) {
 	if l.asked == 0 {
 		l.from = r.born
@@ -231,11 +235,11 @@ func (l *lettered) ask(one *write, r *record, anew, limit uint16) {
 	l.asked = bump(l.asked)
 	counts := countRange{one.inSeries, one.attempts}
 	if r.has(markMixed) {
-		counts.from = min(counts.from, 1) // some of the attempts may be those of another delivery
+		counts.from = min(counts.from, 1) // some of the attempts may belong to another delivery
 	}
 	if r.several() {
-		// Some of this copy's attempts may have been made before the next was asked for, and some of those since are
-		// another's.
+		// Some of this copy's attempts may have been made before the next copy was requested, and some of those since
+		// may belong to another copy.
 		counts = countRange{min(counts.from, 1), max(counts.to, limit)}
 	}
 	if one.counted {
@@ -288,7 +292,7 @@ func (w *state) answerWrite(e *history.Event) {
 	w.answerLetter(e, r, &one, stored)
 }
 
-// answerLetter: an acknowledged dead letter ends the record's obligation.
+// answerLetter notes the answer to a dead-letter write. An acknowledged dead letter ends the record's obligation.
 func (w *state) answerLetter(e *history.Event, r *record, one *write, stored bool) {
 	l := w.letter(e.Record)
 	if id, _ := idOf(e); stored && (e.ProducerID < 0 || id != l.last) {
@@ -309,7 +313,7 @@ func (w *state) answerLetter(e *history.Event, r *record, one *write, stored boo
 		return
 	}
 	if e.Time-one.at >= slowAck {
-		// The client may have given up on it, and written it again.
+		// The client may have stopped waiting for it, and written it again.
 		r.failedWrites = bump(r.failedWrites)
 	}
 	l.acked = bump(l.acked)
@@ -324,14 +328,14 @@ func (w *state) answerLetter(e *history.Event, r *record, one *write, stored boo
 	r.terminal(e.Time)
 }
 
-// straggles reports whether what the process writes of the record concerns nobody's series but its own: another has the
-// record by now, and goes on with its count, as when a process that was frozen for a while goes on where it was.
+// straggles reports whether a write of the process concerns only its own series of the record: another process has the
+// record by now, and continues its count. This happens when a process that was frozen resumes where it was.
 func (w *state) straggles(r *record, by holder) bool {
 	return w.memory && !w.hops && r.attempts > 0 && r.held != by
 }
 
-// answerRetry: an acknowledged retry copy takes the obligation over. A copy whose acknowledgement was lost exists all
-// the same.
+// answerRetry notes the answer to a write of a retry copy. An acknowledged retry copy takes the obligation over. A copy
+// whose acknowledgement was lost exists all the same.
 func (w *state) answerRetry(e *history.Event, r *record, one *write, stored bool) {
 	c := w.copiesOf(e.Record)
 	if stored {
@@ -379,18 +383,18 @@ func (w *state) copied(number int32, r *record, one copied) {
 	w.learn(one.place, number, r)
 }
 
-// consumed: the subject reads the topic, so what is written there is its to finish.
+// consumed reports whether the subject reads the topic. If so, it must finish the records in it.
 func (w *state) consumed(topic int16) bool {
 	role := w.role(topic)
 	return role == history.RoleInput || role == history.RoleRetry && w.hops
 }
 
-// bySubject reports whether the subject is known to have written what is at the place.
+// bySubject reports whether the subject is known to have written the copy at the place.
 func (c *copies) bySubject(at place) bool {
 	return slices.ContainsFunc(c.list, func(one copied) bool { return one.bySubject && one.place == at })
 }
 
-// forget drops what earlier audits of the topic found.
+// forget drops the findings of earlier audits of the topic.
 func (c *copies) forget(topic int16) {
 	kept := c.audited[:0]
 	for _, one := range c.audited {
@@ -401,8 +405,8 @@ func (c *copies) forget(topic int16) {
 	c.audited = kept
 }
 
-// auditCopy notes a further position of a record that an audit found. One that no acknowledgement told of was made by
-// the latest write.
+// auditCopy notes a further position of a record that an audit found. A copy that no acknowledgement reported was made
+// by the latest write.
 func (w *state) auditCopy(e *history.Event, r *record, at place) {
 	if w.consumed(at.topic) {
 		w.copied(e.Record, r, copied{at, r.born, false})
@@ -422,16 +426,16 @@ type letter struct {
 	keyHash, valueHash, headersHash uint64
 	headerCount, headerBytes        int32
 	claim                           history.Claim
-	// service is the one that it names, where the contract promises one.
+	// service is the service that it names, where the contract promises one.
 	service string
-	// claimed: it has no id, and is the record's only by what it says of where that was. Nobody saw it being written as
-	// the record's.
+	// claimed: it has no id, and is attributed to the record only by the source position that it states. No write of it
+	// for the record was observed.
 	claimed bool
-	// repeated: a fault wrote it again, so that only the store's routers have to do with it.
+	// repeated: a fault wrote it again, so it concerns only the store's routers.
 	repeated bool
 }
 
-// find notes a dead letter; one without an id is attributed by the position it claims to come from.
+// find notes a dead letter. One without an id is attributed by the source position that it states.
 func (w *state) find(e *history.Event) {
 	one := letter{
 		place: place{e.Topic, e.Partition, e.Offset}, number: e.Record, audit: w.audits[e.Topic], at: e.Time,
@@ -449,7 +453,7 @@ func (w *state) find(e *history.Event) {
 	w.found = append(w.found, one)
 }
 
-// selection is a dead letter that the plan sends back.
+// selection is a dead letter that the replay plan selects.
 type selection struct {
 	number int32
 	place
@@ -467,9 +471,9 @@ type replayWrite struct {
 	topic  int16
 	at     time.Duration
 	op     int64
-	// settled: the broker said what became of it; refused: it said no.
+	// settled: the broker answered it; refused: the answer was an error.
 	settled, refused bool
-	// byStore: a worker of the dead-letter store wrote it, which was not selected but due.
+	// byStore: a worker of the dead-letter store wrote it because it was due; it was not selected.
 	byStore bool
 }
 
@@ -481,14 +485,15 @@ func (w *state) askReplay(e *history.Event) {
 	l := w.letter(e.Record)
 	l.disturbed += w.disruptions(e.Record, r)
 	if r.has(markPassed) {
-		w.placeUnnamed() // while it is known which life they are of
+		w.placeUnnamed() // while their replay generation is known
 		ended := *r
 		w.passes[w.passOf[e.Record]].state = &ended
 	}
-	// What is written back while a disturbance hands the place before out again leaves two that are open: each may
-	// succeed, or end.
+	// If a record is written back while a disruption causes its previous place to be delivered again, two places are
+	// open: each may succeed, or come to its end.
 	again := !r.has(markCovered) && w.disruptions(e.Record, r) > 0
-	// Of a record without an id no attempt's end tells what became of the copy before: its last one may have been enough.
+	// For a record without an id, no attempt's end shows the fate of the previous copy: its last attempt may have ended
+	// it.
 	if tried := r.lastStart; r.unnamed() && r.attempts > 0 {
 		r.outlived(r.lives, tried, tried)
 	}
