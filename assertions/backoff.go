@@ -1,28 +1,29 @@
 package assertions
 
-// backoff: the gap between an attempt's end and the next one's start is what the contract promises: not less than B(k),
-// not more than B(k) plus jitter plus what is allowed for scheduling.
+// backoff: the gap between an attempt's end and the next one's start keeps the contract: at least B(k), and at most
+// B(k) plus jitter plus a scheduling allowance.
 //
-// Early. The oracle stamps an attempt's end before it writes the answer, and a start after it has read the request, so
-// a measured gap is never shorter than the subject's wait; early needs no excuse. Three things have to be kept apart,
-// though. An attempt that got no answer (timeout, reset, client gone) ended for the subject at some time between its
-// start and its end: there the gap is taken from its start. An attempt that missed the oracle makes the true k larger,
-// and B(k) with it, so what is too early for the smaller k is too early. But where the link to the oracle is broken, or
-// the harness stood still, the subject may have given up on an attempt before the oracle even read it: then nothing is
-// concluded.
+// Early. The downstream stub stamps an attempt's end before it writes the answer, and a start after it has read the
+// request, so a measured gap is never shorter than the subject's wait. An early gap needs no excuse, but there are
+// three special cases. First, an attempt that got no answer (timeout, reset, client gone) ended for the subject at some
+// time between its start and its end. There the gap is measured from its start. Second, an attempt that did not reach
+// the stub makes the true k larger, and B(k) with it, so a gap that is too early for the smaller k is too early in any
+// case. Third, if the link to the stub is down, or the harness stalled, the subject may have given up on an attempt
+// before the stub read it. Then nothing is concluded.
 //
-// A disruption excuses nothing that is early. What it does is to make several deliveries or copies of a record, whose
-// attempts are no matter of each other: with retry topics an attempt is held against its own copy (backoff_copies.go);
-// without them a gap lies within one delivery to one process.
+// A disruption excuses no early gap. It causes several deliveries or copies of a record, whose attempts are independent
+// of each other. With retry topics, an attempt is compared with its own copy (backoff_copies.go). Without them, a gap
+// lies within one delivery to one process.
 //
-// Late is excused by whatever was in the way: a fault, a stop, a stall that is long enough, a partition that the
-// instance had to give up, for which many clients stand still. If noise hides more gaps than could be judged, the
-// invariant is inconclusive; gaps that a fault or a change of the assignment broke up are what the run was about.
+// Late gaps are excused by any delay outside the subject: a fault, a stop, a stall that is long enough, or a partition
+// that the instance had to give up, for which many clients pause. If noise hides more gaps than could be judged, the
+// invariant is inconclusive. Gaps that a fault or a change of the assignment interrupted do not count as noise, because
+// the run is meant to contain them.
 //
-// Where the contract leaves open what is late, one gap may be so by as much as a client's own pauses take (collecting
-// garbage, compiling, a fetch that is under way), a second. Such pauses hit one gap or another, so they move no median:
-// that half of the gaps are longer than promised by half of the wait is a longer wait. Gaps in which the record was
-// fetched again are left out of that, as a fetch takes its own time.
+// If the contract leaves open which gaps are late, one gap may be late by one second, the length of a client's own
+// pauses (garbage collection, compilation, a fetch that is under way). Such pauses affect single gaps, so they do not
+// move the median: if half of the gaps are longer than promised by half of the wait, the wait itself is longer. Gaps in
+// which the record was fetched again are left out of this rule, because a fetch takes time of its own.
 
 import (
 	"fmt"
@@ -86,33 +87,33 @@ func backoffInvariant() Invariant {
 }
 
 const (
-	// jitterBins divides the promised jitter.
+	// jitterBins is the number of bins for the promised jitter.
 	jitterBins = 64
 )
 
 type backoff struct {
 	*report
 	b       history.Backoff
-	gaps    []gap // suspicious ones
-	early1  int64 // how many first gaps were too early
+	gaps    []gap // suspicious gaps
+	early1  int64 // number of first gaps that were too early
 	spread  [8 * jitterBins]int64
 	spreads int64
 	step    [65]waits
 	copies  *chains
-	// usual counts the gaps of each number that tell how long the wait usually is; refetched is when a partition was
-	// last fetched again from further back.
+	// usual counts the gaps of each number that show the usual length of the wait; refetched is when a partition was
+	// last fetched again from an earlier offset.
 	usual     [65]int64
 	fetched   map[place]int64
 	refetched map[place]time.Duration
 	busy      busy
-	// others is for how long the process was busy with other records before the attempt at hand.
+	// others is how long the process was busy with other records before the current attempt.
 	others time.Duration
 }
 
-// waits are the bounds for the k-th gap.
+// waits are the bounds of the k-th gap.
 type waits struct{ least, uncapped time.Duration }
 
-// gap is one that is shorter or longer than promised, unless something excuses it.
+// gap is a gap that is shorter or longer than promised, unless something excuses it.
 type gap struct {
 	number     int32
 	instance   int16
@@ -120,17 +121,17 @@ type gap struct {
 	k          uint16
 	early      bool
 	unanswered bool
-	// disturbed: it may be late by what happened to the record; apart: nor can early be told, unless nothing did.
-	// usual: it tells how long waits usually are, and is only longer than they should be.
+	// disturbed: a disruption of the record may explain why it is late. apart: it cannot be judged early either, unless
+	// the record was not disrupted. usual: it shows the usual length of waits, and is only longer than they should be.
 	disturbed, apart, usual bool
 	length                  time.Duration
 	least, most             time.Duration
-	others                  time.Duration // spent on other records, by which it may be longer
+	others                  time.Duration // spent on other records, which may have made it longer
 	from, ended             time.Duration
-	// doubted is since when an attempt that missed the oracle would be another explanation.
+	// doubted is since when an attempt that did not reach the downstream stub could explain it.
 	doubted      time.Duration
 	start, since time.Duration
-	// excuse is what was in the way of one that is too long, "" if nothing was.
+	// excuse is the cause of the delay of a gap that is too long, or "".
 	excuse string
 }
 
@@ -194,11 +195,12 @@ func (c *backoff) observe(e *history.Event) {
 	c.observeGap(a, r)
 }
 
-// observeGap judges an attempt by the one before it, which is of the same copy where nothing disturbed the record.
+// observeGap judges an attempt by the previous one, which is of the same copy if the record was not disrupted.
 func (c *backoff) observeGap(a *attempt, r *record) {
 	b := &a.before
 	if a.fresh || a.stray || !b.any || c.w.classes[b.outcome] != classRetryable || !b.ended {
-		// While the one before is still open at the oracle, its end is not known, and whether it is retryable neither.
+		// While the previous attempt is still open at the downstream stub, its end is unknown, and so is whether it is
+		// retryable.
 		return
 	}
 	disturbed := !c.w.memory && c.w.disruptions(a.number, r) > 0
@@ -219,7 +221,7 @@ func (c *backoff) observeGap(a *attempt, r *record) {
 	c.sort(&g, r)
 }
 
-// noteBusy notes what the process of an attempt does, and what that one had to wait for.
+// noteBusy notes the activity of an attempt's process, and the time the attempt had to wait for other records.
 func (c *backoff) noteBusy(a *attempt, e *history.Event) {
 	topic := c.w.position(a.number, c.w.record(a.number)).topic
 	copied, limit := c.w.role(topic) == history.RoleRetry, c.w.contract.MaxAttempts
@@ -239,7 +241,7 @@ func (c *backoff) noteBusy(a *attempt, e *history.Event) {
 	}
 }
 
-// noteFetch notes when a partition is fetched again from further back.
+// noteFetch notes when a partition is fetched again from an earlier offset.
 func (c *backoff) noteFetch(e *history.Event) {
 	if c.b.Usual <= 0 {
 		return
@@ -260,8 +262,8 @@ func (c *backoff) least(k uint16, outcome history.Outcome, told time.Duration) t
 	return least
 }
 
-// measureCopy returns the gap before an attempt of a copy and the least that was promised for it. How late it may be is
-// not said of a disturbed record, and of others by the attempt before.
+// measureCopy returns the gap before an attempt of a copy and the least wait promised for it. There is no upper bound
+// for a disrupted record. For other records the previous attempt gives it.
 func (c *backoff) measureCopy(a *attempt, of *promise, r *record) gap {
 	return gap{
 		number: a.number, instance: a.by.instance, failedAt: of.by.instance, k: of.k, length: a.start - of.end,
@@ -270,7 +272,7 @@ func (c *backoff) measureCopy(a *attempt, of *promise, r *record) gap {
 	}
 }
 
-// shortest is the least that the subject may have waited.
+// shortest is the least time that the subject may have waited.
 func (g *gap) shortest() time.Duration {
 	if g.unanswered {
 		return g.start - g.from
@@ -280,13 +282,14 @@ func (g *gap) shortest() time.Duration {
 
 func (g *gap) tooShort() bool { return g.shortest() < g.least-earlySlack }
 
-// measure returns the gap before the attempt and what was promised for it.
+// measure returns the gap before the attempt and the bounds promised for it.
 func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 	k := a.k - 1
 	least := c.waits(k).least
 	most := least
 	if b.outcome == history.OutcomeRateLimited && b.told > 0 {
-		// Not before it was told to; but whether it waits for the one, the other or both is not promised.
+		// The attempt must not start before the Retry-After time. Whether the subject waits for one, the other or both
+		// is not promised.
 		most = least + b.told
 		least = c.least(k, b.outcome, b.told)
 	}
@@ -299,7 +302,7 @@ func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 	return g
 }
 
-// sort puts a gap with those that are as promised, too early, or too late.
+// sort classifies a gap as promised, too early, or too late.
 func (c *backoff) sort(g *gap, r *record) {
 	switch {
 	case g.tooShort():
@@ -313,8 +316,7 @@ func (c *backoff) sort(g *gap, r *record) {
 			c.skip("disrupted")
 			return
 		}
-		// Where the process had the partition before, it may have brought its count along: then the promise is for a
-		// larger k.
+		// If the process had the partition before, it may have kept its count. Then the promise is for a larger k.
 		if c.w.memory && r.hops == 0 && r.attempts > r.inSeries {
 			c.skip("count may have been carried over")
 			return
@@ -326,7 +328,7 @@ func (c *backoff) sort(g *gap, r *record) {
 	}
 }
 
-// noteUsual counts a gap among those that tell how long the wait usually is.
+// noteUsual counts a gap among those that show the usual length of the wait.
 func (c *backoff) noteUsual(g *gap, r *record) {
 	if c.b.Usual <= 0 || c.refetched[place{r.topic, r.partition, none}] >= g.ended ||
 		c.w.memory && r.attempts > r.inSeries {
@@ -340,7 +342,8 @@ func (c *backoff) noteUsual(g *gap, r *record) {
 	}
 }
 
-// noteSpread counts how far above its least a gap was. What lies beyond eight times the jitter is counted there.
+// noteSpread counts how far a gap exceeds its least wait. Gaps beyond eight times the jitter are counted in the last
+// bin.
 func (c *backoff) noteSpread(above time.Duration) {
 	if c.b.Jitter < jitterLeast {
 		return
@@ -375,10 +378,10 @@ func (c *backoff) finish() Result {
 
 func (c *backoff) contractAlone() bool { return c.w.contract.MaxAttempts == 1 }
 
-// heldUp asks what was in the way of the gaps that are too long, and returns by how much the machine made them longer
-// at most; 0 where it did so with fewer of them than are left unexplained. Short waits for a processor add up along the
-// way of a request, and not all are noticed: a machine that held up most of the gaps that are too long may have held up
-// the others, if they are no longer than those.
+// heldUp determines the causes of the gaps that are too long, and returns the longest delay that stalls of the machine
+// added. It returns 0 unless stalls explain more of these gaps than are left unexplained. Short waits for a processor
+// add up along the way of a request, and not all are noticed: if the machine delayed most of the gaps that are too
+// long, it may have delayed the others as well, as long as they are no longer than those.
 func (c *backoff) heldUp() (most time.Duration) {
 	stalls, others := 0, 0
 	for i := range c.gaps {
@@ -413,7 +416,7 @@ func (c *backoff) judge(g *gap, heldUp time.Duration) {
 	}
 	if c.w.hops && (!g.early || g.apart) && c.w.everDisrupted(g.number) {
 		c.result.Judged--
-		c.skip("several copies") // by what only the end of the history told of
+		c.skip("several copies") // known only from the end of the history
 		return
 	}
 	c.saw(name, c.w.about(g.number, 0, g.start, func() string {
@@ -426,8 +429,8 @@ func (c *backoff) judge(g *gap, heldUp time.Duration) {
 	}, moment{history.KindAttemptEnd, g.ended}, moment{history.KindAttemptStart, g.start}))
 }
 
-// nameEarly: later gaps as short as the first one is allowed to be, while the first is kept, are a wait that does not
-// grow.
+// nameEarly names the anomaly of an early gap. If the first gap is kept, and later gaps are as short as the first may
+// be, the wait does not grow.
 func (c *backoff) nameEarly(g *gap) (name, why string) {
 	if c.w.faulted(onDownstreamLink, g.doubted, g.start) {
 		return "", "fault on the link to the oracle"
@@ -454,11 +457,11 @@ func (c *backoff) nameLate(g *gap) (name, why string) {
 	return "backoff-late", ""
 }
 
-// excuse names what was in the way of a gap that is longer than it may be, "" if nothing was.
+// excuse names the cause of the delay of a gap that is too long, or returns "".
 func (c *backoff) excuse(g *gap, most time.Duration) string {
 	stalled, stopped := c.w.stalls.stalled(g.instance, g.ended, g.start)
 	if c.w.stalls.starved(g.instance, g.ended, g.start) {
-		stalled *= catchUpShare // it works off what came meanwhile with as little
+		stalled *= catchUpShare // working off the backlog of a stall takes time as well
 	}
 	switch {
 	case c.w.faulted(anyFault, g.ended, g.start):
@@ -473,7 +476,8 @@ func (c *backoff) excuse(g *gap, most time.Duration) string {
 	return ""
 }
 
-// judgeUsual: more than half of the gaps of a number are longer than promised, by more than half of the wait.
+// judgeUsual reports waits that are usually too long: more than half of the gaps of a number are longer than promised,
+// by more than half of the wait.
 func (c *backoff) judgeUsual() {
 	var long [len(c.usual)][]time.Duration
 	for i := range c.gaps {
@@ -502,9 +506,9 @@ func (c *backoff) judgeUsual() {
 	}
 }
 
-// judgeJitter. Adding noise to a uniform jitter J can't make it narrower: its density is at most 1/J, so half of the
-// gaps need a range of at least J/2, whatever is added. Half of them within J/8 is no jitter; noise can hide that, but
-// never fake it.
+// judgeJitter reports missing jitter. Adding noise to a uniform jitter J cannot make it narrower: its density is at
+// most 1/J, so half of the gaps need a range of at least J/2, whatever is added. If half of them lie within J/8, there
+// is no jitter. Noise can hide missing jitter, but never simulate it.
 func (c *backoff) judgeJitter() {
 	if c.spreads < jitterGaps {
 		return

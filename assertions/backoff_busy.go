@@ -1,41 +1,42 @@
 package assertions
 
-// What else a process had to do in a gap. A wait is late only by the time in which the record could have been tried: a
-// process that does one thing at a time tries the records of its other partitions first, and a copy in a retry topic
-// waits for those before it.
+// The other work of a process in a gap. A wait is late only by the time in which the record could have been attempted.
+// A process that does one thing at a time attempts the records of its other partitions first, and a copy in a retry
+// topic waits for the copies before it.
 //
-//	record 7 fails ─▶ (its wait) ─▶ record 9 of another partition is handed out first, fails, and has the thread for its
-//	    own wait ─▶ record 7 is tried
+//	record 7 fails ─▶ (its wait) ─▶ record 9 of another partition is delivered first, fails, and occupies the thread for
+//	    its own wait ─▶ record 7 is attempted
 //
-// Spring's DefaultErrorHandler works like that: it waits in the listener's thread and seeks all partitions back, and
-// the next poll may return any of them.
+// Spring's DefaultErrorHandler works this way: it waits in the listener's thread and seeks all partitions back, and the
+// next poll may return any of them.
 
 import "time"
 
-// busy is what is known of what processes do.
+// busy is the known activity of processes.
 type busy struct {
 	threads map[holder]*thread
 	queues  map[retryLane]*queue
 }
 
-// retryLane is a retry topic at a process.
+// retryLane identifies a retry topic at a process.
 type retryLane struct {
 	by    holder
 	topic int16
 }
 
-// thread is a process as far as it does one thing at a time.
+// thread is the activity of a process, on the assumption that it does one thing at a time.
 type thread struct {
 	open int // attempts under way
-	// several: two were under way at once, so that no record has to wait for another.
+	// several: two attempts were under way at once, so no record has to wait for another.
 	several bool
-	// spent is the time that its attempts took, and the waits after them in which it did nothing else.
+	// spent is the total time of its attempts, and of the waits after them in which it did nothing else.
 	spent time.Duration
-	// last is its last attempt to end: its record, its end, and how long its record may have kept it waiting.
+	// last is the record of its latest attempt to end, ended the time of that end, and most the longest time for which
+	// that record may have blocked the process.
 	last  int32
 	ended time.Duration
 	most  time.Duration
-	// failed are the records that wait, with spent as it was when their own wait was over at the latest.
+	// failed holds the waiting records, with the value of spent at the latest time when their own wait was over.
 	failed map[int32]time.Duration
 }
 
@@ -50,7 +51,8 @@ func (b *busy) of(by holder) *thread {
 	return t
 }
 
-// start notes that the process attempts a record, and returns for how long it was busy with others since that failed.
+// start notes an attempt of a record, and returns for how long the process was busy with others since that record
+// failed.
 func (b *busy) start(a *attempt) time.Duration {
 	t := b.of(a.by)
 	t.several = t.several || t.open > 0
@@ -58,7 +60,7 @@ func (b *busy) start(a *attempt) time.Duration {
 	if t.last != none {
 		t.spent += min(max(a.start-t.ended, 0), t.most)
 		if _, waits := t.failed[t.last]; waits {
-			t.failed[t.last] = t.spent // what came until now was its own wait
+			t.failed[t.last] = t.spent // the time until now was its own wait
 		}
 		t.last = none
 	}
@@ -70,7 +72,7 @@ func (b *busy) start(a *attempt) time.Duration {
 	return t.spent - since
 }
 
-// end notes the end of an attempt after which its record may wait so long; negative: it does not wait.
+// end notes the end of an attempt. Its record may wait for most; a negative value means that it does not wait.
 func (b *busy) end(a *attempt, most time.Duration) {
 	t := b.of(a.by)
 	t.open = max(t.open-1, 0)
@@ -81,17 +83,17 @@ func (b *busy) end(a *attempt, most time.Duration) {
 	}
 }
 
-// queue is a retry topic at a process, whose copies are tried one after another.
+// queue is a retry topic at a process, whose copies are attempted one after another.
 type queue struct {
-	// start and end are those of the last attempt, end never while it is under way.
+	// start and end are the times of the last attempt; end is never while it is under way.
 	start, end time.Duration
-	// free is when the last copy could have been tried by a process that is never late.
+	// free is when a process that is never late could have attempted the last copy.
 	free time.Duration
 }
 
-// copied notes that the process tries a copy that was due, and returns how much later than that it could be tried:
-// those before it take the time of their attempts and of a fetch each. Whoever is late with each of them is none the
-// freer for that.
+// copied notes that the process attempts a copy that was due, and returns how long after the due time the attempt was
+// possible: the copies before it take the time of their attempts and of a fetch each. A process that is late with each
+// of them gains no allowance from that.
 func (b *busy) copied(by holder, topic int16, due, now time.Duration) time.Duration {
 	at := retryLane{by, topic}
 	last, free := b.queues[at], due

@@ -1,18 +1,18 @@
 package assertions
 
-// What is promised of each copy of a record that waits in retry topics.
+// The promises for each copy of a record that waits in retry topics.
 //
-// A record may have several copies: a stop between a copy's acknowledgement and the commit of where it came from makes
-// two of it, and each is retried for itself. So an attempt is held against the copy it is of, not against the attempt
-// before it:
+// A record may have several copies: a stop between a copy's acknowledgement and the commit of its source leaves two,
+// and each is retried separately. So an attempt is compared with the promise of its own copy, not with the previous
+// attempt:
 //
 //	attempt at the source fails ─▶ copy A is written, due B(1) after the failure ─▶ (restart) ─▶ attempt at A: not before
 //	    A is due
 //	                                                                            └▶ the source once more: no gap at all
 //
-// The copy is the one whose coordinates the attempt names. One that names none is held against the copy that is due
-// first of those it may be of: a place that was committed is not handed out again, unless somebody held it when
-// partitions changed hands.
+// The attempt's coordinates identify the copy. An attempt without coordinates is compared with the copy that is due
+// first among its possible copies: a committed place is not delivered again, unless a process held it when partitions
+// were reassigned.
 
 import (
 	"slices"
@@ -21,16 +21,16 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// promise is from when a retry copy may be tried, by the failure that it was written for.
+// promise is the earliest time at which a retry copy may be attempted, derived from the failure that caused the copy.
 type promise struct {
-	// by is the process that met the failure, k the number of the attempt that failed: at least, as one may have missed
-	// the oracle.
+	// by is the process that met the failure, k the number of the failed attempt. k is a lower bound, because an
+	// attempt may not have reached the downstream stub.
 	by holder
 	k  uint16
-	// tries is how many attempts the copy is known to count: k, or less where it may be of another failure.
+	// tries is the number of attempts that the copy is known to count: k, or less if it may belong to another failure.
 	tries uint16
-	// start and end are the failed attempt's, unanswered that the subject may have given up on it at any time between
-	// them.
+	// start and end are the times of the failed attempt. unanswered: the subject may have given up on it at any time
+	// between them.
 	start, end time.Duration
 	unanswered bool
 	least      time.Duration
@@ -44,7 +44,7 @@ func (p *promise) due() time.Duration {
 	return p.end + p.least
 }
 
-// or returns the least of what two failures promise of a copy that may be of either.
+// or returns the weaker of two promises, for a copy that may belong to either failure.
 func (p *promise) or(other *promise) promise {
 	least := *p
 	if other.due() < p.due() {
@@ -54,35 +54,35 @@ func (p *promise) or(other *promise) promise {
 	return least
 }
 
-// failure is an attempt that did not succeed, or is under way, of which no written copy or dead letter is known.
+// failure is an attempt that did not succeed, or is under way, without a known copy or dead letter.
 type failure struct {
 	promise
 	op   int64
 	open bool
 }
 
-// failureLimit is how many failures of a record are told apart.
+// failureLimit is the number of failures of a record that are distinguished.
 const failureLimit = 64
 
-// chain is what is known of the copies of one record.
+// chain is the known state of the copies of one record.
 //
-// Which failure a copy is of is not seen. A write that was refused, or whose answer was withheld, is asked for again,
-// at any later time: then other copies of the record may have failed as well. So a copy may be of any failure of its
-// process before its request that is not settled, and is promised the least of what those promise. A failure is settled
-// when its copy or dead letter was acknowledged. Where acknowledged ones may be of several failures, those are settled
-// when as many were acknowledged.
+// The failure that a copy belongs to is not observed. A write that was refused, or whose answer was withheld, is
+// requested again at any later time, and other copies of the record may have failed by then. So a copy may belong to
+// any failure of its process that precedes the request and is not settled, and is promised the least of their waits. A
+// failure is settled when its copy or dead letter was acknowledged. If acknowledged writes may belong to several
+// failures, those failures are settled when the same number of writes was acknowledged.
 type chain struct {
 	failures []failure
-	// acked are, by process, when acknowledged writes were first asked for that may be of several failures, in that
-	// order.
+	// acked holds, by process, the times of the first requests of acknowledged writes that may belong to several
+	// failures, in order.
 	acked map[holder][]time.Duration
-	// any is the least that all failures of a process promise; crowded: the oldest of them are not told apart any more.
+	// any is the least promise of all failures of a process; crowded: the oldest of them are no longer distinguished.
 	any     map[holder]promise
 	crowded bool
-	// asked are copies without a known place, by operation; placed those with one.
+	// asked holds the copies without a known place, by operation, placed those with one.
 	asked  map[int64]promise
 	placed map[place]*copyWait
-	// by are the processes that attempted it.
+	// by holds the processes that attempted the record.
 	by []holder
 }
 
@@ -97,7 +97,7 @@ func newChain() *chain {
 		placed: map[place]*copyWait{}}
 }
 
-// add notes an attempt that failed, or may.
+// add notes an attempt that failed, or may fail.
 func (c *chain) add(f *failure) {
 	c.failures = append(c.failures, *f)
 	if len(c.failures) > failureLimit {
@@ -115,7 +115,7 @@ func (c *chain) settle(by holder) {
 	}
 	slices.Sort(own)
 	for n := 0; n <= len(own); n++ {
-		// These are for none but the first n failures.
+		// The acknowledged writes can only belong to the first n failures.
 		acked := len(c.acked[by])
 		if n < len(own) {
 			if n > 0 && own[n] == own[n-1] {
@@ -135,7 +135,7 @@ func (c *chain) settle(by holder) {
 	}
 }
 
-// promised returns the least that a copy may be promised which the process first asked for at the time.
+// promised returns the least wait that may be promised to a copy first requested by the process at the time.
 func (c *chain) promised(by holder, at time.Duration) (least promise, known bool) {
 	c.settle(by)
 	for i := range c.failures {
@@ -154,7 +154,7 @@ func (c *chain) promised(by holder, at time.Duration) (least promise, known bool
 	return least, known
 }
 
-// chains follows the copies of all records.
+// chains tracks the copies of all records.
 type chains struct {
 	w      *state
 	least  func(k uint16, outcome history.Outcome, told time.Duration) time.Duration
@@ -170,7 +170,7 @@ func (cs *chains) of(number int32) *chain {
 	return one
 }
 
-// observe takes ends of attempts, and the writes of copies and dead letters.
+// observe applies ends of attempts, and writes of copies and dead letters.
 func (cs *chains) observe(e *history.Event) {
 	switch e.Kind {
 	case history.KindAttemptEnd:
@@ -188,7 +188,7 @@ func (cs *chains) observe(e *history.Event) {
 	}
 }
 
-// end notes a failure. One that is not to be retried promises a copy no wait.
+// end notes a failure. A failure that is not retryable promises no wait to a copy.
 func (cs *chains) end(a *attempt, e *history.Event) {
 	c := cs.byName[a.number]
 	f := failure{promise: promise{by: a.by, k: 1, start: a.start}, op: a.op}
@@ -219,7 +219,7 @@ func (cs *chains) end(a *attempt, e *history.Event) {
 	c.add(&f)
 }
 
-// ask notes the request of a copy.
+// ask notes the request for a copy.
 func (cs *chains) ask(one *write) {
 	c := cs.byName[one.record]
 	if c == nil || one.letter {
@@ -230,8 +230,8 @@ func (cs *chains) ask(one *write) {
 	}
 }
 
-// answer notes where a copy is, and that a failure is settled: unless its writer may have given up on the answer, and
-// asks again.
+// answer notes the place of a copy, and that a failure is settled, unless its writer may no longer wait for the answer
+// and may request the write again.
 func (cs *chains) answer(one *write, e *history.Event) {
 	c := cs.byName[one.record]
 	if c == nil {
@@ -253,18 +253,18 @@ func (cs *chains) answer(one *write, e *history.Event) {
 		first = one.at
 	}
 	before, found := slices.BinarySearch(c.acked[one.by], first)
-	if !found || one.letter || one.first == one.at { // else it repeats one that was acknowledged
+	if !found || one.letter || one.first == one.at { // otherwise it repeats a write that was acknowledged
 		c.acked[one.by] = slices.Insert(c.acked[one.by], before, first)
 	}
 	c.settle(one.by)
 }
 
-// attempt notes an attempt, and returns the copy that it is of, nil where that is not known or where it is of none.
-// certain: it is one that waited for its first attempt.
+// attempt notes an attempt, and returns the copy to which it belongs, or nil if there is none or it is unknown.
+// certain: the copy waited for its first attempt.
 func (cs *chains) attempt(a *attempt, e *history.Event) (of *promise, certain bool) {
 	c := cs.byName[a.number]
 	if c == nil {
-		return nil, false // it has not failed yet
+		return nil, false // the attempt has not failed yet
 	}
 	known := c.placed[place{e.Topic, e.Partition, e.Offset}]
 	k := uint16(1)
@@ -288,15 +288,15 @@ func (cs *chains) attempt(a *attempt, e *history.Event) (of *promise, certain bo
 	return of, certain
 }
 
-// tried notes a process that attempted it.
+// tried notes a process that attempted the record.
 func (c *chain) tried(by holder) {
 	if !slices.Contains(c.by, by) {
 		c.by = append(c.by, by)
 	}
 }
 
-// firstDue returns the copy that is due first of those that an attempt may be of which names none; nil if it may be one
-// that needs no wait.
+// firstDue returns the copy that is due first among those that an attempt without coordinates may belong to, or nil if
+// it may belong to a copy that needs no wait.
 func (cs *chains) firstDue(c *chain, a *attempt) *promise {
 	r := cs.w.record(a.number)
 	nowhere := place{none, none, none}
@@ -318,8 +318,8 @@ func (cs *chains) firstDue(c *chain, a *attempt) *promise {
 	return first
 }
 
-// keptHands reports whether no living process but the attempt's can have kept a copy from before: no other has
-// attempted the record, and no partition has changed hands since it was sent.
+// keptHands reports whether the attempt's process is the only living one that can hold an earlier copy: no other
+// process has attempted the record, and no partition was reassigned since the record was sent.
 func (cs *chains) keptHands(c *chain, a *attempt, r *record) bool {
 	for _, other := range c.by {
 		later := other.instance == a.by.instance && other.run < a.by.run

@@ -1,15 +1,15 @@
 package assertions
 
-// Judging a graph of nodes: every node is an ordinary consumer and is judged as one, by its own contract, on its own
-// history, which is taken out of the run's. Beyond that the graph as a whole keeps every document (graph-conservation).
+// Judging a graph of nodes. Every node is an ordinary consumer and is judged as one, by its own contract, on its own
+// part of the run's history. In addition, the graph as a whole must keep every document (graph-conservation).
 //
 //	walk 1   the copies of documents in the nodes' inputs (graph_copies.go)
-//	walk 2   what became of each copy (graph_passage.go)
-//	then     each node's history, retold in copies, to the checkers (graph_node.go)
+//	walk 2   the passage of each copy (graph_passage.go)
+//	then     the checkers judge each node's history, expressed in copies (graph_node.go)
 //	then     graph-conservation concludes, with the disruptions that the nodes' histories show (graph_conservation.go)
 //
-// What the verdict says of load, latency and faults is the entry's, which is where the workload sends. What it says of
-// what instances use, and of how often a record is attempted, is of all nodes.
+// Load, latency and faults in the verdict are those of the entry node, to which the workload sends. Resource usage of
+// instances and attempts per record cover all nodes.
 
 import (
 	"fmt"
@@ -41,8 +41,8 @@ func (g *graphTopology) views() []history.Source {
 	return all
 }
 
-// adopt names the results of a node after it, and its counterexamples after their documents. What does not apply to a
-// node is left out.
+// adopt adds a node's results under the node's name, and its counterexamples under their documents' names. Results that
+// do not apply to a node are left out.
 func (g *graphTopology) adopt(node int, one, first *judgement) []Result {
 	g.states = append(g.states, one.judge.state)
 	if b := one.measured.Usage.Busiest; b != nil {
@@ -89,7 +89,7 @@ func (g *graphTopology) whole(entry *judgement) ([]Result, error) {
 	return []Result{result}, nil
 }
 
-// soundGraph refuses a header whose graph refers to what is not there.
+// soundGraph returns an error for a header whose graph has dangling references.
 func soundGraph(h *history.Header) error {
 	topic := func(index int16) bool { return index >= 0 && int(index) < len(h.Topics) }
 	sound := len(h.Consumers) > 0 && topic(h.Graph.Sink)
@@ -122,8 +122,8 @@ func walkGraph(source history.Source, header *history.Header) (*graphWalk, error
 	return walk, nil
 }
 
-// rename turns the number of a node's copy into that of its document, and the id and the command (if there is one) with
-// it.
+// rename replaces the number of a node's copy by that of its document, and adapts the id and the command (if there is
+// one).
 func (g *graphWalk) rename(node int, number *int32, id, command *string) {
 	if *number < 0 || int(*number) >= len(g.copies[node]) {
 		return

@@ -1,17 +1,17 @@
 package assertions
 
 // graph-conservation: every acknowledged document leaves the graph or lies in exactly one node's dead-letter topic (or
-// quarantine), and goes there by the way that its id says.
+// quarantine), and takes the path that its id determines.
 //
-// It is judged for each copy of a document in a node's input, and so for the way as a whole: what leaves one node is
-// what the next one gets. A copy has one exit. More are justified by a disruption of the copy (its instance was killed,
-// lost the partition, its commit failed …, as for duplicates), and by a write that its instance had reason to repeat. A
-// copy that a disruption or a replay made is a copy like any other: it has one exit of its own. A dead letter that was
-// replayed is an exit of the copy that it was written for, and the replayed copy has another.
+// The invariant is judged for each copy of a document in a node's input, and so for the whole path, because the output
+// of one node is the input of the next. A copy has one exit. More are justified by a disruption of the copy (its
+// instance was killed, lost the partition, its commit failed …, as for duplicates), and by a write that its instance
+// had reason to repeat. A copy that a disruption or a replay made is a copy like any other, with one exit of its own. A
+// replayed dead letter is an exit of the copy for which it was written, and the replayed copy has another.
 //
-// A document has several copies at a node only after a disruption or a replay. Which of them a write was for is then
-// known as far as the writing instance has attempted one of them last; where that is not certain, the document's writes
-// at the node are counted together with all its copies there.
+// A document has several copies at a node only after a disruption or a replay. The copy that a write was for is then
+// the one that the writing instance attempted last. Where that is not certain, the document's writes at the node are
+// counted together with all its copies there.
 
 import (
 	"fmt"
@@ -116,7 +116,7 @@ func (g *graphWalk) sight(ref copyRef, to time.Duration, say func() string, mark
 	}
 }
 
-// judgeTarget: a write goes to the topic that the document's id and its past say.
+// judgeTarget reports a write to a topic other than the one that the document's id and past determine.
 func (g *graphWalk) judgeTarget(ref copyRef, e *history.Event, letter bool) {
 	node, document := &g.header.Consumers[ref.node], e.Record
 	say := func(anomaly, what string) {
@@ -138,7 +138,7 @@ func (g *graphWalk) judgeTarget(ref copyRef, e *history.Event, letter bool) {
 	}
 }
 
-// processed reports whether the document's step at the node was done before now.
+// processed reports whether the document's step at the node is done by now.
 func (g *graphWalk) processed(node int, document int32) bool {
 	for _, number := range g.of[node][document] {
 		if g.copies[node][number].done != never {
@@ -148,7 +148,7 @@ func (g *graphWalk) processed(node int, document int32) bool {
 	return false
 }
 
-// judgeQuarantine: what was replayed as often as the graph allows is quarantined, and nothing else.
+// judgeQuarantine checks that exactly those documents are quarantined that were replayed as often as the graph allows.
 func (g *graphWalk) judgeQuarantine(ref copyRef, e *history.Event) {
 	node, most := &g.header.Consumers[ref.node], g.header.Graph.MaxReprocess
 	times := g.replayedBefore(ref, e.Time)
@@ -168,13 +168,13 @@ func (g *graphWalk) judgeQuarantine(ref copyRef, e *history.Event) {
 	}
 }
 
-// judgeCovered: the exit of a processed copy was acknowledged before the commit that covers it was read. The
-// acknowledgement is stamped before it is written to the instance and the commit after it was read, so of an instance
-// that waited the first is never the later one.
+// judgeCovered reports a processed copy whose exit was not acknowledged before the covering commit was read. The
+// acknowledgement is stamped before it is written to the instance and the commit after it was read. So for an instance
+// that waited, the acknowledgement never has the later stamp.
 func (g *graphWalk) judgeCovered(ref copyRef, asked time.Duration) {
 	one := &g.copies[ref.node][ref.number]
 	if one.done == never || one.done > asked {
-		return // not processed by then: that is what commit-after-outcome and commit-after-dlq judge
+		return // not processed by then: commit-after-outcome and commit-after-dlq judge that
 	}
 	acked, covered := 0, 0
 	for _, number := range g.of[ref.node][one.document] {
@@ -197,8 +197,8 @@ func (g *graphWalk) judgeCovered(ref copyRef, asked time.Duration) {
 	}, moment{history.KindCommitRequest, asked}))
 }
 
-// conclude judges what only the end shows. disruptions returns how many more exits of a copy its node's history
-// justifies.
+// conclude judges the rules that need the end of the history. disruptions returns how many more exits of a copy its
+// node's history justifies.
 func (g *graphWalk) conclude(disruptions func(copyRef) int) Result {
 	whole := g.w.sealed && g.drained
 	for node := range g.copies {
@@ -224,10 +224,10 @@ func (g *graphWalk) conclude(disruptions func(copyRef) int) Result {
 	return g.judgedOrNot(Inconclusive, "no document was passed on, dead-lettered or committed, so nothing was judged")
 }
 
-// judgeExits: no more exits than copies, disruptions and repeats allow.
+// judgeExits reports more exits than copies, disruptions and repeats allow.
 func (g *graphWalk) judgeExits(node int, numbers []int32, disruptions func(copyRef) int) {
 	stored, letters, allowed, latest := 0, 0, 0, never
-	twice, both := false, false // one copy was passed on several times; and dead-lettered, too
+	twice, both := false, false // one copy was passed on several times; it was also dead-lettered
 	ref := copyRef{node, numbers[0]}
 	for _, number := range numbers {
 		one := &g.copies[node][number]
@@ -249,7 +249,7 @@ func (g *graphWalk) judgeExits(node int, numbers []int32, disruptions func(copyR
 			}
 		}
 	}
-	if stored <= allowed || stored == letters { // copies of one dead letter are dlq-once's
+	if stored <= allowed || stored == letters { // dlq-once judges copies of one dead letter
 		return
 	}
 	anomaly, what := "forwarded-twice", "passed it on %d times, and %d can be explained"
@@ -262,7 +262,7 @@ func (g *graphWalk) judgeExits(node int, numbers []int32, disruptions func(copyR
 		moment{history.KindProduceRequest, latest}))
 }
 
-// counts tells the exits that a broker said it has.
+// counts returns the numbers of acknowledged forwards and dead letters.
 func (p *passage) counts() (forwards, letters int) {
 	for _, out := range p.exits {
 		switch {
@@ -276,8 +276,8 @@ func (p *passage) counts() (forwards, letters int) {
 	return forwards, letters
 }
 
-// judgeLost: a document whose copies at a node are all committed past has as many exits there, whichever of them each
-// was for, and an acknowledged exit is where it was written to.
+// judgeLost reports a document with too few exits: if all its copies at a node are committed past, it has as many exits
+// there, whichever copy each belongs to. An acknowledged exit must exist where it was written.
 func (g *graphWalk) judgeLost(node int, document int32, numbers []int32) {
 	covered, exits := true, 0
 	for _, number := range numbers {

@@ -1,9 +1,9 @@
 package assertions
 
-// The copies of documents in the input topics of a graph's nodes. Each write into an input topic, by the workload, by a
-// node before or by the replay tool, makes a copy, and to the node that reads it a copy is what a record is to an
-// ordinary consumer: it is fetched, attempted and committed by itself. So a node's history is told in copies. What an
-// attempt is about is certain: it names topic, partition and offset.
+// The copies of documents in the input topics of a graph's nodes. Each write to an input topic, by the workload, by a
+// preceding node or by the replay tool, makes a copy. A copy is to the node that reads it what a record is to an
+// ordinary consumer: it is fetched, attempted and committed by itself. So a node's history is expressed in copies. The
+// copy of an attempt is certain, because an attempt names topic, partition and offset.
 
 import (
 	"cmp"
@@ -13,61 +13,60 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// copyRef names a copy: the node whose input it lies in, and its number there.
+// copyRef identifies a copy: the node whose input holds it, and its number there.
 type copyRef struct {
 	node   int
 	number int32
 }
 
-// docCopy is a copy of a document. It has no offset where the workload's write was not acknowledged and no audit found
-// it.
+// docCopy is a copy of a document. It has no offset if the workload's write was not acknowledged and no audit found it.
 type docCopy struct {
 	document int32
 	place
 	sent time.Duration
-	// keyless: it lies before what was sent earlier, so that no order follows from the times.
+	// keyless: it lies after copies that were sent later, so the times imply no order.
 	keyless bool
-	// stored: a broker said that it has it. (Of the workload's the Acked event tells.)
+	// stored: a broker acknowledged it. (For the workload's copies, the Acked event says so.)
 	stored bool
-	// reprocessed is how often the document had been replayed when the copy was made, none where that is not known.
+	// reprocessed is the number of replays of the document before the copy was made, none if unknown.
 	reprocessed int
 	passage
 }
 
-// writeID is a write as its producer numbers it: the repeat of an idempotent producer is the same write.
+// writeID identifies a write by its producer's numbers: the repeat of an idempotent producer has the same one.
 type writeID struct {
 	document, partition, sequence int32
 	topic, epoch                  int16
 	producer                      int64
 }
 
-// graphIndex is what the first walk through a graph's history finds: the documents and all their copies.
+// graphIndex is the result of the first walk through a graph's history: the documents and all their copies.
 type graphIndex struct {
 	header *history.Header
-	// documents are their Send events.
+	// documents holds their Send events.
 	documents []history.Event
 	copies    [][]docCopy
 	at        map[place]copyRef
-	// byWrite are the copies that writes have made.
+	// byWrite maps writes to the copies that they made.
 	byWrite map[writeKey]copyRef
-	// offsets are those of the copies in each partition, ascending.
+	// offsets holds the offsets of the copies in each partition, ascending.
 	offsets map[placeOf][]int64
-	// of are the copies of a document at each node.
+	// of holds the copies of a document at each node.
 	of []map[int32][]int32
-	// letterAt is where dead letters are, by what asked for them, and claims where each says that its document was
-	// consumed.
+	// letterAt holds the places of dead letters, by the request for each, and claims the source position that each
+	// states for its document.
 	letterAt map[writeKey]place
 	claims   map[place]place
 
-	entry map[int32]place // where the workload's acknowledged documents are
+	entry map[int32]place // the places of the workload's acknowledged documents
 	found map[place]*foundCopy
 	asked map[writeKey]*history.Event
 	same  map[writeID]place
-	tries map[writeID][]writeKey      // what asked for a write and had no answer so far
-	lost  map[writeKey]*history.Event // without a place so far
+	tries map[writeID][]writeKey      // the requests for a write that have no answer so far
+	lost  map[writeKey]*history.Event // unanswered writes without a place so far
 }
 
-// foundCopy is a copy as the walk comes across it.
+// foundCopy is a copy as the walk finds it.
 type foundCopy struct {
 	document int32
 	sent     time.Duration
@@ -128,14 +127,14 @@ func (x *graphIndex) take(e *history.Event) error {
 	return nil
 }
 
-// idOf is the write that the event asks for, and whether its producer numbers its writes.
+// idOf returns the write that the event requests, and whether its producer numbers its writes.
 func idOf(e *history.Event) (id writeID, numbered bool) {
 	return writeID{e.Record, e.Partition, e.Sequence, e.Topic, e.ProducerEpoch, e.ProducerID},
 		e.ProducerID >= 0 && e.Sequence >= 0
 }
 
-// stored notes where a write is; a repeat of it may be answered without an offset, and what was asked for first without
-// any answer at all.
+// stored notes the place of a write. A repeat of it may be answered without an offset, and the first request may have
+// no answer at all.
 func (x *graphIndex) stored(key writeKey, asked *history.Event, at place) {
 	id, numbered := idOf(asked)
 	if known, repeat := x.same[id]; repeat && numbered {
@@ -168,7 +167,7 @@ func (x *graphIndex) add(at place, document int32, sent time.Duration, key write
 	delete(x.lost, key)
 }
 
-// audited notes a copy that an audit found. One that no answer told of was made by a write that went unanswered.
+// audited notes a copy that an audit found. A copy that no answer reported was made by an unanswered write.
 func (x *graphIndex) audited(document int32, at place) {
 	entry, acked := x.entry[document]
 	if x.found[at] != nil || acked && entry == at {
@@ -195,8 +194,8 @@ func (x *graphIndex) audited(document int32, at place) {
 	}
 }
 
-// finish numbers the copies of each node in the order in which they were sent; those of the workload come first, under
-// their documents' numbers.
+// finish numbers the copies of each node in the order in which they were sent. The workload's copies come first and
+// have their documents' numbers.
 func (x *graphIndex) finish() {
 	for number := range x.documents {
 		at, known := x.entry[int32(number)]
@@ -244,8 +243,8 @@ func (x *graphIndex) put(node int, one docCopy) copyRef {
 	return ref
 }
 
-// distrust finds the copies that lie in a partition before what was sent earlier: a write that was under way for long,
-// and overtaken. No order was promised between them and those.
+// distrust finds the copies that lie in a partition after copies that were sent later: their write took long and was
+// overtaken. No order was promised between the two.
 func (x *graphIndex) distrust(node int) {
 	list := x.copies[node]
 	order := make([]int, 0, len(list))
@@ -267,7 +266,7 @@ func (x *graphIndex) distrust(node int) {
 	}
 }
 
-// copyAt returns the copy at the place or, where the place is not known, the latest one of the document at the node.
+// copyAt returns the copy at the place or, if the place is unknown, the latest copy of the document at the node.
 func (x *graphIndex) copyAt(node int, document int32, at place) (copyRef, bool) {
 	if ref, known := x.at[at]; known && ref.node == node && x.copies[node][ref.number].document == document {
 		return ref, true

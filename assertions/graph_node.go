@@ -1,8 +1,8 @@
 package assertions
 
-// The history of one node of a graph, as that of an ordinary consumer: its records are the copies of documents in its
-// input topic, and a write that made one is to it what the workload's send is to an ordinary consumer, be it of the
-// workload, of a node before, or of the replay tool.
+// The history of one node of a graph, in the form of an ordinary consumer's. Its records are the copies of documents in
+// its input topic. A write that made a copy, whether by the workload, a preceding node or the replay tool, takes the
+// role of the workload's send.
 
 import (
 	"slices"
@@ -10,14 +10,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// nodeHistory is a Source: what a graph's history says of one node.
+// nodeHistory is a Source: the part of a graph's history that concerns one node.
 type nodeHistory struct {
 	view
 	walk *graphWalk
 	node int
 }
 
-// Header is that of a run with this node alone: topics that are not the node's have no role.
+// Header returns the header of a run with this node alone: topics that do not belong to the node have no role.
 func (n nodeHistory) Header() history.Header {
 	h, node := n.Source.Header(), n.walk.header.Consumers[n.node]
 	h.Topics = slices.Clone(h.Topics)
@@ -33,7 +33,7 @@ func (n nodeHistory) Header() history.Header {
 	}
 	h.Consumers, h.Records = []history.Consumer{node}, len(n.walk.copies[n.node])
 	h.Graph, h.Replay = nil, false
-	if n.node > 0 { // what the nodes before let through is all the load there is, and thresholds are the run's
+	if n.node > 0 { // a later node's load is the output of the nodes before it, and thresholds apply to the whole run
 		h.Expect.MinLoad, h.Expect.MaxSlip, h.Expect.Thresholds, h.Expect.DuplicateShare = 0, 0, nil, -1
 	}
 	return h
@@ -46,7 +46,7 @@ func (n nodeHistory) Each(fn func(*history.Event) error) error {
 	return n.Source.Each(t.take)
 }
 
-// nodeTeller retells the events that concern the node.
+// nodeTeller converts the events that concern the node.
 type nodeTeller struct {
 	nodeHistory
 	fn       func(*history.Event) error
@@ -60,7 +60,7 @@ func (t *nodeTeller) take(e *history.Event) error {
 	switch e.Kind {
 	case history.KindSend, history.KindAcked:
 		if t.node == 0 {
-			return t.fn(&told) // the documents' numbers are those of the entry's first copies
+			return t.fn(&told) // documents have the numbers of the entry's first copies
 		}
 		return nil
 	case history.KindReplaySelected:
@@ -101,14 +101,14 @@ func (t *nodeTeller) attempt(e *history.Event) error {
 		delete(t.attempts, e.Op)
 	}
 	if !known {
-		return nil // of a copy that neither an answer nor an audit shows
+		return nil // it concerns a copy that neither an answer nor an audit shows
 	}
 	e.Record, e.N = ref.number, t.counts[ref.number]
 	return t.fn(e)
 }
 
-// write retells dead letters as they are, under the copies that they were written for, and what made a copy as its send
-// and its acknowledgement. What goes on to other nodes is no business of this one's history.
+// write passes on dead letters unchanged, under the copies for which they were written, and a write that made a copy as
+// its send and its acknowledgement. Writes to other nodes are left out of this node's history.
 func (t *nodeTeller) write(e *history.Event) error {
 	key, at := writeKey{e.Op, e.Record}, &t.walk.header.Consumers[t.node]
 	if e.Topic == at.Input {
@@ -129,9 +129,9 @@ func (t *nodeTeller) write(e *history.Event) error {
 	return t.fn(e)
 }
 
-// send retells the write that made a copy as its send and, if a broker said that it has it, as its acknowledgement: at
-// once, for the node may have the copy long before whoever wrote it hears of it, and what befalls the node meanwhile
-// befalls the copy.
+// send converts the write that made a copy to its send and, if a broker acknowledged it, to its acknowledgement. It
+// emits the acknowledgement at once, because the node may have the copy long before the writer receives the answer, and
+// disruptions of the node in that time affect the copy.
 func (t *nodeTeller) send(e *history.Event, ref copyRef) error {
 	if e.Kind != history.KindProduceRequest || t.sent[ref.number] {
 		return nil
@@ -155,8 +155,8 @@ func (t *nodeTeller) send(e *history.Event, ref copyRef) error {
 	return t.fn(&ack)
 }
 
-// audit retells what was found in the node's own topics. A dead letter is that of the copy which it says it was, if
-// that is one of this document; otherwise of the one that it was written for, as far as an answer told.
+// audit converts the findings in the node's own topics. A dead letter belongs to the copy that it names, if that is a
+// copy of this document, otherwise to the copy for which it was written, as far as an answer reported that.
 func (t *nodeTeller) audit(e *history.Event) error {
 	at, here := &t.walk.header.Consumers[t.node], place{e.Topic, e.Partition, e.Offset}
 	switch e.Topic {
@@ -177,7 +177,7 @@ func (t *nodeTeller) audit(e *history.Event) error {
 		if list := t.walk.of[t.node][e.Record]; (!known || ref.node != t.node) && len(list) > 0 {
 			ref = copyRef{t.node, list[len(list)-1]}
 		} else if !known || ref.node != t.node {
-			return nil // of a document that never came to this node: graph-conservation names it
+			return nil // of a document that never reached this node: graph-conservation reports it
 		}
 		e.Record = ref.number
 		return t.fn(e)

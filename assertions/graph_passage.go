@@ -1,7 +1,7 @@
 package assertions
 
-// The passage of documents through a graph: the second walk finds, for each copy of a document in a node's input, when
-// its step was done, what was written for it, and when a commit covered it.
+// The passage of documents through a graph. The second walk finds, for each copy of a document in a node's input, when
+// its step was done, which writes were made for it, and when a commit covered it.
 
 import (
 	"slices"
@@ -10,31 +10,31 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// passage is what became of a copy.
+// passage is the passage of one copy through its node.
 type passage struct {
-	// done is when its step was first done: its module's answer was a success or a logical failure.
+	// done is when its step was first done, that is, when its module answered with success or a logical failure.
 	done  time.Duration
 	exits []*exit
-	// attempts is how many there were, last what the answer to the last one was, which is unknown while it is under way.
+	// attempts is the number of attempts, last the outcome of the latest one, unknown while it is under way.
 	attempts int
 	last     class
-	// covered is when a commit that covers it, and was accepted, was read.
+	// covered is when the accepted commit that covers it was read.
 	covered time.Duration
 }
 
 func newPassage() passage { return passage{done: never, covered: never} }
 
-// exit is a write for a copy: on to the next node or out of the graph, or a dead letter.
+// exit is a write made for a copy: to the next node, out of the graph, or a dead letter.
 type exit struct {
 	writeID
 	at    time.Duration
-	acked time.Duration // passed on to the instance
-	// stored: the broker said it has it. doubtful: the instance may have had reason to write it again.
+	acked time.Duration // when the acknowledgement was passed on to the instance
+	// stored: a broker acknowledged it. doubtful: the instance may have had reason to write it again.
 	stored, doubtful bool
 	letter           bool
 }
 
-// theirs is a document at a node's instance.
+// theirs identifies a document at a node's instance.
 type theirs struct {
 	holder
 	document int32
@@ -44,21 +44,21 @@ type graphWalk struct {
 	*graphIndex
 	*report
 	ids *history.IDs
-	// exits are the writes by what asked for them, latest the copy that an instance attempted last.
+	// exits holds the writes by their requests, latest the copy that an instance attempted last.
 	exits   map[writeKey]*exit
 	latest  map[theirs]copyRef
 	attempt map[int64]copyRef
-	// letters are the copies that dead letters were written for, by where these lie.
+	// letters maps the places of dead letters to the copies for which they were written.
 	letters map[place]copyRef
-	// awaited are the copies whose dead letter an instance asked for last, and was not told that it is there.
+	// awaited holds the copies whose dead letter an instance requested last, without an acknowledgement so far.
 	awaited  map[theirs]copyRef
 	byLetter map[writeKey]copyRef
 	commits  map[commitKey]time.Duration
 	settled  map[placeOf]int
-	// present are the documents that the audits found in a topic.
+	// present holds the documents that the audits found in a topic.
 	audited map[int16]bool
 	present map[int16]map[int32]int
-	ended   map[placeOf]int64 // committed offsets, by the audit
+	ended   map[placeOf]int64 // committed offsets, according to the audit
 	replays replays
 	drained bool
 }
@@ -136,7 +136,7 @@ func (g *graphWalk) attempted(e *history.Event) {
 	if !known {
 		return
 	}
-	// of two that run side by side, a write follows the one that has ended
+	// Of two concurrent attempts, a write follows the one that has ended.
 	g.latest[theirs{holder{e.Instance, e.Run}, e.Record}] = ref
 	one := &g.copies[ref.node][ref.number]
 	one.last = g.class(node, e.Outcome)
@@ -160,9 +160,9 @@ func (g *graphWalk) class(node int, outcome history.Outcome) class {
 	return classUnknown
 }
 
-// owner is the copy that a write of an instance is for: the only one of the document at the node, or the one of which
-// the instance began or ended an attempt last. One that a commit has covered is done with, while another is open: that
-// one's attempts were not seen.
+// owner returns the copy that a write of an instance belongs to: the document's only copy at the node, or the copy of
+// which the instance started or ended an attempt last. A copy that a commit has covered is ruled out while another is
+// open, because the attempts of the open one were not observed.
 func (g *graphWalk) owner(node int, e *history.Event) (copyRef, bool) {
 	list := g.of[node][e.Record]
 	if len(list) == 1 {
@@ -180,8 +180,8 @@ func (g *graphWalk) owner(node int, e *history.Event) (copyRef, bool) {
 	return ref, known
 }
 
-// claimed is the copy that a dead letter says it was, if an audit has found it and it is one of the document at the
-// node.
+// claimed returns the copy that a dead letter names, if an audit has found the dead letter and the copy is one of the
+// document's at the node.
 func (g *graphWalk) claimed(node int, key writeKey) (copyRef, bool) {
 	at, written := g.letterAt[key]
 	claim, found := g.claims[at]
@@ -192,9 +192,9 @@ func (g *graphWalk) claimed(node int, key writeKey) (copyRef, bool) {
 	return ref, known && ref.node == node && g.copies[node][ref.number].document == key.record
 }
 
-// repeats is the copy that a dead letter is for which no audit found: that of which the instance asked for one before
-// and was not told that it is there, while another copy is under way. Where that one has failed for good, it is that
-// one's own.
+// repeats returns the copy of a dead letter that no audit found: the copy for which the instance requested one before,
+// without an acknowledgement, while another copy is under way. If that other copy has failed for good, the dead letter
+// belongs to it.
 func (g *graphWalk) repeats(e *history.Event) (copyRef, bool) {
 	who := theirs{holder{e.Instance, e.Run}, e.Record}
 	ref, known := g.awaited[who]
@@ -202,14 +202,14 @@ func (g *graphWalk) repeats(e *history.Event) (copyRef, bool) {
 	return ref, known && g.copies[ref.node][ref.number].covered == never && (!tried || !g.failed(other))
 }
 
-// failed: no further attempt of the copy is promised, and none of its dead letters was asked for.
+// failed reports whether no further attempt of the copy is promised, and none of its dead letters was requested.
 func (g *graphWalk) failed(ref copyRef) bool {
 	one, most := &g.copies[ref.node][ref.number], g.header.Consumers[ref.node].Contract.MaxAttempts
 	asked := slices.ContainsFunc(one.exits, func(e *exit) bool { return e.letter })
 	return !asked && (one.last == classPermanent || one.last == classRetryable && most > 0 && one.attempts >= most)
 }
 
-// written takes up what an instance asks to be written.
+// written applies a write request of an instance.
 func (g *graphWalk) written(e *history.Event) {
 	node := g.header.ConsumerOf(e.Instance)
 	if node < 0 || e.Record < 0 || int(e.Record) >= len(g.documents) {
@@ -234,7 +234,7 @@ func (g *graphWalk) written(e *history.Event) {
 	}
 	repeated := func(known *exit) bool { return known.writeID == id && id.producer >= 0 && id.sequence >= 0 }
 	if at := slices.IndexFunc(one.exits, repeated); at >= 0 {
-		one.exits[at].doubtful = true // the client gave up on the answer to the first
+		one.exits[at].doubtful = true // the client no longer waited for the answer to the first
 		g.exits[key] = one.exits[at]
 		return
 	}
@@ -245,7 +245,7 @@ func (g *graphWalk) written(e *history.Event) {
 	g.inherit(ref, key, e.Time, 0)
 }
 
-// inherit tells a copy that the write makes how often its document was replayed.
+// inherit gives a copy that the write makes the number of its document's replays.
 func (g *graphWalk) inherit(from copyRef, key writeKey, at time.Duration, more int) {
 	child, makes := g.byWrite[key]
 	if times := g.replayedBefore(from, at); makes && times >= 0 {
@@ -253,8 +253,8 @@ func (g *graphWalk) inherit(from copyRef, key writeKey, at time.Duration, more i
 	}
 }
 
-// replayedBefore is how often the copy's document was replayed before, none where that is not known: while several
-// copies of it are open at the node, which differ in that, nobody can say which of them a write is for.
+// replayedBefore returns how often the copy's document was replayed before, or none if that is unknown. It is unknown
+// while several copies with different numbers are open at the node, because a write may belong to any of them.
 func (g *graphWalk) replayedBefore(ref copyRef, at time.Duration) int {
 	one := &g.copies[ref.node][ref.number]
 	for _, number := range g.of[ref.node][one.document] {
@@ -292,7 +292,7 @@ func (g *graphWalk) answered(e *history.Event) {
 	}
 }
 
-// committed looks at the copies that an accepted commit is the first to cover.
+// committed examines the copies that an accepted commit is the first to cover.
 func (g *graphWalk) committed(e *history.Event) {
 	key := commitKey{op: e.Op, topic: e.Topic, partition: e.Partition}
 	asked, known := g.commits[key]

@@ -1,6 +1,6 @@
 package assertions
 
-// What the replay tool does with the dead letters of a graph's nodes.
+// The replay tool's writes for the dead letters of a graph's nodes.
 
 import (
 	"cmp"
@@ -12,23 +12,23 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// letterOf is a document among the dead letters in a topic.
+// letterOf identifies a document among the dead letters in a topic.
 type letterOf struct {
 	topic    int16
 	document int32
 }
 
-// replays are the selected letters and what was written for them.
+// replays holds the selected dead letters and the writes made for them.
 type replays struct {
 	chosen map[letterOf]*replaying
 	open   map[writeKey]*exit
 }
 
-// replaying is what becomes of the selected letters of a document in a topic.
+// replaying is the progress of the selected dead letters of a document in a topic.
 type replaying struct {
 	letters []place
 	writes  []*exit
-	// next is the first letter that no write was for yet.
+	// next is the first dead letter without a write so far.
 	next int
 }
 
@@ -60,8 +60,8 @@ func (r *replays) answered(key writeKey, e *history.Event) {
 	made.doubtful = made.doubtful || e.Code != 0 || e.Flags&(history.Withheld|history.Forged) != 0
 }
 
-// replayed takes up what the replay tool asks to be written: it goes to the input of the node among whose dead letters
-// the document is.
+// replayed applies a write request of the replay tool, which goes to the input of the node whose dead-letter topic
+// holds the document.
 func (g *graphWalk) replayed(e *history.Event) {
 	key := writeKey{e.Op, e.Record}
 	node := g.header.ReaderOf(e.Topic)
@@ -92,7 +92,7 @@ func (g *graphWalk) replayed(e *history.Event) {
 	}
 }
 
-// misdirected: the tool wrote a document to a topic in whose node's dead letters no letter of it was selected.
+// misdirected reports a write of the tool to the input of a node for which no dead letter of the document was selected.
 func (g *graphWalk) misdirected(e *history.Event) {
 	for _, letter := range g.replays.sorted() {
 		if letter.document == e.Record {
@@ -105,7 +105,7 @@ func (g *graphWalk) misdirected(e *history.Event) {
 	}
 }
 
-// judgeReplays: each selected letter was written once.
+// judgeReplays reports selected dead letters that were not written exactly once.
 func (g *graphWalk) judgeReplays() {
 	for _, letter := range g.replays.sorted() {
 		one := g.replays.chosen[letter]

@@ -3,25 +3,25 @@ package assertions
 // halt-on-dlq-failure: while no dead letter can be written, no commit passes the first undeliverable record, and the
 // failure shows.
 //
-// A window begins with the first dead-letter write that fails after the last that succeeded, and ends with the next
-// that succeeds; no subject could have got a dead letter out in it. Silence about it is held against a subject from
-// when its client must have handed the failure up:
+// A window begins with the first dead-letter write that fails after the last one that succeeded, and ends with the next
+// one that succeeds. No dead letter could be written within it. Silence about the failure is held against a subject
+// from the time by which its client must have reported the failure:
 //
-//	answer                                     client                                    silence counts after
-//	final (TOPIC_AUTHORIZATION_FAILED)         fails the write at once    3 s, or twice all the waits of a series
-//	may pass (NOT_ENOUGH_REPLICAS), or none    tries again by itself      the contract's dlq.surfaced_within, or 5 min
+//	answer                                     client                            silence counts after
+//	final (TOPIC_AUTHORIZATION_FAILED)         fails the write at once           3 s, or twice all the waits of a series
+//	may pass (NOT_ENOUGH_REPLICAS), or none    retries by itself                 the contract's dlq.surfaced_within, or 5 min
 //
-// Five minutes are librdkafka's message.timeout.ms, the longest delivery timeout that clients have by default (Java: 2
-// min). Both times run for one process, from its first failed write in the window to the last sign that it still tries:
-// so neither a process that has gone nor one that was stopped owes a word.
+// Five minutes are librdkafka's message.timeout.ms, the longest default delivery timeout of the clients (Java: 2 min).
+// Both times are measured per process, from its first failed write in the window to the last sign that it still
+// retries. So neither a process that has ended nor one that was stopped has to report the failure.
 //
-// A failure shows in a line of the log that reports an error, in an end with one, or in the health that the contract
-// names. A log in which no line states a level may report anything: then nothing is held against the subject, and the
+// A failure shows in a log line that reports an error, in an exit with an error, or in the health that the contract
+// names. In a log without levels, any line may be a report. In that case nothing is held against the subject, and the
 // invariant is inconclusive.
 //
-// What a process does after a refusal its contract says, too: stopped-trying is a process that promised to try on and
-// does nothing, did-not-crash one that promised to end with an error and runs on, or ends as if all were well. One that
-// promised to stay and ends has crashed (stays-up). See state_refused.go.
+// The contract also says how a process reacts to a refusal. stopped-trying is a process that promised to keep retrying
+// and does nothing. did-not-crash is a process that promised to end with an error, and runs on or ends without one. A
+// process that promised to stay and ends has crashed (stays-up). See state_refused.go.
 
 import (
 	"cmp"
@@ -101,25 +101,25 @@ type halt struct {
 	failed  int64
 	// waited counts the dead letters that were outstanding during a planned outage and acknowledged after it.
 	waited int64
-	// leaky are the planned outages in which a dead letter got through all the same.
+	// leaky holds the planned outages during which a dead letter was written nevertheless.
 	leaky map[int]bool
-	// untold counts the windows in which the subject may have reported the failure in a log that can't be read.
+	// untold counts the windows in which the subject may have reported the failure in an unreadable log.
 	untold int
 }
 
-// outage is a stretch in which every dead-letter write failed.
+// outage is an interval in which every dead-letter write failed.
 type outage struct {
 	from, to time.Duration
 	writers  map[holder]*writer
-	// codes are the errors that writes were answered with.
+	// codes are the errors in the answers to its writes.
 	codes  []int16
 	writes int64
 }
 
-// writer is a process whose dead letters fail.
+// writer is a process whose dead-letter writes fail.
 type writer struct {
-	// from is when it first asked for one of them, refused when one was first refused for good (never: none was), last
-	// when it was last seen to try.
+	// from is the time of its first failed request, refused the time of the first final refusal (never if there was
+	// none), last the time of the last sign that it retries.
 	from, refused, last time.Duration
 	records             map[int32]bool
 }
@@ -160,8 +160,8 @@ func (c *halt) observe(e *history.Event) {
 	c.fail(one, e)
 }
 
-// got notes a dead letter that got through. With its link down a subject may not even be able to ask for a write, so
-// that none is seen to fail: then the outage itself is the window.
+// got notes a dead letter that was written. While its link is down, a subject may not even be able to request a write,
+// so that no write is seen to fail. Then the outage itself is the window.
 func (c *halt) got(at time.Duration, r *record) {
 	waited := false
 	for i := range c.w.faults {
@@ -179,7 +179,7 @@ func (c *halt) got(at time.Duration, r *record) {
 	}
 }
 
-// fail extends the window by a failed write, or begins one. A write that was asked for before the last success may fail
+// fail extends the window by a failed write, or begins one. A write that was requested before the last success may fail
 // after it; the window then begins with its failure.
 func (c *halt) fail(one *write, e *history.Event) {
 	c.failed++
@@ -211,8 +211,8 @@ func (c *halt) fail(one *write, e *history.Event) {
 	}
 }
 
-// final reports whether clients fail a write at once that is answered with the error: Kafka does not call it retriable,
-// and it is not about the producer's own state, which clients repair by themselves.
+// final reports whether clients fail a write at once when it is answered with the error: Kafka does not classify the
+// error as retriable, and it does not concern the producer's own state, which clients repair by themselves.
 func final(code int16) bool {
 	switch code {
 	case kerr.OutOfOrderSequenceNumber.Code, kerr.DuplicateSequenceNumber.Code, kerr.InvalidProducerEpoch.Code,
@@ -267,7 +267,7 @@ func (c *halt) finish() Result {
 	return c.judgedOrNot(NotApplicable, "no dead-letter write failed, and nothing of the plan should have made one fail")
 }
 
-// judgePass: within a window, a commit passed a record of which only the dead letter was outstanding.
+// judgePass reports a commit that, within a window, passed a record of which only the dead letter was outstanding.
 func (c *halt) judgePass(p *pass) {
 	r := c.w.stateOf(p)
 	if !p.accepted || r.letterAsked < 0 || r.lastStart > p.at || r.letterAcked.at() >= 0 && r.letterAcked.at() <= p.at ||
@@ -286,7 +286,7 @@ func (c *halt) judgePass(p *pass) {
 	}
 }
 
-// patience is how long refusals that are final must have come before silence about them counts.
+// patience is how long final refusals must have continued before silence about them counts.
 func (c *halt) patience() time.Duration {
 	total := time.Duration(0)
 	b := &c.w.contract.Backoff
@@ -296,8 +296,8 @@ func (c *halt) patience() time.Duration {
 	return max(surfaceAtLeast, 2*total)
 }
 
-// owed reports whether a process has known of the failure for long enough to have said so. While it was stopped it
-// could not.
+// owed reports whether a process has known of the failure for long enough to have reported it. Time in which it was
+// stopped does not count.
 func (c *halt) owed(window *outage) bool {
 	patience, unsaid := c.patience(), cmp.Or(c.w.contract.SurfacedWithin, surfaceUnsaid)
 	for by, w := range window.writers {
@@ -333,13 +333,13 @@ func (c *halt) judgeSurface(window *outage) {
 	})
 }
 
-// plannedOutage reports whether the plan aims at the dead letters: then a run in which none was due proves nothing
-// about them. Of a broker or a link that happens to carry them, too, that can't be said.
+// plannedOutage reports whether the plan targets the dead letters. If it does, a run in which none was due proves
+// nothing about them. This does not hold for a fault on a broker or a link that also carries dead letters.
 func (c *halt) plannedOutage() bool {
 	for i := range c.w.faults {
 		planned := &c.w.faults[i].planned
 		if planned.MayMiss && len(c.w.faults[i].effects) == 0 {
-			continue // nothing hangs on it
+			continue // no dead letter depends on it
 		}
 		if stopsDeadLetters(planned) && (planned.Kind == "kafka" || planned.Target == "dlq" ||
 			slices.Contains(c.w.header.Expect.Invariants, c.result.Name)) {

@@ -1,42 +1,45 @@
 package assertions
 
-// isolation: while a record backs off, those that need not wait for it go on at the stated share of their fault-free
-// pace.
+// isolation: while a record backs off, the records that need not wait for it proceed at the stated share of their
+// fault-free pace.
 //
-// What is looked at is one backoff of one record: from the end of a failed attempt to the start of the next by the same
-// process. Were others waiting all through its middle half, and was none of them started in it? Then it held them up;
-// if one was started, it let them go:
+// The checker examines one backoff of one record at a time: from the end of a failed attempt to the start of the next
+// by the same process. If other records waited all through its middle half and none of them was started in it, the
+// backoff held them up. If one was started, it did not:
 //
 //	attempt fails                                          next attempt
 //	     ├──────────┼───────── middle half ─────────┼──────────┤
 //	  ▲ a record is there          no record is started           ▲ it is started: held up
 //
-// The outer quarters are left out because the observers' stamps race with the process there: what it had begun when the
-// attempt failed is read by the oracle a little later, and after the backoff what waited may be read before the next
-// attempt. A backoff in which nothing was started and nothing waited says nothing.
+// The outer quarters are left out because the observers' stamps race with the process there. The downstream stub reads
+// attempts that were begun when the attempt failed a little later, and after the backoff it may read waiting records
+// before the next attempt. A backoff in which no record was started and none waited proves nothing.
 //
-// The others are first attempts only, of records that the contract's ordering lets go: one waits from when it was
-// handed to its process by a fetch and the one before it in its order was finished, whichever came last. What a process
-// has not fetched yet it may be slow to fetch for reasons of its own (a partition that it had paused is in the next
-// fetch, not in the one that is under way); clients fetch ahead, so who sleeps out a backoff has others in hand. Two
-// questions are asked of each backoff: did it hold up everything in the process (a poll loop that sleeps), and
-// everything else of its own partition (a thread for each partition that sleeps)?
+// Only first attempts count as other records, and only of records that the contract's ordering allows to proceed. A
+// record waits from when a fetch handed it to its process and its predecessor in the order was finished, whichever came
+// last. Records that a process has not fetched are left out, because it may have other reasons to fetch slowly (a
+// partition that it had paused is in the next fetch, not in the one that is under way). Clients fetch ahead, so a
+// process that sleeps through a backoff holds other records. Two questions are asked of each backoff: did it hold up
+// everything in the process (a poll loop that sleeps), and everything else of its own partition (a thread for each
+// partition that sleeps)?
 //
-// The fault-free pace is measured in the same run: of the time that records wait for their first attempt, with none
-// started meanwhile, while nothing of their process (or of their partition, when it is asked about) backs off, nothing
-// is broken and nothing moves, the share that lies in waits of less than half of the first backoff: a middle half laid
-// anywhere into that time would find a record started at least that often. A consumer that is slow by itself (it
-// fetches twice a second, it works in batches, its downstream takes long) is as slow there. So the share of backoffs
-// that let others go must be at least the promised share of that. As a backoff is counted once, however many wait, no
-// long wait counts more for overlapping many.
+// The fault-free pace is measured in the same run. The measured time is the time that records wait for their first
+// attempt, with none started meanwhile, while no record of their process (or of their partition, for that question)
+// backs off, no fault is active and no assignment changes. The pace is the share of this time in waits of less than
+// half of the first backoff: a middle half placed anywhere in that time would find a record started at least that
+// often. A consumer that is slow by itself (it fetches twice a second, it works in batches, its downstream takes long)
+// is equally slow in that time. So the share of backoffs that let other records proceed must be at least the promised
+// share of the pace. A backoff is counted once, however many records wait, so a long wait does not count more for
+// overlapping many.
 //
-// Not judged are backoffs during a fault or soon after it, around a change of the process's assignment, with all
-// workers of the process busy for most of the middle half (as far as it has been seen to have workers), and, where they
-// seem to have held something up, with a stall that may be why, or with an attempt of the same process (or partition)
-// under way for most of the middle half: then it may be the downstream that others waited for. Who sleeps out a backoff
-// has no attempt under way.
+// These backoffs are not judged: backoffs during a fault or soon after it; around a change of the process's assignment;
+// and with all workers of the process busy for most of the middle half (as far as the number of workers is known). Two
+// further reasons apply only where a backoff seems to have held something up: a stall that may explain it, and an
+// attempt of the same process (or partition) under way for most of the middle half, because the others may have waited
+// for the downstream. A process that sleeps through a backoff has no attempt under way.
 //
-// To blame someone takes enough of both. To pass does not take the fault-free share: no pace is above all of it.
+// An anomaly needs enough backoffs and enough fault-free time. A pass does not need the fault-free share, because no
+// pace exceeds 1.
 
 import (
 	"cmp"
@@ -84,13 +87,13 @@ func isolationInvariant() Invariant {
 }
 
 const (
-	// heldLimit bounds the backoffs that are kept as having held something up.
+	// heldLimit is the largest number of backoffs kept that held something up.
 	heldLimit = 1 << 16
-	// queueLimit bounds the backoffs of a lane that are not decided yet.
+	// queueLimit is the largest number of undecided backoffs of a lane.
 	queueLimit = 256
 )
 
-// The questions that are asked of a backoff.
+// The questions asked of a backoff.
 const (
 	ofProcess = iota
 	ofPartition
@@ -100,60 +103,61 @@ const (
 type isolation struct {
 	*report
 	share     float64
-	prompt    time.Duration // what counts as started at once
+	prompt    time.Duration // a start within this time counts as immediate
 	ordered   history.Ordering
 	processes []*running
 	parts     [][]lane
 	flowing   [questions]int64
 	held      []holdUp
 	free      [questions]pace
-	// fetches are the latest of each partition, by topic and partition.
+	// fetches holds the latest fetches of each partition, by topic and partition.
 	fetches [][]fetches
-	// working are the times in which attempts of a partition were under way, by topic and partition; a process has its
-	// own.
+	// working holds the times with attempts of a partition under way, by topic and partition. Those of a process are in
+	// its running.
 	working [][]workTime
 	faults  int
-	calm    time.Duration // from when on no fault has left anything behind
+	calm    time.Duration // since when no fault has an after-effect
 }
 
-// pace is how records come up for their first attempt in fault-free time.
+// pace is the rate at which records come up for their first attempt in fault-free time.
 type pace struct {
 	count int64
-	// while at least one waited and none was started; and what of it lies in waits that were not short
+	// waiting is the time with at least one record waiting and none started, slow the part of it in waits that were not
+	// short
 	waiting, slow time.Duration
 }
 
 func (p pace) share() float64 { return 1 - float64(p.slow)/float64(max(p.waiting, 1)) }
 
-// running is what a process is doing.
+// running is the current activity of a process.
 type running struct {
 	lane
 	run       uint16
-	now, most int // attempts under way; how many there were at most
-	// busy are the latest stretches in which so many were under way, as a ring; stretches counts them.
+	now, most int // attempts under way, and their maximum
+	// busy is a ring of the latest intervals in which the maximum was under way; stretches counts them.
 	busy      [8]stretch
 	stretches int
 	changed   []time.Duration
 	working   workTime
 }
 
-// lane is what a backoff is asked about: everything in a process, or in a partition.
+// lane is the scope of a question about a backoff: everything in a process, or in a partition.
 type lane struct {
 	epoch    uint32
 	began    bool
 	last     time.Duration // the latest first attempt, never before the first
-	silences [8]silence    // the latest, as a ring
+	silences [8]silence    // a ring of the latest silences
 	count    int           // how many silences there were
-	open     int           // records of it that failed and are not attempted again yet
-	calm     time.Duration // when there was last such a record
-	by       *running      // whose they are
+	open     int           // its records that failed and are not attempted again yet
+	calm     time.Duration // when the lane last had such a record
+	by       *running      // the process that has the records
 	queue    []wait
 }
 
-// silence is a time without a first attempt.
+// silence is an interval without a first attempt.
 type silence struct {
 	from, to time.Duration
-	since    time.Duration // since when the record that ended it had waited; endless if that is not known
+	since    time.Duration // since when the record that ended it had waited; endless if unknown
 }
 
 // wait is a backoff that is not decided yet.
@@ -164,22 +168,23 @@ type wait struct {
 	room     bool // not all workers of the process were busy
 }
 
-// stretch is a stretch of time.
+// stretch is a time interval.
 type stretch struct{ from, to time.Duration }
 
-// fetches are the latest of one process from a partition, by offset and hence by time: one that goes back begins anew.
+// fetches are the latest fetches of one process from a partition, by offset and therefore by time. A rewind restarts
+// them.
 type fetches struct {
 	by   holder
 	list []fetched
 }
 
-// fetched is one fetch: the offsets that were handed over, and when.
+// fetched is one fetch: the range of offsets handed over, and the time.
 type fetched struct {
 	first, last int64
 	at          time.Duration
 }
 
-// fetchesLimit bounds the fetches that are remembered of a partition.
+// fetchesLimit is the largest number of fetches kept of a partition.
 const fetchesLimit = 4096
 
 func (f *fetches) add(by holder, one fetched) {
@@ -193,7 +198,7 @@ func (f *fetches) add(by holder, one fetched) {
 	f.list = append(f.list, one)
 }
 
-// handed returns when the offset was handed to the process; false if that is not known (any more).
+// handed returns when the offset was handed to the process; false if that is unknown or no longer known.
 func (f *fetches) handed(by holder, offset int64) (time.Duration, bool) {
 	i, _ := slices.BinarySearchFunc(f.list, offset, func(one fetched, offset int64) int {
 		return cmp.Compare(one.last, offset)
@@ -204,11 +209,11 @@ func (f *fetches) handed(by holder, offset int64) (time.Duration, bool) {
 	return f.list[i].at, true
 }
 
-// workTime is when at least one attempt was under way that took shortSilence or longer: stretches that don't touch, in
-// order.
+// workTime holds the times with at least one attempt under way that took shortSilence or longer, as disjoint intervals
+// in order.
 type workTime []stretch
 
-// add takes an attempt up; attempts come by their ends.
+// add adds an attempt; attempts arrive in the order of their ends.
 func (w *workTime) add(from, to time.Duration) {
 	if to-from < shortSilence {
 		return
@@ -221,7 +226,7 @@ func (w *workTime) add(from, to time.Duration) {
 	*w = append(list, stretch{from, to})
 }
 
-// within returns how much of the stretch from from to to it takes up.
+// within returns how much of the interval between from and to it covers.
 func (w workTime) within(from, to time.Duration) (total time.Duration) {
 	first, _ := slices.BinarySearchFunc(w, from, func(s stretch, at time.Duration) int { return cmp.Compare(s.to, at) })
 	for _, s := range w[first:] {
@@ -233,11 +238,11 @@ func (w workTime) within(from, to time.Duration) (total time.Duration) {
 	return total
 }
 
-// holdUp is a backoff that held others up, unless something excuses it.
+// holdUp is a backoff that held other records up, unless something excuses it.
 type holdUp struct {
 	wait
 	question int
-	// topic and partition are the record's own.
+	// topic and partition are those of the record itself.
 	topic     int16
 	partition int32
 	since     time.Duration // since when the other record had waited
@@ -293,7 +298,7 @@ func (c *isolation) observe(e *history.Event) {
 	}
 }
 
-// process returns what is known of a process, nil for one that another has taken the place of.
+// process returns the activity of a process, or nil if another process has replaced it.
 func (c *isolation) process(by holder) *running {
 	if by.instance < 0 {
 		return nil
@@ -316,7 +321,7 @@ func (c *isolation) process(by holder) *running {
 	return p
 }
 
-// change notes that a process was given or lost something; changes of one rebalance are one.
+// change notes that a process gained or lost an assignment. The changes of one rebalance count as one.
 func (p *running) change(at time.Duration) {
 	if n := len(p.changed); n > 0 && at-p.changed[n-1] < settled/4 {
 		return
@@ -324,7 +329,7 @@ func (p *running) change(at time.Duration) {
 	p.changed = append(p.changed, at)
 }
 
-// moved reports whether the process's assignment changed in the stretch.
+// moved reports whether the process's assignment changed in the interval.
 func (p *running) moved(from, to time.Duration) bool {
 	i, exactly := slices.BinarySearch(p.changed, from)
 	return exactly || i < len(p.changed) && p.changed[i] <= to
@@ -332,8 +337,8 @@ func (p *running) moved(from, to time.Duration) bool {
 
 func newLane(epoch uint32) lane { return lane{epoch: epoch, began: true, last: never, calm: never} }
 
-// part returns the lane of the partition that the record was put in; it begins anew with each assignment. It is nil
-// where nobody has it.
+// part returns the lane of the partition to which the record was written. It restarts with each assignment, and is nil
+// if no process has the partition.
 func (c *isolation) part(r *record) (*lane, *partition) {
 	p := c.w.partition(r.topic, r.partition)
 	if p == nil || int(r.partition) >= len(c.parts[r.topic]) {
@@ -375,7 +380,7 @@ func (c *isolation) start(a *attempt) {
 	}
 }
 
-// fill notes that all workers are busy from now on. Short breaks between two attempts of one worker don't count.
+// fill notes that all workers are busy from now on. Short breaks between two attempts of one worker do not count.
 func (p *running) fill(at time.Duration) {
 	if p.stretches > 0 {
 		latest := &p.busy[(p.stretches-1)%len(p.busy)]
@@ -384,14 +389,14 @@ func (p *running) fill(at time.Duration) {
 			return
 		}
 		if latest.to-latest.from < burst {
-			p.stretches-- // too short to be in anybody's way
+			p.stretches-- // too short to delay anything
 		}
 	}
 	p.busy[p.stretches%len(p.busy)] = stretch{at, endless}
 	p.stretches++
 }
 
-// room reports whether workers were idle for at least half of the stretch, as far as that is remembered.
+// room reports whether workers were idle for at least half of the interval, as far as the kept intervals show.
 func (p *running) room(from, to time.Duration) bool {
 	var busy time.Duration
 	kept := min(p.stretches, len(p.busy))
@@ -422,7 +427,7 @@ func (c *isolation) end(a *attempt) {
 	r := c.w.record(a.number)
 	l, _ := c.part(r)
 	if l == nil || r.lastStart != a.start || a.life != r.lives {
-		return // it is tried again already
+		return // it was already attempted again
 	}
 	if l.by != nil && l.by != p {
 		l.by.open -= l.open
@@ -433,7 +438,7 @@ func (c *isolation) end(a *attempt) {
 	p.open++
 }
 
-// work notes how long an attempt was under way.
+// work notes the duration of an attempt.
 func (c *isolation) work(a *attempt, p *running) {
 	p.working.add(a.start, a.end)
 	if r := c.w.record(a.number); r.topic >= 0 && int(r.topic) < len(c.working) &&
@@ -442,8 +447,8 @@ func (c *isolation) work(a *attempt, p *running) {
 	}
 }
 
-// close notes that a record that failed is attempted again. One that never is, keeps its process from ever counting as
-// free of backoffs until it loses the partition: then less can be concluded.
+// close notes that a failed record is attempted again. If a record never is, its process does not count as free of
+// backoffs until it loses the partition. That reduces the evidence.
 func (c *isolation) close(a *attempt, l *lane) {
 	b := &a.before
 	if !b.any || !b.ended || a.fresh || c.w.classes[b.outcome] != classRetryable || l.by == nil || l.open == 0 {
@@ -454,7 +459,7 @@ func (c *isolation) close(a *attempt, l *lane) {
 	l.calm, l.by.calm = a.start, a.start
 }
 
-// first takes up a record that is attempted for the first time.
+// first handles the first attempt of a record.
 func (c *isolation) first(a *attempt, r *record, p *running, l *lane, part *partition) {
 	since := c.waiting(r, part, a.by)
 	for question, one := range [questions]*lane{&p.lane, l} {
@@ -466,7 +471,7 @@ func (c *isolation) first(a *attempt, r *record, p *running, l *lane, part *part
 	}
 }
 
-// sample counts the wait that ends with a first attempt, as far as nothing was in its way.
+// sample counts the part of the wait before a first attempt in which nothing delayed it.
 func (c *isolation) sample(question int, p *running, l *lane, since, at time.Duration) {
 	if c.faults > 0 || l.last == never || l.open > 0 {
 		return
@@ -483,8 +488,8 @@ func (c *isolation) sample(question int, p *running, l *lane, since, at time.Dur
 	}
 }
 
-// waiting returns since when the record has been in the hands of the process for its first attempt, with nothing before
-// it in its order; endless if it isn't known.
+// waiting returns since when the process has held the record for its first attempt, with no predecessor pending in its
+// order; endless if that is unknown.
 func (c *isolation) waiting(r *record, part *partition, by holder) time.Duration {
 	handed, known := c.fetches[r.topic][r.partition].handed(by, r.offset)
 	if !known || r.born < 0 {
@@ -501,7 +506,7 @@ func (c *isolation) waiting(r *record, part *partition, by holder) time.Duration
 	return max(since, before.firstTerminal)
 }
 
-// again takes up a backoff that is over.
+// again handles the end of a backoff.
 func (c *isolation) again(a *attempt, p *running, l *lane) {
 	b := &a.before
 	if !b.ended || c.w.classes[b.outcome] != classRetryable || a.start-b.end < shortestBackoff ||
@@ -523,7 +528,7 @@ func (l *lane) ask(one wait) {
 	}
 }
 
-// first notes a first attempt, and the silence that it ends.
+// first notes a first attempt, and the silence before it.
 func (l *lane) first(at, since time.Duration) {
 	latest := &l.silences[(l.count+len(l.silences)-1)%len(l.silences)]
 	switch {
@@ -536,7 +541,7 @@ func (l *lane) first(at, since time.Duration) {
 	l.last = at
 }
 
-// closed reports whether what was let go with the end of the latest silence has all been started by then.
+// closed reports whether all records released by the end of the latest silence have been started by then.
 func (l *lane) closed(now time.Duration) bool {
 	if len(l.queue) == 0 {
 		return false
@@ -544,7 +549,8 @@ func (l *lane) closed(now time.Duration) bool {
 	return l.count == 0 || now > l.silences[(l.count+len(l.silences)-1)%len(l.silences)].to+burst
 }
 
-// decide says of the backoffs whose middle half lies before the latest first attempt whether they held anything up.
+// decide determines for the backoffs whose middle half lies before the latest first attempt whether they held anything
+// up.
 func (c *isolation) decide(question int, l *lane) {
 	open := l.queue[:0]
 	for _, one := range l.queue {
@@ -570,8 +576,8 @@ func (c *isolation) decide(question int, l *lane) {
 	l.queue = open
 }
 
-// silent returns the silence that covers the stretch, nil if there was none; known is false where it may have been
-// forgotten.
+// silent returns the silence that covers the interval, or nil if there was none; known is false if it may have been
+// dropped.
 func (l *lane) silent(from, to time.Duration) (covers *silence, known bool) {
 	kept := min(l.count, len(l.silences))
 	for i := 1; i <= kept; i++ {
@@ -580,7 +586,7 @@ func (l *lane) silent(from, to time.Duration) (covers *silence, known bool) {
 			return s, true
 		}
 		if s.to < to {
-			return nil, true // those before it end even earlier
+			return nil, true // earlier silences end even earlier
 		}
 	}
 	return nil, kept < len(l.silences)
@@ -625,7 +631,7 @@ func (c *isolation) finish() Result {
 	return c.done(Pass, "")
 }
 
-// decideRest decides what the last first attempts left open.
+// decideRest decides the backoffs left open by the last first attempts.
 func (c *isolation) decideRest() {
 	for _, p := range c.processes {
 		if p != nil {
@@ -639,8 +645,8 @@ func (c *isolation) decideRest() {
 	}
 }
 
-// excuse says why others may have waited besides the backoff, "" if nothing is known. Stalls, rebalances and faults are
-// noted after they began, so it is asked at the end.
+// excuse returns another reason why records may have waited, or "" if none is known. Stalls, rebalances and faults are
+// noted after they began, so it is called at the end.
 func (c *isolation) excuse(h *holdUp) string {
 	if c.w.faulted(anyFault, h.from, h.to) {
 		return "fault"
@@ -657,8 +663,8 @@ func (c *isolation) excuse(h *holdUp) string {
 	return ""
 }
 
-// workedIn returns for how long, between from and to, an attempt was under way in what the backoff seems to have held
-// up.
+// workedIn returns how long an attempt was under way, between from and to, in the lane that the backoff seems to have
+// held up.
 func (c *isolation) workedIn(h *holdUp, from, to time.Duration) time.Duration {
 	if h.question == ofPartition {
 		return c.working[h.topic][h.partition].within(from, to)

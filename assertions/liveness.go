@@ -1,17 +1,17 @@
 package assertions
 
-// liveness: when everything is healed, the lag returns to zero within the allowance, no partition is left paused, and
-// the group does not rebalance over and over without a reason.
+// liveness: after all faults are lifted, the lag returns to zero within the allowance, no partition is left paused, and
+// the group does not rebalance repeatedly without a reason.
 //
-// stalled and paused-partition are judged by partition, at the end of a drain in which nothing moved any more
-// (settled.go). Where it ended for another reason (an interruption, a load that was off its schedule, a subject that
-// still moves), or a fault was never healed, nothing is concluded. no-loss.stalled says of a record that nobody
-// finished it; stalled here says of a partition that its commits do not come to its end, which a subject can also
-// manage with every record finished. Both may be true of one bug. A partition whose holder had it all through the drain
-// and did not ask for its records is reported as paused-partition instead.
+// stalled and paused-partition are judged per partition, at the end of a drain that ended because nothing moved any
+// more (settled.go). If it ended for another reason (an interruption, a load that was off its schedule, a subject that
+// still moves), or a fault was never lifted, nothing is concluded. no-loss.stalled states that a record was never
+// finished. stalled here states that a partition's commits do not reach its end, which can also happen with every
+// record finished. One bug can cause both. If the holder of a partition had it all through the drain and did not
+// request its records, the partition is reported as paused-partition instead.
 //
-// The lag is that at the audit. One that is zero there and was not when the drain ended was only caught up with because
-// the subject was told to stop.
+// The lag is measured at the audit. If it is zero there and was not zero when the drain ended, the subject only caught
+// up because it was told to stop.
 
 import (
 	"fmt"
@@ -62,37 +62,37 @@ func livenessInvariant() Invariant {
 	}
 }
 
-// drainStallShare: stalls that leave the subject less than its time without this part of it leave open whether it had
-// its time.
+// drainStallShare is the inverse of the share of its time that the subject may lose to stalls. With longer stalls it is
+// unclear whether the subject had enough time.
 const drainStallShare = 4
 
 type liveness struct {
 	*report
 	parts [][]served
 	storm storm
-	// open counts the partitions of which it can't be said whether they are stalled; withheld those among them whose
-	// records the broker of a share group neither took off nor handed out again.
+	// open counts the partitions for which it is unclear whether they are stalled; withheld those among them whose
+	// records the broker of a share group neither removed nor delivered again.
 	open, withheld int64
 }
 
-// served is how a partition is served by the process that has it.
+// served describes how the process that has a partition consumes it.
 type served struct {
 	// epoch is the assignment that last and fetched belong to: the largest offset handed out in it, and when something
 	// was.
 	epoch   uint32
 	last    int64
 	fetched time.Duration
-	// asks tells whether the process asks for the partition, as far as that is observed, and since when that is so.
+	// asks is whether the process requests the partition, as far as that is observed, and since when.
 	asks  asking
 	asked time.Duration
-	// What was so when the drain ended: who had it since when and was alive, and the latest accepted commit.
+	// The situation when the drain ended: since when a living process had it, and the latest accepted commit.
 	had       bool
 	since     time.Duration
 	held      holder
 	committed int64
 }
 
-// asking is what is known of whether a process asks for a partition in its fetches.
+// asking is whether a process is known to request a partition in its fetches.
 type asking uint8
 
 const (
@@ -150,14 +150,14 @@ func (c *liveness) fetch(e *history.Event) {
 	s.last, s.fetched = max(s.last, e.Aux), e.Time
 }
 
-// ask notes that a process began or ceased to ask for a partition.
+// ask notes that a process started or stopped requesting a partition.
 func (c *liveness) ask(e *history.Event) {
 	s, p := c.served(e.Topic, e.Partition), c.w.partition(e.Topic, e.Partition)
 	if s == nil || p == nil || e.Instance < 0 {
 		return
 	}
 	if by := (holder{e.Instance, e.Run}); p.has && p.held != by && e.N == 0 {
-		return // the one that had it before; of this one nothing is said
+		return // the previous holder; the event says nothing about the present one
 	}
 	s.asks, s.asked = askOn, e.Time
 	if e.N == 0 {
@@ -165,7 +165,7 @@ func (c *liveness) ask(e *history.Event) {
 	}
 }
 
-// endDrain notes how things stand before the subject is told to stop.
+// endDrain notes the situation before the subject is told to stop.
 func (c *liveness) endDrain() {
 	for topic := range c.parts {
 		for i := range c.parts[topic] {
@@ -205,7 +205,7 @@ func (c *liveness) finish() Result {
 
 // judge judges one partition.
 func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
-	end := p.log.last + 1 // behind the last record; what lies beyond it (marks of transactions) is nobody's to process
+	end := p.log.last + 1 // the offset after the last record; offsets beyond it (transaction markers) need no processing
 	if end <= 0 || !c.w.reads(p.topic) {
 		return
 	}
@@ -256,8 +256,8 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 	}
 }
 
-// long returns for how long in all the harness and the instance stood still in stalls that were long enough to disturb
-// anybody.
+// long returns the total time of the stalls of the harness and the instance that were long enough to disturb the
+// subject.
 func (s *spans) long(instance int16, from, to time.Duration) (total time.Duration) {
 	for i := range s.list {
 		one := &s.list[i]
@@ -269,8 +269,8 @@ func (s *spans) long(instance int16, from, to time.Duration) (total time.Duratio
 	return total
 }
 
-// uncommitted returns the first offset with a record that the group's offsets, as the audit found them, do not say is
-// done; the end if there is none.
+// uncommitted returns the first offset with a record that the group's offsets, according to the audit, do not cover, or
+// the end if there is none.
 func (c *liveness) uncommitted(p *partition) int64 {
 	at := p.log.next(p.auditCommits)
 	for at <= p.log.last && p.committedAt(at) {
@@ -279,9 +279,9 @@ func (c *liveness) uncommitted(p *partition) int64 {
 	return at
 }
 
-// owed returns the first offset, from the given one on, that the share group's members still have to acknowledge; the
-// end if there is none. A record that every member tried to acknowledge in vain is not among them: the broker has to
-// deliver it again, and whether members ask for it is not observed.
+// owed returns the first offset, from the given one on, that the share group's members still have to acknowledge, or
+// the end if there is none. A record that members tried in vain to acknowledge is not included: the broker has to
+// deliver it again, and whether members request it is not observed.
 func (c *liveness) owed(p *partition, at int64) int64 {
 	for ; at <= p.log.last; at = p.log.next(at + 1) {
 		if d := p.deliveries[at]; !p.committedAt(at) && (d == nil || d.released || len(d.open) > 0) {
@@ -291,14 +291,14 @@ func (c *liveness) owed(p *partition, at int64) int64 {
 	return at
 }
 
-// reads reports whether the subject's group is seen to commit the topic. A retry topic may be another group's.
+// reads reports whether the subject's group is seen to commit the topic. A retry topic may belong to another group.
 func (w *state) reads(topic int16) bool {
 	return w.role(topic) == history.RoleInput || slices.ContainsFunc(w.parts[topic], func(p partition) bool {
 		return p.auditCommits > 0
 	})
 }
 
-// excuse says why a partition that is behind proves nothing, "" if it does.
+// excuse returns the reason why a lagging partition proves nothing, or "" if it does.
 func (c *liveness) excuse(s *served) string {
 	from, to, enough := c.w.quiet()
 	switch {
@@ -313,8 +313,8 @@ func (c *liveness) excuse(s *served) string {
 	return ""
 }
 
-// paused reports whether the process that had the partition all through the drain left it alone in the whole second
-// half of it: it did not ask for it while it asked for others, or there were records that it was not handed.
+// paused reports whether the process that had the partition all through the drain ignored it in the whole second half
+// of the drain: it requested other partitions and not this one, or it was not handed records that were there.
 func (c *liveness) paused(p *partition, s *served, at int64, from, to time.Duration) bool {
 	middle := from + (to-from)/2
 	left := s.asks == askUnknown || s.asks == askOff && s.asked <= middle
@@ -322,7 +322,7 @@ func (c *liveness) paused(p *partition, s *served, at int64, from, to time.Durat
 	if !s.had || s.since > from || s.fetched > middle || !left {
 		return false
 	}
-	// With something of it still under way it may only be full.
+	// If some of its records are still being processed, the process may only be full.
 	for offset := at; offset <= p.log.last; offset++ {
 		if r := c.w.record(p.log.at(offset)); r != nil &&
 			max(r.lastStart, r.lastEnd, r.letterAsked) > middle && r.lastStart < to {
@@ -332,8 +332,8 @@ func (c *liveness) paused(p *partition, s *served, at int64, from, to time.Durat
 	return true
 }
 
-// asksElsewhere reports whether the process was asking for any partition when the drain ended. A client also leaves out
-// what it has records of that it has not handed on, but not for long while it goes on with others.
+// asksElsewhere reports whether the process requested any partition when the drain ended. A client also leaves out
+// partitions whose fetched records it has not passed on yet, but not for long while it continues with others.
 func (c *liveness) asksElsewhere(by holder) bool {
 	for topic := range c.parts {
 		for i := range c.parts[topic] {
@@ -345,8 +345,8 @@ func (c *liveness) asksElsewhere(by holder) bool {
 	return false
 }
 
-// trace tells of the record that the others wait for: the first, at the offset or behind it, that had not come to its
-// end by the time. Where all had, the first of them is only not committed.
+// trace returns the trace of the record that the others wait for: the first at or after the offset that had not come to
+// its end by the time. If all had come to their ends, the first of them is merely not committed.
 func (c *liveness) trace(p *partition, at int64, by time.Duration, say func() string) sighting {
 	number, offset := c.w.blocker(p, at, by)
 	if number == none {
