@@ -1,10 +1,10 @@
 package assertions
 
-// graceful-stop: told to stop with TERM, an instance ends within its grace, and what it still had to retry is left to
-// whoever comes after it: neither committed past nor dead-lettered before its time.
+// graceful-stop: an instance that is told to stop with TERM ends within its grace period, and leaves the records that
+// it still had to retry to its successor. It neither commits past them nor dead-letters them early.
 //
-// stop-timeout. The signal is noted before it is sent, the end when the whole process group is gone. The harness ends
-// with KILL what outlasts its grace, so a late end shows in two ways:
+// stop-timeout. The signal is noted before it is sent, the end when the whole process group is gone. The harness kills
+// processes that outlast their grace, so a late end shows in two ways:
 //
 //	TERM ──────── grace ────────▶ exit          it ended by itself, too late: by more than the exit's observation is
 //	                                            late, and by more than was stalled
@@ -12,12 +12,13 @@ package assertions
 //	                                            known, so stalls excuse it as soon as they are more than a stop must keep
 //	                                            in reserve
 //
-// A process that was frozen by STOP in between can't be blamed, nor one that something else killed before its grace was
-// over. Faults are no excuse: to stop in time while the dead-letter topic is silent is what the grace is promised for.
+// A process that was frozen by STOP in between is not held responsible, and neither is one that something else killed
+// before its grace was over. Faults are no excuse: a grace period is promised for exactly such cases as a stop while
+// the dead-letter topic is silent.
 //
-// lost and premature-dead-letter are those of no-loss and classification as far as the process that was told to stop
-// did them after its TERM, to records whose latest failure was retryable and that had attempts left. A record that a
-// commit passed before the TERM is no matter of the stop.
+// lost and premature-dead-letter are the anomalies of no-loss and classification, if the stopping process caused them
+// after its TERM, for records whose latest failure was retryable and that had attempts left. A record that a commit
+// passed before the TERM is not attributed to the stop.
 
 import (
 	"fmt"
@@ -73,11 +74,11 @@ type gracefulStop struct {
 	early []suspect
 }
 
-// stop is one process that was told to stop.
+// stop is the stop of one process.
 type stop struct {
 	by                    holder
 	asked, killed, exited time.Duration
-	// noted is the time of the event that tells of the end, which may be later than it was.
+	// noted is the time of the event that reports the end, which may be later than the end.
 	noted time.Duration
 }
 
@@ -114,7 +115,7 @@ func (c *gracefulStop) signal(e *history.Event) {
 	}
 }
 
-// stopOf returns the stop of the process, nil if it was not told to stop. The latest are the ones that are asked for.
+// stopOf returns the stop of the process, or nil if it was not told to stop. Lookups are mostly for the latest stops.
 func (c *gracefulStop) stopOf(by holder) *stop {
 	for i := len(c.stops) - 1; i >= 0; i-- {
 		if c.stops[i].by == by {
@@ -124,7 +125,7 @@ func (c *gracefulStop) stopOf(by holder) *stop {
 	return nil
 }
 
-// judgeLetter: a record that had attempts left is dead-lettered by a process that is stopping.
+// judgeLetter notes a record with attempts left that a stopping process dead-letters.
 func (c *gracefulStop) judgeLetter(one *write) {
 	r, s, limit := c.w.record(one.record), c.stopOf(one.by), c.w.contract.MaxAttempts
 	b := &one.before
@@ -132,7 +133,7 @@ func (c *gracefulStop) judgeLetter(one *write) {
 		c.w.enough(one) || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
 		return
 	}
-	// The write is the state's buffer, which the next write takes: what is said at the end is kept here.
+	// The write is the state's buffer, which the next write reuses. The values needed at the end are copied.
 	attempts, asked, at, instance := one.attempts, s.asked, one.at, one.by.instance
 	c.early = append(c.early, suspect{
 		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born, to: at,
@@ -159,11 +160,11 @@ func (c *gracefulStop) finish() Result {
 	return c.done(Pass, "")
 }
 
-// judgeStop judges how long one stop took.
+// judgeStop judges the duration of one stop.
 func (c *gracefulStop) judgeStop(s *stop) {
 	grace := c.w.contract.StopGrace
 	if s.killed != never && s.exited != never && s.exited <= s.killed {
-		s.killed = never // it was gone, and its end not yet heard of
+		s.killed = never // it had ended, and its end had not been reported yet
 	}
 	ran := s.exited
 	if s.killed != never {
@@ -177,7 +178,7 @@ func (c *gracefulStop) judgeStop(s *stop) {
 	stalled, frozen := c.w.stalls.kept(s.by.instance, s.asked, ran)
 	switch {
 	case grace <= 0:
-		c.result.Judged++ // no time is promised, but what happens to its records is judged
+		c.result.Judged++ // no time is promised, but the treatment of its records is judged
 	case frozen:
 		c.skip("stopped by a signal")
 	case s.killed != never && over < 0:
@@ -194,8 +195,8 @@ func (c *gracefulStop) judgeStop(s *stop) {
 	}
 }
 
-// kept returns for how long the instance was kept from running, and whether it was stopped by a signal. Of the harness,
-// which shares the machine with it, only what is more than the usual noise counts.
+// kept returns how long the instance was kept from running, and whether it was stopped by a signal. Stalls of the
+// harness, which shares the machine, count only as far as they exceed the usual noise.
 func (s *spans) kept(instance int16, from, to time.Duration) (total time.Duration, stopped bool) {
 	for i := range s.list {
 		one := &s.list[i]
@@ -230,8 +231,8 @@ func (c *gracefulStop) sawLate(s *stop, ran time.Duration) {
 	})
 }
 
-// judgeLosses looks, among the records that a commit passed before they were finished, for those that a stopping
-// process dropped.
+// judgeLosses looks for records that a stopping process dropped, among those that a commit passed before they were
+// finished.
 func (c *gracefulStop) judgeLosses() {
 	if len(c.stops) == 0 || len(c.w.passes) == 0 {
 		return
@@ -264,8 +265,8 @@ func (c *gracefulStop) judgeLosses() {
 	}
 }
 
-// dropped reports whether the record was waiting to be retried by the process that passed it, and nobody can finish it
-// any more.
+// dropped reports whether the record was waiting for a retry by the process that passed it, and can no longer be
+// finished.
 func (c *gracefulStop) dropped(number int32, r *record, one *pass, letters []*letter) bool {
 	limit := c.w.contract.MaxAttempts
 	waiting := r.held == one.by && r.has(markEnded) && c.w.classes[r.outcome] == classRetryable &&
@@ -279,8 +280,8 @@ func (c *gracefulStop) dropped(number int32, r *record, one *pass, letters []*le
 	return c.w.standsStill() || c.w.allExited(p.auditedAt)
 }
 
-// unjudged is the result of a checker that had nothing to judge: the run may pass without it, unless its scenario asks
-// for this invariant.
+// unjudged is the result of a checker that had nothing to judge. The run may pass without it, unless its scenario
+// requires this invariant.
 func (w *state) unjudged(r *report, why string) Result {
 	if slices.Contains(w.header.Expect.Invariants, r.result.Name) {
 		return r.done(Inconclusive, why)

@@ -7,9 +7,9 @@ package assertions
 // one that succeeds. No dead letter could be written within it. Silence about the failure is held against a subject
 // from the time by which its client must have reported the failure:
 //
-//	answer                                     client                            silence counts after
-//	final (TOPIC_AUTHORIZATION_FAILED)         fails the write at once           3 s, or twice all the waits of a series
-//	may pass (NOT_ENOUGH_REPLICAS), or none    retries by itself                 the contract's dlq.surfaced_within, or 5 min
+//	answer                                     client                     silence counts after
+//	final (TOPIC_AUTHORIZATION_FAILED)         fails the write at once    3 s, or twice all the waits of a series
+//	may pass (NOT_ENOUGH_REPLICAS), or none    retries by itself          the contract's dlq.surfaced_within, or 5 min
 //
 // Five minutes are librdkafka's message.timeout.ms, the longest default delivery timeout of the clients (Java: 2 min).
 // Both times are measured per process, from its first failed write in the window to the last sign that it still

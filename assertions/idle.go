@@ -1,6 +1,6 @@
 package assertions
 
-// What the group and the subject did while a fault met nothing: the reason that a reader can act on.
+// The activity of the group and the subject while a fault had no effect, to give the reader a reason to act on.
 
 import (
 	"fmt"
@@ -12,31 +12,31 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// activity is when any member owned a partition, and when what the faults are to hit was done.
+// activity records when a member owned a partition, and when the operations that the faults target took place.
 type activity struct {
 	owned map[place]holder
-	// since is when the last partition was given up, never while one is owned; unowned are the stretches without an
+	// since is when the last partition was given up, never while one is owned; unowned holds the intervals without an
 	// owner.
 	since   time.Duration
 	unowned []stretch
-	// seen: an assignment was seen at all.
+	// seen: the history shows at least one assignment.
 	seen bool
-	// sought and handed have an entry for each fault: what it is to hit, nil where the history does not show that, and
-	// when records were handed out.
+	// sought and handed have an entry for each fault: the operations that it targets, nil if the history does not show
+	// them, and the deliveries of records.
 	sought, handed []*tally
 }
 
-// tally counts the events of one sort, before, during and after a fault.
+// tally counts the operations of one kind, before, during and after a fault.
 type tally struct {
-	// what they are, in the plural; isOne tells one from the others.
+	// what names the operations, in the plural; isOne recognizes them.
 	what  string
 	isOne func(e *history.Event) bool
-	// count is how many there were in the whole run, during how many while the fault was in force.
+	// count is the number in the whole run, during the number while the fault was in force.
 	count, during int
-	// first and last are of the whole run; before is the last one before the fault, after the first one after it.
+	// first and last refer to the whole run; before is the last one before the fault, after the first one after it.
 	first, last, before, after time.Duration
-	// tried is when the record of the first one after the fault had been tried for the first time, never if it is about
-	// none.
+	// tried is the time of the first attempt of the record that the first operation after the fault concerns, never if
+	// there is none.
 	tried time.Duration
 }
 
@@ -44,7 +44,7 @@ func newTally(what string, isOne func(e *history.Event) bool) *tally {
 	return &tally{what: what, isOne: isOne, first: never, last: never, before: never, after: never, tried: never}
 }
 
-// observe counts an event, with the fault as it stood then.
+// observe counts an event, given the present state of the fault.
 func (t *tally) observe(w *state, f *faultState, e *history.Event) {
 	if t == nil || !t.isOne(e) {
 		return
@@ -66,7 +66,7 @@ func (t *tally) observe(w *state, f *faultState, e *history.Event) {
 	}
 }
 
-// facts says how many there were in the whole run, and when.
+// facts describes the number in the whole run, and the times.
 func (t *tally) facts() string {
 	switch {
 	case t == nil:
@@ -82,7 +82,7 @@ func (t *tally) facts() string {
 		t.count, units.Text(t.first), units.Text(t.last), during)
 }
 
-// follow begins to count what the faults are to hit.
+// follow starts to count the operations that the faults target.
 func (a *activity) follow(w *state) {
 	for i := range w.faults {
 		a.sought = append(a.sought, w.soughtBy(&w.faults[i].planned))
@@ -92,7 +92,7 @@ func (a *activity) follow(w *state) {
 	}
 }
 
-// soughtBy returns what a fault is to hit, nil where the history does not show that.
+// soughtBy returns a tally of the operations that a fault targets, or nil if the history does not show them.
 func (w *state) soughtBy(f *history.PlannedFault) *tally {
 	api := f.API
 	switch {
@@ -119,7 +119,7 @@ func (w *state) soughtBy(f *history.PlannedFault) *tally {
 	}
 	topic, instance := f.Target, int64(none)
 	if number, found := strings.CutPrefix(topic, "instance "); found {
-		instance, _ = strconv.ParseInt(number, 10, 16) // as it is written by who describes the fault
+		instance, _ = strconv.ParseInt(number, 10, 16) // as the fault's description writes it
 		topic, what = "", what+" by "+f.Target
 	} else if topic == "every instance" {
 		topic = ""
@@ -134,13 +134,13 @@ func (w *state) soughtBy(f *history.PlannedFault) *tally {
 	})
 }
 
-// onDeadLetters reports whether a fault is to hit the writing of dead letters.
+// onDeadLetters reports whether a fault targets the writing of dead letters.
 func onDeadLetters(f *history.PlannedFault) bool {
 	return f.Target == string(history.RoleDLQ) && (f.Kind == "kafka" && (f.API == "" || f.API == "Produce") ||
 		f.Kind == "network")
 }
 
-// isTopic reports whether a fault means the topic by that word: its role, or its name.
+// isTopic reports whether a fault refers to the topic by the word: its role, or its name.
 func (w *state) isTopic(topic int16, word string) bool {
 	return string(w.role(topic)) == word || w.topicName(topic) == word
 }
@@ -182,8 +182,8 @@ func (a *activity) drop(where place, at time.Duration) {
 	}
 }
 
-// without returns the longest stretch in which no member owned a partition and that meets the window, if it takes half
-// of that at least.
+// without returns the longest interval without a partition owner that overlaps the window, if it covers at least half
+// of the window.
 func (a *activity) without(from, to time.Duration) (stretch, bool) {
 	all := a.unowned
 	if a.seen && len(a.owned) == 0 {
@@ -199,8 +199,8 @@ func (a *activity) without(from, to time.Duration) (stretch, bool) {
 	return longest, found
 }
 
-// trueCause says what of the group's or the subject's doing kept a fault, by its number, from meeting anything, and
-// what helps; "" if nothing of it did.
+// trueCause describes which behaviour of the group or the subject kept a fault, by its number, from having an effect,
+// and the remedy; "" if there is none.
 func (w *state) trueCause(number int) string {
 	f := &w.faults[number]
 	if f.planned.Kind == "subject" || f.planned.Kind == "broker" {
@@ -244,7 +244,7 @@ func (w *state) noLetter(f *faultState, letters *tally) string {
 		units.Text(f.from), units.Text(letters.after), why)
 }
 
-// noLetterAtAll says how far the records were that had to be dead-lettered, in a run without a dead letter; "" if there
+// noLetterAtAll describes how far the records due for dead-lettering were, in a run without a dead letter; "" if there
 // were none, or the subject does not write dead letters.
 func (w *state) noLetterAtAll() string {
 	due, untried, retrying := 0, 0, 0
@@ -272,8 +272,8 @@ func (w *state) noLetterAtAll() string {
 	return text + "; no-loss and classification say what became of them)"
 }
 
-// busyRetrying says that no record was handed out while the fault was in force, as all of the subject's lanes may have
-// waited for retries; "" if that was not so.
+// busyRetrying reports that no record was handed out while the fault was in force, possibly because all of the
+// subject's lanes waited for retries; "" otherwise.
 func (w *state) busyRetrying(f *faultState, handed *tally) string {
 	if handed.before == never || handed.during > 0 || f.to-f.from < activityStep ||
 		!w.takesLonger(w.contract.MaxAttempts, (f.to-f.from)/2) {

@@ -1,6 +1,7 @@
 package assertions
 
-// Who takes part in a trace: from whom to whom each event went, so that it can be drawn as a sequence diagram.
+// The participants of a trace: each event has a sender and a receiver, so that the trace can be drawn as a sequence
+// diagram.
 
 import (
 	"cmp"
@@ -33,7 +34,7 @@ type Actor struct {
 	Role Role   `json:"role"`
 }
 
-// rolesInOrder is the order of the lanes: the way a record takes.
+// rolesInOrder is the order of the lanes: the path of a record.
 func rolesInOrder() []Role {
 	return []Role{
 		RoleWorkload, Role(history.RoleInput), Role(history.RoleNode), RoleBroker, RoleInstance, RoleOracle,
@@ -42,15 +43,15 @@ func rolesInOrder() []Role {
 	}
 }
 
-// way is from whom to whom an event went. An event without To happened at From alone, one without either concerns
-// everybody (a fault).
+// way is the sender and the receiver of an event. An event without To happened at From alone. An event without either
+// concerns all participants (a fault).
 type way struct {
 	from, to Actor
-	// failed: an answer that says no, an end that nobody asked for, an error.
+	// failed: a negative answer, an unrequested end, or an error.
 	failed bool
 }
 
-// who is the process that the event is of.
+// who returns the process to which the event belongs.
 func who(e *history.Event) Actor {
 	switch kind, number := history.StoreProcess(e.Instance); {
 	case kind != "":
@@ -63,7 +64,7 @@ func who(e *history.Event) Actor {
 	return Actor{fmt.Sprintf("instance %d", e.Instance), RoleInstance}
 }
 
-// wayOf tells from whom to whom an event went.
+// wayOf returns the sender and the receiver of an event.
 func (w *state) wayOf(e *history.Event) way {
 	topic := Actor{w.topicName(e.Topic), Role(w.role(e.Topic))}
 	oracle, workload, store := Actor{"oracle", RoleOracle}, Actor{"workload", RoleWorkload}, Actor{"store", RoleStore}
@@ -108,10 +109,10 @@ func (w *state) wayOf(e *history.Event) way {
 	return way{}
 }
 
-// meet takes the participants of a way into the counterexample, in the order of the lanes.
+// meet adds the participants of a way to the counterexample, in the order of the lanes.
 func (s *trace) meet(p way) {
 	order := rolesInOrder()
-	// A topic without a role is one of another node of a graph: it stands beside the input.
+	// A topic without a role belongs to another node of a graph. It is placed beside the input.
 	rank := func(a Actor) int {
 		if a.Role == "" {
 			a.Role = Role(history.RoleInput)
@@ -129,7 +130,8 @@ func (s *trace) meet(p way) {
 	}
 }
 
-// label is an event in a word or two. Its words are those of the protocol, as its participants are drawn beside it.
+// label describes an event in one or two words. It uses the words of the protocol, because the participants are drawn
+// beside it.
 func label(e *history.Event) string {
 	switch e.Kind {
 	case history.KindSend:
@@ -200,7 +202,7 @@ func rareLabel(e *history.Event) string {
 	return ""
 }
 
-// offsetsOf are the offsets of a range, first to last.
+// offsetsOf returns the offsets of a range, first to last.
 func offsetsOf(e *history.Event) string {
 	if e.Aux <= e.Offset {
 		return fmt.Sprint(e.Offset)
@@ -208,7 +210,7 @@ func offsetsOf(e *history.Event) string {
 	return fmt.Sprintf("%d–%d", e.Offset, e.Aux)
 }
 
-// answered is the broker's answer: what it says if all is well, or the error.
+// answered returns the broker's answer: well if there was no error, otherwise the error.
 func answered(e *history.Event, well string) string {
 	if e.Code != 0 {
 		well = errorName(e.Code)

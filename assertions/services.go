@@ -1,21 +1,21 @@
 package assertions
 
-// Judging several services that share one dead-letter topic: each is an ordinary consumer and is judged as one, by its
-// own contract, on its own history, which is taken out of the run's. Whose a record is follows from the topic that the
-// workload sent it to, and whose a dead letter is from the id of the record in it: never from what the letter says.
-// What it says is judged.
+// Judging several services that share one dead-letter topic. Each is an ordinary consumer and is judged as one, by its
+// own contract, on its own part of the run's history. The topic to which the workload sent a record determines its
+// service, and the id of the record in a dead letter determines the dead letter's service. The contents of a dead
+// letter never do, because they are judged.
 //
-//	walk 1   whose each record is, and which letters another service has written (serviceIndex)
-//	then     the run as a whole: load, faults, thresholds, and that the services keep apart (separation.go)
-//	then     each service's history to the checkers
+//	walk 1   the service of each record, and the dead letters that another service has written (serviceIndex)
+//	then     the run as a whole: load, faults, thresholds, and the separation of the services (separation.go)
+//	then     the checkers judge each service's history
 //
-// Races. A record's Send is stamped before it is handed to the workload's producer, so whose it is is known before
-// anything else is said of it. The audit before the replay reads the shared topic while services may still write to it:
-// a letter that it misses is not selected, and the one at the end finds it. The replay ends for one service before it
-// ends for another, and the drain begins for all when the tool has ended: a service whose letters went first had more
-// time than it was promised, never less.
+// Races. A record's Send is stamped before it is handed to the workload's producer, so its service is known before any
+// other event names it. The audit before the replay reads the shared topic while services may still write to it: a dead
+// letter that it misses is not selected, and the final audit finds it. The replay ends for one service before it ends
+// for another, and the drain begins for all when the tool has ended. So a service whose dead letters were replayed
+// first had more time than it was promised, never less.
 //
-// What the verdict says of load, latency and faults is that of all services together.
+// Load, latency and faults in the verdict cover all services together.
 
 import (
 	"fmt"
@@ -41,7 +41,7 @@ func newServices(source history.Source, header *history.Header) (topology, error
 	return services{source, index}, nil
 }
 
-// views: the first is the history of all services, of which only that they keep apart is judged.
+// views returns the history of all services first. Only the separation of the services is judged on it.
 func (s services) views() []history.Source {
 	all := []history.Source{wholeHistory{view{s.source}}}
 	for i := range s.index.header.Consumers {
@@ -68,7 +68,7 @@ func (s services) adopt(i int, one, _ *judgement) []Result {
 
 func (s services) whole(*judgement) ([]Result, error) { return nil, nil }
 
-// soundServices refuses a header whose services refer to what is not there.
+// soundServices returns an error for a header whose services have dangling references.
 func soundServices(h *history.Header) error {
 	topic := func(index int16) bool { return index >= 0 && int(index) < len(h.Topics) }
 	sound := len(h.Consumers) < 1<<7
@@ -83,14 +83,14 @@ func soundServices(h *history.Header) error {
 	return nil
 }
 
-// serviceIndex is what the walk through the history of several services finds.
+// serviceIndex is the result of the walk through the history of several services.
 type serviceIndex struct {
 	header *history.Header
 	homes  homes
-	// strayed are the records that another service was given or took: what their letters say may be that service's, and
-	// true of it.
+	// strayed holds the records that another service was given or took. Their dead letters may describe the other
+	// service correctly.
 	strayed map[int32]bool
-	// others are the places of dead letters that a service wrote for another's record.
+	// others holds the places of dead letters that a service wrote for another service's record.
 	others map[place]bool
 }
 
@@ -123,8 +123,8 @@ func (x *serviceIndex) take(e *history.Event) error {
 	return nil
 }
 
-// homes tell whose each record is: the index of the service whose input the workload sent it to, none where that is not
-// known.
+// homes maps records to services: the index of the service to whose input the workload sent the record, or none if that
+// is unknown.
 type homes struct {
 	header *history.Header
 	by     []int8
@@ -151,25 +151,25 @@ func (h homes) of(number int32) int {
 	return int(h.by[number])
 }
 
-// wholeHistory is the history of all services, of which only that they keep apart is judged.
+// wholeHistory is the history of all services. Only the separation of the services is judged on it.
 type wholeHistory struct{ view }
 
-// Header is that of the run.
+// Header returns the header of the run.
 func (w wholeHistory) Header() history.Header {
 	h := w.Source.Header()
 	h.Expect.Invariants = []string{serviceSeparation}
 	return h
 }
 
-// serviceHistory is a Source: what the history says of one service.
+// serviceHistory is a Source: the part of the history that concerns one service.
 type serviceHistory struct {
 	view
 	index   *serviceIndex
 	service int
 }
 
-// Header is that of a run with this service alone: topics that are not the service's have no role, and what is expected
-// of the run is the run's.
+// Header returns the header of a run with this service alone: topics of other services have no role. The expectations
+// are those of the whole run.
 func (s serviceHistory) Header() history.Header {
 	h := s.Source.Header()
 	h.Topics = slices.Clone(h.Topics)
@@ -195,16 +195,16 @@ func (s serviceHistory) Each(fn func(*history.Event) error) error {
 		}
 		if e.Kind == history.KindAuditRecord && s.index.strayed[e.Record] {
 			told := *e
-			told.Text = "" // it may be the letter of the service that had the record last
+			told.Text = "" // it may be the dead letter of the service that had the record last
 			return fn(&told)
 		}
 		return fn(e)
 	})
 }
 
-// concerns reports whether the event is about the service. What one service does with a record of another's is in
-// nobody's history: it would justify, or be held against, what the record's own service does. That it happened is
-// judged by service-separation.
+// concerns reports whether the event concerns the service. Actions of one service on a record of another are in neither
+// history: they would justify, or be held against, actions of the record's own service. service-separation judges that
+// they happened.
 func (s serviceHistory) concerns(e *history.Event) bool {
 	own := s.index.header.ConsumerOf(e.Instance) == s.service
 	ofOwn := s.index.homes.of(e.Record) == s.service
@@ -227,7 +227,8 @@ func (s serviceHistory) concerns(e *history.Event) bool {
 	return own && (e.Topic < 0 || s.reads(e.Topic))
 }
 
-// audited: a letter without an id may be any service's.
+// audited reports whether the audit's finding concerns the service. A dead letter without an id may belong to any
+// service.
 func (s serviceHistory) audited(e *history.Event, ofOwn bool) bool {
 	if s.shared(e.Topic) {
 		return (ofOwn || e.Record < 0) && !s.index.others[place{e.Topic, e.Partition, e.Offset}]

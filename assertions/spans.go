@@ -1,8 +1,8 @@
 package assertions
 
-// What disturbed whom, and when: fault windows, stalls of the harness or of an instance, instances that were stopped. A
-// checker that suspects something asks here, at the end of the history, whether the suspicion could have an innocent
-// cause. Asking at the end matters: a stall is recorded when it is over, so after what it explains.
+// Disturbances: fault windows, stalls of the harness or of an instance, instances that were stopped. At the end of the
+// history, a checker that suspects an anomaly asks here whether it could have an innocent cause. It must ask at the
+// end, because a stall is recorded when it is over, after the events that it explains.
 
 import (
 	"sort"
@@ -11,18 +11,18 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// span is a stretch of time in which an instance (none: the harness) could not run for as long as lasted says.
+// span is an interval in which an instance (none: the harness) could not run for the time given by lasted.
 type span struct {
 	from, to time.Duration
 	lasted   time.Duration
 	instance int16
-	// stopped: by a STOP signal, so it explains anything; otherwise it explains as much as it lasted.
+	// stopped: by a STOP signal, so it explains any delay. Otherwise it explains delays up to lasted.
 	stopped bool
-	// starved: it and those shortly before it add up to as much as if it had stood still.
+	// starved: it and those shortly before it add up to the equivalent of a stall.
 	starved bool
 }
 
-// spans are sorted by their ends, as they are recorded when they end.
+// spans are sorted by their ends, because they are recorded when they end.
 type spans struct {
 	list    []span
 	longest time.Duration
@@ -46,8 +46,8 @@ func (s *spans) starves(one span) bool {
 	return total >= starvedStall
 }
 
-// stalled returns how long the harness and the instance stood still in stalls that touch the stretch from from to to,
-// and whether the instance was stopped there.
+// stalled returns how long the harness and the instance stood still in stalls that overlap the interval between from
+// and to, and whether the instance was stopped there.
 func (s *spans) stalled(instance int16, from, to time.Duration) (total time.Duration, stopped bool) {
 	at := sort.Search(len(s.list), func(i int) bool { return s.list[i].to >= from })
 	for ; at < len(s.list) && s.list[at].to-s.longest <= to; at++ {
@@ -63,7 +63,7 @@ func (s *spans) stalled(instance int16, from, to time.Duration) (total time.Dura
 	return total, stopped
 }
 
-// frozen returns for how long the instance was stopped by signals between from and to.
+// frozen returns how long the instance was stopped by signals between from and to.
 func (s *spans) frozen(instance int16, from, to time.Duration) (total time.Duration) {
 	for i := range s.list {
 		if one := &s.list[i]; one.stopped && one.instance == instance {
@@ -73,8 +73,8 @@ func (s *spans) frozen(instance int16, from, to time.Duration) (total time.Durat
 	return total
 }
 
-// stoodStill reports whether the harness or the instance stood still, or had hardly any processor time, at any time
-// between from and to for long enough to make a client's timeout fire.
+// stoodStill reports whether, between from and to, the harness or the instance stood still, or had hardly any processor
+// time, for long enough to make a client's timeout fire.
 func (s *spans) stoodStill(instance int16, from, to time.Duration) bool {
 	return s.any(instance, from, to, func(one *span) bool {
 		return one.stopped || one.starved || one.lasted >= answerStall
@@ -86,7 +86,7 @@ func (s *spans) starved(instance int16, from, to time.Duration) bool {
 	return s.any(instance, from, to, func(one *span) bool { return one.starved })
 }
 
-// any reports whether one of the stalls of the harness or the instance that touch the stretch is such a one.
+// any reports whether a stall of the harness or the instance that overlaps the interval matches.
 func (s *spans) any(instance int16, from, to time.Duration, is func(*span) bool) bool {
 	at := sort.Search(len(s.list), func(i int) bool { return s.list[i].to >= from })
 	for ; at < len(s.list) && s.list[at].to-s.longest <= to; at++ {
@@ -98,7 +98,7 @@ func (s *spans) any(instance int16, from, to time.Duration, is func(*span) bool)
 	return false
 }
 
-// faultState is what the history shows of a planned fault.
+// faultState is the observed state of a planned fault.
 type faultState struct {
 	planned  history.PlannedFault
 	injected bool
@@ -107,23 +107,24 @@ type faultState struct {
 	effects  map[string]int64
 }
 
-// covers reports whether the fault, or its aftermath, touches the stretch from from to to.
+// covers reports whether the fault, or its aftermath, overlaps the interval between from and to.
 func (f *faultState) covers(from, to time.Duration) bool {
 	return f.injected && f.from <= to && (!f.healed || f.to+faultGrace >= from)
 }
 
-// onDownstreamLink: what breaks the link between subject and oracle, in whatever way and direction, hides attempts from
-// the one or answers from the other. Faults of the kind downstream are the oracle's own doing: what it answered then,
-// when, and whether the client was still there is in the history, so they hide nothing.
+// onDownstreamLink reports whether the fault is on the link between subject and downstream stub. Such a fault, of any
+// kind and direction, hides attempts from the stub or answers from the subject. Faults of the kind downstream are
+// actions of the stub itself: its answers, their times, and whether the client was still connected are in the history,
+// so these faults hide nothing.
 func onDownstreamLink(f *history.PlannedFault) bool {
 	return f.Kind == "network" && f.Target == "downstream"
 }
 
 func ofDownstream(f *history.PlannedFault) bool { return f.Kind == "downstream" }
 
-// missed reports whether the answer to an attempt that took from from to to may have come just when its client gave up
-// on it: a slow or hanging downstream answers late, and the client's own timeout is near. (The client hangs up first
-// and the oracle answers before it sees that.)
+// missed reports whether the answer to an attempt between from and to may have come just when its client gave up on it:
+// a slow or hanging downstream answers late, and the client's own timeout is near. (The client hangs up first, and the
+// downstream stub answers before it sees that.)
 func (w *state) missed(from, to time.Duration) bool {
 	return to-from >= answerStall && w.faulted(ofDownstream, from, to)
 }
@@ -132,7 +133,7 @@ func stopsDeadLetters(f *history.PlannedFault) bool { return f.StopsDeadLetters 
 
 func anyFault(*history.PlannedFault) bool { return true }
 
-// faulted reports whether a fault that matches touches the stretch from from to to.
+// faulted reports whether a matching fault overlaps the interval between from and to.
 func (w *state) faulted(matches func(*history.PlannedFault) bool, from, to time.Duration) bool {
 	for i := range w.faults {
 		if f := &w.faults[i]; f.covers(from, to) && matches(&f.planned) {
@@ -142,9 +143,9 @@ func (w *state) faulted(matches func(*history.PlannedFault) bool, from, to time.
 	return false
 }
 
-// answersHidden reports whether, between from and to, an attempt of the instance may have missed the oracle or an
-// answer of the oracle may have missed the instance; why names the reason. Where it is true, what the oracle saw isn't
-// what the subject saw.
+// answersHidden reports whether, between from and to, an attempt of the instance may not have reached the downstream
+// stub, or an answer of the stub may not have reached the instance; why names the reason. If so, the stub and the
+// subject may have observed different attempts.
 func (w *state) answersHidden(instance int16, from, to time.Duration) (why string, hidden bool) {
 	if w.faulted(onDownstreamLink, from, to) {
 		return "fault on the link to the oracle", true
@@ -155,19 +156,19 @@ func (w *state) answersHidden(instance int16, from, to time.Duration) (why strin
 	return "", false
 }
 
-// attemptsHidden is answersHidden, where only more attempts than the oracle saw would be an excuse. In a rush there was
-// no time for them, by the waits that the contract promises: a stall hides attempts, and does not shorten what lies
-// between them.
+// attemptsHidden is answersHidden for the case that only additional attempts, unseen by the downstream stub, would be
+// an excuse. rush: the waits that the contract promises left no time for them. A stall hides attempts, and does not
+// shorten the waits between them.
 func (w *state) attemptsHidden(instance int16, from, to time.Duration, rush bool) (why string, hidden bool) {
 	why, hidden = w.answersHidden(instance, from, to)
 	return why, hidden && (!rush || w.faulted(onDownstreamLink, from, to))
 }
 
-// waitsLimit is of how many waits it is asked whether there was time for them.
+// waitsLimit is the largest number of waits that are added up.
 const waitsLimit = 1000
 
-// takesLonger reports whether so many attempts, of which each but the last is followed by its promised wait, take
-// longer than that.
+// takesLonger reports whether the attempts, each but the last followed by its promised wait, take longer than the
+// duration.
 func (w *state) takesLonger(attempts int, than time.Duration) bool {
 	least := time.Duration(0)
 	for k := 1; k < min(attempts, waitsLimit) && least <= than; k++ {
@@ -176,8 +177,8 @@ func (w *state) takesLonger(attempts int, than time.Duration) bool {
 	return least > than
 }
 
-// rushed reports whether the process that asks for the dead letter can't have made so many attempts: what it does not
-// get an answer to is retryable, too.
+// rushed reports whether the process that requests the dead letter cannot have made that many attempts. An attempt
+// without an answer counts as retryable.
 func (w *state) rushed(one *write, attempts int) bool {
 	return one.whole && w.classes[history.OutcomeTimeout] == classRetryable &&
 		w.takesLonger(attempts, one.at-w.record(one.record).born)

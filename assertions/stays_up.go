@@ -1,30 +1,30 @@
 package assertions
 
-// stays-up: no process ends, and none leaves its group for good, unless a fault, the harness or the contract caused it;
-// one that is told to stop ends in order.
+// stays-up: no process ends, and no process leaves its group for good, unless a fault, the harness or the contract
+// caused it. A process that is told to stop ends in an orderly way.
 //
-// crashed. A process that ends though nobody asked it to, with whatever code: also with 0, as nobody is there any more
-// who consumes. What explains an end is in state_lives.go. Faults on brokers, links and the downstream are not among
-// it: to outlast them is what a consumer is for. What did not come up while one of them was in force has not stayed
-// down; it is not judged.
+// crashed. A process that ends without a request, with any code: also with 0, because it no longer consumes. The causes
+// of an end are listed in state_lives.go. Faults on brokers, links and the downstream are not among them, because a
+// consumer must survive these. A process that did not come up while such a fault was in force did not stay down, and is
+// not judged.
 //
 // unclean-exit. TERM ends a process with code 0, or as the signal itself would have. The JVM runs its shutdown hooks
-// and then exits with 128 + 15 = 143, whatever they did, so 143 tells nothing bad of anyone. kafkajs' manual has a
-// program leave the group and then send the signal to itself; a shell around the program reports the same. So an end by
-// the signal itself is in order when the process did something in its group after it was told, or had nothing to do
-// there; if it had partitions and did nothing, the signal's default action ended it, in the middle of its work, and the
-// group waits for its session to end. An exception that nobody caught is no orderly end with any code. Contracts name
-// other codes with stop.codes. What was killed when its grace was over is graceful-stop's to judge, and says nothing
-// here.
+// and then exits with 128 + 15 = 143, whatever the hooks did, so 143 is not held against a process. The manual of
+// kafkajs has a program leave the group and then send the signal to itself; a shell around the program reports the
+// same. So an end by the signal itself is in order if the process did something in its group after the signal, or had
+// nothing to do there. If it had partitions and did nothing, the signal's default action ended it in the middle of its
+// work, and the group waits for its session to end. An uncaught exception is not an orderly end with any code.
+// Contracts name other codes with stop.codes. A process killed at the end of its grace period is judged by
+// graceful-stop, not here.
 //
-// gave-up. A process that is alive at the end of the drain, was not told to stop, and is no member of its group any
-// more: the last of its members left, was refused by the broker and did not join again, or was silent for longer than
-// its session timeout. A fault may be what silences it, so a session begins anew after each. While it looks for its
-// group's coordinator in vain, or waits for its answer, it has not given up. A consumer that is in a backoff for longer
-// than its poll interval leaves the group, too, and comes back; so does one that makes its client anew. Until then it
-// has the time that the scenario gives the drain, or its longest promised wait if that is longer, in which nothing was
-// in force and it made no attempt. A member that stays in the group and fetches nothing is liveness' to judge
-// (paused-partition, stalled).
+// gave-up. A process that is alive at the end of the drain, was not told to stop, and is no longer a member of its
+// group: its last member left, was refused by the broker and did not rejoin, or was silent for longer than its session
+// timeout. A fault may cause the silence, so the session starts again after each fault. While the process looks for its
+// group's coordinator without success, or waits for the coordinator's answer, it has not given up. A consumer whose
+// backoff is longer than its poll interval leaves the group as well, and returns, and so does one that recreates its
+// client. The process therefore counts as having given up only after the scenario's drain time, or its longest promised
+// wait if that is longer, in which no fault was in force and it made no attempt. A member that stays in the group and
+// fetches nothing is judged by liveness (paused-partition, stalled).
 
 import (
 	"fmt"
@@ -120,7 +120,7 @@ func (c *staysUp) sawCrash(l *life) {
 	c.saw("crashed", s)
 }
 
-// sawCrashRefused: the process ended after a dead letter was refused to it, which its contract answers otherwise.
+// sawCrashRefused notes that the process ended after a refused dead letter, although its contract says otherwise.
 func (c *staysUp) sawCrashRefused(l *life) {
 	promised := map[history.OnFailure]string{
 		history.OnFailureHalt:  "its contract promises to halt then (on_failure: halt)",
@@ -135,7 +135,7 @@ func (c *staysUp) sawCrashRefused(l *life) {
 	}, moment{history.KindProduceResponse, l.over.last}, moment{history.KindInstanceExited, l.noted}))
 }
 
-// hint is what the process said last, or who else may have ended it.
+// hint returns the last error of the process, or another possible cause of its end.
 func (l *life) hint() string {
 	const most = 160
 	switch line := l.lastError; {
@@ -150,12 +150,12 @@ func (l *life) hint() string {
 	}
 }
 
-// ofProcess is a sighting of a process.
+// ofProcess returns a sighting of a process.
 func (c *staysUp) ofProcess(from, to time.Duration, say func() string) sighting {
 	return sighting{record: none, topic: none, partition: none, offset: none, from: from, to: to, say: say}
 }
 
-// judgeStop judges how a process ended that was told to stop.
+// judgeStop judges the end of a process that was told to stop.
 func (c *staysUp) judgeStop(l *life) {
 	if l.signal != "" && l.signal == l.told && c.w.faulted(anyFault, l.asked, l.exited) && !l.acted {
 		c.skip("a fault was in force while it stopped")
@@ -174,7 +174,7 @@ func (c *staysUp) judgeStop(l *life) {
 	c.saw("unclean-exit", s)
 }
 
-// unclean says why an end after a signal is not in order, "" if it is.
+// unclean says why an end after a signal is not orderly, or returns "".
 func (c *staysUp) unclean(l *life) string {
 	bySignal := map[string]int{"TERM": 128 + 15, "INT": 128 + 2}[l.told]
 	code := int(l.code)
@@ -240,9 +240,9 @@ func (c *staysUp) judgeMember(l *life) {
 	}
 }
 
-// patience is how long a process may stay out of its group and do nothing.
+// patience is how long a process may stay out of its group without activity.
 func (c *staysUp) patience() time.Duration {
-	// The harness looks every tenth of a second, so it may end a drain a little before its limit.
+	// The harness checks every tenth of a second, so it may end a drain slightly before its limit.
 	return max(c.w.header.Expect.DrainLimit*9/10, c.w.longestWait(), settling)
 }
 

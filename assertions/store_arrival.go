@@ -1,6 +1,6 @@
 package assertions
 
-// store-lifecycle, part three: dead letters come into the store, each once, before their offsets are committed.
+// store-lifecycle, part three: each dead letter arrives in the store once, before its offset is committed.
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// judgeSources: no two entries stand for the same record at the same place: by what the entries say, and, where the
-// run's own routers made them, by what the dead letters say that they are of. A letter that names no topic of the run
-// is of another service.
+// judgeSources reports two entries that stand for the same record at the same place. The place is the one stated by the
+// entry and, where the run's own routers made the entry, the one stated by the dead letter. A dead letter that names no
+// topic of the run belongs to another service.
 func (c *storeLifecycle) judgeSources() {
 	// A record's place and a dead letter's are in different topics, so one map holds both.
 	first, claimed := map[place]*storeEntry{}, c.claimed()
@@ -30,7 +30,7 @@ func (c *storeLifecycle) judgeSources() {
 			case at.offset < 0:
 			case first[at] == nil:
 				first[at] = entry
-			case first[at] != entry: // one whose source is its letter's own place is no other
+			case first[at] != entry: // an entry whose source is the place of its own dead letter is not a second one
 				other = first[at]
 			}
 		}
@@ -49,9 +49,9 @@ func (c *storeLifecycle) judgeSources() {
 	}
 }
 
-// forgotten reports whether an entry had been removed, its time being over, when the next was made of the same letter,
-// and no router had committed that: the letter is read again after a router's restart, and nothing in the table tells
-// any more that it was there.
+// forgotten reports whether an entry had been removed at the end of its retention when the next entry was made of the
+// same dead letter, and no router had committed that dead letter. After a router's restart the dead letter is read
+// again, and the table no longer shows that it was there.
 func (c *storeLifecycle) forgotten(other *storeEntry, letter place, next *storeChange) bool {
 	last := &other.changes[len(other.changes)-1]
 	if last.To != history.StoreAbsent || last.made == never || next.made == never || last.made > next.made {
@@ -61,7 +61,7 @@ func (c *storeLifecycle) forgotten(other *storeEntry, letter place, next *storeC
 	return !passed || commit.at > next.made
 }
 
-// claimed are the places at which the records failed, by where their dead letters lie.
+// claimed returns the places at which the records failed, by the places of their dead letters.
 func (c *storeLifecycle) claimed() map[place]place {
 	of := map[place]place{}
 	if c.contract.Routers == 0 {
@@ -75,8 +75,8 @@ func (c *storeLifecycle) claimed() map[place]place {
 	return of
 }
 
-// arrivals finds the entry of a dead letter: by its own place, or, for a further copy of it, by the place that both say
-// they come from.
+// arrivals finds the entry of a dead letter: by its own place or, for a further copy of it, by the source position that
+// both state.
 type arrivals struct{ byLetter, bySource map[place]*storeEntry }
 
 func (c *storeLifecycle) arrivals() arrivals {
@@ -102,8 +102,9 @@ func (a arrivals) of(one *letter) *storeEntry {
 	return nil
 }
 
-// judgeRouters: an offset is committed when what is below it is durable in the table. The commit is stamped after it
-// was read from the router, the row was made when the database says: made later than that, it was not there yet.
+// judgeRouters checks that an offset is committed only when everything below it is durable in the table. The commit is
+// stamped after it was read from the router, and the database dates the row. A row dated later did not exist at the
+// time of the commit.
 func (c *storeLifecycle) judgeRouters() {
 	known := c.arrivals()
 	for i := range c.w.found {
@@ -118,7 +119,7 @@ func (c *storeLifecycle) judgeRouters() {
 		c.result.Judged++
 		entry := known.of(one)
 		if entry == nil || len(entry.changes) == 0 {
-			continue // judgeArrival
+			continue // judged by judgeArrival
 		}
 		created := &entry.changes[0]
 		if created.made == never || created.polled || created.From != history.StoreAbsent ||
@@ -144,17 +145,17 @@ func (c *storeLifecycle) passedBy(at place) (routerCommit, bool) {
 	return first, found
 }
 
-// judgeArrival: a dead letter that is in its topic is in the store, or was: once a router has committed past it nobody
-// brings it there any more; and a router that was alive, with everything healed, has had the drain for it.
+// judgeArrival reports a dead letter in its topic that never reached the store. Once a router has committed past it, no
+// router delivers it any more. A router that was alive, with all faults lifted, had the drain to deliver it.
 func (c *storeLifecycle) judgeArrival() {
-	// That the watcher was away for a while is no reason: the audit table tells later what it missed.
+	// A gap in the observation does not prevent the judgement, because the audit table shows later what was missed.
 	if c.contract.Routers == 0 || !c.s.audited || c.s.polled {
 		return
 	}
 	c.judgeVanished()
 	for _, entry := range c.entries {
 		if entry.letter.offset < 0 && entry.source.offset < 0 {
-			// It was removed before anybody could look at it, and may be of any of them.
+			// It was removed before it could be observed, and may belong to any of the dead letters.
 			c.remark("an entry of which it isn't known whose it was")
 			return
 		}
@@ -180,8 +181,8 @@ func (c *storeLifecycle) judgeArrival() {
 	}
 }
 
-// judgeVanished: an entry that was there, and that nothing removed, is there at the end: what was committed outlives a
-// crash of the database.
+// judgeVanished reports an entry that was there, that nothing removed, and that is missing at the end. Committed rows
+// survive a crash of the database.
 func (c *storeLifecycle) judgeVanished() {
 	for _, entry := range c.entries {
 		if n := len(entry.changes); n == 0 || entry.there || entry.changes[n-1].To == history.StoreAbsent {
@@ -205,7 +206,7 @@ func (c *storeLifecycle) lostLetter(one *letter, mark moment, why string) {
 	c.saw("lost-in-store", s)
 }
 
-// routed reports whether some router ran during all of the drain.
+// routed reports whether a router ran during the whole drain.
 func (c *storeLifecycle) routed() bool {
 	from, to := c.w.phase(history.PhaseDrain)
 	for instance, process := range c.s.processes {

@@ -1,15 +1,15 @@
 package assertions
 
-// store-lifecycle: entries of the dead-letter store go through the states of "Dead Letter Queue Lifecycle" (and the
-// management schema) and no others, one worker at a time, are called resolved after they succeeded and not before, are
-// tried as often and when it was promised, and are kept as long.
+// store-lifecycle: entries of the dead-letter store go only through the states of "Dead Letter Queue Lifecycle" (and
+// the management schema), and one worker at a time works on an entry. Entries are marked resolved only after they
+// succeeded, are attempted as often and at the times promised, and are kept for as long as promised.
 //
 // Three clocks are involved, and each rule says which it uses. Two changes, or a change and the time that the entry
 // itself names, are compared by the database's clock alone: neither the watcher's delay nor a worker's own clock
-// matters. Attempts are compared with each other by the oracle's stamps, which err towards the service. A change is
-// compared with a stamp of the run only through the clock's blur, in the service's favour. What is late is judged only
-// where somebody could have been in time: a worker that was alive and idle for longer than it may wait, without a stall
-// and without a fault on its connections. What is early is never excused, but for what clocks can't resolve.
+// matters. Attempts are compared with each other by the downstream stub's stamps, which err towards the service. A
+// change is compared with a stamp of the run only through the clock's blur, in the service's favour. Lateness is judged
+// only where a worker could have been in time: it was alive and idle for longer than it may wait, without a stall and
+// without a fault on its connections. Earliness is never excused, except within the resolution of the clocks.
 
 import (
 	"fmt"
@@ -107,7 +107,7 @@ type storeLifecycle struct {
 	contract *history.StoreContract
 	letters  map[int32][]*letter
 	entries  []*storeEntry
-	// held are the times in which each worker had an entry locked; made when asked for.
+	// held holds the times in which each worker had an entry locked; computed on demand.
 	held map[int16][]span
 }
 
@@ -138,7 +138,7 @@ func (c *storeLifecycle) finish() Result {
 	return c.judgedOrNot(Inconclusive, "no entry came into the store")
 }
 
-// of returns a sighting of an entry, told with its record.
+// of returns a sighting of an entry, with the trace of its record.
 func (c *storeLifecycle) of(entry *storeEntry, to time.Duration, say func() string, marks ...moment) sighting {
 	one := c.w.about(entry.record, 0, to, say, marks...)
 	if entry.record < 0 && entry.letter.offset >= 0 {
@@ -149,7 +149,7 @@ func (c *storeLifecycle) of(entry *storeEntry, to time.Duration, say func() stri
 
 func changeMark(one *storeChange) moment { return moment{history.KindStoreChange, one.seen} }
 
-// judgeEntry goes through the life of an entry.
+// judgeEntry judges all changes of an entry.
 func (c *storeLifecycle) judgeEntry(entry *storeEntry) {
 	state := history.StoreAbsent
 	var before *storeChange
@@ -179,7 +179,8 @@ func (c *storeLifecycle) judgeEntry(entry *storeEntry) {
 	c.judgeEnd(entry, before)
 }
 
-// missedSome: the change does not begin where the last one ended, or the watching was interrupted between the two.
+// missedSome reports whether the change does not begin where the last one ended, or the observation was interrupted
+// between the two.
 func (c *storeLifecycle) missedSome(before, one *storeChange, state history.StoreState) bool {
 	if one.From != state {
 		return true
@@ -195,8 +196,8 @@ func (c *storeLifecycle) missedSome(before, one *storeChange, state history.Stor
 	return false
 }
 
-// steps are the legal changes of state. Those by hand are for people: "Human Review" of the lifecycle document, "Dead
-// Letter Queue Management" of the schema.
+// steps returns the legal changes of state. Those by hand are reserved for people: "Human Review" of the lifecycle
+// document, "Dead Letter Queue Management" of the schema.
 func steps(from history.StoreState) (automatic, byHand []history.StoreState) {
 	const (
 		absent, pending, processing        = history.StoreAbsent, history.StorePending, history.StoreProcessing
@@ -206,11 +207,11 @@ func steps(from history.StoreState) (automatic, byHand []history.StoreState) {
 	type states = []history.StoreState
 	switch from {
 	case absent:
-		return states{pending}, states{failed} // put back from an archive
+		return states{pending}, states{failed} // restored from an archive
 	case pending:
 		return states{processing, pending}, states{archived, resolved, absent}
 	case processing:
-		// Processing again: the lease is renewed, or its end was found and the lock taken over in one step (see
+		// Processing again: the lease is renewed, or a worker found it expired and took the lock over in one step (see
 		// judgeLock).
 		return states{resolved, pending, failed, manual, processing}, nil
 	case manual:
@@ -244,8 +245,8 @@ func (c *storeLifecycle) mayBecome(from, to history.StoreState, hand bool) bool 
 	return false
 }
 
-// pathLeads reports whether some steps lead from one state to the other: what polling sees may have had others in
-// between.
+// pathLeads reports whether a sequence of steps leads from one state to the other. Polling may miss intermediate
+// states.
 func (c *storeLifecycle) pathLeads(from, to history.StoreState, hand bool) bool {
 	reached := map[history.StoreState]bool{from: true}
 	for open := []history.StoreState{from}; len(open) > 0; {
@@ -259,7 +260,7 @@ func (c *storeLifecycle) pathLeads(from, to history.StoreState, hand bool) bool 
 			if next == to {
 				return true
 			}
-			if !reached[next] && next != history.StoreAbsent { // what is removed doesn't come back
+			if !reached[next] && next != history.StoreAbsent { // removed entries do not return
 				reached[next] = true
 				open = append(open, next)
 			}
@@ -284,7 +285,7 @@ func (c *storeLifecycle) judgeStep(entry *storeEntry, before, one *storeChange) 
 		legal = one.From == one.To || c.pathLeads(one.From, one.To, one.Hand)
 	}
 	if one.From == history.StorePending && one.To == history.StoreAbsent && !legal {
-		return // removed: judged as retention
+		return // removed: judged by the retention rule
 	}
 	if legal || one.To == history.StoreAbsent {
 		return
@@ -299,8 +300,8 @@ func (c *storeLifecycle) judgeStep(entry *storeEntry, before, one *storeChange) 
 	}, marks...))
 }
 
-// judgeLock: a lock passes to another worker only when it was given up, or its lease was over. The database alone
-// decides that, by its own clock, so nobody else's clock and no delay of the watcher's matters.
+// judgeLock reports a lock that passed to another worker before it was released or its lease expired. The database
+// alone decides this, by its own clock, so other clocks and the watcher's delays do not matter.
 func (c *storeLifecycle) judgeLock(entry *storeEntry, before, one *storeChange) {
 	if before == nil || one.polled || before.To != history.StoreProcessing ||
 		one.To != history.StoreProcessing || before.By == "" || one.By == before.By {
@@ -322,8 +323,8 @@ func (c *storeLifecycle) judgeLock(entry *storeEntry, before, one *storeChange) 
 	}, changeMark(before), changeMark(one)))
 }
 
-// judgeOverlap: two workers try an entry at the same time, though the first one's lock still holds. A worker that was
-// killed in an attempt, and one whose lock had run out, explain it.
+// judgeOverlap reports two workers that attempt an entry at the same time while the first one's lock still holds. A
+// worker that was killed in an attempt, or whose lock had expired, explains an overlap.
 func (c *storeLifecycle) judgeOverlap(entry *storeEntry) {
 	if entry.record < 0 || c.several(entry.record) {
 		return
@@ -348,16 +349,16 @@ func (c *storeLifecycle) judgeOverlap(entry *storeEntry) {
 	}
 }
 
-// gone: the process that made the attempt had ended by then, or the client had hung up.
+// gone reports whether the process that made the attempt had ended by then, or the client had hung up.
 func (c *storeLifecycle) gone(one *storeAttempt, by time.Duration) bool {
 	process := c.s.process(one.by.instance)
 	_, died := process.diedBetween(one.from, by)
 	return died || one.gone
 }
 
-// leaseAt returns until when the worker that makes the attempt has the entry locked, as far as the table had said so by
-// the time. What was unlocked in the midst of the attempt its worker did not unlock, who only does so once it knows
-// what came of it: somebody else did, and whether he may have, the lease says that was in force.
+// leaseAt returns until when the worker that makes the attempt has the entry locked, as far as the table had shown it
+// by the time. A worker unlocks an entry only once it knows the attempt's outcome, so an unlock during the attempt came
+// from another process. Whether that process was allowed to unlock depends on the lease in force, which is returned.
 func (c *storeLifecycle) leaseAt(entry *storeEntry, attempt *storeAttempt,
 	until time.Duration) (lease time.Duration, held bool) {
 	worker := attempt.by.instance
@@ -379,7 +380,7 @@ func (c *storeLifecycle) leaseAt(entry *storeEntry, attempt *storeAttempt,
 	return lease, held
 }
 
-// several: the record has more than one entry, and which of them an attempt is for can't be told.
+// several reports whether the record has more than one entry, so that an attempt cannot be attributed to one of them.
 func (c *storeLifecycle) several(record int32) bool {
 	count := 0
 	for _, entry := range c.entries {
@@ -398,9 +399,9 @@ func serviceName(instance int16) string {
 	return fmt.Sprintf("%s %d", kind, number)
 }
 
-// judgeResolution: who calls an entry resolved must have seen it succeed. The success is stamped before the worker can
-// read of it, and the change is made after that: a success that is stamped later than the change can have been made
-// came too late for it.
+// judgeResolution reports an entry that was marked resolved before it succeeded. The success is stamped before the
+// worker can read of it, and the change is made after that. So a success with a stamp later than the latest time of the
+// change came too late for it.
 func (c *storeLifecycle) judgeResolution(entry *storeEntry, one *storeChange) {
 	byWorker := one.To == history.StoreResolved && (one.From == history.StoreProcessing || one.polled)
 	if !byWorker || one.Hand {
@@ -431,8 +432,8 @@ func (c *storeLifecycle) judgeResolution(entry *storeEntry, one *storeChange) {
 	}, changeMark(one)))
 }
 
-// successBefore reports whether what the entry stands for had succeeded by the time; seen is false where nobody could
-// have seen it.
+// successBefore reports whether the record of the entry had succeeded by the time; seen is false where a success could
+// not have been observed.
 func (c *storeLifecycle) successBefore(entry *storeEntry, by time.Duration) (succeeded, seen bool) {
 	if c.contract.Success == history.SuccessPublished {
 		for _, one := range c.s.republished[entry.record] {
@@ -440,7 +441,7 @@ func (c *storeLifecycle) successBefore(entry *storeEntry, by time.Duration) (suc
 				return true, true
 			}
 		}
-		// Replayed by the replay tool, on the store's behalf.
+		// The replay tool replayed it, on the store's behalf.
 		for i := range c.w.replays {
 			if one := &c.w.replays[i]; one.number == entry.record && !one.byStore && one.at <= by && !one.refused {
 				return true, true
@@ -456,8 +457,8 @@ func (c *storeLifecycle) successBefore(entry *storeEntry, by time.Duration) (suc
 	return false, c.contract.Workers > 0
 }
 
-// judgeCount: workers try an entry at most so often. A try that was cut off (the lock was recovered without counting
-// one) may be made again.
+// judgeCount reports entries that workers attempted more often than promised. An attempt that was cut off (the lock was
+// recovered without counting one) may be repeated.
 func (c *storeLifecycle) judgeCount(entry *storeEntry) {
 	limit := int32(c.contract.MaxRetries)
 	if limit <= 0 {
@@ -491,8 +492,8 @@ func (c *storeLifecycle) judgeCount(entry *storeEntry) {
 	}
 }
 
-// judgeOwnResolution: of a store of the subject's own it isn't known who tries its entries again, and when. But what
-// never succeeded at all, in the whole run, did not succeed before it was called resolved.
+// judgeOwnResolution judges resolutions in the subject's own store. Its retries and their times are unknown, but an
+// entry whose record never succeeded in the whole run did not succeed before it was marked resolved.
 func (c *storeLifecycle) judgeOwnResolution(entry *storeEntry, one *storeChange) {
 	r := c.w.record(entry.record)
 	if r == nil || c.w.contract.WireOnly || r.lives > 0 || !c.w.sealed {

@@ -1,7 +1,6 @@
 package assertions
 
-// store-lifecycle, part two: when entries are tried, for how long a dead worker's lock may stay, how long entries are
-// kept.
+// store-lifecycle, part two: the times of attempts, of the recovery of a dead worker's lock, and of retention.
 
 import (
 	"fmt"
@@ -18,8 +17,8 @@ const (
 	conditional    = "conditional_retry"
 )
 
-// judgeDue: an entry is taken when it is due and not before, by the database's clock; and once it is due, soon, if a
-// worker had nothing else to do.
+// judgeDue checks that an entry is taken no earlier than it is due, by the database's clock, and soon after that if a
+// worker was idle.
 func (c *storeLifecycle) judgeDue(entry *storeEntry, before, one *storeChange) {
 	if one.From != history.StorePending || one.To != history.StoreProcessing ||
 		before.Next == history.None || one.made == never {
@@ -35,7 +34,7 @@ func (c *storeLifecycle) judgeDue(entry *storeEntry, before, one *storeChange) {
 	c.judgeTaken(entry, before, one.made, changeMark(one))
 }
 
-// judgeTaken: it was taken, or not even by the end, at the time.
+// judgeTaken checks the time at which an entry was taken, or the end of the run if it was not taken.
 func (c *storeLifecycle) judgeTaken(entry *storeEntry, due *storeChange, at time.Duration, mark moment) {
 	if c.contract.Poll <= 0 || c.contract.Workers == 0 || due.Next == history.None {
 		return
@@ -62,9 +61,9 @@ func (c *storeChange) madeOr(other time.Duration) time.Duration {
 	return c.made
 }
 
-// judgeWaits: the waits of the immediate strategy, from one attempt's end to the next one's start as the oracle saw
-// them, and of the scheduled one, that attempts are made at off-peak hours. The worker counts its wait from the answer,
-// or later.
+// judgeWaits checks two strategies: for the immediate one, the waits from one attempt's end to the next one's start at
+// the downstream stub; for the scheduled one, that attempts are made at off-peak hours. The worker counts its wait from
+// the answer, or later.
 func (c *storeLifecycle) judgeWaits(entry *storeEntry) {
 	if entry.record < 0 || c.several(entry.record) || c.contract.ByHand {
 		return
@@ -85,8 +84,8 @@ func (c *storeLifecycle) judgeWaits(entry *storeEntry) {
 	}
 }
 
-// underway returns the change by which the worker locked the entry that it then tried. It is not known, nil, where the
-// worker had given it up already and the clocks can't tell which lock the attempt is of.
+// underway returns the change by which the worker locked the entry before the attempt. It is unknown, nil, if the
+// worker had already released the entry and the clocks cannot show which lock the attempt belongs to.
 func (c *storeLifecycle) underway(entry *storeEntry, attempt *storeAttempt) *storeChange {
 	var taken *storeChange
 	for i := range entry.changes {
@@ -99,7 +98,7 @@ func (c *storeLifecycle) underway(entry *storeEntry, attempt *storeAttempt) *sto
 			taken = nil
 		case one.To == history.StoreProcessing && one.by == attempt.by.instance &&
 			(taken == nil || one.From != history.StoreProcessing):
-			taken = one // and not when it only renews its lease
+			taken = one // a renewal of its lease does not count
 		}
 	}
 	return taken
@@ -127,7 +126,7 @@ func (c *storeLifecycle) judgeWait(entry *storeEntry, attempts []storeAttempt, i
 	}
 }
 
-// counted: the attempt failed, and the table counts it as DLQ retry number retries.
+// counted reports whether the attempt failed and the table counts it as DLQ retry number retries.
 func (c *storeLifecycle) counted(entry *storeEntry, attempt *storeAttempt, retries int32) bool {
 	if attempt.to == endless {
 		return false
@@ -141,9 +140,9 @@ func (c *storeLifecycle) counted(entry *storeEntry, attempt *storeAttempt, retri
 	return false
 }
 
-// judgeHour: by the scaled calendar, which agrees with the clock at midnight UTC, an attempt is made at one of the
-// hours. A worker that took the entry in such an hour may come to it a little after its end; one that took it at
-// another time, and tried it at another time, did not look.
+// judgeHour checks that an attempt is made at one of the hours, by the scaled calendar, which agrees with the clock at
+// midnight UTC. A worker that took the entry in such an hour may attempt it shortly after the hour's end. A worker that
+// took it and attempted it outside these hours did not check the hour.
 func (c *storeLifecycle) judgeHour(entry *storeEntry, taken *storeChange, attempt *storeAttempt) {
 	off := c.contract.OffPeak
 	if off == nil {
@@ -172,9 +171,9 @@ func (c *storeLifecycle) judgeHour(entry *storeEntry, taken *storeChange, attemp
 	}, changeMark(taken), moment{history.KindAttemptStart, attempt.from}))
 }
 
-// judgeProbed: before an entry is tried by the conditional strategy its worker asks the health probe, once it has
-// locked it, and what it was told last is that all is well. The answer is stamped before it is written, the attempt
-// after it was read: what was told first has the earlier stamp.
+// judgeProbed checks the conditional strategy: after it has locked an entry and before it attempts it, the worker asks
+// the health probe, and the last answer says that all conditions are met. The answer is stamped before it is written
+// and the attempt after it was read, so an answer that came first has the earlier stamp.
 func (c *storeLifecycle) judgeProbed(entry *storeEntry, taken *storeChange, attempt *storeAttempt) {
 	var last *probeAnswer
 	for i := range c.s.probes[attempt.by.instance] {
@@ -196,8 +195,8 @@ func (c *storeLifecycle) judgeProbed(entry *storeEntry, taken *storeChange, atte
 	}, changeMark(taken), moment{history.KindAttemptStart, attempt.from}))
 }
 
-// judgeHolds: the lock of a worker that died is recovered. Whatever the worker renewed, it did before it died, so that
-// its lease was over one lease after that at the latest; from then on a living worker has so long as it may wait.
+// judgeHolds checks that the lock of a worker that died is recovered. The worker's last renewal came before it died, so
+// its lease expired one lease later at the latest. From then on, a living worker has the time that it may wait.
 func (c *storeLifecycle) judgeHolds(entry *storeEntry) {
 	if c.contract.Lease <= 0 {
 		return
@@ -231,13 +230,13 @@ func (c *storeLifecycle) judgeHolds(entry *storeEntry) {
 	}
 }
 
-// watchedFrom reports whether the table was seen all the time.
+// watchedFrom reports whether the table was observed throughout.
 func (c *storeLifecycle) watchedFrom(from, to time.Duration) bool {
 	return !slices.ContainsFunc(c.s.lost, func(gap span) bool { return gap.from <= to && gap.to >= from })
 }
 
-// couldHave reports whether some worker (or keeper, who applies the retention) was, for so long without a break, alive,
-// idle, not standing still and not cut off.
+// couldHave reports whether a process of the kind (a worker, or the keeper, which applies the retention) was alive,
+// idle, not stalled and not cut off for at least need without interruption.
 func (c *storeLifecycle) couldHave(who string, from, to, need time.Duration) bool {
 	disturbed := c.disturbances()
 	for instance, process := range c.s.processes {
@@ -250,7 +249,7 @@ func (c *storeLifecycle) couldHave(who string, from, to, need time.Duration) boo
 		}
 		busy = append(busy, c.holding(instance)...)
 		for _, alive := range process.alive {
-			// A process needs a while to come up.
+			// A process needs time to start.
 			if quiet(slices.Clone(busy), max(from, alive.from+startUp), min(to, alive.to), need) {
 				return true
 			}
@@ -259,7 +258,7 @@ func (c *storeLifecycle) couldHave(who string, from, to, need time.Duration) boo
 	return false
 }
 
-// disturbances are the times in which a worker's connections, or the machine, were not in order.
+// disturbances returns the times in which faults disturbed a worker's connections, or stalls the machine.
 func (c *storeLifecycle) disturbances() []span {
 	var all []span
 	for i := range c.w.faults {
@@ -274,7 +273,7 @@ func (c *storeLifecycle) disturbances() []span {
 		}
 		all = append(all, span{from: f.from, to: to})
 	}
-	// Many small stalls are as bad as a large one: the database's processes are not measured, and stand still as the
+	// Many small stalls are as bad as a large one: the database's processes are not measured, and stall when the
 	// harness does.
 	for _, one := range c.w.stalls.list {
 		if one.instance == none {
@@ -291,8 +290,8 @@ func (c *storeLifecycle) disturbances() []span {
 	return append(all, c.s.lost...)
 }
 
-// holding are the times in which a worker had an entry locked: then it is busy. One that lost its lock because its
-// lease was over goes on with the entry until it notices; that it has is seen when it takes another.
+// holding returns the times in which a worker had an entry locked and was therefore busy. A worker whose lease expired
+// continues with the entry until it notices. It has noticed when it takes another entry.
 func (c *storeLifecycle) holding(worker int16) []span {
 	if c.held != nil {
 		return c.held[worker]
@@ -330,13 +329,13 @@ func (c *storeLifecycle) holding(worker int16) []span {
 	return c.held[worker]
 }
 
-// hold is a lock that was lost, and when.
+// hold is a lock that was lost, with the time of the loss.
 type hold struct {
 	by   int16
 	from time.Duration
 }
 
-// judgeRetention: what is removed or put away had been kept for as long as it must be.
+// judgeRetention checks that a removed or archived entry had been kept for its retention period.
 func (c *storeLifecycle) judgeRetention(entry *storeEntry, before, one *storeChange) {
 	leaves := one.To == history.StoreAbsent || one.From == history.StoreFailed && one.To == history.StoreArchived
 	if !leaves || before == nil || one.Hand || one.From != before.To {
@@ -370,10 +369,10 @@ func (c *storeLifecycle) judgeRetention(entry *storeEntry, before, one *storeCha
 	}
 }
 
-// preceding is when the change before the given one was made, by the database's clock; the given one's own time where
-// there is none. A table dates what happens by the beginning of the statement, or of the transaction, while a trigger
-// dates a change when it comes to it: on a machine that is busy, or behind a lock, a tenth of a second later. How much
-// later nobody sees from outside, but the statement began after the change that it found.
+// preceding returns when the change before the given one was made, by the database's clock, or the given one's own time
+// if there is none. A table dates an event by the beginning of the statement, or of the transaction, while a trigger
+// dates a change when it reaches it: on a busy machine, or behind a lock, a tenth of a second later. The exact delay
+// cannot be observed from outside, but the statement began after the change that it found.
 func (e *storeEntry) preceding(change *storeChange) time.Duration {
 	at := change.made
 	for i := range e.changes {
@@ -387,7 +386,7 @@ func (e *storeEntry) preceding(change *storeChange) time.Duration {
 	return at
 }
 
-// keeps returns how long an entry in the state is kept; ends is false for one that is kept until it is resolved.
+// keeps returns how long an entry in the state is kept; ends is false if it is kept until it is resolved.
 func (c *storeLifecycle) keeps(state history.StoreState) (keep time.Duration, ends bool) {
 	var retention history.Retention
 	if c.contract.Retention != nil {
@@ -404,7 +403,7 @@ func (c *storeLifecycle) keeps(state history.StoreState) (keep time.Duration, en
 	return 0, false
 }
 
-// judgeEnd: what the entry waits for when the run is over: to be taken, or to be taken away.
+// judgeEnd judges the pending step of an entry at the end of the run: to be taken, or to be removed.
 func (c *storeLifecycle) judgeEnd(entry *storeEntry, last *storeChange) {
 	if last == nil || !c.s.audited || c.s.auditedAt == never || last.polled {
 		return
@@ -422,8 +421,8 @@ func (c *storeLifecycle) judgeEnd(entry *storeEntry, last *storeChange) {
 	c.judgeOverstay(entry, last, ended)
 }
 
-// judgeOverstay: an entry that came to its end is not kept until the time, if the keeper could have taken it away long
-// before.
+// judgeOverstay reports an entry that was kept until the time although its retention had ended and the keeper could
+// have removed it long before.
 func (c *storeLifecycle) judgeOverstay(entry *storeEntry, last *storeChange, until time.Duration, marks ...moment) {
 	keep, ends := c.keeps(last.To)
 	if c.contract.Retention == nil || !ends || keep <= 0 || last.made == never {

@@ -2,131 +2,131 @@ package assertions
 
 import "time"
 
-// Every time and share by which the judges excuse something, or wait for it, is here, with its reason and where its
-// value comes from. None of them is a setting: a tolerance that must be widened for a consumer to pass is a definition
-// that is wrong.
+// All times and shares by which the judges excuse something, or wait for it, are defined here, each with its reason and
+// its source. None of them is a setting: if a tolerance must be widened for a correct consumer to pass, the definition
+// of the invariant is wrong.
 
-// Clocks, and how exactly they are read.
+// Clocks and their precision.
 const (
-	// earlySlack is by how much a wait may look too short: clocks and timers that count in milliseconds round both of
-	// its ends.
+	// earlySlack is the amount by which a wait may look too short: clocks and timers that count in milliseconds round
+	// both of its ends.
 	earlySlack = 2 * time.Millisecond
-	// clockGrain is the same for the times in a table: databases keep milliseconds, and the two ends of a wait are
-	// rounded each for itself.
+	// clockGrain is the same for the times in a table: databases store milliseconds, and round the two ends of a wait
+	// independently.
 	clockGrain = 2 * time.Millisecond
-	// clockSlack is how far the clocks of a subject's machine and of this one may be apart. Who takes seconds for
-	// milliseconds, or a local time for that of another zone, is wrong by half an hour and more.
+	// clockSlack is the largest difference allowed between the clocks of a subject's machine and of this one. A subject
+	// that takes seconds for milliseconds, or a local time for that of another zone, is wrong by half an hour or more.
 	clockSlack = time.Minute
-	// exitPrecision is how late a process's end may be noticed: it is looked for several times a second.
+	// exitPrecision is how late the end of a process may be noticed: the harness checks several times a second.
 	exitPrecision = 250 * time.Millisecond
-	// sampling is how often an instance's run delay is read (internal/env/subject): a stall of it lies somewhere in so much
-	// more than it lasted.
+	// sampling is how often an instance's run delay is read (internal/env/subject). The position of a stall is
+	// uncertain by this interval.
 	sampling = 100 * time.Millisecond
 )
 
-// The machine that the harness shares with the subject.
+// The machine, which the harness shares with the subject.
 const (
-	// answerStall is how long something must have stood still for an answer to have missed a client's timeout. Clients
-	// wait 500 ms and more.
+	// answerStall is the shortest stall that can make an answer miss a client's timeout. Clients wait 500 ms and more.
 	answerStall = 200 * time.Millisecond
-	// starvedStall within starvedWindow is as much, in many short waits for a processor: who gets less than half of one
-	// for as long as clients wait reads its answers too late, though none of its waits is long.
+	// starvedStall within starvedWindow is the equivalent in many short waits for a processor: a process that gets less
+	// than half of a processor for the length of a client's timeout reads its answers too late, although none of its
+	// waits is long.
 	starvedStall, starvedWindow = 250 * time.Millisecond, 500 * time.Millisecond
-	// catchUp is how long the harness may need after a stall for what came meanwhile:
+	// catchUp is the time that the harness may need after a stall to work off its backlog:
 	//
 	//	client sends a request ─▶ (harness stands still; client gives up) ─▶ harness reads it, stamps its start, answers ─▶
 	//	    client sends it again
 	catchUp = time.Second
-	// catchUpShare: a gap looks shorter than it was by as much as its beginning was stamped late. The client has its
-	// answer, or gives up, and begins to wait, while the harness stands still; then the harness works off what came
-	// meanwhile, which takes it no longer than that again. No stall of a client's shortens its wait.
+	// catchUpShare: a gap looks shorter than it was by the delay of the stamp at its beginning. The client receives its
+	// answer, or gives up, and starts to wait, while the harness is stalled. Then the harness works off its backlog,
+	// which takes at most as long as the stall. A stall of the client never shortens its wait.
 	catchUpShare = 2
-	// harnessNoise is the length up to which a stall of the harness says nothing of the instance.
+	// harnessNoise is the longest stall of the harness that implies nothing about the instance.
 	harnessNoise = 50 * time.Millisecond
-	// slowTable is how late a change in a store may be seen: later, and the database or the machine can't keep up, and
-	// neither can workers.
+	// slowTable is how late a change in a store may be seen. A longer delay means that the database or the machine
+	// cannot keep up, and neither can workers.
 	slowTable = 100 * time.Millisecond
 )
 
 // Clients and their groups.
 const (
-	// refetch is how long a client may take to be handed the next record after it has sought back: it waits for a fetch
-	// of its other partitions that is under way (fetch.max.wait.ms, 500 ms in Kafka's clients), and a little.
+	// refetch is how long a client may take to receive the next record after it has sought back: it waits for a pending
+	// fetch of its other partitions (fetch.max.wait.ms, 500 ms in Kafka's clients), plus a margin.
 	refetch = 600 * time.Millisecond
-	// slowAck is how late an acknowledgement may be and still have reached a client that was waiting for it.
+	// slowAck is the longest delay with which an acknowledgement still reaches a client that waits for it.
 	slowAck = time.Second
 	// settling is how long after its cause a rebalance may come: one heartbeat interval of Kafka's clients
-	// (heartbeat.interval.ms, 3 s by default) and a little.
+	// (heartbeat.interval.ms, 3 s by default), plus a margin.
 	settling = 3500 * time.Millisecond
-	// sessionStall is how long a stall must be to have cost a session.
+	// sessionStall is the shortest stall that can cost a session.
 	sessionStall = time.Second
-	// settled is how long after a change of its assignment a process is left alone by isolation.
+	// settled is how long after a change of its assignment isolation does not judge a process.
 	settled = time.Second
-	// refusedLong is how long after a refusal nothing may follow. kafkajs waits up to thirty seconds before it tries
-	// again or starts its consumer anew (retry.maxRetryTime); no other client waits as long.
+	// refusedLong is how long after a refusal a process may show no reaction. kafkajs waits up to thirty seconds before
+	// it retries or restarts its consumer (retry.maxRetryTime); no other client waits as long.
 	refusedLong = 30 * time.Second
 	// quietMargin is added to the longest promised wait before a record counts as standing still.
 	quietMargin = 2 * time.Second
 )
 
-// Faults, and when they must show.
+// Faults and the time by which they must show.
 const (
-	// faultGrace is how long after its end a fault still explains what is late or missing: connections come back,
-	// queues drain.
+	// faultGrace is how long after its end a fault still explains delays and gaps: connections are restored, queues
+	// drain.
 	faultGrace = time.Second
-	// windowAtLeast is the shortest outage that is looked at: single failures among successes are none.
+	// windowAtLeast is the shortest outage that is judged: single failures among successes are not outages.
 	windowAtLeast = 200 * time.Millisecond
-	// surfaceAtLeast: the application may try a few times before it says anything.
+	// surfaceAtLeast: the application may retry a few times before it reports a failure.
 	surfaceAtLeast = 3 * time.Second
-	// surfaceUnsaid is how long clients try by themselves where the contract does not say (librdkafka's
+	// surfaceUnsaid is how long clients retry by themselves if the contract does not say (librdkafka's
 	// message.timeout.ms).
 	surfaceUnsaid = 5 * time.Minute
-	// surfaceGrace is how much later than the outage the failure may show.
+	// surfaceGrace is how long after the outage the failure may still show.
 	surfaceGrace = 2 * time.Second
 )
 
-// Processes that start and end.
+// Starting and ending processes.
 const (
-	// startUp is what a worker may take from its start until it looks for work.
+	// startUp is the time that a worker may take from its start until it looks for work.
 	startUp = time.Second
-	// endingTime is what a process may take for its end beside its stop grace: for the failure to reach whoever ends
-	// it, and for its end to be seen.
+	// endingTime is the time that a process may take to end in addition to its stop grace: for the failure to reach the
+	// code that ends it, and for the end to be observed.
 	endingTime = 5 * time.Second
-	// reserveShare is the part of its grace that a stop must keep in reserve for not being scheduled, reserveLeast the
-	// least.
+	// reserveShare is the inverse of the share of its grace that a stop must keep in reserve for scheduling delays,
+	// reserveLeast the least reserve.
 	reserveShare = 20
 	reserveLeast = 50 * time.Millisecond
-	// lookBack is how much of what came before an end its trace shows.
+	// lookBack is how far before an end its trace begins.
 	lookBack = 2 * time.Second
 )
 
-// How much it takes to tell something from noise.
+// The evidence needed to distinguish an effect from noise.
 const (
-	// jitterGaps is how many gaps it takes to say that there is no jitter, jitterLeast the smallest promise that can be
-	// told from none.
+	// jitterGaps is the number of gaps needed to conclude that there is no jitter, jitterLeast the smallest promised
+	// jitter that can be told from none.
 	jitterGaps  = 200
 	jitterLeast = 5 * time.Millisecond
-	// usualGaps is how many gaps it takes to say how long a wait usually is, usualShare the part of the promised wait
-	// by which it may be longer.
+	// usualGaps is the number of gaps needed to determine the usual length of a wait, usualShare the part of the
+	// promised wait by which it may be longer.
 	usualGaps  = 20
 	usualShare = 2
-	// expelling is how many rebalances a member justifies that is expelled later: a cooperative change.
+	// expelling is the number of rebalances that a member expelled later justifies: a cooperative change.
 	expelling = 2
-	// stormLeast is how many rebalances that nothing explains make a storm.
+	// stormLeast is the least number of unexplained rebalances in a storm.
 	stormLeast = 4
 	// shortestBackoff is the shortest wait in which isolation can be told from the noise of a machine.
 	shortestBackoff = 40 * time.Millisecond
-	// shortSilence is from when on a pause between first attempts is noted; it must be less than half of the shortest
-	// backoff.
+	// shortSilence is the shortest pause between first attempts that is recorded. It must be less than half of the
+	// shortest backoff.
 	shortSilence = 10 * time.Millisecond
-	// burst is within what time records that were let go together are started.
+	// burst is the time within which records that were released together are started.
 	burst = 5 * time.Millisecond
-	// isolationLeast is how many of each it takes to blame someone. A consumer that lets others go does so in nearly
-	// all backoffs, one that doesn't in nearly none, so there is no need of many.
+	// isolationLeast is the least number of each kind of evidence for an anomaly. A consumer that lets other records
+	// proceed does so in nearly all backoffs, one that does not in nearly none, so few samples are enough.
 	isolationLeast = 16
-	// promptLeast is the fault-free share below which nothing is concluded: who is that slow by itself lets nobody go
+	// promptLeast is the fault-free share below which nothing is concluded: a consumer that slow lets no record proceed
 	// quickly anyway.
 	promptLeast = 0.5
-	// activityStep is how long a fault must have been in force for the lack of fetches meanwhile to mean anything.
+	// activityStep is how long a fault must have been in force before a lack of fetches is meaningful.
 	activityStep = time.Second
 )

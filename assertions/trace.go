@@ -1,7 +1,7 @@
 package assertions
 
-// The traces of the counterexamples: a second walk through the history gathers, for each of the few records and
-// partitions that are told of, what happened to them, in words.
+// The traces of the counterexamples. A second walk through the history collects the events of the few records and
+// partitions that have a counterexample, and puts them into words.
 
 import (
 	"errors"
@@ -15,45 +15,46 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// trace is a counterexample to be told.
+// trace is a counterexample whose timeline is being built.
 type trace struct {
 	sighting
 	counterexample *Counterexample
 	// whole: nothing is left out.
 	whole bool
-	// Set while it is told.
+	// Set during the walk.
 	born   bool
 	owners map[holder]bool
-	// at are the positions of the record, the source first; letters are those of its dead letters, and key is the number
-	// of its key.
+	// at holds the positions of the record, the source first; letters holds those of its dead letters, and key is the
+	// number of its key.
 	at      []toldPlace
 	letters []place
 	key     int64
 	// ended is when its latest attempt ended.
 	ended time.Duration
-	// commits are the commits of the record that were asked for and not answered, by operation; moved, fenced and taken
-	// tell of the group.
+	// commits holds the commits of the record that were requested and not answered, by operation; moved, fenced and
+	// taken describe the group.
 	commits map[int64]string
 	group   []string
-	// joined are the producers that have part of the trace in an open transaction.
+	// joined holds the producers that have part of the trace in an open transaction.
 	joined map[int64]bool
 }
 
 // toldPlace is a position of a trace's record.
 type toldPlace struct {
 	place
-	// covered by an accepted commit; ending by one in the open transaction of the producer, none if there is none.
+	// covered: an accepted commit covers it. ending: the producer whose open transaction has a commit that covers it,
+	// or none.
 	covered bool
 	ending  int64
 }
 
-// linesLimit bounds a trace; what is marked is always told.
+// linesLimit is the largest number of lines in a trace. Marked lines are always included.
 const linesLimit = 120
 
-// errTold ends the walk when every trace has come to its end.
+// errTold ends the walk when every trace is complete.
 var errTold = errors.New("every trace is told")
 
-// narrator tells all traces in one walk.
+// narrator builds all traces in one walk.
 type narrator struct {
 	w        *state
 	ids      *history.IDs
@@ -71,7 +72,7 @@ func newNarrator(w *state) *narrator {
 		active: map[int64]string{}}
 }
 
-// enter takes a trace in, to be told.
+// enter adds a trace to be built.
 func (n *narrator) enter(s *trace) {
 	s.owners, s.joined, s.commits, s.ended = map[holder]bool{}, map[int64]bool{}, map[int64]string{}, never
 	s.key = none
@@ -88,7 +89,7 @@ func (n *narrator) enter(s *trace) {
 	}
 }
 
-// showCommand is the command that tells the whole trace.
+// showCommand is the command that prints the whole trace.
 func (w *state) showCommand(s *sighting) string {
 	switch {
 	case s.record >= 0:
@@ -158,7 +159,7 @@ func (n *narrator) take(e *history.Event) error {
 	return nil
 }
 
-// own tells what happened to the record itself.
+// own adds the events of the record itself.
 func (n *narrator) own(s *trace, e *history.Event) {
 	if !s.born {
 		s.born = true
@@ -174,7 +175,7 @@ func (n *narrator) own(s *trace, e *history.Event) {
 	}
 	original := e.Kind == history.KindAuditRecord && n.w.role(e.Topic) == history.RoleInput && e.Offset == s.offset
 	if original && !s.tellsOf(e) {
-		return // the original where it was put is no news
+		return // the original at its known position adds no information
 	}
 	n.add(s, e)
 	switch {
@@ -196,7 +197,7 @@ func (s *trace) lies(where place, role history.Role) {
 	}
 }
 
-// inStore tells of a change of the record's entry, or of an entry without a record that the trace marks.
+// inStore adds a change of the record's entry, or of an entry without a record that the trace marks.
 func (n *narrator) inStore(e *history.Event) {
 	if e.Record >= 0 {
 		for _, s := range n.byRecord[e.Record] {
@@ -220,7 +221,7 @@ func (n *narrator) inForce() []string {
 	return all
 }
 
-// open reports whether a position of the record is not committed yet, so that what happens around it is news.
+// open reports whether a position of the record is not committed yet, so that events around it are relevant.
 func (s *trace) open() bool {
 	if len(s.at) == 0 || s.whole {
 		return s.born
@@ -228,7 +229,7 @@ func (s *trace) open() bool {
 	return s.born && slices.ContainsFunc(s.at, func(one toldPlace) bool { return !one.covered })
 }
 
-// around tells what happened to the partitions in which the record is, as far as it concerns the trace.
+// around adds the events of the record's partitions, as far as they concern the trace.
 func (n *narrator) around(s *trace, e *history.Event) {
 	if s.record < 0 {
 		if e.Topic == s.topic && e.Partition == s.partition && e.Time >= s.from &&
@@ -248,7 +249,7 @@ func (n *narrator) around(s *trace, e *history.Event) {
 	}
 }
 
-// aroundPlace tells what happened to one of the record's positions, and reports whether it was told.
+// aroundPlace adds an event at one of the record's positions, and reports whether it did.
 func (n *narrator) aroundPlace(s *trace, one *toldPlace, e *history.Event) bool {
 	switch e.Kind {
 	case history.KindFetched, history.KindShareAcquired, history.KindShareAckRequest, history.KindShareAckResponse:
@@ -260,7 +261,7 @@ func (n *narrator) aroundPlace(s *trace, one *toldPlace, e *history.Event) bool 
 			one.covered = one.covered || e.N == history.AckAccept || e.N == history.AckReject
 		}
 	case history.KindCommitRequest, history.KindCommitResponse:
-		// Until one is accepted, every commit that covers the record; after that it is no news.
+		// Until a commit is accepted, all commits that cover the record are relevant; later ones are not.
 		if one.covered && !s.tellsOf(e) || !s.born || !n.covers(one, e) {
 			return false
 		}
@@ -281,7 +282,7 @@ func (n *narrator) aroundPlace(s *trace, one *toldPlace, e *history.Event) bool 
 	return true
 }
 
-// covers reports whether a commit says that the place is done.
+// covers reports whether a commit declares the place done.
 func (n *narrator) covers(one *toldPlace, e *history.Event) bool {
 	if e.Offset > one.offset {
 		return true
@@ -299,7 +300,7 @@ func (n *narrator) joins(s *trace, e *history.Event) {
 	}
 }
 
-// endTransaction tells of the end of a transaction that has part of the trace in it.
+// endTransaction adds the end of a transaction that contains part of the trace.
 func (n *narrator) endTransaction(s *trace, e *history.Event) {
 	if !s.joined[e.ProducerID] {
 		return
@@ -316,17 +317,17 @@ func (n *narrator) endTransaction(s *trace, e *history.Event) {
 	}
 }
 
-// concerns: what happens to a process is told in the traces of the records that it has.
+// concerns reports whether an event of a process belongs to the trace: it does if the process has the record.
 func (n *narrator) concerns(s *trace, e *history.Event) bool {
 	if s.record < 0 {
 		return e.Time >= s.from && e.Kind == history.KindSubjectError || s.tellsOf(e)
 	}
 	if e.Kind == history.KindMembership {
-		return false // what becomes of the record's partition is told
+		return false // events of the record's partition are added elsewhere
 	}
 	by := holder{e.Instance, e.Run}
 	if e.Kind == history.KindInstanceStarting && e.Run > 0 {
-		by.run-- // it takes the place of one that had the record
+		by.run-- // it replaces a process that had the record
 	}
 	return s.open() && s.owners[by]
 }
@@ -348,7 +349,7 @@ func (n *narrator) fault(e *history.Event) {
 	}
 }
 
-// tellsOf reports whether the event is one of those that contradict each other. What a transaction does, its end does.
+// tellsOf reports whether the event is part of the contradiction. The effect of a transaction happens at its end.
 func (s *trace) tellsOf(e *history.Event) bool {
 	kind := e.Kind
 	switch kind {
@@ -377,7 +378,7 @@ func (n *narrator) add(s *trace, e *history.Event) {
 	})
 }
 
-// words says what an event was.
+// words describes an event.
 func (n *narrator) words(e *history.Event) string {
 	who := fmt.Sprintf("instance %d", e.Instance)
 	switch kind, number := history.StoreProcess(e.Instance); {
@@ -422,7 +423,7 @@ func (n *narrator) words(e *history.Event) string {
 	return n.rareWords(e, who, where)
 }
 
-// naming tells which offsets beyond the committed one the commit's metadata names.
+// naming describes the offsets beyond the committed one that the commit's metadata names.
 func (n *narrator) naming(e *history.Event) string {
 	if e.Text == "" || n.w.contract.OffsetMetadata != history.MetadataRanges {
 		return ""
@@ -492,7 +493,7 @@ func (n *narrator) rareWords(e *history.Event, who, where string) string {
 	return e.Text
 }
 
-// storeWords says what an entry became.
+// storeWords describes the new state of an entry.
 func storeWords(e *history.Event) string {
 	one, err := history.ParseStoreChange(e.Text)
 	if err != nil {
@@ -527,7 +528,7 @@ func storeWords(e *history.Event) string {
 	return text
 }
 
-// ackName is KIP-932's name for how a record is acknowledged.
+// ackName is KIP-932's name for a type of acknowledgement.
 func ackName(how int32) string {
 	names := []string{"gap", "accept", "release", "reject", "renew"}
 	if how < 0 || int(how) >= len(names) {
@@ -552,7 +553,7 @@ func errorName(code int16) string {
 	return fmt.Sprintf("error %d", code)
 }
 
-// answer says how a request was answered.
+// answer describes the answer to a request.
 func answer(e *history.Event) string {
 	text := "accepted"
 	if e.Code != 0 {
