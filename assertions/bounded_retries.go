@@ -1,12 +1,12 @@
 package assertions
 
-// bounded-retries: a retryable record is executed as often as the contract says before it is given up, neither more nor
-// less, and is not delivered afresh for ever.
+// bounded-retries: a retryable record is attempted as often as the contract says before it is given up, neither more
+// nor less, and is not redelivered endlessly.
 //
-// Too many is proven by what the oracle saw, in one series. Too few is proven only where nothing could have hidden an
-// attempt: no fault on the link to the oracle, nobody stopped or stalled. Where the count is kept in the process,
-// attempts of a process that had the partition before may belong to what it had then. So for a record that it may have
-// had then, too, the attempts of all its deliveries are let pass there, and one more for any other.
+// Too many attempts are proven by the downstream stub's observations, within one series. Too few are proven only if
+// nothing could have hidden an attempt: no fault on the link to the stub, no process stopped or stalled. If the count
+// is kept in the process, attempts of a process that had the partition before may belong to the earlier delivery. So a
+// record that it may have had then is allowed the attempts of all its deliveries, and any other record one more.
 
 import (
 	"fmt"
@@ -69,7 +69,7 @@ type overrun struct {
 	from, to time.Duration
 }
 
-// shortfall is a dead letter asked for after fewer attempts than promised.
+// shortfall is a dead letter requested after fewer attempts than promised.
 type shortfall struct {
 	number   int32
 	instance int16
@@ -108,10 +108,11 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	if c.w.share {
 		limit = c.w.limitOfShared(a.number, r)
 	} else if !c.w.memory {
-		// The count travels with each copy; a disruption may have made a further copy, or executed one twice.
+		// The count travels with each copy; a disruption may have made a further copy, or have caused one to be
+		// attempted twice.
 		limit *= 1 + c.w.disruptions(a.number, r)
 	} else if r.has(markMixed) {
-		// each of its deliveries in this process may still be at its own attempts
+		// Each of its deliveries in this process may still be making its own attempts.
 		limit *= 1 + max(1, c.w.disruptions(a.number, r))
 	} else if p := c.w.home(a.number, r); p != nil && p.regained {
 		limit++
@@ -123,9 +124,9 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	}
 }
 
-// limitOfShared is how many attempts the series of a share group's record may have. Where the broker counts, each
-// delivery that was not asked for by a release may repeat an attempt; where the process does, one that has the record
-// again may still be at it from before.
+// limitOfShared is the number of attempts that the series of a share group's record may have. If the broker counts,
+// each delivery that was not requested by a release may repeat an attempt. If the process counts, a process that has
+// the record again may still be making attempts of the earlier delivery.
 func (w *state) limitOfShared(number int32, r *record) int {
 	limit, d := w.contract.MaxAttempts, w.deliveryOf(number, r)
 	switch {
@@ -137,8 +138,8 @@ func (w *state) limitOfShared(number int32, r *record) int {
 	return limit
 }
 
-// judgeLetter notes a dead letter that came too soon after retryable failures only. What it was given up for without
-// any attempt is classification's to name.
+// judgeLetter notes a dead letter that came too soon after retryable failures only. classification reports records that
+// were given up without an attempt.
 func (c *boundedRetries) judgeLetter(one *write) {
 	r := c.w.record(one.record)
 	if one.attempts == 0 || c.w.classes[one.before.outcome] != classRetryable || r.exempt() ||
@@ -146,8 +147,8 @@ func (c *boundedRetries) judgeLetter(one *write) {
 		return // of several copies, one may have been attempted before the next was written back
 	}
 	made := one.attempts
-	// A record that went from one process to one other: the other knows only of its own. Beyond that, only the sum is
-	// sure.
+	// A record that moved from one process to one other: the other knows only its own attempts. In other cases, only
+	// the sum is certain.
 	if c.w.memory && one.hops == 1 && one.sameDelivery {
 		made = one.inRun
 	}
@@ -189,7 +190,7 @@ func (c *boundedRetries) judgeOver() {
 		}
 		name := "over-retried"
 		if int(one.attempts) > 2*one.limit {
-			// Not one too many: it has begun all over again, and nothing happened that would justify that.
+			// Not a single extra attempt: the series started over, and nothing happened that would justify that.
 			name = "endless-redelivery"
 		}
 		c.saw(name, c.w.about(int32(number), one.from, one.to, func() string {
@@ -202,7 +203,7 @@ func (c *boundedRetries) judgeOver() {
 	}
 }
 
-// judgeGivenUp: without a dead-letter topic, a record is given up by committing past it.
+// judgeGivenUp judges records that are given up by a commit past them, without a dead-letter topic.
 func (c *boundedRetries) judgeGivenUp() {
 	for i := range c.w.passes {
 		p := &c.w.passes[i]

@@ -1,6 +1,6 @@
 package assertions
 
-// What every checker is made of: its place in the catalogue, how it sees events, how it reports.
+// The common parts of all checkers: the catalogue, the delivery of events, and the reports.
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// checker is one invariant's rule. It sees each event of its kinds after the state has taken it, and says at the end
-// what it found.
+// checker is one invariant's rule. It receives each event of its kinds after the state has applied it, and returns its
+// result at the end.
 type checker interface {
 	observe(e *history.Event)
 	finish() Result
@@ -44,7 +44,7 @@ func catalogue() []Invariant {
 	}
 }
 
-// moment points at an event that a counterexample marks.
+// moment identifies an event that a counterexample marks.
 type moment struct {
 	kind history.Kind
 	at   time.Duration
@@ -58,23 +58,24 @@ type sighting struct {
 	offset    int64
 	from, to  time.Duration
 	marks     []moment
-	// missing is about what never came, gone since when it is sure not to come; "" for what came.
+	// missing is set for an event that never came, gone is since when it is certain not to come; "" for other
+	// anomalies.
 	missing Missing
 	gone    time.Duration
-	// leads: others follow from it, so that it is told before them, however long its trace.
+	// leads: other anomalies follow from it, so it comes before them, however long its trace.
 	leads bool
-	// say makes the summary; it is called for the few that are kept.
+	// say makes the summary. It is called only for the sightings that are kept.
 	say func() string
 }
 
-// kept is a sighting that is told in full.
+// kept is a sighting that is reported in full.
 type kept struct {
 	sighting
 	weight  int
 	summary string
 }
 
-// report gathers what a checker finds.
+// report collects the findings of a checker.
 type report struct {
 	w      *state
 	result Result
@@ -92,13 +93,13 @@ func newReport(w *state, name, of string) *report {
 	}
 }
 
-// skip counts a thing, of those that Of names, that could not be judged and is not among the judged.
+// skip counts an item, of the kind that Of names, that could not be judged and is not among the judged.
 func (r *report) skip(why string) {
 	r.result.Open++
 	r.remark(why)
 }
 
-// withdraw is skip for a thing that was counted among the judged before it was known that nothing can be said of it.
+// withdraw is skip for an item that was counted as judged before it turned out that it cannot be judged.
 func (r *report) withdraw(why string) {
 	if r.result.Judged > 0 {
 		r.result.Judged--
@@ -106,8 +107,8 @@ func (r *report) withdraw(why string) {
 	r.skip(why)
 }
 
-// remark counts what could not be judged where that is one question about a thing that is judged otherwise, or no such
-// thing as Of names.
+// remark counts a question that could not be judged, about an item that is judged otherwise or is not of the kind that
+// Of names.
 func (r *report) remark(why string) {
 	if r.result.NotJudged == nil {
 		r.result.NotJudged = map[string]int64{}
@@ -139,7 +140,7 @@ func (r *report) saw(anomaly string, s sighting) {
 	r.kept[anomaly] = slices.Insert(list, at, kept{s, weight, s.say()})
 }
 
-// weigh estimates how long the trace is.
+// weigh estimates the length of the trace.
 func (r *report) weigh(s *sighting) int {
 	one := r.w.record(s.record)
 	if one == nil {
@@ -155,7 +156,8 @@ func (r *report) weigh(s *sighting) int {
 	return weight
 }
 
-// done returns the result: fail if anything was found, otherwise pass, or what verdict says of too little evidence.
+// done returns the result: fail if there is a finding, otherwise pass, or the given status if the evidence is
+// insufficient.
 func (r *report) done(otherwise Status, why string) Result {
 	for _, name := range r.order {
 		first := r.withFirst(name)
@@ -179,7 +181,7 @@ func (r *report) done(otherwise Status, why string) Result {
 	return r.result
 }
 
-// tell fills a counterexample in but for its trace, which needs a second walk through the history.
+// tell fills in a counterexample except for its trace, which needs a second walk through the history.
 func (w *state) tell(to *Counterexample, k *kept) {
 	*to = Counterexample{Record: k.record, Partition: k.partition, Offset: k.offset, Summary: k.summary, Trace: []Line{},
 		leads: k.leads}
@@ -198,7 +200,7 @@ func (w *state) about(number int32, from, to time.Duration, say func() string, m
 	return s
 }
 
-// missingSince makes it a sighting of what never came; known is never where the history does not say since when.
+// missingSince marks the sighting as an event that never came; known is never if the history does not show since when.
 func (s sighting) missingSince(known time.Duration, how Missing) sighting {
 	if known != never {
 		s.missing, s.gone = how, known
@@ -218,8 +220,9 @@ func (r *report) judgedOrNot(nothing Status, why string) Result {
 	return r.done(nothing, why)
 }
 
-// notApplicable is the result of what the contract does not promise, unseen of what can't be seen of the subject,
-// unexercised of what nothing in the scenario puts to the test, and inapplicable of what a run like this does not have.
+// notApplicable is the result of an invariant that the contract does not promise, unseen of one that cannot be observed
+// for the subject, unexercised of one that nothing in the scenario exercises, and inapplicable of one that does not
+// apply to this kind of run.
 func notApplicable(name, of, why string) Result { return unjudged(Unpromised, name, of, why) }
 func unseen(name, of, why string) Result        { return unjudged(Unseen, name, of, why) }
 func unexercised(name, of, why string) Result   { return unjudged(Unexercised, name, of, why) }
@@ -229,7 +232,7 @@ func unjudged(kind Unjudged, name, of, why string) Result {
 	return Result{Name: name, Of: of, Status: NotApplicable, Unjudged: kind, Why: why, Anomalies: []Anomaly{}}
 }
 
-// unpromised is the checker of what is known not to be judged before anything was seen.
+// unpromised is the checker of an invariant that is known not to be judged before any event was seen.
 type unpromised struct{ result Result }
 
 func (u unpromised) observe(*history.Event) {}

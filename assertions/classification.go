@@ -1,10 +1,10 @@
 package assertions
 
-// classification: permanent and logical outcomes are attempted once, logical ones don't reach the dead-letter topic,
-// only what failed does, and what succeeded doesn't.
+// classification: permanent and logical outcomes are attempted once, logical outcomes do not reach the dead-letter
+// topic, only failed records do, and succeeded records do not.
 //
-// All of it rests on the subject having received the answer that the oracle gave, so whatever is suspected is dropped
-// where the answer may have been lost: a fault on the link, a stop, a stall as long as a client's timeout.
+// All rules require that the subject received the downstream stub's answer. Therefore a suspicion is dropped if the
+// answer may have been lost: a fault on the link, a stop, a stall as long as a client's timeout.
 
 import (
 	"fmt"
@@ -64,10 +64,10 @@ type suspect struct {
 	number   int32
 	instance int16
 	from, to time.Duration
-	// rush: nor can there have been an attempt that the oracle did not see.
+	// rush: there was also no time for an attempt that the downstream stub did not see.
 	rush bool
-	// answered and told are the beginning and the end of the attempt on whose answer it rests, equal where it rests on
-	// none.
+	// answered and told are the start and the end of the attempt whose answer is the basis of the suspicion, equal if
+	// there is none.
 	answered, told time.Duration
 	marks          []moment
 	say            func() string
@@ -102,8 +102,9 @@ func (c *classification) suspect(anomaly string, number int32, by holder, from, 
 	c.suspects = append(c.suspects, s)
 }
 
-// judgeRetry: another attempt in the same delivery after a permanent or logical outcome, with nothing to justify it. (A
-// logical outcome, and an acknowledged dead letter, end the series, so there it shows as a fresh one.)
+// judgeRetry reports another attempt in the same delivery after a permanent or logical outcome, without a
+// justification. (A logical outcome, and an acknowledged dead letter, end the series, so there the attempt begins a
+// fresh one.)
 func (c *classification) judgeRetry(a *attempt) {
 	b, start, r := a.before, a.start, c.w.record(a.number)
 	class := c.w.classes[b.outcome]
@@ -122,14 +123,14 @@ func (c *classification) judgeRetry(a *attempt) {
 		return
 	}
 	if moved && !c.w.copiedSince(a.number, b.end) {
-		return // the same copy was handed out again; a count in its header goes on, yet nobody has retried it
+		return // the same copy was delivered again; the count in its header continues, although it was not retried
 	}
 	c.suspect("permanent-retried", a.number, a.by, b.start, start, func() string {
 		return fmt.Sprintf("attempted again %s after it was answered %s", units.Text(start-b.end), b.outcome)
 	}, moment{history.KindAttemptEnd, b.end}, moment{history.KindAttemptStart, start})
 }
 
-// judgeEnd: a success of a record that is already dead-lettered, in the same delivery.
+// judgeEnd reports a success of a record that is already dead-lettered, in the same delivery.
 func (c *classification) judgeEnd(a *attempt) {
 	r := c.w.record(a.number)
 	if a.life != r.lives {
@@ -166,7 +167,7 @@ func (c *classification) judgeLetter(one *write) {
 			return
 		}
 		if r.several() {
-			return // the attempt it ends was one of a copy's, made before the next was asked for
+			return // the attempt belongs to a copy, and was made before the next was requested
 		}
 		c.suspect("premature-dead-letter", one.record, one.by, r.born, one.at, func() string {
 			return "dead-lettered without a single attempt"
@@ -184,8 +185,8 @@ func (c *classification) judgeLetter(one *write) {
 	}
 }
 
-// judgePremature: the first retryable failure was taken for the last, or a stop cut the retries short. (Any other wrong
-// count is bounded-retries' to name.)
+// judgePremature reports that the first retryable failure was taken for the last, or that a stop cut the retries short.
+// (bounded-retries reports any other wrong count.)
 func (c *classification) judgePremature(one *write, asked moment) {
 	if c.w.record(one.record).several() {
 		return // one copy may have been attempted before the next was written back
@@ -212,7 +213,7 @@ func (c *classification) finish() Result {
 	return c.judgedOrNot(Inconclusive, "no attempt was seen")
 }
 
-// accuse reports what was suspected, where nothing that only the end of the history tells of excuses it.
+// accuse reports the suspects that are not excused by facts known only at the end of the history.
 func (r *report) accuse(suspects []suspect) {
 	for i := range suspects {
 		s := &suspects[i]
@@ -224,7 +225,7 @@ func (r *report) accuse(suspects []suspect) {
 			r.remark("answered when the client may have given up")
 			continue
 		}
-		// Its attempts may be those of several copies, each of which is tried for itself.
+		// Its attempts may belong to several copies, each of which is attempted separately.
 		if r.w.hops && r.w.everDisrupted(s.number) {
 			r.remark("several copies")
 			continue

@@ -3,11 +3,11 @@ package assertions
 // commit-after-dlq: no offset is committed past a record that ends in the dead-letter topic before its dead letter was
 // acknowledged.
 //
-// The request is judged, not only what came of it: sending the commit before the acknowledgement is the subject's doing
-// whether the broker takes it, or its answer is lost. A commit that was refused, or that a fault answered in the
-// broker's place, moved nothing and is left out: a subject that has lost its partition may send anything. An
-// acknowledgement that a fault withheld was not passed to the subject, so it justifies no commit, although the dead
-// letter is there.
+// The request is judged, not only its result: a subject that sends the commit before the acknowledgement is at fault
+// whether or not the broker accepts it, or its answer is lost. A commit that was refused, or that a fault answered in
+// place of the broker, moved nothing and is left out, because a subject that has lost its partition may send any
+// commit. An acknowledgement that a fault withheld was not passed to the subject, so it justifies no commit, although
+// the dead letter exists.
 
 import (
 	"fmt"
@@ -49,7 +49,7 @@ type commitAfterDLQ struct {
 	*report
 }
 
-// brokerWrites is why nothing is judged of how a subject writes dead letters.
+// brokerWrites is the reason why the writes of dead letters are not judged in share groups where the broker makes them.
 const brokerWrites = "the broker writes the dead letters, of records that the subject has rejected"
 
 func newCommitAfterDLQ(w *state) checker {
@@ -88,7 +88,7 @@ func (c *commitAfterDLQ) judge(p *pass) {
 		return
 	}
 	if c.w.hops && r.lastStart > p.at {
-		return // it went on to a retry topic: the commit was of a position that owed a copy, not the dead letter
+		return // it went on to a retry topic: the committed position owed a copy, not the dead letter
 	}
 	acked := moment{history.KindProduceResponse, r.letterAcked.at()}
 	committed := moment{history.KindCommitRequest, p.at}
@@ -107,7 +107,7 @@ func (c *commitAfterDLQ) judge(p *pass) {
 	}
 }
 
-// classOfLast is the class of the record's last attempt; unknown where it has none or the subject did not get its
+// classOfLast is the class of the record's last attempt; unknown if there is none or the subject did not get its
 // answer.
 func (w *state) classOfLast(r *record) class {
 	if !r.has(markEnded) || r.has(markGone) {
@@ -116,7 +116,7 @@ func (w *state) classOfLast(r *record) class {
 	return w.classes[r.outcome]
 }
 
-// planned reports whether the plan has a record with one of the outcomes.
+// planned reports whether the plan contains a record with one of the outcomes.
 func (w *state) planned(outcomes ...history.Outcome) bool {
 	for i := range w.records.count {
 		r := w.records.at(i)

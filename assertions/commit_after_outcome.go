@@ -1,10 +1,10 @@
 package assertions
 
-// commit-after-outcome: an accepted commit covers finished records only, in partitions that its sender has, within the
-// log, and goes forward.
+// commit-after-outcome: an accepted commit covers only finished records, in partitions that its sender has and offsets
+// within the log, and moves forward.
 //
-// One contradiction has one name. Where processing was over and only the dead letter was outstanding, commit-after-dlq
-// names it; here are the records that had attempts still to come, or that nobody ever finished.
+// Each contradiction has one name. If processing was over and only the dead letter was outstanding, commit-after-dlq
+// names it. This checker covers records that had attempts left, or that were never finished.
 
 import (
 	"fmt"
@@ -55,9 +55,9 @@ func commitAfterOutcomeInvariant() Invariant {
 
 type commitAfterOutcome struct {
 	*report
-	// beyond are commits that may lie beyond the end of their partition; only the audit knows the end.
+	// beyond holds commits that may lie beyond the end of their partition; only the audit shows the end.
 	beyond []*commit
-	// unseen are the records of which the audit found a letter without their id.
+	// unseen holds the records of which the audit found a dead letter without their id.
 	unseen map[int32]bool
 }
 
@@ -89,7 +89,7 @@ func (c *commitAfterOutcome) judgeCommit(one *commit) {
 	c.result.Judged++
 	p := one.partition
 	if one.ack != 0 {
-		return // whose records they are, and what their order is, the broker of a share group sees to itself
+		return // the broker of a share group determines the holders and the order of records itself
 	}
 	if one.offset > max(p.fetched, p.log.last)+1 {
 		c.beyond = append(c.beyond, one)
@@ -98,8 +98,8 @@ func (c *commitAfterOutcome) judgeCommit(one *commit) {
 	c.judgeOrder(one)
 }
 
-// judgeStranger: a process commits what it never had. That is only told of processes that were seen to have something,
-// as the tap may not know every way of getting a partition.
+// judgeStranger reports a process that commits a partition that it never had. It applies only to processes that were
+// seen to have a partition, because the tap may not know every way to get one.
 func (c *commitAfterOutcome) judgeStranger(one *commit) {
 	if !one.stranger || !c.w.holdsAny(one.by) {
 		return
@@ -110,10 +110,10 @@ func (c *commitAfterOutcome) judgeStranger(one *commit) {
 	}))
 }
 
-// judgeOrder: the earlier commit counts only if its answer had been passed on before the later one was read. Then the
-// later one was made in the knowledge of the earlier, whatever connections they took; or it undoes what the partition's
-// owner had committed, and comes from a process that knows of its loss: it commits in a generation in which it has
-// lost.
+// judgeOrder counts the earlier commit only if its answer had been passed on before the later one was read. Then either
+// the later commit was made with knowledge of the earlier, over any connections; or it reverts a commit of the
+// partition's owner and comes from a process that knows it lost the partition, because it commits in a generation in
+// which it has lost it.
 func (c *commitAfterOutcome) judgeOrder(one *commit) {
 	p := one.partition
 	last := &p.last
@@ -127,7 +127,7 @@ func (c *commitAfterOutcome) judgeOrder(one *commit) {
 	}
 }
 
-// aboutOrder tells of a commit below the one before it.
+// aboutOrder returns a sighting of a commit below the previous one.
 func (c *commitAfterOutcome) aboutOrder(one *commit, before lastCommit, lost bool) sighting {
 	s := c.aboutCommit(one, func() string {
 		if lost {
@@ -177,7 +177,8 @@ func (c *commitAfterOutcome) finish() Result {
 	return c.judgedOrNot(Inconclusive, "no commit was accepted")
 }
 
-// judgeEnds: a log only grows, so what lies beyond the end that the audit found always did.
+// judgeEnds reports commits beyond the end. A log only grows, so an offset beyond the end that the audit found was
+// always beyond it.
 func (c *commitAfterOutcome) judgeEnds() {
 	for _, one := range c.beyond {
 		p := one.partition
@@ -205,8 +206,8 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 		}, committed))
 	case c.onlyLetterOutstanding(p, r):
 	case c.unseen[p.number]:
-		// Key and value are gone, and the id with them: dlq-fidelity's to name. The letter may have been acknowledged
-		// before the commit.
+		// Key and value are gone, and the id with them: dlq-fidelity reports that. The dead letter may have been
+		// acknowledged before the commit.
 		c.remark("a dead letter without the record's id: when it was written is not seen")
 	default:
 		to := p.at
@@ -224,12 +225,12 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	}
 }
 
-// onlyLetterOutstanding: every attempt had been made, the dead letter was all that was missing.
+// onlyLetterOutstanding reports whether every attempt had been made and only the dead letter was missing.
 func (c *commitAfterOutcome) onlyLetterOutstanding(p *pass, r *record) bool {
 	return r.letterAsked >= 0 && r.lastStart <= p.at && c.w.contract.HasDLQ() && c.w.classOfLast(r) != classSuccess
 }
 
-// fate says what became of a record that was passed.
+// fate describes the outcome of a record that was passed.
 func (w *state) fate(r *record, p *pass) string {
 	switch {
 	case r.firstTerminal > p.at:
@@ -242,8 +243,8 @@ func (w *state) fate(r *record, p *pass) string {
 	return "it was never finished"
 }
 
-// unknowable: the record's outcome is of a class that the contract says nothing about, or attempts carried no id, or it
-// ended without a dead-letter topic while attempts could be missed; whether it is finished can't be told.
+// unknowable reports whether it is unknown if the record is finished: its outcome has a class that the contract does
+// not define, or attempts carried no id, or it ended without a dead-letter topic while attempts could be missed.
 func (w *state) unknowable(r *record) bool {
 	if r.has(markEnded) && w.classes[r.outcome] == classUnknown || r.attempts == 0 && w.anonymous() {
 		return true

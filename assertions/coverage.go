@@ -1,7 +1,7 @@
 package assertions
 
-// How much a verdict rests on: which promises were judged, and which were not, and why. A pass says nothing about what
-// nobody looked at.
+// The basis of a verdict: the promises that were judged, those that were not, and the reasons. A pass makes no
+// statement about promises that were not judged.
 
 import (
 	"fmt"
@@ -13,23 +13,23 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// Coverage is how many of the promises that a run's subject could be held to were judged. What can't apply to such a
-// run, as a graph's invariant to a plain consumer, is none of them.
+// Coverage is the number of judged promises, out of those that could apply to a run's subject. Invariants that cannot
+// apply to such a run, as a graph's invariant to a plain consumer, are not counted.
 type Coverage struct {
-	// Judged counts those that passed or failed, Promises all of them.
+	// Judged counts the promises that passed or failed, Promises all of them.
 	Judged   int
 	Promises int
-	// Parts are the judged ones of which most is open, Gaps those that were not judged; both in the order of the
-	// verdict.
+	// Parts holds the promises that were judged only in part, those with the most open cases first. Gaps holds those
+	// that were not judged, in the order of the verdict.
 	Parts []Result
 	Gaps  []Result
 }
 
-// Coverage returns how much of what was promised the verdict is about.
+// Coverage returns the number of promises that the verdict judged.
 func (v *Verdict) Coverage() Coverage { return Together(v) }
 
-// Together returns how much of what was promised several runs of a subject are about: what was judged in one of them
-// was judged. Nil verdicts are passed over.
+// Together returns the coverage of several runs of a subject: a promise counts as judged if one of them judged it. Nil
+// verdicts are skipped.
 func Together(verdicts ...*Verdict) Coverage {
 	best := map[string]Result{}
 	var names []string
@@ -67,8 +67,8 @@ func Together(verdicts ...*Verdict) Coverage {
 
 func (r Result) decided() bool { return r.Status == Pass || r.Status == Fail }
 
-// known ranks results of an invariant by how much they tell of it: judged, in part, not yet, and by no run of such a
-// subject.
+// known ranks results of an invariant by their significance: judged, judged in part, not judged yet, and not judgeable
+// in any run of such a subject.
 func (r Result) known() int {
 	switch {
 	case r.decided() && !r.Partial():
@@ -83,7 +83,7 @@ func (r Result) known() int {
 	return 0
 }
 
-// Extent says the numbers: "12 of 14 promises judged".
+// Extent states the numbers: "12 of 14 promises judged".
 func (c Coverage) Extent() string {
 	if c.Promises == 1 {
 		return fmt.Sprintf("%d of 1 promise judged", c.Judged)
@@ -91,7 +91,7 @@ func (c Coverage) Extent() string {
 	return fmt.Sprintf("%d of %d promises judged", c.Judged, c.Promises)
 }
 
-// String says it in a line: "12 of 14 promises judged; not judged: ordering (the contract promises no order)".
+// String describes it in one line: "12 of 14 promises judged; not judged: ordering (the contract promises no order)".
 func (c Coverage) String() string {
 	out := c.Extent()
 	if len(c.Parts) > 0 {
@@ -107,7 +107,7 @@ func (c Coverage) String() string {
 	return out
 }
 
-// gaps names what was not judged, those with the same reason together.
+// gaps lists the promises that were not judged, grouped by reason.
 func (c Coverage) gaps() string {
 	byWhy, order := map[string][]string{}, []string{}
 	for _, r := range c.Gaps {
@@ -131,17 +131,16 @@ func (c Coverage) gaps() string {
 	return strings.Join(parts, "; ")
 }
 
-// partialBelow is the share, in percent, of the things an invariant was met with, below which it has judged them in
-// part only.
+// partialBelow is the share, in percent, of an invariant's cases below which it counts as judged only in part.
 const partialBelow = 90
 
-// Partial reports whether the invariant judged something, and left more than a tenth of it open.
+// Partial reports whether the invariant judged some cases, and left more than a tenth of them open.
 func (r Result) Partial() bool {
 	return r.Judged > 0 && r.Open > 0 && r.Judged*100 < (r.Judged+r.Open)*partialBelow
 }
 
-// Share says how much was judged, and why most of the rest was not: "353 of 3,093 records, most of the others not:
-// stall".
+// Share states how much was judged, and the most frequent reason for the rest: "353 of 3,093 records, most of the
+// others not: stall".
 func (r Result) Share() string {
 	out := fmt.Sprintf("%s of %s %s", units.Count(r.Judged), units.Count(r.Judged+r.Open), r.Of)
 	if why := r.MostOpen(); why != "" {
@@ -150,7 +149,7 @@ func (r Result) Share() string {
 	return out
 }
 
-// MostOpen is the reason for which most could not be judged, "" if everything was.
+// MostOpen returns the most frequent reason for cases that could not be judged, or "" if all were judged.
 func (r Result) MostOpen() string {
 	most := ""
 	for _, why := range slices.Sorted(maps.Keys(r.NotJudged)) {
@@ -161,9 +160,9 @@ func (r Result) MostOpen() string {
 	return most
 }
 
-// Outlook says of each invariant whether runs of a subject like this can judge it, as far as the contract decides: of
-// those that can't be, the result that every such run has, of the others the name alone. The header is that of a run
-// with everything that such a subject is put to.
+// Outlook says of each invariant whether runs of a subject like this can judge it, as far as the contract decides. An
+// invariant that cannot be judged has the result that every such run has; the others have a name only. The header is
+// that of a run with everything that such a subject can be exercised with.
 func Outlook(header history.Header) []Result {
 	w := newState(&header)
 	var all []Result

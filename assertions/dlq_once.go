@@ -1,7 +1,7 @@
 package assertions
 
-// dlq-once: a record has one dead letter, and one more for each disruption that justifies it. The audit counts; where
-// it did not read the dead-letter topic, the acknowledged writes do, an idempotent producer's repeats counted once.
+// dlq-once: a record has one dead letter, and one more for each disruption that justifies it. The audit counts. If it
+// did not read the dead-letter topic, the acknowledged writes count, and an idempotent producer's repeats count once.
 
 import (
 	"fmt"
@@ -75,7 +75,7 @@ func (c *dlqOnce) finish() Result {
 
 func (c *dlqOnce) judge(number int32, l *lettered, found []*letter, audited bool) {
 	r := c.w.record(number)
-	// Each life may have its own dead letter; what disrupted the earlier ones is added up in disturbed.
+	// Each replay generation may have its own dead letter; disturbed adds up the disruptions of earlier ones.
 	allowed := 1 + int(r.lives) + c.w.disruptions(number, r)
 	copies := len(found)
 	if l != nil {
@@ -85,9 +85,9 @@ func (c *dlqOnce) judge(number int32, l *lettered, found []*letter, audited bool
 		}
 	}
 	if slices.ContainsFunc(found, func(one *letter) bool { return one.claimed }) {
-		allowed += len(c.w.unsure) // any of them may be its own
+		allowed += len(c.w.unsure) // any of these writes may be a dead letter of the record
 		if !r.has(markAcked) {
-			allowed += int(c.w.disturbed(c.w.home(number, r))) // only the audit told that it was there
+			allowed += int(c.w.disturbed(c.w.home(number, r))) // only the audit showed the record
 		}
 	}
 	if p := c.w.home(number, r); p != nil && p.unanswered != endless {
@@ -99,7 +99,7 @@ func (c *dlqOnce) judge(number int32, l *lettered, found []*letter, audited bool
 		}, marksOf(found)...))
 	}
 	if c.w.contract.ChangesValue {
-		return // a wrapper may tell the time, and what is replayed in one is wrapped again
+		return // a wrapper may contain the time, and a replayed wrapper is wrapped again
 	}
 	for _, one := range found[min(1, len(found)):] {
 		if one.valueHash != found[0].valueHash {
@@ -120,8 +120,8 @@ func marksOf(found []*letter) []moment {
 	return marks
 }
 
-// lettersByRecord returns what the last audit of each dead-letter topic found, by record, in the order in which it was
-// found.
+// lettersByRecord returns the dead letters that the last audit of each dead-letter topic found, by record, in the order
+// in which they were found.
 func (w *state) lettersByRecord() map[int32][]*letter {
 	by := map[int32][]*letter{}
 	for i := range w.found {
@@ -132,7 +132,7 @@ func (w *state) lettersByRecord() map[int32][]*letter {
 	return by
 }
 
-// audited reports whether every topic of the role, and there is one, was read by an audit to its end.
+// audited reports whether there are topics of the role and an audit read all of them to their ends.
 func (w *state) audited(role history.Role) bool {
 	there := false
 	for i := range w.header.Topics {

@@ -35,13 +35,13 @@ type duplicates struct {
 	twice    int64
 }
 
-// repeated is a success that is one too many, unless the answer to the one before was lost.
+// repeated is a success beyond the allowed number, unless the answer to the previous one was lost.
 type repeated struct {
 	number    int32
 	instance  int16
 	successes uint8
 	from, to  time.Duration
-	// began is when the attempt started that had succeeded before, as far as that is known.
+	// began is the start of the attempt that had succeeded before, as far as that is known.
 	began time.Duration
 }
 
@@ -80,7 +80,7 @@ func (c *duplicates) finish() Result {
 	excused := map[int32]int{}
 	for i := range c.suspects {
 		s := &c.suspects[i]
-		// An answer that was lost justifies one more success, for good.
+		// A lost answer justifies one more success, permanently.
 		if why, hidden := c.w.answersHidden(s.instance, s.began, s.to); hidden {
 			excused[s.number]++
 			c.withdraw(why)

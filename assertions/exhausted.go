@@ -1,8 +1,8 @@
 package assertions
 
 // halt-on-dlq-failure, for a subject without a dead-letter topic that promises to end when a record has failed for good
-// (Contract.ExitsExhausted): the process that made the last attempt of a series ends by itself, with an error. That it
-// commits nothing past the record is commit-after-outcome's to judge, for which such a record is unfinished.
+// (Contract.ExitsExhausted): the process that made the last attempt of a series ends by itself, with an error.
+// commit-after-outcome, to which such a record is unfinished, judges that it commits nothing past the record.
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ type exhaustion struct {
 	number int32
 	by     holder
 	at     time.Duration
-	// told is when something else ended the process, exited when it ended; never if it didn't.
+	// told is when something else ended the process, exited when it ended; both may be never.
 	told, exited time.Duration
 	code         int16
 }
@@ -48,8 +48,8 @@ func (c *exits) observe(e *history.Event) {
 	}
 }
 
-// note notes an attempt that was the last of its series, and failed. What may belong to an earlier assignment, or to
-// several series, is no such proof.
+// note notes a failed attempt that was the last of its series. An attempt that may belong to an earlier assignment, or
+// to several series, proves nothing.
 func (c *exits) note(a *attempt) {
 	if a == nil || a.stray || a.life != c.w.record(a.number).lives || c.w.record(a.number).has(markMixed) {
 		return

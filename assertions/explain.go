@@ -1,6 +1,6 @@
 package assertions
 
-// What the names in a verdict mean, for the person who reads one.
+// Explanations of the names in a verdict, for its readers.
 
 import (
 	"fmt"
@@ -10,24 +10,23 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Invariant is an entry of the catalogue: what is promised, in words, and the checker that judges it. Each stands in the
+// Invariant is an entry of the catalogue: the promise, in words, and the checker that judges it. Each is defined in the
 // file of its checker.
 type Invariant struct {
 	Name string
-	// Promise is the invariant in one sentence; of an anomaly, what it contradicts.
+	// Promise is the invariant in one sentence. For an anomaly, it is the promise that the anomaly contradicts.
 	Promise string
 	// Rule is the precise rule.
 	Rule string
-	// Evidence says what the history must show for a judgement.
+	// Evidence says what the history must contain for a judgement.
 	Evidence string
-	// Cause says how such bugs come about.
+	// Cause describes the typical bug behind a violation.
 	Cause string
-	// Contract is what a contract must say to have the invariant judged; "" if it is judged for every subject that
-	// calls the downstream stub. Scenario is what puts it to the test, with a shipped scenario that does; "" if any
+	// Contract says what a contract must contain for the invariant to be judged; "" if it is judged for every subject
+	// that calls the downstream stub. Scenario says what exercises it, with a shipped scenario that does; "" if any
 	// load does.
 	Contract, Scenario string
-	// Experimental invariants are judged and reported, and decide nothing: neither the verdict nor what is required of a
-	// suite.
+	// Experimental invariants are judged and reported, but affect neither the verdict nor the requirements of a suite.
 	Experimental bool
 	// Anomalies are its violations.
 	Anomalies []AnomalyNote
@@ -36,16 +35,17 @@ type Invariant struct {
 	observes []history.Kind
 }
 
-// AnomalyNote is an anomaly in a few words, and the shortest timeline that shows it, one event a line.
+// AnomalyNote describes an anomaly briefly, with the shortest timeline that shows it, one event per line.
 type AnomalyNote struct {
 	Name, Meaning string
 	Example       []string
 }
 
-// Explanation says what an invariant or an anomaly is.
+// Explanation describes an invariant or an anomaly.
 type Explanation struct {
 	Invariant
-	// Of is the invariant that an anomaly violates; empty for an invariant. Anomalies then holds this one alone.
+	// Of is the invariant that an anomaly violates, and Anomalies then holds this anomaly alone. Of is empty for an
+	// invariant.
 	Of string
 }
 
@@ -76,8 +76,8 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// Needs says what has the invariant judged: "a contract with ordering: key, or partition", "a scenario with a replay";
-// "" where nothing special does.
+// Needs says what makes a run judge the invariant: "a contract with ordering: key, or partition", "a scenario with a
+// replay"; "" if it has no requirements.
 func (i Invariant) Needs() string {
 	var needs []string
 	if i.Contract != "" {
@@ -89,8 +89,8 @@ func (i Invariant) Needs() string {
 	return strings.Join(needs, ", and ")
 }
 
-// Explain returns the explanation of an invariant, or of an anomaly for each invariant that gives it that name; none if
-// there is nothing of the name.
+// Explain returns the explanation of an invariant, or of an anomaly for each invariant that uses its name; none if the
+// name is unknown.
 func Explain(name string) []Explanation {
 	var found []Explanation
 	for _, one := range catalogue() {
@@ -106,7 +106,7 @@ func Explain(name string) []Explanation {
 	return found
 }
 
-// narrowed is the explanation of one anomaly of an invariant.
+// narrowed returns the explanation of one anomaly of an invariant.
 func (i Invariant) narrowed(a AnomalyNote) Explanation {
 	of := i.Name
 	i.Promise = strings.ToUpper(a.Meaning[:1]) + a.Meaning[1:] + ". The promise: " + i.Promise
@@ -123,7 +123,7 @@ func Names() []string {
 	return names
 }
 
-// Deciding returns the names of those on which a verdict depends: all but the experimental ones.
+// Deciding returns the names of the invariants on which a verdict depends: all but the experimental ones.
 func Deciding() []string { return deciding(catalogue()) }
 
 func deciding(all []Invariant) []string {
@@ -147,8 +147,8 @@ func AnomalyNames() []string {
 	return names
 }
 
-// experimental reports whether a result of the name, which in a graph begins with its node's, is of an experimental
-// invariant.
+// experimental reports whether a result belongs to an experimental invariant. In a graph, the result's name begins with
+// its node's.
 func experimental(all []Invariant, name string) bool {
 	return slices.ContainsFunc(all, func(one Invariant) bool {
 		return one.Experimental && (name == one.Name || strings.HasSuffix(name, "/"+one.Name))

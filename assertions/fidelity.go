@@ -1,8 +1,8 @@
 package assertions
 
 // dlq-fidelity: a dead letter carries the record's own key and value, its headers where that is promised, and every
-// field of its dialect, and what the fields say is true: the place, the number of attempts, the reason, the times, the
-// epoch, each of them once.
+// field of its dialect. The fields are true: the place, the number of attempts, the reason, the times, the epoch. Each
+// field occurs once.
 
 import (
 	"fmt"
@@ -76,7 +76,7 @@ func (c *fidelity) finish() Result {
 		number int32
 	}
 	seen := map[found]bool{}
-	// Backwards: where several audits found the same dead letter, the last one speaks.
+	// Backwards: if several audits found the same dead letter, the last one counts.
 	for i := len(c.w.found) - 1; i >= 0; i-- {
 		one := &c.w.found[i]
 		this := found{one.place, one.number}
@@ -131,7 +131,7 @@ func (c *fidelity) judge(one *letter) {
 	c.judgeMore(one, r, &more, say)
 }
 
-// detail is what is known of a difference.
+// detail describes a difference.
 func detail(text string) string {
 	if text == "" {
 		return ""
@@ -139,13 +139,13 @@ func detail(text string) string {
 	return ": " + text
 }
 
-// judgeMore judges what the audit found beside the position: the envelope's block is there once, epochs are ones that
-// the partition had, times lie in the run.
+// judgeMore judges the findings of the audit besides the position: the envelope's block occurs once, epochs are ones
+// that the partition had, times lie in the run.
 func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, say func(string, string, ...any)) {
 	if len(more.Twice) > 0 {
 		say("metadata-wrong", "it has more than one %s", strings.Join(more.Twice, ", "))
 	}
-	// Which epoch is meant is for the subject to say: that of the leader, or that of its own assignment
+	// The subject may choose which epoch it states: that of the leader, or that of its own assignment
 	// (pyrallel-consumer).
 	if e, had := more.Epoch, more.Epochs; e != nil && had != nil && *e != had[0] &&
 		(*e < 0 || *e > max(had[1], c.w.assigned)) {
@@ -163,14 +163,14 @@ func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, sa
 	c.judgeReason(one, r, more.Quotes, say)
 }
 
-// judgeReason: a text that quotes answers quotes the one to the attempt before the dead letter, among others perhaps.
-// Where it is not known which that was, it is one that the record got at some time.
+// judgeReason checks that a text that quotes answers quotes the one to the last attempt before the dead letter,
+// possibly among others. If the last answer is unknown, it must quote one that the record got at some time.
 func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome, say func(string, string, ...any)) {
 	l := c.w.letters[one.number]
 	quoted := setOf(quotes...)
 	switch {
 	case quoted == 0 || r.answers == 0:
-		return // no reason, or no attempt, of which classification tells
+		return // without a reason or an attempt, classification judges
 	case l == nil || l.asked == 0:
 		c.remark("reason: no write of the dead letter was seen")
 	case r.exempt() || c.w.anonymous():
@@ -188,7 +188,7 @@ func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome,
 	}
 }
 
-// lastUnknown says why it is not known which answer the dead letters' processes had last, "" if it is.
+// lastUnknown returns the reason why the last answer to the dead letters' processes is unknown, or "" if it is known.
 func (c *fidelity) lastUnknown(number int32, r *record, l *lettered) string {
 	switch {
 	case l.unsure:
@@ -205,7 +205,7 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 	if !claim.Present {
 		return
 	}
-	if own := c.w.contract.Service; own != "" && one.service != "" && one.service != own { // one that names none lacks it
+	if own := c.w.contract.Service; own != "" && one.service != "" && one.service != own { // none counts as missing
 		say("metadata-wrong", "it says it is of the service %s; the record is one of %s", c.w.short(one.service),
 			c.w.short(own))
 	}
@@ -226,8 +226,8 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 	c.judgeAttempts(one, r, say)
 }
 
-// elsewhere reports whether the record was never in a partition of this number. Where it was before a replay is not
-// known if the workload never heard of it.
+// elsewhere reports whether the record was never in a partition of this number. Its position before a replay is unknown
+// if the workload never received it.
 func (w *state) elsewhere(number int32, r *record, partition int32) bool {
 	if r.partition < 0 || r.lives > 0 && !r.has(markAcked) {
 		return false
@@ -238,8 +238,9 @@ func (w *state) elsewhere(number int32, r *record, partition int32) bool {
 	}))
 }
 
-// lived reports whether the record was ever at the place, or, where the dead letter doesn't say where in the topic (its
-// dialect can't, or it is damaged), in the topic. A record whose copies can't all be known may have been anywhere.
+// lived reports whether the record was ever at the place. If the dead letter states no place within the topic (its
+// dialect cannot, or it is damaged), it reports whether the record was in the topic. A record with unknown copies may
+// have been anywhere.
 func (w *state) lived(number int32, r *record, at place) (known, lived bool) {
 	if r.offset < 0 {
 		return false, false
@@ -263,9 +264,9 @@ func (w *state) lived(number int32, r *record, at place) (known, lived bool) {
 	return true, false
 }
 
-// judgeAttempts: the count is that of the series, or more where the subject carried it over from an earlier one; at any
-// of the moments at which a dead letter was asked for. Where attempts may have missed the oracle, the subject knows
-// better.
+// judgeAttempts checks that the count is that of the series, or more if the subject carried it over from an earlier
+// one, at any time when a dead letter was requested. If attempts may not have reached the downstream stub, the
+// subject's count is more reliable.
 func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string, ...any)) {
 	l := c.w.letters[one.number]
 	claim := int(one.claim.Attempts)
@@ -285,7 +286,7 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 	few, many := false, false
 	for _, counts := range l.counts {
 		if severalCopies {
-			counts.from = min(counts.from, 1) // each copy carries its own count
+			counts.from = min(counts.from, 1) // each copy carries a separate count
 		}
 		if claim >= int(counts.from) && claim <= int(counts.to) {
 			return
@@ -300,10 +301,10 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 	say("metadata-wrong", "it says that there were %d attempts; %d were seen", claim, counts.from)
 }
 
-// miscounted says why the subject may have counted fewer or more attempts than the oracle has seen, "" if it can't
-// have. In a stall it may make attempts that never come to the oracle, if the promised waits leave it the time. But
-// what the oracle has seen it has made; only after a stall so long that the write of a dead letter can fail does it
-// begin anew, or where the record changes hands.
+// miscounted returns the reason why the subject may have counted fewer or more attempts than the downstream stub
+// observed, or "" if it cannot have. In a stall it may make attempts that never reach the stub, if the promised waits
+// leave time for them. But it made every attempt that the stub observed. It restarts its count only if the record
+// changes hands, or after a stall long enough for the write of a dead letter to fail.
 func (c *fidelity) miscounted(r *record, l *lettered, claim int, few, many bool) string {
 	instance := r.held.instance
 	if !l.parted {

@@ -10,13 +10,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// kindsLimit is the number of values a kind can have.
+// kindsLimit is the number of possible values of a kind.
 const kindsLimit = 256
 
-// eventsPerCollection is how many events are taken between two collections of garbage.
+// eventsPerCollection is the number of events between two garbage collections.
 const eventsPerCollection = 1 << 21
 
-// judge is one judging of one history.
+// judge is the judging of one history.
 type judge struct {
 	header   history.Header
 	state    *state
@@ -24,15 +24,15 @@ type judge struct {
 	taken    int
 	checkers []checker
 	byKind   [kindsLimit][]checker
-	// broken says why events are missing; nil if none are.
+	// broken is the reason why events are missing; nil if none are.
 	broken error
 	// unsealed: the run was killed before it could write its history to the end.
 	unsealed bool
 }
 
-// Judge judges a history by the contract and the expectations in its header, and measures it, in one walk; a second one
-// gathers the traces of the counterexamples, if there are any. A history of which something is missing is judged as far
-// as it goes, at best inconclusive. The error is about what can't be judged at all.
+// Judge judges a history by the contract and the expectations in its header, and measures it, in one walk. A second
+// walk collects the traces of the counterexamples, if there are any. An incomplete history is judged as far as it goes,
+// and is inconclusive at best. The error reports a history that cannot be judged at all.
 func Judge(source history.Source) (*Verdict, *measure.Measurements, error) {
 	return judgeBy(catalogue(), source)
 }
@@ -72,14 +72,14 @@ func judgeBy(catalogue []Invariant, source history.Source) (*Verdict, *measure.M
 	return v, first.measured, nil
 }
 
-// judgement is what came of judging one history.
+// judgement is the result of judging one history.
 type judgement struct {
 	judge    *judge
 	verdict  *Verdict
 	measured *measure.Measurements
 }
 
-// judgeOne judges the history of one consumer. Its verdict is still to be concluded.
+// judgeOne judges the history of one consumer. The verdict is concluded later.
 func judgeOne(catalogue []Invariant, source history.Source) (*judgement, error) {
 	j, err := newJudge(catalogue, source.Header())
 	if err != nil {
@@ -125,7 +125,7 @@ func newJudge(catalogue []Invariant, header history.Header) (*judge, error) {
 	return j, nil
 }
 
-// lookForDamage asks a source that can tell whether it is whole.
+// lookForDamage asks the source, if it can tell, whether it is complete.
 func (j *judge) lookForDamage(source history.Source) {
 	if whole, ok := source.(interface{ Sealed() bool }); ok {
 		j.unsealed = !whole.Sealed()
@@ -139,9 +139,9 @@ func (j *judge) take(e *history.Event) error {
 	j.measurer.Observe(e)
 	j.apply(e)
 	if j.taken++; j.taken%eventsPerCollection == 0 {
-		// Nearly everything that is held is records, which never become garbage, and the collector would wait until as
-		// much again has been made: that would hold a large history twice. They have no pointers, so that looking
-		// through them costs it next to nothing.
+		// Nearly all memory holds records, which never become garbage, and the collector would wait until the same
+		// amount has been allocated again, so a large history would take twice its size. Records have no pointers, so
+		// scanning them costs almost nothing.
 		runtime.GC()
 	}
 	return nil
@@ -150,14 +150,14 @@ func (j *judge) take(e *history.Event) error {
 func (j *judge) apply(e *history.Event) {
 	j.state.take(e)
 	if ofService(e) {
-		return // the store's service is no instance of the subject
+		return // the store's services are not instances of the subject
 	}
 	for _, one := range j.byKind[e.Kind] {
 		one.observe(e)
 	}
 }
 
-// shortestFirst sorts the counterexamples of each anomaly: first that from which the others follow, then by the length
+// shortestFirst sorts the counterexamples of each anomaly: first the one from which others follow, then by the length
 // of their traces.
 func shortestFirst(v *Verdict) {
 	for i := range v.Invariants {

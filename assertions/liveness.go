@@ -77,8 +77,8 @@ type liveness struct {
 
 // served describes how the process that has a partition consumes it.
 type served struct {
-	// epoch is the assignment that last and fetched belong to: the largest offset handed out in it, and when something
-	// was.
+	// epoch is the assignment of last and fetched: the largest offset handed out in it, and the time of the latest
+	// fetch.
 	epoch   uint32
 	last    int64
 	fetched time.Duration

@@ -1,9 +1,9 @@
 package assertions
 
-// Finished offsets beyond the committed one, carried in a commit's metadata (Contract.OffsetMetadata). What a commit
-// names there is committed like what lies below it: it must be finished when the commit is read, and whoever gets the
-// partition next skips it. The metadata of the last accepted commit counts, alone: what it no longer names is handed
-// out again.
+// Finished offsets beyond the committed one, carried in a commit's metadata (Contract.OffsetMetadata). An offset named
+// there is committed like the offsets below the commit: it must be finished when the commit is read, and the next
+// holder of the partition skips it. Only the metadata of the last accepted commit counts: offsets that it no longer
+// names are delivered again.
 
 import (
 	"cmp"
@@ -14,14 +14,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// span of offsets, both ends included.
+// offsetRange is a range of offsets, both ends included.
 type offsetRange struct{ from, to int64 }
 
 // ranges are ascending and do not overlap.
 type ranges []offsetRange
 
-// metadataLimit is how long metadata can be and still be read; brokers refuse more than offset.metadata.max.bytes, 4
-// KiB as they come.
+// metadataLimit is the largest length of metadata that is read; brokers refuse more than offset.metadata.max.bytes, 4
+// KiB by default.
 const metadataLimit = 1 << 16
 
 // parseRanges reads history.MetadataRanges: "1-3,7" relative to base.
@@ -67,7 +67,7 @@ func (rs ranges) has(offset int64) bool {
 	return found
 }
 
-// with returns the ranges and one more.
+// with returns the ranges and one additional range.
 func (rs ranges) with(one offsetRange) ranges {
 	at, _ := slices.BinarySearchFunc(rs, one.from, func(known offsetRange, from int64) int {
 		return cmp.Compare(known.to+1, from)
@@ -109,13 +109,13 @@ func (w *state) readMetadata(c *commit, text string) {
 	c.named, c.malformed = named, !ok
 }
 
-// scanNamed looks for what is not done among the offsets that the commit names. What the last accepted commit named has
-// been looked at.
+// scanNamed looks for offsets that are not done among those that the commit names. Offsets named by the last accepted
+// commit have already been examined.
 func (w *state) scanNamed(p *partition, c *commit) {
 	if len(c.named) == 0 {
 		return
 	}
-	// However far what a damaged history has fetched may reach: no more holes than that are kept.
+	// A damaged history may show fetches far beyond the known offsets. No more holes than this are kept.
 	limit := min(max(p.log.last, p.fetched), max(p.log.last, c.named[0].from)+holeLimit) + holeLimit
 	c.named.without(p.named, limit, func(offset int64) {
 		number := p.log.at(offset)
@@ -131,8 +131,8 @@ func (w *state) scanNamed(p *partition, c *commit) {
 	})
 }
 
-// coverNamed notes that the records are covered that an accepted commit names, and that those are not any more that
-// only the one before it named.
+// coverNamed notes that an accepted commit covers the records that it names, and no longer covers those that only the
+// previous one named.
 func (w *state) coverNamed(p *partition, c *commit) {
 	if len(c.named) == 0 && len(p.named) == 0 {
 		return
@@ -150,9 +150,9 @@ func (w *state) coverNamed(p *partition, c *commit) {
 	})
 }
 
-// committedAt reports whether the group's offsets, as the audit found them, say that the offset is done; beyond the
-// committed offset, only metadata that is certainly the audited commit's can say so, or the acknowledgement that the
-// broker of a share group took.
+// committedAt reports whether the group's offsets, as found by the audit, say that the offset is done. Beyond the
+// committed offset, this needs metadata that certainly belongs to the audited commit, or an acknowledgement that the
+// broker of a share group accepted.
 func (p *partition) committedAt(offset int64) bool {
 	return p.auditCommits > offset || (p.deliveries != nil || p.auditCommits == p.committed) && p.named.has(offset)
 }

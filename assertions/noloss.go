@@ -1,11 +1,11 @@
 package assertions
 
-// no-loss: after the drain every acknowledged record is finished, and what a broker acknowledged is there.
+// no-loss: after the drain every acknowledged record is finished, and every record that a broker acknowledged exists.
 //
-// lost: committed past and not finished, with nobody left who could finish it: the subject has ended, or stands still
+// lost: committed past and not finished, and no process is left to finish it: the subject has ended, or stands still
 // (settled.go), or left the record alone for longer than its longest wait. stalled: neither finished nor committed
-// though everything is healed and the subject stands still. dropped-by-ack: the broker said yes and the audit finds no
-// copy.
+// although all faults are lifted and the subject stands still. dropped-by-ack: the broker acknowledged the record and
+// the audit finds no copy.
 
 import (
 	"fmt"
@@ -57,12 +57,12 @@ func noLossInvariant() Invariant {
 type noLoss struct {
 	*report
 	letters map[int32][]*letter
-	// whole: the subject had all the time to drain that it was promised; healed: with every fault removed.
+	// whole: the subject had its full promised drain time; healed: with every fault lifted.
 	whole, healed bool
 	inputAudited  bool
 	dlqAudited    bool
 	early, cut    int64
-	// blockers are, by partition, the records that the others there wait for.
+	// blockers holds, by partition, the record for which the others in the partition wait.
 	blockers map[*partition]int32
 }
 
@@ -89,7 +89,7 @@ func (c *noLoss) finish() Result {
 		return c.done(Inconclusive, fmt.Sprintf("%d records were unfinished: %s", c.early, c.w.unsettled()))
 	}
 	if c.w.contract.WireOnly && c.result.Open > 0 {
-		// how a record ended that makes no dead letter is never seen of such a subject
+		// Without dead letters, the end of such a subject's records cannot be observed.
 		return c.judgedOrNot(NotApplicable, "")
 	}
 	return c.judgedOrNot(Inconclusive, "no record was acknowledged")
@@ -146,7 +146,8 @@ func (c *noLoss) judge(number int32) {
 	}
 }
 
-// blocks reports whether the others of its partition wait for the record: it is the first that never came to its end.
+// blocks reports whether the other records of its partition wait for the record, because it is the first that never
+// came to its end.
 func (c *noLoss) blocks(number int32, p *partition) bool {
 	first, known := c.blockers[p]
 	if !known {
@@ -156,8 +157,8 @@ func (c *noLoss) blocks(number int32, p *partition) bool {
 	return first == number
 }
 
-// blocker returns the first record of the partition, at the offset or behind it, that had not come to its end by the
-// time, none if all had.
+// blocker returns the first record of the partition, at or after the offset, that had not come to its end by the time,
+// or none.
 func (w *state) blocker(p *partition, from int64, by time.Duration) (number int32, offset int64) {
 	for offset = from; offset <= min(p.log.last, from+holeLimit); offset++ {
 		number = p.log.at(offset)
@@ -185,8 +186,8 @@ func (c *noLoss) sawLost(number int32, r *record, p *partition) {
 	c.saw("lost", s)
 }
 
-// gone is since when nobody is handed the record any more: since the commit that passed it, where that was seen to be
-// accepted in its present life; else it was certain when the audit read the committed offset.
+// gone is since when the record is no longer delivered: since the commit that passed it, if that was accepted in its
+// present replay generation. Otherwise it was certain when the audit read the committed offset.
 func (c *noLoss) gone(number int32, r *record, p *partition) (time.Duration, Missing) {
 	if one, passed := c.w.passOf[number]; passed && r.has(markPassed) {
 		if pass := &c.w.passes[one]; pass.accepted && pass.state == nil {
@@ -196,8 +197,8 @@ func (c *noLoss) gone(number int32, r *record, p *partition) (time.Duration, Mis
 	return p.auditedAt, MissingAudited
 }
 
-// cutOff: the broker of a share group gave the record up, and faults had a part in that. A delivery that is lost
-// between the broker and the tap is not seen, and counts with the broker all the same.
+// cutOff reports whether the broker of a share group gave the record up and faults contributed to that. A delivery that
+// is lost between the broker and the tap is not observed, but the broker counts it.
 func (c *noLoss) cutOff(number int32, r *record, p *partition) bool {
 	if !c.w.share || r.has(markPassed) {
 		return false
@@ -209,7 +210,7 @@ func (c *noLoss) cutOff(number int32, r *record, p *partition) bool {
 	return (d.forced > 0 || int(d.count) > int(d.number)) && c.w.faulted(anyFault, r.born, d.at)
 }
 
-// left says how the group left the record behind.
+// left describes how the group left the record behind.
 func (c *noLoss) left(number int32, r *record) string {
 	d := c.w.deliveryOf(number, r)
 	switch {
@@ -223,7 +224,7 @@ func (c *noLoss) left(number int32, r *record) string {
 	return fmt.Sprintf("given up by the broker after %d deliveries", d.count)
 }
 
-// dropped: what a broker acknowledged isn't there.
+// dropped reports whether a record that a broker acknowledged is missing.
 func (c *noLoss) dropped(number int32, r *record) bool {
 	if c.inputAudited && r.has(markAcked) && !r.has(markInTopic) {
 		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
@@ -241,23 +242,23 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 	return false
 }
 
-// unfinished: nobody met the record's obligation.
+// unfinished reports whether the record's obligation was never met.
 func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) bool {
 	if !c.w.unfinished(number, r, at, c.letters[number]) {
 		return false
 	}
 	switch committed := p.committedAt(at.offset); {
 	case c.w.contract.WireOnly, r.has(markLeft):
-		return !committed // whether it was processed is not seen
+		return !committed // its processing cannot be observed
 	case r.exempt():
-		// The downstream can't tell what it is asked about, so any attempt may have been its last. Without one nobody
-		// processed it.
+		// The downstream cannot identify the record of a request, so any attempt may have been its last. Without an
+		// attempt it was not processed.
 		return !committed || r.attempts == 0
 	}
 	return true
 }
 
-// abandoned: nobody can finish the record any more.
+// abandoned reports whether no process can finish the record any more.
 func (c *noLoss) abandoned(r *record, p *partition) bool {
 	if c.whole || c.w.allExited(p.auditedAt) {
 		return true
@@ -277,7 +278,7 @@ func (w *state) allExited(by time.Duration) bool {
 	return len(w.instances) > 0
 }
 
-// auditedAt is when the last audit of a partition ended, never if there was none.
+// auditedAt is when the last audit of a partition ended, or never if there was none.
 func (w *state) auditedAt(topic int16, number int32) time.Duration {
 	if p := w.partition(topic, number); p != nil && p.audited {
 		return p.auditedAt

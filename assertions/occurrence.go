@@ -1,6 +1,6 @@
 package assertions
 
-// Where and when an anomaly was seen: for those of which no trace is told, and for who asks since when.
+// The place and time of an anomaly, for anomalies without a trace and for readers who need its start.
 
 import (
 	"cmp"
@@ -11,13 +11,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// earliest is the first occurrence of an anomaly, with what it takes to tell its trace.
+// earliest is the first occurrence of an anomaly, with the data for its trace.
 type earliest struct {
 	Occurrence
 	kept
 }
 
-// place notes where and when a sighting was.
+// place notes the place and time of a sighting.
 func (r *report) place(anomaly string, s *sighting, weight int) {
 	one := Occurrence{Record: s.record, Partition: s.partition, Offset: s.offset, At: s.moment(), Missing: s.missing}
 	if s.topic >= 0 && int(s.topic) < len(r.w.header.Topics) {
@@ -32,8 +32,8 @@ func (r *report) place(anomaly string, s *sighting, weight int) {
 	}
 }
 
-// withFirst returns the first occurrence of an anomaly, nil if it is not known, and sees to it that its trace is told:
-// in place of the longest if there is no room.
+// withFirst returns the first occurrence of an anomaly, or nil if it is unknown, and makes sure that its trace is
+// built: it replaces the longest trace if there is no room.
 func (r *report) withFirst(anomaly string) *Occurrence {
 	first, known := r.first[anomaly]
 	if !known {
@@ -50,20 +50,20 @@ func (r *report) withFirst(anomaly string) *Occurrence {
 	r.kept[anomaly] = list
 	first.Phase = r.w.phaseAt(first.At)
 	if first.Missing == MissingDrained || first.Missing == MissingReplayed {
-		first.Phase = r.w.phaseAt(first.At - 1) // the phase whose end it is, not the next
+		first.Phase = r.w.phaseAt(first.At - 1) // the phase that it ends, not the next
 	}
 	return &first.Occurrence
 }
 
-// before orders occurrences by time, and those of one time by where they are.
+// before orders occurrences by time, and those with equal times by place.
 func (o *Occurrence) before(other *Occurrence) bool {
 	return cmp.Or(cmp.Compare(o.At, other.At), cmp.Compare(o.Partition, other.Partition),
 		cmp.Compare(o.Offset, other.Offset), cmp.Compare(o.Record, other.Record)) < 0
 }
 
-// moment is when it was violated. A commit that goes too far violates at once what was still to come; of other events
-// only the last makes the contradiction. What never came violates from when it is sure not to come. What only all of a
-// run together shows has no moment.
+// moment is the time of the violation. A commit beyond unfinished records violates at once. For other anomalies, the
+// last event completes the contradiction. An event that never came violates from when it is certain not to come. An
+// anomaly of the whole run has no moment.
 func (s *sighting) moment() time.Duration {
 	if s.missing != "" {
 		return s.gone
@@ -81,7 +81,7 @@ func (s *sighting) moment() time.Duration {
 	return s.to
 }
 
-// phaseAt returns the name of the phase at a time, "" before the first.
+// phaseAt returns the name of the phase at a time, or "" before the first.
 func (w *state) phaseAt(at time.Duration) string {
 	name := ""
 	for _, one := range w.phases {
@@ -93,10 +93,10 @@ func (w *state) phaseAt(at time.Duration) string {
 	return name
 }
 
-// keys of the records that a verdict names, as far as they are known yet.
+// keys holds the keys of the records that a verdict names, as far as they are known yet.
 type keys map[int32]string
 
-// keysOf returns the records whose keys are wanted, and until when they are sure to have been sent.
+// keysOf returns the records whose keys are needed, and the time by which they were certainly sent.
 func keysOf(v *Verdict) (wanted keys, until time.Duration) {
 	wanted = keys{}
 	for _, r := range v.Invariants {
@@ -118,14 +118,14 @@ func keysOf(v *Verdict) (wanted keys, until time.Duration) {
 	return wanted, until
 }
 
-// hear learns a key from what the workload sent.
+// hear learns a key from a record that the workload sent.
 func (k keys) hear(e *history.Event) {
 	if _, wanted := k[e.Record]; wanted && e.Kind == history.KindSend && e.N >= 0 {
 		k[e.Record] = strings.ToValidUTF8(string(history.AppendKey(nil, e.N)), "\uFFFD")
 	}
 }
 
-// name gives what a verdict names the ids and the keys of its records.
+// name adds the ids and the keys of its records to a verdict.
 func (k keys) name(v *Verdict, ids *history.IDs) {
 	for i := range v.Invariants {
 		for n := range v.Invariants[i].Anomalies {

@@ -1,7 +1,7 @@
 package assertions
 
-// Which record lies at which offset of a partition. Offsets are nearly dense and nearly ascending, but a topic may
-// start anywhere and have gaps, so they are kept in pages.
+// The records at the offsets of a partition. Offsets are nearly dense and nearly ascending, but a topic may start
+// anywhere and have gaps, so they are kept in pages.
 
 const (
 	pageBits = 10
@@ -10,7 +10,7 @@ const (
 
 // offsets maps the offsets of one partition to records.
 type offsets struct {
-	pages map[int64]*[pageSize]int32 // record + 1, so that a fresh page is empty
+	pages map[int64]*[pageSize]int32 // record + 1, so that zero means empty
 	page  *[pageSize]int32           // the page used last
 	key   int64
 	first int64
@@ -19,12 +19,12 @@ type offsets struct {
 
 func newOffsets() offsets { return offsets{key: none, first: none, last: none} }
 
-// reach bounds how far the offsets of one partition may lie apart, so that walking over them always ends. No topic of a
-// run comes near it.
+// reach is the largest distance between the offsets of one partition, so that iterating over them always ends. No topic
+// of a run comes near it.
 const reach = 1 << 26
 
-// put notes that the record lies at the offset, and reports whether that can be: negative offsets, and those absurdly
-// far from the others, are no place.
+// put notes that the record lies at the offset, and reports whether the offset is valid. It rejects negative and
+// implausible offsets.
 func (o *offsets) put(offset int64, record int32) bool {
 	if offset < 0 || o.first >= 0 && (offset-o.first > reach || o.last-offset > reach) {
 		return false
@@ -49,7 +49,7 @@ func (o *offsets) put(offset int64, record int32) bool {
 	return true
 }
 
-// at returns the record at the offset, none if it isn't known.
+// at returns the record at the offset, or none if it is unknown.
 func (o *offsets) at(offset int64) int32 {
 	if offset < 0 {
 		return none
@@ -64,8 +64,8 @@ func (o *offsets) at(offset int64) int32 {
 	return o.page[offset&(pageSize-1)] - 1
 }
 
-// next returns the first offset from on, or beyond it, at which a record is known to lie; the one after the last record
-// if there is none.
+// next returns the first offset at or after from at which a record is known to lie, or the one after the last record if
+// there is none.
 func (o *offsets) next(from int64) int64 {
 	from = max(from, o.first)
 	for from <= o.last && o.at(from) == none {

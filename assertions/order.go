@@ -1,14 +1,13 @@
 package assertions
 
-// The order in which a history is judged. Events come sorted by time, but at equal stamps nobody can say which came
-// first, and the order in which they were recorded is that of the observers' goroutines. So it means nothing here:
-// events of one time are put in an order of their own, the same however they were recorded, and one in which the
-// subject has the benefit: what it was told comes before what it asked for.
+// The order in which a history is judged. Events come sorted by time. At equal stamps the true order is unknown, and
+// the recorded order is that of the observers' goroutines, so it is ignored: events with one time get a defined order,
+// the same however they were recorded. This order favours the subject: its answers come before its requests.
 //
-//	1 the run and its surroundings: phases, what was sent, processes, faults, assignments, fetches
-//	2 answers to what was asked for earlier
-//	3 what was asked for and answered at this very time, stage by stage: attempts, writes, commits, ends of transactions
-//	4 what was asked for and not answered yet
+//	1 the run and its surroundings: phases, sent records, processes, faults, assignments, fetches
+//	2 answers to earlier requests
+//	3 requests made and answered at this very time, stage by stage: attempts, writes, commits, ends of transactions
+//	4 requests that are not answered yet
 
 import (
 	"cmp"
@@ -17,13 +16,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// inOrder passes events on, those of one time in their order.
+// inOrder passes events on, and sorts those with equal times.
 type inOrder struct {
 	held []history.Event
 	sort sorter
 }
 
-// ordered is a source whose events of one time come in their order.
+// ordered is a source that returns events with equal times in the defined order.
 type ordered struct{ history.Source }
 
 // Each implements history.Source.
@@ -39,7 +38,7 @@ func (o ordered) Each(fn func(*history.Event) error) error {
 	if stopped {
 		return err
 	}
-	// What came before a damage is passed on too.
+	// Events before the damage are passed on too.
 	return cmp.Or(order.flush(see), err)
 }
 
@@ -66,10 +65,10 @@ func (o *inOrder) flush(pass func(*history.Event) error) error {
 	return nil
 }
 
-// sorter sorts events of one time.
+// sorter sorts events with equal times.
 type sorter struct {
-	asked map[int64]bool // operations asked for at this time
-	both  map[int64]bool // and answered
+	asked map[int64]bool // operations requested at this time
+	both  map[int64]bool // operations requested and answered at this time
 }
 
 func (s *sorter) put(events []history.Event) {
@@ -92,7 +91,7 @@ func (s *sorter) compare(a, b *history.Event) int {
 		return c
 	}
 	if stage := stageOf(a.Kind); stage > 0 {
-		// A request goes before its own answer.
+		// A request precedes its own answer.
 		if c := cmp.Or(cmp.Compare(stage, stageOf(b.Kind)), cmp.Compare(a.Op, b.Op), cmp.Compare(a.Kind, b.Kind)); c != 0 {
 			return c
 		}
@@ -100,7 +99,7 @@ func (s *sorter) compare(a, b *history.Event) int {
 	return compareFields(a, b)
 }
 
-// The ranks of what is neither asked for nor answered are spread around those that are.
+// The ranks of events that are neither requests nor answers lie around the ranks of those that are.
 const (
 	rankPhase = iota
 	rankSend
@@ -152,7 +151,7 @@ func (s *sorter) rank(e *history.Event) int {
 	return rankAsked
 }
 
-// stageOf says how far along a record is in what is asked for and answered, 0 for everything else.
+// stageOf returns the stage of a request or answer in a record's path, or 0 for other events.
 func stageOf(kind history.Kind) int {
 	switch kind {
 	case history.KindAttemptStart, history.KindAttemptEnd:
@@ -176,8 +175,8 @@ func isAnswer(kind history.Kind) bool {
 	return false
 }
 
-// compareFields orders events by everything that they say, so that two that compare as equal are equal. Of a process,
-// one start comes after the other; of an end and a start in it, the start.
+// compareFields orders events by all their fields, so that two that compare as equal are equal. Two starts of processes
+// are ordered by run. Of an end and a start in one run, the start comes first.
 func compareFields(a, b *history.Event) int {
 	return cmp.Or(
 		cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Kind, b.Kind),

@@ -1,11 +1,12 @@
 package assertions
 
-// ordering: within one assignment, the first attempt of the next record of a key (or partition) starts after the one
-// before it is finished.
+// ordering: within one assignment, the first attempt of the next record of a key (or partition) starts after its
+// predecessor is finished.
 //
-// Two things prove that it isn't: the one before has not been finished by anyone when the next starts; or, within one
-// assignment, the one before has its own first attempt after the next's. The second catches what is done twice after a
-// rebalance, when the first is blind because the record was finished in the assignment before.
+// Two observations prove a violation: the predecessor has not been finished by any process when the next record starts;
+// or, within one assignment, the predecessor has its own first attempt after the next record's. The second finds
+// records that are repeated after a rebalance, where the first fails because the record was finished in the previous
+// assignment.
 
 import (
 	"fmt"
@@ -47,10 +48,10 @@ type ordering struct {
 
 type outOfOrder struct {
 	before, next int32
-	started      time.Duration // of the next's first attempt
-	then         time.Duration // of the one before's first attempt, never if it is judged by when it was finished
+	started      time.Duration // start of the next record's first attempt
+	then         time.Duration // start of the predecessor's first attempt, never if its end is the criterion
 	since        time.Duration // since when the process has the partition again, never if it did not have it before
-	tried        bool          // the one before had had its last attempt: only its dead letter was outstanding
+	tried        bool          // the predecessor had had its last attempt: only its dead letter was outstanding
 }
 
 func newOrdering(w *state) checker {
@@ -72,7 +73,7 @@ func (c *ordering) observe(*history.Event) {
 		return
 	}
 	r := c.w.record(a.number)
-	// A replayed copy lies behind everything else; where it stands to the others is not known at this point.
+	// A replayed copy lies after all other records. Its order relative to them is not known at this point.
 	if r.lives > 0 {
 		return
 	}
@@ -97,8 +98,8 @@ func (c *ordering) overtook(a *attempt, r, next *record) bool {
 	return since == never || next.seriesStart.at()-since >= faultGrace
 }
 
-// regained returns since when the process has the partition, if it had it before: what it then had in hand may still
-// come in late.
+// regained returns since when the process has the partition, if it had it before: attempts of records that it held then
+// may still arrive.
 func (c *ordering) regained(number int32, r *record) time.Duration {
 	if p := c.w.home(number, r); p != nil && p.regained {
 		return p.since
@@ -106,7 +107,7 @@ func (c *ordering) regained(number int32, r *record) time.Duration {
 	return never
 }
 
-// before returns the record before r that is certain to be in the log.
+// before returns the predecessor of r that is certain to be in the log.
 func (c *ordering) before(r *record) int32 {
 	number := r.prev
 	for range 16 {
@@ -129,8 +130,8 @@ func sameLog(a, b *record) bool {
 func (c *ordering) judgeBefore(a *attempt, before int32) {
 	b := c.w.record(before)
 	c.result.Judged++
-	// A record that a commit has passed is not delivered again: whoever did that, it is not this order that is broken.
-	// What waits in an open transaction for its end is done with.
+	// A record that a commit has passed is not delivered again. Whichever process committed it, this order is not
+	// violated. A record that only waits for the end of an open transaction is finished.
 	if b.firstTerminal >= 0 || b.has(markCovered|markJoined) {
 		return
 	}
@@ -164,16 +165,16 @@ func (c *ordering) finish() Result {
 
 func (c *ordering) judge(s *outOfOrder) {
 	b, next := c.w.record(s.before), c.w.record(s.next)
-	// In a transaction the dead letter may be written last: it counts with all else that is done in it, or nothing
-	// does. So there the one before must only have been tried for the last time; that it was not is sure if its series
-	// went on.
+	// In a transaction the dead letter may be written last: it takes effect with the rest of the transaction, or
+	// nothing does. So in a transaction, the predecessor only needs to have had its last attempt. It certainly had not
+	// if its series continued.
 	if l := c.w.letters[s.before]; s.then == never && l != nil && l.transactional &&
 		(s.tried || b.seriesStart.at() > s.started || b.lastStart <= s.started) {
 		return
 	}
-	// Where only the order of attempts is promised, the dead letter of the one before may still be outstanding: it must
-	// have had its last attempt, or at least be given none after that. A subject counts attempts, too, that never
-	// reached the oracle.
+	// If only the order of attempts is promised, the dead letter of the predecessor may still be outstanding. The
+	// predecessor must have had its last attempt, or at least no attempt after that time. A subject also counts
+	// attempts that never reached the downstream stub.
 	if s.then == never && c.w.contract.OrderOfAttempts && (s.tried || b.lastStart <= s.started) {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 // outcomes is a set of outcomes.
 type outcomes uint16
 
-// setOf returns the set with these in it. What a damaged history calls an outcome is in none.
+// setOf returns the set of the outcomes. Unknown outcomes of a damaged history are left out.
 func setOf(some ...history.Outcome) (all outcomes) {
 	for _, one := range some {
 		if one < 16 {
@@ -20,7 +20,7 @@ func setOf(some ...history.Outcome) (all outcomes) {
 	return all
 }
 
-// String lists them: "transient, permanent".
+// String lists the outcomes: "transient, permanent".
 func (s outcomes) String() string {
 	var names []string
 	for one := range history.Outcome(16) {

@@ -1,7 +1,7 @@
 package assertions
 
-// replay-round-trip: every selected dead letter goes back once, to the topic that it must go to, as it was before it
-// failed, and is then processed; one that fails again makes one dead letter no larger than the first.
+// replay-round-trip: every selected dead letter goes back once, to the right topic, in the form it had before it
+// failed, and is then processed. A record that fails again makes one dead letter that is no larger than the first.
 
 import (
 	"fmt"
@@ -60,9 +60,9 @@ func replayInvariant() Invariant {
 	}
 }
 
-// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, and
-// another error text, as the first may tell of a connection that broke and the next of what the downstream answered.
-// Those texts have up to 4 KiB, and may stand there twice, encoded.
+// envelopeSlack is the number of bytes of headers by which a second dead letter may exceed the first. Numbers may have
+// more digits, and the error text may differ: the first may report a broken connection and the next an answer of the
+// downstream. These texts have up to 4 KiB, and may occur twice, encoded.
 const envelopeSlack = 12 << 10
 
 type replay struct {
@@ -70,12 +70,12 @@ type replay struct {
 	letters map[int32][]*letter
 }
 
-// returned is what became of the selected dead letters of a record: one, or as many as it has copies in the dead-letter
+// returned is the outcome of a record's selected dead letters: one, or one for each of its copies in the dead-letter
 // topic.
 type returned struct {
 	selected     []selection
 	right, wrong int // writes to the topic it must go to, and to others
-	unsettled    int // writes of which the tool does not know, or was told no
+	unsettled    int // writes whose outcome the tool does not know, or that were refused
 	wrongTopic   int16
 	last         time.Duration
 }
@@ -88,7 +88,7 @@ func newReplay(w *state) checker {
 	return &replay{report: newReport(w, name, of)}
 }
 
-// observe names what the replay tool writes without an id: a letter of another service, of which none was selected.
+// observe reports writes of the replay tool without an id: dead letters of another service, none of which was selected.
 func (c *replay) observe(e *history.Event) {
 	if e.Instance != history.Replayer || e.Record != history.None || c.w.header.Foreign == 0 {
 		return
@@ -113,7 +113,7 @@ func (c *replay) finish() Result {
 	return c.judgedOrNot(Inconclusive, "no dead letter was selected for replay")
 }
 
-// gather joins what was selected with what was written, and names what was written without being selected.
+// gather joins the selected dead letters with the tool's writes, and reports writes that were not selected.
 func (c *replay) gather(letters map[int32][]*letter) map[int32]*returned {
 	all := map[int32]*returned{}
 	for _, one := range c.w.selected {
@@ -126,7 +126,7 @@ func (c *replay) gather(letters map[int32][]*letter) map[int32]*returned {
 		one := &c.w.replays[i]
 		back := all[one.number]
 		if one.byStore {
-			continue // judged by entries
+			continue // judged per entry
 		}
 		if back == nil {
 			c.saw("selected-wrong", c.w.about(one.number, 0, endless, func() string {
@@ -148,7 +148,7 @@ func (c *replay) gather(letters map[int32][]*letter) map[int32]*returned {
 	return all
 }
 
-// target is the topic that the dead letter must go to.
+// target returns the topic that the dead letter must go to.
 func (c *replay) target(number int32, back *returned, letters []*letter) int16 {
 	if to := c.w.header.Consumers[0].ReplayTo; to != "" {
 		return c.w.header.TopicIndex(to)
@@ -174,7 +174,7 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 	copies, audited := c.copiesIn(number, target)
 	switch wanted := len(back.selected); {
 	case back.right < wanted && !c.w.sealed:
-		// Ended by the user or killed: the replay tool might have written it next.
+		// The tool was ended by the user or killed, and might have written it next.
 		c.result.Judged -= int64(wanted)
 		c.skip("the run ended before the replay")
 		return
@@ -187,8 +187,8 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 		c.withdraw("no audit of the topic")
 		return
 	case len(copies) < wanted && back.unsettled > 0 && !r.has(markAcked):
-		// Of a write whose place nobody was told, and an original of the same kind, the audit found one: the original,
-		// if that is still there.
+		// Of a write whose position is unknown, and an original of the same kind, the audit found one: the original, if
+		// that still exists.
 		c.withdraw("neither the original nor what was written back was acknowledged")
 		return
 	case len(copies) < wanted:
@@ -212,21 +212,21 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 	c.judgeEnd(number, r, back, letters)
 }
 
-// replayedAt is when the replay was over, never if there was none or it was not seen to end.
+// replayedAt is when the replay was over, or never if there was none or its end was not observed.
 func (w *state) replayedAt() time.Duration {
 	_, to := w.phase(history.PhaseReplay)
 	return to
 }
 
-// unplaced reports whether some of the record's copies in the topic may be the subject's own, of which no answer told
-// where they are.
+// unplaced reports whether some of the record's copies in the topic may be the subject's own, at positions that no
+// answer reported.
 func (c *replay) unplaced(number int32, topic int16) bool {
 	known := c.w.copies[number]
 	return c.w.role(topic) == history.RoleRetry && known != nil && known.unplaced > 0
 }
 
-// copiesIn returns the copies that the last audit of the topic found beside the original and the retry copies that the
-// subject wrote.
+// copiesIn returns the copies that the last audit of the topic found, other than the original and the retry copies that
+// the subject wrote.
 func (c *replay) copiesIn(number int32, topic int16) ([]auditedCopy, bool) {
 	if topic < 0 || int(topic) >= len(c.w.audits) || c.w.audits[topic] == 0 {
 		return nil, false
@@ -267,7 +267,7 @@ func (c *replay) judgeCopy(number int32, r *record, one *auditedCopy) {
 	}, moment{history.KindAuditRecord, one.time}))
 }
 
-// judgeEnd: the copy is processed, or makes a dead letter of its own that is no larger than the first.
+// judgeEnd checks that the copy is processed, or makes a dead letter of its own that is no larger than the first.
 func (c *replay) judgeEnd(number int32, r *record, back *returned, letters []*letter) {
 	if c.unended(number, r, letters) {
 		c.saw("replay-lost", c.w.about(number, 0, endless, func() string { return "written back, but never finished again" },
@@ -297,7 +297,7 @@ func (c *replay) judgeEnd(number int32, r *record, back *returned, letters []*le
 	}
 }
 
-// unended reports whether what was written back has no outcome and can get none any more.
+// unended reports whether the record that was written back has no outcome and can no longer get one.
 func (c *replay) unended(number int32, r *record, letters []*letter) bool {
 	at := c.w.position(number, r)
 	return c.w.unfinished(number, r, at, letters) && c.w.forsaken(at) && !c.w.unknowable(r) && !c.w.contract.WireOnly &&
@@ -323,8 +323,9 @@ func (w *state) fresh(letters []*letter) []*letter {
 	return fresh
 }
 
-// unfinished: nothing ended the record's obligation at its open position. A dead letter that the audit found ends it
-// though its acknowledgement was lost; after a replay, only one that was not there before.
+// unfinished reports whether nothing ended the record's obligation at its current position. A dead letter that the
+// audit found ends it although its acknowledgement was lost; after a replay, only a dead letter that was not there
+// before does.
 func (w *state) unfinished(number int32, r *record, at place, letters []*letter) bool {
 	if r.lives > 0 {
 		letters = w.fresh(letters)
@@ -332,8 +333,8 @@ func (w *state) unfinished(number int32, r *record, at place, letters []*letter)
 	return len(letters) == 0 && !w.skipped(r) && !w.done(number, r, at, endless)
 }
 
-// forsaken: nobody will finish what is at the place: it is committed and every instance has ended, or the subject had
-// its whole time.
+// forsaken reports whether the record at the place can no longer be finished: the place is committed, and every
+// instance has ended or the subject had all its time.
 func (w *state) forsaken(at place) bool {
 	p := w.partition(at.topic, at.partition)
 	return p != nil && p.audited && (w.standsStill() || p.committedAt(at.offset) && w.allExited(p.auditedAt))

@@ -1,11 +1,11 @@
 package assertions
 
-// replay-round-trip for a dead-letter store whose workers write dead letters back: an entry that is due goes back to
-// where its record came from, once for each of its DLQ retries, as it was, and is then finished.
+// replay-round-trip for a dead-letter store whose workers write dead letters back. An entry that is due goes back
+// unchanged to the topic of its record, once for each of its DLQ retries, and is then finished.
 //
-// The store errs on the side of at least once: between a republish's acknowledgement and the entry's new status a
-// worker may die, or lose its lock, and the entry is then taken again. Each time that an entry was taken and given up
-// without a counted retry justifies one more copy; so does a write whose answer the worker never got.
+// The store provides at-least-once semantics: between a republish's acknowledgement and the entry's new status a worker
+// may die, or lose its lock, and the entry is then taken again. Each time that an entry was taken and released without
+// a counted retry justifies one more copy, and so does a write whose answer the worker never got.
 
 import (
 	"fmt"
@@ -19,16 +19,17 @@ func (w *state) republishes() bool {
 	return w.header.Store != nil && w.header.Store.Workers > 0 && w.header.Store.Success == history.SuccessPublished
 }
 
-// byStore is what workers wrote of a record.
+// byStore holds the workers' writes of a record.
 type byStore struct {
 	written, unsettled, wrong int
 	wrongTopic                int16
 	last                      time.Duration
-	// justified is how many copies the record's entries account for; resolved how many of these have come to that end.
+	// justified is the number of copies that the record's entries account for, resolved the number of these that were
+	// resolved.
 	justified, resolved int
 }
 
-// judgeStore judges what the store's workers wrote back.
+// judgeStore judges the records that the store's workers wrote back.
 func (c *replay) judgeStore() {
 	if !c.w.republishes() {
 		return
@@ -68,7 +69,7 @@ func (c *replay) judgeStore() {
 	}
 }
 
-// account counts the copies that the life of an entry justifies.
+// account counts the copies that the changes of an entry justify.
 func (b *byStore) account(entry *storeEntry) {
 	for i := range entry.changes {
 		one := &entry.changes[i]
@@ -123,7 +124,7 @@ func (c *replay) judgeWritten(number int32, back *byStore) {
 }
 
 // againLettered reports whether the record has more dead letters than the one that was written back first: it failed
-// again, and ended there.
+// again, and ended as a dead letter.
 func (c *replay) againLettered(number int32) bool {
 	return len(c.letters[number]) > 1
 }

@@ -1,11 +1,11 @@
 package assertions
 
-// service-separation: services that share a dead-letter topic keep apart. Each attempts and dead-letters its own
-// records, and those of others only where the replay put them into a topic that it reads, which is the replay's fault
-// and named by replay-round-trip.
+// service-separation: services that share a dead-letter topic process separate records. Each attempts and dead-letters
+// its own records. It handles another service's records only if the replay put them into a topic that it reads; that is
+// a fault of the replay, which replay-round-trip reports.
 //
-// The tap stamps what the replay writes before the broker has it, so a service that got a record by it is never seen
-// with it earlier.
+// The tap stamps the replay's writes before the broker has them, so a service that received a record through the replay
+// is never seen with it earlier.
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ type separation struct {
 	lent  map[loan]bool
 }
 
-// loan is a record that the replay put into a topic of a service that it is not of.
+// loan is a record that the replay put into a topic of a service to which it does not belong.
 type loan struct {
 	record int32
 	to     int

@@ -1,13 +1,13 @@
 package assertions
 
-// What standing still means: a stretch at the end of the drain, longer than the contract's own waits, its commit
-// interval and the session timeouts that were seen, in which nothing moved though everything was healed. What still
-// moves is late, not stalled.
+// The definition of standing still: an interval at the end of the drain in which nothing moved although all faults were
+// lifted, and that is longer than the contract's own waits, its commit interval and the observed session timeouts. A
+// record that still moves is late, not stalled.
 //
 //	drain ──▶ attempts, dead letters, commits ──▶ the last of them ── patience ──▶ audit
 //
-// An attempt beyond the promised number moves nothing, nor does one in the ninth series of a record: an endless loop is
-// no progress.
+// An attempt beyond the promised number is no progress, and neither is one in the ninth series of a record: an endless
+// loop does not count as progress.
 
 import (
 	"fmt"
@@ -26,8 +26,8 @@ func (w *state) patience() time.Duration {
 	return w.header.Expect.Patience + w.session
 }
 
-// progress notes when something moved: an attempt as promised, a dead letter or a retry copy that was acknowledged, a
-// commit that went further, an entry of the store that changed.
+// progress notes when something moved: a promised attempt, an acknowledged dead letter or retry copy, a commit beyond
+// all earlier ones, or a change of an entry in the store.
 func (w *state) progress(e *history.Event) {
 	moved := false
 	switch e.Kind {
@@ -48,7 +48,7 @@ func (w *state) progress(e *history.Event) {
 		moved = true
 	case history.KindPhase:
 		if e.Text == history.PhaseAudit && w.still == never {
-			w.still = w.moved // what moves from here on does so because the subject was told to stop
+			w.still = w.moved // later movement happens because the subject was told to stop
 		}
 	}
 	if moved {
@@ -56,7 +56,7 @@ func (w *state) progress(e *history.Event) {
 	}
 }
 
-// drain returns the last stretch in which the subject was given time to finish, never if there was none.
+// drain returns the last interval in which the subject was given time to finish, or never if there was none.
 func (w *state) drain() (from, to time.Duration) {
 	from, to = w.phase(history.PhaseDrain)
 	if replayed, until := w.phase(history.PhaseReplay); replayed != never {
@@ -68,8 +68,8 @@ func (w *state) drain() (from, to time.Duration) {
 	return from, to
 }
 
-// quiet returns the stretch at the end of the drain in which nothing moved, and whether it is long enough to prove that
-// nothing would have.
+// quiet returns the interval at the end of the drain in which nothing moved, and whether it is long enough to prove
+// that nothing would have.
 func (w *state) quiet() (from, to time.Duration, enough bool) {
 	from, to = w.drain()
 	if from == never || to == never || w.patience() <= 0 {
@@ -79,14 +79,14 @@ func (w *state) quiet() (from, to time.Duration, enough bool) {
 	return from, to, to-from >= w.patience()
 }
 
-// standsStill reports whether nothing moved any more at the end of the drain, for as long as it takes to prove it. A
-// machine that stood still for much of that proves nothing.
+// standsStill reports whether nothing moved at the end of the drain for long enough to prove it. If the machine was
+// stalled for much of that time, nothing is proven.
 func (w *state) standsStill() bool {
 	from, to, enough := w.quiet()
 	return enough && !w.stalledFor(from, to)
 }
 
-// unsettled says how long nothing had moved when the drain ended, and how long it would have had to.
+// unsettled describes for how long nothing had moved when the drain ended, and how long was required.
 func (w *state) unsettled() string {
 	from, to, enough := w.quiet()
 	switch {
@@ -103,8 +103,8 @@ func (w *state) unsettled() string {
 		units.Text(to-from), units.Text(w.patience()))
 }
 
-// circling tells of the record that was tried most often, "" unless it still was in the drain, beyond what any run
-// waits for: only a promised number of attempts would make that a violation.
+// circling describes the record that was attempted most often, if that still happened in the drain and more often than
+// any run waits for, otherwise "". Only a promised number of attempts would make that a violation.
 func (w *state) circling() string {
 	from, _ := w.drain()
 	most := int32(none)
@@ -129,8 +129,8 @@ func (w *state) circling() string {
 		most, strings.TrimPrefix(w.topicName(r.topic), w.header.RunID+"."), r.partition, r.offset, r.attempts)
 }
 
-// stalledFor reports whether the harness or one of the instances could not run for so much of a stretch that it is open
-// whether the subject had its time.
+// stalledFor reports whether the harness or one of the instances could not run for so much of an interval that it is
+// unclear whether the subject had enough time.
 func (w *state) stalledFor(from, to time.Duration) bool {
 	for instance := range w.instances {
 		if w.tookTime(instance, from, to) {
@@ -140,14 +140,14 @@ func (w *state) stalledFor(from, to time.Duration) bool {
 	return w.tookTime(none, from, to)
 }
 
-// tookTime reports whether long stalls between from and to, where the subject was given its time, left the instance too
-// little of it. The harness gives back what stalls take, so there may be more than it needs.
+// tookTime reports whether long stalls between from and to, the subject's time to finish, left the instance too little
+// of it. The harness extends the drain for stalls, so the interval may be longer than necessary.
 func (w *state) tookTime(instance int16, from, to time.Duration) bool {
 	limit := min(w.patience(), to-from)
 	return to-from-w.stalls.long(instance, from, to) < limit-limit/drainStallShare
 }
 
-// drainedAt is when the last stretch ended in which the subject was given time to finish.
+// drainedAt is the end of the last interval in which the subject was given time to finish.
 func (w *state) drainedAt() time.Duration {
 	_, to := w.drain()
 	return to

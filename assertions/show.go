@@ -1,7 +1,7 @@
 package assertions
 
-// The whole trace of one record, told to whoever asks for it: what a counterexample is told in short, and what no
-// counterexample tells of.
+// The complete trace of one record, on request. It contains more than a counterexample, and exists for records without
+// one.
 
 import (
 	"errors"
@@ -10,13 +10,12 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// ErrNoRecord tells that the history has nothing of the record that was asked for.
+// ErrNoRecord reports that the history contains nothing about the requested record.
 var ErrNoRecord = errors.New("the history has nothing of it")
 
-// Trace tells everything that the history has of a record: no line of it is left out, those that contradict each
-// other are marked, and the summary names the anomalies and what happened in the group that may be their cause. Its
-// times are those of the run's clock. The error is ErrNoRecord where there is nothing, or what keeps the history from
-// being read.
+// Trace returns everything that the history contains about a record. No line is left out, contradictory lines are
+// marked, and the summary names the anomalies and the group events that may have caused them. Times are on the run's
+// clock. The error is ErrNoRecord if there is nothing, or the reason why the history cannot be read.
 func Trace(source history.Source, number int32) (Counterexample, error) {
 	header := source.Header()
 	at := place{none, none, none}
@@ -26,7 +25,7 @@ func Trace(source history.Source, number int32) (Counterexample, error) {
 			return nil
 		}
 		known = true
-		// A record whose acknowledgement failed is where the audit found it.
+		// A record whose acknowledgement failed is at the position that the audit found.
 		stored := e.Kind == history.KindAcked && e.Code == 0 || e.Kind == history.KindAuditRecord && isInput(&header, e.Topic)
 		if stored && at.offset < 0 {
 			at = place{e.Topic, e.Partition, e.Offset}
@@ -70,14 +69,14 @@ func Trace(source history.Source, number int32) (Counterexample, error) {
 	return told, nil
 }
 
-// contradiction is a sighting of the record that was asked for.
+// contradiction is a sighting of the requested record.
 type contradiction struct {
 	invariant, anomaly string
 	sighting
 }
 
-// contradictions judges the history and returns what contradicts what in the record's trace. A history of several
-// consumers is judged elsewhere, by each.
+// contradictions judges the history and returns the contradictions in the record's trace. Histories of several
+// consumers are judged elsewhere, per consumer.
 func contradictions(source history.Source, number int32) ([]contradiction, error) {
 	header := source.Header()
 	if header.Graph != nil || header.Shared() {
@@ -98,9 +97,9 @@ func contradictions(source history.Source, number int32) ([]contradiction, error
 	return j.state.seen, nil
 }
 
-// RecordAt returns the number of the record that is at the offset of a topic's partition: the workload's, a retry copy
-// or a dead letter. The topic may be given with or without the run's prefix. The error is ErrNoRecord where the history
-// knows of none there.
+// RecordAt returns the number of the record at the offset of a topic's partition: the workload's record, a retry copy
+// or a dead letter. The topic may be given with or without the run's prefix. The error is ErrNoRecord if the history
+// shows no record there.
 func RecordAt(source history.Source, topic string, partition int32, offset int64) (int32, error) {
 	header := source.Header()
 	index := header.TopicIndex(topic)

@@ -1,6 +1,6 @@
 package assertions
 
-// What a subject makes known of a failure: lines of its log, ends with an error, its health.
+// The ways in which a subject reports a failure: lines of its log, exits with an error, its health.
 
 import (
 	"slices"
@@ -10,25 +10,26 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// surface is what was seen of it in a run.
+// surface collects the failure reports of a run.
 type surface struct {
-	// errors are lines that report an error, and ends with one.
+	// errors holds log lines that report an error, and exits with one.
 	errors []said
-	// ill are the stretches in which an instance said that it is unhealthy, mute those of processes that wrote lines
-	// and stated a level in none of them: if they reported an error, nobody could tell.
+	// ill holds the intervals in which an instance reported that it is unhealthy, mute those of processes that wrote
+	// lines but stated a level in none of them: errors in such a log cannot be recognized.
 	ill, mute []stretch
-	// began is when a process started, sick since when its health is bad.
+	// began is when a process started, sick since when it is unhealthy.
 	began, sick map[holder]time.Duration
 }
 
-// said is that something was wrong. A line that is known for an error only by the name of one of Kafka's, code, tells
-// of a dead letter that was answered with that one, or if it names the dead-letter topic; 0: it tells of anything.
+// said is a report of an error. A line that is recognized as an error only by the name of a Kafka error, code, reports
+// only dead letters that were answered with that error, unless it names the dead-letter topic. With code 0 it may
+// report any failure.
 type said struct {
 	at   time.Duration
 	code int16
 }
 
-// observe takes an event; names reports whether a text names a dead-letter topic.
+// observe applies an event; names reports whether a text names a dead-letter topic.
 func (s *surface) observe(e *history.Event, names func(string) bool) {
 	if s.began == nil {
 		s.began, s.sick = map[holder]time.Duration{}, map[holder]time.Duration{}
@@ -65,7 +66,7 @@ func (s *surface) health(by holder, e *history.Event) {
 	}
 }
 
-// recover ends the stretch in which a process said that it is unhealthy.
+// recover ends the interval in which a process reported that it is unhealthy.
 func (s *surface) recover(by holder, at time.Duration) {
 	if since, sick := s.sick[by]; sick {
 		s.ill = append(s.ill, stretch{since, at})
@@ -73,8 +74,8 @@ func (s *surface) recover(by holder, at time.Duration) {
 	}
 }
 
-// told reports whether, between the two times, a failure was made known of dead letters that were answered with the
-// codes.
+// told reports whether, between the two times, a failure of dead letters that were answered with the codes was
+// reported.
 func (s *surface) told(from, to time.Duration, codes []int16) bool {
 	for _, since := range s.sick {
 		if since <= to {
@@ -86,11 +87,10 @@ func (s *surface) told(from, to time.Duration, codes []int16) bool {
 	})
 }
 
-// unreadable reports whether a process that was there between the two times wrote a log of which nobody can tell what
-// it reports.
+// unreadable reports whether a process that ran between the two times wrote a log whose errors cannot be recognized.
 func (s *surface) unreadable(from, to time.Duration) bool { return meets(s.mute, from, to) }
 
-// meets reports whether any of the stretches has a moment between the two times.
+// meets reports whether any of the intervals overlaps the time between the two.
 func meets(all []stretch, from, to time.Duration) bool {
 	return slices.ContainsFunc(all, func(one stretch) bool { return one.from <= to && one.to >= from })
 }

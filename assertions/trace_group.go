@@ -1,7 +1,6 @@
 package assertions
 
-// What of a record's trace lies in its group: the commits that got no answer or were refused, and the partitions that
-// changed hands.
+// The group events in a record's trace: commits that were refused or got no answer, and partitions that changed hands.
 
 import (
 	"fmt"
@@ -14,7 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// noteGroup notes what happens in the group to a place of the record.
+// noteGroup notes group events at a place of the record.
 func (n *narrator) noteGroup(s *trace, e *history.Event) {
 	where := fmt.Sprintf("%s-%d", n.w.topicName(e.Topic), e.Partition)
 	switch e.Kind {
@@ -36,7 +35,7 @@ func (n *narrator) noteGroup(s *trace, e *history.Event) {
 	}
 }
 
-// groupCause says what an error of a commit tells of the group; "" for an error of another sort.
+// groupCause describes what an error of a commit says about the group; "" for other errors.
 func groupCause(code int16) string {
 	switch code {
 	case kerr.NotCoordinator.Code:
@@ -53,7 +52,7 @@ func groupCause(code int16) string {
 	return ""
 }
 
-// membership says what an event tells of the group's members.
+// membership describes an event of the group's members.
 func membership(e *history.Event) string {
 	switch e.Text {
 	case "leave":
@@ -68,7 +67,7 @@ func membership(e *history.Event) string {
 	return "is put out of its group"
 }
 
-// groupLimit bounds what is told of the group.
+// groupLimit is the largest number of group events in a trace.
 const groupLimit = 8
 
 func (s *trace) tell(text string) {
@@ -77,7 +76,7 @@ func (s *trace) tell(text string) {
 	}
 }
 
-// ofGroup is what happened in the group to the record's places, "" if nothing did.
+// ofGroup describes the group events at the record's places, or returns "" if there were none.
 func (s *trace) ofGroup() string {
 	for _, op := range sortedOps(s.commits) {
 		s.tell(s.commits[op])

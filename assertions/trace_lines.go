@@ -1,7 +1,7 @@
 package assertions
 
-// Which lines of a subject's log belong to a record's trace: those that name the record by its id, its place or its
-// key, and errors that name no record at all. A line that names other records only is never told.
+// The lines of a subject's log that belong to a record's trace: those that name the record by its id, its place or its
+// key, and errors that name no record at all. A line that names only other records is left out.
 
 import (
 	"regexp"
@@ -12,14 +12,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// lineReader reads which records a line of a log names.
+// lineReader determines which records a line of a log names.
 type lineReader struct {
 	ids    *history.IDs
 	topics []history.Topic
 	places *regexp.Regexp
 }
 
-// namedPlace is a place as a line names it: topic and partition are none where it doesn't say them.
+// namedPlace is a place as a line names it: topic and partition are none if the line does not state them.
 type namedPlace struct {
 	topic     int16
 	partition int64
@@ -28,19 +28,19 @@ type namedPlace struct {
 
 var (
 	namedKey = regexp.MustCompile(`\bkey-(\d{6,})`)
-	// ofPosition: the offsets in such a line are often those after the record.
+	// ofPosition: the offsets in such a line are often one past the record.
 	ofPosition = regexp.MustCompile(`(?i)commit|position|next`)
 )
 
-// newLineReader returns a reader of lines that may name the topics of the run. Places are found as people and client
-// libraries write them: t-0@7, t[0]@7, t/0/7, t:0:7, t [0] at offset 7, partition=0 offset=7, or
+// newLineReader returns a reader of lines that may name the topics of the run. It recognizes places in the notations of
+// people and client libraries: t-0@7, t[0]@7, t/0/7, t:0:7, t [0] at offset 7, partition=0 offset=7, or
 // "partition":0,"offset":"7".
 func newLineReader(header *history.Header, ids *history.IDs) *lineReader {
 	names := []string{`[^\s\S]`} // matches nothing, for a run without topics
 	for i := range header.Topics {
 		names = append(names, regexp.QuoteMeta(header.Topics[i].Name))
 	}
-	// The longest name first: one topic's name often begins another's.
+	// The longest name first: one topic's name is often a prefix of another's.
 	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
 	const (
 		is        = `\\?["']?\s*(?:=>|->|[=:#]|\bis\b|\bof\b)?\s*\\?["'(\[]?`
@@ -52,8 +52,8 @@ func newLineReader(header *history.Header, ids *history.IDs) *lineReader {
 			`|(?i:(?:partition|\bpart)` + is + `(\d+))|(?i:offset` + is + `(\d+))`)}
 }
 
-// placesIn returns the places that a line names. A partition belongs to the offsets that follow it, or to those before
-// it that have none yet.
+// placesIn returns the places that a line names. A partition belongs to the offsets that follow it, or to preceding
+// offsets without a partition.
 func (l *lineReader) placesIn(text string) []namedPlace {
 	var all []namedPlace
 	at := namedPlace{none, none, none}
@@ -88,7 +88,7 @@ func (l *lineReader) topic(name string) int16 {
 	return int16(slices.IndexFunc(l.topics, func(one history.Topic) bool { return name != "" && one.Name == name }))
 }
 
-// number is what the digits say, none if there are no digits.
+// number returns the value of the digits, or none if there are no digits.
 func number(digits string) int64 {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {
@@ -97,20 +97,21 @@ func number(digits string) int64 {
 	return n
 }
 
-// means reports whether a line names the place; next allows for the offset after it.
+// means reports whether a line names the place; next also accepts the offset after it.
 func (p *namedPlace) means(one place, next bool) bool {
 	return (p.topic < 0 || p.topic == one.topic) && (p.partition < 0 || p.partition == int64(one.partition)) &&
 		(p.offset == one.offset || next && p.offset == one.offset+1)
 }
 
-// isAt reports whether the trace's record is or was at a place that a line names. Of a dead letter, the topic is named.
+// isAt reports whether the trace's record is or was at a place that a line names. For a dead letter, the line must name
+// the topic.
 func (s *trace) isAt(named *namedPlace, next bool) bool {
 	return slices.ContainsFunc(s.at, func(one toldPlace) bool { return named.means(one.place, next) }) ||
 		named.topic >= 0 && slices.ContainsFunc(s.letters, func(one place) bool { return named.means(one, false) })
 }
 
-// ofAnother reports whether a line of a log names other records and not the trace's. An id decides, else the places,
-// else the keys: several records have one key.
+// ofAnother reports whether a log line names other records and not the trace's. An id decides, otherwise the places,
+// otherwise the keys, because several records share a key.
 func (n *narrator) ofAnother(s *trace, e *history.Event) bool {
 	if e.Kind != history.KindSubjectError || s.record < 0 || s.tellsOf(e) {
 		return false

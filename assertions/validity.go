@@ -1,7 +1,7 @@
 package assertions
 
-// Whether the run shows anything at all: did the faults do what was planned, was the load what was planned, was the
-// history written to its end. What was witnessed stays a failure whatever is missing; a pass needs all of it.
+// Whether the run is conclusive: did the faults have their planned effect, was the load as planned, was the history
+// written to its end. An observed anomaly is a failure in any case. A pass needs all of these.
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// verdict puts together what the history of one consumer shows.
+// verdict combines the results of judging the history of one consumer.
 func (j *judge) verdict(measured *measure.Measurements) *Verdict {
 	h := &j.header
 	v := &Verdict{
@@ -42,9 +42,9 @@ func (j *judge) thresholds(measured *measure.Measurements) []measure.Threshold {
 	return all
 }
 
-// otherGroup says why a subject is not judged that is in a group of another type than its contract says, "" if it is in
-// that one: a member of a share group has no partitions and commits nothing, so what holds for the one would blame the
-// other for being what it is (docs/share-groups.md).
+// otherGroup says why a subject is not judged if its group is of another type than its contract says, "" if the type is
+// right. A member of a share group has no partitions and commits no offsets, so the rules for one type would blame
+// correct members of the other (docs/share-groups.md).
 func (w *state) otherGroup() string {
 	switch {
 	case w.sharing && !w.share:
@@ -57,8 +57,8 @@ func (w *state) otherGroup() string {
 	return ""
 }
 
-// notRead notes a request that was refused because the tap does not read it. What the subject would have done with its
-// answer is not known.
+// notRead notes a request that was refused because the tap cannot read it. The subject's reaction to a regular answer
+// is unknown.
 func (w *state) notRead(e *history.Event) {
 	what := fmt.Sprintf("the subject sent %s in version %d, which dlqbench does not read", e.Text, e.N)
 	if e.Aux != history.None {
@@ -71,8 +71,8 @@ func (w *state) notRead(e *history.Event) {
 	}
 }
 
-// weaken: where events are missing, or not of the kind that the checkers know, the absence of one proves nothing. What
-// a record that is there shows by itself still does.
+// weaken lowers a result if events are missing, or are of an unknown kind: then the absence of an event proves nothing.
+// An anomaly shown by a recorded event alone remains.
 func (j *judge) weaken(r Result) Result {
 	decided := r.Status == Fail || r.Status == Pass
 	other := j.state.otherGroup()
@@ -100,8 +100,8 @@ func (j *judge) weaken(r Result) Result {
 	return r
 }
 
-// setApart takes what experimental invariants say out of what decides: verdict, requirements, counts of promises. Those
-// see Invariants alone.
+// setApart moves the results of experimental invariants out of Invariants, which alone determines the verdict, the
+// requirements and the counts of promises.
 func (v *Verdict) setApart(catalogue []Invariant) {
 	var deciding []Result
 	for _, r := range v.Invariants {
@@ -114,8 +114,8 @@ func (v *Verdict) setApart(catalogue []Invariant) {
 	v.Invariants = deciding
 }
 
-// conclude decides the overall verdict and says why it isn't pass: what failed first, then what is not conclusive, then
-// thresholds.
+// conclude decides the overall verdict and gives the reasons why it is not pass: failures first, then inconclusive
+// results, then thresholds.
 func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
 	var failed, open, missed []string
 	judged := false
@@ -155,8 +155,8 @@ func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
 	v.Reasons = append(append(append(v.Reasons, failed...), open...), missed...)
 }
 
-// unbalanced says of how many records nobody can tell how they ended, "" if the ledger balances: sent = succeeded +
-// dead-lettered + skipped by contract.
+// unbalanced returns a message with the number of records whose end is unknown, or "" if the ledger balances: sent =
+// succeeded + dead-lettered + skipped by contract.
 func unbalanced(measured *measure.Measurements) string {
 	left := measured.Ledger.Unfinished
 	if left == 0 {
@@ -174,7 +174,7 @@ func counted(n int64) string {
 	return fmt.Sprintf("%d records were", n)
 }
 
-// example tells of the shortest trace of the anomaly in one sentence.
+// example describes the shortest trace of the anomaly in one sentence.
 func (j *judge) example(a *Anomaly) string {
 	if len(a.Counterexamples) == 0 {
 		return ""
@@ -209,7 +209,7 @@ func missedText(t measure.Threshold) string {
 	return fmt.Sprintf("the threshold %q was missed", t.Expression)
 }
 
-// invalid says what keeps the run from showing anything.
+// invalid returns the reasons why the run is not conclusive.
 func (j *judge) invalid(measured *measure.Measurements) []string {
 	var reasons []string
 	if j.broken != nil {
@@ -242,7 +242,7 @@ func (j *judge) invalid(measured *measure.Measurements) []string {
 	return reasons
 }
 
-// idleFaults names the planned faults that did nothing, and why that may be.
+// idleFaults names the planned faults without effect, and the possible reasons.
 func (w *state) idleFaults() []string {
 	var reasons []string
 	for i := range w.faults {
@@ -264,7 +264,7 @@ func (w *state) idleFaults() []string {
 	return reasons
 }
 
-// neverWhy says why a fault was probably never injected.
+// neverWhy returns the probable reason why a fault was never injected.
 func (w *state) neverWhy(f *history.PlannedFault) string {
 	before := w.heldUpBy(f)
 	if f.When == "" && before != nil {
@@ -298,8 +298,8 @@ func (w *state) neverWhy(f *history.PlannedFault) string {
 	return why
 }
 
-// heldUpBy returns the fault that should have ended before this one's time, and ended the latest after it; nil if none
-// did.
+// heldUpBy returns the fault that should have ended before this one's time and ended latest after it, or nil if there
+// is none.
 func (w *state) heldUpBy(f *history.PlannedFault) *faultState {
 	var found *faultState
 	for i := range w.faults {
@@ -318,7 +318,8 @@ func (w *state) steadyFrom() time.Duration {
 	return max(from, 0)
 }
 
-// idleWhy says why an injected fault, by its number, probably did nothing, and how much of what it is to hit there was.
+// idleWhy returns the probable reason why an injected fault, by its number, had no effect, and the volume of the
+// operations that it targets.
 func (w *state) idleWhy(number int) string {
 	f, sought := &w.faults[number], w.activity.sought[number]
 	why := w.trueCause(number)
@@ -332,7 +333,7 @@ func (w *state) idleWhy(number int) string {
 	return why + sought.facts()
 }
 
-// idleBlame is what the fault itself may have to do with it.
+// idleBlame returns a reason that lies in the fault itself.
 func (w *state) idleBlame(f *faultState) string {
 	lasted := units.Text(f.to - f.from)
 	switch planned := &f.planned; planned.Kind {
@@ -385,7 +386,7 @@ func (w *state) faultResults() []FaultResult {
 	return results
 }
 
-// duplicateShare evaluates the scenario's allowance of records that succeed more than once, like any other threshold.
+// duplicateShare evaluates the scenario's allowance of records that succeed more than once as a threshold.
 func (w *state) duplicateShare(limit float64) measure.Threshold {
 	var once, twice int
 	for i := range w.records.count {
