@@ -32,7 +32,7 @@ func (i entryIndex) name() string {
 	}[i]
 }
 
-// conserve puts every record into its entry. Ledger.Unfinished is one of them.
+// conserve assigns every record to its entry. Ledger.Unfinished is one of the entries.
 func (m *Measurer) conserve() {
 	var entries [entryCount]Entry
 	put := func(into entryIndex, number int32) {
@@ -45,7 +45,7 @@ func (m *Measurer) conserve() {
 	m.records.each(func(number int32, r *record) {
 		if !r.has(sent) {
 			if r.has(acked) && !m.over(r) {
-				m.out.Ledger.Unfinished++ // of a history whose beginning is missing
+				m.out.Ledger.Unfinished++ // from a history whose beginning is missing
 			}
 			return
 		}
@@ -73,7 +73,7 @@ func (m *Measurer) conserve() {
 	m.locate(out)
 }
 
-// entryOf is where a record that was sent ended.
+// entryOf returns the entry in which a sent record ended.
 func (m *Measurer) entryOf(r *record) entryIndex {
 	switch {
 	case !r.has(acked):
@@ -94,8 +94,8 @@ func (m *Measurer) entryOf(r *record) entryIndex {
 	return entryCommitted
 }
 
-// putNotSent counts the planned records that were never handed over. They have no state, so the first of them are
-// looked for.
+// putNotSent counts the planned records that were never handed over. They have no state, so it searches for the first
+// of them.
 func (m *Measurer) putNotSent(entry *Entry) {
 	entry.Count = max(m.out.Ledger.Planned, 0) - m.out.Ledger.Sent
 	for number := 0; number < m.records.limit && len(entry.Records) < int(min(entry.Count, MaxEntryRecords)); number++ {
@@ -108,7 +108,7 @@ func (m *Measurer) putNotSent(entry *Entry) {
 	}
 }
 
-// locate says of the listed records which they are and where.
+// locate adds ids and positions to the listed records.
 func (m *Measurer) locate(c *Conservation) {
 	ids := history.NewIDs(m.header.RunID)
 	listed := map[int32][]*EntryRecord{}

@@ -8,8 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// environment is what a threshold can name. Its types are the schema: a name that isn't here, or a duration compared
-// with a bare number, is an error before the run begins.
+// environment holds the names that a threshold can use. Its types are the schema: an unknown name, or a duration
+// compared with a bare number, is an error before the run begins.
 type environment struct {
 	Latency    latencyNames    `expr:"latency"`
 	Throughput throughputNames `expr:"throughput"`
@@ -64,7 +64,7 @@ type lagNames struct {
 	End int64 `expr:"end"`
 }
 
-// recoveryNames are of the run, and of the slowest of its faults.
+// recoveryNames refer to the whole run, and to the slowest of its faults.
 type recoveryNames struct {
 	Drain   time.Duration `expr:"drain"`
 	Detect  time.Duration `expr:"detect"`
@@ -93,7 +93,7 @@ type shareNames struct {
 	Succeeded    float64 `expr:"succeeded"`
 }
 
-// subjectNames are of the instance that used most, and of the record that was attempted most often.
+// subjectNames refer to the instance with the highest usage, and to the record that was attempted most often.
 type subjectNames struct {
 	RSS struct {
 		Max    int64 `expr:"max" unit:"size"`
@@ -137,7 +137,7 @@ func (m *Measurements) environment(latencies map[string]Latency) environment {
 	}
 }
 
-// names are the highest values of all instances; those that are missing are 0.
+// names returns the highest values of all instances; missing values are 0.
 func (u *Usage) names() (out subjectNames) {
 	var growths []int64
 	for _, one := range u.Instances {
@@ -158,7 +158,7 @@ func (u *Usage) names() (out subjectNames) {
 	return out
 }
 
-// missing says why there is no value for subject.NAME, "" if there is one.
+// missing returns the reason why there is no value for subject.NAME, or "" if there is one.
 func (u *Usage) missing(path []string) string {
 	growth := func(one InstanceUsage) bool { return one.RSSGrowth != nil }
 	busy := func(one InstanceUsage) bool { return one.CPUMean != nil }
@@ -192,8 +192,8 @@ func nameQuantiles(q Quantiles) quantileNames {
 	return quantileNames{P50: q.P50, P90: q.P90, P99: q.P99, P999: q.P999, Max: q.Max, Count: q.Count}
 }
 
-// missing says why there is no value for what the path names, such as [latency success fault p99]; "" if there is one.
-// What was never measured must not meet a threshold, however low a 0 is.
+// missing returns the reason why the path, such as [latency success fault p99], has no value, or "" if there is one. An
+// unmeasured value must not meet a threshold, although it is 0.
 func (m *Measurements) missing(latencies map[string]Latency, path []string) string {
 	switch path[0] {
 	case "latency":
@@ -225,7 +225,7 @@ func (m *Measurements) missing(latencies map[string]Latency, path []string) stri
 	return ""
 }
 
-// span returns what a threshold calls by this name.
+// span returns the span that a threshold calls by this name.
 func (r *Recovery) span(name string) Span {
 	switch name {
 	case "detect":
@@ -236,7 +236,7 @@ func (r *Recovery) span(name string) Span {
 	return r.Steady
 }
 
-// slowest is the longest of these times that is known.
+// slowest is the longest known time of this name.
 func (m *Measurements) slowest(name string) time.Duration {
 	var longest time.Duration
 	for i := range m.Recoveries {
@@ -247,8 +247,8 @@ func (m *Measurements) slowest(name string) time.Duration {
 	return longest
 }
 
-// unrecovered says why there is no slowest: one that never came about is slower than all, and without any that is known
-// there is nothing to compare. Those that can't be told apart from another fault are left out.
+// unrecovered returns the reason why there is no slowest time: a recovery that never happened is slower than all
+// others, and without a known time there is nothing to compare. Recoveries that overlap another fault are left out.
 func (m *Measurements) unrecovered(name string) string {
 	why, known := "the run had no faults", false
 	for i := range m.Recoveries {

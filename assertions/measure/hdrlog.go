@@ -14,8 +14,8 @@ import (
 )
 
 // WriteHDR writes one file per latency that has samples, "<name>.hlog", in the HdrHistogram log format 1.3. The line
-// without a tag is the whole run (PhaseAll), which is what the tools show when no tag is asked for; every phase has a
-// line with its name as Tag. Values are in microseconds; a line's times are seconds since the run's start.
+// without a tag is the whole run (PhaseAll), which the tools show by default. Every phase has a line with its name as
+// Tag. Values are in microseconds; a line's times are seconds since the run's start.
 func WriteHDR(dir string, m *Measurements) error {
 	for name, phases := range m.Histograms {
 		samples := int64(0)
@@ -40,7 +40,7 @@ func (m *Measurements) writeLog(log *bytes.Buffer, name string, phases map[strin
 	writer := hdrhistogram.NewHistogramLogWriter(log)
 	started := m.Started
 	if started.Unix() < 0 {
-		started = time.Unix(0, 0) // the format knows no time before 1970
+		started = time.Unix(0, 0) // the format has no times before 1970
 	}
 	// The format's own header lines have whole seconds, so the base is the second in which the run began.
 	base := started.Unix() * 1000
@@ -64,7 +64,7 @@ func (m *Measurements) writeLog(log *bytes.Buffer, name string, phases map[strin
 		if histogram.TotalCount() == 0 {
 			continue
 		}
-		line := histogram.Clone() // the caller's histograms stay as they are
+		line := histogram.Clone() // the caller's histograms stay unchanged
 		if phase != PhaseAll {
 			line.SetTag(phase)
 		}
@@ -78,7 +78,7 @@ func (m *Measurements) writeLog(log *bytes.Buffer, name string, phases map[strin
 	return nil
 }
 
-// window is when the phase was, from its first beginning to its last end; PhaseAll is the whole run.
+// window returns the phase from its first beginning to its last end; PhaseAll is the whole run.
 func (m *Measurements) window(name string) Phase {
 	window, found := Phase{Name: name}, false
 	for _, phase := range m.Phases {

@@ -6,7 +6,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// sampled takes a reading of the harness, or of an instance.
+// sampled applies a reading of the harness, or of an instance.
 func (m *Measurer) sampled(e *history.Event) {
 	switch e.Text {
 	case history.SampleInstanceRSS, history.SampleInstanceCPU:
@@ -23,14 +23,14 @@ func (m *Measurer) sampled(e *history.Event) {
 	}
 }
 
-// cpu is how much processor time the harness had used when it was last sampled.
+// cpu is the processor time of the harness at its last sample.
 type cpu struct {
 	at, used time.Duration
-	// What was used under load.
+	// The usage under load.
 	loaded, busy time.Duration
 }
 
-// cpuUsed takes how much was used in the time before now.
+// cpuUsed adds the processor time used in the interval before the reading.
 func (m *Measurer) cpuUsed(in, used time.Duration) {
 	if in <= 0 || used < 0 {
 		return

@@ -45,7 +45,7 @@ func (s *series) heatMap() HeatMap {
 	return out
 }
 
-// extent returns the first and the last index of what was counted; none of both if nothing was.
+// extent returns the first and the last index with a count, or none for both.
 func (s *sketch) extent() (first, last int) {
 	first, last = len(sketch{}), -1
 	if s == nil {
@@ -59,7 +59,7 @@ func (s *sketch) extent() (first, last int) {
 	return first, last
 }
 
-// rows counts by row; nothing where there is nothing.
+// rows returns the counts by row, or nothing if there are none.
 func (s *sketch) rows(count, lowest, parts int) []int64 {
 	if s == nil {
 		return nil
@@ -73,7 +73,8 @@ func (s *sketch) rows(count, lowest, parts int) []int64 {
 	return out
 }
 
-// rowParts is how many parts of the sketch make a row: an eighth of a doubling, or more if that makes too many rows.
+// rowParts returns how many parts of the sketch make a row: an eighth of a doubling, or more if that makes too many
+// rows.
 func rowParts(first, last int) int {
 	parts := sketchParts / 8
 	for rowOf(last, parts)-rowOf(first, parts)+1 > mostRows {
@@ -82,7 +83,7 @@ func rowParts(first, last int) int {
 	return parts
 }
 
-// rowOf is the row of an index of the sketch. Everything below sketchParts microseconds is row 0.
+// rowOf returns the row of an index of the sketch. Values below sketchParts microseconds are in row 0.
 func rowOf(index, parts int) int {
 	if index < sketchParts {
 		return 0
@@ -90,7 +91,7 @@ func rowOf(index, parts int) int {
 	return (index-sketchParts)/parts + 1
 }
 
-// rowFrom is the shortest latency of the row.
+// rowFrom returns the shortest latency of the row.
 func rowFrom(row, parts int) time.Duration {
 	if row == 0 {
 		return 0

@@ -43,20 +43,20 @@ func (l latency) name() string {
 // phaseIndex is the index of a phase in latencies.phases.
 type phaseIndex uint8
 
-// part is what a histogram is of: a phase's records, those for warming up apart.
+// part identifies a histogram: a phase's records, with the warm-up records separate.
 type part struct {
 	phase string
 	warm  bool
 }
 
-// The parts of time outside of every phase, and of phases beyond those that an index can name.
+// The parts for time outside of every phase, and for phases beyond the range of the index.
 const (
 	nowhere phaseIndex = iota
 	nowhereWarm
 )
 
-// latencies are the histograms while they are filled, by part. Those of the whole run are made of them in the end, so
-// that a sample is recorded once.
+// latencies holds the histograms during the walk, by part. The histograms of the whole run are derived from them at the
+// end, so each sample is recorded once.
 type latencies struct {
 	phases     []part
 	histograms [latencyCount][]*hdrhistogram.Histogram
@@ -68,7 +68,7 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(lowest, int64(highest), precision)
 }
 
-// phase returns the index of a phase. Time outside of every phase, and more phases than an index can name, count for
+// phase returns the index of a phase. Time outside of every phase, and phases beyond the range of the index, count for
 // the whole run only.
 func (l *latencies) phase(name string, warm bool) phaseIndex {
 	index := nowhere
@@ -106,10 +106,10 @@ func (l *latencies) recordIn(which latency, phase phaseIndex, value time.Duratio
 	if of[phase] == nil {
 		of[phase] = newHistogram()
 	}
-	_ = of[phase].RecordValue(micros) // in range, see above
+	_ = of[phase].RecordValue(micros) // in range, because the value was clamped
 }
 
-// named returns the histograms by name and phase. The whole run's are without the records for warming up.
+// named returns the histograms by name and phase. Those of the whole run exclude the warm-up records.
 func (l *latencies) named() map[string]map[string]*hdrhistogram.Histogram {
 	all := map[string]map[string]*hdrhistogram.Histogram{}
 	for which := range latencyCount {
@@ -136,7 +136,7 @@ func (l *latencies) named() map[string]map[string]*hdrhistogram.Histogram {
 	return all
 }
 
-// Latencies summarises the histograms; every latency is there, those without samples with a count of 0.
+// Latencies summarises the histograms. Every latency is present; those without samples have a count of 0.
 func (m *Measurements) Latencies() map[string]Latency {
 	all := map[string]Latency{}
 	for name, phases := range m.Histograms {
@@ -164,7 +164,7 @@ func quantiles(h *hdrhistogram.Histogram) Quantiles {
 	}
 }
 
-// Finish returns what was measured. The measurer is used up.
+// Finish returns the measurements. The measurer must not be used afterwards.
 func (m *Measurer) Finish() *Measurements {
 	if n := len(m.out.Phases); n > 0 {
 		m.out.Phases[n-1].To = m.now
@@ -208,7 +208,8 @@ func (m *Measurer) finishThroughput() {
 	m.out.Throughput = Throughput{Offered: per(m.offered), Sent: per(m.sent), Processed: per(m.processed)}
 }
 
-// finishDrain measures from the end of the heal phase, when everything is confirmed back, to the last settled record.
+// finishDrain measures from the end of the heal phase, when every fault is confirmed lifted, to the last settled
+// record.
 func (m *Measurer) finishDrain() {
 	for _, phase := range m.out.Phases {
 		if phase.Name == history.PhaseDrain {

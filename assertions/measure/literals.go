@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// Thresholds are written with "500ms", "64MiB" and "2%", which the expression language doesn't know. They are
-// translated before it reads them; origins lead the place of an error back to what the user wrote.
+// Thresholds contain literals such as "500ms", "64MiB" and "2%", which the expression language does not support. They
+// are translated before the language parses them. origins maps the position of an error back to the user's text.
 
-// word matches what could be a name or a number; names are matched so that the digits in p99 aren't taken for a number.
+// word matches a possible name or number. Names are matched so that the digits in p99 are not taken for a number.
 var word = regexp.MustCompile(`[\pL_$][\pL\pN_$]*|[0-9][\pL0-9_.]*%?`)
 
 // translated is an expression in the expression language.
@@ -21,7 +21,7 @@ type translated struct {
 	text string
 	// origins holds, for every rune of text, the column (from 0) in the user's expression.
 	origins []int
-	// sizes are the places of the numbers that were sizes.
+	// sizes holds the places of the numbers that were sizes.
 	sizes map[int]bool
 }
 
@@ -51,7 +51,7 @@ func translate(expression string) translated {
 	return t
 }
 
-// keep takes text over as it is and returns the column after it.
+// keep copies text unchanged and returns the column after it.
 func (t *translated) keep(text string, column int) int {
 	t.text += text
 	for range text {
@@ -61,7 +61,7 @@ func (t *translated) keep(text string, column int) int {
 	return column
 }
 
-// put writes text in the place of what stood at the column.
+// put writes text in place of the text at the column.
 func (t *translated) put(text string, column int) {
 	t.text += text
 	for range text {
@@ -69,7 +69,7 @@ func (t *translated) put(text string, column int) {
 	}
 }
 
-// origin returns the column, from 1, of what became the rune at this place.
+// origin returns the column, from 1, from which the rune at this place originates.
 func (t *translated) origin(place int) int {
 	if place < 0 || place >= len(t.origins) {
 		if n := len(t.origins); n > 0 {
@@ -99,10 +99,10 @@ func translateLiteral(token, rest string) (literal string, size, ok bool) {
 	return `duration("` + d.String() + `")`, false, err == nil
 }
 
-// mostBytes bounds sizes: up to it, a number with a fraction is exact to the byte.
+// mostBytes is the largest size. Up to it, a number with a fraction is exact to the byte.
 const mostBytes = 1 << 53
 
-// parseSize reads 64MiB, 1.5GiB and 200MB: a unit with an i counts in 1024, one without in 1000.
+// parseSize reads 64MiB, 1.5GiB and 200MB: a unit with an i is a power of 1024, one without a power of 1000.
 func parseSize(token string) (int64, bool) {
 	at := strings.IndexFunc(token, unicode.IsLetter)
 	factor, known := map[string]float64{
@@ -113,7 +113,7 @@ func parseSize(token string) (int64, bool) {
 	return int64(bytes), known && err == nil && bytes <= mostBytes
 }
 
-// roughSize prints bytes as they are written, in the unit that leaves one to four digits before the point: 151.2MiB.
+// roughSize prints bytes in the unit that leaves one to four digits before the point: 151.2MiB.
 func roughSize(bytes float64) string {
 	unit := "B"
 	for _, next := range []string{"KiB", "MiB", "GiB"} {
@@ -125,16 +125,16 @@ func roughSize(bytes float64) string {
 	return strconv.FormatFloat(math.Round(bytes*10)/10, 'f', -1, 64) + unit
 }
 
-// unit matches a number that is followed by letters, which are none of its own: 0xff is one, and 1e5 goes on after its
-// letter.
+// unit matches a number followed by letters that are not part of it: 0xff is a number, and so is 1e5, which continues
+// after its letter.
 var unit = regexp.MustCompile(`^(?:[0-9]|[0-9][0-9._]*[0-9])(\pL+)$`)
 
-// unknownUnit returns what is no unit, and its place in the text; "" if everything is.
+// unknownUnit returns the first unknown unit and its place in the text; "" if all units are known.
 func (t *translated) unknownUnit() (int, string) {
 	for _, at := range word.FindAllStringIndex(t.text, -1) {
 		token := t.text[at[0]:at[1]]
 		if at[0] > 0 && t.text[at[0]-1] == '"' || strings.HasPrefix(token, "0x") {
-			continue // a duration that was translated has quotes
+			continue // a translated duration has quotes
 		}
 		if found := unit.FindStringSubmatch(token); found != nil {
 			return utf8.RuneCountInString(t.text[:at[0]]), found[1]

@@ -7,11 +7,11 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// lateAfter is how much later than intended a record may be handed over before the ledger calls it late.
+// lateAfter is the delay from which the ledger counts a hand-over as late.
 const lateAfter = 10 * time.Millisecond
 
-// Measurer measures a history in one pass. It keeps about 60 bytes per record and a few MB of histograms; events may be
-// anything, what they refer to that isn't there is ignored.
+// Measurer measures a history in one pass. It keeps about 60 bytes per record and a few MB of histograms. It accepts
+// any events, and ignores references to unknown records, topics and instances.
 type Measurer struct {
 	header     history.Header
 	out        Measurements
@@ -24,7 +24,7 @@ type Measurer struct {
 	series     *series
 	phases     []phase
 	slots      *slots
-	slot       *slot // the present one
+	slot       *slot // the current slot
 	recoveries *recoveries
 	cpu        cpu
 	usage      usage
@@ -32,11 +32,11 @@ type Measurer struct {
 
 	now time.Duration
 	lag int64
-	// inRetry is how many records have failed and are not finished yet.
+	// inRetry is the number of records that have failed and are not finished yet.
 	inRetry int64
-	open    int64 // acknowledged records that never were terminal and committed
+	open    int64 // acknowledged records that are not both terminal and committed yet
 	done    time.Duration
-	// The counts of Throughput, over the time that the phases steady and fault have lasted.
+	// The counts of Throughput, over the elapsed time of the phases steady and fault.
 	offered, sent, processed int64
 }
 
@@ -54,7 +54,7 @@ func New(header history.Header) *Measurer {
 	return m
 }
 
-// Observe takes the next event; events come sorted by time.
+// Observe applies the next event; events come sorted by time.
 func (m *Measurer) Observe(e *history.Event) {
 	m.now = e.Time
 	if e.Time >= m.slots.end {
@@ -65,7 +65,7 @@ func (m *Measurer) Observe(e *history.Event) {
 	}
 	if history.OfStore(e.Instance) {
 		m.givenBack(e)
-		return // measured are the subject and the replay tool
+		return // only the subject and the replay tool are measured
 	}
 	switch e.Kind {
 	case history.KindPhase:
@@ -128,15 +128,15 @@ func (m *Measurer) enter(e *history.Event) {
 	}
 }
 
-// phase is what must be known of a phase with every event.
+// phase is the state of a phase that is needed with every event.
 type phase struct {
 	from  time.Duration
 	index phaseIndex
-	// loaded tells that it belongs to the steady load: steady and fault.
+	// loaded: it belongs to the load phases, steady and fault.
 	loaded bool
 }
 
-// phaseAt returns the phase at that time; one of nothing before the first.
+// phaseAt returns the phase at that time, or an empty one before the first.
 func (m *Measurer) phaseAt(at time.Duration) phase {
 	for i := len(m.phases) - 1; i >= 0; i-- {
 		if m.phases[i].from <= at {
@@ -149,7 +149,7 @@ func (m *Measurer) phaseAt(at time.Duration) phase {
 func (m *Measurer) stalled(e *history.Event) {
 	if e.Instance != history.None {
 		m.slot.subjectStalled += max(0, time.Duration(e.Aux))
-		return // a subject that can't run is the subject's affair (or a fault), not the harness's health
+		return // a stalled subject is caused by the subject (or a fault), and says nothing about the harness's health
 	}
 	stalled := time.Duration(e.Aux)
 	m.slot.stalled += stalled
@@ -211,7 +211,7 @@ func (m *Measurer) acknowledged(e *history.Event) {
 		m.latencies.record(send, r, e.Time-r.intended)
 	}
 	if r.has(attempted) {
-		// The subject may have it before the broker's answer has reached the workload.
+		// The subject may have the record before the broker's answer has reached the workload.
 		m.latencies.record(firstAttempt, r, 0)
 	}
 	if _, p := m.partitions.of(e); p.add(e.Offset, e.Record, m.offsetLimit()) {
@@ -228,7 +228,7 @@ func (m *Measurer) acknowledged(e *history.Event) {
 	m.settle(r, e.Time)
 }
 
-// attempted notes the start of an attempt and how long the wait before it was, where the contract promises one.
+// attempted notes the start of an attempt, and the length of the wait before it if the contract promises one.
 func (m *Measurer) attempted(e *history.Event) {
 	r := m.records.at(e.Record)
 	if r == nil && e.Instance >= 0 && e.Offset >= 0 {
@@ -260,8 +260,8 @@ func (m *Measurer) attempted(e *history.Event) {
 	r.set(attempted)
 }
 
-// continueSeries begins a fresh count of attempts where the contract does: a count in memory is lost with the process,
-// and with the partition.
+// continueSeries starts a new count of attempts when the contract does: a count in memory is lost with the process and
+// with the partition.
 func (m *Measurer) continueSeries(r *record, e *history.Event) {
 	holder := holder{instance: e.Instance, run: e.Run, revoked: m.partitions.all[r.home].revoked}
 	counter := m.header.Contract().Counter
@@ -292,18 +292,18 @@ func (m *Measurer) answered(e *history.Event) {
 		m.finish(r, e)
 	case slices.Contains(contract.Retryable, e.Outcome) &&
 		(contract.MaxAttempts == 0 || int(r.attempts) < contract.MaxAttempts):
-		// When the subject hung up is not known, so neither is when its wait began.
+		// The time at which the subject hung up is unknown, and so is the start of its wait.
 		if r.attempts > 0 && !e.Flags.Has(history.ClientGone) {
 			r.due = e.Time + max(contract.Backoff.Wait(int(r.attempts)), retryAfter(e))
 		}
 		m.failed(r)
 	default:
-		r.attempts = 0 // whatever comes next is a new delivery
+		r.attempts = 0 // the next attempt belongs to a new delivery
 		m.failed(r)
 	}
 }
 
-// failed notes that a record is in retry, or on its way to the dead letters.
+// failed notes that a record is in retry, or on its way to the dead-letter topic.
 func (m *Measurer) failed(r *record) {
 	if r.terminal == none && !r.has(retrying) {
 		r.set(retrying)
@@ -339,7 +339,7 @@ func (m *Measurer) succeeded(r *record, e *history.Event) {
 	m.finish(r, e)
 }
 
-// produced follows dead letters and replays; a produce to a retry topic ends nothing.
+// produced applies writes of dead letters and replays. A write to a retry topic ends nothing.
 func (m *Measurer) produced(e *history.Event) {
 	r := m.records.at(e.Record)
 	if r == nil {
@@ -361,8 +361,8 @@ func (m *Measurer) produced(e *history.Event) {
 	}
 }
 
-// sentBack begins the measurement of a replay, when the dead letter is handed to the broker: nothing can be processed
-// before.
+// sentBack starts the measurement of a replay, when the dead letter is handed to the broker: it cannot be processed
+// earlier.
 func (m *Measurer) sentBack(r *record, e *history.Event) {
 	if _, underway := m.replays[e.Record]; underway {
 		return // a repeat of the request
@@ -371,8 +371,8 @@ func (m *Measurer) sentBack(r *record, e *history.Event) {
 	r.terminal, r.due, r.begun, r.attempts = none, none, none, 0
 }
 
-// givenBack notes that a worker of the dead-letter store has written a record back: that it succeeds afterwards is no
-// second end.
+// givenBack notes that a worker of the dead-letter store has written a record back. Its later success is not counted as
+// a second end.
 func (m *Measurer) givenBack(e *history.Event) {
 	if e.Kind != history.KindProduceRequest || m.role(e.Topic) == history.RoleDLQ {
 		return
@@ -387,7 +387,7 @@ func (m *Measurer) deadLettered(r *record, e *history.Event) {
 		m.died(r)
 	}
 	if e.Flags.Has(history.Withheld) {
-		return // it is in the topic, but the subject can't know yet
+		return // it is in the topic, but the subject cannot know this yet
 	}
 	if !r.has(deadTold) && r.has(sent) {
 		m.latencies.record(deadLetter, r, e.Time-r.intended)
@@ -396,14 +396,14 @@ func (m *Measurer) deadLettered(r *record, e *history.Event) {
 	m.finish(r, e)
 }
 
-// died counts a record whose dead letter is seen in its topic for the first time.
+// died counts a record when its dead letter is first seen in the topic.
 func (m *Measurer) died(r *record) {
 	r.set(dead)
 	m.slot.counts[deadLetterSeries]++
 	m.out.Ledger.DeadLettered++
 }
 
-// finish makes the record terminal, unless it is.
+// finish makes the record terminal, unless it already is.
 func (m *Measurer) finish(r *record, e *history.Event) {
 	r.attempts, r.due = 0, none
 	if r.terminal != none {
@@ -435,7 +435,7 @@ func (m *Measurer) settle(r *record, at time.Duration) {
 	m.done = max(m.done, at)
 }
 
-// ended reports whether nothing more is owed for a record, commits apart.
+// ended reports whether the record needs nothing more, except for commits.
 func (m *Measurer) ended(r *record) bool {
 	contract := m.header.Contract()
 	givenUp := !contract.WritesDLQ() && !contract.ExitsExhausted && r.has(attempted)

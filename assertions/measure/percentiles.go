@@ -10,7 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Percentile curves have this many points per factor of ten in 1/(1-q), up to maxNines nines.
+// The percentile curves have this many points per factor of ten in 1/(1-q), up to maxNines nines.
 const (
 	pointsPerNine = 20
 	maxNines      = 6
@@ -54,12 +54,12 @@ func (m *Measurements) Percentiles() map[string]PercentileCurves {
 	return all
 }
 
-// lastNine is where the curve of a histogram ends: at the percentile that only its largest value is above.
+// lastNine returns the end of a histogram's curve: the percentile that only its largest value exceeds.
 func lastNine(h *hdrhistogram.Histogram) float64 {
 	return min(math.Log10(float64(h.TotalCount())), maxNines)
 }
 
-// nines are the points of the axis: a grid, and the ends of all curves.
+// nines returns the points of the axis: a grid, and the ends of all curves.
 func nines(histograms map[string]*hdrhistogram.Histogram) Curve {
 	var out Curve
 	end := 0.0
@@ -95,8 +95,8 @@ func percentileCurve(h *hdrhistogram.Histogram, axis Curve) PercentileCurve {
 	return out
 }
 
-// MarshalJSON writes whole numbers as they are, others with six significant digits, which is more than a screen shows,
-// and null for what is no number.
+// MarshalJSON writes whole numbers unchanged, other numbers with six significant digits, which is more than a screen
+// shows, and null for NaN.
 func (c Curve) MarshalJSON() ([]byte, error) {
 	out := append(make([]byte, 0, 8*len(c)+2), '[')
 	for i, v := range c {
@@ -115,7 +115,7 @@ func (c Curve) MarshalJSON() ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// UnmarshalJSON reads it back.
+// UnmarshalJSON reads the format of MarshalJSON.
 func (c *Curve) UnmarshalJSON(data []byte) error {
 	var values []*float64
 	if err := json.Unmarshal(data, &values); err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// none is a time that is not known.
+// none is an unknown time.
 const none time.Duration = -1 << 62
 
-// facts are what is known of a record.
+// facts is the set of known facts about a record.
 type facts uint16
 
 const (
@@ -22,35 +22,35 @@ const (
 	duplicate
 	logical
 	dead     // it is in the dead-letter topic
-	deadTold // and the subject was told
-	covered  // by an accepted commit
-	settled  // was terminal and committed
+	deadTold // the subject was told that it is there
+	covered  // covered by an accepted commit
+	settled  // was both terminal and committed
 	replayed
-	skipped  // by contract
+	skipped  // skipped, as the contract says
 	retrying // has failed and is not finished yet
 	returned // a worker of the dead-letter store has written it back
-	tried    // by its place: the downstream could not tell which record it was
+	tried    // attempted, according to its place: the downstream could not identify the record
 )
 
 // record is the state of one record; there are as many as the run has records, so every byte counts.
 type record struct {
 	intended time.Duration
 	terminal time.Duration
-	// due is when the next attempt was promised at the earliest; none when nothing was promised. Before the first
-	// attempt it is when the record was acknowledged.
+	// due is the earliest promised time of the next attempt, or none if no wait was promised. Before the first attempt
+	// it is when the record was acknowledged.
 	due time.Duration
-	// begun is the start of the first attempt; none before it, and again from when its dead letter is sent back.
+	// begun is the start of the first attempt. It is none before that, and again once its dead letter is sent back.
 	begun    time.Duration
 	holder   holder
-	recent   int32  // attempts within the last second, as far as recentAttempts knows
+	recent   int32  // attempts within the last second, as counted by recentAttempts
 	attempts uint16 // in the current series
 	facts    facts
-	// home is the partition that the record was sent to.
+	// home is the partition to which the record was sent.
 	home  homeIndex
 	phase phaseIndex
 }
 
-// holder is who has the record: a count in memory survives only within it.
+// holder is the process that has the record. A count in memory survives only within one holder.
 type holder struct {
 	revoked  uint32
 	instance int16
@@ -62,14 +62,14 @@ func (r *record) set(f facts)      { r.facts |= f }
 
 const recordsPerChunk = 1 << 14
 
-// records holds the states, by record number, in chunks that are made when they are needed: the number of records in a
-// header is a claim.
+// records holds the states by record number, in chunks that are allocated on demand, because the number of records in a
+// header is not trusted.
 type records struct {
 	limit  int
 	chunks []*[recordsPerChunk]record
 }
 
-// at returns the record's state, nil for a number that is not of this run.
+// at returns the record's state, or nil for a number that does not belong to this run.
 func (rs *records) at(number int32) *record {
 	if number < 0 || int(number) >= rs.limit {
 		return nil
@@ -92,7 +92,7 @@ func newChunk() *[recordsPerChunk]record {
 	return chunk
 }
 
-// each visits the states that there are, by record number.
+// each visits the existing states, by record number.
 func (rs *records) each(fn func(int32, *record)) {
 	for c, chunk := range rs.chunks {
 		if chunk == nil {
@@ -112,15 +112,15 @@ type place struct {
 	partition int32
 }
 
-// partition follows the commits of one partition.
+// partition tracks the commits of one partition.
 type partition struct {
 	// records by offset, -1 where there is none.
 	records []int32
 	// end is one past the highest acknowledged offset, committed the last accepted commit, covered the highest one.
 	end, committed, covered int64
-	// taken are the offsets that a member of a share group was done with before the record was known that has them.
+	// taken holds the offsets that a member of a share group acknowledged before their records were known.
 	taken map[int64]bool
-	// lag is this partition's share of the lag, as last counted.
+	// lag is the contribution of this partition to the lag, as last counted.
 	lag     int64
 	revoked uint32
 }
@@ -128,12 +128,12 @@ type partition struct {
 // homeIndex is the index of a partition in partitions.all; 0 is none.
 type homeIndex uint16
 
-// partitions are those that events have named.
+// partitions holds the partitions that events have named.
 type partitions struct {
 	at  map[place]homeIndex
 	all []*partition
-	// near has the index of each partition with a small number, by topic and number: most events name one, and a map
-	// takes its time.
+	// near holds the indexes of partitions with small numbers, by topic and number: most events name one, and a map is
+	// slower.
 	near [][nearPartitions]homeIndex
 }
 
@@ -147,7 +147,7 @@ func newPartitions() partitions {
 		near: make([][nearPartitions]homeIndex, nearTopics)}
 }
 
-// of returns the partition that the event names. More partitions than an index can name share one that is never used.
+// of returns the partition that the event names. Partitions beyond the range of the index share one that is never used.
 func (ps *partitions) of(e *history.Event) (homeIndex, *partition) {
 	near := uint16(e.Topic) < nearTopics && uint32(e.Partition) < nearPartitions
 	if near {
@@ -171,11 +171,11 @@ func (ps *partitions) of(e *history.Event) (homeIndex, *partition) {
 	return index, ps.all[index]
 }
 
-// offsetLimit bounds the offsets that are believed: a run's topics are new, so theirs are not much more than its
+// offsetLimit rejects implausible offsets: a run's topics are new, so their offsets hardly exceed the number of its
 // records.
 func (m *Measurer) offsetLimit() int64 { return 8*int64(max(m.header.Records, 0)) + 1<<16 }
 
-// add notes that the record has the offset; it reports false for an offset that can't be.
+// add notes that the record has the offset, or returns false for an implausible offset.
 func (p *partition) add(offset int64, number int32, limit int64) bool {
 	if offset < 0 || offset >= limit {
 		return false
@@ -188,8 +188,8 @@ func (p *partition) add(offset int64, number int32, limit int64) bool {
 	return true
 }
 
-// committed takes the broker's answer to a commit. One that a fault kept from the subject counts all the same, one that
-// a fault made up doesn't.
+// committed applies the broker's answer to a commit. An answer that a fault withheld from the subject counts; an answer
+// that a fault forged does not.
 func (m *Measurer) committed(e *history.Event) {
 	if e.Code != 0 && e.Instance >= 0 && !e.Flags.Has(history.Withheld) {
 		m.recoveries.noticed(signCommitRefused, e.Time)
@@ -201,8 +201,8 @@ func (m *Measurer) committed(e *history.Event) {
 	m.cover(p, e.Offset, e.Time, true)
 }
 
-// auditedOffsets learns of commits whose answers nobody saw. When they were accepted is not known, so they make no
-// samples.
+// auditedOffsets learns of commits whose answers were not observed. The time of their acceptance is unknown, so they
+// add no samples.
 func (m *Measurer) auditedOffsets(e *history.Event) {
 	if _, p := m.partitions.of(e); e.Aux > p.committed {
 		m.cover(p, e.Aux, e.Time, false)
@@ -236,8 +236,8 @@ func (m *Measurer) coverRecord(number int32, at time.Duration, seen bool) {
 	}
 }
 
-// acknowledgedInShare takes the broker's answer to an acknowledgement in a share group (KIP-932): an accept or a reject
-// stands for the commit of each record by itself. The lag goes by those that are acknowledged without a gap.
+// acknowledgedInShare applies the broker's answer to an acknowledgement in a share group (KIP-932). An accept or a
+// reject counts as a commit of each record by itself. The lag follows the records that are acknowledged without a gap.
 func (m *Measurer) acknowledgedInShare(e *history.Event) {
 	final := e.N == history.AckAccept || e.N == history.AckReject
 	if !final || e.Code != 0 || e.Flags.Has(history.Forged) || e.Offset < 0 {
@@ -252,13 +252,13 @@ func (m *Measurer) acknowledgedInShare(e *history.Event) {
 		if p.taken == nil {
 			p.taken = map[int64]bool{}
 		}
-		p.taken[offset] = true // before the workload has heard which record it is
+		p.taken[offset] = true // its record is not known yet
 	}
 	m.advance(p)
 	m.follow(p)
 }
 
-// advance moves a share group's mark over what is acknowledged without a gap.
+// advance moves a share group's mark over the offsets acknowledged without a gap.
 func (m *Measurer) advance(p *partition) {
 	for p.committed < int64(len(p.records)) {
 		if r := m.records.at(p.records[p.committed]); r == nil || !r.has(covered) {
@@ -269,7 +269,7 @@ func (m *Measurer) advance(p *partition) {
 	p.covered = max(p.covered, p.committed)
 }
 
-// follow brings the lag up to date after a change in p.
+// follow updates the lag after a change in p.
 func (m *Measurer) follow(p *partition) {
 	lag := max(0, p.end-p.committed)
 	m.lag += lag - p.lag
@@ -278,11 +278,11 @@ func (m *Measurer) follow(p *partition) {
 	m.recoveries.lagged(m.now, m.lag)
 }
 
-// auditedRecord learns of dead letters whose acknowledgements nobody saw. One that was already known says nothing about
-// the record's replay, so it changes nothing.
+// auditedRecord learns of dead letters whose acknowledgements were not observed. A dead letter that was already known
+// says nothing about the record's replay, so it changes nothing.
 func (m *Measurer) auditedRecord(e *history.Event) {
 	r := m.records.at(e.Record)
-	if r == nil && e.Claim.Present { // a dead letter without an id is whose it says
+	if r == nil && e.Claim.Present { // a dead letter without an id belongs to the record that it names
 		r = m.records.at(m.lying(e.Claim.Topic, e.Claim.Partition, e.Claim.Offset))
 	}
 	if r == nil || m.role(e.Topic) != history.RoleDLQ || r.has(dead) {
@@ -291,7 +291,7 @@ func (m *Measurer) auditedRecord(e *history.Event) {
 	m.died(r)
 }
 
-// lying returns the number of the record at a place, None if none is known there.
+// lying returns the number of the record at a place, or None if it is unknown.
 func (m *Measurer) lying(topic int16, number int32, offset int64) int32 {
 	index, known := m.partitions.at[place{topic, number}]
 	if !known || offset < 0 || offset >= int64(len(m.partitions.all[index].records)) {
@@ -300,7 +300,7 @@ func (m *Measurer) lying(topic int16, number int32, offset int64) int32 {
 	return m.partitions.all[index].records[offset]
 }
 
-// unnamed is an attempt in which the downstream found no id; its place is what the subject said of it.
+// unnamed is an attempt in which the downstream found no id. Its place is the one that the subject stated.
 type unnamed struct {
 	place
 	offset int64

@@ -50,9 +50,9 @@ type Level struct {
 // The states of a Span.
 const (
 	SpanKnown = "known"
-	// SpanUntold: it can't be told; Note says why (another fault, no calm before, no load after).
+	// SpanUntold: the span cannot be determined; Note gives the reason (another fault, no calm before, no load after).
 	SpanUntold = "untold"
-	// SpanNever: it did not come about before the run was over.
+	// SpanNever: it did not happen before the end of the run.
 	SpanNever = "never"
 )
 
@@ -69,19 +69,19 @@ type Span struct {
 func (s Span) Known() bool { return s.State == SpanKnown }
 
 const (
-	calmSlots   = 50 // the calm before a fault is at most this long,
-	leastCalm   = 4  // and at least this
-	windowSlots = 5  // how long the throughput is looked at
-	// fewest is how many records must be sent in that time to say something about it: a band of 20 % of less is a
-	// matter of chance.
+	calmSlots   = 50 // the longest calm before a fault
+	leastCalm   = 4  // the shortest
+	windowSlots = 5  // the window over which throughput is measured
+	// fewest is the least number of records sent in that window for a statement about it: in smaller numbers, 20 % may
+	// be due to chance.
 	fewest    = 20
 	bandShare = 0.2
-	// A p99 is in its band up to twice the level before, and always up to this much above it.
+	// A p99 is within its band up to twice the previous level, and always up to this much above it.
 	bandFactor = 2
 	bandFloor  = 10 * time.Millisecond
 )
 
-// sign is a kind of thing that shows that the subject feels a fault.
+// sign is a kind of evidence that a fault affects the subject.
 type sign uint8
 
 const (
@@ -109,29 +109,29 @@ func (s sign) words() string {
 	}[s]
 }
 
-// recoveries follows the faults. At any time at most one of them is the one that signs and recovery are put down to:
-// when another begins, what is not told of it by then stays untold.
+// recoveries tracks the faults. Signs and recovery are attributed to at most one fault at a time: when another begins,
+// the undetermined spans of the previous one stay undetermined.
 type recoveries struct {
 	faults []recovering
 	names  []string
-	// last is the fault that began last, or ended last, and is still followed; -1 is none.
+	// last is the fault that began or ended last and is still tracked; -1 is none.
 	last    int
 	inForce int
-	// calmFrom is since when the subject is steady, has caught up, and nothing is broken; none if it isn't so.
+	// calmFrom is since when the subject is steady, has caught up, and no fault is active; none if this does not hold.
 	calmFrom time.Duration
 	level    *Level
 	// shown is when a sign of the kind was last seen.
 	shown [signCount]time.Duration
 }
 
-// recovering is a fault being followed.
+// recovering is a fault that is being tracked.
 type recovering struct {
 	Recovery
 	begun, ended bool
 	from, to     time.Duration
-	// usual are the kinds of signs that were there before it.
+	// usual holds the kinds of signs that were present before the fault.
 	usual [signCount]bool
-	// judged is how many windows under load were looked at after its end.
+	// judged is the number of windows under load examined after its end.
 	judged int
 }
 
@@ -157,7 +157,7 @@ func (r *recoveries) at(op int64) *recovering {
 	return &r.faults[op]
 }
 
-// started begins to follow a fault.
+// started starts to track a fault.
 func (r *recoveries) started(op int64, at time.Duration, slots *slots, lag int64) {
 	f := r.at(op)
 	if f == nil || f.begun {
@@ -195,7 +195,7 @@ func (r *recoveries) started(op int64, at time.Duration, slots *slots, lag int64
 	r.calmFrom = none
 }
 
-// interrupted ends the following of what is followed, because another fault begins.
+// interrupted stops the tracking of the current fault, because another one begins.
 func (r *recoveries) interrupted(by int64) {
 	f := r.at(int64(r.last))
 	if f == nil {
@@ -209,7 +209,7 @@ func (r *recoveries) interrupted(by int64) {
 	r.last = -1
 }
 
-// ended begins to follow the recovery from a fault, if nothing else is broken.
+// ended starts to track the recovery from a fault, if no other fault is active.
 func (r *recoveries) ended(op int64, at time.Duration, lag int64) {
 	f := r.at(op)
 	if f == nil || !f.begun || f.ended {
@@ -235,14 +235,14 @@ func (r *recoveries) ended(op int64, at time.Duration, lag int64) {
 	r.lagged(at, lag)
 }
 
-// effect notes that a fault did something.
+// effect notes that a fault took effect.
 func (r *recoveries) effect(e *history.Event) {
 	if f := r.at(e.Op); f != nil && f.begun {
 		f.Effect.told(e.Time-f.from, e.Text)
 	}
 }
 
-// noticed takes a sign from the subject.
+// noticed applies a sign from the subject.
 func (r *recoveries) noticed(kind sign, at time.Duration) {
 	r.shown[kind] = at
 	f := r.at(int64(r.last))
@@ -252,7 +252,7 @@ func (r *recoveries) noticed(kind sign, at time.Duration) {
 	f.Detect.told(at-f.from, kind.words())
 }
 
-// lagged takes the lag whenever it changes.
+// lagged applies a change of the lag.
 func (r *recoveries) lagged(at time.Duration, lag int64) {
 	f := r.at(int64(r.last))
 	if f == nil || f.CatchUp.State != "" {
@@ -265,7 +265,7 @@ func (r *recoveries) lagged(at time.Duration, lag int64) {
 	}
 }
 
-// slotClosed looks at the window that the present slot ends.
+// slotClosed examines the window that ends with the current slot.
 func (r *recoveries) slotClosed(slots *slots) {
 	f := r.at(int64(r.last))
 	if f == nil || f.Before == nil || f.Detect.State != "" && (!f.ended || f.Steady.State != "") {
@@ -290,17 +290,17 @@ func (r *recoveries) slotClosed(slots *slots) {
 	}
 }
 
-// calmAgain begins a calm when the subject is steady and has caught up.
+// calmAgain starts a calm when the subject is steady and has caught up.
 func (r *recoveries) calmAgain(f *recovering) {
 	if f.Steady.Known() && f.CatchUp.Known() {
 		r.calmFrom = f.to + max(f.Steady.Time, f.CatchUp.Time)
 	}
 }
 
-// over ends all following: from here on the subject is replayed to, or stopped.
+// over stops all tracking: from here on, records are replayed to the subject, or it is stopped.
 func (r *recoveries) over() { r.last = -1 }
 
-// finish returns what is known at the run's end.
+// finish returns the recoveries at the end of the run.
 func (r *recoveries) finish() []Recovery {
 	out := make([]Recovery, len(r.faults))
 	for i := range r.faults {
@@ -327,7 +327,7 @@ func (r *recoveries) finish() []Recovery {
 
 func untold(why string) Span { return Span{State: SpanUntold, Note: why} }
 
-// told gives the span its time, unless it was decided before.
+// told sets the time of the span, unless it was decided before.
 func (s *Span) told(time time.Duration, by string) {
 	if s.State == "" {
 		*s = Span{State: SpanKnown, Time: time, Note: by}
@@ -346,7 +346,8 @@ func (s *Span) never(why string) {
 	}
 }
 
-// level is what the calm before a moment was like, nil if it was too short or too few records were sent in it.
+// level returns the level of the calm before a time, or nil if the calm was too short or too few records were sent in
+// it.
 func (s *slots) level(calmFrom, at time.Duration) *Level {
 	count := int64(0)
 	var sum slot
@@ -368,13 +369,13 @@ func (s *slots) level(calmFrom, at time.Duration) *Level {
 	return level
 }
 
-// include adds another slot.
+// include adds the counts of another slot.
 func (s *slot) include(other *slot) {
 	s.merge(&other.point)
 	s.lagPeak, s.subjectStalled = max(s.lagPeak, other.lagPeak), s.subjectStalled+other.subjectStalled
 }
 
-// window is the one that ends with the slot that was that many before the present one.
+// window returns the window whose last slot lies the given number of slots before the current one.
 func (s *slots) window(before int) *slot {
 	sum := new(slot)
 	for i := range min(windowSlots, s.filled+1-before) {
@@ -383,20 +384,20 @@ func (s *slots) window(before int) *slot {
 	return sum
 }
 
-// underLoad reports whether enough was sent to compare with the level.
+// underLoad reports whether enough records were sent to compare with the level.
 func (s *slot) underLoad(level *Level) bool {
 	sent := s.counts[sentSeries]
 	return sent >= fewest && float64(sent) >= level.Sent/2
 }
 
-// outside returns what has left its band in a window under load, and would have if nothing had stood still for as long
-// as stalled.
+// outside returns the figures that have left their bands in a window under load, even after allowing for stalls of the
+// given length.
 func (s *slot) outside(level *Level, stalled time.Duration) (signs [signCount]bool) {
 	if !s.underLoad(level) {
 		return signs
 	}
 	if level.Processed > 0 {
-		// What is not processed while nothing runs is made up for later.
+		// Records that are not processed during a stall are made up for later.
 		band := bandShare + stalled.Seconds()/(windowSlots*finestStep).Seconds()
 		share := float64(s.counts[processedSeries]) / float64(s.counts[sentSeries]) * level.Sent / level.Processed
 		signs[signThroughput] = share < 1-band || share > 1+band

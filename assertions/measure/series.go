@@ -9,30 +9,30 @@ import (
 const (
 	finestStep  = 100 * time.Millisecond
 	mostSteps   = 600
-	sketchParts = 32 // per doubling: a quantile is within 3 % of the truth, which is finer than a curve shows
+	sketchParts = 32 // per doubling: quantiles are accurate to 3 %, which is finer than a curve shows
 )
 
-// series collects the curves from the slots. How long the run is shows only at its end, so it begins with the finest
-// step and doubles it, merging neighbours, whenever there would be too many points.
+// series collects the curves from the slots. The length of the run is known only at its end, so it begins with the
+// finest step and doubles it, merging neighbours, whenever there would be too many points.
 type series struct {
 	step   time.Duration
 	points []point
 }
 
-// point is what is known of a step.
+// point holds the values of one step.
 type point struct {
 	counts [curveCount]int64
 	gauges gauges
-	// slip, stalled and backlog of the harness; sampled tells that the backlog is known. cpu is the processor time that
-	// it used in cpuIn.
+	// slip, stalled and backlog describe the harness; sampled: the backlog is known. cpu is the processor time that it
+	// used in cpuIn.
 	slip, stalled, cpu, cpuIn time.Duration
 	backlog                   int64
 	sampled                   bool
-	successes                 int64 // that latencies counts
+	successes                 int64 // the successes counted in latencies
 	latencies                 *sketch
 }
 
-// gauges are as they were at the end of a step.
+// gauges are the values at the end of a step.
 type gauges struct {
 	lag, inRetry int64
 	seen         bool
@@ -40,7 +40,7 @@ type gauges struct {
 
 func newSeries() *series { return &series{step: finestStep} }
 
-// at returns the point of that time; times before the run's base belong to the first.
+// at returns the point of the time; times before the run's base belong to the first point.
 func (s *series) at(t time.Duration) *point {
 	t = max(t, 0)
 	for t/s.step >= mostSteps {
@@ -65,7 +65,7 @@ func (s *series) widen() {
 	s.points = s.points[:(len(s.points)+1)/2]
 }
 
-// merge adds the point that follows p. The latencies of next are copied, never kept.
+// merge adds the point that follows p. It copies the latencies of next, and never keeps them.
 func (p *point) merge(next *point) {
 	for i, count := range next.counts {
 		p.counts[i] += count
@@ -112,7 +112,7 @@ func (s *series) finish(end time.Duration) (Series, HeatMap) {
 	return out, s.heatMap()
 }
 
-// counts are the curves that count, by their index.
+// counts returns the curves of counts, by their index.
 func (s *Series) counts() [curveCount]*Curve {
 	return [curveCount]*Curve{
 		sentSeries: &s.Sent, ackedSeries: &s.Acknowledged, processedSeries: &s.Processed, deadLetterSeries: &s.DeadLetters,
@@ -135,7 +135,7 @@ func (s *sketch) merge(other *sketch) {
 	}
 }
 
-// sketchIndex numbers the values below sketchParts one by one and every doubling above by its first bits.
+// sketchIndex numbers the values below sketchParts individually, and every doubling above by its first bits.
 func sketchIndex(v uint64) int {
 	if v < sketchParts {
 		return int(v)
@@ -144,7 +144,7 @@ func sketchIndex(v uint64) int {
 	return doubling*sketchParts + int(v>>doubling)
 }
 
-// sketchValue is the middle of what is counted at the index.
+// sketchValue is the middle of the values counted at the index.
 func sketchValue(index int) float64 {
 	if index < 2*sketchParts {
 		return float64(index)
@@ -154,7 +154,7 @@ func sketchValue(index int) float64 {
 	return float64(low) + float64(uint64(1)<<doubling-1)/2
 }
 
-// quantile returns the quantile in ms, NaN where there is nothing.
+// quantile returns the quantile in ms, or NaN if there are no values.
 func (s *sketch) quantile(q float64) float64 {
 	if s == nil {
 		return math.NaN()

@@ -18,29 +18,29 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// threshold is an expression that was checked and compiled.
+// threshold is a checked and compiled expression.
 type threshold struct {
 	program     *vm.Program
 	nodes       []*ast.BinaryNode // the comparisons
 	comparisons []comparison
-	// paths are the measurements that it names.
+	// paths holds the measurements that it names.
 	paths [][]string
-	// sizes are the nodes that stand for bytes, literals the places of such numbers.
+	// sizes holds the nodes that represent bytes, literals the places of such numbers.
 	sizes    map[ast.Node]bool
 	literals map[int]bool
 }
 
-// comparison is one comparison in a threshold, its sides compiled for themselves.
+// comparison is one comparison in a threshold, with its sides compiled separately.
 type comparison struct {
 	left                  string
 	leftValue, rightValue *vm.Program
-	// size tells that bytes are compared.
+	// size: the comparison is of bytes.
 	size bool
 }
 
-// CompileThreshold checks an expression such as "latency.success.p99 < 500ms and share.duplicates <= 2%". Unknown
-// names, types that can't be compared (a duration needs a unit), and expressions that are no condition on a measurement
-// give an error that says where, by the column in the expression. Names, each under its group:
+// CompileThreshold checks an expression such as "latency.success.p99 < 500ms and share.duplicates <= 2%". It returns an
+// error with the column in the expression for unknown names, for types that cannot be compared (a duration needs a
+// unit), and for expressions that are not a condition on a measurement. The names, by group:
 //
 //	latency.FIGURE[.phase].{p50,p90,p99,p999,max,count}, FIGURE being
 //	        {send,first_attempt,success,service,dead_letter,backoff_error,commit_delay,replay,slip}
@@ -79,7 +79,7 @@ func compile(expression string) (*threshold, error) {
 		return nil, explain(err, fail)
 	}
 	t := &threshold{sizes: map[ast.Node]bool{}, literals: source.sizes}
-	// The names first: the compiler's own error shows Go types.
+	// The names come first, because the compiler's own error shows Go types.
 	if err := t.inspect(tree.Node, fail); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func compile(expression string) (*threshold, error) {
 	return t, nil
 }
 
-// compileSides compiles the sides of a comparison for themselves, to tell their values.
+// compileSides compiles the sides of a comparison separately, to show their values.
 func (t *threshold) compileSides(node *ast.BinaryNode) (err error) {
 	c := comparison{left: node.Left.String(), size: t.sizes[node.Left]}
 	if c.leftValue, err = expr.Compile(c.left, options()...); err != nil {
@@ -121,7 +121,7 @@ func options(more ...expr.Option) []expr.Option {
 	return append(more, expr.Env(environment{}), expr.DisableAllBuiltins(), expr.EnableBuiltin("duration"))
 }
 
-// explain puts an error of the expression language into our words where its own are Go's.
+// explain rewords errors of the expression language that use Go's terms.
 func explain(err error, fail func(int, string, ...any) error) error {
 	var at *file.Error
 	if !errors.As(err, &at) {
@@ -135,7 +135,8 @@ func explain(err error, fail func(int, string, ...any) error) error {
 	return fail(at.Column, "%s", message)
 }
 
-// inspect collects what the threshold names and compares, and refuses what a condition on measurements doesn't need.
+// inspect collects the names and comparisons of the threshold, and rejects constructs that a condition on measurements
+// does not need.
 func (t *threshold) inspect(node ast.Node, fail func(int, string, ...any) error) error {
 	place := node.Location().From
 	switch n := node.(type) {
@@ -144,7 +145,7 @@ func (t *threshold) inspect(node ast.Node, fail func(int, string, ...any) error)
 		return nil
 	case *ast.BuiltinNode:
 		if n.Name == "duration" {
-			return nil // made by translate: there are no quotes in what the user wrote
+			return nil // made by translate: the user's text has no quotes
 		}
 		return fail(place, "there are no functions in thresholds")
 	case *ast.UnaryNode:
@@ -180,7 +181,7 @@ func (t *threshold) inspectBinary(n *ast.BinaryNode, fail func(int, string, ...a
 	return t.inspectSizes(n, fail)
 }
 
-// inspectSizes finds out whether an operation gives bytes, and refuses to compare or add them with what is none.
+// inspectSizes determines whether an operation yields bytes, and rejects comparing or adding bytes with other values.
 func (t *threshold) inspectSizes(n *ast.BinaryNode, fail func(int, string, ...any) error) error {
 	left, right := t.sizes[n.Left], t.sizes[n.Right]
 	switch n.Operator {
@@ -235,7 +236,7 @@ func namedPath(node ast.Node, fail func(int, string, ...any) error) (path []stri
 	return path, places, nil
 }
 
-// unitOf looks the names up in the environment's type, and returns the unit of what they name, "" if it has none.
+// unitOf looks the names up in the environment's type, and returns the unit of the value, or "" if it has none.
 func unitOf(path []string, places []int, fail func(int, string, ...any) error) (unit string, err error) {
 	group := reflect.TypeFor[environment]()
 	for i, name := range path {
@@ -267,8 +268,8 @@ func namesIn(group reflect.Type) map[string]reflect.StructField {
 	return names
 }
 
-// Evaluate evaluates thresholds. One that can't be evaluated, because it doesn't compile or because what it names has
-// no samples, is not met and says why in Error.
+// Evaluate evaluates thresholds. A threshold that cannot be evaluated, because it does not compile or its measurement
+// has no samples, is not met, and Error gives the reason.
 func (m *Measurements) Evaluate(expressions []string) []Threshold {
 	latencies := m.Latencies()
 	env := m.environment(latencies)
@@ -304,8 +305,8 @@ func (m *Measurements) evaluate(result *Threshold, latencies map[string]Latency,
 	return nil
 }
 
-// actual returns the values of what is compared: the left side of one comparison, or all of them by name. A side that
-// has no value (0/0) is an error, because "not (x > 1)" would call that met.
+// actual returns the compared values: the left side of a single comparison, or all of them by name. A side without a
+// value (0/0) is an error, because "not (x > 1)" would otherwise count as met.
 func (t *threshold) actual(env environment) (string, error) {
 	var values []string
 	for _, c := range t.comparisons {

@@ -22,9 +22,9 @@ const (
 	LatencySlip         = "slip"          // intended send time to handed to the producer
 )
 
-// PhaseAll is the phase name of a histogram over the whole run without its warm-up. In a phase's own histogram are the
-// operations of the records that were intended to be sent in it, whenever they ended: a record sent while a fault was
-// on and finished after it is slow because of the fault. A replay counts in the phase in which its dead letter was sent
+// PhaseAll is the phase name of a histogram over the whole run without its warm-up. The histogram of a phase covers the
+// records that were intended to be sent in it, whenever their operations ended: a record that was sent during a fault
+// and finished after it is slow because of the fault. A replay counts in the phase in which its dead letter was sent
 // back.
 const PhaseAll = "all"
 
@@ -104,29 +104,29 @@ type Threshold struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Measurements is everything measured in a run.
+// Measurements holds all measurements of a run.
 type Measurements struct {
 	// Histograms by latency name, then by phase (PhaseAll included); values in microseconds, 1 µs to 10 min, 3 digits.
 	Histograms map[string]map[string]*hdrhistogram.Histogram
 	Throughput Throughput
 	Ledger     Ledger
-	// Conservation is where every record went.
+	// Conservation accounts for every record.
 	Conservation Conservation
 	Health       Health
 	Phases       []Phase
-	// Recoveries are those from the faults, by their index in the header.
+	// Recoveries holds the recovery from each fault, by the fault's index in the header.
 	Recoveries []Recovery
-	// DrainTime is from heal to the moment the last record was terminal and committed.
+	// DrainTime is the time from heal until the last record was terminal and committed.
 	DrainTime time.Duration
-	// Drained tells that the run did get there; if not, DrainTime means nothing.
+	// Drained reports whether the run reached that point; if not, DrainTime has no meaning.
 	Drained bool
-	// Started is when the run's clock showed 0.
+	// Started is the wall-clock time at which the run's clock showed 0.
 	Started time.Time
 	LagMax  int64
 	LagEnd  int64
 	Series  Series
 	HeatMap HeatMap
-	// Usage is what the instances of the subject used.
+	// Usage is the resource usage of the subject's instances.
 	Usage Usage
 }
 
@@ -141,7 +141,7 @@ type Drain struct {
 	LagEnd int64 `json:"lag_end"`
 }
 
-// Drain sums it up.
+// Drain returns a summary of the drain.
 func (m *Measurements) Drain() Drain {
 	out := Drain{Drained: m.Drained, LagMax: m.LagMax, LagEnd: m.LagEnd}
 	if m.Drained {
@@ -205,28 +205,28 @@ type Conservation struct {
 	Notes []Entry `json:"notes"`
 }
 
-// The names of entries. The first five are ends that a record may have; the others are differences: nobody wants a
-// record there.
+// The names of entries. The first five are regular ends of a record; the others are differences, which should have no
+// records.
 const (
 	EntrySucceeded    = "succeeded"
 	EntryDeadLettered = "dead_lettered"
 	// dead-lettered, sent back (by a replay, or by the dead-letter store's workers), then succeeded
 	EntryReplayed = "replayed"
 	EntryLogical  = "logical"
-	// the contract asks for no more: a tombstone that is skipped, a subject that is seen on the wire only
+	// the contract requires no more: a tombstone that is skipped, a subject that is observed on the wire only
 	EntryCommitted = "committed"
 
 	EntryUnfinished     = "unfinished"     // acknowledged, and without an end
-	EntryEndedTwice     = "ended_twice"    // both processed and dead-lettered, and not through a replay
-	EntryUnacknowledged = "unacknowledged" // sent, and the producer gave up: it may be in the topic or not
-	EntryNotSent        = "not_sent"       // the run ended before its time came
+	EntryEndedTwice     = "ended_twice"    // both processed and dead-lettered, without a replay
+	EntryUnacknowledged = "unacknowledged" // sent, and the producer gave up: it may or may not be in the topic
+	EntryNotSent        = "not_sent"       // the run ended before its scheduled time
 
 	NoteDuplicates = "duplicates" // succeeded more than once
-	// processed or dead-lettered, though it was never acknowledged: the acknowledgement was lost
+	// processed or dead-lettered, although it was never acknowledged: the acknowledgement was lost
 	NoteUnasked = "unasked"
 )
 
-// MaxEntryRecords is how many records of a difference are listed.
+// MaxEntryRecords is the largest number of records listed for a difference.
 const MaxEntryRecords = 50
 
 // Entry is a number of records that are alike.

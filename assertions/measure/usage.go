@@ -1,8 +1,8 @@
 package measure
 
-// What the instances of the subject use, and how often one record is attempted: a leak and a hot loop show here,
-// whatever is promised of attempts. Memory and processor time are those of all processes of an instance together, read
-// once a second.
+// Resource usage of the subject's instances, and the attempt rate of single records. A leak and a hot loop show here,
+// regardless of the promised number of attempts. Memory and processor time cover all processes of an instance together,
+// and are read once a second.
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// growthReadings is how many readings of a process under load its growth takes.
+	// growthReadings is the number of readings of a process under load needed to determine its growth.
 	growthReadings = 10
 	// farthestReading is the longest time between two readings over which a curve is drawn.
 	farthestReading = 3 * time.Second
@@ -63,14 +63,14 @@ type usage struct {
 	all []*process
 }
 
-// process is one process of an instance, with everything below it.
+// process is one process of an instance, including its child processes.
 type process struct {
 	by       holder
 	ready    bool
 	rss, cpu []reading
-	// loaded is the memory under load, from when it was ready.
+	// loaded holds the memory readings under load, from when it was ready.
 	loaded []int64
-	// used of the processor in time under load, and the largest quotient of the two.
+	// used is the processor time used in the time under load, in, and the largest quotient of the two.
 	used, in time.Duration
 	most     float64
 }
@@ -89,7 +89,7 @@ func (u *usage) of(e *history.Event) *process {
 	return u.at[by]
 }
 
-// sampled takes a reading of a process; loaded tells that the run's load is on.
+// sampled applies a reading of a process; loaded: the run is under load.
 func (u *usage) sampled(e *history.Event, loaded bool) {
 	if e.Instance < 0 || e.Aux < 0 {
 		return
@@ -107,7 +107,7 @@ func (u *usage) sampled(e *history.Event, loaded bool) {
 
 func (p *process) processor(next reading, loaded bool) {
 	if n := len(p.cpu); n > 0 && loaded {
-		// A process that has ended takes along what it used, where nobody waited for it.
+		// A process that has ended removes its processor time from the sum if no parent waited for it.
 		if in, used := next.at-p.cpu[n-1].at, time.Duration(next.value-p.cpu[n-1].value); in > 0 && used >= 0 {
 			p.in, p.used = p.in+in, p.used+used
 			p.most = max(p.most, used.Seconds()/in.Seconds())
@@ -116,7 +116,7 @@ func (p *process) processor(next reading, loaded bool) {
 	p.cpu = append(p.cpu, next)
 }
 
-// growth returns by how much the memory grew under load; false where there are too few readings.
+// growth returns the growth of the memory under load, or false if there are too few readings.
 func (p *process) growth() (int64, bool) {
 	n := len(p.loaded)
 	if n < growthReadings {
@@ -131,7 +131,7 @@ func median(values []int64) int64 {
 	return low + (high-low)/2
 }
 
-// instances are the processes that were sampled, by their instances.
+// instances returns the sampled processes, by instance.
 func (u *usage) instances() [][]*process {
 	sampled := slices.DeleteFunc(slices.Clone(u.all), func(p *process) bool { return len(p.rss) == 0 })
 	slices.SortStableFunc(sampled, func(a, b *process) int {
@@ -156,14 +156,14 @@ func (m *Measurer) finishUsage() {
 	}
 }
 
-// JoinUsage adds what the instances of another part of the same run used, which follow those that are there by number.
+// JoinUsage adds the usage of the instances of another part of the same run. They are numbered after the existing ones.
 func (m *Measurements) JoinUsage(other *Measurements) {
 	m.Usage.Instances = append(m.Usage.Instances, other.Usage.Instances...)
 	if b := other.Usage.Busiest; b != nil && (m.Usage.Busiest == nil || b.Attempts > m.Usage.Busiest.Attempts) {
 		m.Usage.Busiest = b
 	}
 	if other.Series.Step != m.Series.Step {
-		return // a history that breaks off between two parts: their curves are not of one length
+		return // the history ends between two parts: their curves differ in length
 	}
 	for _, one := range other.Series.Instances {
 		one.RSS, one.CPU = one.RSS.fit(len(m.Series.Sent)), one.CPU.fit(len(m.Series.Sent))
@@ -171,7 +171,7 @@ func (m *Measurements) JoinUsage(other *Measurements) {
 	}
 }
 
-// fit returns the first steps of the curve; what it lacks of them is unknown.
+// fit returns the first steps of the curve, and pads missing steps as unknown.
 func (c Curve) fit(steps int) Curve {
 	for len(c) < steps {
 		c = append(c, math.NaN())
@@ -200,7 +200,8 @@ func usageOf(processes []*process) InstanceUsage {
 	return out
 }
 
-// curvesOf draws one instance, in so many steps. What is read stands for the time since the reading before it.
+// curvesOf returns the curves of one instance, with the given number of steps. A reading represents the time since the
+// previous reading.
 func curvesOf(processes []*process, step time.Duration, steps int) InstanceCurves {
 	out := InstanceCurves{Instance: processes[0].by.instance, RSS: make(Curve, steps), CPU: make(Curve, steps)}
 	used, in := make([]float64, steps), make([]float64, steps)
@@ -226,8 +227,8 @@ func curvesOf(processes []*process, step time.Duration, steps int) InstanceCurve
 	return out
 }
 
-// between calls fn for each step that lies between two readings, with the share of the time between them that is in the
-// step.
+// between calls fn for each step that overlaps the time between two readings, with the share of that time that lies in
+// the step.
 func between(readings []reading, step time.Duration, steps int, fn func(i int, share float64, before, next reading)) {
 	for i := range max(len(readings)-1, 0) {
 		before, next := readings[i], readings[i+1]
@@ -241,7 +242,7 @@ func between(readings []reading, step time.Duration, steps int, fn func(i int, s
 	}
 }
 
-// recentAttempts counts, for each record, the attempts of the last second; what is older is taken back as time goes on.
+// recentAttempts counts, for each record, the attempts of the last second, and removes older ones as time passes.
 type recentAttempts struct {
 	// window holds the attempts of the last second from first on, oldest first.
 	window  []recentAttempt
