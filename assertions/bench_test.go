@@ -11,8 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// synthetic is a correct run of many records that makes its events as it goes, so that the memory of judging can be
-// seen.
+// synthetic is a correct run of many records that generates its events during the walk, so that the memory of judging
+// can be measured.
 type synthetic struct {
 	header  history.Header
 	records int
@@ -29,8 +29,8 @@ func newSynthetic(records, rounds int) *synthetic {
 
 func (s *synthetic) Header() history.Header { return s.header }
 
-// Each makes, for batches of records over four partitions: sends, acknowledgements, a fetch, attempts (of which one in
-// fifty records fails for good and is dead-lettered), a commit; at the end the audit.
+// Each generates, for batches of records over four partitions: sends, acknowledgements, a fetch, attempts (one in fifty
+// records fails for good and is dead-lettered), a commit; at the end the audit.
 func (s *synthetic) Each(fn func(*history.Event) error) error {
 	e := history.Event{}
 	now, op := time.Duration(0), int64(0)
@@ -145,8 +145,8 @@ func (s *synthetic) finish(next [4]int64, put func(history.Kind, func(*history.E
 	phase(history.PhaseSeal)
 }
 
-// BenchmarkJudge judges a million records. What making the events and measuring them cost is shown beside it, as the
-// first is no part of judging and the second is not this package's.
+// BenchmarkJudge judges a million records. The cost of generating the events and of measuring them is reported
+// separately, because the first is not part of judging and the second is not part of this package.
 func BenchmarkJudge(b *testing.B) {
 	source := newSynthetic(1_000_000, 1)
 	events := 0
@@ -165,8 +165,8 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// BenchmarkJudgeCurve judges histories of a hundred thousand to ten million records: the time grows as they do. Of the
-// memory, the most that the process ever held is shown, so it means something for the largest only.
+// BenchmarkJudgeCurve judges histories of a hundred thousand to ten million records: the time grows linearly. The
+// memory reported is the peak of the process, so it is meaningful for the largest history only.
 func BenchmarkJudgeCurve(b *testing.B) {
 	for _, records := range []int{100_000, 1_000_000, 10_000_000} {
 		b.Run(fmt.Sprint(records), func(b *testing.B) {
@@ -190,7 +190,7 @@ func BenchmarkJudgeCurve(b *testing.B) {
 	}
 }
 
-// timed returns the processor time that do takes: on a busy machine the time on the wall says little.
+// timed returns the processor time that do takes, because wall-clock time is unreliable on a busy machine.
 func timed(do func()) time.Duration {
 	start := processorTime()
 	do()
@@ -205,7 +205,7 @@ func processorTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// TestMemoryGrowsWithRecordsOnly: ten times the events for the same records take no more memory.
+// TestMemoryGrowsWithRecordsOnly checks that ten times the events for the same records take no more memory.
 func TestMemoryGrowsWithRecordsOnly(t *testing.T) {
 	const records = 20_000
 	few, events := held(t, newSynthetic(records, 1))
@@ -230,7 +230,7 @@ func held(t *testing.T, source history.Source) (size uint64, events int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.measurer = nil // not this package's
+	j.measurer = nil // not part of this package
 	err = source.Each(func(e *history.Event) error {
 		events++
 		j.apply(e)

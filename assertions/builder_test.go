@@ -1,7 +1,7 @@
 package assertions
 
-// A history, written down as a story: each step advances the clock by a millisecond and records what an observer would
-// have. What is not said is as it is in a correct run: acknowledgements come, audits find what was written.
+// A builder of hand-written histories. Each step advances the clock by a millisecond and records what an observer would
+// have recorded. Defaults are those of a correct run: acknowledgements arrive, audits find the written records.
 
 import (
 	"encoding/json"
@@ -41,7 +41,7 @@ type builder struct {
 	retryCommitted int64
 	vanished       map[int64]bool // entries that the audit will not find in the store
 
-	// Of share groups: the offsets that the broker has done with, and the deliveries of each record.
+	// For share groups: the offsets that the broker has finished, and the deliveries of each record.
 	taken      map[int64]bool
 	deliveries map[int32]int32
 }
@@ -79,7 +79,7 @@ func (b *builder) joining(session time.Duration) *builder {
 	return b
 }
 
-// unnamed makes an attempt in which the downstream finds no id, at the place that the subject says.
+// unnamed makes an attempt in which the downstream finds no id, at the place that the subject states.
 func (b *builder) unnamed(topic int16, partition int32, offset int64) *builder {
 	b.op++
 	e := b.of(history.KindAttemptStart)
@@ -101,7 +101,7 @@ func (b *builder) put(e history.Event) *history.Event {
 	return &b.events[len(b.events)-1]
 }
 
-// of returns an event of the instance whose turn it is.
+// of returns an event of the current instance.
 func (b *builder) of(kind history.Kind) history.Event {
 	e := b.event(kind)
 	e.Instance, e.Run = b.instance, b.run
@@ -162,7 +162,7 @@ func (b *builder) exit(code int16) *builder {
 	return b
 }
 
-// exitedBefore is an end that is heard of so late.
+// exitedBefore is an end that is reported with the delay.
 func (b *builder) exitedBefore(late time.Duration) *builder {
 	e := b.of(history.KindInstanceExited)
 	e.Flags, e.Aux = history.Expected, int64(late)
@@ -179,7 +179,7 @@ func (b *builder) logError() *builder {
 	return b
 }
 
-// says writes a line to the log of the process that names an error of Kafka's, and does not state that it is an error.
+// says writes a line to the log of the process that names a Kafka error, without an error level.
 func (b *builder) says(line string, code int16) *builder {
 	e := b.of(history.KindSubjectError)
 	e.Text, e.Code = line, code
@@ -187,7 +187,7 @@ func (b *builder) says(line string, code int16) *builder {
 	return b
 }
 
-// health says what the health URL of the instance was seen to become.
+// health reports a change of the instance's health URL.
 func (b *builder) health(healthy int32) *builder {
 	e := b.of(history.KindSubjectHealth)
 	e.N, e.Code, e.Text = healthy, 503, "it answers 503"
@@ -195,7 +195,7 @@ func (b *builder) health(healthy int32) *builder {
 	return b
 }
 
-// wrote ends the log of the process: so many lines, of which so many state a level.
+// wrote ends the log of the process, with its number of lines and the number of those that state a level.
 func (b *builder) wrote(lines int32, stated int64) *builder {
 	e := b.of(history.KindSubjectLog)
 	e.N, e.Aux = lines, stated
@@ -219,7 +219,7 @@ func (b *builder) fault(kind, target, what string) int64 {
 	return int64(len(b.h.Faults) - 1)
 }
 
-// starts injects a fault that meets nothing.
+// starts injects a fault that has no effect.
 func (b *builder) starts(fault int64) *builder {
 	e := b.event(history.KindFaultStart)
 	e.Op = fault
@@ -310,7 +310,7 @@ func (b *builder) attempt(number int32, outcome history.Outcome) *builder {
 	return b
 }
 
-// fails makes count transient attempts, each after the promised wait, the first at once.
+// fails makes count transient attempts, each after the promised wait, the first immediately.
 func (b *builder) fails(number int32, count int) *builder {
 	for k := range count {
 		if k > 0 {
@@ -345,7 +345,7 @@ func (b *builder) answerLetter(asked history.Event, code int16, flags history.Fl
 	return b
 }
 
-// refuseLetters adds writes of the record's dead letter that a fault refuses: they leave no copy.
+// refuseLetters adds writes of the record's dead letter that a fault refuses. They leave no copy.
 func (b *builder) refuseLetters(number int32, times int) *builder {
 	for range times {
 		b.answerLetter(b.askLetter(number), 29, history.Forged)
@@ -353,7 +353,7 @@ func (b *builder) refuseLetters(number int32, times int) *builder {
 	return b
 }
 
-// inDLQ puts a true dead letter into the topic.
+// inDLQ adds a correct dead letter to the topic.
 func (b *builder) inDLQ(number int32) *history.Event {
 	at := b.where[number]
 	audit := history.New(history.KindAuditRecord, 0)
@@ -480,8 +480,7 @@ func (b *builder) alive() map[int16]uint16 {
 	return alive
 }
 
-// judged returns the verdict on a history.
-// decisive is the catalogue with nothing experimental in it.
+// decisive is the catalogue without experimental flags.
 func decisive() []Invariant {
 	all := catalogue()
 	for i := range all {
@@ -490,7 +489,7 @@ func decisive() []Invariant {
 	return all
 }
 
-// judged judges a history. In stories and simulations experimental invariants decide, too.
+// judged judges a history. In these tests and simulations, experimental invariants decide, too.
 func judged(t testing.TB, source history.Source) *Verdict {
 	t.Helper()
 	verdict, _, err := judgeBy(decisive(), source)

@@ -6,8 +6,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// What a verdict says of its own extent: what can't apply is no promise, what was not judged is named with the reason,
-// and what is mostly open is said to be.
+// A verdict states its own extent: inapplicable invariants do not count as promises, promises that were not judged are
+// named with the reason, and promises that were mostly left open are marked.
 func TestCoverage(t *testing.T) {
 	v := &Verdict{Invariants: []Result{
 		{Name: "no-loss", Status: Pass, Judged: 353, Open: 2740, Of: "records",
@@ -32,7 +32,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// Of what a contract says nothing can be judged, the outlook and every run say the same.
+// If the contract rules out that a promise is judged, the outlook and every run agree.
 func TestOutlookIsWhatRunsSay(t *testing.T) {
 	contract := history.Contract{Ordering: history.OrderingNone, Envelope: "plain", MaxAttempts: 3}
 	for _, wire := range []bool{false, true} {
@@ -52,7 +52,7 @@ func TestOutlookIsWhatRunsSay(t *testing.T) {
 	}
 }
 
-// A record that was counted before it was known that nothing can be said of it is not among the judged.
+// A record that was counted before it turned out that it cannot be judged is not among the judged.
 func TestWithdrawnIsNotJudged(t *testing.T) {
 	r := newReport(newState(&newBuilder().h), "no-loss", "records")
 	r.result.Judged = 2

@@ -24,7 +24,8 @@ func experimentally(t *testing.T, name string, source history.Source) *Verdict {
 	return v
 }
 
-// What an experimental invariant finds is in the verdict, with its counterexamples, and changes nothing else of it.
+// The findings of an experimental invariant are in the verdict, with their counterexamples, and change nothing else in
+// it.
 func TestExperimentalDecidesNothing(t *testing.T) {
 	tale := func() history.Source {
 		b := newBuilder()
@@ -64,7 +65,7 @@ func forwardedTwice() history.Source {
 	return history.FromEvents(g.h, g.events)
 }
 
-// The same holds where results have the name of a node before their own.
+// The same holds if results are prefixed with the name of a node.
 func TestExperimentalOfANodeDecidesNothing(t *testing.T) {
 	for _, name := range []string{"duplicates", graphConservation} {
 		v := experimentally(t, name, forwardedTwice())

@@ -10,7 +10,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// A counterexample says between whom each of its events was, in words that its actors have, so that it can be drawn.
+// A counterexample names the sender and the receiver of each event, with names listed among its actors, so that it can
+// be drawn.
 func TestCounterexamplesSayBetweenWhom(t *testing.T) {
 	b := newBuilder()
 	f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
@@ -54,7 +55,7 @@ func TestCounterexamplesSayBetweenWhom(t *testing.T) {
 	}
 }
 
-// What never came violates from when it is sure not to come, and the verdict says what makes it sure.
+// An event that never came violates from when it is certain not to come, and the verdict says why it is certain.
 func TestWhatNeverCameIsMissingSince(t *testing.T) {
 	auditBegins := func(e *history.Event) bool { return e.Kind == history.KindPhase && e.Text == history.PhaseAudit }
 	commit := func(e *history.Event) bool { return e.Kind == history.KindCommitRequest }
@@ -111,7 +112,7 @@ func TestWhatNeverCameIsMissingSince(t *testing.T) {
 	}
 }
 
-// What only all waits together show has no moment.
+// An anomaly of all waits together has no moment.
 func TestWhatARunShowsAsAWholeHasNoMoment(t *testing.T) {
 	b := newBuilder()
 	b.h.Records = 400
@@ -125,7 +126,7 @@ func TestWhatARunShowsAsAWholeHasNoMoment(t *testing.T) {
 	}
 }
 
-// Every kind of event that a trace may have is between participants whose roles have a place, and has a word.
+// Every kind of event that a trace may contain has participants with known roles, and a label.
 func TestEveryEventHasItsWay(t *testing.T) {
 	h := history.Header{Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}},
 		Consumers: make([]history.Consumer, 1)}

@@ -8,14 +8,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// ownEntry is the entry of record 0 in a store of the subject's own.
+// ownEntry is the entry of record 0 in the subject's own store.
 func (b *builder) ownEntry() *entry {
 	return &entry{b: b, number: 1, state: history.StorePending, lease: history.None, next: history.None,
 		instance: history.None, retries: 1}
 }
 
-// The workers of the subject's own store call the downstream as its consumers do. What they do is judged by no promise
-// of the consumer's; what the consumer does is, up to its dead letter.
+// The workers of the subject's own store call the downstream in the same way as its consumers. Their attempts are held
+// against no promise of the consumer; the consumer's actions are judged up to its dead letter.
 func TestTriesOfTheSubjectsOwnStore(t *testing.T) {
 	t.Parallel()
 	workers := func(b *builder, outcomes ...history.Outcome) {

@@ -1,7 +1,7 @@
 package assertions
 
-// What holds for every history, sensible or not: judging ends, does not panic, says the same each time, and never says
-// pass for nothing.
+// Properties of judging any history, plausible or not: it ends, does not panic, is deterministic, and never passes a
+// run without evidence.
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// anyEvent draws an event that means nothing in particular, with small numbers, so that events meet, and the extremes.
+// anyEvent draws an arbitrary event, with small numbers, so that events refer to each other, and with extreme values.
 func anyEvent(t *rapid.T) history.Event {
 	number := rapid.OneOf(rapid.Int64Range(-2, 6),
 		rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 40, -1 << 40}))
@@ -71,7 +71,7 @@ func TestAnythingCanBeJudged(t *testing.T) {
 	})
 }
 
-// A damaged history fetched up to 2⁴⁰ and committed all of that: the judge looked at each of these offsets.
+// A damaged history fetched up to 2⁴⁰ and committed all of it. The judge must not examine each of these offsets.
 func TestACommitOfTooMuchIsJudgedInTime(t *testing.T) {
 	b := newBuilder()
 	b.h.Contract().OffsetMetadata = history.MetadataRanges
@@ -110,7 +110,7 @@ func asJSON(t fataler, v *Verdict) []byte {
 	return data
 }
 
-// FuzzJudge mixes sensible histories with damage: events left out, repeated, moved.
+// FuzzJudge mixes plausible histories with damage: events omitted, repeated, moved.
 func FuzzJudge(f *testing.F) {
 	f.Add([]byte{1, 2, 3})
 	f.Add([]byte{200, 7, 9, 200, 4, 4, 4})
@@ -158,8 +158,8 @@ func TestCorrectConsumersAreJudgedAlikeEachTime(t *testing.T) {
 	})
 }
 
-// TestNoJitter: two hundred waits without the promised jitter are named; with it, or with noise on top of it, they are
-// not.
+// TestNoJitter checks that two hundred waits without the promised jitter are reported, and waits with it, or with
+// additional noise, are not.
 func TestNoJitter(t *testing.T) {
 	for _, one := range []struct {
 		name  string

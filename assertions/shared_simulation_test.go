@@ -1,8 +1,8 @@
 package assertions
 
-// A broker and members of a share group in miniature, driven by random choices: what the broker may do of its own
-// accord it does, and members keep what they promise, or have one bug. Correct ones must pass whatever happens; each
-// bug must be named where it showed, and nothing else.
+// A model of a broker and members of a share group, driven by random choices. The broker makes use of its freedom, and
+// members keep their promises, or have one planted bug. Correct members must pass in every run. Each bug must be named
+// if it showed, and nothing else may be.
 
 import (
 	"slices"
@@ -13,13 +13,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// heldRecord is a record in the hands of a member.
+// heldRecord is a record that a member holds.
 type heldRecord struct {
 	number   int32
 	attempts int
 	over     bool // succeeded, or its dead letter is acknowledged
 	dead     bool
-	letter   *history.Event // asked for, not acknowledged
+	letter   *history.Event // requested, not acknowledged
 }
 
 type shareSimulation struct {
@@ -30,7 +30,7 @@ type shareSimulation struct {
 	fate    map[int32]history.Outcome
 	held    [2][]*heldRecord
 	runs    [2]uint16
-	waiting []int32 // to be handed out
+	waiting []int32 // to be delivered
 }
 
 func simulateShare(t *rapid.T, bug string) *shareSimulation {
@@ -76,7 +76,7 @@ func (s *shareSimulation) step() {
 	}
 }
 
-// handNext hands out what waits, as long as the broker's limit allows it to come to an end.
+// handNext delivers the waiting records, as long as the broker's limit leaves enough deliveries to finish them.
 func (s *shareSimulation) handNext(member int) {
 	if len(s.waiting) == 0 {
 		return
@@ -87,7 +87,7 @@ func (s *shareSimulation) handNext(member int) {
 	s.held[member] = append(s.held[member], &heldRecord{number: number})
 }
 
-// steal lets a lock run out: the record goes to the other member, and the one that had it forgets it.
+// steal expires a lock: the record goes to the other member, and the previous holder forgets it.
 func (s *shareSimulation) steal(member int) {
 	if len(s.held[member]) == 0 || s.deliveries[s.held[member][0].number] >= lastDelivery-1 {
 		return
@@ -118,7 +118,7 @@ func (s *shareSimulation) drop(member int, one *heldRecord) {
 	s.held[member] = slices.DeleteFunc(s.held[member], func(other *heldRecord) bool { return other == one })
 }
 
-// buggy reports whether the bug is planted here; it shows once.
+// buggy reports whether the bug is planted here. It triggers once.
 func (s *shareSimulation) buggy(name string) bool {
 	if s.bug != name || s.shown {
 		return false
@@ -127,7 +127,7 @@ func (s *shareSimulation) buggy(name string) bool {
 	return true
 }
 
-// work moves a record one step on.
+// work advances a record by one step.
 func (s *shareSimulation) work(member int, one *heldRecord) {
 	limit := s.h.Contract().MaxAttempts
 	switch {
@@ -173,7 +173,7 @@ func (s *shareSimulation) concluded(member int, one *heldRecord, limit int) {
 		one.dead = true
 	default:
 		one.dead = one.attempts >= limit
-		switch first := s.deliveries[one.number] == 1; { // of a later delivery not everything is sure
+		switch first := s.deliveries[one.number] == 1; { // for later deliveries not everything is certain
 		case one.dead && first && s.buggy("stubborn"):
 			s.attempt(one.number, transient)
 		case !one.dead && first && s.buggy("hurried"):
@@ -189,7 +189,7 @@ func (s *shareSimulation) concluded(member int, one *heldRecord, limit int) {
 	}
 }
 
-// end acknowledges what is over. The broker may refuse, and hands it out again.
+// end acknowledges a finished record. The broker may refuse, and deliver it again.
 func (s *shareSimulation) end(member int, one *heldRecord, dead bool) {
 	how := int32(history.AckAccept)
 	if dead {
@@ -210,7 +210,7 @@ func (s *shareSimulation) end(member int, one *heldRecord, dead bool) {
 	s.answerAck(asked, 0, 0)
 }
 
-// finishOne brings what is left to its end.
+// finishOne brings a remaining record to its end.
 func (s *shareSimulation) finishOne() {
 	for member := range s.held {
 		s.as(int16(member), s.runs[member])
@@ -249,7 +249,7 @@ func TestShareSimulation(t *testing.T) {
 				}
 			}
 			rapid.Check(t, check)
-			// Some bugs show in one run of ten.
+			// Some bugs show in one run out of ten.
 			for batch := 0; batch < 100 && bug != "" && showed == 0; batch++ {
 				rapid.Check(t, check)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// lived is a run in which record 1 has been through everything that a trace tells of.
+// lived is a run in which record 1 experiences every kind of event that a trace can contain.
 func lived() *builder {
 	b := newBuilder()
 	b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
@@ -76,7 +76,7 @@ func TestRecordsAreFoundWhereTheyAre(t *testing.T) {
 	}
 }
 
-// TestCounterexamplesMarkWhatContradicts: within a transaction it is the ends that are marked.
+// TestCounterexamplesMarkWhatContradicts checks the marks; within a transaction, the ends are marked.
 func TestCounterexamplesMarkWhatContradicts(t *testing.T) {
 	b := newBuilder()
 	b.begin().send(0).fails(0, 3)
@@ -95,7 +95,8 @@ func TestCounterexamplesMarkWhatContradicts(t *testing.T) {
 	}
 }
 
-// TestOrderAmongEqualTimesMeansNothing: shuffled within equal times, a history is judged alike, to the byte.
+// TestOrderAmongEqualTimesMeansNothing checks that a history shuffled within equal times is judged identically, to the
+// byte.
 func TestOrderAmongEqualTimesMeansNothing(t *testing.T) {
 	t.Run("consumer group", func(t *testing.T) {
 		b := lived()
@@ -121,8 +122,8 @@ func turned(t *testing.T, b *builder) {
 	}
 }
 
-// TestTraceMarksAndExplains: what contradicts is marked and named, the group is told of, and other records' lines
-// are not.
+// TestTraceMarksAndExplains checks that contradictory lines are marked and named, group events are included, and lines
+// of other records are not.
 func TestTraceMarksAndExplains(t *testing.T) {
 	b := newBuilder()
 	logs := func(text string) {
@@ -159,8 +160,8 @@ func TestTraceMarksAndExplains(t *testing.T) {
 	}
 }
 
-// TestTraceLeavesOutLinesOfOthers: a line of the log that names the record, in any of the usual spellings, or no record
-// at all, is told; one that names another is not.
+// TestTraceLeavesOutLinesOfOthers checks that a log line is included if it names the record, in any of the usual
+// notations, or no record at all. A line that names another record is left out.
 func TestTraceLeavesOutLinesOfOthers(t *testing.T) {
 	own, other := history.NewIDs("run").Token(1), history.NewIDs("run").Token(0)
 	of := map[string]bool{

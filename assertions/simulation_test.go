@@ -1,8 +1,8 @@
 package assertions
 
-// A correct consumer, simulated: several instances, restarts, rebalances, instances that are stopped and go on for a
-// moment with what they have lost, commits and dead letters that fail in every way, a broken link to the oracle.
-// Whatever happens to it, it keeps its contract, so no history of it may be called wrong.
+// A simulation of a correct consumer: several instances, restarts, rebalances, instances that are stopped and briefly
+// continue with partitions that they have lost, commits and dead letters that fail in every way, a broken link to the
+// downstream stub. It keeps its contract in all cases, so none of its histories may be judged wrong.
 
 import (
 	"slices"
@@ -40,7 +40,7 @@ type simulation struct {
 	committed [4]int64
 	link      int64
 	broken    bool
-	// bug is what this consumer does wrong, "" for nothing.
+	// bug is the planted bug of this consumer, or "".
 	bug string
 }
 
@@ -96,7 +96,7 @@ func (s *simulation) sendOne() {
 	s.handOver(number, partition, key, 0).acked(number, partition)
 }
 
-// fetchOne hands an instance its next record.
+// fetchOne delivers the next record to an instance.
 func (s *simulation) fetchOne(i int) {
 	p := s.turn(i)
 	for _, partition := range []int32{0, 1, 2, 3} {
@@ -117,7 +117,7 @@ func (s *simulation) fetchOne(i int) {
 	}
 }
 
-// ready returns the work that may be done now: what is due, and nothing before it in its order is open.
+// ready returns the work that can be done now: it is due, and no predecessor in its order is open.
 func (s *simulation) ready(p *process) []*work {
 	var ready []*work
 	for i, w := range p.work {
@@ -149,7 +149,7 @@ func (s *simulation) workOne(i int) {
 	s.tryOne(w)
 }
 
-// answerOf is what the oracle answers to a record's attempt.
+// answerOf is the downstream stub's answer to a record's attempt.
 func (s *simulation) answerOf(number int32) history.Outcome {
 	switch planned := s.planned[number]; planned {
 	case history.OutcomeTransient, history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited:
@@ -224,7 +224,7 @@ func (s *simulation) writeLetter(w *work) {
 	case 2:
 		s.answerLetter(asked, 0, history.Withheld)
 		s.claims(w)
-	case 3: // unanswered, and written
+	case 3: // unanswered, but written
 		s.inDLQ(w.number)
 		s.claims(w)
 	default:
@@ -240,7 +240,7 @@ func (s *simulation) writeLetter(w *work) {
 	w.done = s.bug == "careless"
 }
 
-// claims makes the newest dead letter say what its writer knows.
+// claims fills the newest dead letter with the metadata known to its writer.
 func (s *simulation) claims(w *work) {
 	e := &s.inTopics[len(s.inTopics)-1]
 	e.Claim = history.Claim{Present: true, Topic: input, Partition: w.partition, Offset: w.offset, Attempts: int32(w.k)}
@@ -269,7 +269,7 @@ func (s *simulation) commitOne(i int) {
 		case 1:
 			s.answerCommit(asked, 0, history.Withheld)
 			s.committed[partition] = end
-		case 2: // unanswered, and carried out
+		case 2: // unanswered, but carried out
 			s.commits[partition] = end
 			s.committed[partition] = end
 		default:
@@ -297,7 +297,7 @@ func (s *simulation) killOne(i int) {
 	}
 }
 
-// stopOne ends a process in order: what it has not finished is left to the next.
+// stopOne ends a process in an orderly way, and leaves its unfinished records to the next.
 func (s *simulation) stopOne() {
 	s.signal("TERM")
 	if s.bug == "linger" {
@@ -315,7 +315,7 @@ func owned(p *process) []int32 {
 	return all
 }
 
-// move takes a partition from one instance and gives it to one of them, perhaps the same.
+// move takes a partition from one instance and assigns it to an instance, possibly the same.
 func (s *simulation) move(i int) {
 	p := s.turn(i)
 	had := owned(p)
@@ -331,8 +331,8 @@ func (s *simulation) move(i int) {
 	s.give(s.draw(2, "to"), partition)
 }
 
-// freeze stops an instance until its partitions have gone to the other. When it goes on, each record that it has in
-// hand may be tried once more before it learns what it has lost.
+// freeze stops an instance until its partitions have gone to the other. When it resumes, it may attempt each of its
+// records once more before it learns which partitions it has lost.
 func (s *simulation) freeze(i int) {
 	p := s.turn(i)
 	s.signal("STOP")
@@ -378,7 +378,7 @@ func (s *simulation) disturb() {
 	case 2:
 		s.freeze(i)
 	case 3:
-		// A broken link hides most bugs, as it should.
+		// A broken link legitimately hides most bugs.
 		if !s.broken && s.bug == "" {
 			s.broken = true
 			s.breaks(s.link)
@@ -388,7 +388,7 @@ func (s *simulation) disturb() {
 	}
 }
 
-// finish lets it come to its end without disturbances.
+// settle finishes the run without disturbances.
 func (s *simulation) settle() {
 	for range 4000 {
 		idle := true
@@ -446,8 +446,8 @@ func TestCorrectConsumersAreNeverBlamed(t *testing.T) {
 	})
 }
 
-// TestBuggyConsumersAreNamed: the same consumer with one thing wrong, under the same disruptions. Not every run shows
-// every bug; those that do must name it.
+// TestBuggyConsumersAreNamed runs the same consumer with one planted bug, under the same disruptions. Not every run
+// shows every bug, but a run that shows it must name it.
 func TestBuggyConsumersAreNamed(t *testing.T) {
 	for bug, anomaly := range map[string]string{
 		"commit-early": "commit-before-dlq", "commit-past": "commit-past-unfinished", "one-more": "over-retried",
@@ -459,8 +459,8 @@ func TestBuggyConsumersAreNamed(t *testing.T) {
 	} {
 		t.Run(bug, func(t *testing.T) {
 			runs, shown := 0, 0
-			// Disruptions excuse a second dead letter: one run in six shows it, so that in 50 batches of 20 there is
-			// none with a probability of 10^-80.
+			// Disruptions excuse a second dead letter: one run in six shows it, so the probability that none of 50
+			// batches of 20 shows it is 10^-80.
 			for batch := 0; batch < 50 && shown == 0; batch++ {
 				rapid.Check(t, func(t *rapid.T) {
 					v, _, err := Judge(simulate(t, bug).done())

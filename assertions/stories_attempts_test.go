@@ -111,7 +111,7 @@ func headerCounter(b *builder) {
 	b.h.Contract().Backoff = history.Backoff{}
 }
 
-// retryCopy writes the record to the retry topic, and fetches it from there.
+// retryCopy writes the record to the retry topic, and fetches the copy.
 func (b *builder) retryCopy(number int32) *builder {
 	return b.answerCopy(b.askCopy(number), 0, 0).fetch(number)
 }
@@ -231,14 +231,14 @@ func classTales() []tale {
 }
 
 func backoffTales() []tale {
-	// answered makes an attempt that got no answer: the client gave up after a while.
+	// unanswered makes an attempt that got no answer: the client gave up after the wait.
 	unanswered := func(b *builder, outcome history.Outcome, waited time.Duration) *builder {
 		op := b.start(0)
 		b.wait(waited)
 		b.end(op, 0, outcome).Flags = history.ClientGone
 		return b
 	}
-	// stamped is an attempt that fails, and whose end the harness notes late as it stands still.
+	// stamped makes an attempt that fails, with an end that the harness stamps late because it is stalled.
 	stamped := func(b *builder, late time.Duration) *builder {
 		op := b.start(0)
 		b.wait(late).stall(history.None, late).end(op, 0, history.OutcomeTransient)
@@ -510,7 +510,7 @@ func orderTales() []tale {
 	}
 }
 
-// late lets a record fail and succeed after the gap, which a stall of the harness ends.
+// late has a record fail and succeed after the gap, with a stall of the harness at its end.
 func (b *builder) late(number int32, gap, stall time.Duration) *builder {
 	b.send(number).fails(number, 1).wait(gap)
 	if stall > 0 {
@@ -519,7 +519,7 @@ func (b *builder) late(number int32, gap, stall time.Duration) *builder {
 	return b.success(number).commit(int64(number) + 1)
 }
 
-// starve lets the harness wait for a processor for half of the time, in many short waits.
+// starve makes the harness wait for a processor half of the time, in many short waits.
 func (b *builder) starve(total time.Duration) *builder {
 	for range total / (20 * ms) {
 		b.wait(20*ms).stall(history.None, 12*ms)

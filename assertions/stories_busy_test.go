@@ -4,12 +4,12 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// busyTales: a wait is late only by the time in which its record could have been tried.
+// busyTales check that a wait is late only by the time in which its record could have been attempted.
 func busyTales() []tale {
 	const failed = history.OutcomeTransient
 	two := func(b *builder) *builder { return b.begin().sendTo(0, 0, 0).sendTo(1, 1, 1).sendTo(2, 1, 2) }
 	ends := func(b *builder) history.Source { return b.success(0).commitAll().drain().done() }
-	// waitsForAnother: the thread has record 1 until that is dead-lettered.
+	// waitsForAnother: the thread processes record 1 until that is dead-lettered.
 	waitsForAnother := func(b *builder) *builder {
 		return b.attempt(1, failed).wait(105*ms).attempt(1, failed).wait(205*ms).attempt(1, failed).letter(1)
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// claimed is a tale of a dead letter that says something of its attempts.
+// claimed is a history with a dead letter that states its attempts.
 type claimed struct {
 	tale
-	// open is what dlq-fidelity could not judge of it, by reason.
+	// open is the part of the dead letter that dlq-fidelity could not judge, by reason.
 	open string
 }
 
-// quotes has the latest dead letter give the reasons of these answers.
+// quotes makes the latest dead letter quote these answers as reasons.
 func (b *builder) quotes(answers ...history.Outcome) *builder {
 	more := history.ClaimMore{Quotes: answers}
 	b.inTopics[len(b.inTopics)-1].Claim.More = more.Encode()
@@ -26,7 +26,7 @@ func (b *builder) quotes(answers ...history.Outcome) *builder {
 
 func reasonTales() []claimed {
 	const transient, permanent, logical = history.OutcomeTransient, history.OutcomePermanent, history.OutcomeLogical
-	// taken gives the record, once answered, to another process, which dead-letters it.
+	// taken hands the answered record to another process, which dead-letters it.
 	taken := func(b *builder) *builder {
 		b.begin().as(1, 0).up().as(0, 0).send(0).attempt(0, transient).revoke(0)
 		return b.as(1, 0).assign(0).fetch(0).attempt(0, permanent).letter(0).commit(1)
@@ -80,8 +80,8 @@ func reasonTales() []claimed {
 }
 
 func countTales() []claimed {
-	// counted tells of a dead letter that says so many attempts, after three and a stall. The waits between four take
-	// 700 ms.
+	// counted is a history whose dead letter claims the number of attempts, after three attempts and a stall. The waits
+	// between four attempts take 700 ms.
 	counted := func(stall time.Duration, claim int32) func(*builder) history.Source {
 		return func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3).wait(stall-250*ms).stall(history.None, stall).letter(0).commit(1)
@@ -108,7 +108,7 @@ func countTales() []claimed {
 	}
 }
 
-// hurriedTales are of dead letters that came too soon, in a stall that may hide attempts if there was time for them.
+// hurriedTales cover dead letters that came too soon, in a stall that may hide attempts if there was time for them.
 func hurriedTales() []tale {
 	given := func(before time.Duration, failures int) func(*builder) history.Source {
 		return func(b *builder) history.Source {
@@ -129,8 +129,8 @@ func hurriedTales() []tale {
 	}
 }
 
-// TestWhatLettersClaimIsJudged: a dead letter is held to what it says as far as anything contradicts it, and what could
-// not be judged is counted.
+// TestWhatLettersClaimIsJudged checks that a claim in a dead letter is judged wrong if anything contradicts it, and
+// that claims that could not be judged are counted.
 func TestWhatLettersClaimIsJudged(t *testing.T) {
 	for _, one := range append(reasonTales(), countTales()...) {
 		t.Run(one.name, func(t *testing.T) {

@@ -1,6 +1,6 @@
 package assertions
 
-// The stories of waits in retry topics: each attempt is held against its own copy.
+// Histories of waits in retry topics: each attempt is compared with its own copy.
 
 import (
 	"slices"
@@ -73,7 +73,7 @@ func copyTales() []tale {
 	}
 }
 
-// restarted has record 0 fail once, waits in a copy, and starts its process anew.
+// restarted has record 0 fail once, wait in a copy, and restarts its process.
 func restarted(b *builder, committed bool) *builder {
 	b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
 		history.OrderingNone
@@ -84,8 +84,8 @@ func restarted(b *builder, committed bool) *builder {
 	return b.kill().as(0, 1).up().assign(0, 1, 2, 3)
 }
 
-// refused has the source fail once more after a restart, its copy refused, and asked for again when the first copy has
-// failed too.
+// refused has the source fail once more after a restart, with its copy refused, and requested again when the first copy
+// has failed too.
 func refused(b *builder) (first, second place) {
 	restarted(b, false).wait(100 * ms)
 	copied := b.where[0]
@@ -98,8 +98,8 @@ func refused(b *builder) (first, second place) {
 	return b.where[0], second
 }
 
-// withheld has record 0 fail, its copy written without a word of it, and that fail after the wait. It returns the copy
-// of this.
+// withheld has record 0 fail, its copy written without an answer, and the copy fail after the wait. It returns the copy
+// made after that.
 func withheld(b *builder, wait time.Duration) place {
 	b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
 		history.OrderingNone
@@ -108,7 +108,7 @@ func withheld(b *builder, wait time.Duration) place {
 	return b.where[0]
 }
 
-// repeatedTales are of copies that are asked for again: of which failure they are is not seen.
+// repeatedTales cover copies that are requested again. The failure to which they belong is not observed.
 func repeatedTales() []tale {
 	return []tale{
 		{"a refused copy is asked for again after another failure, and is tried when its own is due", nil,
@@ -131,7 +131,7 @@ func repeatedTales() []tale {
 			}},
 		{"a copy is asked for again, as no word came of it, after it has failed", nil, func(b *builder) history.Source {
 			second := withheld(b, 100*ms)
-			b.retryCopy(0).success(0).wait(200 * ms) // of the first failure, too, which is long due
+			b.retryCopy(0).success(0).wait(200 * ms) // of the first failure, too, whose wait ended long ago
 			b.where[0] = second
 			b.success(0).commitCopies(0).commit(1)
 			return b.drain().done()
@@ -146,7 +146,7 @@ func repeatedTales() []tale {
 	}
 }
 
-// TestUsualWaits: without a bound of the contract's own one wait may be long, and half of them may not.
+// TestUsualWaits checks that, without a bound in the contract, one wait may be long, but not half of them.
 func TestUsualWaits(t *testing.T) {
 	told := func(length time.Duration, several int) Result {
 		b := newBuilder()

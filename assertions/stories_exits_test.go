@@ -6,7 +6,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// exiting tells of a subject without dead letters that promises to end when a record has failed for good.
+// exiting is a history of a subject without dead letters that promises to end when a record has failed for good.
 func exiting(name string, want []string, tell func(*builder)) tale {
 	return tale{name, want, func(b *builder) history.Source {
 		b.h.Contract().Envelope, b.h.Contract().KeepsHeaders, b.h.Contract().ExitsExhausted = "", false, true
@@ -71,7 +71,7 @@ func exitTales() []tale {
 	}
 }
 
-// foreignTales tell of a dead-letter topic in which letters of another service lie, too.
+// foreignTales cover a dead-letter topic that also holds dead letters of another service.
 func foreignTales() []tale {
 	stranger := func(b *builder) {
 		b.goBack(1, input)

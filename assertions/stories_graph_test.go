@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// The topics of the graph of these stories: parse passes documents on to chunk or to ocr, and both of them out of the
+// The topics of the graph in these tests: parse passes documents on to chunk or to ocr, and both pass them out of the
 // graph.
 const (
 	inParse = int16(iota)
@@ -34,7 +34,7 @@ const (
 	ocr
 )
 
-// graphStory is a history of a graph, written down as a story. Every topic has one partition.
+// graphStory is a hand-written history of a graph. Every topic has one partition.
 type graphStory struct {
 	h      history.Header
 	events []history.Event
@@ -44,11 +44,11 @@ type graphStory struct {
 	at     map[[2]int32]int64 // the latest copy of a document at a node
 	tries  map[[2]int32]int32 // attempts of that copy
 	asked  map[int64]history.Event
-	missed map[int16]bool // topics whose content the audit does not find
+	missed map[int16]bool // topics whose contents the audit does not find
 	commit map[int]int64
 }
 
-// found is what a topic holds at an offset.
+// found is the record that a topic holds at an offset.
 type found struct {
 	document int32
 	claim    history.Claim
@@ -134,7 +134,7 @@ func (g *graphStory) send(document int32) *graphStory {
 	return g
 }
 
-// rebalance takes the node's partition from its instance, and gives it back.
+// rebalance takes the node's partition from its instance, and assigns it again.
 func (g *graphStory) rebalance(node int) *graphStory {
 	for _, kind := range []history.Kind{history.KindRevoked, history.KindAssigned} {
 		g.put(kind, func(e *history.Event) {
@@ -144,7 +144,7 @@ func (g *graphStory) rebalance(node int) *graphStory {
 	return g
 }
 
-// unheard puts a document into the entry's input, and the workload is told that it isn't there.
+// unheard writes a document to the entry's input, and reports a failure to the workload.
 func (g *graphStory) unheard(document int32) *graphStory {
 	g.send(document)
 	told := &g.events[len(g.events)-1]
@@ -152,8 +152,8 @@ func (g *graphStory) unheard(document int32) *graphStory {
 	return g
 }
 
-// unanswered is a numbered write that is carried out and not answered; the returned function repeats it, and that is
-// answered.
+// unanswered makes a numbered write that is carried out and not answered. The returned function repeats it, and the
+// repeat is answered.
 func (g *graphStory) unanswered(node int, document int32, topic int16) (repeat func()) {
 	ask := func() history.Event {
 		g.op++
@@ -214,7 +214,7 @@ func (g *graphStory) run(node int) (run uint16) {
 	return run
 }
 
-// ask is a produce request; the returned function is the answer to it.
+// ask is a produce request; the returned function answers it.
 func (g *graphStory) ask(instance int16, document int32, topic int16, claim history.Claim) (answer func(code int16)) {
 	g.op++
 	op, run := g.op, uint16(0)
@@ -234,7 +234,7 @@ func (g *graphStory) ask(instance int16, document int32, topic int16, claim hist
 	}
 }
 
-// next is where the document goes on from parse.
+// next returns the topic to which parse passes the document.
 func (g *graphStory) next(document int32) int16 {
 	return g.h.Next(parse, history.NewIDs(g.h.RunID).Token(document))
 }
@@ -257,7 +257,7 @@ func (g *graphStory) claim(node int, document int32) history.Claim {
 		Attempts: g.tries[[2]int32{int32(node), document}]}
 }
 
-// commits makes the node commit all that is in its input.
+// commits makes the node commit its whole input.
 func (g *graphStory) commits(node int) *graphStory {
 	return g.commitTo(node, int64(len(g.logs[int16(node)])))
 }
@@ -292,7 +292,7 @@ func (g *graphStory) through(document int32) *graphStory {
 	return g.attempt(next, document, history.OutcomeLogical).forward(next, document).commits(next)
 }
 
-// both takes two copies of the document through the last node, that at the offset first.
+// both takes two copies of the document through the last node, the copy at the offset first.
 func (g *graphStory) both(node int, document int32, first int64) *graphStory {
 	at := [2]int32{int32(node), document}
 	second := g.at[at]
@@ -317,7 +317,7 @@ func (g *graphStory) replayTo(topic int16, document int32) *graphStory {
 	return g
 }
 
-// end audits everything and judges the story; it returns "node/invariant: anomaly" for each that was found, sorted.
+// end audits everything and judges the history. It returns "node/invariant: anomaly" for each finding, sorted.
 func (g *graphStory) end(t *testing.T) []string {
 	t.Helper()
 	g.h.Records = 0
@@ -376,7 +376,7 @@ func (g *graphStory) end(t *testing.T) []string {
 	return found
 }
 
-// graphTale is a story of a graph and the anomalies that it shows, after their invariants; NEXT is the node after
+// graphTale is a history of a graph with the expected anomalies, each after its invariant; NEXT is the node after
 // parse.
 type graphTale struct {
 	name string
@@ -552,7 +552,7 @@ func (g *graphStory) life(node int, kind history.Kind, fill func(*history.Event)
 	return g
 }
 
-// nodeLifeTales: the processes of every node are judged alike, whether the workload sends to it or not.
+// nodeLifeTales check that the processes of every node are judged alike, whether or not the workload sends to it.
 func nodeLifeTales() []graphTale {
 	members := func(g *graphStory, node int, count int32, why string) *graphStory {
 		return g.life(node, history.KindMembership, func(e *history.Event) { e.N, e.Text = count, why })
@@ -600,8 +600,8 @@ func nodeLifeTales() []graphTale {
 	return tales
 }
 
-// TestUsageOfEveryNode: what the instances of all nodes use is measured, and limited, like that of the entry's; the
-// record that was attempted most often is told by its document, wherever that was.
+// TestUsageOfEveryNode checks that the usage of the instances of all nodes is measured and limited like that of the
+// entry's. The record that was attempted most often is identified by its document, at any node.
 func TestUsageOfEveryNode(t *testing.T) {
 	for node := range 3 {
 		g := newGraphStory()
@@ -652,7 +652,7 @@ func TestUsageOfEveryNode(t *testing.T) {
 	}
 }
 
-// TestGraphStories: each anomaly shows in a story, and in the nearest correct one nothing does.
+// TestGraphStories checks that each anomaly shows in a history, and that the nearest correct history has none.
 func TestGraphStories(t *testing.T) {
 	for _, c := range graphTales() {
 		t.Run(c.name, func(t *testing.T) {
@@ -671,8 +671,8 @@ func TestGraphStories(t *testing.T) {
 	}
 }
 
-// TestAnEventOfAnotherKindIsSurvived: the answer to a commit that says it answers a share group's acknowledgement, and
-// all others of that sort.
+// TestAnEventOfAnotherKindIsSurvived covers an answer to a commit that claims to answer a share group's
+// acknowledgement, and all similar mismatches.
 func TestAnEventOfAnotherKindIsSurvived(t *testing.T) {
 	told := func() *graphStory {
 		g := newGraphStory()
@@ -694,7 +694,8 @@ func TestAnEventOfAnotherKindIsSurvived(t *testing.T) {
 	}
 }
 
-// TestAGraphsJudgeSurvivesAnything: whatever the events say, they are judged without a panic, and the same twice.
+// TestAGraphsJudgeSurvivesAnything checks that arbitrary events are judged without a panic, and with the same result
+// twice.
 func TestAGraphsJudgeSurvivesAnything(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		g := newGraphStory()

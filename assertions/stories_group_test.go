@@ -1,6 +1,6 @@
 package assertions
 
-// The stories of graceful-stop, liveness and isolation. As all others they are judged by every invariant.
+// Histories for graceful-stop, liveness and isolation. Like all others, they are judged by every invariant.
 
 import (
 	"fmt"
@@ -128,7 +128,7 @@ func (b *builder) ready() *builder {
 	return b
 }
 
-// rebalances gives a partition away and back, time after time, each time with a new generation.
+// rebalances takes a partition away and assigns it again, repeatedly, each time with a new generation.
 func (b *builder) rebalances(count int, every time.Duration) *builder {
 	for i := range count {
 		b.revoke(3).wait(every)
@@ -138,7 +138,7 @@ func (b *builder) rebalances(count int, every time.Duration) *builder {
 	return b
 }
 
-// asks notes that the instance begins (1) or ceases (0) to ask for a partition.
+// asks notes that the instance starts (1) or stops (0) requesting a partition.
 func (b *builder) asks(partition int32, on int32) *builder {
 	e := b.of(history.KindFetching)
 	e.Topic, e.Partition, e.N = input, partition, on
@@ -146,7 +146,7 @@ func (b *builder) asks(partition int32, on int32) *builder {
 	return b
 }
 
-// unread is acknowledged to the workload, and fetched by nobody.
+// unread is acknowledged to the workload, and never fetched.
 func (b *builder) unread(number, partition, key int32) *builder {
 	return b.handOver(number, partition, key, 0).acked(number, partition)
 }
@@ -220,7 +220,7 @@ func lagTales() []tale {
 			b.begin().send(0).success(0).commit(1).drain()
 			source := b.done()
 			for i := range b.events {
-				// The end of the log lies beyond the last record: there is the mark of a transaction.
+				// The end of the log lies beyond the last record, because of a transaction marker.
 				if b.events[i].Kind == history.KindAuditOffsets && b.events[i].Partition == 0 {
 					b.events[i].Offset++
 				}
@@ -284,15 +284,16 @@ func stormTales() []tale {
 	}
 }
 
-// traffic is a consumer at work: it is handed a record every millisecond or so, of two keys in each of two partitions;
-// every eighth of partition 0 fails twice.
+// traffic is a busy consumer: it is handed a record every millisecond or so, with two keys in each of two partitions.
+// Every eighth record of partition 0 fails twice.
 type traffic struct {
 	*builder
-	// held says which records wait while another of the process backs off.
+	// held reports which records wait while another record of the process backs off.
 	held func(failing, other int32) bool
 	// between is called before each record is handed over.
 	between func(number int32)
-	// long: what is started while another backs off takes until the end of that, and the one worker with it.
+	// long: an attempt that is started during a backoff takes until the end of that backoff, and occupies the only
+	// worker.
 	long bool
 	// late: a record is fetched only when it is started.
 	late    bool
@@ -385,7 +386,7 @@ func (w *traffic) occupied(one *pending) time.Duration {
 	return 0
 }
 
-// run lets it all happen, and ends it well.
+// run runs the whole consumer to an orderly end.
 func (w *traffic) run(every int) history.Source {
 	for step := 0; w.number < w.records || len(w.open) > 0; step++ {
 		if w.number < w.records && step%every == 0 {
@@ -433,7 +434,7 @@ func isolationTales() []tale {
 		{"an attempt that takes as long holds everybody up", nil, func(b *builder) history.Source {
 			w := newTraffic(b, records)
 			w.long = true
-			// It has two workers: both are seen at work once.
+			// It has two workers: both are seen working once.
 			w.hand()
 			w.hand()
 			first, second := w.start(0), w.start(1)
@@ -505,7 +506,7 @@ func withStalls(source history.Source, b *builder) history.Source {
 	return history.FromEvents(source.Header(), b.events)
 }
 
-// batches is a consumer that takes up what has come in twice a second, fails one of it, and is otherwise quick.
+// batches is a consumer that processes its backlog twice a second, fails one record of it, and is otherwise fast.
 func batches(b *builder) history.Source {
 	b.h.Records, b.h.Contract().Isolation, b.h.Contract().StopGrace = 1600, 0.5, time.Second
 	b.begin().ready().wait(4 * time.Second)
@@ -527,7 +528,7 @@ func batches(b *builder) history.Source {
 			}
 			b.success(n)
 		}
-		// Some of the next batch come in while it backs off, and wait for the next round as all do.
+		// Some of the next batch arrive while it backs off, and wait for the next round as all do.
 		send(first + batch + early)
 		if failing > 100 {
 			b.wait(80 * ms).success(failing)
@@ -536,7 +537,7 @@ func batches(b *builder) history.Source {
 	return b.commitAll().drain().done()
 }
 
-// TestIsolationIsMeasured: what was counted is what happened.
+// TestIsolationIsMeasured checks the counts of backoffs.
 func TestIsolationIsMeasured(t *testing.T) {
 	for name, one := range map[string]struct {
 		held   func(int32, int32) bool
@@ -575,8 +576,8 @@ func markedOf(w Counterexample) []string {
 	return marked
 }
 
-// TestTooLittleIsNotApplicableUnlessAskedFor: a run without the evidence may pass, but not one whose scenario is about
-// it.
+// TestTooLittleIsNotApplicableUnlessAskedFor checks that a run without the evidence may pass, unless its scenario
+// requires the invariant.
 func TestTooLittleIsNotApplicableUnlessAskedFor(t *testing.T) {
 	for name, tell := range map[string]func(*builder) history.Source{
 		"isolation": func(b *builder) history.Source {
@@ -603,7 +604,7 @@ func TestTooLittleIsNotApplicableUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// TestHealthyRunsAreJudged: a run in which all is well passes, and it is said how much that is based on.
+// TestHealthyRunsAreJudged checks that a correct run passes, and that the amount of evidence is stated.
 func TestHealthyRunsAreJudged(t *testing.T) {
 	v := judged(t, newTraffic(newBuilder(), 1600).run(6))
 	for name, least := range map[string]int64{"isolation": 100, "liveness": 2, "graceful-stop": 1} {
@@ -616,7 +617,7 @@ func TestHealthyRunsAreJudged(t *testing.T) {
 	}
 }
 
-// TestWireOnlySubjectsAreToldToStop: without the oracle the stop and the lag are judged all the same.
+// TestWireOnlySubjectsAreToldToStop checks that the stop and the lag are judged without the downstream stub.
 func TestWireOnlySubjectsAreToldToStop(t *testing.T) {
 	b := newBuilder()
 	b.h.Contract().WireOnly, b.h.Contract().Isolation, b.h.Contract().StopGrace = true, 0.5, time.Second
@@ -629,7 +630,8 @@ func TestWireOnlySubjectsAreToldToStop(t *testing.T) {
 	}
 }
 
-// TestSharedWordsNameTheirInvariant: where two invariants use one word, each uses it for what is its own.
+// TestSharedWordsNameTheirInvariant checks that two invariants with a common anomaly name each use it for their own
+// findings.
 func TestSharedWordsNameTheirInvariant(t *testing.T) {
 	stalled, lost, premature := "liveness stalled", "graceful-stop lost", "graceful-stop premature-dead-letter"
 	paused, late := "liveness paused-partition", "graceful-stop stop-timeout"
@@ -672,8 +674,8 @@ func TestSharedWordsNameTheirInvariant(t *testing.T) {
 	}
 }
 
-// TestStalledNamesWhatBlocks: record 0 is finished and not committed, record 1 is tried and never finished, the others
-// wait for it.
+// TestStalledNamesWhatBlocks: record 0 is finished and not committed, record 1 is attempted and never finished, and the
+// others wait for it.
 func TestStalledNamesWhatBlocks(t *testing.T) {
 	b := newBuilder()
 	b.begin().asks(0, 1).send(0).success(0).send(1).fails(1, 2).unread(2, 0, 0).unread(3, 0, 0)
@@ -687,7 +689,7 @@ func TestStalledNamesWhatBlocks(t *testing.T) {
 	}
 }
 
-// TestStopNamesItsInstance: what is said of a dead letter at a stop is said at the end, when other instances have
+// TestStopNamesItsInstance: the finding about a dead letter at a stop is reported at the end, when other instances have
 // written more.
 func TestStopNamesItsInstance(t *testing.T) {
 	b := newBuilder()
@@ -700,8 +702,8 @@ func TestStopNamesItsInstance(t *testing.T) {
 	}
 }
 
-// TestEndlessAttemptsWithoutAPromise: a record that is tried on and on breaks no promise where no number of attempts is
-// made one. It proves nothing, and the reason says which record it was and what to promise.
+// TestEndlessAttemptsWithoutAPromise: a record that is attempted endlessly breaks no promise if the contract names no
+// number of attempts. The run proves nothing, and the reason names the record and the promise to make.
 func TestEndlessAttemptsWithoutAPromise(t *testing.T) {
 	for attempts, named := range map[int]bool{20: false, 120: true} {
 		b := newBuilder()

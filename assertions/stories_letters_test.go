@@ -6,7 +6,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// changed tells of a dead-lettered record whose dead letter is as change leaves it.
+// changed is a history of a dead-lettered record whose dead letter was modified by change.
 func changed(name string, want string, change func(*history.Event)) tale {
 	return tale{name, []string{want}, func(b *builder) history.Source {
 		b.begin().send(0).success(0).send(1).fails(1, 3).letter(1).commit(2)
@@ -69,11 +69,11 @@ func letterTales() []tale {
 		{"the same partition is promised and kept, by a record that was never acknowledged, is not in the topic any more, " +
 			"and went back to another partition", nil, func(b *builder) history.Source {
 			return b.backElsewhere(func() {
-				b.handOver(0, history.None, 0, 0) // the producer chose, and never heard of it again
+				b.handOver(0, history.None, 0, 0) // the producer chose the partition, and never received the answer
 				b.inInput(0, 0)
 				b.fetch(0)
 				b.inTopics = nil
-				b.h.Contract().Envelope = "hexkit" // its letters say the topic only
+				b.h.Contract().Envelope = "hexkit" // its dead letters name only the topic
 			}, 0)
 		}},
 		{"the same partition is promised and kept, by a record that went back to another partition", nil,
@@ -165,7 +165,7 @@ func letterTales() []tale {
 	}
 }
 
-// replayed tells of a dead letter that is selected, then of what the tool does, then of what comes of it.
+// replayed is a history of a selected dead letter, the tool's actions, and the events after them.
 func replayed(name string, want []string, tool func(*builder), after func(*builder)) tale {
 	return tale{name, want, func(b *builder) history.Source {
 		b.h.Replay = true
@@ -181,8 +181,8 @@ func replayed(name string, want []string, tool func(*builder), after func(*build
 	}}
 }
 
-// backElsewhere tells of a record that sent puts into partition 0: its dead letter lies in the partition, goes back to
-// partition 2 and succeeds there.
+// backElsewhere is a history of a record that sent puts into partition 0. Its dead letter lies in the partition, goes
+// back to partition 2 and succeeds there.
 func (b *builder) backElsewhere(sent func(), partition int32) history.Source {
 	b.h.Contract().SamePartition, b.h.Replay = true, true
 	b.begin()
@@ -201,7 +201,7 @@ func (b *builder) backElsewhere(sent func(), partition int32) history.Source {
 	return b.done()
 }
 
-// goBack writes a record as the replay tool does, and what the audit will find of it.
+// goBack writes a record as the replay tool does, and adds what the audit will find.
 func (b *builder) goBack(number int32, topic int16) *history.Event {
 	return b.goBackTo(number, topic, 0)
 }
@@ -224,8 +224,8 @@ func (b *builder) goBackTo(number int32, topic int16, partition int32) *history.
 	return &b.inTopics[len(b.inTopics)-1]
 }
 
-// numberedAsFirst writes the record's dead letter with the sequence of the first one, so many epochs of its producer
-// later.
+// numberedAsFirst writes the record's dead letter with the sequence of the first one, the given number of producer
+// epochs later.
 func (b *builder) numberedAsFirst(number int32, later int16) *builder {
 	var first history.Event
 	for _, e := range b.events {
@@ -241,7 +241,7 @@ func (b *builder) numberedAsFirst(number int32, later int16) *builder {
 	return b.answerLetter(asked, 0, 0)
 }
 
-// ownNames is of dead letters with a header that the replay does not take off, as it does not know it.
+// ownNames covers dead letters with a header that the replay does not remove, because it does not know it.
 func ownNames(name, envelope string) tale {
 	return tale{name, nil, func(b *builder) history.Source {
 		b.h.Contract().Envelope, b.h.Contract().DeadLetters = envelope, true
@@ -262,7 +262,7 @@ func replayTales() []tale {
 			b.tries[1] = 0
 			b.fails(1, 3).letter(1).commitAll()
 		}),
-		// Its producer has begun a new epoch since, as one does after an error, and its numbers with it.
+		// Its producer has begun a new epoch since, as after an error, and restarted its sequence numbers.
 		replayed("a replay that fails again, whose dead letter has the number of the first one in another epoch", nil, once,
 			func(b *builder) {
 				b.tries[1] = 0
@@ -318,7 +318,7 @@ func replayTales() []tale {
 			b.tries[1] = 0
 			b.attempt(1, history.OutcomePermanent).attempt(1, history.OutcomePermanent).letter(1).letter(1).commitAll()
 		}),
-		// Once tries[1] is 0 the attempts of a copy begin anew: the first is attempted once before the second is
+		// Once tries[1] is 0, the attempts of a copy start over: the first is attempted once before the second is
 		// written back.
 		replayed("a copy is attempted before the next is written back", []string{"replay-duplicated"}, once,
 			func(b *builder) {
@@ -331,7 +331,7 @@ func replayTales() []tale {
 				b.tries[1] = 0
 				b.fails(1, 3).letter(1).commitAll()
 			}),
-		// The second copy is asked for between the first one's attempt and its dead letter.
+		// The second copy is requested between the first one's attempt and its dead letter.
 		replayed("a copy is dead-lettered after the next was written back", []string{"replay-duplicated"}, once,
 			func(b *builder) {
 				b.tries[1] = 0
@@ -348,8 +348,8 @@ func replayTales() []tale {
 				b.goBack(1, input)
 				b.letter(1).success(1).commitAll()
 			}),
-		// The second copy is asked for while the first one is being tried, or its dead letter is under way: what was
-		// begun is the first one's.
+		// The second copy is requested while the first one is being attempted, or its dead letter is under way. The
+		// operation that was begun belongs to the first copy.
 		replayed("a copy is committed that succeeded while the next was written back", []string{"replay-duplicated"}, once,
 			func(b *builder) {
 				op := b.start(1)
@@ -470,8 +470,8 @@ func envelopeless() []tale {
 				b.begin().send(0).fails(0, 4).commit(1)
 				return b.drain().done()
 			}},
-		// A process that does not drop what it had of a partition finishes that beside what it is given again
-		// (pyrallel-consumer, on a busy machine).
+		// A process that keeps the records of an earlier delivery of a partition finishes them while it processes the
+		// new delivery (pyrallel-consumer, on a busy machine).
 		{"without a dead-letter topic, given up by a delivery of before while the new one is at it", nil,
 			func(b *builder) history.Source {
 				b.h.Contract().Envelope = ""
@@ -501,7 +501,7 @@ func envelopeless() []tale {
 	}
 }
 
-// leastTales: an envelope governs metadata alone. A contract that names none is held to all the rest.
+// leastTales: an envelope governs metadata alone. All other promises apply to a contract without an envelope.
 func leastTales() []tale {
 	least := func(b *builder) *builder {
 		b.h.Contract().DeadLetters, b.h.Contract().Envelope = true, ""

@@ -70,14 +70,14 @@ func metadataTales() []tale {
 	}
 }
 
-// hops begins the run of a consumer that hands what failed on to a retry topic.
+// hops begins the run of a consumer that passes failed records on to a retry topic.
 func hops(b *builder) *builder {
 	b.h.Contract().Counter, b.h.Contract().Retry, b.h.Contract().Ordering = history.CounterHeader, history.RetryTopics,
 		history.OrderingNone
 	return b.begin()
 }
 
-// handsOn makes one attempt that fails, and hands the record on.
+// handsOn makes one attempt that fails, and passes the record on.
 func (b *builder) handsOn(number int32) *builder {
 	return b.attempt(number, history.OutcomeTransient).retryCopy(number)
 }
@@ -179,8 +179,8 @@ func hopTales() []tale {
 	}
 }
 
-// repeatedCopy tells of a retry copy whose acknowledgement never comes; the copy is taken up, and then asked for again
-// with the same sequence number. What is said about it afterwards is said of the copy that was there all along.
+// repeatedCopy is a history of a retry copy whose acknowledgement never arrives. The copy is processed, and then
+// requested again with the same sequence number. Later answers concern the copy that existed all along.
 func repeatedCopy(finished bool) func(*builder) history.Source {
 	return func(b *builder) history.Source {
 		b.h.Contract().Backoff = history.Backoff{}
@@ -209,7 +209,7 @@ func repeatedCopy(finished bool) func(*builder) history.Source {
 	}
 }
 
-// replayToRetry tells of a record that was dead-lettered after a hop, and is written back to the retry topic.
+// replayToRetry is a history of a record that was dead-lettered after a hop, and is written back to the retry topic.
 func replayToRetry(times int) func(*builder) history.Source {
 	return func(b *builder) history.Source {
 		b.h.Replay, b.h.Consumers[0].ReplayTo, b.h.Contract().MaxAttempts = true, "in.retry", 2
@@ -235,14 +235,14 @@ func replayToRetry(times int) func(*builder) history.Source {
 	}
 }
 
-// twoCopies tells of a process that is killed when its copy is acknowledged and its source is not committed; both
-// copies then succeed.
+// twoCopies is a history of a process that is killed when its copy is acknowledged and its source is not committed.
+// Both copies then succeed.
 func twoCopies(again bool) func(*builder) history.Source {
 	return func(b *builder) history.Source {
 		hops(b).send(0).handsOn(0).kill().as(0, 1).up().assign(0)
 		b.where[0] = place{input, 0, 0}
 		b.fetch(0).handsOn(0).commit(1).wait(98 * ms).success(0).success(0)
-		if again { // the topics of both copies changed hands, so that two more would be justified
+		if again { // the topics of both copies changed hands, so two more are justified
 			b.success(0).success(0)
 		}
 		b.commitCopies(0)
@@ -326,8 +326,8 @@ func hiddenTales() []tale {
 				b.begin().send(0).wait(600*ms).stall(history.None, 600*ms).wait(50 * ms)
 				return b.success(0).wait(105 * ms).success(0).commit(1).drain().done()
 			}},
-		// pyrallel-consumer beside seven others on two cores: it reads a success too late, and its own time limit for
-		// the task has passed.
+		// pyrallel-consumer beside seven others on two cores: it reads a success too late, after its own time limit for
+		// the task.
 		{"the process hardly got a processor, though it never waited for long at once", nil, func(b *builder) history.Source {
 			b.begin().send(0).success(0)
 			for range 6 {

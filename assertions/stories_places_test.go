@@ -1,13 +1,13 @@
 package assertions
 
-// Where a replay's copies and the originals lie. A replay is matched by the record's id, which is in its value and in a
-// header of the workload's; where the letter says that the record was has no part in it, so that a dialect that names
-// the topic only (hexkit, watermill) is judged as strictly as one that names the offset.
+// The positions of a replay's copies and of the originals. A replay is matched by the record's id, which is in its value
+// and in a header of the workload's. The source position in the dead letter plays no part, so a dialect that names only
+// the topic (hexkit, watermill) is judged as strictly as one that names the offset.
 
 import "github.com/dlqbench/dlqbench/history"
 
-// topicOnly tells of a record whose letter names its topic and no more: sent puts it into partition 0, where the audit
-// may not find it any more; tool writes it back.
+// topicOnly is a history of a record whose dead letter names only its topic. sent puts the record into partition 0,
+// where the audit may not find it any more; tool writes it back.
 func topicOnly(name string, want []string, sent, tool, after func(*builder)) tale {
 	return tale{name, want, func(b *builder) history.Source {
 		b.h.Replay, b.h.Contract().Envelope = true, "watermill"
@@ -34,13 +34,13 @@ func placeTales() []tale {
 		b.inInput(0, 0)
 		b.fetch(0)
 	}
-	removed := func(b *builder) { // and by the time of the audit it is not in the topic any more
+	removed := func(b *builder) { // and it is removed from the topic before the audit
 		unheard(b)
 		b.inTopics = nil
 	}
 	succeeds := func(b *builder) { b.success(0) }
 	elsewhere := func(b *builder) { b.goBackTo(0, input, 2) }
-	readFirst := func(b *builder) *history.Event { // the audit comes to partition 2 before partition 0
+	readFirst := func(b *builder) *history.Event { // the audit reads partition 2 before partition 0
 		last := len(b.inTopics) - 1
 		b.inTopics[0], b.inTopics[last] = b.inTopics[last], b.inTopics[0]
 		return &b.inTopics[0]

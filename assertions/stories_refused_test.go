@@ -11,7 +11,8 @@ func (b *builder) refusedLetter(code int16) *builder {
 	return b.fails(0, 3).answerLetter(b.askLetter(0), code, 0)
 }
 
-// promising tells of a subject that answers refusals as promised, or not. In the end it is healed, and goes on.
+// promising is a history of a subject that reacts to refusals as promised, or not. In the end the fault is lifted, and
+// it continues.
 func promising(name string, promise history.OnFailure, want []string, tell func(*builder)) tale {
 	return tale{name, want, func(b *builder) history.Source {
 		b.h.Contract().OnFailure, b.h.Contract().StopGrace = promise, time.Second
@@ -23,7 +24,7 @@ func promising(name string, promise history.OnFailure, want []string, tell func(
 	}}
 }
 
-// stops plans a fault that stops dead letters.
+// stops plans a fault that prevents the writing of dead letters.
 func (b *builder) stops(kind, target, what string) int64 {
 	f := b.fault(kind, target, what)
 	b.h.Faults[f].StopsDeadLetters = true

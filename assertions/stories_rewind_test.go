@@ -6,16 +6,16 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// What Kafka answers a commit that comes too late.
+// Kafka's error codes for a commit that comes too late.
 const (
 	illegalGeneration   = int16(22)
 	rebalanceInProgress = int16(27)
 )
 
-// rewindTales: a consumer that has its partition goes back to its last commit.
+// rewindTales cover a consumer that has its partition and rewinds to its last commit.
 func rewindTales() []tale {
-	// failedCommit: two records of different keys are in hand, the first is done, the second has failed twice of three
-	// times; then the commit of the first is answered so.
+	// failedCommit: two records of different keys are being processed, the first is done, the second has failed two of
+	// three times. Then the commit of the first gets the given answer.
 	failedCommit := func(b *builder, code int16, flags history.Flags) *builder {
 		b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).success(0).fails(1, 2)
 		return b.answerCommit(b.askCommit(0, 1), code, flags)
@@ -71,7 +71,7 @@ func rewindTales() []tale {
 				b.answerCommit(b.askCommit(0, 1), rebalanceInProgress, 0).success(1).commit(2)
 				return b.drain().done()
 			}},
-		// The rest of what it had comes after the second failure, and before it goes back because of that one.
+		// The remaining records arrive after the second failure, and before the rewind that it causes.
 		{"a second commit fails while it is still handed what it had, and it goes back again", nil,
 			func(b *builder) history.Source {
 				fails := func() *builder { return b.attempt(1, history.OutcomePermanent).letter(1) }

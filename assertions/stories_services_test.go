@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// The topics of the services of these stories: each has an input and a retry topic, and all letters go to one.
+// The topics of the services in these tests: each has an input and a retry topic, and all share one dead-letter topic.
 const (
 	inOrders = int16(iota)
 	retryOrders
@@ -24,8 +24,7 @@ const (
 	billing
 )
 
-// servicesStory is a history of services that share a dead-letter topic, written down as a story. Every topic has one
-// partition.
+// servicesStory is a hand-written history of services that share a dead-letter topic. Every topic has one partition.
 type servicesStory struct {
 	h      history.Header
 	events []history.Event
@@ -38,7 +37,7 @@ type servicesStory struct {
 	commit map[int16]int64
 }
 
-// sharedEntry is what a topic holds at an offset.
+// sharedEntry is the record that a topic holds at an offset.
 type sharedEntry struct {
 	record  int32
 	service string
@@ -113,7 +112,7 @@ func (s *servicesStory) send(service int, record int32) *servicesStory {
 	return s
 }
 
-// attempt is a call of the downstream by the service's instance, of the record's latest copy.
+// attempt is a call of the downstream by the service's instance, for the record's latest copy.
 func (s *servicesStory) attempt(service int, record int32, outcome history.Outcome) *servicesStory {
 	s.op++
 	s.tries[record]++
@@ -145,13 +144,13 @@ func (s *servicesStory) write(by int, topic int16, one sharedEntry, code int16) 
 	return s
 }
 
-// unanswered takes back the answer to what was just written.
+// unanswered removes the answer to the latest write.
 func (s *servicesStory) unanswered() *servicesStory {
 	s.events = s.events[:len(s.events)-1]
 	return s
 }
 
-// letter is a true dead letter of the record by the service.
+// letter is a correct dead letter of the record by the service.
 func (s *servicesStory) letter(service int, record int32) *servicesStory {
 	return s.letterNaming(service, record, s.h.Consumers[service].Contract.Service)
 }
@@ -160,7 +159,7 @@ func (s *servicesStory) letterNaming(service int, record int32, name string) *se
 	return s.write(service, sharedDLQ, sharedEntry{record, name, s.h.Consumers[s.home[record]].Input}, 0)
 }
 
-// commits makes the service commit all that is in the topics that it reads.
+// commits makes the service commit everything in the topics that it reads.
 func (s *servicesStory) commits(service int) *servicesStory {
 	for _, topic := range []int16{s.h.Consumers[service].Input, s.h.TopicIndex(s.h.Consumers[service].ReplayTo)} {
 		offset := int64(len(s.logs[topic]))
@@ -191,7 +190,7 @@ func (s *servicesStory) fails(service int, record int32) *servicesStory {
 	return s.permanent(service, record).letter(service, record).commits(service)
 }
 
-// replayed selects the record's letters and writes each of them to the topic.
+// replayed selects the record's dead letters and writes each of them to the topic.
 func (s *servicesStory) replayed(record int32, topic int16) *servicesStory {
 	for offset, one := range s.logs[sharedDLQ] {
 		if one.record != record {
@@ -222,7 +221,7 @@ func (s *servicesStory) audit() *servicesStory {
 	return s
 }
 
-// judged ends the story and judges it.
+// judged ends the history and judges it.
 func (s *servicesStory) judged(t *testing.T) *Verdict {
 	t.Helper()
 	s.phase(history.PhaseDrain)
@@ -244,7 +243,7 @@ func (s *servicesStory) judged(t *testing.T) *Verdict {
 	return verdict
 }
 
-// anomaliesOf are "service/invariant: anomaly" for each that was found, sorted.
+// anomaliesOf returns "service/invariant: anomaly" for each finding, sorted.
 func anomaliesOf(v *Verdict) []string {
 	var found []string
 	for _, result := range v.Invariants {
@@ -256,7 +255,7 @@ func anomaliesOf(v *Verdict) []string {
 	return found
 }
 
-// servicesTale is a story of services and the anomalies that it shows.
+// servicesTale is a history of services with the expected anomalies.
 type servicesTale struct {
 	name string
 	tell func(*servicesStory)
@@ -267,7 +266,7 @@ func servicesTales() []servicesTale {
 	return append(servicesAlone(), servicesCrossing()...)
 }
 
-// servicesAlone are stories in which each has to do with its own records only.
+// servicesAlone are histories in which each service processes only its own records.
 func servicesAlone() []servicesTale {
 	return []servicesTale{
 		{"both succeed and dead-letter", func(s *servicesStory) {
@@ -319,7 +318,7 @@ func servicesAlone() []servicesTale {
 	}
 }
 
-// servicesCrossing are stories in which a service comes by a record of the other.
+// servicesCrossing are histories in which a service obtains a record of the other.
 func servicesCrossing() []servicesTale {
 	return []servicesTale{
 		{"a letter goes back to the other service, which processes it", func(s *servicesStory) {
@@ -376,7 +375,7 @@ func TestStoriesOfServices(t *testing.T) {
 	}
 }
 
-// Every service is judged by its own contract, and what is judged is not nothing.
+// Every service is judged by its own contract, and something is judged for each.
 func TestEachServiceIsJudgedByItsOwnContract(t *testing.T) {
 	s := newServicesStory()
 	s.h.Consumers[billing].Contract.MaxAttempts = 1
@@ -398,7 +397,7 @@ func TestEachServiceIsJudgedByItsOwnContract(t *testing.T) {
 	}
 }
 
-// A scenario may ask for some invariants only: then the services are held to these.
+// If a scenario requires only some invariants, the services are held to these.
 func TestServicesAreHeldToWhatIsExpected(t *testing.T) {
 	for _, test := range []struct{ expected, judged []string }{
 		{[]string{"no-loss"}, []string{"orders/no-loss", "billing/no-loss"}},
@@ -416,7 +415,7 @@ func TestServicesAreHeldToWhatIsExpected(t *testing.T) {
 	}
 }
 
-// A header that refers to what is not there is refused, not followed.
+// A header with dangling references is rejected.
 func TestServicesThatAreNotThere(t *testing.T) {
 	for _, spoil := range []func(*history.Consumer){
 		func(s *history.Consumer) {
@@ -432,8 +431,8 @@ func TestServicesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// amidst puts the history of one consumer beside that of another service, which is a correct one and writes into the
-// same dead-letter topic.
+// amidst adds another service to the history of one consumer. The other service is correct and writes to the same
+// dead-letter topic.
 func amidst(source history.Source) history.Source {
 	h := source.Header()
 	first, number := int16(len(h.Topics)), int32(h.Records)
@@ -461,8 +460,8 @@ func amidst(source history.Source) history.Source {
 	return history.FromEvents(h, events)
 }
 
-// neighbour is the other service's life: it fails a record for good, dead-letters it and commits, a microsecond for
-// each step.
+// neighbour returns the events of the other service: it fails a record for good, dead-letters it and commits, with a
+// microsecond per step.
 func neighbour(at time.Duration, topic int16, number int32) []history.Event {
 	const op = 1 << 20
 	step := func(kind history.Kind, fill func(*history.Event)) history.Event {
@@ -502,7 +501,7 @@ func neighbour(at time.Duration, topic int16, number int32) []history.Event {
 	}
 }
 
-// neighbourAudit finds what the other service has left.
+// neighbourAudit returns the audit's findings of the other service's records.
 func neighbourAudit(at time.Duration, topic int16, number int32) []history.Event {
 	start, record, offsets := history.New(history.KindAuditStart, at), history.New(history.KindAuditRecord, at+1),
 		history.New(history.KindAuditOffsets, at+2)
@@ -515,8 +514,7 @@ func neighbourAudit(at time.Duration, topic int16, number int32) []history.Event
 	return []history.Event{start, record, letter, offsets}
 }
 
-// Whatever is said of a consumer that is alone is said of it, and of nobody else, where another service shares its
-// dead-letter topic.
+// All findings about a consumer that runs alone remain, for it only, if another service shares its dead-letter topic.
 func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
 	for _, tale := range slices.Concat(
 		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), rewindTales(), classTales(), backoffTales(),
@@ -526,7 +524,7 @@ func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
 		t.Run(tale.name, func(t *testing.T) {
 			source := tale.tell(newBuilder())
 			if source.Header().Consumers[0].Contract.Retry == history.RetryTopics {
-				return // services have none: a scenario that gives them some is refused
+				return // services have none: a scenario with both is rejected
 			}
 			alone, beside := judged(t, source), judged(t, amidst(source))
 			want := anomaliesOf(alone)

@@ -1,6 +1,6 @@
 package assertions
 
-// Stories of share groups (KIP-932): what a member may do, and what the broker does of its own accord.
+// Histories of share groups (KIP-932): permitted actions of members, and actions that the broker takes by itself.
 
 import (
 	"slices"
@@ -22,12 +22,12 @@ func (b *builder) shares(counter history.Counter) *builder {
 	return b.phase(history.PhaseSetup).up().phase(history.PhaseWarmup).phase(history.PhaseSteady)
 }
 
-// share sends a record and has it handed to the instance whose turn it is.
+// share sends a record and has it delivered to the current instance.
 func (b *builder) share(number int32) *builder {
 	return b.handOver(number, 0, 0, 0).acked(number, 0).hand(number)
 }
 
-// hand delivers the record to the instance whose turn it is.
+// hand delivers the record to the current instance.
 func (b *builder) hand(number int32) *builder {
 	at := b.where[number]
 	b.deliveries[number]++
@@ -55,7 +55,7 @@ func (b *builder) answerAck(asked history.Event, code int16, flags history.Flags
 	return b
 }
 
-// forget: the broker has done with the offset, so the group may begin behind it.
+// forget notes that the broker has finished the offset, so the group may begin after it.
 func (b *builder) forget(offset int64) *builder {
 	b.taken[offset] = true
 	for b.taken[b.commits[0]] {
@@ -81,8 +81,8 @@ const (
 	byDelivery = history.CounterDelivery
 	transient  = history.OutcomeTransient
 	permanent  = history.OutcomePermanent
-	// The broker's error codes of an acknowledgement for a record that the member does not have any more, and of a
-	// partition that it leads no longer.
+	// The broker's error codes for an acknowledgement of a record that the member no longer has, and of a partition
+	// that it no longer leads.
 	invalidRecordState = 121
 	notLeader          = 6
 )
@@ -92,7 +92,7 @@ func shareTales() []tale {
 		brokerLetterTales())
 }
 
-// shareMemberTales: a member leaves its group; another goes on with what is left.
+// shareMemberTales: a member leaves its group; another continues with the rest.
 func shareMemberTales() []tale {
 	leaving := func(name string, want []string, tell func(*builder)) tale {
 		return tale{name, want, func(b *builder) history.Source {
@@ -118,7 +118,7 @@ func shareMemberTales() []tale {
 	}
 }
 
-// shareAckTales: what may be accepted and rejected, and when.
+// shareAckTales: permitted acknowledgements, accept and reject, and their times.
 func shareAckTales() []tale {
 	return []tale{
 		{"each record is acknowledged when it is done", nil, func(b *builder) history.Source {
@@ -190,7 +190,7 @@ func shareAckTales() []tale {
 	}
 }
 
-// shareDeliveryTales: what the broker delivers again, and why.
+// shareDeliveryTales: redeliveries by the broker, and their reasons.
 func shareDeliveryTales() []tale {
 	return []tale{
 		{"killed before it could accept", nil, func(b *builder) history.Source {
@@ -360,7 +360,7 @@ func (b *builder) leavesLetters(counter history.Counter) *builder {
 	return b.shares(counter)
 }
 
-// writes: the broker has written the record's dead letter, with its count of deliveries.
+// writes notes that the broker has written the record's dead letter, with its count of deliveries.
 func (b *builder) writes(number int32) *builder {
 	b.inDLQ(number).Claim.Attempts = b.deliveries[number]
 	return b
@@ -434,8 +434,8 @@ func (b *builder) releasedToTheEnd() *builder {
 	return b.attempt(0, transient).release(0).forget(0)
 }
 
-// TestShareGroupsAreJudged: each invariant that has a meaning for a share group is judged, the others say why they are
-// not.
+// TestShareGroupsAreJudged checks that each invariant with a meaning for a share group is judged, and that the others
+// state the reason why they are not.
 func TestShareGroupsAreJudged(t *testing.T) {
 	b := newBuilder()
 	b.h.Records = 3
@@ -457,8 +457,8 @@ func TestShareGroupsAreJudged(t *testing.T) {
 	}
 }
 
-// TestWhatTheBrokerWritesIsNotTheSubjects: how the dead letters are written is not judged where the broker writes them;
-// that they are there and true, is.
+// TestWhatTheBrokerWritesIsNotTheSubjects checks that the writing of dead letters is not judged where the broker writes
+// them, but their existence and content are.
 func TestWhatTheBrokerWritesIsNotTheSubjects(t *testing.T) {
 	b := newBuilder()
 	b.h.Records = 2

@@ -22,7 +22,7 @@ func (b *builder) endsBy(signal string) *builder {
 	return b
 }
 
-// members notes how many members the process is now.
+// members notes the present number of group members of the process.
 func (b *builder) members(count int32, why string) *builder {
 	e := b.of(history.KindMembership)
 	e.N, e.Text = count, why
@@ -30,7 +30,7 @@ func (b *builder) members(count int32, why string) *builder {
 	return b
 }
 
-// used reads what the process uses.
+// used reads the resource usage of the process.
 func (b *builder) used() *builder {
 	e := b.of(history.KindSample)
 	e.Text, e.Aux = history.SampleInstanceRSS, 1<<20
@@ -52,7 +52,7 @@ func (b *builder) logs(line string) *builder {
 	return b
 }
 
-// afterAll tells of the end of a run in which everything went well.
+// afterAll is a history with additional events after an otherwise correct run.
 func afterAll(name string, want []string, tell func(*builder)) tale {
 	return tale{name, want, func(b *builder) history.Source {
 		b.begin().send(0).success(0).commitAll().phase(history.PhaseHeal).phase(history.PhaseDrain)
@@ -62,7 +62,7 @@ func afterAll(name string, want []string, tell func(*builder)) tale {
 	}}
 }
 
-// falling tells of a process that ends by itself, and of the next one, which finds everything done.
+// falling is a history of a process that ends by itself, and of the next one, which finds everything done.
 func falling(name string, want []string, tell func(*builder)) tale {
 	return tale{name, want, func(b *builder) history.Source {
 		b.begin()
@@ -106,7 +106,7 @@ func stayTales() []tale {
 		append(stopCodeTales(), leavingTales()...)...)
 }
 
-// repeatingTales: a process that ends by itself excuses nobody.
+// repeatingTales: a process that ends by itself excuses no redelivery.
 func repeatingTales() []tale {
 	again := func(b *builder) *builder { return b.as(0, 1).up().assign(0, 1, 2, 3).fetch(0) }
 	begin := func(tell func(*builder)) func(*builder) history.Source {
@@ -127,7 +127,7 @@ func repeatingTales() []tale {
 	}
 }
 
-// refusedTales: a process ends when a dead letter can't be written.
+// refusedTales: a process ends when a dead letter cannot be written.
 func refusedTales() []tale {
 	crashing := func(name string, want []string, tell func(*builder)) tale {
 		return falling(name, want, func(b *builder) {
@@ -146,7 +146,7 @@ func refusedTales() []tale {
 	}
 }
 
-// silenced tells of an instance that says nothing from a fault on, and for so long after it.
+// silenced makes an instance silent from a fault on, for the given time after the fault.
 func silenced(b *builder, lasts time.Duration) {
 	f := b.joining(6*time.Second).fault("network", "link 0", "connections cut")
 	b.breaks(f).wait(time.Second).heals(f).members(0, "silent").wait(lasts)
@@ -189,7 +189,7 @@ func stopCodeTales() []tale {
 	}
 }
 
-// leavingTales: an instance leaves its group; another goes on with what it had.
+// leavingTales: an instance leaves its group; another continues with its partitions.
 func leavingTales() []tale {
 	late := false
 	leaving := func(name string, want []string, tell func(*builder)) tale {

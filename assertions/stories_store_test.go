@@ -1,6 +1,6 @@
 package assertions
 
-// Stories of the dead-letter store: what a worker, the router and the retention may do, and what not.
+// Histories of the dead-letter store: permitted and forbidden actions of a worker, the router and the retention.
 
 import (
 	"maps"
@@ -16,7 +16,7 @@ const (
 	lease = 500 * ms
 )
 
-// stores gives the run a dead-letter store with one router and three workers, and starts all of it.
+// stores gives the run a dead-letter store with one router and three workers, and starts all of them.
 func (b *builder) stores() *builder {
 	b.h.Store = &history.StoreContract{
 		Engine: "sqlite", Vocabulary: "lifecycle", Workers: 3, Routers: 1, MaxRetries: 5,
@@ -51,7 +51,7 @@ func (b *builder) dead(number int32) *builder {
 	return b.send(number).attempt(number, history.OutcomePermanent).letter(number).commit(int64(number) + 1)
 }
 
-// entry is how a story thinks of an entry.
+// entry is the test's view of an entry.
 type entry struct {
 	b       *builder
 	number  int64
@@ -64,12 +64,12 @@ type entry struct {
 	next     time.Duration
 	lease    time.Duration
 	instance int16
-	// byLetter is the letter's offset, from 1: the entry names that as its source, too. 0: it is the record's, and the
-	// source where that was.
+	// byLetter is the dead letter's offset, from 1; the entry names the dead letter as its source, too. 0: the entry
+	// belongs to the record, and its source is the record's position.
 	byLetter int64
 }
 
-// rowOfLetter makes an entry that goes by the place of its letter.
+// rowOfLetter makes an entry that is identified by the place of its dead letter.
 func (b *builder) rowOfLetter(record int32, offset, number int64) *entry {
 	e := &entry{
 		b: b, number: number, record: record, state: history.StoreAbsent, strategy: immediateRetry, lease: history.None,
@@ -78,7 +78,7 @@ func (b *builder) rowOfLetter(record int32, offset, number int64) *entry {
 	return e.change(history.StorePending)
 }
 
-// watched says that the watcher sees nothing from now on, or sees again.
+// watched notes that the watcher loses sight of the table, or sees it again.
 func (b *builder) watched(what string) *builder {
 	e := b.event(history.KindStoreWatch)
 	e.Text = what
@@ -140,7 +140,7 @@ func (b *builder) routerCommits(offset int64) *builder {
 	return b
 }
 
-// due waits until the entry is.
+// due waits until the entry is due.
 func (e *entry) due() *entry {
 	e.b.now = max(e.b.now, e.next+5*ms)
 	return e
@@ -176,7 +176,7 @@ func (e *entry) answer(asked history.Event, outcome history.Outcome) *entry {
 	return e
 }
 
-// again: the try failed, and the entry goes back for another.
+// again notes that the attempt failed and that the entry is scheduled for another.
 func (e *entry) again() *entry {
 	e.retries++
 	e.next = e.b.now + e.b.h.Store.Waits[min(int(e.retries), 2)]
@@ -196,7 +196,7 @@ func (e *entry) fail() *entry {
 	return e.open().change(history.StoreFailed)
 }
 
-// settled ends the run: the store is at rest, its service ends, the table is read.
+// settled ends the run: the store is at rest, its services end, the table is read.
 func (b *builder) settled() history.Source {
 	b.drain()
 	b.phase(history.PhaseAudit)
@@ -216,7 +216,7 @@ func (b *builder) settled() history.Source {
 	return b.sealed()
 }
 
-// inTable are the entries that the changes so far have left in the table.
+// inTable returns the entries that the changes so far have left in the table.
 func (b *builder) inTable() []history.Event {
 	last := map[int64]history.Event{}
 	for _, e := range b.events {
@@ -347,8 +347,8 @@ func storeStateTales() []tale {
 			func(b *builder) history.Source {
 				return b.askedAgain(false)
 			}},
-		// The reference consumer with republishing workers, killed between its dead letter and its commit: the letter
-		// is in the store, and comes back to the topic before the record is handed out again.
+		// The reference consumer with republishing workers, killed between its dead letter and its commit: the dead
+		// letter is in the store, and comes back to the topic before the record is delivered again.
 		{"written back while the record itself is uncommitted, for its process was killed", nil,
 			func(b *builder) history.Source {
 				return b.writtenBack(func() { b.kill() })
@@ -435,7 +435,7 @@ func storeStateTales() []tale {
 	}
 }
 
-// polled makes of everything so far what polling would have seen.
+// polled converts the history so far to what polling would have observed.
 func (b *builder) polled() *builder {
 	for i := range b.events {
 		if e := &b.events[i]; e.Kind == history.KindStoreChange {
@@ -446,7 +446,7 @@ func (b *builder) polled() *builder {
 	return b
 }
 
-// ownStore makes the store one of the subject's own, of whose service nothing is known.
+// ownStore makes the store the subject's own, whose services are unknown.
 func (b *builder) ownStore() *builder {
 	b.stores()
 	b.h.Store = &history.StoreContract{Engine: "postgres", Vocabulary: "own", MaxRetries: 5,
@@ -458,7 +458,7 @@ func storeOwnTales() []tale {
 	return []tale{
 		{"a store of the subject's own, seen by polling", nil, func(b *builder) history.Source {
 			b.ownStore().dead(0).row(0)
-			b.as(0, 0).success(0) // tried again by whoever it is
+			b.as(0, 0).success(0) // attempted again by an unknown process
 			e := &entry{b: b, number: 1, record: 0, state: history.StorePending, lease: history.None, next: history.None,
 				instance: history.None, retries: 1}
 			e.change(history.StoreResolved)
@@ -591,7 +591,7 @@ func storeTimeTales() []tale {
 		{"taken before the time that the table names, though after the strategy's wait", []string{"retry-early"},
 			func(b *builder) history.Source {
 				e := b.stores().dead(0).ingest(0).due().lock(0).try(transient)
-				e.retries, e.next = 1, b.now+3*time.Second // the downstream asked for more patience
+				e.retries, e.next = 1, b.now+3*time.Second // the downstream requested a longer wait
 				e.open().change(history.StorePending)
 				b.wait(600 * ms)
 				e.lock(0).try(history.OutcomeSuccess).resolve()
@@ -759,7 +759,7 @@ func storeArrivalTales() []tale {
 			repeat := b.stores().fault("store", "dlq", "100% of the dead letters written again, in another order")
 			b.h.Contract().SamePartition = true
 			b.dead(0).repeat(0).breaks(repeat).heals(repeat)
-			b.inTopics[len(b.inTopics)-1].Partition = 1 // of the copy's own
+			b.inTopics[len(b.inTopics)-1].Partition = 1 // of the copy itself
 			b.ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
 			b.routerCommits(2)
 			return b.settled()
@@ -816,8 +816,8 @@ func storeArrivalTales() []tale {
 			return b.settled()
 		}},
 		// A router was killed between its row and its commit, and its group gave the partition away only after a
-		// session timeout; meanwhile the letter had been worked off, and the retention, a thousand times as fast, had
-		// removed its entry.
+		// session timeout. Meanwhile the dead letter had been processed, and the retention, a thousand times as fast,
+		// had removed its entry.
 		{"read again when its entry has been removed, by a router that never committed it", nil,
 			func(b *builder) history.Source {
 				return b.forgotten(0)
@@ -836,8 +836,8 @@ func storeArrivalTales() []tale {
 	}
 }
 
-// forgotten is an entry that is removed by the retention, and another one that is made of its letter after that; up to
-// where the router has committed before it is told.
+// forgotten is a history of an entry that is removed by the retention, and of another one made of its dead letter after
+// that; committed is the router's commit before that.
 func (b *builder) forgotten(committed int64) history.Source {
 	e := b.stores().dead(0).rowOfLetter(0, 0, 1)
 	if committed > 0 {
@@ -867,8 +867,8 @@ func (e *entry) republish(code int16, flags history.Flags) *entry {
 	return e
 }
 
-// askedAgain has the acknowledgement of a dead letter withheld, and the letter asked for again when it has been written
-// back.
+// askedAgain has the acknowledgement of a dead letter withheld, and the dead letter requested again after it has been
+// written back.
 func (b *builder) askedAgain(beforeTheCopy bool) history.Source {
 	b.stores().send(0).fetch(0).attempt(0, history.OutcomePermanent)
 	b.h.Store.Success = history.SuccessPublished
@@ -896,8 +896,8 @@ func (b *builder) askedAgain(beforeTheCopy bool) history.Source {
 	return b.settled()
 }
 
-// writtenBack writes a record back that is not committed yet; after what happens before that, the record and its copy
-// are both processed.
+// writtenBack writes a record back that is not committed yet, after the given events. Then the record and its copy are
+// both processed.
 func (b *builder) writtenBack(happens func()) history.Source {
 	b.stores().send(0).fetch(0).attempt(0, history.OutcomePermanent).letter(0)
 	b.h.Store.Success = history.SuccessPublished
@@ -919,14 +919,14 @@ func (b *builder) backIn(number int32) *builder {
 	return b.as(0, 0).fetch(number).success(number).commit(b.next[0])
 }
 
-// probed makes the entry one that is tried when its worker's health probe says so.
+// probed makes the entry one that is attempted when its worker's health probe allows it.
 func (e *entry) probed() *entry {
 	e.b.h.Store.Probed = true
 	e.strategy = conditional
 	return e
 }
 
-// tells is the health probe's answer to the worker, "" if all is well.
+// tells is the health probe's answer to the worker, "" if all conditions are met.
 func (e *entry) tells(worker int, unmet string) *entry {
 	event := e.b.event(history.KindStoreProbe)
 	event.Instance, event.Text = history.Worker(worker), unmet

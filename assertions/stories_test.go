@@ -1,7 +1,7 @@
 package assertions
 
 // For each anomaly the smallest history that shows it, and beside it the nearest correct behaviour, which must not.
-// Every story is judged by all invariants: what is wrong in one way must not be called wrong in another.
+// Every history is judged by all invariants: one defect must not be reported as another.
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// tale is a story and the anomalies that it must be judged to have, all of them.
+// tale is a history with the complete list of its expected anomalies.
 type tale struct {
 	name string
 	want []string
@@ -72,7 +72,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// checkCounterexamples: every anomaly is told, with the events that contradict each other where it is about a record.
+// checkCounterexamples checks that every anomaly has a counterexample, with the contradicting events if it concerns a
+// record.
 func checkCounterexamples(t *testing.T, r *Result) {
 	t.Helper()
 	for _, a := range r.Anomalies {
@@ -298,7 +299,7 @@ func lossTales() []tale {
 			b.begin().handOver(0, 0, 0, history.Garbage).acked(0, 0).fetch(0).letter(0).commit(1)
 			found := &b.inTopics[len(b.inTopics)-1]
 			found.Record, found.Claim = history.None, history.Claim{}
-			b.events = slices.DeleteFunc(b.events, func(e history.Event) bool { // nor did what was written carry an id
+			b.events = slices.DeleteFunc(b.events, func(e history.Event) bool { // the written records carried no id either
 				return e.Kind == history.KindProduceRequest || e.Kind == history.KindProduceResponse
 			})
 			return b.drain().done()
@@ -335,8 +336,8 @@ func lossTales() []tale {
 			b.joining(45*time.Second).begin().send(0).success(0).commit(1).send(1).fails(1, 1)
 			return b.drain().wait(45 * time.Second).done()
 		}},
-		// A run at nice 10 beside three busy loops: in 30 s of drain the consumer came to 24 records, and liveness said
-		// so, but no-loss did not.
+		// A run at nice 10 beside three busy loops: in 30 s of drain the consumer processed 24 records. liveness took
+		// that into account, but no-loss did not.
 		{"nobody takes the record up, but the machine stood still for much of the drain", nil,
 			func(b *builder) history.Source {
 				b.begin().send(0).success(0).commit(1).send(1).fails(1, 1)
@@ -434,7 +435,7 @@ func haltTales() []tale {
 		b.answerLetter(b.askLetter(0), code, history.Forged).heals(f)
 	}
 	down := func(b *builder, between func()) { downWith(b, final, between) }
-	// silently is an outage of five seconds of which nobody says a word.
+	// silently is an outage of five seconds that is never reported.
 	silently := func(b *builder, code int16) history.Source {
 		downWith(b, code, func() {})
 		b.letter(0).commit(1)
@@ -592,7 +593,7 @@ func haltTales() []tale {
 	}
 }
 
-// TestALedgerThatDoesNotBalanceIsNoPass: a record of which nobody can say how it ended leaves the verdict open, and the
+// TestALedgerThatDoesNotBalanceIsNoPass checks that a record with an unknown end leaves the verdict open, and that the
 // reason says what to do.
 func TestALedgerThatDoesNotBalanceIsNoPass(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -4,7 +4,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// inTxn makes what the function adds part of a transaction of producer 7.
+// inTxn makes the events that the function adds part of a transaction of producer 7.
 func (b *builder) inTxn(epoch int16, do func()) *builder {
 	from := len(b.events)
 	do()
@@ -18,7 +18,7 @@ func (b *builder) inTxn(epoch int16, do func()) *builder {
 	return b
 }
 
-// askEnd asks for the end of the transaction: 1 commits it, 0 aborts it.
+// askEnd requests the end of the transaction: 1 commits it, 0 aborts it.
 func (b *builder) askEnd(epoch int16, how int32) history.Event {
 	b.op++
 	e := b.of(history.KindTxnEndRequest)
@@ -35,8 +35,8 @@ func (b *builder) answerEnd(asked history.Event, code int16, flags history.Flags
 
 func (b *builder) commitTxn(epoch int16) *builder { return b.answerEnd(b.askEnd(epoch, 1), 0, 0) }
 
-// abortTxn aborts, which takes back what the audit would have found: so many dead letters, and the commit back to the
-// offset.
+// abortTxn aborts, which takes back the given number of dead letters that the audit would have found, and the commit,
+// to the given offset.
 func (b *builder) abortTxn(epoch int16, letters int, committed int64) *builder {
 	b.answerEnd(b.askEnd(epoch, 0), 0, 0)
 	b.takeBack(letters, committed)
@@ -60,8 +60,8 @@ func transactionTales() []tale {
 			b.inTxn(0, func() { b.commit(1).letter(0) }).commitTxn(0)
 			return b.drain().done()
 		}},
-		// The producer's thread was held up: the consumer had all done before it noted the acknowledgement that tells
-		// where the record is.
+		// The producer's thread was delayed: the consumer had finished everything before the workload noted the
+		// acknowledgement that gives the record's position.
 		{"the workload hears of its record when the transaction is over", nil, func(b *builder) history.Source {
 			b.begin().handOver(0, 0, 0, 0).fetch(0).fails(0, 3)
 			b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)

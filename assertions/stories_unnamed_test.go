@@ -1,6 +1,6 @@
 package assertions
 
-// Of records whose body the downstream can't identify: what is known of them is known of their place.
+// Records whose body the downstream cannot identify. They are known by their places only.
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ func (b *builder) garbage(number int32) *builder {
 	return b.handOver(number, 0, 0, history.Garbage).acked(number, 0).fetch(number)
 }
 
-// untold writes a dead letter without an id, and with the place of its record.
+// untold writes a dead letter without an id that names the place of its record.
 func (b *builder) untold(number int32, flags history.Flags) *builder {
 	b.answerLetter(b.askLetter(number), 0, flags)
 	for i := range 2 {
@@ -23,13 +23,13 @@ func (b *builder) untold(number int32, flags history.Flags) *builder {
 	return b
 }
 
-// refusedLetter is of garbage that is tried, and whose dead letter is refused.
+// refusedLetter is garbage that is attempted, and whose dead letter is refused.
 func refusedLetter(b *builder) *builder {
 	b.begin().garbage(0).unnamed(input, 0, 0)
 	return b.answerLetter(b.askLetter(0), 19, 0)
 }
 
-// replayedGarbage is of garbage whose dead letter is written back to offset 1, and of what follows.
+// replayedGarbage is garbage whose dead letter is written back to offset 1, and the events after that.
 func replayedGarbage(b *builder, after func()) history.Source {
 	b.h.Replay = true
 	b.begin().garbage(0).unnamed(input, 0, 0).letter(0).commit(1).drain()
@@ -67,7 +67,8 @@ func unnamedTales() []tale {
 		{"garbage is written back, and tried where it is now", nil, func(b *builder) history.Source {
 			return replayedGarbage(b, func() { b.fetch(0).unnamed(input, 0, 1) })
 		}},
-		// The second copy's life begins when the first copy was tried, and a commit covers that one alone.
+		// The second copy's replay generation begins after the first copy was attempted, and a commit covers the first
+		// copy alone.
 		{"garbage is tried where it is now, written back again, committed, and tried there", []string{"replay-duplicated"},
 			func(b *builder) history.Source {
 				return replayedGarbage(b, func() {
@@ -86,8 +87,8 @@ func unnamedTales() []tale {
 	}
 }
 
-// TestASkippedRecordHoldsNothingUp: what the contract skips is finished by that, so the partition stands still, and no
-// record of it is unfinished.
+// TestASkippedRecordHoldsNothingUp checks that a record that the contract skips counts as finished: the partition
+// stands still, and none of its records is unfinished.
 func TestASkippedRecordHoldsNothingUp(t *testing.T) {
 	for _, skips := range []bool{false, true} {
 		b := newBuilder().begin()

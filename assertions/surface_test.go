@@ -7,7 +7,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// TestSurfacingInALogThatCannotBeRead: where no line of the log states a level, nobody can tell whether the failure was
+// TestSurfacingInALogThatCannotBeRead: if no line of the log states a level, it is unknown whether the failure was
 // reported.
 func TestSurfacingInALogThatCannotBeRead(t *testing.T) {
 	b := newBuilder()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A reader who asks what is excused, and for how long, finds all of it in tolerances.go.
+// All tolerances and their lengths are defined in tolerances.go.
 func TestTolerancesAreInOnePlace(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")

@@ -7,9 +7,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// A dead letter that has lost key and value has lost the record's id, too, so that nobody sees it being written: it may
-// have been acknowledged before the commit. What is wrong with it is its content. (Whoever writes no letter at all has
-// lost the record: see the stories of losses.)
+// A dead letter that has lost key and value has lost the record's id, too, so its write was not observed: it may have
+// been acknowledged before the commit. The anomaly is its content. (A subject that writes no dead letter at all has
+// lost the record: see the tests of losses.)
 func TestALetterWithoutItsIDIsNoLetterThatCameTooLate(t *testing.T) {
 	t.Parallel()
 	b := newBuilder().begin().send(0).fails(0, 3)

@@ -13,7 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// fine is a history in which everything is as it should be.
+// fine is a history of a correct run.
 func fine(b *builder) *builder {
 	b.h.Records = 6
 	b.begin().send(0).send(1).success(0).success(1).commit(2)
@@ -24,7 +24,7 @@ func fine(b *builder) *builder {
 	return b.drain()
 }
 
-// unread has the tap refuse a request of an instance that it does not read.
+// unread has the tap refuse a request of an instance that it cannot read.
 func unread(b *builder, name string, newest int64) *builder {
 	e := b.of(history.KindUnreadable)
 	e.Code, e.N, e.Aux, e.Text = 1, 19, newest, name
@@ -301,7 +301,7 @@ func TestMissingPartsOfTheHistory(t *testing.T) {
 			t.Errorf("%s is said to %s though part of the history is missing", r.Name, r.Status)
 		}
 	}
-	// What a dead letter shows by itself stays a failure.
+	// An anomaly that a dead letter shows by itself stays a failure.
 	b := fine(newBuilder())
 	b.inTopics[len(b.inTopics)-1].ValueHash++
 	b.inTopics[slices.IndexFunc(b.inTopics, func(e history.Event) bool { return e.Topic == dlq })].ValueHash++
@@ -347,7 +347,7 @@ func TestWhatIsNotPromisedIsNotJudged(t *testing.T) {
 		v := judged(t, fine(b).done())
 		var without []string
 		for _, r := range v.Invariants {
-			// These have nothing to judge in this history, whatever is promised.
+			// These have nothing to judge in this history, whatever the promises.
 			if r.Status == NotApplicable &&
 				!slices.Contains([]string{"replay-round-trip", "halt-on-dlq-failure", "isolation", "store-lifecycle",
 					"graph-conservation", "service-separation"}, r.Name) {
@@ -361,7 +361,7 @@ func TestWhatIsNotPromisedIsNotJudged(t *testing.T) {
 	}
 }
 
-// TestNothingIsNoPass: what was planned and did not happen is no proof that it happens rightly.
+// TestNothingIsNoPass checks that a planned event that did not happen is no evidence of correct behaviour.
 func TestNothingIsNoPass(t *testing.T) {
 	b := newBuilder()
 	f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
@@ -398,7 +398,8 @@ func TestTooManyGapsThatCantBeJudged(t *testing.T) {
 	}
 }
 
-// The first occurrence is told whatever its length, with its moment and its place; the others are the shortest.
+// The first occurrence is reported whatever its length, with its time and place; the other counterexamples are the
+// shortest.
 func TestCounterexamplesAreTheFirstAndTheShortestStories(t *testing.T) {
 	b := newBuilder()
 	b.begin()
@@ -447,7 +448,7 @@ func TestGoldenVerdict(t *testing.T) {
 	b.send(2).success(2).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(2).success(2).success(2).commit(3)
 	v := judged(t, b.drain().done())
 	v.setApart(catalogue())
-	v.Experimental = nil // they come and go
+	v.Experimental = nil // experimental invariants vary
 	got := append(asJSON(t, v), '\n')
 	const path = "testdata/verdict.json"
 	if *update {

@@ -21,8 +21,8 @@ func sum(curve Curve) int64 {
 	return int64(total)
 }
 
-// TestTotalsAgree: whatever happened and however long it took, the curves, the heat map and the conservation ledger
-// come to what the ledger and the histograms say.
+// TestTotalsAgree checks that for any events and durations, the curves, the heat map and the conservation ledger agree
+// with the ledger and the histograms.
 func TestTotalsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStory(rapid.SampledFrom([]int{0, 5, 10}).Draw(t, "records"))
@@ -81,7 +81,7 @@ func requireConserved(t *rapid.T, m *Measurements) {
 	}
 }
 
-// TestHeatMapHoldsEachLatencyInItsRow, whatever rows it chooses.
+// TestHeatMapHoldsEachLatencyInItsRow checks this for any choice of rows.
 func TestHeatMapHoldsEachLatencyInItsRow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		micros := rapid.SliceOfN(rapid.Int64Range(0, 1<<rapid.SampledFrom([]int{4, 8, 16, 34}).Draw(t, "bits")), 1,
@@ -193,7 +193,7 @@ func TestHealthFromSamples(t *testing.T) {
 	sample(time.Second, 90, 2250*ms)   // half a processor
 	sample(1250*ms, 0, 2750*ms)        // two
 	sample(1500*ms, 40, 2750*ms)       // none
-	sample(1750*ms, 40, 2*time.Second) // a clock that goes back is not believed
+	sample(1750*ms, 40, 2*time.Second) // a clock that goes back is ignored
 	s.phase(1800*ms, history.PhaseDrain)
 	sample(2*time.Second, 0, 3*time.Second)
 	m := s.measure(t)
@@ -228,8 +228,8 @@ func TestPercentileCurves(t *testing.T) {
 	}
 }
 
-// TestWarmupByPhaseAndByFlag: a record that was for warming up is not in the whole run's histogram; one that was only
-// sent in that phase is.
+// TestWarmupByPhaseAndByFlag: a warm-up record is not in the whole run's histogram; a record that was only sent in that
+// phase is.
 func TestWarmupByPhaseAndByFlag(t *testing.T) {
 	s := newStory(2)
 	s.phase(0, history.PhaseWarmup)

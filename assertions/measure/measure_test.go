@@ -20,7 +20,7 @@ const (
 	retryTopic
 )
 
-// story writes a history by hand.
+// story is a hand-written history.
 type story struct {
 	header history.Header
 	events []history.Event
@@ -55,7 +55,7 @@ func (s *story) phase(at time.Duration, name string) {
 	s.add(history.KindPhase, at, func(e *history.Event) { e.Text = name })
 }
 
-// sent hands record over late ms after it was intended and has it acknowledged ack ms after it was intended, at the
+// sent hands the record over late ms after its intended time and has it acknowledged ack ms after that time, at the
 // offset.
 func (s *story) sent(record int32, intended, late, ack time.Duration, partition int32, offset int64) {
 	s.add(history.KindSend, intended+late, func(e *history.Event) {
@@ -140,7 +140,7 @@ func wholeRun() *story {
 	s.attempt(2, 790*ms, 860*ms, history.OutcomeSuccess, nil)
 	s.committed(900*ms, 0, 3, 27, 0)                // refused
 	s.committed(950*ms, 0, 3, 0, history.Forged)    // the broker never saw it
-	s.committed(1000*ms, 0, 3, 0, history.Withheld) // the broker took it
+	s.committed(1000*ms, 0, 3, 0, history.Withheld) // the broker accepted it
 	// Record 3, sent in the fault phase and 50 ms late: permanent, dead-lettered: an error, a withheld acknowledgement,
 	// and one at +600, in the drain phase. Committed at 1500 ms.
 	s.sent(3, 800*ms, 50*ms, 60*ms, 1, 0)
@@ -251,7 +251,8 @@ func TestSeriesOfAWholeRun(t *testing.T) {
 		"sent":         {s.Sent, map[int]float64{1: 1, 3: 1, 4: 1, 8: 1, 9: 2, 5: 0}},
 		"processed":    {s.Processed, map[int]float64{1: 1, 3: 1, 8: 1, 10: 1, 14: 1, 19: 1}},
 		"acknowledged": {s.Acknowledged, map[int]float64{1: 1, 3: 1, 4: 1, 8: 1, 9: 1}},
-		// Record 3's is in its topic from 1100 on, though the subject hears of it at 1400 only.
+		// Record 3's dead letter is in its topic from 1100 on, although the subject receives the acknowledgement only
+		// at 1400.
 		"dead letters": {s.DeadLetters, map[int]float64{10: 0, 11: 1, 14: 0}},
 		"duplicates":   {s.Duplicates, map[int]float64{18: 0, 19: 1, 20: 0}},
 		// Record 2 from 440 to 860, record 3 from 910 to 1400.
@@ -399,7 +400,7 @@ func TestCommitsNobodySawAnswered(t *testing.T) {
 	}
 }
 
-// TestShareGroups: an accept or a reject that the broker took covers its records, in whatever order they come.
+// TestShareGroups: an accept or a reject that the broker accepted covers its records, in any order.
 func TestShareGroups(t *testing.T) {
 	s := newStory(3)
 	ack := func(at time.Duration, first, last int64, how int32, code int16) {
@@ -414,7 +415,7 @@ func TestShareGroups(t *testing.T) {
 	ack(25*ms, 1, 1, history.AckAccept, 0)
 	ack(26*ms, 0, 0, history.AckRelease, 0)
 	ack(27*ms, 0, 0, history.AckAccept, 121)
-	ack(28*ms, 2, 2, history.AckReject, 0) // of a record that is not known yet
+	ack(28*ms, 2, 2, history.AckReject, 0) // for a record that is not known yet
 	m := s.measure(t)
 	if delay := m.Latencies()[LatencyCommitDelay]; m.LagEnd != 2 || delay.Count != 1 || delay.Max.Round(ms) != 5*ms {
 		t.Errorf("lag %d, commit delay %+v", m.LagEnd, delay)
@@ -523,8 +524,8 @@ func TestWhatIsCountedOnce(t *testing.T) {
 	}
 }
 
-// TestReplayIntoTheDeadLetterTopic is a replay that goes wrong: what the replay tool writes is no dead letter of the
-// subject's.
+// TestReplayIntoTheDeadLetterTopic is a faulty replay: the records that the replay tool writes are not dead letters of
+// the subject.
 func TestReplayIntoTheDeadLetterTopic(t *testing.T) {
 	s := newStory(1)
 	s.sent(0, 0, 0, 1*ms, 0, 0)
@@ -578,7 +579,7 @@ func TestSamplesAreRoundedAndKeptInRange(t *testing.T) {
 	}
 }
 
-// anyEvents draws events that need not make sense.
+// anyEvents draws arbitrary events, which may be inconsistent.
 func anyEvents(t *rapid.T, most int) []history.Event {
 	extreme := func(t *rapid.T, name string) int64 {
 		return rapid.OneOf(rapid.Int64Range(-3, 12), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 40})).Draw(

@@ -9,7 +9,8 @@ import (
 )
 
 // faultyRun is a load of 100 records per second for ten seconds, each a success 5 ms after its time and committed 1 ms
-// later. What is held is processed in a burst of 80 ms when it is let go; commits begin again 300 ms after that.
+// later. Records held back by a fault are processed in a burst of 80 ms when the fault is lifted; commits resume 300 ms
+// after that.
 type faultyRun struct {
 	*story
 	held, freed time.Duration
@@ -26,7 +27,7 @@ func newFaultyRun(names ...string) *faultyRun {
 	return r
 }
 
-// fault puts fault i in force; its effect is 50 ms after its start.
+// fault injects fault i; its effect is 50 ms after its start.
 func (r *faultyRun) fault(i int64, from, to time.Duration) {
 	set := func(e *history.Event) { e.Op, e.Text, e.N = i, "requests answered", 1 }
 	r.add(history.KindFaultStart, from, set)
@@ -68,7 +69,7 @@ func (r *faultyRun) run(t *testing.T) []Recovery {
 	}
 	r.phase(r.loadEnds+time.Second, history.PhaseDrain)
 	r.phase(r.loadEnds+2*time.Second, history.PhaseAudit)
-	// The subject is stopped: no sign of any fault.
+	// The subject is stopped: this is not a sign of a fault.
 	r.add(history.KindRevoked, r.loadEnds+2100*ms, func(e *history.Event) {
 		e.Instance, e.Topic, e.Partition = 0, input, 0
 	})
@@ -105,7 +106,7 @@ func TestRecovery(t *testing.T) {
 	r.fault(0, 3*time.Second, 5*time.Second)
 	r.refused(3150 * ms)
 	got := r.run(t)
-	// All of what was held is committed 300 ms after the fault. The burst is over in 80 ms, so the first half second
+	// All records held back are committed 300 ms after the fault. The burst is over in 80 ms, so the first half second
 	// without it begins at 5.1 s.
 	requireSpans(t, got, "50ms; 150ms; 300ms; 100ms")
 	if b := got[0].Before; b == nil || b.Sent != 100 || b.Processed != 100 || b.P99.Round(ms) != 5*ms || b.Lag != 1 {
@@ -120,7 +121,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// TestLongRunsCountOnce: what is kept for a while is used again, empty.
+// TestLongRunsCountOnce checks that ring slots are empty when they are reused.
 func TestLongRunsCountOnce(t *testing.T) {
 	r := newFaultyRun()
 	r.held = 30 * time.Second
@@ -136,7 +137,7 @@ func TestLongRunsCountOnce(t *testing.T) {
 	}
 }
 
-// TestCaughtUp: a lag that is as high as before is no higher than before.
+// TestCaughtUp checks that a lag equal to the previous level counts as caught up.
 func TestCaughtUp(t *testing.T) {
 	s := newStory(400)
 	s.header.Contract().WireOnly = true
@@ -235,7 +236,7 @@ func TestDetection(t *testing.T) {
 	}
 }
 
-// TestSlowness: the throughput is as before, only that every record takes 60 ms longer.
+// TestSlowness: the throughput is unchanged, but every record takes 60 ms longer.
 func TestSlowness(t *testing.T) {
 	s := newStory(1000)
 	s.header.Faults = []history.PlannedFault{{Name: "slow"}}
@@ -260,7 +261,7 @@ func TestSlowness(t *testing.T) {
 	}
 }
 
-// TestFailing: the throughput and the p99 are as before, only that every record is dead-lettered.
+// TestFailing: the throughput and the p99 are unchanged, but every record is dead-lettered.
 func TestFailing(t *testing.T) {
 	s := newStory(1000)
 	s.header.Faults = []history.PlannedFault{{Name: "outage"}}
@@ -307,7 +308,7 @@ func TestOverlappingFaults(t *testing.T) {
 		"50ms; 200ms; untold: second began before the lag was back; untold: second began before it was steady again",
 		"50ms; untold: the subject was not over the fault before it; 100ms; 0s")
 
-	// Long after the first one the calm is a new one, and so is the level.
+	// Long after the first fault, a new calm has begun, with a new level.
 	r = newFaultyRun("first", "second")
 	r.fault(0, 3*second, 5*second)
 	r.fault(1, 8*second, 8100*ms)
@@ -348,7 +349,7 @@ func TestWhatCanNotBeTold(t *testing.T) {
 	requireSpans(t, r.run(t), "50ms; 200ms; 300ms; 100ms", strings.Join([]string{never, never, never, never}, "; "))
 }
 
-// TestWireOnlyRecovery: where what the subject processes is not seen, its lag is.
+// TestWireOnlyRecovery: if the records that the subject processes are not observed, its lag decides.
 func TestWireOnlyRecovery(t *testing.T) {
 	s := newStory(1000)
 	s.header.Contract().WireOnly = true

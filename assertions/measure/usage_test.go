@@ -11,8 +11,8 @@ import (
 
 const mib = 1 << 20
 
-// uses has an instance read once a second from one time to another; memory and processor time are what the functions
-// say, by second.
+// uses reads an instance once a second from one time to another; the functions give memory and processor time by
+// second.
 func (s *story) uses(instance int16, run uint16, from, to time.Duration, rss func(float64) float64,
 	cpu func(float64) float64) {
 	for at := from; at <= to; at += time.Second {
@@ -48,7 +48,7 @@ func loaded() *story {
 }
 
 func TestLeaksAreToldFromWarmUp(t *testing.T) {
-	saw := func(second float64) float64 { return 100 + 30*float64(int(second)%3) } // a garbage collector's
+	saw := func(second float64) float64 { return 100 + 30*float64(int(second)%3) } // as with a garbage collector
 	for name, c := range map[string]struct {
 		make     func(*story)
 		max      string
@@ -134,7 +134,7 @@ func TestProcessorsOfTheBusiestInstance(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	// A process that takes along what it used, unheard, is no reason to believe in less than nothing.
+	// A process whose ended children take their usage along, unreported, must not yield a negative value.
 	s = loaded()
 	s.uses(0, 0, 0, 39*time.Second, flat(1), func(second float64) float64 { return math.Mod(second, 10) })
 	if got := s.measure(t).Usage.Instances[0]; *got.CPUMean != 1 || *got.CPUMax != 1 {
@@ -168,7 +168,7 @@ func TestCurvesOfInstances(t *testing.T) {
 	}
 }
 
-// Nothing is promised of attempts here, and one record is attempted over and over.
+// Nothing is promised about attempts here, and one record is attempted in a loop.
 func TestHotLoop(t *testing.T) {
 	s := newStory(3)
 	s.header.Contract().MaxAttempts, s.header.Contract().Backoff = 0, history.Backoff{}
@@ -193,7 +193,7 @@ func TestHotLoop(t *testing.T) {
 	if got := m.Usage.Busiest; got.Record != 1 || got.At != 5796*ms {
 		t.Errorf("%+v", got)
 	}
-	// What the downstream can't identify is known by its place.
+	// A record that the downstream cannot identify is known by its place.
 	s = newStory(3)
 	s.sent(2, 0, 0, ms, 1, 7)
 	for i := range 50 {
