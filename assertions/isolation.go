@@ -11,9 +11,9 @@ package assertions
 //	     ├──────────┼───────── middle half ─────────┼──────────┤
 //	  ▲ a record is there          no record is started           ▲ it is started: held up
 //
-// The outer quarters are left out because the observers' stamps race with the process there. The downstream stub reads
-// attempts that were begun when the attempt failed a little later, and after the backoff it may read waiting records
-// before the next attempt. A backoff in which no record was started and none waited proves nothing.
+// The outer quarters are left out because the observers' stamps race with the process there. An attempt that was
+// begun when the record failed reaches the downstream stub a little later, and after the backoff the stub may read
+// waiting records before the next attempt. A backoff in which no record was started and none waited proves nothing.
 //
 // Only first attempts count as other records, and only of records that the contract's ordering allows to proceed. A
 // record waits from when a fetch handed it to its process and its predecessor in the order was finished, whichever came

@@ -25,9 +25,9 @@ const (
 // Unjudged says why nothing was judged of an invariant.
 type Unjudged string
 
-// The kinds of not-applicable: the contract does not promise it, or takes it back; what it needs can't be seen of this
-// subject (observe: wire); nothing in this run put it to the test; the run is of another kind: no graph, no store, no
-// several services.
+// The kinds of not-applicable. Unpromised: the contract does not promise it, or takes it back. Unseen: its evidence
+// cannot be observed for this subject (observe: wire). Unexercised: nothing in this run exercised it. Inapplicable: the
+// run is of another kind, without a graph, a store or several services.
 const (
 	Unpromised   Unjudged = "unpromised"
 	Unseen       Unjudged = "unseen"
@@ -113,7 +113,7 @@ type Anomaly struct {
 	Records []Occurrence `json:"records,omitempty"`
 }
 
-// MaxRecords is how many occurrences of an anomaly are kept by their places.
+// MaxRecords is the largest number of occurrences of an anomaly whose places are kept.
 const MaxRecords = 200
 
 // Occurrence says where and when something was violated, without its trace.
@@ -140,8 +140,9 @@ type Occurrence struct {
 // Missing is how it is known that what has not come will not come any more.
 type Missing string
 
-// What never came was: committed past before it was finished, so that nobody is handed it again; not there when the
-// drain ended, for which the subject had its whole time; not there when the replay was over; not found by the audit.
+// Why an event will never come. Committed: the record was committed past before it was finished, so it is not delivered
+// again. Drained: it had not come at the end of the drain, in which the subject had its whole time. Replayed: it had
+// not come when the replay was over. Audited: the audit did not find it.
 const (
 	MissingCommitted Missing = "committed"
 	MissingDrained   Missing = "drained"
@@ -149,7 +150,7 @@ const (
 	MissingAudited   Missing = "audited"
 )
 
-// MaxCounterexamples is how many counterexamples of an anomaly are kept in full.
+// MaxCounterexamples is the largest number of counterexamples of an anomaly kept in full.
 const MaxCounterexamples = 20
 
 // Counterexample is the trace of one occurrence.
