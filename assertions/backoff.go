@@ -4,12 +4,12 @@ package assertions
 // B(k) plus jitter plus a scheduling allowance.
 //
 // Early. The downstream stub stamps an attempt's end before it writes the answer, and a start after it has read the
-// request, so a measured gap is never shorter than the subject's wait. A gap that looks early is early, and nothing
-// excuses it. There are three special cases. First, an attempt that got no answer (timeout, reset, client gone) ended for the subject at some
-// time between its start and its end. There the gap is measured from its start. Second, an attempt that did not reach
-// the stub makes the true k larger, and B(k) with it, so a gap that is too early for the smaller k is too early in any
-// case. Third, if the link to the stub is down, or the harness stalled, the subject may have given up on an attempt
-// before the stub read it. Then nothing is concluded.
+// request, so a measured gap is never shorter than the subject's wait, and noise does not excuse an early gap. There
+// are three special cases. First, an attempt that got no answer (timeout, reset, client gone) ended for the subject at
+// some time between its start and its end. There the gap is measured from its start. Second, an attempt that did not
+// reach the stub makes the true k larger, and B(k) with it, so a gap that is too early for the smaller k is too early
+// in any case. Third, if the link to the stub is down, or the harness stalled, the subject may have given up on an
+// attempt before the stub read it. Then nothing is concluded.
 //
 // A disruption excuses no early gap. It causes several deliveries or copies of a record, whose attempts are independent
 // of each other. With retry topics, an attempt is compared with its own copy (backoff_copies.go). Without them, a gap

@@ -5,8 +5,8 @@ package assertions
 //
 // crashed. A process that ends without a request, with any code: also with 0, because it no longer consumes. The causes
 // of an end are listed in state_lives.go. Faults on brokers, links and the downstream are not among them, because a
-// consumer must survive these. A process that did not come up while such a fault was in force did not stay down, and is
-// not judged.
+// consumer must survive these. A process that failed to come up while such a fault was in force is not judged, because
+// that does not show that it stays down.
 //
 // unclean-exit. TERM ends a process with code 0, or as the signal itself would have. The JVM runs its shutdown hooks
 // and then exits with 128 + 15 = 143, whatever the hooks did, so 143 is not held against a process. The manual of

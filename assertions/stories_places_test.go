@@ -1,8 +1,8 @@
 package assertions
 
 // The positions of a replay's copies and of the originals. A replay is matched by the record's id, which is in its
-// value and in a header of the workload's. The source position in the dead letter plays no part, so a dialect that names
-// only the topic (hexkit, watermill) is judged as strictly as one that names the offset.
+// value and in a header of the workload's. The source position in the dead letter plays no part, so a dialect that
+// names only the topic (hexkit, watermill) is judged as strictly as one that names the offset.
 
 import "github.com/dlqbench/dlqbench/history"
 
