@@ -9,8 +9,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// benchRun makes the events of a run as they really look: 20,000 records per second over six partitions and two
-// instances, one in fifty dead-lettered, commits every 100 ms, and the audit at the end.
+// benchRun returns realistic events of a run: 20,000 records per second over six partitions and two instances, one in
+// fifty dead-lettered, commits every 100 ms, and the final audit.
 func benchRun(records int) []Event {
 	const perRecord = 50 * time.Microsecond
 	random := rand.New(rand.NewPCG(1, 2))
@@ -86,7 +86,7 @@ func BenchmarkRecord(b *testing.B) {
 	defer r.Close()
 	e := New(KindAttemptStart, 0)
 	for b.Loop() {
-		if e.Time++; e.Time%segmentEvents == 0 { // measures how events are taken, not how fast segments are encoded
+		if e.Time++; e.Time%segmentEvents == 0 { // measures recording, not the speed of encoding segments
 			b.StopTimer()
 			for r.backlog() > 0 {
 				time.Sleep(time.Millisecond)

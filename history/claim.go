@@ -25,7 +25,7 @@ type ClaimMore struct {
 	Headers string `json:"headers,omitempty"`
 }
 
-// Encode returns it as text, "" if it says nothing.
+// Encode returns the claim as text, "" if it is empty.
 func (m *ClaimMore) Encode() string {
 	text, err := json.Marshal(m)
 	if err != nil || string(text) == "{}" {
@@ -34,7 +34,7 @@ func (m *ClaimMore) Encode() string {
 	return string(text)
 }
 
-// Beside returns what else the audit found; nothing of a text that is none of Encode's.
+// Beside returns what else the audit found in the dead letter. It is empty if More was not written by Encode.
 func (c *Claim) Beside() ClaimMore {
 	var m ClaimMore
 	if c.More == "" || json.Unmarshal([]byte(c.More), &m) != nil {

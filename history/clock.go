@@ -8,5 +8,6 @@ type RunClock struct{ base time.Time }
 // NewClock returns a clock that shows 0 now.
 func NewClock() *RunClock { return &RunClock{base: time.Now()} }
 
-// Now returns the time since the clock was made; it never goes back, whatever is done to the machine's wall clock.
+// Now returns the time since the clock was made. It is monotonic: changes of the machine's wall clock do not affect
+// it.
 func (c *RunClock) Now() time.Duration { return time.Since(c.base) }

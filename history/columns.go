@@ -9,19 +9,20 @@ import (
 	"github.com/parquet-go/parquet-go/encoding"
 )
 
-// This file reads the columns of a segment as typed slices, a page of all columns at a time, and puts events together
-// from them: going through rows one by one by reflection is ten times slower.
+// This file decodes the columns of a segment into typed slices, one page of all columns at a time, and assembles
+// events from them. Reading row by row through reflection is ten times slower.
 
 // column is one column being read.
 type column interface {
-	// open starts at the first page of the chunk; no page has more rows than this.
+	// open starts at the first page of the chunk. rows is the maximum number of rows in a page.
 	open(chunk parquet.ColumnChunk, rows int) error
-	// next reads the next page, which must have this many rows.
+	// next reads the next page, which must have exactly this number of rows.
 	next(rows int) error
 	close()
 }
 
-// paged is what all columns share. A column whose dictionary has one entry is constant: its pages needn't be read.
+// paged holds the state common to all columns. A column whose dictionary has one entry is constant, so its pages need
+// not be read.
 type paged struct {
 	pages    parquet.Pages
 	dict     parquet.Dictionary
@@ -58,7 +59,7 @@ func (p *paged) page(rows int) (parquet.Page, error) {
 
 func (p *paged) close() {
 	if p.pages != nil {
-		_ = p.pages.Close() // reading from memory: there is nothing left to fail
+		_ = p.pages.Close() // reading from memory: closing cannot fail
 		p.pages = nil
 	}
 }
@@ -102,8 +103,8 @@ func (c *numbers[T]) next(rows int) error {
 	return nil
 }
 
-// sized returns a slice of this length, the old one if it is large enough; what it holds is overwritten before it is
-// read.
+// sized returns a slice of this length and reuses old if it is large enough. The caller overwrites the contents
+// before it reads them.
 func sized[T any](old []T, length int) []T {
 	if cap(old) >= length {
 		return old[:length]
@@ -114,7 +115,7 @@ func sized[T any](old []T, length int) []T {
 func raw32(v encoding.Values) []int32 { return v.Int32() }
 func raw64(v encoding.Values) []int64 { return v.Int64() }
 
-// words is a column of texts from a dictionary; what a word stands for is found once per segment.
+// words is a column of strings with a dictionary. Each dictionary entry is translated once per segment.
 type words[T any] struct {
 	paged
 	parse   func(string) (T, error)
@@ -144,7 +145,7 @@ func (c *words[T]) open(chunk parquet.ColumnChunk, rows int) error {
 	return nil
 }
 
-// absent makes it the column of a segment that does not have it: each word is the zero one.
+// absent marks the column as missing from the segment: every row has the zero value.
 func (c *words[T]) absent(rows int) {
 	var zero T
 	c.paged = paged{constant: true}
@@ -191,7 +192,7 @@ func (c *truths) next(rows int) error {
 
 func (c *truths) at(i int) bool { return c.bits[i/8]>>(i%8)&1 == 1 }
 
-// columns are a segment's, by what they mean in an event.
+// columns are the columns of a segment, by the Event field they fill.
 type columns struct {
 	time, offset, op, aux, producerID, claimOffset    numbers[int64]
 	keyHash, valueHash, headersHash                   numbers[int64]
@@ -235,7 +236,7 @@ func lookup[T any](known map[string]T, what string) func(string) (T, error) {
 	}
 }
 
-// named is a column under its name in the file.
+// named is a column and its name in the file.
 type named struct {
 	name string
 	column
@@ -255,10 +256,10 @@ func (c *columns) all() []named {
 	}
 }
 
-// claimMoreColumn is not in histories of before it was recorded.
+// claimMoreColumn is missing from histories that predate the field.
 const claimMoreColumn = "claim_more"
 
-// event puts row i of the current page together.
+// event assembles the event in row i of the current page.
 func (c *columns) event(e *Event, i int) {
 	e.Time = time.Duration(c.time.values[i])
 	e.Kind = c.kind.meaning[c.kind.indexes[i]]

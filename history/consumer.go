@@ -23,25 +23,25 @@ type Consumer struct {
 	Edges      []Edge `json:"edges,omitempty"`
 }
 
-// Contract is that of the only consumer, or of the first one. The header must have one.
+// Contract returns the contract of the first (or only) consumer. The header must have at least one consumer.
 func (h *Header) Contract() *Contract { return &h.Consumers[0].Contract }
 
-// Group is the consumer group of the only consumer, or of the first one. The header must have one.
+// Group returns the consumer group of the first (or only) consumer. The header must have at least one consumer.
 func (h *Header) Group() string { return h.Consumers[0].Group }
 
-// Shared tells that several consumers share the dead-letter topic: the workload sends to each, and replay puts its
-// letters back to each.
+// Shared reports whether several consumers share the dead-letter topic. The workload then sends to each of them, and
+// the replay returns each consumer's dead letters to that consumer.
 func (h *Header) Shared() bool { return h.Graph == nil && len(h.Consumers) > 1 }
 
-// ConsumerOf returns the index of the consumer that the instance belongs to, None if there is none.
+// ConsumerOf returns the index of the consumer that the instance belongs to, or None.
 func (h *Header) ConsumerOf(instance int16) int {
 	return slices.IndexFunc(h.Consumers, func(c Consumer) bool {
 		return int(instance) >= c.First && int(instance) < c.First+c.Instances
 	})
 }
 
-// ReaderOf returns the index of the consumer that the topic is the input of, or that dead letters come back to through
-// it; None if there is none.
+// ReaderOf returns the index of the consumer that reads the topic as its input or receives replayed dead letters
+// through it, or None.
 func (h *Header) ReaderOf(topic int16) int {
 	if topic < 0 || int(topic) >= len(h.Topics) {
 		return None

@@ -29,7 +29,7 @@ func TestConsumersByInstanceAndTopic(t *testing.T) {
 	}
 }
 
-// Headers of format 1 had the only consumer in the header itself, and nodes and services in lists of their own.
+// Headers of format 1 had the only consumer in the header itself, and nodes and services in separate lists.
 func TestHeadersOfFormat1(t *testing.T) {
 	const rest = `{"format": 1, "run_id": "r", "instances": 3, "topics": [{"name": "in"}, {"name": "back"}, {"name": "dlq"}], `
 	for name, one := range map[string]struct {

@@ -81,20 +81,20 @@ type Contract struct {
 	WireOnly bool `json:"wire_only"`
 }
 
-// HasDLQ reports whether what fails for good goes to a dead-letter topic; otherwise it is given up, which is its end.
-// Histories from before DeadLetters say it with an Envelope.
+// HasDLQ reports whether records that fail permanently go to a dead-letter topic. Otherwise the consumer gives them
+// up, and that is their final state. Histories that predate DeadLetters express this by a non-empty Envelope.
 func (c *Contract) HasDLQ() bool { return c.DeadLetters || c.Envelope != "" }
 
-// NamesAllHeaders reports whether the envelope is a dialect, of which every header that dead letters add is known. Of
-// one's own headers it knows only those that are named, and a replay can't take off what it does not know.
+// NamesAllHeaders reports whether the envelope is a dialect, so that every header added to dead letters is known. For
+// custom headers only the listed ones are known, and a replay cannot remove unknown headers.
 func (c *Contract) NamesAllHeaders() bool {
 	return c.Envelope != "" && !strings.HasPrefix(c.Envelope, OwnHeadersPrefix)
 }
 
-// OwnHeadersPrefix begins the name of an envelope that lists headers of the subject's own.
+// OwnHeadersPrefix is the prefix of the name of an envelope that lists the subject's custom headers.
 const OwnHeadersPrefix = "headers:"
 
-// WritesDLQ reports whether the subject writes the dead letters itself.
+// WritesDLQ reports whether the subject itself writes the dead letters.
 func (c *Contract) WritesDLQ() bool { return c.HasDLQ() && !c.BrokerLetters }
 
 // Backoff is the promised wait before attempt k+1: min(Cap, Initial·Multiplier^(k−1)), plus up to Jitter, plus at most
@@ -111,7 +111,7 @@ type Backoff struct {
 	Usual time.Duration `json:"usual_ns,omitempty"`
 }
 
-// Wait returns the promised wait after the k-th failed attempt (k from 1), without jitter.
+// Wait returns the promised wait after the k-th failed attempt (k ≥ 1), without jitter.
 func (b Backoff) Wait(k int) time.Duration {
 	if b.Initial <= 0 || k < 1 {
 		return 0
@@ -130,10 +130,10 @@ func (b Backoff) Wait(k int) time.Duration {
 	return time.Duration(wait)
 }
 
-// GroupType is the type of the group that a subject is a member of.
+// GroupType is the type of the group that a subject joins.
 type GroupType string
 
-// Counter says where a subject counts attempts, hence what justifies a fresh count.
+// Counter is where a subject counts attempts. It determines which events justify a restarted count.
 type Counter string
 
 // Ordering is the promised order of processing.
@@ -142,20 +142,20 @@ type Ordering string
 // Retry is how a failed record is tried again.
 type Retry string
 
-// OnFailure is what the subject does when a dead letter can't be written.
+// OnFailure is the subject's reaction when a dead letter cannot be written.
 type OnFailure string
 
-// The values a contract can take; the YAML words are the same.
+// The values that a contract can have. The YAML words are the same.
 const (
-	// GroupConsumer: partitions are assigned to members, offsets are committed. GroupShare (KIP-932): records are
-	// handed to members one by one, and acknowledged one by one.
+	// GroupConsumer is a consumer group: partitions are assigned to members, and offsets are committed. GroupShare is
+	// a share group (KIP-932): records are delivered to members and acknowledged one by one.
 	GroupConsumer GroupType = "consumer"
 	GroupShare    GroupType = "share"
 
 	CounterMemory Counter = "memory"
 	CounterHeader Counter = "header"
 	CounterStore  Counter = "store"
-	// CounterDelivery: the broker's delivery count of a share group is the count; each delivery is one attempt.
+	// CounterDelivery: the count is the broker's delivery count in a share group. Each delivery is one attempt.
 	CounterDelivery Counter = "delivery"
 
 	OrderingNone      Ordering = "none"
@@ -166,8 +166,8 @@ const (
 	RetryRedelivery Retry = "redelivery"
 	RetryTopics     Retry = "topics"
 
-	// MetadataRanges: comma-separated ranges of finished offsets, relative to the committed one, ascending, both ends
-	// included: "1-3,7".
+	// MetadataRanges encodes finished offsets as comma-separated ascending ranges, relative to the committed offset
+	// and with both ends included: "1-3,7".
 	MetadataRanges = "ranges"
 
 	OnFailureHalt  OnFailure = "halt"
@@ -175,47 +175,49 @@ const (
 	OnFailureRetry OnFailure = "retry"
 )
 
-// What a consumer may take beside what its contract says, before standing still means anything.
+// The time that a consumer may need in addition to its contract before a lack of progress means that it is stuck.
 const (
-	// patienceMargin is for joining again, for a fetch that waits for records, and for a commit on its way.
+	// patienceMargin covers a rejoin, a fetch that waits for records, and a commit in flight.
 	patienceMargin = 5 * time.Second
-	// patienceAttempt is for an attempt beside its wait: a client that seeks back waits for its next fetch
+	// patienceAttempt is added per attempt, besides its backoff: a client that seeks back waits for its next fetch
 	// (fetch.max.wait.ms, 500 ms by default).
 	patienceAttempt = time.Second
-	// patienceUnsaid is the longest wait between two attempts where the contract says nothing about them.
+	// patienceUnsaid is the longest wait between two attempts if the contract does not specify one.
 	patienceUnsaid = 30 * time.Second
-	// patienceShare is Kafka's default session (group.share.session.timeout.ms); a delivery of a dead member comes back
-	// sooner.
+	// patienceShare is Kafka's default share session timeout (group.share.session.timeout.ms). Records delivered to a
+	// dead member are redelivered sooner than that.
 	patienceShare = 45 * time.Second
-	// patienceUnhealthy is from when an instance turns unhealthy until its end is asked for, and from its end until the
-	// next process is started, where the contract promises that restart.
+	// patienceUnhealthy is the time from when an instance turns unhealthy until it is asked to stop, and again from
+	// its exit until the next process starts, if the contract promises that restart.
 	patienceUnhealthy = 5 * time.Second
-	// patienceSeries bounds the number of waits that are added up.
+	// patienceSeries is the maximum number of waits that are summed.
 	patienceSeries = 64
 )
 
-// generous is how many times its number of attempts a record may be tried before more of them are taken for an endless
-// loop: deliveries and copies that a disruption justifies have attempts of their own.
+// generous is the factor by which a record may exceed its promised number of attempts before further attempts count
+// as an endless loop. Redeliveries and copies that a disruption justifies have attempts of their own.
 const generous = 8
 
-// Progress reports whether the n-th attempt of a record (from 1) can be one on the way to its end; beyond that a
-// consumer goes round in circles.
+// Progress reports whether the n-th attempt of a record (n ≥ 1) can still lead to a final state. Beyond that the
+// consumer is in an endless loop.
 func (c *Contract) Progress(n int32) bool {
 	return c.MaxAttempts == 0 || int(n) <= generous*c.MaxAttempts
 }
 
-// circles is how many times a record may be tried before nobody waits for it any longer where the contract names no
-// number.
+// circles is the number of attempts after which a run stops waiting for a record if the contract specifies no
+// maximum.
 const circles = 100
 
-// Endless reports whether no run waits for the n-th attempt of a record: it is no progress, or one of so many that
-// nobody can tell whether they will end. The second breaks no promise, so a run that ends because of it shows nothing.
+// Endless reports whether a run stops waiting for a record after its n-th attempt. Either the attempt is no progress
+// (see Progress), or the contract sets no maximum and n exceeds circles, so it is unknown whether the attempts will
+// end. The second case violates no promise, so a run that ends because of it proves nothing.
 func (c *Contract) Endless(n int32) bool {
 	return !c.Progress(n) || c.MaxAttempts == 0 && n > circles
 }
 
-// Patience returns how long nothing may happen before a consumer stands still: all promised waits of a record, its
-// commit interval, and what clients take beside them. The session timeouts that are seen in a run come on top.
+// Patience returns how long a consumer may show no activity before it counts as stuck: the sum of all promised waits
+// of a record, its commit interval, and the usual latency of clients. The session timeouts observed in a run are
+// added by the caller.
 func (c *Contract) Patience() time.Duration {
 	total := patienceMargin + c.CommitInterval
 	if c.Backoff.Initial <= 0 {

@@ -41,7 +41,7 @@ func write(t testing.TB, path string, data []byte) {
 	}
 }
 
-// requireDamage demands that exactly the named file is reported and that the other events are still read.
+// requireDamage requires that exactly the named file is reported and that all other events are still read.
 func requireDamage(t testing.TB, dir, file, found string, rest []Event) {
 	t.Helper()
 	path := filepath.Join(dir, file)
@@ -81,7 +81,7 @@ func TestSegmentCutAnywhereIsReported(t *testing.T) {
 func TestSegmentChangedAnywhereIsReported(t *testing.T) {
 	dir, events := small(t)
 	if err := os.Remove(filepath.Join(dir, sealFile)); err != nil {
-		t.Fatal(err) // without a seal the segment's own checksum has to tell
+		t.Fatal(err) // without a seal, the segment's own checksum must reveal it
 	}
 	path := filepath.Join(dir, segmentFile(4))
 	whole := read(t, path)
@@ -163,7 +163,7 @@ func TestKilledRunKeepsItsSegments(t *testing.T) {
 		events[i] = New(KindPhase, time.Duration(i))
 		r.Record(events[i])
 	}
-	if err := r.Close(); err != nil { // as far as the files tell, the same as a kill
+	if err := r.Close(); err != nil { // leaves the same files as a kill
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "000004.parquet.part"), []byte("half a segment"))
@@ -256,7 +256,8 @@ func TestSegmentWithUnknownWordsIsReported(t *testing.T) {
 	requireUnreadable(t, `"nonsense" is no flag`, func(w *segmentWriter) { w.flags[Warmup] = "warm-up,nonsense" })
 }
 
-// requireUnreadable writes a segment with a writer that was tampered with after sorting, so that its checksum is right.
+// requireUnreadable writes a segment with a writer that is tampered with after sorting, so that its checksum is
+// right.
 func requireUnreadable(t *testing.T, found string, tamper func(*segmentWriter)) {
 	t.Helper()
 	dir := t.TempDir()

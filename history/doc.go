@@ -1,12 +1,12 @@
-// Package history owns the record of what was observed in a run: the event model, the identity of a
-// record, the header that says what was promised and planned, the recorder that collects events from many
-// goroutines, and the files they are kept in. Observers (workload, tap, oracle, nemesis, audit) write events,
-// checkers and reports read them, sorted by time. The package judges nothing and knows neither Kafka's
-// protocol nor how an event came to be observed.
+// Package history owns the record of what was observed in a run. It contains the event model, the identity of a
+// record, the header with the contract and the plan, the recorder that collects events from many goroutines, and the
+// files that store them. Observers (workload, tap, downstream stub, nemesis, audit) write events. Checkers and
+// reports read them, sorted by time. The package judges nothing. It does not know Kafka's protocol or how an event
+// was observed.
 //
 //	workload ─┐
 //	tap ──────┤
-//	oracle ───┼──▶ Recorder ──▶ segments on disk ──▶ Reader (sorted) ──▶ checkers, measurements, reports
+//	stub ─────┼──▶ Recorder ──▶ segments on disk ──▶ Reader (sorted) ──▶ checkers, measurements, reports
 //	nemesis ──┤
 //	audit ────┘
 package history

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// ErrFormat is wrapped by the error for a history that a newer dlqbench wrote.
+// ErrFormat is wrapped by the error for a history that was written by a newer dlqbench.
 var ErrFormat = errors.New("the history's format is newer than this dlqbench reads")
 
-// SegmentError tells that one file of a history can't be used, or that what the files hold isn't what the seal says.
+// SegmentError reports that a file of a history is unusable, or that the files do not match the seal.
 type SegmentError struct {
-	// Path of the file.
+	// Path is the file.
 	Path string
-	// Found says what is wrong with it.
+	// Found describes the defect.
 	Found error
 }
 

@@ -2,205 +2,210 @@ package history
 
 import "time"
 
-// Kind says what was observed. Its comment lists the fields that carry something for it; every other field
-// holds its "none" value (see None).
+// Kind is the type of an observation. The comment of each kind lists the fields that have a meaning for it. All other
+// fields hold their "none" value (see None).
 type Kind uint8
 
-// The kinds of events. "Time" is always the moment of observation on the run's one monotonic clock.
+// The kinds of events. "Time" is always the moment of observation on the run's monotonic clock.
 const (
 	KindUnknown Kind = iota
 
 	// Phase: the run entered a phase. Text = its name (PhaseSetup …).
 	KindPhase
-	// Stall: the harness (Instance = None) or a subject instance could not run. Aux = how long, in ns, up to Time.
+	// Stall: the harness (Instance = None) or a subject instance could not run. Aux = duration in ns, ending at Time.
 	KindStall
 
-	// Send: the workload handed a record to its producer. Record, Topic, Partition; Aux = the intended send
-	// time (ns since the run's base); Outcome = what the plan says will become of it; N = index of its key
-	// (None for a null key); KeyHash, ValueHash, HeadersHash; HeaderCount; Flags Tombstone, Garbage, Warmup.
+	// Send: the workload handed a record to its producer. Record, Topic, Partition; Aux = the intended send time (ns
+	// since the run's base); Outcome = the record's planned outcome; N = index of its key (None for a null key);
+	// KeyHash, ValueHash, HeadersHash; HeaderCount; Flags Tombstone, Garbage, Warmup.
 	KindSend
 	// Acked: the broker's answer to that produce. Record, Topic, Partition, Offset, Code (Kafka error code).
 	// Code ≠ 0 means that the producer gave up: the record may or may not be in the topic.
 	KindAcked
 
-	// Fetched: records were handed to an instance. Instance, Run, Topic, Partition, Offset = first,
-	// Aux = last offset (inclusive). Time is before the bytes were written to the instance.
+	// Fetched: records were delivered to an instance. Instance, Run, Topic, Partition, Offset = first, Aux = last
+	// offset (inclusive). Time is before the bytes were written to the instance.
 	KindFetched
-	// Assigned: an instance was given a partition (SyncGroup or ConsumerGroupHeartbeat answer).
-	// Instance, Run, Topic, Partition, N = generation or member epoch.
+	// Assigned: a partition was assigned to an instance (SyncGroup or ConsumerGroupHeartbeat response). Instance,
+	// Run, Topic, Partition, N = generation or member epoch.
 	KindAssigned
-	// Revoked: an instance gave up or lost a partition. Same fields; Text = why: "rejoin" (it sent JoinGroup under an
-	// eager protocol, or a cooperative one whose metadata no longer owns the partition), "rebalance" (a new assignment
-	// without it), "leave" (LeaveGroup), "fenced" (the broker refused the member).
+	// Revoked: an instance gave up or lost a partition. Same fields; Text = reason: "rejoin" (it sent JoinGroup under
+	// an eager protocol, or under a cooperative one with metadata that no longer owns the partition), "rebalance" (a
+	// new assignment without the partition), "leave" (LeaveGroup), "fenced" (the broker rejected the member).
 	KindRevoked
-	// CommitRequest: one partition of an OffsetCommit or TxnOffsetCommit, stamped after it was read from the instance.
-	// Op, Instance, Run, Topic, Partition, Offset = the committed offset (all below it is done), N = generation; Flags
-	// InTransaction, and then ProducerID, ProducerEpoch; Text = the commit's metadata, where the contract gives it a
-	// meaning.
+	// CommitRequest: one partition of an OffsetCommit or TxnOffsetCommit, stamped after it was read from the
+	// instance. Op, Instance, Run, Topic, Partition, Offset = the committed offset (all lower offsets are done), N =
+	// generation; Flags InTransaction, and then ProducerID, ProducerEpoch; Text = the commit's metadata if the
+	// contract defines its format.
 	KindCommitRequest
-	// CommitResponse: the broker's answer to it, stamped before it was written to the instance. Op, Code; Flags
-	// Withheld when a fault kept it from the instance, Forged when a fault answered in the broker's place and the
-	// broker never saw the request. The fields of the request are repeated.
+	// CommitResponse: the broker's response to a CommitRequest, stamped before it was written to the instance. Op,
+	// Code; Flags Withheld if a fault kept it from the instance, Forged if a fault answered in the broker's place and
+	// the broker never received the request. The fields of the request are repeated.
 	KindCommitResponse
-	// ProduceRequest: one record in a Produce of an instance (or of the replayer: Instance = Replayer), stamped after
-	// it was read. Op, Instance, Run, Topic, Partition, Record, KeyHash, ValueHash; ProducerID, ProducerEpoch, Sequence
-	// (None without idempotence); Flags InTransaction. A client's repeat is a new Op.
+	// ProduceRequest: one record in a Produce request of an instance (or of the replayer: Instance = Replayer),
+	// stamped after it was read. Op, Instance, Run, Topic, Partition, Record, KeyHash, ValueHash; ProducerID,
+	// ProducerEpoch, Sequence (None without idempotence); Flags InTransaction. A client's retry is a new Op.
 	KindProduceRequest
-	// ProduceResponse: the broker's answer, stamped before it was written to the instance. Op, Code, Offset;
-	// Flags Withheld, Forged as above. The fields of the request are repeated.
+	// ProduceResponse: the broker's response, stamped before it was written to the instance. Op, Code, Offset; Flags
+	// Withheld, Forged as above. The fields of the request are repeated.
 	KindProduceResponse
 
-	// TxnEndRequest: an EndTxn, stamped after it was read: the commits and writes InTransaction of this producer since
-	// the last one take effect, or do not. Op, Instance, Run, ProducerID, ProducerEpoch, N = 1 to commit, 0 to abort.
+	// TxnEndRequest: an EndTxn request, stamped after it was read. It decides whether this producer's InTransaction
+	// commits and writes since its previous EndTxn take effect. Op, Instance, Run, ProducerID, ProducerEpoch, N = 1
+	// to commit, 0 to abort.
 	KindTxnEndRequest
-	// TxnEndResponse: the broker's answer, stamped before it was written to the instance. Op, Code; Flags Withheld,
+	// TxnEndResponse: the broker's response, stamped before it was written to the instance. Op, Code; Flags Withheld,
 	// Forged as above. The fields of the request are repeated.
 	KindTxnEndResponse
 
-	// AttemptStart: the oracle has read a request. Op, Instance, Run, Record, N = how many attempts of this record the
-	// oracle has seen (from 1); Topic, Partition, Offset if the subject said so.
+	// AttemptStart: the downstream stub has read a request. Op, Instance, Run, Record, N = number of attempts of this
+	// record that the stub has received (from 1); Topic, Partition, Offset if the subject sent them.
 	KindAttemptStart
-	// AttemptEnd: the oracle is about to answer (or gives the connection up). As AttemptStart, and Outcome = what was
-	// answered, Code = HTTP status (0: no answer), Aux = the Retry-After given, in ns; Flags ClientGone when the client
-	// had closed the connection before the answer: the moment the subject stopped waiting is then unknown, between
-	// start and Time.
+	// AttemptEnd: the downstream stub is about to answer, or abandons the connection. As AttemptStart, and Outcome =
+	// the answer, Code = HTTP status (0: no answer), Aux = the Retry-After sent, in ns; Flags ClientGone if the
+	// client closed the connection before the answer. The subject then stopped waiting at an unknown moment between
+	// the start and Time.
 	KindAttemptEnd
 
 	// InstanceStarting: a subject process was started. Instance, Run, Aux = process id.
 	KindInstanceStarting
-	// InstanceReady: it fetched from an assigned partition, or met the readiness its subject.yaml declares.
+	// InstanceReady: the instance fetched from an assigned partition, or met the readiness that its subject.yaml
+	// declares.
 	KindInstanceReady
-	// InstanceSignal: the harness sent it a signal. Code = signal number, Text = its name ("TERM"); N = 1 if that is the
-	// restart which the contract promises an instance that has turned unhealthy.
+	// InstanceSignal: the harness sent the instance a signal. Code = signal number, Text = its name ("TERM"); N = 1
+	// if this is the restart that the contract promises for an instance that turned unhealthy.
 	KindInstanceSignal
-	// InstanceExited: it ended. Code = exit code (-1 when ended by a signal, then Text = its name); Flags Expected when
-	// the harness asked for it. Aux = by how much, in ns, it was gone before Time: whoever waits for a process may hear
-	// of its end late.
+	// InstanceExited: the instance's process ended. Code = exit code (-1 if a signal ended it, then Text = its name);
+	// Flags Expected if the harness asked for it. Aux = how long before Time, in ns, the process was gone: the
+	// harness may be notified of its end late.
 	KindInstanceExited
-	// SubjectError: the instance wrote a line to its log that reports an error. Text = the line, cut to 300 bytes. Code
-	// is the one error of Kafka's that it names where nothing else shows that it reports one; 0 otherwise.
+	// SubjectError: the instance logged a line that reports an error. Text = the line, cut to 300 bytes. Code = the
+	// Kafka error that the line names, if this name is the only sign that it reports an error; 0 otherwise.
 	KindSubjectError
 
-	// FaultStart: planned fault Op (index in Header.Faults) was injected. Text = what exactly.
+	// FaultStart: planned fault Op (index in Header.Faults) was injected. Text = exact description.
 	KindFaultStart
-	// FaultEffect: what fault Op did. N = how often (connections cut, requests answered, …), Aux = held or delayed time
-	// in ns or bytes, as Text says; Instance where it can be attributed.
+	// FaultEffect: an effect of fault Op. N = count (connections cut, requests answered, …), Aux = held or delayed
+	// time in ns or bytes, as Text says; Instance if it can be attributed.
 	KindFaultEffect
-	// FaultEnd: fault Op was removed and what it broke was confirmed back.
+	// FaultEnd: fault Op was lifted, and the affected component was confirmed to work again.
 	KindFaultEnd
 
-	// AuditRecord: a record found in a topic when it was read to its end. Topic, Partition, Offset, Record (None if it
-	// carries no id of this run), KeyHash, ValueHash, HeadersHash over the headers that the original also has,
-	// HeaderCount, HeaderBytes, Claim (dead letters), Flags FailureHeaders, Repeated; Aux = the record's timestamp (ms
-	// since 1970); Text = the service that a dead letter names as its own, where the contract promises one. The audit
-	// before a replay and the one at the end both write them: a later AuditStart for the same topic begins anew.
+	// AuditRecord: a record found in a topic when the audit read it to its end. Topic, Partition, Offset, Record
+	// (None if it carries no id of this run), KeyHash, ValueHash, HeadersHash over the headers that the original also
+	// has, HeaderCount, HeaderBytes, Claim (dead letters), Flags FailureHeaders, Repeated; Aux = the record's
+	// timestamp (ms since 1970); Text = the service that a dead letter names as its owner, if the contract promises
+	// one. Both the audit before a replay and the final audit write these events. A later AuditStart for the same
+	// topic supersedes earlier ones.
 	KindAuditRecord
-	// AuditStart: the audit begins to read a topic. Topic.
+	// AuditStart: the audit starts to read a topic. Topic.
 	KindAuditStart
 	// AuditOffsets: Topic, Partition, Offset = the log end offset, Aux = the committed offset of the subject's group
 	// (None if none).
 	KindAuditOffsets
 
-	// ReplaySelected: the plan says that this dead letter goes back. Record, Topic, Partition, Offset of the dead
+	// ReplaySelected: the plan selects this dead letter for replay. Record, Topic, Partition, Offset of the dead
 	// letter.
 	KindReplaySelected
 
-	// Sample: a periodic reading of the harness, or of an instance (then Instance, Run). Text = what (SampleBacklog …),
-	// Aux = value.
+	// Sample: a periodic measurement of the harness, or of an instance (then Instance, Run). Text = the measured
+	// quantity (SampleBacklog …), Aux = value.
 	KindSample
 
-	// Fetching: an instance began (N = 1) or ceased (N = 0) to ask for a partition in its Fetch requests; only the
-	// changes are recorded. Instance, Run, Topic, Partition. It ceases when a Fetch on the connection that last asked
-	// for the partition leaves it out (the state of a fetch session resolved, KIP-227), or when that connection ends.
-	// So N = 0 does not prove that the partition is paused: a client also leaves out what it has records of that it has
-	// not handed on yet, and comes back after a new connection, perhaps to another broker.
+	// Fetching: an instance started (N = 1) or stopped (N = 0) asking for a partition in its Fetch requests. Only
+	// changes are recorded. Instance, Run, Topic, Partition. It stops when a Fetch on the connection that last asked
+	// for the partition omits it (with the state of a fetch session resolved, KIP-227), or when that connection ends.
+	// So N = 0 does not prove that the partition is paused: a client also omits a partition while it has records of
+	// it that the application has not consumed yet, and resumes after it reconnects, perhaps to another broker.
 	KindFetching
 
-	// ShareAcquired: records of a share group (KIP-932) were handed to an instance, which has them until it
-	// acknowledges them, its acquisition lock runs out, or its share session ends. Instance, Run, Topic, Partition,
+	// ShareAcquired: records of a share group (KIP-932) were delivered to an instance. It holds them until it
+	// acknowledges them, its acquisition lock expires, or its share session ends. Instance, Run, Topic, Partition,
 	// Offset = first, Aux = last offset (inclusive), N = delivery count, which the broker keeps. Time is before the
-	// bytes were written to the instance; what a fault withheld is not there.
+	// bytes were written to the instance. Records that a fault withheld are not included.
 	KindShareAcquired
-	// ShareAckRequest: a range of offsets that an instance acknowledges alike, in a ShareAcknowledge or a ShareFetch,
-	// stamped after it was read. Op, Instance, Run, Topic, Partition, Offset = first, Aux = last offset (inclusive), N
-	// = how (AckGap …).
+	// ShareAckRequest: a range of offsets that an instance acknowledges in the same way, in a ShareAcknowledge or a
+	// ShareFetch request, stamped after it was read. Op, Instance, Run, Topic, Partition, Offset = first, Aux = last
+	// offset (inclusive), N = acknowledgement type (AckGap …).
 	KindShareAckRequest
-	// ShareAckResponse: the broker's answer to it, stamped before it was written to the instance. Op, Code; Flags
-	// Withheld, Forged as above. The fields of the request are repeated.
+	// ShareAckResponse: the broker's response to a ShareAckRequest, stamped before it was written to the instance.
+	// Op, Code; Flags Withheld, Forged as above. The fields of the request are repeated.
 	KindShareAckResponse
-	// ShareSessionEnd: an instance closes its share session with a broker (share session epoch -1), which releases what
-	// it has acquired there and does not acknowledge with the request. Instance, Run, Aux = the broker's node id. A
-	// connection that ends does the same, and is not recorded.
+	// ShareSessionEnd: an instance closes its share session with a broker (share session epoch -1). This releases the
+	// records that it acquired there and does not acknowledge in the same request. Instance, Run, Aux = the broker's
+	// node id. The end of a connection has the same effect and is not recorded.
 	KindShareSessionEnd
 
-	// StoreChange: an entry of the dead-letter store was seen to change, from outside. Time is when it was seen, which
-	// is after it was made. Op = the entry's number in the run, from 1; Record, if its payload carries an id of this
-	// run; Topic, Partition, Offset = where its dead letter is; Claim = where it says that its record comes from;
-	// Instance = the worker that has it locked, where it is one of the run's; N = its DLQ retries, Sequence = its
-	// version, after the change; Aux = when it was made by the database's clock, as a time of the run's clock (None
-	// where the table doesn't say; see StoreClock); Text = a StoreChange; Flags Polled.
+	// StoreChange: an entry of the dead-letter store was observed to change, from outside. Time is the moment of
+	// observation, which is after the change. Op = the entry's number in the run, from 1; Record, if its payload
+	// carries an id of this run; Topic, Partition, Offset = position of its dead letter; Claim = the origin that it
+	// states for its record; Instance = the worker that has it locked, if it is one of the run's; N = its DLQ
+	// retries, Sequence = its version, both after the change; Aux = time of the change by the database's clock,
+	// converted to the run's clock (None if the table does not have it; see StoreClock); Text = a StoreChange; Flags
+	// Polled.
 	KindStoreChange
-	// StoreClock: the time of the database, as StoreChange gives it, is the run's to within Aux ns, either way. The
-	// largest so far holds for all.
+	// StoreClock: Aux = the maximum error in ns, in either direction, of the database times that StoreChange converts
+	// to the run's clock. The largest value so far applies to all of them.
 	KindStoreClock
-	// StoreWatch: what is known of the watching itself. Text = WatchBegins, WatchLost (from here on nothing is seen),
-	// WatchResumed (what was missed is told now), WatchEnds; Aux = how often the store is looked at, in ns.
+	// StoreWatch: the state of the observation itself. Text = WatchBegins, WatchLost (no changes are seen from here
+	// on), WatchResumed (missed changes are reported now), WatchEnds; Aux = the polling interval in ns.
 	KindStoreWatch
-	// StoreEntry: an entry that the audit found in the store, as in StoreChange; its Text says the state it is in (from
-	// absent).
+	// StoreEntry: an entry that the audit found in the store, with the fields of StoreChange. Its Text gives the
+	// current status, as a change from absent.
 	KindStoreEntry
-	// StoreAudited: the audit of the store is complete. N = how many entries it found, Aux = the database's time of it,
-	// as in StoreChange.
+	// StoreAudited: the audit of the store is complete. N = number of entries found, Aux = the database's time of the
+	// audit, as in StoreChange.
 	KindStoreAudited
-	// StoreProbe: a worker of the store asked its health probe, stamped before the answer is written. Instance, N = 1
-	// if all conditions of a conditional retry are met, else 0; Text = which are not.
+	// StoreProbe: a worker of the store called its health probe, stamped before the answer is written. Instance, N =
+	// 1 if all conditions of a conditional retry are met, else 0; Text = the unmet conditions.
 	KindStoreProbe
 
-	// SubjectLog: the output of an instance's process has come to its end. Instance, Run, N = how many lines it wrote
-	// that are not blank, Aux = how many of them state a level in a form that is known. A history without it is older
-	// than the event.
+	// SubjectLog: the output of an instance's process has ended. Instance, Run, N = number of non-blank lines, Aux =
+	// number of those that state a log level in a known form. A history without this event predates it.
 	KindSubjectLog
-	// SubjectHealth: the health URL that the contract names was seen to change. Instance, Run, N = 1 healthy (answers
-	// 2xx), 0 not (another status, or no answer), Code = the status (0: no answer), Text = what was seen. Time is when
-	// it was asked. The first of a process is N = 1: what never was healthy has not turned unhealthy.
+	// SubjectHealth: the state of the health URL in the contract changed. Instance, Run, N = 1 healthy (answers 2xx),
+	// 0 not (another status, or no answer), Code = the status (0: no answer), Text = the observation. Time is the
+	// time of the request. The first event of a process has N = 1, because a process that never was healthy cannot
+	// turn unhealthy.
 	KindSubjectHealth
 
-	// Unreadable: a request of an instance was refused by closing its connection, as brokers refuse what they don't
-	// know: the tap does not read that API, or not that version of it. Instance, Run, Code = the API key, N = the
-	// version, Aux = the newest version that the tap reads (None: it does not read the API), Text = the API's name.
-	// Once for each API and version that a process uses.
+	// Unreadable: a request of an instance was rejected by closing its connection, as brokers do with unknown
+	// requests: the tap does not support that API, or not that version of it. Instance, Run, Code = the API key, N =
+	// the version, Aux = the newest version that the tap supports (None: it does not support the API), Text = the
+	// API's name. Recorded once for each API and version that a process uses.
 	KindUnreadable
 
-	// Joining: an instance asks to join its consumer group with another session timeout than the last time, or for the
-	// first time. Instance, Run, Aux = the session timeout in ns: for so long it may be gone before the group gives its
-	// partitions to others.
+	// Joining: an instance asks to join its consumer group, for the first time or with another session timeout than
+	// the last time. Instance, Run, Aux = the session timeout in ns: how long the instance may be gone before the
+	// group reassigns its partitions.
 	KindJoining
 
-	// Membership: the number of group members that an instance is has changed: a JoinGroup, or the first heartbeat of a
-	// member that joins by heartbeats (KIP-848, KIP-932), was answered, or one of them left, was refused, or fell
-	// silent. Instance, Run, N = how many they are now; Text = why, as in Revoked, where one is gone, or "silent": it
-	// made no request of the group's for longer than its session timeout. A silent member that makes one again counts
-	// again. With N = 0 it may also be "seeks": the instance is still in no group, but looked for its coordinator in
-	// vain, asked in vain to join, or waits for the answer; at most once a second, and only after it was a member.
+	// Membership: the number of group members in an instance changed. A JoinGroup was answered, or the first
+	// heartbeat of a member that joins by heartbeats (KIP-848, KIP-932), or a member left, was rejected, or fell
+	// silent. Instance, Run, N = the number of members now; Text = reason if a member is gone, as in Revoked, or
+	// "silent": it sent no group request for longer than its session timeout. A silent member that sends one again
+	// counts again. With N = 0, Text may also be "seeks": the instance is still in no group, but failed to find its
+	// coordinator, failed to join, or waits for the answer. "seeks" is recorded at most once a second, and only if
+	// the instance was a member before.
 	KindMembership
 )
 
-// How a record of a share group is acknowledged (KIP-932; renewing is KIP-1222's).
+// The types of acknowledgement in a share group (KIP-932; AckRenew is from KIP-1222).
 const (
 	AckGap     = 0 // there is no record at the offset
 	AckAccept  = 1
-	AckRelease = 2 // to be delivered again
-	AckReject  = 3 // not to be delivered again
-	AckRenew   = 4 // the acquisition lock begins anew
+	AckRelease = 2 // deliver again
+	AckReject  = 3 // do not deliver again
+	AckRenew   = 4 // the acquisition lock is renewed
 )
 
-// None is the value of an int field that carries nothing.
+// None marks an integer field that has no value.
 const None = -1
 
-// Replayer is the Instance of the replay tool, which has a tap of its own.
+// Replayer is the Instance of the replay tool, which connects through its own tap.
 const Replayer = -2
 
-// The Text of KindStoreWatch.
+// The values of Text for KindStoreWatch.
 const (
 	WatchBegins  = "begins"
 	WatchLost    = "lost"
@@ -208,17 +213,17 @@ const (
 	WatchEnds    = "ends"
 )
 
-// The Text of KindSample.
+// The values of Text for KindSample.
 const (
-	// events that wait to be written to the history; the recorder gives up at a million of them
+	// events waiting to be written to the history; the recorder gives up at a million of them
 	SampleBacklog = "recorder-backlog"
-	SampleCPU     = "harness-cpu" // processor time that the harness has used since it began, in ns
+	SampleCPU     = "harness-cpu" // processor time used by the harness since it started, in ns
 
-	// What the processes of an instance use together: the one that was started, its process group, and what descends
-	// from them.
-	// processor time since they began, in ns; less where one has ended that nobody waited for, or any on macOS
+	// Totals over the processes of an instance: the started process, its process group, and all descendants. The
+	// first is processor time since they started, in ns. It is too low if a process ended and its parent did not wait
+	// for it; on macOS, if any process ended.
 	SampleInstanceCPU = "instance-cpu"
-	SampleInstanceRSS = "instance-rss" // resident memory in bytes; what processes share counts in each
+	SampleInstanceRSS = "instance-rss" // resident memory in bytes; memory shared by processes counts once for each
 )
 
 // Phase names, in order.
@@ -234,10 +239,10 @@ const (
 	PhaseSeal   = "seal"
 )
 
-// Flags are single facts about an event.
+// Flags are boolean properties of an event.
 type Flags uint32
 
-// The flags; the kinds that carry them say what they mean.
+// The flags. The kinds that carry them define their meaning.
 const (
 	Tombstone Flags = 1 << iota
 	Garbage
@@ -248,19 +253,19 @@ const (
 	ClientGone
 	Expected
 	FailureHeaders
-	// Polled: found by comparing rows, so that what happened between two looks is not known.
+	// Polled: found by comparing rows, so changes between two polls are unknown.
 	Polled
-	// Repeated: a fault wrote this copy, nobody under test did.
+	// Repeated: a fault wrote this copy, not the subject.
 	Repeated
 )
 
-// Has reports whether all of g is set.
+// Has reports whether all flags in g are set.
 func (f Flags) Has(g Flags) bool { return f&g == g }
 
-// Outcome is what the downstream answers for an attempt, and what the plan makes of a record as a whole.
+// Outcome is the downstream's answer to an attempt, and the planned result of a record as a whole.
 type Outcome uint8
 
-// The outcomes of attempts; the comment gives the oracle's answer.
+// The outcomes of attempts. The comment is the downstream stub's answer.
 const (
 	OutcomeNone        Outcome = iota
 	OutcomeSuccess             // 200
@@ -275,10 +280,10 @@ const (
 	OutcomeExhausted
 )
 
-// Claim is what a dead letter says about its origin, decoded by the contract's dialect. The zero Claim means
-// that the event is no dead letter.
+// Claim is the origin that a dead letter states, decoded by the contract's dialect. The zero Claim means that the
+// event is not a dead letter.
 type Claim struct {
-	// Present tells a decoded dead letter from every other event.
+	// Present is true for a decoded dead letter and false for every other event.
 	Present bool
 	// Topic is the claimed source topic (index in Header.Topics, None if absent or unknown there); Partition and Offset
 	// are the claimed source position, Attempts the claimed number of executions; None where absent or not decodable.
@@ -289,11 +294,11 @@ type Claim struct {
 	// Missing lists the fields that the dialect requires and the dead letter lacks or has in undecodable form,
 	// comma-separated.
 	Missing string
-	// More is what else the audit found in the letter, a ClaimMore as JSON; "" where that is nothing.
+	// More is what else the audit found in the dead letter, a ClaimMore as JSON; "" if there is nothing else.
 	More string
 }
 
-// Event is one observation. It is flat so that a history is a table; which fields mean something is said at its Kind.
+// Event is one observation. It is flat, so a history is a table. Its Kind defines which fields have a meaning.
 type Event struct {
 	// Time since the run's base, monotonic.
 	Time time.Duration
@@ -301,8 +306,8 @@ type Event struct {
 	// Outcome, Flags, Code: see the kinds.
 	Outcome Outcome
 	Flags   Flags
-	// Instance is the subject instance (from 0), None for the harness, Replayer for the replay tool, Router(n),
-	// Worker(n) and Keeper(n) for the processes of the dead-letter store's service, which are no instances of the
+	// Instance is the subject instance (from 0), None for the harness, Replayer for the replay tool, and Router(n),
+	// Worker(n) and Keeper(n) for the processes of the dead-letter store's service, which are not instances of the
 	// subject.
 	Instance int16
 	// Run counts an instance's processes from 0: it grows with each restart.
@@ -315,7 +320,8 @@ type Event struct {
 	Record int32
 	N      int32
 	Offset int64
-	// Op joins a request with its response; unique in a run, from 1; 0 is none. For faults: the index in Header.Faults.
+	// Op links a request with its response; unique in a run, from 1; 0 means none. For faults: the index in
+	// Header.Faults.
 	Op  int64
 	Aux int64
 	// Hashes are xxHash64 of the bytes; a null key or value hashes to 0.
@@ -328,7 +334,8 @@ type Event struct {
 	Text                            string
 }
 
-// New returns an event of the kind at the time with every field that could be mistaken for a value set to None.
+// New returns an event of the kind at the time. Every field whose zero value could be taken for a real value is set
+// to None.
 func New(kind Kind, at time.Duration) Event {
 	return Event{
 		Time: at, Kind: kind, Instance: None, Topic: None, Partition: None, Record: None, Offset: None,

@@ -26,7 +26,7 @@ func (h *Header) readFormat1(data []byte) error {
 	case old.Graph != nil:
 		h.Consumers = old.Graph.Nodes
 	case len(old.Services) > 0:
-		dlq := int16(len(h.Topics) - 1) // it was written last
+		dlq := int16(len(h.Topics) - 1) // format 1 writes the DLQ topic last
 		for _, one := range old.Services {
 			if one.DLQ = dlq; one.Retry >= 0 && int(one.Retry) < len(h.Topics) {
 				one.ReplayTo = h.Topics[one.Retry].Name

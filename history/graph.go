@@ -2,13 +2,13 @@ package history
 
 import "hash/fnv"
 
-// The roles of the topics of a graph of nodes, beside RoleInput (the entry's input topic) and RoleDLQ.
+// The roles of topics in a graph of nodes, in addition to RoleInput (the input topic of the entry node) and RoleDLQ.
 const (
 	// RoleNode: the input topic of a node that is not the entry.
 	RoleNode Role = "node"
-	// RoleSink: what leaves the graph.
+	// RoleSink: the topic for documents that leave the graph.
 	RoleSink Role = "sink"
-	// RoleQuarantine: what was replayed too often.
+	// RoleQuarantine: the topic for documents that were replayed too often.
 	RoleQuarantine Role = "quarantine"
 )
 
@@ -27,9 +27,10 @@ type Edge struct {
 	Weight int `json:"weight"`
 }
 
-// Next is the topic in which the document goes on after the node: the input of the node that its edge leads to, or the
-// sink. A document takes exactly one edge out of a node: FNV-1a (64 bits) of the document's id, "/" and the node's
-// name, modulo the sum of the weights, falls into the weight of one of them, in the order in which they are written.
+// Next returns the topic to which the document goes after the node: the input topic of the node that its edge leads
+// to, or the sink. A document takes exactly one edge out of a node. The edge is chosen by FNV-1a (64 bits) of the
+// document's id, "/" and the node's name, modulo the sum of the weights: the result falls into the weight of one
+// edge, in the order in which the edges are written.
 func (h *Header) Next(node int, id string) int16 {
 	at := &h.Consumers[node]
 	total := 0

@@ -2,11 +2,11 @@ package history
 
 import "time"
 
-// FormatVersion is the version of the on-disk format; readers refuse a newer one. 2: the header lists the run's
-// consumers; segments are those of format 1.
+// FormatVersion is the version of the on-disk format. Readers reject newer versions. In version 2 the header lists
+// the run's consumers; segments are unchanged from format 1.
 const FormatVersion = 2
 
-// Role is what a topic is for.
+// Role is the purpose of a topic.
 type Role string
 
 // The roles of topics.

@@ -28,7 +28,7 @@ func start(t testing.TB, dir string, limit int) *Recorder {
 	return r
 }
 
-// record writes a sealed history of segments with this many events each.
+// record writes a sealed history whose segments have limit events each.
 func record(t testing.TB, dir string, limit int, events []Event) {
 	t.Helper()
 	r := start(t, dir, limit)
@@ -43,7 +43,7 @@ func record(t testing.TB, dir string, limit int, events []Event) {
 	}
 }
 
-// recordWith is record without the recorder's goroutine and with an encoder that has its buffers already, for
+// recordWith is record without the recorder's goroutine and with an encoder that already has its buffers, for
 // properties that are tried many times.
 func recordWith(t interface{ Fatal(...any) }, encoder *segmentWriter, dir string, limit int, events []Event) {
 	if err := writeHeader(dir, Header{RunID: encoder.run}, writeWhole); err != nil {
@@ -60,7 +60,7 @@ func recordWith(t interface{ Fatal(...any) }, encoder *segmentWriter, dir string
 	}
 }
 
-// backlog is how many segments wait to be written.
+// backlog returns the number of segments that wait to be written.
 func (r *Recorder) backlog() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +125,7 @@ func any16() *rapid.Generator[int16] {
 	return rapid.OneOf(rapid.Int16(), rapid.SampledFrom([]int16{math.MinInt16, math.MaxInt16, None, 0, 1}))
 }
 
-// anyEvent draws every field freely; times are few, so that many events share one.
+// anyEvent draws every field freely. It uses few distinct times, so that many events share one.
 func anyEvent() *rapid.Generator[Event] {
 	return rapid.Custom(func(t *rapid.T) Event {
 		return Event{
@@ -186,7 +186,7 @@ func TestReadingHoldsOnlySegmentsThatOverlap(t *testing.T) {
 	for i := range 400 {
 		events = append(events, New(KindSample, time.Duration(i)*10))
 		if i%10 == 9 {
-			events[i].Time -= 15 // comes before the last of the segment in front
+			events[i].Time -= 15 // earlier than the last event of the preceding segment
 		}
 	}
 	dir := t.TempDir()
@@ -223,7 +223,7 @@ func TestTiesKeepTheOrderOfRecording(t *testing.T) {
 		recordWith(rt, encoder, dir, 3, events)
 		requireEqual(rt, collect(t, open(t, dir)), sortedByTime(events))
 	}
-	// The first segment begins last, when both others are open and the second could run on to the tie.
+	// The first segment starts last, when both others are open and the second could run on to the tie.
 	check(t, []int{3, 3, 3, 0, 1, 3, 0, 3, 3})
 	rapid.Check(t, func(rt *rapid.T) { check(rt, rapid.SliceOfN(rapid.IntRange(0, 3), 0, 24).Draw(rt, "times")) })
 }
@@ -301,7 +301,7 @@ func TestFilesOfAHistory(t *testing.T) {
 	}
 }
 
-// The header can be completed while the run goes on, but not become that of another.
+// The header can be completed during the run, but not replaced by that of another run.
 func TestAmendedHeader(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "history")
 	header := Header{RunID: "one", Environment: map[string]string{"kafka": "process"}}

@@ -8,7 +8,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// IDLen is the length of a record id in bytes; a multiple of three, so that an id also keeps its shape inside base64.
+// IDLen is the length of a record id in bytes. It is a multiple of three so that an id encoded in base64 keeps its
+// shape.
 const IDLen = 24
 
 const (
@@ -22,15 +23,15 @@ const (
 // IDHeader is the record header that repeats the record's id.
 const IDHeader = "dlqbench-id"
 
-// IDs makes and finds the record ids of one run: self-checking ASCII tokens that can be found anywhere in a value,
-// key or header, raw or inside base64. A token of another run is not found, so residue is never mistaken for a record.
-// It is safe for concurrent use.
+// IDs creates and finds the record ids of one run. An id is an ASCII token with a checksum that can be found anywhere
+// in a value, key or header, raw or inside base64. Tokens of other runs are not found, so leftover data is never
+// mistaken for a record. IDs is safe for concurrent use.
 type IDs struct {
 	head    [idHeadLen]byte
-	encoded [3][]byte // the head in base64, for the three alignments it can have
+	encoded [3][]byte // the head in base64, for its three possible alignments
 }
 
-// NewIDs returns the ids of the run with this id.
+// NewIDs returns the ids of the run with the id runID.
 func NewIDs(runID string) *IDs {
 	ids := &IDs{}
 	copy(ids.head[:], idMark)
@@ -38,8 +39,8 @@ func NewIDs(runID string) *IDs {
 	for shift := range ids.encoded {
 		padded := append(make([]byte, shift), ids.head[:]...)
 		text := base64.RawStdEncoding.EncodeToString(padded)
-		first := []int{0, 2, 3}[shift]      // characters before it also hold bits of the bytes in front
-		last := (shift + idHeadLen) / 3 * 4 // characters after it also hold bits of the sequence number
+		first := []int{0, 2, 3}[shift]      // earlier characters also hold bits of the preceding bytes
+		last := (shift + idHeadLen) / 3 * 4 // later characters also hold bits of the sequence number
 		ids.encoded[shift] = []byte(text[first:min(last, len(text))])
 	}
 	return ids
@@ -122,7 +123,7 @@ func (ids *IDs) parse(data []byte) (int32, bool) {
 	return int32(seq), true
 }
 
-// Crockford's alphabet: no letter is mistaken for a digit when an id is read aloud.
+// base32Digits is Crockford's alphabet, in which no letter can be mistaken for a digit.
 const base32Digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 func appendBase32(dst []byte, v uint64, digits int) []byte {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzFind: an id is found in whatever surrounds it, raw or inside base64, and nothing else is taken for one.
+// FuzzFind checks that an id is found whatever surrounds it, raw or inside base64, and that nothing else is taken for
+// one.
 func FuzzFind(f *testing.F) {
 	f.Add([]byte("before"), []byte("after"), int32(7))
 	f.Add([]byte("DLQB"), []byte{0xff, 0}, int32(0))

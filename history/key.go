@@ -2,12 +2,12 @@ package history
 
 import "strconv"
 
-// BinaryKey is added to the index of a key whose bytes are no text.
+// BinaryKey is added to the index of a key whose bytes are not valid text.
 const BinaryKey = 1 << 30
 
-// AppendKey appends to dst the bytes of the key with that index (≥ 0): the workload sends these, and an event names a
-// key by its index. They have six digits at least, so that most keys of a run are equally long. One of BinaryKey and
-// more has bytes behind them that are not UTF-8.
+// AppendKey appends to dst the bytes of the key with that index (≥ 0). The workload sends these bytes, and an event
+// identifies a key by its index. Keys have at least six digits, so most keys of a run have the same length. For an
+// index of BinaryKey or more, bytes that are not UTF-8 follow the digits.
 func AppendKey(dst []byte, index int32) []byte {
 	if index >= BinaryKey {
 		return append(AppendKey(dst, index-BinaryKey), 0xff, 0xfe, 0x80)

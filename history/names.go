@@ -7,10 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// This file holds the words under which kinds and flags are written, so that a history can be read in DuckDB or pandas
-// without this package. Every value has a word of its own, unknown ones too: what was recorded is always read back.
+// This file defines the words for kinds and flags in the files, so that a history can be read in DuckDB or pandas
+// without this package. Every value has its own word, including unknown ones, so each value is read back as it was
+// recorded.
 
-// kindName returns the kind's word, "" for a kind that has none.
+// kindName returns the kind's word, "" if it has none.
 func kindName(k Kind) string {
 	names := [...]string{
 		KindUnknown: "unknown", KindPhase: "phase", KindStall: "stall", KindSend: "send", KindAcked: "acked",
@@ -37,7 +38,7 @@ func kindName(k Kind) string {
 	return ""
 }
 
-// String returns the kind's word ("commit-request"), or "kind(N)" for one that this version doesn't know.
+// String returns the kind's word ("commit-request"), or "kind(N)" for a kind that this version does not know.
 func (k Kind) String() string {
 	if name := kindName(k); name != "" {
 		return name
@@ -45,7 +46,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// flagName returns the word of the flag with this bit number, "" where there is none.
+// flagName returns the word of the flag with this bit number, "" if there is none.
 func flagName(bit int) string {
 	names := [...]string{
 		"tombstone", "garbage", "warm-up", "in-transaction", "withheld", "forged", "client-gone", "expected",
@@ -57,8 +58,8 @@ func flagName(bit int) string {
 	return ""
 }
 
-// String returns the words of the flags that are set, comma-separated; "" for none. A bit that this version doesn't
-// know is "bit N".
+// String returns the words of the flags that are set, comma-separated, or "" if none is set. A bit that this version
+// does not know is "bit N".
 func (f Flags) String() string {
 	var words []string
 	for bit := range 32 {
@@ -74,7 +75,7 @@ func (f Flags) String() string {
 	return strings.Join(words, ",")
 }
 
-// vocabulary translates the words of a segment back.
+// vocabulary translates the words of a segment back to values.
 type vocabulary struct {
 	kinds    map[string]Kind
 	outcomes map[string]Outcome
@@ -108,12 +109,12 @@ func (v *vocabulary) parseFlags(words string) (Flags, error) {
 	return all, nil
 }
 
-// bytesMark begins a text that could not be stored as it is.
+// bytesMark is the prefix of a text that had to be escaped.
 const bytesMark = `bytes:"`
 
-// encodeText makes any bytes into text that every Parquet reader accepts: columns of strings must be UTF-8, and a NUL
-// ends a string for some. What is neither is kept as it is; the rest is written like a Go string literal after
-// "bytes:".
+// encodeText converts any bytes to text that every Parquet reader accepts: string columns must be UTF-8, and some
+// readers end a string at a NUL. UTF-8 text without NUL is unchanged. Everything else is written like a Go string
+// literal after "bytes:".
 func encodeText(text string) string {
 	if utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 && !strings.HasPrefix(text, bytesMark) {
 		return text
@@ -121,7 +122,7 @@ func encodeText(text string) string {
 	return bytesMark[:len(bytesMark)-1] + strconv.Quote(text)
 }
 
-// decodeText undoes encodeText.
+// decodeText reverses encodeText.
 func decodeText(text string) (string, error) {
 	if !strings.HasPrefix(text, bytesMark) {
 		return text, nil

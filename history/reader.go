@@ -31,27 +31,27 @@ type seal struct {
 	Segments []segmentInfo `json:"segments"`
 }
 
-// Reader reads a history. It may be used by several goroutines at once, and Each any number of times.
+// Reader reads a history. It is safe for concurrent use, and Each can be called any number of times.
 type Reader struct {
 	dir      string
 	header   Header
 	sealed   bool
 	segments []placed
 	damaged  []error
-	// hole is the place of the first segment that can't be used.
+	// hole is the position of the first unusable segment.
 	hole   int
 	memory []Event
 }
 
-// placed is a segment and its place in the history.
+// placed is a segment and its position in the history.
 type placed struct {
 	segmentInfo
 	order int
 }
 
-// Open opens the history in dir. Every file is checked: damaged or missing ones are an error that wraps a *SegmentError
-// for each (see OpenPartial). A history that was never sealed, because its run was killed, opens with what it has: ask
-// Sealed. A history of a newer format is refused with an error that wraps ErrFormat.
+// Open opens the history in dir and checks every file. If files are damaged or missing, the error wraps a
+// *SegmentError for each of them (see OpenPartial). A history that was never sealed, because its run was killed,
+// opens with the events it has: see Sealed. For a history of a newer format the error wraps ErrFormat.
 func Open(dir string) (*Reader, error) {
 	r, err := OpenPartial(dir)
 	if err != nil {
@@ -63,8 +63,8 @@ func Open(dir string) (*Reader, error) {
 	return r, nil
 }
 
-// OpenPartial opens what is readable of the history in dir; Damaged tells what is not. Without a readable header there
-// is nothing to judge by and it gives an error.
+// OpenPartial opens the readable part of the history in dir. Damaged returns the defects. Without a readable header
+// there is no basis for judging, and OpenPartial returns an error.
 func OpenPartial(dir string) (*Reader, error) {
 	header, err := readHeader(dir)
 	if err != nil {
@@ -106,7 +106,7 @@ func readHeader(dir string) (Header, error) {
 	var version struct {
 		Format int `json:"format"`
 	}
-	// The format first: the rest of a newer header may not even decode.
+	// Check the format first, because the rest of a newer header may not decode.
 	if err := json.Unmarshal(data, &version); err != nil {
 		return header, fmt.Errorf(
 			"opening history: decoding %s: %w: restore it from a copy; without it a run can't be judged", path, err)
@@ -130,7 +130,7 @@ func readHeader(dir string) (Header, error) {
 	return header, nil
 }
 
-// readSeal returns the segments that the seal lists; without a seal, none.
+// readSeal returns the segments that the seal lists, or none if there is no seal.
 func (r *Reader) readSeal() ([]segmentInfo, error) {
 	path := filepath.Join(r.dir, sealFile)
 	data, err := os.ReadFile(path)
@@ -179,12 +179,12 @@ func listSegments(dir string) ([]int, error) {
 	return numbers, nil
 }
 
-// unsealedSegments are those that a killed run must have: all up to the last that is there.
+// unsealedSegments returns the segments that a killed run must have: all numbers up to the highest one found.
 func unsealedSegments(found []int) []segmentInfo {
 	var expected []segmentInfo
 	for i, number := range found {
 		for len(expected) < number && len(expected) < found[len(found)-1] {
-			// A single stray file with a huge number must not make a list of millions.
+			// A single stray file with a huge number must not produce a list of millions.
 			if number-len(expected) > len(found)+1<<16 {
 				return append(expected, stray(found[i:])...)
 			}
@@ -202,7 +202,7 @@ func stray(numbers []int) []segmentInfo {
 	return infos
 }
 
-// checkSegments loads each expected segment once and keeps those that are whole.
+// checkSegments loads each expected segment once and keeps the undamaged ones.
 func (r *Reader) checkSegments(expected []segmentInfo) {
 	for i, want := range expected {
 		_, info, err := loadSegment(r.dir, want.File, r.header.RunID)
@@ -221,30 +221,29 @@ func (r *Reader) checkSegments(expected []segmentInfo) {
 	slices.SortStableFunc(r.segments, func(a, b placed) int { return compareTimes(a.First, b.First) })
 }
 
-// Header returns what the run was, promised and planned.
+// Header returns the header of the run: its identity, contract and plan.
 func (r *Reader) Header() Header { return r.header }
 
-// Sealed reports whether the run wrote its history to the end. A history is whole when it is sealed and nothing of it
-// is damaged; one that isn't can prove a violation but never its absence.
+// Sealed reports whether the run completed its history. A history is whole if it is sealed and undamaged. One that is
+// not whole can prove a violation, but never its absence.
 func (r *Reader) Sealed() bool { return r.sealed }
 
-// Damaged returns an error for each file that can't be used, most of them *SegmentError; their events are missing from
-// Each.
+// Damaged returns an error for each unusable file, most of them *SegmentError. Each skips the events in those files.
 func (r *Reader) Damaged() []error { return slices.Clone(r.damaged) }
 
-// Prefix returns a reader of what was recorded before the first segment that can't be used: as if the run had been
-// killed there. In a history with a hole an acknowledgement may be missing while the commit that relied on it is there,
-// which looks like a violation and proves none; a prefix has no holes. Without damage it is the whole history.
+// Prefix returns a reader of the events before the first unusable segment, as if the run had been killed there. In a
+// history with a hole, an acknowledgement may be missing while the commit that relied on it is present. That looks
+// like a violation but proves none. A prefix has no holes. Without damage it is the whole history.
 func (r *Reader) Prefix() *Reader {
 	prefix := *r
 	prefix.segments = slices.DeleteFunc(slices.Clone(r.segments), func(s placed) bool { return s.order > r.hole })
 	return &prefix
 }
 
-// Each calls fn for every event, sorted by time, events of the same time in the order in which they were recorded. The
-// event is valid until fn returns and must not be changed. It holds a few pages of the segments that overlap in time,
-// usually one or two, in memory. An error of fn ends the walk and is returned as it is; a file that was damaged since
-// Open gives a *SegmentError.
+// Each calls fn for every event, sorted by time. Events with the same time come in the order in which they were
+// recorded. The event is valid until fn returns and must not be changed. Each keeps a few pages of the segments that
+// overlap in time, usually one or two segments, in memory. If fn returns an error, Each stops and returns that error
+// unchanged. A file that was damaged after Open gives a *SegmentError.
 func (r *Reader) Each(fn func(*Event) error) error {
 	for i := range r.memory {
 		if err := fn(&r.memory[i]); err != nil {
@@ -256,8 +255,8 @@ func (r *Reader) Each(fn func(*Event) error) error {
 	return m.each(fn)
 }
 
-// merge walks through segments sorted by their first event. Segments overlap a little, because observers stamp an event
-// before they record it, so the events of those that overlap are merged.
+// merge iterates over segments sorted by their first event. Segments overlap slightly, because observers stamp an
+// event before they record it, so merge combines the events of overlapping segments.
 type merge struct {
 	reader *Reader
 	// waiting is the index of the first segment that is not yet open.
@@ -326,7 +325,7 @@ func (m *merge) cursor() *cursor {
 	return newCursor(m.words)
 }
 
-// first returns the open cursor whose event comes first.
+// first returns the open cursor with the earliest event.
 func (m *merge) first() *cursor {
 	var best *cursor
 	for _, c := range m.open {
@@ -337,7 +336,7 @@ func (m *merge) first() *cursor {
 	return best
 }
 
-// limit is the place (time and segment) up to which best can be read without looking at the others.
+// limit returns the position (time and segment) up to which best can be read without looking at the others.
 func (m *merge) limit(best *cursor) (time.Duration, int) {
 	limit, order := time.Duration(math.MaxInt64), math.MaxInt
 	for _, c := range m.open {
@@ -346,7 +345,8 @@ func (m *merge) limit(best *cursor) (time.Duration, int) {
 		}
 	}
 	if m.waiting < len(m.reader.segments) {
-		// Several may wait with the same first time; -1 stops before it, and next then opens them all.
+		// Several segments may start at the same time. Order -1 stops best before that time, and next then opens them
+		// all.
 		if first := m.reader.segments[m.waiting].First; first <= limit {
 			limit, order = first, -1
 		}

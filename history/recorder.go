@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// maxWaiting is how many full segments may wait to be written: a million events, so that the audit may read a big
-	// topic faster than the disk writes, and less than 200 MB.
+	// maxWaiting is the maximum number of full segments that wait to be written. It allows a million events in less
+	// than 200 MB, so that the audit may read a large topic faster than the disk writes.
 	maxWaiting = 16
-	// spareSegments is how many written-out buffers are kept for reuse.
+	// spareSegments is the number of written buffers that are kept for reuse.
 	spareSegments = 2
 )
 
-// ErrOverflow is wrapped by the recorder's error when events came faster, for longer, than they could be written.
+// ErrOverflow is wrapped by the recorder's error if events arrived faster than they could be written for too long.
 var ErrOverflow = errors.New("events come faster than they can be written")
 
-// Recorder is the Sink of a run: it takes events from many goroutines and writes them to segments in the background.
-// Record only appends to a buffer in memory, and that is bounded: when the disk is full, or too slow for too long,
-// every event from then on is dropped and counted, and Err and Failed tell. So the files always hold a history without
+// Recorder is the Sink of a run. It takes events from many goroutines and writes them to segments in the background.
+// Record only appends to a bounded buffer in memory. If the disk is full, or too slow for too long, the recorder
+// drops and counts every event from then on, and Err and Failed report it. So the files always hold a history without
 // holes, and one that lost its end is never sealed.
 type Recorder struct {
 	dir    string
@@ -45,7 +45,7 @@ type Recorder struct {
 	dropped int64
 	err     error
 
-	wake   chan struct{} // has room for one: "there is something to write"
+	wake   chan struct{} // has capacity 1: signals that there is something to write
 	failed chan struct{}
 	done   chan struct{} // closed when the writing goroutine has ended
 
@@ -59,11 +59,12 @@ type Recorder struct {
 	sealed  bool
 }
 
-// writeFile writes a file so that it is there as a whole or not at all.
+// writeFile writes a file atomically: it exists completely or not at all.
 type writeFile func(path string, data []byte) error
 
-// NewRecorder begins a history in dir, which is made if need be: it writes the header and starts the goroutine that
-// writes segments, which Seal or Close ends. The header's Format is set. A dir that already holds a history is refused.
+// NewRecorder starts a history in dir, which it creates if necessary. It writes the header and starts the goroutine
+// that writes segments, which Seal or Close ends. It sets the header's Format. It returns an error if dir already
+// holds a history.
 func NewRecorder(dir string, header Header, clock Clock) (*Recorder, error) {
 	return newRecorder(dir, header, clock, writeWhole)
 }
@@ -80,7 +81,8 @@ func newRecorder(dir string, header Header, clock Clock, write writeFile) (*Reco
 	return r, nil
 }
 
-// Amend writes the header anew, with what only became known while the run was set up. It must be of the same run.
+// Amend rewrites the header with facts that became known during the setup of the run. The header must be of the same
+// run.
 func (r *Recorder) Amend(header Header) error {
 	if header.RunID != r.run {
 		return fmt.Errorf("amending the history's header: it is of run %s, and the history of run %s", header.RunID, r.run)
@@ -124,10 +126,10 @@ func writeHeader(dir string, header Header, write writeFile) error {
 	return nil
 }
 
-// NextOp returns a number for an operation, unique in the run, from 1.
+// NextOp returns an operation number that is unique in the run, from 1.
 func (r *Recorder) NextOp() int64 { return r.lastOp.Add(1) }
 
-// Record takes an event. It never waits for the disk. After Seal or Close events are counted and ignored.
+// Record takes an event. It never waits for the disk. Events after Seal or Close are counted and ignored.
 func (r *Recorder) Record(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +151,7 @@ func (r *Recorder) Record(e Event) {
 	}
 }
 
-// Backlog returns how many events are in full segments that wait to be written. At maxWaiting segments the recorder
+// Backlog returns the number of events in full segments that wait to be written. At maxWaiting segments the recorder
 // gives up.
 func (r *Recorder) Backlog() int {
 	r.mu.Lock()
@@ -170,12 +172,12 @@ func (r *Recorder) newBuffer() []Event {
 	return make([]Event, 0, r.limit)
 }
 
-// handOver gives the buffer to the writing goroutine; r.mu is held.
+// handOver passes the buffer to the writing goroutine; r.mu is held.
 func (r *Recorder) handOver() {
 	if len(r.buffer) == 0 {
 		return
 	}
-	// The last buffer, when the recorder closes, is always taken: nothing comes after it.
+	// When the recorder closes, the last buffer is always accepted, because none follows it.
 	if len(r.waiting) >= maxWaiting && !r.closed {
 		r.dropped += int64(len(r.buffer))
 		r.buffer, r.text = r.buffer[:0], 0
@@ -199,7 +201,8 @@ func (r *Recorder) fail(err error) {
 	}
 }
 
-// writeSegments is the writing goroutine: it writes what waits, and at least once per segmentAge what there is.
+// writeSegments is the writing goroutine. It writes waiting segments, and at least once per segmentAge the current
+// buffer.
 func (r *Recorder) writeSegments() {
 	defer close(r.done)
 	tick := time.NewTicker(segmentAge)
@@ -220,7 +223,7 @@ func (r *Recorder) writeSegments() {
 	}
 }
 
-// writeWaiting writes all that waits; it reports true when the recorder was closed and nothing is left.
+// writeWaiting writes all waiting segments. It returns true if the recorder was closed and nothing is left.
 func (r *Recorder) writeWaiting() (ended bool) {
 	for {
 		r.mu.Lock()
@@ -247,7 +250,7 @@ func (r *Recorder) writeWaiting() (ended bool) {
 			r.fail(err)
 		}
 		if len(r.spare) < spareSegments {
-			clear(events) // lets go of the texts
+			clear(events) // release the texts
 			r.spare = append(r.spare, events[:0])
 		}
 		r.mu.Unlock()
@@ -269,26 +272,26 @@ func (r *Recorder) writeSegment(events []Event) error {
 	return nil
 }
 
-// Err returns the first error in writing, nil while all is well.
+// Err returns the first write error, or nil.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// Failed is closed when the first event is lost; Err then says why.
+// Failed returns a channel that is closed when the first event is lost. Err then returns the reason.
 func (r *Recorder) Failed() <-chan struct{} { return r.failed }
 
-// Dropped returns how many events were lost because they could not be written.
+// Dropped returns the number of events lost because they could not be written.
 func (r *Recorder) Dropped() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dropped
 }
 
-// Seal writes what is left and then the seal, which makes the history whole and final. If events were lost, or the seal
-// can't be written, it returns the error and leaves the history unsealed. Calling it again gives the same answer; after
-// Close it is an error.
+// Seal writes the remaining events and then the seal, which makes the history whole and final. If events were lost,
+// or the seal cannot be written, it returns the error and leaves the history unsealed. Calling it again gives the
+// same result. After Close it is an error.
 func (r *Recorder) Seal() error {
 	r.sealing.Lock()
 	defer r.sealing.Unlock()
@@ -302,8 +305,8 @@ func (r *Recorder) Seal() error {
 	return r.sealErr
 }
 
-// Close writes what is left and ends the recorder's goroutine, without sealing. It does nothing after Seal or another
-// Close, so it can always be deferred. It returns Err.
+// Close writes the remaining events and ends the recorder's goroutine, without sealing. It does nothing after Seal or
+// another Close, so it can always be deferred. It returns Err.
 func (r *Recorder) Close() error {
 	r.sealing.Lock()
 	defer r.sealing.Unlock()
@@ -311,7 +314,7 @@ func (r *Recorder) Close() error {
 	return r.Err()
 }
 
-// finish lets no more events in and waits until all are written; it reports false when that was done before.
+// finish stops taking events and waits until all are written. It returns false if it was called before.
 func (r *Recorder) finish() bool {
 	r.mu.Lock()
 	first := !r.closed
@@ -348,12 +351,12 @@ func (r *Recorder) writeSeal() error {
 	return nil
 }
 
-// writeWhole writes beside the file and renames, so that a run killed in between leaves no half file under a name that
-// is read.
+// writeWhole writes to a temporary file and renames it, so that a run killed in between leaves no partial file under
+// a name that readers use.
 func writeWhole(path string, data []byte) error {
 	part := path + ".part"
 	if err := os.WriteFile(part, data, 0o644); err != nil {
-		_ = os.Remove(part) // a full disk needs every byte; the error that matters is the first
+		_ = os.Remove(part) // a full disk needs every byte; the first error is the one that matters
 		return err
 	}
 	return os.Rename(part, path)

@@ -144,7 +144,7 @@ func TestLongTextsCloseASegmentEarly(t *testing.T) {
 	requireEqual(t, collect(t, open(t, dir)), want)
 }
 
-// TestFullDisk has a disk that takes the header and one segment.
+// TestFullDisk has a disk with room for the header and one segment.
 func TestFullDisk(t *testing.T) {
 	dir, files := t.TempDir(), 0
 	r, err := newRecorder(dir, Header{RunID: "run-a"}, NewClock(), func(path string, data []byte) error {
@@ -206,7 +206,7 @@ func TestSealOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestDiskThatHangs has a disk that doesn't answer: Record must neither wait for it nor fill the memory.
+// TestDiskThatHangs has a disk that does not answer: Record must neither wait for it nor fill the memory.
 func TestDiskThatHangs(t *testing.T) {
 	dir, answer := t.TempDir(), make(chan struct{})
 	r, err := newRecorder(dir, Header{RunID: "run-a"}, NewClock(), func(path string, data []byte) error {
@@ -234,7 +234,7 @@ func TestDiskThatHangs(t *testing.T) {
 	for r.backlog() > 0 {
 		time.Sleep(time.Millisecond)
 	}
-	r.Record(New(KindPhase, recorded)) // would be the end of a hole
+	r.Record(New(KindPhase, recorded)) // would follow a hole
 	if err := r.Seal(); !errors.Is(err, ErrOverflow) {
 		t.Error(err)
 	}

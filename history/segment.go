@@ -11,21 +11,21 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A segment is one Parquet file with up to segmentEvents events, sorted by time, then by the order in which they were
-// recorded. It has one row group; the pages of all columns are cut at the same rows, so that a segment can be read a
-// block of rows at a time.
+// A segment is one Parquet file with up to segmentEvents events, sorted by time and then by the order in which they
+// were recorded. It has one row group. The pages of all columns are split at the same rows, so a segment can be read
+// one block of rows at a time.
 const (
-	// segmentEvents is where a segment is closed; segmentAge is how long an event waits at most for its segment to be
-	// written.
+	// segmentEvents is the number of events at which a segment is closed. segmentAge is the longest time that an
+	// event waits for its segment to be written.
 	segmentEvents = 1 << 16
 	segmentAge    = time.Second
-	// segmentText is the size in bytes of all texts after which a segment is closed early.
+	// segmentText is the total size of texts in bytes at which a segment is closed early.
 	segmentText = 8 << 20
 	// pageEvents is the number of rows per page.
 	pageEvents = 1 << 13
 )
 
-// segmentFormat is the version of the segments' format; FormatVersion is that of a history as a whole.
+// segmentFormat is the version of the segment format. FormatVersion is the version of a history as a whole.
 const segmentFormat = 1
 
 // The keys of a segment's own metadata.
@@ -35,9 +35,9 @@ const (
 	metaEvents = "dlqbench.events"
 	metaFirst  = "dlqbench.first_ns"
 	metaLast   = "dlqbench.last_ns"
-	// metaSum holds the checksum of the whole file, itself read as noSum. Every segment is checked before it is
-	// decoded, because a decoder may believe a damaged length and ask for gigabytes. It guards against damage, not
-	// against a file made on purpose.
+	// metaSum holds the checksum of the whole file, computed with noSum in its place. Every segment is verified
+	// before it is decoded, because a decoder may trust a damaged length and allocate gigabytes. The checksum
+	// protects against damage, not against a forged file.
 	metaSum = "dlqbench.sum"
 	sumMark = "xxh64:"
 	noSum   = "0000000000000000"
@@ -63,7 +63,7 @@ var (
 
 func segmentFile(number int) string { return fmt.Sprintf("%06d.parquet", number) }
 
-// sealSegment computes the checksum of a finished segment and writes it into the place held for it.
+// sealSegment computes the checksum of a finished segment and writes it into its reserved place.
 func sealSegment(data []byte) (string, error) {
 	at := bytes.LastIndex(data, []byte(sumMark+noSum))
 	if at < 0 {
@@ -74,7 +74,7 @@ func sealSegment(data []byte) (string, error) {
 	return sum, nil
 }
 
-// verifySegment checks data against the checksum that it carries and returns that.
+// verifySegment checks data against its embedded checksum and returns the checksum.
 func verifySegment(data []byte) (string, error) {
 	const magic = "PAR1"
 	at := bytes.LastIndex(data, []byte(sumMark))

@@ -8,17 +8,18 @@ import (
 	"testing"
 )
 
-// setAside is what has been allocated so far, in bytes.
+// setAside returns the number of bytes allocated so far.
 func setAside() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// spare is what reading a segment may set aside whatever is in it: a page of every column, and decoders.
+// spare is the maximum number of bytes that reading a segment may allocate, whatever the segment contains: a page of
+// every column, and the decoders.
 const spare = 64 << 20
 
-// readSegment reads the events of a segment that run-a may have written.
+// readSegment reads the events of a segment that claims to be of run-a.
 func readSegment(data []byte) (events []Event, err error) {
 	file, info, err := openSegment(data, "run-a")
 	if err != nil {
@@ -39,8 +40,8 @@ func readSegment(data []byte) (events []Event, err error) {
 	}
 }
 
-// reworded is the segment with a word replaced by another of the same length, or an error if it isn't there, and with
-// the checksum made right.
+// reworded returns the segment with a word replaced by another of the same length and the checksum corrected. It
+// fails if the word is not there.
 func reworded(t testing.TB, whole []byte, old, now string) []byte {
 	t.Helper()
 	at := bytes.LastIndex(whole, []byte(old))
@@ -56,11 +57,11 @@ func reworded(t testing.TB, whole []byte, old, now string) []byte {
 	return data
 }
 
-// events25 is how the footer has a segment's 25 events: as text in its own metadata (behind the value's field and
-// length), as a number before that.
+// events25 is how the footer encodes a segment's count of 25 events: as text in its own metadata, after the field and
+// length of the value, and as a number before that.
 const events25 = metaEvents + "\x18\x0225"
 
-// Segments that are whole and say of themselves what can't be are refused, and get no memory for what they say.
+// Undamaged segments with impossible metadata are rejected, and no memory is allocated for what they claim.
 func TestSegmentsThatLieAreRefused(t *testing.T) {
 	dir, _ := small(t)
 	whole := read(t, filepath.Join(dir, segmentFile(1)))
@@ -88,8 +89,8 @@ func TestSegmentsThatLieAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzSegment: whatever was done to a segment, it is either refused before the decoder sees it, or it is the segment
-// that was written.
+// FuzzSegment checks that a modified segment is either rejected before the decoder sees it, or is the segment that
+// was written.
 func FuzzSegment(f *testing.F) {
 	dir, events := small(f)
 	whole := read(f, filepath.Join(dir, segmentFile(1)))

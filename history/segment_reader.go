@@ -14,8 +14,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// loadSegment reads a segment's file whole, checks it, and opens it. Segments are small (about 1 MB), and only a file
-// that is in memory as a whole can be checked before it is decoded.
+// loadSegment reads a whole segment file, verifies it, and opens it. Segments are small (about 1 MB), and only a file
+// that is completely in memory can be verified before it is decoded.
 func loadSegment(dir, name, run string) (file *parquet.File, info segmentInfo, err error) {
 	path := filepath.Join(dir, name)
 	data, err := os.ReadFile(path)
@@ -33,14 +33,14 @@ func loadSegment(dir, name, run string) (file *parquet.File, info segmentInfo, e
 	return file, info, nil
 }
 
-// openSegment checks data and reads what it says of itself.
+// openSegment verifies data and reads its metadata.
 func openSegment(data []byte, run string) (file *parquet.File, info segmentInfo, err error) {
 	sum, err := verifySegment(data)
 	if err != nil {
 		return nil, info, err
 	}
-	// The decoder makes room for the footer before it looks whether there is one. The magic stands before it, its
-	// length and the magic behind.
+	// The decoder allocates memory for the footer before it checks that there is one. The magic precedes the footer;
+	// the footer's length and the magic follow it.
 	if size := int64(binary.LittleEndian.Uint32(data[len(data)-8:])); size > int64(len(data)-12) {
 		return nil, info, fmt.Errorf("its footer has %d bytes, the file %d", size, len(data))
 	}
@@ -74,21 +74,21 @@ func openSegment(data []byte, run string) (file *parquet.File, info segmentInfo,
 	return file, info, nil
 }
 
-// recovered turns a panic of the decoder into an error: the file is the user's, and may hold anything.
+// recovered converts a panic of the decoder to an error: the file is the user's and may contain anything.
 func recovered(err *error) {
 	if cause := recover(); cause != nil {
 		*err = fmt.Errorf("decoding it: %v", cause)
 	}
 }
 
-// cursor walks through the events of one segment, a page at a time.
+// cursor iterates over the events of one segment, a page at a time.
 type cursor struct {
 	path    string
 	columns *columns
 	all     []named
 	info    segmentInfo
-	// order is the segment's place in the history: of two events with the same time, the one of the earlier segment
-	// comes first.
+	// order is the segment's position in the history. Of two events with the same time, the one in the earlier
+	// segment comes first.
 	order int
 	left  int
 	page  []Event
@@ -102,7 +102,7 @@ func newCursor(v *vocabulary) *cursor {
 	return c
 }
 
-// open loads the segment and stands at its first event.
+// open loads the segment and moves to its first event.
 func (c *cursor) open(dir, run string, want segmentInfo, order int) (err error) {
 	file, info, err := loadSegment(dir, want.File, run)
 	if err != nil {
@@ -139,10 +139,10 @@ func (c *cursor) openColumns(file *parquet.File) (err error) {
 	return nil
 }
 
-// event returns the event at which the cursor stands.
+// event returns the current event.
 func (c *cursor) event() *Event { return &c.page[c.at] }
 
-// nextPage decodes the next page and stands at its first event; it reports false at the end of the segment.
+// nextPage decodes the next page and moves to its first event. It returns false at the end of the segment.
 func (c *cursor) nextPage() (more bool, err error) {
 	if c.left == 0 {
 		return false, nil
@@ -163,7 +163,7 @@ func (c *cursor) decode(rows int) (err error) {
 	c.page = c.page[:rows]
 	for i := range c.page {
 		c.columns.event(&c.page[i], i)
-		// The merge relies on it, and judging an unsorted history would give wrong verdicts.
+		// The merge relies on the order, and judging an unsorted history would give wrong verdicts.
 		if c.page[i].Time < c.last || c.page[i].Time > c.info.Last {
 			return errors.New("its events are not sorted by time")
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// row is an event as a row of the table: the columns, their names, encodings and compression. Small sets of values go
-// into dictionaries, counters as differences. None stays -1: what an event holds is read back bit by bit.
+// row is an event as a row of the table. Its fields define the columns, their names, encodings and compression.
+// Columns with few distinct values use dictionaries, counters use differences. None stays -1, so every event is read
+// back exactly.
 type row struct {
 	Time          int64  `parquet:"time_ns,delta"`
 	Kind          string `parquet:"kind,dict"`
@@ -47,7 +48,8 @@ type row struct {
 	ClaimMore     string `parquet:"claim_more,dict"`
 }
 
-// segmentWriter turns events into segments; it is used by one goroutine and keeps its buffers from segment to segment.
+// segmentWriter encodes events as segments. It is not safe for concurrent use. It keeps its buffers from segment to
+// segment.
 type segmentWriter struct {
 	run      string
 	parquet  *parquet.GenericWriter[row]
@@ -59,7 +61,7 @@ type segmentWriter struct {
 	flags    map[Flags]string
 }
 
-// timed is the place of an event in time.
+// timed is the position of an event in time.
 type timed struct {
 	at    time.Duration
 	index int
@@ -71,19 +73,20 @@ func newSegmentWriter(run string) *segmentWriter {
 		w.kinds[i], w.outcomes[i] = Kind(i).String(), Outcome(i).String()
 	}
 	w.parquet = parquet.NewGenericWriter[row](&w.out,
-		// Pages are cut by rows, below; this only has to be larger than a page of the widest column.
+		// Pages are split by rows, below. This size only has to exceed a page of the widest column.
 		parquet.PageBufferSize(2*8*pageEvents),
 		parquet.DataPageStatistics(false),
-		// Measured on the events of a run (BenchmarkWrite): 15 bytes an event instead of 31, for a quarter more time.
-		// Snappy is as fast and larger; zstd's default level saves one more byte and makes recording a fifth slower.
+		// Measured on the events of a run (BenchmarkWrite): 15 bytes per event instead of 31, for a quarter more
+		// time. Snappy has the same speed and larger output. The default level of zstd saves one more byte and makes
+		// recording 20 % slower.
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.CreatedBy("dlqbench history", strconv.Itoa(segmentFormat), ""),
 	)
 	return w
 }
 
-// encode returns the events as a finished segment, valid until the next call, and what it is. There must be at least
-// one event.
+// encode returns the events as a finished segment, which is valid until the next call, and the segment's description.
+// There must be at least one event.
 func (w *segmentWriter) encode(events []Event) ([]byte, segmentInfo, error) {
 	w.sort(events)
 	return w.encodeSorted(events)
@@ -117,7 +120,8 @@ func (w *segmentWriter) encodeSorted(events []Event) ([]byte, segmentInfo, error
 	return w.out.Bytes(), info, err
 }
 
-// describe notes what the segment is in its own metadata; the checksum's place comes last, where it is looked for.
+// describe writes the segment's description into its metadata. The checksum's place must come last, where readers
+// look for it.
 func (w *segmentWriter) describe(info segmentInfo) {
 	w.parquet.SetKeyValueMetadata(metaFormat, strconv.Itoa(segmentFormat))
 	w.parquet.SetKeyValueMetadata(metaRun, w.run)
@@ -127,8 +131,8 @@ func (w *segmentWriter) describe(info segmentInfo) {
 	w.parquet.SetKeyValueMetadata(metaSum, sumMark+noSum)
 }
 
-// sort finds the events' order by time; those of the same time stay as they were recorded. Observers stamp before they
-// record, so events arrive nearly sorted and the check alone is often enough.
+// sort orders the events by time and keeps the recorded order for equal times. Observers stamp events before they
+// record them, so events arrive nearly sorted, and checking the order is often enough.
 func (w *segmentWriter) sort(events []Event) {
 	w.order = w.order[:0]
 	for i := range events {
@@ -173,7 +177,7 @@ func (w *segmentWriter) flagWords(f Flags) string {
 	words, known := w.flags[f]
 	if !known {
 		words = f.String()
-		if len(w.flags) < 1<<10 { // real histories have a few combinations; made-up ones must not fill the memory
+		if len(w.flags) < 1<<10 { // real histories have few combinations; artificial ones must not fill the memory
 			w.flags[f] = words
 		}
 	}

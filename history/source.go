@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Source is what is judged and measured: a header and its events. Reader is the one implementation, over files or
-// memory.
+// Source is the input of checkers and measurements: a header and its events. Reader is its one implementation, over
+// files or memory.
 type Source interface {
 	Header() Header
-	// Each calls the function for every event, sorted by time, events of the same time in the order in which they were
-	// recorded. The event is valid until the function returns. An error that the function returns ends the walk and is
-	// returned as it is.
+	// Each calls the function for every event, sorted by time. Events with the same time come in the order in which
+	// they were recorded. The event is valid until the function returns. If the function returns an error, Each stops
+	// and returns that error unchanged.
 	Each(func(*Event) error) error
 }
 

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// StoreState is where an entry of a dead-letter store is in its life, whatever word its table has for it.
+// StoreState is the lifecycle state of an entry in a dead-letter store, independent of the word that the table uses.
 type StoreState string
 
-// The states, those of "Dead Letter Queue Lifecycle", and what is none: StoreAbsent is an entry that isn't there (yet,
-// or any more), StoreUnknown one whose status word the contract doesn't know.
+// The states, from "Dead Letter Queue Lifecycle", and two more: StoreAbsent is an entry that does not exist (not yet,
+// or no longer), StoreUnknown one whose status word is not in the contract.
 const (
 	StorePending    StoreState = "pending"
 	StoreProcessing StoreState = "processing"
@@ -24,7 +24,7 @@ const (
 	StoreUnknown    StoreState = "unknown"
 )
 
-// Success is what a worker must have seen before it may call an entry resolved.
+// Success is the evidence that a worker needs before it may mark an entry as resolved.
 type Success string
 
 // The kinds of success: an attempt that the downstream answered, or a republish that the broker acknowledged.
@@ -79,7 +79,7 @@ type OffPeak struct {
 	Epoch int64 `json:"epoch_unix_ns"`
 }
 
-// Calendar returns what the scaled calendar shows at a time of the run.
+// Calendar returns the time of the scaled calendar at a time of the run.
 func (o *OffPeak) Calendar(at time.Duration) time.Time {
 	wall := time.Unix(0, o.Epoch).UTC().Add(at)
 	midnight := wall.Truncate(24 * time.Hour)
@@ -95,16 +95,16 @@ type Retention struct {
 	Sweep    time.Duration `json:"sweep_ns"`
 }
 
-// The Instances of the store's service: routers and workers are numbered from 0, each kind for itself.
+// The Instances of the store's service. Routers and workers are numbered from 0, separately.
 const (
 	firstRouter = -200
 	firstWorker = -400
 	firstKeeper = -600
-	// ProcessLimit is how many of either kind a run may have.
+	// ProcessLimit is the maximum number of processes of each kind in a run.
 	ProcessLimit = 100
 )
 
-// Router returns the Instance of router n, Worker that of worker n; n is below ProcessLimit.
+// Router returns the Instance of router n; n must be below ProcessLimit.
 func Router(n int) int16 { return int16(firstRouter + n) }
 
 // Worker returns the Instance of worker n; see Router.
@@ -119,8 +119,8 @@ func OfStore(instance int16) bool {
 	return kind != ""
 }
 
-// StoreProcess tells which process of the store's service an Instance is: "router", "worker" or "keeper", and its
-// number; "" for any other.
+// StoreProcess returns the kind and number of a process of the store's service: "router", "worker" or "keeper". The
+// kind is "" for any other Instance.
 func StoreProcess(instance int16) (kind string, number int) {
 	switch at := int(instance); {
 	case at >= firstRouter && at < firstRouter+ProcessLimit:
@@ -133,21 +133,21 @@ func StoreProcess(instance int16) (kind string, number int) {
 	return "", None
 }
 
-// StoreChange is what the Text of a KindStoreChange or KindStoreEntry says.
+// StoreChange is the decoded Text of a KindStoreChange or KindStoreEntry event.
 type StoreChange struct {
 	From, To StoreState
-	// By is who has the entry locked, "" if nobody has; Strategy how it is tried again; Word the status word itself
-	// where it is unknown.
+	// By is the owner of the entry's lock, "" if it is unlocked. Strategy is the retry strategy. Word is the status
+	// word itself if it is unknown.
 	By, Strategy, Word string
-	// Next is when it may be tried again, Lease until when it is locked: by the database's clock, as times of the run's
-	// clock; None where there is none.
+	// Next is the earliest time of the next retry, Lease the time until which the entry is locked. Both are times of
+	// the database's clock, converted to the run's clock; None if there is none.
 	Next, Lease time.Duration
-	// Hand: a person did it, says the table.
+	// Hand: the table attributes the change to a person.
 	Hand bool
 }
 
-// String writes the change as Text has it: "pending>processing by=worker-1 next=1200000 lease=2400000". Words with
-// blanks are escaped as in URLs.
+// String returns the change as it stands in Text: "pending>processing by=worker-1 next=1200000 lease=2400000". Words
+// with blanks are escaped as in URLs.
 func (c StoreChange) String() string {
 	var b strings.Builder
 	b.WriteString(string(c.From) + ">" + string(c.To))
@@ -170,7 +170,7 @@ func (c StoreChange) String() string {
 	return b.String()
 }
 
-// ParseStoreChange undoes String. Names that it doesn't know are left out, so that a later version may add some.
+// ParseStoreChange reverses String. It ignores unknown names, so that a later version may add some.
 func ParseStoreChange(text string) (StoreChange, error) {
 	c := StoreChange{Next: None, Lease: None}
 	states, rest, _ := strings.Cut(text, " ")
