@@ -9,45 +9,48 @@ import (
 	"unicode"
 )
 
-// Fault is a fault of one kind, as a scenario writes it under the kind's key: a pointer to the settings of the kind,
-// whose package holds everything that is known of it.
+// Fault is a fault of one kind, as a scenario writes it under the kind's key. It is a pointer to the settings of the
+// kind, and the kind's package holds everything known about it.
 type Fault interface {
-	// Validate returns what is wrong with the settings in a scenario. Paths lie below the kind's key.
+	// Validate returns the defects of the settings in a scenario. Paths are relative to the kind's key.
 	Validate(Setting) []Defect
-	// Traits describe the fault. Those of settings that ask for no action are zero.
+	// Traits describe the fault. They are zero if the settings ask for no action.
 	Traits() Traits
-	// Entries explain all faults of the kind; the receiver may be nil.
+	// Entries explain all faults of the kind. The receiver may be nil.
 	Entries() []Entry
 }
 
-// Traits are what plan, schedule and reports know of a fault, whatever its kind.
+// Traits are what plan, schedule and reports know about a fault, whatever its kind.
 type Traits struct {
-	// What says in words what is injected ("Produce to dlq answered NOT_ENOUGH_REPLICAS"), Target names what is hit
-	// ("broker 1", "dlq", "instance 1", "database"), Name is the name of a fault that was given none ("produce-error").
+	// What describes what is injected ("Produce to dlq answered NOT_ENOUGH_REPLICAS"), Target names the component
+	// that is hit ("broker 1", "dlq", "instance 1", "database"), and Name is the default name of a fault
+	// ("produce-error").
 	What, Target, Name string
-	// API is the request that a fault of Kafka's protocol acts on, see history.PlannedFault.API.
+	// API is the request that a fault of Kafka's protocol affects; see history.PlannedFault.API.
 	API string
-	// Instant: the fault has no duration, not even until it is lifted. EndsItself says why it takes no For: it is an
-	// instant, or its settings say how long it lasts; "" if it takes one. Lasting: it takes For and does without.
+	// Instant: the fault has no duration, not even until it is lifted. EndsItself is the reason why it takes no For
+	// (it is an instant, or its settings determine its duration), or "" if it takes one. Lasting: For is optional.
 	Instant    bool
 	EndsItself string
 	Lasting    bool
-	// Lasts is how long it lasts at least, by its settings. A round of all instances takes Every from one to the next.
+	// Lasts is the minimum duration by its settings. In a round of all instances, Every is the time from one instance
+	// to the next.
 	Lasts, Every time.Duration
-	// Instance is the instance whose events the fault waits for, Worker the worker of the dead-letter store; nil: any.
+	// Instance is the instance whose events the fault waits for, Worker the worker of the dead-letter store; nil
+	// means any.
 	Instance, Worker *int
-	// Blocks is where no dead letter can be acknowledged while the fault is in force: the number of a broker,
-	// EveryBroker or DLQBroker; 0 if dead letters may get through. Violations are proven with it, so where it is not
-	// certain it is 0.
+	// Blocks identifies the brokers at which no dead letter can be acknowledged while the fault is in force: the
+	// number of a broker, EveryBroker or DLQBroker; 0 if dead letters may get through. Violations are proven with it,
+	// so it is 0 unless this is certain.
 	Blocks int
-	// FailsAttempts: no attempt succeeds while it is in force.
+	// FailsAttempts: no attempt succeeds while the fault is in force.
 	FailsAttempts bool
-	// Patient: the fault does something only when it meets a request, a connection or a process, and stays in force
-	// until it has. The others do at once what they do, or report it only when they are lifted.
+	// Patient: the fault has an effect only when it meets a request, a connection or a process, and stays in force
+	// until it has met one. Other faults act immediately, or report their effects only when they are lifted.
 	Patient bool
 }
 
-// The values of Traits.Blocks besides the numbers of brokers. DLQBroker is the one that holds the DLQ topic alone.
+// The values of Traits.Blocks besides the numbers of brokers. DLQBroker is the broker that alone holds the DLQ topic.
 const (
 	EveryBroker = -1
 	DLQBroker   = -2
@@ -55,48 +58,48 @@ const (
 
 // Entry explains one fault of the catalogue.
 type Entry struct {
-	// Name is the kind and the key that makes it: "network.latency".
+	// Name is the kind and the key that selects the fault: "network.latency".
 	Name string
-	// Summary says in one sentence what breaks.
+	// Summary describes the fault in one sentence.
 	Summary string
-	// Does is what the subject gets to see; Made is how it is done.
+	// Does is the fault as the subject experiences it; Made is how it is injected.
 	Does, Made string
-	// Shows is what a correct consumer does, and which bugs usually show.
+	// Shows describes what a correct consumer does and which bugs the fault usually reveals.
 	Shows string
-	// Effects are the counts it reports, as they stand in the verdict. What belongs to the workload reports nothing:
-	// the records themselves are the proof.
+	// Effects are the counts that it reports, as they stand in the verdict. Entries of the workload report none:
+	// their evidence is the records themselves.
 	Effects []string
-	// Keys are the keys of the scenario that belong to it besides at, when, after, for and name.
+	// Keys are the keys of the scenario that belong to it, besides at, when, after, for and name.
 	Keys []string
-	// Example is an entry of a scenario's list of faults, in YAML; of what belongs to the workload it is a key of the
+	// Example is an entry of a scenario's list of faults, in YAML. For an entry of the workload it is a key of the
 	// workload.
 	Example string
 }
 
-// Kind is the key of the kind in a fault.
+// Kind returns the key of the kind in a fault.
 func (e Entry) Kind() string { return e.Name[:strings.Index(e.Name, ".")] }
 
-// Key is the key of the kind's settings that makes the fault.
+// Key returns the key of the kind's settings that selects the fault.
 func (e Entry) Key() string { return e.Name[strings.Index(e.Name, ".")+1:] }
 
-// Action is one fault of a kind: everything that is known of it. S are the kind's settings, D is what the kind's
-// injector needs to make it.
+// Action is one fault of a kind, with everything known about it. S is the type of the kind's settings, D the type of
+// what the kind's injector needs to inject it.
 type Action[S, D any] struct {
-	// Entry explains it. Its name is the kind and the key of the settings that asks for the action.
+	// Entry explains the fault. Its name is the kind and the key of the settings that asks for the action.
 	Entry
-	// Asked reports whether the settings ask for it.
+	// Asked reports whether the settings ask for the action.
 	Asked func(*S) bool
-	// What says in words what is injected.
+	// What describes what is injected.
 	What func(*S) string
-	// Instant is what the fault is called if it has no duration ("a restart"), "" if it has one.
+	// Instant is a noun for a fault without duration ("a restart"), "" if it has a duration.
 	Instant string
-	// Blocks: it keeps dead letters from being acknowledged, where and while it is in force.
+	// Blocks: the fault prevents dead letters from being acknowledged at its target while it is in force.
 	Blocks bool
-	// Do is how the injector makes it.
+	// Do defines how the injector injects it.
 	Do D
 }
 
-// Traits returns those that follow from the action alone.
+// Traits returns the traits that follow from the action alone.
 func (a Action[S, D]) Traits(settings *S) Traits {
 	traits := Traits{What: a.What(settings), Instant: a.Instant != ""}
 	if traits.Instant {
@@ -114,7 +117,7 @@ func Entries[S, D any](actions []Action[S, D]) []Entry {
 	return all
 }
 
-// Chosen returns the action that the settings ask for, the first of several; found is false if there is none.
+// Chosen returns the action that the settings ask for, or the first of several. found is false if there is none.
 func Chosen[S, D any](actions []Action[S, D], settings *S) (chosen Action[S, D], found bool) {
 	for _, one := range actions {
 		if one.Asked(settings) {
@@ -124,7 +127,8 @@ func Chosen[S, D any](actions []Action[S, D], settings *S) (chosen Action[S, D],
 	return chosen, false
 }
 
-// CheckActions checks that the settings ask for one action. It returns the keys of those they ask for, sorted.
+// CheckActions checks that the settings ask for exactly one action. It returns the keys of the requested actions,
+// sorted.
 func CheckActions[S, D any](actions []Action[S, D], settings *S) (asked []string, defects []Defect) {
 	var all []string
 	for _, one := range actions {
@@ -137,7 +141,7 @@ func CheckActions[S, D any](actions []Action[S, D], settings *S) (asked []string
 	return asked, ExactlyOne(asked, all)
 }
 
-// ExactlyOne checks that one of all the keys is set; set is in alphabetical order.
+// ExactlyOne checks that exactly one of the keys in all is set. set is in alphabetical order.
 func ExactlyOne(set, all []string) []Defect {
 	switch last := len(all) - 1; len(set) {
 	case 0:
@@ -163,7 +167,7 @@ func Settings[S, D any](active Active, actions []Action[S, D]) (settings *S, cho
 	return settings, chosen, nil
 }
 
-// Dashed writes words, words_like_these and WordsLikeThese as words-like-these, as names of faults are.
+// Dashed converts words, words_like_these and WordsLikeThese to words-like-these, the form of fault names.
 func Dashed(text string) string {
 	var name strings.Builder
 	for i, r := range text {

@@ -1,7 +1,7 @@
 package faults
 
-// Faults while they are in force: those of the schedule, and those that somebody breaks by hand. Both are carried by
-// the same code, so that the history can't tell one from the other, and both can be healed by hand before their time.
+// Faults in force: those of the schedule, and those that a person injects (manual control). The same code carries
+// both, so the history does not distinguish them, and a person can lift both before their time.
 
 import (
 	"context"
@@ -13,21 +13,22 @@ import (
 )
 
 var (
-	// ErrNotInForce is what Heal returns for a fault that was never injected, or is healed already.
+	// ErrNotInForce is returned by Heal for a fault that was never injected or is already lifted.
 	ErrNotInForce = errors.New("it is not in force")
-	// ErrOver is what a Ledger returns when nothing is to be injected any more.
+	// ErrOver is returned by a Ledger when no more faults may be injected.
 	ErrOver = errors.New("the time for faults is over")
 )
 
-// inForce is a fault between its injection and the end of its healing.
+// inForce is a fault between its injection and the end of its lifting.
 type inForce struct {
-	// heal is closed when somebody wants it healed; done when it is, or could not be.
+	// heal is closed when someone asks to lift the fault, done when it is lifted or lifting has failed.
 	heal, done chan struct{}
 	err        error
 }
 
-// Carry injects a fault now, keeps it in force for planned.For, until Heal, until Over, or until ctx ends, and heals
-// it. It returns when that is done; the Ledger is told on the way. Its error is that of injecting, or of healing.
+// Carry injects a fault now, keeps it in force for planned.For, until Heal, until Over, or until ctx ends, and lifts
+// it. It returns when the fault is lifted and notifies the Ledger of each step. It returns the error of injecting or
+// of lifting.
 func (n *Nemesis) Carry(ctx context.Context, planned Planned) error {
 	if n.Injectors[planned.Kind] == nil {
 		return noInjector(planned)
@@ -35,8 +36,8 @@ func (n *Nemesis) Carry(ctx context.Context, planned Planned) error {
 	return n.carry(ctx, planned, n.Clock.Now()+planned.For)
 }
 
-// Heal ends a fault before its time and returns when it is healed; the error is that of healing, or of ctx while the
-// healing goes on.
+// Heal lifts a fault before its time and returns when it is lifted. It returns the error of lifting, or that of ctx
+// if ctx ends first.
 func (n *Nemesis) Heal(ctx context.Context, index int) error {
 	n.mu.Lock()
 	one := n.inForce[index]
@@ -55,7 +56,7 @@ func (n *Nemesis) Heal(ctx context.Context, index int) error {
 	}
 }
 
-// ask wants it healed; n.mu is held.
+// ask requests that the fault be lifted; n.mu is held.
 func (i *inForce) ask() {
 	select {
 	case <-i.heal:
@@ -80,7 +81,7 @@ func (n *Nemesis) carry(ctx context.Context, planned Planned, until time.Duratio
 	heal, err := n.Injectors[planned.Kind].Inject(ctx, active)
 	if err != nil {
 		err = fmt.Errorf("injecting fault %s (%s): %w", planned.Name, planned.What, err)
-		if n.Ledger != nil { // the run goes on without it
+		if n.Ledger != nil { // the run continues without the fault
 			n.note(history.KindFaultEnd, planned)
 		}
 		n.letGo(index, one, err)
@@ -107,7 +108,7 @@ func (n *Nemesis) carry(ctx context.Context, planned Planned, until time.Duratio
 	return err
 }
 
-// asPlanned is the ledger of a run in which everything has its index from the plan.
+// asPlanned is the ledger of a run in which every fault has its index from the plan.
 type asPlanned struct{}
 
 func (asPlanned) Enter(planned Planned) (int, error) { return planned.Index, nil }
@@ -115,7 +116,7 @@ func (asPlanned) Began(int, error)                   {}
 func (asPlanned) Leave(int)                          {}
 func (asPlanned) Done(int, error)                    {}
 
-// wait returns when the fault is to be healed: true at its time, false when something else ends it.
+// wait returns when the fault is to be lifted: true if its time is over, false if something else ends it.
 func (n *Nemesis) wait(ctx context.Context, one *inForce, until time.Duration) bool {
 	timer := time.NewTimer(until - n.Clock.Now())
 	defer timer.Stop()
@@ -123,24 +124,24 @@ func (n *Nemesis) wait(ctx context.Context, one *inForce, until time.Duration) b
 	case <-timer.C:
 		return true
 	case <-one.heal:
-	case <-n.Over: // nil: never
+	case <-n.Over: // nil blocks forever
 	case <-ctx.Done():
 	}
 	return false
 }
 
-// patientWith reports whether a fault stays in force until it has met something.
+// patientWith reports whether the fault stays in force until it has had an effect.
 func (n *Nemesis) patientWith(planned *Planned) bool {
 	return n.Closing != nil && planned.Patient && !planned.MayMiss && !planned.Open && planned.For > 0
 }
 
-// waitMet keeps a fault that has met nothing by its planned end in force until it has, and then for as long as was
-// planned: its window follows what the subject does, which may have been waiting for a session to expire or for a
-// runtime to start.
+// waitMet keeps a fault that has had no effect by its planned end in force until it has one, and then for the planned
+// duration. Its window follows the subject, which may have been waiting for a session to expire or for a runtime to
+// start.
 func (n *Nemesis) waitMet(ctx context.Context, one *inForce, active Active) {
 	select {
 	case <-active.met.done:
-		return // in time: its window was as planned
+		return // in time: the planned window stands
 	default:
 	}
 	select {

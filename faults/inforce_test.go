@@ -13,7 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// ledger writes down what it is told, and numbers faults from 10.
+// ledger records its calls and numbers faults from 10.
 type ledger struct {
 	*diary
 	closed error
@@ -43,18 +43,19 @@ func (d *diary) all() string {
 	return strings.Join(d.entries, ", ")
 }
 
-// refusing injects nothing.
+// refusing rejects every injection.
 type refusing struct{ *diary }
 
 func (r refusing) Inject(context.Context, Active) (Heal, error) { return nil, errors.New("no") }
 
-// TestCarry: what the ledger, the history and the injector see of a fault by hand, in which order, and what ends it.
+// TestCarry checks what the ledger, the history and the injector see of a manually injected fault, in which order,
+// and what ends it.
 func TestCarry(t *testing.T) {
 	const whole = "1s enter one, 1s fault-start, 1s inject one, 1s 10 began <nil>, %[1]s 10 leaves, %[1]s heal one, " +
 		"%[1]s fault-end, %[1]s 10 done <nil>"
 	for name, test := range map[string]struct {
 		length time.Duration
-		heal   time.Duration // when somebody heals it
+		heal   time.Duration // when someone asks to lift it
 		over   time.Duration // when the time for faults is over
 		ends   time.Duration // when the run is interrupted
 		want   string
@@ -102,7 +103,7 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// TestCarryRefused: what can't be injected is over in the history, too, and the ledger says why.
+// TestCarryRefused: a fault that cannot be injected also ends in the history, and the ledger gets the reason.
 func TestCarryRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{Clock: history.NewClock()}
@@ -124,7 +125,7 @@ func TestCarryRefused(t *testing.T) {
 	})
 }
 
-// TestHealTakesLong: who waits for a heal may give up; the heal goes on.
+// TestHealTakesLong: a caller that waits for Heal may give up; the lifting of the fault continues.
 func TestHealTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{Clock: history.NewClock(), heals: 5 * time.Second}
@@ -152,8 +153,8 @@ func TestHealTakesLong(t *testing.T) {
 	})
 }
 
-// TestScheduleOver: when the time for faults ends early, what is in force is healed with its full time, what is not due
-// is left out, and neither is an error, not even at the very moment of an injection.
+// TestScheduleOver: when the time for faults ends early, faults in force are lifted with their full time limit, and
+// faults that are not yet due are left out. Neither is an error, not even at the very moment of an injection.
 func TestScheduleOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{Clock: history.NewClock(), heals: 10 * time.Second}

@@ -10,27 +10,28 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Planned is one fault of the plan: what the scenario wrote, and the choices made for it.
+// Planned is one fault of the plan: the scenario's settings and the choices made for it.
 type Planned struct {
-	// Index is its place in the scenario's list and in Header.Faults.
+	// Index is its position in the scenario's list and in Header.Faults.
 	Index int
-	// Fault is what the injector of its kind makes.
+	// Fault is what the injector of its kind injects.
 	Fault Fault
-	// Written is all of it as a scenario would write it, for the plan's file.
+	// Written is the whole fault as a scenario would write it, for the plan's file.
 	Written any
-	// Trigger is the event that the fault waits for, nil if it follows the clock; it starts After that.
+	// Trigger is the event that the fault waits for, and After the delay from that event. Trigger is nil if the fault
+	// starts at a fixed time.
 	Trigger *Trigger
 	After   time.Duration
 	// Patient is Traits.Patient.
 	Patient bool
-	// Seed is the fault's own, for what is drawn per request.
+	// Seed is the fault's own seed, for random choices per request.
 	Seed uint64
-	// Open: nobody said how long it lasts; For is the longest it can.
+	// Open: no duration was given. For is then the maximum duration.
 	Open bool
 	history.PlannedFault
 }
 
-// Active is a fault that is being injected: what it is, and where it reports what it does.
+// Active is a fault that is being injected, and the sink for its effects.
 type Active struct {
 	Planned
 	sink  history.Sink
@@ -38,7 +39,7 @@ type Active struct {
 	met   *met
 }
 
-// met tells when a fault has done something for the first time.
+// met signals that a fault has had its first effect.
 type met struct {
 	once sync.Once
 	done chan struct{}
@@ -50,8 +51,8 @@ func NewActive(planned Planned, sink history.Sink, clock history.Clock) Active {
 	return Active{Planned: planned, sink: sink, clock: clock, met: &met{done: make(chan struct{})}}
 }
 
-// Effect notes what the fault did: count times what ("connections cut"); aux is a time in ns or a number of bytes, as
-// what says; instance is history.None where it can't be attributed. It is safe for concurrent use.
+// Effect records an effect of the fault: count times what ("connections cut"). aux is a time in ns or a number of
+// bytes, as what implies. instance is history.None if the effect cannot be attributed. It is safe for concurrent use.
 func (a Active) Effect(what string, count int, aux int64, instance int) {
 	event := history.New(history.KindFaultEffect, a.clock.Now())
 	event.Op, event.N, event.Aux, event.Instance, event.Text = int64(a.Index), int32(count), aux, int16(instance), what
@@ -61,84 +62,86 @@ func (a Active) Effect(what string, count int, aux int64, instance int) {
 	}
 }
 
-// Met notes that the fault does something, where its effect is counted and reported later. It is safe for concurrent
-// use.
+// Met records that the fault has had an effect, for faults that count effects and report them later. It is safe for
+// concurrent use.
 func (a Active) Met() {
 	if a.met != nil {
 		a.met.once.Do(func() { a.met.at = a.clock.Now(); close(a.met.done) })
 	}
 }
 
-// Heal removes a fault and returns when what it broke is confirmed back.
+// Heal lifts a fault and returns when the affected component is confirmed to work again.
 type Heal func(context.Context) error
 
-// Injector makes the faults of one kind. Inject returns as soon as the fault is in force; it reports through active
-// what the fault does from then on. The returned Heal is called exactly once, also when the run is interrupted.
+// Injector injects the faults of one kind. Inject returns as soon as the fault is in force. From then on it reports
+// the fault's effects through active. The returned Heal is called exactly once, even if the run is interrupted.
 type Injector interface {
 	Inject(ctx context.Context, active Active) (Heal, error)
 }
 
-// Ledger is told of faults while they are carried out.
+// Ledger is notified of faults while they are carried out.
 type Ledger interface {
-	// Enter gives a fault its index, right before it is injected; with an error it is not injected. It is ErrOver when
-	// the time for faults has just come to its end: no error of the schedule.
+	// Enter assigns a fault its index, immediately before the injection. If it returns an error, the fault is not
+	// injected. ErrOver means that the time for faults has just ended, which is not an error of the schedule.
 	Enter(Planned) (index int, err error)
-	// Began is called when it is in force, or with why it could not be injected; then nothing else follows.
+	// Began is called when the fault is in force, or with the reason why it could not be injected. In the second case
+	// no call follows.
 	Began(index int, err error)
-	// Leave is called when it has lasted long enough, right before it is healed, and Done when it is healed, or could
-	// not be.
+	// Leave is called when the fault's time is over, immediately before it is lifted. Done is called when it is
+	// lifted, or with the reason why it could not be.
 	Leave(index int)
 	Done(index int, err error)
 }
 
 // Nemesis carries out the schedule.
 type Nemesis struct {
-	// Injectors by kind: network, kafka, broker, subject, downstream.
+	// Injectors are the injectors by kind: network, kafka, broker, subject, downstream.
 	Injectors map[string]Injector
 	Sink      history.Sink
 	Clock     history.Clock
-	// Triggers tells when the events happen that faults wait for (Planned.Trigger); it may be nil when none does.
+	// Triggers reports the events that faults wait for (Planned.Trigger). It may be nil if no fault waits.
 	Triggers Triggers
-	// Steady is how long the steady phase lasts: an event that has not come by its end starts nothing any more, unless
-	// Closing is set.
+	// Steady is the length of the steady phase. An event after its end starts no fault, unless Closing is set.
 	Steady time.Duration
-	// Closing, if set, is closed when nothing further can come: until then events are waited for, and a fault that has
-	// met nothing stays in force.
+	// Closing, if set, is closed when no further events can occur. Until then the nemesis waits for events, and a
+	// fault without an effect stays in force.
 	Closing <-chan struct{}
-	// Observe, if set, is told when a fault starts (true) and when it has been healed, or was not injected after all
-	// (false).
+	// Observe, if set, is called with true when a fault starts, and with false when it has been lifted or was not
+	// injected after all.
 	Observe func(Planned, bool)
-	// Ledger, if set, is where faults get the index under which they are recorded, in place of the plan's: this is how a
-	// fault that nobody planned gets one.
+	// Ledger, if set, assigns the indices under which faults are recorded, in place of the plan's. Faults that are
+	// not in the plan get their index this way.
 	Ledger Ledger
-	// Over, if set, is closed when the time for faults is over before its planned end: no further one is injected, and
-	// what is in force is healed.
+	// Over, if set, is closed when the time for faults ends early. No further fault is injected, and the faults in
+	// force are lifted.
 	Over <-chan struct{}
 
 	mu      sync.Mutex
 	inForce map[int]*inForce
-	// over has a channel for each fault of the schedule that is in force or will be, closed when it is healed or left
-	// out. What waits for an event has one from its injection on: the event may never come.
+	// over has a channel for each fault of the schedule that is or will be in force. It is closed when the fault is
+	// lifted or left out. A fault with a trigger has a channel only from its injection on, because its event may
+	// never occur.
 	over map[int]chan struct{}
 }
 
 const (
-	// healLimit bounds how long healing one fault may take: brokers that were killed together recover their logs one
-	// after another, each on what the machine has left for it; and a command of the user's that starts one has a
-	// minute, and then half a minute for the broker to answer.
+	// healLimit is the maximum time to lift one fault. Brokers that were killed together recover their logs one after
+	// another, each with the remaining capacity of the machine. A user's command that starts a broker has one minute,
+	// and the broker then has half a minute to answer.
 	healLimit = 100 * time.Second
-	// interruptedLimit is what is left of that when the run is interrupted, counted from the interruption.
+	// interruptedLimit is the time left to lift a fault after an interruption of the run.
 	interruptedLimit = 4 * time.Second
 )
 
-// Run injects every fault at its time, counted from steady on the run's clock, or a while after the event that it waits
-// for, and heals it after its duration. It returns when all are healed; when ctx ends it heals at once what is in
-// force. A fault whose event does not come in the steady phase, or until Closing, is left out: the history shows that
-// it was never injected. One whose event comes late may last beyond the steady phase.
+// Run injects every fault at its time, or at a delay after the event that it waits for, and lifts it after its
+// duration. Times count from steady on the run's clock. Run returns when all faults are lifted. When ctx ends, it
+// lifts the faults in force immediately. A fault whose event does not occur in the steady phase, or before Closing,
+// is left out, and the history shows that it was never injected. A fault whose event occurs late may last beyond the
+// steady phase.
 //
-// What the schedule puts one after another stays so: a fault whose time comes after another's end waits for that end if
-// it is late, because what the other ended had to get ready first, or because it had met nothing by its planned end
-// (see wait). The errors of all faults are joined.
+// The order of the schedule is kept: a fault that starts after another's planned end waits for the actual end of the
+// other if that is late. The other may be late because the process that it ended had to become ready first, or because
+// it had no effect by its planned end (see wait). The errors of all faults are joined.
 func (n *Nemesis) Run(ctx context.Context, steady time.Duration, schedule []Planned) error {
 	var (
 		group sync.WaitGroup
@@ -184,8 +187,8 @@ func (n *Nemesis) carryOut(ctx context.Context, steady time.Duration, planned Pl
 	return nil
 }
 
-// due waits until a fault is to be injected, and returns when that is; due is false when the run is interrupted before,
-// or what the fault waits for does not come in time.
+// due waits until a fault is to be injected and returns that time. due is false if the run is interrupted before, or
+// if the fault's event does not occur in time.
 func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned,
 	schedule []Planned) (start time.Duration, due bool, err error) {
 	if planned.Trigger != nil && n.Triggers == nil {
@@ -207,14 +210,15 @@ func (n *Nemesis) due(ctx context.Context, steady time.Duration, planned Planned
 		return 0, false, nil
 	}
 	start = n.Clock.Now() + planned.After
-	// What follows at once must not lose time to a timer: a KILL aims at what the instance does within milliseconds.
+	// A fault without a delay must not lose time to a timer: a KILL targets what the instance does within
+	// milliseconds.
 	return start, planned.After == 0 || SleepUntil(ctx, n.Clock, start), nil
 }
 
-// lateStart is by how much a fault may begin late, for the noise of timers, and still end at its planned time.
+// lateStart is how late a fault may start because of timer noise and still end at its planned time.
 const lateStart = 100 * time.Millisecond
 
-// expect notes that others of the schedule have to wait for a fault until passed is called.
+// expect records that other faults of the schedule must wait for this one until passed is called.
 func (n *Nemesis) expect(index int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,7 +230,7 @@ func (n *Nemesis) expect(index int) {
 	}
 }
 
-// passed notes that a fault is healed, or left out.
+// passed records that a fault is lifted or left out.
 func (n *Nemesis) passed(index int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -236,8 +240,8 @@ func (n *Nemesis) passed(index int) {
 	}
 }
 
-// afterOthers waits for the end of what should have ended before the fault's time and has not. It reports false when
-// ctx ends first.
+// afterOthers waits for the end of faults that should have ended before this fault's time and have not. It returns
+// false if ctx ends first.
 func (n *Nemesis) afterOthers(ctx context.Context, planned Planned, schedule []Planned) bool {
 	if n.Closing == nil {
 		return ctx.Err() == nil
@@ -261,7 +265,7 @@ func (n *Nemesis) afterOthers(ctx context.Context, planned Planned, schedule []P
 	return ctx.Err() == nil
 }
 
-// untilClosing returns a context that also ends when nothing further can come: with Closing, or else at the time.
+// untilClosing returns a context that also ends when no further events can occur: with Closing, or else at the time.
 func (n *Nemesis) untilClosing(ctx context.Context, at time.Duration) (context.Context, context.CancelFunc) {
 	if n.Closing == nil {
 		return context.WithTimeout(ctx, at-n.Clock.Now())
@@ -269,7 +273,8 @@ func (n *Nemesis) untilClosing(ctx context.Context, at time.Duration) (context.C
 	return until(ctx, n.Closing)
 }
 
-// healingContext bounds healing. It must also happen when the run is interrupted, so it outlives that, but not by much.
+// healingContext limits the time to lift a fault. Faults are also lifted when the run is interrupted, so the context
+// outlives the interruption, but not by much.
 func healingContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(interruptedLimit, cancel) })
@@ -285,7 +290,7 @@ func (n *Nemesis) note(kind history.Kind, planned Planned) {
 	}
 }
 
-// SleepUntil waits until the clock shows at; it reports false when ctx ended first.
+// SleepUntil waits until the clock shows at. It returns false if ctx ends first.
 func SleepUntil(ctx context.Context, clock history.Clock, at time.Duration) bool {
 	timer := time.NewTimer(at - clock.Now())
 	defer timer.Stop()

@@ -13,13 +13,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// diary is everything that the nemesis has to do with: the injector, the sink and the source of triggers. It writes
-// down what happens when.
+// diary plays all parts around the nemesis: the injector, the sink and the source of triggers. It records what
+// happens when.
 type diary struct {
 	history.Clock
-	// comes is when the event happens that faults wait for; 0 is never.
+	// comes is the time of the event that faults wait for; 0 means never.
 	comes time.Duration
-	// heals is how long healing takes if it is not cut short.
+	// heals is how long it takes to lift a fault if it is not cut short.
 	heals time.Duration
 
 	mu      sync.Mutex
@@ -113,14 +113,14 @@ func TestNemesis(t *testing.T) {
 	}
 }
 
-// After an interruption healing has a few seconds left, however much it had before.
+// After an interruption, a few seconds are left to lift a fault, however much time it had before.
 func TestHealingIsShortenedByAnInterruption(t *testing.T) {
 	for _, test := range []struct {
 		interrupted time.Duration
 		want        string
 	}{
 		{time.Hour, "1m43s healing cut short"},
-		{8 * time.Second, "12s healing cut short"}, // while it heals
+		{8 * time.Second, "12s healing cut short"}, // while the fault is being lifted
 		{time.Second, "5s healing cut short"},      // before
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// meeting is an injector whose faults meet something so long after their injection.
+// meeting is an injector whose faults meet something at a given time after their injection.
 type meeting struct{ after time.Duration }
 
 func (m meeting) Inject(_ context.Context, active Active) (Heal, error) {
@@ -19,7 +19,7 @@ func (m meeting) Inject(_ context.Context, active Active) (Heal, error) {
 	return func(context.Context) error { timer.Stop(); return nil }, nil
 }
 
-// times are when faults began and ended.
+// times are the start and end times of faults.
 type times struct {
 	mu sync.Mutex
 	of map[history.Kind][]time.Duration
@@ -96,12 +96,12 @@ func TestWindowsFollowWhatTheyStrike(t *testing.T) {
 	}
 }
 
-// A fault that is late because of the one before it has not begun when the one after it is due: that one waits all the
-// same.
+// A fault that is late because of the previous one has not started when the next one is due. The next one waits all
+// the same.
 func TestLateFaultsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var schedule []Planned
-		for _, i := range []int{1, 0, 2} { // in whatever order they are written
+		for _, i := range []int{1, 0, 2} { // in any order
 			schedule = append(schedule, Planned{Index: i, Patient: true, PlannedFault: history.PlannedFault{Kind: "kafka",
 				At: time.Duration(1+3*i) * time.Second, For: 2 * time.Second}})
 		}

@@ -8,44 +8,46 @@ import (
 	"time"
 )
 
-// Setting is what a scenario has that faults can refer to.
+// Setting is what faults can refer to in a scenario.
 type Setting struct {
-	// Steady is the length of the steady phase, in which every fault must lie; 0: not known, not checked.
+	// Steady is the length of the steady phase, in which every fault must lie; 0 if unknown, and then not checked.
 	Steady time.Duration
-	// Brokers and Instances are their numbers; MaxInstances counts those that faults add, too. 0: not known, not
-	// checked.
+	// Brokers and Instances are their numbers. MaxInstances includes the instances that faults add. 0 means unknown,
+	// and then not checked.
 	Brokers, Instances, MaxInstances int
-	// DLQBroker is the broker of the link "dlq"; 0: there is no such link.
+	// DLQBroker is the broker of the link "dlq", 0 if there is no such link.
 	DLQBroker int
-	// Oracle: the subject calls the downstream.
+	// Oracle: the subject calls the downstream stub.
 	Oracle bool
-	// Topics that kafka faults can name besides "input", "retry" and "dlq"; nil: any.
+	// Topics are the topics that kafka faults can name besides "input", "retry" and "dlq"; nil means any.
 	Topics []string
-	// NoRetryTopics: the subject has none.
+	// NoRetryTopics: the subject has no retry topics.
 	NoRetryTopics bool
-	// NoDeadLetters: the subject itself writes none.
+	// NoDeadLetters: the subject itself writes no dead letters.
 	NoDeadLetters bool
-	// Partitions of the topics by role ("input", "retry", "dlq"); what is missing is not known, and not checked.
+	// Partitions are the partition counts of the topics by role ("input", "retry", "dlq"). A missing role is unknown,
+	// and then not checked.
 	Partitions map[string]int
-	// Nodes are the names of a graph's nodes; nil: the subject is no graph.
+	// Nodes are the names of a graph's nodes; nil if the subject is not a graph.
 	Nodes []string
-	// StoreProcesses are the numbers of routers and workers ("router", "worker") of the dead-letter store; nil: there
-	// is none. StoreLink: its database is reached over the link "store".
+	// StoreProcesses are the numbers of routers and workers ("router", "worker") of the dead-letter store; nil if
+	// there is no store. StoreLink: its database is reached over the link "store".
 	StoreProcesses map[string]int
 	StoreLink      bool
-	// StoreFixed says why the store's database can't be stopped, what to do about it included; "" if it can.
+	// StoreFixed is the reason why the store's database cannot be stopped, with a remedy; "" if it can.
 	StoreFixed string
-	// StoreProbe: its workers ask a health probe.
+	// StoreProbe: the store's workers call a health probe.
 	StoreProbe bool
-	// Reference is what is known of the reference consumer; nil for any other subject.
+	// Reference describes the reference consumer; nil for any other subject.
 	Reference *ReferenceSetting
 }
 
-// ReferenceSetting is what decides which requests the reference consumer makes, and which events can come.
+// ReferenceSetting has the settings that decide which requests the reference consumer makes and which events can
+// occur.
 type ReferenceSetting struct {
-	// GroupProtocol is classic, consumer or share.
+	// GroupProtocol is "classic", "consumer" or "share".
 	GroupProtocol string
-	// Transactions: it dead-letters and commits in transactions.
+	// Transactions: it writes dead letters and commits in transactions.
 	Transactions bool
 	// Static: its members are static (KIP-345).
 	Static bool
@@ -53,34 +55,35 @@ type ReferenceSetting struct {
 	MaxAttempts int
 }
 
-// Defect is one thing that is wrong with a fault.
+// Defect is one defect of a fault's settings.
 type Defect struct {
-	// Path leads to the place: "/kafka/error" below the fault, "/error" below its kind; "" is the whole.
+	// Path is the place of the defect: "/kafka/error" below the fault, "/error" below its kind; "" is the whole
+	// fault.
 	Path    string
 	Message string
-	// Got and Known, where set, are a word that is not known and the words that are, for a suggestion.
+	// Got and Known, if set, are an unknown word and the known words, for a suggestion.
 	Got   string
 	Known []string
 }
 
-// At returns one defect, at the path.
+// At returns one defect at the path.
 func At(path, format string, args ...any) []Defect {
 	return []Defect{{Path: path, Message: fmt.Sprintf(format, args...)}}
 }
 
-// What several kinds of faults say of a subject that does not do what they would hit.
+// Messages shared by several kinds of faults, for a subject that does not do what the faults would hit.
 const (
 	NoLetters = "the subject writes no dead letters (dlq_enabled: false or dlq_written_by: broker; in a contract " +
 		"dlq: {enabled: false} or {written_by: broker})"
 	NoOracle = "the subject does not call the downstream (observe: wire), so this fault could have no effect"
 )
 
-// NoBroker says that there is no broker of that number.
+// NoBroker returns the message that there is no broker with that number.
 func (s Setting) NoBroker(number int) string {
 	return fmt.Sprintf("there is no broker %d: the cluster has %s", number, Counted(s.Brokers, "broker"))
 }
 
-// CheckInstance checks the number of one of count instances; nil is none, and a count of 0 is not known.
+// CheckInstance checks the number of one of count instances. A nil number is valid, and a count of 0 is unknown.
 func CheckInstance(number *int, count int) []Defect {
 	if number == nil || count == 0 || *number < count {
 		return nil
@@ -92,7 +95,7 @@ func noInstance(number, count int) string {
 	return fmt.Sprintf("there is no instance %d: the subject has %s, numbered from 0", number, Counted(count, "instance"))
 }
 
-// CheckNode checks the name of a graph's node; needed: in a graph there must be one.
+// CheckNode checks the name of a graph's node. needed: in a graph, a node must be given.
 func (s Setting) CheckNode(name string, needed bool) []Defect {
 	at := func(message string) []Defect {
 		return []Defect{{Path: "/node", Message: message, Got: name, Known: s.Nodes}}
@@ -108,7 +111,7 @@ func (s Setting) CheckNode(name string, needed bool) []Defect {
 	return nil
 }
 
-// AtNode is the part of a description that says which node of a graph is meant, "" if none.
+// AtNode returns the part of a description that names the node of a graph, "" if there is none.
 func AtNode(name string) string {
 	if name == "" {
 		return ""
@@ -141,7 +144,7 @@ func ReadProcess(name string) (kind string, number int, err error) {
 	return found[1], number, err
 }
 
-// WorkerOf is the number in "worker N"; nil for everything else.
+// WorkerOf returns the number in "worker N", or nil for any other name.
 func WorkerOf(name string) *int {
 	if kind, number, err := ReadProcess(name); err == nil && kind == "worker" {
 		return &number
@@ -151,7 +154,7 @@ func WorkerOf(name string) *int {
 
 var processForm = regexp.MustCompile(`^(worker|router) (\d{1,2})$`)
 
-// Counted writes a number of things: "1 broker", "2 brokers".
+// Counted returns a number with its noun: "1 broker", "2 brokers".
 func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

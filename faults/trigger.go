@@ -1,6 +1,6 @@
 package faults
 
-// Faults that follow an event of the run in place of the clock: what is waited for, and in which words.
+// This file defines faults that follow an event of the run in place of the clock: the events and their words.
 
 import (
 	"context"
@@ -12,30 +12,30 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// TriggerEvent is the sort of event that a fault waits for.
+// TriggerEvent is the type of event that a fault waits for.
 type TriggerEvent string
 
-// The events. All but TriggerLag are events in the strict sense: what happened before the fault began to wait (its At)
-// does not count. TriggerLag is a state: it also holds when it held already.
+// The events. All but TriggerLag are events in the strict sense: anything before the time at which the fault starts
+// to wait (its At) does not count. TriggerLag is a state: it also counts if it already held at that time.
 const (
-	// TriggerFirstRetry: an attempt begins that is not its record's first.
+	// TriggerFirstRetry: an attempt starts that is not its record's first.
 	TriggerFirstRetry TriggerEvent = "first-retry"
 	// TriggerFirstDeadLetter: the broker has accepted a write to the DLQ topic, and the instance has not read that
 	// answer yet.
 	TriggerFirstDeadLetter TriggerEvent = "first-dead-letter"
-	// TriggerBackoff: an attempt has ended with an outcome that the contract calls retryable, and the contract has
-	// another one in store.
+	// TriggerBackoff: an attempt has ended with an outcome that the contract calls retryable, and the contract allows
+	// another attempt.
 	TriggerBackoff TriggerEvent = "backoff"
 	// TriggerLag: more than Trigger.Lag records were sent and are not yet covered by a commit.
 	TriggerLag TriggerEvent = "lag"
-	// TriggerAssigned: the instance is given a partition. One that it already has when the fault begins to wait is no
-	// event, and neither is one that it keeps over a rebalance. (Under an eager protocol it keeps none: every rebalance
-	// gives it all of its partitions anew.)
+	// TriggerAssigned: a partition is assigned to the instance. A partition that it already has when the fault starts
+	// to wait does not count, and neither does one that it keeps through a rebalance. (Under an eager protocol it
+	// keeps none: every rebalance assigns all of its partitions anew.)
 	TriggerAssigned TriggerEvent = "assigned"
 	// TriggerStoreLocked: a worker of the dead-letter store was seen to have an entry locked.
 	TriggerStoreLocked TriggerEvent = "store-locked"
-	// TriggerStoreRepublished: the broker has accepted what a worker writes back, and the worker has not read that
-	// answer yet.
+	// TriggerStoreRepublished: the broker has accepted a worker's republish, and the worker has not read that
+	// response yet.
 	TriggerStoreRepublished TriggerEvent = "store-republished"
 )
 
@@ -44,15 +44,15 @@ type Trigger struct {
 	Event TriggerEvent
 	// Lag is the number that TriggerLag must exceed.
 	Lag int64
-	// Instance limits the trigger to what this instance does; history.None: any of them. TriggerLag, which is the whole
-	// group's, has none.
+	// Instance restricts the trigger to this instance; history.None means any. TriggerLag concerns the whole group
+	// and has no instance.
 	Instance int
 }
 
-// Triggers tells when an event of the run happens.
+// Triggers reports when an event of the run occurs.
 type Triggers interface {
-	// Await returns true as soon as the event happens, false when ctx ends first. Only what happens after the call
-	// counts, but for TriggerLag.
+	// Await returns true as soon as the event occurs, or false if ctx ends first. Only events after the call count,
+	// except for TriggerLag.
 	Await(ctx context.Context, trigger Trigger) bool
 }
 
@@ -61,7 +61,7 @@ var (
 	assignedForm = regexp.MustCompile(`^instance\s+(\d{1,4})\s+assigned$`)
 )
 
-// triggerForms lists what can be written, for error messages.
+// triggerForms lists the valid forms, for error messages.
 const triggerForms = "first-retry, first-dead-letter, backoff, store-locked, store-republished, \"lag > N\" or " +
 	"\"instance N assigned\""
 
@@ -87,8 +87,8 @@ func ParseTrigger(text string) (Trigger, error) {
 	return Trigger{}, fmt.Errorf("%q is nothing that a fault can wait for: write %s", text, triggerForms)
 }
 
-// Of returns the trigger as a fault with these traits waits for it. A fault that hits one instance (or one worker of
-// the store) waits for what that one does, so that a TERM hits the instance that is in backoff and no other.
+// Of returns the trigger for a fault with these traits. A fault that hits one instance (or one worker of the store)
+// waits for an event of that instance, so that a TERM hits the instance that is in backoff and no other.
 func (t Trigger) Of(traits Traits) Trigger {
 	switch {
 	case t.Instance != history.None || t.Event == TriggerLag:
@@ -102,12 +102,12 @@ func (t Trigger) Of(traits Traits) Trigger {
 	return t
 }
 
-// ofStore reports whether it is something that a worker of the dead-letter store does.
+// ofStore reports whether the event is an action of a worker of the dead-letter store.
 func (t Trigger) ofStore() bool {
 	return t.Event == TriggerStoreLocked || t.Event == TriggerStoreRepublished
 }
 
-// Check returns what is wrong with waiting for the event in a scenario: it must be one that can come.
+// Check returns the defects of waiting for the event in a scenario: the event must be one that can occur.
 func (t Trigger) Check(setting Setting) []Defect {
 	retries := t.Event == TriggerFirstRetry || t.Event == TriggerBackoff
 	reference := setting.Reference

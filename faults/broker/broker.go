@@ -1,6 +1,6 @@
-// Package broker has the faults of brokers: they are stopped, killed, paused and restarted, and what they lead and
-// coordinate is moved. It says how these faults are written, checked, described and explained, and injects them; how a
-// broker is stopped is the business of the cluster that it is given.
+// Package broker defines the broker faults: brokers are stopped, killed, paused and restarted, and the partitions
+// they lead and the groups they coordinate are moved. The package defines how these faults are written, checked,
+// described and explained, and injects them. Stopping a broker is left to the cluster that the injector is given.
 package broker
 
 import (
@@ -33,21 +33,23 @@ type Broker struct {
 	MoveCoordinator bool `json:"move_coordinator,omitempty"`
 }
 
-// action is one fault of a broker.
+// action is one broker fault.
 type action = faults.Action[Broker, act]
 
-// actions are all faults of a broker.
+// actions returns all broker faults.
 func actions() []action { return append(outages(), moves()...) }
 
 const numbered = " Brokers are numbered from 1."
 
-// effects are what a broker reports that was away, if anyone had to do with it.
+// effects returns the effects of a fault that takes a broker away, which are reported if clients were connected to
+// it.
 func effects(ended string) []string {
 	return []string{"broker stopped", "broker started", ended, "partitions led by another broker",
 		"partitions without a leader", "coordinators moved"}
 }
 
-// outages take a broker away. A restart does not block: the broker may be back before anything else happens.
+// outages returns the faults that take a broker away. A restart does not set Blocks: the broker may be back before
+// anything else happens.
 func outages() []action {
 	return []action{{
 		Asked: func(b *Broker) bool { return b.Stop }, Blocks: true,
@@ -131,7 +133,7 @@ func moves() []action {
 // Entries implements faults.Fault.
 func (*Broker) Entries() []faults.Entry { return faults.Entries(actions()) }
 
-// Action is the word of the scenario for what is done.
+// Action returns the scenario's word for the action.
 func (b *Broker) Action() string {
 	chosen, _ := faults.Chosen(actions(), b)
 	return chosen.Key()
@@ -176,7 +178,7 @@ func (b *Broker) Validate(setting faults.Setting) []faults.Defect {
 	return append(defects, b.move(setting)...)
 }
 
-// move checks that what is to move has somewhere to go.
+// move checks that there is another broker to move to.
 func (b *Broker) move(setting faults.Setting) []faults.Defect {
 	shared := setting.Brokers
 	if setting.DLQBroker > 0 {
@@ -198,58 +200,60 @@ func (b *Broker) move(setting faults.Setting) []faults.Defect {
 	return nil
 }
 
-// Stopper takes brokers off the net and brings them back. StopBroker and KillBroker return once the broker's port is
-// confirmed to refuse connections, with what that changed for clients, counted; StartBroker once it is confirmed to
-// accept them.
+// Stopper stops and starts brokers. StopBroker and KillBroker return when the broker's port is confirmed to refuse
+// connections, and StartBroker when it is confirmed to accept them. Stopping returns the changes for clients,
+// counted.
 type Stopper interface {
 	StopBroker(ctx context.Context, id int32) (changed map[string]int, err error)
 	KillBroker(ctx context.Context, id int32) (changed map[string]int, err error)
 	StartBroker(ctx context.Context, id int32) error
 }
 
-// Pauser lets brokers stand still with their connections open; ResumeBroker returns what was held back, counted.
+// Pauser suspends brokers and keeps their connections open. ResumeBroker returns what was held back, counted.
 type Pauser interface {
 	PauseBroker(ctx context.Context, id int32) error
 	ResumeBroker(ctx context.Context, id int32) (changed map[string]int, err error)
 }
 
-// Mover moves what brokers lead and coordinate; it returns what was moved, counted.
+// Mover moves the partitions that brokers lead and the groups that they coordinate. It returns what was moved,
+// counted.
 type Mover interface {
 	MoveLeaders(ctx context.Context, id int32) (changed map[string]int, err error)
 	ReturnLeaders(ctx context.Context, id int32) (changed map[string]int, err error)
 	MoveCoordinator(ctx context.Context, group string) (from, to int32, err error)
 }
 
-// Brokers is a cluster whose brokers can be broken.
+// Brokers is a cluster in which broker faults can be injected.
 type Brokers interface {
 	Stopper
 	Pauser
 	Mover
 }
 
-// Injector makes broker faults. It implements faults.Injector.
+// Injector injects broker faults. It implements faults.Injector.
 //
-// Effects: what the cluster says that it changed for clients ("connections closed", "leaders moved", "requests held").
-// A broker that nobody had to do with has none, however well it was stopped. With any, also "broker stopped" or "broker
-// killed", and "broker started", each with the time that it took until confirmed, in ns.
+// Effects: the changes for clients that the cluster reports ("connections closed", "leaders moved", "requests held").
+// A fault on a broker that no client used has no effects, even if the broker was stopped. If there are any, the
+// injector also reports "broker stopped" or "broker killed", and "broker started", each with the time until
+// confirmation, in ns.
 type Injector struct {
 	brokers Brokers
 	group   string
 }
 
-// NewInjector returns an injector for the brokers of a cluster; group is the subject's consumer group, whose
+// NewInjector returns an injector for the brokers of a cluster. group is the subject's consumer group, whose
 // coordinator can be moved.
 func NewInjector(brokers Brokers, group string) *Injector {
 	return &Injector{brokers: brokers, group: group}
 }
 
-// startLimit bounds how long starting a broker again may take in Inject, where it must also happen when the run is
+// startLimit is the maximum time to start a broker again in Inject. The broker must also be started if the run is
 // interrupted.
 const startLimit = 45 * time.Second
 
-// Inject breaks a broker. Heal starts a stopped or killed one again, lets a paused one go on, and gives it back the
-// leaders that were moved, if the fault has a duration. A restart is over before Inject returns; a coordinator stays
-// where it was moved.
+// Inject injects a broker fault. The returned Heal starts a stopped or killed broker again, resumes a paused one, and
+// returns moved leaders to it if the fault has a duration. A restart is complete before Inject returns. A coordinator
+// stays where it was moved.
 func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
 	spec, chosen, err := faults.Settings(active, actions())
 	if err != nil {
@@ -258,10 +262,10 @@ func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Hea
 	return chosen.Do(i, ctx, active, int32(spec.Broker))
 }
 
-// act breaks a broker, and returns what heals it.
+// act injects a fault into a broker and returns the function that lifts it.
 type act func(i *Injector, ctx context.Context, active faults.Active, id int32) (faults.Heal, error)
 
-// stop takes a broker off the net until it is healed.
+// stop stops a broker until the fault is lifted.
 func stop(what string, down func(Brokers, context.Context, int32) (map[string]int, error)) act {
 	return func(i *Injector, ctx context.Context, active faults.Active, id int32) (faults.Heal, error) {
 		start := time.Now()
@@ -299,7 +303,7 @@ func (i *Injector) restart(ctx context.Context, active faults.Active, id int32) 
 	return stays, nil
 }
 
-// pause reports what was held back when it is over: until then nobody knows.
+// pause reports what was held back when the pause is over, because it is not known earlier.
 func (i *Injector) pause(ctx context.Context, active faults.Active, id int32) (faults.Heal, error) {
 	if err := i.brokers.PauseBroker(ctx, id); err != nil {
 		return nil, err
@@ -321,8 +325,8 @@ func (i *Injector) moveLeaders(ctx context.Context, active faults.Active, id int
 		return stays, nil
 	}
 	return func(ctx context.Context) error {
-		// That they come back is a change like the first, and counts with it, but only what a broker gave away can come
-		// back.
+		// The return of leaders is a change like their move and is counted with it. But only a broker that gave
+		// leaders away can get them back.
 		returned, err := i.brokers.ReturnLeaders(ctx, id)
 		if len(moved) > 0 {
 			report(active, returned)
@@ -340,10 +344,10 @@ func (i *Injector) moveCoordinator(ctx context.Context, active faults.Active, _ 
 	return stays, nil
 }
 
-// stays heals what needs no healing.
+// stays lifts a fault that needs no action to lift it.
 func stays(context.Context) error { return nil }
 
-// report notes what changed, in the same order every time.
+// report reports the changes in a fixed order.
 func report(active faults.Active, changed map[string]int) {
 	for _, what := range slices.Sorted(maps.Keys(changed)) {
 		active.Effect(what, changed[what], 0, history.None)

@@ -18,12 +18,12 @@ var (
 	errMend  = errors.New("can't be mended")
 )
 
-// log notes calls on brokers and reported effects in the order they happen.
+// log records calls on brokers and reported effects in order.
 type log struct {
 	entries             []string
 	breakFails          bool
 	mendFails           bool
-	idle                bool // nobody has to do with the broker, so nothing changes
+	idle                bool // no client uses the broker, so nothing changes
 	interruptAfterBreak context.CancelFunc
 	mendWasInterrupted  bool
 }
@@ -127,7 +127,7 @@ func TestInject(t *testing.T) {
 			injected: []string{"move leaders 2", "2 leaders moved"}},
 		{name: "move coordinator", spec: Broker{MoveCoordinator: true},
 			injected: []string{"move coordinator of group 0", "1 coordinator moved from broker 1 to broker 2"}},
-		// What changed nothing for anybody has no effect.
+		// A fault that changed nothing for any client has no effect.
 		{name: "stop an idle one", log: log{idle: true}, spec: Broker{Broker: 2, Stop: true}, duration: time.Second,
 			injected: []string{"stop 2"}, ends: []string{"start 2"}},
 		{name: "pause an idle one", log: log{idle: true}, spec: Broker{Broker: 2, Pause: true}, duration: time.Second,
@@ -187,7 +187,7 @@ func TestInjectFails(t *testing.T) {
 	}
 }
 
-// Ctrl-C between stop and start of a restart must not leave the broker stopped.
+// An interrupt (Ctrl-C) between stop and start of a restart must not leave the broker stopped.
 func TestRestartIsFinishedWhenInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &log{interruptAfterBreak: cancel}

@@ -6,7 +6,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 )
 
-// The kinds of entries that are no kinds of faults: what belongs to the workload, and when faults happen.
+// The kinds of entries that are not faults: properties of the workload, and the schedule of faults.
 const (
 	KindWorkload = "workload"
 	KindSchedule = "schedule"
@@ -21,20 +21,20 @@ func Faults() []faults.Entry {
 	return all
 }
 
-// Entries returns the entries of all faults, then of what belongs to the workload and to the schedule.
+// Entries returns the entries of all faults, followed by those of the workload and the schedule.
 func Entries() []faults.Entry {
 	return slices.Concat(Faults(), shapeEntries(), valueEntries(), scheduleEntries())
 }
 
-// Lookup returns the entries with the name, or of the kind ("network"), or with that key ("latency"); none if there are
-// none.
+// Lookup returns the entries with the name, of the kind ("network"), or with the key ("latency"). It returns none if
+// nothing matches.
 func Lookup(name string) []faults.Entry {
 	return slices.DeleteFunc(Entries(), func(entry faults.Entry) bool {
 		return name != entry.Name && name != entry.Kind() && name != entry.Key()
 	})
 }
 
-// OfWorkload reports whether the entry is a part of the workload, not of the list of faults.
+// OfWorkload reports whether the entry belongs to the workload and not to the list of faults.
 func OfWorkload(entry faults.Entry) bool { return entry.Kind() == KindWorkload }
 
 // YAML returns the entry's example as it stands in a scenario.

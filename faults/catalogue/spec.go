@@ -1,5 +1,5 @@
-// Package catalogue puts the kinds of faults together: what a scenario can write, and what explains it. A kind is known
-// by its field in Spec and nowhere else; everything else that is said of a fault, its kind's package says.
+// Package catalogue combines the kinds of faults. It defines what a scenario can write and how it is explained. It
+// knows a kind only through its field in Spec. Everything else about a fault is in the package of its kind.
 package catalogue
 
 import (
@@ -51,11 +51,11 @@ type Spec struct {
 	Store      *store.Store           `json:"store,omitempty"`
 }
 
-// kind is a kind of faults, by its key, with a scenario's settings of one.
+// kind is a kind of fault: its key and a scenario's settings for it.
 type kind struct {
 	key string
 	faults.Fault
-	// set: the scenario has settings of the kind.
+	// set reports whether the scenario has settings of the kind.
 	set bool
 }
 
@@ -84,7 +84,7 @@ func (s Spec) Kind() string {
 	return ""
 }
 
-// Fault returns the fault's settings, nil when s has none.
+// Fault returns the fault's settings, or nil if s has none.
 func (s Spec) Fault() faults.Fault {
 	for _, one := range s.written() {
 		return one.Fault
@@ -92,7 +92,7 @@ func (s Spec) Fault() faults.Fault {
 	return nil
 }
 
-// Traits returns what is known of the fault whatever its kind. Those of a spec without settings are zero.
+// Traits returns the fault's traits, whatever its kind. They are zero if s has no settings.
 func (s Spec) Traits() faults.Traits {
 	if fault := s.Fault(); fault != nil {
 		return fault.Traits()
@@ -100,14 +100,14 @@ func (s Spec) Traits() faults.Traits {
 	return faults.Traits{}
 }
 
-// Length returns how long the fault lasts in a run with that many instances: For, or what its own settings add up to
-// (a restart after a while, a round of restarts).
+// Length returns how long the fault lasts in a run with that many instances: For, or the duration given by its own
+// settings (a restart after a delay, a round of restarts).
 func (s Spec) Length(instances int) time.Duration {
 	traits := s.Traits()
 	return max(s.For.D(), traits.Lasts) + traits.Every*time.Duration(max(instances-1, 0))
 }
 
-// Trigger returns the event that the fault waits for, nil if it follows the clock.
+// Trigger returns the event that the fault waits for, or nil if it starts at a fixed time.
 func (s Spec) Trigger() (*faults.Trigger, error) {
 	if s.When == "" {
 		return nil, nil
@@ -120,8 +120,8 @@ func (s Spec) Trigger() (*faults.Trigger, error) {
 	return &trigger, nil
 }
 
-// StopsDeadLetters reports whether no dead letter can be acknowledged to any instance while the fault is in force, in a
-// cluster with that many brokers, of which dlqBroker (0: none) holds the DLQ topic alone.
+// StopsDeadLetters reports whether no dead letter can be acknowledged to any instance while the fault is in force.
+// brokers is the number of brokers, and dlqBroker (0: none) the one that holds the DLQ topic alone.
 func (s Spec) StopsDeadLetters(brokers, dlqBroker int) bool {
 	switch blocked := s.Traits().Blocks; blocked {
 	case 0:
@@ -130,13 +130,13 @@ func (s Spec) StopsDeadLetters(brokers, dlqBroker int) bool {
 		return true
 	case faults.DLQBroker:
 		return dlqBroker > 0
-	default: // it leads all of the DLQ topic's partitions, and no other can
+	default: // it leads all of the DLQ topic's partitions, and no other broker can
 		return blocked == dlqBroker || brokers == 1
 	}
 }
 
-// Validate returns everything that is wrong with s in the setting. Defects are reported at the key that has to change.
-// Whether At was written at all can't be seen here: a fault needs At or When.
+// Validate returns all defects of s in the setting. A defect is reported at the key that has to change. Validate
+// cannot see whether At was written at all; a fault needs At or When.
 func (s Spec) Validate(setting faults.Setting) []faults.Defect {
 	var known, written []string
 	for _, one := range s.kinds() {
@@ -177,7 +177,7 @@ func (s Spec) trigger(setting faults.Setting) []faults.Defect {
 	return nil
 }
 
-// length checks For: a fault that ends by itself has none, nearly every other needs one.
+// length checks For. A fault that ends by itself must not have it. Nearly every other fault needs it.
 func (s Spec) length() []faults.Defect {
 	switch traits := s.Traits(); {
 	case traits.EndsItself != "" && s.For > 0:
@@ -188,8 +188,8 @@ func (s Spec) length() []faults.Defect {
 	return nil
 }
 
-// outside checks that the fault lies within the run. With When nobody knows where it will lie, only from when on it is
-// waited for.
+// outside checks that the fault lies within the run. With When, only the time from which the trigger is considered is
+// known, not the time of the fault.
 func (s Spec) outside(setting faults.Setting) []faults.Defect {
 	if setting.Steady == 0 {
 		return nil

@@ -40,7 +40,7 @@ func roomy() faults.Setting {
 		StoreProcesses: map[string]int{"router": 2, "worker": 2}, StoreProbe: true}
 }
 
-// ofFaults are the catalogue's entries for the list of faults.
+// ofFaults returns the catalogue's entries for the list of faults.
 func ofFaults() []faults.Entry {
 	return slices.DeleteFunc(Entries(), OfWorkload)
 }
@@ -82,7 +82,7 @@ func TestEveryEntryExplains(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsInTheCatalogue holds the catalogue to the types, both ways.
+// TestEveryKeyIsInTheCatalogue compares the catalogue with the types, in both directions.
 func TestEveryKeyIsInTheCatalogue(t *testing.T) {
 	explained := map[string]bool{}
 	for _, entry := range ofFaults() {
@@ -449,7 +449,7 @@ func TestValidateInARoomySetting(t *testing.T) {
 	}
 }
 
-// TestUnknownSettingsAreNotChecked: what a scenario has wrong elsewhere must not make a fault look wrong.
+// TestUnknownSettingsAreNotChecked: a defect elsewhere in a scenario must not make a fault look wrong.
 func TestUnknownSettingsAreNotChecked(t *testing.T) {
 	unknown := faults.Setting{DLQBroker: 1, Oracle: true}
 	for _, text := range []string{
@@ -463,7 +463,7 @@ func TestUnknownSettingsAreNotChecked(t *testing.T) {
 	}
 }
 
-// TestPatience: what does something only when it meets something stays in force until it has.
+// TestPatience: a fault that acts only when it meets something stays in force until it has.
 func TestPatience(t *testing.T) {
 	for text, want := range map[string]bool{
 		"{network: {link: dlq, down: true}}":            true,
@@ -484,7 +484,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// A fault that hits one instance waits for what that one does.
+// A fault that hits one instance waits for an event of that instance.
 func TestTriggerOfAFault(t *testing.T) {
 	one, two := 1, 2
 	for _, test := range []struct {

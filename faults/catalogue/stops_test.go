@@ -2,7 +2,7 @@ package catalogue
 
 import "testing"
 
-// TestWhatStopsDeadLetters: violations are proven with this, so every doubt is a no.
+// TestWhatStopsDeadLetters: violations are proven with this, so the answer is no unless it is certain.
 func TestWhatStopsDeadLetters(t *testing.T) {
 	for _, c := range []struct {
 		what, spec string
@@ -61,8 +61,8 @@ func TestWhatStopsDeadLetters(t *testing.T) {
 	}
 }
 
-// TestReplicatedDLQIsNotStopped: without a broker of its own the DLQ topic has replicas elsewhere, unless there is one
-// broker only.
+// TestReplicatedDLQIsNotStopped: without a dedicated broker, the DLQ topic has replicas elsewhere unless there is
+// only one broker.
 func TestReplicatedDLQIsNotStopped(t *testing.T) {
 	for _, text := range []string{"{broker: {broker: 2, stop: true}}", "{network: {link: broker 2, down: true}}",
 		"{network: {link: dlq, down: true}}"} {

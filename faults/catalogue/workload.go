@@ -1,6 +1,6 @@
 package catalogue
 
-// The entries of what belongs to the workload, and of when faults happen.
+// The entries for properties of the workload and for the schedule of faults.
 
 import "github.com/dlqbench/dlqbench/faults"
 

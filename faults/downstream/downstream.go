@@ -1,6 +1,6 @@
-// Package downstream has the faults of what the subject calls: while one is in force, the stub answers late, otherwise
-// than planned, or not at all. The package says how these faults are written, checked, described and explained, and
-// decides what becomes of an attempt; how the stub does it is none of its business.
+// Package downstream defines the faults of the downstream that the subject calls. While one is in force, the
+// downstream stub answers late, differently than planned, or not at all. The package defines how these faults are
+// written, checked, described and explained, and decides the result of an attempt. The stub carries the decision out.
 package downstream
 
 import (
@@ -50,12 +50,12 @@ type Errors struct {
 	Reset     units.Percent `json:"reset,omitempty"`
 }
 
-// action is one fault of the downstream. It begins with its function, which returns what ends it.
+// action is one downstream fault. Its function starts the fault and returns the function that ends it.
 type action = faults.Action[Downstream, start]
 
 type start func(oracle Oracle, d *Downstream, counts *tally) (end func(), err error)
 
-// actions are all faults of the downstream.
+// actions returns all downstream faults.
 func actions() []action { return append(unanswered(), failures()...) }
 
 const made = "The downstream stub answers differently while the fault is in force; its connections are not " +
@@ -185,7 +185,7 @@ func (d *Downstream) Validate(setting faults.Setting) []faults.Defect {
 			defects = append(defects, faults.At("/rate_limit/rate", "at this rate no attempt passes: write outage: true if "+
 				"none shall, or more than 0/s")...)
 		}
-		// HTTP's Retry-After counts seconds (RFC 9110, 10.2.3).
+		// HTTP's Retry-After is in whole seconds (RFC 9110, 10.2.3).
 		if limit.RetryAfter.D()%time.Second != 0 {
 			defects = append(defects, faults.At("/rate_limit/retry_after", "Retry-After is told in whole seconds: write 1s "+
 				"or more")...)
@@ -198,7 +198,8 @@ func (d *Downstream) Validate(setting faults.Setting) []faults.Defect {
 }
 
 func (e Errors) validate() []faults.Defect {
-	// Shares are written with a few decimals and added as floats: what is over by less than that is not over.
+	// rounding is the tolerance for a sum of shares. Shares are decimals added as floats, so a smaller excess is a
+	// rounding error.
 	const rounding = 1e-9
 	sum := e.Transient + e.Permanent + e.Logical + e.Timeout + e.Reset
 	switch {
@@ -211,31 +212,31 @@ func (e Errors) validate() []faults.Defect {
 	return nil
 }
 
-// Oracle is the downstream as a fault changes it. Each method returns what ends the change and lets go what it holds.
-// Functions given to it are called concurrently.
+// Oracle is the downstream stub, as far as faults change it. Each method returns a function that ends the change and
+// releases what it holds. The functions passed to it are called concurrently.
 type Oracle interface {
-	// Answer makes rule answer attempts: the attempt-th (from 1) of record. OutcomeNone leaves it to rules that were
-	// added later, and then to the plan; OutcomeTimeout leaves it unanswered until the change ends. The duration is the
-	// wait that OutcomeRateLimited asks for.
+	// Answer lets rule answer attempts: it is called with the record and the attempt's number (from 1). OutcomeNone
+	// leaves the answer to rules added later, and then to the plan. OutcomeTimeout leaves the attempt unanswered
+	// until the change ends. The duration is the wait that OutcomeRateLimited asks for.
 	Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) (end func())
-	// Slow makes every attempt wait; seen is called for each.
+	// Slow delays every answer; seen is called for each attempt.
 	Slow(by time.Duration, seen func()) (end func())
-	// ErrorText makes failures say something else; seen is called for each.
+	// ErrorText changes the error text of failures; seen is called for each failure.
 	ErrorText(kind string, seen func()) (end func(), err error)
 }
 
-// Injector makes the faults of kind "downstream". It implements faults.Injector. Faults may overlap: delays add up, and
-// of those that answer attempts the first that wants to does, in the order in which they began.
+// Injector injects the faults of kind "downstream". It implements faults.Injector. Faults may overlap. Delays add up.
+// If several faults answer attempts, they are asked in the order in which they started, and the first answer counts.
 //
-// Effects, the first of a kind as it happens and the others at heal, by what happened to attempts: "attempts answered
-// 503" (400, 422, 429), "attempts left unanswered", "attempts reset", "answers delayed", "error texts changed". What
-// did not happen is not reported.
+// Effects count what happened to attempts: "attempts answered 503" (400, 422, 429), "attempts left unanswered",
+// "attempts reset", "answers delayed", "error texts changed". The first effect of each kind is reported immediately,
+// the rest when the fault is lifted. Effects with a count of zero are not reported.
 type Injector struct{ oracle Oracle }
 
-// NewInjector returns an injector for the oracle.
+// NewInjector returns an injector for the downstream stub.
 func NewInjector(oracle Oracle) *Injector { return &Injector{oracle: oracle} }
 
-// Inject starts a fault; healing ends it, lets go what it holds and reports what it did.
+// Inject starts a fault. Lifting it releases what it holds and reports its effects.
 func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
 	spec, chosen, err := faults.Settings(active, actions())
 	if err != nil {
@@ -253,7 +254,7 @@ func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal,
 	}, nil
 }
 
-// answer begins a fault that answers attempts by a rule.
+// answer starts a fault that answers attempts by a rule.
 func answer(ruleOf func(d *Downstream, seed uint64) rule) start {
 	return func(oracle Oracle, d *Downstream, counts *tally) (end func(), err error) {
 		rule := ruleOf(d, counts.active.Seed)

@@ -17,7 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// oracle keeps what a fault changed.
+// oracle is a downstream stub that keeps the changes made by a fault.
 type oracle struct {
 	rules []func(record, attempt int32) (history.Outcome, time.Duration)
 	slow  time.Duration
@@ -52,7 +52,7 @@ type events []history.Event
 
 func (e *events) Record(event history.Event) { *e = append(*e, event) }
 
-// inject starts the fault and returns the oracle as it is changed, what is reported, and the heal.
+// inject starts the fault and returns the changed stub, the reported effects, and the function that lifts the fault.
 func inject(t *testing.T, spec Downstream) (*oracle, *events, func()) {
 	t.Helper()
 	o, sink := &oracle{}, &events{}
@@ -141,7 +141,7 @@ func TestWhatFaultsDoAndReport(t *testing.T) {
 	}
 }
 
-// A fault that was asked and left every attempt to the plan did nothing.
+// A fault whose rule left every attempt to the plan had no effect.
 func TestNothingAnsweredNothingReported(t *testing.T) {
 	o, sink, heal := inject(t, Downstream{RateLimit: &RateLimit{Rate: 1000}})
 	if outcome, _ := o.rules[0](0, 1); outcome != history.OutcomeNone {
@@ -172,8 +172,8 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 	}
 }
 
-// In any stretch of time no more pass than came in at the rate, and the bucket's contents; and a caller who keeps below
-// the rate always passes.
+// In any period, the number of passed calls is at most the rate times the period plus the size of the bucket, and a
+// caller that stays below the rate always passes.
 func TestBucketKeepsTheRate(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		rate := rapid.Float64Range(0.1, 5000).Draw(r, "rate")
@@ -253,7 +253,7 @@ func TestErrorsAreDrawnFromSeedRecordAndAttempt(t *testing.T) {
 			same++
 		}
 	}
-	if same > len(first)/4/10 { // 0.4⁴ and little more by chance
+	if same > len(first)/4/10 { // 0.4⁴, and a little more by chance
 		t.Errorf("%d of %d records have the same answer to all attempts", same, len(first)/4)
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// rule says what an attempt is answered, see Oracle.Answer.
+// rule decides how an attempt is answered; see Oracle.Answer.
 type rule func(record, attempt int32) (history.Outcome, time.Duration)
 
 func always(outcome history.Outcome) rule {
 	return func(int32, int32) (history.Outcome, time.Duration) { return outcome, 0 }
 }
 
-// defaultRetryAfter is what a rate limit asks to wait where the scenario says nothing.
+// defaultRetryAfter is the wait that a rate limit asks for if the scenario does not specify one.
 const defaultRetryAfter = time.Second
 
 func limited(spec RateLimit) rule {
@@ -32,8 +32,8 @@ func limited(spec RateLimit) rule {
 	}
 }
 
-// bucket is a token bucket: it starts full, fills at a rate, and holds what comes in a tenth of a second (one token at
-// least), so that the limit is felt at once by whoever exceeds it.
+// bucket is a token bucket. It starts full, fills at a constant rate, and holds the tokens of a tenth of a second (at
+// least one), so that a caller that exceeds the limit hits it at once.
 type bucket struct {
 	rate, size float64
 
@@ -51,7 +51,7 @@ func newBucket(rate float64) *bucket {
 func (b *bucket) take(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// Two callers may come in another order than they looked at the clock.
+	// Concurrent callers may arrive in another order than that of their clock readings.
 	if since := now.Sub(b.filled).Seconds(); since > 0 {
 		b.tokens, b.filled = min(b.size, b.tokens+since*b.rate), now
 	}
@@ -62,8 +62,8 @@ func (b *bucket) take(now time.Time) bool {
 	return true
 }
 
-// mixed draws each attempt's outcome from the seed, the record and the attempt's number alone, so that the same
-// attempts fail in the same way whatever their order.
+// mixed draws each attempt's outcome from the seed, the record and the attempt's number only, so that the same
+// attempts fail in the same way in any order.
 func mixed(spec Errors, seed uint64) rule {
 	shares := []struct {
 		outcome history.Outcome

@@ -7,23 +7,23 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// tally counts what a fault did to attempts. The first of each kind is reported as it happens, so that the history
-// shows from when on the fault was felt; the others at its end, because each by itself would be more than the history
-// is good for.
+// tally counts a fault's effects on attempts. The first effect of each kind is reported immediately, so that the
+// history shows when the fault was first felt. The others are reported at the end of the fault, because one event per
+// effect would overload the history.
 type tally struct {
 	active faults.Active
-	// answered by outcome; those left to others count under OutcomeNone and are not reported.
+	// answered counts by outcome. Attempts left to other rules count under OutcomeNone and are not reported.
 	answered          [history.OutcomeExhausted]atomic.Int64
 	delayed, reworded atomic.Int64
 }
 
-// The names of what happened to attempts.
+// The names of the effects.
 const (
 	answersDelayed = "answers delayed"
 	textsChanged   = "error texts changed"
 )
 
-// answeredWords names what was answered, "" where the fault left the answer to others.
+// answeredWords returns the name of the effect, "" if the fault left the answer to other rules.
 func answeredWords(outcome history.Outcome) string {
 	switch outcome {
 	case history.OutcomePermanent:
@@ -54,8 +54,7 @@ func (t *tally) add(count *atomic.Int64, what string) {
 	}
 }
 
-// report writes down what happened besides the first of each kind. An attempt that is being answered just now may be
-// missed.
+// report records all effects other than the first of each kind. It may miss an attempt that is being answered now.
 func (t *tally) report() {
 	rest := func(count *atomic.Int64, what string) {
 		if more := count.Load() - 1; more > 0 && what != "" {

@@ -1,5 +1,5 @@
-// Package kafka makes faults of the kind "kafka": rules that the tap asks for each request of a subject, and that have
-// it answer with an error in the broker's place, hold, lose or throttle a request or its answer, or close the
-// connection. It owns what matches and what is drawn from the seed; how frames are answered and held is the tap's
-// business, and when a fault begins and ends the nemesis's.
+// Package kafka injects the faults of kind "kafka". They are rules that the tap consults for each request of a
+// subject. A rule makes the tap answer with an error in the broker's place, hold, lose or throttle a request or its
+// response, or close the connection. The package owns the matching and the random choices from the seed. The tap
+// answers and holds frames, and the nemesis decides when a fault starts and ends.
 package kafka

@@ -12,18 +12,18 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 )
 
-// Injector holds the rules in force. It is a faults.Injector for the nemesis and a tap.Interceptor for the tap.
+// Injector holds the rules in force. It implements faults.Injector for the nemesis and tap.Interceptor for the tap.
 type Injector struct {
 	topics []history.Topic
 
-	mu    sync.Mutex // serialises changes of rules
+	mu    sync.Mutex // serialises changes of the rules
 	rules atomic.Pointer[[]*rule]
 }
 
-// NewInjector returns an injector without rules. topics are the run's, to find which ones have a role.
+// NewInjector returns an injector without rules. topics are the run's topics, used to resolve roles.
 func NewInjector(topics []history.Topic) *Injector { return &Injector{topics: topics} }
 
-// Inject puts the fault's rule in force. Heal takes it back, lets go what it holds, closes connections with a withheld
+// Inject puts the fault's rule in force. Heal removes it, releases what it holds, closes connections with a withheld
 // response, and returns when that is done.
 func (in *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
 	spec, _, err := faults.Settings(active, actions())
@@ -43,7 +43,7 @@ func (in *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal
 	}, nil
 }
 
-// change replaces the rules by an altered copy.
+// change replaces the rules with an altered copy.
 func (in *Injector) change(alter func([]*rule) []*rule) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -59,7 +59,7 @@ func (in *Injector) change(alter func([]*rule) []*rule) {
 	in.rules.Store(&rules)
 }
 
-// Intercept returns what the first rule in force does to the request, in the order in which they were injected.
+// Intercept returns the action of the first rule in force that hits the request, in the order of injection.
 func (in *Injector) Intercept(x *tap.Exchange) tap.Action {
 	rules := in.rules.Load()
 	if rules == nil {

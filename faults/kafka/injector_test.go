@@ -60,7 +60,7 @@ func planned(spec Kafka, seed uint64) faults.Planned {
 	return faults.Planned{Index: 4, Seed: seed, Fault: &spec}
 }
 
-// inject puts a fault in force; heal is called when the test ends unless the test did.
+// inject puts a fault in force. heal is called when the test ends unless the test has called it.
 func inject(t *testing.T, in *Injector, log *eventLog, spec Kafka, seed uint64) (heal func()) {
 	t.Helper()
 	undo, err := in.Inject(t.Context(), faults.NewActive(planned(spec, seed), log, history.NewClock()))
@@ -154,7 +154,7 @@ func TestOnlyMatchingPartitionsAreRefused(t *testing.T) {
 	}
 }
 
-// The same seed decides the same way, another seed another, and the share is kept.
+// The same seed gives the same decisions, another seed gives others, and the share is kept.
 func TestChancesAreDrawnFromTheSeed(t *testing.T) {
 	draw := func(seed uint64) (decisions []bool, share float64) {
 		in := NewInjector(runTopics())
@@ -214,7 +214,7 @@ func TestHealWaitsForWhatIsHeld(t *testing.T) {
 	heal, action := hold()
 	healed := make(chan error, 1)
 	go func() { healed <- heal(t.Context()) }()
-	<-action.Healed // the tap is told to let go
+	<-action.Healed // the tap is told to release it
 	select {
 	case err := <-healed:
 		t.Fatalf("healed (%v) while a response was held", err)
@@ -277,8 +277,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A whole fault on an embedded Kafka: a client's dead letters are refused, held, lost, and go through again after each
-// heal.
+// A complete fault on an embedded Kafka: a client's dead letters are rejected, held or lost, and go through again
+// after each fault is lifted.
 func TestFaultsOnTheWire(t *testing.T) {
 	log, in := &eventLog{}, NewInjector(runTopics())
 	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "r.dlq"))
@@ -316,7 +316,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 			acked <- err
 		})
 		waitFor(t, what, func() bool {
-			if spec.DelayResponse > 0 { // its effect is known when the response is let go: wait until it is held
+			if spec.DelayResponse > 0 { // its effect is known only when the response is released: wait until it is held
 				return kafka.PartitionInfo("r.dlq", 0).HighWatermark > written
 			}
 			return len(log.effects()) > before

@@ -1,6 +1,6 @@
 package kafka
 
-// How faults of Kafka's requests are written, checked, described and explained.
+// This file defines how faults of Kafka requests are written, checked, described and explained.
 
 import (
 	"encoding/json"
@@ -66,7 +66,7 @@ func (k *Kafka) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// The names of the requests, as Kafka's protocol has them.
+// The names of the requests in Kafka's protocol.
 const (
 	apiProduce         = "Produce"
 	apiFetch           = "Fetch"
@@ -83,19 +83,19 @@ const (
 	apiShareFetch      = "ShareFetch"
 	apiShareAck        = "ShareAcknowledge"
 
-	// protocolConsumer is the group protocol of KIP-848, protocolShare stands for share groups (KIP-932).
+	// protocolConsumer is the group protocol of KIP-848. protocolShare stands for share groups (KIP-932).
 	protocolConsumer = "consumer"
 	protocolShare    = "share"
 
 	roleInput = "input"
 	roleRetry = "retry"
 	roleDLQ   = "dlq"
-	// ownGroup is the subject's own consumer group, whatever it is called.
+	// ownGroup stands for the subject's own consumer group, whatever its name.
 	ownGroup = "subject"
 )
 
-// What requests can be told apart by; the other ways of matching (client id, instance, version, count, share) work for
-// all. A Metadata request names topics; the partitions are in its answer.
+// The properties that distinguish requests. The other criteria (client id, instance, version, count, share) work for
+// all requests. A Metadata request names topics only; the partitions are in its response.
 const (
 	withTopics     = "Produce, Fetch, OffsetCommit, TxnOffsetCommit, Metadata"
 	withPartitions = "Produce, Fetch, OffsetCommit, TxnOffsetCommit"
@@ -105,13 +105,13 @@ const (
 
 func listed(names, name string) bool { return slices.Contains(strings.Split(names, ", "), name) }
 
-// longestThrottle is what throttle_time_ms can say.
+// longestThrottle is the maximum value of throttle_time_ms.
 const longestThrottle = math.MaxInt32 * time.Millisecond
 
-// action is one fault of Kafka's requests; the rule of the fault has the settings of all of them.
+// action is one fault of Kafka requests. The fault's rule holds the settings of all of them.
 type action = faults.Action[Kafka, struct{}]
 
-// actions are all faults of Kafka's requests.
+// actions returns all faults of Kafka requests.
 func actions() []action { return append(refusals(), losses()...) }
 
 const made = "The tap, the protocol-aware proxy between the subject and Kafka, acts on the requests that match " +
@@ -224,16 +224,16 @@ func (k *Kafka) Traits() faults.Traits {
 	return traits
 }
 
-// hitsEveryDeadLetter reports whether every write to the DLQ topic matches. A fault that hits some writes only (one
+// hitsEveryDeadLetter reports whether every write to the DLQ topic matches. A fault that hits only some writes (one
 // instance, one partition, one version, some client ids, the nth, a share) lets the others through.
 func (k *Kafka) hitsEveryDeadLetter() bool {
-	// The group is not asked: a Produce names none.
+	// Group is not checked, because a Produce request names no group.
 	everyone := k.Instance == nil && k.Partition == nil && k.Version == nil && k.ClientID == "" &&
 		k.Nth == 0 && k.EveryNth <= 1 && k.Probability >= 1
 	return everyone && k.API == apiProduce && (k.Topic == "" || k.Topic == roleDLQ)
 }
 
-// requests says which requests match.
+// requests describes which requests match.
 func (k *Kafka) requests() string {
 	text := k.API
 	if k.Nth > 0 {
@@ -245,7 +245,7 @@ func (k *Kafka) requests() string {
 	return text + k.scope()
 }
 
-// share says how many of the requests that match are hit, "" if all are.
+// share describes which share of the matching requests is hit, "" if all are.
 func (k *Kafka) share() string {
 	var share []string
 	if k.EveryNth > 1 {
@@ -260,7 +260,7 @@ func (k *Kafka) share() string {
 	return " (" + strings.Join(share, ", ") + ")"
 }
 
-// scope says what the requests touch and who sends them.
+// scope describes what the requests touch and who sends them.
 func (k *Kafka) scope() string {
 	var text strings.Builder
 	preposition := map[string]string{apiFetch: " from ", apiOffsetCommit: " for ", apiTxnOffsetCommit: " for ",
@@ -302,7 +302,7 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%d%s", n, suffix)
 }
 
-// plainAPI is the request that k acts on, "" where of those of its target only some match.
+// plainAPI returns the request that k affects, "" if only some requests of its target match.
 func (k *Kafka) plainAPI() string {
 	if k.ClientID != "" || k.Version != nil || k.Partition != nil || k.Group != "" && k.Group != ownGroup ||
 		k.Topic != "" && k.Instance != nil {
@@ -341,13 +341,13 @@ func (k *Kafka) Validate(setting faults.Setting) []faults.Defect {
 	return append(defects, faults.CheckInstance(k.Instance, instances)...)
 }
 
-// OfClassicGroup reports whether only members of a classic group make the requests that the fault strikes: with KIP-848
-// there are none of them.
+// OfClassicGroup reports whether the fault hits only requests made by members of a classic group. Under KIP-848 there
+// are no such requests.
 func (k *Kafka) OfClassicGroup() bool {
 	return slices.Contains([]string{apiJoinGroup, apiSyncGroup, apiHeartbeat}, k.API)
 }
 
-// unmade refuses requests that the reference consumer never makes.
+// unmade rejects requests that the reference consumer never makes.
 func (k *Kafka) unmade(setting faults.Setting) []faults.Defect {
 	reference := setting.Reference
 	if reference == nil {
@@ -381,8 +381,8 @@ func (k *Kafka) unmade(setting faults.Setting) []faults.Defect {
 	return nil
 }
 
-// error checks the error's name. Two errors are lies when no broker says them: a correct client believes them, and then
-// loses or repeats records through the fault, not through a mistake of its own.
+// error checks the error's name. Two errors would be lies, because no broker returns them there: a correct client
+// believes them and then loses or duplicates records because of the fault and not because of a bug.
 func (k *Kafka) error() []faults.Defect {
 	at := func(message string) []faults.Defect { return faults.At("/error", "%s", message) }
 	switch {
@@ -467,7 +467,7 @@ func (k *Kafka) group(setting faults.Setting) []faults.Defect {
 	return nil
 }
 
-// throttle checks that clients will wait.
+// throttle checks that clients will honour the throttle time.
 func (k *Kafka) throttle() []faults.Defect {
 	key, err := apiKey(k.API)
 	switch {

@@ -110,7 +110,7 @@ func TestPartitionsAndVersionsAreMatched(t *testing.T) {
 	}
 }
 
-// Only requests that match are counted, over all instances, from the start of the fault; a share is drawn besides.
+// Only matching requests are counted, over all instances, from the start of the fault. A share is drawn in addition.
 func TestTheNthIsCounted(t *testing.T) {
 	struck := func(spec Kafka, seed uint64) (list []int) {
 		in := NewInjector(runTopics())
@@ -155,7 +155,7 @@ func TestOldVersionsAreNotThrottled(t *testing.T) {
 	for _, c := range []struct {
 		version int16
 		want    time.Duration
-	}{{5, 0}, {6, time.Second}} { // the one that can't be throttled is not counted either
+	}{{5, 0}, {6, time.Second}} { // a request that cannot be throttled is not counted either
 		request := produceTo("r.dlq")
 		request.SetVersion(c.version)
 		action := in.Intercept(tap.NewExchange(0, 0, request))
@@ -168,7 +168,7 @@ func TestOldVersionsAreNotThrottled(t *testing.T) {
 	}
 }
 
-// Requests that name topics by id are matched by name, also the first that gives an id.
+// Requests that name topics by id are matched by name, including the first request with an id.
 func TestTopicIDsAreMatchedByName(t *testing.T) {
 	s := newStage(t)
 	byID := func(api, topic string) kmsg.Request {
@@ -221,8 +221,8 @@ func TestTheClientIDIsMatched(t *testing.T) {
 	}
 }
 
-// In a session (KIP-227) a Fetch names only what has changed; the partitions of the session are matched and refused all
-// the same, and the session goes on after the fault.
+// In a session (KIP-227) a Fetch names only changes. All partitions of the session are matched and rejected, and the
+// session continues after the fault.
 func TestFetchSessionsAreMatched(t *testing.T) {
 	s, first := newStage(t), 1
 	client := s.dial()
@@ -270,7 +270,7 @@ func TestFetchSessionsAreMatched(t *testing.T) {
 	}
 }
 
-// A broker that has lost the session says so for the whole Fetch.
+// A broker that has lost the session reports that for the whole Fetch.
 func TestALostFetchSession(t *testing.T) {
 	s := newStage(t)
 	client := s.dial()
@@ -310,8 +310,8 @@ func TestWhatCanBeMade(t *testing.T) {
 	}
 }
 
-// What is closed or lost is what matches and what follows on its connection; what was asked before is answered and
-// recorded so.
+// Only the matching request and those after it on its connection are closed or lost. Earlier requests are answered
+// and recorded as answered.
 func TestEarlierAnswersComeBeforeTheEnd(t *testing.T) {
 	for name, spec := range map[string]Kafka{
 		"close": {API: "Produce", Close: true, Nth: 2}, "drop_request": {API: "Produce", DropRequest: true, Nth: 2},
@@ -339,7 +339,7 @@ func TestEarlierAnswersComeBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// A client that gives up by itself ends what a lost request has left behind.
+// A client that gives up closes its connection and so ends what a lost request has left behind.
 func TestGivingUpOnALostRequest(t *testing.T) {
 	s := newStage(t)
 	heal := s.inject(Kafka{API: "Produce", DropRequest: true})

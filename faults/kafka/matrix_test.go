@@ -26,7 +26,7 @@ import (
 
 const patience = 20 * time.Second
 
-// stage is an embedded Kafka that counts the requests that reach it, a tap before it, and an injector on the tap.
+// stage is an embedded Kafka that counts the requests it receives, a tap in front of it, and an injector on the tap.
 type stage struct {
 	t       *testing.T
 	log     *eventLog
@@ -70,7 +70,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// reached is how many requests of the API the broker has seen.
+// reached returns how many requests of the API the broker has received.
 func (s *stage) reached(key int16) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *stage) inject(spec Kafka) (heal func()) {
 	}
 }
 
-// line is a client that sends what the test tells it to.
+// line is a client that sends the requests that the test specifies.
 type line struct {
 	net.Conn
 	t    *testing.T
@@ -118,7 +118,7 @@ func (l *line) send(request kmsg.Request) {
 	}
 }
 
-// answer reads the answer to the n-th request.
+// answer reads the response to the n-th request.
 func (l *line) answer(request kmsg.Request, n int32) (kmsg.Response, error) {
 	return l.answerWithin(request, n, patience)
 }
@@ -153,7 +153,7 @@ func (l *line) ask(request kmsg.Request) kmsg.Response {
 	return response
 }
 
-// silent fails the test when anything comes soon.
+// silent fails the test if anything arrives soon.
 func (l *line) silent(what string) {
 	l.t.Helper()
 	_ = l.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
@@ -261,7 +261,7 @@ func batchOfOne() []byte {
 		Records: record.AppendTo(nil)}
 	const prefix = 12
 	batch.Length = int32(len(batch.AppendTo(nil)) - prefix)
-	const summed = 21 // the checksum covers what follows it
+	const summed = 21 // the checksum covers the bytes after it
 	batch.CRC = int32(crc32.Checksum(batch.AppendTo(nil)[summed:], crc32.MakeTable(crc32.Castagnoli)))
 	return batch.AppendTo(nil)
 }
@@ -299,7 +299,7 @@ func metadataOf(version int16, names ...string) *kmsg.MetadataRequest {
 	return request
 }
 
-// codes returns every error code in an answer, wherever it stands.
+// codes returns every error code in a response, at any depth.
 func codes(v reflect.Value) (found []int16) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -327,8 +327,8 @@ func throttleOf(response kmsg.Response) int32 {
 	return millis
 }
 
-// kindsOf are the kinds of the events that are recorded of an API's requests and answers, none for those of which
-// nothing is.
+// kindsOf returns the kinds of the events that record an API's requests and responses, none for APIs that are not
+// recorded.
 func kindsOf(api string) [2]history.Kind {
 	switch api {
 	case "Produce":
@@ -355,15 +355,15 @@ func (l *eventLog) of(kind history.Kind) []history.Event {
 
 const longDelay = time.Hour
 
-// promise is what an action does to a request.
+// promise is the expected result of an action on a request.
 type promise struct {
 	spec    Kafka
 	effects []string
-	// seen: the broker sees the request before heal; seenAfterHeal: at heal.
+	// seen: the broker receives the request before the fault is lifted; seenAfterHeal: when it is lifted.
 	seen, seenAfterHeal bool
-	// answered: an answer comes before heal; answeredAfterHeal: at heal.
+	// answered: a response arrives before the fault is lifted; answeredAfterHeal: when it is lifted.
 	answered, answeredAfterHeal bool
-	// recorded: an answer is recorded, with the flags.
+	// recorded: a response is recorded, with the flags.
 	recorded bool
 	flags    history.Flags
 }
@@ -396,8 +396,7 @@ func everyAction() map[string]promise {
 	}
 }
 
-// Every action on every request: what the client gets, what the broker sees, what the history says, what is reported of
-// it.
+// Every action on every request: the client's response, the broker's view, the history, and the reported effects.
 func TestEveryActionOnEveryRequest(t *testing.T) {
 	for _, api := range []string{
 		"Produce", "Fetch", "OffsetCommit", "TxnOffsetCommit", "EndTxn", "Metadata", "FindCoordinator", "JoinGroup",
@@ -444,7 +443,7 @@ func TestEveryActionOnEveryRequest(t *testing.T) {
 				if kinds[0] != history.KindUnknown {
 					s.checkRecorded(what, kinds, requests, answers, want.recorded, want.flags)
 				}
-				s.dial().ask(one(api)) // all is well again
+				s.dial().ask(one(api)) // everything works again
 			}
 		})
 	}
@@ -478,7 +477,7 @@ func checkEffects(t *testing.T, what string, got []history.Event, want []string)
 	}
 }
 
-// checkRecorded checks that the request was recorded once, and the answer if there was one, saying who made it.
+// checkRecorded checks that the request was recorded once, and so was the response if there was one, with its origin.
 func (s *stage) checkRecorded(what string, kinds [2]history.Kind, requests, answers int, recorded bool,
 	flags history.Flags) {
 	s.t.Helper()

@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// lastKey and lastCode are above all of Kafka's API keys and error codes; both are given out one after another.
+	// lastKey and lastCode exceed all of Kafka's API keys and error codes, which Kafka assigns consecutively.
 	lastKey  = 255
 	lastCode = 999
 )
 
-// apiKey finds the key of an API by Kafka's name, in any case: clients spell SaslHandshake in several ways.
+// apiKey returns the key of the API with Kafka's name. It ignores case, because clients spell SaslHandshake in
+// several ways.
 func apiKey(name string) (int16, error) {
 	for key := range int16(lastKey) {
 		if kmsg.RequestForKey(key) != nil && strings.EqualFold(kmsg.NameForKey(key), name) {
@@ -34,7 +35,7 @@ func errorCode(name string) (int16, error) {
 	return 0, fmt.Errorf("%q is no Kafka error: write its name as Kafka does, such as NOT_ENOUGH_REPLICAS", name)
 }
 
-// ErrorNames returns the names of Kafka's error codes that a fault can answer with, by code.
+// ErrorNames returns the names of the Kafka error codes that a fault can answer with, by code.
 func ErrorNames() []string {
 	var list []string
 	for code := int16(-1); code < lastCode; code++ {

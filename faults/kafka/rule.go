@@ -12,11 +12,11 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 )
 
-// rule is one fault in force: which requests it hits, and what it does to them.
+// rule is one fault in force: the requests that it hits, and what it does to them.
 type rule struct {
 	active faults.Active
 	match  match
-	action tap.Action // what it does; Matches, Effect and Done are set for each request
+	action tap.Action // Matches, Effect and Done are set for each request
 	name   string     // of the error
 
 	healed chan struct{}
@@ -50,7 +50,7 @@ func newRule(spec Kafka, topics []history.Topic, active faults.Active) (*rule, e
 	return r, nil
 }
 
-// act decides about one request.
+// act decides what happens to one request.
 func (r *rule) act(x *tap.Exchange) (action tap.Action, hit bool) {
 	if !r.match.fits(x) || r.action.Throttle > 0 && !tap.CanThrottle(x.APIKey, x.Version) || !r.begin() {
 		return tap.Action{}, false
@@ -65,8 +65,8 @@ func (r *rule) act(x *tap.Exchange) (action tap.Action, hit bool) {
 	return action, true
 }
 
-// note reports what the fault did, when it did it: a delay is reported when it ends, which is when the fault is healed
-// at the latest.
+// note reports an effect of the fault when it is complete. A delay is reported when it ends, which is at the latest
+// when the fault is lifted.
 func (r *rule) note(effect tap.Effect, held time.Duration, instance int) {
 	what := map[tap.Effect]string{
 		tap.EffectAnswered:       "requests answered " + r.name,
@@ -104,7 +104,7 @@ func (r *rule) end() {
 	r.finish()
 }
 
-// finish closes idle when all is over; mu is held.
+// finish closes idle when the rule is over and nothing is held; mu is held.
 func (r *rule) finish() {
 	if r.over && r.held == 0 && !r.closed {
 		r.closed = true
@@ -129,8 +129,8 @@ func (r *rule) heal(ctx context.Context) error {
 	}
 }
 
-// hits is the k-th decision of a fault: true for the given share of all k. It depends on nothing but its arguments
-// (splitmix64, Steele et al. 2014), so the same seed decides the same way however requests interleave.
+// hits returns the k-th decision of a fault: true for the given share of all k. It depends only on its arguments
+// (splitmix64, Steele et al. 2014), so the same seed gives the same decisions however requests interleave.
 func hits(seed, k uint64, share float64) bool {
 	z := seed + (k+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -139,14 +139,14 @@ func hits(seed, k uint64, share float64) bool {
 	return float64(z>>11)/(1<<53) < share
 }
 
-// match says which requests a fault hits: all of it must hold.
+// match defines which requests a fault hits. All of its conditions must hold.
 type match struct {
 	key       int16
 	instance  *int
 	version   *int
 	client    string   // "": any
-	group     string   // "": any, and requests of no group
-	topics    []string // nil: all requests, also those that touch no topic
+	group     string   // "": any, and requests without a group
+	topics    []string // nil: all requests, including those without a topic
 	partition *int     // of those topics
 	share     float64
 	nth       uint64 // 0: all
@@ -184,7 +184,7 @@ func named(roleOrName string, topics []history.Topic) []string {
 	return names
 }
 
-// fits says whether the request is one of those that are counted; what costs least is looked at first.
+// fits reports whether the request matches and is to be counted. It checks the cheapest conditions first.
 func (m *match) fits(x *tap.Exchange) bool {
 	switch {
 	case x.APIKey != m.key,
@@ -209,7 +209,7 @@ func (m *match) touches(p tap.Partition) bool {
 	return slices.Contains(m.topics, p.Topic) && (m.partition == nil || *m.partition == int(p.Number))
 }
 
-// counts says whether the request that is the n-th to match, from 1, is one of those that are wanted.
+// counts reports whether the n-th matching request (from 1) is one that the fault hits.
 func (m *match) counts(n uint64) bool {
 	return (m.nth == 0 || n == m.nth) && (m.everyNth == 0 || n%m.everyNth == 0)
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// throttle is a toxic that limits the bandwidth of a link: all its connections share the rate, separately for each
-// direction. toxiproxy's own limits each connection by itself, counts in whole kB/s, takes less than one for no limit,
-// and logs through a global logger.
+// throttle is a toxic that limits the bandwidth of a link. All connections of the link share the rate, separately for
+// each direction. toxiproxy's own toxic limits each connection separately, counts in whole kB/s, treats a rate below
+// 1 kB/s as no limit, and logs through a global logger.
 type throttle struct{ pacer *pacer }
 
 var _ toxics.Toxic = (*throttle)(nil)
 
-// pieceTime is the time after which part of a large chunk is handed on, so that data trickles rather than comes in
+// pieceTime is the time after which part of a large chunk is passed on, so that data trickles instead of arriving in
 // bursts.
 const pieceTime = 20 * time.Millisecond
 
-// Pipe hands on each piece when the link has had the time to carry it.
+// Pipe passes on each piece when the link has had the time to carry it.
 func (t *throttle) Pipe(stub *toxics.ToxicStub) {
 	for {
 		select {
@@ -37,7 +37,7 @@ func (t *throttle) Pipe(stub *toxics.ToxicStub) {
 	}
 }
 
-// carry reports false when it was interrupted; then the rest of the chunk has been handed on.
+// carry returns false if it was interrupted. It then has passed on the rest of the chunk.
 func (t *throttle) carry(stub *toxics.ToxicStub, chunk *stream.StreamChunk) bool {
 	for data := chunk.Data; len(data) > 0; {
 		n := min(len(data), t.pacer.size(pieceTime))
@@ -53,17 +53,17 @@ func (t *throttle) carry(stub *toxics.ToxicStub, chunk *stream.StreamChunk) bool
 	return true
 }
 
-// pacer shares out the time of a link that carries rate bytes per second.
+// pacer allocates the time of a link that carries rate bytes per second.
 type pacer struct {
 	rate float64
 	mu   sync.Mutex
-	free time.Time // when the link has carried all that was reserved
+	free time.Time // when the link has carried everything that was reserved
 }
 
-// size is how much the link carries in d, at least one byte.
+// size returns how many bytes the link carries in d, at least one.
 func (p *pacer) size(d time.Duration) int { return max(1, int(p.rate*d.Seconds())) }
 
-// reserve returns when the link will have carried n more bytes.
+// reserve returns the time when the link will have carried n more bytes.
 func (p *pacer) reserve(n int) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

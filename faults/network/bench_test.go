@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The cost of a link without faults, as a ratio to the direct way, both measured in turns so that a noisy machine hits
-// them alike.
+// The cost of a link without faults, as a ratio to a direct connection. Both are measured in turns, so that noise of
+// the machine affects them equally.
 
 func BenchmarkIdleRoundTrip(b *testing.B) {
 	upstream := echoServer(b)

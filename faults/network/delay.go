@@ -8,8 +8,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// delay is a toxic that holds each chunk back, from when it was read on. toxiproxy's own counts in whole milliseconds,
-// draws its jitter from a global source, and two of them on one link don't add up to what they should.
+// delay is a toxic that holds each chunk for a time after it was read. toxiproxy's own toxic counts in whole
+// milliseconds and draws its jitter from a global source, and two of them on one link do not add up correctly.
 type delay struct {
 	latency, jitter time.Duration
 	source          *rand.Rand
@@ -21,8 +21,8 @@ func newDelay(f *fault, source *rand.Rand) *delay {
 	return &delay{latency: f.spec.Latency.D(), jitter: f.spec.Jitter.D(), source: source}
 }
 
-// Pipe hands each chunk on when it is due, stamped with that time, from which a further delay counts. When interrupted
-// it hands on at once, with the stamp as it came.
+// Pipe passes on each chunk when it is due, stamped with that time, from which a further delay counts. When
+// interrupted, it passes chunks on at once with their original stamp.
 func (d *delay) Pipe(stub *toxics.ToxicStub) {
 	for {
 		select {
@@ -45,7 +45,7 @@ func (d *delay) Pipe(stub *toxics.ToxicStub) {
 	}
 }
 
-// next draws how long the next chunk waits.
+// next draws the wait of the next chunk.
 func (d *delay) next() time.Duration {
 	if d.jitter <= 0 {
 		return d.latency

@@ -12,28 +12,28 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 )
 
-// fault is a fault as one link sees it.
+// fault is the part of a fault that concerns one link.
 type fault struct {
 	kind kind
 	spec Network
-	// share of the connections that is hit.
+	// share is the share of connections that is hit.
 	share float64
-	// directions that are hit.
+	// directions are the directions that are hit.
 	directions [stream.NumDirections]bool
 	seed       uint64
 	ledger     *ledger
 	pacers     [stream.NumDirections]pacer
-	// existing is the number of the last connection that the link had accepted when the fault came into force; where none
-	// was open then that it hits, that of the first one after.
+	// existing is the number of the last connection that the link had accepted when the fault came into force. If the
+	// fault hit none of the connections open then, it is the number of the first connection after that.
 	existing atomic.Uint64
-	// missed: it hits connections that exist, and has found none so far. The link's lock guards it.
+	// missed: the fault hits existing connections and has found none so far. The link's lock guards it.
 	missed bool
-	// ctx ends when the fault has been healed.
+	// ctx ends when the fault has been lifted.
 	ctx context.Context
 	end context.CancelFunc
 }
 
-// newFault returns the fault of one link. What a Direction does not apply to is hit as a whole.
+// newFault returns the fault of one link. A kind of fault without a Direction hits both directions.
 func newFault(spec Network, seed uint64, ledger *ledger) *fault {
 	chosen, _ := faults.Chosen(actions(), &spec)
 	f := &fault{kind: chosen.Do, spec: spec, share: cmp.Or(spec.Toxicity.Share(), 1), seed: seed, ledger: ledger}
@@ -49,18 +49,18 @@ func newFault(spec Network, seed uint64, ledger *ledger) *fault {
 	return f
 }
 
-// selects reports whether the connection with this number on its link is among those that are hit. It is drawn from the
-// fault's seed and the number alone, so the same seed hits the same connections, in whatever order they are asked for.
+// selects reports whether the fault hits the connection with this number on its link. The choice depends only on the
+// fault's seed and the number, so the same seed hits the same connections in any order of calls.
 func (f *fault) selects(number uint64) bool {
 	return f.share >= 1 || rand.New(rand.NewPCG(f.seed, ^number)).Float64() < f.share
 }
 
-// touches reports whether one direction of a connection is hit.
+// touches reports whether the fault hits one direction of a connection.
 func (f *fault) touches(p *pair, direction stream.Direction) bool {
 	return f.directions[direction] && f.selects(p.number)
 }
 
-// silences reports whether nothing may pass in one direction of a connection while the fault is in force.
+// silences reports whether no data may pass in one direction of a connection while the fault is in force.
 func (f *fault) silences(p *pair, direction stream.Direction) bool {
 	switch f.kind {
 	case silence:
@@ -71,10 +71,10 @@ func (f *fault) silences(p *pair, direction stream.Direction) bool {
 	return false
 }
 
-// shapes reports whether data takes another way because of the fault, see line.
+// shapes reports whether data takes the path through a line because of the fault; see line.
 func (f *fault) shapes() bool { return f.kind == latency || f.kind == bandwidth || f.kind == slicing }
 
-// jitter returns the source of what a direction of a connection waits beyond the latency.
+// jitter returns the source of the wait that a direction of a connection has in addition to the latency.
 func (f *fault) jitter(p *pair, direction stream.Direction) *rand.Rand {
 	return rand.New(rand.NewPCG(f.seed, p.number<<1|uint64(direction)))
 }
@@ -91,7 +91,7 @@ func (f *fault) impeded(size int) {
 	}
 }
 
-// wait waits for d, or until the fault is healed or ctx ends.
+// wait waits for d, or until the fault is lifted or ctx ends.
 func (f *fault) wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -16,7 +16,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// send writes text that nobody is to answer.
+// send writes text without expecting an answer.
 func (p peer) send(text string) {
 	p.t.Helper()
 	if _, err := io.WriteString(p, text); err != nil {
@@ -32,7 +32,7 @@ func (p peer) reset() {
 	}
 }
 
-// recorder is an upstream that keeps what it gets and says hello when it gets something.
+// recorder is an upstream that keeps the data it receives and sends hello when it receives something.
 func recorder(t *testing.T) (address string, received func() string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -87,7 +87,8 @@ func TestDirection(t *testing.T) {
 			link := newTestLink(t, echoServer(t))
 			conn := dial(t, link)
 			sink, heal := inject(t, Network{Slicer: &Slicer{Size: 100}, Direction: direction}, link)
-			// Back in as many pieces as it went, unless only the way there cuts it.
+			// The data comes back in as many pieces as it was sent in, unless only the direction to the upstream
+			// slices it.
 			conn.echo(strings.Repeat("x", 101))
 			heal()
 			if sink.counts["bytes sliced"] != 1 || sink.aux["bytes sliced"] != 101 {
@@ -118,14 +119,14 @@ func TestDirection(t *testing.T) {
 		link := newTestLink(t, address)
 		conn := dial(t, link)
 		sink, heal := inject(t, Network{Timeout: true, Direction: "responses"}, link)
-		for i := range 3 { // requests go on although answers are lost
+		for i := range 3 { // requests continue although answers are lost
 			conn.send("x")
 			until(t, "the request to arrive", func() bool { return len(received()) == i+1 })
 		}
 		conn.silent()
 		heal()
 		conn.reset()
-		// Three answers, in as many pieces as they happened to come in.
+		// Three answers, in any number of pieces.
 		if sink.aux["bytes swallowed"] != 15 || sink.counts["connections cut"] != 1 || len(sink.counts) != 2 {
 			t.Errorf("reported %v, %v", sink.counts, sink.aux)
 		}
@@ -188,7 +189,7 @@ func TestSlicerOfWhatIsSmallDoesNothing(t *testing.T) {
 func TestLimitDataCutsInTheMiddleOfAMessage(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	old := dial(t, link)
-	old.echo(strings.Repeat("x", 1000)) // does not count: it was before
+	old.echo(strings.Repeat("x", 1000)) // does not count: it was sent before the fault
 	sink, heal := inject(t, Network{LimitData: 10, Direction: "responses"}, link)
 	fresh := dial(t, link)
 	for _, conn := range []peer{old, fresh} {
@@ -265,7 +266,7 @@ func TestSlowCloseHoldsTheNewsOfACloseBack(t *testing.T) {
 	}
 }
 
-// served is how many connections the link serves just now.
+// served returns how many connections the link serves now.
 func served(link *Link) int {
 	link.mu.Lock()
 	defer link.mu.Unlock()
@@ -279,7 +280,7 @@ func TestSlowCloseIsOverWhenHealed(t *testing.T) {
 	sink, heal := inject(t, Network{SlowClose: units.Duration(time.Hour)}, link)
 	conn.echo("before")
 	_ = conn.CloseWrite()
-	conn.silent() // the upstream has not learned of it, so it does not close either
+	conn.silent() // the upstream does not know of it, so it does not close either
 	heal()
 	if err := conn.ends(); !errors.Is(err, io.EOF) {
 		t.Errorf("ended with %v", err)
@@ -300,7 +301,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 	sink, heal := inject(t, Network{HalfOpen: true}, link)
 	for range 3 {
-		<-upstreamEnds // the far side is gone
+		<-upstreamEnds // the upstream side is gone
 	}
 	for range 3 {
 		talks.send("lost")
@@ -322,7 +323,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// A process that connects only after the fault came into force is hit, too: by its first connection.
+// A process that connects only after the fault came into force is also hit, on its first connection.
 func TestHalfOpenWaitsForAConnection(t *testing.T) {
 	link := newTestLink(t, serve(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) }))
 	gone := dial(t, link)
@@ -341,7 +342,8 @@ func TestHalfOpenWaitsForAConnection(t *testing.T) {
 	}
 }
 
-// Much more than all buffers on the way hold is taken from the client, or it would notice by its writes.
+// The link accepts far more data from the client than all buffers can hold. Otherwise the client would notice the
+// fault by its writes.
 func TestHalfOpenGoesOnSwallowing(t *testing.T) {
 	over := make(chan struct{})
 	link := newTestLink(t, serve(t, func(net.Conn) { <-over })) // never reads
@@ -352,7 +354,7 @@ func TestHalfOpenGoesOnSwallowing(t *testing.T) {
 		_, err := conn.Write(make([]byte, 32<<20))
 		wrote <- err
 	}()
-	// Until nothing moves any more, so that the fault comes in the middle of a write to the upstream.
+	// Wait until nothing moves any more, so that the fault comes in the middle of a write to the upstream.
 	select {
 	case err := <-wrote:
 		t.Fatalf("the client could send all, with %v", err)
@@ -366,8 +368,8 @@ func TestHalfOpenGoesOnSwallowing(t *testing.T) {
 	conn.reset()
 }
 
-// The connection to the upstream comes about only when the fault is in force already: then its far side is gone just
-// the same.
+// The connection to the upstream is established only after the fault is in force. Its upstream side is gone all the
+// same.
 func TestHalfOpenWhileDialing(t *testing.T) {
 	ended, proceed := make(chan struct{}), make(chan struct{})
 	upstream := serve(t, func(conn net.Conn) {
@@ -441,7 +443,7 @@ func TestToxicityOfEachFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			link := newTestLink(t, echoServer(t))
 			var peers []peer
-			for range conns { // one after the other, so that each has its number
+			for range conns { // one after the other, so that each number is known
 				conn := dial(t, link)
 				conn.echo("before")
 				peers = append(peers, conn)
@@ -509,7 +511,7 @@ func TestToxicityThatSelectsNobodyReportsNothing(t *testing.T) {
 	}
 }
 
-// Healing one latency leaves what waits for the other waiting.
+// Lifting one latency keeps data waiting for the other.
 func TestHealOfOneLatencyKeepsTheOther(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	conn := dial(t, link)
@@ -523,7 +525,7 @@ func TestHealOfOneLatencyKeepsTheOther(t *testing.T) {
 	conn.expect("waits")
 }
 
-// What is on its way when the link falls silent is lost like what follows.
+// Data on its way when the link falls silent is lost like the data after it.
 func TestTimeoutDuringLatency(t *testing.T) {
 	address, received := recorder(t)
 	link := newTestLink(t, address)
@@ -532,7 +534,7 @@ func TestTimeoutDuringLatency(t *testing.T) {
 	conn.send("on its way")
 	conn.silent()
 	sink, healTimeout := inject(t, Network{Timeout: true, Direction: "requests"}, link)
-	healLatency() // lets it go, but now the link is silent
+	healLatency() // releases the data, but now the link is silent
 	conn.silent()
 	healTimeout()
 	conn.reset()
@@ -563,7 +565,7 @@ func TestLatencyWithBandwidth(t *testing.T) {
 	narrow.expect(t, map[string]int{"bytes throttled": 2})
 }
 
-// Two silences on one link: a connection stays silent until the last of them is healed.
+// Two silences on one link: a connection stays silent until the last of them is lifted.
 func TestSilenceLastsAsLongAsOneFaultKeepsIt(t *testing.T) {
 	for name, specs := range map[string][2]Network{
 		"two timeouts":          {{Timeout: true}, {Timeout: true}},
@@ -627,8 +629,8 @@ func TestWhatBreaksComesBeforeEverythingElse(t *testing.T) {
 	}
 }
 
-// A limit counts what arrives: what a silent link swallows does not, and what a slow one still carries is delivered
-// before the cut.
+// A limit counts the data that arrives. Data discarded by a silent link does not count, and data still carried by a
+// slow link is delivered before the cut.
 func TestLimitDataWithOthers(t *testing.T) {
 	address, received := recorder(t)
 	link := newTestLink(t, address)

@@ -10,29 +10,29 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 )
 
-// Injector makes network faults on links. It implements faults.Injector.
+// Injector injects network faults into links. It implements faults.Injector.
 //
-// Faults on the same link may overlap, and healing one leaves the others in force: latencies and slow closes add up,
-// the lowest bandwidth holds, the smallest limit_data cuts, a connection is silent as long as one fault keeps it so,
-// and what breaks connections comes before what slows them down. Which connections a share of them (toxicity) hits is
-// drawn from the fault's seed and the connection's number on its link; jitter from the seed, the number and the
-// direction.
+// Faults on the same link may overlap, and lifting one leaves the others in force. Latencies and slow closes add up.
+// The lowest bandwidth applies, the smallest limit_data cuts, and a connection is silent as long as one fault keeps
+// it so. Faults that end connections take precedence over faults that slow them down. The connections hit by a share
+// (toxicity) are drawn from the fault's seed and the connection's number on its link, and jitter from the seed, the
+// number and the direction.
 //
-// Effects: "connections cut" (by down, reset, limit_data; by timeout and half_open when they are healed, for what was
-// lost can't be mended), "connections refused" (by down) and "connections half-opened" count connections, "closes
-// delayed" counts closes, each side's by itself. "bytes delayed", "bytes throttled", "bytes sliced" and "bytes
-// swallowed" count bytes, both directions together, and carry the number of chunks that they came in. They are reported
-// at once where connections are cut as the fault begins, otherwise about once a second and at heal. What did not happen
-// is not reported, so a fault that selected no connection reports nothing.
+// Effects: "connections cut" (by down, reset, limit_data; by timeout and half_open when they are lifted, because lost
+// data cannot be restored), "connections refused" (by down) and "connections half-opened" count connections. "closes
+// delayed" counts closes, each side separately. "bytes delayed", "bytes throttled", "bytes sliced" and "bytes
+// swallowed" count bytes, both directions together, and carry the number of chunks. Connections cut at the start of a
+// fault are reported at once, everything else about once a second and when the fault is lifted. Zero counts are not
+// reported, so a fault that selected no connection reports nothing.
 type Injector struct{ links map[string][]*Link }
 
 // NewInjector returns an injector for these links, by the names that faults use: "broker 1", "brokers", "dlq",
 // "downstream".
 func NewInjector(links map[string][]*Link) *Injector { return &Injector{links: links} }
 
-// Inject breaks every link that goes by the fault's name, and returns when the fault is in force on all. Heal ends it
-// and returns when the links carry data as if it had not been; connections that lost data are reset, the others go on.
-// Neither waits for a connection.
+// Inject injects the fault into every link with the fault's target name, and returns when it is in force on all of
+// them. Heal lifts it and returns when the links carry data as before. Connections that lost data are reset, the
+// others continue. Neither waits for a connection.
 func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
 	spec, _, err := faults.Settings(active, actions())
 	if err != nil {
@@ -66,8 +66,8 @@ type brokenLink struct {
 	fault *fault
 }
 
-// heal ends the fault. The ports were open all the time, so there is nothing to be confirmed: what is accepted from now
-// on is served.
+// heal ends the fault. The ports stayed open all the time, so there is nothing to confirm: connections accepted from
+// now on are served.
 func (i *injection) heal(context.Context) error {
 	for _, broken := range i.broken {
 		broken.link.remove(broken.fault)

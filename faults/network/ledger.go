@@ -12,8 +12,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// ledger adds up what a fault did and reports it from time to time: per chunk it would be more than the history is good
-// for. Only the first of each kind is reported at once, so that the history shows from when on the fault was felt.
+// ledger adds up a fault's effects and reports them from time to time, because one event per chunk would overload the
+// history. Only the first effect of each kind is reported at once, so that the history shows when the fault was first
+// felt.
 type ledger struct {
 	active faults.Active
 
@@ -25,13 +26,13 @@ type ledger struct {
 	wg   sync.WaitGroup
 }
 
-// entry is how often something was done, and to how many bytes, where it is done to bytes.
+// entry counts one kind of effect, and its bytes if it affects bytes.
 type entry struct {
 	count int
 	bytes int64
 }
 
-// reportEvery is how often effects are reported while the fault lasts.
+// reportEvery is the interval of reports while the fault lasts.
 const reportEvery = time.Second
 
 func newLedger(active faults.Active) *ledger {
@@ -50,7 +51,7 @@ func (l *ledger) add(what string, count int, bytes int64) {
 	l.entries[what] = entry{e.count + count, e.bytes + bytes}
 }
 
-// start reports what there is, and then regularly until close.
+// start reports the effects so far, and then regularly until close.
 func (l *ledger) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
@@ -69,15 +70,15 @@ func (l *ledger) start() {
 	})
 }
 
-// close reports what has not been reported. A chunk that is passing just now may be missed.
+// close reports the remaining effects. It may miss a chunk that is passing now.
 func (l *ledger) close() {
 	l.stop()
 	l.wg.Wait()
 	l.report()
 }
 
-// report writes down what was added since the last time: what is done to bytes by their number, all else by how often
-// it was done. What did not happen has no entry, so nothing is ever reported as zero.
+// report records the effects since the last report: effects on bytes by the number of bytes, all others by their
+// number. An effect that did not occur has no entry, so zero is never reported.
 func (l *ledger) report() {
 	l.mu.Lock()
 	entries := l.entries

@@ -8,21 +8,20 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// line is the way that the chunks of one direction take while faults shape it: toxics one after the other, then a
-// writer.
+// line is the path of the chunks of one direction while faults shape it: a sequence of toxics, then a writer.
 //
-// Nothing in it can hang. Every stub ends when its input ends, which the pump sees to. A toxic that waits is
-// interrupted when its fault is healed or the pair closed. One that can't hand on waits for the writer, which waits for
-// a peer to read, as a plain write would, but after a failed write swallows everything; and closing the pair makes
-// writes fail.
+// Nothing in it can hang. Every stub ends when its input ends, which the pump ensures. A waiting toxic is interrupted
+// when its fault is lifted or the pair is closed. A toxic that cannot pass on its chunk waits for the writer. The
+// writer waits for a peer to read, like a plain write, but discards everything after a failed write. Closing the pair
+// makes writes fail.
 type line struct {
 	input chan *stream.StreamChunk
 	wg    sync.WaitGroup
 	stop  []func() bool
 }
 
-// onTheWay is how many chunks a line with latency holds: a slow link goes on taking data. toxiproxy's latency holds as
-// many.
+// onTheWay is the number of chunks that a line with latency holds, so that a slow link continues to accept data.
+// toxiproxy's latency holds the same number.
 const onTheWay = 1024
 
 // newLine returns a line with a stage for each of the faults: latencies, then bandwidths, then slicers.
@@ -52,8 +51,8 @@ func newLine(m *pump, shapers []*fault) *line {
 		output = l.stage(m.pair, output, &throttle{pacer: &f.pacers[m.direction]}, f)
 	}
 	for _, f := range slicers {
-		// Without a variation of the size nothing in it is random. It halves what is too large until the pieces are
-		// not.
+		// Without a variation of the size, the slicer is deterministic. It halves a chunk until the pieces are small
+		// enough.
 		slicer := &toxics.SlicerToxic{AverageSize: int(f.spec.Slicer.Size.Bytes()),
 			Delay: int(f.spec.Slicer.Delay.D().Microseconds())}
 		output = l.stage(m.pair, output, slicer, f)
@@ -62,8 +61,8 @@ func newLine(m *pump, shapers []*fault) *line {
 	return l
 }
 
-// stage runs a fault's toxic until its input ends; when the fault has been healed, or the pair closed, what is still
-// under way and what follows passes at once.
+// stage runs a fault's toxic until its input ends. When the fault has been lifted, or the pair closed, data under way
+// and all further data pass at once.
 func (l *line) stage(p *pair, input <-chan *stream.StreamChunk, toxic toxics.Toxic,
 	f *fault) <-chan *stream.StreamChunk {
 	output := make(chan *stream.StreamChunk)
@@ -88,8 +87,8 @@ func (l *line) stage(p *pair, input <-chan *stream.StreamChunk, toxic toxics.Tox
 	return output
 }
 
-// write writes what comes out of the toxics. It reads on after a failure, so that nobody waits for it. What was on its
-// way when the direction fell silent is swallowed like what follows.
+// write writes the output of the toxics. After a failure it continues to read, so that no toxic blocks. If the
+// direction has fallen silent, data that was on its way is discarded like the data after it.
 func (m *pump) write(output <-chan *stream.StreamChunk) {
 	failed := false
 	for chunk := range output {
@@ -108,7 +107,7 @@ func (m *pump) write(output <-chan *stream.StreamChunk) {
 	}
 }
 
-// gone ends the connection because its receiver is gone, unless a fault hides that; it reports whether it did.
+// gone ends the connection because its receiver is gone, unless a fault hides that. It reports whether it ended it.
 func (m *pump) gone(size int) bool {
 	if m.pair.silencer(m.direction) != nil && m.pair.swallow(m.direction, size) {
 		return false
@@ -118,7 +117,7 @@ func (m *pump) gone(size int) bool {
 	return true
 }
 
-// finish gives the line nothing more and waits until it is empty.
+// finish closes the line's input and waits until the line is empty.
 func (l *line) finish() {
 	close(l.input)
 	l.wg.Wait()

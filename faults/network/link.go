@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Link forwards TCP connections from a port of its own to an upstream, and breaks them when told to.
+// Link forwards TCP connections from a port of its own to an upstream, and applies the faults injected into it.
 //
-// The port stays open while the link is down, and connections are reset as soon as they are accepted: closing it could
-// let another process take it, and attempts that the kernel refuses can't be counted, so nobody could tell whether the
-// fault was ever felt.
+// While the link is down, its port stays open, and connections are reset as soon as they are accepted. If the port
+// were closed, another process could take it. The kernel would refuse connection attempts without counting them, so
+// the effect of the fault would be unknown.
 type Link struct {
 	name, upstream string
 	dial           dialFunc
@@ -24,7 +24,7 @@ type Link struct {
 	cancel         context.CancelFunc
 	wg             sync.WaitGroup
 
-	// faults in force, nil for none. A set is never changed, only replaced, under mu.
+	// faults are the faults in force, nil if there are none. A set is never changed, only replaced, under mu.
 	faults atomic.Pointer[[]*fault]
 
 	mu       sync.Mutex
@@ -33,21 +33,21 @@ type Link struct {
 	closed   bool
 }
 
-// Bounds of waits. None is reached unless something is wrong.
+// Limits of waits. They are reached only if something is wrong.
 const (
 	dialLimit  = 10 * time.Second
 	closeLimit = 5 * time.Second
-	// acceptPause keeps a failing accept from spinning.
+	// acceptPause prevents a busy loop while accept fails.
 	acceptPause = 5 * time.Millisecond
 )
 
-// NewLink starts a link on a port of 127.0.0.1 that the system picks. upstream is a host and port; it need not be there
-// yet. name is for errors ("broker 1").
+// NewLink starts a link on a port of 127.0.0.1 that the system picks. upstream is a host and port, which need not be
+// reachable yet. name is used in errors ("broker 1").
 func NewLink(name, upstream string) (*Link, error) {
 	return newLink(name, upstream, (&net.Dialer{Timeout: dialLimit}).DialContext)
 }
 
-// dialFunc connects to an upstream; it returns when ctx ends.
+// dialFunc connects to an upstream. It returns when ctx ends.
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 func newLink(name, upstream string, dial dialFunc) (*Link, error) {
@@ -62,18 +62,18 @@ func newLink(name, upstream string, dial dialFunc) (*Link, error) {
 	return l, nil
 }
 
-// Address is the host and port to connect to.
+// Address returns the host and port to connect to.
 func (l *Link) Address() string { return l.listener.Addr().String() }
 
-// Connections is how many connections go through it now.
+// Connections returns the current number of connections.
 func (l *Link) Connections() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.pairs)
 }
 
-// Close ends the link and all its connections. It waits for nobody who does not read or write; an error means that
-// something of the link was still running after 5 s.
+// Close ends the link and all its connections. It does not wait for peers that neither read nor write. An error means
+// that something of the link was still running after 5 s.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -108,7 +108,7 @@ func (l *Link) accept() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			// The peer was gone before it was accepted, or there are no file descriptors left.
+			// The peer was gone before its connection was accepted, or there are no file descriptors left.
 			select {
 			case <-l.ctx.Done():
 			case <-time.After(acceptPause):
@@ -117,8 +117,8 @@ func (l *Link) accept() {
 	}
 }
 
-// admit serves a connection, or resets it while the link is down. Under the lock, so that each connection either is cut
-// when a fault comes into force, or sees it here.
+// admit serves a connection, or resets it while the link is down. It holds the lock, so that each connection is
+// either cut when a fault comes into force, or finds the fault here.
 func (l *Link) admit(conn *net.TCPConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *Link) admit(conn *net.TCPConn) {
 	l.accepted++
 	for _, f := range l.inForce() {
 		if f.kind == down && f.selects(l.accepted) {
-			// Counted before the client can notice.
+			// Count before the client can notice the reset.
 			f.ledger.add("connections refused", 1, 0)
 			reset(conn)
 			return
@@ -156,7 +156,8 @@ func members(set *[]*fault) []*fault {
 	return *set
 }
 
-// snapshot returns the connections that match (nil: all). It is called under the lock; closing them is not.
+// snapshot returns the connections that match (nil: all). The caller holds the lock, and closes the connections
+// without it.
 func (l *Link) snapshot(match func(*pair) bool) []*pair {
 	var pairs []*pair
 	for pair := range l.pairs {
@@ -167,8 +168,7 @@ func (l *Link) snapshot(match func(*pair) bool) []*pair {
 	return pairs
 }
 
-// add brings a fault into force. What it does to existing connections is done after it holds, so that none slips
-// through.
+// add puts a fault in force. It acts on existing connections after the fault is in force, so that none slips through.
 func (l *Link) add(f *fault) {
 	l.mu.Lock()
 	f.existing.Store(l.accepted)
@@ -189,9 +189,9 @@ func (l *Link) add(f *fault) {
 	}
 }
 
-// meet lets faults hit the connection that hit those that exist, and have found none yet: one that comes before a slow
-// process has connected would have no effect, however long it lasts. Under the lock, so that a fault that is removed
-// meanwhile finds the connection.
+// meet applies faults that hit existing connections, and have found none yet, to this connection. Otherwise a fault
+// that starts before a slow process has connected would never have an effect. The caller holds the lock, so that a
+// fault that is removed meanwhile finds the connection.
 func (l *Link) meet(p *pair) {
 	for _, f := range l.inForce() {
 		if f.missed && f.selects(p.number) {
@@ -202,19 +202,19 @@ func (l *Link) meet(p *pair) {
 	}
 }
 
-// closeAll closes connections because of a fault (nil: of none).
+// closeAll closes connections because of a fault (nil: no fault).
 func closeAll(pairs []*pair, because *fault, withReset bool) {
 	for _, pair := range pairs {
 		pair.close(because, withReset)
 	}
 }
 
-// remove ends a fault. Connections that lost data to it are reset, unless another fault keeps them silent: then they
-// are when that one ends. All others go on as if the fault had not been.
+// remove ends a fault. Connections that lost data to it are reset. If another fault keeps such a connection silent,
+// it is reset when that fault ends. All other connections continue.
 //
-// A pump that swallows first marks its connection, then looks whether it is still to be silent; here the fault first
-// leaves the set, then marked connections are sought. So one of the two finds it: no connection lives on with a hole in
-// its stream.
+// A pump that discards data first marks its connection and then checks whether it is still to be silent. remove first
+// removes the fault from the set and then looks for marked connections. So one of the two finds the connection, and
+// none survives with a hole in its stream.
 func (l *Link) remove(f *fault) {
 	l.mu.Lock()
 	set := slices.DeleteFunc(slices.Clone(l.inForce()), func(other *fault) bool { return other == f })
@@ -232,7 +232,7 @@ func (l *Link) remove(f *fault) {
 	closeAll(lost, f, true)
 }
 
-// reset closes a connection with a RST: its peer reads ECONNRESET, and what was not sent yet is dropped.
+// reset closes a connection with a RST. Its peer reads ECONNRESET, and unsent data is dropped.
 func reset(conn *net.TCPConn) {
 	_ = conn.SetLinger(0)
 	_ = conn.Close()

@@ -1,6 +1,6 @@
 package network
 
-// How faults of links are written, checked, described and explained.
+// This file defines how faults of links are written, checked, described and explained.
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 // LinkStore is the Network.Link of the dead-letter store's database.
 const LinkStore = "store"
 
-// The words of Network.Direction besides "both".
+// The values of Network.Direction besides "both".
 const (
 	directionRequests  = "requests"
 	directionResponses = "responses"
@@ -88,13 +88,13 @@ const (
 	resets
 )
 
-// DownstreamOf is the link of a node's modules.
+// DownstreamOf returns the name of the link of a node's modules.
 func DownstreamOf(node string) string { return "downstream of " + node }
 
-// action is one fault of a link.
+// action is one link fault.
 type action = faults.Action[Network, kind]
 
-// actions are all faults of a link.
+// actions returns all link faults.
 func actions() []action { return append(impediments(), breaks()...) }
 
 const (
@@ -109,8 +109,8 @@ func keys(own ...string) []string {
 	return append([]string{"network.link", "network.toxicity"}, own...)
 }
 
-// impediments let data through late or in pieces, or not at all. Silence in one direction is enough to block: a request
-// that does not arrive is not answered. Delays and limits let answers through.
+// impediments returns the faults that delay, split or block data. Silence in one direction is enough to block,
+// because a request that does not arrive is not answered. Delays and limits do not block: responses get through.
 func impediments() []action {
 	return []action{{
 		Asked: func(n *Network) bool { return n.Latency > 0 }, Do: latency,
@@ -172,7 +172,7 @@ func impediments() []action {
 	}}
 }
 
-// breaks end connections. A link that is half open lets new ones through.
+// breaks returns the faults that end connections. A half-open link accepts new connections.
 func breaks() []action {
 	return []action{{
 		Asked: func(n *Network) bool { return n.LimitData > 0 }, Do: limit,
@@ -242,7 +242,7 @@ func (n *Network) Traits() faults.Traits {
 	return traits
 }
 
-// target is the link; that of a node's modules is a downstream like any other.
+// target returns the name of the link. The link of a node's modules is a downstream link.
 func (n *Network) target() string {
 	if strings.HasPrefix(n.Link, DownstreamOf("")) {
 		return "downstream"
@@ -250,7 +250,7 @@ func (n *Network) target() string {
 	return n.Link
 }
 
-// blocks returns the brokers to which the link leads, as faults.Traits.Blocks has them.
+// blocks returns the brokers to which the link leads, as in faults.Traits.Blocks.
 func (n *Network) blocks() int {
 	switch number, _ := n.broker(); n.Link {
 	case "brokers":
@@ -262,7 +262,7 @@ func (n *Network) blocks() int {
 	}
 }
 
-// directed reports whether the action concerns data, which has a direction, and not whole connections.
+// directed reports whether the action affects data, which has a direction, and not whole connections.
 func (n *Network) directed() bool {
 	chosen, _ := faults.Chosen(actions(), n)
 	return slices.Contains(chosen.Keys, "network.direction")
@@ -309,7 +309,7 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 	}
 	switch {
 	case n.Link == "":
-		return nil // reported as missing by the schema
+		return nil // the schema reports that it is missing
 	case n.Link == "dlq" && setting.DLQBroker == 0:
 		return faults.At("/link", "there is no link \"dlq\": it needs topics.dlq.broker, the broker that holds the DLQ "+
 			"topic alone")
@@ -328,7 +328,7 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 	return nil
 }
 
-// broker returns the number in a link "broker N".
+// broker returns N from the link name "broker N".
 func (n *Network) broker() (number int, is bool) {
 	_, err := fmt.Sscanf(n.Link, "broker %d", &number)
 	return number, err == nil && n.Link == fmt.Sprintf("broker %d", number)

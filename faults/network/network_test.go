@@ -28,16 +28,16 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience bounds every wait of these tests; it is never how long something takes.
+// patience is the limit of every wait in these tests. It is never an expected duration.
 const patience = 30 * time.Second
 
-// echoServer sends back what it gets.
+// echoServer sends back the data it receives.
 func echoServer(t testing.TB) string {
 	t.Helper()
 	return serve(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })
 }
 
-// serve answers each connection with handle, and waits for all at the end of the test.
+// serve handles each connection with handle, and waits for all of them at the end of the test.
 func serve(t testing.TB, handle func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -105,7 +105,7 @@ func dial(t testing.TB, link *Link) peer {
 	return peer{conn.(*net.TCPConn), t}
 }
 
-// attempt connects and returns how that ended; a reset may already show while connecting.
+// attempt connects and returns the result. A reset may already show while connecting.
 func attempt(link *Link) error {
 	conn, err := net.Dial("tcp4", link.Address())
 	if err != nil {
@@ -133,8 +133,8 @@ func (p peer) expect(text string) {
 	}
 }
 
-// silent asserts that nothing arrives for a while, and that the connection stays open. That it is a short while makes
-// the test weaker, never wrong.
+// silent asserts that nothing arrives for a short while and that the connection stays open. A shorter wait makes the
+// test weaker, but never wrong.
 func (p peer) silent() {
 	p.t.Helper()
 	_ = p.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -145,7 +145,7 @@ func (p peer) silent() {
 	}
 }
 
-// ends returns how the connection ended for the client, having read what still came.
+// ends reads the remaining data and returns how the connection ended for the client.
 func (p peer) ends() error {
 	_, err := io.Copy(io.Discard, p)
 	if err == nil {
@@ -154,7 +154,7 @@ func (p peer) ends() error {
 	return err
 }
 
-// effects is a sink for what faults report.
+// effects is a sink for the effects that faults report.
 type effects struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -170,7 +170,7 @@ func (e *effects) Record(event history.Event) {
 	}
 	count, aux := int64(event.N), event.Aux
 	if strings.HasPrefix(event.Text, "bytes ") {
-		count, aux = aux, count // what is done to bytes is counted in bytes; the tests speak of chunks
+		count, aux = aux, count // effects on bytes count bytes in events; the tests count chunks
 	}
 	e.counts[event.Text] += int(count)
 	e.aux[event.Text] += aux
@@ -190,8 +190,8 @@ type clock struct{ base time.Time }
 
 func (c clock) Now() time.Duration { return time.Since(c.base) }
 
-// inject breaks the links and returns what reports, and the heal (which fails the test if it fails or is not called in
-// time).
+// inject injects the fault into the links. It returns the reported effects and the function that lifts the fault,
+// which fails the test if lifting fails or if it is not called in time.
 func inject(t testing.TB, spec Network, links ...*Link) (*effects, func()) {
 	t.Helper()
 	spec.Link = "test"
@@ -278,7 +278,7 @@ func TestLatency(t *testing.T) {
 	sink.expect(t, map[string]int{"bytes delayed": 12})
 }
 
-// Data that waits when the fault is healed goes on at once, in order, and nothing is lost at any change of way.
+// Data that is waiting when the fault is lifted continues at once and in order, and no change of the path loses data.
 func TestStreamSurvivesFaultsThatComeAndGo(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	conn := dial(t, link)
@@ -401,7 +401,7 @@ func TestTimeoutSwallowsAndCutsOnlyWhatItHoled(t *testing.T) {
 		conn.silent()
 	}
 	_ = leaves.CloseWrite()
-	leaves.silent() // its end does not pass either
+	leaves.silent() // the end of the stream does not pass either
 	heal()
 	for _, conn := range []peer{talks, fresh} {
 		if err := conn.ends(); !errors.Is(err, syscall.ECONNRESET) {
@@ -419,8 +419,7 @@ func TestTimeoutSwallowsAndCutsOnlyWhatItHoled(t *testing.T) {
 }
 
 // Clients write counters all the time while faults that lose data come and go, two at a time, with faults that hold
-// data back. What a server receives on one connection must be a stretch without a hole: 1, 2, 3, … up to wherever it
-// ended.
+// data back. The data that a server receives on one connection must have no hole: 1, 2, 3, … up to its end.
 func TestNoConnectionOutlivesAHole(t *testing.T) {
 	var mu sync.Mutex
 	received, holes := 0, 0
@@ -449,7 +448,7 @@ func TestNoConnectionOutlivesAHole(t *testing.T) {
 		wg.Go(func() {
 			for {
 				conn, err := net.Dial("tcp4", link.Address())
-				if err != nil { // it was cut before it was told that it is connected
+				if err != nil { // it was cut before the client knew that it was connected
 					continue
 				}
 				for n := byte(1); ; n++ {
@@ -567,13 +566,13 @@ func TestFaultsOnSeveralLinks(t *testing.T) {
 	sink.expect(t, map[string]int{"connections cut": 3})
 }
 
-// One fault heals while another on the same link lasts.
+// One fault is lifted while another on the same link lasts.
 func TestOverlap(t *testing.T) {
 	link := newTestLink(t, echoServer(t))
 	_, healDown := inject(t, Network{Down: true}, link)
 	sink, healSecond := inject(t, Network{Down: true}, link)
 	healDown()
-	sink.expect(t, nil) // confirming the heal of the one is no evidence for the other
+	sink.expect(t, nil) // confirming that one is lifted is not evidence for the other
 	if err := attempt(link); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the link is still down, but the connection ended with %v", err)
 	}
@@ -616,8 +615,8 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 	}
 }
 
-// stall makes connections whose client never reads while the server sends without end, until every buffer on the way is
-// full.
+// stall makes connections whose client never reads while the server sends without end, until every buffer on the path
+// is full.
 func stall(t *testing.T, count int) (*Link, []peer) {
 	t.Helper()
 	full := make(chan struct{}, count)
@@ -650,7 +649,7 @@ func stall(t *testing.T, count int) (*Link, []peer) {
 	return link, conns
 }
 
-// Stalled while the fault is in force: now the toxics hold data that nobody takes.
+// Stalled while the fault is in force: the toxics hold data that is never read.
 func TestStalledInsideTheFault(t *testing.T) {
 	for name, spec := range map[string]Network{"latency": {Latency: oneMs}, "bandwidth": {Bandwidth: 1 << 30}} {
 		t.Run(name, func(t *testing.T) {
@@ -663,7 +662,7 @@ func TestStalledInsideTheFault(t *testing.T) {
 			}))
 			sink, heal := inject(t, spec, link)
 			conn := dial(t, link)
-			// Until nothing moves any more: every buffer and every toxic is full.
+			// Wait until nothing moves any more: every buffer and every toxic is full.
 			for last := int64(-1); ; time.Sleep(20 * time.Millisecond) {
 				moved := int64(0)
 				for _, f := range link.inForce() {

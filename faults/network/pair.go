@@ -9,13 +9,13 @@ import (
 	"github.com/Shopify/toxiproxy/v2/stream"
 )
 
-// pair is a client's connection and the one to the upstream that belongs to it.
+// pair is a client's connection together with its connection to the upstream.
 type pair struct {
 	link *Link
 	// number counts the connections that the link accepted, from 1.
 	number uint64
 	client *net.TCPConn
-	// holed: data of this direction was swallowed, so nothing may be written to it any more.
+	// holed: data of this direction was discarded, so nothing more may be written in it.
 	holed  [stream.NumDirections]atomic.Bool
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -32,8 +32,8 @@ func newPair(l *Link, number uint64, client *net.TCPConn) *pair {
 	return p
 }
 
-// serve connects to the upstream and forwards until both directions have ended. An upstream that can't be reached shows
-// to the client as a reset.
+// serve connects to the upstream and forwards until both directions have ended. The client sees an unreachable
+// upstream as a reset.
 func (p *pair) serve() {
 	defer p.link.forget(p)
 	defer p.close(nil, false)
@@ -54,8 +54,9 @@ func (p *pair) serve() {
 	wg.Wait()
 }
 
-// attach enters the upstream connection; it reports false, and closes it, when the pair was closed meanwhile. One that
-// was half-opened meanwhile has no far side, but is served: what the client sends must go somewhere.
+// attach registers the upstream connection. If the pair was closed meanwhile, it closes the connection and returns
+// false. A pair that was half-opened meanwhile has no upstream side but is served, because the client's data must be
+// read.
 func (p *pair) attach(upstream *net.TCPConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +71,7 @@ func (p *pair) attach(upstream *net.TCPConn) bool {
 	return true
 }
 
-// halve closes the upstream's side because of a fault that keeps the client's side silent. It is called when that fault
+// halve closes the upstream side because of a fault that keeps the client side silent. It is called when that fault
 // is in force, so that the pumps know why the upstream is gone.
 func (p *pair) halve(because *fault) {
 	p.mu.Lock()
@@ -88,8 +89,8 @@ func (p *pair) halve(because *fault) {
 	}
 }
 
-// close closes both connections, with a RST if asked for. Only the first call does, and it counts for the fault that is
-// the reason (nil: none is), before the client can notice.
+// close closes both connections, with a RST if requested. Only the first call has an effect, and it counts for the
+// fault that is the reason (nil: no fault), before the client can notice.
 func (p *pair) close(because *fault, withReset bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +113,7 @@ func (p *pair) close(because *fault, withReset bool) {
 	}
 }
 
-// silencer returns a fault in force that keeps a direction silent, nil if there is none.
+// silencer returns a fault in force that keeps a direction silent, or nil.
 func (p *pair) silencer(direction stream.Direction) *fault {
 	for _, f := range p.link.inForce() {
 		if f.silences(p, direction) {
@@ -122,8 +123,8 @@ func (p *pair) silencer(direction stream.Direction) *fault {
 	return nil
 }
 
-// swallow notes that data of a direction that is to be silent is dropped. It reports false when it is not to be silent
-// any more: then the connection has to be cut. See Link.remove for the order.
+// swallow records that data of a silent direction is discarded. It returns false if the direction is no longer to be
+// silent. Then the connection has to be cut. See Link.remove for the order.
 func (p *pair) swallow(direction stream.Direction, size int) bool {
 	p.holed[direction].Store(true)
 	for _, f := range p.link.inForce() {
@@ -134,7 +135,7 @@ func (p *pair) swallow(direction stream.Direction, size int) bool {
 	return p.silencer(direction) != nil
 }
 
-// lost reports whether data was lost in a direction that is not silent any more.
+// lost reports whether data was lost in a direction that is no longer silent.
 func (p *pair) lost() bool {
 	for direction := range stream.NumDirections {
 		if p.holed[direction].Load() && p.silencer(direction) == nil {
@@ -144,8 +145,8 @@ func (p *pair) lost() bool {
 	return false
 }
 
-// hold waits while a direction is silent: not even the end of its stream passes. Where data was lost it waits until the
-// connection has been cut, which whoever ended the silence does.
+// hold waits while a direction is silent: not even the end of its stream passes. If data was lost, it waits until the
+// connection has been cut, which is done by the goroutine that ended the silence.
 func (p *pair) hold(direction stream.Direction) {
 	for f := p.silencer(direction); f != nil && p.ctx.Err() == nil; f = p.silencer(direction) {
 		select {
@@ -158,7 +159,7 @@ func (p *pair) hold(direction stream.Direction) {
 	}
 }
 
-// linger waits as long as faults hold a close back.
+// linger waits as long as faults delay a close.
 func (p *pair) linger() {
 	for _, f := range p.link.inForce() {
 		if f.kind == slowClose && f.selects(p.number) && p.ctx.Err() == nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/Shopify/toxiproxy/v2/stream"
 )
 
-// What a pump reads at once at most: smallRead, and up to largeRead when there is always more than that and no fault in
-// force. Bulk then takes half the processor time; the many connections that carry little stay small, and so does what a
-// fault holds back.
+// The maximum that a pump reads at once. It is smallRead, and grows up to largeRead if more data is always available
+// and no fault is in force. This halves the processor time for bulk data. The many connections with little data keep
+// small buffers, and faults hold back small chunks.
 const (
 	smallRead = 32 << 10
 	largeRead = 256 << 10
 )
 
-// errCut ends a pump whose connection a fault has ended.
+// errCut ends a pump whose connection was ended by a fault.
 var errCut = errors.New("cut by a fault")
 
 // pump forwards one direction of a pair.
@@ -27,14 +27,14 @@ type pump struct {
 	pair      *pair
 	direction stream.Direction
 	from, to  *net.TCPConn
-	// set is what was in force when the pump last looked, hits the faults of it that touch this direction, shapers
-	// those of hits that the line was made for. No line: data is written as it is read.
+	// set is what was in force when the pump last checked, hits the faults in it that touch this direction, and
+	// shapers the subset of hits that the line was made for. Without a line, data is written as it is read.
 	set     *[]*fault
 	hits    []*fault
 	shapers []*fault
 	line    *line
-	// jitters and carried are what faults keep for this direction: their source of jitter, and how many bytes they have
-	// counted.
+	// jitters and carried are the state of faults for this direction: their source of jitter, and the number of bytes
+	// that they have counted.
 	jitters map[*fault]*rand.Rand
 	carried map[*fault]int64
 }
@@ -44,8 +44,8 @@ func newPump(p *pair, direction stream.Direction, from, to *net.TCPConn) *pump {
 		carried: map[*fault]int64{}}
 }
 
-// run forwards until the end of the stream, which it passes on: an end as an end, anything else as a reset of both
-// sides.
+// run forwards until the end of the stream and then passes that on: a regular end as an end, anything else as a reset
+// of both sides.
 func (m *pump) run() {
 	err := m.forward()
 	m.finish()
@@ -85,7 +85,7 @@ func (m *pump) forward() error {
 	}
 }
 
-// wider returns a buffer of twice the length, as far as largeRead allows.
+// wider returns a buffer of twice the length, up to largeRead.
 func wider(buffer []byte) []byte {
 	length := min(2*len(buffer), largeRead)
 	if length <= cap(buffer) {
@@ -94,8 +94,8 @@ func wider(buffer []byte) []byte {
 	return make([]byte, length)
 }
 
-// pass sends a chunk on its way: first what breaks connections, then what swallows data, then what cuts it short, then
-// what slows it down.
+// pass applies the faults to a chunk and sends it. The order is: faults that end connections, faults that discard
+// data, faults that cut it short, faults that slow it down.
 func (m *pump) pass(chunk []byte) error {
 	read := m.follow()
 	for _, f := range m.hits {
@@ -108,7 +108,7 @@ func (m *pump) pass(chunk []byte) error {
 	case m.set != nil && m.pair.silencer(m.direction) != nil:
 		return m.swallow(len(chunk))
 	case m.pair.holed[m.direction].Load():
-		return errCut // what follows a hole must not be written, see Link.remove
+		return errCut // after a hole nothing may be written, see Link.remove
 	}
 	chunk, limiting := m.limit(chunk)
 	if err := m.send(chunk, read); err != nil {
@@ -117,14 +117,14 @@ func (m *pump) pass(chunk []byte) error {
 	if limiting == nil {
 		return nil
 	}
-	m.finish() // what is within the limit arrives
+	m.finish() // data within the limit arrives
 	m.pair.close(limiting, false)
 	return errCut
 }
 
-// follow looks which faults are in force. When those that shape the stream have changed it waits until everything that
-// was given to the
-// line has been written, and makes another. It returns when the chunk at hand was read, if there is a fault.
+// follow checks which faults are in force. If those that shape the stream have changed, it waits until the line has
+// written everything that it was given, and makes a new line. It returns the time at which the current chunk was read
+// if a fault is in force.
 func (m *pump) follow() (read time.Time) {
 	for set := m.pair.link.faults.Load(); ; set = m.pair.link.faults.Load() {
 		if set != nil && read.IsZero() {
@@ -161,7 +161,7 @@ func (m *pump) swallow(size int) error {
 	return errCut
 }
 
-// limit returns what of a chunk still passes, and the fault that ends the connection after it, if one does.
+// limit returns the part of a chunk that still passes, and the fault that ends the connection after it, if any.
 func (m *pump) limit(chunk []byte) (passes []byte, limiting *fault) {
 	for _, f := range m.hits {
 		if f.kind != limit {
@@ -179,8 +179,8 @@ func (m *pump) limit(chunk []byte) (passes []byte, limiting *fault) {
 	return chunk, limiting
 }
 
-// send writes a chunk, or gives it to the line. A peer that is gone must not show while the direction has fallen silent
-// meanwhile.
+// send writes a chunk, or passes it to the line. If the direction has fallen silent meanwhile, the client must not
+// notice that a peer is gone.
 func (m *pump) send(chunk []byte, read time.Time) error {
 	if m.line != nil {
 		for _, f := range m.shapers {
@@ -196,7 +196,7 @@ func (m *pump) send(chunk []byte, read time.Time) error {
 	return err
 }
 
-// jitter returns the fault's source of jitter for this direction; it goes on where it was when a line is made anew.
+// jitter returns the fault's source of jitter for this direction. It continues where it was when a new line is made.
 func (m *pump) jitter(f *fault) *rand.Rand {
 	if m.jitters[f] == nil {
 		m.jitters[f] = f.jitter(m.pair, m.direction)
@@ -204,7 +204,8 @@ func (m *pump) jitter(f *fault) *rand.Rand {
 	return m.jitters[f]
 }
 
-// finish waits until everything that was given to the line has been written, or can't be because the pair was closed.
+// finish waits until everything passed to the line has been written, or cannot be written because the pair was
+// closed.
 func (m *pump) finish() {
 	if m.line != nil {
 		m.line.finish()

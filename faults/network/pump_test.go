@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A link that carries bulk reads ever larger pieces, but what a fault holds back is in small ones again: a line holds
-// many of them.
+// A link with bulk data reads ever larger pieces, but while a fault holds data back the pieces are small again,
+// because a line holds many of them.
 func TestPiecesAreSmallWhileAFaultIsInForce(t *testing.T) {
 	link := newTestLink(t, serve(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }))
 	conn := dial(t, link)
@@ -26,7 +26,7 @@ func TestPiecesAreSmallWhileAFaultIsInForce(t *testing.T) {
 		_ = conn.CloseWrite()
 		_ = conn.ends()
 		heal()
-		// The read that was under way when the fault began may still bring a large piece.
+		// The read in progress when the fault started may still return a large piece.
 		if got := sink.counts["bytes delayed"]; got < (bulk-largeRead)/smallRead {
 			t.Errorf("%d bytes were delayed in %d pieces, want pieces of at most %d", sink.aux["bytes delayed"], got, smallRead)
 		}

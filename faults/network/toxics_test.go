@@ -13,7 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// How long chunks wait is tested on a clock of its own, to the nanosecond.
+// The waits of chunks are tested with a fake clock, to the nanosecond.
 
 func testFault(spec Network, seed uint64) *fault {
 	return newFault(spec, seed, newLedger(faults.NewActive(faults.Planned{}, &effects{}, clock{})))
@@ -71,8 +71,8 @@ func TestLatencyToxicWaitsTheLatencyAndTheSeededJitter(t *testing.T) {
 	}
 }
 
-// Over any chunks and any rate, also below 1 kB/s, the last byte leaves exactly when the link has had the time for all
-// of them.
+// For any chunks and any rate, including rates below 1 kB/s, the last byte leaves exactly when the link has had the
+// time for all of them.
 func TestThrottleKeepsTheRate(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		rate := rapid.Int64Range(1, 10<<20).Draw(r, "rate")
@@ -101,7 +101,7 @@ func TestThrottleKeepsTheRate(t *testing.T) {
 	})
 }
 
-// Two latencies add up exactly, and healing one takes away exactly its own, also from what is on its way.
+// Two latencies add up exactly, and lifting one removes exactly its own delay, also from data on its way.
 func TestLatenciesAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := testPump(1, stream.Upstream)

@@ -1,6 +1,7 @@
 package network
 
-// What was measured of toxiproxy's own proxy, each a way to hang or to falsify a run, and that it can't happen here.
+// Defects measured in toxiproxy's own proxy. Each is a way to hang or to falsify a run. These tests show that they
+// cannot happen here.
 
 import (
 	"context"
@@ -18,7 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// everyFault is one of each, that lasts until it is healed.
+// everyFault returns one fault of each kind, each lasting until it is lifted.
 func everyFault() map[string]Network {
 	return map[string]Network{
 		"latency": {Latency: 5 * oneMs, Jitter: oneMs}, "an hour's latency": {Latency: units.Duration(time.Hour)},
@@ -28,7 +29,8 @@ func everyFault() map[string]Network {
 	}
 }
 
-// within fails the test when do hangs. It is a bound for what should take no time, not a measurement.
+// within fails the test if do hangs. The limit is far above the normal duration, which is close to zero; it is not a
+// measurement.
 func within(t *testing.T, what string, do func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -43,9 +45,9 @@ func within(t *testing.T, what string, do func()) {
 	}
 }
 
-// Trap 1: toxiproxy deadlocks when a peer does not read. Here, with three clients that do not read and every buffer on
-// the way full, faults of every kind come and go, alone and on top of each other, new connections are served, and the
-// link closes, in the middle of a fault too.
+// Trap 1: toxiproxy deadlocks when a peer does not read. Here three clients do not read and every buffer on the path
+// is full. Faults of every kind come and go, alone and combined, new connections are served, and the link closes,
+// also in the middle of a fault.
 func TestTrapPeerThatDoesNotRead(t *testing.T) {
 	for name, spec := range everyFault() {
 		t.Run(name, func(t *testing.T) {
@@ -116,8 +118,8 @@ func TestTrapResetIsATrueReset(t *testing.T) {
 	})
 }
 
-// Trap 3: toxiproxy dials inside its accept loop. Here an upstream that takes a connection attempt and never answers it
-// holds up nobody else, faults reach the connections that wait for it, and closing does not wait for the dial.
+// Trap 3: toxiproxy dials inside its accept loop. Here an upstream that never answers a connection attempt delays no
+// other connection, faults reach the connections that wait for it, and closing does not wait for the dial.
 func TestTrapDialsAreNotSerial(t *testing.T) {
 	upstream := echoServer(t)
 	var dials atomic.Int32
@@ -125,7 +127,7 @@ func TestTrapDialsAreNotSerial(t *testing.T) {
 	link, err := newLink("test", "unused", func(ctx context.Context, network, _ string) (net.Conn, error) {
 		if dials.Add(1) <= 3 {
 			dialed <- struct{}{}
-			<-ctx.Done() // a black hole
+			<-ctx.Done() // never answers
 			return nil, ctx.Err()
 		}
 		return new(net.Dialer).DialContext(ctx, network, upstream)
@@ -165,7 +167,7 @@ func TestTrapDialsAreNotSerial(t *testing.T) {
 	})
 }
 
-// Trap 3, the other half: a dead upstream shows to each client as a reset, and one that comes back is used at once.
+// Trap 3, second part: each client sees a dead upstream as a reset, and an upstream that comes back is used at once.
 func TestTrapDeadUpstream(t *testing.T) {
 	upstream := echoServer(t)
 	var dead atomic.Bool
@@ -183,7 +185,7 @@ func TestTrapDeadUpstream(t *testing.T) {
 	if err := attempt(link); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("ended with %v", err)
 	}
-	// Not so while the link is silent: then the client learns nothing.
+	// While the link is silent, the client learns nothing.
 	_, heal := inject(t, Network{Timeout: true}, link)
 	conn := dial(t, link)
 	conn.silent()
@@ -193,8 +195,8 @@ func TestTrapDeadUpstream(t *testing.T) {
 	dial(t, link).echo("hello")
 }
 
-// Trap 4: toxiproxy draws toxicity and jitter from a global source. Here the same seed gives, connection by connection,
-// the same choice and the same delays, through the whole of a link; another seed gives others.
+// Trap 4: toxiproxy draws toxicity and jitter from a global source. Here the same seed gives, connection by
+// connection, the same choice and the same delays, through a whole link. Another seed gives others.
 func TestTrapToxicityAndJitterReplayFromTheSeed(t *testing.T) {
 	run := func(seed uint64) (hits []bool, jitters []time.Duration) {
 		link := newTestLink(t, echoServer(t))

@@ -1,6 +1,6 @@
-// Package store has the faults of the dead-letter store that a run brings: of its database, its workers' clocks and
-// health probe, and of what comes to its routers. It says how these faults are written, checked, described and
-// explained, and injects them; how it is done is the business of whoever runs the store.
+// Package store defines the faults of the dead-letter store in a run: faults of its database, of its workers' clocks
+// and health probe, and of the dead letters that its routers read. The package defines how these faults are written,
+// checked, described and explained, and injects them through interfaces that the store's runner implements.
 package store
 
 import (
@@ -38,7 +38,7 @@ type Store struct {
 	RepeatLetters units.Percent `json:"repeat_letters,omitempty"`
 }
 
-// The words of Store.Unhealthy.
+// The values of Store.Unhealthy.
 const (
 	UnhealthyBreaker     = "circuit-breaker"
 	UnhealthyCPU         = "cpu"
@@ -47,16 +47,16 @@ const (
 	UnhealthyProbe       = "probe"
 )
 
-// offset is how far the clock is ahead, negative behind.
+// offset returns how far the clock is ahead, negative if behind.
 func (s *Store) offset() time.Duration { return s.ClockAhead.D() - s.ClockBehind.D() }
 
-// OfWorker reports whether it is a worker that the fault hits.
+// OfWorker reports whether the fault hits a worker.
 func (s *Store) OfWorker() bool { return s.offset() != 0 }
 
 // action is one fault of the dead-letter store.
 type action = faults.Action[Store, func(*Injector, context.Context, faults.Active, *Store) (faults.Heal, error)]
 
-// actions are all faults of the dead-letter store.
+// actions returns all faults of the dead-letter store.
 func actions() []action { return slices.Concat(ofDatabase(), ofWorkers(), ofRouters()) }
 
 const (
@@ -200,7 +200,7 @@ func (s *Store) Validate(setting faults.Setting) []faults.Defect {
 	return append(defects, s.clock(setting)...)
 }
 
-// clock checks whose clock it is: only workers have one that they could go by.
+// clock checks whose clock it is. Only workers act by a clock.
 func (s *Store) clock(setting faults.Setting) []faults.Defect {
 	wrong := s.offset() != 0
 	switch {
@@ -216,55 +216,55 @@ func (s *Store) clock(setting faults.Setting) []faults.Defect {
 	return setting.CheckProcess(s.Process)
 }
 
-// Database is the store's server. Stop ends it in order, Crash without a goodbye; both return when it is gone, with the
-// number of connections that ended with it. Resume starts it again on its data and returns when it answers.
+// Database is the store's database server. Stop shuts it down cleanly, Crash kills it. Both return when it is gone,
+// with the number of connections that ended with it. Resume starts it again on its data and returns when it answers.
 type Database interface {
 	Stop(ctx context.Context) (connections int, err error)
 	Crash(ctx context.Context) (connections int, err error)
 	Resume(ctx context.Context) error
 }
 
-// Workers are those of the store, by number.
+// Workers are the workers of the store, by number.
 type Workers interface {
-	// SetClock starts a worker again with its clock ahead by offset (negative: behind; 0: right), and returns when it
+	// SetClock restarts a worker with its clock ahead by offset (negative: behind; 0: correct), and returns when it
 	// is ready.
 	SetClock(ctx context.Context, worker int, offset time.Duration) error
 	// WatchLocks calls locked for each entry that the worker is seen to lock, until end is called.
 	WatchLocks(worker int, locked func()) (end func())
 }
 
-// Letters are the dead letters in their topic. Repeat writes a share of those that are there once more, shuffled, and
-// returns when they are acknowledged: how many there are, and how many of them come behind one that was first written
-// after them.
+// Letters are the dead letters in their topic. Repeat writes a share of the existing ones again, shuffled, and
+// returns when they are acknowledged. It returns their number, and how many of them come after a dead letter that was
+// first written after them.
 type Letters interface {
 	Repeat(ctx context.Context, share float64, seed uint64) (written, outOfOrder int, err error)
 }
 
-// Health is what the workers' health probe answers. Unhealthy lets it say what is wrong, until end is called, and calls
-// answered each time.
+// Health is the answer of the workers' health probe. Unhealthy makes it report the given problem until end is called,
+// and calls answered each time.
 type Health interface {
 	Unhealthy(ctx context.Context, how string, answered func()) (end func(), err error)
 }
 
-// Injector makes faults of the kind store. It implements faults.Injector.
+// Injector injects faults of kind "store". It implements faults.Injector.
 //
-// Effects: "connections to the database ended", and only with some of these "database stopped" (or "database crashed")
-// and "database started", each with the time that it took, in ns; "entries locked by a worker whose clock is wrong",
-// with the worker; "health probes answered with what is wrong"; "dead letters written again" and "dead letters written
-// after one that was younger".
+// Effects: "connections to the database ended", and only if there were any, "database stopped" (or "database
+// crashed") and "database started", each with the time that it took, in ns; "entries locked by a worker whose clock
+// is wrong", with the worker; "health probes answered with what is wrong"; "dead letters written again" and "dead
+// letters written after one that was younger".
 type Injector struct {
-	Database Database // nil: it can't be stopped
+	Database Database // nil: it cannot be stopped
 	Workers  Workers
 	Letters  Letters
-	Health   Health // nil: workers ask nobody
+	Health   Health // nil: workers call no probe
 }
 
-// startLimit bounds how long starting the database may take in Inject, where it must also happen when the run is
+// startLimit is the maximum time to start the database in Inject. The database must also be started if the run is
 // interrupted.
 const startLimit = 45 * time.Second
 
-// Inject breaks the store. Heal starts a crashed database again and sets a clock right. A restart, and writing letters
-// again, are over before Inject returns.
+// Inject injects a fault of the store. Heal starts a crashed database again and corrects a clock. A restart, and
+// writing dead letters again, are complete before Inject returns.
 func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
 	spec, chosen, err := faults.Settings(active, actions())
 	if err != nil {
@@ -297,7 +297,7 @@ func (i *Injector) stop(ctx context.Context, active faults.Active, what string,
 	if err != nil {
 		return nil, err
 	}
-	// A database with which nobody had to do is missed by nobody.
+	// Stopping a database without connections affects no client.
 	if connections > 0 {
 		active.Effect("connections to the database ended", connections, 0, history.None)
 		active.Effect(what, 1, time.Since(began).Nanoseconds(), history.None)
@@ -314,7 +314,8 @@ func (i *Injector) stop(ctx context.Context, active faults.Active, what string,
 	}, nil
 }
 
-// clock reports at its end what the worker locked meanwhile: one that took nothing did nothing by its clock.
+// clock reports at its end what the worker locked meanwhile. A worker that locked nothing was not affected by its
+// clock.
 func (i *Injector) clock(ctx context.Context, active faults.Active, spec *Store) (faults.Heal, error) {
 	_, worker, err := faults.ReadProcess(spec.Process)
 	if err != nil {
@@ -333,7 +334,7 @@ func (i *Injector) clock(ctx context.Context, active faults.Active, spec *Store)
 	}, nil
 }
 
-// counter counts what a fault does, to be reported in one.
+// counter counts effects, which are reported together.
 type counter struct {
 	active faults.Active
 	n      atomic.Int32
@@ -380,5 +381,5 @@ func (i *Injector) repeat(ctx context.Context, active faults.Active, spec *Store
 	return stays, nil
 }
 
-// stays heals what needs no healing.
+// stays lifts a fault that needs no action to lift it.
 func stays(context.Context) error { return nil }

@@ -13,7 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// rig is a store that notes what is done to it.
+// rig is a store that records the calls made to it.
 type rig struct {
 	done        []string
 	connections int
@@ -70,7 +70,7 @@ func (r *rig) Unhealthy(_ context.Context, how string, answered func()) (func(),
 	return func() { r.done = append(r.done, "healthy") }, r.fails
 }
 
-// inject breaks and heals.
+// inject injects the fault and lifts it.
 func inject(ctx context.Context, r *rig, spec Store, database Database) error {
 	planned := faults.Planned{Fault: &spec, Seed: 7}
 	heal, err := (&Injector{Database: database, Workers: r, Letters: r, Health: r}).Inject(ctx,
@@ -125,7 +125,7 @@ func TestWhatIsDone(t *testing.T) {
 	}
 }
 
-// A restart that was begun is ended, also when the run is interrupted in its midst.
+// A restart in progress is completed even if the run is interrupted.
 func TestAnInterruptedRestart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -1,6 +1,6 @@
 package subject
 
-// Faults that change how many instances there are.
+// This file has the faults that change the number of instances.
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 )
 
-// scaleUp starts further instances, all at once. With a duration healing ends them, ready or not; without one they
-// stay, and healing waits until they are ready.
+// scaleUp starts further instances, all at once. If the fault has a duration, lifting it ends them, ready or not.
+// Otherwise they stay, and lifting it waits until they are ready.
 func (i *Injector) scaleUp(ctx context.Context, r *round) (faults.Heal, error) {
 	numbers, err := i.take(r.spec.ScaleUp)
 	if err != nil {
@@ -42,7 +42,7 @@ func (i *Injector) scaleUp(ctx context.Context, r *round) (faults.Heal, error) {
 	}), nil
 }
 
-// scaleDown ends the last instances that run, all at once; healing starts them again.
+// scaleDown ends the last running instances, all at once. Lifting the fault starts them again.
 func (i *Injector) scaleDown(ctx context.Context, r *round) (faults.Heal, error) {
 	if r.spec.ScaleDown > i.count {
 		return nil, fmt.Errorf("there are only %d instances, and %d are to be ended", i.count, r.spec.ScaleDown)
@@ -59,7 +59,7 @@ func (i *Injector) scaleDown(ctx context.Context, r *round) (faults.Heal, error)
 			case err == nil:
 				r.strike("process ended", int64(code), instance)
 			case !r.subject.Alive(instance):
-				err = nil // it has ended by itself: nothing was done to it
+				err = nil // the instance ended by itself: the fault did nothing to it
 			}
 			return err
 		})
@@ -70,7 +70,7 @@ func (i *Injector) scaleDown(ctx context.Context, r *round) (faults.Heal, error)
 	}), nil
 }
 
-// takeAway ends an instance that was added. That it ended is an effect only if it had ever taken part.
+// takeAway ends an added instance. Its end is an effect only if the instance had ever taken part.
 func (r *round) takeAway(ctx context.Context, instance int) error {
 	if !r.subject.Alive(instance) {
 		return nil
@@ -85,7 +85,7 @@ func (r *round) takeAway(ctx context.Context, instance int) error {
 	return nil
 }
 
-// take reserves the lowest numbers of further instances that are free.
+// take reserves the lowest free numbers of further instances.
 func (i *Injector) take(count int) (numbers []int, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -112,7 +112,7 @@ func (i *Injector) giveBack(numbers []int) {
 	}
 }
 
-// each does something to every instance at once, and returns the errors in their order.
+// each calls do for every instance concurrently, and returns the errors in the order of instances.
 func each(instances []int, do func(instance int) error) error {
 	errs := make([]error, len(instances))
 	var doing sync.WaitGroup

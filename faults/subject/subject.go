@@ -1,6 +1,6 @@
-// Package subject has the faults of the consumer under test itself: its instances are ended, paused and restarted, and
-// some are added or taken away. It says how these faults are written, checked, described and explained, and injects
-// them. It knows instances only by their number and through Instances; how processes are kept is not its business.
+// Package subject defines the faults of the consumer under test: its instances are ended, paused and restarted, and
+// instances are added or removed. The package defines how these faults are written, checked, described and explained,
+// and injects them. It knows instances only by their number and through Instances, which manages their processes.
 package subject
 
 import (
@@ -41,7 +41,7 @@ type Subject struct {
 // action is one fault of the subject.
 type action = faults.Action[Subject, func(*Injector, context.Context, *round) (faults.Heal, error)]
 
-// actions are all faults of the subject.
+// actions returns all faults of the subject.
 func actions() []action { return append(singly(), scalings()...) }
 
 func singly() []action {
@@ -125,7 +125,7 @@ func (s *Subject) Traits() faults.Traits {
 	return traits
 }
 
-// ends reports whether a signal ends the instance, which then comes back after RestartAfter, For, or with the heal
+// ends reports whether a signal ends the instance. It then comes back after RestartAfter, after For, or in the heal
 // phase.
 func (s *Subject) ends() bool { return s.Signal == "TERM" || s.Signal == "KILL" }
 
@@ -156,7 +156,7 @@ func (s *Subject) name(key string) string {
 	return faults.Dashed(key)
 }
 
-// round says which instances are hit when, and when they come back.
+// round describes which instances are hit when, and when they come back.
 func (s *Subject) round() string {
 	text := faults.AtNode(s.Node)
 	if s.All && s.Every > 0 {
@@ -211,7 +211,7 @@ func (s *Subject) scale(setting faults.Setting) []faults.Defect {
 	return defects
 }
 
-// checkTarget checks that one thing is hit.
+// checkTarget checks that the fault has exactly one target.
 func (s *Subject) checkTarget() []faults.Defect {
 	var set []string
 	if s.All {
@@ -231,38 +231,38 @@ type Instances interface {
 	// End ends an instance with TERM (and, after its grace, KILL) or KILL, waits until it is gone, and returns its exit
 	// code, -1 when a signal ended it.
 	End(ctx context.Context, instance int, signal syscall.Signal) (code int, err error)
-	// Pause stops an instance in its tracks, or lets it go on.
+	// Pause suspends an instance or resumes it.
 	Pause(ctx context.Context, instance int, on bool) error
-	// Revive starts an instance that is not running, and waits until it is ready.
+	// Revive starts an instance that is not running and waits until it is ready.
 	Revive(ctx context.Context, instance int) error
-	// Alive reports whether an instance has a process; one that has ended by itself can't be hit.
+	// Alive reports whether an instance has a process. An instance that has ended by itself cannot be hit.
 	Alive(instance int) bool
 }
 
-// Injector makes the faults of kind "subject".
+// Injector injects the faults of kind "subject".
 //
 // Effects, each with the instance: "process ended" with its exit code, "process started and ready", "process paused"
-// and "process continued". Only what the fault itself did counts: bringing back an instance that had ended by itself is
-// no effect of it.
+// and "process continued". Only the fault's own actions count: restarting an instance that had ended by itself is not
+// an effect.
 type Injector struct {
 	subject Instances
-	// count instances are there from the start, most at one time.
+	// count is the number of instances at the start, most the maximum at one time.
 	count, most int
 
 	mu    sync.Mutex
-	added map[int]bool // the further ones that a fault has taken
+	added map[int]bool // the further instances that faults have taken
 }
 
-// NewInjector returns an injector for the subject's instances: those numbered from 0 to count-1 run from the start,
-// those up to most-1 are there for faults that scale up.
+// NewInjector returns an injector for the subject's instances. Those numbered from 0 to count-1 run from the start.
+// Those up to most-1 are available to faults that scale up.
 func NewInjector(subject Instances, count, most int) *Injector {
 	return &Injector{subject: subject, count: count, most: most, added: map[int]bool{}}
 }
 
-// Inject begins the fault and goes on with it, instance after instance (scaling: all at once), until it is done or
-// healed. Without an instance in the spec the first one is hit. Healing waits for what has begun, lets paused instances
-// go on, starts the ended ones, and waits until every one is ready; what was added it ends, if the fault has a
-// duration.
+// Inject starts the fault and continues it, instance after instance (scaling: all at once), until it is done or
+// lifted. Without an instance in the spec, it hits the first one. Lifting the fault waits for started actions,
+// resumes paused instances, starts ended ones, and waits until every instance is ready. It ends added instances if
+// the fault has a duration.
 func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
 	spec, chosen, err := faults.Settings(active, actions())
 	if err != nil {
@@ -272,7 +272,7 @@ func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Hea
 		done: make(chan struct{}), struck: map[int]bool{}})
 }
 
-// oneByOne hits instances, one after another.
+// oneByOne hits instances one after another.
 func (i *Injector) oneByOne(ctx context.Context, r *round) (faults.Heal, error) {
 	targets, err := r.targets()
 	if err != nil {
@@ -285,8 +285,8 @@ func (i *Injector) oneByOne(ctx context.Context, r *round) (faults.Heal, error) 
 	return r.begin(ctx, func(running, acting context.Context) { r.run(running, acting, targets, act) }, r.heal), nil
 }
 
-// round is one injection. Its work goes on in a goroutine that healing waits for; hit and err are that goroutine's
-// until done.
+// round is one injection. Its work runs in a goroutine that Heal waits for. Until done, hit and err belong to that
+// goroutine.
 type round struct {
 	subject Instances
 	count   int
@@ -297,12 +297,12 @@ type round struct {
 	err     error
 
 	mu sync.Mutex
-	// struck are the instances that the fault has ended, paused or added, and not only wanted to.
+	// struck are the instances that the fault has actually ended, paused or added.
 	struck map[int]bool
 }
 
-// begin lets the work go on by itself. What has begun must come to its end also when the run is interrupted, but must
-// not outlast its healing: acting ends when that is over, or calls cut.
+// begin starts the work in the background. An action that has started must finish even if the run is interrupted, but
+// must not outlast the lifting of the fault: the acting context ends when the lifting is over, or calls cut.
 func (r *round) begin(
 	ctx context.Context, work func(running, acting context.Context),
 	heal func(ctx context.Context, cut context.CancelFunc) error,
@@ -318,7 +318,7 @@ func (r *round) begin(
 	}
 }
 
-// strike reports what was done to an instance.
+// strike reports an action on an instance.
 func (r *round) strike(what string, aux int64, instance int) {
 	r.mu.Lock()
 	r.struck[instance] = true
@@ -332,7 +332,7 @@ func (r *round) hasStruck(instance int) bool {
 	return r.struck[instance]
 }
 
-// targets returns the instances to be hit, in order.
+// targets returns the instances to hit, in order.
 func (r *round) targets() (targets []int, err error) {
 	switch {
 	case r.spec.All:
@@ -351,8 +351,8 @@ func (r *round) targets() (targets []int, err error) {
 	return targets, nil
 }
 
-// act does to an instance what the fault does. Acting ends when healing has no more time, running already when the run
-// is interrupted.
+// act applies the fault to an instance. The acting context ends when no time is left to lift the fault, the running
+// context when the run is interrupted.
 type act func(running, acting context.Context, instance int) error
 
 func (r *round) action() (act, error) {
@@ -372,18 +372,18 @@ func (r *round) action() (act, error) {
 	return nil, fmt.Errorf("%q is no signal for the subject: TERM, KILL or STOP", r.spec.Signal)
 }
 
-// run hits the targets one after another, Every apart but never two at a time. When the run is interrupted no further
-// one is hit.
+// run hits the targets one after another, Every apart but never two at a time. When the run is interrupted, it hits
+// no further target.
 func (r *round) run(running, acting context.Context, targets []int, act act) {
 	var next time.Time
 	for n, target := range targets {
-		// The first is hit at once: what waits for an event aims at milliseconds.
+		// The first target is hit at once: a fault with a trigger aims at a window of milliseconds.
 		if n > 0 && !pause(running, time.Until(next)) || acting.Err() != nil {
 			return
 		}
 		next = time.Now().Add(r.spec.Every.D())
 		r.hit = append(r.hit, target)
-		// An instance that has ended by itself, perhaps just now, can't be hit: the fault has no effect there, and
+		// An instance that has ended by itself, perhaps just now, cannot be hit. The fault has no effect there and
 		// reports none.
 		if !r.subject.Alive(target) {
 			continue
@@ -402,7 +402,7 @@ func (r *round) stop(_, acting context.Context, instance int) error {
 	return nil
 }
 
-// end ends an instance, and brings it back in time if the fault says so. The effect's aux is the exit code.
+// end ends an instance, and restarts it in time if the fault specifies that. The effect's aux is the exit code.
 func (r *round) end(running, acting context.Context, instance int, signal syscall.Signal) error {
 	code, err := r.subject.End(acting, instance, signal)
 	if err != nil {
@@ -410,14 +410,14 @@ func (r *round) end(running, acting context.Context, instance int, signal syscal
 	}
 	r.strike("process ended", int64(code), instance)
 	if r.spec.Restart || r.spec.RestartAfter > 0 && pause(running, r.spec.RestartAfter.D()) {
-		// If it does not come back now, perhaps because another fault is in force, healing tries again and has the last
-		// word.
+		// If the instance does not come back now, perhaps because another fault is in force, lifting the fault tries
+		// again and reports the error.
 		_ = r.revive(acting, instance)
 	}
 	return nil
 }
 
-// heal waits for the round, or cuts it short when its own time is over, and brings back every instance that was to be
+// heal waits for the round, or cuts it short when its own time is over, and restores every instance that was to be
 // hit.
 func (r *round) heal(ctx context.Context, cut context.CancelFunc) error {
 	r.wait(ctx, cut)
@@ -428,7 +428,7 @@ func (r *round) heal(ctx context.Context, cut context.CancelFunc) error {
 	return errors.Join(errs...)
 }
 
-// wait returns when the round is over; when ctx ends it is cut short.
+// wait returns when the round is over. When ctx ends, it cuts the round short.
 func (r *round) wait(ctx context.Context, cut context.CancelFunc) {
 	select {
 	case <-r.done:
@@ -448,14 +448,15 @@ func (r *round) bringBack(ctx context.Context, instance int) error {
 	return r.revive(ctx, instance)
 }
 
-// reviveTries is how often an instance is started that ends again at once; the pauses between double from reviveRest.
+// reviveTries is the number of start attempts for an instance that ends immediately. The pauses between them start at
+// reviveRest and double.
 const (
 	reviveTries = 5
 	reviveRest  = 250 * time.Millisecond
 )
 
-// revive brings an instance back and waits until it is ready. One that ends again before it is ready is started again,
-// a few times, as any supervisor would: while a broker is down some consumers can't start.
+// revive restarts an instance and waits until it is ready. If the instance ends before it is ready, revive starts it
+// again a few times, as any supervisor would: some consumers cannot start while a broker is down.
 func (r *round) revive(ctx context.Context, instance int) error {
 	wasAlive := r.subject.Alive(instance)
 	var err error
@@ -473,7 +474,7 @@ func (r *round) revive(ctx context.Context, instance int) error {
 	return err
 }
 
-// pause waits; it reports false when ctx ended first.
+// pause waits for d. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

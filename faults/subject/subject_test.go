@@ -21,23 +21,23 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fleet plays the instances. An end takes 100 ms, a start 300 ms.
+// fleet plays the instances. Ending one takes 100 ms, starting one 300 ms.
 type fleet struct {
 	clock history.Clock
 
 	mu            sync.Mutex
 	alive, paused map[int]bool
 	story         []string
-	// failStarts is how many starts fail before one succeeds.
+	// failStarts is the number of starts that fail before one succeeds.
 	failStarts int
 	endErr     error
 	// aliveAtOnce: a started instance has a process before it is ready.
 	aliveAtOnce bool
-	// busy counts the calls that are going on.
+	// busy counts the calls in progress.
 	busy int
 }
 
-// enter notes a call that goes on until the returned function is called.
+// enter records a call that is in progress until the returned function is called.
 func (f *fleet) enter() (leave func()) {
 	add := func(n int) {
 		f.mu.Lock()
@@ -112,7 +112,7 @@ func (f *fleet) Revive(ctx context.Context, instance int) error {
 	return nil
 }
 
-// trial injects a fault, heals it after its duration (or when the run is interrupted), and returns its effects.
+// trial injects a fault, lifts it after its duration (or when the run is interrupted), and returns its effects.
 func trial(t *testing.T, f *fleet, spec Subject, duration,
 	interrupted time.Duration) (effects []string, err error) {
 	t.Helper()
@@ -210,7 +210,7 @@ func TestSubjectFaults(t *testing.T) {
 	}
 }
 
-// scaling is trial with a fleet of count instances and room for most.
+// scaling is trial with a fleet of count instances and a maximum of most.
 func scaling(t *testing.T, f *fleet, spec Subject, duration,
 	healAfter time.Duration) (effects []string, err error) {
 	t.Helper()
@@ -228,7 +228,7 @@ func scaling(t *testing.T, f *fleet, spec Subject, duration,
 	for _, event := range sink.all {
 		effects = append(effects, fmt.Sprintf("%v %s %d", event.Time, event.Text, event.Instance))
 	}
-	slices.Sort(effects) // what happens at once happens in any order
+	slices.Sort(effects) // simultaneous effects come in any order
 	return effects, err
 }
 
@@ -271,7 +271,7 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// An instance that was added and never got ready is ended too, but had no effect on anything.
+// An added instance that never got ready is ended as well, but had no effect on anything.
 func TestScalingUpWithoutEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
@@ -283,7 +283,7 @@ func TestScalingUpWithoutEffect(t *testing.T) {
 	})
 }
 
-// Who has ended by itself is not taken for one that was scaled down, nor brought back by that.
+// An instance that has ended by itself does not count as scaled down, and lifting the fault does not restart it.
 func TestScalingDownTakesTheLastThatRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(3)
@@ -296,7 +296,7 @@ func TestScalingDownTakesTheLastThatRun(t *testing.T) {
 	})
 }
 
-// Faults that scale up at the same time get instances of their own, and a number is used again when its fault is over.
+// Faults that scale up at the same time get separate instances, and a number is used again when its fault is over.
 func TestScalingUpTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFleet(1), &events{}
@@ -385,7 +385,7 @@ func TestSubjectFaultErrors(t *testing.T) {
 	}
 }
 
-// When healing runs out of time it cuts short what is going on, and does not leave a goroutine behind.
+// If the time to lift a fault runs out, Heal cuts the work short and leaves no goroutine behind.
 func TestHealingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
