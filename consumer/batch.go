@@ -1,7 +1,7 @@
 package consumer
 
-// Working batch by batch, as share groups and transactions ask for: records are polled, every one of them is brought to
-// its end, what became of them is settled with the broker, and only then the next ones are polled.
+// This file works batch by batch, as share groups and transactions require: it polls records, brings every one of
+// them to a final state, settles the results with the broker, and only then polls the next batch.
 
 import (
 	"context"
@@ -11,39 +11,39 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// pollWait bounds one poll: what Health says of the assignment is renewed after each.
+// pollWait is the maximum duration of one poll. Health's view of the assignment is renewed after each poll.
 const pollWait = 250 * time.Millisecond
 
-// healthEvery is the time between two renewals of Health while a batch is worked on.
+// healthEvery is the interval at which Health is renewed while a batch is processed.
 const healthEvery = 100 * time.Millisecond
 
-// ending is what became of a record of a batch.
+// ending is the final state of a record within a batch.
 type ending uint8
 
 const (
-	// finished: it was processed, or failed logically.
+	// finished: the record was processed, or failed logically.
 	finished ending = iota
-	// deadLettered: it failed for good and its dead letter is out of the batch's hands; or dead-lettering is off.
+	// deadLettered: the record failed permanently and its dead letter has been handed over, or dead-lettering is off.
 	deadLettered
-	// released: it is not finished, and whoever is handed it next begins anew.
+	// released: the record is not finished, and its next owner starts it again.
 	released
 )
 
-// batch brings polled records to their ends with the loop's means. Its goroutine owns all state; nothing is assigned,
-// drained or committed here.
+// batch brings polled records to a final state with the loop's means. Its goroutine owns all state. Nothing is
+// assigned, drained or committed here.
 type batch struct {
 	*loop
-	// open are the records that have not ended.
+	// open are the records without a final state.
 	open map[*task]struct{}
-	// halting: nothing new is begun in this batch. stopAt is when the consumer was asked to stop.
+	// halting: no more work is started in this batch. stopAt is the time at which the consumer was asked to stop.
 	halting bool
 	stopAt  time.Time
-	// ended is told of each record, once, what became of it.
+	// ended is called once for each record with its final state.
 	ended func(*task, ending)
-	// park is handed each task whose dead letter is sealed; by default it is published at once, and the record has
-	// ended when that is acknowledged.
+	// park receives each task whose dead letter is encoded. By default the dead letter is published at once, and the
+	// record has ended when the broker acknowledges it.
 	park func(*task)
-	// recall, where it is set, says of a polled record that it needs no attempts.
+	// recall, if set, reports whether a polled record needs no attempts.
 	recall func(*kgo.Record) bool
 }
 
@@ -53,17 +53,17 @@ func newBatch(c *Consumer, ended func(*task, ending)) *batch {
 	return b
 }
 
-// size is how many records a batch has at most.
+// size returns the maximum number of records in a batch.
 func (b *batch) size() int { return min(maxPoll, b.config.Settings.MaxInFlight) }
 
-// poll waits a moment for records.
+// poll waits briefly for records.
 func (b *batch) poll(ctx context.Context) kgo.Fetches {
 	waiting, cancel := context.WithTimeout(ctx, pollWait)
 	defer cancel()
 	return b.client.PollRecords(waiting, b.size())
 }
 
-// renew begins a batch: the trouble of the last one is forgotten with its partitions.
+// renew starts a batch. It discards the trouble of the last batch together with its partitions.
 func (b *batch) renew(assigned map[TopicPartition]struct{}) {
 	b.partitions = make(map[TopicPartition]*partition, len(assigned))
 	for at := range assigned {
@@ -81,7 +81,7 @@ func (b *batch) enter(at TopicPartition) *partition {
 	return home
 }
 
-// take takes polled records over.
+// take accepts polled records.
 func (b *batch) take(fetches kgo.Fetches) {
 	b.warn(fetches)
 	fetches.EachRecord(func(record *kgo.Record) {
@@ -92,7 +92,7 @@ func (b *batch) take(fetches kgo.Fetches) {
 		t := &task{record: record, home: home, slot: home.tracker.Add(record.Offset, record.LeaderEpoch),
 			origin: originOf(record), place: -1}
 		if b.config.Settings.Retry == RetryRedelivery {
-			t.attempts = int(record.DeliveryCount()) - 1 // this delivery's attempt makes it the count
+			t.attempts = int(record.DeliveryCount()) - 1 // the attempt of this delivery completes the count
 		}
 		home.active++
 		b.inFlight++
@@ -102,9 +102,9 @@ func (b *batch) take(fetches kgo.Fetches) {
 	})
 }
 
-// run brings every record that was taken to its end. When stop is closed (the consumer is to end) or taken is (the
-// records are somebody else's by now), nothing new is begun: what is in backoff or was not begun is released at once,
-// attempts and publications under way have until the limit.
+// run brings every accepted record to a final state. When stop is closed (the consumer is to stop) or taken is closed
+// (the records now belong to another member), no more work is started. Records in backoff or not yet started are
+// released at once. Attempts and publications in progress may run until the limit.
 func (b *batch) run(stop, taken <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -113,7 +113,7 @@ func (b *batch) run(stop, taken <-chan struct{}) {
 	b.halting = false
 	var limit <-chan time.Time
 	for len(b.open) > 0 {
-		select { // before anything is begun
+		select { // before any attempt starts
 		case <-stop:
 			stop, limit = nil, time.After(b.grace(workShare))
 			b.stopping, b.stopAt = true, time.Now()
@@ -144,7 +144,7 @@ func (b *batch) run(stop, taken <-chan struct{}) {
 	}
 }
 
-// halt releases what is in backoff and what was not begun.
+// halt releases the records in backoff and the records that were not started.
 func (b *batch) halt() {
 	b.halting = true
 	var backoff []*task
@@ -162,8 +162,8 @@ func (b *batch) halt() {
 	}
 }
 
-// giveBack does with a task that would be tried again what the part says at a stop; otherwise, and by default, it is
-// left to whoever gets it next.
+// giveBack applies the part's decision for a stop to a task that would be retried. Otherwise, and by default, the
+// task is left to its next owner.
 func (b *batch) giveBack(t *task) {
 	action := Retry
 	if b.stopping {
@@ -182,8 +182,8 @@ func (b *batch) giveBack(t *task) {
 var errLastDelivery = errors.New(
 	"the consumer stopped before the record was processed, and the broker would not deliver it again")
 
-// leave releases a record. A share group's record that was delivered as often as the broker allows would be gone by
-// that: it is dead-lettered.
+// leave releases a record. A share group's record at the broker's delivery limit would be lost by a release, so it is
+// dead-lettered.
 func (b *batch) leave(t *task) {
 	switch {
 	case t.record.DeliveryCount() < deliveryLimit:
@@ -195,22 +195,22 @@ func (b *batch) leave(t *task) {
 	}
 }
 
-// abandon releases everything; what comes of the attempts and publications under way counts for nobody.
+// abandon releases everything. The results of attempts and publications in progress are ignored.
 func (b *batch) abandon() {
 	for t := range b.open {
 		b.conclude(t, released)
 	}
 }
 
-// conclude notes what became of a record; the one behind it in its lane becomes ready.
+// conclude records the final state of a record. The next record in its lane becomes ready.
 func (b *batch) conclude(t *task, how ending) {
 	delete(b.open, t)
 	b.ended(t, how)
 	b.finish(t)
 }
 
-// settle takes up what workers and the Parker have reported, also of records that were abandoned: their workers are
-// free again.
+// settle processes the reports of workers and the Parker. It includes reports on abandoned records, because their
+// workers are free again.
 func (b *batch) settle() {
 	for _, result := range b.outcomes.take() {
 		t := result.task
@@ -275,8 +275,8 @@ func (b *batch) onPublished(t *task, err error) {
 	b.schedule.later(t, refused, time.Now().Add(b.parts.Policy.Republish(t.tries)))
 }
 
-// until returns a context that ends when so much of the stop grace is over, or so long from now while nobody has asked
-// the consumer to stop.
+// until returns a context that ends when the given share of the stop grace is over. While the consumer has not been
+// asked to stop, the context ends after the duration otherwise.
 func (b *batch) until(share float64, otherwise time.Duration) (context.Context, context.CancelFunc) {
 	if b.stopAt.IsZero() {
 		return context.WithTimeout(context.Background(), otherwise)
@@ -284,7 +284,7 @@ func (b *batch) until(share float64, otherwise time.Duration) (context.Context, 
 	return context.WithDeadline(context.Background(), b.stopAt.Add(b.grace(share)))
 }
 
-// depart ends attempts and publications that still run, leaves the group, and waits for the workers.
+// depart ends attempts and publications in progress, leaves the group, and waits for the workers.
 func (b *batch) depart() error {
 	b.end()
 	close(b.tasks)

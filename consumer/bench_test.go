@@ -13,8 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// BenchmarkConsume measures records per second from a full topic, with a handler that does nothing and with one HTTP
-// call each.
+// BenchmarkConsume measures records per second from a full topic, with a handler that does nothing and with one that
+// makes an HTTP call.
 func BenchmarkConsume(b *testing.B) {
 	for _, kind := range []string{"nothing", "http"} {
 		b.Run(kind, func(b *testing.B) { benchmark(b, kind) })

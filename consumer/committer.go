@@ -15,25 +15,25 @@ type TopicPartition struct {
 	Partition int32  `json:"partition"`
 }
 
-// Mark is what is committed for a partition.
+// Mark is the position to commit for a partition.
 type Mark struct {
-	// Offset is one past the last record of the finished prefix, Epoch that record's leader epoch (-1: not known).
+	// Offset is one past the last record of the finished prefix. Epoch is that record's leader epoch (-1: unknown).
 	Offset int64
 	Epoch  int32
-	// Metadata goes with it; "" unless Settings.OffsetMetadata is set.
+	// Metadata is committed with the offset; "" unless Settings.OffsetMetadata is set.
 	Metadata string
 }
 
 // Committer commits offsets to the consumer group.
 type Committer interface {
-	// Commit commits the marks and waits for the answer. It returns the partitions whose commit was not accepted, with
-	// the reason; what became of those that went unanswered is not known. The consumer commits them again later, as far
-	// as it still owns them.
+	// Commit commits the marks and waits for the response. It returns the partitions whose commit was not accepted,
+	// with the reason. The result of commits without a response is unknown. The consumer commits the returned
+	// partitions again later if it still owns them.
 	Commit(ctx context.Context, client *kgo.Client, marks map[TopicPartition]Mark) map[TopicPartition]error
 }
 
-// GroupCommitter commits with the member's generation, so that the coordinator refuses it once the partition was given
-// to another.
+// GroupCommitter commits with the member's generation, so the coordinator rejects the commit after the partition was
+// assigned to another member.
 type GroupCommitter struct{}
 
 // Commit implements Committer.
@@ -77,8 +77,8 @@ func addMetadata(request *kmsg.OffsetCommitRequest, marks map[TopicPartition]Mar
 
 var errUnanswered = errors.New("the coordinator's answer doesn't mention the partition")
 
-// readAnswers replaces what was assumed by what was answered. From version 10 on an answer gives topics by their ids,
-// which the request knows.
+// readAnswers replaces the assumed results with the actual responses. From version 10, a response identifies topics
+// by id, which the request knows.
 func readAnswers(failed map[TopicPartition]error, request *kmsg.OffsetCommitRequest,
 	response *kmsg.OffsetCommitResponse) {
 	names := make(map[[16]byte]string, len(request.Topics))

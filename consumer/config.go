@@ -70,7 +70,7 @@ type Settings struct {
 	TransactionTimeout units.Duration `json:"transaction_timeout,omitempty" jsonschema:"default=10s"`
 }
 
-// DefaultSettings returns the design's defaults.
+// DefaultSettings returns the default settings of the design.
 func DefaultSettings() Settings {
 	return Settings{
 		MaxRetries: 3, RetryBackoffMS: 1000, ExponentialBackoff: true, MaxRetryBackoffMS: 30000, RetryJitterMS: 200,

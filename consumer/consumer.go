@@ -12,39 +12,44 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// What the clients are told, and why.
+// Settings of the Kafka clients, with reasons.
 const (
-	// sessionTimeout is the least that brokers allow by default: a killed consumer's partitions are taken over soon.
+	// sessionTimeout is the minimum that brokers allow by default, so that a killed consumer's partitions are taken
+	// over soon.
 	sessionTimeout = 6 * time.Second
-	// heartbeatInterval is short, since a rebalance is learnt from a heartbeat.
+	// heartbeatInterval is short, because members learn of a rebalance from a heartbeat.
 	heartbeatInterval = 500 * time.Millisecond
-	// rebalanceTimeout bounds how long the group waits for this member to give up partitions; more than revokeLimit +
-	// commitLimit.
+	// rebalanceTimeout is the maximum time that the group waits for this member to give up partitions. It exceeds
+	// revokeLimit + commitLimit.
 	rebalanceTimeout = 10 * time.Second
-	// fetchWait is how long the broker may hold an empty fetch: what a newly assigned or resumed partition waits at
-	// most for the fetch that is under way.
+	// fetchWait is the maximum time that the broker holds an empty fetch. A newly assigned or resumed partition waits
+	// at most this long for the fetch in progress.
 	fetchWait = 250 * time.Millisecond
-	// fetchBytes and fetchPartitionBytes bound one answer, so that a slow link still delivers one within answerTimeout.
+	// fetchBytes and fetchPartitionBytes limit the size of one response, so that a slow link still delivers it within
+	// answerTimeout.
 	fetchBytes          = 1 << 20
 	fetchPartitionBytes = 512 << 10
-	// answerTimeout is how long any other answer may take before the connection is given up and the request repeated.
+	// answerTimeout is the maximum time for any other response. After that the connection is closed and the request
+	// repeated.
 	answerTimeout = 5 * time.Second
-	// metadataMaxAge and metadataMinAge: a moved leader is found within a tenth of a second of the first refusal, a
-	// partition nobody asks about within two.
+	// metadataMaxAge and metadataMinAge: a moved leader is found within a tenth of a second of the first error. For a
+	// partition without requests it takes up to two seconds.
 	metadataMaxAge = 2 * time.Second
 	metadataMinAge = 100 * time.Millisecond
-	// commitLimit bounds one commit; the finished prefix is then committed again.
+	// commitLimit is the maximum duration of one commit. After that the finished prefix is committed again.
 	commitLimit = 3 * time.Second
-	// revokeLimit bounds how long a rebalance waits for running attempts. Longer ones are abandoned to the next owner.
+	// revokeLimit is the maximum time that a rebalance waits for running attempts. Longer attempts are abandoned to
+	// the next owner.
 	revokeLimit = 2 * time.Second
 )
 
-// reconnectBackoff is the wait before a broker is tried again that could not be reached: 100 ms, doubling to 1 s.
+// reconnectBackoff returns the wait before the next connection attempt to an unreachable broker: 100 ms, doubling to
+// 1 s.
 func reconnectBackoff(fails int) time.Duration {
 	return Backoff{Initial: 100 * time.Millisecond, Cap: time.Second, Exponential: true}.Wait(max(fails, 1), Uniform)
 }
 
-// Consumer processes one topic, with its retry topics, as a member of a consumer group.
+// Consumer processes one topic and its retry topics as a member of a consumer group.
 type Consumer struct {
 	config Config
 	parts  Parts
@@ -53,7 +58,7 @@ type Consumer struct {
 	health Health
 }
 
-// New returns a consumer; it reports everything that is wrong with the configuration. Nothing is started.
+// New returns a consumer. Its error reports all defects of the configuration. It starts nothing.
 func New(config Config, parts Parts) (*Consumer, error) {
 	if config.Settings.Retry != RetryTopics {
 		config.RetryTopics = nil
@@ -69,7 +74,7 @@ func New(config Config, parts Parts) (*Consumer, error) {
 	return &Consumer{config: config, parts: parts}, nil
 }
 
-// Main makes a consumer and runs it until ctx ends.
+// Main creates a consumer and runs it until ctx ends.
 func Main(ctx context.Context, config Config, parts Parts) error {
 	consumer, err := New(config, parts)
 	if err != nil {
@@ -93,7 +98,8 @@ type Health struct {
 	CommitError string `json:"commit_error"`
 }
 
-// Halted reports whether some partition's commits wait for a dead letter or a retry copy that was refused too often.
+// Halted reports whether the commits of some partition wait for a dead letter or a retry copy that was rejected too
+// often.
 func (h Health) Halted() bool {
 	for _, trouble := range h.Trouble {
 		if trouble.State == Halted {
@@ -103,7 +109,7 @@ func (h Health) Halted() bool {
 	return false
 }
 
-// Health returns how the consumer fares, as of its last commit interval at the latest. It is safe for concurrent use.
+// Health returns the state of the consumer. It is at most one commit interval old. It is safe for concurrent use.
 func (c *Consumer) Health() Health {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,15 +122,15 @@ func (c *Consumer) setHealth(health Health) {
 	c.health = health
 }
 
-// errGrace is returned when a handler outlives the stop.
+// errGrace is returned if a handler outlives the stop grace.
 var errGrace = errors.New(
 	"stopping the consumer: a handler still ran at the end of the stop grace; it must honour its context")
 
-// Run consumes until ctx ends, then stops in order within Settings.StopGrace: no more records are fetched, running
-// attempts and unanswered publications are awaited, the finished prefix is committed, the group is left. It returns nil
-// after such a stop, and ErrRetriesExhausted after one of its own because of a record that failed for good
-// (Settings.OnExhausted). Trouble with brokers or the DLQ does not end it: it is reported, and what can't be finished
-// is not committed.
+// Run consumes until ctx ends, then stops in order within Settings.StopGrace. It fetches no more records, waits for
+// running attempts and unacknowledged publications, commits the finished prefix, and leaves the group. It returns nil
+// after such a stop, and ErrRetriesExhausted if it stopped by itself because of a record that failed permanently
+// (Settings.OnExhausted). Trouble with brokers or the DLQ does not end it: the trouble is reported, and records that
+// cannot be finished are not committed.
 func (c *Consumer) Run(ctx context.Context) error {
 	switch {
 	case c.config.Settings.GroupProtocol == ProtocolShare:
@@ -135,7 +141,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return c.runLoop(ctx)
 }
 
-// runLoop consumes as a member of a classic or consumer group, without transactions.
+// runLoop consumes as a member of a consumer group with the classic or the consumer protocol, without transactions.
 func (c *Consumer) runLoop(ctx context.Context) error {
 	l := newLoop(c)
 	defer l.disconnect()
@@ -155,7 +161,7 @@ func (c *Consumer) runLoop(ctx context.Context) error {
 
 	l.run(ctx, stopPolling)
 
-	close(l.done) // from here on rebalance callbacks return at once: nothing is owned any more
+	close(l.done) // from here on rebalance callbacks return at once, because nothing is owned any more
 	stopPolling()
 	l.end()
 	close(l.tasks)
@@ -165,8 +171,8 @@ func (c *Consumer) runLoop(ctx context.Context) error {
 	return errors.Join(l.exhausted, l.awaitWorkers())
 }
 
-// newClient returns the client that consumes. Rebalances wait while polled records are on their way to the loop
-// (BlockRebalanceOnPoll), so a batch of an earlier assignment can never be taken for one of a later.
+// newClient returns the consuming client. Rebalances wait while polled records are on their way to the loop
+// (BlockRebalanceOnPoll), so a batch of an earlier assignment is never taken for one of a later assignment.
 func (l *loop) newClient() (*kgo.Client, error) {
 	options := slices.Concat(l.connection(), l.membership(), []kgo.Opt{
 		kgo.ConsumeTopics(l.config.consumed()...),
@@ -183,7 +189,7 @@ func (l *loop) newClient() (*kgo.Client, error) {
 	return client, nil
 }
 
-// consumed are the topics that the consumer reads.
+// consumed returns the topics that the consumer reads.
 func (c *Config) consumed() []string {
 	topics := append([]string{c.Topic}, c.RetryTopics...)
 	if c.ReplayTopic != "" && c.ReplayTopic != c.Topic {
@@ -192,31 +198,32 @@ func (c *Config) consumed() []string {
 	return topics
 }
 
-// connection is what every consuming client is told of its brokers.
+// connection returns the broker connection options of every consuming client.
 func (l *loop) connection() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithContext(l.connected), kgo.SeedBrokers(l.config.Bootstrap...), kgo.ClientID(l.config.ClientID),
 		kgo.RequestTimeoutOverhead(answerTimeout), kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
 		kgo.MetadataMaxAge(metadataMaxAge), kgo.MetadataMinAge(metadataMinAge), kgo.RetryBackoffFn(reconnectBackoff),
-		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
+		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may close a connection before its first response
 	}
 }
 
-// membership is what a member of a consumer group is told, be it a classic one or not.
+// membership returns the client options of a consumer group member, for both group protocols.
 func (l *loop) membership() []kgo.Opt {
 	timeout := l.config.SessionTimeout
 	return append([]kgo.Opt{
 		kgo.ConsumerGroup(l.config.Group), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.FetchMaxWait(fetchWait),
-		// A group without commits begins at the start: what was produced before it existed is not passed over.
+		// A group without commits starts at the beginning, so that it does not miss records produced before it
+		// existed.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(timeout), kgo.HeartbeatInterval(min(heartbeatInterval, timeout/3)),
 		kgo.RebalanceTimeout(rebalanceTimeout),
 	}, assignment(l.config)...)
 }
 
-// assignment says how the group shares partitions out. In the consumer protocol (KIP-848) the broker does; the client's
-// balancer only names what it asks for, and sticky stands for the broker's "uniform".
+// assignment returns the options for assigning partitions. In the consumer protocol (KIP-848) the broker assigns
+// them. The client's balancer only names the requested assignor, and sticky stands for the broker's "uniform".
 func assignment(config Config) []kgo.Opt {
 	var options []kgo.Opt
 	switch {
@@ -233,8 +240,9 @@ func assignment(config Config) []kgo.Opt {
 	return options
 }
 
-// leave gives the partitions back, so that the group needn't wait for the session to time out. A static member doesn't:
-// the client ends without a goodbye, and the group keeps its partitions for it until then.
+// leave gives the partitions back, so that the group need not wait for the session timeout. A static member does not
+// leave: the client closes without a LeaveGroup, and the group keeps its partitions for it until the session times
+// out.
 func (c *Consumer) leave(l *loop) {
 	l.client.AllowRebalance()
 	leaving, cancel := context.WithTimeout(context.Background(), l.grace(leaveShare))
@@ -243,14 +251,14 @@ func (c *Consumer) leave(l *loop) {
 		c.config.Logger.Warn().Err(err).Str("group", c.config.Group).Msg(
 			"the group was not left in order; it notices by the session timeout")
 	}
-	// Nothing more is wanted of the brokers: without this the client waits up to a second for each to confirm that a
-	// fetch session is over, and a broker that is slow to do so would make the stop outlast its grace.
+	// No more requests are needed. Without this, the client waits up to a second for each broker to confirm the end
+	// of a fetch session, and a slow broker would make the stop exceed its grace.
 	l.disconnect()
 	l.client.CloseAllowingRebalance()
 }
 
-// goodbye tells the coordinator that the member is gone. The client itself does so only once it has joined: a member
-// that is told to stop while a rebalance waits for others would be given partitions after its end.
+// goodbye tells the coordinator that the member is gone. The client itself does so only once it has joined. So a
+// member that is stopped while a rebalance waits for others would be assigned partitions after its end.
 func (l *loop) goodbye() bool {
 	id, _ := l.client.GroupMetadata()
 	if id == "" || l.config.Settings.StaticMembership || l.config.Settings.GroupProtocol != ProtocolClassic {

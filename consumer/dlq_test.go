@@ -69,7 +69,7 @@ func TestAnUnansweredDeadLetterIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	b.produce(0, 20, 20)
-	// The broker writes, and then says that it doesn't know whether enough replicas have it.
+	// The broker writes the record and then answers that too few replicas may have it.
 	fault := b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: dlqTopic,
 		Err: kerr.NotEnoughReplicasAfterAppend, Count: 4})
 	settings := testSettings()
@@ -102,7 +102,7 @@ func TestADeadLetterWhoseConnectionBreaksIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// onRequest calls look on every request of the kind; an error from it breaks the connection.
+// onRequest calls look on every request of the kind. An error from look closes the connection.
 func (b *bench) onRequest(key kmsg.Key, look func(kmsg.Request) error) {
 	b.cluster.ControlKey(int16(key), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		b.cluster.KeepControl()
@@ -118,15 +118,15 @@ func TestNoCommitPrecedesADeadLettersAcknowledgement(t *testing.T) {
 	if early, commits := commitsBeforeAcks(t, AckedParker{}); early != 0 || commits == 0 {
 		t.Errorf("%d of %d commits covered a record whose dead letter was not acknowledged", early, commits)
 	}
-	// The measurement must be able to find what it looks for.
+	// The measurement must be able to detect early commits.
 	if early, commits := commitsBeforeAcks(t, hastyParker{}); early == 0 {
 		t.Errorf("a parker that doesn't wait went unnoticed in %d commits", commits)
 	}
 }
 
-// commitsBeforeAcks consumes 300 records, every tenth of which is dead-lettered, on a DLQ that refuses at first, and
-// counts the commits that reached the broker before the acknowledgement of a dead letter they cover had reached the
-// consumer.
+// commitsBeforeAcks consumes 300 records, every tenth of which is dead-lettered, on a DLQ that rejects writes at
+// first. It counts the commits that reached the broker before the acknowledgement of a dead letter that they cover
+// had reached the consumer.
 func commitsBeforeAcks(t *testing.T, parker Parker) (early, commits int) {
 	b := newBench(t, 1)
 	b.produce(0, 300, 50)
@@ -170,7 +170,7 @@ func commitsBeforeAcks(t *testing.T, parker Parker) (early, commits int) {
 	return early, commits
 }
 
-// watchedParker tells each acknowledged letter, before the consumer hears of it.
+// watchedParker reports each acknowledged dead letter before the consumer learns of it.
 type watchedParker struct {
 	Parker
 	acked func(*kgo.Record)
@@ -194,7 +194,7 @@ func (p watchedPublisher) TryProduce(ctx context.Context, record *kgo.Record, pr
 	})
 }
 
-// hastyParker doesn't wait for the acknowledgement.
+// hastyParker does not wait for the acknowledgement.
 type hastyParker struct{}
 
 func (hastyParker) Park(ctx context.Context, publisher Publisher, letter *kgo.Record, done func(error)) {
@@ -209,7 +209,7 @@ func TestASilentDLQIsReportedAndTheLetterWrittenOnce(t *testing.T) {
 	var swallowed atomic.Bool
 	b.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
 		swallowed.Store(true)
-		return nil, nil, true // no answer, ever; the next request is answered
+		return nil, nil, true // never answered; the next request is
 	})
 	settings := testSettings()
 	run := b.start(b.config(settings, alwaysDown), DefaultParts(settings))

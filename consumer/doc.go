@@ -1,8 +1,8 @@
-// Package consumer is the reference retry and dead-letter consumer: it processes a topic with a Handler, tries failed
-// records again with backoff, dead-letters what fails for good, and commits only what is finished. It is usable as a
-// library, and it is what the harness runs as its own subject. It knows nothing of scenarios, faults or judging.
+// Package consumer is the reference retry and dead-letter consumer. It processes a topic with a Handler, retries
+// failed records with backoff, dead-letters records that fail permanently, and commits only finished records. It is
+// usable as a library, and the harness runs it as its own subject. It knows nothing of scenarios, faults or judging.
 //
-// One goroutine (loop) owns all state; everything else talks to it in messages, so there is no lock to reason about:
+// One goroutine (loop) owns all state. All other goroutines communicate with it by messages, so no locks are needed:
 //
 //	poller ──records──▶ loop ──tasks──▶ workers (Handler)
 //	                    │ ▲──outcomes──────┘
@@ -11,13 +11,14 @@
 //	                    ├──finished prefix──▶ Committer ──▶ group coordinator
 //	                    └──◀ assigned / revoked / lost ── group membership
 //
-// A record is finished when the handler succeeded, failed logically, or its dead letter was acknowledged; nothing else
-// moves the Tracker, and only the Tracker's contiguous prefix is ever committed. What is in backoff, or unanswered,
-// when the process ends or the partition moves is redelivered to the next owner: at least once, never lost.
+// A record is finished when the handler succeeded or failed logically, or when its dead letter was acknowledged.
+// Nothing else advances the Tracker, and only the Tracker's contiguous prefix is ever committed. Records that are in
+// backoff or unacknowledged when the process ends or the partition moves are redelivered to the next owner: at least
+// once, never lost.
 //
-// Members of a share group (share.go) and those that work in transactions (transactions.go) go batch by batch
-// (batch.go): every record of a batch is brought to its end in the same way, then it is acknowledged, or committed with
-// its dead letters, and only then the next is polled.
+// Members of a share group (share.go) and members with transactions (transactions.go) work batch by batch (batch.go).
+// Every record of a batch is brought to a final state in the same way. Then the batch is acknowledged, or committed
+// with its dead letters, and only then the next one is polled.
 //
-// The parts that make the promises are small and replaceable, see Parts.
+// The parts that keep the promises are small and replaceable, see Parts.
 package consumer

@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// TestEveryEnvelopeIsSealed: with each dialect, the letter says what the consumer knows of the failure, as far as the
-// dialect can hold it.
+// TestEveryEnvelopeIsSealed checks that, with each dialect, the dead letter contains what the consumer knows of the
+// failure, as far as the dialect can hold it.
 func TestEveryEnvelopeIsSealed(t *testing.T) {
 	for _, name := range deadletter.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestEveryEnvelopeIsSealed(t *testing.T) {
 	}
 }
 
-// wantEnvelope holds each thing that the letter says to what the consumer knew, and what the dialect can always say to
-// having been said.
+// wantEnvelope compares each decoded field of the dead letter with what the consumer knew, and requires the fields
+// that the dialect can always hold.
 func wantEnvelope(t *testing.T, dialect deadletter.Dialect, config Config, failure deadletter.Failure) {
 	t.Helper()
 	if failure.Topic != inputTopic || failure.Reason != "no capacity" {
@@ -85,7 +85,7 @@ func wantEnvelope(t *testing.T, dialect deadletter.Dialect, config Config, failu
 	}
 }
 
-// TestErrorsAreNamed holds what letters call the errors that the consumer tells apart.
+// TestErrorsAreNamed checks the names in dead letters of the errors that the consumer distinguishes.
 func TestErrorsAreNamed(t *testing.T) {
 	for want, err := range map[string]error{
 		"": nil, "TimeoutError": context.DeadlineExceeded, "*errors.errorString": errors.New("x"),
@@ -109,7 +109,7 @@ func TestErrorsAreNamed(t *testing.T) {
 	}
 }
 
-// TestUnknownEnvelopeIsRefused: the settings say so, and name those there are.
+// TestUnknownEnvelopeIsRefused checks that the settings reject an unknown envelope and list the known ones.
 func TestUnknownEnvelopeIsRefused(t *testing.T) {
 	settings := DefaultSettings()
 	settings.Envelope = "sping"

@@ -9,20 +9,20 @@ import (
 	"github.com/dlqbench/dlqbench/internal/security"
 )
 
-// FromEnvironment returns the configuration that the harness gives an instance in its environment; lookup is
-// os.LookupEnv. The handler is HTTPHandler, that of a node GRPCHandler. Its error names every variable that is missing.
+// FromEnvironment returns the configuration that the harness passes to an instance in its environment. lookup is
+// os.LookupEnv. The handler is HTTPHandler, or GRPCHandler for a node. The error names every missing variable.
 //
 //	DLQBENCH_BOOTSTRAP_SERVERS  brokers, comma-separated
 //	DLQBENCH_INPUT_TOPIC        the topic to consume
 //	DLQBENCH_DLQ_TOPIC          the dead-letter topic; default: the input topic and ".dlq"
 //	DLQBENCH_RETRY_TOPICS       the retry topics, comma-separated; default: the input topic and ".retry-1", ".retry-2"
 //	                            and so on
-//	DLQBENCH_REPLAY_TOPIC       where dead letters come back from, if not through the input topic; optional
+//	DLQBENCH_REPLAY_TOPIC       the topic of replayed dead letters, if it is not the input topic; optional
 //	DLQBENCH_GROUP_ID           the consumer group
 //	DLQBENCH_ORACLE_URL         the downstream
-//	DLQBENCH_NODE               the node of a graph that the consumer is the engine of, as JSON (Node); optional
-//	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  make the client id; optional, but for the instance of a static member or with
-//	                                    transactions
+//	DLQBENCH_NODE               the node of a graph whose engine the consumer is, as JSON (Node); optional
+//	DLQBENCH_RUN_ID, DLQBENCH_INSTANCE  form the client id; optional, but the instance is required for a static member
+//	                                    or with transactions
 //	DLQBENCH_SECURITY_PROTOCOL, DLQBENCH_SASL_MECHANISM, DLQBENCH_SASL_USERNAME, DLQBENCH_SASL_PASSWORD
 //	                            see internal/security; optional
 //	DLQBENCH_SETTINGS           settings that differ from the defaults, as JSON: {"max_retries": 5}; optional
@@ -57,7 +57,7 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 	switch {
 	case oracle == "":
 	case config.Node != nil:
-		config.Handler, _ = GRPCHandler(oracle, config.Node.Name) // the process's end closes what is idle
+		config.Handler, _ = GRPCHandler(oracle, config.Node.Name) // idle connections are closed by the process's end
 	default:
 		handler, err := HTTPHandler(oracle)
 		if err != nil {
@@ -85,8 +85,8 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 	return config, errors.Join(errs...)
 }
 
-// DecodeSettings reads settings in JSON over those in settings: what the text doesn't mention stays, what it mentions
-// and doesn't exist is an error.
+// DecodeSettings decodes settings in JSON into settings. Keys missing in the text keep their values. Unknown keys are
+// an error.
 func DecodeSettings(text string, settings *Settings) error {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.DisallowUnknownFields()

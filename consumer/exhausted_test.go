@@ -19,8 +19,8 @@ func exitSettings() Settings {
 	return settings
 }
 
-// Without the DLQ and with on_exhausted: exit the consumer ends by itself, what is finished before the record is
-// committed and nothing after it; the process that follows begins a new count.
+// Without the DLQ and with on_exhausted: exit, the consumer ends by itself. The records finished before the failed
+// one are committed, and none after it. The next process starts a new count.
 func TestAnExhaustedRecordEndsTheConsumer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
@@ -60,8 +60,8 @@ func TestAnExhaustedRecordEndsTheConsumer(t *testing.T) {
 	}
 }
 
-// A record of another partition that is being tried when the consumer ends may finish, and is then committed; its own
-// partition's may not.
+// A record of another partition that is being tried when the consumer ends may finish, and is then committed. Later
+// records of the failed record's partition may not.
 func TestAnExhaustedRecordLetsRunningAttemptsEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
@@ -111,8 +111,8 @@ func TestOnExhaustedIsChecked(t *testing.T) {
 	}
 }
 
-// The replay topic is consumed as if it were the input: what is in it is tried at once, its offsets are committed, and
-// what fails again is dead-lettered under the name of the topic that it first came from.
+// The replay topic is consumed like the input. Its records are tried at once, its offsets are committed, and records
+// that fail again are dead-lettered under the name of their original topic.
 func TestTheReplayTopicIsConsumedLikeTheInput(t *testing.T) {
 	t.Parallel()
 	replays := deadletter.HexkitRetryTopic(groupID)

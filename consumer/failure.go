@@ -9,16 +9,16 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// Class says what follows from a failed attempt.
+// Class is the class of a failed attempt, which determines what follows.
 type Class uint8
 
-// The classes. An error that says nothing is Retryable, a timeout or a broken connection likewise.
+// The classes. An error without a class is Retryable, and so is a timeout or a broken connection.
 const (
-	// Retryable: it may go better next time.
+	// Retryable: a later attempt may succeed.
 	Retryable Class = iota
-	// Permanent: it will fail again; dead-lettered after this one attempt.
+	// Permanent: every attempt would fail. The record is dead-lettered after this one.
 	Permanent
-	// Logical: a business outcome, no malfunction; the record is finished and logged, and is not dead-lettered.
+	// Logical: a business outcome, not a malfunction. The record is finished and logged, and is not dead-lettered.
 	Logical
 )
 
@@ -36,10 +36,10 @@ func (c Class) String() string {
 // Error is a handler's error with its class.
 type Error struct {
 	Class Class
-	// RetryAfter is the shortest wait before the next attempt that the downstream asks for; 0 if it doesn't.
+	// RetryAfter is the minimum wait before the next attempt that the downstream asks for, 0 if none.
 	RetryAfter time.Duration
-	// Name is that of the failure in the words of what failed ("UNAVAILABLE") or of the management schema
-	// ("NetworkError"), Code a code it has of its own ("503"), Stack the stack trace; each "" where it has none.
+	// Name is the failure's name in the terms of the failed component ("UNAVAILABLE") or of the management schema
+	// ("NetworkError"), Code is its own code ("503"), and Stack the stack trace. Each is "" if there is none.
 	Name, Code, Stack string
 	Err               error
 }
@@ -49,7 +49,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ClassOf returns the class of a handler's error; Retryable for one that carries none.
+// ClassOf returns the class of a handler's error, Retryable if it has none.
 func ClassOf(err error) Class {
 	var classed *Error
 	if errors.As(err, &classed) {
@@ -58,8 +58,7 @@ func ClassOf(err error) Class {
 	return Retryable
 }
 
-// The names of the kinds of errors that the consumer itself tells apart, in the words of the management schema's
-// classification.
+// The names of the errors that the consumer itself distinguishes, from the classification of the management schema.
 const (
 	nameNetwork     = "NetworkError"
 	nameTimeout     = "TimeoutError"
@@ -72,7 +71,7 @@ const (
 	namePanic       = "HandlerPanic"
 )
 
-// describe notes in a failure what is known of an error: its name, or else its Go type.
+// describe fills in a failure from an error: its name, or else its Go type.
 func describe(err error, failure *deadletter.Failure) {
 	if err == nil {
 		return

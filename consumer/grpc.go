@@ -19,26 +19,26 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/pipestream"
 )
 
-// grpcScheme marks the address of a module that is called by gRPC.
+// grpcScheme is the prefix of the address of a module that is called by gRPC.
 const grpcScheme = "grpc://"
 
 // GRPCHandler returns a handler that processes a PipeStream by one call of PipeStepProcessor.ProcessData at address
-// (host:port, with or without grpc:// before it). One attempt is one call: the client repeats nothing that the module
-// has seen.
+// (host:port, optionally with the prefix grpc://). One attempt is one call: the client never repeats a call that the
+// module has seen.
 //
 // success = false is a logical failure. UNAVAILABLE, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and ABORTED are
 // infrastructure failures, which are retryable. Any other code (INVALID_ARGUMENT, UNIMPLEMENTED …) is permanent:
-// calling again would not help, and the document has not been processed either, so it is dead-lettered after this one
-// attempt. A value that is no PipeStream is permanent, too.
+// another call would not help, and the document has not been processed, so it is dead-lettered after this one
+// attempt. A value that is not a PipeStream is also permanent.
 //
-// A connection carries one call at a time, as in HTTP/1.1: what becomes of it becomes of no other call. closeIdle
-// closes those that are not in use.
+// A connection carries one call at a time, as in HTTP/1.1, so a broken connection affects no other call. closeIdle
+// closes the connections that are not in use.
 func GRPCHandler(address, node string) (handler Handler, closeIdle func()) {
 	pool := &rpcPool{target: "passthrough:///" + strings.TrimPrefix(address, grpcScheme)}
 	return func(ctx context.Context, record *kgo.Record) error { return pool.process(ctx, record, node) }, pool.close
 }
 
-// rpcPool keeps connections to a module that are not in use, the latest last.
+// rpcPool keeps idle connections to a module, the most recently used last.
 type rpcPool struct {
 	target string
 	mu     sync.Mutex
@@ -66,10 +66,10 @@ func (p *rpcPool) take() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// give takes a connection back, or closes it if the call on it did not get its answer.
+// give returns a connection to the pool, or closes it if the call on it got no response.
 func (p *rpcPool) give(conn *grpc.ClientConn, code codes.Code) {
 	if code == codes.DeadlineExceeded || code == codes.Canceled || code == codes.Unavailable {
-		_ = conn.Close() // nothing that anyone waits for
+		_ = conn.Close() // the connection is discarded, so the error does not matter
 		return
 	}
 	p.mu.Lock()
@@ -95,8 +95,8 @@ func (p *rpcPool) process(ctx context.Context, record *kgo.Record, node string) 
 	if err != nil {
 		return err
 	}
-	// The call waits for its connection until ctx ends: a module that is not there costs the attempt its whole time,
-	// like one that does not answer.
+	// The call waits for its connection until ctx ends. An unreachable module takes the attempt's whole time, like
+	// one that does not answer.
 	response, err := pipestream.NewPipeStepProcessorClient(conn).ProcessData(ctx, &pipestream.ProcessDataRequest{
 		Document: stream.GetDocument(), Metadata: &pipestream.StreamMetadata{
 			StreamId: stream.GetStreamId(), NodeId: node, HopNumber: stream.GetHopNumber(), Topic: record.Topic,
@@ -116,21 +116,21 @@ func (p *rpcPool) process(ctx context.Context, record *kgo.Record, node string) 
 	return nil
 }
 
-// rpcError classes a call that failed.
+// rpcError classifies the error of a failed call.
 func rpcError(err error) error {
 	failed := status.Convert(err)
 	classed := &Error{Class: Permanent, Name: codeName(failed.Code()), Err: fmt.Errorf("calling the module: %s: %s",
 		codeName(failed.Code()), failed.Message())}
 	switch failed.Code() {
-	// canceled: by the consumer's own stop
+	// canceled by the consumer's own stop
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Canceled:
 		classed.Class = Retryable
 	}
 	return classed
 }
 
-// codeName is gRPC's own name of a code ("UNAVAILABLE"), but TIMEOUT for DEADLINE_EXCEEDED, as dead letters of
-// Pipestream say.
+// codeName returns gRPC's name of a code ("UNAVAILABLE"), but TIMEOUT for DEADLINE_EXCEEDED, as in Pipestream's dead
+// letters.
 func codeName(code codes.Code) string {
 	if code == codes.DeadlineExceeded {
 		return "TIMEOUT"

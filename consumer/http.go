@@ -18,16 +18,16 @@ import (
 
 const (
 	attemptPath = "/v1/attempt"
-	// maxAnswer bounds the downstream's answer; an error text in it is meant for people.
+	// maxAnswer is the maximum size of the downstream's response. Error texts in it are for humans.
 	maxAnswer = 64 << 10
 )
 
 // HTTPHandler returns a handler that processes a record by one POST of its value to {base}/v1/attempt, with its
 // position in the headers X-Kafka-Topic, X-Kafka-Partition and X-Kafka-Offset. One attempt is one request: the client
-// repeats nothing by itself.
+// never repeats a request by itself.
 //
-// 2xx is a success; 422 a logical failure; 429 is retryable, no earlier than its Retry-After; 408 and 5xx are
-// retryable; any other 4xx is permanent (404 too: the downstream doesn't know such a record). A timeout or a broken
+// 2xx is a success, and 422 a logical failure. 429 is retryable, no earlier than its Retry-After. 408 and 5xx are
+// retryable. Any other 4xx is permanent (404 too: the downstream does not know such a record). A timeout or a broken
 // connection is retryable.
 func HTTPHandler(base string) (Handler, error) {
 	target, err := url.Parse(base)
@@ -81,7 +81,7 @@ func post(ctx context.Context, client *fasthttp.HostClient, uri string, record *
 	return judge(response)
 }
 
-// judge turns an answer into an error.
+// judge converts a response to an error.
 func judge(response *fasthttp.Response) error {
 	status := response.StatusCode()
 	if status >= 200 && status < 300 {
@@ -101,7 +101,7 @@ func judge(response *fasthttp.Response) error {
 	return failure
 }
 
-// statusName is the name of the kind of error that a status tells of.
+// statusName returns the name of the kind of error that a status stands for.
 func statusName(status int) string {
 	switch status {
 	case http.StatusTooManyRequests:
@@ -121,7 +121,7 @@ func statusName(status int) string {
 	return nameValidation
 }
 
-// errorText is the text of a {"error": "…"} body, or the status where there is none.
+// errorText returns the text of a {"error": "…"} body, or the status if there is none.
 func errorText(status int, body []byte) string {
 	var answer struct {
 		Error string `json:"error"`
@@ -132,13 +132,13 @@ func errorText(status int, body []byte) string {
 	return fmt.Sprintf("the downstream answered %d %s", status, http.StatusText(status))
 }
 
-// maxRetryAfter bounds what a downstream may ask for.
+// maxRetryAfter is the maximum wait that a downstream can ask for.
 const maxRetryAfter = time.Hour
 
-// parseRetryAfter reads seconds (also with a fraction) or an HTTP date; 0 if it is neither.
+// parseRetryAfter parses seconds (fractions allowed) or an HTTP date. It returns 0 if the text is neither.
 func parseRetryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(seconds > 0) { // not a number, too
+		if !(seconds > 0) { // true for NaN as well
 			return 0
 		}
 		return time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))

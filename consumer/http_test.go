@@ -78,13 +78,12 @@ func call(t *testing.T, url string, timeout time.Duration) error {
 	return handler(ctx, &kgo.Record{Topic: "orders", Partition: 3, Offset: 7, Value: []byte("payload")})
 }
 
-// TestHTTPHandlerMakesOneRequestPerAttempt: also on a connection that was used before, where HTTP clients like to try
-// again.
+// TestHTTPHandlerMakesOneRequestPerAttempt includes reused connections, on which HTTP clients tend to retry.
 func TestHTTPHandlerMakesOneRequestPerAttempt(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		if requests.Add(1) > 1 {
-			panic(http.ErrAbortHandler) // the connection is closed without an answer
+			panic(http.ErrAbortHandler) // closes the connection without an answer
 		}
 	}))
 	defer server.Close()

@@ -23,14 +23,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Most of these tests wait: for sessions that end, for backoffs, for a group that settles.
+	// Most of these tests wait: for sessions to expire, for backoffs, for a group to settle.
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
 		if err := flag.Set("test.parallel", fmt.Sprint(2*runtime.GOMAXPROCS(0))); err != nil {
 			panic(err)
 		}
 	}
-	// fasthttp's cleaners of idle connections and workers sleep up to ten seconds at a time and can't be woken; they
+	// fasthttp's cleaners of idle connections and workers sleep up to ten seconds at a time and cannot be woken. They
 	// end by themselves.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
@@ -40,7 +40,7 @@ const (
 	inputTopic = "orders"
 	dlqTopic   = "orders.dlq"
 	groupID    = "orders-service"
-	// testDeadline bounds every wait; it is reached only when something is broken.
+	// testDeadline is the limit of every wait. It is reached only if something is broken.
 	testDeadline = 20 * time.Second
 )
 
@@ -65,7 +65,7 @@ func newBenchWith(t *testing.T, partitions int32, topics []string, options ...kf
 	return &bench{T: t, cluster: cluster, client: client, admin: kadm.NewClient(client), log: log}
 }
 
-// testSettings are quick; a test changes what it is about.
+// testSettings returns settings with short times. A test changes those that it is about.
 func testSettings() Settings {
 	settings := DefaultSettings()
 	settings.RetryBackoffMS, settings.MaxRetryBackoffMS, settings.RetryJitterMS = 20, 100, 5
@@ -95,7 +95,7 @@ func (b *bench) produce(partition int32, count, keys int) {
 	}
 }
 
-// started is a consumer that was started; stop ends it in order.
+// started is a running consumer. stop ends it in order.
 type started struct {
 	*Consumer
 	stop func() error
@@ -159,10 +159,10 @@ func (b *bench) committed(partition int32) int64 {
 	return -1
 }
 
-// letters returns what is in the dead-letter topic for those who read committed data.
+// letters returns the dead letters that are visible to readers of committed data.
 func (b *bench) letters() []*kgo.Record { return b.read(kgo.ReadCommitted()) }
 
-// read returns what is in the dead-letter topic up to its end.
+// read returns the records of the dead-letter topic up to its end.
 func (b *bench) read(level kgo.IsolationLevel) []*kgo.Record {
 	b.Helper()
 	ends, err := b.admin.ListEndOffsets(b.Context(), dlqTopic)

@@ -19,8 +19,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// A stop asks nothing more of the brokers once the group is left: they may be slow to answer, and what is left of the
-// grace is short.
+// A stop sends no more requests to brokers once the group is left: they may answer slowly, and little of the grace is
+// left.
 func TestStopDoesNotWaitForFetchSessions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
@@ -93,8 +93,8 @@ func TestRebalancesLoseNothingAndCommitsNeverGoBack(t *testing.T) {
 	t.Logf("%d successes of %d records", succeeded.total(), 4*perPartition)
 }
 
-// acceptedCommits checks that accepted commits never go back and are never repeated, whichever consumer made them: the
-// next owner of a partition begins after the last commit of the one before.
+// acceptedCommits checks that accepted commits never go back and are never repeated, whichever consumer made them:
+// the next owner of a partition starts after the last commit of the previous one.
 type acceptedCommits struct {
 	*testing.T
 	mu      sync.Mutex
@@ -124,7 +124,7 @@ func TestStopLeavesWhatIsInBackoffToTheNext(t *testing.T) {
 	b.produce(0, 50, 50)
 	settings := testSettings()
 	settings.RetryBackoffMS, settings.MaxRetryBackoffMS = 60_000, 60_000
-	settings.StopGrace = units.Duration(time.Hour) // the stop must end because all is done, not because its time is up
+	settings.StopGrace = units.Duration(time.Hour) // the stop must not run into it
 	var seen calls
 	failing := func(_ context.Context, record *kgo.Record) error {
 		seen.add(record)
@@ -370,7 +370,7 @@ func TestAPausedPartitionThatComesBackGoesOn(t *testing.T) {
 		}
 		return nil
 	}
-	// Retries without end keep both partitions full, so both are paused.
+	// Endless retries keep both partitions full, so both are paused.
 	parts := func() Parts {
 		p := DefaultParts(settings)
 		p.Policy = Bounded{MaxAttempts: 1 << 30, Backoff: Backoff{Initial: 20 * time.Millisecond, Cap: 20 * time.Millisecond},
@@ -443,7 +443,7 @@ func TestTombstonesAndNullKeysAreProcessedAndDeadLetteredAsTheyAre(t *testing.T)
 		t.Fatalf("%d letters, want 2", len(letters))
 	}
 	if letters[0].Key == nil {
-		letters[0], letters[1] = letters[1], letters[0] // nothing orders these two
+		letters[0], letters[1] = letters[1], letters[0] // the order of these two is undefined
 	}
 	if letters[0].Value != nil || string(letters[0].Key) != "k" || letters[1].Key != nil || letters[1].Value == nil {
 		t.Errorf("null and empty were mixed up: %q=%v, %v=%q", letters[0].Key, letters[0].Value, letters[1].Key,
@@ -451,8 +451,8 @@ func TestTombstonesAndNullKeysAreProcessedAndDeadLetteredAsTheyAre(t *testing.T)
 	}
 }
 
-// TestNothingIsBegunWhileStopping: three attempts run when the stop comes; one fails retryably, one for good with a DLQ
-// that refuses, while the third goes on for many times their backoff.
+// TestNothingIsBegunWhileStopping has three attempts running at the stop. One fails retryably and one permanently
+// with a DLQ that rejects writes, while the third continues for many times their backoff.
 func TestNothingIsBegunWhileStopping(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
@@ -467,7 +467,7 @@ func TestNothingIsBegunWhileStopping(t *testing.T) {
 	var publications atomic.Int32
 	parts := DefaultParts(settings)
 	parts.Parker = countedParker{&publications}
-	// A fourth record is in backoff from the start, so that AtStop tells when the stop begins.
+	// A fourth record is in backoff from the start, so that AtStop shows when the stop begins.
 	var stopping atomic.Bool
 	parts.AtStop = func(*kgo.Record) Action { stopping.Store(true); return Retry }
 	parts.Policy = patient{parts.Policy}
@@ -496,7 +496,7 @@ func TestNothingIsBegunWhileStopping(t *testing.T) {
 	b.eventually("the stop has begun", stopping.Load)
 	close(failNow)
 	b.eventually("the publication was tried", func() bool { return publications.Load() == 1 })
-	time.Sleep(4 * minRepublish) // long enough for what must not happen
+	time.Sleep(4 * minRepublish) // long enough for an unwanted attempt to start
 	close(endNow)
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
@@ -510,7 +510,7 @@ func TestNothingIsBegunWhileStopping(t *testing.T) {
 	}
 }
 
-// patient has the record at offset 3 wait for ever.
+// patient makes the record at offset 3 wait for ever.
 type patient struct{ Policy }
 
 func (p patient) Decide(record *kgo.Record, attempts int, err error) Decision {
@@ -529,8 +529,8 @@ func (p countedParker) Park(ctx context.Context, publisher Publisher, letter *kg
 	AckedParker{}.Park(ctx, publisher, letter, done)
 }
 
-// TestALostPartitionIsForgotten looks at the loop itself: nothing of a lost partition is left, and what workers bring
-// back changes nothing, in particular not for the same partition when it is assigned again.
+// TestALostPartitionIsForgotten inspects the loop itself: nothing of a lost partition is left, and the results of
+// workers change nothing, not even for the same partition when it is assigned again.
 func TestALostPartitionIsForgotten(t *testing.T) {
 	t.Parallel()
 	settings := testSettings()
@@ -569,8 +569,8 @@ func TestALostPartitionIsForgotten(t *testing.T) {
 	}
 }
 
-// Brokers that answer no dead letter may not answer heartbeats either. A member that loses the partition before its
-// patience with the letter is over reports the letter all the same: nobody else knows of it.
+// Brokers that do not acknowledge dead letters may not answer heartbeats either. A member that loses the partition
+// before its patience with the dead letter is over must still report it, because no other member knows of it.
 func TestAnUnansweredLetterOfALostPartitionIsReported(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]change{"lost": lost, "revoked": revoked} {

@@ -17,56 +17,59 @@ import (
 )
 
 const (
-	// maxConcurrency bounds the attempts under way at a time, per instance.
+	// maxConcurrency is the maximum number of concurrent attempts per instance.
 	maxConcurrency = 256
-	// maxPoll bounds the records taken over at a time.
+	// maxPoll is the maximum number of records accepted at a time.
 	maxPoll = 512
-	// maxOpen bounds the records of a partition that are kept track of because an earlier one is unfinished; the
-	// partition is then paused. What is in it is redelivered if the process dies.
+	// maxOpen is the maximum number of records of a partition that are tracked because an earlier one is unfinished.
+	// Beyond that the partition is paused. Tracked records are redelivered if the process dies.
 	maxOpen = 100_000
 )
 
-// The shares of the stop grace: running attempts until the first, the final commit until the second, then leaving the
-// group for as long as the third says. When all members of a group stop at once, commits and goodbyes wait for
-// rebalances, and all of this is used up; what is left of the grace is for closing, and for a busy machine.
+// The shares of the stop grace: running attempts may use it up to the first share, the final commit up to the second,
+// and leaving the group has the third. When all members of a group stop at once, commits and leave requests wait for
+// rebalances and use up all of this. The rest of the grace is for closing, and for a busy machine.
 const (
 	workShare   = 0.5
 	commitShare = 0.65
 	leaveShare  = 0.1
 )
 
-// partition is one assignment of a partition: given back and assigned again, it is another one.
+// partition is one assignment of a partition. If the partition is given back and assigned again, that is another one.
 type partition struct {
 	at      TopicPartition
 	tracker Tracker
-	// active is the number of records fetched and not finished, busy the attempts and publications under way.
+	// active is the number of records that are fetched and not finished, busy the number of attempts and publications
+	// in progress.
 	active, busy int
-	// committed is the last accepted commit, -1 before the first.
+	// committed is the last committed offset, -1 before the first commit.
 	committed int64
-	// finished counts the records finished here, recorded those of them that the metadata of an accepted commit took
-	// note of.
+	// finished counts the records finished here, and recorded those of them that the metadata of an accepted commit
+	// includes.
 	finished, recorded uint64
-	// restored is what earlier owners had finished beyond their commit, as far as it was not fetched yet; fetched is
-	// the last offset that was.
+	// restored are the offsets that earlier owners had finished beyond their commit and that are not fetched yet.
+	// fetched is the last offset that was fetched.
 	restored []Range
 	fetched  int64
-	// draining: nothing new is begun. gone: no longer owned; what comes back from workers is dropped.
+	// draining: no more work is started. gone: the partition is no longer owned, and results from workers are
+	// dropped.
 	draining, gone bool
 	paused         bool
-	// trouble tells of the first dead letter that can't be published, nil if all can; troubled are all of them.
+	// trouble describes the first dead letter that cannot be published, nil if there is none. troubled are all of
+	// them.
 	trouble  *Trouble
 	troubled map[*task]struct{}
 	surfaced time.Time
 }
 
-// outcome is what a worker or the Parker reports.
+// outcome is a report of a worker or of the Parker.
 type outcome struct {
 	task *task
 	err  error
 	at   time.Time
 }
 
-// loop is the goroutine that owns all state. Others only send to its channels and its mailbox.
+// loop is the goroutine that owns all state. Other goroutines only send to its channels and its mailbox.
 type loop struct {
 	*Consumer
 	client, producer *kgo.Client
@@ -74,15 +77,15 @@ type loop struct {
 	partitions map[TopicPartition]*partition
 	schedule   *scheduler
 	inFlight   int
-	busy       int // attempts with workers
+	busy       int // attempts in progress
 	workers    int
 	stopping   bool
-	exhausted  error // why the consumer ends by itself
+	exhausted  error // the reason why the consumer ends by itself
 	drains     []*drain
 	committing *commitRequest
-	pollWanted bool // the poller waits for a grant
+	pollWanted bool // the poller waits for permission to fetch
 	failing    string
-	// handler is the name of what processes records, for dead letters.
+	// handler is the name of the component that processes records, for dead letters.
 	handler string
 
 	outcomes   *mailbox
@@ -95,11 +98,12 @@ type loop struct {
 	committed  chan *commitRequest
 	done       chan struct{}
 
-	// life is the context of attempts, publications and commits: not the stop's, since they may end in their time.
+	// life is the context of attempts, publications and commits. It is not the context of the stop, because they may
+	// finish within the grace.
 	life    context.Context
 	end     context.CancelFunc
 	working sync.WaitGroup
-	// connected is the life of the consuming client's connections; it ends when the group is left.
+	// connected is the context of the consuming client's connections. It ends when the group is left.
 	connected  context.Context
 	disconnect context.CancelFunc
 }
@@ -121,7 +125,7 @@ func (l *loop) grace(share float64) time.Duration {
 	return time.Duration(share * float64(l.config.Settings.StopGrace.D()))
 }
 
-// run is the loop; it returns when ctx has ended and everything is drained.
+// run is the loop. It returns when ctx has ended and everything is drained.
 func (l *loop) run(ctx context.Context, stopPolling func()) {
 	commits := time.NewTicker(l.config.Settings.CommitInterval.D())
 	defer commits.Stop()
@@ -170,7 +174,7 @@ func (l *loop) run(ctx context.Context, stopPolling func()) {
 	}
 }
 
-// arm sets the timer to the next moment at which something is due.
+// arm sets the timer to the time of the next due action.
 func (l *loop) arm(timer *time.Timer) {
 	at, ok := l.schedule.wake()
 	for _, d := range l.drains {
@@ -185,7 +189,7 @@ func (l *loop) arm(timer *time.Timer) {
 	timer.Reset(time.Until(at))
 }
 
-// accept takes polled records over. Records of partitions that are not owned, or are being given up, are left to the
+// accept accepts polled records. Records of partitions that are not owned, or are being given up, are left to the
 // next owner.
 func (l *loop) accept(fetches kgo.Fetches) {
 	l.warn(fetches)
@@ -201,7 +205,7 @@ func (l *loop) accept(fetches kgo.Fetches) {
 	})
 }
 
-// warn tells the log of fetches that failed.
+// warn logs failed fetches.
 func (l *loop) warn(fetches kgo.Fetches) {
 	for _, failed := range fetches.Errors() {
 		if l.stopping || failed.Topic == "" {
@@ -212,7 +216,7 @@ func (l *loop) warn(fetches kgo.Fetches) {
 	}
 }
 
-// begin takes a record over: to be tried in its turn; when it is due, if it is a retry copy; or not at all, if an
+// begin accepts a record. It is tried in its turn, or when it is due if it is a retry copy, or not at all if an
 // earlier owner has finished it.
 func (l *loop) begin(home *partition, record *kgo.Record) {
 	slot := home.tracker.Add(record.Offset, record.LeaderEpoch)
@@ -229,15 +233,15 @@ func (l *loop) begin(home *partition, record *kgo.Record) {
 		l.schedule.add(t, lane, ordered)
 		return
 	}
-	// A copy waits for its own time and for no other: what failed before it may be due after it.
+	// A copy waits only for its own due time. An earlier failure may be due after it.
 	due := l.parts.Copier.Open(t.record, &t.origin)
 	t.attempts = t.origin.Attempts
 	l.schedule.later(t, waiting, due)
 }
 
-// throttle pauses the partition when it has more than its share in flight, so that one that waits for a slow key, or
-// for the DLQ, doesn't use up what the others need; and lets it go on at half of that. Pausing stops fetching, not
-// heartbeats.
+// throttle pauses the partition when it has more than its share of records in flight, and resumes it at half of that.
+// So a partition that waits for a slow key, or for the DLQ, does not use up what the others need. Pausing stops
+// fetching, not heartbeats.
 func (l *loop) throttle(home *partition) {
 	share := max(1, l.config.Settings.MaxInFlight/max(1, len(l.partitions)))
 	open := home.tracker.Prefix(0).Open
@@ -252,7 +256,7 @@ func (l *loop) throttle(home *partition) {
 	}
 }
 
-// grant lets the poller fetch as many records as may be in flight.
+// grant allows the poller to fetch as many records as may be in flight.
 func (l *loop) grant() {
 	free := min(maxPoll, l.config.Settings.MaxInFlight-l.inFlight)
 	if l.pollWanted && !l.stopping && free > 0 {
@@ -261,7 +265,7 @@ func (l *loop) grant() {
 	}
 }
 
-// dispatch hands ready tasks to workers; one is started when none is idle.
+// dispatch passes ready tasks to workers. It starts a worker if none is idle.
 func (l *loop) dispatch() {
 	limit := min(maxConcurrency, l.config.Settings.MaxInFlight)
 	for l.busy < limit {
@@ -281,12 +285,12 @@ func (l *loop) dispatch() {
 				l.working.Go(func() { l.work(t) })
 				continue
 			}
-			l.tasks <- t // as many are idle as are not busy: one is about to receive
+			l.tasks <- t // an idle worker exists: it is about to receive
 		}
 	}
 }
 
-// settle takes up what workers and the Parker have reported.
+// settle processes the reports of workers and the Parker.
 func (l *loop) settle() {
 	for _, result := range l.outcomes.take() {
 		t := result.task
@@ -315,7 +319,7 @@ func (l *loop) onAttempt(t *task, result outcome) {
 	}
 }
 
-// note tells the log of a record that is finished though it failed.
+// note logs a record that is finished although it failed.
 func (l *loop) note(t *task, err error) {
 	if err != nil {
 		l.config.Logger.Info().Err(err).Str("class", ClassOf(err).String()).Str("topic", t.record.Topic).
@@ -324,8 +328,8 @@ func (l *loop) note(t *task, err error) {
 	}
 }
 
-// retry sets a task's next attempt. In a partition that is being given up nothing is begun any more: the task is left
-// as it is, unfinished; only at a stop AtStop is asked. With retry topics the task is handed on in either case.
+// retry sets the time of a task's next attempt. In a partition that is being given up, no more work is started: the
+// task stays unfinished. AtStop is consulted only at a stop. With retry topics, the task is passed on in either case.
 func (l *loop) retry(t *task, due time.Time) {
 	switch {
 	case len(l.config.RetryTopics) > 0:
@@ -367,7 +371,7 @@ func (l *loop) deadLetter(t *task, cause error) {
 	l.publish(t)
 }
 
-// discard tells the log of a record that failed for good and leaves nothing behind.
+// discard logs a record that failed permanently and leaves no dead letter.
 func (l *loop) discard(t *task, cause error) {
 	end := "dead-lettering is off, so it is finished"
 	if l.config.Settings.DLQEnabled {
@@ -377,16 +381,16 @@ func (l *loop) discard(t *task, cause error) {
 		Int64("offset", t.record.Offset).Int("attempts", t.attempts).Msg("the record failed for good; " + end)
 }
 
-// ErrRetriesExhausted is returned by Run when a record failed for good and Settings.OnExhausted says exit.
+// ErrRetriesExhausted is returned by Run if a record failed permanently and Settings.OnExhausted is exit.
 var ErrRetriesExhausted = errors.New("all retries are exhausted")
 
-// ErrLetterRefused is returned by Run when a dead letter was refused and Settings.DLQOnFailure says crash.
+// ErrLetterRefused is returned by Run if a dead letter was rejected and Settings.DLQOnFailure is crash.
 var ErrLetterRefused = errors.New("the dead letter was refused")
 
-// giveUp begins the consumer's end. The record stays unfinished, so that nothing is committed past it.
+// giveUp starts the end of the consumer. The record stays unfinished, so nothing is committed past it.
 func (l *loop) giveUp(t *task, cause error) {
 	if l.stopping {
-		return // it is ending already, and the next process meets the record again
+		return // it is already ending, and the next process receives the record again
 	}
 	l.exhausted = fmt.Errorf("processing %s-%d offset %d: %w after %d attempts: %w", t.record.Topic, t.record.Partition,
 		t.record.Offset, ErrRetriesExhausted, t.attempts, cause)
@@ -394,7 +398,7 @@ func (l *loop) giveUp(t *task, cause error) {
 		"the record failed for good and dead-lettering is off; the consumer ends, and commits nothing past it")
 }
 
-// seal makes the task's dead letter.
+// seal creates the task's dead letter.
 func (l *loop) seal(t *task, cause error) {
 	failure := deadletter.Failure{
 		Attempts: int32(t.attempts), MaxAttempts: int32(l.config.Settings.MaxRetries), Topic: t.origin.Topic,
@@ -402,14 +406,14 @@ func (l *loop) seal(t *task, cause error) {
 		Group: l.config.Group, Service: l.config.Group, Instance: l.config.Instance, Handler: l.handler,
 	}
 	describe(cause, &failure)
-	if t.origin.Topic == t.record.Topic { // a retry copy's timestamp is its own
+	if t.origin.Topic == t.record.Topic { // the timestamp of a retry copy is that of the copy
 		failure.SourceTime, failure.SourceTimeType = t.record.Timestamp, timestampType(t.record)
 	}
 	t.letter = l.parts.Sealer.Seal(t.record, failure)
 	t.letter.Topic = l.letterbox(t)
 }
 
-// timestampType is who gave the record its timestamp, in Kafka's words.
+// timestampType returns the type of the record's timestamp, in Kafka's terms.
 func timestampType(record *kgo.Record) string {
 	switch record.Attrs.TimestampType() {
 	case 0:
@@ -420,7 +424,8 @@ func timestampType(record *kgo.Record) string {
 	return deadletter.NoTimestampType
 }
 
-// publish hands the letter to the Parker and waits for its answer: the task is finished by that and nothing else.
+// publish passes the dead letter or retry copy to the Parker and waits for its answer. Only that answer finishes the
+// task.
 func (l *loop) publish(t *task) {
 	t.home.busy++
 	l.schedule.later(t, publishing, time.Now().Add(patience))
@@ -450,7 +455,7 @@ func (l *loop) onPublished(t *task, err error) {
 	}
 }
 
-// expire does what is due.
+// expire performs all due actions.
 func (l *loop) expire(now time.Time) {
 	for t := l.schedule.expired(now); t != nil; t = l.schedule.expired(now) {
 		switch t.phase {
@@ -459,25 +464,26 @@ func (l *loop) expire(now time.Time) {
 		case refused:
 			l.publish(t)
 		case publishing:
-			// Still the Parker's: it may have been written. It is only reported, also when the brokers that don't
-			// answer have cost the group its coordinator, and this member the partition.
+			// The Parker still has it, and it may have been written, so it is only reported. It is also reported if
+			// the unresponsive brokers have cost the group its coordinator, and this member the partition.
 			reason := "the write is not acknowledged after " + patience.String()
 			if t.home.gone {
 				reason += ", and the partition has been taken away meanwhile: whoever gets it is given the record again"
 			}
 			l.complain(t, reason)
-			l.schedule.later(t, publishing, now.Add(patience)) // and again, for as long as it lasts
+			l.schedule.later(t, publishing, now.Add(patience)) // report it again for as long as it lasts
 		case queued, running:
 		}
 	}
 }
 
-// surfaceEvery is the time between two reports of one partition's trouble. It is no longer than patience: so whoever
-// waits for a word of a letter that is not acknowledged has one within patience, be it of another letter.
+// surfaceEvery is the interval between two reports of one partition's trouble. It must not exceed patience, so that
+// while a dead letter is unacknowledged, its partition gets a report within patience, if only for another dead
+// letter.
 const surfaceEvery = patience
 
-// complain notes that a dead letter or a retry copy can't be published. The first one of a partition is reported, then
-// the halt, then the same every few seconds: not each try of each record.
+// complain records that a dead letter or a retry copy cannot be published. For each partition it reports the first
+// failure, then the halt, then repeats the report every few seconds. It does not report each attempt for each record.
 func (l *loop) complain(t *task, reason string) {
 	home := t.home
 	if home.troubled == nil {
@@ -502,7 +508,7 @@ func (l *loop) complain(t *task, reason string) {
 	}
 }
 
-// calm notes that a dead letter was published after all.
+// calm records that a dead letter was published after all.
 func (l *loop) calm(t *task) {
 	home := t.home
 	if home.trouble == nil {
@@ -519,7 +525,7 @@ func (l *loop) calm(t *task) {
 	l.report()
 }
 
-// locateTrouble points the trouble at the first record concerned: commits wait there.
+// locateTrouble sets the trouble to the first affected record, at which commits wait.
 func (p *partition) locateTrouble() {
 	p.trouble.Letters = len(p.troubled)
 	var first *task
@@ -531,7 +537,7 @@ func (p *partition) locateTrouble() {
 	p.trouble.Offset, p.trouble.Tries, p.trouble.To = first.record.Offset, first.tries, first.letter.Topic
 }
 
-// report renews what Health returns.
+// report renews the result of Health.
 func (l *loop) report() {
 	health := Health{InFlight: l.inFlight, Waiting: len(l.schedule.timed), CommitError: l.failing}
 	for at, home := range l.partitions {

@@ -1,7 +1,7 @@
 package consumer
 
-// Offset metadata: what is finished beyond the committed offset, so that the next owner of the partition need not do it
-// again.
+// This file implements offset metadata: the records finished beyond the committed offset, so that the next owner of
+// the partition need not process them again.
 
 import (
 	"strconv"
@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// maxMetadata is the most that brokers take by default (offset.metadata.max.bytes), in bytes.
+	// maxMetadata is the maximum size in bytes that brokers accept by default (offset.metadata.max.bytes).
 	maxMetadata = 4096
-	// maxRanges is more ranges than fit: the shortest takes two bytes.
+	// maxRanges exceeds the number of ranges that fit: the shortest range takes two bytes.
 	maxRanges = maxMetadata / 2
 )
 
-// encodeRanges writes ranges relative to base, the committed offset: "1-3,7". What doesn't fit is left out from the end
-// on: it is then done again.
+// encodeRanges encodes ranges relative to base, the committed offset: "1-3,7". Ranges at the end that do not fit are
+// left out. Their records are processed again.
 func encodeRanges(base int64, ranges []Range) string {
 	var text []byte
 	for _, r := range ranges {
@@ -35,8 +35,8 @@ func encodeRanges(base int64, ranges []Range) string {
 	return string(text)
 }
 
-// decodeRanges reads what encodeRanges wrote; nothing of it where any of it is something else, since metadata is free
-// text.
+// decodeRanges decodes the output of encodeRanges. It returns no ranges if any part of the text is invalid, because
+// metadata is free text.
 func decodeRanges(base int64, text string) []Range {
 	var ranges []Range
 	last := base - 1
@@ -56,8 +56,8 @@ func decodeRanges(base int64, text string) []Range {
 	return ranges
 }
 
-// skips reports whether the record at the offset was finished by an earlier owner. Offsets are asked about in the order
-// they were fetched.
+// skips reports whether the record at the offset was finished by an earlier owner. It must be called in the order of
+// fetching.
 func (p *partition) skips(offset int64) bool {
 	for len(p.restored) > 0 && p.restored[0].Last < offset {
 		p.restored = p.restored[1:]
@@ -66,8 +66,8 @@ func (p *partition) skips(offset int64) bool {
 	return len(p.restored) > 0 && p.restored[0].First <= offset
 }
 
-// metadata returns what goes with a commit of the prefix. What earlier owners finished and this one has not come to yet
-// is passed on.
+// metadata returns the metadata for a commit of the prefix. It includes records that earlier owners finished and that
+// this owner has not reached yet.
 func (p *partition) metadata(prefix Prefix) string {
 	ranges := prefix.Beyond
 	for _, r := range p.restored {

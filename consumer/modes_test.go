@@ -22,7 +22,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// mode is a way to be a member of a group and to retry.
+// mode is a combination of group membership and retry settings.
 type mode struct {
 	name string
 	set  func(*Settings)
@@ -51,7 +51,8 @@ func modes() []mode {
 	}
 }
 
-// newGroupBench is a bench with retry topics whose broker-side group settings are as quick as the consumers' own.
+// newGroupBench returns a bench with retry topics whose broker-side group timeouts are as short as those of the
+// consumers.
 func newGroupBench(t *testing.T, partitions int32) *bench {
 	return newBenchWith(t, partitions, append([]string{inputTopic, dlqTopic}, RetryTopicNames(inputTopic, 3)...),
 		kfake.BrokerConfigs(map[string]string{
@@ -59,8 +60,8 @@ func newGroupBench(t *testing.T, partitions int32) *bench {
 		}))
 }
 
-// TestEveryModeFinishesEveryRecord: with one instance, and with three of which one is stopped in the middle, each
-// record ends as its class says, is dead-lettered under its own position, and everything is committed.
+// TestEveryModeFinishesEveryRecord runs one instance, and three of which one is stopped in the middle. Each record
+// ends as its class requires, dead letters name their own position, and everything is committed.
 func TestEveryModeFinishesEveryRecord(t *testing.T) {
 	for _, mode := range modes() {
 		for _, instances := range []int{1, 3} {
@@ -106,7 +107,7 @@ func tryMode(t *testing.T, mode mode, instances int) {
 			t.Fatal(err)
 		}
 	}
-	if instances > 1 && settings.StaticMembership { // its partitions are kept for it
+	if instances > 1 && settings.StaticMembership { // the group keeps its partitions for it
 		config := b.config(settings, handler)
 		config.InstanceID, config.SessionTimeout = "i0", 500*time.Millisecond
 		b.start(config, DefaultParts(settings))
@@ -136,21 +137,21 @@ func tryMode(t *testing.T, mode mode, instances int) {
 			}
 		}
 	}
-	// One whose heartbeats were not sent in time loses its partitions, gets them again, and may write again what no
-	// commit covered; in transactions never.
+	// An instance whose heartbeats were late loses its partitions, gets them again, and may write dead letters again
+	// that no commit covered. With transactions it never does.
 	undisturbed := instances == 1 && !strings.Contains(b.log.String(), `"change":"lost"`)
 	if (undisturbed || settings.Transactions) && len(letters) != 2*partitions*perPartition/2/3 {
 		t.Errorf("%d dead letters", len(letters))
 	}
 }
 
-// lag is what of the input and of the retry topics is not committed; where nothing was written there is nothing to
-// commit.
+// lag returns the number of uncommitted records in the input and the retry topics. Partitions without records have
+// nothing to commit.
 func (b *bench) lag() int64 {
 	b.Helper()
-	// The commits first: a record that is committed by then has its retry copy before the ends are asked for. The other
-	// way round a copy that is written and the commit after it may fall between the two questions, and all looks
-	// finished.
+	// Read the commits first: a record committed by then has its retry copy before the end offsets are read. In the
+	// opposite order, a copy could be written and its source committed between the two reads, and everything would
+	// look finished.
 	offsets, err := b.admin.FetchOffsets(b.Context(), groupID)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		b.Fatal(err)
@@ -167,7 +168,7 @@ func (b *bench) lag() int64 {
 	return lag
 }
 
-// TestRetryCopiesWaitForTheirOwnTime: a record that is due late holds up neither the next copy of its retry topic nor
+// TestRetryCopiesWaitForTheirOwnTime: a record that is due late delays neither the next copy of its retry topic nor
 // the records behind it, and no copy is processed before it is due.
 func TestRetryCopiesWaitForTheirOwnTime(t *testing.T) {
 	t.Parallel()
@@ -246,8 +247,8 @@ func TestNothingIsCommittedPastARefusedRetryCopy(t *testing.T) {
 	}
 }
 
-// TestMetadataSparesTheNextOwnerWhatIsDone: one instance finishes all but every tenth record and stops; the next one
-// gets just those.
+// TestMetadataSparesTheNextOwnerWhatIsDone: one instance finishes all but every tenth record and stops. The next one
+// processes only those.
 func TestMetadataSparesTheNextOwnerWhatIsDone(t *testing.T) {
 	for _, protocol := range []string{ProtocolClassic, ProtocolConsumer} {
 		t.Run(protocol, func(t *testing.T) {
@@ -278,8 +279,8 @@ func TestMetadataSparesTheNextOwnerWhatIsDone(t *testing.T) {
 			if err := first.stop(); err != nil {
 				t.Fatal(err)
 			}
-			// The next owner takes one record at a time, so that it commits before it has come to the rest: nothing may
-			// be forgotten by that.
+			// The next owner processes one record at a time, so that it commits before it has reached the rest. That
+			// commit must keep the restored ranges.
 			settings.MaxInFlight = 1
 			release := make(chan struct{})
 			var again calls

@@ -1,9 +1,9 @@
 package consumer
 
-// A consumer as the engine of one node of a graph: it reads PipeStreams from the node's input topic, calls the node's
-// module by gRPC, notes in the document's history what came of it, and passes the document on to the next node. That is
-// published like a dead letter: the record's offset counts as done once the broker has acknowledged it, so that a crash
-// in between makes a second copy and loses none.
+// This file makes a consumer the engine of one node of a graph. It reads PipeStreams from the node's input topic,
+// calls the node's module by gRPC, records the result in the document's history, and passes the document on to the
+// next node. The forwarded document is published like a dead letter: the record's offset counts as done once the
+// broker has acknowledged the write. A crash in between causes a duplicate, but no loss.
 
 import (
 	"context"
@@ -42,23 +42,23 @@ type NodeEdge struct {
 	Weight int    `json:"weight"`
 }
 
-// Router says where records go that are finished.
+// Router decides where finished records go.
 type Router interface {
-	// Forward returns the record that is published in place of a processed one; step says how it was processed. The
-	// record stays as it is.
+	// Forward returns the record to publish in place of a processed one. step is the result of the processing. The
+	// input record is not changed.
 	Forward(record *kgo.Record, step Step) *kgo.Record
 	// Letterbox returns the topic of a failed record's dead letter.
 	Letterbox(record *kgo.Record) string
 }
 
-// Step is what came of a record: processed if Err is nil, otherwise failed logically.
+// Step is the result of a record: processed if Err is nil, otherwise failed logically.
 type Step struct {
 	Err      error
 	Attempts int
 	At       time.Time
 }
 
-// PartsFor returns the parts that keep what the configuration promises.
+// PartsFor returns the parts that keep the promises of the configuration.
 func PartsFor(config Config) Parts {
 	parts := DefaultParts(config.Settings)
 	if config.Node != nil {
@@ -67,7 +67,7 @@ func PartsFor(config Config) Parts {
 	return parts
 }
 
-// nodeSealer says in each letter at which node the document failed.
+// nodeSealer records in each dead letter the node at which the document failed.
 type nodeSealer struct {
 	deadletter.Sealer
 	node string
@@ -82,12 +82,12 @@ func (s nodeSealer) Seal(record *kgo.Record, failure deadletter.Failure) *kgo.Re
 // GraphRouter is the Router of a node.
 type GraphRouter struct{ Node Node }
 
-// Forward implements Router: key and headers stay, the stream has one more entry in its history. A logical failure is
-// noted there and goes on like a success.
+// Forward implements Router. Key and headers are kept, and the stream has one more entry in its history. A logical
+// failure is recorded there and forwarded like a success.
 func (r GraphRouter) Forward(record *kgo.Record, step Step) *kgo.Record {
 	stream := &pipestream.PipeStream{}
 	if err := proto.Unmarshal(record.Value, stream); err != nil {
-		// The module was not called with what is no stream, so this is none that was processed: it goes on as it is.
+		// The module is not called with a value that is not a stream, so such a value is forwarded unchanged.
 		return &kgo.Record{Topic: r.Node.Sink, Key: record.Key, Value: record.Value, Headers: record.Headers,
 			Partition: record.Partition}
 	}
@@ -106,7 +106,7 @@ func (r GraphRouter) Forward(record *kgo.Record, step Step) *kgo.Record {
 	stream.HopNumber++
 	stream.CurrentNodeId = next.To
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(stream)
-	if err != nil { // a text that is no UTF-8, so not of this stream, which was read: that of the error
+	if err != nil { // the error's text is not UTF-8: the stream itself was decoded before
 		entry.ErrorMessage = fmt.Sprintf("%q", entry.GetErrorMessage())
 		value, _ = proto.MarshalOptions{Deterministic: true}.Marshal(stream)
 	}
@@ -114,8 +114,8 @@ func (r GraphRouter) Forward(record *kgo.Record, step Step) *kgo.Record {
 		Partition: record.Partition}
 }
 
-// next is the edge that a document takes: FNV-1a (64 bits) of its id, "/" and the node's name, modulo the sum of the
-// weights, falls into the weight of one.
+// next returns the edge that a document takes: FNV-1a (64 bits) of its id, "/" and the node's name, modulo the sum of
+// the weights, falls into the weight of one edge.
 func (r GraphRouter) next(id string) NodeEdge {
 	total := 0
 	for _, edge := range r.Node.Edges {
@@ -134,7 +134,8 @@ func (r GraphRouter) next(id string) NodeEdge {
 	return r.Node.Edges[at]
 }
 
-// Letterbox implements Router: what was replayed too often is quarantined. "" is the consumer's own dead-letter topic.
+// Letterbox implements Router. A document that was replayed too often goes to quarantine. "" is the consumer's own
+// dead-letter topic.
 func (r GraphRouter) Letterbox(record *kgo.Record) string {
 	stream := &pipestream.PipeStream{}
 	if proto.Unmarshal(record.Value, stream) == nil && int(stream.GetReprocessCount()) >= r.Node.MaxReprocess {
@@ -143,7 +144,7 @@ func (r GraphRouter) Letterbox(record *kgo.Record) string {
 	return ""
 }
 
-// outputKey is where a record's context has the document that the module made of it.
+// outputKey is the context key for the document that the module returned for a record.
 type outputKey struct{}
 
 func recordContext(record *kgo.Record) context.Context {
@@ -153,8 +154,8 @@ func recordContext(record *kgo.Record) context.Context {
 	return record.Context
 }
 
-// forward publishes what a processed record becomes, if there is a Router; without one the record is finished by being
-// processed.
+// forward publishes the result of a processed record if there is a Router. Without one, the record is finished when
+// it is processed.
 func (l *loop) forward(t *task, result outcome) {
 	if l.parts.Router == nil {
 		l.finish(t)
@@ -164,7 +165,7 @@ func (l *loop) forward(t *task, result outcome) {
 	l.publish(t)
 }
 
-// letterbox is the topic of the task's dead letter.
+// letterbox returns the topic of the task's dead letter.
 func (l *loop) letterbox(t *task) string {
 	if l.parts.Router != nil {
 		if topic := l.parts.Router.Letterbox(t.record); topic != "" {
@@ -174,7 +175,7 @@ func (l *loop) letterbox(t *task) string {
 	return l.config.DLQTopic
 }
 
-// decodeNode reads a node from DLQBENCH_NODE.
+// decodeNode decodes a node from DLQBENCH_NODE.
 func decodeNode(text string) (*Node, error) {
 	node := &Node{}
 	if err := json.Unmarshal([]byte(text), node); err != nil {
@@ -197,7 +198,7 @@ func (n *Node) validate() error {
 	return errors.Join(errs...)
 }
 
-// checkNode: a node retries in place and commits offsets.
+// checkNode checks that a node retries in place and commits offsets.
 func (c Config) checkNode() error {
 	settings := c.Settings
 	if c.Node == nil {

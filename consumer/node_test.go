@@ -107,7 +107,7 @@ func TestWhatWasReplayedTooOftenIsQuarantined(t *testing.T) {
 	}
 }
 
-// TestADocumentAlwaysTakesTheSameEdge, and all edges get their share.
+// TestADocumentAlwaysTakesTheSameEdge also checks that all edges get their share.
 func TestADocumentAlwaysTakesTheSameEdge(t *testing.T) {
 	t.Parallel()
 	router := GraphRouter{Node: Node{Name: "n", Edges: []NodeEdge{{"a", "a", 3}, {"b", "b", 1}}}}
@@ -125,7 +125,7 @@ func TestADocumentAlwaysTakesTheSameEdge(t *testing.T) {
 	}
 }
 
-// topicContent reads a topic of one partition that nobody reads in a transaction.
+// topicContent reads a topic with one partition that is written without transactions.
 func (b *bench) topicContent(topic string) []*kgo.Record {
 	b.Helper()
 	ends, err := b.admin.ListEndOffsets(b.Context(), topic)
@@ -214,7 +214,7 @@ func TestANodePassesOnAndDeadLetters(t *testing.T) {
 	}
 }
 
-// TestANodeCommitsNothingThatTheNextTopicHasNot: the write into the next topic is refused for a while.
+// TestANodeCommitsNothingThatTheNextTopicHasNot: writes to the next topic are rejected for a while.
 func TestANodeCommitsNothingThatTheNextTopicHasNot(t *testing.T) {
 	t.Parallel()
 	b := newNodeBench(t)
@@ -239,7 +239,7 @@ func TestANodeCommitsNothingThatTheNextTopicHasNot(t *testing.T) {
 	}
 }
 
-// scriptedModule answers with what answer returns.
+// scriptedModule answers with the results of answer.
 type scriptedModule struct {
 	pipestream.UnimplementedPipeStepProcessorServer
 	answer func(*pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error)
@@ -324,7 +324,7 @@ func TestAModuleSeesTheStreamAndItsPlace(t *testing.T) {
 	}
 }
 
-// TestAModuleThatIsNotThereTakesTheWholeAttempt, and one that hangs, too.
+// TestAModuleThatIsNotThereTakesTheWholeAttempt also covers a module that hangs.
 func TestAModuleThatIsNotThereTakesTheWholeAttempt(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})

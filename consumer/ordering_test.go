@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestOrderings: one partition, keys k0..k3 in turn; k1's first record fails twice, with a backoff. What may be tried
-// between its failures is what the orderings differ in.
+// TestOrderings has one partition with the keys k0..k3 in turn. The first record of k1 fails twice, with a backoff.
+// The orderings differ in the records that may be tried between its failures.
 func TestOrderings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -49,7 +49,8 @@ func reversed(list []string) []string {
 	return list
 }
 
-// TestAKeysRecordsNeverOverlap also takes the dead-lettered ones in: the next of the key waits for the acknowledgement.
+// TestAKeysRecordsNeverOverlap includes dead-lettered records: the next record of the key waits for the
+// acknowledgement.
 func TestAKeysRecordsNeverOverlap(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)

@@ -15,49 +15,49 @@ type Publisher interface {
 	TryProduce(ctx context.Context, record *kgo.Record, promise func(*kgo.Record, error))
 }
 
-// Parker publishes what a failed record leaves behind, its letter: the dead letter, or the copy for a retry topic.
+// Parker publishes the letter of a failed record: its dead letter, or its copy for a retry topic.
 type Parker interface {
-	// Park publishes the letter once, without blocking, and calls done exactly once, from any goroutine: with nil when
-	// every in-sync replica has it, with an error when it was refused. The consumer waits for done before the record
-	// counts as finished, and parks the letter again, after a backoff, when it was refused.
+	// Park publishes the letter once, without blocking, and calls done exactly once, from any goroutine: with nil
+	// when every in-sync replica has it, with an error if it was rejected. The consumer waits for done before the
+	// record counts as finished. If the letter was rejected, the consumer parks it again after a backoff.
 	Park(ctx context.Context, publisher Publisher, letter *kgo.Record, done func(error))
 }
 
-// AckedParker is the Parker: done is the broker's answer and nothing else.
+// AckedParker is the default Parker: it calls done with the broker's answer only.
 type AckedParker struct{}
 
-// Park implements Parker. The letter itself is not handed over: the client writes into what it produces.
+// Park implements Parker. It produces a copy of the letter, because the client modifies the record that it produces.
 func (AckedParker) Park(ctx context.Context, publisher Publisher, letter *kgo.Record, done func(error)) {
 	record := *letter
 	publisher.TryProduce(ctx, &record, func(_ *kgo.Record, err error) { done(err) })
 }
 
-// Publication timing. A produce request without an answer is given up after about requestLimit + answerLimit and
-// repeated by the client under the same producer id and sequence number, for as long as it takes: the broker writes it
-// once, whichever of the repeats arrive. Only a refusal (an answer that says no) comes back to the caller, who may then
-// publish anew without making a second copy. Hence there is no delivery timeout here: a client that gives up on an
-// unanswered write can't know whether it happened, and whoever publishes it again makes a duplicate.
+// Timing of publications. A produce request without a response is abandoned after about requestLimit + answerLimit.
+// The client repeats it under the same producer id and sequence number without limit, and the broker writes it once,
+// whichever of the repeats arrive. Only a rejection (an error response) is returned to the caller, who may then
+// publish again without creating a duplicate. There is no delivery timeout: a client that gives up on an
+// unacknowledged write cannot know whether it happened, and publishing it again may create a duplicate.
 const (
 	requestLimit = 1500 * time.Millisecond
 	answerLimit  = 1500 * time.Millisecond
-	// refusals is how often the client itself repeats a refused write, right after it has asked for the current
-	// leaders: a partition that has just moved is nobody's trouble. More would hide the refusals from the backoff and
-	// from the log.
+	// refusals is the number of times that the client itself repeats a rejected write, immediately after it has asked
+	// for the current leaders. So a partition that has just moved causes no error. A larger number would hide
+	// rejections from the backoff and from the log.
 	refusals = 1
-	// patience is how long a publication may go unanswered before that is reported.
+	// patience is how long a publication may stay unacknowledged before that is reported.
 	patience = 2 * time.Second
-	// maxLetter is the largest batch that is tried: a dead letter is larger than its record, and whether it is too
-	// large is for the broker to say.
+	// maxLetter is the maximum batch size that the client tries to write. A dead letter is larger than its record,
+	// and the broker decides whether it is too large.
 	maxLetter = 16 << 20
 )
 
-// newProducer returns the client for dead letters and retry copies. It is a client of its own, so that a DLQ that
-// doesn't answer holds up neither heartbeats nor commits on a shared connection.
+// newProducer returns the client for dead letters and retry copies. It has its own connections, so that a DLQ that
+// does not answer delays neither heartbeats nor commits.
 func newProducer(config Config) (*kgo.Client, error) {
 	client, err := kgo.NewClient(slices.Concat(production(config), []kgo.Opt{
 		kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID(config.ClientID + "-dlq"), kgo.RequestTimeoutOverhead(answerLimit),
 		kgo.MetadataMaxAge(metadataMaxAge), kgo.MetadataMinAge(metadataMinAge), kgo.RetryBackoffFn(reconnectBackoff),
-		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
+		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may close a connection before its first response
 	}, config.Options)...)
 	if err != nil {
 		return nil, fmt.Errorf("opening the Kafka client for dead letters: %w", err)
@@ -65,10 +65,10 @@ func newProducer(config Config) (*kgo.Client, error) {
 	return client, nil
 }
 
-// production is what a client is told of the letters that it writes.
+// production returns the client options for writing dead letters and retry copies.
 func production(config Config) []kgo.Opt {
 	return []kgo.Opt{
-		kgo.ProducerBatchCompression(kgo.NoCompression()), // whoever reads dead letters may lack a codec
+		kgo.ProducerBatchCompression(kgo.NoCompression()), // readers of dead letters may lack a codec
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.RecordRetries(refusals),
 		kgo.ProduceRequestTimeout(requestLimit),
 		kgo.MaxBufferedRecords(max(10_000, config.Settings.MaxInFlight)), kgo.ProducerBatchMaxBytes(maxLetter),
@@ -78,8 +78,8 @@ func production(config Config) []kgo.Opt {
 	}
 }
 
-// sourcePartition puts a letter on its source's partition number, modulo the topic's partitions: records of one
-// key stay in order among themselves.
+// sourcePartition chooses the source's partition number modulo the topic's number of partitions, so that records of
+// one key keep their order.
 func sourcePartition(letter *kgo.Record, partitions int) int {
 	return int(letter.Partition) % partitions
 }
@@ -101,20 +101,21 @@ type Trouble struct {
 	Reason  string    `json:"reason"`
 }
 
-// TroubleState tells how a partition's letters fare.
+// TroubleState is the publication state of a partition's dead letters and retry copies.
 type TroubleState string
 
 // The states of a partition.
 const (
 	// Refused: a publication failed and will be repeated. The partition is not committed past the record.
 	Refused TroubleState = "refused"
-	// Halted: publication failed more often than a record may be attempted; the same holds, until it succeeds.
+	// Halted: publication failed more often than a record may be attempted. It is still repeated, and the partition
+	// is not committed past the record until it succeeds.
 	Halted TroubleState = "halted"
-	// Recovered: every letter of the partition is published.
+	// Recovered: every dead letter and retry copy of the partition is published.
 	Recovered TroubleState = "recovered"
 )
 
-// LogTrouble reports trouble in the log: errors while it lasts, one line when it is over.
+// LogTrouble logs trouble: errors while it lasts, and one line when it is over.
 func LogTrouble(log zerolog.Logger, trouble Trouble) {
 	event := log.Error()
 	message := "publishing a failed record failed, too; it is published again after a backoff, and the partition is not " +

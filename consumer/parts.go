@@ -9,36 +9,36 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// Parts are what the consumer is made of; each can be replaced. All but Parker and Committer are called by one
-// goroutine, and none of them may block, but for the Committer.
+// Parts are the replaceable parts of the consumer. All but Parker and Committer are called by one goroutine. Only the
+// Committer may block.
 type Parts struct {
-	// Lane says which records go one after another: those with the same lane within a partition. ordered = false: the
-	// record waits for none.
+	// Lane defines which records are processed one after another: those with the same lane within a partition. If
+	// ordered is false, the record waits for no other.
 	Lane func(record *kgo.Record) (lane uint64, ordered bool)
-	// Policy decides after each attempt.
+	// Policy decides what follows each attempt.
 	Policy Policy
-	// Sealer makes the dead letter, Copier the copy for a retry topic.
+	// Sealer creates the dead letter, Copier the copy for a retry topic.
 	Sealer deadletter.Sealer
 	Copier Copier
-	// Router says where records go that are finished; nil: nowhere, their offsets are committed and that is all.
+	// Router decides where finished records go. If it is nil, their offsets are committed and nothing is forwarded.
 	Router Router
-	// Parker publishes what the others make.
+	// Parker publishes the records that Sealer, Copier and Router create.
 	Parker Parker
-	// NewTracker makes the tracker of a newly assigned partition. In share groups and with transactions nobody asks it,
-	// nor the Committer.
+	// NewTracker returns the tracker of a newly assigned partition. Share groups and transactions use neither it nor
+	// the Committer.
 	NewTracker func() Tracker
-	// Committer commits what the trackers say.
+	// Committer commits the prefixes of the trackers.
 	Committer Committer
-	// AtStop says what becomes of a record that is in backoff when the consumer stops. Retry leaves it, unfinished and
-	// uncommitted, to whoever is given the partition next.
+	// AtStop decides about a record that is in backoff when the consumer stops. Retry leaves the record unfinished
+	// and uncommitted to the next owner of the partition.
 	AtStop func(record *kgo.Record) Action
-	// AtRevoke says the same of a record whose partition is taken away.
+	// AtRevoke decides in the same way about a record whose partition is revoked.
 	AtRevoke func(record *kgo.Record) Action
-	// Surface reports dead letters and retry copies that can't be published.
+	// Surface reports dead letters and retry copies that cannot be published.
 	Surface func(log zerolog.Logger, trouble Trouble)
 }
 
-// DefaultParts returns the parts that keep what the settings promise.
+// DefaultParts returns the parts that keep the promises of the settings.
 func DefaultParts(settings Settings) Parts {
 	return Parts{
 		Lane:       LaneFor(settings.Ordering),
@@ -54,7 +54,7 @@ func DefaultParts(settings Settings) Parts {
 	}
 }
 
-// sealerFor returns the dialect; a name that is none is reported by Settings.Validate.
+// sealerFor returns the dialect with the name. Settings.Validate reports unknown names.
 func sealerFor(envelope string) deadletter.Sealer {
 	if dialect, err := deadletter.Named(envelope); err == nil {
 		return dialect
@@ -62,9 +62,9 @@ func sealerFor(envelope string) deadletter.Sealer {
 	return deadletter.Plain{}
 }
 
-// LaneFor returns the lanes of an ordering: none, partition, or key (the default). Under key, records without a key
-// wait for none, since there is no order among them to keep; two keys may share a lane by chance, which costs a little
-// time and nothing else.
+// LaneFor returns the lanes of an ordering: none, partition, or key (the default). With key, records without a key
+// wait for no other, because there is no order among them to keep. Two keys may share a lane by chance, which only
+// costs a little time.
 func LaneFor(ordering string) func(*kgo.Record) (uint64, bool) {
 	switch ordering {
 	case OrderingNone:

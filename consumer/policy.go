@@ -7,40 +7,41 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Action is what becomes of a record next.
+// Action is the next step for a record.
 type Action uint8
 
 // The actions.
 const (
-	// Retry: it is tried again.
+	// Retry: the record is tried again.
 	Retry Action = iota
-	// Finish: nothing is left to do for it; it may be committed.
+	// Finish: the record is finished and may be committed.
 	Finish
-	// DeadLetter: it is published to the dead-letter topic, and finished once that is acknowledged.
+	// DeadLetter: the record is published to the dead-letter topic, and is finished once that is acknowledged.
 	DeadLetter
 )
 
-// Decision is a policy's answer; Wait goes with Retry.
+// Decision is a policy's decision; Wait applies to Retry.
 type Decision struct {
 	Action Action
 	Wait   time.Duration
 }
 
-// Policy decides after each attempt. It is asked by one goroutine.
+// Policy decides after each attempt. It is called by one goroutine.
 type Policy interface {
-	// Decide is told how many attempts the record has had (≥ 1) and the error of the last one, nil for a success.
+	// Decide receives the number of attempts that the record has had (≥ 1) and the error of the last one, nil for a
+	// success.
 	Decide(record *kgo.Record, attempts int, err error) Decision
-	// Republish returns the wait before a dead letter is published again that was refused tries times (≥ 1).
+	// Republish returns the wait before a dead letter that was rejected tries times (≥ 1) is published again.
 	Republish(tries int) time.Duration
 }
 
 // Backoff is the wait between attempts.
 type Backoff struct {
-	// Initial is the wait after the first failure; with Exponential it doubles with each further one, up to Cap (0: no
-	// cap).
+	// Initial is the wait after the first failure. With Exponential it doubles after each further failure, up to Cap
+	// (0: no cap).
 	Initial, Cap time.Duration
 	Exponential  bool
-	// Jitter is the most that is added at random; it comes on top of Cap.
+	// Jitter is the maximum random duration added to the wait. It is added after Cap is applied.
 	Jitter time.Duration
 }
 
@@ -64,22 +65,22 @@ func (b Backoff) Wait(n int, random func(time.Duration) time.Duration) time.Dura
 	return wait
 }
 
-// Uniform draws from 0 to limit, both included.
+// Uniform returns a random duration from 0 to limit, both included.
 func Uniform(limit time.Duration) time.Duration {
 	return time.Duration(rand.Int64N(int64(limit) + 1))
 }
 
-// Bounded is the policy of the settings: success and logical failures finish a record, permanent ones dead-letter it at
-// once, everything else is retried until it was executed MaxAttempts times.
+// Bounded is the policy of the settings. A success or a logical failure finishes a record, a permanent failure
+// dead-letters it at once, and any other failure is retried until the record was executed MaxAttempts times.
 type Bounded struct {
-	// MaxAttempts is the number of executions, the first included.
+	// MaxAttempts is the number of executions, including the first.
 	MaxAttempts int
 	Backoff     Backoff
-	// Random draws the jitter: Uniform, or a sequence of one's own.
+	// Random draws the jitter: Uniform, or a fixed sequence.
 	Random func(limit time.Duration) time.Duration
 }
 
-// minRepublish keeps refused dead letters from spinning when the settings ask for no backoff.
+// minRepublish prevents a busy loop of rejected dead letters if the settings have no backoff.
 const minRepublish = 50 * time.Millisecond
 
 // Decide implements Policy. A wait is never shorter than the downstream asked for (429 Retry-After).
@@ -93,7 +94,7 @@ func (p Bounded) Decide(_ *kgo.Record, attempts int, err error) Decision {
 	return Decision{Action: Retry, Wait: max(p.Backoff.Wait(attempts, p.Random), retryAfter(err))}
 }
 
-// Republish implements Policy: the same backoff as for attempts, without end.
+// Republish implements Policy. It uses the backoff of attempts, without a maximum number.
 func (p Bounded) Republish(tries int) time.Duration {
 	return max(p.Backoff.Wait(tries, p.Random), minRepublish)
 }

@@ -103,8 +103,8 @@ func TestBoundedDecides(t *testing.T) {
 	}
 }
 
-// TestRetriesAreDueWhenThePolicySays drives the scheduler by the clock: attempts that take no time must be exactly the
-// policy's waits apart, whatever else is going on, and other lanes are not held up.
+// TestRetriesAreDueWhenThePolicySays drives the scheduler with a fake clock. Attempts that take no time must be
+// exactly the policy's waits apart, whatever else is going on, and other lanes must not be delayed.
 func TestRetriesAreDueWhenThePolicySays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := Bounded{MaxAttempts: 4, Backoff: Backoff{Initial: 100 * ms, Cap: 300 * ms, Exponential: true}, Random: none}
@@ -122,7 +122,7 @@ func TestRetriesAreDueWhenThePolicySays(t *testing.T) {
 				at[next.slot] = append(at[next.slot], time.Since(begun))
 				var err error
 				if next.slot%10 == 0 {
-					err = errors.New("down") // the whole lane 0
+					err = errors.New("down") // all of lane 0
 				}
 				if decision := policy.Decide(nil, next.attempts, err); decision.Action == Retry {
 					s.later(next, waiting, time.Now().Add(decision.Wait))

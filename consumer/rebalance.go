@@ -18,15 +18,15 @@ const (
 	lost
 )
 
-// rebalance is a change of the assignment; done is closed when the loop has dealt with it.
+// rebalance is a change of the assignment. done is closed when the loop has handled it.
 type rebalance struct {
 	change     change
 	partitions []TopicPartition
 	done       chan struct{}
 }
 
-// callback returns the client's rebalance callback: it hands the change to the loop and waits, since for as long as a
-// callback runs the partitions are still this member's. The loop bounds the wait.
+// callback returns the client's rebalance callback. It passes the change to the loop and waits, because the
+// partitions belong to this member until the callback returns. The loop limits the wait.
 func (l *loop) callback(change change) func(context.Context, *kgo.Client, map[string][]int32) {
 	return func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 		event := rebalance{change: change, done: make(chan struct{})}
@@ -50,8 +50,8 @@ func (l *loop) callback(change change) func(context.Context, *kgo.Client, map[st
 	}
 }
 
-// restore hands on what the metadata of the offsets that the group holds says of an assignment. The client calls it
-// before it fetches the first record from those offsets, and waits.
+// restore passes on the metadata of the group's committed offsets for an assignment. The client calls it before it
+// fetches the first record from those offsets, and waits.
 func (l *loop) restore(_ context.Context, _ *kgo.Client, offsets *kmsg.OffsetFetchResponse) error {
 	restored := map[TopicPartition][]Range{}
 	for _, group := range offsets.Groups {
@@ -86,7 +86,7 @@ func (l *loop) rebalance(event rebalance) {
 		}
 		l.drain(event.partitions, revokeLimit, revokeLimit+commitLimit/3, event.done)
 	case lost:
-		// Another member has them by now: nothing may be committed.
+		// Another member owns them now, so nothing may be committed.
 		for _, at := range event.partitions {
 			if home := l.partitions[at]; home != nil {
 				l.drop(home)
@@ -99,12 +99,13 @@ func (l *loop) rebalance(event rebalance) {
 	l.report()
 }
 
-// drain is partitions on their way out: nothing new is begun in them, attempts and publications under way may end until
-// work, the finished prefix is committed, and at until they are dropped whatever happened.
+// drain is a set of partitions that are being given up. No more work is started in them. Attempts and publications in
+// progress may finish until work, and then the finished prefix is committed. At until the partitions are dropped in
+// any case.
 type drain struct {
 	homes       []*partition
 	work, until time.Time
-	// tried: a commit was made since the work ended; further ones follow at the commit interval.
+	// tried: a commit was made after the work ended. Further commits follow at the commit interval.
 	tried bool
 	done  chan struct{}
 }
@@ -140,7 +141,7 @@ func (l *loop) drain(partitions []TopicPartition, work, until time.Duration, don
 	l.drains = append(l.drains, d)
 }
 
-// advanceDrains moves each drain on: wait for the work, commit, drop.
+// advanceDrains advances each drain: wait for the work, commit, drop.
 func (l *loop) advanceDrains(now time.Time) {
 	l.drains = slices.DeleteFunc(l.drains, func(d *drain) bool {
 		if d.busy() && now.Before(d.work) {
@@ -171,13 +172,13 @@ func (l *loop) unclean(homes []*partition) bool {
 	return false
 }
 
-// uncommitted reports whether there is something to commit: a longer prefix, or, with offset metadata, anything
-// finished since.
+// uncommitted reports whether there is something to commit: a longer prefix, or, with offset metadata, any record
+// finished since the last commit.
 func (l *loop) uncommitted(home *partition, prefix Prefix) bool {
 	return prefix.OK && prefix.Next > home.committed || l.config.Settings.OffsetMetadata && home.finished != home.recorded
 }
 
-// drop forgets a partition; what is still under way in it comes back to nothing.
+// drop removes a partition. Results of work in progress are ignored.
 func (l *loop) drop(home *partition) {
 	if home.gone {
 		return
@@ -186,7 +187,7 @@ func (l *loop) drop(home *partition) {
 	l.inFlight -= home.active
 	l.schedule.forget(home)
 	if home.paused {
-		// The client remembers pauses beyond the assignment: a partition that came back would stay paused.
+		// The client keeps pauses beyond the assignment, so a partition that is assigned again would stay paused.
 		l.client.ResumeFetchPartitions(map[string][]int32{home.at.Topic: {home.at.Partition}})
 	}
 	if l.partitions[home.at] == home {
@@ -194,7 +195,7 @@ func (l *loop) drop(home *partition) {
 	}
 }
 
-// stop begins the orderly end: all partitions are drained, and what is in backoff is asked about.
+// stop starts the orderly stop: all partitions are drained, and AtStop decides about records in backoff.
 func (l *loop) stop() {
 	l.stopping = true
 	var all []TopicPartition
@@ -205,7 +206,7 @@ func (l *loop) stop() {
 	l.drain(all, l.grace(workShare), l.grace(commitShare), make(chan struct{}))
 }
 
-// release begins nothing more in a partition, and does with what is in backoff there what the part says.
+// release starts no more work in a partition, and applies the part's decision to its records in backoff.
 func (l *loop) release(home *partition, part func(*kgo.Record) Action) {
 	held := l.schedule.inPhase(home, waiting)
 	home.draining = true
@@ -217,7 +218,7 @@ func (l *loop) release(home *partition, part func(*kgo.Record) Action) {
 
 var errStopped = errors.New("the consumer stopped while the record was in backoff")
 
-// relinquish ends a task that would be tried again; by default it is left as it is.
+// relinquish ends a task that would be retried. By default the task is left as it is.
 func (l *loop) relinquish(t *task, action Action) {
 	switch action {
 	case Finish:
@@ -228,13 +229,13 @@ func (l *loop) relinquish(t *task, action Action) {
 	}
 }
 
-// commitRequest is one commit: how far each partition is finished.
+// commitRequest is one commit: the finished prefix of each partition.
 type commitRequest struct {
 	marks  []commitMark
 	failed map[TopicPartition]error
 }
 
-// commitMark is what is committed of a partition, and how many records it had finished by then.
+// commitMark is the position to commit for a partition, with the number of its records finished by then.
 type commitMark struct {
 	home     *partition
 	mark     Mark
@@ -249,8 +250,8 @@ func (r *commitRequest) offsets() map[TopicPartition]Mark {
 	return marks
 }
 
-// commit has what is finished committed that no accepted commit says yet; one commit is under way at a time, so none
-// can overtake another.
+// commit starts a commit of the finished records that no accepted commit covers. Only one commit is in progress at a
+// time, so no commit can overtake another.
 func (l *loop) commit() {
 	if l.committing != nil {
 		return
@@ -270,7 +271,7 @@ func (l *loop) commit() {
 	}
 }
 
-// mark returns what is to be committed of a partition, if anything is.
+// mark returns the position to commit for a partition, if there is any.
 func (l *loop) mark(home *partition) (Mark, bool) {
 	if !l.uncommitted(home, home.tracker.Prefix(0)) {
 		return Mark{}, false

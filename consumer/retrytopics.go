@@ -1,8 +1,8 @@
 package consumer
 
-// Retry topics: in place of waiting in memory, a record that failed goes on as a copy in the topic of its attempt. The
-// copy takes over what was promised for the record, so that the record's own offset is done once the copy is
-// acknowledged.
+// This file implements retry topics: a failed record does not wait in memory but continues as a copy in the topic of
+// its next attempt. The copy carries everything that was promised for the record, so the record's own offset is done
+// once the copy is acknowledged.
 
 import (
 	"slices"
@@ -12,8 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// RetryTopicNames returns the retry topics of a topic whose records are executed maxRetries times at most:
-// "TOPIC.retry-1" to "TOPIC.retry-(maxRetries−1)". The k-th takes the copies of records that have failed k times.
+// RetryTopicNames returns the retry topics of a topic whose records are executed at most maxRetries times:
+// "TOPIC.retry-1" to "TOPIC.retry-(maxRetries−1)". The k-th topic holds the copies of records that have failed k
+// times.
 func RetryTopicNames(topic string, maxRetries int) []string {
 	var names []string
 	for k := 1; k < maxRetries; k++ {
@@ -22,7 +23,7 @@ func RetryTopicNames(topic string, maxRetries int) []string {
 	return names
 }
 
-// Origin is where a record was first, and how often it was tried before it came here.
+// Origin is the original position of a record, and the number of attempts before this delivery.
 type Origin struct {
 	TopicPartition
 	Offset   int64
@@ -35,13 +36,13 @@ func originOf(record *kgo.Record) Origin {
 		Epoch: record.LeaderEpoch}
 }
 
-// Copier makes and reads retry copies.
+// Copier creates and reads retry copies.
 type Copier interface {
-	// Seal returns the copy of a record that has failed origin.Attempts times and is to be tried again at due. The
-	// record stays as it is.
+	// Seal returns the copy of a record that has failed origin.Attempts times and is to be tried again at due. It
+	// does not change the record.
 	Seal(record *kgo.Record, origin Origin, due time.Time) *kgo.Record
-	// Open makes a copy into the record that it was made of, but for its position, says in origin what the copy says,
-	// and returns when it is due. A record that is no copy is left as it is and due at once.
+	// Open restores the original record from a copy, except for its position, fills in origin from the copy, and
+	// returns the time at which it is due. A record that is not a copy is not changed and is due at once.
 	Open(record *kgo.Record, origin *Origin) (due time.Time)
 }
 
@@ -55,8 +56,8 @@ const (
 	HeaderRetryEpoch     = "retry-source-epoch"
 )
 
-// HeaderCopier keeps key, value and headers as they are and appends six headers. They are known by being the last six,
-// so an original that has headers of these names keeps them.
+// HeaderCopier keeps key, value and headers and appends six headers. A copy is recognized by its last six headers, so
+// original headers with the same names are kept.
 type HeaderCopier struct{}
 
 // Seal implements Copier.
@@ -66,7 +67,7 @@ func (HeaderCopier) Seal(record *kgo.Record, origin Origin, due time.Time) *kgo.
 		Key: record.Key, Value: record.Value, Partition: origin.Partition,
 		Headers: append(slices.Clip(record.Headers),
 			kgo.RecordHeader{Key: HeaderRetryAttempts, Value: number(int64(origin.Attempts))},
-			// Rounded up: a copy is never early.
+			// Rounded up, so that a copy is never early.
 			kgo.RecordHeader{Key: HeaderRetryDue, Value: number(due.Add(time.Millisecond - 1).UnixMilli())},
 			kgo.RecordHeader{Key: HeaderRetryTopic, Value: []byte(origin.Topic)},
 			kgo.RecordHeader{Key: HeaderRetryPartition, Value: number(int64(origin.Partition))},

@@ -7,42 +7,43 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// task is a fetched record on its way through the consumer. The loop owns it; a worker only reads record.
+// task is a fetched record that is being processed. The loop owns it. A worker only reads record.
 type task struct {
 	record *kgo.Record
 	home   *partition
 	slot   uint64
-	// attempts is how often the handler was called for it.
+	// attempts is the number of calls of the handler for the record.
 	attempts int
-	// origin is where the record was first, and how often it was tried before this delivery: itself and never, unless
-	// it is a retry copy.
+	// origin is the record's original position and the number of attempts before this delivery. Unless the record is
+	// a retry copy, that is its own position and 0.
 	origin Origin
-	// letter is what is published once it has failed: the dead letter, or the retry copy; tries is how often that was
-	// refused.
+	// letter is the record to publish after the failure: the dead letter or the retry copy. tries is the number of
+	// times that it was rejected.
 	letter *kgo.Record
 	tries  int
 
 	phase phase
-	// line is what it stands in (nil: no ordering asks it to wait for others); next is the task behind it.
+	// line is the line in which the task waits (nil: it waits for no other task). next is the following task in it.
 	line *line
 	next *task
-	// due is when it leaves the heap, place where it is there (-1: not there).
+	// due is the time at which the task leaves the heap, place its index in the heap (-1: not in the heap).
 	due   time.Time
 	place int
 }
 
-// phase says where a task is.
+// phase is the state of a task.
 type phase uint8
 
 const (
-	queued     phase = iota // behind another of its line, or ready to be tried
-	running                 // with a worker
+	queued     phase = iota // waits for the task before it in its line, or is ready
+	running                 // a worker has it
 	waiting                 // in backoff before its next attempt
-	publishing              // its letter is with the Parker; due = when it counts as unanswered
+	publishing              // the Parker has its letter; due = when it counts as unacknowledged
 	refused                 // in backoff before its letter is published again
 )
 
-// line is the tasks that must go one after another: those of one key, or of one partition. The first is under way.
+// line is a queue of tasks that must be processed one after another: those of one key, or of one partition. The first
+// one is in progress.
 type line struct {
 	home  *partition
 	lane  uint64
@@ -55,8 +56,8 @@ type lineKey struct {
 	lane uint64
 }
 
-// scheduler says which task comes next: due retries before fresh records, and never two of one line at a time. A task
-// that waits holds up its own line only. It has no goroutine and no clock; the loop drives it.
+// scheduler determines the next task: due retries before fresh records, and never two tasks of one line at a time. A
+// waiting task delays only its own line. The scheduler has no goroutine and no clock. The loop drives it.
 type scheduler struct {
 	lines map[lineKey]*line
 	fresh fifo
@@ -66,7 +67,7 @@ type scheduler struct {
 
 func newScheduler() *scheduler { return &scheduler{lines: map[lineKey]*line{}} }
 
-// add takes a fresh task; ordered puts it behind the others of its lane.
+// add adds a fresh task. If ordered is true, the task waits for the others in its lane.
 func (s *scheduler) add(t *task, lane uint64, ordered bool) {
 	t.phase, t.place = queued, -1
 	if !ordered {
@@ -99,14 +100,14 @@ func (s *scheduler) later(t *task, phase phase, due time.Time) {
 	heap.Push(&s.timed, t)
 }
 
-// cancel takes the task's timer back, if one is set.
+// cancel removes the task's timer, if one is set.
 func (s *scheduler) cancel(t *task) {
 	if t.place >= 0 {
 		heap.Remove(&s.timed, t.place)
 	}
 }
 
-// expired returns the next task whose timer has run out, or nil.
+// expired returns the next task whose timer has expired, or nil.
 func (s *scheduler) expired(now time.Time) *task {
 	if len(s.timed) == 0 || s.timed[0].due.After(now) {
 		return nil
@@ -115,13 +116,13 @@ func (s *scheduler) expired(now time.Time) *task {
 	return t
 }
 
-// ready makes a task that has waited the next to be tried.
+// ready makes a task that has waited the next one to be tried.
 func (s *scheduler) ready(t *task) {
 	t.phase = queued
 	s.due.push(t)
 }
 
-// release ends the task's turn; the one behind it in its line becomes ready.
+// release ends the task's turn. The next task in its line becomes ready.
 func (s *scheduler) release(t *task) {
 	s.cancel(t)
 	l := t.line
@@ -130,7 +131,7 @@ func (s *scheduler) release(t *task) {
 	}
 	key := lineKey{l.home, l.lane}
 	if s.lines[key] != l {
-		return // its partition was forgotten
+		return // its partition was removed
 	}
 	if l.first = t.next; l.first == nil {
 		delete(s.lines, key)
@@ -139,8 +140,8 @@ func (s *scheduler) release(t *task) {
 	s.fresh.push(l.first)
 }
 
-// forget removes all tasks of a partition; those with a worker or the Parker come back to the loop, but nothing follows
-// them. What is with the Parker keeps its timer: that a letter goes unanswered is to be reported, whoever has the
+// forget removes all tasks of a partition. Tasks of a worker or the Parker return to the loop, but nothing follows.
+// Tasks of the Parker keep their timer: an unacknowledged dead letter must be reported, whichever member owns the
 // partition by then.
 func (s *scheduler) forget(home *partition) {
 	for key := range s.lines {
@@ -166,7 +167,7 @@ func (s *scheduler) forget(home *partition) {
 	heap.Init(&s.timed)
 }
 
-// inPhase returns the timed tasks of a partition that are in the phase.
+// inPhase returns the tasks of a partition that have a timer and are in the phase.
 func (s *scheduler) inPhase(home *partition, phase phase) []*task {
 	var found []*task
 	for _, t := range s.timed {
@@ -177,7 +178,7 @@ func (s *scheduler) inPhase(home *partition, phase phase) []*task {
 	return found
 }
 
-// wake returns when the next timer runs out; ok is false when none is set.
+// wake returns the time at which the next timer expires. ok is false if none is set.
 func (s *scheduler) wake() (at time.Time, ok bool) {
 	if len(s.timed) == 0 {
 		return time.Time{}, false
@@ -203,7 +204,7 @@ func (f *fifo) pop() *task {
 	if f.head == len(f.tasks) {
 		f.tasks, f.head = f.tasks[:0], 0
 	} else if f.head >= 1024 && f.head*2 >= len(f.tasks) {
-		// A queue that never runs empty would grow for ever at its end.
+		// Without this, a queue that never becomes empty would grow without limit.
 		n := copy(f.tasks, f.tasks[f.head:])
 		clear(f.tasks[n:])
 		f.tasks, f.head = f.tasks[:n], 0

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelTask is a task as the naive model sees it: a line in a list that is searched.
+// modelTask is a task of the reference model, which keeps a list and searches it.
 type modelTask struct {
 	*task
 	lane    uint64
@@ -16,8 +16,8 @@ type modelTask struct {
 	state   string // fresh, active, timed, due
 }
 
-// TestTheSchedulerAgreesWithANaiveModel: fresh tasks in order of arrival, due ones before them, never two of a lane at
-// a time.
+// TestTheSchedulerAgreesWithANaiveModel: fresh tasks in order of arrival, due ones before them, never two of a lane
+// at a time.
 func TestTheSchedulerAgreesWithANaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScheduler()
@@ -105,7 +105,7 @@ func TestTheSchedulerAgreesWithANaiveModel(t *testing.T) {
 				s.forget(gone)
 				for _, m := range model {
 					if m.home == gone && m.state == "active" {
-						s.release(m.task) // a worker brings it back: nothing may follow
+						s.release(m.task) // a worker returns it: no task may follow
 					}
 				}
 				model = slices.DeleteFunc(model, func(m *modelTask) bool { return m.home == gone })

@@ -1,8 +1,8 @@
 package consumer
 
-// Share groups (KIP-932): records are handed out by the broker, to any member, and each is acknowledged for itself.
-// What was not acknowledged when the client polls again would count as accepted, so a batch is brought to its end
-// first.
+// This file implements share groups (KIP-932). The broker delivers records to any member, and each record is
+// acknowledged separately. Records that are unacknowledged at the client's next poll would count as accepted, so a
+// batch is completed first.
 
 import (
 	"context"
@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// shareFetchWait is how long a broker may hold an empty fetch: brokers are asked one after another.
+	// shareFetchWait is the maximum time that a broker may hold an empty fetch. It is short because brokers are
+	// polled one after another.
 	shareFetchWait = 100 * time.Millisecond
-	// shareIdle is how long a connection may be idle. With it goes the share session, and all records that are held; a
-	// batch may be in backoff for long.
+	// shareIdle is the maximum idle time of a connection. When the connection closes, its share session and all
+	// acquired records are lost, and a batch may be in backoff for a long time.
 	shareIdle = 10 * time.Minute
 )
 
@@ -57,8 +58,8 @@ func (c *Consumer) runShare(ctx context.Context) error {
 	return b.depart()
 }
 
-// acknowledge tells the broker, with the next request to it, what became of a record. A record whose time is over has
-// been handed to somebody else; the broker refuses its acknowledgement, which is harmless.
+// acknowledge acknowledges a record with the next request to the broker. A record whose acquisition lock has expired
+// has been delivered to another member. The broker rejects its acknowledgement, which is harmless.
 func acknowledge(t *task, how ending) {
 	switch how {
 	case finished:
@@ -70,9 +71,9 @@ func acknowledge(t *task, how ending) {
 	}
 }
 
-// newShareClient returns the client that consumes as a member of a share group. It fetches only while it is polled, and
-// no more than it is asked for: what it held in store would wait for the batch before it, while its acquisition lock
-// runs out, and would be released at a stop, which counts as a delivery.
+// newShareClient returns the client that consumes as a member of a share group. It fetches only while it is polled,
+// and no more than requested. Prefetched records would wait for the previous batch while their acquisition lock runs,
+// and a stop would release them, which counts as a delivery.
 func (b *batch) newShareClient() (*kgo.Client, error) {
 	client, err := kgo.NewClient(slices.Concat(b.connection(), []kgo.Opt{
 		kgo.ShareGroup(b.config.Group), kgo.ConsumeTopics(b.config.Topic),

@@ -18,8 +18,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// newShareBench is a bench whose share group begins at the start of its topics, and whose members hear of each other
-// soon.
+// newShareBench returns a bench whose share group starts at the beginning of its topics, and whose members learn of
+// each other soon.
 func newShareBench(t *testing.T, partitions int32) *bench {
 	b := newBenchWith(t, partitions, []string{inputTopic, dlqTopic},
 		kfake.BrokerConfigs(map[string]string{"group.share.heartbeat.interval.ms": "50"}))
@@ -33,8 +33,8 @@ func shareSettings(retry string) Settings {
 	return settings
 }
 
-// shareLag is how many records of the input the share group is not done with; -1 while it has not begun with some
-// partition.
+// shareLag returns the number of input records that the share group has not finished, -1 while it has not started
+// with some partition.
 func (b *bench) shareLag(partitions int32) int64 {
 	b.Helper()
 	group := kmsg.NewDescribeShareGroupOffsetsRequestGroup()
@@ -61,13 +61,13 @@ func (b *bench) shareLag(partitions int32) int64 {
 	return lag
 }
 
-// acknowledgements notes how the records of partition 0 were acknowledged, in order.
+// acknowledgements records how the records of partition 0 were acknowledged, in order.
 type acknowledgements struct {
 	mu sync.Mutex
 	of map[int64][]kgo.AckStatus
 }
 
-// watch notes acknowledgements; see is called on each.
+// watch records acknowledgements and calls see for each.
 func (b *bench) watch(see func(offset int64, status kgo.AckStatus)) *acknowledgements {
 	a := &acknowledgements{of: map[int64][]kgo.AckStatus{}}
 	note := func(first, last int64, types []int8) {
@@ -115,8 +115,8 @@ func (a *acknowledgements) count(status kgo.AckStatus) (n int) {
 	return n
 }
 
-// TestShareGroupsFinishEveryRecord: with one instance, and with two of which one is stopped in the middle, each record
-// ends as its class says and is acknowledged for good.
+// TestShareGroupsFinishEveryRecord runs one instance, and two of which one is stopped in the middle. Each record ends
+// as its class requires and is acknowledged for good.
 func TestShareGroupsFinishEveryRecord(t *testing.T) {
 	for _, retry := range []string{RetryInPlace, RetryRedelivery} {
 		for _, instances := range []int{1, 2} {
@@ -132,7 +132,7 @@ func tryShare(t *testing.T, retry string, instances int) {
 	const partitions, perPartition = 2, 120
 	b := newShareBench(t, partitions)
 	settings := shareSettings(retry)
-	settings.MaxInFlight = 25 // so that there are several batches
+	settings.MaxInFlight = 25 // gives several batches
 	var succeeded, seen calls
 	handler := func(_ context.Context, record *kgo.Record) error {
 		n := seen.add(record)
@@ -174,7 +174,7 @@ func tryShare(t *testing.T, retry string, instances int) {
 		dead[string(letter.Value)]++
 		want := []int32{3, 4}
 		if failure.Offset%6 == 4 {
-			want = []int32{1, 2} // delivered again after the stop
+			want = []int32{1, 2} // redelivered after the stop
 		}
 		if len(missing) > 0 || !slices.Contains(want[:instances], failure.Attempts) ||
 			failure.Topic != inputTopic || string(valueOf(failure.Partition, failure.Offset)) != string(letter.Value) {
@@ -197,8 +197,8 @@ func tryShare(t *testing.T, retry string, instances int) {
 	}
 }
 
-// TestAShareGroupsStopReleasesWhatIsNotDone: of a batch of 300, 256 attempts run at the stop and succeed, one record is
-// in backoff, the others were not begun.
+// TestAShareGroupsStopReleasesWhatIsNotDone: of a batch of 300 records, 256 attempts run at the stop and succeed, one
+// record is in backoff, and the others were not started.
 func TestAShareGroupsStopReleasesWhatIsNotDone(t *testing.T) {
 	t.Parallel()
 	b := newShareBench(t, 1)
@@ -209,7 +209,7 @@ func TestAShareGroupsStopReleasesWhatIsNotDone(t *testing.T) {
 	var seen calls
 	gate := make(chan struct{})
 	parts := DefaultParts(settings)
-	parts.AtStop = func(*kgo.Record) Action { close(gate); return Retry } // the stop has begun
+	parts.AtStop = func(*kgo.Record) Action { close(gate); return Retry } // the stop has started
 	run := b.start(b.config(settings, func(ctx context.Context, record *kgo.Record) error {
 		if seen.add(record); record.Offset == 1 {
 			return errors.New("down")
@@ -246,8 +246,8 @@ func TestAShareGroupsStopReleasesWhatIsNotDone(t *testing.T) {
 	}
 }
 
-// TestAStopLosesNoRecordAtItsLastDelivery: released at its last delivery a record would be gone. Those that were not
-// begun then are dead-lettered.
+// TestAStopLosesNoRecordAtItsLastDelivery: a record released at its last delivery would be lost. Records that were
+// not started then are dead-lettered.
 func TestAStopLosesNoRecordAtItsLastDelivery(t *testing.T) {
 	t.Parallel()
 	b := newShareBench(t, 1)
@@ -339,8 +339,8 @@ func TestWithoutADLQWhatFailsIsRejected(t *testing.T) {
 	}
 }
 
-// TestARecordLateForItsAcknowledgement: the broker has handed it to somebody else by then, and refuses; the consumer
-// goes on.
+// TestARecordLateForItsAcknowledgement: the broker has delivered the record to another member and rejects the
+// acknowledgement. The consumer continues.
 func TestARecordLateForItsAcknowledgement(t *testing.T) {
 	t.Parallel()
 	b := newBenchWith(t, 1, []string{inputTopic, dlqTopic}, kfake.BrokerConfigs(map[string]string{

@@ -1,36 +1,36 @@
 package consumer
 
-// Tracker knows which records of one assignment of one partition are finished, and how far it may be committed. It is
-// used by one goroutine.
+// Tracker knows which records of one assignment of one partition are finished, and how far the partition may be
+// committed. It is used by one goroutine.
 type Tracker interface {
-	// Add notes a fetched record and returns the slot to finish it by. Records are added in the order they were
-	// fetched.
+	// Add records a fetched record and returns the slot for finishing it. Records are added in the order in which
+	// they were fetched.
 	Add(offset int64, epoch int32) (slot uint64)
-	// Finish notes that the record in the slot is finished; once per slot.
+	// Finish marks the record in the slot as finished. It is called once per slot.
 	Finish(slot uint64)
-	// Prefix returns how far it is finished, with at most so many ranges beyond.
+	// Prefix returns the finished prefix and at most the given number of finished ranges beyond it.
 	Prefix(ranges int) Prefix
 }
 
-// Prefix is how far an assignment is finished.
+// Prefix is the finished part of an assignment.
 type Prefix struct {
 	// Next is the offset to commit: one past the last record of the finished prefix, with that record's leader epoch.
-	// It never goes back. While no record is finished it is the first record's own offset, with epoch -1, and OK is
+	// It never decreases. While no record is finished it is the first record's own offset, with epoch -1, and OK is
 	// false.
 	Next  int64
 	Epoch int32
 	OK    bool
-	// Open is the number of records at and after the first unfinished one; Beyond are the finished ones among them,
+	// Open is the number of records at and after the first unfinished one. Beyond are the finished ones among them,
 	// ascending.
 	Open   int
 	Beyond []Range
 }
 
-// Range is offsets that follow one another, both ends included.
+// Range is a range of consecutive offsets, both ends included.
 type Range struct{ First, Last int64 }
 
-// PrefixTracker is a Tracker over a ring of the records since the first unfinished one. It goes by the fetched records,
-// not by offset arithmetic, since offsets have gaps (compaction, transaction markers).
+// PrefixTracker is a Tracker over a ring of the records since the first unfinished one. It uses the fetched records
+// and not offset arithmetic, because offsets have gaps (compaction, transaction markers).
 type PrefixTracker struct {
 	ring []trackedRecord // its length is a power of two
 	head uint64          // slot of the first unfinished record
@@ -47,7 +47,7 @@ type trackedRecord struct {
 	done   bool
 }
 
-// NewPrefixTracker returns a tracker of an assignment of which nothing was fetched yet.
+// NewPrefixTracker returns the tracker of an assignment without fetched records.
 func NewPrefixTracker() *PrefixTracker { return &PrefixTracker{ring: make([]trackedRecord, 64)} }
 
 // Add implements Tracker.
@@ -81,7 +81,7 @@ func (t *PrefixTracker) Finish(slot uint64) {
 	}
 	t.at(slot).done = true
 	for t.head < t.tail && t.at(t.head).done {
-		// After a truncation of the log records come at lower offsets again: the prefix waits where it was.
+		// After a truncation of the log, records come at lower offsets again. The prefix then stays where it was.
 		if first := t.at(t.head); !t.ok || first.offset >= t.next {
 			t.next, t.epoch, t.ok = first.offset+1, first.epoch, true
 		}
@@ -99,8 +99,8 @@ func (t *PrefixTracker) beyond(limit int) []Range {
 	last := t.next - 1
 	for slot := t.head; slot < t.tail && limit > 0; slot++ {
 		record := t.at(slot)
-		// After a truncation of the log records come at lower offsets again: what is said of the higher ones is not
-		// said of these.
+		// After a truncation of the log, records come at lower offsets again. The state of the higher offsets does
+		// not apply to them.
 		if !record.done || record.offset <= last {
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTheTrackerIsTheContiguousPrefix compares it with a list that is searched from the front.
+// TestTheTrackerIsTheContiguousPrefix compares the tracker with a list that is searched from the front.
 func TestTheTrackerIsTheContiguousPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type entry struct {

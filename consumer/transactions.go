@@ -1,8 +1,8 @@
 package consumer
 
-// Transactions: the dead letters of a batch and its offsets are written in one transaction (exactly-once
-// dead-lettering). Who reads committed data only sees a dead letter if and only if its record is committed: it is
-// neither lost nor there twice.
+// This file implements transactions: the dead letters of a batch and its offsets are written in one transaction
+// (exactly-once dead-lettering). A reader of committed data sees a dead letter if and only if its record is
+// committed. So a dead letter is neither lost nor duplicated.
 
 import (
 	"context"
@@ -16,35 +16,36 @@ import (
 )
 
 const (
-	// holdLimit is how long a rebalance waits for the batch that is worked on to be committed; then the batch is given
-	// up. Together with revokeLimit and the abort it is less than rebalanceTimeout.
+	// holdLimit is the maximum time that a rebalance waits for the commit of the current batch. After that the batch
+	// is given up. The sum of holdLimit, revokeLimit and the abort is less than rebalanceTimeout.
 	holdLimit = 4 * time.Second
-	// endPatience is how long the end of a transaction may take before a rebalance that waits for it is let in: it may
-	// wait for the rebalance in turn.
+	// endPatience is the time after which a waiting rebalance is let in although a transaction is still ending: the
+	// transaction may in turn wait for the rebalance.
 	endPatience = time.Second
-	// endLimit bounds the end of a transaction: an abort waits for unanswered writes. Then the client is given up.
+	// endLimit is the maximum time to end a transaction: an abort waits for unacknowledged writes. After that the
+	// client is given up.
 	endLimit = 10 * time.Second
 )
 
-// transactor works batch by batch, each in one transaction. While the attempts are made nothing of it exists: the dead
-// letters are kept, and written when all of the batch is done. So a transaction is as short as can be, however long the
-// retries take.
+// transactor works batch by batch, each batch in one transaction. There is no transaction during the attempts: the
+// dead letters are kept, and written when the whole batch is done. So a transaction is as short as possible, however
+// long the retries take.
 type transactor struct {
 	*batch
 	session *kgo.GroupTransactSession
-	// over are the tasks of the batch that are done, letters those of them that leave a dead letter, in the order in
-	// which they are written.
+	// over are the completed tasks of the batch, letters those of them with a dead letter, in the order of writing.
 	over, letters []*task
 	// complete: no record of the batch was released.
 	complete bool
-	// fails counts transactions that were not committed, one after another.
+	// fails counts consecutive transactions that were not committed.
 	fails int
 
 	mu sync.Mutex
-	// owned are the partitions that are assigned.
+	// owned are the assigned partitions.
 	owned map[TopicPartition]struct{}
-	// known is what came of the records of transactions that were not committed, for as long as their partitions stay
-	// here. They are polled again, but need not be processed again: attempts would exceed what was promised.
+	// known are the results of records in transactions that were not committed, as long as their partitions stay
+	// here. The records are polled again but must not be processed again, because that would exceed the promised
+	// attempts.
 	known map[recordAt]*task
 	// taken is closed when a partition is taken away: the session then commits nothing until the next batch. idle is
 	// closed while no attempts are made.
@@ -52,7 +53,7 @@ type transactor struct {
 	isTaken     bool
 }
 
-// recordAt is a record's place.
+// recordAt is the position of a record.
 type recordAt struct {
 	TopicPartition
 	offset int64
@@ -62,8 +63,8 @@ func placeOf(record *kgo.Record) recordAt {
 	return recordAt{TopicPartition{record.Topic, record.Partition}, record.Offset}
 }
 
-// runTransactions consumes until ctx ends. A client whose producer was fenced off, or that does not know what became of
-// its transaction, is replaced.
+// runTransactions consumes until ctx ends. It replaces a client whose producer was fenced, or that does not know the
+// result of its transaction.
 func (c *Consumer) runTransactions(ctx context.Context) error {
 	x := &transactor{}
 	x.batch = newBatch(c, x.onEnded)
@@ -88,7 +89,7 @@ func (c *Consumer) runTransactions(ctx context.Context) error {
 	return x.depart()
 }
 
-// connect opens a client. It has the transactional id of its predecessor, which is fenced off by that.
+// connect opens a client. It uses the transactional id of its predecessor and thereby fences it.
 func (x *transactor) connect() error {
 	x.mu.Lock()
 	x.owned, x.known = map[TopicPartition]struct{}{}, map[recordAt]*task{}
@@ -111,7 +112,7 @@ func (x *transactor) connect() error {
 	return nil
 }
 
-// rest waits before another try; longer each time in a row.
+// rest waits before the next try. The wait grows with consecutive failures.
 func (x *transactor) rest(ctx context.Context) {
 	x.fails++
 	select {
@@ -130,13 +131,13 @@ func (x *transactor) onAssigned(_ context.Context, _ *kgo.Client, partitions map
 	}
 }
 
-// onBlocked lets a rebalance in that has waited long enough for the batch that is worked on.
+// onBlocked lets in a rebalance that has waited long enough for the current batch.
 func onBlocked(_ context.Context, client *kgo.Client) {
 	time.AfterFunc(holdLimit, client.AllowRebalance)
 }
 
-// onTaken has the batch that is worked on given up, and waits until no attempts are made any more: for as long the
-// partitions are still this member's.
+// onTaken gives up the current batch and waits until no attempts are running. The partitions belong to this member
+// until it returns.
 func (x *transactor) onTaken(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 	if len(partitions) == 0 {
 		return
@@ -153,10 +154,10 @@ func (x *transactor) onTaken(_ context.Context, _ *kgo.Client, partitions map[st
 	}
 	idle := x.idle
 	x.mu.Unlock()
-	<-idle // run's limit bounds it
+	<-idle // run's limit bounds the wait
 }
 
-// forget drops what is known of a partition; mu is held.
+// forget removes the known results of a partition; mu is held.
 func (x *transactor) forget(at TopicPartition) {
 	delete(x.owned, at)
 	for record := range x.known {
@@ -166,10 +167,10 @@ func (x *transactor) forget(at TopicPartition) {
 	}
 }
 
-// turn works on one batch. Its error says that the client can't go on.
+// turn processes one batch. An error means that the client cannot continue.
 func (x *transactor) turn(ctx context.Context) error {
 	defer x.client.AllowRebalance()
-	fetches := x.poll(ctx) // from here on rebalances wait
+	fetches := x.poll(ctx) // rebalances wait from here on
 	x.mu.Lock()
 	x.renew(x.owned)
 	taken, idle := x.taken, make(chan struct{})
@@ -192,7 +193,7 @@ func (x *transactor) turn(ctx context.Context) error {
 	return x.commitBatch(ctx, written)
 }
 
-// remembered takes over a record whose outcome is known.
+// remembered accepts a record whose result is known.
 func (x *transactor) remembered(record *kgo.Record) bool {
 	x.mu.Lock()
 	t := x.known[placeOf(record)]
@@ -222,9 +223,9 @@ func (x *transactor) onEnded(t *task, how ending) {
 	x.over = append(x.over, t)
 }
 
-// write writes the dead letters in a transaction, and all of them in another one when any was refused, for as long as
-// it takes. It reports whether they are written; they are not when the batch was taken away or there is no more time at
-// a stop. The transaction is then aborted.
+// write writes the dead letters in a transaction. If any was rejected, it writes all of them in a new transaction,
+// without a maximum number of tries. It reports whether they are written. They are not if the batch was taken away or
+// the time for a stop is over. The transaction is then aborted.
 func (x *transactor) write(ctx context.Context, taken <-chan struct{}) (bool, error) {
 	x.inFlight = len(x.letters)
 	defer func() { x.inFlight = 0 }()
@@ -257,9 +258,9 @@ func (x *transactor) write(ctx context.Context, taken <-chan struct{}) (bool, er
 
 var errInterrupted = errors.New("the batch is given up")
 
-// publishAll hands the letters to the Parker and waits for all of its answers, at a stop for as long as attempts may
-// take. It has no other limit: when the coordinator aborts a transaction that takes too long, that is an answer to what
-// is not written yet.
+// publishAll passes the dead letters to the Parker and waits for all of its answers. At a stop it waits as long as
+// attempts may take. It needs no other limit: if the coordinator aborts a transaction that takes too long, the
+// remaining writes are rejected.
 func (x *transactor) publishAll(ctx context.Context, taken <-chan struct{}) (refusal error) {
 	type answer struct {
 		task *task
@@ -297,14 +298,14 @@ func (x *transactor) publishAll(ctx context.Context, taken <-chan struct{}) (ref
 	return refusal
 }
 
-// noteStop notes when the consumer was asked to stop.
+// noteStop records the time at which the consumer was asked to stop.
 func (x *transactor) noteStop(ctx context.Context) {
 	if ctx.Err() != nil && x.stopAt.IsZero() {
 		x.stopping, x.stopAt = true, time.Now()
 	}
 }
 
-// abort aborts the transaction, not the batch: the session is not asked, since it would begin to poll anew.
+// abort aborts the transaction but keeps the batch. It bypasses the session, which would start to poll again.
 func (x *transactor) abort(ctx context.Context) error {
 	x.noteStop(ctx)
 	aborting, cancel := x.until(commitShare, endLimit)
@@ -318,17 +319,17 @@ func (x *transactor) abort(ctx context.Context) error {
 	return nil
 }
 
-// commitBatch ends the batch: its offsets are committed together with the letters that are written, or it will be
-// polled again.
+// commitBatch ends the batch. Its offsets are committed together with the written dead letters, or it will be polled
+// again.
 func (x *transactor) commitBatch(ctx context.Context, written bool) error {
 	x.noteStop(ctx)
 	x.mu.Lock()
-	if x.isTaken { // what is taken from now on concerns the next batch as well
+	if x.isTaken { // a partition taken from now on also affects the next batch
 		x.taken, x.isTaken = make(chan struct{}), false
 	}
 	x.mu.Unlock()
-	// The session asks for a heartbeat first. Who is to give up partitions (or has lost them) makes none before the
-	// rebalance is let in: in the consumer protocol in any case, in the classic one after a loss.
+	// The session first requires a heartbeat. A member that is to give up partitions (or has lost them) sends none
+	// before the rebalance is let in: always in the consumer protocol, and after a loss in the classic one.
 	if x.config.Settings.GroupProtocol == ProtocolConsumer {
 		x.client.AllowRebalance()
 	}
@@ -351,7 +352,7 @@ func (x *transactor) commitBatch(ctx context.Context, written bool) error {
 	return nil
 }
 
-// remember keeps what came of the batch's records if it was not committed.
+// remember keeps the results of the batch's records if the batch was not committed.
 func (x *transactor) remember(committed bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

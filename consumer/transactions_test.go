@@ -22,21 +22,21 @@ func transactionSettings() Settings {
 	return settings
 }
 
-// transactional returns the configuration of an instance that works in transactions.
+// transactional returns the configuration of an instance with transactions.
 func (b *bench) transactional(settings Settings, handler Handler) Config {
 	config := b.config(settings, handler)
 	config.InstanceID = groupID + "-0"
 	return config
 }
 
-// parkerFunc is a Parker.
+// parkerFunc implements Parker by a function.
 type parkerFunc func(ctx context.Context, publisher Publisher, letter *kgo.Record, done func(error))
 
 func (p parkerFunc) Park(ctx context.Context, publisher Publisher, letter *kgo.Record, done func(error)) {
 	p(ctx, publisher, letter, done)
 }
 
-// everyTenth fails each tenth record for good, and counts attempts.
+// everyTenth fails each tenth record permanently and counts attempts.
 func everyTenth(seen *calls) Handler {
 	return func(_ context.Context, record *kgo.Record) error {
 		if seen.add(record); record.Offset%10 == 5 {
@@ -46,8 +46,8 @@ func everyTenth(seen *calls) Handler {
 	}
 }
 
-// expectExactlyOnce: each record had the attempts that it may have, the dead letters are there once, and everything is
-// committed.
+// expectExactlyOnce checks that each record had a permitted number of attempts, that each dead letter exists exactly
+// once, and that everything is committed.
 func (b *bench) expectExactlyOnce(seen *calls, records int64) {
 	b.Helper()
 	b.eventually("everything is committed", func() bool { return b.committed(0) == records })
@@ -76,14 +76,14 @@ func TestARefusedDeadLetterAbortsTheTransactionAndNotTheWork(t *testing.T) {
 	refused := 0
 	fault := b.cluster.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: dlqTopic, Err: kerr.NotEnoughReplicas, Count: -1,
-		// some letters of a transaction are written
+		// some dead letters of a transaction are written
 		When: func(kmsg.Request) bool { refused++; return refuse.Load() && refused%2 == 0 },
 	})
 	settings := transactionSettings()
 	settings.MaxRetryBackoffMS = 40
 	var seen calls
 	parts := DefaultParts(settings)
-	// One request for each letter, and one after another.
+	// One request per dead letter, one after another.
 	parts.Parker = parkerFunc(func(ctx context.Context, publisher Publisher, letter *kgo.Record, done func(error)) {
 		answered := make(chan error)
 		AckedParker{}.Park(ctx, publisher, letter, func(err error) { answered <- err })
@@ -110,8 +110,8 @@ func TestARefusedDeadLetterAbortsTheTransactionAndNotTheWork(t *testing.T) {
 	})
 }
 
-// TestOutcomesOutliveATransaction: a transaction whose offsets are refused is aborted. Its records come again, but are
-// not processed again.
+// TestOutcomesOutliveATransaction: a transaction whose offsets are rejected is aborted. Its records are polled again
+// but not processed again.
 func TestOutcomesOutliveATransaction(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
@@ -126,7 +126,7 @@ func TestOutcomesOutliveATransaction(t *testing.T) {
 	}
 }
 
-// fence has somebody else open a producer with the instance's transactional id.
+// fence opens another producer with the instance's transactional id.
 func (b *bench) fence() {
 	request := kmsg.NewPtrInitProducerIDRequest()
 	id := groupID + "-0"
@@ -136,7 +136,7 @@ func (b *bench) fence() {
 	}
 }
 
-// outlastTransaction waits until the coordinator has ended the instance's transaction of its own accord.
+// outlastTransaction waits until the coordinator has ended the instance's transaction by itself.
 func (b *bench) outlastTransaction() {
 	const id = groupID + "-0"
 	for deadline := time.Now().Add(testDeadline); time.Now().Before(deadline); {
@@ -152,7 +152,7 @@ func (b *bench) outlastTransaction() {
 func TestAFencedProducerIsReplaced(t *testing.T) {
 	for name, stand := range map[string]func(*bench){
 		"by another producer": (*bench).fence,
-		// As if the process had stood still: the broker aborts the transaction when its time is over.
+		// Equivalent to a suspended process: the broker aborts the transaction when its timeout expires.
 		"by the coordinator": (*bench).outlastTransaction,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,8 +189,8 @@ func TestAFencedProducerIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAStopCommitsWholeTransactionsOnly: what still runs at the stop ends in time or not; then the batch is committed
-// with its dead letter, or nothing of it.
+// TestAStopCommitsWholeTransactionsOnly: an attempt that runs at the stop ends in time or not. The batch is then
+// committed completely with its dead letter, or not at all.
 func TestAStopCommitsWholeTransactionsOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		finishes  bool
@@ -240,7 +240,7 @@ func TestAStopCommitsWholeTransactionsOnly(t *testing.T) {
 	}
 }
 
-// TestEmptyBatchesBeginNoTransaction, and a batch without dead letters is one transaction all the same.
+// TestEmptyBatchesBeginNoTransaction also checks that a batch without dead letters is still one transaction.
 func TestEmptyBatchesBeginNoTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
@@ -266,7 +266,7 @@ func TestEmptyBatchesBeginNoTransaction(t *testing.T) {
 }
 
 // TestARebalanceWaitsForTheBatch: a second instance joins while a record is in backoff. The batch is committed first,
-// so nothing of it is done twice.
+// so none of it is processed twice.
 func TestARebalanceWaitsForTheBatch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
@@ -287,7 +287,7 @@ func TestARebalanceWaitsForTheBatch(t *testing.T) {
 	}
 }
 
-// TestALongBatchGivesWay: a rebalance does not wait for longer than the group would; the batch is given up, and nothing
+// TestALongBatchGivesWay: a rebalance does not wait longer than the group would. The batch is given up, and nothing
 // is lost.
 func TestALongBatchGivesWay(t *testing.T) {
 	t.Parallel()
@@ -311,8 +311,8 @@ func TestALongBatchGivesWay(t *testing.T) {
 	b.eventually("everything is committed", func() bool { return b.committed(0) == 40 })
 }
 
-// TestAMemberThatStopsWhileItJoins: a rebalance waits for the first instance's batch; the second, which waits for the
-// rebalance, is stopped meanwhile. It must be given nothing any more.
+// TestAMemberThatStopsWhileItJoins: a rebalance waits for the first instance's batch. The second instance, which
+// waits for the rebalance, is stopped meanwhile and must not be assigned anything any more.
 func TestAMemberThatStopsWhileItJoins(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
@@ -321,7 +321,7 @@ func TestAMemberThatStopsWhileItJoins(t *testing.T) {
 	settings.RetryBackoffMS, settings.MaxRetryBackoffMS, settings.Assignor = 600, 600, AssignorRange
 	var seen calls
 	first := b.transactional(settings, everyTenth(&seen))
-	first.SessionTimeout = time.Minute // so that nobody waits for it
+	first.SessionTimeout = time.Minute // longer than any wait of this test
 	b.start(first, DefaultParts(settings))
 	b.eventually("the first attempts are made", func() bool { return seen.total() == 20 })
 	second := first

@@ -50,7 +50,7 @@ func (s Settings) Backoff() Backoff {
 	}
 }
 
-// Validate reports every setting that makes no sense.
+// Validate reports every invalid setting.
 func (s Settings) Validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -86,8 +86,8 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkExhausted: a process ends because of a record only where it would have to give the record up, and where it can
-// leave the record uncommitted.
+// checkExhausted checks that a process may end because of a record only if it would otherwise have to give the record
+// up, and if it can leave the record uncommitted.
 func (s Settings) checkExhausted(check func(bool, string, ...any)) {
 	check(s.OnExhausted == ExhaustedFinish || s.OnExhausted == ExhaustedExit, "on_exhausted is %q: it is finish or exit",
 		s.OnExhausted)
@@ -98,7 +98,7 @@ func (s Settings) checkExhausted(check func(bool, string, ...any)) {
 		"on_exhausted exit goes with retry in-place, in a consumer group and without transactions")
 }
 
-// checkWriter: brokers write dead letters for share groups only, and in one dialect.
+// checkWriter checks that brokers write dead letters only for share groups, and only in one dialect.
 func (s Settings) checkWriter(check func(bool, string, ...any)) {
 	broker := s.DLQWrittenBy == WrittenByBroker
 	check(broker || s.DLQWrittenBy == WrittenByConsumer || s.DLQWrittenBy == "",
@@ -110,10 +110,10 @@ func (s Settings) checkWriter(check func(bool, string, ...any)) {
 		"dlq_written_by broker goes with envelope share-group, as brokers write dead letters in no other dialect")
 }
 
-// WritesDLQ reports whether the consumer writes dead letters itself.
+// WritesDLQ reports whether the consumer itself writes dead letters.
 func (s Settings) WritesDLQ() bool { return s.DLQEnabled && s.DLQWrittenBy != WrittenByBroker }
 
-// checkFailure: a process ends because of a dead letter only where it can leave the record uncommitted.
+// checkFailure checks that a process may end because of a dead letter only if it can leave the record uncommitted.
 func (s Settings) checkFailure(check func(bool, string, ...any)) {
 	crash := s.DLQOnFailure == FailureCrash
 	check(crash || s.DLQOnFailure == FailureHalt || s.DLQOnFailure == FailureRetry || s.DLQOnFailure == "",
@@ -122,11 +122,12 @@ func (s Settings) checkFailure(check func(bool, string, ...any)) {
 		"dlq_on_failure crash goes with retry in-place, in a consumer group and without transactions")
 }
 
-// deliveryLimit is how often brokers deliver a record of a share group at most, by default
-// (group.share.delivery.count.limit): released once more, it is gone.
+// deliveryLimit is the broker's default maximum number of deliveries of a record in a share group
+// (group.share.delivery.count.limit). A record released after the last one is lost.
 const deliveryLimit = 5
 
-// checkShare: in a share group nothing is assigned and nothing is committed, and no order is promised.
+// checkShare checks the settings of a share group, in which nothing is assigned or committed and no order is
+// promised.
 func (s Settings) checkShare(check func(ok bool, format string, args ...any)) {
 	if s.GroupProtocol != ProtocolShare {
 		check(s.Retry != RetryRedelivery,
@@ -146,7 +147,7 @@ func (s Settings) checkShare(check func(ok bool, format string, args ...any)) {
 	check(!s.Transactions, "transactions don't go with group_protocol share: acknowledgements can't be part of one")
 }
 
-// maxTransactionTimeout is the longest that brokers allow by default (transaction.max.timeout.ms).
+// maxTransactionTimeout is the maximum that brokers allow by default (transaction.max.timeout.ms).
 const maxTransactionTimeout = 15 * time.Minute
 
 func (s Settings) checkTransactions(check func(ok bool, format string, args ...any)) {
@@ -161,39 +162,40 @@ func (s Settings) checkTransactions(check func(ok bool, format string, args ...a
 		"offset_metadata doesn't go with transactions: a batch is committed as a whole, so nothing is finished beyond it")
 }
 
-// Handler processes one record. It returns nil for a success and an error otherwise, classed if it is an *Error; it
-// must honour ctx, which ends after Settings.AttemptTimeout. It is called from many goroutines, but never twice at a
-// time for one record. A panic counts as a permanent failure of the record: a poison record must not stop the consumer.
+// Handler processes one record. It returns nil for a success and an error otherwise, with a class if it is an *Error.
+// It must honour ctx, which ends after Settings.AttemptTimeout. It is called from many goroutines, but never
+// concurrently for one record. A panic counts as a permanent failure of the record, because a poison record must not
+// stop the consumer.
 type Handler func(ctx context.Context, record *kgo.Record) error
 
-// Config says what a consumer consumes.
+// Config is the configuration of a consumer.
 type Config struct {
 	// Bootstrap are the brokers' addresses.
 	Bootstrap []string
-	// Topic is consumed, DLQTopic takes the dead letters.
+	// Topic is the topic to consume, DLQTopic the topic of the dead letters.
 	Topic, DLQTopic string
-	// ReplayTopic is where dead letters come back from, if not through Topic: what is in it is consumed as if it were
-	// in Topic. "" : there is none. In share groups and with transactions it is not consumed.
+	// ReplayTopic is the topic of replayed dead letters, if it is not Topic; "" if there is none. Its records are
+	// consumed as if they were in Topic. It is not consumed in share groups and with transactions.
 	ReplayTopic string
-	// RetryTopics take the retry copies where Settings.Retry is topics, the k-th those that have failed k times:
-	// MaxRetries−1 of them, see RetryTopicNames, which gives the default.
+	// RetryTopics are the topics of the retry copies if Settings.Retry is topics. The k-th topic holds copies of
+	// records that have failed k times. There are MaxRetries−1 topics; RetryTopicNames gives the default.
 	RetryTopics []string
-	// InstanceID is the member's group.instance.id where Settings.StaticMembership is set, and the transactional id
-	// where Settings.Transactions is: its own within the group, and the same after a restart.
+	// InstanceID is the member's group.instance.id if Settings.StaticMembership is set, and the transactional id if
+	// Settings.Transactions is set. It must be unique within the group and the same after a restart.
 	InstanceID string
-	// Group is the consumer group, ClientID what the client calls itself to the brokers.
+	// Group is the consumer group, ClientID the client id sent to the brokers.
 	Group, ClientID string
-	// Instance is which of the group's instances this is, in the words of its dead letters.
+	// Instance names this instance of the group in its dead letters.
 	Instance string
 	Settings Settings
-	// Node makes the consumer the engine of a node in a graph; nil: it is none.
+	// Node is the node of a graph whose engine the consumer is; nil if it is none.
 	Node    *Node
 	Handler Handler
 	Logger  zerolog.Logger
-	// SessionTimeout is how long the group waits for a member that has gone silent; default 6s, the least that brokers
-	// allow unless told otherwise.
+	// SessionTimeout is how long the group waits for a silent member. The default of 6s is the minimum that brokers
+	// allow by default.
 	SessionTimeout time.Duration
-	// Options are added to the Kafka clients' (SASL, TLS).
+	// Options are additional options of the Kafka clients (SASL, TLS).
 	Options []kgo.Opt
 }
 

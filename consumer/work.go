@@ -10,11 +10,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// work is a worker: it takes first, then what comes on tasks.
+// work is a worker. It processes first, then tasks from the channel.
 func (l *loop) work(first *task) {
 	for t := first; t != nil; t = <-l.tasks {
 		err := l.attempt(t.record)
-		// The end is taken here, not when the loop gets to it: the backoff counts from it.
+		// The time is taken here and not in the loop, because the backoff counts from the end of the attempt.
 		l.outcomes.put(outcome{task: t, err: err, at: time.Now()})
 	}
 }
@@ -35,7 +35,7 @@ func (l *loop) attempt(record *kgo.Record) (err error) {
 	return l.config.Handler(ctx, record)
 }
 
-// awaitWorkers waits for the workers within what is left of the grace.
+// awaitWorkers waits for the workers within the rest of the grace.
 func (l *loop) awaitWorkers() error {
 	ended := make(chan struct{})
 	go func() {
@@ -52,7 +52,7 @@ func (l *loop) awaitWorkers() error {
 	}
 }
 
-// poll fetches as many records as it is granted and hands them to the loop.
+// poll fetches as many records as it is allowed to and passes them to the loop.
 func (l *loop) poll(ctx context.Context) {
 	for {
 		select {
@@ -64,7 +64,7 @@ func (l *loop) poll(ctx context.Context) {
 			case l.polled <- fetches:
 			case <-l.done:
 			}
-			// The loop has the records: only now may a rebalance take the partitions away.
+			// The loop has the records. Only now may a rebalance take the partitions away.
 			l.client.AllowRebalance()
 		}
 	}
@@ -80,8 +80,8 @@ func (l *loop) commitRequests() {
 	}
 }
 
-// mailbox takes outcomes from many goroutines without ever blocking them; a task has one outcome under way at most, so
-// it holds no more than there are records in flight.
+// mailbox takes outcomes from many goroutines without ever blocking them. A task has at most one outcome in progress,
+// so the mailbox holds no more outcomes than there are records in flight.
 type mailbox struct {
 	wake chan struct{}
 
@@ -101,12 +101,12 @@ func (m *mailbox) put(item outcome) {
 	}
 }
 
-// take returns what was put since; it is valid until the next call.
+// take returns the outcomes since the last call. The result is valid until the next call.
 func (m *mailbox) take() []outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	taken := m.items
-	clear(m.spare) // or it would keep records alive
+	clear(m.spare) // otherwise it would keep records alive
 	m.items, m.spare = m.spare[:0], taken
 	return taken
 }
