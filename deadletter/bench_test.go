@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The letter of an ordinary record: three headers of its own, no stack trace.
+// ordinary returns a typical record, with three headers of its own, and its failure without a stack trace.
 func ordinary() (*kgo.Record, Failure) {
 	f := told()
 	f.Stack = ""
@@ -18,8 +18,8 @@ func ordinary() (*kgo.Record, Failure) {
 	}}, f
 }
 
-// perCPU reports how many letters a second of one core's time is enough for, which does not depend on what else the
-// machine does.
+// perCPU reports the number of dead letters per second of CPU time, which does not depend on other load on the
+// machine.
 func perCPU(b *testing.B, do func()) {
 	b.Helper()
 	b.ReportAllocs()
@@ -30,7 +30,7 @@ func perCPU(b *testing.B, do func()) {
 	b.ReportMetric(float64(b.N)/(cpuTime(b)-before).Seconds(), "letters/cpu-s")
 }
 
-// cpuTime is what the process has used.
+// cpuTime returns the CPU time used by the process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

@@ -20,18 +20,18 @@ const (
 	connectStack     = connectPrefix + "exception.stacktrace"
 )
 
-// connectPut is the stage of a sink's failures (Stage.TASK_PUT), the only ones there are for a consumer.
+// connectPut is the stage of a sink's failures (Stage.TASK_PUT), the only stage that a consumer can fail in.
 const connectPut = "TASK_PUT"
 
 // Connect is the dialect of a Kafka Connect sink's dead-letter queue, class DeadLetterQueueReporter, with
-// errors.deadletterqueue.context.headers.enable. Key, value and headers stay, and so does the timestamp: a letter
-// doesn't say when the record failed. To the headers come, each beginning with "__connect.errors.": topic, partition,
-// offset, connector.name, task.id, stage, class.name (of what was executed), exception.class.name, exception.message
-// and exception.stacktrace, all in UTF-8, numbers in decimal.
+// errors.deadletterqueue.context.headers.enable. Key, value, headers and timestamp are kept, so a dead letter does
+// not say when the record failed. The added headers all begin with "__connect.errors.": topic, partition, offset,
+// connector.name, task.id, stage, class.name (of the executed class), exception.class.name, exception.message and
+// exception.stacktrace, all in UTF-8, numbers in decimal.
 //
-// It knows no number of attempts. Connect leaves a header alone that the record has already, so that a record that
-// fails again still tells of its first failure; here each failure takes the place of the one before. A replay goes to
-// the topic of __connect.errors.topic.
+// The dialect has no number of attempts. Connect does not overwrite headers that the record already has, so a record
+// that fails again still describes its first failure. Here each failure replaces the previous one. A replay goes to
+// the topic in __connect.errors.topic.
 type Connect struct{}
 
 // Traits implements Dialect.

@@ -6,14 +6,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// RawName is what a letter is in that no dialect can open.
+// RawName is the dialect name of a dead letter that no dialect can open.
 const RawName = "raw"
 
-// Raw opens what is in no dialect: it says nothing of it, and a replay gives it back as it is, to a topic that it
-// doesn't name.
+// Raw opens dead letters in no known dialect. It returns no information about the failure. A replay returns the dead
+// letter unchanged and names no topic.
 type Raw struct{}
 
-// OpenerNamed returns what opens letters of the dialect, or of none (RawName).
+// OpenerNamed returns the opener for dead letters of the dialect, or of none (RawName).
 func OpenerNamed(name string) (Opener, error) {
 	if name == RawName {
 		return Raw{}, nil
@@ -32,7 +32,7 @@ func (Raw) Prepare(letter *kgo.Record) *kgo.Record {
 // IsFailureHeader implements Opener.
 func (Raw) IsFailureHeader(string) bool { return false }
 
-// Detected opens each letter in the dialect that it is in.
+// Detected opens each dead letter in its own dialect.
 type Detected struct{}
 
 // Open implements Opener.
@@ -47,17 +47,18 @@ func (Detected) Prepare(letter *kgo.Record) *kgo.Record {
 	return opener.Prepare(letter)
 }
 
-// IsFailureHeader implements Opener: it is one in some dialect.
+// IsFailureHeader implements Opener. It reports whether the name is a failure header in any dialect.
 func (Detected) IsFailureHeader(name string) bool {
 	return slices.ContainsFunc(dialects(), func(one named) bool { return one.dialect.IsFailureHeader(name) })
 }
 
-// Detect returns the name of the dialect that the letter is in, and what opens it; RawName and Raw if it is in none.
+// Detect returns the name of the dialect that the dead letter is in, and its opener. If it is in none, it returns
+// RawName and Raw.
 //
-// A letter is in a dialect if it has more than half of the fields that every letter of it has: a damaged letter is
-// still recognised, and a record whose application uses one or two of the names is not. Where it is in several, which a
-// letter is that was dead-lettered again by another system, whole ones come before damaged ones, and of those the one
-// with the most fields is taken: the most specific.
+// A dead letter is in a dialect if it has more than half of the dialect's mandatory fields. So a damaged dead letter
+// is still recognized, and a record whose application uses one or two of the names is not. A dead letter may match
+// several dialects if another system dead-lettered it again. Complete matches then take precedence over damaged ones,
+// and among those the dialect with the most fields, which is the most specific one.
 func Detect(letter *kgo.Record) (string, Opener) {
 	name, opener, best := RawName, Opener(Raw{}), 0
 	for _, one := range dialects() {
@@ -69,7 +70,7 @@ func Detect(letter *kgo.Record) (string, Opener) {
 		}
 		score := found
 		if found == all {
-			score += 16 // more than any number of fields
+			score += 16 // exceeds any number of fields
 		}
 		if score > best {
 			name, opener, best = one.name, one.dialect, score

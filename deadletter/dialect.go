@@ -8,131 +8,133 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Failure is what a dead letter says about the record it holds. What a letter does not say, because its dialect can't
-// hold it or because it is damaged, is zero; of Partition, Offset and Epoch, where 0 means something, -1.
+// Failure is the information in a dead letter about its record. Information that the dialect cannot hold, or that is
+// damaged, is zero. For Partition, Offset and Epoch, where 0 is a valid value, it is -1.
 type Failure struct {
-	// Reason is the text of the last error, Class the name of its class in the words of whoever dead-lettered the
-	// record (ValueError, java.io.IOException), Code a code of its own for it (503), Stack the stack trace.
+	// Reason is the text of the last error. Class is the name of its class in the terms of the service that
+	// dead-lettered the record (ValueError, java.io.IOException), Code its own code (503), and Stack the stack trace.
 	Reason string
 	Class  string
 	Code   string
 	Stack  string
-	// Cause is the class of the error behind it, CauseReason its text.
+	// Cause is the class of the underlying error, CauseReason its text.
 	Cause       string
 	CauseReason string
-	// Attempts is the number of executions, the first included, MaxAttempts how many there may be; ≥ 1.
+	// Attempts is the number of executions, including the first, and MaxAttempts the permitted number; both ≥ 1.
 	Attempts    int32
 	MaxAttempts int32
-	// Topic, Partition and Offset are where the record was consumed; Epoch is the leader epoch it was read with, -1 if
-	// unknown.
+	// Topic, Partition and Offset are the position at which the record was consumed. Epoch is the leader epoch of
+	// that read, -1 if unknown.
 	Topic     string
 	Partition int32
 	Offset    int64
 	Epoch     int32
-	// Time is when it was dead-lettered.
+	// Time is the time at which it was dead-lettered.
 	Time time.Time
-	// SourceTime is the timestamp of the record, in whole milliseconds as Kafka keeps it; SourceTimeType tells who gave
-	// it: CreateTime (the producer) or LogAppendTime (the broker).
+	// SourceTime is the timestamp of the record, in whole milliseconds as in Kafka. SourceTimeType is the type of the
+	// timestamp: CreateTime (set by the producer) or LogAppendTime (set by the broker).
 	SourceTime     time.Time
 	SourceTimeType string
-	// Service names what failed to process it (a microservice, a connector, a handler), Instance which one of several
-	// (a task, a node, a subscriber).
+	// Service names the component that failed to process the record (a microservice, a connector, a handler).
+	// Instance names one of several (a task, a node, a subscriber).
 	Service  string
 	Instance string
-	// Context is a JSON object of whatever else the letter tells of the failure (the state of the system, the endpoint
+	// Context is a JSON object with all other information about the failure (the state of the system, the endpoint
 	// that was called).
 	Context string
-	// Stage and Handler are the stage of the processing that failed and the code that carried it out.
+	// Stage and Handler are the processing stage that failed and the code that ran it.
 	Stage   string
 	Handler string
 	// Group is the consumer group or share group.
 	Group string
-	// ID is the letter's own id. EventID is that of the event in it, EventType of what kind it is (user_registered,
-	// invoice.created), CorrelationID the id of the chain of events that it belongs to.
+	// ID is the dead letter's own id. EventID is the id of the event in it, EventType the event's type
+	// (user_registered, invoice.created), and CorrelationID the id of the chain of events that it belongs to.
 	ID            string
 	EventID       string
 	EventType     string
 	CorrelationID string
 }
 
-// Who gave a record its timestamp: the names of Kafka's TimestampType.
+// The values of SourceTimeType, as in Kafka's TimestampType.
 const (
 	CreateTime      = "CreateTime"
 	LogAppendTime   = "LogAppendTime"
 	NoTimestampType = "NoTimestampType"
 )
 
-// unknownFailure is what a letter says that says nothing.
+// unknownFailure returns the Failure of a dead letter without any information.
 func unknownFailure(letter *kgo.Record) Failure {
 	return Failure{Partition: -1, Offset: -1, Epoch: -1, Time: letter.Timestamp}
 }
 
-// timelessFailure is that of a letter that has the timestamp of its record.
+// timelessFailure returns an empty Failure for a dead letter that keeps the timestamp of its record.
 func timelessFailure(letter *kgo.Record) Failure {
 	failure := unknownFailure(letter)
 	failure.Time, failure.SourceTime = time.Time{}, letter.Timestamp
 	return failure
 }
 
-// Sealer makes dead letters.
+// Sealer encodes dead letters.
 type Sealer interface {
-	// Seal returns a new record that holds the failed one and says how it failed, as far as the dialect can. The failed
-	// record is not changed; key, value and header values may be shared with it, so none may be written to. Topic and
-	// Partition of the letter are the caller's to set: Partition is the source's until then.
+	// Seal returns a new record that holds the failed one and describes the failure, as far as the dialect can. The
+	// failed record is not changed. The dead letter may share its key, value and header values, so none of them may
+	// be written to. The caller sets Topic and Partition of the dead letter. Until then Partition is the source's.
 	Seal(record *kgo.Record, failure Failure) *kgo.Record
 }
 
-// Opener reads dead letters.
+// Opener decodes dead letters.
 type Opener interface {
-	// Open returns what the letter says. missing names the fields that every letter of the dialect has and this one
-	// lacks, or has in a form that can't be decoded. It never fails and never panics, whatever the letter holds.
+	// Open returns the information in the dead letter. missing names the mandatory fields of the dialect that the
+	// dead letter lacks, or has in undecodable form. Open never fails and never panics, whatever the dead letter
+	// holds.
 	Open(letter *kgo.Record) (failure Failure, missing []string)
-	// Prepare returns the record that a replay produces, and in its Topic where it must go ("" if the letter doesn't
-	// say): key, value and headers are as they were, as far as the dialect kept them, and what Seal added is gone. Most
-	// dialects give it back to the topic it came from, and Partition is then the source's (-1 if the letter doesn't
-	// say). The timestamp is not set. The letter is not changed; key, value and header values may be shared with it.
+	// Prepare returns the record that a replay produces. Its Topic is the target ("" if the dead letter does not name
+	// it). Key, value and headers are the original ones, as far as the dialect kept them, without the additions of
+	// Seal. Most dialects return the record to its source topic, and Partition is then the source's (-1 if the dead
+	// letter does not name it). The timestamp is not set. The dead letter is not changed, but may share key, value
+	// and header values.
 	Prepare(letter *kgo.Record) *kgo.Record
-	// IsFailureHeader reports whether letters say something in a header of this name. A record may have one of its own
-	// that is named so.
+	// IsFailureHeader reports whether dead letters of the dialect use a header of this name. A record may have its
+	// own header of that name.
 	IsFailureHeader(name string) bool
 }
 
-// Dialect is one way of writing a dead letter down.
+// Dialect is a format of dead letters.
 type Dialect interface {
 	Sealer
 	Opener
-	// Traits tells what the dialect can hold: only that can be asked of its letters.
+	// Traits returns the capabilities of the dialect. Checks may only require those of its dead letters.
 	Traits() Traits
 }
 
-// Traits are what a dialect can hold.
+// Traits are the capabilities of a dialect.
 type Traits struct {
-	// Fields names what every letter of the dialect has, as in the missing of Open; 16 at most.
+	// Fields names the fields that every dead letter of the dialect has, as in the missing of Open; 16 at most.
 	Fields []string
-	// Position: the letter names the partition and the offset that the record was at, not the topic alone. Attempts: it
-	// tells their number.
+	// Position: the dead letter names the partition and offset of the record, not only the topic. Attempts: it has
+	// the number of attempts.
 	Position bool
 	Attempts bool
-	// Headers: a record prepared from the letter has the headers of its own that it had; where OnlyHeaders names some,
-	// these and no others.
+	// Headers: a record prepared from the dead letter has its original headers. If OnlyHeaders is not empty, it has
+	// these headers only.
 	Headers     bool
 	OnlyHeaders []string
-	// Before: what the letter says stands before the record's own headers, otherwise behind them.
+	// Before: the failure headers stand before the record's own headers, otherwise after them.
 	Before bool
-	// Once: each field is in a letter exactly once, whatever became of the record before.
+	// Once: each field is in a dead letter exactly once, whatever happened to the record before.
 	Once bool
-	// JSON: the project that the dialect is of decodes the payload as JSON and encodes it again, so that spaces and the
-	// order of fields may differ.
+	// JSON: the project that defines the dialect decodes the payload as JSON and encodes it again, so that spaces and
+	// the order of fields may differ.
 	JSON bool
 }
 
-// named is a dialect with its name.
+// named is a dialect and its name.
 type named struct {
 	name    string
 	dialect Dialect
 }
 
-// dialects are the known dialects.
+// dialects returns the known dialects.
 func dialects() []named {
 	return []named{
 		{PlainName, Plain{}}, {PipestreamName, Pipestream{}}, {HexkitName, Hexkit{}}, {ManagementName, Management{}},
@@ -150,8 +152,8 @@ func Names() []string {
 	return names
 }
 
-// Named returns the dialect with this name, or the one that the name describes (see OwnHeaders); its error lists the
-// names there are.
+// Named returns the dialect with this name, or the dialect that the name describes (see OwnHeaders). Its error lists
+// the known names.
 func Named(name string) (Dialect, error) {
 	if strings.HasPrefix(name, ownHeadersPrefix) {
 		return parseOwnHeaders(name)

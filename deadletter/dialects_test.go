@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// told is a failure with every field said.
+// told returns a failure with every field set.
 func told() Failure {
 	return Failure{
 		Reason: "connection refused", Class: "java.io.IOException", Code: "503",
@@ -36,7 +36,7 @@ func hostile() Failure {
 	return f
 }
 
-// event is a record with headers of its own, some of them those that hexkit and Watermill give theirs.
+// event returns a record with its own headers, some of them with the names that hexkit and Watermill use.
 func event() *kgo.Record {
 	return &kgo.Record{Key: []byte("abc123"), Value: []byte(`{"user_id":"abc123"}`), Headers: []kgo.RecordHeader{
 		header("trace", "t1"), header("type", "user_registered"),
@@ -46,14 +46,14 @@ func event() *kgo.Record {
 	}}
 }
 
-// otherDialects are those of this file: plain and pipestream have tests of their own.
+// otherDialects returns the dialects tested in this file. plain and pipestream have separate tests.
 func otherDialects() []named {
 	return slices.DeleteFunc(dialects(), func(one named) bool {
 		return one.name == PlainName || one.name == PipestreamName
 	})
 }
 
-// freshUUIDs hides the UUID4s that are not the event's own: no golden file can hold them.
+// freshUUIDs masks the UUID4s other than the event's own, because a golden file cannot hold them.
 func freshUUIDs(text string) string {
 	return regexp.MustCompile("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}").ReplaceAllStringFunc(
 		text, func(id string) string {
@@ -91,7 +91,7 @@ func TestLettersAreTheseBytes(t *testing.T) {
 	}
 }
 
-// anyFailure draws a failure in which everything is said.
+// anyFailure draws a failure with every field set.
 func anyFailure() *rapid.Generator[Failure] {
 	return rapid.Custom(func(t *rapid.T) Failure {
 		text := rapid.OneOf(rapid.String(), rapid.Just("\r\n\x00\xff\xfe é"), rapid.Just(strings.Repeat("é", 700)))
@@ -118,8 +118,8 @@ func anyFailure() *rapid.Generator[Failure] {
 	})
 }
 
-// heldBy returns what of the failure a letter of the dialect tells, and what of the record's headers a replay gives
-// back.
+// heldBy returns the part of the failure that a dead letter of the dialect holds, and the record's headers that a
+// replay returns.
 func heldBy(name string, f Failure, record *kgo.Record, letter Failure) (Failure, []kgo.RecordHeader) {
 	utf8 := func(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 	own := slices.Clone(record.Headers)
@@ -214,7 +214,7 @@ func TestLettersOfAllDialectsDoNotGrow(t *testing.T) {
 	}
 }
 
-// A field that is missing, doubled or damaged is said to be, and nothing else is lost with it.
+// A missing, duplicate or damaged field is reported, and no other field is lost with it.
 func TestOpenNamesTheFieldThatIsDamaged(t *testing.T) {
 	for _, one := range otherDialects() {
 		if one.name == ManagementName {
@@ -245,7 +245,7 @@ func TestOpenNamesTheFieldThatIsDamaged(t *testing.T) {
 			}{{"missing", without, []string{name}}, {"doubled with what can't be decoded", doubled, []string{name}},
 				{"doubled, the last one whole", mended, nil}} {
 				if one.name == SpringRetryableName && c.letter == doubled && (name == springBackoff || name == springFirstTime) {
-					continue // a number, three bytes long
+					continue // a number of three bytes
 				}
 				if _, missing := one.dialect.Open(c.letter); !slices.Equal(missing, c.want) {
 					t.Errorf("%s: %s %s: missing %v, want %v", one.name, name, c.what, missing, c.want)
@@ -371,8 +371,7 @@ func TestManagementPayloads(t *testing.T) {
 	}
 }
 
-// anothersEntry is an entry as the management schema shows it, of a system that knows nothing of this program: its
-// metadata is its own.
+// anothersEntry is an entry as the management schema shows it, from another system with its own metadata.
 const anothersEntry = `{
   "id": "7d0a1f7e-6a3c-4f5b-9f0e-6a8e4f2f9d10",
   "eventId": "0b9f3f3e-1c2d-4f5b-9f0e-6a8e4f2f9d10",
@@ -391,8 +390,8 @@ const anothersEntry = `{
   "createdAt": "2026-02-11T12:00:07.5+0100", "updatedAt": "2026-02-11T12:05:30"
 }`
 
-// The original event of another producer's entry is found in it, whatever it calls metadata, and goes back as the entry
-// has it.
+// The original event is found in the entry of another producer, whatever its metadata, and is replayed in the form of
+// the entry.
 func TestManagementOpensEntriesOfOthers(t *testing.T) {
 	letter := &kgo.Record{Key: []byte("k"), Value: []byte(anothersEntry)}
 	name, opener := Detect(letter)

@@ -1,7 +1,7 @@
-// Package deadletter owns what a dead letter looks like and how it goes back: the dialects that seal a failed record
-// into a letter, open it and prepare the original to be replayed, and the replay of a dead-letter topic. It knows Kafka
-// records and nothing of how records are processed, judged or reported.
+// Package deadletter owns the format and the replay of dead letters. Its dialects encode a failed record as a dead
+// letter, decode the dead letter, and prepare the original for a replay. It also replays a dead-letter topic. The
+// package knows Kafka records, but not how records are processed, judged or reported.
 //
-//	record ──Seal──▶ letter ──▶ dead-letter topic ──Open──▶ Failure
-//	                                              └─Prepare─▶ record ──▶ the topic it came from (Run)
+//	record ──Seal──▶ dead letter ──▶ dead-letter topic ──Open──▶ Failure
+//	                                                   └─Prepare─▶ record ──▶ the topic it came from (Run)
 package deadletter

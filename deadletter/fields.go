@@ -13,9 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// fields notes which of a dialect's fields a letter has in a form that can be decoded. Of several headers of one name
-// the last counts, as for every Kafka client: each one sets its field anew, also to missing. A field has the number
-// that is its place in the list given to missing; there are 16 at most.
+// fields is the set of a dialect's fields that a dead letter has in decodable form. If several headers have one name,
+// the last counts, as in every Kafka client: each one sets its field anew, also to missing. A field's number is its
+// index in the list passed to missing. There are at most 16 fields.
 type fields uint16
 
 func (f *fields) note(field int, decoded bool) {
@@ -26,7 +26,7 @@ func (f *fields) note(field int, decoded bool) {
 	}
 }
 
-// text decodes UTF-8, also the empty one.
+// text decodes UTF-8, which may be empty.
 func (f *fields) text(field int, value []byte) string {
 	valid := utf8.Valid(value)
 	f.note(field, valid)
@@ -36,21 +36,22 @@ func (f *fields) text(field int, value []byte) string {
 	return string(value)
 }
 
-// name decodes UTF-8 that isn't empty.
+// name decodes non-empty UTF-8.
 func (f *fields) name(field int, value []byte) string {
 	text := f.text(field, value)
 	f.note(field, text != "")
 	return text
 }
 
-// decimal decodes a number of at least least and at most bits bits; -1 if it is none.
+// decimal decodes a decimal number not below least that fits in the given number of bits. It returns -1 if the value
+// is not one.
 func (f *fields) decimal(field int, value []byte, least int64, bits int) int64 {
 	n, ok := number(string(value), least, bits)
 	f.note(field, ok)
 	return n
 }
 
-// bigEndian decodes a number of exactly size bytes, 4 or 8; -1 if it is none.
+// bigEndian decodes a number of exactly size bytes, 4 or 8. It returns -1 if the value is not one.
 func (f *fields) bigEndian(field int, value []byte, size int) int64 {
 	f.note(field, len(value) == size)
 	if len(value) != size {
@@ -62,17 +63,17 @@ func (f *fields) bigEndian(field int, value []byte, size int) int64 {
 	return int64(binary.BigEndian.Uint64(value))
 }
 
-// position decodes a number of exactly size bytes that is no less than 0; -1 if it is none.
+// position decodes a non-negative number of exactly size bytes. It returns -1 if the value is not one.
 func (f *fields) position(field int, value []byte, size int) int64 {
 	n := f.bigEndian(field, value, size)
 	f.note(field, n >= 0)
 	return max(n, -1)
 }
 
-// all reports whether the first so many fields were found.
+// all reports whether the first many fields were found.
 func (f *fields) all(many int) bool { return *f == 1<<many-1 }
 
-// missing returns which of the names, which are those of Traits.Fields, were not found.
+// missing returns the names that were not found. names are those of Traits.Fields.
 func (f *fields) missing(names []string) []string {
 	var missing []string
 	for i, name := range names {
@@ -83,7 +84,7 @@ func (f *fields) missing(names []string) []string {
 	return missing
 }
 
-// validText decodes what no letter needs to have: "" unless it is UTF-8.
+// validText decodes an optional text: "" unless it is UTF-8.
 func validText(value []byte) string {
 	if !utf8.Valid(value) {
 		return ""
@@ -91,7 +92,7 @@ func validText(value []byte) string {
 	return string(value)
 }
 
-// last returns the last header of the name.
+// last returns the last header with the name.
 func last(headers []kgo.RecordHeader, name string) (header kgo.RecordHeader, found bool) {
 	for _, header := range slices.Backward(headers) {
 		if header.Key == name {
@@ -101,8 +102,7 @@ func last(headers []kgo.RecordHeader, name string) (header kgo.RecordHeader, fou
 	return kgo.RecordHeader{}, false
 }
 
-// backToSource prepares a replay for the dialects that keep a record as it was and give it back to the topic it came
-// from.
+// backToSource prepares a replay for dialects that keep the record unchanged and return it to its source topic.
 func backToSource(dialect Dialect, letter *kgo.Record) *kgo.Record {
 	failure, _ := dialect.Open(letter)
 	return &kgo.Record{
@@ -111,13 +111,14 @@ func backToSource(dialect Dialect, letter *kgo.Record) *kgo.Record {
 	}
 }
 
-// ownHeaders returns the headers that a letter's record had: all but those that the envelope put on. A record may have
-// headers of its own with the dialect's names, and an envelope says each thing once; so of each name one is the
-// envelope's, the last, or the first in a dialect that writes before the record's headers. A letter that was put back
-// as it was and failed again has several envelopes, as many as there are of every field that each has: all of them go.
+// ownHeaders returns the original headers of a dead letter's record: all headers but those of the envelope. A record
+// may have its own headers with the dialect's names, and an envelope has each field once. So one header of each name
+// belongs to the envelope: the last, or the first in a dialect that writes before the record's headers. A dead letter
+// that was put back unprepared and failed again has several envelopes. Their number is the smallest count among the
+// mandatory fields, and all of them are removed.
 //
-// What can't be told is taken for the envelope's: a header whose name is that of a field which a letter may lack, and
-// this one does.
+// Ambiguous headers are attributed to the envelope: a header with the name of an optional field that this dead letter
+// lacks.
 func ownHeaders(headers []kgo.RecordHeader, dialect Dialect) []kgo.RecordHeader {
 	kept := make([]kgo.RecordHeader, 0, len(headers))
 	owned := func(header kgo.RecordHeader) bool { return dialect.IsFailureHeader(header.Key) }
@@ -146,7 +147,7 @@ func ownHeaders(headers []kgo.RecordHeader, dialect Dialect) []kgo.RecordHeader 
 	return kept
 }
 
-// countEnvelopes returns how often each of the fields is there.
+// countEnvelopes returns how often each of the fields is present.
 func countEnvelopes(headers []kgo.RecordHeader, fields []string) int {
 	counts := map[string]int{}
 	for i := range headers {
@@ -159,8 +160,8 @@ func countEnvelopes(headers []kgo.RecordHeader, fields []string) int {
 	return least
 }
 
-// sealed returns the headers that a letter of the record keeps: all of them, unless the record is a letter itself, put
-// back without being prepared.
+// sealed returns the headers that a dead letter of the record keeps. It keeps all of them, unless the record is
+// itself a dead letter that was put back unprepared.
 func sealed(record *kgo.Record, dialect Dialect) []kgo.RecordHeader {
 	owned := func(header kgo.RecordHeader) bool { return dialect.IsFailureHeader(header.Key) }
 	if !slices.ContainsFunc(record.Headers, owned) || countEnvelopes(record.Headers, dialect.Traits().Fields) == 0 {
@@ -169,25 +170,26 @@ func sealed(record *kgo.Record, dialect Dialect) []kgo.RecordHeader {
 	return ownHeaders(record.Headers, dialect)
 }
 
-// envelope collects a letter's headers; the values it writes itself lie in one piece of memory.
+// envelope collects the headers of a dead letter. The values it writes share one allocation.
 type envelope struct {
 	headers []kgo.RecordHeader
 	text    []byte
 }
 
-// wrap begins with the record's headers, with room for so many more of so many bytes together.
+// wrap starts with the record's headers and reserves room for more headers with the given total size of values in
+// bytes.
 func wrap(record *kgo.Record, dialect Dialect, more, bytes int) envelope {
 	e := envelope{headers: make([]kgo.RecordHeader, 0, len(record.Headers)+more), text: make([]byte, 0, bytes)}
 	e.headers = append(e.headers, sealed(record, dialect)...)
 	return e
 }
 
-// end appends a header whose value is what was written since start.
+// end appends a header whose value is the bytes written since start.
 func (e *envelope) end(name string, start int) {
 	e.headers = append(e.headers, kgo.RecordHeader{Key: name, Value: e.text[start:len(e.text):len(e.text)]})
 }
 
-// string appends a header with a text in UTF-8: what is none is U+FFFD.
+// string appends a header with a text in UTF-8. Invalid bytes become U+FFFD.
 func (e *envelope) string(name, text string) {
 	start := len(e.text)
 	if utf8.ValidString(text) {
@@ -198,7 +200,7 @@ func (e *envelope) string(name, text string) {
 	e.end(name, start)
 }
 
-// known appends a header with a text that is not empty.
+// known appends a header with the text unless it is empty.
 func (e *envelope) known(name, text string) {
 	if text != "" {
 		e.string(name, text)
@@ -237,7 +239,7 @@ func (e *envelope) bigInteger(name string, n int64) {
 	e.end(name, start)
 }
 
-// decodeBigInteger is new BigInteger(value).longValue() for 1 to 8 bytes.
+// decodeBigInteger decodes like new BigInteger(value).longValue(), for 1 to 8 bytes.
 func decodeBigInteger(value []byte) (n int64, ok bool) {
 	if len(value) == 0 || len(value) > 8 {
 		return 0, false
@@ -252,7 +254,7 @@ func decodeBigInteger(value []byte) (n int64, ok bool) {
 // noTimestamp is Kafka's ConsumerRecord.NO_TIMESTAMP.
 const noTimestamp = -1
 
-// millis is the time as Kafka has it.
+// millis returns the time as a Kafka timestamp.
 func millis(at time.Time) int64 {
 	if at.IsZero() {
 		return noTimestamp
@@ -267,7 +269,7 @@ func fromMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// asciiText writes what is not ASCII as Python's backslashreplace does: \xhh for a byte that is no UTF-8 and for U+0080
+// asciiText escapes non-ASCII text as Python's backslashreplace does: \xhh for an invalid UTF-8 byte and for U+0080
 // to U+00FF, \uhhhh and \Uhhhhhhhh.
 func asciiText(text string) []byte {
 	if !strings.ContainsFunc(text, func(char rune) bool { return char >= utf8.RuneSelf }) {

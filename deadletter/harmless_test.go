@@ -13,7 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
-// compressed writes values into a partition of the topic, in one batch with the codec.
+// compressed writes values to a partition of the topic, in one batch with the codec.
 func (b *bench) compressed(topic string, partition int32, codec kgo.CompressionCodec, values ...[]byte) {
 	b.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
@@ -35,7 +35,7 @@ func (b *bench) compressed(topic string, partition int32, codec kgo.CompressionC
 	}
 }
 
-// Not every consumer has every codec, and one that meets one it lacks crashes.
+// Not every consumer has every codec, and a consumer that lacks one crashes.
 func TestReplayWritesNoCodec(t *testing.T) {
 	for _, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.SnappyCompression(), kgo.GzipCompression()} {
 		b := newBench(t)
@@ -52,8 +52,8 @@ func TestReplayWritesNoCodec(t *testing.T) {
 	}
 }
 
-// A batch is as large as the topic takes: not larger, or it is refused with all its records; not smaller, or a record
-// that fits is.
+// A batch is exactly as large as the topic accepts. A larger batch would be rejected with all its records, and a
+// smaller maximum would reject a record that fits.
 func TestReplayFillsBatchesAsTheTopicTakesThem(t *testing.T) {
 	b := newBench(t)
 	limit := "30000"
@@ -92,7 +92,7 @@ func TestReplayPassesOverBatchesThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// What is fetched at a time is bounded, too: batches that are each small enough come one after the other.
+// The size of a fetch is also limited. Batches that are each small enough are read one after the other.
 func TestReplayOfManyLargeBatches(t *testing.T) {
 	b := newBench(t)
 	for i := range 8 {

@@ -22,25 +22,25 @@ const (
 	hexkitReason        = "exc_msg"
 )
 
-// hexkitRetryPrefix and the service's name make the topic that a service takes its retried events from.
+// hexkitRetryPrefix and the service's name form the topic from which a service consumes its retried events.
 const hexkitRetryPrefix = "retry-"
 
-// HexkitRetryTopic returns the topic that the service takes its retried events from.
+// HexkitRetryTopic returns the topic from which the service consumes its retried events.
 func HexkitRetryTopic(service string) string { return hexkitRetryPrefix + service }
 
 // Hexkit is the dialect of KafkaEventSubscriber._publish_to_dlq and of "Dead Letter Queue (DLQ)", hexkit's document.
-// Key and payload stay, of the event's headers type and correlation_id; the letter has an event_id of its own (a fresh
-// UUID4) and original_event_id, original_topic, service, exc_class, exc_msg. Every header is ASCII: what is not is
-// written as \xhh, \uhhhh or \Uhhhhhhhh, Python's backslashreplace, where hexkit itself can't publish the letter at
-// all.
+// Key and payload are kept, and of the event's headers type and correlation_id. The dead letter has its own event_id
+// (a fresh UUID4) and original_event_id, original_topic, service, exc_class, exc_msg. Every header is ASCII. Other
+// characters are written as \xhh, \uhhhh or \Uhhhhhhhh (Python's backslashreplace). hexkit itself cannot publish such
+// a dead letter at all.
 //
-// All other headers of the record are dropped, as by hexkit. It knows neither partition, offset nor number of attempts.
-// hexkit decodes the payload as JSON and encodes it again; here its bytes stay as they are, which is one of the forms
-// that JSON may have.
+// All other headers of the record are dropped, as in hexkit. The dialect has no partition, offset or number of
+// attempts. hexkit decodes the payload as JSON and encodes it again. Here its bytes are kept, which is one of the
+// possible encodings of the JSON.
 //
-// A replay goes to "retry-" and the service's name, with a fresh event_id, type, correlation_id and original_topic: the
-// service takes the event from there as if it came from original_topic. An event that comes from such a topic and fails
-// again therefore names the original_topic that it carries.
+// A replay goes to "retry-" and the service's name, with a fresh event_id, type, correlation_id and original_topic.
+// The service consumes the event from there as if it came from original_topic. So an event that comes from such a
+// topic and fails again names the original_topic that it carries.
 type Hexkit struct{}
 
 // Traits implements Dialect.
@@ -51,8 +51,8 @@ func (Hexkit) Traits() Traits {
 	}
 }
 
-// Seal implements Sealer. A record without an event_id that is a UUID gets one, which is then its original_event_id, as
-// in hexkit.
+// Seal implements Sealer. A record whose event_id is missing or not a UUID gets a new one, which becomes its
+// original_event_id, as in hexkit.
 func (Hexkit) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	topic, eventID := failure.Topic, newUUID()
 	headers := make([]kgo.RecordHeader, 0, 8)
@@ -80,7 +80,8 @@ func (Hexkit) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 		Timestamp: failure.Time}
 }
 
-// Open implements Opener. A letter without original_event_id is one of an earlier hexkit: its event_id is the event's.
+// Open implements Opener. A dead letter without original_event_id is from an earlier hexkit: its event_id is the
+// event's.
 func (Hexkit) Open(letter *kgo.Record) (Failure, []string) {
 	failure, found := unknownFailure(letter), fields(0)
 	for i := range letter.Headers {
@@ -125,8 +126,8 @@ func (Hexkit) Prepare(letter *kgo.Record) *kgo.Record {
 	return record
 }
 
-// IsFailureHeader implements Opener. original_topic stays in a replayed event; of original_event_id the document says
-// nothing.
+// IsFailureHeader implements Opener. original_topic stays in a replayed event. The document does not mention
+// original_event_id.
 func (Hexkit) IsFailureHeader(name string) bool {
 	return name == hexkitService || name == hexkitClass || name == hexkitReason
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Listed returns a selection, for Config.Select, of the letters whose records carry in the header one of the values in
-// list, which holds one a line; of a record without that header, because the dialect doesn't keep it or whoever
-// dead-lettered it dropped it, of those that have one anywhere in their value. Blank lines and space around values
-// don't count. A list without any value is an error: it would select nothing.
+// Listed returns a selection, for Config.Select, of the dead letters whose record has one of the values of list in
+// the given header. list has one value per line. If the record has no such header, because the dialect does not keep
+// it or the service that dead-lettered it dropped it, Listed searches the record's whole value. Blank lines and
+// spaces around values are ignored. A list without any value is an error, because it would select nothing.
 func Listed(list io.Reader, header string, dialect Opener) (func(letter *kgo.Record) bool, error) {
 	values, lengths := map[string]bool{}, map[int]bool{}
 	lines := bufio.NewScanner(list)

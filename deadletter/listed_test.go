@@ -38,8 +38,8 @@ func TestListedSelectsByOneHeaderOnly(t *testing.T) {
 	}
 }
 
-// A letter must be found again by the record's id whatever is left of the record in it: where it was, two dialects
-// don't say, and headers some don't keep or a consumer drops.
+// A dead letter must be found by the record's id, whatever it keeps of the record. Two dialects do not store the
+// position, and headers may be missing because the dialect does not keep them or a consumer drops them.
 func TestListedFindsTheLettersOfEveryDialect(t *testing.T) {
 	const id, other = "dlqbench-id-0000-0041", "dlqbench-id-0000-0042"
 	selection := func(dialect Opener, wanted string) func(*kgo.Record) bool {

@@ -16,42 +16,42 @@ import (
 // ManagementName is the name of the dialect Management.
 const ManagementName = "management"
 
-// The headers of an event that name it, for its eventId and pattern.
+// The headers of an event that identify it, for the entry's eventId and pattern.
 const (
 	managementEventID = "event_id"
 	managementType    = "type"
 )
 
-// How an entry's payload holds the record's value.
+// The encodings of the record's value in an entry's payload.
 const (
 	payloadJSON   = "json"
 	payloadBase64 = "base64"
 	payloadNone   = "none"
 )
 
-// managementPending is the status of an entry that nothing was done about.
+// managementPending is the status of an entry that has not been handled.
 const managementPending = "pending"
 
-// Management is the dialect of "Dead Letter Queue (management schema)": the value is the JSON of its entry, the key the
-// record's, and there are no headers.
+// Management is the dialect of "Dead Letter Queue (management schema)": the value is the JSON of its entry, the key
+// is the record's, and there are no headers.
 //
-// Of entries that this program writes, originalEvent.payload is the value where it is JSON that comes out of an encoder
-// byte for byte as it went in; otherwise it is a text that holds it in base64, and of a null value it is null:
-// originalEvent.metadata.encoding says which (json, base64, none). metadata also holds where the record was (topic,
-// partition, offset), who gave it its timestamp, and its headers, their values in base64 (a name that is not UTF-8, as
-// Kafka wants names to be, has U+FFFD for what is none). eventId is the event's event_id header, where it has none its
-// position; pattern its type header, where it has none its topic; subscriberId the group. error.type, code and
-// stackTrace are the class of the error, its code and stack; error.context holds the service and the instance.
-// retryCount counts the attempts after the first, maxRetries how many of those there may be. The history of single
-// retries is not known here, so retryHistory is empty.
+// In entries written by this program, originalEvent.payload is the value itself if it is JSON that an encoder
+// reproduces byte for byte. Otherwise it is a text with the value in base64, or null for a null value.
+// originalEvent.metadata.encoding names the form (json, base64, none). metadata also holds the record's position
+// (topic, partition, offset), the type of its timestamp, and its headers, with values in base64. Header names must be
+// UTF-8, as in Kafka; invalid bytes become U+FFFD. eventId is the event's event_id header, or its position if it has
+// none. pattern is its type header, or its topic if it has none. subscriberId is the group. error.type, code and
+// stackTrace are the class of the error, its code and stack. error.context holds the service and the instance.
+// retryCount is the number of attempts after the first, and maxRetries the permitted number of those. retryHistory is
+// empty, because the history of single retries is not known here.
 //
-// The document leaves metadata to whoever writes the entry. One without metadata.encoding is another producer's: its
-// event is the whole of originalEvent, in the form in which the entry has it, and that is what a replay gives back;
-// metadata.topic, partition and offset say where it was if they are there. Of error.context, what is neither
-// serviceName nor instance is kept as the failure's Context.
+// The document leaves metadata to the author of the entry. An entry without metadata.encoding is from another
+// producer. Its event is the whole of originalEvent, in the form of the entry, and a replay returns that.
+// metadata.topic, partition and offset give its position if they are present. Fields of error.context other than
+// serviceName and instance become the failure's Context.
 //
-// A record that is an entry itself, put back without being prepared, keeps its id, its event and its createdAt. A
-// replay goes to the topic the record came from.
+// A record that is itself an entry, put back unprepared, keeps its id, its event and its createdAt. A replay goes to
+// the record's source topic.
 type Management struct{}
 
 // The JSON of an entry. What is a pointer tells whether the field is there.
@@ -108,8 +108,8 @@ type managementMetadata struct {
 	Headers       []managementHeader `json:"headers"`
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Metadata of another producer may be anything: what of it is not of the
-// form that is known here says nothing.
+// UnmarshalJSON implements json.Unmarshaler. Metadata of another producer may have any form. Values in an unknown
+// form are ignored.
 func (m *managementMetadata) UnmarshalJSON(data []byte) error {
 	type fields managementMetadata
 	said := fields{}
@@ -137,16 +137,16 @@ type managementError struct {
 	Context map[string]json.RawMessage `json:"context"`
 }
 
-// The fields of error.context that are known here.
+// The known fields of error.context.
 const (
 	contextService  = "serviceName"
 	contextInstance = "instance"
 )
 
-// newContext is error.context: what the failure has of it, and its service and instance.
+// newContext returns error.context: the failure's Context with its service and instance.
 func newContext(failure *Failure) map[string]json.RawMessage {
 	context := map[string]json.RawMessage{}
-	if json.Unmarshal([]byte(failure.Context), &context) != nil { // no Context, or none that is an object
+	if json.Unmarshal([]byte(failure.Context), &context) != nil { // no Context, or not a JSON object
 		context = map[string]json.RawMessage{}
 	}
 	for name, text := range map[string]string{contextService: failure.Service, contextInstance: failure.Instance} {
@@ -157,7 +157,7 @@ func newContext(failure *Failure) map[string]json.RawMessage {
 	return context
 }
 
-// openContext is the reverse of newContext.
+// openContext reverses newContext.
 func openContext(context map[string]json.RawMessage, failure *Failure) {
 	rest := maps.Clone(context)
 	for name, text := range map[string]*string{contextService: &failure.Service, contextInstance: &failure.Instance} {
@@ -173,8 +173,8 @@ func openContext(context map[string]json.RawMessage, failure *Failure) {
 	}
 }
 
-// isoTime is an ISO 8601 time: RFC 3339, as it is written here, or without a colon in the zone, or without a zone,
-// which is then UTC.
+// isoTime is an ISO 8601 time: RFC 3339, which is also the form written here, or without a colon in the zone, or
+// without a zone, which then means UTC.
 type isoTime struct{ time.Time }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -231,8 +231,7 @@ func (Management) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	return &kgo.Record{Key: record.Key, Value: entry.encode(), Partition: failure.Partition, Timestamp: failure.Time}
 }
 
-// encode writes the entry down. Nothing in it can fail to be encoded: a text that is no UTF-8 comes out with U+FFFD, a
-// payload was checked.
+// encode encodes the entry as JSON. This cannot fail: invalid UTF-8 becomes U+FFFD, and the payload was checked.
 func (m *managementEntry) encode() []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -269,7 +268,7 @@ func newManagementEvent(record *kgo.Record, failure *Failure) *managementEvent {
 	return event
 }
 
-// headerOr returns the text of the header, or another where there is none.
+// headerOr returns the text of the header, or otherwise if there is no such header.
 func headerOr(headers []kgo.RecordHeader, name, otherwise string) string {
 	if header, found := last(headers, name); found && len(header.Value) > 0 && utf8.Valid(header.Value) {
 		return string(header.Value)
@@ -277,7 +276,8 @@ func headerOr(headers []kgo.RecordHeader, name, otherwise string) string {
 	return otherwise
 }
 
-// encodePayload returns a value as JSON, and how: as it is only if it comes back byte for byte.
+// encodePayload returns a value as JSON, and the encoding. It returns the value itself only if decoding and encoding
+// reproduce it byte for byte.
 func encodePayload(value []byte) (payload json.RawMessage, encoding string) {
 	if value == nil {
 		return json.RawMessage("null"), payloadNone
@@ -288,12 +288,12 @@ func encodePayload(value []byte) (payload json.RawMessage, encoding string) {
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(fmt.Sprintf("encoding a payload: %v", err)) // bytes always have a JSON
+		panic(fmt.Sprintf("encoding a payload: %v", err)) // bytes can always be encoded
 	}
 	return text, payloadBase64
 }
 
-// decodePayload undoes encodePayload; ok is false where the payload is not what the encoding says.
+// decodePayload reverses encodePayload. ok is false if the payload does not match the encoding.
 func (m *managementEvent) decodePayload() (value []byte, ok bool) {
 	switch m.Metadata.Encoding {
 	case "":
@@ -306,7 +306,7 @@ func (m *managementEvent) decodePayload() (value []byte, ok bool) {
 	return m.Payload, m.Metadata.Encoding == payloadJSON
 }
 
-// readEntry decodes an entry; whole is false where it is none, or lacks anything.
+// readEntry decodes an entry. whole is false if the value is not an entry or lacks a field.
 func readEntry(value []byte) (entry managementEntry, whole bool) {
 	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &entry) != nil {
 		return managementEntry{}, false
@@ -315,12 +315,12 @@ func readEntry(value []byte) (entry managementEntry, whole bool) {
 	return entry, found.all(len(Management{}.Traits().Fields))
 }
 
-// attemptsOf counts the first attempt too.
+// attemptsOf returns the number of attempts, which includes the first one.
 func attemptsOf(retries int32) int32 {
 	return min(max(retries, 0), math.MaxInt32-1) + 1
 }
 
-// fields tells which of Traits.Fields the entry has.
+// fields returns the members of Traits.Fields that the entry has.
 func (m *managementEntry) fields() (found fields) {
 	found.note(0, m.ID != nil && *m.ID != "")
 	found.note(1, m.EventID != nil)
@@ -340,7 +340,8 @@ func (m *managementEntry) fields() (found fields) {
 	return found
 }
 
-// Open implements Opener. An entry with one field that can't be decoded says nothing: JSON is whole or not at all.
+// Open implements Opener. If one field of an entry cannot be decoded, the whole JSON cannot, and Open returns no
+// information.
 func (Management) Open(letter *kgo.Record) (Failure, []string) {
 	failure := unknownFailure(letter)
 	entry, _ := readEntry(letter.Value)
@@ -380,7 +381,7 @@ func (Management) Open(letter *kgo.Record) (Failure, []string) {
 	return failure, found.missing(Management{}.Traits().Fields)
 }
 
-// Prepare implements Opener. The letter of a value that can't be taken out of it goes back as it is.
+// Prepare implements Opener. If the value cannot be extracted, it returns the dead letter unchanged.
 func (Management) Prepare(letter *kgo.Record) *kgo.Record {
 	failure, _ := Management{}.Open(letter)
 	record := &kgo.Record{Key: letter.Key, Value: letter.Value, Headers: letter.Headers, Topic: failure.Topic,
@@ -400,5 +401,5 @@ func (Management) Prepare(letter *kgo.Record) *kgo.Record {
 	return record
 }
 
-// IsFailureHeader implements Opener: a letter has no headers of its own.
+// IsFailureHeader implements Opener. It is false, because a dead letter has no headers of its own.
 func (Management) IsFailureHeader(string) bool { return false }

@@ -10,25 +10,25 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// OwnHeaders is a dialect of a service's own: key, value and headers stay, and headers that the service names hold the
-// metadata. It is written "headers:FIELD=HEADER,…", fields as in OwnHeaderFields.
+// OwnHeaders is a custom dialect of a service: key, value and headers are kept, and headers named by the service hold
+// the metadata. Its name is written "headers:FIELD=HEADER,…", with the fields of OwnHeaderFields.
 type OwnHeaders struct {
 	// fields and headers are parallel, in the order of OwnHeaderFields.
 	fields, headers []string
 }
 
-// ownHeadersPrefix begins the name of such a dialect.
+// ownHeadersPrefix is the prefix of the name of such a dialect.
 const ownHeadersPrefix = "headers:"
 
-// OwnHeaderFields are the fields that headers of one's own can hold: numbers in decimal or as 4 or 8 bytes, big-endian;
-// time as RFC 3339 or milliseconds since 1970; the rest as UTF-8.
+// OwnHeaderFields returns the fields that custom headers can hold. Numbers are in decimal or 4 or 8 bytes,
+// big-endian. The time is RFC 3339 or milliseconds since 1970. The rest is UTF-8.
 func OwnHeaderFields() []string {
 	return []string{"topic", "partition", "offset", "attempts", "reason", "class", "time"}
 }
 
-// OwnHeadersName returns the name of the dialect that keeps each field in the header of that name. The error names a
-// field that is not known, a header that is named twice or can't be written down, or a topic that is missing: without
-// it nothing that a letter says could be checked.
+// OwnHeadersName returns the name of the dialect that keeps each field in the header of that name. The error names an
+// unknown field, a header that is used twice or cannot be represented in the name, or a missing topic. Without the
+// topic, no field of a dead letter could be checked.
 func OwnHeadersName(headers map[string]string) (string, error) {
 	var parts []string
 	seen := map[string]string{}
@@ -58,7 +58,7 @@ func OwnHeadersName(headers map[string]string) (string, error) {
 	return ownHeadersPrefix + strings.Join(parts, ","), nil
 }
 
-// parseOwnHeaders reads what OwnHeadersName wrote.
+// parseOwnHeaders parses a name from OwnHeadersName.
 func parseOwnHeaders(name string) (OwnHeaders, error) {
 	headers := map[string]string{}
 	for part := range strings.SplitSeq(strings.TrimPrefix(name, ownHeadersPrefix), ",") {
@@ -137,7 +137,7 @@ func (d OwnHeaders) Open(letter *kgo.Record) (Failure, []string) {
 	return failure, found.missing(d.headers)
 }
 
-// anyNumber decodes a number that a service may have written in decimal, or as 4 or 8 bytes; -1 if it is neither.
+// anyNumber decodes a number in decimal, or as 4 or 8 bytes, big-endian. It returns -1 if the value is neither.
 func (f *fields) anyNumber(field int, value []byte, least int64, bits int) int64 {
 	if n, ok := number(string(value), least, bits); ok {
 		f.note(field, true)
@@ -158,7 +158,8 @@ func (f *fields) anyNumber(field int, value []byte, least int64, bits int) int64
 	return n
 }
 
-// time decodes RFC 3339, or milliseconds since 1970 in decimal or as 8 bytes; the zero time if it is none of them.
+// time decodes RFC 3339, or milliseconds since 1970 in decimal or as 8 bytes. It returns the zero time if the value
+// is none of them.
 func (f *fields) time(field int, value []byte) time.Time {
 	if at, err := time.Parse(time.RFC3339Nano, string(value)); err == nil {
 		f.note(field, true)

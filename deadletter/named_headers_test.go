@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestOwnHeaders: what a service's own headers hold is read in the forms that client libraries write.
+// TestOwnHeaders checks that custom headers are decoded in the forms that client libraries write.
 func TestOwnHeaders(t *testing.T) {
 	name, err := OwnHeadersName(map[string]string{"topic": "x-topic", "partition": "x-part", "offset": "x-off",
 		"attempts": "tries", "time": "at"})

@@ -10,14 +10,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// setAside is what has been allocated so far, in bytes.
+// setAside returns the number of bytes allocated so far.
 func setAside() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// sizeOf is what a letter takes, with 64 bytes for each header itself.
+// sizeOf returns the size of a dead letter, with 64 bytes for each header itself.
 func sizeOf(letter *kgo.Record) (size uint64) {
 	for _, header := range letter.Headers {
 		size += uint64(64 + len(header.Key) + len(header.Value))
@@ -25,7 +25,7 @@ func sizeOf(letter *kgo.Record) (size uint64) {
 	return size + uint64(len(letter.Key)+len(letter.Value))
 }
 
-// FuzzOpen: a letter with two headers, each there any number of times.
+// FuzzOpen opens a dead letter with two headers, each present any number of times.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte("k"), []byte("v"), HeaderOffset, []byte("1"), HeaderEpoch, []byte("-1"), uint16(1))
 	f.Add([]byte(nil), []byte(nil), HeaderReason, []byte("\xff\r\n"), "x-original-offset", []byte(nil), uint16(0))
@@ -78,8 +78,8 @@ func equalHeaders(a, b *kgo.Record) bool {
 	})
 }
 
-// FuzzEveryDialect: whatever a letter holds, opening, preparing and sealing it in any dialect neither panics nor takes
-// memory out of proportion, and says either what a field holds or that it is missing.
+// FuzzEveryDialect checks that opening, preparing and sealing any dead letter in any dialect neither panics nor
+// allocates excessive memory, and that each field is either decoded or reported as missing.
 func FuzzEveryDialect(f *testing.F) {
 	for _, one := range dialects() {
 		for _, failed := range []Failure{told(), hostile(), {}} {

@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hostileHeaders draws headers of a record's own: names twice, null and empty values, names of the dialect's own, names
-// and values that are not UTF-8.
+// hostileHeaders draws a record's own headers: duplicate names, null and empty values, the dialect's own names, and
+// names and values that are not UTF-8.
 func hostileHeaders(dialect Dialect) *rapid.Generator[[]kgo.RecordHeader] {
 	names := append([]string{"", "trace", "X-Trace", "x-original-offset", "dlqbench-id"}, dialect.Traits().Fields...)
-	if dialect != (Management{}) { // JSON has no such texts
+	if dialect != (Management{}) { // JSON cannot hold such texts
 		names = append(names, "\xff\xfe")
 	}
 	for _, header := range dialect.Seal(event(), told()).Headers {
@@ -30,13 +30,13 @@ func hostileHeaders(dialect Dialect) *rapid.Generator[[]kgo.RecordHeader] {
 	})
 }
 
-// Of every dialect that keeps headers: what was sealed and prepared has the headers that it had, those with the
-// dialect's names among them.
+// In every dialect that keeps headers, a record that was sealed and prepared has its original headers, including
+// those with the dialect's names.
 func TestOwnHeadersSurviveSealAndReplay(t *testing.T) {
 	for _, one := range dialects() {
 		traits := one.dialect.Traits()
 		if !traits.Headers || len(traits.OnlyHeaders) > 0 {
-			continue // the system that the dialect is of drops headers itself
+			continue // the system that defines the dialect drops headers itself
 		}
 		t.Run(one.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -62,8 +62,8 @@ func sameHeader(a, b kgo.RecordHeader) bool {
 	return a.Key == b.Key && bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil)
 }
 
-// Consumers of others append and put in front, overwrite, and put letters back as they are. A replay takes off what
-// they put on.
+// Other consumers append, prepend and overwrite headers, and put dead letters back unchanged. A replay removes the
+// headers that they added.
 func TestReplayTakesOffWhatTheEnvelopePutOn(t *testing.T) {
 	block := func(offset string) []kgo.RecordHeader {
 		return []kgo.RecordHeader{

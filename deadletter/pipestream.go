@@ -18,12 +18,12 @@ const PipestreamName = "pipestream"
 // streamField is the number of DlqMessage.stream.
 const streamField protowire.Number = 1
 
-// Pipestream is the dialect of "Pipestream's DLQ Handling": the letter's value is a DlqMessage, which holds the failed
-// PipeStream byte for byte as it was consumed, so that not even what this program does not know of it is lost. Key and
-// headers stay. Of a Failure, Class is the error_type, Instance the node, and Attempts the retry_count.
+// Pipestream is the dialect of "Pipestream's DLQ Handling". The dead letter's value is a DlqMessage, which holds the
+// failed PipeStream byte for byte as it was consumed, so that fields unknown to this program are kept too. Key and
+// headers are kept. Of a Failure, Class is the error_type, Instance the node, and Attempts the retry_count.
 //
-// A replay republishes the PipeStream to the topic that the node consumed it from, with the reprocess count raised by
-// one. A value that was no PipeStream goes back as it is.
+// A replay republishes the PipeStream to the topic from which the node consumed it, with the reprocess count
+// incremented by one. A value that was not a PipeStream is replayed unchanged.
 type Pipestream struct{}
 
 // Traits implements Dialect.
@@ -49,7 +49,7 @@ func (Pipestream) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	if record.Value != nil {
 		value = protowire.AppendBytes(protowire.AppendTag(nil, streamField, protowire.BytesType), record.Value)
 	}
-	// What can't be marshalled is text that is no UTF-8, and there is none.
+	// Only text that is not UTF-8 cannot be marshalled, and there is none.
 	value, _ = proto.MarshalOptions{Deterministic: true}.MarshalAppend(value, message)
 	return &kgo.Record{Key: record.Key, Value: value, Headers: record.Headers, Partition: failure.Partition,
 		Timestamp: failure.Time}
@@ -88,7 +88,7 @@ func (Pipestream) Open(letter *kgo.Record) (Failure, []string) {
 	return failure, found.missing(Pipestream{}.Traits().Fields)
 }
 
-// Prepare implements Opener. The key and the headers are the letter's.
+// Prepare implements Opener. Key and headers are the dead letter's.
 func (Pipestream) Prepare(letter *kgo.Record) *kgo.Record {
 	failure, _ := Pipestream{}.Open(letter)
 	return &kgo.Record{
@@ -97,16 +97,16 @@ func (Pipestream) Prepare(letter *kgo.Record) *kgo.Record {
 	}
 }
 
-// Payload returns the stream as it was consumed, nil if the letter has none.
+// Payload returns the stream as it was consumed, nil if the dead letter has none.
 func (Pipestream) Payload(letter *kgo.Record) []byte {
 	stream, _, _ := splitStream(letter.Value)
 	return stream
 }
 
-// IsFailureHeader implements Opener: all that a letter says is in its value.
+// IsFailureHeader implements Opener. It is false, because a dead letter has all its information in the value.
 func (Pipestream) IsFailureHeader(string) bool { return false }
 
-// reprocessed raises the stream's reprocess count.
+// reprocessed increments the stream's reprocess count.
 func reprocessed(value []byte) []byte {
 	stream := &pipestream.PipeStream{}
 	if proto.Unmarshal(value, stream) != nil {
@@ -120,8 +120,8 @@ func reprocessed(value []byte) []byte {
 	return raised
 }
 
-// splitStream takes the stream out of a DlqMessage; the rest is the message without it. Of several the last counts, as
-// in protobuf where a message is not merged. valid tells that the message's fields can be told apart.
+// splitStream extracts the stream from a DlqMessage. rest is the message without it. Of several streams the last
+// counts, as in protobuf for fields that are not merged. valid reports whether the message's fields could be parsed.
 func splitStream(value []byte) (stream, rest []byte, valid bool) {
 	for left := value; len(left) > 0; {
 		number, kind, length := protowire.ConsumeTag(left)
@@ -145,7 +145,7 @@ func splitStream(value []byte) (stream, rest []byte, valid bool) {
 	return stream, rest, true
 }
 
-// validUTF8 is the text with U+FFFD for what is no UTF-8, which protobuf's strings must be.
+// validUTF8 returns the text with U+FFFD in place of invalid UTF-8, because protobuf strings must be UTF-8.
 func validUTF8(text string) string {
 	if utf8.ValidString(text) {
 		return text

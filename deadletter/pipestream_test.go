@@ -17,7 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/pipestream"
 )
 
-// aStream is a document that has passed a node, as a record's value.
+// aStream returns a document that has passed a node, as a record's value.
 func aStream(t interface{ Fatal(...any) }, reprocessed int32) []byte {
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pipestream.PipeStream{
 		StreamId: "DLQB-1", Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: []byte(`{"id":1}`)}},
@@ -58,7 +58,7 @@ func TestPipestreamLettersAreTheseBytes(t *testing.T) {
 	golden(t, PipestreamName, out.String())
 }
 
-// TestAPipestreamLetterIsADlqMessage reads a letter with the generated code alone, as any other program would.
+// TestAPipestreamLetterIsADlqMessage reads a dead letter with only the generated code, as any other program would.
 func TestAPipestreamLetterIsADlqMessage(t *testing.T) {
 	letter := Pipestream{}.Seal(&kgo.Record{Value: aStream(t, 1)}, Failure{
 		Reason: "refused", Class: "UNAVAILABLE", Attempts: 3, Topic: "input.chunk", Partition: 2, Offset: 41,
@@ -80,7 +80,7 @@ func TestAPipestreamLetterIsADlqMessage(t *testing.T) {
 	}
 }
 
-// TestPipestreamKeepsWhatItDoesNotKnow: fields of a later version of the stream survive a letter and a replay.
+// TestPipestreamKeepsWhatItDoesNotKnow: fields of a later version of the stream survive a dead letter and a replay.
 func TestPipestreamKeepsWhatItDoesNotKnow(t *testing.T) {
 	value := protowire.AppendString(protowire.AppendTag(aStream(t, 0), 99, protowire.BytesType), "of a later version")
 	letter := Pipestream{}.Seal(&kgo.Record{Value: value}, Failure{Attempts: 1, Topic: "t", Instance: "n", Time: sealedAt})
@@ -140,7 +140,8 @@ func TestPipestreamLettersTellWhatWasSealed(t *testing.T) {
 	})
 }
 
-// FuzzPipestreamOpen: any value is opened and prepared, and what is taken out of it and sealed again is the same.
+// FuzzPipestreamOpen: any value can be opened and prepared, and a value extracted from it and sealed again is
+// unchanged.
 func FuzzPipestreamOpen(f *testing.F) {
 	letter := Pipestream{}.Seal(&kgo.Record{Value: aStream(f, 1)}, Failure{Reason: "r", Class: "c", Attempts: 1,
 		Topic: "t", Offset: 1, Instance: "n", Time: sealedAt})
@@ -170,7 +171,7 @@ func FuzzPipestreamOpen(f *testing.F) {
 	})
 }
 
-// TestPipestreamNamesWhatIsMissing takes every field of a letter away in turn.
+// TestPipestreamNamesWhatIsMissing removes each field of a dead letter in turn.
 func TestPipestreamNamesWhatIsMissing(t *testing.T) {
 	whole := Pipestream{}.Seal(&kgo.Record{Value: aStream(t, 0)}, Failure{Reason: "r", Class: "c", Attempts: 2, Topic: "t",
 		Instance: "n", Time: sealedAt})

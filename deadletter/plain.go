@@ -21,20 +21,19 @@ const (
 	HeaderEpoch     = "epoch"
 )
 
-// MaxReason is the largest length of x-error-reason in bytes; a longer text is cut before the character that would pass
-// it.
+// MaxReason is the maximum length of x-error-reason in bytes. A longer text is cut at a character boundary.
 const MaxReason = 1024
 
-// Plain keeps key, value and headers as they are and appends six headers: x-error-reason, x-retry-attempt,
-// source-topic, partition, offset, epoch. A null key stays null, a null value null, duplicate headers and their order
-// stay.
+// Plain keeps key, value and headers unchanged and appends six headers: x-error-reason, x-retry-attempt,
+// source-topic, partition, offset, epoch. A null key stays null, a null value stays null, and duplicate headers and
+// their order are kept.
 //
-// An application may have headers of these names of its own (one named "offset", say). They stay where they are, before
-// the six; of several headers of one name the last is the letter's, as every Kafka client reads it, and Prepare takes
-// that one off alone. A record that has all six is a letter that was put back without being restored: they describe an
-// earlier failure and are replaced, so that a letter doesn't grow when it fails again.
+// An application may have its own headers with these names ("offset", for example). They stay where they are, before
+// the six. Of several headers with one name, the last is the dead letter's, as every Kafka client reads it, and
+// Prepare removes only that one. A record that has all six is a dead letter that was put back without being restored.
+// The six describe an earlier failure and are replaced, so that a dead letter does not grow when it fails again.
 //
-// The letter's timestamp is the time of the failure.
+// The dead letter's timestamp is the time of the failure.
 type Plain struct{}
 
 // Traits implements Dialect.
@@ -63,7 +62,7 @@ func (Plain) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	}
 }
 
-// Open implements Opener. Of several headers of one name the last counts, as for every Kafka client.
+// Open implements Opener. Of several headers with one name the last counts, as in every Kafka client.
 func (Plain) Open(letter *kgo.Record) (Failure, []string) {
 	failure := unknownFailure(letter)
 	var found [6]bool
@@ -115,8 +114,8 @@ func (Plain) IsFailureHeader(name string) bool {
 	return false
 }
 
-// number decodes a decimal of at least least and at most bits bits; only the form that Seal writes is accepted ("+1",
-// "01" and " 1" are not). What is refused decodes as -1.
+// number decodes a decimal number not below least that fits in the given number of bits. It accepts only the form
+// that Seal writes (not "+1", "01" or " 1"). Other values give -1.
 func number(text string, least int64, bits int) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, bits+1)
 	if err != nil || n < least || strconv.FormatInt(n, 10) != text {
@@ -127,8 +126,9 @@ func number(text string, least int64, bits int) (int64, bool) {
 
 func decimal(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
-// reasonText makes an error's text fit for a header that people and line-based tools read: valid UTF-8 (U+FFFD for what
-// is not), a space for every control character (an error text may hold CR LF or NUL), at most MaxReason bytes.
+// reasonText makes an error's text suitable for a header that people and line-based tools read: valid UTF-8 (U+FFFD
+// for invalid bytes), a space for every control character (an error text may hold CR LF or NUL), at most MaxReason
+// bytes.
 func reasonText(text string) []byte {
 	out := make([]byte, 0, min(len(text), MaxReason))
 	for _, char := range text {

@@ -29,7 +29,7 @@ func header(key, value string) kgo.RecordHeader {
 	return kgo.RecordHeader{Key: key, Value: []byte(value)}
 }
 
-// dump writes a record so that every byte of it is seen.
+// dump formats a record so that every byte is visible.
 func dump(record *kgo.Record) string {
 	text := fmt.Sprintf("topic %q partition %d time %s\nkey %s\nvalue %s\n", record.Topic, record.Partition,
 		record.Timestamp.UTC().Format(time.RFC3339), bytesText(record.Key), bytesText(record.Value))
@@ -72,7 +72,7 @@ func TestPlainLettersAreTheseBytes(t *testing.T) {
 	golden(t, PlainName, out.String())
 }
 
-// golden compares letters with those that are in the dialect's file.
+// golden compares dead letters with those in the dialect's golden file.
 func golden(t *testing.T, dialect, letters string) {
 	t.Helper()
 	path := filepath.Join("testdata", dialect+".golden")
@@ -108,7 +108,7 @@ func TestReasonsAreCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-// headerNames favours the names that matter.
+// headerNames draws header names and prefers those of the dialect.
 func headerNames() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 		HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch, "x-original-offset",

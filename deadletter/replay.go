@@ -16,37 +16,38 @@ import (
 	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
-// Config says which dead letters go back, and where to.
+// Config defines which dead letters are replayed, and where to.
 type Config struct {
 	// Bootstrap are the brokers' addresses; Options are added to the client's (SASL, TLS).
 	Bootstrap []string
 	Options   []kgo.Opt
-	// From is the dead-letter topic. To is where the records go; "": each to the topic its letter names.
+	// From is the dead-letter topic. To is the target topic; "" means the topic that each dead letter names.
 	From, To string
-	// Dialect opens the letters; nil: Plain.
+	// Dialect opens the dead letters; nil means Plain.
 	Dialect Opener
-	// Where selects letters by an expression such as `reason contains "timeout" && attempts >= 3`; "": all. Select, if
-	// set, must agree too.
+	// Where selects dead letters by an expression such as `reason contains "timeout" && attempts >= 3`; "" selects
+	// all. If Select is set, it must return true as well.
 	Where  string
 	Select func(letter *kgo.Record) bool
-	// Limit is the largest number of letters to replay; 0: no limit. Rate is letters per second; 0: as fast as it goes.
+	// Limit is the maximum number of dead letters to replay; 0 = no limit. Rate is dead letters per second; 0 =
+	// unlimited.
 	Limit int
 	Rate  float64
-	// DryRun selects and reports but writes nothing, neither records nor progress.
+	// DryRun selects and reports dead letters but writes neither records nor progress.
 	DryRun bool
-	// OnLetter, if set, is told each selected letter and what will be produced for it, before it is.
+	// OnLetter, if set, is called with each selected dead letter and the record for it, before that is produced.
 	OnLetter func(letter, record *kgo.Record)
-	// Group is the consumer group whose offsets remember how far a replay has come; "": ProgressGroup. FromStart
-	// ignores what it remembers: every letter still in the topic is considered, also those that were replayed before.
+	// Group is the consumer group whose offsets hold the progress of a replay; "" means ProgressGroup. FromStart
+	// ignores the progress: every dead letter still in the topic is considered, including those replayed before.
 	Group     string
 	FromStart bool
 	// Publish, if set, wraps the publisher.
 	Publish func(Publisher) Publisher
 }
 
-// Publisher writes the restored records. Records of one partition are written in the order they were given.
+// Publisher writes the restored records. Records of one partition are written in the order of the calls.
 type Publisher interface {
-	// Produce writes the record and calls promise once when it is acknowledged or has failed for good.
+	// Produce writes the record and calls promise once, when the record is acknowledged or has failed permanently.
 	Produce(ctx context.Context, record *kgo.Record, promise func(*kgo.Record, error))
 	// Flush waits until all promises were called.
 	Flush(ctx context.Context) error
@@ -65,43 +66,45 @@ type Result struct {
 }
 
 const (
-	// window is how many letters are on their way at most.
+	// window is the maximum number of dead letters in flight.
 	window = 4096
-	// checkpointEvery is the time between two notes of the progress: what a killed replay does again at most.
+	// checkpointEvery is the interval at which the progress is recorded. A killed replay repeats at most this much.
 	checkpointEvery = time.Second
-	// finishLimit bounds what is done after the end or the interruption: awaiting acknowledgements and noting the
-	// progress.
+	// finishLimit is the maximum time after the end or an interruption for awaiting acknowledgements and recording
+	// the progress.
 	finishLimit = 10 * time.Second
-	// locateLimit bounds finding out where the topic begins and ends: who waits longer has the wrong address.
+	// locateLimit is the maximum time to find the start and end offsets of the topic. A longer wait means a wrong
+	// address.
 	locateLimit = 10 * time.Second
-	// readPatience is how long the topic may give nothing although its end isn't reached.
+	// readPatience is the maximum time without records while the end of the topic is not reached.
 	readPatience = 30 * time.Second
 	maxFailures  = 20
 )
 
-// ConfigError says that a Config can't be carried out as it is: nothing was read or written.
+// ConfigError reports that a Config is invalid. Nothing was read or written.
 type ConfigError struct{ Err error }
 
 func (e *ConfigError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the defect.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
 var errNoAnswer = fmt.Errorf("no broker answered within %v", locateLimit)
 
-// Run puts the selected letters back. It reads From up to the ends it has at the start, so letters that come back while
-// it runs are left for the next run, and produces idempotently with acks=all: what the broker refuses for now or
-// doesn't answer is tried again under the same sequence number, hence written once. A record goes to the partition
-// number it came from (modulo the target's partitions) in the order of the letters, so the order per key is kept.
+// Run replays the selected dead letters. It reads From up to the end offsets at its start, so dead letters that come
+// back while it runs are left for the next run. It produces idempotently with acks=all: a write that the broker
+// rejects temporarily or does not acknowledge is retried under the same sequence number, and so is written once. A
+// record goes to its source's partition number (modulo the target's partitions) in the order of the dead letters, so
+// the order per key is kept.
 //
-// A second run doesn't replay a letter again: after all acknowledgements of what was read, the position is committed to
-// the consumer group (see Config.Group), and the next run begins there. Only letters that were on their way when a
-// replay was killed are repeated. Progress belongs to the selection, see ProgressGroup. Two replays of one selection at
-// the same time repeat each other's work: don't.
+// A second run does not replay a dead letter again. After all acknowledgements for the dead letters read so far, the
+// position is committed to the consumer group (see Config.Group), and the next run starts there. Only dead letters in
+// flight when a replay was killed are repeated. Progress belongs to the selection, see ProgressGroup. Do not run two
+// replays of one selection at the same time: they repeat each other's work.
 //
-// A letter that can't be restored (no source topic) or is refused for good (too large, not allowed) is counted in
-// Failed; the others go on. When ctx ends, Run stops reading, waits up to 10 s for what is on its way, notes the
-// progress and returns ctx's error.
+// A dead letter that cannot be restored (no source topic) or is rejected permanently (too large, not allowed) is
+// counted in Failed, and the others continue. When ctx ends, Run stops reading, waits up to 10 s for records in
+// flight, records the progress and returns ctx's error.
 func Run(ctx context.Context, config Config) (Result, error) {
 	r, err := newReplay(config)
 	if err != nil {
@@ -125,9 +128,9 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	return r.result, err
 }
 
-// ProgressGroup returns the consumer group that remembers the progress of a replay unless Config.Group names one:
-// "<from>.replay" for everything, and one of its own for each Where and To: letters that one selection passed over must
-// be found by the next.
+// ProgressGroup returns the consumer group that holds the progress of a replay unless Config.Group names one. It is
+// "<from>.replay" for everything, and a separate group for each Where and To, because dead letters that one selection
+// skipped must be found by the next.
 func ProgressGroup(from, to, where string) string {
 	if to == "" && where == "" {
 		return from + ".replay"
@@ -137,14 +140,14 @@ func ProgressGroup(from, to, where string) string {
 	return fmt.Sprintf("%s.replay-%016x", from, sum.Sum64())
 }
 
-// replay is one run. The reading goroutine owns everything but what mu guards, which the promises write.
+// replay is one run. The reading goroutine owns everything except the fields guarded by mu, which the promises write.
 type replay struct {
 	config Config
 	filter filter
 	client *kgo.Client
 	reader kafkaio.Reader
 	out    Publisher
-	// position is the next offset to read per partition, end where reading ends.
+	// position is the next offset to read in each partition, end the offset at which reading ends.
 	position, end map[int32]int64
 	noted         map[int32]int64
 	lastNote      time.Time
@@ -188,7 +191,7 @@ func newReplay(config Config) (*replay, error) {
 		kgo.ProduceRequestTimeout(1500 * time.Millisecond), kgo.RequestTimeoutOverhead(3 * time.Second),
 		kgo.MetadataMaxAge(2 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(250 * time.Millisecond),
-		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
+		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may close a connection before its first response
 	})...)
 	if err != nil {
 		return nil, fmt.Errorf("opening a Kafka client for the replay: %w", err)
@@ -200,12 +203,12 @@ func newReplay(config Config) (*replay, error) {
 	return r, nil
 }
 
-// partitionOf puts a record on the partition number it came from.
+// partitionOf returns the record's source partition number, modulo the target's partitions.
 func partitionOf(record *kgo.Record, partitions int) int {
 	return int(max(record.Partition, 0)) % partitions
 }
 
-// locate finds where reading begins and ends.
+// locate determines the offsets at which reading starts and ends.
 func (r *replay) locate(ctx context.Context) error {
 	admin := kadm.NewClient(r.client)
 	starts, err := admin.ListStartOffsets(ctx, r.config.From)
@@ -261,7 +264,7 @@ func (r *replay) atEnd() bool {
 	return true
 }
 
-// read works through the topic until its end, the limit, or the end of ctx.
+// read processes the topic until its end, the limit, or the end of ctx.
 func (r *replay) read(ctx context.Context) error {
 	for !r.atEnd() {
 		polling, cancel := context.WithTimeout(ctx, readPatience)
@@ -292,13 +295,13 @@ func (r *replay) read(ctx context.Context) error {
 	return nil
 }
 
-// passOver goes on behind a batch that is too large to be read; false: the error is another one.
+// passOver continues after a batch that is too large to read. It returns false if the error is another one.
 func (r *replay) passOver(err error) bool {
 	var large *kgo.ErrDecompressTooLarge
 	if !errors.As(err, &large) {
 		return false
 	}
-	// A partition fails with nothing before the batch: those letters came with an earlier poll.
+	// A partition fails only if nothing precedes the batch: earlier dead letters were returned by an earlier poll.
 	next := min(large.NextOffset, r.end[large.Partition])
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -311,7 +314,7 @@ func (r *replay) passOver(err error) bool {
 	return true
 }
 
-// take handles the next letter; more is false when the limit is reached.
+// take processes the next dead letter. more is false when the limit is reached.
 func (r *replay) take(ctx context.Context, letter *kgo.Record) (more bool, err error) {
 	if letter.Offset >= r.end[letter.Partition] {
 		return true, nil
@@ -328,7 +331,7 @@ func (r *replay) take(ctx context.Context, letter *kgo.Record) (more bool, err e
 			return false, err
 		}
 	}
-	// Only now: put returns early when ctx ends, and then the letter must not count as read.
+	// Only here: put returns early when ctx ends, and then the dead letter must not count as read.
 	r.position[letter.Partition] = letter.Offset + 1
 	return r.config.Limit == 0 || r.result.Selected < int64(r.config.Limit), nil
 }
@@ -340,7 +343,7 @@ func (r *replay) selects(letter *kgo.Record) (bool, error) {
 	return r.filter.selects(letter)
 }
 
-// put sends one selected letter on its way.
+// put sends one selected dead letter.
 func (r *replay) put(ctx context.Context, letter *kgo.Record) error {
 	record := r.config.Dialect.Prepare(letter)
 	if r.config.To != "" {
@@ -384,8 +387,8 @@ func (r *replay) count(counter *int64) {
 	*counter++
 }
 
-// settle notes what became of a selected letter. A client that was closed says nothing about it: it stays unaccounted
-// for.
+// settle records the result for a selected dead letter. If the client was closed, the result is unknown, and the dead
+// letter stays unaccounted for.
 func (r *replay) settle(letter *kgo.Record, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -399,15 +402,15 @@ func (r *replay) settle(letter *kgo.Record, err error) {
 	}
 }
 
-// tell keeps a failure; mu is held.
+// tell records a failure; mu is held.
 func (r *replay) tell(failure string) {
 	if len(r.result.Failures) < maxFailures {
 		r.result.Failures = append(r.result.Failures, failure)
 	}
 }
 
-// checkpoint waits for every acknowledgement, then notes the position. The order is what makes a second run safe: a
-// position is never noted before all letters below it are settled.
+// checkpoint waits for every acknowledgement, then commits the position. This order makes a second run safe: a
+// position is never committed before all dead letters below it are settled.
 func (r *replay) checkpoint(ctx context.Context) error {
 	if r.config.DryRun {
 		return nil
@@ -434,7 +437,7 @@ func (r *replay) checkpoint(ctx context.Context) error {
 	return nil
 }
 
-// pace spaces letters evenly; what was late is not caught up.
+// pace spaces dead letters evenly. It does not catch up after a delay.
 type pace struct {
 	rate float64
 	next time.Time
@@ -450,7 +453,7 @@ func (p *pace) wait(ctx context.Context) error {
 	}
 	delay := p.next.Sub(now)
 	p.next = p.next.Add(time.Duration(float64(time.Second) / p.rate))
-	// A timer is no more exact than about a millisecond: shorter waits are gathered.
+	// A timer is accurate only to about a millisecond, so shorter waits are accumulated.
 	if delay < time.Millisecond {
 		return nil
 	}

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const letters = 60
 
-// bench is a Kafka with 60 dead letters in three partitions: the i-th is of partition i%3, key "k<i%6>", value "v<i>",
-// reason "timeout" for even i and "refused" for odd ones, attempts i%4+1.
+// bench is a Kafka with 60 dead letters in three partitions. The i-th is in partition i%3, with key "k<i%6>", value
+// "v<i>", reason "timeout" for even i and "refused" for odd i, and i%4+1 attempts.
 type bench struct {
 	*testing.T
 	cluster *kfake.Cluster
@@ -78,7 +78,7 @@ func (b *bench) run(config Config) Result {
 	return result
 }
 
-// content returns the records of a topic, partition after partition.
+// content returns the records of a topic, partition by partition.
 func (b *bench) content(topic string) []*kgo.Record {
 	b.Helper()
 	ends, err := kadm.NewClient(b.client).ListEndOffsets(b.Context(), topic)
@@ -119,7 +119,7 @@ func (b *bench) expect(topic string, want ...string) {
 	}
 }
 
-// values returns the values of the letters that are wanted, in the order in which they lie in three partitions.
+// values returns the values of the wanted dead letters, in the order in which they lie in three partitions.
 func values(wanted func(i int) bool) []string {
 	var all []string
 	for partition := range 3 {
@@ -141,7 +141,7 @@ func TestReplayPutsEveryLetterBackOnceAsItWas(t *testing.T) {
 		fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	b.expect("orders", values(everything)...) // the order in each partition, too
+	b.expect("orders", values(everything)...) // the order within each partition, too
 	for _, record := range b.content("orders") {
 		i := record.Value[1:]
 		if string(record.Key)[0] != 'k' || len(record.Headers) != 2 || record.Headers[0].Key != "trace" ||
@@ -176,7 +176,7 @@ func TestReplaySelects(t *testing.T) {
 	b.expect("elsewhere", values(wanted)...)
 	b.expect("orders")
 
-	// What one selection passed over is there for the next.
+	// The next selection finds the dead letters that the first one skipped.
 	rest := b.config()
 	rest.Where = `reason == "refused"`
 	if got := b.run(rest); got.Replayed != letters/2 {
@@ -193,8 +193,9 @@ func TestReplaySelects(t *testing.T) {
 	}
 }
 
-// TestReplayLeavesWhatCameLaterToTheNextRun: a letter beyond the end that was there at the start is not taken, though
-// it was fetched with the others; or a record that fails again and again would keep the replay going for ever.
+// TestReplayLeavesWhatCameLaterToTheNextRun: a dead letter beyond the end offset at the start is not replayed, even
+// if it was fetched with the others. Otherwise a record that fails again and again would keep the replay running for
+// ever.
 func TestReplayLeavesWhatCameLaterToTheNextRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -208,7 +209,7 @@ func TestReplayLeavesWhatCameLaterToTheNextRun(t *testing.T) {
 	if err := r.locate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// 20 letters per partition
+	// 20 dead letters per partition
 	for _, letter := range []*kgo.Record{{Topic: config.From, Offset: 19}, {Topic: config.From, Offset: 20}} {
 		if more, err := r.take(t.Context(), letter); err != nil || !more {
 			t.Fatal(more, err)
@@ -298,7 +299,7 @@ func TestReplayCountsWhatIsRefusedForGood(t *testing.T) {
 	b.expect("orders", values(func(i int) bool { return i != 13 })...)
 }
 
-// refusing refuses v13.
+// refusing rejects v13.
 type refusing struct{ Publisher }
 
 func (p refusing) Produce(ctx context.Context, record *kgo.Record, promise func(*kgo.Record, error)) {

@@ -21,12 +21,12 @@ const (
 )
 
 // ShareGroup is the dialect of the dead-letter queues of share groups (KIP-1191), which the broker writes, class
-// ShareGroupDLQStateManager. The letter has six headers that begin with "__dlq.errors.": topic, partition, offset,
-// group, delivery.count (the number of attempts, 32767 at most) and message, all in UTF-8, numbers in decimal; and with
-// errors.deadletterqueue.copy.record.enable key and value.
+// ShareGroupDLQStateManager. The dead letter has six headers that begin with "__dlq.errors.": topic, partition,
+// offset, group, delivery.count (the number of attempts, 32767 at most) and message, all in UTF-8, numbers in
+// decimal. With errors.deadletterqueue.copy.record.enable it also has the record's key and value.
 //
-// The record's own headers are not kept. A replay goes to the topic of __dlq.errors.topic; what it puts back of a
-// letter without a copy of the record has no key and no value.
+// The record's own headers are not kept. A replay goes to the topic in __dlq.errors.topic. From a dead letter without
+// a copy of the record, it produces a record without key and value.
 type ShareGroup struct{}
 
 // Traits implements Dialect.

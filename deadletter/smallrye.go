@@ -20,13 +20,14 @@ const (
 	smallryeOffset      = "dead-letter-offset"
 )
 
-// SmallRye is the dialect of SmallRye Reactive Messaging's (Quarkus') failure strategy dead-letter-queue, class
-// KafkaDeadLetterQueue. Key, value and headers stay; before the headers come dead-letter-exception-class-name,
-// dead-letter-reason, if the error has a cause dead-letter-cause-class-name and dead-letter-cause, and
-// dead-letter-topic, -partition and -offset, all in UTF-8, numbers in decimal.
+// SmallRye is the dialect of the failure strategy dead-letter-queue in SmallRye Reactive Messaging (Quarkus), class
+// KafkaDeadLetterQueue. Key, value and headers are kept. Before the headers it writes
+// dead-letter-exception-class-name, dead-letter-reason, if the error has a cause dead-letter-cause-class-name and
+// dead-letter-cause, and dead-letter-topic, -partition and -offset, all in UTF-8, numbers in decimal.
 //
-// It knows no number of attempts. SmallRye puts the headers of an earlier failure, which are headers of the record like
-// any other, behind those of the new one; here they are dropped. A replay goes to the topic of dead-letter-topic.
+// The dialect has no number of attempts. SmallRye treats the headers of an earlier failure like any other header of
+// the record and writes them after the new ones. Here they are dropped. A replay goes to the topic in
+// dead-letter-topic.
 type SmallRye struct{}
 
 // Traits implements Dialect.
@@ -56,7 +57,7 @@ func (SmallRye) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 		Timestamp: failure.Time}
 }
 
-// Open implements Opener. Of several headers of one name the first counts: it is the one that SmallRye put before the
+// Open implements Opener. Of several headers with one name the first counts, because SmallRye writes it before the
 // others.
 func (SmallRye) Open(letter *kgo.Record) (Failure, []string) {
 	failure, found := unknownFailure(letter), fields(0)

@@ -13,7 +13,7 @@ const (
 	SpringRetryableName = "spring-retryable-topic"
 )
 
-// What the headers of spring-kafka begin with (KafkaHeaders: DLT_ORIGINAL_TOPIC and so on, ORIGINAL_TOPIC and so on).
+// The prefixes of spring-kafka's headers (KafkaHeaders: DLT_ORIGINAL_TOPIC and so on, ORIGINAL_TOPIC and so on).
 const (
 	springPrefix          = "kafka_dlt-"
 	springRetryablePrefix = "kafka_"
@@ -31,11 +31,12 @@ const (
 	springCause         = "exception-cause-fqcn"
 	springReason        = "exception-message"
 	springStack         = "exception-stacktrace"
-	// A record whose key can't be deserialized has these instead.
+	// A record whose key cannot be deserialized has these instead.
 	springKeyClass  = "key-exception-fqcn"
 	springKeyReason = "key-exception-message"
 	springKeyStack  = "key-exception-stacktrace"
-	// springRetryableGroup is KafkaHeaders.ORIGINAL_CONSUMER_GROUP, the one of its kind that says "dlt" too.
+	// springRetryableGroup is KafkaHeaders.ORIGINAL_CONSUMER_GROUP, the only header of its kind that also contains
+	// "dlt".
 	springRetryableGroup = "dlt-original-consumer-group"
 )
 
@@ -60,8 +61,8 @@ const (
 	fieldFirstTime
 )
 
-// springFields are what DeadLetterPublishingRecoverer always adds: a message, a cause and a group it adds if there are
-// any.
+// springFields returns the headers that DeadLetterPublishingRecoverer always adds. It adds a message, a cause and a
+// group only if they exist.
 func springFields(prefix string) []string {
 	return []string{
 		prefix + springTopic, prefix + springPartition, prefix + springOffset, prefix + springTimestamp,
@@ -69,15 +70,15 @@ func springFields(prefix string) []string {
 	}
 }
 
-// Spring is the dialect of spring-kafka's DeadLetterPublishingRecoverer, which DefaultErrorHandler is given. Key, value
-// and headers stay; to them come kafka_dlt-original-topic, -timestamp-type and -consumer-group in UTF-8, -partition as
-// an int32, -offset and -timestamp as an int64, big-endian, and kafka_dlt-exception-fqcn, -cause-fqcn, -message and
-// -stacktrace.
+// Spring is the dialect of spring-kafka's DeadLetterPublishingRecoverer, which is passed to DefaultErrorHandler. Key,
+// value and headers are kept. It adds kafka_dlt-original-topic, -timestamp-type and -consumer-group in UTF-8,
+// -partition as an int32, -offset and -timestamp as an int64, big-endian, and kafka_dlt-exception-fqcn, -cause-fqcn,
+// -message and -stacktrace.
 //
-// It does not know the number of attempts. spring-kafka appends the headers of each further failure to those of the
-// ones before, unless it is told not to; here they take their place. Of several the last counts.
+// The dialect has no number of attempts. By default, spring-kafka appends the headers of each further failure to
+// those of earlier failures. Here they replace them. Of several the last counts.
 //
-// spring-kafka republishes nothing itself: a replay goes to the original topic.
+// spring-kafka itself republishes nothing: a replay goes to the original topic.
 type Spring struct{}
 
 // Traits implements Dialect.
@@ -121,14 +122,14 @@ func (Spring) IsFailureHeader(name string) bool {
 	return own && isSpringName(name)
 }
 
-// SpringRetryable is the dialect of spring-kafka's @RetryableTopic (DeadLetterPublishingRecovererFactory), in its retry
-// topics and in its dead-letter topic. It is like Spring, but the names begin with "kafka_" (but for
-// kafka_dlt-original-consumer-group), and to them come retry_topic-attempts, an int32, big-endian: the number of
-// attempts made and one more; and retry_topic-original-timestamp and retry_topic-backoff-timestamp, when the record may
-// be tried again, as the shortest big-endian two's complement (BigInteger.toByteArray).
+// SpringRetryable is the dialect of spring-kafka's @RetryableTopic (DeadLetterPublishingRecovererFactory), in its
+// retry topics and in its dead-letter topic. It is like Spring, with two differences. The names begin with "kafka_"
+// (except kafka_dlt-original-consumer-group). It adds retry_topic-attempts, an int32, big-endian, which is the number
+// of attempts made plus one; and retry_topic-original-timestamp and retry_topic-backoff-timestamp (the time of the
+// next permitted try), as the shortest big-endian two's complement (BigInteger.toByteArray).
 //
-// The original topic, partition and offset are those of the first topic, not of the retry topic that the record was in
-// last. A replay goes to the original topic; attempts begin anew.
+// The original topic, partition and offset are those of the first topic, not of the record's last retry topic. A
+// replay goes to the original topic, and attempts start again.
 type SpringRetryable struct{}
 
 // Traits implements Dialect.
@@ -139,7 +140,7 @@ func (SpringRetryable) Traits() Traits {
 	}
 }
 
-// Seal implements Sealer. The dead-letter topic has no delay: what is in it might be tried again at once.
+// Seal implements Sealer. The dead-letter topic has no delay, so the backoff timestamp permits a try at once.
 func (SpringRetryable) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 	e := wrap(record, SpringRetryable{}, 14, 20+springBytes(&failure))
 	e.spring(springHeaders{
@@ -182,7 +183,7 @@ func (SpringRetryable) Open(letter *kgo.Record) (Failure, []string) {
 	return failure, found.missing(SpringRetryable{}.Traits().Fields)
 }
 
-// springAttempts decodes the number of the next attempt; versions before 2.8 wrote it as a byte.
+// springAttempts decodes the number of the next attempt. Versions before 2.8 wrote it as a byte.
 func (f *fields) springAttempts(value []byte) int32 {
 	next := int64(-1)
 	switch len(value) {
@@ -217,17 +218,18 @@ func isSpringName(name string) bool {
 	return false
 }
 
-// springHeaders are the names of the headers of DeadLetterPublishingRecoverer.HeaderNames.
+// springHeaders are the header names of DeadLetterPublishingRecoverer.HeaderNames.
 type springHeaders struct {
 	topic, partition, offset, timestamp, timestampType, group, class, cause, reason, stack string
 }
 
-// springBytes is how many bytes the values take, about.
+// springBytes returns the approximate size of the values in bytes.
 func springBytes(f *Failure) int {
 	return 40 + len(f.Topic) + len(f.Group) + len(f.Class) + len(f.Cause) + len(f.Reason) + len(f.Stack)
 }
 
-// spring appends the headers of DeadLetterPublishingRecoverer.addAndEnhanceHeaders, in its order: the exception first.
+// spring appends the headers of DeadLetterPublishingRecoverer.addAndEnhanceHeaders, in its order: the exception
+// first.
 func (e *envelope) spring(names springHeaders, failure *Failure) {
 	e.string(names.class, failure.Class)
 	e.known(names.cause, failure.Cause)

@@ -16,13 +16,13 @@ const (
 	streamsOffset    = streamsPrefix + "offset"
 )
 
-// Streams is the dialect of Kafka Streams' dead-letter queue (KIP-1034), class ExceptionHandlerUtils. Key and value as
-// they were read, the headers and the timestamp stay, so that a letter doesn't say when the record failed. To the
-// headers come, each beginning with "__streams.errors.": exception (its class), message, stacktrace, topic, partition
-// and offset, all in UTF-8, numbers in decimal.
+// Streams is the dialect of Kafka Streams' dead-letter queue (KIP-1034), class ExceptionHandlerUtils. Key and value
+// are kept as they were read, and so are the headers and the timestamp, so a dead letter does not say when the record
+// failed. The added headers all begin with "__streams.errors.": exception (its class), message, stacktrace, topic,
+// partition and offset, all in UTF-8, numbers in decimal.
 //
-// It knows no number of attempts: Streams doesn't try again. Streams appends the headers of each further failure; here
-// they take the place of the ones before. A replay goes to the topic of __streams.errors.topic.
+// The dialect has no number of attempts, because Streams does not retry. Streams appends the headers of each further
+// failure. Here they replace the earlier ones. A replay goes to the topic in __streams.errors.topic.
 type Streams struct{}
 
 // Traits implements Dialect.
@@ -46,7 +46,7 @@ func (Streams) Seal(record *kgo.Record, failure Failure) *kgo.Record {
 		Timestamp: failure.SourceTime}
 }
 
-// Open implements Opener. An exception without a message has a null there.
+// Open implements Opener. The message of an exception without a message is null.
 func (Streams) Open(letter *kgo.Record) (Failure, []string) {
 	failure, found := timelessFailure(letter), fields(0)
 	for i := range letter.Headers {

@@ -14,14 +14,14 @@ const (
 	watermillUUID       = "_watermill_message_uuid"
 )
 
-// Watermill is the dialect of Watermill's middleware PoisonQueue over Kafka. Key, value and headers stay, also the
-// message's UUID in _watermill_message_uuid; to them come reason_poisoned, topic_poisoned, handler_poisoned and
-// subscriber_poisoned, in UTF-8.
+// Watermill is the dialect of Watermill's middleware PoisonQueue over Kafka. Key, value and headers are kept,
+// including the message's UUID in _watermill_message_uuid. It adds reason_poisoned, topic_poisoned, handler_poisoned
+// and subscriber_poisoned, in UTF-8.
 //
-// It knows neither partition, offset nor number of attempts. Watermill keeps headers in a map: of several of one name
-// one is left, and their order is lost; here they stay. Its default marshaler writes no key either; here it stays, as
-// with a partitioning marshaler that gives it back. A replay goes to the topic of topic_poisoned, as by Watermill's
-// requeuer.
+// The dialect has no partition, offset or number of attempts. Watermill keeps headers in a map, so of several headers
+// with one name only one is left, and their order is lost. Here they are all kept. Its default marshaler does not
+// write the key. Here the key is kept, as with a partitioning marshaler that restores it. A replay goes to the topic
+// in topic_poisoned, as with Watermill's requeuer.
 type Watermill struct{}
 
 // Traits implements Dialect.

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// letterFacts is what a Where expression can speak of.
+// letterFacts are the names that a Where expression can use.
 type letterFacts struct {
 	Topic     string            `expr:"topic"`
 	Partition int32             `expr:"partition"`
@@ -33,13 +33,13 @@ type sourceFacts struct {
 	Offset    int64  `expr:"offset"`
 }
 
-// filter decides which letters go back.
+// filter decides which dead letters are replayed.
 type filter struct {
 	program *vm.Program
 	opener  Opener
 }
 
-// compileWhere compiles the expression; its error shows the place. "" selects everything.
+// compileWhere compiles the expression. Its error shows the position. "" selects everything.
 func compileWhere(where string, opener Opener) (filter, error) {
 	if where == "" {
 		return filter{}, nil
@@ -73,7 +73,7 @@ func (f filter) selects(letter *kgo.Record) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("evaluating the filter for the dead letter at %s: %w", position(letter), err)
 	}
-	selected, _ := out.(bool) // AsBool made sure of it when compiling
+	selected, _ := out.(bool) // AsBool ensured the type at compile time
 	return selected, nil
 }
 

@@ -1,6 +1,6 @@
-// Package pipestream owns the messages of a graph of nodes as they are on the wire (pipestream.proto and the code made
-// of it): the stream that travels from node to node, the dead letter, and the service of the module behind a node. It
-// knows nothing of Kafka, of nodes' settings, or of who sends what where.
+// Package pipestream owns the wire format of messages in a graph of nodes (pipestream.proto and the code generated
+// from it): the stream that travels from node to node, the dead letter, and the service of the module behind a node.
+// It knows nothing of Kafka, of the settings of nodes, or of the routing of messages.
 package pipestream
 
 //go:generate sh generate.sh
