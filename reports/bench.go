@@ -1,7 +1,7 @@
 package reports
 
-// What is told of a bench: the same scenario under several settings of its consumer, each run several times. Everything
-// that a report of it is made of is here, so that it can be made where the run directories are not.
+// This file defines the results of a bench: the same scenario under several settings of its consumer, each run
+// several times. It has everything that a report needs, so that a report can be made without the run directories.
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ import (
 // BenchSchema is the version of results.json.
 const BenchSchema = 1
 
-// The files that a bench writes in its folder.
+// The files that a bench writes to its folder.
 const (
 	BenchJSONFile = "results.json"
 	// BenchCSVFile has a row for each repetition of each cell, BenchCellsCSVFile one for each cell.
@@ -29,11 +29,11 @@ const (
 	BenchCellsCSVFile = "cells.csv"
 )
 
-// BenchMode is what a bench asks of each cell.
+// BenchMode is what a bench measures in each cell.
 type BenchMode string
 
-// The modes: the figures at the scenario's own load; the highest rate that holds the bound and loses nothing; whether
-// the figures drift in a long run; and the rate at which a stepped load is not kept up with any more.
+// The modes: the figures at the scenario's own load; the highest rate that meets the bound without loss; the drift of
+// the figures in a long run; and the rate at which the consumer no longer keeps up with a stepped load.
 const (
 	BenchFixed         BenchMode = "fixed"
 	BenchMaxThroughput BenchMode = "max-throughput"
@@ -41,11 +41,11 @@ const (
 	BenchStep          BenchMode = "step"
 )
 
-// BenchState is how a cell stands.
+// BenchState is the result of a cell.
 type BenchState string
 
-// The states, worst first. A cell is broken when an invariant was violated in it: its figures are shown, and it is
-// never called fast. It is inconclusive when no repetition of it proved anything.
+// The states, worst first. A cell is broken if an invariant was violated in it. Its figures are shown, but it is
+// never called fast. It is inconclusive if none of its repetitions proved anything.
 const (
 	BenchBroken       BenchState = "broken"
 	BenchInconclusive BenchState = "inconclusive"
@@ -211,11 +211,12 @@ type BenchRecovery struct {
 	measure.Recovery
 }
 
-// BenchLimit is what ended a search.
+// BenchLimit is the reason why a search ended.
 type BenchLimit string
 
-// The limits: a rate that the consumer did not hold; the load generator, which could not keep the schedule of a higher
-// one; the highest rate that the bench was to try; and none, because not even the lowest rate held.
+// The limits: a rate that the consumer did not hold; the load generator, which could not keep the schedule of a
+// higher rate; the highest rate that the bench was configured to try; and none, because not even the lowest rate
+// held.
 const (
 	BenchLimitConsumer BenchLimit = "consumer"
 	BenchLimitHarness  BenchLimit = "harness"
@@ -236,10 +237,10 @@ type BenchSearch struct {
 	Probes []BenchProbe `json:"probes"`
 }
 
-// BenchHold tells whether a rate was held.
+// BenchHold is the result of a probe: whether the rate was held.
 type BenchHold string
 
-// What a probe can show. One that is unproven was inconclusive, and says nothing of the consumer.
+// The results of a probe. An unproven probe was inconclusive and says nothing about the consumer.
 const (
 	BenchHeld     BenchHold = "held"
 	BenchNotHeld  BenchHold = "not-held"
@@ -297,10 +298,10 @@ type BenchAdvice struct {
 	Cells []int `json:"cells"`
 }
 
-// ShownBy begins the evidence that is a command.
+// ShownBy is the prefix of evidence that is a command.
 const ShownBy = "shown by: "
 
-// EncodeHDR encodes a histogram as BenchLatency.HDR holds it.
+// EncodeHDR encodes a histogram in the form of BenchLatency.HDR.
 func EncodeHDR(histogram *hdrhistogram.Histogram) (string, error) {
 	encoded, err := histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	if err != nil {
@@ -309,7 +310,7 @@ func EncodeHDR(histogram *hdrhistogram.Histogram) (string, error) {
 	return string(encoded), nil
 }
 
-// Histogram decodes HDR; nil where there is none.
+// Histogram decodes HDR. It returns nil if there is no histogram.
 func (l BenchLatency) Histogram() (*hdrhistogram.Histogram, error) {
 	if l.HDR == "" {
 		return nil, nil
@@ -321,12 +322,12 @@ func (l BenchLatency) Histogram() (*hdrhistogram.Histogram, error) {
 	return histogram, nil
 }
 
-// BenchJSON writes results.json: indented, keys always in the same order, lists and tables never null, every figure a
-// number.
+// BenchJSON writes results.json: indented, keys always in the same order, lists and tables never null, and every
+// figure finite.
 func BenchJSON(w io.Writer, bench Bench) error {
 	bench = bench.complete()
 	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false) // "p99 < 200ms" stays as it is: the file is read by people, too
+	encoder.SetEscapeHTML(false) // keep "p99 < 200ms" readable
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(bench); err != nil {
 		return fmt.Errorf("encoding the bench's results: %w", err)
@@ -334,7 +335,8 @@ func BenchJSON(w io.Writer, bench Bench) error {
 	return nil
 }
 
-// ReadBench reads a results.json. The error says so when it is of another schema, or no results of a bench.
+// ReadBench reads a results.json. It returns an error if the file has another schema version or is not a bench's
+// results.
 func ReadBench(r io.Reader) (Bench, error) {
 	var bench Bench
 	data, err := io.ReadAll(r)
@@ -362,7 +364,7 @@ func ReadBench(r io.Reader) (Bench, error) {
 	return bench, nil
 }
 
-// Count returns how many cells stand so.
+// Count returns the number of cells in the state.
 func (b Bench) Count(state BenchState) int {
 	n := 0
 	for _, cell := range b.Cells {
@@ -373,7 +375,7 @@ func (b Bench) Count(state BenchState) int {
 	return n
 }
 
-// Setting returns the value of a setting of the cell.
+// Setting returns the value of one of the cell's settings.
 func (c BenchCell) Setting(path string) (value string, found bool) {
 	for _, setting := range c.Settings {
 		if setting.Path == path {
@@ -383,8 +385,7 @@ func (c BenchCell) Setting(path string) (value string, found bool) {
 	return "", false
 }
 
-// Usable tells whether the repetition's figures say something of the consumer: it was judged, and the evidence
-// sufficed.
+// Usable reports whether the repetition's figures describe the consumer: it was judged, and the evidence sufficed.
 func (r BenchRepetition) Usable() bool {
 	if r.Search != nil && r.Search.Limit == BenchLimitHarness && r.Search.Rate == 0 {
 		return false
@@ -392,21 +393,21 @@ func (r BenchRepetition) Usable() bool {
 	return r.Run.Verdict == assertions.Pass || r.Run.Verdict == assertions.Fail
 }
 
-// Finished tells whether there is nothing left to run of it: a search that was interrupted has no limit yet, and what
-// could not be run is to be run again.
+// Finished reports whether nothing of the repetition is left to run. An interrupted search has no limit yet, and runs
+// that failed to run are run again.
 func (r BenchRepetition) Finished() bool {
 	return r.Run.Error == "" && (r.Search == nil || r.Search.Limit != "")
 }
 
-// ThresholdsMissed tells whether the repetition's run missed a threshold of its scenario.
+// ThresholdsMissed reports whether the repetition's run missed a threshold of its scenario.
 func (r BenchRepetition) ThresholdsMissed() bool {
 	return slices.ContainsFunc(r.Run.Thresholds, func(t measure.Threshold) bool { return !t.Met })
 }
 
-// PerSecond writes a rate for people: 1,200/s.
+// PerSecond formats a rate for people: 1,200/s.
 func PerSecond(v float64) string { return units.PerSecond(v) }
 
-// complete returns a copy in which no list or table is nil, and every figure is a number.
+// complete returns a copy in which no list or table is nil and every figure is finite.
 func (b Bench) complete() Bench {
 	b.Schema = BenchSchema
 	b.Environment = orEmptyMap(b.Environment)

@@ -1,6 +1,6 @@
 package reports
 
-// The report of a bench in a real browser.
+// Tests of a bench's report in a real browser.
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 )
 
-// openBench renders the bench into a file and opens it.
+// openBench renders the bench to a file and opens it.
 func openBench(t *testing.T, b *browsertest.Browser, bench Bench) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.html")
@@ -22,7 +22,7 @@ func openBench(t *testing.T, b *browsertest.Browser, bench Bench) {
 	b.OpenFile(path)
 }
 
-// quiet holds that the page said nothing and asked nobody for anything.
+// quiet checks that the page logged nothing and made no requests.
 func quietBench(t *testing.T, b *browsertest.Browser, of string) {
 	t.Helper()
 	if console := b.Console(); len(console) > 0 {
@@ -55,7 +55,7 @@ func TestBrowserBenchReport(t *testing.T) {
 	}
 }
 
-// takePictures leaves pictures for people in the folder that PICTURES names.
+// takePictures saves screenshots in the folder that PICTURES names.
 func takePictures(b *browsertest.Browser, name string, width int64) {
 	dir := os.Getenv("PICTURES")
 	if dir == "" {
@@ -112,8 +112,8 @@ func TestBrowserBenchReportWorks(t *testing.T) {
 	quietBench(t, b, "the report")
 }
 
-// The other side of the test above: what the policy must stop is seen to be stopped, so that a quiet page means
-// something.
+// The counterpart of the test above: requests that the policy must block are seen to be blocked, so a quiet page is
+// meaningful.
 func TestBrowserBenchPolicyStopsScripts(t *testing.T) {
 	b := browsertest.Open(t)
 	path := filepath.Join(t.TempDir(), "report.html")

@@ -1,6 +1,6 @@
 package reports
 
-// A bench as tables, for whoever has a spreadsheet or a notebook.
+// This file writes a bench as tables, for spreadsheets and notebooks.
 
 import (
 	"encoding/csv"
@@ -23,13 +23,13 @@ type column[R any] struct {
 	of   func(R) string
 }
 
-// csvRow is a repetition and its cell.
+// csvRow is a repetition with its cell.
 type csvRow struct {
 	cell       BenchCell
 	repetition BenchRepetition
 }
 
-// BenchCSV writes a row for each repetition. Times are in milliseconds where the column says so, else in seconds.
+// BenchCSV writes a row for each repetition. Times are in milliseconds if the column says so, otherwise in seconds.
 func BenchCSV(w io.Writer, bench Bench) error {
 	var rows []csvRow
 	for _, cell := range bench.Cells {
@@ -41,8 +41,8 @@ func BenchCSV(w io.Writer, bench Bench) error {
 	return writeTable(w, append(columns, modeColumns(bench.Mode)...), rows)
 }
 
-// BenchCellsCSV writes a row for each cell, with the median and the quartiles of each figure over the repetitions that
-// say something of the consumer.
+// BenchCellsCSV writes a row for each cell, with the median and the quartiles of each figure over the usable
+// repetitions.
 func BenchCellsCSV(w io.Writer, bench Bench) error {
 	columns := cellColumns(bench, func(c BenchCell) BenchCell { return c })
 	columns = append(columns,
@@ -92,7 +92,7 @@ func writeTable[R any](w io.Writer, columns []column[R], rows []R) error {
 	return nil
 }
 
-// cellText keeps a spreadsheet from taking text for a formula.
+// cellText prevents a spreadsheet from interpreting text as a formula.
 func cellText(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		if _, err := strconv.ParseFloat(s, 64); err != nil {
@@ -102,7 +102,7 @@ func cellText(s string) string {
 	return s
 }
 
-// cellColumns name the cell: its number, its name, its settings, workload and faults.
+// cellColumns returns the columns that identify the cell: its number, its name, its settings, workload and faults.
 func cellColumns[R any](bench Bench, cell func(R) BenchCell) []column[R] {
 	columns := []column[R]{
 		{"cell", func(r R) string { return strconv.Itoa(cell(r).Number) }},
@@ -117,7 +117,7 @@ func cellColumns[R any](bench Bench, cell func(R) BenchCell) []column[R] {
 		column[R]{"faults", func(r R) string { return cell(r).Faults }})
 }
 
-// SettingPaths are the paths of the settings that differ from cell to cell, in the order in which they first appear.
+// SettingPaths returns the paths of the settings that differ between cells, in order of first appearance.
 func (b Bench) SettingPaths() (paths []string) {
 	for _, cell := range b.Cells {
 		for _, setting := range cell.Settings {
@@ -199,7 +199,7 @@ func latencyColumns(name string) (columns []column[csvRow]) {
 	return columns
 }
 
-// modeColumns are those of a search, a soak or a stepped load.
+// modeColumns returns the columns of a search, a soak or a stepped load.
 func modeColumns(mode BenchMode) []column[csvRow] {
 	switch mode {
 	case BenchMaxThroughput:
@@ -244,7 +244,7 @@ func modeColumns(mode BenchMode) []column[csvRow] {
 	return nil
 }
 
-// violated names what was violated: "no-loss: lost × 3".
+// violated names the violations: "no-loss: lost × 3".
 func violated(run BenchRun) string {
 	var all []string
 	for _, invariant := range run.Invariants {

@@ -1,7 +1,7 @@
 package reports
 
-// The figures of a bench by the names that thresholds have for them, so that its tables, its advice and its comparisons
-// speak of the same things.
+// This file defines the figures of a bench by the names that thresholds use, so that tables, advice and comparisons
+// refer to the same figures.
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
-// BenchUnit is what a figure counts in.
+// BenchUnit is the unit of a figure.
 type BenchUnit string
 
 // The units. Times are in seconds, shares from 0 to 1.
@@ -24,17 +24,17 @@ const (
 
 // BenchFigure is a figure that each repetition has.
 type BenchFigure struct {
-	// Name is as in thresholds where they have it: latency.success.p99. Words say it to people.
+	// Name is the name in thresholds, if they have the figure: latency.success.p99. Words is the name for people.
 	Name  string
 	Words string
 	Unit  BenchUnit
-	// Higher is better; otherwise lower is.
+	// Higher: higher values are better. Otherwise lower values are.
 	Higher bool
-	// Of returns it; false where the repetition does not have it.
+	// Of returns the value, and false if the repetition does not have it.
 	Of func(BenchRepetition) (float64, bool)
 }
 
-// BenchFigures are the figures of a bench of this mode, the most telling first.
+// BenchFigures returns the figures of a bench in this mode, the most informative first.
 func BenchFigures(mode BenchMode) []BenchFigure {
 	latency := func(name string, words string, quantile func(measure.Quantiles) time.Duration, suffix string) BenchFigure {
 		return BenchFigure{Name: "latency." + name + "." + suffix, Words: suffix + " of " + words, Unit: BenchUnitTime,
@@ -68,8 +68,8 @@ func BenchFigures(mode BenchMode) []BenchFigure {
 // RateHeld is the figure of a search.
 const RateHeld = "rate.held"
 
-// Own are the figures that only a bench of the mode has. A rate that the harness limited is none of the consumer's,
-// and is no figure of it.
+// Own returns the figures that only a bench in this mode has. A rate limited by the harness says nothing about the
+// consumer and is not a figure.
 func (m BenchMode) Own() []BenchFigure {
 	switch m {
 	case BenchMaxThroughput:
@@ -110,7 +110,7 @@ func searched(r BenchRepetition) float64 {
 	return r.Search.Rate
 }
 
-// longestRecovery is the longest time from a fault's end until the consumer was steady again.
+// longestRecovery returns the longest time from a fault's end until the consumer was steady again.
 func longestRecovery(r BenchRepetition) (float64, bool) {
 	longest, found := time.Duration(0), false
 	for _, recovery := range r.Run.Recovery {
@@ -121,7 +121,7 @@ func longestRecovery(r BenchRepetition) (float64, bool) {
 	return longest.Seconds(), found
 }
 
-// Figures are a figure's values in the cell's repetitions that say something of the consumer.
+// Figures returns a figure's values in the cell's usable repetitions.
 func (c BenchCell) Figures(figure BenchFigure) (values []float64) {
 	for _, repetition := range c.Repetitions {
 		if !repetition.Finished() || !repetition.Usable() {
@@ -134,7 +134,7 @@ func (c BenchCell) Figures(figure BenchFigure) (values []float64) {
 	return values
 }
 
-// Figure returns the figure of that name.
+// Figure returns the figure with that name.
 func (m BenchMode) Figure(name string) (BenchFigure, bool) {
 	figures := BenchFigures(m)
 	at := slices.IndexFunc(figures, func(f BenchFigure) bool { return f.Name == name })

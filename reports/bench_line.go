@@ -1,6 +1,6 @@
 package reports
 
-// What is said of each run of a bench as it ends.
+// This file writes the line about each run of a bench as it ends.
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// BenchRunLine writes in one line what a run showed: of the cell with this number, in this repetition.
+// BenchRunLine writes one line about a run: the given repetition of the cell with this number.
 func BenchRunLine(w io.Writer, bench Bench, cell, repetition int, run BenchRun) error {
 	var b strings.Builder
 	of := bench.Cells[cell-1]
@@ -39,7 +39,7 @@ func BenchRunLine(w io.Writer, bench Bench, cell, repetition int, run BenchRun) 
 	return err
 }
 
-// shown says what a repetition has found, or the last probe of its search.
+// shown describes the result of a repetition, or of the last probe of its search.
 func shown(of BenchRepetition) string {
 	switch {
 	case of.Search != nil && of.Search.Limit != "":

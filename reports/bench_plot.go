@@ -1,6 +1,6 @@
 package reports
 
-// The plots of a bench: cells by two figures with the front of those that no other beats, and latencies by percentile.
+// This file plots a bench: cells by two figures with the Pareto front, and latencies by percentile.
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
-// benchScatters trade the bench's own figure for p99 and for duplicates.
+// benchScatters plots the bench's own figure against p99 and against duplicates.
 func benchScatters(bench Bench) document.Figures {
 	out := document.Figures{Key: "Filled points are on the front: nothing that kept its promises is better in both. A " +
 		"dashed point is inconclusive, a cross broken. Lines through a point are the middle half of its repetitions. " +
@@ -28,7 +28,7 @@ func benchScatters(bench Bench) document.Figures {
 		switch {
 		case !known:
 		case y.name == "share.duplicates" && !anyAbove(bench, figure):
-			out.Key = "No cell had a duplicate. " + out.Key // a plot of nothing but zeros tells less
+			out.Key = "No cell had a duplicate. " + out.Key // a plot that only has zeros adds nothing
 		default:
 			out.Figures = append(out.Figures, newScatter(bench, primary(bench.Mode), figure, y.title)...)
 		}
@@ -36,13 +36,13 @@ func benchScatters(bench Bench) document.Figures {
 	return out
 }
 
-// anyAbove tells whether a figure is more than 0 anywhere.
+// anyAbove reports whether any cell's figure is above 0.
 func anyAbove(bench Bench, figure BenchFigure) bool {
 	return slices.ContainsFunc(bench.Cells, func(of BenchCell) bool { return stats.Summarize(of.Figures(figure)).Max > 0 })
 }
 
-// spanned is the axis that spans the values with room at both ends; times that are far apart go on a logarithmic one.
-// What can't be below 0 is not shown there.
+// spanned returns an axis that spans the values with a margin at both ends. Times that are far apart get a
+// logarithmic axis. Values that cannot be negative get no negative range.
 func spanned(values []float64, title string, unit BenchUnit) document.Axis {
 	out := document.Axis{Title: title, Unit: axisUnit(unit)}
 	low, high := slices.Min(values), slices.Max(values)
@@ -50,25 +50,25 @@ func spanned(values []float64, title string, unit BenchUnit) document.Axis {
 		out.Low, out.High, out.Log = low/1.5, high*1.5, true
 		return out
 	}
-	// At least a tenth of the figure is shown: with less, noise would look like a difference.
+	// The axis spans at least a tenth of the figure. With less, noise would look like a difference.
 	room := max((high-low)*0.12, (math.Abs(high)*0.1-(high-low))/2)
 	if room == 0 {
 		room = 1
 	}
 	out.Low, out.High = low-room, high+room
 	if low >= 0 {
-		out.Low = max(out.Low, -room/4) // a marker on the very edge would be cut
+		out.Low = max(out.Low, -room/4) // a marker on the edge would be clipped
 	}
 	return out
 }
 
-// axisUnit is how the marks of an axis are written.
+// axisUnit returns the format of an axis's tick labels.
 func axisUnit(unit BenchUnit) string {
 	return map[BenchUnit]string{BenchUnitTime: "s", BenchUnitRate: "/s", BenchUnitShare: "share"}[unit]
 }
 
-// newScatter draws the cells by two figures, with the front of those that keep their promises. Nothing where fewer than
-// two cells have both: there is nothing to trade.
+// newScatter plots the cells by two figures, with the front of those that keep their promises. It returns nothing if
+// fewer than two cells have both figures, because there is no trade-off.
 func newScatter(bench Bench, x, y BenchFigure, yTitle string) []document.Figure {
 	points := benchPoints(bench, x, y)
 	if len(points) < 2 {
@@ -97,7 +97,7 @@ func newScatter(bench Bench, x, y BenchFigure, yTitle string) []document.Figure 
 	}}
 }
 
-// frontLine joins the cells on the front in steps: between two of them nothing was seen that is as good as both.
+// frontLine joins the cells on the front in steps: no measured cell between two of them is as good as both.
 func frontLine(points []benchPoint) document.Series {
 	front := slices.DeleteFunc(slices.Clone(points), func(p benchPoint) bool { return !p.front })
 	slices.SortFunc(front, func(a, b benchPoint) int {
@@ -133,7 +133,7 @@ func describeFront(points []benchPoint, xTitle, yTitle string) string {
 	return out
 }
 
-// benchCurves draw the latencies by percentile, one curve for each cell.
+// benchCurves plots the latencies by percentile, one curve for each cell.
 func benchCurves(bench Bench) (document.Figures, error) {
 	out := document.Figures{Choose: true}
 	for _, latency := range benchLatencies() {
@@ -148,7 +148,7 @@ func benchCurves(bench Bench) (document.Figures, error) {
 	return out, nil
 }
 
-// newCurves draws a latency of all cells; the repetitions of a cell are added up.
+// newCurves plots one latency of all cells. The repetitions of a cell are merged.
 func newCurves(bench Bench, latency string) (document.Figure, error) {
 	out := document.Figure{ID: "curves-" + latency}
 	out.Title, out.Note = latencyTitle(latency)
@@ -162,7 +162,7 @@ func newCurves(bench Bench, latency string) (document.Figure, error) {
 		if merged == nil || merged.TotalCount() == 0 {
 			continue
 		}
-		// The fastest twentieth is cut: it takes much of the height and tells little.
+		// The fastest 5 % are cut: they take much of the height and show little.
 		low, high = min(low, max(1e-6, float64(merged.ValueAtPercentile(5))/1e6)), max(high, float64(merged.Max())/1e6)
 		curve := newCurve(of, merged)
 		tail = max(tail, curve.X[len(curve.X)-1])
@@ -177,7 +177,7 @@ func newCurves(bench Bench, latency string) (document.Figure, error) {
 	return out, nil
 }
 
-// mergedLatency adds up what the cell's repetitions measured; nil where there is nothing.
+// mergedLatency merges the measurements of the cell's repetitions. It returns nil if there are none.
 func mergedLatency(of BenchCell, latency string) (*hdrhistogram.Histogram, error) {
 	var merged *hdrhistogram.Histogram
 	for _, repetition := range of.Repetitions {
@@ -200,7 +200,7 @@ func mergedLatency(of BenchCell, latency string) (*hdrhistogram.Histogram, error
 	return merged, nil
 }
 
-// The points of a curve for each nine of its percentile, and the most nines that are drawn.
+// The number of points per nine of the percentile, and the maximum number of nines in a plot.
 const (
 	curveStep  = 20
 	curveNines = 6
@@ -212,7 +212,7 @@ func newCurve(of BenchCell, histogram *hdrhistogram.Histogram) document.Series {
 		out.Name += " (broken)"
 	}
 	for i := range curveNines*curveStep + 1 {
-		nines := float64(i) / curveStep // one of 10^nines is slower
+		nines := float64(i) / curveStep // a share of 10^-nines is slower
 		if nines > math.Log10(float64(histogram.TotalCount()))+1e-4 && i > 0 {
 			break
 		}
@@ -224,7 +224,7 @@ func newCurve(of BenchCell, histogram *hdrhistogram.Histogram) document.Series {
 
 func microseconds(v int64) string { return BenchUnitTime.Text(float64(v) / 1e6) }
 
-// benchLatencies are the latencies that are drawn, the one that users wait for first.
+// benchLatencies returns the plotted latencies, the one that users wait for first.
 func benchLatencies() []string {
 	return append([]string{measure.LatencySuccess}, slices.DeleteFunc(overlaid(), func(of string) bool {
 		return of == measure.LatencySuccess

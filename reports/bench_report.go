@@ -1,7 +1,7 @@
 package reports
 
-// A bench as a document: how many cells kept their promises, the cells with their figures, what to change; and as
-// evidence the plots, the differences, and each repetition.
+// This file builds a bench's document: the number of cells that kept their promises, the cells with their figures,
+// and suggested changes. The evidence follows: plots, differences, and each repetition.
 
 import (
 	"cmp"
@@ -16,10 +16,10 @@ import (
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
-// screenFigures is how many figures of a cell a terminal shows in any case.
+// screenFigures is the minimum number of figures per cell on a terminal.
 const screenFigures = 4
 
-// BenchTerminal writes the end of a bench for the terminal that w is; dir is its folder, "" where nothing was written.
+// BenchTerminal writes the result of a bench to the terminal w. dir is its folder, "" if nothing was written.
 func BenchTerminal(w io.Writer, bench Bench, dir string, color bool) error {
 	doc, err := benchDocument(bench)
 	if err != nil {
@@ -82,7 +82,7 @@ func benchDocument(bench Bench) (document.Document, error) {
 	return out, nil
 }
 
-// benchStand is the bench's mark and its word.
+// benchStand returns the bench's mark and its word.
 func benchStand(bench Bench) (document.Mark, string) {
 	switch {
 	case bench.Interrupted:
@@ -109,13 +109,13 @@ func benchMark(state BenchState) document.Mark {
 
 func cellLabel(of BenchCell) string { return fmt.Sprintf("%d. %s", of.Number, name(of.Name)) }
 
-// cellLink leads to the runs of a cell.
+// cellLink returns a link to the runs of a cell.
 func cellLink(of BenchCell) document.Text { return document.Link(cellLabel(of), "#"+cellAnchor(of)) }
 
 func cellAnchor(of BenchCell) string { return fmt.Sprintf("cell-%d", of.Number) }
 
-// benchFacts are the figures that a reader wants before any detail: the best of the cells that kept their promises, by
-// each figure.
+// benchFacts returns the figures that a reader wants first: for each figure, the best of the cells that kept their
+// promises.
 func benchFacts(bench Bench) []document.KeyValue {
 	out := []document.KeyValue{{Key: "Cells", Value: document.Plain(units.Count(int64(len(bench.Cells)))),
 		Note: fmt.Sprintf("%d kept every promise", bench.Count(BenchOK))}}
@@ -125,7 +125,7 @@ func benchFacts(bench Bench) []document.KeyValue {
 	}
 	wanted := []string{primary(bench.Mode).Name, "latency.success.p99", "recovery.steady"}
 	if bench.Mode == BenchMaxThroughput {
-		wanted = []string{RateHeld, "recovery.steady"} // each cell has its p99 at a rate of its own
+		wanted = []string{RateHeld, "recovery.steady"} // the p99 of each cell is at another rate
 	}
 	for _, column := range benchColumns(bench) {
 		if !slices.Contains(wanted, column.Name) {
@@ -146,7 +146,7 @@ func benchFacts(bench Bench) []document.KeyValue {
 	return out
 }
 
-// bestOf is the cell that kept its promises and has the best of a figure, nil if none has it.
+// bestOf returns the cell that kept its promises and has the best value of a figure, nil if none has it.
 func bestOf(bench Bench, higher bool, of func(BenchCell) (float64, bool)) *BenchCell {
 	var best *BenchCell
 	var most float64
@@ -175,7 +175,7 @@ func benchAdvice(bench Bench) document.List {
 	return out
 }
 
-// benchCells has the figures that decide first: a terminal leaves out the others.
+// benchCells returns the table of cells. The deciding figures come first, and a terminal leaves out the others.
 func benchCells(bench Bench) document.Table {
 	columns, front := benchColumns(bench), onFront(bench)
 	deciding := []string{primary(bench.Mode).Name, "latency.success.p99", "share.duplicates", "recovery.steady",
@@ -208,7 +208,7 @@ func benchCells(bench Bench) document.Table {
 	return out
 }
 
-// benchWhy says of each cell that is not ok why, and what shows it again.
+// benchWhy lists, for each cell that is not ok, the reason and the command that shows it again.
 func benchWhy(bench Bench) document.Table {
 	out := document.Table{Columns: []document.Column{{Title: "cell"}, {Title: "state"},
 		{Title: "why", Below: true, Most: 2}, {Title: "see", Below: true}}}
@@ -236,7 +236,7 @@ func benchNoise(bench Bench) []document.KeyValue {
 	return out
 }
 
-// benchDetails are what the bench was made of.
+// benchDetails returns the configuration of the bench.
 func benchDetails(bench Bench) []document.KeyValue {
 	var out []document.KeyValue
 	add := func(label, value string) {
@@ -281,7 +281,7 @@ func benchRecoveryTable(bench Bench) document.Table {
 	return out
 }
 
-// benchBase names the cell that the others are held against.
+// benchBase names the cell with which the others are compared.
 func benchBase(bench Bench) string {
 	base, _ := benchDifferences(bench)
 	return "beside cell " + cellLabel(base) + ", the first that kept its promises"
@@ -320,7 +320,7 @@ func benchDifferenceTable(bench Bench) []document.Block {
 	return []document.Block{out, document.Paragraph{Soft: true, Text: document.Plain(key)}}
 }
 
-// benchRuns has the repetitions of each cell, and what its searches and stretches showed.
+// benchRuns returns the repetitions of each cell, and the results of its searches and stretches.
 func benchRuns(bench Bench) []document.Block {
 	var out []document.Block
 	for _, of := range bench.Cells {
@@ -403,7 +403,7 @@ func benchProbes(of BenchCell) document.Table {
 	return out
 }
 
-// benchParts are the stretches of a soak or the steps of a load.
+// benchParts returns the stretches of a soak or the steps of a load.
 func benchParts(of BenchCell) document.Table {
 	out := document.Table{Columns: []document.Column{{Title: "repetition"}, {Title: "when"}, {Title: "load", Figure: true},
 		{Title: "processed", Figure: true}, {Title: "success p99", Figure: true}, {Title: "backlog", Figure: true}}}

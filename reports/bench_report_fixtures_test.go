@@ -1,7 +1,7 @@
 package reports
 
-// Benches as they would be found: a matrix with a broken and an inconclusive cell, a search, one that says nothing, and
-// one full of hostile texts.
+// Realistic benches: a matrix with a broken and an inconclusive cell, a search, one that proves nothing, and one full
+// of hostile texts.
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ func benchFixtures() map[string]Bench {
 	return map[string]Bench{"matrix": matrixBench(), "search": searchBench(), "soak": soakBench(), "empty": empty}
 }
 
-// matrixBench crosses concurrency with ordering. Higher concurrency is faster; without an order it is fastest, and
+// matrixBench crosses concurrency with ordering. Higher concurrency is faster. Without ordering it is fastest, and
 // broken.
 func matrixBench() Bench {
 	bench := Bench{
@@ -77,8 +77,8 @@ func breakCell(cell *BenchCell) {
 	}
 }
 
-// fixtureRepetition is a run at about this rate, with a p99 of about so many ms; number and repetition decide every
-// figure.
+// fixtureRepetition is a run at about the given rate, with a p99 of about the given number of ms. number and
+// repetition determine every figure.
 func fixtureRepetition(cell, repetition int, perSecond, p99 float64) BenchRepetition {
 	random := rand.New(rand.NewPCG(uint64(cell), uint64(repetition)))
 	near := func(v float64) float64 { return v * math.Exp(0.015*random.NormFloat64()) }
@@ -124,7 +124,7 @@ func fixtureRepetition(cell, repetition int, perSecond, p99 float64) BenchRepeti
 	return BenchRepetition{Number: repetition, Run: run}
 }
 
-// searchBench looks for the highest rate; ten cells, so that colours and numbers come round.
+// searchBench searches for the highest rate. It has ten cells, so that colours and numbers wrap around.
 func searchBench() Bench {
 	bench := matrixBench()
 	bench.Name, bench.Mode, bench.Bound, bench.Advice, bench.Cells = "highest rate", BenchMaxThroughput,
@@ -161,7 +161,7 @@ func soakBench() Bench {
 	return bench
 }
 
-// injectedBench has one text in every place that a text can come from.
+// injectedBench has the same text in every place that can hold a text from outside.
 func injectedBench(payload string) Bench {
 	bench := matrixBench()
 	bench.Name, bench.Description, bench.File, bench.SpecHash, bench.Version = payload, payload, payload, payload, payload

@@ -33,7 +33,7 @@ func TestBenchReportGolden(t *testing.T) {
 			"html": BenchHTML} {
 			t.Run(fixture+"."+extension, func(t *testing.T) {
 				got := renderBench(t, bench, to)
-				if extension == "html" { // what it shows; how it looks is style and script
+				if extension == "html" { // compare the content, without style and script
 					got = got[strings.Index(got, "<main"):strings.Index(got, "<script>")]
 				}
 				compareGolden(t, filepath.Join("testdata", "bench-"+fixture+"."+extension), got)
@@ -42,8 +42,8 @@ func TestBenchReportGolden(t *testing.T) {
 	}
 }
 
-// What a broken cell does fast is never called fast: it is not on the front, in no plot and not by all figures
-// together.
+// A fast result of a broken cell is never called fast: the cell is not on the front, in no plot and not on the front
+// of all figures together.
 func TestBrokenCellsAreNeverOnTheFront(t *testing.T) {
 	bench := matrixBench()
 	throughput, _ := bench.Mode.Figure("throughput.processed")
@@ -69,7 +69,7 @@ func TestBrokenCellsAreNeverOnTheFront(t *testing.T) {
 			}
 		}
 	}
-	bench.Cells[5].State = BenchOK // the same figures, the promises kept
+	bench.Cells[5].State = BenchOK // the same figures with the promises kept
 	if points := benchPoints(bench, throughput, p99); !slices.ContainsFunc(points, func(p benchPoint) bool {
 		return p.cell.Number == 6 && p.front
 	}) {
@@ -77,7 +77,8 @@ func TestBrokenCellsAreNeverOnTheFront(t *testing.T) {
 	}
 }
 
-// By hand: 1 is beaten by 2 in both; 2 and 3 trade; 4 is as good as 3 in one and worse in the other.
+// Calculated by hand: 2 beats 1 in both figures; 2 and 3 are a trade-off; 4 is as good as 3 in one and worse in the
+// other.
 func TestTheFront(t *testing.T) {
 	bench := Bench{Mode: BenchFixed}
 	for i, of := range [][2]float64{{100, 0.5}, {200, 0.4}, {300, 0.6}, {300, 0.7}} {
@@ -112,7 +113,7 @@ func TestAxesDoNotMagnifyNoise(t *testing.T) {
 	}
 }
 
-// Differences between cells are said only where repetitions can show them.
+// Differences between cells are reported only if repetitions can show them.
 func TestBenchDifferencesNeedRepetitions(t *testing.T) {
 	bench := matrixBench()
 	base, differences := benchDifferences(bench)
@@ -134,7 +135,7 @@ func TestBenchDifferencesNeedRepetitions(t *testing.T) {
 	}
 }
 
-// Where no record was processed twice, the page says so and draws no plot of zeros.
+// If no record was processed twice, the page says so and draws no plot of zeros.
 func TestABenchWithoutDuplicates(t *testing.T) {
 	bench := matrixBench()
 	for i := range bench.Cells {
@@ -153,7 +154,7 @@ func TestABenchWithoutDuplicates(t *testing.T) {
 	}
 }
 
-// A terminal is told the first reasons of a cell, the page all of them.
+// A terminal shows the first reasons of a cell, the page all of them.
 func TestABenchWithALongReason(t *testing.T) {
 	bench := matrixBench()
 	bench.Cells[3].Why = []string{"reason one", "reason two", "reason three", "reason four"}
@@ -166,7 +167,7 @@ func TestABenchWithALongReason(t *testing.T) {
 	}
 }
 
-// A bench without a single figure is told without one.
+// A bench without figures is reported without any.
 func TestABenchOfNothing(t *testing.T) {
 	bench := Bench{Mode: BenchFixed,
 		Cells: []BenchCell{{Number: 1, Name: "a", State: BenchInconclusive,
@@ -198,7 +199,7 @@ func TestBenchReportMakesHostileTextInert(t *testing.T) {
 				t.Errorf("the %s holds %q", name, live)
 			}
 		}
-		got = regexp.MustCompile("`` .*? ``").ReplaceAllString(got, "") // nothing is alive in there
+		got = regexp.MustCompile("`` .*? ``").ReplaceAllString(got, "") // code spans are inert
 		if name == "Markdown" && (strings.Contains(got, "<img") || strings.Contains(got, " @everyone") ||
 			strings.Contains(got, "<script")) {
 			t.Errorf("the Markdown is alive:\n%s", got)
@@ -216,7 +217,7 @@ func TestBenchTerminalFitsTheScreen(t *testing.T) {
 	}
 	for _, bench := range benchFixtures() {
 		for i := range bench.Cells {
-			bench.Cells[i].State = BenchState(assertions.Pass) // a word that is none of the states
+			bench.Cells[i].State = BenchState(assertions.Pass) // not one of the states
 		}
 		if strings.Contains(renderBench(t, bench, benchTerminalPlain), "✓") {
 			t.Error("an unknown state is told as ok")
@@ -224,7 +225,8 @@ func TestBenchTerminalFitsTheScreen(t *testing.T) {
 	}
 }
 
-// A search that the harness ended says at least how much: a rate is then a lower bound, told as one, never compared, and no cell is the best.
+// A search that the harness ended gives a lower bound: the rate is shown as one and never compared, and no cell is
+// the best.
 func TestRatesOfASearchThatTheHarnessEndedAreLowerBounds(t *testing.T) {
 	bench := searchBench()
 	for i := range bench.Cells {
@@ -237,7 +239,7 @@ func TestRatesOfASearchThatTheHarnessEndedAreLowerBounds(t *testing.T) {
 			bench.Cells[i].Repetitions[k].Search = &search
 		}
 	}
-	bench.Cells = bench.Cells[:2] // of three repetitions each
+	bench.Cells = bench.Cells[:2] // each has three repetitions
 	for form, page := range map[string]string{
 		"the page": renderBench(t, bench, BenchHTML), "Markdown": renderBench(t, bench, BenchMarkdown),
 		"the terminal": renderBench(t, bench, benchTerminalPlain),
@@ -257,7 +259,7 @@ func TestRatesOfASearchThatTheHarnessEndedAreLowerBounds(t *testing.T) {
 	}
 }
 
-// A command is there to be copied: it is neither broken nor cut, however long it is.
+// A command is meant to be copied, so it is neither broken nor cut, however long it is.
 func TestBenchTerminalLeavesCommandsWhole(t *testing.T) {
 	bench := matrixBench()
 	command := "dlqbench run smoke --seed 0 --subject bench/a-long-name/subjects/02.yaml --set workload.duration=2s " +
@@ -268,7 +270,7 @@ func TestBenchTerminalLeavesCommandsWhole(t *testing.T) {
 	}
 }
 
-// On a narrow terminal no figure of a cell is lost or cut, and nothing is wider than it.
+// On a narrow terminal no figure of a cell is lost or cut, and no line is wider than the terminal.
 func TestBenchNarrow(t *testing.T) {
 	doc, err := benchDocument(matrixBench())
 	if err != nil {

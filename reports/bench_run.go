@@ -1,6 +1,6 @@
 package reports
 
-// From a judged run to what a bench keeps of it.
+// This file converts a judged run to the form that a bench keeps.
 
 import (
 	"slices"
@@ -10,14 +10,14 @@ import (
 	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
-// overlaid are the latencies whose histograms a bench keeps: those that the consumer is known by.
+// overlaid returns the latencies whose histograms a bench keeps: those that characterize the consumer.
 func overlaid() []string {
 	return []string{measure.LatencySuccess, measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyFirstAttempt,
 		measure.LatencyCommitDelay, measure.LatencyReplay}
 }
 
-// NewBenchRun is what a bench keeps of a judged run; elapsed is all of it, setUp what went by before its load began.
-// The error is one of encoding a histogram.
+// NewBenchRun converts a judged run. elapsed is its whole duration, setUp the part before its load started. An error
+// means that a histogram could not be encoded.
 func NewBenchRun(run Run, elapsed, setUp time.Duration) (BenchRun, error) {
 	v, m := run.Verdict, run.Measurements
 	if v == nil {
@@ -78,7 +78,7 @@ func benchRecovery(faults []assertions.FaultResult, recoveries []measure.Recover
 	return out
 }
 
-// WithoutHistograms is the run as a probe keeps it.
+// WithoutHistograms returns the run as a probe keeps it.
 func (r BenchRun) WithoutHistograms() BenchRun {
 	latencies := make(map[string]BenchLatency, len(r.Latency))
 	for name, latency := range r.Latency {

@@ -16,7 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
-// benchSample is a repetition whose figures are easy to follow: p99 is the latency, rate what was finished per second.
+// benchSample is a repetition with predictable figures: p99 is the latency, rate the number of records finished per
+// second.
 func benchSample(number int, p99 time.Duration, rate float64) BenchRepetition {
 	quantiles := measure.Quantiles{Count: 4000, P50: p99 / 10, P90: p99 / 2, P99: p99, P999: 2 * p99, Max: 3 * p99}
 	histogram := hdrhistogram.New(1, 600_000_000, 3)
@@ -50,7 +51,7 @@ func benchSample(number int, p99 time.Duration, rate float64) BenchRepetition {
 	}}
 }
 
-// fixedResults has three cells: one that is fine, one that is faster, and one that is fastest and loses records.
+// fixedResults has three cells: one that is ok, one that is faster, and one that is fastest and loses records.
 func fixedResults() Bench {
 	bench := Bench{
 		Name: "concurrency", Description: "How many at a time.", File: "concurrency.yaml", SpecHash: "0123abcd",
@@ -144,8 +145,8 @@ func allResults() map[string]Bench {
 	}
 }
 
-// TestBenchGolden holds the formats of a bench's results. After a wanted change run it with UPDATE_GOLDEN=1 and read
-// the difference.
+// TestBenchGolden compares the formats of a bench's results with golden files. After an intended change run it with
+// UPDATE_GOLDEN=1 and check the diff.
 func TestBenchGolden(t *testing.T) {
 	formats := map[string]func(io.Writer, Bench) error{"json": BenchJSON, "csv": BenchCSV, "cells.csv": BenchCellsCSV}
 	for fixture, bench := range allResults() {
@@ -162,7 +163,7 @@ func TestBenchGolden(t *testing.T) {
 	}
 }
 
-// TestBenchComesBack: what is written is read as the same, with lists in the place of nothing.
+// TestBenchComesBack checks that written results are read back unchanged, with empty lists in place of nil.
 func TestBenchComesBack(t *testing.T) {
 	for fixture, bench := range allResults() {
 		var b strings.Builder
@@ -198,7 +199,7 @@ func TestReadBenchRefuses(t *testing.T) {
 	}
 }
 
-// FuzzReadBench: whatever a file holds, reading it ends with results that can be written again, or with an error.
+// FuzzReadBench: reading any file gives either an error or results that can be written again.
 func FuzzReadBench(f *testing.F) {
 	for _, text := range []string{`{"schema":1,"cells":[]}`,
 		`{"schema":1,"cells":[{"repetitions":[{"search":{"probes":[{}]}}]}]}`,
@@ -218,7 +219,7 @@ func FuzzReadBench(f *testing.F) {
 	})
 }
 
-// TestHistogramsComeBack: what is overlaid is what was measured.
+// TestHistogramsComeBack checks that the overlaid histograms equal the measured ones.
 func TestHistogramsComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		histogram := hdrhistogram.New(1, 600_000_000, 3)
@@ -242,8 +243,8 @@ func TestHistogramsComeBack(t *testing.T) {
 	}
 }
 
-// TestUsableFigures: what proves nothing, what could not be run, and a rate that the harness limited are no figures of
-// the consumer.
+// TestUsableFigures: repetitions that prove nothing, that could not be run, or whose rate the harness limited give no
+// figures of the consumer.
 func TestUsableFigures(t *testing.T) {
 	held, _ := BenchMaxThroughput.Figure("rate.held")
 	p99, _ := BenchMaxThroughput.Figure("latency.success.p99")
@@ -270,7 +271,7 @@ func TestUsableFigures(t *testing.T) {
 	}
 }
 
-// TestTablesAreNoPrograms: what a spreadsheet would take for a formula stays text.
+// TestTablesAreNoPrograms: text that a spreadsheet would take for a formula stays text.
 func TestTablesAreNoPrograms(t *testing.T) {
 	bench := fixedResults()
 	bench.Cells[0].Repetitions[0].Run.Error = "=HYPERLINK(\"http://example.com\")"

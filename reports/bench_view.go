@@ -1,7 +1,7 @@
 package reports
 
-// What every form of a bench's report tells, decided once: the figures of a cell with their spread, who is on the
-// front, what recovered when.
+// This file decides the content common to all formats of a bench's report: the figures of a cell with their spread,
+// the cells on the front, and the recovery times.
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ type benchColumn struct {
 	title string
 }
 
-// benchColumns are the figures that a table of cells has room for: those that any cell of the bench has.
+// benchColumns returns the figures that fit into a table of cells, among those that any cell of the bench has.
 func benchColumns(bench Bench) []benchColumn {
 	titles := []struct{ name, title string }{
 		{RateHeld, "rate held"}, {"rate.knee", "step held"}, {"drift.p99", "p99 drift ×"},
@@ -44,8 +44,8 @@ func benchColumns(bench Bench) []benchColumn {
 	return out
 }
 
-// shown is the figure of a cell with its spread, "" if the cell has none. A rate is a lower bound, and marked so, where
-// no search of the cell ended at the consumer.
+// shown returns the figure of a cell with its spread, "" if the cell has none. A rate is marked as a lower bound if
+// no search of the cell was limited by the consumer.
 func (c benchColumn) shown(cell BenchCell) (value, spread string) {
 	if summary := stats.Summarize(cell.Figures(c.BenchFigure)); summary.Count > 0 {
 		return c.Unit.Text(summary.Median), spreadText(summary)
@@ -56,8 +56,8 @@ func (c benchColumn) shown(cell BenchCell) (value, spread string) {
 	return "", ""
 }
 
-// heldAtLeast is the median of the rates that a cell's searches found before something else than the consumer stopped
-// them: each is a lower bound, and so is their median.
+// heldAtLeast returns the median of the rates that a cell's searches found before something other than the consumer
+// stopped them. Each rate is a lower bound, and so is their median.
 func (c BenchCell) heldAtLeast() (least float64, known bool) {
 	var rates []float64
 	for _, repetition := range c.Repetitions {
@@ -68,14 +68,14 @@ func (c BenchCell) heldAtLeast() (least float64, known bool) {
 	return stats.Median(rates), len(rates) > 0
 }
 
-// primary is the figure that a bench of this mode is about, the x of its front.
+// primary returns the main figure of a bench in this mode, which is the x axis of its front.
 func primary(mode BenchMode) BenchFigure {
 	return BenchFigures(mode)[slices.IndexFunc(BenchFigures(mode), func(f BenchFigure) bool {
 		return f.Unit == BenchUnitRate && f.Higher
 	})]
 }
 
-// spreadText is half of the width of the middle half beside the median: "± 3 %"; "" where there is none.
+// spreadText returns half of the interquartile range relative to the median: "± 3 %"; "" if there is none.
 func spreadText(of stats.Summary) string {
 	if of.Count < 2 || of.Median == 0 {
 		return ""
@@ -83,7 +83,8 @@ func spreadText(of stats.Summary) string {
 	return "± " + percent(of.Spread()/2)
 }
 
-// noiseOf is the noise floor of a figure over all cells, and whether it is known: repetitions of a cell are identical.
+// noiseOf returns the noise floor of a figure over all cells, and whether it is known. It compares repetitions of the
+// same cell.
 func noiseOf(bench Bench, figure BenchFigure) (share float64, known bool) {
 	var groups [][]float64
 	for _, cell := range bench.Cells {
@@ -97,11 +98,11 @@ func noiseOf(bench Bench, figure BenchFigure) (share float64, known bool) {
 type benchPoint struct {
 	cell BenchCell
 	x, y stats.Summary
-	// front: no cell that keeps its promises is better in one and no worse in the other.
+	// front: no cell that keeps its promises is better in one figure and no worse in the other.
 	front bool
 }
 
-// benchPoints places the cells by two figures, those that have both. Only cells that keep their promises can be on the
+// benchPoints returns the cells that have both figures as points. Only cells that keep their promises can be on the
 // front.
 func benchPoints(bench Bench, x, y BenchFigure) []benchPoint {
 	var out []benchPoint
@@ -122,7 +123,8 @@ func benchPoints(bench Bench, x, y BenchFigure) []benchPoint {
 	return out
 }
 
-// onFront are the numbers of the cells that no other beats in the bench's own figure, p99 and duplicates together.
+// onFront returns the numbers of the cells that no other cell beats in the bench's own figure, p99 and duplicates
+// together.
 func onFront(bench Bench) map[int]bool {
 	figures := []BenchFigure{primary(bench.Mode)}
 	for _, name := range []string{"latency.success.p99", "share.duplicates"} {
@@ -160,7 +162,7 @@ func onFront(bench Bench) map[int]bool {
 	return out
 }
 
-// dominates tells that a is better somewhere and nowhere worse; higher is better.
+// dominates reports whether a is better than b in some value and worse in none. Higher is better.
 func dominates(a, b []float64) bool {
 	better := false
 	for i := range a {
@@ -172,7 +174,7 @@ func dominates(a, b []float64) bool {
 	return better
 }
 
-// benchWord is a cell's state as people read it.
+// benchWord returns a cell's state in words.
 func benchWord(state BenchState) string {
 	switch state {
 	case BenchOK:
@@ -185,7 +187,7 @@ func benchWord(state BenchState) string {
 	return "inconclusive"
 }
 
-// benchHeadline says in a sentence or two how the bench ended.
+// benchHeadline summarizes the result of the bench in one or two sentences.
 func benchHeadline(bench Bench) string {
 	ok, broken, open := bench.Count(BenchOK), bench.Count(BenchBroken), bench.Count(BenchInconclusive)
 	out := fmt.Sprintf("%d of %s kept every promise", ok, units.Plural(int64(len(bench.Cells)), "cell", "cells"))
@@ -208,7 +210,7 @@ func benchHeadline(bench Bench) string {
 	return out
 }
 
-// benchAbout is what the bench was, in a few words.
+// benchAbout describes the bench in a few words.
 func benchAbout(bench Bench) []string {
 	mode := string(bench.Mode)
 	if bench.Bound != "" {
@@ -227,14 +229,14 @@ func benchAbout(bench Bench) []string {
 	return out
 }
 
-// benchDifference is one cell held against the first that kept its promises.
+// benchDifference compares one cell with the first that kept its promises.
 type benchDifference struct {
 	cell   BenchCell
 	column benchColumn
 	stats.Difference
 }
 
-// word says what may be said of it.
+// word returns the conclusion that the comparison permits.
 func (d benchDifference) word() string {
 	switch changeOf(d.Difference, d.column.Higher) {
 	case FigureBetter:
@@ -247,9 +249,9 @@ func (d benchDifference) word() string {
 	return "no difference"
 }
 
-// benchDifferences holds the cells that kept their promises against the first of them, in the bench's own figure and in
-// p99 (not after a search, which leaves every cell at a rate of its own). All are one family, so that many cells do not
-// make differences by chance.
+// benchDifferences compares the cells that kept their promises with the first of them, in the bench's own figure and
+// in p99 (not after a search, in which every cell has another rate). All comparisons form one family, so that many
+// cells do not produce differences by chance.
 func benchDifferences(bench Bench) (base BenchCell, out []benchDifference) {
 	at := slices.IndexFunc(bench.Cells, func(c BenchCell) bool { return c.State == BenchOK })
 	if at < 0 {
@@ -268,7 +270,7 @@ func benchDifferences(bench Bench) (base BenchCell, out []benchDifference) {
 			}
 			pair := stats.Pair{A: base.Figures(column.BenchFigure), B: cell.Figures(column.BenchFigure)}
 			if len(pair.A)+len(pair.B) == 0 {
-				continue // lower bounds are not compared
+				continue // lower bounds cannot be compared
 			}
 			out, pairs = append(out, benchDifference{cell: cell, column: column}), append(pairs, pair)
 		}
@@ -279,7 +281,7 @@ func benchDifferences(bench Bench) (base BenchCell, out []benchDifference) {
 	return base, out
 }
 
-// benchRecoveries are the faults of the bench's runs, and for each cell how long it took to be at its pace again.
+// benchRecoveries are the faults of the bench's runs, and for each cell its recovery times.
 type benchRecoveries struct {
 	faults []string
 	// rows by cell, then by fault.
@@ -289,8 +291,8 @@ type benchRecoveries struct {
 // benchRecovered is how a cell recovered from a fault.
 type benchRecovered struct {
 	times stats.Summary
-	// never counts the repetitions that did not come back, untold those in which that can't be told; note is why, of
-	// the last.
+	// never is the number of repetitions that did not recover, untold the number in which that is unknown. note is
+	// the reason in the last of those.
 	never, untold int
 	note          string
 }
@@ -346,7 +348,7 @@ func recoveredIn(cell BenchCell, fault string) benchRecovered {
 	return out
 }
 
-// words say it: "1.2 s ± 4 %", "never in 1 run".
+// words formats the recovery: "1.2 s ± 4 %", "never in 1 run".
 func (r benchRecovered) words() string {
 	var out []string
 	if r.times.Count > 0 {

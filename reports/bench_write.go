@@ -1,6 +1,6 @@
 package reports
 
-// The files of a bench's folder.
+// This file writes the files of a bench's folder.
 
 import (
 	"errors"
@@ -8,19 +8,19 @@ import (
 	"path/filepath"
 )
 
-// benchFile is a file made from the results of a bench.
+// benchFile is a file generated from the results of a bench.
 type benchFile struct {
 	name   string
 	render func(io.Writer, Bench) error
 }
 
-// benchFiles are all of them. The results come first: whatever happens to the others can be made again from them.
+// benchFiles returns all of them. The results come first, because all others can be generated from them again.
 func benchFiles() []benchFile {
 	return []benchFile{{BenchJSONFile, BenchJSON}, {BenchCSVFile, BenchCSV}, {BenchCellsCSVFile, BenchCellsCSV},
 		{HTMLFile, BenchHTML}, {SummaryFile, BenchMarkdown}}
 }
 
-// BenchFiles are the names of the files that WriteBench writes.
+// BenchFiles returns the names of the files that WriteBench writes.
 func BenchFiles() (names []string) {
 	for _, file := range benchFiles() {
 		names = append(names, file.name)
@@ -28,14 +28,14 @@ func BenchFiles() (names []string) {
 	return names
 }
 
-// WriteBenchResults writes results.json alone, from which everything else can be made: while a bench goes on that is
-// enough, and it takes a small part of the time that the pages of a large one take.
+// WriteBenchResults writes only results.json, from which everything else can be generated. It is used while a bench
+// is running, because the pages of a large bench take much longer to write.
 func WriteBenchResults(dir string, bench Bench) error {
 	return replaceFile(filepath.Join(dir, BenchJSONFile), func(w io.Writer) error { return BenchJSON(w, bench) })
 }
 
-// WriteBench writes everything that is told of a bench into dir. Each file is complete or as it was before; one that
-// fails does not keep the others from being written.
+// WriteBench writes all files of a bench to dir. Each file is either complete or unchanged. An error in one file does
+// not prevent the others from being written.
 func WriteBench(dir string, bench Bench) error {
 	bench = bench.complete()
 	var errs []error

@@ -10,10 +10,10 @@ import (
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 )
 
-// timeCanvases are what the charts on the time axis show, each as one text.
+// timeCanvases returns what the charts on the time axis show, one text per chart.
 const timeCanvases = `Array.from(document.querySelectorAll("#timeline canvas")).map((c) => c.toDataURL())`
 
-// drag selects, with the mouse, a part of the chart of that name, from and to in shares of its width.
+// drag selects a part of the named chart with the mouse. from and to are shares of its width.
 func drag(chart string, from, to float64) string {
 	return fmt.Sprintf(`(() => {
 		const over = document.querySelector('[data-chart="%s"] .u-over'), box = over.getBoundingClientRect();
@@ -47,7 +47,7 @@ func TestBrowserZoomsAllChartsTogether(t *testing.T) {
 	}
 	for _, chart := range []string{"rates", "latency", "lag", "failures", "harness"} {
 		browsertest.Eval[bool](b, drag(chart, 0.25, 0.5))
-		// A quarter of the whole, from a quarter on; the mouse is exact to a pixel.
+		// A quarter of the whole, starting at a quarter. The mouse is accurate to one pixel.
 		var from, to float64
 		if _, err := fmt.Sscanf(b.Text(".timebar .range"), "%f to %f s", &from, &to); err != nil ||
 			from < 5.4 || from > 5.7 || to < 10.9 || to > 11.3 {
@@ -91,7 +91,7 @@ func TestBrowserMovesChartsByKeyboard(t *testing.T) {
 	if got := b.Text(".timebar .range"); got != "5.55 to 16.65 s" {
 		t.Errorf("the button shows %q", got)
 	}
-	// The table tells the same to who can't see the curves, and follows.
+	// The table has the same content for readers who cannot see the curves, and follows the selection.
 	browsertest.Eval[any](b, `document.querySelector("#timeline .fold").open = true`)
 	b.Until(`document.querySelector("#timeline table.curves")`)
 	caption := b.Text("#timeline table.curves caption")
@@ -109,7 +109,7 @@ func TestBrowserMovesChartsByKeyboard(t *testing.T) {
 	quiet(t, b, "charts")
 }
 
-// At the cursor all charts tell their values, and what was going on.
+// At the cursor, all charts show their values and the faults in force.
 func TestBrowserCursorReadsAllCharts(t *testing.T) {
 	b := openCharts(t, failRun())
 	browsertest.Eval[bool](b, `(() => {
@@ -157,7 +157,7 @@ func TestBrowserComparesIntendedWithServiceTime(t *testing.T) {
 	quiet(t, b, "charts")
 }
 
-// The colours follow the theme, and the paper is white.
+// The colours follow the theme, and paper is white.
 func TestBrowserDrawsChartsInTheThemesColours(t *testing.T) {
 	b := openCharts(t, failRun())
 	light := browsertest.Eval[[]string](b, timeCanvases)
@@ -176,7 +176,7 @@ func TestBrowserDrawsChartsInTheThemesColours(t *testing.T) {
 	}
 }
 
-// What each instance used is drawn on the same time axis, and read at the cursor.
+// The usage of each instance is drawn on the same time axis, and readable at the cursor.
 func TestBrowserDrawsInstances(t *testing.T) {
 	b := openCharts(t, withInstances(failRun(), 2))
 	if got := len(browsertest.Eval[[]string](b, timeCanvases)); got != 7 {

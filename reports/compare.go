@@ -1,15 +1,15 @@
 package reports
 
-// Two sides of runs compared: what changed in the invariants, and which figures differ by more than chance and noise
-// explain.
+// This file compares two sets of runs: the changes in the invariants, and the figures that differ by more than chance
+// and noise explain.
 //
 //	verdict.json │ results.json │ baseline ──▶ CompareRun (compare_read.go)
 //	                                              │ before, after
 //	                                              ▼
 //	          incomparable (compare_fit.go) ◀── Compare ──▶ Comparison ──▶ terminal │ Markdown │ JSON
 //
-// Figures are judged by repetitions only (internal/stats): one run against one says what they were, not that they
-// differ.
+// Only repetitions can show a difference in figures (internal/stats). With one run on each side, the figures are
+// reported but not judged.
 
 import (
 	"encoding/json"
@@ -22,21 +22,22 @@ import (
 	"github.com/dlqbench/dlqbench/internal/stats"
 )
 
-// CompareSchema is the version of what CompareJSON writes.
+// CompareSchema is the version of the output of CompareJSON.
 const CompareSchema = 1
 
-// CompareVerdict is how the after side stands beside the before side.
+// CompareVerdict is the result of comparing the after side with the before side.
 type CompareVerdict string
 
 // The verdicts, worst first.
 const (
-	// CompareViolated: an invariant is violated that was not before, or in a way that was not seen before.
+	// CompareViolated: an invariant is violated that was not violated before, or with an anomaly that was not seen
+	// before.
 	CompareViolated CompareVerdict = "newly-violated"
 	// CompareUnproven: an invariant that passed before could not be judged in any repetition after.
 	CompareUnproven CompareVerdict = "not-shown-any-more"
 	// CompareRegressed: a watched figure is worse by more than noise and chance explain.
 	CompareRegressed CompareVerdict = "regressed"
-	// CompareTooFew: figures differ, and there are too few repetitions to tell whether that means anything.
+	// CompareTooFew: figures differ, but there are too few repetitions to show significance.
 	CompareTooFew CompareVerdict = "too-few-repetitions"
 	// CompareSame: none of these.
 	CompareSame CompareVerdict = "no-regression"
@@ -76,7 +77,7 @@ type CompareSide struct {
 	Inconclusive int `json:"inconclusive"`
 }
 
-// InvariantChange says what became of an invariant.
+// InvariantChange is the change of an invariant's status.
 type InvariantChange string
 
 // The changes, worst first.
@@ -112,11 +113,11 @@ type CompareAnomaly struct {
 	RunsAfter  int    `json:"runs_after"`
 }
 
-// FigureChange says what may be said of a figure.
+// FigureChange is the conclusion about a figure.
 type FigureChange string
 
-// What may be said. A figure that is shown only is not judged; too-few says that no difference could have been called
-// one.
+// The conclusions. A shown figure is displayed and not judged. too-few means that no difference could have been
+// significant.
 const (
 	FigureWorse  FigureChange = "worse"
 	FigureBetter FigureChange = "better"
@@ -140,9 +141,9 @@ type CompareFigure struct {
 	Difference     stats.Difference `json:"difference"`
 }
 
-// Compare compares the runs of two sides. Runs of the same case are repetitions of each other. The error says why there
-// is nothing to compare, or what may not be compared; with evenSo, runs of the same case are compared even if they were
-// not made in the same way, and a note says how they differ.
+// Compare compares the runs of two sides. Runs of the same case are repetitions of each other. The error says why
+// there is nothing to compare, or which runs must not be compared. With evenSo, runs of the same case are compared
+// even if they were made differently, and a note lists the differences.
 func Compare(before, after []CompareRun, evenSo bool) (Comparison, error) {
 	out := Comparison{Schema: CompareSchema, Alpha: stats.Alpha, Verdict: CompareSame}
 	if err := namedOnce(slices.Concat(before, after)); err != nil {
@@ -207,7 +208,7 @@ func byCase(runs []CompareRun) []runsOfCase {
 	return out
 }
 
-// missingCase says that a case has no counterpart: what it should be held against is not known.
+// missingCase reports that a case has no counterpart, so there is nothing to compare it with.
 func missingCase(of string, olds []runsOfCase) error {
 	known := make([]string, len(olds))
 	for i, old := range olds {
@@ -243,7 +244,7 @@ func newSide(runs []CompareRun) CompareSide {
 	return out
 }
 
-// compareInvariants lists those of both sides, the worst change first.
+// compareInvariants lists the invariants of both sides, the worst change first.
 func compareInvariants(before, after []CompareRun) []CompareInvariant {
 	var names []string
 	for _, run := range slices.Concat(after, before) {
@@ -282,7 +283,7 @@ func compareInvariant(of string, before, after []CompareRun) CompareInvariant {
 	case out.Before == assertions.Fail && held(out.After):
 		out.Change = InvariantHealed
 	case (held(out.Before) || out.Before == assertions.Fail) && !held(out.After):
-		out.Change = InvariantUnproven // also where it was violated: that it is not any more has not been shown
+		out.Change = InvariantUnproven // also if it was violated: nothing shows that it no longer is
 	case held(out.After) && !held(out.Before):
 		out.Change = InvariantShown
 	default:
@@ -302,8 +303,8 @@ func compareInvariant(of string, before, after []CompareRun) CompareInvariant {
 	return out
 }
 
-// statusOf is how an invariant stands on a side: violated if it is in any run, held if it is in any other. A run that
-// could judge nothing takes nothing from those that could.
+// statusOf returns the status of an invariant on one side: violated if it is violated in any run, otherwise held if
+// it held in any. A run that judged nothing does not weaken those that did.
 func statusOf(of string, runs []CompareRun) assertions.Status {
 	var seen []assertions.Status
 	for _, run := range runs {
@@ -350,8 +351,8 @@ func compareAnomalies(of string, before, after []CompareRun) []CompareAnomaly {
 	return out
 }
 
-// judgeFigures compares the figures of all cases. Those that are watched are one family: however many cases there are,
-// the rate of false alarms stays what it is for one.
+// judgeFigures compares the figures of all cases. The watched figures form one family, so the rate of false alarms
+// does not grow with the number of cases.
 func judgeFigures(cases []CompareCase, olds, news []runsOfCase) {
 	var watched []stats.Pair
 	var places []*CompareFigure
@@ -414,7 +415,7 @@ func changeOf(d stats.Difference, higherIsBetter bool) FigureChange {
 	return FigureWorse
 }
 
-// conclude finds the case's verdict: the worst of what changed.
+// conclude sets the case's verdict to its worst change.
 func (c *CompareCase) conclude() {
 	c.Verdict = CompareSame
 	for _, invariant := range c.Invariants {
@@ -443,7 +444,8 @@ func worse(a, b CompareVerdict) CompareVerdict {
 	return b
 }
 
-// tooFew returns how many repetitions of each side it would take, 0 if there are enough wherever a figure differs.
+// tooFew returns the number of repetitions that each side would need. It returns 0 if there are enough wherever a
+// figure differs.
 func (c Comparison) tooFew() int {
 	needed := 0
 	for _, of := range c.Cases {

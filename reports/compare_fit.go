@@ -1,7 +1,7 @@
 package reports
 
-// Whether runs may be compared at all. Figures of another load or another machine differ for reasons that say nothing
-// of the consumer.
+// This file decides whether runs may be compared at all. Figures from another load or another machine differ for
+// reasons that say nothing about the consumer.
 
 import (
 	"fmt"
@@ -11,15 +11,15 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// IncomparableError says why runs are not compared.
+// IncomparableError reports why runs are not compared.
 type IncomparableError struct {
-	// Case is the scenario, or the cell of a bench; "" when it is about all.
+	// Case is the scenario, or the cell of a bench; "" if the error concerns all of them.
 	Case string
 	// Why has a sentence for each reason.
 	Why []string
 }
 
-// Error says all of it.
+// Error returns all reasons.
 func (e *IncomparableError) Error() string {
 	why := strings.Join(e.Why, "; ")
 	if e.Case == "" {
@@ -28,7 +28,7 @@ func (e *IncomparableError) Error() string {
 	return fmt.Sprintf("%s can't be compared: %s", name(e.Case), why)
 }
 
-// Repetitions tells whether these runs are repetitions of each other, case by case: the error says why not.
+// Repetitions checks that the runs are repetitions of each other, case by case. The error lists the reasons why not.
 func Repetitions(runs []CompareRun, evenSo bool) error {
 	if err := namedOnce(runs); err != nil {
 		return err
@@ -41,8 +41,8 @@ func Repetitions(runs []CompareRun, evenSo bool) error {
 	return nil
 }
 
-// namedOnce tells of a run that is named twice. It would be taken for a repetition of itself, and so for proof that
-// there is no noise.
+// namedOnce rejects a run that is named twice. It would count as a repetition of itself and thus prove the absence of
+// noise.
 func namedOnce(runs []CompareRun) error {
 	seen := map[string]string{}
 	for _, run := range runs {
@@ -55,8 +55,8 @@ func namedOnce(runs []CompareRun) error {
 	return nil
 }
 
-// fits says what must be known when these runs are compared, and what keeps them from being compared: another load, or
-// another machine. Repetitions of one side must fit each other, too.
+// fits returns notes about the runs of a comparison, and the differences that prevent it: another load, or another
+// machine. Repetitions of one side must also match each other.
 func fits(of string, before, after []CompareRun) (notes, differ []string) {
 	all := slices.Concat(before, after)
 	differ = append(differ, loadsDiffer(all)...)
@@ -87,9 +87,9 @@ func fits(of string, before, after []CompareRun) (notes, differ []string) {
 	return notes, differ
 }
 
-// loadsDiffer tells that the subject was not asked for the same. The digest of the load says so where all runs have
-// one. Else the plan does, as far as it is told: with the same seed the same scenario plans the same records and
-// faults.
+// loadsDiffer lists the differences in what the subjects were asked to do. If all runs have a digest of the load, it
+// compares the digests. Otherwise it compares the known parts of the plan: with the same seed, the same scenario
+// plans the same records and faults.
 func loadsDiffer(all []CompareRun) []string {
 	loads := environments(all, EnvironmentLoad)
 	if len(loads) > 1 {
@@ -116,8 +116,7 @@ func loadsDiffer(all []CompareRun) []string {
 	return nil
 }
 
-// environments lists the values of a key, in the order in which they are first seen; runs that don't tell it don't
-// count.
+// environments lists the values of a key in order of first appearance. It ignores runs without the key.
 func environments(runs []CompareRun, key string) []string {
 	var out []string
 	for _, run := range runs {

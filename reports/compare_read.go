@@ -1,7 +1,7 @@
 package reports
 
-// What of a run is compared, and the three files that it is read from: the verdict.json of a run, the results.json of a
-// bench, and a baseline, which holds only what is compared.
+// This file reads the compared part of a run from three kinds of files: the verdict.json of a run, the results.json
+// of a bench, and a baseline, which holds only that part.
 
 import (
 	"bytes"
@@ -21,12 +21,12 @@ import (
 // BaselineSchema is the version of a baseline file.
 const BaselineSchema = 1
 
-// EnvironmentLoad is the name in a run's environment of the digest of everything that its subject is asked to do:
-// cluster, topics, workload, faults, replay. Runs with the same one may be compared; what is expected of the subject,
-// and its settings, are no part of it.
+// EnvironmentLoad is the key in a run's environment for the digest of everything that its subject is asked to do:
+// cluster, topics, workload, faults, replay. Runs with the same digest may be compared. The digest does not include
+// the subject's contract and settings.
 const EnvironmentLoad = "load"
 
-// environmentBench is the name under which a bench's runs have the digest of what they are made from.
+// environmentBench is the key for the digest of the files from which a bench's runs are made.
 const environmentBench = "bench files"
 
 // CompareRun is what of a run is compared.
@@ -53,16 +53,16 @@ type CompareRun struct {
 	Figures map[string]float64 `json:"figures"`
 }
 
-// comparedFigure is a figure that is compared.
+// comparedFigure is a figure in comparisons.
 type comparedFigure struct {
 	BenchFigure
-	// title is short, for a table; watched figures decide, the others are shown.
+	// title is short, for a table. Watched figures decide the verdict, the others are shown.
 	title   string
 	watched bool
 }
 
-// comparedFigures are all that are compared, in the order in which they are shown: those of a bench in any mode, and
-// what else a run tells. Few are watched: each one more takes from what the others can show.
+// comparedFigures returns all compared figures in display order: those of a bench in any mode, and others that a run
+// has. Few are watched, because each further one reduces the power to detect changes in the others.
 func comparedFigures() []comparedFigure {
 	words := []struct {
 		name, title string
@@ -92,7 +92,7 @@ func comparedFigures() []comparedFigure {
 	return out
 }
 
-// figuresOfRun are those that a bench leaves to its runs.
+// figuresOfRun returns the figures that a single run has and a bench leaves out.
 func figuresOfRun() []BenchFigure {
 	success := func(quantile func(measure.Quantiles) time.Duration) func(BenchRepetition) (float64, bool) {
 		return func(r BenchRepetition) (float64, bool) {
@@ -127,7 +127,7 @@ func figuresOfRun() []BenchFigure {
 	}
 }
 
-// ofInstances is the highest of what the instances used.
+// ofInstances returns the highest value over the instances.
 func ofInstances(r BenchRepetition, value func(measure.InstanceUsage) (float64, bool)) (highest float64, found bool) {
 	for _, one := range r.Run.Usage.Instances {
 		if v, known := value(one); known {
@@ -137,7 +137,7 @@ func ofInstances(r BenchRepetition, value func(measure.InstanceUsage) (float64, 
 	return highest, found
 }
 
-// valuesOf returns what a figure was in the runs that have it.
+// valuesOf returns a figure's values in the runs that have it.
 func valuesOf(of string, runs []CompareRun) []float64 {
 	var out []float64
 	for _, run := range runs {
@@ -148,7 +148,7 @@ func valuesOf(of string, runs []CompareRun) []float64 {
 	return out
 }
 
-// RunOfVerdict takes from a verdict what is compared; label names the run.
+// RunOfVerdict extracts the compared part of a verdict. label names the run.
 func RunOfVerdict(v *assertions.Verdict, label string) (CompareRun, error) {
 	run, err := NewBenchRun(Run{Verdict: v}, 0, 0)
 	if err != nil {
@@ -167,8 +167,8 @@ func RunOfVerdict(v *assertions.Verdict, label string) (CompareRun, error) {
 	return out, nil
 }
 
-// take takes what every repetition of anything has. Figures of a run that proved nothing are none of the consumer's, as
-// in a bench.
+// take extracts what every repetition has. Figures of a run that proved nothing do not describe the consumer and are
+// left out, as in a bench.
 func (r *CompareRun) take(of BenchRepetition) {
 	r.Command, r.Started, r.Verdict, r.Invariants, r.Figures = of.Run.Command, of.Run.Started, of.Run.Verdict,
 		of.Run.Invariants, map[string]float64{}
@@ -182,13 +182,13 @@ func (r *CompareRun) take(of BenchRepetition) {
 	}
 }
 
-// RunsOfBench takes from a bench what is compared: each repetition of each cell that was run. label names the bench.
+// RunsOfBench extracts the compared part of a bench: each completed repetition of each cell. label names the bench.
 func RunsOfBench(bench Bench, label string) []CompareRun {
 	environment := maps.Clone(bench.Environment)
 	if environment == nil {
 		environment = map[string]string{}
 	}
-	delete(environment, EnvironmentLoad) // that of one run; each cell has its own
+	delete(environment, EnvironmentLoad) // it belongs to one run; each cell has its own
 	environment[environmentBench] = bench.SpecHash
 	var out []CompareRun
 	for _, cell := range bench.Cells {
@@ -208,7 +208,8 @@ func RunsOfBench(bench Bench, label string) []CompareRun {
 	return out
 }
 
-// caseOfCell names a cell so that cells of other benches with the same name, but other settings, have another.
+// caseOfCell returns a case name that differs from those of cells in other benches with the same name and other
+// settings.
 func caseOfCell(bench Bench, cell BenchCell) string {
 	out := bench.Scenario + " (" + string(bench.Mode)
 	if bench.Bound != "" {
@@ -233,7 +234,7 @@ type baselineFile struct {
 	Runs   []CompareRun `json:"runs"`
 }
 
-// WriteBaseline writes what of the runs is compared, to be held against later ones.
+// WriteBaseline writes the compared part of the runs, for comparisons with later runs.
 func WriteBaseline(w io.Writer, runs []CompareRun, saved time.Time) error {
 	runs = slices.Clone(runs)
 	for i := range runs {
@@ -249,8 +250,8 @@ func WriteBaseline(w io.Writer, runs []CompareRun, saved time.Time) error {
 	return nil
 }
 
-// ReadCompared reads the runs of a verdict.json, of a bench's results.json, or of a baseline; label names what is read.
-// What is none of these, or of another version, is refused with what to do.
+// ReadCompared reads the runs of a verdict.json, of a bench's results.json, or of a baseline. label names the input.
+// For any other input, or another version, the error says what to do.
 func ReadCompared(data []byte, label string) ([]CompareRun, error) {
 	var of struct {
 		Baseline *int             `json:"baseline_schema"`

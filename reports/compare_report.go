@@ -1,7 +1,7 @@
 package reports
 
-// A comparison as a document: how it stands, what changed in the invariants, and the figures with the noise floor
-// beside them.
+// This file builds the document of a comparison: the verdict, the changes in the invariants, and the figures with
+// their noise floor.
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
-// CompareTerminal writes the comparison for the terminal that w is.
+// CompareTerminal writes the comparison to the terminal w.
 func CompareTerminal(w io.Writer, c Comparison, color bool) error {
 	return document.Terminal(w, compareDocument(c), Columns(w), color)
 }
@@ -64,7 +64,7 @@ func compareMark(verdict CompareVerdict) document.Mark {
 	return document.Unsure
 }
 
-// sideText says what a side is: "5 runs of reference: runs/a … runs/e".
+// sideText describes a side: "5 runs of reference: runs/a … runs/e".
 func sideText(of CompareSide) string {
 	out := fmt.Sprintf("%s of %s", units.Plural(int64(len(of.Runs)), "run", "runs"), text(strings.Join(of.Subjects, ", ")))
 	if of.Failed > 0 {
@@ -82,7 +82,7 @@ func sideText(of CompareSide) string {
 	return out
 }
 
-// compareInvariantTable lists the invariants that do not stand as before.
+// compareInvariantTable lists the invariants whose status changed.
 func compareInvariantTable(of CompareCase) document.Table {
 	out := document.Table{Columns: []document.Column{{}, {Title: "change"}, {Title: "anomalies and remarks", Below: true}}}
 	marks := map[InvariantChange]document.Mark{
@@ -108,7 +108,7 @@ func compareInvariantTable(of CompareCase) document.Table {
 	return out
 }
 
-// seeAlso is the command that shows something.
+// seeAlso returns the command that shows the evidence.
 func seeAlso(command string) document.Text {
 	if command == "" {
 		return nil
@@ -130,7 +130,7 @@ func sameInvariants(of CompareCase) document.Paragraph {
 		units.Plural(same, "invariant stands as", "invariants stand as") + " before.")}
 }
 
-// invariantChange says what became of an invariant, in words.
+// invariantChange describes the change of an invariant in words.
 func invariantChange(invariant CompareInvariant) string {
 	status := func(s assertions.Status) string {
 		if s == "" {
@@ -176,7 +176,7 @@ func compareFigureTable(of CompareCase) document.Table {
 	return out
 }
 
-// figureValue is a side's median with its unit.
+// figureValue formats a side's median with its unit.
 func figureValue(f CompareFigure, of stats.Summary) string {
 	if of.Count == 0 {
 		return "–"
@@ -184,7 +184,7 @@ func figureValue(f CompareFigure, of stats.Summary) string {
 	return f.Unit.Text(of.Median)
 }
 
-// Text prints a figure of a bench or a comparison.
+// Text formats a figure of a bench or a comparison.
 func (u BenchUnit) Text(v float64) string {
 	switch u {
 	case BenchUnitTime:
@@ -202,9 +202,9 @@ func (u BenchUnit) Text(v float64) string {
 	return units.Significant(v)
 }
 
-// ChangeText is the change beside the before side's median; from nothing there is no share, so it is told as it is.
-// Where figures are far apart, or repetitions are, it is a factor, as the noise is: in shares a half (-50 %) would look
-// less than a double (+100 %).
+// ChangeText formats the change relative to the before side's median. There is no share of zero, so the change is
+// then absolute. If the figures or the repetitions are far apart, the change is a factor, and so is the noise. As
+// shares, a half (-50 %) would look smaller than a double (+100 %).
 func (f CompareFigure) ChangeText() string {
 	d := f.Difference
 	switch {
@@ -222,7 +222,7 @@ func (f CompareFigure) ChangeText() string {
 	return ratioText(d.Ratio, asFactor(d))
 }
 
-// asFactor tells that a difference is told as a factor. Nothing is a factor of counts that may be 0.
+// asFactor reports whether a difference is shown as a factor. Counts that may be 0 never are.
 func asFactor(d stats.Difference) bool {
 	return d.Low > 0 && (d.Noise >= 0.25 || d.Ratio >= 3 || d.Ratio <= 1.0/3)
 }
@@ -237,7 +237,7 @@ func ratioText(ratio float64, factor bool) string {
 	return "× " + units.Significant(ratio)
 }
 
-// signedPercent prints a share with its sign: +12 %, -0.40 %.
+// signedPercent formats a share with its sign: +12 %, -0.40 %.
 func signedPercent(share float64) string {
 	switch {
 	case share > 0:
@@ -248,7 +248,7 @@ func signedPercent(share float64) string {
 	return percent(0)
 }
 
-// percent prints a share; one that is there is never printed as nothing.
+// percent formats a share. A share above zero is never formatted as zero.
 func percent(share float64) string {
 	switch of := share * 100; {
 	case of == 0:
@@ -262,8 +262,8 @@ func percent(share float64) string {
 	}
 }
 
-// intervalText is the interval of the change with its confidence where that is not 95 %; a single run against another
-// has none.
+// intervalText formats the interval of the change, with its confidence if that is not 95 %. Two single runs have no
+// interval.
 func intervalText(f CompareFigure) string {
 	d := f.Difference
 	if f.Change == FigureAbsent || d.Level == 0 || math.IsInf(d.Low, 0) || math.IsInf(d.High, 0) || math.IsNaN(d.Low) {
@@ -276,7 +276,7 @@ func intervalText(f CompareFigure) string {
 	return out
 }
 
-// NoiseText is the noise floor in the unit of the change.
+// NoiseText formats the noise floor in the unit of the change.
 func (f CompareFigure) NoiseText() string {
 	d := f.Difference
 	switch {
@@ -310,7 +310,7 @@ func figureWord(change FigureChange) string {
 	}[change]
 }
 
-// compareWord is a verdict as a banner says it.
+// compareWord returns the banner text of a verdict.
 func compareWord(verdict CompareVerdict) string {
 	switch verdict {
 	case CompareViolated:
@@ -325,7 +325,7 @@ func compareWord(verdict CompareVerdict) string {
 	return "NO REGRESSION"
 }
 
-// compareHeadline says in a sentence or two why a case stands as it does.
+// compareHeadline explains a case's verdict in one or two sentences.
 func compareHeadline(of CompareCase) string {
 	invariants := map[InvariantChange][]string{}
 	for _, invariant := range of.Invariants {
@@ -365,7 +365,7 @@ func compareHeadline(of CompareCase) string {
 	return "The invariants stand as before, and no watched figure changed by more than noise."
 }
 
-// compareRemarks say how the figures are to be read.
+// compareRemarks explains how to read the figures.
 func compareRemarks(c Comparison) []string {
 	var out []string
 	if needed := c.tooFew(); needed > 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
-// repeated makes n runs of a scenario as repetitions; each is changed by change, if that is not nil.
+// repeated returns n runs of a scenario as repetitions. change, if not nil, modifies each of them.
 func repeated(scenario, side string, n int, change func(run *CompareRun)) []CompareRun {
 	out := make([]CompareRun, n)
 	for i := range out {
@@ -171,7 +171,7 @@ func TestCompareFigures(t *testing.T) {
 	}
 }
 
-// One against one, however far apart, is no regression; and it is not said that there is none.
+// One run against one, however far apart, is no regression, but the report does not claim that there is none.
 func TestCompareTooFew(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		c := mustCompare(t, repeated("s", "a", n, nil), repeated("s", "bb", n, times("latency.success.p99", 50)))
@@ -190,7 +190,7 @@ func TestCompareTooFew(t *testing.T) {
 	}
 }
 
-// Many scenarios at once must not make an alarm out of chance.
+// Many scenarios at once must not raise an alarm by chance.
 func TestCompareDoesNotCryWolf(t *testing.T) {
 	alarms, trials := 0, 60
 	for trial := range trials {
@@ -221,7 +221,7 @@ func TestCompareDoesNotCryWolf(t *testing.T) {
 			alarms++
 		}
 	}
-	if alarms > 9 { // 3 are expected; more than 9 are so less often than once in a thousand
+	if alarms > 9 { // 3 are expected; more than 9 occur less often than once in a thousand
 		t.Errorf("an alarm in %d of %d comparisons of 60 figures that are the same", alarms, trials)
 	}
 }
@@ -269,7 +269,7 @@ func TestIncomparable(t *testing.T) {
 	}
 }
 
-// What differs without keeping runs from being compared is said.
+// Differences that do not prevent a comparison are reported.
 func TestCompareNotes(t *testing.T) {
 	c := mustCompare(t, slices.Concat(repeated("s", "a", 2, nil), repeated("t", "a", 1, nil)),
 		repeated("s", "bb", 2, func(run *CompareRun) {
@@ -293,7 +293,7 @@ func compareText(t *testing.T, c Comparison) string {
 	return b.String()
 }
 
-// regressed is a comparison with everything in it.
+// regressed is a comparison that contains everything.
 func regressed(t *testing.T) Comparison {
 	t.Helper()
 	after := repeated("dlq-publish-failure", "change", 6, func(run *CompareRun) {
@@ -344,7 +344,7 @@ func TestCompareGolden(t *testing.T) {
 	}
 }
 
-// A verdict's figures, a baseline of them, and the baseline read again are the same.
+// The figures of a verdict, of a baseline made from it, and of the baseline after reading it are the same.
 func TestBaselineRoundTrip(t *testing.T) {
 	run := passRun()
 	v := *run.Verdict
@@ -415,7 +415,7 @@ func TestReadCompared(t *testing.T) {
 	}
 }
 
-// Cells of two benches are the same only with the same settings, mode and bound.
+// Cells of two benches are the same case only with the same settings, mode and bound.
 func TestCompareBenches(t *testing.T) {
 	before, after := matrixBench(), matrixBench()
 	for i := range after.Cells {
@@ -473,7 +473,7 @@ func TestCompareMakesHostileTextInert(t *testing.T) {
 	}
 }
 
-// Whatever is read, it is refused with an error or compared and told without anything that a terminal would obey.
+// Any input is either rejected with an error, or compared and reported without any control sequences for a terminal.
 func FuzzReadCompared(f *testing.F) {
 	var baseline strings.Builder
 	if err := WriteBaseline(&baseline, repeated("s", "a", 2, nil), time.Unix(0, 0)); err != nil {
@@ -507,7 +507,7 @@ func FuzzReadCompared(f *testing.F) {
 	})
 }
 
-// The rate of false alarms that is told is the one that is held.
+// The reported rate of false alarms is the actual one.
 func TestCompareTellsItsRate(t *testing.T) {
 	if c := regressed(t); c.Alpha != stats.Alpha || !strings.Contains(compareText(t, c), "p is at most 0.05") {
 		t.Error("another rate is told than is held")

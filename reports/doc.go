@@ -1,16 +1,16 @@
-// Package reports renders the judgement of a run for the people and tools that read it: the terminal, verdict.json,
-// JUnit, Markdown, and one HTML page that works offline; and it shows the progress of a run while it goes on.
+// Package reports renders the judgement of a run for people and tools: the terminal, verdict.json, JUnit, Markdown,
+// and one HTML page that works offline. It also shows the progress of a run.
 //
 //	Verdict ─┐
 //	         ├─ Run ──▶ Terminal | JSON | JUnit | Markdown | HTML ──▶ WriteAll: the files of the run directory
 //	Measurements, Header
 //
-// A bench (bench*.go), a gate (suite*.go) and a comparison (compare*.go) are told in the same forms. Each product
-// builds one document (*_report.go), which package document renders for a terminal, as Markdown and as a page; the page
-// of a run (html*.go) adds curves, traces, faults and logs of its own.
+// Benches (bench*.go), gates (suite*.go) and comparisons (compare*.go) have the same formats. Each product builds one
+// document (*_report.go), which package document renders for a terminal, as Markdown and as a page. The page of a run
+// (html*.go) additionally has curves, traces, faults and logs.
 //
-// It judges no run and measures nothing: what it shows is in the verdict and the measurements. Which differences
-// between runs are real, it asks package stats. Whatever a record, a log line or an error text put into them is hostile
-// until shown otherwise, so every renderer escapes for its own format and none of them lets control characters through
+// The package judges no run and measures nothing: its content comes from the verdict and the measurements. Package
+// stats decides which differences between runs are significant. Texts from records, log lines and errors are treated
+// as hostile, so every renderer escapes them for its own format, and none lets control characters through
 // (document/visible.go).
 package reports

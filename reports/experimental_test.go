@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 )
 
-// What an experimental invariant found is in every report, marked, and fails none.
+// The findings of an experimental invariant are in every report, marked, and no report counts them as a failure.
 func TestExperimentalIsReportedAndFailsNothing(t *testing.T) {
 	run := passRun()
 	run.Verdict.Experimental = []assertions.Result{

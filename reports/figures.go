@@ -1,6 +1,6 @@
 package reports
 
-// What every format tells of recovery, conservation and the harness's health, decided once.
+// This file decides what all formats say about recovery, conservation and the harness's health.
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// spanValue prints a time that may not be known.
+// spanValue formats a time that may be unknown.
 func spanValue(s measure.Span) string {
 	switch s.State {
 	case measure.SpanKnown:
@@ -23,10 +23,11 @@ func spanValue(s measure.Span) string {
 	return "n/a"
 }
 
-// roughly rounds a time that was measured to a tenth of a second, or to a few milliseconds, to what is meant.
+// roughly rounds a measured time to the millisecond. It was measured to a tenth of a second, or to a few
+// milliseconds.
 func roughly(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
-// recoveryFacts are what is told of a fault besides its effects; nothing if it was never injected.
+// recoveryFacts returns the facts about a fault besides its effects. It returns none if the fault was never injected.
 func recoveryFacts(f assertions.FaultResult) []fact {
 	r := f.Recovery
 	if !f.Observed.Injected || r.Effect.State == "" {
@@ -57,7 +58,7 @@ func recoveryFacts(f assertions.FaultResult) []fact {
 	return out
 }
 
-// recoveryWords are the times that are known of a fault, to follow what it did.
+// recoveryWords describes the known recovery times of a fault, to follow the description of its effects.
 func recoveryWords(f assertions.FaultResult) string {
 	var out string
 	for _, one := range []struct {
@@ -74,7 +75,7 @@ func recoveryWords(f assertions.FaultResult) string {
 	return out
 }
 
-// entryWords is an entry of the conservation ledger in words.
+// entryWords describes an entry of the conservation ledger.
 func entryWords(key string) string {
 	switch key {
 	case measure.EntryDeadLettered:
@@ -99,7 +100,8 @@ func entryWords(key string) string {
 	return name(key)
 }
 
-// conservation is the ledger in one line: what was planned, and where it went; what should not be comes last.
+// conservation describes the ledger in one line: the planned records, then where they went, with unwanted entries
+// last.
 func conservation(v *assertions.Verdict) string {
 	c := v.Conservation
 	if len(c.Entries) == 0 {
@@ -118,7 +120,7 @@ func conservation(v *assertions.Verdict) string {
 	return units.Count(c.Planned) + " planned = " + strings.Join(append(parts, wrong...), " + ")
 }
 
-// oldConservation is told of a verdict that has no conservation ledger.
+// oldConservation describes a verdict without a conservation ledger.
 func oldConservation(l measure.Ledger) string {
 	words := fmt.Sprintf("%s acknowledged = %s succeeded + %s dead-lettered + %s logical + %s unfinished",
 		units.Count(l.Acknowledged), units.Count(l.Succeeded), units.Count(l.DeadLettered), units.Count(l.Logical),
@@ -132,7 +134,7 @@ func oldConservation(l measure.Ledger) string {
 	return words
 }
 
-// The harness is said to be in trouble above these.
+// The limits above which the harness is reported as overloaded.
 const (
 	muchSlip    = 20 * time.Millisecond
 	muchStalled = 200 * time.Millisecond

@@ -1,6 +1,6 @@
 package reports
 
-// What every format tells of what the consumer used.
+// This file decides what all formats say about the consumer's resource usage.
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 // busyRecord is the number of attempts of one record within a second from which on every format remarks on it.
 const busyRecord = 100
 
-// usageFacts are about the instances that used most, and the record that was attempted most often.
+// usageFacts returns the facts about the instances with the highest usage, and the most frequently attempted record.
 func usageFacts(u measure.Usage) []fact {
 	out := []fact{{Label: "Memory", Value: "n/a", Note: "not measured"}}
 	if len(u.Instances) > 0 {
@@ -60,7 +60,7 @@ func instanceFacts(instances []measure.InstanceUsage) []fact {
 	return out
 }
 
-// remarkOnRetries is told without being asked for where one record was attempted very often; "" where none was.
+// remarkOnRetries returns a remark that every format shows if one record was attempted very often, "" otherwise.
 func remarkOnRetries(u measure.Usage) string {
 	if u.Busiest == nil || u.Busiest.Attempts < busyRecord {
 		return ""

@@ -57,7 +57,7 @@ func TestUsageThatWasNotMeasured(t *testing.T) {
 	}
 }
 
-// A record that is attempted very often is told without being asked for, and only then.
+// A report remarks on a record that is attempted very often, and only then.
 func TestHotLoopIsRemarkedOn(t *testing.T) {
 	const remark = "was attempted 1,841 times within one second"
 	plain := func(run Run) string { return strings.Join(strings.Fields(render(t, run, plainTerminal)), " ") }

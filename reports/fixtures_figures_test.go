@@ -1,6 +1,6 @@
 package reports
 
-// What the fixtures' verdicts hold for the report to draw.
+// The parts of the fixtures' verdicts from which the report draws.
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
-// withFigures gives the verdict what its measurements are drawn from.
+// withFigures adds the data from which the report draws its figures to the verdict.
 func withFigures(v *assertions.Verdict, m *measure.Measurements) {
 	m.Drained = true
 	m.HeatMap = fixtureHeatMap()
@@ -41,7 +41,7 @@ func withFigures(v *assertions.Verdict, m *measure.Measurements) {
 	}
 }
 
-// fixtureUsage is that of two instances, the second of which was killed before it had run for long.
+// fixtureUsage is the usage of two instances, the second of which was killed shortly after its start.
 func fixtureUsage() measure.Usage {
 	growth, mean, most, small, peak := int64(3<<20), 0.41, 0.98, 0.2, 1.1
 	return measure.Usage{
@@ -53,8 +53,8 @@ func fixtureUsage() measure.Usage {
 	}
 }
 
-// withInstances draws what so many instances used: the memory of each grows by 1 MiB a step, and the second one was
-// away for a while.
+// withInstances adds the usage of the given number of instances. The memory of each grows by 1 MiB per step, and the
+// second one was away for a while.
 func withInstances(run Run, instances int) Run {
 	v := *run.Verdict
 	v.Series.Instances = nil
@@ -73,7 +73,7 @@ func withInstances(run Run, instances int) Run {
 	return run
 }
 
-// fixtureConservation fits the ledger.
+// fixtureConservation matches the ledger.
 func fixtureConservation(l measure.Ledger) measure.Conservation {
 	entry := func(name string, n int64) measure.Entry { return measure.Entry{Name: name, Count: n} }
 	different := func(name string, n int64) measure.Entry {
@@ -100,7 +100,7 @@ func fixtureConservation(l measure.Ledger) measure.Conservation {
 	}
 }
 
-// fixtureHeatMap has a band of quick successes and, while a fault is on, one of slow ones.
+// fixtureHeatMap has a band of quick successes and, during a fault, one of slow ones.
 func fixtureHeatMap() measure.HeatMap {
 	heat := measure.HeatMap{Step: 200 * ms, Counts: make([][]int64, 111)}
 	for bound := 2 * ms; bound < 2*sec; bound *= 2 {

@@ -1,7 +1,7 @@
 package reports
 
-// Four runs as the judge would leave them: one that passes, one that fails with counterexamples full of hostile texts, one
-// that is inconclusive, and one that keeps its promises but misses a threshold.
+// Four judged runs: one that passes, one that fails with counterexamples full of hostile texts, one that is
+// inconclusive, and one that keeps its promises but misses a threshold.
 
 import (
 	"fmt"
@@ -122,7 +122,7 @@ func fixtureHeader() history.Header {
 	}
 }
 
-// hostile is everything that a record could carry to harm who reads about it.
+// hostile has everything that a record could contain to harm the reader of a report.
 const hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" onmouseover=\"alert(3)' " +
 	"javascript:alert(4) \u202Egnp.exe\u202C \x00\x1b[31m\x1b]0;owned\a\x9b2J\xff\u200b ]]> {{.Rerun}} ${x} `rm` | " +
 	"@everyone #1 <!-- \r\nSet-Cookie: a=b \U000E0041"
@@ -205,7 +205,7 @@ func fixtureFirst() *assertions.Occurrence {
 	return &first
 }
 
-// fixtureOccurrences are 14 records: the two that are told, and twelve that are only named.
+// fixtureOccurrences are 14 records: the two with a trace, and twelve that are only named.
 func fixtureOccurrences() []assertions.Occurrence {
 	out := []assertions.Occurrence{
 		{Record: 8123, ID: "DLQB7Q2M4X9K000FXV4T9R2C", Key: "key-000417", Topic: "dlqbench-7f3a-input", Partition: 3,
@@ -292,8 +292,8 @@ func missedRun() Run {
 	return run
 }
 
-// fixtureMeasurements makes curves that look like a run with an outage: the seed decides every value, so golden files
-// hold.
+// fixtureMeasurements returns curves that look like a run with an outage. The seed determines every value, so that
+// golden files stay valid.
 func fixtureMeasurements(seed uint64, gaps bool) *measure.Measurements {
 	random := rand.New(rand.NewPCG(seed, 7))
 	m := &measure.Measurements{
@@ -386,7 +386,7 @@ func fixtureLatency(m *measure.Measurements) map[string]measure.Latency {
 	return out
 }
 
-// injected is the failing run with one text in every place that a text can come from.
+// injected is the failing run with the same text in every place that can hold a text from outside.
 func injected(payload string) Run {
 	v := assertions.Verdict{Schema: assertions.SchemaVersion, Verdict: assertions.Fail,
 		Ledger: measure.Ledger{Acknowledged: 2, Succeeded: 1}}

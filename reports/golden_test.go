@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestGolden holds what each format makes of each fixture. After a wanted change run it with UPDATE_GOLDEN=1 and read
-// the difference.
+// TestGolden compares each format of each fixture with golden files. After an intended change run it with
+// UPDATE_GOLDEN=1 and check the diff.
 func TestGolden(t *testing.T) {
 	formats := map[string]func(io.Writer, Run) error{
 		"json": JSON, "xml": JUnit, "md": Markdown,
@@ -54,7 +54,7 @@ func lineAt(lines []string, i int) string {
 	return "(no such line)"
 }
 
-// render returns what a renderer writes.
+// render returns the output of a renderer.
 func render(t *testing.T, run Run, to func(io.Writer, Run) error) string {
 	t.Helper()
 	var b strings.Builder

@@ -1,7 +1,7 @@
 package reports
 
-// What every format tells, decided once: how the run stands, why in one sentence, what each fault did, in which order
-// things come.
+// This file decides what all formats say about a run: its result, the reason in one sentence, the effects of each
+// fault, and the order of things.
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// standing is how a run stands as a whole: its verdict, and missed where all promises were kept but a threshold was
+// standing is the result of a run as a whole: its verdict, or missed if all promises were kept but a threshold was
 // not.
 type standing string
 
@@ -26,7 +26,7 @@ const (
 	standsMissed       standing = "missed"
 )
 
-// stands never reports better than the verdict; a verdict that is none of the known words is inconclusive.
+// stands never returns a better result than the verdict. An unknown verdict is inconclusive.
 func stands(v *assertions.Verdict) standing {
 	switch v.Verdict {
 	case assertions.Fail:
@@ -40,7 +40,7 @@ func stands(v *assertions.Verdict) standing {
 	return standsInconclusive
 }
 
-// word is the verdict as a banner says it.
+// word returns the banner text of the verdict.
 func (s standing) word() string {
 	switch s {
 	case standsFail:
@@ -63,7 +63,7 @@ func missed(v *assertions.Verdict) []measure.Threshold {
 	return out
 }
 
-// headline says in one sentence why the run stands as it does.
+// headline explains the result in one sentence.
 func headline(v *assertions.Verdict) string {
 	if v.Verdict != assertions.Pass && len(v.Reasons) > 0 {
 		return text(v.Reasons[0])
@@ -80,8 +80,8 @@ func headline(v *assertions.Verdict) string {
 	return passedHeadline(v)
 }
 
-// furtherReasons are those that the headline does not tell. Where the verdict is pass there are none but missed
-// thresholds, and these have a place of their own.
+// furtherReasons returns the reasons that the headline does not mention. If the verdict is pass, they are only missed
+// thresholds, which are shown elsewhere.
 func furtherReasons(v *assertions.Verdict) []string {
 	if v.Verdict == assertions.Pass || len(v.Reasons) == 0 {
 		return nil
@@ -123,11 +123,11 @@ func passedHeadline(v *assertions.Verdict) string {
 	return out + "."
 }
 
-// coverage says how much of what was promised a verdict is about: a pass says nothing about what was not judged, and a
-// subject that promises little is judged little.
+// coverage describes how much of the contract the verdict covers. A pass says nothing about what was not judged, and
+// a subject that promises little is judged little.
 func coverage(v *assertions.Verdict) string { return visible(v.Coverage().String(), maxCoverage) }
 
-// judgedOf says how much of what it met an invariant judged: "3,093 records", "353 of 3,093 records" where that is a
+// judgedOf describes how much an invariant judged: "3,093 records", or "353 of 3,093 records" if it judged only a
 // part.
 func judgedOf(r assertions.Result) string {
 	if r.Partial() {
@@ -136,7 +136,7 @@ func judgedOf(r assertions.Result) string {
 	return counted(r.Judged, text(r.Of))
 }
 
-// judgedCount is judgedOf without the name of what was judged.
+// judgedCount is judgedOf without the noun.
 func judgedCount(r assertions.Result) string {
 	if r.Partial() {
 		return units.Count(r.Judged) + " of " + units.Count(r.Judged+r.Open)
@@ -144,8 +144,8 @@ func judgedCount(r assertions.Result) string {
 	return units.Count(r.Judged)
 }
 
-// tookEffect counts the faults that did what they were there for, and those that did not: a run may pass without these,
-// but nobody shall think that it has shown anything of them.
+// tookEffect counts the faults that had their intended effect, and those that did not. A run may pass without the
+// latter, but it has then shown nothing about them.
 func tookEffect(v *assertions.Verdict) string {
 	took, idle := int64(0), int64(0)
 	for _, f := range v.Faults {
@@ -176,10 +176,10 @@ func thresholdText(t measure.Threshold) string {
 	return out
 }
 
-// experimentalTitle heads what experimental invariants say.
+// experimentalTitle is the title above the results of experimental invariants.
 const experimentalTitle = "Experimental: reported, decides nothing"
 
-// ranked lists the invariants with the worst first; those that stand alike keep their order.
+// ranked returns the invariants, worst first. Invariants with the same status keep their order.
 func ranked(results []assertions.Result) []assertions.Result {
 	rank := func(r assertions.Result) int {
 		return slices.Index([]assertions.Status{assertions.Pass, assertions.Inconclusive, assertions.Fail}, r.Status)
@@ -189,7 +189,7 @@ func ranked(results []assertions.Result) []assertions.Result {
 	return out
 }
 
-// faultState is what became of a planned fault, in a word that the reader sees.
+// faultState is the result of a planned fault, in the word shown to the reader.
 type faultState string
 
 const (
@@ -201,8 +201,8 @@ const (
 	faultRefused     faultState = "refused"
 )
 
-// became tells what became of a fault. Whether a fault with no counted effect makes the run vacuous is for the judge to
-// say, not for a report: where the verdict is pass, the judge was satisfied.
+// became returns the result of a fault. The judge decides, not the report, whether a fault without effect makes the
+// run vacuous. If the verdict is pass, the judge was satisfied.
 func became(v *assertions.Verdict, f assertions.FaultResult) faultState {
 	switch {
 	case f.Refused != "":
@@ -219,7 +219,7 @@ func became(v *assertions.Verdict, f assertions.FaultResult) faultState {
 	return faultVacuous
 }
 
-// sound tells whether the fault did what it was there for.
+// sound reports whether the fault had its intended effect.
 func (s faultState) sound() bool { return s == faultEffective || s == faultInjected }
 
 func effectsTotal(f assertions.FaultResult) int64 {
@@ -230,7 +230,8 @@ func effectsTotal(f assertions.FaultResult) int64 {
 	return total
 }
 
-// effects lists what a fault did, the most frequent first; of one that did nothing, and on which nothing hangs, why.
+// effects lists a fault's effects, the most frequent first. For a fault without effects on which no result depends,
+// it gives the reason.
 func effects(f assertions.FaultResult) string {
 	if why := whyIdle(f); why != "" {
 		return why
@@ -246,7 +247,8 @@ func effects(f assertions.FaultResult) string {
 	return strings.Join(parts, ", ")
 }
 
-// whyIdle says why a fault did nothing on which the verdict does not hang; of the others the verdict's reasons tell.
+// whyIdle returns the reason why a fault without effects did nothing, if the verdict does not depend on it. For the
+// others the verdict's reasons say it.
 func whyIdle(f assertions.FaultResult) string {
 	switch {
 	case f.Refused != "":
@@ -257,7 +259,7 @@ func whyIdle(f assertions.FaultResult) string {
 	return ""
 }
 
-// window prints a time window; a window without length is a moment.
+// window formats a time window. A window without length is a moment.
 func window(w assertions.FaultWindow) string {
 	if w.To <= w.From {
 		return moment(w.From)
@@ -272,7 +274,7 @@ func faultName(f assertions.FaultResult) string {
 	return name(f.Kind)
 }
 
-// latencyNames lists the latencies that were measured in the order of a record's life; unknown ones follow by name.
+// latencyNames lists the measured latencies in the order of a record's lifecycle. Unknown ones follow by name.
 func latencyNames(latencies map[string]measure.Latency) []string {
 	known := []string{
 		measure.LatencySend, measure.LatencyFirstAttempt, measure.LatencySuccess, measure.LatencyService,
@@ -293,7 +295,7 @@ func latencyNames(latencies map[string]measure.Latency) []string {
 	return out
 }
 
-// latencyTitle is a latency's name for people and, where it is known, what it is measured from and to.
+// latencyTitle returns a latency's display name and, if known, its start and end points.
 func latencyTitle(key string) (title, span string) {
 	switch key {
 	case measure.LatencySend:
@@ -318,7 +320,7 @@ func latencyTitle(key string) (title, span string) {
 	return name(key), ""
 }
 
-// phaseNames lists the phases that a map has figures for: the whole run first, then in the order of the run.
+// phaseNames lists the phases for which a map has figures: the whole run first, then in the order of the run.
 func phaseNames[V any](byPhase map[string]V, phases []measure.Phase) []string {
 	order := []string{measure.PhaseAll}
 	for _, p := range phases {
@@ -334,7 +336,7 @@ func phaseNames[V any](byPhase map[string]V, phases []measure.Phase) []string {
 	return out
 }
 
-// ended is the run's length on its clock.
+// ended returns the run's length on its clock.
 func ended(v *assertions.Verdict) time.Duration {
 	var end time.Duration
 	for _, p := range v.Phases {
@@ -343,7 +345,7 @@ func ended(v *assertions.Verdict) time.Duration {
 	return end
 }
 
-// notJudged prints what an invariant could not judge, by reason, and "" where there is nothing.
+// notJudged lists how much an invariant could not judge, by reason. It returns "" if there is nothing.
 func notJudged(r assertions.Result) string {
 	var parts []string
 	for _, reason := range sortedKeys(r.NotJudged) {
@@ -354,7 +356,7 @@ func notJudged(r assertions.Result) string {
 	return strings.Join(parts, "; ")
 }
 
-// position says where a record is, and "" for a counterexample that is about no record.
+// position formats a record's position, "" for a counterexample that concerns no record.
 func position(w assertions.Counterexample) string {
 	var out string
 	if w.Topic != "" {
@@ -372,8 +374,8 @@ func position(w assertions.Counterexample) string {
 	return out
 }
 
-// balance is how far the ledger's ends are from what was acknowledged: positive where records are not accounted for,
-// negative where some ended in two ways.
+// balance returns the acknowledged records minus the accounted ones in the ledger: positive if records are
+// unaccounted for, negative if some have two final states.
 func balance(l measure.Ledger) int64 {
 	return l.Acknowledged - l.Succeeded - l.Logical - l.DeadLettered - l.Unfinished
 }

@@ -1,8 +1,8 @@
 package reports
 
-// The HTML report: one file that holds all it needs and asks nobody for anything. Its content security policy allows
-// exactly the styles and scripts embedded here, by their hashes, so that even a text that slipped through the escaping
-// could not run.
+// The HTML report is one self-contained file that makes no requests. Its content security policy allows exactly the
+// styles and scripts embedded here, by their hashes, so that even a text that slipped through the escaping could not
+// run.
 
 import (
 	"embed"
@@ -17,15 +17,15 @@ import (
 //go:embed templates/report.html.tmpl templates/sequence.html.tmpl templates/report.js
 var embedded embed.FS
 
-// page is what the template shows; see html_view.go for its parts.
+// page is the data of the template; see html_view.go for its parts.
 type page struct {
 	CSP        string
 	Style      template.CSS
 	PlotScript template.JS
 	AppScript  template.JS
-	// PageScript makes the page's own controls work: search, colours, copying, folding.
+	// PageScript implements the page's own controls: search, colours, copying, folding.
 	PageScript template.JS
-	// Data is the JSON that the script draws from.
+	// Data is the JSON from which the script draws.
 	Data template.JS
 	view
 }
@@ -55,7 +55,7 @@ func newPage(run Run) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	// json.Marshal writes <, > and & as escapes: nothing in the data can end the element that holds it.
+	// json.Marshal escapes <, > and &, so nothing in the data can end the element that holds it.
 	data, err := json.Marshal(newChartData(run))
 	if err != nil {
 		return nil, fmt.Errorf("encoding the charts: %w", err)

@@ -1,7 +1,7 @@
 package reports
 
-// What the banner of the HTML report says beyond the verdict: what was violated first, where, since when, and how to
-// see it again.
+// This file adds to the banner of the HTML report: the first violation, its position and time, and the command that
+// shows it again.
 
 import (
 	"strconv"
@@ -12,13 +12,13 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// pinView is the first violation. Its texts are "" where the verdict does not tell them.
+// pinView is the first violation. Its texts are "" if the verdict does not have them.
 type pinView struct {
 	What, Where, Since string
-	// Anchor leads to its counterexample in the page, "" if it has none there.
+	// Anchor is the id of its counterexample in the page, "" if the page does not have it.
 	Anchor string
 	Faults []faultRef
-	// Command tells the whole trace of its record.
+	// Command shows the whole trace of its record.
 	Command string
 }
 
@@ -41,8 +41,8 @@ func failures(v *assertions.Verdict) []failure {
 	return out
 }
 
-// firstFailure is the one that was seen first on the run's clock; where no moment is known, the first that is told. Nil
-// if nothing failed.
+// firstFailure returns the failure that was seen first on the run's clock. If no time is known, it returns the first
+// one in the verdict. It returns nil if nothing failed.
 func firstFailure(v *assertions.Verdict) *failure {
 	var first *failure
 	for _, one := range failures(v) {
@@ -81,7 +81,7 @@ func newPinView(v *assertions.Verdict) *pinView {
 	return out
 }
 
-// whereWords say where an occurrence was: topic, partition, offset, record, key.
+// whereWords describes the position of an occurrence: topic, partition, offset, record, key.
 func whereWords(o *assertions.Occurrence) string {
 	var parts []string
 	if o.Topic != "" {
@@ -105,7 +105,7 @@ func whereWords(o *assertions.Occurrence) string {
 	return strings.Join(parts, ", ")
 }
 
-// missingWords say how it is known of what never came that it will not come any more.
+// missingWords explains how it is known that a missing event will not come any more.
 func missingWords(m assertions.Missing) string {
 	switch m {
 	case assertions.MissingCommitted:

@@ -1,7 +1,7 @@
 package reports
 
-// The report in a real browser: opened from a file as a reader opens it, clicked through, looked at. These tests are
-// skipped, with the reason, where there is no Chromium.
+// Tests of the report in a real browser: opened from a file, clicked through, inspected. These tests are skipped,
+// with the reason, if there is no Chromium.
 
 import (
 	"fmt"
@@ -14,14 +14,13 @@ import (
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 )
 
-// keys of the keyboard that are no characters, as the browser's protocol names them.
+// Keys that are not characters, with their names in the browser's protocol.
 const (
 	keyEnter  = "\r"
 	keyEscape = "\u001b"
 )
 
-// openReport writes a page to a file and opens it, which must ask for nothing but itself and write nothing to the
-// console.
+// openReport writes a page to a file and opens it. The page must make no requests and write nothing to the console.
 func openReport(t *testing.T, b *browsertest.Browser, name, document string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".html")
@@ -32,7 +31,7 @@ func openReport(t *testing.T, b *browsertest.Browser, name, document string) {
 	b.Until(`document.documentElement.classList.contains("js")`)
 }
 
-// quiet fails the test if the page said or asked for anything.
+// quiet fails the test if the page logged or requested anything.
 func quiet(t *testing.T, b *browsertest.Browser, name string) {
 	t.Helper()
 	if console := b.Console(); len(console) > 0 {
@@ -43,7 +42,7 @@ func quiet(t *testing.T, b *browsertest.Browser, name string) {
 	}
 }
 
-// blankCharts returns which of the charts have nothing on them: not one pixel that differs from the first.
+// blankCharts returns the charts that are empty: no pixel differs from the first.
 const blankCharts = `Array.from(document.querySelectorAll("canvas")).filter((c) => {
 	const d = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
 	return d.every((v) => v === d[0]);
@@ -75,8 +74,8 @@ func TestBrowserShowsEveryRunQuietly(t *testing.T) {
 	}
 }
 
-// The other side of the test above: what the policy must stop is seen to be stopped, so a silent console means
-// something.
+// The counterpart of the test above: requests that the policy must block are seen to be blocked, so a silent console
+// is meaningful.
 func TestBrowserPolicyStopsScripts(t *testing.T) {
 	b := browsertest.Open(t)
 	openReport(t, b, "spoiled", strings.Replace(render(t, passRun(), HTML), "</main>",
@@ -122,14 +121,14 @@ func TestBrowserFindsRecords(t *testing.T) {
 	search("key-000505", "1 hit")
 	b.Press(keyEscape)
 	browsertest.Eval[any](b, "document.activeElement.blur()")
-	// stories, rows of the index and of the ledger
+	// traces, rows of the index and of the ledger
 	search("partition 3", fmt.Sprintf("%d hits", b.Count(`[data-partition="3"]`)))
 	b.Press(keyEscape)
 	browsertest.Eval[any](b, "document.activeElement.blur()")
 	search("DLQB7Q2M4X9K000FXV4T9003", "1 hit")
 	b.Press(keyEscape)
 	browsertest.Eval[any](b, "document.activeElement.blur()")
-	search("refused 9001", "1 hit") // words of a story's events
+	search("refused 9001", "1 hit") // words of a trace's events
 	b.Click("#hits button")
 	b.Until(`document.querySelector("details.counterexample.hit").dataset.record === "9001"`)
 	b.Press(keyEscape) // with the focus on the hit
@@ -166,7 +165,7 @@ func TestBrowserControls(t *testing.T) {
 		t.Errorf("the first violation's link focuses %q", focus)
 	}
 	b.Click("[data-unfold]")
-	// a click may be sent before it is worked on
+	// a click may be sent before the page has processed the previous one
 	b.Until("document.querySelectorAll(\"#invariants .counterexample:not([open])\").length === 0")
 	quiet(t, b, "fail")
 }
@@ -202,7 +201,7 @@ func TestBrowserColours(t *testing.T) {
 	quiet(t, b, "fail")
 }
 
-// faintTexts returns the texts whose contrast with what is behind them is below 4.5 : 1 (WCAG 2.1, AA; 3 : 1 for large
+// faintTexts returns the texts whose contrast with the background is below 4.5 : 1 (WCAG 2.1, AA; 3 : 1 for large
 // ones), as "words: ratio".
 const faintTexts = `(() => {
 	const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : Math.pow((v + 0.055) / 1.055, 2.4);
@@ -247,7 +246,7 @@ func TestBrowserTextsCanBeRead(t *testing.T) {
 	}
 }
 
-// A screen reader goes by landmarks, headings in order, and names; a keyboard needs a focus that is seen.
+// A screen reader uses landmarks, headings in order, and names. A keyboard user needs a visible focus.
 func TestBrowserCanBeUsedWithoutEyesOrMouse(t *testing.T) {
 	b := browsertest.Open(t)
 	openReport(t, b, "fail", render(t, failRun(), HTML))

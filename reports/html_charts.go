@@ -1,7 +1,7 @@
 package reports
 
-// The figures behind the charts, all of them from the verdict: the run's curves thinned out to what a screen can show,
-// the heat map, the percentile curves, and what is marked on the time axis.
+// This file prepares the data of the charts, all from the verdict: the run's curves reduced to screen resolution, the
+// heat map, the percentile curves, and the marks on the time axis.
 
 import (
 	"math"
@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// maxPoints is how many points a curve keeps.
+	// maxPoints is the maximum number of points of a curve.
 	maxPoints = 600
-	// maxMarks is how many violations are marked on the time axis.
+	// maxMarks is the maximum number of violations marked on the time axis.
 	maxMarks = 300
-	// maxInstances is how many instances are drawn: there are as many colours.
+	// maxInstances is the maximum number of instances drawn, which is the number of colours.
 	maxInstances = 8
 )
 
-// figure is a number in JSON; what is no number (nothing was there to measure) becomes null, which is a gap in the
-// curve.
+// figure is a number in JSON. NaN, for a missing measurement, becomes null, which is a gap in the curve.
 type figure float64
 
 // MarshalJSON writes six significant digits, more than a screen shows.
@@ -113,14 +112,15 @@ func newChartData(run Run) chartData {
 	return out
 }
 
-// hasCurves reports whether there is something to draw on the time axis.
+// hasCurves reports whether there is anything to draw on the time axis.
 func hasCurves(v *assertions.Verdict) bool {
 	return v.Series.Step > 0 && len(v.Series.Sent)+len(v.Series.Processed)+len(v.Series.Lag) > 0
 }
 
 func seconds(d time.Duration) figure { return figure(d.Seconds()) }
 
-// chartFaults are the times that are shaded: when a fault was seen. One that was never injected is not among them.
+// chartFaults returns the shaded time windows, in which a fault was observed. A fault that was never injected has
+// none.
 func chartFaults(v *assertions.Verdict) []chartFault {
 	out := make([]chartFault, 0, len(v.Faults))
 	moment := func(from time.Duration, span measure.Span) figure {
@@ -145,8 +145,8 @@ func chartFaults(v *assertions.Verdict) []chartFault {
 
 func faultLabel(index int) string { return "F" + strconv.Itoa(index+1) }
 
-// chartMarks are when something was violated, as far as that is a moment: the first of each anomaly, then the others
-// while there is room.
+// chartMarks returns the times of violations, if they have one: the first of each anomaly, then the others up to the
+// limit.
 func chartMarks(v *assertions.Verdict) []chartMark {
 	out, rest := []chartMark{}, []chartMark{}
 	for _, r := range v.Invariants {
@@ -182,7 +182,8 @@ func newChartHeat(heat measure.HeatMap) chartHeat {
 	return out
 }
 
-// chartCurve is a curve of the run, how several of its values become one point, and what a point is multiplied by.
+// chartCurve is a curve of the run, the function that merges several of its values into one point, and the factor
+// applied to a point.
 type chartCurve struct {
 	name   string
 	values []float64
@@ -228,7 +229,7 @@ func (d *chartData) addCurves(s measure.Series) {
 	}
 }
 
-// thin merges every so many values into one; values that are missing at the end are gaps.
+// thin merges every consecutive values into one. Values missing at the end are gaps.
 func thin(values []float64, length, every int, merge func([]float64) float64, factor float64) []figure {
 	out := make([]figure, 0, length/every+1)
 	for from := 0; from < length; from += every {
@@ -238,8 +239,8 @@ func thin(values []float64, length, every int, merge func([]float64) float64, fa
 	return out
 }
 
-// mean of the values that are numbers; NaN where there are none. Right for rates; for p50, the middle of the parts'
-// medians.
+// mean returns the mean of the values that are numbers, NaN if there are none. It is correct for rates. For p50 it is
+// the mean of the parts' medians.
 func mean(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {
@@ -251,7 +252,8 @@ func mean(values []float64) float64 {
 	return sum / float64(n)
 }
 
-// highest of the values that are numbers; NaN where there are none. A thinned curve must not lose its peaks.
+// highest returns the maximum of the values that are numbers, NaN if there are none, so that a thinned curve keeps
+// its peaks.
 func highest(values []float64) float64 {
 	out := math.NaN()
 	for _, v := range values {
@@ -262,7 +264,7 @@ func highest(values []float64) float64 {
 	return out
 }
 
-// total of the values that are numbers.
+// total returns the sum of the values that are numbers.
 func total(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -273,8 +275,8 @@ func total(values []float64) float64 {
 	return sum
 }
 
-// chartPercentiles are the percentile curves, each latency on its own axis; successes share theirs with the service
-// time.
+// chartPercentiles returns the percentile curves, with a separate axis for each latency. Successes share theirs with
+// the service time.
 func chartPercentiles(v *assertions.Verdict) []chartLatency {
 	known := make(map[string]measure.Latency, len(v.Percentiles))
 	for key := range v.Percentiles {
@@ -308,7 +310,8 @@ func chartPercentiles(v *assertions.Verdict) []chartLatency {
 	return out
 }
 
-// onAxis puts the values, which are for the points of own, on an axis that has all of these points and perhaps more.
+// onAxis maps the values, which belong to the points of own, to an axis that has all of these points and perhaps
+// more.
 func onAxis(axis, own, values measure.Curve) []figure {
 	out := make([]figure, len(axis))
 	at := 0

@@ -1,6 +1,6 @@
 package reports
 
-// Where every record went, as an equation; and for each of its differences the records that it is about.
+// This file shows what happened to all records as an equation, with the affected records for each of its differences.
 
 import (
 	"fmt"
@@ -11,21 +11,21 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// entryLinks is how many records of a difference the page names.
+// entryLinks is the maximum number of records that the page names for a difference.
 const entryLinks = 20
 
-// accountView is the equation: what was planned is what became of it.
+// accountView is the equation: the planned records equal the sum of their results.
 type accountView struct {
 	Equation    string
 	Differences []entryView
 	Notes       []entryView
-	// Balance says what the two sides differ by, "" if they are equal.
+	// Balance describes the difference of the two sides, "" if they are equal.
 	Balance string
-	// Command tells the trace of any record.
+	// Command shows the trace of any record.
 	Command string
 }
 
-// entryView is a number of records that are alike.
+// entryView is a group of records with the same result.
 type entryView struct {
 	Count, Words string
 	Bad          bool
@@ -35,7 +35,7 @@ type entryView struct {
 
 type entryRecordView struct {
 	Record, ID, Partition, Offset, Where string
-	// Anchor leads to its trace, "" if it is not told.
+	// Anchor is the id of its trace, "" if the page does not have it.
 	Anchor string
 }
 
@@ -86,7 +86,7 @@ func newEntryView(entry measure.Entry, anchors map[int32]string) entryView {
 	return out
 }
 
-// entryMeaning says what an entry of the ledger means, where its words do not.
+// entryMeaning explains an entry of the ledger whose words do not explain it.
 func entryMeaning(entry string) string {
 	switch entry {
 	case measure.EntryUnfinished:

@@ -1,7 +1,7 @@
 package reports
 
-// What the subject's processes wrote around the first violations: verdict.json has it, so that a report can be made
-// again where the run's directory is not.
+// This file shows the log lines of the subject's processes around the first violations. verdict.json has them, so
+// that a report can be made again without the run's directory.
 
 import (
 	"github.com/dlqbench/dlqbench/assertions"
@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// logBudget is how many bytes of log the page shows in all.
+// logBudget is the maximum number of log bytes in the page.
 const logBudget = 200_000
 
 type logView struct {
@@ -19,7 +19,7 @@ type logView struct {
 
 type logLineView struct{ Time, Text string }
 
-// logViews are the excerpts for an anomaly, as far as the budget goes.
+// logViews returns the excerpts for an anomaly, within the budget.
 func logViews(v *assertions.Verdict, invariant, anomaly string, budget *int) []logView {
 	var out []logView
 	for _, one := range v.Logs {
@@ -44,7 +44,7 @@ func logViews(v *assertions.Verdict, invariant, anomaly string, budget *int) []l
 	return out
 }
 
-// logsNote says where the logs in the page are from, or why there are none.
+// logsNote says where the logs in the page come from, or why there are none.
 func logsNote(v *assertions.Verdict) string {
 	switch {
 	case v.LogsNote != "":

@@ -1,7 +1,7 @@
 package reports
 
-// The parts of the HTML report that are more than a list of texts: invariants down to their counterexamples, the
-// ledger, the fault log.
+// This file has the parts of the HTML report that are more than a list of texts: invariants down to their
+// counterexamples, the ledger, and the fault log.
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// A report stays a file that can be mailed and opened on a phone: what is told of the counterexamples has a budget in
-// bytes of markup, and a trace a limit in lines. verdict.json has what was left out.
+// The report must stay small enough to be mailed and opened on a phone. So counterexamples have a budget in bytes of
+// markup, and a trace a limit in lines. verdict.json has the parts that were left out.
 const (
 	counterexampleBudget = 1_400_000
 	counterexampleLines  = 60
@@ -31,8 +31,8 @@ const (
 type invariantView struct {
 	Name, Promise, Judged, NotJudged, Why string
 	Status                                assertions.Status
-	// Tone and Word are the status as it looks and as it is said: one that held and was judged in part only gets no
-	// tick.
+	// Tone and Word are the appearance and the text of the status. An invariant that held but was judged only in part
+	// gets no tick.
 	Tone, Word string
 	Anomalies  []*anomalyView
 }
@@ -41,33 +41,33 @@ type anomalyView struct {
 	Name            string
 	Count           string
 	Counterexamples []counterexampleView
-	// Told says how many occurrences there are and how many are told here; Untold what became of the others.
+	// Told is the number of occurrences and how many are shown here. Untold says where the others are.
 	Told, Untold string
-	// Since is when the first of them was.
+	// Since is the time of the first occurrence.
 	Since string
 	Logs  []logView
 }
 
 type counterexampleView struct {
 	Summary, Position, ID, Command string
-	// Anchor is the element's id; the others are what the search looks for by name.
+	// Anchor is the element's id. The others are the values that the search looks up by name.
 	Anchor, Record, Key, Partition, Offset string
-	// Sequence is the trace as a diagram, nil where there is nothing to draw or no room; Lines are the trace as a list.
+	// Sequence is the trace as a diagram, nil if there is nothing to draw or no room. Lines are the trace as a list.
 	Sequence *sequenceView
 	Lines    []lineView
 	Events   string
 }
 
 type lineView struct {
-	// Skipped, when set, stands for events that were left out; nothing else is set then.
+	// Skipped, if set, stands for omitted events. No other field is set then.
 	Skipped string
 	Time    string
-	// Gap is a long silence before this event.
+	// Gap is a long pause before this event.
 	Gap        string
 	Delta      string
 	Kind, Text string
 	Marked     bool
-	// Contrast is how long after the first of the contradicting events this one came.
+	// Contrast is the time from the first contradicting event to this one.
 	Contrast string
 	Faults   []faultRef
 }
@@ -77,7 +77,7 @@ type faultRef struct {
 	Anchor      string
 }
 
-// telling is an anomaly on its way into the page.
+// telling is an anomaly that is being added to the page.
 type telling struct {
 	assertions.Anomaly
 	view   *anomalyView
@@ -134,9 +134,9 @@ func newInvariantView(v *assertions.Verdict, r assertions.Result, anchor string,
 	return iv, anomalies
 }
 
-// tell gives the anomalies their counterexamples, within the budget. Every anomaly gets its first before any gets a
-// second; a first one for which there is no room is told without its events, rather than not at all. It returns where
-// each record's trace is.
+// tell adds the counterexamples to the anomalies, within the budget. Every anomaly gets its first before any gets a
+// second. A first one that exceeds the budget is shown without its events. It returns the location of each record's
+// trace.
 func tell(v *assertions.Verdict, anomalies []*telling, budget int) map[int32]string {
 	anchors := map[int32]string{}
 	for round := range assertions.MaxCounterexamples {
@@ -171,7 +171,7 @@ func tell(v *assertions.Verdict, anomalies []*telling, budget int) map[int32]str
 	return anchors
 }
 
-// untold says what became of the occurrences that are not told here.
+// untold says where the occurrences are that are not shown here.
 func untold(all, inVerdict, here int64) string {
 	var parts []string
 	if more := inVerdict - here; more > 0 {
@@ -183,7 +183,7 @@ func untold(all, inVerdict, here int64) string {
 	return strings.Join(parts, "; ")
 }
 
-// size is about how many bytes of the page the counterexample takes.
+// size returns the approximate size of the counterexample in the page, in bytes.
 func (w counterexampleView) size() int {
 	total := counterexampleMarkup + 2*escapedLen(w.Summary) + escapedLen(w.Position) + 2*escapedLen(w.ID) + escapedLen(
 		w.Command) + 2*escapedLen(w.Key)
@@ -197,7 +197,7 @@ func (w counterexampleView) size() int {
 	return total
 }
 
-// size is about how many bytes of the page the diagram takes.
+// size returns the approximate size of the diagram in the page, in bytes.
 func (s *sequenceView) size() int {
 	if s == nil {
 		return 0
@@ -251,7 +251,7 @@ func newCounterexampleView(v *assertions.Verdict, w assertions.Counterexample) c
 	return out
 }
 
-// numberWord is a number that may be none, as the search knows it.
+// numberWord formats a number for the search, which may be missing.
 func numberWord(n int64) string {
 	if n < 0 {
 		return ""
@@ -259,7 +259,7 @@ func numberWord(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// faultsAt are the faults that were in force at a moment.
+// faultsAt returns the faults that were in force at a time.
 func faultsAt(v *assertions.Verdict, at time.Duration) []faultRef {
 	var out []faultRef
 	for i, f := range v.Faults {
@@ -280,7 +280,7 @@ type ledgerView struct {
 	Others  []fact
 }
 
-// ledgerPart is one way in which records ended; X and Width place it on a bar of 1000 units.
+// ledgerPart is one final state of records. X and Width place it on a bar of 1000 units.
 type ledgerPart struct {
 	Label, Value, Share, Class string
 	X, Width                   string
@@ -325,7 +325,7 @@ func newLedgerView(l measure.Ledger) ledgerView {
 	return out
 }
 
-// share prints a part of a whole; a part that is there is never printed as nothing.
+// share formats a part of a whole. A part above zero is never formatted as zero.
 func share(n, whole int64) string {
 	percent := 100 * float64(n) / float64(whole)
 	switch {
@@ -345,11 +345,11 @@ type faultView struct {
 	Sound                                   bool
 	Planned, Observed                       string
 	Effects                                 []fact
-	// Idle is why it did nothing, where no reason of the verdict tells.
+	// Idle is the reason why the fault did nothing, if the verdict's reasons do not say it.
 	Idle string
-	// Recovery is how long it took to feel it, and to be rid of it.
+	// Recovery has the time until the fault was felt, and the time to recover from it.
 	Recovery []fact
-	// The windows on a bar of 1000 units that is the run.
+	// The windows on a bar of 1000 units that represents the run.
 	PlannedX, PlannedWidth, ObservedX, ObservedWidth string
 }
 
@@ -380,7 +380,7 @@ func faultViews(v *assertions.Verdict) []faultView {
 	return out
 }
 
-// place puts a window on a bar of 1000 units; an instant is still wide enough to be seen.
+// place maps a window to a bar of 1000 units. An instant is still wide enough to be visible.
 func place(w assertions.FaultWindow, whole time.Duration) (x, width string) {
 	scale := 1000 / max(1, float64(whole))
 	from := min(996, max(0, float64(w.From)*scale))

@@ -1,7 +1,7 @@
 package reports
 
-// The index of the records that anything is known against: short, so that it can name many more than the
-// counterexamples that are told in full. It is what the search of the page looks through beside them.
+// This file builds the index of all records with known problems. It is short, so it can name many more records than
+// there are counterexamples. The page's search covers both.
 
 import (
 	"cmp"
@@ -13,28 +13,28 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// indexLimit is how many records the page names; verdict.json has more of them.
+// indexLimit is the maximum number of records that the page names. verdict.json has more of them.
 const indexLimit = 1000
 
 type indexView struct {
 	Rows []indexRow
-	// Untold says how many are not named here, "" if all are.
+	// Untold is the number of records not named here, "" if all are.
 	Untold string
 }
 
 type indexRow struct {
 	Record, ID, Key, Topic, Partition, Offset, At, What string
-	// Anchor leads to the trace of the record in this page, "" if it is not told.
+	// Anchor is the id of the record's trace in this page, "" if the page does not have it.
 	Anchor string
 }
 
-// problem is a record, or a partition, with all that is known against it.
+// problem is a record, or a partition, with all its known problems.
 type problem struct {
 	assertions.Occurrence
 	what []string
 }
 
-// problemPlace is what makes two occurrences the same problem.
+// problemPlace identifies a problem: occurrences with the same place belong to the same problem.
 type problemPlace struct {
 	record    int32
 	topic     string
@@ -42,7 +42,7 @@ type problemPlace struct {
 	offset    int64
 }
 
-// newIndexView lists the problems in the order of the run's clock; those without a moment come last.
+// newIndexView lists the problems in the order of the run's clock. Those without a time come last.
 func newIndexView(v *assertions.Verdict, anchors map[int32]string) indexView {
 	problems, counted, kept := problemsOf(v)
 	out := indexView{}
@@ -68,8 +68,8 @@ func newIndexView(v *assertions.Verdict, anchors map[int32]string) indexView {
 	return out
 }
 
-// problemsOf gathers the occurrences by their places, and tells how many occurrences were counted and how many of them
-// are kept.
+// problemsOf groups the occurrences by place. It returns how many occurrences were counted and how many of them are
+// kept.
 func problemsOf(v *assertions.Verdict) (all []*problem, counted, kept int64) {
 	known := map[problemPlace]*problem{}
 	for _, f := range failures(v) {
@@ -95,7 +95,7 @@ func problemsOf(v *assertions.Verdict) (all []*problem, counted, kept int64) {
 	return all, counted, kept
 }
 
-// sortTime puts what has no moment behind everything that has one.
+// sortTime sorts problems without a time after all others.
 func sortTime(at time.Duration) time.Duration {
 	if at < 0 {
 		return 1<<63 - 1

@@ -20,7 +20,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
-// parsedPage is an HTML report taken apart: its raw texts (scripts, styles), and its elements.
+// parsedPage is a parsed HTML report: its raw texts (scripts, styles) and its elements.
 type parsedPage struct {
 	scripts  []string
 	styles   []string
@@ -28,8 +28,8 @@ type parsedPage struct {
 	words    string
 }
 
-// parsePage reads the page as a browser would for our subset of HTML: raw text elements end at their end tag, and
-// nothing else does; of what remains every element and attribute must be one that the template writes.
+// parsePage parses the page as a browser would for our subset of HTML: raw text elements end only at their end tag.
+// Every other element and attribute must be one that the template writes.
 func parsePage(t interface{ Fatalf(string, ...any) }, document string) parsedPage {
 	var out parsedPage
 	rest := out.takeRawTexts(t, document)
@@ -59,8 +59,8 @@ func parsePage(t interface{ Fatalf(string, ...any) }, document string) parsedPag
 	return out
 }
 
-// takeRawTexts takes scripts and styles out of the page and returns the rest. As in a browser, what begins with <script
-// or <style, however written, ends at the next end tag of that name.
+// takeRawTexts removes scripts and styles from the page and returns the rest. As in a browser, text after <script or
+// <style, in any spelling, ends at the next end tag of that name.
 func (p *parsedPage) takeRawTexts(t interface{ Fatalf(string, ...any) }, document string) string {
 	lower := strings.ToLower(document)
 	if len(lower) != len(document) {
@@ -215,7 +215,7 @@ func TestHTMLWithoutMeasurements(t *testing.T) {
 	}
 }
 
-// bigRun has more of everything than a real run would.
+// bigRun is larger in every respect than a real run.
 func bigRun() Run {
 	run := failRun()
 	v := *run.Verdict
@@ -252,7 +252,7 @@ func TestHTMLOfABigRunStaysSmall(t *testing.T) {
 		t.Errorf("the report of a big run has %d bytes, more than 3 MiB", len(document))
 	}
 	page := parsePage(t, document)
-	// Every anomaly is told by at least one counterexample, whatever the first ones needed.
+	// Every anomaly has at least one counterexample, whatever the size of the first ones.
 	if got, want := strings.Count(page.words, "Offset 1353 of partition 3 was committed"), 16*5; got < want {
 		t.Errorf("%d counterexamples are told, want at least %d: one of each anomaly", got, want)
 	}
@@ -270,7 +270,7 @@ func TestHTMLOfABigRunStaysSmall(t *testing.T) {
 	}
 }
 
-// chartPoints is the data of the charts as the script reads it.
+// chartPoints is the data of the charts in the form that the script reads.
 type chartPoints struct {
 	Time        []float64
 	Curves      map[string][]*float64
@@ -372,19 +372,19 @@ func TestLedgerAddsUp(t *testing.T) {
 	}
 }
 
-// Everything that the page shows is in verdict.json: a page that is made of the file, without the run's history or
-// directory, is the same page.
+// verdict.json has the whole content of the page: a page made from the file, without the run's history or directory,
+// is the same.
 func TestHTMLSaysNothingThatTheVerdictDoesNot(t *testing.T) {
 	for name, run := range fixtures() {
 		var v assertions.Verdict
 		if err := json.Unmarshal([]byte(render(t, run, JSON)), &v); err != nil {
 			t.Fatal(err)
 		}
-		run.Dir, run.Verdict = "", complete(run.Verdict) // what is no number is 0 in the file
+		run.Dir, run.Verdict = "", complete(run.Verdict) // NaN is 0 in the file
 		want, got := strings.Split(render(t, run, HTML), "\n"), strings.Split(render(t, Run{Verdict: &v}, HTML), "\n")
 		for i := range max(len(want), len(got)) {
 			g, w := lineAt(got, i), lineAt(want, i)
-			// JSON has no place for bytes that are no UTF-8: they come back as the character that stands for them.
+			// JSON cannot hold bytes that are not UTF-8. They come back as the replacement character.
 			if w = strings.ReplaceAll(w, `\xff`, "\uFFFD"); g != w && !strings.Contains(w, "\uFFFD") {
 				t.Fatalf("%s: made of verdict.json, line %d is\n%s\nwhich was\n%s", name, i+1, g, w)
 			}
@@ -392,7 +392,7 @@ func TestHTMLSaysNothingThatTheVerdictDoesNot(t *testing.T) {
 	}
 }
 
-// Of what never came the banner says since when it is sure not to come, and why it is.
+// For a missing event, the banner says since when it is certain not to come, and why.
 func TestBannerSaysSinceWhenSomethingIsMissing(t *testing.T) {
 	for how, want := range map[assertions.Missing]string{
 		assertions.MissingCommitted: "21.350 s on the run's clock, in the phase drain (2.75 s into it): committed past, " +
@@ -418,7 +418,7 @@ func TestBannerSaysSinceWhenSomethingIsMissing(t *testing.T) {
 	}
 }
 
-// sourceHash is the hash of a script or style as a content security policy names it.
+// sourceHash returns the hash of a script or style in the form of a content security policy.
 func sourceHash(source string) string {
 	sum := sha256.Sum256([]byte(source))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -1,7 +1,7 @@
 package reports
 
-// What the HTML report shows, as plain texts in the order of the page. Every text from the run has passed text() or
-// name() here; the template escapes it for HTML.
+// This file has the content of the HTML report as plain texts, in the order of the page. Every text from the run has
+// passed text() or name() here. The template escapes it for HTML.
 
 import (
 	"strconv"
@@ -28,21 +28,21 @@ type view struct {
 
 	Invariants    []invariantView
 	NotApplicable []invariantView
-	// Experimental are those that decide nothing, under ExperimentalTitle.
+	// Experimental are the invariants that decide nothing, shown under ExperimentalTitle.
 	Experimental      []invariantView
 	ExperimentalTitle string
 	Held              string
-	// Pin is the first violation, nil if there is none; Index names every record that is concerned; LogsNote says where
-	// log lines are from.
+	// Pin is the first violation, nil if there is none. Index names every affected record. LogsNote says where log
+	// lines come from.
 	Pin      *pinView
 	Index    indexView
 	LogsNote string
-	// anchors are where the traces of records are.
+	// anchors are the locations of the records' traces.
 	anchors map[int32]string
 
 	HasCurves, HasPercentiles, HasUsage bool
 
-	// Latencies are over the whole run, Phases by phase.
+	// Latencies are over the whole run, Phases per phase.
 	Latencies, Thresholds document.Table
 	Phases                document.Details
 	Ledger                ledgerView
@@ -56,7 +56,7 @@ type view struct {
 // fact is a figure with its label.
 type fact struct {
 	Label, Value, Note string
-	// Tone is bad or warn where the figure is not as it should be.
+	// Tone is bad or warn if the figure is not as it should be.
 	Tone string
 }
 
@@ -101,7 +101,7 @@ func metaLine(run Run) []string {
 	return out
 }
 
-// headFacts are the figures that a reader wants before any detail.
+// headFacts returns the figures that a reader wants first.
 func headFacts(run Run) []fact {
 	v := run.Verdict
 	l := v.Ledger
@@ -143,7 +143,7 @@ func faultFact(v *assertions.Verdict) fact {
 	return out
 }
 
-// phaseTables are the latencies phase by phase.
+// phaseTables returns the latencies per phase.
 func phaseTables(v *assertions.Verdict) []document.Block {
 	var out []document.Block
 	for _, key := range latencyNames(v.Latency) {
@@ -164,7 +164,7 @@ func phaseTables(v *assertions.Verdict) []document.Block {
 	return out
 }
 
-// detailFacts are what the run was made of.
+// detailFacts returns the configuration of the run.
 func detailFacts(run Run) []fact {
 	v := run.Verdict
 	var out []fact

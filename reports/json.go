@@ -1,6 +1,7 @@
 package reports
 
-// verdict.json and its published schema. A test makes the schema from the Go types, so the two can't drift apart.
+// This file writes verdict.json and its published schema. A test generates the schema from the Go types, so that they
+// always agree.
 
 import (
 	"bytes"
@@ -21,8 +22,8 @@ const VerdictSchemaID = "https://github.com/dlqbench/dlqbench/reports/verdict.sc
 //go:embed verdict.schema.json
 var verdictSchemaText []byte
 
-// VerdictSchema returns the JSON Schema (2020-12) of verdict.json. It allows keys that it does not know: a later
-// version may add some without a new schema number.
+// VerdictSchema returns the JSON Schema (2020-12) of verdict.json. It allows unknown keys, because a later version
+// may add some without a new schema number.
 func VerdictSchema() ([]byte, error) { return bytes.Clone(verdictSchemaText), nil }
 
 // JSON writes verdict.json: indented, keys always in the same order, lists and tables never null. It validates against
@@ -33,8 +34,8 @@ func JSON(w io.Writer, run Run) error {
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
-	// The file stands alone and is read by people: "p99 < 500ms" stays as it is. What is embedded in HTML is encoded
-	// apart.
+	// The file stands alone and is read by people, so "p99 < 500ms" is not escaped. Data embedded in HTML is encoded
+	// separately.
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(complete(run.Verdict)); err != nil {
@@ -46,15 +47,15 @@ func JSON(w io.Writer, run Run) error {
 	return nil
 }
 
-// numbers matches an indented list of numbers. A text has no line break in JSON, so there is none in it.
+// numbers matches an indented list of numbers. A JSON string contains no line break, so it cannot match inside one.
 var numbers = regexp.MustCompile(`\[\n[-0-9nul.eE+, \n]*\]`)
 
-// onOneLine takes the spaces out: a curve of 600 lines is no easier to read.
+// onOneLine removes the white space: a curve is not easier to read on 600 lines.
 func onOneLine(list []byte) []byte {
 	return bytes.ReplaceAll(bytes.Join(bytes.Fields(list), nil), []byte(","), []byte(", "))
 }
 
-// complete returns a copy in which no list or table is nil, and every figure is a number.
+// complete returns a copy in which no list or table is nil and every figure is finite.
 func complete(v *assertions.Verdict) *assertions.Verdict {
 	out := *v
 	out.Reasons = orEmpty(v.Reasons)
@@ -82,7 +83,7 @@ func complete(v *assertions.Verdict) *assertions.Verdict {
 	return &out
 }
 
-// completeFigures does the same for what the report draws.
+// completeFigures does the same for the figures that the report draws.
 func completeFigures(v *assertions.Verdict) {
 	v.Conservation.Entries, v.Conservation.Notes = completeEntries(v.Conservation.Entries),
 		completeEntries(v.Conservation.Notes)
@@ -148,7 +149,7 @@ func orEmptyMap[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// finite makes a rate over no time at all, which is no number, 0: JSON knows no other.
+// finite replaces a rate over no time, which is not a number, by 0, because JSON has only numbers.
 func finite(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0

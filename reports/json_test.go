@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions/measure"
 )
 
-// verdictSchema compiles the committed schema, the one that users have.
+// verdictSchema compiles the committed schema, which is the published one.
 func verdictSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	file, err := os.ReadFile("verdict.schema.json")
@@ -78,11 +78,11 @@ func TestJSONReadsBack(t *testing.T) {
 	if err := json.Unmarshal([]byte(render(t, failRun(), JSON)), &got); err != nil {
 		t.Fatal(err)
 	}
-	// Hostile bytes that are no UTF-8 can't survive JSON; everything else must.
+	// Hostile bytes that are not UTF-8 cannot survive JSON. Everything else must.
 	got.Invariants[9].Anomalies, want.Invariants[9].Anomalies = nil, nil
 	got.Logs, want.Logs = nil, nil
-	// Curves are written with fewer digits than they have, and NaN is not equal to itself: what is read back must be
-	// written as it was.
+	// Curves are written with fewer digits than they have, and NaN is not equal to itself. So the test compares what
+	// is written after reading with the original text.
 	if g, w := jsonOf(t, got.Series)+jsonOf(t, got.Percentiles),
 		jsonOf(t, want.Series)+jsonOf(t, want.Percentiles); g != w || len(g) < 10_000 {
 		t.Errorf("the curves read back are %.300s, want %.300s", g, w)
@@ -105,7 +105,7 @@ func jsonOf(t *testing.T, v any) string {
 	return string(out)
 }
 
-// A curve is one line of the file: what people read it for is elsewhere.
+// A curve takes one line of the file, because people read the file for other content.
 func TestJSONWritesNumbersOnOneLine(t *testing.T) {
 	run := failRun()
 	run.Verdict.Reasons = []string{"a list [\n1,\n2\n] in a text stays"}

@@ -1,6 +1,7 @@
 package reports
 
-// JUnit XML for CI systems: what they show as tests are the invariants, the thresholds and the faults' effects.
+// This file writes JUnit XML for CI systems, which show the invariants, the thresholds and the faults' effects as
+// tests.
 
 import (
 	"encoding/xml"
@@ -13,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// CI systems show the text of a failure in a narrow box, so it holds the first counterexamples only.
+// CI systems show the text of a failure in a narrow box, so it has only the first counterexamples.
 const (
 	junitCounterexamples = 3
 	junitLines           = 40
@@ -65,9 +66,9 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit writes one test suite with a test case for each invariant (a failure where it is violated, an error where it is
-// inconclusive, skipped where it was not judged, or in part only, or is experimental), one for each threshold, and one
-// for the faults' effects.
+// JUnit writes one test suite with a test case for each invariant, one for each threshold, and one for the faults'
+// effects. An invariant is a failure if it is violated, an error if it is inconclusive, and skipped if it was not
+// judged, was judged only in part, or is experimental.
 func JUnit(w io.Writer, run Run) error {
 	if run.Verdict == nil {
 		return errNoVerdict
@@ -77,7 +78,7 @@ func JUnit(w io.Writer, run Run) error {
 	return writeJUnit(w, suite.Time, suite)
 }
 
-// writeJUnit writes test suites with their sums; took is the time of all of them in seconds.
+// writeJUnit writes test suites with their totals. took is the time of all of them in seconds.
 func writeJUnit(w io.Writer, took string, all ...junitSuite) error {
 	suites := junitSuites{Name: "dlqbench", Time: took, Suites: all}
 	for _, suite := range all {
@@ -96,7 +97,8 @@ func writeJUnit(w io.Writer, took string, all ...junitSuite) error {
 	return err
 }
 
-// junitRun is the test suite of a run of this name; waived, if not nil, tells which of its violations are.
+// junitRun returns the test suite of a run with this name. waived, if not nil, reports which of its violations are
+// waived.
 func junitRun(run Run, label string, waived func(assertions.Result) *junitProblem) junitSuite {
 	v := run.Verdict
 	class := "dlqbench." + label
@@ -173,7 +175,7 @@ func junitInvariant(class string, r assertions.Result) junitCase {
 	switch r.Status {
 	case assertions.Pass:
 		out.Output = judged
-		if r.Partial() { // it held, as far as it was judged, and gets no tick
+		if r.Partial() { // it held as far as it was judged, and gets no tick
 			out.Skipped = &junitProblem{Message: "held, and was judged in part only: " + judged, Type: "partial"}
 		}
 	case assertions.NotApplicable:
@@ -186,7 +188,7 @@ func junitInvariant(class string, r assertions.Result) junitCase {
 	return out
 }
 
-// junitExperimental is a case that never fails: whatever is found is in its output.
+// junitExperimental returns a case that never fails. All findings are in its output.
 func junitExperimental(class string, r assertions.Result) junitCase {
 	out := junitInvariant(class, r)
 	found := string(r.Status)
@@ -208,7 +210,7 @@ func anomalyCounts(r assertions.Result) string {
 	return strings.Join(parts, ", ")
 }
 
-// junitStories tells the first counterexamples of each anomaly in plain text.
+// junitStories formats the first counterexamples of each anomaly as plain text.
 func junitStories(r assertions.Result) string {
 	var b strings.Builder
 	for _, a := range r.Anomalies {
@@ -227,7 +229,7 @@ func junitStories(r assertions.Result) string {
 	return b.String()
 }
 
-// plainTrace tells a trace one event a line; those that contradict each other have a mark in front.
+// plainTrace formats a trace, one event per line, with a mark before those that contradict each other.
 func plainTrace(w assertions.Counterexample, indent string, limit int) string {
 	var b strings.Builder
 	for _, line := range shorten(w.Trace, limit) {
@@ -260,7 +262,7 @@ func junitFaults(class string, v *assertions.Verdict) junitCase {
 		}
 	}
 	out.Output = strings.Join(did, "\n")
-	// Whether the run shows anything without them is for the judge to say: a run that passed is green everywhere.
+	// The judge decides whether the run shows anything without them: a run that passed has no failing tests.
 	if len(unsound) > 0 && v.Verdict != assertions.Pass {
 		out.Error = &junitProblem{Message: strings.Join(unsound, "; "), Type: "vacuous"}
 	}

@@ -32,7 +32,7 @@ func TestJUnitCounts(t *testing.T) {
 	}
 }
 
-// A run that passed must be green everywhere: what the judge accepted as evidence is not an error in the report.
+// A run that passed must have no failing tests: evidence that the judge accepted is not an error in the report.
 func TestJUnitAgreesWithAPass(t *testing.T) {
 	run := passRun()
 	run.Verdict.Faults[0].Observed.Effects = nil
@@ -100,7 +100,7 @@ func TestJUnitErrorForAFaultWithoutEffect(t *testing.T) {
 	}
 }
 
-// A fault on which nothing hangs and which did nothing passes, and is seen to have done nothing in every report.
+// A fault without effect on which the verdict does not depend passes, and every report shows that it had no effect.
 func TestAFaultThatMayMiss(t *testing.T) {
 	run := passRun()
 	f := &run.Verdict.Faults[0]

@@ -12,7 +12,7 @@ func TestMarkdownStaysInShape(t *testing.T) {
 		`\n</details>`) {
 		t.Errorf("details elements are not balanced:\n%s", document)
 	}
-	// Without the code blocks and spans, only our own elements are left, and nobody is mentioned.
+	// Without the code blocks and spans, only our own elements are left, and no one is mentioned.
 	prose := regexp.MustCompile("(?s)(`{3,})text\n.*?\n`{3,}\n").ReplaceAllString(document, "")
 	prose = regexp.MustCompile("(``+) .*? (``+)").ReplaceAllString(prose, "")
 	for _, element := range regexp.MustCompile(`<[^>\s]*`).FindAllString(prose, -1) {

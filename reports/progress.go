@@ -1,10 +1,10 @@
 package reports
 
-// The progress of a run while it goes on: a block of two lines that is redrawn in place on a terminal, plain lines
+// This file shows the progress of a run: a block of two lines that is redrawn in place on a terminal, plain lines
 // elsewhere.
 //
-// Log lines may go to the same terminal. They and the block take turns under one lock: the block is cleared, the lines
-// are written, the block is drawn again below them.
+// Log lines may go to the same terminal. Writing them and drawing the block share one lock: the block is cleared, the
+// lines are written, and the block is drawn again below them.
 
 import (
 	"fmt"
@@ -22,21 +22,21 @@ import (
 )
 
 const (
-	// plainEvery is how often a plain line is written when nothing changes, in the run's own time.
+	// plainEvery is the interval of plain lines if nothing changes, in the run's own time.
 	plainEvery = 5 * time.Second
 	barWidth   = 24
-	// barRoom is the width below which the bar gives way to the words.
+	// barRoom is the width below which the bar is omitted in favour of the words.
 	barRoom = 64
 )
 
-// Progress shows snapshots. It is safe for concurrent use and starts no goroutine: what is shown changes when Update is
+// Progress shows snapshots. It is safe for concurrent use and starts no goroutine: the output changes when Update is
 // called.
 type Progress struct {
 	mu         sync.Mutex
 	w          io.Writer
 	tty, quiet bool
 	done       bool
-	// lines of the block that are on the terminal now.
+	// drawn is the number of lines of the block that are on the terminal now.
 	drawn  int
 	shown  bool
 	last   Snapshot
@@ -50,8 +50,8 @@ func NewProgress(w io.Writer, tty bool, quiet bool) *Progress {
 	return &Progress{w: w, tty: tty, quiet: quiet}
 }
 
-// Update shows the snapshot: on a terminal at once; elsewhere when the phase or the faults in force have changed, and
-// every five seconds of the run. What can't be written is not an error of the run and is dropped.
+// Update shows the snapshot: on a terminal at once, elsewhere when the phase or the faults in force have changed, and
+// every five seconds of the run. A write error is not an error of the run and is ignored.
 func (p *Progress) Update(s Snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,8 +71,8 @@ func (p *Progress) Update(s Snapshot) {
 	}
 }
 
-// Done takes the block off the terminal, writes what the log writers still hold, and ends the progress: later snapshots
-// are not shown, later log lines go straight through.
+// Done removes the block from the terminal, writes the text that the log writers still hold, and ends the progress.
+// Later snapshots are not shown, and later log lines pass unchanged.
 func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,9 +86,9 @@ func (p *Progress) Done() {
 	}
 }
 
-// Around returns a writer to w that does not disturb the block, for logs that may go to the same terminal. Whole lines
-// are written at once; the beginning of a line is held until its end comes or Done is called. Where w is known to be no
-// terminal, it is returned as it is.
+// Around returns a writer to w that does not disturb the block, for logs that may go to the same terminal. Whole
+// lines are written at once. The start of a line is held until its end comes or Done is called. If w is known not to
+// be a terminal, Around returns w itself.
 func (p *Progress) Around(w io.Writer) io.Writer {
 	file, ok := w.(*os.File)
 	if !p.tty || p.quiet || ok && !term.IsTerminal(int(file.Fd())) {
@@ -137,7 +137,8 @@ func (p *Progress) write(sequence string) {
 	}
 }
 
-// clear returns the sequence that takes the block off the terminal and leaves the cursor at its first line's start.
+// clear returns the sequence that removes the block from the terminal and leaves the cursor at the start of its first
+// line.
 func (p *Progress) clear() string {
 	if p.drawn == 0 {
 		return ""
@@ -147,8 +148,8 @@ func (p *Progress) clear() string {
 	return sequence
 }
 
-// draw returns the block for the last snapshot. Its lines are one column shorter than the terminal: a full line would
-// wrap on some, and the block would then be taller than clear knows.
+// draw returns the block for the last snapshot. Its lines are one column shorter than the terminal: some terminals
+// wrap a full line, and the block would then be taller than clear assumes.
 func (p *Progress) draw() string {
 	width := p.width()
 	lines := []string{titleLine(p.last, width), figuresLine(p.last)}
@@ -159,10 +160,10 @@ func (p *Progress) draw() string {
 	return strings.Join(lines, "\n")
 }
 
-// width is asked for every time, because terminals are resized.
+// width is queried every time, because terminals are resized.
 func (p *Progress) width() int { return Columns(p.w) }
 
-// Columns is how wide the terminal is that w writes to; 80 where it is none.
+// Columns returns the width of the terminal w, or 80 if w is not a terminal.
 func Columns(w io.Writer) int {
 	if file, ok := w.(*os.File); ok {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 1 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// terminal is as much of a terminal as the progress uses: it shows what a reader would see.
+// terminal implements the part of a terminal that the progress uses. It shows what a reader would see.
 type terminal struct {
 	mu     sync.Mutex
 	width  int
@@ -148,7 +148,7 @@ func TestProgressPlainLines(t *testing.T) {
 		}
 		if i >= 20 {
 			s.ActiveFaults = []FaultState{{Name: "slow"}, {Name: "dlq-refuses"}}
-			if i%2 == 0 { // the same faults in another order are no change
+			if i%2 == 0 { // the same faults in another order are not a change
 				s.ActiveFaults = []FaultState{{Name: "dlq-refuses"}, {Name: "slow"}}
 			}
 		}
@@ -166,8 +166,7 @@ func TestProgressPlainLines(t *testing.T) {
 	}
 }
 
-// The drain takes as long as it takes: beyond the planned time the bar stays full, and no total is told that is already
-// wrong.
+// The duration of the drain is not fixed: beyond the planned time the bar stays full, and no outdated total is shown.
 func TestProgressBeyondTheTotal(t *testing.T) {
 	screen := newTerminal()
 	p := NewProgress(screen, true, false)

@@ -6,10 +6,10 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 )
 
-// promise says in a sentence what an invariant holds a consumer to, for readers who do not know its name yet.
+// promise describes in a sentence what an invariant requires of a consumer, for readers who do not know its name.
 func promise(invariant string) string {
 	if _, ofNode, found := strings.Cut(invariant, "/"); found {
-		invariant = ofNode // that of one node of a graph, or of one of several services
+		invariant = ofNode // the invariant of one node of a graph, or of one of several services
 	}
 	if about := assertions.Explain(invariant); len(about) > 0 {
 		return about[0].Promise

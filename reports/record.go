@@ -1,6 +1,6 @@
 package reports
 
-// One record's whole trace as text, for a terminal or a pipe.
+// This file writes one record's whole trace as text, for a terminal or a pipe.
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Trace writes a record's whole trace, no event left out, with times on the run's clock. The error is that of w.
+// Trace writes a record's whole trace without omissions, with times on the run's clock. It returns the error of w.
 func Trace(w io.Writer, header history.Header, told assertions.Counterexample) error {
 	summary := told.Summary
 	if summary != "" {

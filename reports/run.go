@@ -1,6 +1,6 @@
 package reports
 
-// What a report is made from, and the files of a run directory that are.
+// This file defines the input of a report and writes the report files of a run directory.
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// The files that WriteAll makes in a run directory.
+// The files that WriteAll writes to a run directory.
 const (
 	VerdictFile = "verdict.json"
 	HTMLFile    = "report.html"
@@ -24,23 +24,23 @@ const (
 	SummaryFile = "summary.md"
 )
 
-// Run is everything that is told about one run.
+// Run is the input of the reports on one run.
 type Run struct {
-	// Verdict is what was judged; every renderer needs it.
+	// Verdict is the judgement. Every renderer needs it.
 	Verdict *assertions.Verdict
 	// Measurements hold the curves and histograms of the HTML report; nil leaves the charts out.
 	Measurements *measure.Measurements
-	// Header tells what the run was made of; a zero Header leaves that out.
+	// Header describes the run. A zero Header leaves that out.
 	Header history.Header
-	// Dir is the run directory as the reader should see it; "" where nothing was written.
+	// Dir is the run directory as shown to the reader; "" if nothing was written.
 	Dir string
 }
 
 var errNoVerdict = errors.New("there is no verdict to report: judge the run first")
 
-// WriteAll writes verdict.json, report.html, junit.xml and summary.md into dir. Each file is complete or not there: it
-// is written under another name and then renamed. A renderer that fails does not keep the others from being written;
-// the errors are joined.
+// WriteAll writes verdict.json, report.html, junit.xml and summary.md to dir. Each file is either complete or
+// missing: it is written under another name and then renamed. An error in one renderer does not prevent the others
+// from being written. The errors are joined.
 func WriteAll(dir string, run Run) error {
 	if run.Verdict == nil {
 		return errNoVerdict
@@ -62,8 +62,8 @@ func WriteAll(dir string, run Run) error {
 	return errors.Join(errs...)
 }
 
-// replaceFile renders the file and puts it under its name at once. It is on the disk before it has the name, so that
-// after a crash the name never leads to an empty file.
+// replaceFile renders the file and replaces the old one atomically. It syncs the data before the rename, so that
+// after a crash the name never refers to an empty file.
 func replaceFile(path string, render func(io.Writer) error) error {
 	var text bytes.Buffer
 	err := render(&text)

@@ -1,7 +1,7 @@
 package reports
 
-// A run as a document, for a terminal and for Markdown: the verdict first, what to do next last. The page of a run
-// (html.go) has more: curves, traces as diagrams, logs.
+// This file builds the document of a run for a terminal and for Markdown: the verdict first, the next steps last. The
+// page of a run (html.go) has more: curves, traces as diagrams, logs.
 
 import (
 	"cmp"
@@ -22,16 +22,16 @@ import (
 
 const (
 	screenWidth = 80
-	// A screen has no room for every fault and reason of a long run; the report does.
+	// A screen has no room for every fault and reason of a long run. The report has them all.
 	screenFaults  = 8
 	screenReasons = 4
 	screenSummary = 180
-	// A comment on a change has room for the first counterexamples.
+	// A comment on a change has room for the first counterexamples only.
 	markdownCounterexamples = 2
 	markdownLines           = 25
 )
 
-// UseColor tells whether what is written to w may be coloured: w is a terminal that can, and NO_COLOR
+// UseColor reports whether output to w may be coloured: w is a terminal that supports it, and NO_COLOR
 // (https://no-color.org) is not set.
 func UseColor(w io.Writer) bool {
 	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
@@ -41,7 +41,7 @@ func UseColor(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Terminal writes the end of a run for the terminal that w is.
+// Terminal writes the result of a run to the terminal w.
 func Terminal(w io.Writer, run Run, color bool) error {
 	if run.Verdict == nil {
 		return errNoVerdict
@@ -78,7 +78,7 @@ func runDocument(run Run) document.Document {
 	return out
 }
 
-// whatNext says where to go from here.
+// whatNext returns the next steps for the reader.
 func whatNext(run Run) document.KeyValues {
 	next := document.KeyValues{}
 	if run.Dir != "" {
@@ -103,7 +103,7 @@ func runMark(s standing) document.Mark {
 	return document.Unsure
 }
 
-// facts are what the run was, in a few words.
+// facts describes the run in a few words.
 func facts(run Run) []string {
 	v := run.Verdict
 	out := []string{name(v.Subject)}
@@ -117,7 +117,7 @@ func facts(run Run) []string {
 	return append(out, fmt.Sprintf("seed %d", v.Seed))
 }
 
-// invariantMark is the sign of an invariant; one that held, and was judged in part only, has a sign of its own.
+// invariantMark returns the mark of an invariant. One that held but was judged only in part has a separate mark.
 func invariantMark(r assertions.Result) document.Mark {
 	switch {
 	case r.Status == assertions.Pass && r.Partial():
@@ -130,7 +130,7 @@ func invariantMark(r assertions.Result) document.Mark {
 	return document.Unsure
 }
 
-// invariantTable has the invariants that were judged; the lead says which were not.
+// invariantTable lists the invariants that were judged. The lead names those that were not.
 func invariantTable(results []assertions.Result) document.Table {
 	out := document.Table{Pack: true, Columns: []document.Column{
 		{Title: "invariant"}, {Title: "judged", Figure: true}, {Title: "of", Spare: true},
@@ -191,7 +191,7 @@ func spanText(span measure.Span) document.Text {
 	return document.Plain(spanValue(span))
 }
 
-// latencyTable has those of the latencies that have values.
+// latencyTable lists the latencies that have values.
 func latencyTable(v *assertions.Verdict, keys []string) document.Table {
 	out := quantileColumns("latency")
 	for _, key := range keys {
@@ -218,7 +218,7 @@ func quantilesRow(title string, q measure.Quantiles) document.Row {
 	return row
 }
 
-// runFigures are where the records went, how the run came to its end, and how the harness was.
+// runFigures returns where the records went, how the run ended, and the state of the harness.
 func runFigures(v *assertions.Verdict) document.KeyValues {
 	out := document.KeyValues{}
 	add := func(key, value string) {
@@ -264,7 +264,7 @@ func thresholdTable(v *assertions.Verdict) document.Table {
 	return out
 }
 
-// alsoList tells the reasons that the headline has not told yet.
+// alsoList returns the reasons that the headline does not mention.
 func alsoList(v *assertions.Verdict) document.List {
 	out := document.List{Most: screenReasons}
 	for _, reason := range furtherReasons(v) {
@@ -273,7 +273,7 @@ func alsoList(v *assertions.Verdict) document.List {
 	return out
 }
 
-// stories are the traces of the first counterexamples of what was violated.
+// stories returns the traces of the first counterexamples of the violations.
 func stories(v *assertions.Verdict) []document.Section {
 	var out []document.Section
 	for _, r := range v.Invariants {

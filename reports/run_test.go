@@ -13,7 +13,7 @@ import (
 func TestWriteAll(t *testing.T) {
 	dir := t.TempDir()
 	run := passRun()
-	for range 2 { // the second time over the files of the first
+	for range 2 { // the second pass overwrites the files of the first
 		if err := WriteAll(dir, run); err != nil {
 			t.Fatal(err)
 		}

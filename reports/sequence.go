@@ -1,11 +1,11 @@
 package reports
 
-// A trace drawn as a sequence diagram: a lane for everybody who takes part in it, time downwards, an arrow for each
-// event. It says no more than the list beside it, which is the form for screen readers and for whoever wants every
-// word.
+// This file draws a trace as a sequence diagram: a lane for each participant, time downwards, an arrow for each
+// event. It has the same content as the list beside it, which is the form for screen readers and for readers who want
+// every word.
 //
-// Time is not to scale: every event has a row, and a long silence has one that says how long it was. The events that
-// contradict each other are marked and joined by a bracket that says how far apart they are.
+// Time is not to scale: every event has a row, and a long pause has a row with its duration. The events that
+// contradict each other are marked and joined by a bracket with the time between them.
 
 import (
 	"fmt"
@@ -19,31 +19,31 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// The measures of a diagram, in its own units, which are CSS pixels where there is room.
+// The dimensions of a diagram, in its own units, which are CSS pixels if there is room.
 const (
-	// sequenceLines is how many events are drawn; the list has counterexampleLines.
+	// sequenceLines is the maximum number of events drawn. The list has up to counterexampleLines.
 	sequenceLines = 26
 	maxLanes      = 8
 	timeWidth     = 96
 	bracketWidth  = 84
-	// Lanes share the room that a page has, within these widths.
+	// Lanes share the width of a page, within these limits.
 	roomForLanes = 770
 	widestLane   = 132
 	headHeight   = 44
 	rowHeight    = 34
 	smallRow     = 24
-	// letterWidth is about how wide a letter of a label is.
+	// letterWidth is the approximate width of a letter in a label.
 	letterWidth = 6.6
 )
 
-// sequenceView is a diagram as the template writes it. Numbers are coordinates; every text is made of name or text.
+// sequenceView is a diagram for the template. Numbers are coordinates. Every text is the result of name or text.
 type sequenceView struct {
 	Width, Height int
 	Title         string
 	Lanes         []laneView
 	Rows          []rowView
 	Bracket       *bracketView
-	// Left is where lanes begin, Right where they end, Span how far that is.
+	// Left is the start of the lanes, Right their end, Span the distance.
 	Left, Right, Span int
 }
 
@@ -57,7 +57,7 @@ type rowView struct {
 	Class  string
 	Marked bool
 	Y      int
-	// TextY is where the words stand, Top and Tall the stripe of a marked row.
+	// TextY is the position of the words, Top and Tall the stripe of a marked row.
 	TextY, Top, Tall int
 	Time, Faults     string
 	FaultsY          int
@@ -65,12 +65,12 @@ type rowView struct {
 	InForce    bool
 	FromX, ToX int
 	Arrow, Dot bool
-	// Head is the path of the arrow's point.
+	// Head is the path of the arrowhead.
 	Head   string
 	Label  string
 	LabelX int
 	Anchor string
-	// Across is what is said over all lanes; "" for an arrow or a mark.
+	// Across is the text across all lanes; "" for an arrow or a mark.
 	Across string
 }
 
@@ -83,7 +83,7 @@ type bracketView struct {
 
 type badgeView struct{ X, Y int }
 
-// newSequence draws a counterexample; nil where there is nothing to draw: fewer than two events between participants.
+// newSequence draws a counterexample. It returns nil if there are fewer than two events between participants.
 func newSequence(v *assertions.Verdict, w assertions.Counterexample) *sequenceView {
 	if len(w.Actors) < 2 {
 		return nil
@@ -101,19 +101,19 @@ func newSequence(v *assertions.Verdict, w assertions.Counterexample) *sequenceVi
 	return d.finish(w)
 }
 
-// drawing is a diagram while it is made.
+// drawing is a diagram under construction.
 type drawing struct {
 	v     *assertions.Verdict
 	view  sequenceView
-	lanes map[string]int // middle of each
-	width int            // of a lane
+	lanes map[string]int // the middle of each lane
+	width int            // of each lane
 	y     int
-	// previous is when the event before this one was; arrows how many were drawn.
+	// previous is the time of the previous event, arrows the number of arrows drawn.
 	previous time.Duration
 	arrows   int
 	marked   []int // rows
 	times    []time.Duration
-	// inForce is what was in force at the row before.
+	// inForce are the faults in force in the previous row.
 	inForce string
 }
 
@@ -133,8 +133,8 @@ func (d *drawing) addLanes(w assertions.Counterexample) {
 	d.view.Span, d.view.Width = d.view.Right-d.view.Left, d.view.Right+bracketWidth
 }
 
-// mostConcerned are the participants that are drawn: those of the marked events, and as many of the others as there is
-// room for.
+// mostConcerned returns the participants that are drawn: those of the marked events, and as many of the others as
+// fit.
 func mostConcerned(w assertions.Counterexample) []assertions.Actor {
 	concerned := map[string]bool{}
 	for _, line := range w.Trace {
@@ -160,7 +160,7 @@ func mostConcerned(w assertions.Counterexample) []assertions.Actor {
 	return out
 }
 
-// laneClass is how a lane is coloured: by what it is to the record.
+// laneClass returns the style of a lane, which depends on its role for the record.
 func laneClass(role assertions.Role) string {
 	switch role {
 	case assertions.Role(history.RoleDLQ), assertions.Role(history.RoleQuarantine):
@@ -173,7 +173,7 @@ func laneClass(role assertions.Role) string {
 	return "l-other"
 }
 
-// roleOf says what a lane is, where its name does not.
+// roleOf describes a lane whose name does not describe it.
 func roleOf(actor assertions.Actor) string {
 	switch actor.Role {
 	case assertions.Role(history.RoleInput):
@@ -194,7 +194,7 @@ func roleOf(actor assertions.Actor) string {
 	return ""
 }
 
-// drawable are the lines that have a place: those of lanes that are drawn, and those that concern everybody.
+// drawable returns the lines that can be drawn: those of drawn lanes, and those that concern all participants.
 func (d *drawing) drawable(lines []assertions.Line) []assertions.Line {
 	out := make([]assertions.Line, 0, len(lines))
 	for _, line := range lines {
@@ -246,7 +246,7 @@ func (d *drawing) addLine(line told, first bool) {
 	d.view.Rows = append(d.view.Rows, row)
 }
 
-// isAnswer reports whether an event of that kind answers another one, or takes something back.
+// isAnswer reports whether an event of that kind answers another one, or reverses something.
 func isAnswer(kind string) bool {
 	switch kind {
 	case history.KindAcked.String(), history.KindRevoked.String(), history.KindAttemptEnd.String(),
@@ -257,7 +257,7 @@ func isAnswer(kind string) bool {
 	return false
 }
 
-// folded says what was left out in a word or two.
+// folded describes the omitted events in a word or two.
 func folded(line told) string {
 	out := "… " + units.Plural(int64(line.skipped), "more event", "more events")
 	if line.attempts > 0 {
@@ -273,7 +273,7 @@ func (d *drawing) row(class string, height int) rowView {
 	return row
 }
 
-// across adds a row of words over all lanes. A time of 0 has none.
+// across adds a row of words across all lanes. A time of 0 is not shown.
 func (d *drawing) across(class, words string, at time.Duration) {
 	row := d.row(class, smallRow)
 	row.Across, row.LabelX, row.TextY = words, (d.view.Left+d.view.Right)/2, row.Top+16
@@ -295,7 +295,7 @@ func (d *drawing) arrow(row *rowView, to int, answer bool) {
 	row.Head = fmt.Sprintf("M%d %dL%d %dV%dZ", to, row.Y, to-back, row.Y-4, row.Y+4)
 }
 
-// place puts the words where they can be read: over the middle of an arrow, beside a mark, and never outside the
+// place puts the words where they can be read: above the middle of an arrow, beside a mark, and never outside the
 // diagram.
 func (d *drawing) place(row *rowView, words string) {
 	room := d.view.Right - d.view.Left
@@ -312,7 +312,7 @@ func (d *drawing) place(row *rowView, words string) {
 	}
 }
 
-// force shows what was in force: a bar beside the row, and its name where it is another than before.
+// force shows the faults in force: a bar beside the row, and their names if they changed.
 func (d *drawing) force(row *rowView, at time.Duration) {
 	var labels []string
 	for _, ref := range faultsAt(d.v, at) {
@@ -358,7 +358,7 @@ func (d *drawing) bracket() {
 	d.view.Bracket = b
 }
 
-// shortened cuts words to so many letters, with an ellipsis.
+// shortened cuts words to at most limit characters, with an ellipsis.
 func shortened(words string, limit int) string {
 	if utf8.RuneCountInString(words) <= limit {
 		return words

@@ -18,7 +18,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 )
 
-// draw renders the diagram of a counterexample as it stands in the page.
+// draw renders the diagram of a counterexample as in the page.
 func draw(t interface{ Fatalf(string, ...any) }, v *assertions.Verdict, w assertions.Counterexample) string {
 	tmpl, err := template.ParseFS(embedded, "templates/sequence.html.tmpl")
 	if err != nil {
@@ -33,8 +33,8 @@ func draw(t interface{ Fatalf(string, ...any) }, v *assertions.Verdict, w assert
 	return b.String()
 }
 
-// TestSequenceGolden draws stories that were taken from runs of consumers with planted bugs: in place and with retry
-// topics, in a dead-letter store, in a graph.
+// TestSequenceGolden draws traces from runs of consumers with planted bugs: in place and with retry topics, in a
+// dead-letter store, in a graph.
 func TestSequenceGolden(t *testing.T) {
 	stories, err := filepath.Glob("testdata/sequences/*.json")
 	if err != nil || len(stories) < 5 {
@@ -106,7 +106,7 @@ func TestSequenceFoldsWhatRepeats(t *testing.T) {
 	}
 }
 
-// However many take part, those of the contradiction are drawn.
+// For any number of participants, those of the contradiction are drawn.
 func TestSequenceOfManyLanes(t *testing.T) {
 	w := commitCounterexample()
 	for i := range 12 {
@@ -141,7 +141,7 @@ func TestSequenceOfNothing(t *testing.T) {
 
 var coordinate = regexp.MustCompile(`(?:[xy]|cx|cy|width|height)="(-?\d+)"`)
 
-// Whatever the story, nothing is drawn outside the diagram, no word is wider than it, and what is marked is drawn.
+// For any trace, nothing is drawn outside the diagram, no text is wider than it, and marked events are drawn.
 func TestSequenceProperty(t *testing.T) {
 	names := rapid.SampledFrom([]string{"workload", "input", "instance 0", "instance 1", "oracle", "dlq", "store",
 		"worker 0", hostile, ""})

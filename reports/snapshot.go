@@ -1,10 +1,9 @@
 package reports
 
-// What a run shows of itself while it goes on. Nothing in it is judged: the verdict is made from the history,
+// This file defines the live state of a run. Nothing in it is judged: the verdict is made from the history,
 // afterwards.
 //
-// A snapshot goes as JSON to whoever watches from outside; its times are in ns, counted from the run's base, as in the
-// history.
+// A snapshot is sent as JSON to observers. Its times are in ns, counted from the run's base, as in the history.
 
 import (
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// MaxLiveEvents is how many of the newest events a snapshot has at most.
+// MaxLiveEvents is the maximum number of events in a snapshot, which has the newest ones.
 const MaxLiveEvents = 200
 
 // Snapshot is the state of a run at one moment. It shares nothing with the run, and whoever gets it must not change it:
@@ -103,8 +102,8 @@ type LiveLatencies struct {
 	SinceBegin Buckets `json:"-"`
 }
 
-// Buckets is a cumulative histogram: Below[i] latencies are less than Bounds[i]; Count is how many there are in all,
-// Sum their sum.
+// Buckets is a cumulative histogram: Below[i] latencies are less than Bounds[i]. Count is the total number, Sum their
+// sum.
 type Buckets struct {
 	Bounds []time.Duration
 	Below  []uint64
@@ -125,7 +124,7 @@ type PartitionState struct {
 	Instance int `json:"instance"`
 }
 
-// InstanceStatus is what a process is doing.
+// InstanceStatus is the state of a process.
 type InstanceStatus string
 
 // The states of a process.
@@ -133,8 +132,8 @@ const (
 	InstanceStarting InstanceStatus = "starting"
 	InstanceRunning  InstanceStatus = "running"
 	InstancePaused   InstanceStatus = "paused"   // stopped by a signal, alive
-	InstanceStopping InstanceStatus = "stopping" // asked to end, not gone yet
-	InstanceStopped  InstanceStatus = "stopped"  // ended as it was asked to
+	InstanceStopping InstanceStatus = "stopping" // asked to end, still running
+	InstanceStopped  InstanceStatus = "stopped"  // ended as asked
 	InstanceKilled   InstanceStatus = "killed"   // ended by a KILL
 	InstanceCrashed  InstanceStatus = "crashed"  // ended by itself
 )
@@ -196,16 +195,16 @@ type StoreFigures struct {
 	Changes int64 `json:"changes"`
 }
 
-// EventKind is what an event of the log is about.
+// EventKind is the type of an event in the log.
 type EventKind string
 
 // The kinds of events.
 const (
 	EventPhase     EventKind = "phase"
-	EventFault     EventKind = "fault"     // a fault was injected or healed, or a process sent a signal
+	EventFault     EventKind = "fault"     // a fault was injected or lifted, or a process was sent a signal
 	EventInstance  EventKind = "instance"  // a process started, became ready, ended
-	EventRebalance EventKind = "rebalance" // partitions were assigned anew
-	EventHand      EventKind = "hand"      // somebody did or noted something by hand
+	EventRebalance EventKind = "rebalance" // partitions were reassigned
+	EventHand      EventKind = "hand"      // a person did or noted something
 )
 
 // LiveEvent is a line of the event log.
@@ -225,9 +224,9 @@ func (s *Snapshot) EventsAfter(sequence int64) []LiveEvent {
 	return s.Events[at:]
 }
 
-// WithoutFaults returns the snapshot as somebody on call would see it, who has to find out what is broken: no faults
-// and nothing that tells of them, the phases that they make, signals. That a process has ended is there to see; that it
-// was paused, or by whose hand it ended, is not.
+// WithoutFaults returns the snapshot as a person on call would see it, who has to find the cause: no faults, nothing
+// that reveals them, no phases that they cause, and no signals. The end of a process is visible. That it was paused,
+// or why it ended, is not.
 func (s Snapshot) WithoutFaults() Snapshot {
 	s.ActiveFaults, s.FaultsInjected = nil, 0
 	if faulty(s.Phase) {
@@ -250,7 +249,7 @@ func (s Snapshot) WithoutFaults() Snapshot {
 
 func faulty(phase string) bool { return phase == history.PhaseFault || phase == history.PhaseHeal }
 
-// StoreStates are the states of a dead-letter store's entries, in the order of an entry's life.
+// StoreStates returns the states of a dead-letter store's entries, in the order of an entry's lifecycle.
 func StoreStates() []history.StoreState {
 	return []history.StoreState{
 		history.StorePending, history.StoreProcessing, history.StoreResolved, history.StoreFailed, history.StoreManual,

@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// What somebody on call sees tells nothing of faults: neither their names nor that there are any.
+// The snapshot for a person on call reveals no faults: neither their names nor that there are any.
 func TestWithoutFaults(t *testing.T) {
 	whole := Snapshot{
 		Phase: history.PhaseFault, FaultsInjected: 2, ActiveFaults: []FaultState{{Name: "secret-fault", Kind: "network"}},
@@ -63,7 +63,7 @@ func TestEventsAfter(t *testing.T) {
 	}
 }
 
-// Seeds are larger than what JavaScript's numbers hold.
+// Seeds exceed the range of exact integers in JavaScript.
 func TestSnapshotSeed(t *testing.T) {
 	text, err := json.Marshal(Snapshot{Seed: 1<<63 + 1})
 	if err != nil || !strings.Contains(string(text), `"seed":"9223372036854775809"`) {

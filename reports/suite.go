@@ -1,7 +1,7 @@
 package reports
 
-// What is told of several runs that are one gate: how each stands, what of their failures is waived, and how the whole
-// stands.
+// This file defines the result of several runs that form one gate: the result of each run, the waived failures, and
+// the overall result.
 
 import (
 	"encoding/json"
@@ -16,17 +16,17 @@ import (
 // SuiteSchema is the version of gate.json.
 const SuiteSchema = 1
 
-// The files that WriteSuite makes in an artifacts folder.
+// The files that WriteSuite writes to an artifacts folder.
 const (
 	SuiteJSONFile  = "gate.json"
 	SuiteIndexFile = "index.html"
 )
 
-// Standing is how a run stands in a suite, or a suite as a whole.
+// Standing is the result of a run in a suite, or of a suite as a whole.
 type Standing string
 
-// The standings, worst first. NotRun and Waived don't make a suite fail by themselves; why a run was not run may make
-// it inconclusive.
+// The standings, worst first. NotRun and Waived do not make a suite fail by themselves. The reason why a run was not
+// run may make the suite inconclusive.
 const (
 	StandingInterrupted  Standing = "interrupted"
 	StandingFail         Standing = "fail"
@@ -119,7 +119,7 @@ type SuitePlace struct {
 	Column int    `json:"column"`
 }
 
-// Names says what a waiver is for: "no-loss: lost in smoke".
+// Names describes what a waiver covers: "no-loss: lost in smoke".
 func (w SuiteWaiver) Names() string {
 	what := w.Invariant
 	switch {
@@ -134,7 +134,7 @@ func (w SuiteWaiver) Names() string {
 	return what
 }
 
-// Remark says what is to be known of a waiver besides that it applies; "" if there is nothing.
+// Remark returns a remark on a waiver besides that it applies, "" if there is none.
 func (w SuiteWaiver) Remark() string {
 	switch {
 	case w.Expired && w.Matched > 0:
@@ -147,7 +147,7 @@ func (w SuiteWaiver) Remark() string {
 	return ""
 }
 
-// Count returns how many runs stand so.
+// Count returns the number of runs with the standing.
 func (s Suite) Count(standing Standing) int {
 	n := 0
 	for _, run := range s.Runs {
@@ -158,7 +158,7 @@ func (s Suite) Count(standing Standing) int {
 	return n
 }
 
-// Counts says how many runs stand how, worst first: "1 failed, 2 waived, 5 passed".
+// Counts lists the number of runs per standing, worst first: "1 failed, 2 waived, 5 passed".
 func (s Suite) Counts() string {
 	words := []struct {
 		standing Standing
@@ -181,7 +181,7 @@ func (s Suite) Counts() string {
 	return out[2:]
 }
 
-// SuiteJSON writes gate.json: the suite, and how much of what was promised it is about.
+// SuiteJSON writes gate.json: the suite, and its coverage of the contracts.
 func SuiteJSON(w io.Writer, suite Suite) error {
 	suite.Schema = SuiteSchema
 	suite.Runs = slices.Clone(suite.Runs)

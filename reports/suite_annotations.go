@@ -1,7 +1,7 @@
 package reports
 
-// Annotations: what a gate found, at the place in the repository that it is about, as workflow commands of GitHub
-// Actions (https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands).
+// Annotations are workflow commands of GitHub Actions that show a gate's findings at their place in the repository
+// (https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands).
 
 import (
 	"fmt"
@@ -24,9 +24,9 @@ type annotation struct {
 	place                 SuitePlace
 }
 
-// Annotations writes a workflow command for each run that does not pass and for each waiver that wants attention,
-// errors first: GitHub shows ten of each level. Paths are written relative to root, the folder of the repository; those
-// outside of it are written as they are.
+// Annotations writes a workflow command for each run that does not pass and for each waiver that needs attention,
+// errors first: GitHub shows ten of each level. Paths inside the repository are written relative to root, its folder.
+// Other paths are unchanged.
 func Annotations(w io.Writer, suite Suite, root string) error {
 	var all []annotation
 	for _, run := range suite.Runs {
@@ -58,12 +58,13 @@ func Annotations(w io.Writer, suite Suite, root string) error {
 	return nil
 }
 
-// Annotate writes an error at a place of the repository.
+// Annotate writes an error at a place in the repository.
 func Annotate(w io.Writer, place SuitePlace, title, message, root string) error {
 	return annotation{annotationError, title, message, place}.write(w, root)
 }
 
-// annotationOf says how a run is shown: what keeps the gate from passing is an error, what does not is told.
+// annotationOf returns the annotation of a run. A run that prevents the gate from passing is an error, others have a
+// lower level.
 func annotationOf(run SuiteRun) (one annotation, worth bool) {
 	level := annotationError
 	switch {
@@ -102,7 +103,7 @@ func (a annotation) write(w io.Writer, root string) error {
 	return err
 }
 
-// inRepository is the path of a file from the root of its repository.
+// inRepository returns the path of a file from the root of its repository.
 func inRepository(file, root string) string {
 	if root == "" {
 		return filepath.ToSlash(file)
@@ -118,8 +119,8 @@ func inRepository(file, root string) string {
 	return filepath.ToSlash(relative)
 }
 
-// escapeData escapes what stands behind the second pair of colons, escapeProperty what stands before it, as the runner
-// of GitHub Actions reads them.
+// escapeData escapes the text after the second pair of colons, escapeProperty the text before it, in the form that
+// the runner of GitHub Actions decodes.
 func escapeData(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 )
 
-// The first page of a gate's artifacts in a real browser: it fits, and says and asks for nothing.
+// The index page of a gate's artifacts in a real browser: it fits, logs nothing and makes no requests.
 func TestBrowserSuiteIndex(t *testing.T) {
 	b := browsertest.Open(t)
 	path := filepath.Join(t.TempDir(), "index.html")

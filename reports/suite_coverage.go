@@ -1,7 +1,7 @@
 package reports
 
-// How much of what was promised a gate is about: of each run, of all runs of a subject together, and what dlqbench.yaml
-// requires to be judged.
+// This file reports how much of the contracts a gate covers: for each run, for all runs of a subject together, and
+// against the requirements in dlqbench.yaml.
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ type SuiteRequirement struct {
 	Elsewhere bool   `json:"elsewhere,omitempty"`
 }
 
-// Remark says what is to be known of a requirement that is not met; "" if it is.
+// Remark returns the remark on a requirement that is not met, "" if it is met.
 func (r SuiteRequirement) Remark() string {
 	switch {
 	case r.Reason == "":
@@ -48,7 +48,8 @@ func (r SuiteRequirement) Remark() string {
 	return fmt.Sprintf("%s is required, and no run has judged it for %s: %s", r.Invariant, r.Subject, r.Reason)
 }
 
-// Coverage tells it of each subject, in the order in which they are met; of those without a judged run nothing.
+// Coverage returns the coverage of each subject, in order of first appearance. Subjects without a judged run are left
+// out.
 func (s Suite) Coverage() []SuiteCoverage {
 	var subjects []string
 	verdicts := map[string][]*assertions.Verdict{}
@@ -81,7 +82,7 @@ func resultNames(results []assertions.Result) []string {
 	return names
 }
 
-// coverageLines are the lines that say it, with the subject's name where there are several.
+// coverageLines returns the lines about coverage, with the subject's name if there are several.
 func (s Suite) coverageLines() []string {
 	all := s.Coverage()
 	var lines []string
@@ -95,7 +96,7 @@ func (s Suite) coverageLines() []string {
 	return lines
 }
 
-// Extent says how much of what was promised a run is about, in a few words; "" where nothing was judged.
+// Extent describes in a few words how much of the contract a run covers; "" if nothing was judged.
 func (r SuiteRun) Extent() string {
 	if r.Judged.Verdict == nil {
 		return ""
@@ -103,7 +104,7 @@ func (r SuiteRun) Extent() string {
 	return r.Judged.Verdict.Coverage().Extent()
 }
 
-// unmet are the remarks about requirements that are not met.
+// unmet returns the requirements that are not met.
 func (s Suite) unmet() []SuiteRequirement {
 	return slices.DeleteFunc(slices.Clone(s.Required), func(r SuiteRequirement) bool { return r.Reason == "" })
 }

@@ -1,6 +1,6 @@
 package reports
 
-// One JUnit file for all runs of a gate: each run is a test suite.
+// This file writes one JUnit file for all runs of a gate. Each run is a test suite.
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// SuiteJUnit writes one test suite for each run, as JUnit does; a violation that is waived is skipped, with the reason.
-// A run that was not judged is one test case: an error where the gate shows less without it, skipped where it had
+// SuiteJUnit writes one test suite for each run, as JUnit does. A waived violation is skipped, with the reason. A run
+// that was not judged is one test case: an error if the gate shows less without it, or skipped if the gate had
 // stopped at a failure.
 func SuiteJUnit(w io.Writer, suite Suite) error {
 	var all []junitSuite
@@ -26,7 +26,7 @@ func SuiteJUnit(w io.Writer, suite Suite) error {
 	return writeJUnit(w, inSeconds(suite.Elapsed), all...)
 }
 
-// junitRequired is a test suite of what must be judged.
+// junitRequired returns a test suite of the required coverage.
 func junitRequired(suite Suite) junitSuite {
 	const label = "required"
 	out := junitSuite{Name: label, Time: "0", Output: strings.Join(suite.coverageLines(), "\n")}
@@ -64,8 +64,8 @@ func junitOf(run SuiteRun) junitSuite {
 	return out
 }
 
-// openReasons are those of a run that none of its test cases shows: what makes it inconclusive as a whole, or what went
-// wrong besides the subject.
+// openReasons returns the reasons of a run that none of its test cases shows: why it is inconclusive as a whole, or
+// errors outside the subject.
 func openReasons(run SuiteRun) []string {
 	if run.Standing != StandingInconclusive && run.Standing != StandingEnvironment && run.Standing != StandingInterrupted {
 		return nil
@@ -91,7 +91,8 @@ func junitUnjudged(run SuiteRun, label string) junitSuite {
 	return out
 }
 
-// junitWaived tells why an invariant's violation is skipped: all of its anomalies are waived. nil if one is not.
+// junitWaived returns why an invariant's violation is skipped: all of its anomalies are waived. It returns nil if one
+// is not.
 func junitWaived(run SuiteRun, r assertions.Result) *junitProblem {
 	var reasons []string
 	for _, anomaly := range r.Anomalies {

@@ -1,6 +1,7 @@
 package reports
 
-// A gate as a document: how each run stands, what is waived, what was left out, and what does not pass, folded.
+// This file builds the document of a gate: the result of each run, the waivers, the omissions, and, folded, the
+// failures.
 
 import (
 	"io"
@@ -14,7 +15,7 @@ import (
 // SuiteMarkdown writes the summary of a gate in GitHub's flavour: a comment on a change, or GITHUB_STEP_SUMMARY.
 func SuiteMarkdown(w io.Writer, suite Suite) error { return document.Markdown(w, suiteDocument(suite)) }
 
-// SuiteIndex writes the first page of a gate's artifacts, with links to the reports.
+// SuiteIndex writes the index page of a gate's artifacts, with links to the reports.
 func SuiteIndex(w io.Writer, suite Suite) error { return document.HTML(w, suiteDocument(suite)) }
 
 func suiteDocument(suite Suite) document.Document {
@@ -122,7 +123,7 @@ func suiteMark(standing Standing) document.Mark {
 	return document.Unsure
 }
 
-// suiteWord is a standing in a word or two.
+// suiteWord returns a standing in a word or two.
 func suiteWord(standing Standing) string {
 	switch standing {
 	case StandingThreshold:

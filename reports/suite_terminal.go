@@ -1,6 +1,6 @@
 package reports
 
-// A gate on a terminal or in a CI's log: a line for each run as it ends, and how the whole stands.
+// This file writes a gate to a terminal or a CI log: a line for each run as it ends, and the overall result.
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// SuiteLine writes how one run stands in one line, and why in one more for each reason.
+// SuiteLine writes the result of one run in one line, and each reason in another.
 func SuiteLine(w io.Writer, run SuiteRun) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-16s  %s", suiteWord(run.Standing), name(run.Label))
@@ -28,10 +28,10 @@ func SuiteLine(w io.Writer, run SuiteRun) error {
 	return err
 }
 
-// namedNotRun is how many runs that were not run are named for each reason.
+// namedNotRun is the maximum number of runs named for each reason why runs were not run.
 const namedNotRun = 5
 
-// writeNotRun names what was not run, by why.
+// writeNotRun names the runs that were not run, by reason.
 func writeNotRun(b *strings.Builder, suite Suite) {
 	names, order := map[string][]string{}, []string{}
 	for _, run := range suite.Runs {
@@ -54,8 +54,8 @@ func writeNotRun(b *strings.Builder, suite Suite) {
 	}
 }
 
-// SuiteEnd writes what was not run, what is to be said of waivers and how the whole stands; artifacts is the folder in
-// which all of it is.
+// SuiteEnd writes the runs that were not run, remarks on waivers, and the overall result. artifacts is the folder of
+// all files.
 func SuiteEnd(w io.Writer, suite Suite, artifacts string) error {
 	var b strings.Builder
 	for _, waiver := range suite.Waivers {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// fixtureSuite has a run of every standing; one of them is full of hostile texts, and so are a waiver and what was left
-// out.
+// fixtureSuite has a run of every standing. One of them is full of hostile texts, and so are a waiver and an
+// omission.
 func fixtureSuite() Suite {
 	seed := uint64(7)
 	suite := Suite{
@@ -87,8 +87,8 @@ func suiteFormats() map[string]func(io.Writer, Suite) error {
 	}
 }
 
-// TestSuiteGolden holds what each format makes of a gate. After a wanted change run it with UPDATE_GOLDEN=1 and read
-// the difference.
+// TestSuiteGolden compares each format of a gate with golden files. After an intended change run it with
+// UPDATE_GOLDEN=1 and check the diff.
 func TestSuiteGolden(t *testing.T) {
 	for extension, to := range suiteFormats() {
 		t.Run(extension, func(t *testing.T) {
@@ -106,7 +106,7 @@ func renderSuite(t *testing.T, suite Suite, to func(io.Writer, Suite) error) str
 	return b.String()
 }
 
-// Every test suite counts its cases, the file counts its suites, and each run of the gate is seen by its worst case.
+// Every test suite counts its cases, the file counts its suites, and each run of the gate appears as its worst case.
 func TestSuiteJUnitCounts(t *testing.T) {
 	var read junitSuites
 	if err := xml.Unmarshal([]byte(renderSuite(t, fixtureSuite(), SuiteJUnit)), &read); err != nil {
@@ -160,7 +160,7 @@ func TestSuiteJUnitCounts(t *testing.T) {
 	}
 }
 
-// A violation of which one anomaly is not waived stays a failure.
+// A violation stays a failure if one of its anomalies is not waived.
 func TestSuiteJUnitPartlyWaived(t *testing.T) {
 	suite := fixtureSuite()
 	run := suite.Runs[1]
@@ -180,8 +180,8 @@ func TestSuiteJUnitPartlyWaived(t *testing.T) {
 	}
 }
 
-// Whatever a run carries, an annotation is one line that begins with one of three commands, and its properties end
-// where they should.
+// For any run, an annotation is one line that starts with one of three commands, and its properties end where they
+// should.
 func TestAnnotationsAreOneCommandEach(t *testing.T) {
 	suite := fixtureSuite()
 	suite.Runs[0].Reasons = []string{"a\n::set-output name=x::y", hostile, "100%0A::error::x"}
@@ -189,7 +189,7 @@ func TestAnnotationsAreOneCommandEach(t *testing.T) {
 	suite.Runs[0].Where.File = "a,b:c%.yaml"
 	command := regexp.MustCompile(`^::(error|warning|notice) file=[^,:\s]+,line=[0-9]+,col=[0-9]+,title=[^,:]*::[^\r\n]*$`)
 	lines := strings.Split(strings.TrimSuffix(renderSuite(t, suite, suiteFormats()["annotations"]), "\n"), "\n")
-	if len(lines) != 12 { // 7 runs that do not simply pass, 3 waivers with a remark, 2 requirements that are not met
+	if len(lines) != 12 { // 7 runs without a plain pass, 3 waivers with a remark, 2 unmet requirements
 		t.Errorf("there are %d lines", len(lines))
 	}
 	for _, line := range lines {
@@ -221,7 +221,7 @@ func TestAnnotationPaths(t *testing.T) {
 	}
 }
 
-// A summary is never longer than GitHub takes, and still names every run.
+// A summary is never longer than GitHub accepts, and still names every run.
 func TestSuiteMarkdownFits(t *testing.T) {
 	suite := fixtureSuite()
 	one := suite.Runs[0]
@@ -248,7 +248,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// Of many runs that were not run for one reason a few are named, and all are counted.
+// If many runs were not run for one reason, a few are named and all are counted.
 func TestSuiteEndNamesAFewOfThoseNotRun(t *testing.T) {
 	suite := Suite{Verdict: StandingInconclusive}
 	for _, label := range []string{"a", "b", "c", "d", "e", "f", "g"} {

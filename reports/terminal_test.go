@@ -18,7 +18,7 @@ func plainTerminal(w io.Writer, run Run) error { return Terminal(w, run, false) 
 
 func colourTerminal(w io.Writer, run Run) error { return Terminal(w, run, true) }
 
-// copied tells lines that are there to be copied, and so are never broken.
+// copied reports whether a line is meant to be copied, and so is never broken.
 func copied(line string) bool {
 	return strings.HasPrefix(line, "Report  ") || strings.HasPrefix(line, "Rerun   ") ||
 		strings.HasPrefix(line, "     see: ")
@@ -36,7 +36,8 @@ func TestTerminalFitsTheScreen(t *testing.T) {
 	}
 }
 
-// A busy machine leaves something open of every invariant: seen in CI, where three of them made a screen of 41 lines.
+// A busy machine leaves something unjudged for every invariant. In CI, three such invariants made a screen of 41
+// lines.
 func TestTerminalStaysOneScreenWhereMuchIsOpen(t *testing.T) {
 	run := fixtures()["pass"]
 	held := 0
@@ -110,7 +111,7 @@ func TestUseColorOnlyOnTerminals(t *testing.T) {
 	}
 }
 
-// On a narrow terminal nothing is wider than it, and each figure that is shown is whole.
+// On a narrow terminal no line is wider than the terminal, and each shown figure is whole.
 func TestTerminalNarrow(t *testing.T) {
 	for name, run := range fixtures() {
 		var out strings.Builder

@@ -2,15 +2,15 @@ package reports
 
 import "github.com/dlqbench/dlqbench/reports/document"
 
-// The longest texts that are shown, in characters; verdict.json has them whole.
+// The maximum lengths of texts, in characters. verdict.json has the whole texts.
 const (
 	maxText = 600
 	maxName = 120
-	// What was not judged, and why, is told whole.
+	// The extent of what was not judged, and the reason, are shown whole.
 	maxCoverage = document.Whole
 )
 
-// Visible returns s as text of one line that is safe to show on a terminal, of at most limit characters.
+// Visible returns s as a one-line text that is safe to show on a terminal, of at most limit characters.
 func Visible(s string, limit int) string { return document.Visible(s, limit) }
 
 func visible(s string, limit int) string { return document.Visible(s, limit) }

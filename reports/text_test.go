@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 )
 
-// unseen tells characters that must get into no report; it is written apart from hidden, which it checks.
+// unseen reports characters that must not appear in any report. It is independent of hidden, which it checks.
 func unseen(r rune) bool {
 	return r != '\n' && (r < ' ' || r >= 0x7f && r <= 0x9f) ||
 		unicode.In(r, unicode.Bidi_Control, unicode.Cf, unicode.Zl, unicode.Zp)
@@ -70,7 +70,7 @@ func TestHeadlines(t *testing.T) {
 	}
 }
 
-// What a reader came for is on top, also where the judge had another order.
+// The most important content is on top, even if the judge had another order.
 func TestTheWorstComesFirst(t *testing.T) {
 	results := ranked([]assertions.Result{
 		{Name: "a", Status: assertions.Pass}, {Name: "b", Status: assertions.NotApplicable},
@@ -86,7 +86,7 @@ func TestTheWorstComesFirst(t *testing.T) {
 	}
 }
 
-// A verdict that a report does not know must never look like a pass.
+// A verdict that is unknown to a report must never look like a pass.
 func TestUnknownVerdictIsNoPass(t *testing.T) {
 	for _, status := range []assertions.Status{"", "ok", assertions.NotApplicable, assertions.Inconclusive} {
 		if got := stands(&assertions.Verdict{Verdict: status}); got != standsInconclusive {

@@ -1,22 +1,22 @@
 package reports
 
-// A record that was retried for minutes has a long life; what a reader needs of it are its beginning, its end, and the
-// events that contradict each other with what happened around them.
+// A record that was retried for minutes has a long trace. A reader needs its beginning, its end, and the events that
+// contradict each other with the events around them.
 
 import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// told is a line of a shortened trace: an event, or how many were left out in its place.
+// told is a line of a shortened trace: an event, or the number of events omitted in its place.
 type told struct {
 	assertions.Line
-	// skipped is how many were left out, attempts how many of them were starts of attempts.
+	// skipped is the number of omitted events, attempts how many of them were starts of attempts.
 	skipped, attempts int
 }
 
-// shorten keeps at most about limit lines of a trace: every marked line (up to limit) and what is nearest to them,
-// then the beginning and the end. A trace within the limit is kept whole.
+// shorten keeps about limit lines of a trace at most: every marked line (up to limit) and those nearest to them, then
+// the beginning and the end. A trace within the limit is kept whole.
 func shorten(lines []assertions.Line, limit int) []told {
 	keep := kept(lines, limit)
 	out := make([]told, 0, min(len(lines), limit+1))

@@ -1,7 +1,7 @@
 package reports
 
-// The published schema of verdict.json, made from the Go types. It is made here, not in the program, which would
-// otherwise contain the library for it.
+// The published schema of verdict.json, generated from the Go types. It is generated in a test, so that the program
+// does not contain the library for it.
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ func TestVerdictSchemaIsTheCommittedOne(t *testing.T) {
 	compareGolden(t, "verdict.schema.json", string(got))
 }
 
-// generateVerdictSchema makes the schema of verdict.json. It allows additional keys, as VerdictSchema says.
+// generateVerdictSchema generates the schema of verdict.json. It allows additional keys, see VerdictSchema.
 func generateVerdictSchema() ([]byte, error) {
 	reflector := &jsonschema.Reflector{
 		AllowAdditionalProperties: true,
@@ -44,7 +44,7 @@ func generateVerdictSchema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// verdictType gives the words that a status can be, and what a curve is.
+// verdictType returns the schemas of a status and of a curve.
 func verdictType(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[measure.Curve]():
@@ -62,7 +62,7 @@ func verdictType(t reflect.Type) *jsonschema.Schema {
 	}
 }
 
-// verdictComment says what the keys mean whose names don't.
+// verdictComment describes the keys whose names do not explain them.
 func verdictComment(t reflect.Type, field string) string {
 	comments := map[string]string{
 		"Verdict.Verdict": "The judgement of the whole run: the worst of its invariants. Thresholds are not " +
@@ -134,7 +134,7 @@ func verdictComment(t reflect.Type, field string) string {
 	return cmp.Or(storyComment(t.Name()+"."+field), usageComment(t.Name()+"."+field))
 }
 
-// usageComment says it of what the subject used.
+// usageComment describes the keys about the subject's resource usage.
 func usageComment(key string) string {
 	return map[string]string{
 		"Verdict.Usage":        "What the instances of the subject used: all processes of each together, read once a second.",
@@ -152,7 +152,7 @@ func usageComment(key string) string {
 	}[key]
 }
 
-// storyComment says it of the keys that tell where and when something was violated.
+// storyComment describes the keys about the place and time of a violation.
 func storyComment(key string) string {
 	return map[string]string{
 		"Verdict.Topics": "The topics of the run.",

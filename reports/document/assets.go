@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The parts of a page. PlotScript and PlotStyle are uPlot, for pages that draw curves; PageScript makes a page's
-// controls work: search, colours, copying, folding, printing.
+// The parts of a page. PlotScript and PlotStyle are uPlot, for pages with curves. PageScript implements a page's
+// controls: search, colours, copying, folding, printing.
 var (
 	//go:embed assets/uPlot.iife.min.js
 	PlotScript string
@@ -27,18 +27,18 @@ var (
 	pageTemplate string
 )
 
-// PageStyle is the style of a page, for light and dark screens and for paper.
+// PageStyle returns the style of a page, for light and dark screens and for paper.
 func PageStyle() string { return PlotStyle + "\n" + reportStyle + "\n" + darkRules(darkColours) }
 
-// darkRules make the dark colours hold where the reader's system prefers them and the page was not told otherwise, and
-// where the page was told so. Paper stays white.
+// darkRules applies the dark colours if the page was set to dark, or if the reader's system prefers dark and the page
+// was not set. Paper stays white.
 func darkRules(colours string) string {
 	return "@media screen and (prefers-color-scheme: dark) {\n:root:not(.paper):not(.light) {\n" + colours + "}\n}\n" +
 		"@media screen {\n:root.dark:not(.paper) {\n" + colours + "}\n}\n"
 }
 
-// Policy is the content security policy of a page: it allows the style and the scripts by their hashes, the page's own
-// icon, and nothing else.
+// Policy returns the content security policy of a page. It allows the style and the scripts by their hashes, the
+// page's own icon, and nothing else.
 func Policy(style string, scripts ...string) string {
 	hashes := make([]string, len(scripts))
 	for i, script := range scripts {

@@ -1,39 +1,40 @@
-// Package document is the model of a report, written once and rendered for a terminal, as Markdown and as an HTML page.
+// Package document is the model of a report, which is written once and rendered for a terminal, as Markdown and as an
+// HTML page.
 //
 //	a product (bench, compare, gate, debrief, run) ──▶ Document ──▶ Terminal | Markdown | HTML
 //
-// It knows nothing of what is reported. The renderers decide what each medium can show: a terminal shows neither what
-// is folded nor figures and breaks tables that are wider than it; Markdown folds; a page shows everything. Every string
-// of a document is made visible and escaped by the renderers, so that products pass on what they have.
+// The package knows nothing of the content. The renderers decide what each medium can show. A terminal omits folded
+// parts and figures, and breaks tables that are wider than it. Markdown folds. A page shows everything. The renderers
+// make every string of a document visible and escape it, so products pass on their strings unchanged.
 package document
 
 import "strings"
 
 // Document is a report.
 type Document struct {
-	// Kind is what the report is, in a word or two: "bench report".
+	// Kind is the type of the report in a word or two: "bench report".
 	Kind string
-	// Mark and Word are the verdict, Title what it is about.
+	// Mark and Word are the verdict, Title the subject of the report.
 	Mark  Mark
 	Word  string
 	Title string
-	// Lead are the sentences below the title; About are facts in a few words each.
+	// Lead has the sentences below the title. About has facts of a few words each.
 	Lead     []Text
 	About    []string
 	Sections []Section
-	// Foot ends a page.
+	// Foot is the text at the end of a page.
 	Foot string
 }
 
-// Section is a part of a document. One without a title continues the part before it.
+// Section is a part of a document. A section without a title continues the one before it.
 type Section struct {
 	Title string
 	// Aside explains the title in a few words.
 	Aside string
-	// Mark and Word are the verdict of what the section is about, if it has one of its own.
+	// Mark and Word are the section's own verdict, if it has one.
 	Mark Mark
 	Word string
-	// Folded sections are evidence for whoever asks: a terminal leaves them out, Markdown folds them.
+	// Folded sections are additional evidence: a terminal leaves them out, Markdown folds them.
 	Folded bool
 	Blocks []Block
 }
@@ -44,13 +45,13 @@ type Block interface{ kind() string }
 // Heading is the title of a part of a section.
 type Heading string
 
-// Paragraph is a text; a soft one is a remark.
+// Paragraph is a text. A soft paragraph is a remark.
 type Paragraph struct {
 	Text Text
 	Soft bool
 }
 
-// List has an item for each text, with a list of its own below each. A terminal shows at most Most of them (0: all).
+// List has an item for each text, with an optional nested list. A terminal shows at most Most items (0: all).
 type List struct {
 	Items []Item
 	Most  int
@@ -69,7 +70,7 @@ type KeyValues struct {
 	Items []KeyValue
 }
 
-// KeyValue is a fact; the note explains it.
+// KeyValue is a fact. The note explains it.
 type KeyValue struct {
 	Key   string
 	Value Text
@@ -77,17 +78,18 @@ type KeyValue struct {
 	Mark  Mark
 }
 
-// Code is text that is kept as it is, line by line.
+// Code is preformatted text.
 type Code string
 
-// Details are folded. Mark, Word and Aside are shown beside the title: with them, this is a finding and its evidence.
+// Details are folded. Mark, Word and Aside are shown beside the title. With them, Details are a finding with its
+// evidence.
 type Details struct {
 	ID    string
 	Mark  Mark
 	Word  string
 	Title string
 	Aside string
-	// Open is unfolded on a page.
+	// Open: the details are initially unfolded on a page.
 	Open   bool
 	Blocks []Block
 }
@@ -96,7 +98,7 @@ type Details struct {
 type Table struct {
 	Columns []Column
 	Rows    []Row
-	// Pack: a terminal writes rows that passed side by side, and at most Most rows (0: all).
+	// Pack: a terminal writes rows that passed side by side. It writes at most Most rows (0: all).
 	Pack bool
 	Most int
 }
@@ -104,24 +106,24 @@ type Table struct {
 // Column is a column of a table.
 type Column struct {
 	Title string
-	// Figure columns are aligned at their ends, and never cut or broken.
+	// Figure columns are right-aligned, and never cut or broken.
 	Figure bool
-	// Spare columns are left out where a terminal has no room for all, the last first.
+	// Spare columns are left out if a terminal is too narrow, the last one first.
 	Spare bool
-	// Below: a terminal writes the texts of this column under their row, at most Most lines of each (0: all).
+	// Below: a terminal writes the texts of this column below their row, at most Most lines of each (0: all).
 	Below bool
 	Most  int
 }
 
-// Row is a row of a table; marks are shown in a column of their own.
+// Row is a row of a table. Marks are shown in a separate column.
 type Row struct {
 	Mark  Mark
 	Cells []Text
-	// Strong rows stand out.
+	// Strong rows are emphasized.
 	Strong bool
 }
 
-// Figures are drawn on a page. With Choose the reader looks at one of them at a time; Key says how they are read.
+// Figures are drawn on a page. With Choose, the reader sees one of them at a time. Key explains how to read them.
 type Figures struct {
 	Choose  bool
 	Key     string
@@ -177,19 +179,19 @@ type Series struct {
 // Text is a piece of prose.
 type Text []Span
 
-// Span is a stretch of a text in one style.
+// Span is a part of a text in one style.
 type Span struct {
 	Text  string
 	Style Style
-	// Mark gives the span the colour of that mark; Link leads to a place in the page or to a file beside it.
+	// Mark gives the span the colour of the mark. Link is the target: a place in the page, or a file beside it.
 	Mark Mark
 	Link string
 }
 
-// Style is how a span is written.
+// Style is the style of a span.
 type Style int
 
-// The styles. Code is there to be copied: a terminal never breaks it. A Break ends a line.
+// The styles. Code is meant to be copied, so a terminal never breaks it. A Break ends a line.
 const (
 	StylePlain Style = iota
 	StyleBold
@@ -197,19 +199,19 @@ const (
 	StyleBreak
 )
 
-// Plain is a text without style; there is none where s is empty.
+// Plain returns a text without style, or no text if s is empty.
 func Plain(s string) Text { return styled(s, StylePlain) }
 
-// Bold is a text that stands out.
+// Bold returns an emphasized text.
 func Bold(s string) Text { return styled(s, StyleBold) }
 
-// Command is a text that is there to be copied.
+// Command returns a text that is meant to be copied.
 func Command(s string) Text { return styled(s, StyleCode) }
 
-// Link is a text that leads to a place in the page ("#anchor"), or to a file beside it.
+// Link returns a link to a place in the page ("#anchor"), or to a file beside it.
 func Link(s, to string) Text { return Text{{Text: s, Link: to}} }
 
-// Marked is a text in the colour of a mark.
+// Marked returns a text in the colour of a mark.
 func Marked(s string, mark Mark) Text { return Text{{Text: s, Style: StyleBold, Mark: mark}} }
 
 func styled(s string, style Style) Text {
@@ -219,7 +221,7 @@ func styled(s string, style Style) Text {
 	return Text{{Text: s, Style: style}}
 }
 
-// Lines puts each text on a line of its own; empty ones are left out.
+// Lines puts each text on its own line and leaves out empty ones.
 func Lines(texts ...Text) Text {
 	var out Text
 	for _, one := range texts {
@@ -231,7 +233,7 @@ func Lines(texts ...Text) Text {
 	return out
 }
 
-// lines are the texts between breaks.
+// lines returns the texts between breaks.
 func (t Text) lines() []Text {
 	var out []Text
 	var line Text
@@ -248,7 +250,7 @@ func (t Text) lines() []Text {
 	return out
 }
 
-// Mark is a judgement as a sign.
+// Mark is the symbol of a judgement.
 type Mark int
 
 // The marks.
@@ -266,7 +268,7 @@ const (
 	Same
 )
 
-// look is how a mark is shown: on a terminal with its colour, in Markdown, and as a class of the page's style.
+// look is the appearance of a mark: on a terminal with its colour, in Markdown, and as a class in the page's style.
 type look struct{ sign, colour, emoji, class string }
 
 func (m Mark) look() look {
@@ -278,10 +280,10 @@ func (m Mark) look() look {
 	}[m]
 }
 
-// Class is the mark as the page's style knows it.
+// Class returns the class of the mark in the page's style.
 func (m Mark) Class() string { return m.look().class }
 
-// marked tells whether any row of the table has a mark.
+// marked reports whether any row of the table has a mark.
 func (t Table) marked() bool {
 	for _, row := range t.Rows {
 		if row.Mark != None {
@@ -291,7 +293,7 @@ func (t Table) marked() bool {
 	return false
 }
 
-// Flat are the contents of a document as a part of another.
+// Flat returns the contents of a document for use in another document.
 func (d Document) Flat() []Block {
 	var out []Block
 	for _, lead := range d.Lead {

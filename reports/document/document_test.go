@@ -14,7 +14,7 @@ import (
 const hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" onmouseover=\"alert(3)' " +
 	"\u202egnp.exe \x00\x1b[31m\x9b2J\xff\u200b `rm` | @everyone #1 {{.}} \n# title\n```\n"
 
-// sample is a document with everything that there is.
+// sample is a document with every kind of element.
 func sample() Document {
 	return Document{
 		Kind: "sample", Mark: Fail, Word: "FAIL", Title: "everything", Foot: "The end.", About: []string{"4 runs", "seed 42"},
@@ -83,7 +83,7 @@ func TestTerminalFits(t *testing.T) {
 	}
 }
 
-// Rows that passed stand side by side where there is room, with what is to be known of them below.
+// Rows that passed stand side by side if there is room, with remarks on them below.
 func TestTerminalPacks(t *testing.T) {
 	doc := Document{Word: "PASS", Mark: Pass, Title: "packed", Sections: []Section{{Title: "Invariants", Blocks: []Block{Table{
 		Pack: true, Columns: []Column{{}, {Figure: true}, {Below: true}}, Rows: []Row{
@@ -98,7 +98,7 @@ func TestTerminalPacks(t *testing.T) {
 	}
 }
 
-// Whatever string of a document is hostile, no format lets anything through that acts.
+// If any string of a document is hostile, no format lets an active element through.
 func TestHostileStringsStayText(t *testing.T) {
 	doc := sample()
 	spoil(reflect.ValueOf(&doc).Elem())
@@ -129,7 +129,7 @@ func TestHostileStringsStayText(t *testing.T) {
 	}
 }
 
-// spoil makes every string hostile that products fill with what they have.
+// spoil replaces every string that comes from products by a hostile one.
 func spoil(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -152,7 +152,7 @@ func spoil(v reflect.Value) {
 	}
 }
 
-// The policy names exactly the page's own style and scripts, and the page asks for nothing from elsewhere.
+// The policy names exactly the page's own style and scripts, and the page makes no requests.
 func TestPageStandsAlone(t *testing.T) {
 	page := rendered(t, sample(), HTML)
 	style := between(page, "<style>", "</style>")
@@ -184,7 +184,7 @@ func between(s, from, to string) string {
 	return out
 }
 
-// Folded parts that have no more room in a comment are left out, and named.
+// Folded parts that do not fit into a comment are left out, and named.
 func TestMarkdownKeepsWithinItsLimit(t *testing.T) {
 	doc := Document{Word: "FAIL", Title: "long"}
 	for range 3 {

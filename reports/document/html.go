@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Document
 	CSP                            string
@@ -17,14 +17,14 @@ type page struct {
 	Data                           template.JS
 }
 
-// HTML writes a document as one page that holds all it needs and asks nobody for anything. Its content security policy
-// allows exactly the styles and scripts embedded here, by their hashes, so that even a text that slipped through the
+// HTML writes a document as one self-contained page that makes no requests. Its content security policy allows
+// exactly the styles and scripts embedded here, by their hashes, so that even a text that slipped through the
 // escaping could not run.
 func HTML(w io.Writer, doc Document) error {
 	style, scripts := PageStyle(), []string{PageScript}
 	content := page{Document: doc, Style: template.CSS(style), AppScript: template.JS(PageScript)}
 	if figures := doc.figures(); len(figures) > 0 {
-		// json.Marshal writes <, > and & as escapes: nothing in the data can end the element that holds it.
+		// json.Marshal escapes <, > and &, so nothing in the data can end the element that holds it.
 		data, err := json.Marshal(figures)
 		if err != nil {
 			return fmt.Errorf("encoding the figures: %w", err)
@@ -44,7 +44,7 @@ func HTML(w io.Writer, doc Document) error {
 	return nil
 }
 
-// Part is a block as a part of a page that has a template of its own.
+// Part renders a block for a page that has its own template.
 func Part(block Block) (template.HTML, error) {
 	tmpl, err := parse()
 	if err != nil {
@@ -83,14 +83,14 @@ func visibleLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// slug is the anchor of a section: its title in lower case, with hyphens.
+// slug returns the anchor of a section: its title in lower case, with hyphens.
 func slug(title string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(title), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	}), "-")
 }
 
-// figures are those of the whole document, with visible names.
+// figures returns the figures of the whole document, with visible names.
 func (d Document) figures() []Figure {
 	var out []Figure
 	for _, section := range d.Sections {
@@ -111,7 +111,7 @@ func (d Document) figures() []Figure {
 	return out
 }
 
-// empty tells that a section has nothing to show, and so is left out.
+// empty reports whether a section has no content and so is left out.
 func (s Section) empty() bool {
 	for _, block := range s.Blocks {
 		switch block := block.(type) {
@@ -138,8 +138,8 @@ func (s Section) empty() bool {
 	return true
 }
 
-// spread takes a figure apart into its value and what stands behind ±, which a page writes below it; a text that is
-// more than one figure is left whole, and has "" as its value.
+// spread splits a figure into its value and the part after ±, which a page writes below it. A text that is more than
+// one figure is not split, and has "" as its value.
 func spread(cell Text) []string {
 	if len(cell) != 1 || cell[0].Style != StylePlain || cell[0].Mark != None {
 		return []string{""}

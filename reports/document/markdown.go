@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// mostMarkdown is how long a document may be in bytes: GitHub takes 1 MiB for the summary of one step. Folded parts
-// that have no more room are left out.
+// mostMarkdown is the maximum size of a document in bytes: GitHub accepts 1 MiB for the summary of one step. Folded
+// parts that do not fit are left out.
 const mostMarkdown = 900 << 10
 
-// markdown collects the parts of a document, which are set off by empty lines.
+// markdown collects the parts of a document, separated by empty lines.
 type markdown struct{ strings.Builder }
 
-// Markdown writes a document in GitHub's flavour. Texts that come from runs can neither open an element, break out of a
-// table or a code block, make a link, nor mention anyone.
+// Markdown writes a document in GitHub's flavour. Texts from runs cannot open an element, break out of a table or a
+// code block, create a link, or mention anyone.
 func Markdown(w io.Writer, doc Document) error {
 	m := &markdown{}
 	m.part("## " + verdict(doc.Mark, doc.Word, doc.Title) + "\n")
@@ -34,7 +34,7 @@ func Markdown(w io.Writer, doc Document) error {
 	return nil
 }
 
-// verdict is a title with the verdict before it.
+// verdict returns a title preceded by the verdict.
 func verdict(mark Mark, word, title string) string {
 	if word != "" {
 		title = word + ": " + title
@@ -42,7 +42,7 @@ func verdict(mark Mark, word, title string) string {
 	return strings.TrimSpace(mark.look().emoji + " " + md(title))
 }
 
-// part appends a part; empty ones are left out.
+// part appends a part unless it is empty.
 func (m *markdown) part(part string) {
 	if strings.TrimSpace(part) == "" {
 		return
@@ -97,7 +97,7 @@ func (m *markdown) blocks(blocks []Block) string {
 	return inner.String()
 }
 
-// aside is a title with what explains it.
+// aside returns a title followed by its explanation.
 func aside(title, words string) string {
 	if words == "" {
 		return title
@@ -194,18 +194,18 @@ func mdText(text Text) string {
 	return b.String()
 }
 
-// inElement escapes a text inside an HTML element of its own line, where Markdown's signs mean nothing but mentions
+// inElement escapes a text inside an HTML element on its own line, where Markdown syntax has no meaning but mentions
 // still do.
 func inElement(s string) string {
 	return strings.ReplaceAll(html.EscapeString(Visible(s, Whole)), "@", "@"+wedge)
 }
 
-// wedge keeps GitHub from making more of a text than it is: a space without width.
+// wedge is a zero-width space that prevents GitHub from interpreting a text.
 const wedge = "&#8203;"
 
-// md escapes a text of one line for the middle of a line, inside or outside a table. Besides Markdown's own signs it
-// takes from GitHub what it makes of plain text: mentions, references to issues, mathematics, and addresses that become
-// links. These are found after escapes are resolved, so only a character in between keeps them off.
+// md escapes a one-line text for use within a line, inside or outside a table. Besides Markdown syntax, it disables
+// what GitHub recognizes in plain text: mentions, references to issues, mathematics, and addresses that become links.
+// GitHub finds these after it resolves escapes, so only a character in between prevents them.
 func md(s string) string {
 	return strings.NewReplacer(
 		"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@"+wedge, "#", `\#`+wedge, "://", ":"+wedge+"//", "www.",
@@ -215,7 +215,7 @@ func md(s string) string {
 	).Replace(Visible(s, Whole))
 }
 
-// code returns s as a code span that fits in a table: the fence is longer than any run of backticks inside.
+// code returns s as a code span that is valid in a table. The fence is longer than any run of backticks inside.
 func code(s string) string {
 	s = strings.ReplaceAll(Visible(s, Whole), "|", `\|`)
 	fence := strings.Repeat("`", longestRun(s)+1)
@@ -233,7 +233,7 @@ func fenced(block string) string {
 	return fence + "text\n" + block + "\n" + fence + "\n"
 }
 
-// longestRun is the length of the longest run of backticks in s.
+// longestRun returns the length of the longest run of backticks in s.
 func longestRun(s string) int {
 	longest, run := 0, 0
 	for _, r := range s {

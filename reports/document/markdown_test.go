@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Outside code, none of these may be left of a text that wanted them; inside code they mean nothing.
+// Outside code, none of these may be left from a hostile text. Inside code they have no meaning.
 func TestMarkdownEscapes(t *testing.T) {
 	for in, want := range map[string]string{
 		"a|b":                 `a\|b`,

@@ -11,13 +11,13 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// The widths that lines are made for: wider terminals are easier to read with lines of the most.
+// The minimum and maximum line widths. On wider terminals, lines of the maximum width are easier to read.
 const (
 	leastColumns = 40
 	mostColumns  = 80
 )
 
-// The indents of what stands under a title, and of what stands under a row of a table or an item of a list.
+// The indents of text below a title, and of text below a row of a table or an item of a list.
 const (
 	indent = 1
 	below  = 5
@@ -28,13 +28,13 @@ type terminal struct {
 	lines []string
 	color bool
 	width int
-	// section and title are those of the part that has begun, until something is written of it: a part without content
-	// has none.
+	// section and title are those of the current part until some of its content is written. A part without content
+	// gets no title.
 	section, title Text
 }
 
-// Terminal writes a document for a terminal of so many columns. Nothing is wider than it except what is there to be
-// copied, and no figure is cut or broken. Without color no escape sequence is written.
+// Terminal writes a document for a terminal with the given number of columns. Only text meant to be copied may be
+// wider, and no figure is cut or broken. Without color, no escape sequence is written.
 func Terminal(w io.Writer, doc Document, columns int, color bool) error {
 	s := &terminal{color: color, width: min(max(columns, leastColumns), mostColumns)}
 	s.banner(doc.Mark, doc.Word, doc.Title)
@@ -66,7 +66,7 @@ func Terminal(w io.Writer, doc Document, columns int, color bool) error {
 	return nil
 }
 
-// heading is a title and what explains it.
+// heading returns a title with its explanation.
 func heading(title, aside string) Text {
 	out := Text{{Text: title, Style: StyleBold}}
 	if aside != "" {
@@ -75,7 +75,7 @@ func heading(title, aside string) Text {
 	return out
 }
 
-// open writes the titles of the part, if that has not been done yet. A part without a title is set off by an empty
+// open writes the titles of the part unless they are already written. A part without a title is preceded by an empty
 // line.
 func (s *terminal) open() {
 	titles := []Text{s.section, s.title}
@@ -91,21 +91,21 @@ func (s *terminal) open() {
 	}
 }
 
-// add appends a line as it is.
+// add appends a line unchanged.
 func (s *terminal) add(line string) {
 	s.open()
 	s.lines = append(s.lines, strings.TrimRight(line, " "))
 }
 
-// flow appends a text, indented and broken into lines; a line with something to copy stays whole.
+// flow appends a text, indented and broken into lines. A line with text to copy is not broken.
 func (s *terminal) flow(indent int, text Text) {
 	s.hang(strings.Repeat(" ", indent), indent, text)
 }
 
-// quantity is a number with its unit, which stay together.
+// quantity is a number with its unit, which are not separated.
 var quantity = regexp.MustCompile(`([0-9]) (%|(?:µs|ms|s|B|[KMG]iB)\b)`)
 
-// hang is flow with the first line after words that stand before it.
+// hang is like flow, with the given words before the first line.
 func (s *terminal) hang(first string, indent int, text Text) {
 	for _, line := range text.lines() {
 		styled := s.text(line)
@@ -119,7 +119,7 @@ func (s *terminal) hang(first string, indent int, text Text) {
 	}
 }
 
-// text is a text of one line in its styles.
+// text formats a one-line text in its styles.
 func (s *terminal) text(text Text) string {
 	var b strings.Builder
 	for _, span := range text {
@@ -132,7 +132,7 @@ func (s *terminal) text(text Text) string {
 	return b.String()
 }
 
-// style colours words. The colours are the terminal's own 16, so that they fit whatever theme the reader has.
+// style colours words. It uses the terminal's 16 colours, so that they fit any theme.
 func (s *terminal) style(words, colour string, bold bool) string {
 	if !s.color || words == "" || colour == "" && !bold {
 		return words
@@ -208,8 +208,8 @@ func (s *terminal) keyValues(block KeyValues) {
 	}
 }
 
-// layout is how a table is written: its columns beside each other in one line for each row, or, where it is tall, the
-// first of them in a line of its own and the others below it.
+// layout is the arrangement of a table: its columns side by side in one line per row, or, if tall, the first column
+// on a separate line and the others below it.
 type layout struct {
 	Table
 	columns []int
@@ -247,8 +247,8 @@ func (l layout) width() int {
 	return out - 2
 }
 
-// table writes a table in the first layout that fits: in lines, without the columns that can be spared, with the first
-// column above the others, and at last as words.
+// table writes a table in the first layout that fits: in lines, without spare columns, with the first column above
+// the others, and finally as words.
 func (s *terminal) table(t Table) {
 	if t.Pack {
 		t = s.packed(t)
@@ -267,7 +267,7 @@ func (s *terminal) table(t Table) {
 	}
 }
 
-// more says how much there is in the report that is left out here.
+// more says how much of the report is left out here.
 func (s *terminal) more(indent, n int) {
 	s.flow(indent, Plain(fmt.Sprintf("… and %d more in the report", n)))
 }
@@ -289,7 +289,7 @@ func (s *terminal) fit(t Table) {
 	}
 }
 
-// choices are the columns that stand beside each other: all, then without the last that can be spared, and so on.
+// choices returns the possible sets of columns side by side: all, then without the last spare column, and so on.
 func (t Table) choices() [][]int {
 	var all []int
 	for i, column := range t.Columns {
@@ -306,7 +306,7 @@ func (t Table) choices() [][]int {
 	return out
 }
 
-// words tells cells of a row one after the other, each with the title of its column.
+// words returns the cells of a row one after the other, each with the title of its column.
 func (t Table) words(row Row, columns []int) Text {
 	var out Text
 	for _, column := range columns {
@@ -342,7 +342,7 @@ func (s *terminal) rows(l layout) {
 	}
 }
 
-// header writes the titles of the columns, in the line of the part's own title if that leaves room for them.
+// header writes the titles of the columns, on the line of the part's title if they fit.
 func (s *terminal) header(l layout) {
 	if !slices.ContainsFunc(l.columns, func(column int) bool { return l.Columns[column].Title != "" }) {
 		return
@@ -380,7 +380,7 @@ func (s *terminal) row(l layout, row Row) string {
 	return start + strings.Join(cells, "  ")
 }
 
-// label writes the first cell of a row in a line of its own.
+// label writes the first cell of a row on a separate line.
 func (s *terminal) label(t Table, row Row) {
 	start := " "
 	if t.marked() {
@@ -389,7 +389,7 @@ func (s *terminal) label(t Table, row Row) {
 	s.hang(start, ansi.StringWidth(start), row.Cells[0])
 }
 
-// below writes what stands under a row.
+// below writes the texts that stand below a row.
 func (s *terminal) below(t Table, row Row) {
 	for i, column := range t.Columns {
 		if !column.Below {
@@ -406,8 +406,8 @@ func (s *terminal) below(t Table, row Row) {
 	}
 }
 
-// packed writes the rows that passed without a word side by side, what is to be known of others that passed in one
-// paragraph, and returns the table of those that did not.
+// packed writes rows that passed without remarks side by side, and the remarks on other rows that passed in one
+// paragraph. It returns the table of the rows that did not pass.
 func (s *terminal) packed(t Table) Table {
 	quiet, loud := t, t
 	quiet.Rows, loud.Rows = nil, nil
@@ -431,13 +431,13 @@ func (s *terminal) packed(t Table) Table {
 	s.beside(quiet)
 	before := len(s.lines)
 	s.flow(3, remarks)
-	if limit := before + 2; len(s.lines) > limit { // the report has them all
+	if limit := before + 2; len(s.lines) > limit { // the report has all of them
 		s.lines = append(s.lines[:limit-1], ansi.Truncate(s.lines[limit-1], s.width-2, "")+" …")
 	}
 	return Table{}
 }
 
-// beside writes the rows in two columns, with what there is room for; in one where there is none.
+// beside writes the rows in two columns with the cells that fit, or in one column if two do not fit.
 func (s *terminal) beside(t Table) {
 	half := (len(t.Rows) + 1) / 2
 	left, right := t, t
@@ -462,7 +462,7 @@ func (s *terminal) beside(t Table) {
 	}
 }
 
-// pad fills words up to so many columns, at their beginning where they are figures.
+// pad fills words up to width columns. Figures are right-aligned.
 func pad(words string, width int, figure bool) string {
 	room := strings.Repeat(" ", max(0, width-ansi.StringWidth(words)))
 	if figure {

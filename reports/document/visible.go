@@ -1,8 +1,8 @@
 package document
 
-// Text that comes from records, logs and brokers is not to be trusted with the reader's terminal, browser or CI. Here
-// it is made harmless before any format escapes it for itself: invisible characters, and those that change how others
-// are displayed, are written out.
+// Text from records, logs and brokers must not be trusted with the reader's terminal, browser or CI. This file makes
+// it harmless before each format escapes it: invisible characters, and characters that change the display of others,
+// are written as escapes.
 
 import (
 	"fmt"
@@ -13,12 +13,12 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// Whole is the length up to which a text is shown whole whatever it is: longer ones are cut in every format.
+// Whole is the maximum length of texts that are always shown whole. Longer texts are cut in every format.
 const Whole = 4096
 
-// Visible returns s as text of one line that shows everything it holds: control characters, bytes that are not UTF-8,
-// and the invisible characters that reorder or hide text are written as escapes. At most limit characters are kept; the
-// text then says how many were left out.
+// Visible returns s as a one-line text that shows all its content. Control characters, bytes that are not UTF-8, and
+// invisible characters that reorder or hide text are written as escapes. At most limit characters are kept; the text
+// then says how many were left out.
 func Visible(s string, limit int) string {
 	var b strings.Builder
 	b.Grow(min(len(s), limit+1))
@@ -59,8 +59,8 @@ func visibleRune(r rune, size int, first byte) string {
 	return string(r)
 }
 
-// hidden tells characters that are not seen themselves: the C1 controls, format characters (bidirectional overrides,
-// zero-width joiners, tags), line and paragraph separators, and what is no character at all.
+// hidden reports whether a character is invisible: the C1 controls, format characters (bidirectional overrides,
+// zero-width joiners, tags), line and paragraph separators, and code points that are not characters.
 func hidden(r rune) bool {
 	if r >= 0x80 && r <= 0x9f || r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef {
 		return true
