@@ -1,6 +1,6 @@
 package plan
 
-// The faults of a plan: names, lengths, and what judging needs to know of them.
+// The faults of a plan: their names, lengths, and the facts about them that judging needs.
 
 import (
 	"encoding/binary"
@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// planFaults resolves the faults' names and lengths and gives each a seed of its own, by name.
+// planFaults resolves the names and lengths of the faults and derives a seed for each from its name.
 func planFaults(s *scenarios.Scenario, seed uint64) []faults.Planned {
 	written := s.Planned(seed)
 	planned := make([]faults.Planned, 0, len(written))
@@ -22,11 +22,12 @@ func planFaults(s *scenarios.Scenario, seed uint64) []faults.Planned {
 	return planned
 }
 
-// Fault returns a fault of the scenario, written so, as the plan for the seed has it under the index and the name.
+// Fault returns a fault of the scenario as the plan for the seed has it under the index and the name. written is the
+// fault in the scenario's form.
 func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written catalogue.Spec) faults.Planned {
 	spec := s.Store.Resolve(s.Graph.Resolve(written), s.MaxInstances())
 	traits := spec.Traits()
-	trigger, _ := spec.Trigger() // the scenario was checked
+	trigger, _ := spec.Trigger() // the scenario was validated
 	key := streamKey(seed, "fault "+name)
 	return faults.Planned{
 		Index: index, Fault: spec.Fault(), Written: spec, Seed: binary.LittleEndian.Uint64(key[:]),
@@ -40,8 +41,7 @@ func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written c
 	}
 }
 
-// FaultNames returns the faults' names: their own, or what they are called by default, numbered from 2 where that is
-// taken.
+// FaultNames returns the faults' names: the given ones, or the default names, numbered from 2 if a name is taken.
 func FaultNames(specs []catalogue.Spec) []string {
 	taken := map[string]bool{}
 	for _, spec := range specs {

@@ -1,6 +1,6 @@
 package plan
 
-// The plan of a graph of nodes: what becomes of each record at each node.
+// The plan of a graph of nodes: the outcome of each record at each node.
 
 import (
 	"slices"
@@ -8,8 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// addNodes draws, for each node of a graph, what its module makes of the records. Each node draws from streams of its
-// own, by its name.
+// addNodes draws, for each node of a graph, the outcomes that its module gives the records. Each node has separate
+// random streams, derived from its name.
 func (p *Plan) addNodes(s *scenarios.Scenario) {
 	if s.Graph == nil {
 		return
@@ -30,7 +30,7 @@ func (p *Plan) addNodes(s *scenarios.Scenario) {
 	}
 }
 
-// Node returns the plan as the node of a graph sees it, numbered from 0, the entry.
+// Node returns the plan from the view of a node of the graph. Nodes are numbered from 0, the entry.
 func (p *Plan) Node(node int) *Plan {
 	if node == 0 {
 		return p

@@ -37,8 +37,8 @@ func planOfGraph(t *testing.T, seed uint64) *Plan {
 	return p
 }
 
-// TestEveryNodeHasOutcomesOfItsOwn, drawn from the seed: the same again for the same seed, and independent of each
-// other.
+// TestEveryNodeHasOutcomesOfItsOwn checks that the outcomes depend on the seed only, and that those of different
+// nodes are independent of each other.
 func TestEveryNodeHasOutcomesOfItsOwn(t *testing.T) {
 	p := planOfGraph(t, 1)
 	if !reflect.DeepEqual(p, planOfGraph(t, 1)) {

@@ -1,6 +1,6 @@
 package plan
 
-// Keys: their text, how often each is drawn, and the partition that Kafka gives them.
+// Keys: their text, their frequencies, and their partitions in Kafka.
 
 import (
 	"math"
@@ -11,17 +11,17 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// AppendKey appends the bytes of the key with that index (≥ 0) to dst; the workload sends these, and partitions follow
-// from them.
+// AppendKey appends the bytes of the key with that index (≥ 0) to dst. The workload sends these bytes, and they
+// determine the partition.
 func AppendKey(dst []byte, index int32) []byte { return history.AppendKey(dst, index) }
 
-// Partition returns the partition that Kafka's default partitioner gives a key: murmur2, positive, modulo the
-// partitions.
+// Partition returns the partition that Kafka's default partitioner assigns to a key: murmur2, made positive, modulo
+// the number of partitions.
 func Partition(key []byte, partitions int) int32 {
 	return int32(murmur2(key)&0x7fffffff) % int32(partitions)
 }
 
-// murmur2 is the hash of Kafka's own clients (org.apache.kafka.common.utils.Utils.murmur2), seed included.
+// murmur2 is the hash of Kafka's own clients (org.apache.kafka.common.utils.Utils.murmur2), with the same seed.
 func murmur2(data []byte) uint32 {
 	const (
 		seed uint32 = 0x9747b28c
@@ -51,7 +51,7 @@ func murmur2(data []byte) uint32 {
 }
 
 // picker returns a function that draws key indices: uniform, or Zipf with exponent s, where key k (from 0) has weight
-// 1/(k+1)^s. The standard library's Zipf needs s > 1; the range that matters here begins at 0.
+// 1/(k+1)^s. The standard library's Zipf requires s > 1, but the relevant range starts at 0.
 func picker(random *rand.Rand, keys scenarios.Keys) func() int32 {
 	count := max(keys.Count, 1)
 	if keys.Skew <= 0 {
@@ -69,11 +69,11 @@ func picker(random *rand.Rand, keys scenarios.Keys) func() int32 {
 	}
 }
 
-// hotKey is the index of the key that Keys.Hot records have.
+// hotKey is the index of the key of Keys.Hot records.
 const hotKey = 0
 
-// addKeys gives every record its key and the partition that Kafka's default partitioner gives that key; records without
-// a key go round.
+// addKeys assigns every record its key and the partition that Kafka's default partitioner assigns to that key.
+// Records without a key are distributed round robin.
 func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
 	var (
 		random     = p.stream("keys")
@@ -105,8 +105,8 @@ func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
 	}
 }
 
-// among returns the share of a part that makes the given share of the whole, where rest is how much of the whole the
-// part is.
+// among returns the share within a part that corresponds to the given share of the whole. rest is the part's share of
+// the whole.
 func among(share, rest float64) float64 {
 	if rest <= 0 {
 		return 0

@@ -1,7 +1,8 @@
 package plan
 
-// Making a plan. Every concern draws from a stream of its own, so that what is added to one (a fault, a replay) leaves
-// all others as they were. Bursts draw after all other records and are put among them at the end, for the same reason.
+// This file makes a plan. Every concern draws from a separate random stream, so an addition to one (a fault, a
+// replay) does not change the others. For the same reason, bursts draw after all other records and are merged with
+// them at the end.
 
 import (
 	"crypto/sha256"
@@ -15,11 +16,11 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// maxRate bounds the rate: records at one nanosecond of distance are as close as the clock can tell.
+// maxRate is the maximum rate: records one nanosecond apart are at the resolution of the clock.
 const maxRate = 1e9
 
-// Make returns the plan of the scenario for the seed. It refuses a scenario that scenarios.Parse would refuse for its
-// load.
+// Make returns the plan of the scenario for the seed. It returns an error for a scenario whose load scenarios.Parse
+// would reject.
 func Make(s *scenarios.Scenario, seed uint64) (*Plan, error) {
 	load := s.Workload
 	if err := sane(load); err != nil {
@@ -62,12 +63,12 @@ func sane(load scenarios.Workload) error {
 	return nil
 }
 
-// stream returns the random numbers of one concern.
+// stream returns the random stream of one concern.
 func (p *Plan) stream(concern string) *rand.Rand {
 	return rand.New(rand.NewChaCha8(streamKey(p.Seed, concern)))
 }
 
-// streamKey mixes seed and name so that neighbouring seeds and names have nothing in common.
+// streamKey mixes seed and name so that neighbouring seeds and names give unrelated keys.
 func streamKey(seed uint64, concern string) [32]byte {
 	return sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), concern...))
 }
@@ -104,7 +105,8 @@ func (p *Plan) addArrivals(load scenarios.Workload) {
 	}
 }
 
-// evenly returns times in ns at the constant rate, from 0; computed from the count, so that no error adds up.
+// evenly returns a function that returns times in ns at the constant rate, from 0. They are computed from the count,
+// so that errors do not accumulate.
 func evenly(rate float64) func() float64 {
 	if rate <= 0 {
 		return func() float64 { return math.Inf(1) }
@@ -116,7 +118,7 @@ func evenly(rate float64) func() float64 {
 	}
 }
 
-// exponentially returns the times in ns of a Poisson process.
+// exponentially returns a function that returns the times in ns of a Poisson process.
 func exponentially(rate float64, random *rand.Rand) func() float64 {
 	if rate <= 0 {
 		return func() float64 { return math.Inf(1) }
@@ -128,7 +130,7 @@ func exponentially(rate float64, random *rand.Rand) func() float64 {
 	}
 }
 
-// addOutcomes draws what becomes of the records by weight, from the named stream; what is sent in the warm-up succeeds.
+// addOutcomes draws the outcomes of the records by weight, from the named stream. Records of the warm-up succeed.
 func (p *Plan) addOutcomes(outcomes scenarios.Outcomes, stream string) {
 	type choice struct {
 		weight, failures int
@@ -168,8 +170,8 @@ func (p *Plan) addOutcomes(outcomes scenarios.Outcomes, stream string) {
 	}
 }
 
-// addReplay chooses, among the records that are planned to be dead-lettered, those whose cause will be gone, and among
-// these the ones that fail again.
+// addReplay chooses, among the records that are planned to be dead-lettered, those whose cause will be fixed, and
+// among these the ones that fail again.
 func (p *Plan) addReplay(replay *scenarios.Replay, stream string) {
 	if replay == nil {
 		return

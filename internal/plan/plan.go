@@ -1,5 +1,6 @@
-// Package plan turns a scenario and a seed into the plan: every random choice of a run, made once, before anything is
-// started. The same scenario and seed give the same plan, byte for byte; a run consults nothing random but its plan.
+// Package plan derives the plan from a scenario and a seed. The plan has every random choice of a run, made before
+// anything is started. The same scenario and seed give the same plan, byte for byte. A run uses no randomness other
+// than its plan.
 package plan
 
 import (
@@ -9,25 +10,27 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Record is one planned record of the workload; its index in Plan.Records is its sequence number.
+// Record is one planned record of the workload. Its index in Plan.Records is its sequence number.
 type Record struct {
 	// At is the intended send time, from the start of the warm-up.
 	At time.Duration
-	// Outcome is what becomes of it; Failures is how many attempts fail first (transient, rate-limited, timeout,
-	// reset). A tombstone and garbage carry no id that the downstream could find, so theirs is OutcomeUnknownID.
+	// Outcome is the record's planned outcome. Failures is the number of attempts that fail first (transient,
+	// rate-limited, timeout, reset). Tombstones and garbage carry no id that the downstream stub could find, so
+	// theirs is OutcomeUnknownID.
 	Outcome  history.Outcome
 	Failures uint8
 	Warmup   bool
 	// Key is the index of its key, None for a null key.
 	Key       int32
 	Partition int32
-	// Size is its value's, in bytes; 0 for a tombstone.
+	// Size is the size of the value in bytes; 0 for a tombstone.
 	Size int32
 	// Tombstone: its value is null. Garbage: its value is random bytes.
 	Tombstone, Garbage bool
-	// OddHeaders: it carries headers that careless code breaks.
+	// OddHeaders: it carries unusual headers that can break careless code.
 	OddHeaders bool
-	// Healed: once dead-lettered it is selected for replay; FailsAgain: after the replay it is exhausted once more.
+	// Healed: once dead-lettered, it is selected for replay. FailsAgain: after the replay it exhausts its retries
+	// again.
 	Healed, FailsAgain bool
 }
 
@@ -36,26 +39,27 @@ type Plan struct {
 	Seed    uint64
 	Faults  []faults.Planned
 	Records []Record
-	// Nodes are the records as each further node of a graph sees them, from the second on: the same but for what
-	// becomes of them there. Records is how the entry sees them.
+	// Nodes are the records as each further node of a graph sees them, from the second on. They differ only in their
+	// outcome there. Records is the view of the entry.
 	Nodes [][]Record
-	// Store are the records as the workers of the dead-letter store have them answered, nil without a store.
+	// Store are the records with the outcomes of the attempts by the workers of the dead-letter store, nil without a
+	// store.
 	Store []Record
-	// Spare is how many of Records, the last ones, lie behind the steady phase: they are sent only while a fault has
-	// not come to its end.
+	// Spare is the number of Records, at the end, that lie after the steady phase. They are sent only while a fault
+	// has not ended.
 	Spare int
 	// WarmUp and Steady are the lengths of the two load phases.
 	WarmUp, Steady time.Duration
-	// RetryAfter is what rate-limited answers say.
+	// RetryAfter is the wait that rate-limited answers ask for.
 	RetryAfter time.Duration
 	// ErrorText is the kind of error texts: plain, non-ascii, long, hostile.
 	ErrorText string
 }
 
-// Due is how many records are sent in any case.
+// Due returns the number of records that are sent in any case.
 func (p *Plan) Due() int { return len(p.Records) - p.Spare }
 
-// DropSpare leaves the spare records out, of every view of them.
+// DropSpare removes the spare records from every view.
 func (p *Plan) DropSpare() {
 	due := p.Due()
 	p.Records, p.Spare = p.Records[:due], 0
@@ -65,7 +69,7 @@ func (p *Plan) DropSpare() {
 	p.Store = p.Store[:min(due, len(p.Store))]
 }
 
-// LargestRecord is how many bytes the largest record has at most, with its key and headers.
+// LargestRecord returns the maximum size of a record in bytes, with its key and headers.
 func (p *Plan) LargestRecord() int {
 	largest := 0
 	for i := range p.Records {

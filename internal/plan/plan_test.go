@@ -50,7 +50,7 @@ func planOf(t rapid.TB, s *scenarios.Scenario, seed uint64) *Plan {
 	return p
 }
 
-// everything has all that a plan draws.
+// everything is a workload that uses every random choice of a plan.
 const everything = `workload:
   steps: [{rate: 100/s, for: 1s}, {rate: 200/s, for: 500ms}]
   arrivals: poisson
@@ -124,7 +124,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 	})
 }
 
-// TestRecordsAreInOrderAndInRange holds each record to its phase and to the ranges of its fields.
+// TestRecordsAreInOrderAndInRange checks that each record is within its phase and the ranges of its fields.
 func TestRecordsAreInOrderAndInRange(t *testing.T) {
 	from := *scenario(t, everything)
 	rapid.Check(t, func(t *rapid.T) {
@@ -184,8 +184,7 @@ func TestConstantArrivals(t *testing.T) {
 	}
 }
 
-// TestPoissonArrivals: mean and variance of the counts per slot agree with the rate, and gaps with each other in
-// nothing.
+// TestPoissonArrivals: mean and variance of the counts per slot match the rate, and gaps are not correlated.
 func TestPoissonArrivals(t *testing.T) {
 	p := planOf(t, scenario(t, "workload: {rate: 1000/s, duration: 20s, warm_up: 0s, arrivals: poisson}"), 7)
 	const slots, mean = 1000, 20.0
@@ -245,7 +244,7 @@ replay: {healed: 70%, fail_again: 25%}
 	}
 }
 
-// TestOutcomesDoNotFollowKeys: which key a record has says nothing about what becomes of it.
+// TestOutcomesDoNotFollowKeys: a record's key and its outcome are independent.
 func TestOutcomesDoNotFollowKeys(t *testing.T) {
 	p := planOf(t, scenario(t, "workload: {rate: 20000/s, duration: 1s, warm_up: 0s, keys: {count: 100, null: 50%}, "+
 		"outcomes: {success: 50, exhausted: 50}}\nreplay: {healed: 50%}"), 3)
@@ -332,7 +331,7 @@ func TestKeysAndPartitionsAgree(t *testing.T) {
 	}
 }
 
-// TestConcernsAreIndependent: what is added to one concern leaves the draws of all others as they were.
+// TestConcernsAreIndependent: an addition to one concern does not change the draws of the others.
 func TestConcernsAreIndependent(t *testing.T) {
 	const load = "workload: {rate: 1000/s, duration: 2s, arrivals: poisson, keys: {count: 50, skew: 1%s}, outcomes: " +
 		"{success: 80, exhausted: 10, permanent: 10}}\n"
@@ -484,7 +483,8 @@ func TestWrittenRecords(t *testing.T) {
 	}
 }
 
-// TestBursts: so many records at once, in the steady phase, with keys and outcomes like all others.
+// TestBursts: each burst has the configured number of records at once, in the steady phase, with keys and outcomes
+// like all others.
 func TestBursts(t *testing.T) {
 	p := planOf(t, scenario(t,
 		"workload: {rate: 100/s, duration: 2s, bursts: {every: 500ms, records: 200}, outcomes: {success: 1, permanent: 1}}"),
@@ -527,7 +527,7 @@ func TestHotKey(t *testing.T) {
 	for _, r := range p.Records {
 		counts[r.Key]++
 	}
-	// The hot key is also drawn among the thousand: 4000 records of the rest, so 4 on average.
+	// The hot key is also drawn among the thousand keys: 4000 other records, so 4 on average.
 	for key, want := range map[int32]float64{hotKey: 12004, history.None: 4000} {
 		if have := counts[key]; math.Abs(have-want) > 5*math.Sqrt(want) {
 			t.Errorf("key %d has %.0f records, want about %.0f", key, have, want)
@@ -565,7 +565,7 @@ replay: {}
 	}
 }
 
-// TestValuesDoNotFollowOutcomes: what a record's value is says nothing about what becomes of the others.
+// TestValuesDoNotFollowOutcomes: a record's value does not change the outcomes of the others.
 func TestValuesDoNotFollowOutcomes(t *testing.T) {
 	for _, sort := range []string{"tombstones: 50%", "garbage: 50%", "large: {share: 50%, size: 1KiB}"} {
 		p := planOf(t, scenario(t, "workload: {rate: 20000/s, duration: 1s, warm_up: 0s, "+sort+
@@ -610,7 +610,7 @@ func TestFailingPartitions(t *testing.T) {
 	}
 }
 
-// TestFaultsThatWait: nobody knows when such a fault will be in force, so the window reaches to the end.
+// TestFaultsThatWait: the time of such a fault is unknown, so its window reaches to the end.
 func TestFaultsThatWait(t *testing.T) {
 	p := planOf(t, scenario(t, `workload: {rate: 10/s, duration: 5s}
 cluster: {brokers: 2}
@@ -634,8 +634,8 @@ faults:
 	}
 }
 
-// TestTheSameInEveryProcess: a plan is made anew for every run, so what makes it must not differ between processes (as
-// the order of a map does).
+// TestTheSameInEveryProcess: every run makes its plan anew, so the result must not differ between processes (as the
+// order of a map does).
 func TestTheSameInEveryProcess(t *testing.T) {
 	if out := os.Getenv("DLQBENCH_TEST_PLAN"); out != "" {
 		if err := planOf(t, scenario(t, everything), 42).Write(out); err != nil {

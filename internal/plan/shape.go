@@ -1,6 +1,6 @@
 package plan
 
-// What makes a load uneven: bursts, partitions that fail together, and values that are no ordinary message.
+// This file makes a load uneven: bursts, partitions that fail together, and unusual values.
 
 import (
 	"slices"
@@ -10,10 +10,11 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// transientFailures is how often a record of failing partitions fails before it succeeds, where that is their outcome.
+// transientFailures is the number of failures before success of a record in a failing partition whose outcome is
+// transient.
 const transientFailures = 2
 
-// addBursts appends the records of the bursts with their times: all of a burst at one instant.
+// addBursts appends the records of the bursts with their times. All records of a burst have the same time.
 func (p *Plan) addBursts(bursts *scenarios.Bursts) {
 	if bursts == nil || bursts.Every <= 0 {
 		return
@@ -25,18 +26,18 @@ func (p *Plan) addBursts(bursts *scenarios.Bursts) {
 	}
 }
 
-// The load behind the steady phase, while a fault has not come to its end: twice as long, within these bounds, and no
-// denser than needed to give faults something to meet, in records per second. After that it is thin: what is awaited
-// then are sessions that expire (45 s by default, one after another where members are killed one after another) and
-// runtimes that start, and the faults after them must still meet something.
+// The load after the steady phase, while a fault has not ended: it is twice as long as the steady phase, within these
+// limits, and only as dense as needed for faults to meet something, in records per second. After that it is thin. The
+// run then waits for sessions to expire (45 s by default, one after another if members are killed one after another)
+// and for runtimes to start, and the faults after them must still meet something.
 const (
 	spareAtLeast, spareAtMost = 10 * time.Second, time.Minute
 	spareRate                 = 200
 	thinFor, thinRate         = 4 * time.Minute, 10
 )
 
-// addSpare appends the records behind the steady phase, evenly at the rate of its end, then thinly. They draw after all
-// others. Without faults there are none.
+// addSpare appends the records after the steady phase, evenly at the rate of its end, then thinly. They draw after
+// all others. Without faults there are none.
 func (p *Plan) addSpare(load scenarios.Workload) {
 	if len(p.Faults) == 0 {
 		return
@@ -52,7 +53,7 @@ func (p *Plan) addSpare(load scenarios.Workload) {
 	p.spare(p.WarmUp+p.Steady+length, thinFor, min(rate, thinRate))
 }
 
-// spare appends records from a time on, for so long.
+// spare appends records from the given time on, for the given length.
 func (p *Plan) spare(from, length time.Duration, rate float64) {
 	times := evenly(rate)
 	for at := times(); at < float64(length); at = times() {
@@ -61,8 +62,8 @@ func (p *Plan) spare(from, length time.Duration, rate float64) {
 	}
 }
 
-// merge puts the records from index regular to due, which are in the order of their times, among the ones before, which
-// are too. At the same time the regular ones come first.
+// merge merges the records from index regular to due, which are sorted by time, with the earlier ones, which are
+// sorted as well. At the same time, the regular ones come first.
 func (p *Plan) merge(regular, due int) {
 	bursts, spare := p.Records[regular:due], p.Records[due:]
 	if len(bursts) == 0 {
@@ -101,9 +102,9 @@ func (p *Plan) failPartitions(failing []scenarios.FailingPartitions) {
 	}
 }
 
-// addValues says what the records' values are: tombstones, garbage, large ones, and messages of the usual size. What is
-// sent in the warm-up is usual. Every record draws for each, so that adding one sort leaves the others as near as can
-// be to what they were: a record that would have been of two sorts is of the first.
+// addValues assigns the kinds of values: tombstones, garbage, large values, and messages of the usual size. Records
+// of the warm-up are usual. Every record draws for each kind, so that adding a kind changes the others as little as
+// possible. A record that is drawn for two kinds gets the first.
 func (p *Plan) addValues(load scenarios.Workload) {
 	var (
 		tombstones, garbage, large = p.stream("tombstones"), p.stream("garbage"), p.stream("large")
@@ -137,7 +138,7 @@ func (p *Plan) addValues(load scenarios.Workload) {
 	}
 }
 
-// burstRecords is how many records the bursts of a steady phase add.
+// burstRecords returns the number of records in the bursts of a steady phase.
 func burstRecords(bursts *scenarios.Bursts, steady time.Duration) int {
 	if bursts == nil || bursts.Every <= 0 || steady <= 0 {
 		return 0

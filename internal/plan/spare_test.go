@@ -9,7 +9,7 @@ import (
 )
 
 // Two members that are killed one after another cost two sessions of 45 s, and the second kill still waits for a dead
-// letter: the load lasts for as long.
+// letter, so the load must last that long.
 func TestSpareLoadOutlastsSessions(t *testing.T) {
 	text, _ := scenarios.Shipped("kill-between-dlq-and-commit")
 	scenario, err := scenarios.Parse("kill-between-dlq-and-commit", text)

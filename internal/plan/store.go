@@ -1,6 +1,6 @@
 package plan
 
-// What becomes of records that the workers of a dead-letter store try again.
+// The outcomes of records that the workers of a dead-letter store retry.
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// addStore draws what the workers are answered, and which of the records succeed that they write back.
+// addStore draws the outcomes of the workers' attempts, and which of the republished records succeed.
 func (p *Plan) addStore(s *scenarios.Store) {
 	if s == nil {
 		return
@@ -23,7 +23,8 @@ func (p *Plan) addStore(s *scenarios.Store) {
 	if s.Retry != scenarios.RetryByRepublish {
 		return
 	}
-	// All succeed: what failed again would be a new dead letter with tries of its own, and be written back without end.
+	// All succeed: a record that failed again would be a new dead letter with its own retries, and be republished
+	// without end.
 	for i := range p.Records {
 		record := &p.Records[i]
 		if record.Outcome == history.OutcomeExhausted || record.Outcome == history.OutcomePermanent {
@@ -32,7 +33,7 @@ func (p *Plan) addStore(s *scenarios.Store) {
 	}
 }
 
-// ForStore returns the plan as the store's workers see it.
+// ForStore returns the plan from the view of the store's workers.
 func (p *Plan) ForStore(s *scenarios.Store) *Plan {
 	view := *p
 	view.Records, view.RetryAfter = p.Store, s.Outcomes.RateLimited.RetryAfter.D()

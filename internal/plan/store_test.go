@@ -8,7 +8,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// TestAStoreLeavesThePlanAsItWas: what the workers are answered is drawn for itself.
+// TestAStoreLeavesThePlanAsItWas: the outcomes of the workers' attempts are drawn separately.
 func TestAStoreLeavesThePlanAsItWas(t *testing.T) {
 	const text = `
 name: with-store
@@ -44,7 +44,7 @@ workload: {rate: 500/s, duration: 4s, outcomes: {success: 60, exhausted: 40}}
 		counts[history.OutcomeTransient] < half || len(counts) != 2 {
 		t.Errorf("the workers are answered %v", counts)
 	}
-	// What is republished succeeds: it would come back without end if it failed again.
+	// Republished records succeed, because a record that failed again would be republished without end.
 	republished := made(text + "store: {retry: republish}")
 	exhausted := 0
 	for i := range republished.Records {

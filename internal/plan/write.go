@@ -1,7 +1,7 @@
 package plan
 
 // The plan on disk: plan.json with the seed, the phases and the faults, and plan-records.csv.gz with a line for each
-// record. Equal plans make equal bytes: nothing of the time or place of writing is in them.
+// record. Equal plans give equal bytes: the files contain nothing about the time or place of writing.
 
 import (
 	"bufio"
@@ -31,8 +31,8 @@ type Phase struct {
 	To   time.Duration `json:"to_ns"`
 }
 
-// Phases returns the load phases: warm-up, steady, fault (from the first fault's start to the last one's end, if there
-// are faults), and what of the steady phase is left after them.
+// Phases returns the load phases: warm-up, steady, fault (from the first fault's start to the last one's end, if
+// there are faults), and the rest of the steady phase after them.
 func (p *Plan) Phases() []Phase {
 	phases := []Phase{{history.PhaseWarmup, 0, p.WarmUp}}
 	end := p.WarmUp + p.Steady
@@ -48,9 +48,9 @@ func (p *Plan) Phases() []Phase {
 	return phases
 }
 
-// FaultWindow returns the time from the first fault's start to the last one's end, from the start of the steady phase;
-// found is false when there are none. A fault that waits for an event may be in force at any time from when on it
-// waits.
+// FaultWindow returns the time from the first fault's start to the last one's end, relative to the start of the
+// steady phase. found is false if there are none. A fault with a trigger may be in force at any time after the
+// trigger is first considered.
 func (p *Plan) FaultWindow() (from, to time.Duration, found bool) {
 	for i, fault := range p.Faults {
 		if i == 0 || fault.At < from {
@@ -90,7 +90,7 @@ type plannedSummary struct {
 	Spec any    `json:"spec"`
 }
 
-// Write writes the plan's files into the folder, which must exist.
+// Write writes the plan's files to the folder, which must exist.
 func (p *Plan) Write(dir string) error {
 	text, err := json.MarshalIndent(p.summarize(), "", "  ")
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *Plan) Write(dir string) error {
 	return nil
 }
 
-// recordsFile is RecordsFile, or what the further nodes of a graph have in its place.
+// recordsFile returns RecordsFile, or its counterpart for a further node of a graph.
 func recordsFile(node int) string {
 	if node == 0 {
 		return RecordsFile
@@ -150,7 +150,7 @@ func (p *Plan) summarize() summary {
 	return s
 }
 
-// writeRecords writes the records as gzipped CSV. The header of the gzip stream stays empty: no name, no time.
+// writeRecords writes the records as gzipped CSV. The header of the gzip stream has no name and no time.
 func (p *Plan) writeRecords(to io.Writer) error {
 	packed, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
 	if err != nil {
@@ -171,7 +171,7 @@ func (p *Plan) writeRecords(to io.Writer) error {
 	return errors.Join(out.Flush(), packed.Close())
 }
 
-// appendLine appends the record as a line of CSV; a record without a key has an empty one.
+// appendLine appends the record as a line of CSV. A record without a key has an empty key field.
 func (r *Record) appendLine(line []byte, seq int) []byte {
 	number := func(n int64) { line = append(strconv.AppendInt(line, n, 10), ',') }
 	flag := func(set bool) int64 {
@@ -198,7 +198,7 @@ func (r *Record) appendLine(line []byte, seq int) []byte {
 	return line
 }
 
-// value is the sort of the record's value: a message, a tombstone or garbage.
+// value returns the kind of the record's value: a message, a tombstone or garbage.
 func (r *Record) value() string {
 	if r.OddHeaders {
 		plain := *r
