@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Text prints a duration for people, in the unit that leaves one to three digits before the point: 812 µs, 4.99 s,
-// 1 m 05 s. Three digits are significant; what is exact, such as a promised 5 s, has no point.
+// Text formats a duration for people, in the unit that leaves one to three digits before the decimal point: 812 µs,
+// 4.99 s, 1 m 05 s. Three digits are significant. An exact value, such as a promised 5 s, has no decimal point.
 func Text(d time.Duration) string {
 	switch abs := d.Abs(); {
 	case d == 0:
@@ -41,7 +41,7 @@ func in(d, unit time.Duration) string {
 	return Significant(float64(d) / float64(unit))
 }
 
-// Significant prints v with at least three significant digits and no exponent.
+// Significant formats v with at least three significant digits and no exponent.
 func Significant(v float64) string {
 	switch abs := math.Abs(v); {
 	case abs >= 99.95:
@@ -52,7 +52,7 @@ func Significant(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// Count prints n with its thousands grouped: 30,000.
+// Count formats n with grouped thousands: 30,000.
 func Count(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -69,7 +69,7 @@ func Count(n int64) string {
 	return sign + b.String()
 }
 
-// PerSecond prints a rate in records per second; what could not be measured is a dash.
+// PerSecond formats a rate in records per second. A rate that could not be measured is a dash.
 func PerSecond(rate float64) string {
 	if math.IsNaN(rate) || math.IsInf(rate, 0) {
 		return "–"
@@ -80,7 +80,7 @@ func PerSecond(rate float64) string {
 	return Count(int64(math.Round(rate))) + "/s"
 }
 
-// Plural prints "1 fault", "3 faults".
+// Plural formats a count with its noun: "1 fault", "3 faults".
 func Plural(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -1,6 +1,6 @@
-// Package units holds the quantities that scenario and subject files are written in: durations, rates,
-// shares and sizes. Each parses from the text a person writes, prints as that text again, and says in the
-// JSON Schema how it is written. It knows nothing of what the quantities are used for.
+// Package units defines the quantities in scenario and subject files: durations, rates, shares and sizes. Each parses
+// the text that a person writes, formats it again, and provides the JSON Schema of its written form. The package
+// knows nothing of the use of the quantities.
 package units
 
 import (
@@ -20,10 +20,10 @@ func (d Duration) D() time.Duration { return time.Duration(d) }
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalText writes d as ParseDuration reads it.
+// MarshalText writes d in the form that time.ParseDuration reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads "250ms"; it refuses negative durations and numbers without a unit.
+// UnmarshalText reads "250ms". It rejects negative durations and numbers without a unit.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -36,7 +36,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// SchemaText is the JSON Schema of the written form.
+// SchemaText returns the JSON Schema of the written form.
 func (Duration) SchemaText() string {
 	return `{
 		"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$", "format": "dlqbench-duration",
@@ -60,14 +60,14 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	number, unit, found := strings.Cut(string(text), "/")
 	per := map[string]float64{"s": 1, "m": 60, "h": 3600}[unit]
 	v, err := strconv.ParseFloat(number, 64)
-	if !found || per == 0 || err != nil || !(v >= 0 && v <= 1e9) { // NaN is neither
+	if !found || per == 0 || err != nil || !(v >= 0 && v <= 1e9) { // false for NaN
 		return fmt.Errorf("%q is not a rate: write records per second, such as 2000/s", text)
 	}
 	*r = Rate(v / per)
 	return nil
 }
 
-// SchemaText is the JSON Schema of the written form.
+// SchemaText returns the JSON Schema of the written form.
 func (Rate) SchemaText() string {
 	return `{
 		"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?/(s|m|h)$", "format": "dlqbench-rate",
@@ -92,14 +92,14 @@ func (p Percent) MarshalText() ([]byte, error) { return []byte(p.String()), nil 
 func (p *Percent) UnmarshalText(text []byte) error {
 	number, found := strings.CutSuffix(string(text), "%")
 	v, err := strconv.ParseFloat(number, 64)
-	if !found || err != nil || !(v >= 0 && v <= 100) { // NaN is neither
+	if !found || err != nil || !(v >= 0 && v <= 100) { // false for NaN
 		return fmt.Errorf("%q is no percentage: write 0%% to 100%%, such as 2%%", text)
 	}
 	*p = Percent(v / 100)
 	return nil
 }
 
-// SchemaText is the JSON Schema of the written form.
+// SchemaText returns the JSON Schema of the written form.
 func (Percent) SchemaText() string {
 	return `{
 		"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?%$", "format": "dlqbench-percent",
@@ -154,7 +154,7 @@ func (s *Size) UnmarshalJSON(data []byte) error {
 	return s.UnmarshalText([]byte(text))
 }
 
-// SchemaText is the JSON Schema of the written forms.
+// SchemaText returns the JSON Schema of the written forms.
 func (Size) SchemaText() string {
 	return `{
 		"oneOf": [

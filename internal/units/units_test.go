@@ -69,7 +69,8 @@ func TestMalformedQuantitiesAreRefused(t *testing.T) {
 	}
 }
 
-// TestQuantitiesComeBack: what is printed is read as the same, and is what the JSON Schema allows.
+// TestQuantitiesComeBack checks that a formatted quantity is parsed to the same value, and that the JSON Schema
+// allows it.
 func TestQuantitiesComeBack(t *testing.T) {
 	durationPattern, sizePattern := pattern(t, Duration(0).SchemaText()), pattern(t, Size(0).SchemaText())
 	ratePattern, percentPattern := pattern(t, Rate(0).SchemaText()), pattern(t, Percent(0).SchemaText())
@@ -94,7 +95,7 @@ func TestQuantitiesComeBack(t *testing.T) {
 	})
 }
 
-// pattern is the pattern in a schema, or in the first of its alternatives.
+// pattern returns the pattern in a schema, or in the first of its alternatives.
 func pattern(t *testing.T, schema string) string {
 	t.Helper()
 	var decoded struct {
@@ -124,7 +125,8 @@ func back(t *rapid.T, from any, into quantity, pattern string) {
 	}
 }
 
-// TestPatternsAllowNothingElse: what the JSON Schema's pattern allows is read, or refused only for its range.
+// TestPatternsAllowNothingElse checks that text allowed by the JSON Schema's pattern is parsed, or rejected only for
+// its range.
 func TestPatternsAllowNothingElse(t *testing.T) {
 	for _, one := range []struct {
 		into   quantity
