@@ -1,9 +1,9 @@
-// Package kafkaio holds what every Kafka client of this program keeps to that touches topics of others.
+// Package kafkaio defines the rules for all Kafka clients of this program that access topics of others.
 //
-// What it writes any consumer can read: records are written without compression, because not every client has every
-// codec (kafkajs and aiokafka bring gzip alone), and a consumer that meets one it lacks crashes. Where a topic's
-// compression.type names a codec, the broker compresses what arrives.
+// Written records are readable for any consumer: they are not compressed, because not every client has every codec
+// (kafkajs and aiokafka include only gzip), and a consumer that lacks a codec crashes. If a topic's compression.type
+// names a codec, the broker compresses the records.
 //
-// What it reads is bounded: by what a batch may decompress to, and by what may be in memory at a time. A few kilobytes
-// can hold gigabytes.
+// Reading is limited: by the decompressed size of a batch, and by the total size in memory. A few kilobytes can
+// decompress to gigabytes.
 package kafkaio

@@ -14,9 +14,9 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// MaxRecords bounds the records of a batch: a few kilobytes of compressed data can hold tens of millions of empty ones,
-// each of which costs its reader far more than its bytes. Clients stop far below; librdkafka's batch.num.messages
-// allows a million.
+// MaxRecords is the maximum number of records in a batch. A few kilobytes of compressed data can hold tens of
+// millions of empty records, each of which costs its reader far more than its bytes. Clients stay far below the
+// limit: librdkafka's batch.num.messages allows a million.
 const MaxRecords = 1 << 20
 
 // Inflater decompresses the records of a batch, up to Limit bytes. It is safe for concurrent use.
@@ -25,13 +25,13 @@ type Inflater struct {
 	gzip, lz4, zstd sync.Pool
 }
 
-// ErrTooLong is the error of a batch that would decompress to more than its reader takes.
+// ErrTooLong is the error for a batch whose decompressed size exceeds the limit.
 var ErrTooLong = errors.New("it is too long when decompressed")
 
 var errCut = errors.New("it is cut off")
 
-// Inflate decompresses data, which codec (the lowest three bits of a batch's attributes) says how to; its error is
-// ErrTooLong past the limit.
+// Inflate decompresses data with codec (the lowest three bits of a batch's attributes). It returns ErrTooLong if the
+// result exceeds the limit.
 func (f *Inflater) Inflate(data []byte, codec int16) ([]byte, error) {
 	switch codec {
 	case 0:
@@ -67,8 +67,8 @@ func (f *Inflater) gunzip(data []byte) ([]byte, error) {
 }
 
 func (f *Inflater) unzstd(data []byte) ([]byte, error) {
-	// The decoder sets aside at once what a frame says that it holds. At best 4 bytes stand for a block, which holds up
-	// to 128 KiB (RFC 8878, 3.1.1.2); a frame that claims more lies, and gets no memory for it.
+	// The decoder allocates the size that a frame claims to hold. At best 4 bytes stand for a block, which holds up
+	// to 128 KiB (RFC 8878, 3.1.1.2). A frame that claims more is invalid and gets no memory.
 	var head zstd.Header
 	if head.Decode(data) == nil && head.HasFCS && head.FrameContentSize > uint64(1+len(data)/4)*(128<<10) {
 		return nil, ErrTooLong
@@ -89,8 +89,8 @@ func (f *Inflater) unzstd(data []byte) ([]byte, error) {
 	return out, err
 }
 
-// unsnappy decodes a plain snappy block, or the sequence of blocks that Java's snappy library writes: an 8-byte mark,
-// two 4-byte versions, then blocks after their 4-byte length.
+// unsnappy decodes a plain snappy block, or the sequence of blocks that Java's snappy library writes: an 8-byte
+// magic, two 4-byte versions, then blocks, each after its 4-byte length.
 func (f *Inflater) unsnappy(data []byte) ([]byte, error) {
 	mark := []byte("\x82SNAPPY\x00")
 	if !bytes.HasPrefix(data, mark) {
@@ -120,7 +120,7 @@ func (f *Inflater) snappyBlock(out, block []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The best that snappy does is 64 bytes for 3; a block that claims more lies, and gets no memory for it.
+	// The maximum ratio of snappy is 64 bytes for 3. A block that claims more is invalid and gets no memory.
 	if n > f.Limit-len(out) || n > 64*len(block) {
 		return nil, ErrTooLong
 	}

@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	// MaxBatch is the most bytes that a batch may decompress to: far more than a broker takes of one that is not
-	// compressed (1 MiB unless it is told otherwise).
+	// MaxBatch is the maximum decompressed size of a batch in bytes. It is far above the size that a broker accepts
+	// for an uncompressed batch (1 MiB by default).
 	MaxBatch = 64 << 20
-	// maxHeld is the most that the batches of the fetches between two polls may decompress to together.
+	// maxHeld is the maximum total decompressed size of the batches fetched between two polls.
 	maxHeld = 2 * MaxBatch
-	// recordCost is what a record takes beside its bytes, about.
+	// recordCost is the approximate memory cost of a record in bytes, besides its data.
 	recordCost = 256
-	// fetchBytes bounds a fetch as it comes over the wire; 50 MiB of small records that are not compressed would take
-	// more than a gigabyte.
+	// fetchBytes limits the size of a fetch response. 50 MiB of small uncompressed records would take more than a
+	// gigabyte of memory.
 	fetchBytes = 16 << 20
 )
 
-// Reader bounds the memory of one client that reads. Its zero value is ready. A batch past MaxBatch or MaxRecords stops
-// its partition with a *kgo.ErrDecompressTooLarge, which says where it is and how to go past it.
+// Reader limits the memory of one reading client. Its zero value is ready for use. A batch beyond MaxBatch or
+// MaxRecords stops its partition with a *kgo.ErrDecompressTooLarge, which gives its position and the offset after it.
 type Reader struct {
 	inflater Inflater
-	// held is what was decompressed since the last poll.
+	// held is the size decompressed since the last poll.
 	held atomic.Int64
 }
 
-// errLater is the error of a batch that has to wait for the next fetch: what is in memory is polled first.
+// errLater is the error for a batch that must wait for the next fetch, because the data in memory is polled first.
 var errLater = errors.New("the batch is read again after what was fetched before it")
 
-// Options are what the client is opened with.
+// Options returns the options for opening the client.
 func (r *Reader) Options() []kgo.Opt {
 	r.inflater.Limit = MaxBatch
 	return []kgo.Opt{kgo.WithDecompressor(r), kgo.FetchMaxBytes(fetchBytes)}
@@ -61,8 +61,8 @@ func (r *Reader) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 	return data, nil
 }
 
-// Poll is the client's PollRecords, and what failed of it. What an earlier poll returned must be done with, since its
-// memory counts no longer.
+// Poll calls the client's PollRecords and returns the failures separately. The caller must have finished with the
+// result of the previous poll, because its memory no longer counts.
 func (r *Reader) Poll(ctx context.Context, client *kgo.Client, most int) (kgo.Fetches, []kgo.FetchError) {
 	r.held.Store(0)
 	fetches := client.PollRecords(ctx, most)
@@ -70,8 +70,8 @@ func (r *Reader) Poll(ctx context.Context, client *kgo.Client, most int) (kgo.Fe
 	return fetches, failed
 }
 
-// countRecords returns how many records the data of a batch holds, MaxRecords+1 at most; what comes after damage is not
-// counted.
+// countRecords returns the number of records in the data of a batch, MaxRecords+1 at most. Records after damaged data
+// are not counted.
 func countRecords(data []byte) int {
 	count := 0
 	for len(data) > 0 && count <= MaxRecords {

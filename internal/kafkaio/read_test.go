@@ -25,7 +25,7 @@ func zstded(t *testing.T, data []byte) []byte {
 func TestABatchIsBoundedInBytesAndInRecords(t *testing.T) {
 	var r Reader
 	r.Options()
-	empty := []byte{12, 0, 0, 0, 1, 1, 0} // a record of six bytes behind its length
+	empty := []byte{12, 0, 0, 0, 1, 1, 0} // a record of six bytes after its length
 	for name, c := range map[string]struct {
 		data []byte
 		fits bool
@@ -35,7 +35,7 @@ func TestABatchIsBoundedInBytesAndInRecords(t *testing.T) {
 	} {
 		r.held.Store(0)
 		if c.data[0] == 0 {
-			c.data[0] = 1 // no record: damage
+			c.data[0] = 1 // damaged: not a record
 		}
 		got, err := r.Decompress(zstded(t, c.data), kgo.CodecZstd)
 		if c.fits && (err != nil || !bytes.Equal(got, c.data)) || !c.fits && !errors.Is(err, kgo.ErrMaxDecompress) {
@@ -44,7 +44,8 @@ func TestABatchIsBoundedInBytesAndInRecords(t *testing.T) {
 	}
 }
 
-// Between two polls no more is decompressed than a bound; what waits comes later, in order, and is no failure.
+// Between two polls, the decompressed size is limited. Batches that must wait come later, in order, and are not
+// failures.
 func TestWhatIsHeldIsBounded(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "t"))
 	if err != nil {

@@ -11,24 +11,25 @@ import (
 )
 
 const (
-	// usualBatch is what a topic takes unless it is told otherwise, as the client has it.
+	// usualBatch is the maximum batch size that a topic accepts by default, and the client's default.
 	usualBatch = 1_000_012
-	// The smallest and the largest limit that the client knows.
+	// The smallest and largest limits that the client accepts.
 	leastBatch = 512
 	mostBatch  = 64 << 20
-	// askLimit bounds asking a topic what it takes.
+	// askLimit is the maximum time for asking a topic for its limit.
 	askLimit = 5 * time.Second
 )
 
-// Writing returns what a client is opened with that writes into topics of others; connection is how it reaches the
-// brokers. It compresses nothing, and a batch is as large as its topic takes (max.message.bytes): a larger one would be
-// refused with every record in it, and a limit of the client's own would refuse records that the topic takes.
+// Writing returns the options of a client that writes to topics of others. connection has the options for connecting
+// to the brokers. The client compresses nothing, and a batch is as large as its topic accepts (max.message.bytes). A
+// larger batch would be rejected with all its records, and a fixed limit in the client would reject records that the
+// topic accepts.
 func Writing(connection []kgo.Opt) []kgo.Opt {
 	asked := &limits{connection: connection, known: map[string]int32{}}
 	return []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytesFn(asked.of)}
 }
 
-// limits remembers what topics take. The client asks once for each partition that it finds.
+// limits caches the limits of topics. The client asks once for each partition that it discovers.
 type limits struct {
 	connection []kgo.Opt
 
@@ -37,7 +38,7 @@ type limits struct {
 }
 
 func (l *limits) of(topic string) int32 {
-	if topic == "" { // the client tries its options
+	if topic == "" { // the client validates its options
 		return usualBatch
 	}
 	l.mu.Lock()
@@ -53,7 +54,7 @@ func (l *limits) of(topic string) int32 {
 	return limit
 }
 
-// ask needs a client of its own: the other one waits for the answer.
+// ask needs a separate client, because the other one waits for the answer.
 func (l *limits) ask(topic string) (int32, error) {
 	client, err := kgo.NewClient(append(l.connection[:len(l.connection):len(l.connection)], kgo.DisableClientMetrics(),
 		kgo.AlwaysRetryEOF())...)
