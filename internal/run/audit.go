@@ -15,14 +15,15 @@ import (
 	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
-// auditLimit bounds stopping the subject and reading all topics.
+// auditLimit bounds the time for stopping the subject and reading all topics.
 const auditLimit = 60 * time.Second
 
-// auditPoll is how many records of a topic are looked at in one go, at most.
+// auditPoll is the maximum number of records that one poll of a topic returns.
 const auditPoll = 10_000
 
-// audit reads every topic to its end, and the group's committed offsets, from the brokers themselves: what is there
-// decides where the history alone can't tell (an acknowledgement that was lost, a process that was killed).
+// audit reads every topic to its end, and the group's committed offsets, directly from the brokers. The content of
+// the topics decides cases that the history alone cannot: an acknowledgement that was lost, a process that was
+// killed.
 func (r *run) audit(ctx context.Context) error {
 	for index := range r.header.Topics {
 		if err := r.auditTopic(ctx, int16(index), nil); err != nil {
@@ -35,8 +36,8 @@ func (r *run) audit(ctx context.Context) error {
 	return environment("auditing the offsets", r.auditOffsets(ctx))
 }
 
-// auditTopic reads one topic from its first to its last record and writes down what it finds; see, if not nil, is shown
-// each record.
+// auditTopic reads one topic from its first to its last record and records its findings. see, if not nil, is called
+// with each record.
 func (r *run) auditTopic(ctx context.Context, index int16, see func(*kgo.Record, history.Event)) error {
 	topic := r.header.Topics[index].Name
 	dialect, err := r.dialect()
@@ -59,7 +60,7 @@ func (r *run) auditTopic(ctx context.Context, index int16, see func(*kgo.Record,
 	})
 }
 
-// dialect is that of the contract's dead letters, nil when none is promised.
+// dialect is the dialect of the contract's dead letters; nil when the contract promises none.
 func (r *run) dialect() (deadletter.Dialect, error) {
 	if r.header.Contract().Envelope == "" {
 		return nil, nil
@@ -67,7 +68,7 @@ func (r *run) dialect() (deadletter.Dialect, error) {
 	return deadletter.Named(r.header.Contract().Envelope)
 }
 
-// readTopic calls do for every record between the offsets that are first and last now, but for those of transactions
+// readTopic calls do for every record between the current first and last offsets, except the records of transactions
 // that were not committed.
 func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record)) error {
 	starts, err := r.admin.ListStartOffsets(ctx, topic)
@@ -90,7 +91,7 @@ func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record))
 	if len(from) == 0 {
 		return nil
 	}
-	// Markers are read too: the last offset may be one of theirs.
+	// The reader returns markers as well: the last offset may belong to one.
 	var reader kafkaio.Reader
 	client, err := kgo.NewClient(slices.Concat(r.cluster.client, reader.Options(), []kgo.Opt{
 		kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
@@ -138,7 +139,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	for _, header := range record.Headers {
 		event.HeaderCount++
 		event.HeaderBytes += int32(len(header.Key) + len(header.Value))
-		// of the record's own names the hash tells one too many
+		// a header under one of the record's own names changes the header hash instead
 		if dialect != nil && dialect.IsFailureHeader(header.Key) && !own(header.Key) {
 			event.Flags |= history.FailureHeaders
 		}
@@ -157,8 +158,8 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	return event
 }
 
-// heldIn returns the record that the dead letter holds: what a replay would restore, whatever the form in which the
-// dialect keeps it.
+// heldIn returns the record that the dead letter holds: the one that a replay would restore, in whatever form the
+// dialect stores it.
 func heldIn(dialect deadletter.Dialect, letter *kgo.Record) *kgo.Record {
 	held := dialect.Prepare(letter)
 	if wrapping, ok := dialect.(interface {
@@ -169,8 +170,8 @@ func heldIn(dialect deadletter.Dialect, letter *kgo.Record) *kgo.Record {
 	return held
 }
 
-// asWritten returns the value in the form that the workload gave it, if it went through the JSON of a dialect that
-// encodes payloads again: into a letter, and once more when it is replayed.
+// asWritten returns the value in the form that the workload gave it. A dialect that encodes payloads as JSON encodes
+// them anew in the dead letter, and again when the record is replayed.
 func asWritten(dialect deadletter.Dialect, value []byte) []byte {
 	if dialect == nil || !dialect.Traits().JSON {
 		return value
@@ -178,21 +179,21 @@ func asWritten(dialect deadletter.Dialect, value []byte) []byte {
 	return workload.AsWritten(value)
 }
 
-// claim is what the dead letter says about its origin.
+// claim is the origin that the dead letter states.
 func (r *run) claim(dialect deadletter.Dialect, record *kgo.Record) history.Claim {
 	failure, missing := dialect.Open(record)
 	claim := history.Claim{
 		Present: true, Topic: r.header.TopicIndex(failure.Topic), Partition: failure.Partition, Offset: failure.Offset,
 		Attempts: failure.Attempts, Missing: strings.Join(missing, ","),
 	}
-	if claim.Attempts == 0 { // it doesn't say
+	if claim.Attempts == 0 { // the dead letter does not state it
 		claim.Attempts = history.None
 	}
 	return claim
 }
 
-// findRecord looks for the record's id in its own header first, which is there unless someone dropped it, then
-// everywhere else.
+// findRecord looks for the record's id first in the header made for it, which is present unless somebody dropped it,
+// and then everywhere else.
 func findRecord(ids *history.IDs, record *kgo.Record) (int32, bool) {
 	for _, header := range record.Headers {
 		if header.Key == history.IDHeader {
@@ -214,8 +215,8 @@ func findRecord(ids *history.IDs, record *kgo.Record) (int32, bool) {
 	return 0, false
 }
 
-// auditOffsets writes down each partition's end and, for the topics that the subject consumes, the group's committed
-// offset.
+// auditOffsets records each partition's end offset and, for the topics that the subject consumes, the group's
+// committed offset.
 func (r *run) auditOffsets(ctx context.Context) error {
 	committed, err := r.progress(ctx)
 	if err != nil {

@@ -1,7 +1,7 @@
 package run
 
-// What an audit finds in a dead letter that only whoever has the letter, the record and the brokers can tell: the
-// history keeps it for the judge.
+// Findings of an audit that take the dead letter, the original record and the brokers to establish. The history
+// keeps them for the judge.
 
 import (
 	"bytes"
@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// originalsKept and originalBytes bound the records that are kept to be compared with their dead letters.
+	// originalsKept and originalBytes bound the records kept for comparison with their dead letters.
 	originalsKept = 2000
 	originalBytes = 32 << 20
 )
 
-// originals are the records as the last audit found them in the topics that the subject consumes.
+// originals are the records that the last audit found in the topics that the subject consumes.
 type originals struct {
-	// records are those that are planned to fail, as many as there is room for.
+	// records are the records planned to fail, up to the bounds above.
 	records map[int32]*kgo.Record
 	bytes   int
-	// epochs are, by topic and partition, the epochs of its batches from which offset on, and last the partition's
-	// present one.
+	// epochs holds, by topic and partition, the leader epochs of the batches with the offset at which each begins. last
+	// is the partition's current epoch.
 	epochs map[[2]int32][]epochFrom
 	last   map[[2]int32]int32
 }
@@ -40,7 +40,7 @@ type epochFrom struct {
 	epoch  int32
 }
 
-// begin forgets what an earlier audit of the topic found.
+// begin discards the findings of an earlier audit of the topic.
 func (o *originals) begin(ctx context.Context, r *run, index int16) error {
 	topic := r.header.Topics[index]
 	if topic.Role != history.RoleInput && topic.Role != history.RoleRetry {
@@ -60,7 +60,7 @@ func (o *originals) begin(ctx context.Context, r *run, index int16) error {
 	return nil
 }
 
-// keep takes a record of a topic that the subject consumes.
+// keep stores a record of a topic that the subject consumes.
 func (o *originals) keep(r *run, record *kgo.Record, found *history.Event) {
 	at := [2]int32{int32(found.Topic), record.Partition}
 	if _, consumed := o.last[at]; !consumed {
@@ -80,7 +80,7 @@ func (o *originals) keep(r *run, record *kgo.Record, found *history.Event) {
 	o.bytes += size
 }
 
-// cloned is a record that holds on to none of the fetch that it came in.
+// cloned returns a copy of the record that keeps no memory of its fetch alive.
 func cloned(record *kgo.Record) *kgo.Record {
 	one := &kgo.Record{Key: slices.Clone(record.Key), Value: slices.Clone(record.Value)}
 	for _, header := range record.Headers {
@@ -89,8 +89,8 @@ func cloned(record *kgo.Record) *kgo.Record {
 	return one
 }
 
-// epoch returns the least and the most that the epoch of what is at the offset can be; known is false where the brokers
-// don't say.
+// epoch returns the smallest and the largest leader epoch that the record at the offset can have. known is false if
+// the brokers do not report epochs.
 func (o *originals) epoch(claim *history.Claim) (least, most int32, known bool) {
 	at := [2]int32{int32(claim.Topic), claim.Partition}
 	last, consumed := o.last[at]
@@ -105,7 +105,7 @@ func (o *originals) epoch(claim *history.Claim) (least, most int32, known bool) 
 	return 0, 0, false
 }
 
-// beside returns what else the audit found in a dead letter.
+// beside returns the other findings of the audit about a dead letter.
 func (r *run) beside(dialect deadletter.Dialect, letter, held *kgo.Record, found *history.Event) string {
 	failure, _ := dialect.Open(letter)
 	more := history.ClaimMore{Quotes: workload.Quoted(failure.Reason, failure.CauseReason),
@@ -124,8 +124,8 @@ func (r *run) beside(dialect deadletter.Dialect, letter, held *kgo.Record, found
 	return more.Encode()
 }
 
-// timesOf are the times that fields of the letter name. The letter's own timestamp, which dialects without such fields
-// have, is the producer's to choose.
+// timesOf returns the times in the dead letter's fields. The dead letter's own timestamp, the only time in dialects
+// without such fields, is the producer's choice.
 func (r *run) timesOf(dialect deadletter.Dialect, letter *kgo.Record) map[string]time.Duration {
 	bare := *letter
 	bare.Timestamp = time.Time{}
@@ -142,7 +142,8 @@ func (r *run) timesOf(dialect deadletter.Dialect, letter *kgo.Record) map[string
 	return times
 }
 
-// twice are the fields that the letter has more than once, though no record of the run has a header of the name.
+// twice returns the fields that the dead letter has more than once although no record of the run has a header of
+// that name.
 func (r *run) twice(dialect deadletter.Dialect, letter *kgo.Record) []string {
 	own, count := r.keptHeaders(), map[string]int{}
 	for _, header := range letter.Headers {
@@ -160,7 +161,7 @@ func (r *run) twice(dialect deadletter.Dialect, letter *kgo.Record) []string {
 	return twice
 }
 
-// differing says how bytes differ from what they were, "" if they don't.
+// differing describes how bytes differ from the original; "" if they are equal.
 func differing(was, is []byte) string {
 	switch {
 	case bytes.Equal(was, is) && (was == nil) == (is == nil):
@@ -181,7 +182,7 @@ func differing(was, is []byte) string {
 	return text + fmt.Sprintf("; the first %d are the same", at)
 }
 
-// differingHeaders says which of the kept headers differ, "" if none does.
+// differingHeaders describes which of the kept headers differ; "" if none does.
 func differingHeaders(was, is []kgo.RecordHeader, kept func(string) bool) string {
 	values := func(headers []kgo.RecordHeader, name string) (all [][]byte) {
 		for _, header := range headers {

@@ -6,7 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestWhatDiffersIsShown: sizes, the first byte that differs, null told from empty, and the headers by their names.
+// TestWhatDiffersIsShown checks the description of differences: sizes, the first differing byte, null versus empty,
+// and headers by name.
 func TestWhatDiffersIsShown(t *testing.T) {
 	for _, one := range []struct {
 		was, is []byte

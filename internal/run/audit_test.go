@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// TestWhatALetterHoldsIsItsRecord: in every dialect, what is compared with the original is the record that the letter
-// holds, not the form that the dialect keeps it in; and what is changed in it is seen.
+// TestWhatALetterHoldsIsItsRecord checks, in every dialect, that the audit compares the original with the record
+// that the dead letter holds, not with the dialect's form of it, and that it detects a change.
 func TestWhatALetterHoldsIsItsRecord(t *testing.T) {
 	value := []byte(`{"id":"DLQB","seq":1,"key":null,"sent_at":"2026-01-01T00:00:00Z","pad":"the quick"}`)
 	record := &kgo.Record{Key: []byte("k"), Value: value,

@@ -15,9 +15,9 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Clean removes what killed runs left in the folder of run directories: processes that still live, and brokers' data. A
-// run that is going on is left alone, and so is data that a run kept on purpose. With all, the run directories of ended
-// runs go too. It returns a line for each thing it did, also when it returns an error.
+// Clean removes the remains of killed runs from the folder of run directories: processes that are still alive, and
+// brokers' data. It leaves alone a run in progress and data that a run kept on purpose. With all, it also removes
+// the run directories of ended runs. It returns a line for each thing it did, also when it returns an error.
 func Clean(ctx context.Context, root string, all bool, kafka ClusterOptions) (did []string, err error) {
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, os.ErrNotExist) {
@@ -30,7 +30,7 @@ func Clean(ctx context.Context, root string, all bool, kafka ClusterOptions) (di
 	for _, entry := range entries {
 		dir := filepath.Join(root, entry.Name())
 		if !entry.IsDir() || !isRun(dir) {
-			continue // not ours to touch
+			continue // not a run of this program
 		}
 		lines, err := cleanRun(ctx, dir, all, kafka)
 		did, errs = append(did, lines...), append(errs, err)
@@ -41,8 +41,8 @@ func Clean(ctx context.Context, root string, all bool, kafka ClusterOptions) (di
 	return did, environment("cleaning", errors.Join(errs...))
 }
 
-// isRun reports whether a folder is a run directory, and still has the name that it was given: what somebody else made,
-// or renamed to keep it, is never removed.
+// isRun reports whether a folder is a run directory that still has its original name. A folder that somebody else
+// made, or that was renamed to keep it, is never removed.
 func isRun(dir string) bool {
 	header, err := readHeader(dir)
 	return err == nil && strings.HasPrefix(header.RunID, filepath.Base(dir)+"-")
@@ -62,8 +62,8 @@ func readHeader(dir string) (header runHeader, err error) {
 	return header, json.Unmarshal(data, &header)
 }
 
-// cleanUpBefore removes what killed runs left, before another one begins. What can't be removed keeps no run from
-// beginning.
+// cleanUpBefore removes the remains of killed runs before a new run begins. A failure to remove something does not
+// keep the new run from beginning.
 func cleanUpBefore(ctx context.Context, options Options) {
 	did, err := Clean(ctx, options.Out, false, options.Cluster)
 	for _, line := range did {
@@ -75,11 +75,11 @@ func cleanUpBefore(ctx context.Context, options Options) {
 }
 
 func cleanRun(ctx context.Context, dir string, all bool, kafka ClusterOptions) (did []string, err error) {
-	// Asked before the sweep: a run that begins meanwhile has its registry before it has a history, and both before any
-	// data.
+	// Read the registry before the sweep. A run that begins meanwhile has its registry before it has a history, and
+	// both before any data.
 	registry := filepath.Join(dir, subject.RegistryFile)
 	_, err = os.Stat(registry)
-	wasKilled := err == nil // a run that comes to its end removes the registry last
+	wasKilled := err == nil // a run that ends in order removes the registry last
 	killed, err := subject.Sweep(registry)
 	if errors.Is(err, subject.ErrRunActive) {
 		return nil, nil
@@ -119,7 +119,7 @@ func cleanRun(ctx context.Context, dir string, all bool, kafka ClusterOptions) (
 	return did, nil
 }
 
-// cleanContainers removes what a killed run left of its containers.
+// cleanContainers removes the remaining containers of a killed run.
 func cleanContainers(ctx context.Context, dir string) (did []string, err error) {
 	header, err := readHeader(dir)
 	environment := header.Environment
@@ -137,11 +137,12 @@ func cleanContainers(ctx context.Context, dir string) (did []string, err error) 
 	return did, err
 }
 
-// cleanExternal removes what a run has made on somebody's cluster and could not remove itself; its ledger tells.
+// cleanExternal removes what a run created on an external cluster and could not remove itself. The run's ledger
+// lists it.
 func cleanExternal(ctx context.Context, dir string, kafka ClusterOptions) (did []string, err error) {
 	ledger := filepath.Join(dir, fileLedger)
 	if _, err := os.Stat(ledger); err != nil {
-		return nil, nil //nolint:nilerr // it has made nothing, or removed it
+		return nil, nil //nolint:nilerr // return nil, nil //nolint:nilerr // the run created nothing, or removed it
 	}
 	if kafka.Provider != ClusterExternal {
 		return nil, fmt.Errorf("%s has left topics on a cluster: `dlqbench clean --kafka-config FILE` removes them", dir)
@@ -159,7 +160,7 @@ func cleanExternal(ctx context.Context, dir string, kafka ClusterOptions) (did [
 	return did, err
 }
 
-// removeDangling removes the link to a run that is gone.
+// removeDangling removes the link to a run directory that no longer exists.
 func removeDangling(link string) error {
 	if _, err := os.Stat(link); !errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/subject"
 )
 
-// runFolder makes what looks like a run directory. registry is the content of its processes.json; "" is a run that
-// ended in order.
+// runFolder creates a folder that looks like a run directory. registry is the content of its processes.json; ""
+// stands for a run that ended in order.
 func runFolder(t *testing.T, root, name, registry string) string {
 	t.Helper()
 	dir := filepath.Join(root, name)
@@ -32,7 +32,7 @@ func runFolder(t *testing.T, root, name, registry string) string {
 	return dir
 }
 
-// dead is the registry of a run whose process is gone.
+// dead is the registry of a run whose process no longer exists.
 const dead = `{"run_id": "dead-run", "owner": {"pid": 999999999, "start": "long ago"}, "processes": []}`
 
 func TestClean(t *testing.T) {
@@ -43,7 +43,7 @@ func TestClean(t *testing.T) {
 	if err := subject.Claim(going, "going-run"); err != nil {
 		t.Fatal(err)
 	}
-	// Somebody else's folder that looks a little like a run, and a run that somebody renamed.
+	// A foreign folder that resembles a run, and a run that was renamed.
 	foreign := filepath.Join(root, "foreign")
 	if err := os.MkdirAll(filepath.Join(foreign, dirHistory), 0o755); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestClean(t *testing.T) {
 	wantFiles(t, root, true, "going/"+dirKafka, "going/"+dirHistory, "foreign/"+dirHistory, "precious/"+dirHistory)
 }
 
-// A run is known to go on from the moment on at which its folder can be taken for a run's.
+// Cleaning must recognise a run in progress as soon as its folder looks like a run directory.
 func TestCleanLeavesWhatBegins(t *testing.T) {
 	options := small(t)
 	r, err := prepare(options)
@@ -101,6 +101,6 @@ func TestCleanFails(t *testing.T) {
 		!strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("a registry that can't be read: %v", err)
 	}
-	wantFiles(t, broken, true, dirKafka, dirHistory) // perhaps it goes on
+	wantFiles(t, broken, true, dirKafka, dirHistory) // it may still be in progress
 	wantFiles(t, killed, false, dirHistory)
 }

@@ -5,20 +5,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// committedOnly passes on what a reader at isolation level read_committed would see: what was written outside of
-// transactions at once, what was written in one when the marker that commits it is read. What was aborted, or belongs
-// to a transaction that nobody ended, is never passed on.
+// committedOnly passes on the records that a reader at isolation level read_committed would see. It passes on
+// records outside of transactions at once, and records of a transaction when it reads the marker that commits it. It
+// never passes on records of a transaction that was aborted or is still open.
 //
-// The brokers' own read_committed would not do: it ends before the first record of an open transaction. So when a
-// subject was killed in the middle of one, committed dead letters of others that lie behind it would be missing, and
-// look lost.
+// The brokers' own read_committed is not enough, because it ends before the first record of an open transaction. If
+// a subject was killed in the middle of a transaction, committed dead letters of other transactions behind it would
+// be missing and appear lost.
 type committedOnly struct {
 	do   func(*kgo.Record)
 	open map[producerOn][]*kgo.Record
 }
 
-// producerOn is where a transaction writes: a producer has one at a time, and each partition gets a marker of its own
-// (KIP-98).
+// producerOn identifies where a transaction writes. A producer has one transaction at a time, and each partition
+// gets its own marker (KIP-98).
 type producerOn struct {
 	partition int32
 	producer  int64
@@ -28,7 +28,7 @@ func newCommittedOnly(do func(*kgo.Record)) *committedOnly {
 	return &committedOnly{do: do, open: map[producerOn][]*kgo.Record{}}
 }
 
-// see takes the next record of a partition, markers included.
+// see processes the next record of a partition; markers are included.
 func (c *committedOnly) see(record *kgo.Record) {
 	key := producerOn{record.Partition, record.ProducerID}
 	switch {
@@ -46,7 +46,7 @@ func (c *committedOnly) see(record *kgo.Record) {
 	}
 }
 
-// commits tells whether a control record is a marker that commits a transaction.
+// commits reports whether a control record is a marker that commits a transaction.
 func commits(record *kgo.Record) bool {
 	var key kmsg.ControlRecordKey
 	return key.ReadFrom(record.Key) == nil && key.Type == kmsg.ControlRecordKeyTypeCommit

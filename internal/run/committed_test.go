@@ -16,8 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/embedded"
 )
 
-// What was committed is audited, also behind a transaction that nobody ended; what was aborted, or is open, is not. A
-// topic whose last offset is a marker has an end.
+// The audit sees committed records, also behind an open transaction, but no records of aborted or open transactions.
+// A topic whose last offset is a marker can be read to its end.
 func TestReadTopicSeesWhatWasCommitted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -77,7 +77,7 @@ func TestReadTopicSeesWhatWasCommitted(t *testing.T) {
 	}
 }
 
-// Whether a topic is committed to its end.
+// TestLeft checks whether left recognises a topic that is committed to its end.
 func TestLeft(t *testing.T) {
 	end := func(offset int64) kadm.ListedOffset { return kadm.ListedOffset{Offset: offset} }
 	at := func(offset int64) kadm.OffsetResponse { return kadm.OffsetResponse{Offset: kadm.Offset{At: offset}} }

@@ -1,7 +1,7 @@
 package run
 
-// The consumers of a run: one, several services that share a dead-letter topic, or the nodes of a graph. The header
-// lists them; instances are numbered through all of them.
+// The consumers of a run are a single one, several services that share a dead-letter topic, or the nodes of a graph.
+// The header lists them. Instances are numbered across all consumers.
 
 import (
 	"context"
@@ -15,18 +15,18 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// consumerOf is the one that the instance belongs to.
+// consumerOf returns the consumer that the instance belongs to.
 func (r *run) consumerOf(instance int) *history.Consumer {
 	return &r.header.Consumers[r.header.ConsumerOf(int16(instance))]
 }
 
-// addTopic puts a topic into the header and returns its index.
+// addTopic adds a topic to the header and returns its index.
 func (r *run) addTopic(name string, role history.Role, partitions int) int16 {
 	r.header.Topics = append(r.header.Topics, history.Topic{Name: name, Role: role, Partitions: partitions})
 	return int16(len(r.header.Topics) - 1)
 }
 
-// firstValues tells the templates of the first consumer, in place of those of a single one.
+// firstValues fills the template values from the first consumer. With a single consumer they are its own.
 func (r *run) firstValues() {
 	first := &r.header.Consumers[0]
 	r.values.GroupID, r.values.DLQTopic = first.Group, r.header.Topics[first.DLQ].Name
@@ -34,7 +34,7 @@ func (r *run) firstValues() {
 	r.values.InputTopics = r.values.InputTopic
 }
 
-// inputs are the topics that the workload's records are dealt to in turn, as indices in the header.
+// inputs returns the header indices of the topics among which the workload distributes its records in turn.
 func (r *run) inputs() []int16 {
 	if !r.header.Shared() {
 		return []int16{r.header.Consumers[0].Input}
@@ -46,7 +46,7 @@ func (r *run) inputs() []int16 {
 	return all
 }
 
-// observedGroup is the consumer group that the taps observe, "" for every one that there is.
+// observedGroup returns the consumer group that the taps observe; "" stands for every group.
 func (r *run) observedGroup() string {
 	if len(r.header.Consumers) > 1 || r.scenario.Store != nil {
 		return ""
@@ -54,7 +54,7 @@ func (r *run) observedGroup() string {
 	return r.header.Group()
 }
 
-// longestGrace is the time that the slowest consumer may take to end.
+// longestGrace returns the longest time that any consumer may take to end.
 func (r *run) longestGrace() time.Duration {
 	longest := time.Duration(0)
 	for i := range r.header.Consumers {
@@ -63,7 +63,7 @@ func (r *run) longestGrace() time.Duration {
 	return longest
 }
 
-// committed is how far all groups have come by their committed offsets; each topic has one group that reads it.
+// committed returns the committed offsets of all groups. Each topic has one group that reads it.
 func (r *run) committed(ctx context.Context) (kadm.OffsetResponses, error) {
 	all := kadm.OffsetResponses{}
 	for i := range r.header.Consumers {

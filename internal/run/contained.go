@@ -1,7 +1,7 @@
 package run
 
-// Subjects in containers. What is started is this program again, in the foreground, as long as the container runs
-// (engine.Run); signals go to the container.
+// Subjects in containers. The started process is this program again; it stays in the foreground as long as the
+// container runs (engine.Run) and forwards signals to the container.
 
 import (
 	"context"
@@ -22,13 +22,14 @@ func (r *run) contained() bool {
 	return r.options.Subject != nil && r.options.Subject.Kind == scenarios.KindContainer
 }
 
-// openEngine finds the container engine, if the subject needs one.
+// openEngine finds the container engine if the subject needs one.
 func (r *run) openEngine(ctx context.Context) error {
 	if !r.contained() {
 		return nil
 	}
 	if runtime.GOOS != "linux" {
-		// Elsewhere the engine runs in a virtual machine, whose loopback is not the one that the taps listen on.
+		// On other systems the engine runs in a virtual machine with its own loopback, not the one that the taps listen
+		// on.
 		return fmt.Errorf("subject %s runs in containers, which must share this machine's network, and on %s they can't: "+
 			"run it as kind: process", r.header.Subject, runtime.GOOS)
 	}
@@ -46,7 +47,7 @@ func (r *run) haveImage(ctx context.Context) error {
 	return engine.HaveImage(ctx, r.engine, r.options.Subject.Image, r.options.Log)
 }
 
-// contain puts what is launched into a container: only what the subject is told goes in, nothing of dlqbench's own
+// contain wraps a launch in a container. Only the settings meant for the subject go in, nothing of dlqbench's own
 // environment.
 func (r *run) contain(launch *subject.Launch, image string, instance int, process uint16) {
 	c := engine.Container{

@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// The verdict on a real run's history is the same to the byte each time that it is judged: again from the files, from
-// memory, and with the events of one time in another order, as the observers' goroutines may well have recorded them.
+// The verdict on a real run's history is the same to the byte each time it is judged: again from the files, from
+// memory, and with events of equal time in another order, as the observers' goroutines may have recorded them.
 func TestVerdictDoesNotDependOnChance(t *testing.T) {
 	noLeaks(t)
 	outcome, err := Run(t.Context(), small(t))
@@ -40,7 +40,7 @@ func TestVerdictDoesNotDependOnChance(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := range uint64(20) {
-		if seed > 0 { // the first time as they were recorded
+		if seed > 0 { // the first time in the recorded order
 			if moved := shuffleWithinTimes(events, rand.New(rand.NewPCG(seed, 0))); moved < 10 {
 				t.Fatalf("of %d events only %d could be moved: that shows nothing", len(events), moved)
 			}
@@ -77,7 +77,7 @@ func requireSame(t *testing.T, what string, have, want []byte) {
 	t.Fatalf("%s the verdict has %d lines and had %d", what, len(a), len(b))
 }
 
-// shuffleWithinTimes shuffles the events of each time, and returns how many there are that share theirs with another.
+// shuffleWithinTimes shuffles the events of each time and returns how many events share their time with another.
 func shuffleWithinTimes(events []history.Event, random *rand.Rand) (moved int) {
 	for from := 0; from < len(events); {
 		to := from + 1

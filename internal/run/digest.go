@@ -8,9 +8,9 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// loadDigest is short for everything that a subject is asked to do. Two runs with the same one may be compared,
-// whatever their subjects and their subjects' settings are, and whatever is expected of them. The seed is no part of
-// it: it draws from the same load.
+// loadDigest returns a hash of everything that a subject is asked to do. Runs with equal digests are comparable,
+// whatever their subjects, the subjects' settings and the expectations are. The digest excludes the seed, which only
+// draws from the same load.
 func loadDigest(s *scenarios.Scenario) string {
 	load, err := json.Marshal(struct {
 		Cluster  scenarios.Cluster
@@ -20,7 +20,7 @@ func loadDigest(s *scenarios.Scenario) string {
 		Replay   *scenarios.Replay
 	}{s.Cluster, s.Topics, s.Workload, s.Faults, s.Replay})
 	if err != nil {
-		return "" // what came from YAML goes into JSON; and who has no digest is compared by its plan
+		return "" // a value from YAML always encodes as JSON; a run without a digest is compared by its plan
 	}
 	sum := sha256.Sum256(load)
 	return hex.EncodeToString(sum[:6])

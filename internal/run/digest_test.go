@@ -7,7 +7,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// The digest is that of what the subject is asked to do, and of nothing else.
+// The digest depends on what the subject is asked to do and on nothing else.
 func TestLoadDigest(t *testing.T) {
 	load := func(change func(s *scenarios.Scenario)) string {
 		name, data, err := scenarios.Find("smoke")

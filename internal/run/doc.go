@@ -1,6 +1,6 @@
-// Package run is the whole story of a run, told in run.go: set up a Kafka, a tap, an oracle and a subject; drive
-// the load, break things, heal, drain, audit; seal the history, judge it, report. It is the only package that knows all
-// the others; what each part does is their business.
+// Package run carries out a run; run.go shows the sequence. It sets up a Kafka, a tap, a downstream stub and a
+// subject; drives the load, injects faults, heals, drains, audits; then seals the history, judges it and reports. It
+// is the only package that knows all the others. How each part works is left to that part.
 //
 //	Options ─▶ prepare (plan, run directory) ─▶ stage (what is started) ─▶ phases ─▶ sealed history ─▶ Judge ─▶ files
 package run

@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// drainPoll is how often the committed offsets are asked for.
+	// drainPoll is the interval between queries of the committed offsets.
 	drainPoll = 100 * time.Millisecond
-	// quietMargin is added to the longest promised wait: a subject that did nothing at all for longer has nothing left
+	// quietMargin is added to the longest promised wait. A subject that did nothing at all for longer has nothing left
 	// to do.
 	quietMargin = time.Second
-	// drainCap ends a drain in which something still moves: then the run says that it could not tell.
+	// drainCap ends a drain in which something still moves. The run then says that it could not tell.
 	drainCap = 15 * time.Minute
-	// storeDrain is how long a dead-letter store may take to come to rest.
+	// storeDrain is the time that a dead-letter store may take to come to rest.
 	storeDrain = time.Minute
-	// adminLimit bounds one question to the brokers.
+	// adminLimit bounds one query to the brokers.
 	adminLimit = 5 * time.Second
 )
 
-// drain waits until the subject is done: every input and retry partition is committed to its end, and no record that
-// failed is still waiting for its next attempt or its dead letter. It goes on while something moves, and ends when the
-// subject has stood still for longer than its contract, and the session timeouts that were seen, explain: what is
-// unfinished then is for the checkers to name.
+// drain waits until the subject is done: every input and retry partition is committed to its end, and no failed
+// record still waits for its next attempt or its dead letter. It continues while something moves. It ends when the
+// subject has stood still for longer than its contract and the observed session timeouts explain; the checkers then
+// name what is unfinished.
 func (r *run) drain(ctx context.Context) error {
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
 	began, given, watch := r.clock.Now(), r.allow(), newQuiet(r.clock)
 	for {
-		committed, sure, asking := r.committedToEnd(ctx) // brokers that don't answer now may do so the next time
+		committed, sure, asking := r.committedToEnd(ctx) // brokers that do not answer now may answer next time
 		now := r.live.figures()
 		still := watch.still(r.live, now)
 		if committed && (sure && now.retrying == 0 && r.oracles.inFlight() == 0 || still > r.quietAfter()) {
@@ -56,9 +56,9 @@ func (r *run) drain(ctx context.Context) error {
 	}
 }
 
-// patience is how long nothing may move before the subject stands still: what explained says. After a load that could
-// not keep its schedule it is half of that: a subject that is behind then may have the machine to thank for it, and
-// must not count as stalled.
+// patience returns how long nothing may move before the subject counts as standing still. It is explained, or half
+// of that after a load that could not keep its schedule: the machine may then be the reason why a subject is behind,
+// and the subject must not count as stalled.
 func (r *run) patience() time.Duration {
 	patience := r.explained()
 	if r.live.offSchedule() {
@@ -71,13 +71,14 @@ func (r *run) patience() time.Duration {
 	return patience
 }
 
-// explained is how long nothing may move by the contract and the longest session timeout that a member asked for.
+// explained returns how long nothing may move according to the contract and the longest session timeout that a
+// member asked for.
 func (r *run) explained() time.Duration {
 	return r.header.Expect.Patience + time.Duration(r.live.session.Load())
 }
 
-// inGroup is how long an instance may wait in its group for partitions: until the session of a member that is gone has
-// ended, and the others have finished what they are at. It is none where no member has joined a group.
+// inGroup returns how long an instance may wait in its group for partitions: until the session of a departed member
+// has ended and the others have finished their current work. It is 0 if no member has joined a group.
 func (r *run) inGroup() time.Duration {
 	if r.live.session.Load() == 0 {
 		return 0
@@ -85,8 +86,8 @@ func (r *run) inGroup() time.Duration {
 	return r.explained()
 }
 
-// allowance is what the machine took of the subject's time. It is given back, up to as much again: else a busy machine
-// would leave open whether the subject was at fault.
+// allowance is the time that the machine took from the subject. It is given back, up to the same amount again.
+// Otherwise a busy machine would leave open whether the subject was at fault.
 type allowance struct {
 	live   *live
 	limit  time.Duration
@@ -97,7 +98,8 @@ func (r *run) allow() *allowance {
 	return &allowance{live: r.live, limit: r.header.Expect.Patience, before: r.live.stalled()}
 }
 
-// back is for how long the harness could not run since, and the instance that was worst off.
+// back returns the time since then during which the harness could not run, plus that of the instance that was
+// affected most, up to the limit.
 func (a *allowance) back() time.Duration {
 	most, now := time.Duration(0), a.live.stalled()
 	for instance, lasted := range now {
@@ -108,7 +110,7 @@ func (a *allowance) back() time.Duration {
 	return min(now[history.None]-a.before[history.None]+most, a.limit)
 }
 
-// quietAfter is how long a subject that has committed everything may be still with a record that failed and was neither
+// quietAfter returns how long a subject that has committed everything may be idle while a failed record is neither
 // finished nor dead-lettered.
 func (r *run) quietAfter() time.Duration {
 	longest := time.Duration(0)
@@ -129,8 +131,8 @@ type quiet struct {
 
 func newQuiet(clock history.Clock) *quiet { return &quiet{clock: clock, since: clock.Now()} }
 
-// still returns for how long nothing has moved. An attempt that is promised moves until it is answered; others do not,
-// however many there are.
+// still returns for how long nothing has moved. A promised attempt counts as movement until it is answered. Attempts
+// beyond the promised ones never count.
 func (q *quiet) still(l *live, figures figures) time.Duration {
 	now := [4]int64{figures.Processed, figures.DeadLetters, l.moved.Load(), figures.lag}
 	if now != q.last || l.underWay.Load() > 0 {
@@ -139,9 +141,9 @@ func (q *quiet) still(l *live, figures figures) time.Duration {
 	return q.clock.Now() - q.since
 }
 
-// committedToEnd asks the brokers, directly, whether the group has committed every partition of the input and of the
-// retry topics to its end. It is not sure where a retry topic has records and no offset of the group at all: perhaps
-// they were not reached yet, perhaps another group reads that topic.
+// committedToEnd asks the brokers directly whether the group has committed every partition of the input and retry
+// topics to its end. sure is false if a retry topic has records and the group has no offset there: the records may
+// not have been reached yet, or another group may read that topic.
 func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, adminLimit)
 	defer cancel()
@@ -154,7 +156,7 @@ func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err err
 		if topic.Role != history.RoleInput && topic.Role != history.RoleRetry && topic.Role != history.RoleNode {
 			continue
 		}
-		// Asked after the offsets, so that a copy that was written meanwhile counts as open.
+		// Query the ends after the offsets, so that a copy written meanwhile counts as open.
 		ends, err := r.admin.ListEndOffsets(ctx, topic.Name)
 		if err != nil {
 			return false, false, fmt.Errorf("listing the end offsets of %s: %w", topic.Name, err)
@@ -170,8 +172,8 @@ func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err err
 	return true, sure, nil
 }
 
-// left tells whether a topic has records that the group has not committed, and whether it has committed any offset of
-// it.
+// left reports whether a topic has records that the group has not committed, and whether the group has committed any
+// offset of the topic.
 func left(ends map[int32]kadm.ListedOffset, committed map[int32]kadm.OffsetResponse) (open, begun bool) {
 	for partition, end := range ends {
 		at, known := committed[partition]

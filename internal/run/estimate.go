@@ -1,6 +1,6 @@
 package run
 
-// How long a run will take, before anything is started.
+// The estimate of a run's duration, made before anything is started.
 
 import (
 	"cmp"
@@ -12,21 +12,21 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Estimate is how long a run will take, part by part in their order.
+// Estimate is the expected duration of a run, part by part in order.
 type Estimate struct {
 	Scenario string
 	Parts    []EstimatedPart
 }
 
-// EstimatedPart is one part of a run: how long it takes in any case by plan and contract, how long when all goes well,
-// how long at most, and why. A subject that is judged to fail often takes longer than Usual.
+// EstimatedPart is one part of a run: its minimum duration by plan and contract, its usual duration if all goes
+// well, its maximum duration, and the reason. A subject that is judged to fail often takes longer than Usual.
 type EstimatedPart struct {
 	Name               string
 	Least, Usual, Most time.Duration
 	Why                string
 }
 
-// Total is the time of all parts.
+// Total returns the sum of all parts.
 func (e Estimate) Total() EstimatedPart {
 	total := EstimatedPart{Name: e.Scenario}
 	for _, part := range e.Parts {
@@ -35,8 +35,8 @@ func (e Estimate) Total() EstimatedPart {
 	return total
 }
 
-// EstimateRun tells how long a run with the options will take. It starts nothing, and leaves nothing. The error is that
-// of the plan or the contract.
+// EstimateRun estimates the duration of a run with the options. It starts nothing and leaves nothing behind. It
+// returns the errors of the plan and the contract.
 func EstimateRun(options Options) (Estimate, error) {
 	s, seed := options.Scenario, options.Scenario.Seed
 	if options.Seed != nil {
@@ -78,7 +78,7 @@ func EstimateRun(options Options) (Estimate, error) {
 	return e, nil
 }
 
-// setUpPart is starting Kafka and the subject. What a build takes is not known.
+// setUpPart estimates the start of Kafka and the subject. The duration of a build is not known.
 func setUpPart(options Options, ready time.Duration) EstimatedPart {
 	part := EstimatedPart{Name: "setup", Why: fmt.Sprintf("%d instances, each ready within %s",
 		options.Scenario.InstanceCount(), ready)}
@@ -99,7 +99,7 @@ func setUpPart(options Options, ready time.Duration) EstimatedPart {
 	return part
 }
 
-// replayPart is putting dead letters back at their rate, and another drain.
+// replayPart estimates the replay of dead letters at its rate, and the drain after it.
 func replayPart(s *scenarios.Scenario, planned *plan.Plan, contract history.Contract) EstimatedPart {
 	letters := 0
 	for i := range planned.Due() {
@@ -116,8 +116,8 @@ func replayPart(s *scenarios.Scenario, planned *plan.Plan, contract history.Cont
 	}
 }
 
-// seriesOf is how long the attempts of a record that keeps failing take by the contract, without the time of the
-// attempts themselves.
+// seriesOf returns the time that the attempts of a persistently failing record take by the contract, excluding the
+// time of the attempts themselves.
 func seriesOf(contract history.Contract) time.Duration {
 	const mostCounted, longest = 64, time.Hour
 	total := time.Duration(0)

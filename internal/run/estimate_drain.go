@@ -1,7 +1,7 @@
 package run
 
-// How long the drain will take: the plan is played as the contract says that the subject retries. Where a record that
-// waits for its next attempt keeps others waiting, the waits add up, and a load of seconds drains for minutes.
+// The estimate of the drain's duration. It plays the plan as the contract says that the subject retries. Where a
+// record that waits for its next attempt blocks others, the waits add up, and a load of seconds drains for minutes.
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// laneOf is whose records are worked off one at a time: a key's, a partition's, or an instance's; "" where no record
-// waits for another.
+// laneOf names the scope within which records are processed one at a time: a key, a partition or an instance. It is
+// "" if no record waits for another.
 type laneOf string
 
 const (
@@ -24,16 +24,17 @@ const (
 	laneInstance  laneOf = "instance"
 )
 
-// lanesOf tells what the promised order alone makes wait for each other, what most subjects do that promise so much,
-// and what the slowest do. A subject without retry topics that promises neither an order nor isolation may work on one
-// record at a time or on all at once: most have a loop for each partition, or for all.
+// lanesOf returns three scopes: the one that the promised order alone requires, the one that most subjects with
+// these promises have, and that of the slowest subjects. A subject without retry topics that promises neither an
+// order nor isolation may work on one record at a time or on all at once. Most have a loop for each partition, or
+// one for all.
 func lanesOf(contract *history.Contract) (least, usual, most laneOf) {
 	promised := map[history.Ordering]laneOf{
 		history.OrderingKey: laneKey, history.OrderingPartition: lanePartition,
 	}[contract.Ordering]
 	switch {
 	case contract.Retry == history.RetryTopics || contract.GroupType == history.GroupShare:
-		return laneNone, laneNone, laneNone // copies, and records given back, wait beside the others
+		return laneNone, laneNone, laneNone // copies and released records wait beside the others
 	case contract.Isolation > 0:
 		return promised, promised, promised
 	case promised == laneNone:
@@ -42,8 +43,8 @@ func lanesOf(contract *history.Contract) (least, usual, most laneOf) {
 	return promised, promised, laneInstance
 }
 
-// drainPart is the time from the end of the load until the last record has come to its end, by the waits alone: how
-// long an attempt takes is not known. A drain ends after drainCap, whatever is left.
+// drainPart estimates the time from the end of the load until the last record is done, from the waits alone, since
+// the duration of an attempt is not known. A drain ends after drainCap, whatever is left.
 func drainPart(planned *plan.Plan, contract *history.Contract, instances int) EstimatedPart {
 	least, usual, most := lanesOf(contract)
 	played := playedLoad{plan: planned, contract: contract, instances: max(instances, 1)}
@@ -71,17 +72,17 @@ func drainPart(planned *plan.Plan, contract *history.Contract, instances int) Es
 	return part
 }
 
-// playedLoad is a load as a subject with the contract works it off.
+// playedLoad is a load as a subject with the contract processes it.
 type playedLoad struct {
 	plan      *plan.Plan
 	contract  *history.Contract
 	instances int
-	// certain counts what is promised and planned alone: no jitter, no fault, and no retry where their number is not
-	// promised.
+	// certain limits the estimate to what is promised and planned: no jitter, no fault, and no retry if the contract
+	// does not promise a number of attempts.
 	certain bool
 }
 
-// drain is how long after the end of the load the last record is done.
+// drain returns how long after the end of the load the last record is done.
 func (p *playedLoad) drain(by laneOf) time.Duration {
 	free, last := map[int32]time.Duration{}, time.Duration(0)
 	for i := range p.plan.Due() {
@@ -96,7 +97,7 @@ func (p *playedLoad) drain(by laneOf) time.Duration {
 	return max(0, last-p.plan.WarmUp-p.plan.Steady)
 }
 
-// lane is the number of the record's lane, None where it waits for no other.
+// lane returns the number of the record's lane, None if it waits for no other record.
 func (p *playedLoad) lane(record *plan.Record, by laneOf) int32 {
 	switch by {
 	case laneKey:
@@ -109,8 +110,8 @@ func (p *playedLoad) lane(record *plan.Record, by laneOf) int32 {
 	return history.None
 }
 
-// done is when a record is whose first attempt is made at a time. Where the contract promises no number of attempts,
-// those of a record that never succeeds are unknown, and none is counted after the first.
+// done returns the time at which a record is done whose first attempt is made at the given time. If the contract
+// promises no number of attempts, those of a record that never succeeds are unknown, and only the first counts.
 func (p *playedLoad) done(record *plan.Record, at time.Duration) time.Duration {
 	const mostCounted = 64
 	for k := 1; k < mostCounted && k != p.contract.MaxAttempts; k++ {
@@ -130,7 +131,7 @@ func (p *playedLoad) done(record *plan.Record, at time.Duration) time.Duration {
 	return at
 }
 
-// outcome is what the k-th attempt of a record comes to, and whether all others will, too.
+// outcome returns the outcome of the k-th attempt of a record, and whether all later attempts have the same outcome.
 func (p *playedLoad) outcome(record *plan.Record, k int, at time.Duration) (outcome history.Outcome, lasting bool) {
 	switch {
 	case !p.certain && p.isDown(at):
@@ -145,8 +146,7 @@ func (p *playedLoad) outcome(record *plan.Record, k int, at time.Duration) (outc
 	return history.OutcomeSuccess, false
 }
 
-// isDown reports whether a fault keeps every attempt at that time from succeeding, if its window begins as early as it
-// may.
+// isDown reports whether a fault makes every attempt at that time fail, if its window begins as early as possible.
 func (p *playedLoad) isDown(at time.Duration) bool {
 	for i := range p.plan.Faults {
 		f := &p.plan.Faults[i]

@@ -11,7 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// exhaustedLoad is a load of a second in which four records of two partitions fail for good, two of them with one key.
+// exhaustedLoad is a load of one second in which four records of two partitions fail permanently, two of them with
+// the same key.
 func exhaustedLoad() *plan.Plan {
 	planned := &plan.Plan{Steady: time.Second}
 	for i := range int32(4) {
@@ -21,8 +22,8 @@ func exhaustedLoad() *plan.Plan {
 	return planned
 }
 
-// TestDrainOfRetriesInPlace: what waits for a retry keeps those behind it waiting, as far as the contract says so; two
-// waits of 5 s for each record.
+// TestDrainOfRetriesInPlace checks that a record that waits for a retry blocks those behind it, as far as the
+// contract says so. Each record has two waits of 5 s.
 func TestDrainOfRetriesInPlace(t *testing.T) {
 	for _, one := range []struct {
 		name               string
@@ -77,7 +78,7 @@ func TestDrainOfRetriesInPlace(t *testing.T) {
 			part.Most -= contract.Patience()
 			part.Usual -= drainPoll
 			if one.usual == drainCap {
-				part.Usual = drainCap // the pause before the last look is within it
+				part.Usual = drainCap // it includes the pause before the last look
 			}
 			if part.Least != one.least || part.Usual != one.usual || part.Most != one.most ||
 				!strings.Contains(part.Why, one.why) {

@@ -15,11 +15,11 @@ import (
 	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
-// foreignLimit bounds writing the letters of another service.
+// foreignLimit bounds the time for writing another service's dead letters.
 const foreignLimit = 20 * time.Second
 
-// writeForeign writes dead letters of another service into the dead-letter topic, as they lie in one that several
-// services share. They carry no id of the run's: nobody may put them back, and none of them is judged as one of the
+// writeForeign writes dead letters of another service into the dead-letter topic, as found in one that several
+// services share. They carry no id of the run. Nothing may replay them, and none of them is judged as one of the
 // subject's.
 func (r *run) writeForeign(ctx context.Context) error {
 	if r.header.Foreign == 0 {

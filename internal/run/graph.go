@@ -1,7 +1,7 @@
 package run
 
-// A run whose subject is a graph of nodes: every node is a consumer with topics, a group, instances and a module (an
-// oracle over gRPC) of its own.
+// A run whose subject is a graph of nodes. Every node is a consumer with its own topics, group, instances and module
+// (a downstream stub over gRPC).
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 )
 
-// writeGraph puts the graph into the header, its topics in place of those of a single consumer: the entry's input,
-// every other node's input, every node's dead-letter topic and quarantine, the sink.
+// writeGraph puts the graph into the header. Its topics replace those of a single consumer: the entry's input, every
+// other node's input, every node's dead-letter topic and quarantine, and the sink.
 func (r *run) writeGraph() {
 	written := r.scenario.Graph
 	if written == nil {
@@ -50,7 +50,7 @@ func (r *run) writeGraph() {
 	r.firstValues()
 }
 
-// entry is the name of the graph's entry, "" where the subject is no graph.
+// entry returns the name of the graph's entry, "" if the subject is not a graph.
 func (r *run) entry() string {
 	if r.header.Graph == nil {
 		return ""
@@ -58,7 +58,7 @@ func (r *run) entry() string {
 	return r.header.Consumers[0].Name
 }
 
-// nodeEnvironment tells an instance which node's it is.
+// nodeEnvironment returns the environment that tells an instance its node.
 func (r *run) nodeEnvironment(instance int) ([]string, error) {
 	graph := r.header.Graph
 	if graph == nil {
@@ -81,10 +81,11 @@ func (r *run) nodeEnvironment(instance int) ([]string, error) {
 	return []string{"DLQBENCH_NODE=" + string(text)}, nil
 }
 
-// oracles are the downstreams of a run: one, or one for each node of a graph.
+// oracles are the downstream stubs of a run: one, or one for each node of a graph.
 type oracles struct {
 	list []*workload.Oracle
-	// nodes says which one an instance calls; nil: they all call the first.
+	// nodes returns the index of the downstream stub that an instance calls; nil means that all instances call the
+	// first.
 	nodes func(instance int16) int
 }
 
@@ -109,7 +110,7 @@ func (o oracles) close() {
 	}
 }
 
-// openOracles starts the downstream, or the modules of all nodes.
+// openOracles starts the downstream stub, or the modules of all nodes.
 func (r *run) openOracles() error {
 	config := workload.OracleConfig{
 		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Topics: r.header.Topics, Ops: &r.ops, Clock: r.clock,
@@ -133,13 +134,13 @@ func (r *run) openOracles() error {
 	return nil
 }
 
-// modules is the injector of faults of what the subject calls: of one node's module, or of all of them.
+// modules returns the injector of downstream faults, which affect one node's module or all of them.
 func (r *run) modules() faults.Injector {
 	var list perNode
 	for _, one := range r.oracles.list {
 		list.injectors = append(list.injectors, downstream.NewInjector(one))
 	}
-	if r.store.oracle != nil { // workers call the same downstream
+	if r.store.oracle != nil { // the workers' downstream stub takes part in the same faults
 		list.injectors = append(list.injectors, downstream.NewInjector(r.store.oracle))
 	}
 	if r.header.Graph != nil {

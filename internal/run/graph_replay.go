@@ -17,8 +17,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/subject"
 )
 
-// replayGraph replays the dead letters of every node, in as many rounds as the scenario asks for: what fails again is a
-// new dead letter, and the next round's to replay.
+// replayGraph replays the dead letters of every node, in as many rounds as the scenario asks for. A record that
+// fails again becomes a new dead letter, which the next round replays.
 func (r *run) replayGraph(ctx context.Context) error {
 	r.enter(history.PhaseReplay)
 	bootstrap, err := r.tap.Open(history.Replayer)
@@ -61,7 +61,8 @@ func (r *run) replayGraph(ctx context.Context) error {
 	return nil
 }
 
-// selectNodeLetters audits a node's dead letters and selects those that are new and planned to be healed.
+// selectNodeLetters audits a node's dead letters and selects those that are new and planned to succeed after a
+// replay.
 func (r *run) selectNodeLetters(ctx context.Context, node int, known map[int32]int64) ([]int32, error) {
 	var records []int32
 	planned := r.plan.Node(node).Records
@@ -82,8 +83,8 @@ func (r *run) selectNodeLetters(ctx context.Context, node int, known map[int32]i
 	return records, err
 }
 
-// newLetters is the expression for what came into a dead-letter topic since it was looked at before: letters that are
-// written while a replay goes on are the next round's.
+// newLetters returns an expression for the dead letters that were written since the previous look at the topic. Dead
+// letters written during a replay belong to the next round.
 func newLetters(before, now map[int32]int64) string {
 	var ranges []string
 	for _, partition := range slices.Sorted(maps.Keys(now)) {
@@ -93,8 +94,8 @@ func newLetters(before, now map[int32]int64) string {
 	return strings.Join(ranges, " || ")
 }
 
-// replayNode puts a node's selected letters back with the replay tool: those of the selected documents that the
-// expression is true for.
+// replayNode replays a node's selected dead letters with the replay tool: those selected documents for which the
+// expression is true.
 func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, node int, selected []int32,
 	where string) error {
 	rate := r.scenario.Replay.Rate.PerSecond()

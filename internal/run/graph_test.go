@@ -35,7 +35,8 @@ func graphOptions(t *testing.T) Options {
 	return options
 }
 
-// A graph runs, its nodes are judged each and as a whole, and judging the stored run again says the same.
+// A graph runs, its nodes are judged individually and as a whole, and judging the stored run again gives the same
+// verdict.
 func TestAGraphRunsAndIsJudged(t *testing.T) {
 	noLeaks(t)
 	outcome, err := Run(t.Context(), graphOptions(t))
@@ -73,7 +74,7 @@ func TestAGraphRunsAndIsJudged(t *testing.T) {
 	}
 }
 
-// What may crash is started again, whichever node or service of the subject it is.
+// A process that may crash is restarted, whichever node or service of the subject it belongs to.
 func TestWhatMayCrashIsSupervised(t *testing.T) {
 	crashes := history.Contract{OnFailure: history.OnFailureCrash}
 	halts := history.Contract{OnFailure: history.OnFailureHalt}
@@ -113,8 +114,8 @@ func countRoles(t *testing.T, dir string) map[string]int {
 	return seen
 }
 
-// The consumer chooses an edge by the rule that the judge holds it to: they are written twice, so that neither can hide
-// the other's mistake.
+// The consumer chooses an edge by the same rule that the judge applies. The rule is implemented twice, so that
+// neither implementation can hide a mistake of the other.
 func TestConsumerAndJudgeChooseTheSameEdge(t *testing.T) {
 	header := history.Header{Graph: &history.Graph{Sink: 9}, Consumers: []history.Consumer{
 		{Name: "parse", Input: 0, Edges: []history.Edge{{To: 1, Weight: 3}, {To: 2, Weight: 1}, {To: 3, Weight: 7}}},

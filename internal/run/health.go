@@ -8,11 +8,11 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
-// healthEvery is how often the harness looks at itself.
+// healthEvery is the interval at which the harness samples itself.
 const healthEvery = 250 * time.Millisecond
 
-// sampleHealth notes, over and over until ctx ends, how much processor time the harness has used and how many events
-// wait to be written: what the figures of a run are worth depends on both.
+// sampleHealth records, until ctx ends, how much processor time the harness has used and how many events wait to be
+// written. The reliability of a run's figures depends on both.
 func (r *run) sampleHealth(ctx context.Context) {
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()
@@ -27,8 +27,8 @@ func (r *run) sampleHealth(ctx context.Context) {
 	}
 }
 
-// sampleProcessor is also called at the end of each phase: what was used is told of the phase in which it was, however
-// short that is.
+// sampleProcessor is also called at the end of each phase, so that usage is attributed to the phase in which it
+// occurred, however short that is.
 func (r *run) sampleProcessor() {
 	if used, known := procgroup.ProcessorTime(); known {
 		r.sample(history.SampleCPU, int64(used))

@@ -20,12 +20,12 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// killMargin is how much longer than promised an instance may take to end before it is killed: an end that is late by
-// the noise of a machine is then seen as what it is, and one that never comes is told from it.
+// killMargin is how much longer than promised an instance may take to end before it is killed. It separates an end
+// that is late by the machine's noise from one that never comes.
 const killMargin = time.Second
 
-// openSubject makes the group that instances will run in, with its guard and its registry: from here on `dlqbench
-// clean` can tell that the run is going on.
+// openSubject creates the group in which instances will run, with its subprocess reaper and its registry. From then
+// on `dlqbench clean` recognises that the run is in progress.
 func (r *run) openSubject(context.Context) error {
 	config := subject.Config{
 		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances + r.services(), LogDir: r.dir.file(dirLogs),
@@ -46,7 +46,7 @@ func (r *run) openSubject(context.Context) error {
 	return err
 }
 
-// beginRun says whose the doings are that are seen from now on.
+// beginRun sets the process to which observations from now on are attributed.
 func (r *run) beginRun(slot int, process uint16) {
 	instance, is := r.service(slot)
 	if !is {
@@ -61,7 +61,7 @@ func (r *run) beginRun(slot int, process uint16) {
 	}
 }
 
-// slotName is what a slot's output is called.
+// slotName returns the name of a slot's output.
 func (r *run) slotName(slot int) string {
 	if instance, is := r.service(slot); is {
 		kind, number := history.StoreProcess(instance)
@@ -70,7 +70,7 @@ func (r *run) slotName(slot int) string {
 	return fmt.Sprintf("instance-%d", slot)
 }
 
-// launch says what is started in a slot.
+// launch returns what to start in a slot.
 func (r *run) launch(slot int, process uint16) (subject.Launch, error) {
 	if instance, is := r.service(slot); is {
 		return r.launchService(instance)
@@ -81,7 +81,7 @@ func (r *run) launch(slot int, process uint16) (subject.Launch, error) {
 	return r.launchReference(slot, process)
 }
 
-// startSubject builds the subject, starts every instance that is there from the start and waits until each is ready.
+// startSubject builds the subject, starts every initial instance and waits until each is ready.
 func (r *run) startSubject(ctx context.Context) error {
 	if err := r.subject.Build(ctx); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (r *run) startSubject(ctx context.Context) error {
 	return nil
 }
 
-// launchReference starts this program again as the reference consumer, or what stands in for it.
+// launchReference starts this program again as the reference consumer, or the command that replaces it.
 func (r *run) launchReference(instance int, _ uint16) (subject.Launch, error) {
 	settings, err := json.Marshal(r.scenario.Settings(r.header.ConsumerOf(int16(instance))))
 	if err != nil {
@@ -176,9 +176,8 @@ func environ(variables map[string]string) []string {
 	return list
 }
 
-// confirmHealed starts again what is not running, of the instances that are there from the start: those that a fault
-// added need not be there. An instance that does not come back keeps the run from nothing: what it leaves unfinished is
-// for the checkers to name.
+// confirmHealed restarts those initial instances that are not running. Instances that a fault added need not run. An
+// instance that does not come back does not stop the run: the checkers name what it leaves unfinished.
 func (r *run) confirmHealed(ctx context.Context) {
 	r.confirmStoreHealed(ctx)
 	for instance := range r.scenario.InstanceCount() {
@@ -192,8 +191,8 @@ func (r *run) confirmHealed(ctx context.Context) {
 	}
 }
 
-// forgiving is the injector of the subject's faults whose healing never fails: that an instance does not come back
-// after it was ended is the subject's doing, and judged by what it leaves unfinished.
+// forgiving is the injector of the subject's faults whose healing never fails. If an instance does not come back
+// after a fault ended it, that is the subject's doing, and it is judged by the work left unfinished.
 type forgiving struct {
 	faults.Injector
 	log zerolog.Logger
@@ -213,9 +212,9 @@ func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Hea
 	}, nil
 }
 
-// supervise starts instances again that ended by themselves, a second later, as a supervisor would, if their contract
-// says that they may crash, and ends those that turned unhealthy and starts them again, if it says that. What a fault
-// ends is the fault's to bring back.
+// supervise acts as a supervisor would. If the contract says that instances may crash, it restarts those that ended
+// by themselves, one second later. If the contract says that unhealthy instances are restarted, it ends those and
+// starts them again. It leaves instances that a fault ended to the fault.
 func (r *run) supervise(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -227,13 +226,13 @@ func (r *run) supervise(ctx context.Context) (stop func()) {
 	return func() { cancel(); group.Wait() }
 }
 
-// mayCrash reports whether the contract of what the instance belongs to says so.
+// mayCrash reports whether the contract of the instance's consumer allows crashes.
 func (r *run) mayCrash(instance int) bool {
 	c := &r.consumerOf(instance).Contract
 	return c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError
 }
 
-// restartsUnhealthy is mayCrash for what is restarted when its health is bad.
+// restartsUnhealthy reports whether the contract of the instance's consumer has unhealthy instances restarted.
 func (r *run) restartsUnhealthy(instance int) bool {
 	return r.consumerOf(instance).Contract.RestartsUnhealthy
 }
@@ -266,8 +265,8 @@ func (r *run) superviseOne(ctx context.Context, instance int) {
 	}
 }
 
-// endUnhealthy ends an instance because it is unhealthy, and reports whether it did: a fault may end it at the same
-// time. The end of the drain does not shorten its grace.
+// endUnhealthy ends an instance because it is unhealthy and reports whether it did; a fault may end it at the same
+// time. The end of the drain does not shorten the instance's grace period.
 func (r *run) endUnhealthy(ctx context.Context, instance int) bool {
 	r.options.Log.Warn().Int("instance", instance).Msg("the instance is unhealthy, and restarted as its contract says")
 	_, err := r.subject.StopUnhealthy(context.WithoutCancel(ctx), instance)

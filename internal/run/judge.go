@@ -15,8 +15,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// JudgeRun judges the history in a run directory and writes every report beside it. When only the writing fails, what
-// was judged comes with the error.
+// JudgeRun judges the history in a run directory and writes every report beside it. If only the writing fails, it
+// returns the result together with the error.
 func JudgeRun(dir string) (reports.Run, error) {
 	judged, err := LoadRun(dir)
 	if err != nil {
@@ -33,7 +33,7 @@ func JudgeRun(dir string) (reports.Run, error) {
 	return judged, environment("writing the HDR logs", err)
 }
 
-// ErrNoRun is about a folder that holds no run, or is not there.
+// ErrNoRun is the error for a folder that holds no run or does not exist.
 var ErrNoRun = errors.New("has no history: give a run directory, such as runs/latest")
 
 // LoadRun judges the history in a run directory and writes nothing.
@@ -57,9 +57,9 @@ func LoadRun(dir string) (reports.Run, error) {
 	return judged, nil
 }
 
-// judge judges a history. One with damaged segments is first judged up to the damage, like that of a run that was
-// killed there: what is violated up to there is proven. Otherwise what is readable is judged with its holes, which
-// proves less, but sees all of it.
+// judge judges a history. If segments are damaged, it first judges the part before the damage, like the history of a
+// run that was killed there: violations in that part are proven. If there are none, it judges everything readable,
+// with gaps; that proves less but covers all of it.
 func judge(reader *history.Reader) (*assertions.Verdict, *measure.Measurements, error) {
 	damage := reader.Damaged()
 	if len(damage) == 0 {
@@ -74,15 +74,15 @@ func judge(reader *history.Reader) (*assertions.Verdict, *measure.Measurements, 
 	return verdict, measurements, nil
 }
 
-// killedAtDamage is the part of a damaged history before its damage. That part is whole, but not to the run's end.
+// killedAtDamage is the part of a damaged history before the damage. That part is complete but does not reach the
+// run's end.
 type killedAtDamage struct{ prefix *history.Reader }
 
 func (k killedAtDamage) Header() history.Header                   { return k.prefix.Header() }
 func (k killedAtDamage) Sealed() bool                             { return false }
 func (k killedAtDamage) Each(fn func(*history.Event) error) error { return k.prefix.Each(fn) }
 
-// shortest resolves a link such as runs/latest, so that a report names the run it belongs to also when the link has
-// moved on.
+// shortest resolves a link such as runs/latest, so that a report names its run even after the link has moved on.
 func shortest(dir string) string {
 	target, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Where the Kafka of a run comes from.
+// The providers of a run's Kafka.
 const (
 	// ClusterEmbedded is kfake, in this process.
 	ClusterEmbedded = "embedded"
@@ -33,27 +33,28 @@ const (
 	ClusterProcess = "process"
 	// ClusterDocker is a container for each broker.
 	ClusterDocker = "docker"
-	// ClusterExternal is a cluster of the user's own.
+	// ClusterExternal is the user's own cluster.
 	ClusterExternal = "external"
 )
 
-// environmentKafka is the name of the Kafka in a history's environment; until it is started, only the provider's stands
-// there.
+// environmentKafka is the name of the Kafka in a history's environment. Until the Kafka is started, it holds only
+// the provider's name.
 const environmentKafka = "kafka"
 
-// ClusterOptions say which Kafka to run against.
+// ClusterOptions select the Kafka to run against.
 type ClusterOptions struct {
 	// Provider is one of the constants; "" is ClusterEmbedded.
 	Provider string
-	// Version of Apache Kafka for ClusterProcess; "" is that of KAFKA_HOME or, without one, install.DefaultVersion.
+	// Version of Apache Kafka for ClusterProcess; "" is the version of KAFKA_HOME or, without KAFKA_HOME,
+	// install.DefaultVersion.
 	Version string
 	// Image for ClusterDocker; "" is docker.DefaultImage.
 	Image string
-	// External says how to reach the cluster for ClusterExternal.
+	// External configures the connection for ClusterExternal.
 	External external.Config
 }
 
-// Fits says whether a scenario can be run on the Kafka, before anything is started. The error says what to do.
+// Fits checks, before anything is started, whether a scenario can run on the Kafka. The error says what to do.
 func (o ClusterOptions) Fits(s *scenarios.Scenario) error {
 	if cmp.Or(o.Provider, ClusterEmbedded) == ClusterEmbedded && !s.RunsOnEmbedded() {
 		return fmt.Errorf("%s needs a real Kafka, as %s; run it with --cluster %s", s.Name, s.Cluster.Real, ClusterProcess)
@@ -72,12 +73,12 @@ func (o ClusterOptions) Fits(s *scenarios.Scenario) error {
 	return nil
 }
 
-// kafka is a cluster, whoever provides it.
+// kafka is a cluster, regardless of its provider.
 type kafka interface {
 	Brokers() []cluster.Broker
 	// CreateTopics returns when every partition has its leader.
 	CreateTopics(ctx context.Context, topics []cluster.Topic) error
-	// Describe names it for the run's record: no host, no path, no secret.
+	// Describe returns a description for the run's record, without hosts, paths and secrets.
 	Describe() string
 	Close() error
 }
@@ -85,11 +86,12 @@ type kafka interface {
 // provided is a cluster that was started or connected to.
 type provided struct {
 	kafka
-	// client is how dlqbench itself talks to it, around taps and links.
+	// client configures dlqbench's own clients, which bypass taps and links.
 	client []kgo.Opt
-	// breaker breaks its brokers.
+	// breaker injects faults into its brokers.
 	breaker faultbroker.Brokers
-	// tls is how the tap talks to a broker; nil for plaintext. topicIDs answers where the tap can't ask for itself.
+	// tls configures the tap's connections to a broker; nil means plaintext. topicIDs resolves topic ids where the tap
+	// cannot ask a broker itself.
 	tls      func(cluster.Broker) *tls.Config
 	topicIDs func(context.Context, []string) (map[string][16]byte, error)
 }
@@ -162,12 +164,12 @@ func (r *run) provide(ctx context.Context, log zerolog.Logger) (*provided, error
 	return nil, fmt.Errorf("there is no cluster %q: it is %s", options.Provider, strings.Join(Clusters(), ", "))
 }
 
-// Clusters are the words for where a Kafka comes from.
+// Clusters returns the names of the providers.
 func Clusters() []string {
 	return []string{ClusterEmbedded, ClusterProcess, ClusterDocker, ClusterExternal}
 }
 
-// connect uses a cluster of the user's own; everything that the run makes there has its prefix.
+// connect connects to the user's own cluster. Everything that the run creates there has the run's prefix.
 func (r *run) connect(ctx context.Context, config external.Config, log zerolog.Logger) (*provided, error) {
 	config.Prefix = r.dir.id
 	k, err := external.Connect(ctx, config, external.Options{Log: log, Ledger: r.dir.file(fileLedger),
@@ -178,7 +180,7 @@ func (r *run) connect(ctx context.Context, config external.Config, log zerolog.L
 	return &provided{kafka: k, client: k.ClientOptions(), breaker: k, tls: k.UpstreamTLS, topicIDs: k.TopicIDs}, nil
 }
 
-// attended starts brokers so that they never outlive this process.
+// attended starts brokers under the subprocess reaper, so that they never outlive this process.
 type attended struct{ group *subject.Group }
 
 // Start implements process.Starter.

@@ -7,20 +7,20 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// The bounds of the counters of latencies: each decade from finest on has steps of a twentieth of its beginning (1.00,
-// 1.05, 1.10 …), so that a latency is known to 5 % and round numbers are bounds.
+// The bounds of the latency counters. Each decade, from finest on, has steps of a twentieth of its beginning (1.00,
+// 1.05, 1.10 …). A latency is thus known to 5 %, and round numbers are bounds.
 const (
 	finest         = 10 * time.Microsecond
-	decades        = 8 // up to 1000 s; what takes longer is counted there
+	decades        = 8 // up to 1000 s; longer latencies are counted in the last step
 	stepsPerDecade = 180
 	stepsPerUnit   = 20
 )
 
-// latencies counts latencies since the run began. It is safe for concurrent use, takes no lock, and never waits.
+// latencies counts latencies since the run began. It is safe for concurrent use, takes no lock and never waits.
 type latencies struct {
-	counts [decades*stepsPerDecade + 1]atomic.Int64 // the first one: less than finest
+	counts [decades*stepsPerDecade + 1]atomic.Int64 // the first counts latencies below finest
 	sum    atomic.Int64
-	// largest is in ns, since it was last asked for.
+	// largest is the largest latency in ns since the last query.
 	largest atomic.Int64
 }
 
@@ -31,7 +31,7 @@ func (l *latencies) record(latency time.Duration) {
 	raise(&l.largest, int64(latency))
 }
 
-// stepOf is the counter of a latency.
+// stepOf returns the counter index of a latency.
 func stepOf(latency time.Duration) int {
 	unit := finest
 	for decade := range decades {
@@ -46,7 +46,7 @@ func stepOf(latency time.Duration) int {
 	return decades * stepsPerDecade
 }
 
-// boundOf is the upper bound of a counter, exclusive.
+// boundOf returns the exclusive upper bound of a counter.
 func boundOf(step int) time.Duration {
 	if step == 0 {
 		return finest
@@ -58,7 +58,7 @@ func boundOf(step int) time.Duration {
 	return unit * time.Duration((step-1)%stepsPerDecade+1+stepsPerUnit) / stepsPerUnit
 }
 
-// latencyCounts is how the counters stood at one moment, and the largest latency since the moment before.
+// latencyCounts is a copy of the counters at one moment, and the largest latency since the previous copy.
 type latencyCounts struct {
 	counts  [decades*stepsPerDecade + 1]int64
 	sum     time.Duration
@@ -73,7 +73,7 @@ func (l *latencies) read(into *latencyCounts) {
 	into.sum, into.largest = time.Duration(l.sum.Load()), time.Duration(l.largest.Swap(0))
 }
 
-// since are the quantiles of what was counted since before. largest is the largest of it.
+// since returns the quantiles of the latencies counted since before. largest is the largest of them.
 func (c *latencyCounts) since(before *latencyCounts, largest time.Duration) reports.LiveLatencies {
 	shown := reports.LiveLatencies{SinceBegin: c.histogram()}
 	for i := range c.counts {
@@ -99,7 +99,7 @@ func (c *latencyCounts) since(before *latencyCounts, largest time.Duration) repo
 	return shown
 }
 
-// histogram is what was counted since the run began, with bounds as people choose them.
+// histogram returns the latencies counted since the run began, with bounds that are round numbers.
 func (c *latencyCounts) histogram() reports.Buckets {
 	shown := reports.Buckets{Sum: c.sum}
 	at, total := 0, uint64(0)
@@ -117,7 +117,8 @@ func (c *latencyCounts) histogram() reports.Buckets {
 	return shown
 }
 
-// histogramFactors are the bounds of the cumulative histogram, in finest: 0.5 ms to 100 s in steps of about 2.
+// histogramFactors returns the bounds of the cumulative histogram, in units of finest: 0.5 ms to 100 s in steps of
+// about 2.
 func histogramFactors() []int64 {
 	return []int64{50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7}
 }

@@ -15,34 +15,35 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// figures are totals so far.
+// figures are the totals so far.
 type figures struct {
 	reports.Totals
-	// lag is how many records of the input no accepted commit covers yet.
+	// lag is the number of input records not yet covered by an accepted commit.
 	lag int64
-	// retrying is how many records failed and are neither finished nor dead-lettered yet.
+	// retrying is the number of records that failed and are neither finished nor dead-lettered yet.
 	retrying int64
 }
 
-// live passes events on to the recorder and counts what people want to see while the run goes on. Its figures are for
-// the eye only: the verdict is made from the history. Every event of the run comes through Record, on the way of a
-// request or its answer, so what happens for each record takes no lock but the recorder's.
+// live passes events on to the recorder and counts the figures that the live view shows. The verdict does not use
+// them: it is made from the history. Every event of the run passes through Record, in the path of a request or its
+// answer, so the work for each record takes no lock but the recorder's.
 type live struct {
 	next    history.Sink
 	header  *history.Header
 	topics  []history.Topic
 	maxSlip time.Duration
-	// triggers are told of every event after it was recorded and counted.
+	// triggers observe every event after it was recorded and counted.
 	triggers triggers
-	// replayed is told of a record that a worker of the dead-letter store writes back, before the broker is.
+	// replayed is called with a record that a worker of the dead-letter store writes back, before the broker receives
+	// it.
 	replayed func(record int32)
-	// intended tells when a record is to be sent; false before the load begins.
+	// intended returns the planned send time of a record; false before the load begins.
 	intended func(record int32) (time.Duration, bool)
 
 	sent, slipped, acked, attempts, processed, deadLetters, duplicates, replays atomic.Int64
 
-	// moved counts the starts and ends of attempts that the contract promises, and underWay is how many of them have no
-	// answer yet; session is the longest session timeout that a member asked for, in ns.
+	// moved counts the starts and ends of promised attempts, underWay the promised attempts without an answer yet.
+	// session is the longest session timeout that a member asked for, in ns.
 	moved, underWay, session atomic.Int64
 
 	records      *recordStates
@@ -54,22 +55,22 @@ type live struct {
 
 	mu     sync.Mutex
 	faults []faultView
-	// effects is how often each fault did something, by index, those that are healed included.
+	// effects is the number of times that each fault took effect, by index, including lifted faults.
 	effects map[int64]int64
-	// generations are, by node of a graph or by service, the newest in which partitions were assigned, and rebalances
-	// how often there was a new one.
+	// generations are, by node of a graph or by service, the newest generation in which partitions were assigned.
+	// rebalances counts the new generations.
 	generations map[int]int32
 	rebalances  int64
 	injected    int64
 	store       *reports.StoreFigures
-	// transacted is behind the last record that the replay tool wrote in a transaction: what follows it there is the
-	// transaction's marker.
+	// transacted is the offset after the last record that the replay tool wrote in a transaction. The record at that
+	// offset is the transaction's marker.
 	transacted map[topicPartition]int64
-	// stalls is for how long in all each instance could not run, and the harness (history.None).
+	// stalls is the total time for which each instance, and the harness (history.None), could not run.
 	stalls map[int16]time.Duration
 }
 
-// faultView is a fault in force; index is its place in the plan.
+// faultView is a fault in force. index is its place in the plan.
 type faultView struct {
 	index int
 	reports.FaultState
@@ -104,7 +105,7 @@ func (l *live) Record(event history.Event) {
 	l.triggers.observe(&event)
 }
 
-// count counts what comes for every record; the rest is left to follow.
+// count counts the events that occur for every record. follow handles the rest.
 func (l *live) count(event *history.Event) {
 	ofStore := history.OfStore(event.Instance)
 	switch event.Kind {
@@ -149,7 +150,7 @@ func (l *live) count(event *history.Event) {
 	}
 }
 
-// move notes that something moves, as far as that is promised.
+// move notes that something moves, as far as it is promised.
 func (l *live) move(event *history.Event, underWay int64) {
 	if !l.header.Contract().Endless(event.N) {
 		l.underWay.Add(underWay)
@@ -157,7 +158,7 @@ func (l *live) move(event *history.Event, underWay int64) {
 	}
 }
 
-// follow takes what comes now and then.
+// follow handles the less frequent events.
 func (l *live) follow(event *history.Event, ofStore bool) {
 	switch event.Kind {
 	case history.KindPhase:
@@ -186,7 +187,7 @@ func (l *live) follow(event *history.Event, ofStore bool) {
 	}
 }
 
-// stalled returns for how long in all each instance could not run, and the harness (history.None).
+// stalled returns the total time for which each instance, and the harness (history.None), could not run.
 func (l *live) stalled() map[int16]time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +201,7 @@ func (l *live) role(topic int16) history.Role {
 	return l.topics[topic].Role
 }
 
-// attempt: the downstream has read a request.
+// attempt handles a request that the downstream stub has read.
 func (l *live) attempt(event *history.Event) {
 	if event.N != 1 || !l.records.known(event) {
 		return
@@ -232,7 +233,8 @@ func (l *live) attempted(event *history.Event) {
 	}
 }
 
-// produced: the broker has answered a record that an instance, the replay tool or a process of the store wrote.
+// produced handles the broker's answer to a record that an instance, the replay tool or a process of the store
+// wrote.
 func (l *live) produced(event *history.Event, ofStore bool) {
 	if event.Code != 0 {
 		return
@@ -258,8 +260,8 @@ func (l *live) produced(event *history.Event, ofStore bool) {
 	}
 }
 
-// assigned: an instance has a partition. Partitions that are assigned in a generation newer than any before tell of a
-// rebalance.
+// assigned handles the assignment of a partition to an instance. An assignment in a generation newer than any before
+// indicates a rebalance.
 func (l *live) assigned(event *history.Event) {
 	l.partitions.own(event, true)
 	node := l.group(event.Instance)
@@ -289,11 +291,11 @@ func (l *live) assignment(node int, generation int32) string {
 // group is the index of the instance's consumer.
 func (l *live) group(instance int16) int { return max(l.header.ConsumerOf(instance), 0) }
 
-// stored: an entry of the dead-letter store was seen to change.
+// stored handles an observed change to an entry of the dead-letter store.
 func (l *live) stored(event *history.Event) {
 	change, err := history.ParseStoreChange(event.Text)
 	if err != nil {
-		return // what nobody can read is judged, not shown
+		return // an unreadable entry is judged, not shown
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -311,7 +313,7 @@ func (l *live) stored(event *history.Event) {
 	}
 }
 
-// took: a fault did something.
+// took handles an effect of a fault.
 func (l *live) took(event *history.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -330,7 +332,7 @@ func (l *live) didSomething(index int) bool {
 	return l.effects[int64(index)] > 0
 }
 
-// fault notes that a fault is in force from a time on, or healed.
+// fault notes that a fault is in force from a time on, or lifted.
 func (l *live) fault(planned faults.Planned, active bool, at time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -346,12 +348,12 @@ func (l *live) fault(planned faults.Planned, active bool, at time.Duration) {
 	l.log.add(at, reports.EventFault, planned.Name+": "+planned.What)
 }
 
-// offSchedule reports whether more than one in a hundred records were sent later than the scenario allows: then the run
-// can't be conclusive.
+// offSchedule reports whether more than 1 % of the records were sent later than the scenario allows. Such a run
+// cannot be conclusive.
 func (l *live) offSchedule() bool { return 100*l.slipped.Load() > l.sent.Load() }
 
 func (l *live) figures() figures {
-	// What comes later on a record's way is read first, so that never more is processed than was sent.
+	// Read the later stages of a record first, so that the number processed never exceeds the number sent.
 	duplicates, deadLetters, processed := l.duplicates.Load(), l.deadLetters.Load(), l.processed.Load()
 	attempts, retrying, lag := l.attempts.Load(), l.records.retrying.Load(), l.partitions.lag()
 	replays, acked := l.replays.Load(), l.acked.Load()
@@ -364,7 +366,7 @@ func (l *live) figures() figures {
 	}
 }
 
-// now fills in what is in force at the moment.
+// now fills in the current state: the faults in force and the rest of the view.
 func (l *live) now(snapshot *reports.Snapshot) {
 	snapshot.Partitions, snapshot.Events = l.partitions.states(), l.log.newest()
 	l.mu.Lock()
@@ -392,8 +394,8 @@ func (l *live) replayedInTransaction(event *history.Event) {
 	l.transacted[topicPartition{event.Topic, event.Partition}] = event.Offset + 1
 }
 
-// discountMarkers takes off a partition's end what no consumer gets: the marker of a replay's transaction behind the
-// last record that the group has committed.
+// discountMarkers subtracts from a partition's end the marker of a replay's transaction behind the last record that
+// the group has committed, because no consumer receives markers.
 func (l *live) discountMarkers(topic int16, ends map[int32]kadm.ListedOffset, committed map[int32]kadm.OffsetResponse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

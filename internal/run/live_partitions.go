@@ -8,27 +8,27 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// partitions is how far the subject is in every partition that it reads of its own accord: those of the input topics
-// and of a graph's nodes.
+// partitions is the subject's progress in every partition that it reads on its own: those of the input topics and of
+// a graph's nodes.
 type partitions struct {
 	topics []history.Topic
-	// first is, by topic, the place of its first partition; -1 for topics that are not followed.
+	// first is, by topic, the place of the topic's first partition; -1 for topics that are not followed.
 	first []int
 	all   []partition
-	// farthest bounds the offsets that are believed: the run's topics are new.
+	// farthest rejects implausible offsets: the run's topics are new.
 	farthest int64
 
 	mu sync.Mutex
-	// taken are the records with which a share group is done, by place.
+	// taken marks, by place, the records that a share group has settled.
 	taken [][]bool
-	// owner is the instance that has the partition, by place.
+	// owner is, by place, the instance that owns the partition.
 	owner []int16
 }
 
-// partition is what the taps and the workload's producer have seen of one.
+// partition is what the taps and the workload's producer have observed of one partition.
 type partition struct {
-	// end is behind the last record that was acknowledged, committed up to where an accepted commit came; in a share
-	// group, how many records were accepted or rejected.
+	// end is the offset after the last acknowledged record. committed is the offset of the last accepted commit or, in
+	// a share group, the number of records accepted or rejected.
 	end, committed atomic.Int64
 }
 
@@ -50,7 +50,7 @@ func newPartitions(header *history.Header) *partitions {
 	return p
 }
 
-// place of a partition, -1 if it is not followed.
+// place returns the place of a partition, -1 if it is not followed.
 func (p *partitions) place(topic int16, number int32) int {
 	if topic < 0 || int(topic) >= len(p.first) || p.first[topic] < 0 || number < 0 ||
 		int(number) >= p.topics[topic].Partitions {
@@ -59,14 +59,14 @@ func (p *partitions) place(topic int16, number int32) int {
 	return p.first[topic] + int(number)
 }
 
-// written: the broker has acknowledged a record.
+// written handles a record that the broker has acknowledged.
 func (p *partitions) written(event *history.Event) {
 	if at := p.place(event.Topic, event.Partition); at >= 0 {
 		raise(&p.all[at].end, min(event.Offset, p.farthest)+1)
 	}
 }
 
-// commit: the broker has accepted one.
+// commit handles a commit that the broker has accepted.
 func (p *partitions) commit(event *history.Event) {
 	if at := p.place(event.Topic, event.Partition); at >= 0 {
 		raise(&p.all[at].committed, event.Offset)
@@ -81,7 +81,7 @@ func raise(value *atomic.Int64, to int64) {
 	}
 }
 
-// take notes what a member of a share group was done with, and the broker agreed.
+// take notes the records that a member of a share group has settled with the broker's consent.
 func (p *partitions) take(event *history.Event) {
 	at := p.place(event.Topic, event.Partition)
 	if at < 0 {
@@ -102,7 +102,7 @@ func (p *partitions) take(event *history.Event) {
 	p.taken[at] = taken
 }
 
-// takenFrom returns the first offset of the partition, from at on, with which no member of a share group is done.
+// takenFrom returns the first offset of the partition, from at on, that no member of a share group has settled.
 func (p *partitions) takenFrom(topic int16, number int32, at int64) int64 {
 	place := p.place(topic, number)
 	if place < 0 {
@@ -117,7 +117,8 @@ func (p *partitions) takenFrom(topic int16, number int32, at int64) int64 {
 	return at
 }
 
-// own notes whose the partition is: nobody's, with history.None, if it was the instance's.
+// own notes the owner of the partition. When has is false, the partition has no owner (history.None) if it was the
+// instance's.
 func (p *partitions) own(event *history.Event, has bool) {
 	at := p.place(event.Topic, event.Partition)
 	if at < 0 {
@@ -133,7 +134,7 @@ func (p *partitions) own(event *history.Event, has bool) {
 	}
 }
 
-// disown takes from an instance all that it has.
+// disown removes the instance as the owner of all its partitions.
 func (p *partitions) disown(instance int16) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +145,7 @@ func (p *partitions) disown(instance int16) {
 	}
 }
 
-// lag is how many records of the input no accepted commit covers yet.
+// lag returns the number of input records not yet covered by an accepted commit.
 func (p *partitions) lag() int64 {
 	lag := int64(0)
 	for index, topic := range p.topics {
@@ -160,7 +161,7 @@ func (p *partitions) lag() int64 {
 
 func (p *partition) lag() int64 { return max(p.end.Load()-p.committed.Load(), 0) }
 
-// states are all the partitions, for the view.
+// states returns all partitions for the view.
 func (p *partitions) states() []reports.PartitionState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +169,7 @@ func (p *partitions) states() []reports.PartitionState {
 	for index, topic := range p.topics {
 		for number := 0; p.first[index] >= 0 && number < topic.Partitions; number++ {
 			at := p.first[index] + number
-			// The commit is read first: what is committed in between is in the topic.
+			// Read the commit first: records committed meanwhile are in the topic.
 			committed := p.all[at].committed.Load()
 			end := max(p.all[at].end.Load(), committed)
 			states = append(states, reports.PartitionState{

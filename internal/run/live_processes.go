@@ -11,22 +11,23 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// processes is what the live view knows of the subject's instances and of the processes of the dead-letter store's
+// processes is the live view's state of the subject's instances and of the processes of the dead-letter store's
 // service.
 type processes struct {
 	log *eventLog
-	// instances of the subject, by number; they are looked up for every attempt, so without a lock.
+	// instances are the subject's instances by number. They are looked up for every attempt, so lookups take no lock.
 	instances []instanceView
 
 	mu      sync.Mutex
 	service map[int16]*instanceView
 }
 
-// instanceView is one of them. What is counted for every record is atomic, the rest is held by processes.mu.
+// instanceView is the state of one process. Counters that change with every record are atomic; processes.mu guards
+// the rest.
 type instanceView struct {
 	fetched, attempts atomic.Int64
 	state             reports.InstanceState
-	// last is the signal that it was sent last, to tell how it ended.
+	// last is the last signal sent to the process. It explains how the process ended.
 	last string
 }
 
@@ -78,7 +79,7 @@ func (p *processes) attempted(instance int16) {
 	}
 }
 
-// changed follows the life of a process.
+// changed updates the state of a process.
 func (p *processes) changed(event *history.Event) {
 	view := p.of(event.Instance)
 	if view == nil {
@@ -88,7 +89,7 @@ func (p *processes) changed(event *history.Event) {
 	defer p.mu.Unlock()
 	state := &view.state
 	if event.Run < state.Run {
-		return // of a process that another one has followed
+		return // of a process that another one has replaced
 	}
 	was := state.Status
 	kind, text := reports.EventInstance, ""
@@ -121,7 +122,7 @@ func (p *processes) changed(event *history.Event) {
 	}
 }
 
-// signalled: the process was sent a signal, or is about to be.
+// signalled notes that the process was sent a signal, or is about to be.
 func (v *instanceView) signalled(signal string) {
 	v.last = signal
 	if !v.state.Status.Up() {
@@ -140,7 +141,7 @@ func (v *instanceView) signalled(signal string) {
 	}
 }
 
-// exited returns how the process ended, in words.
+// exited describes how the process ended.
 func (v *instanceView) exited(event *history.Event) string {
 	how := fmt.Sprintf("exit code %d", event.Code)
 	if event.Text != "" {
@@ -157,7 +158,7 @@ func (v *instanceView) exited(event *history.Event) string {
 	return "ended: " + how
 }
 
-// processSample is what an instance had counted at one moment.
+// processSample is a copy of an instance's counters at one moment.
 type processSample struct{ fetched, attempts int64 }
 
 // sample reads the counters, by Instance.
@@ -178,8 +179,8 @@ func (v *instanceView) sample() processSample {
 	return processSample{v.fetched.Load(), v.attempts.Load()}
 }
 
-// states are all the processes that were started at any time, for the view: rates are over the time since before.
-// Instances that are there for a fault to start, and were not started, are left out.
+// states returns all processes that were ever started, for the view. Rates cover the time since before. Instances
+// reserved for a fault are left out until they are started.
 func (p *processes) states(before, now map[int16]processSample, passed time.Duration) []reports.InstanceState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,7 +197,7 @@ func (p *processes) states(before, now map[int16]processSample, passed time.Dura
 			states = append(states, shown(view, int16(number)))
 		}
 	}
-	// Routers, workers, keepers: the numbers go down from one kind to the next, and up within it.
+	// Routers, workers, keepers: their numbers descend from one kind to the next and ascend within a kind.
 	for _, kind := range []string{"router", "worker", "keeper"} {
 		first := len(states)
 		for instance, view := range p.service {

@@ -6,7 +6,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// What is kept of a record for the live view.
+// The state of a record that the live view keeps.
 const (
 	recordRetrying  uint32 = 1 << iota // it failed, and is neither finished nor dead-lettered yet
 	recordSucceeded                    // at least once
@@ -18,13 +18,13 @@ const (
 	recordsPerWord = 32 / bitsPerRecord
 )
 
-// recordStates keeps a few bits for each record, half a byte, so that the path of the events takes no lock. What
-// belongs to no record of the run shares one place. In a graph each node has records of its own.
+// recordStates keeps four bits for each record, so that events take no lock. Events that belong to no record of the
+// run share one place. In a graph each node has its own records.
 type recordStates struct {
 	header  *history.Header
 	records int
 	words   []uint32
-	// retrying is how many have recordRetrying.
+	// retrying is the number of records with recordRetrying.
 	retrying atomic.Int64
 }
 
@@ -38,12 +38,12 @@ func newRecordStates(header *history.Header) *recordStates {
 		words: make([]uint32, (places+recordsPerWord-1)/recordsPerWord)}
 }
 
-// known reports whether the event is about a record of the run, as the entry of a graph has it.
+// known reports whether the event concerns a record of the run; in a graph, at its entry.
 func (r *recordStates) known(event *history.Event) bool {
 	return event.Record >= 0 && int(event.Record) < r.records && r.node(event.Instance) == 0
 }
 
-// node is the index of the node that the instance belongs to, 0 where the subject is no graph.
+// node returns the index of the node that the instance belongs to, 0 if the subject is not a graph.
 func (r *recordStates) node(instance int16) int {
 	if r.header.Graph == nil {
 		return 0
@@ -65,7 +65,7 @@ func (r *recordStates) set(event *history.Event, bit uint32) bool {
 	return atomic.OrUint32(&r.words[word], bit<<shift)&(bit<<shift) == 0
 }
 
-// succeed notes a success: whether it is the record's first, and whether it is its second.
+// succeed notes a success and reports whether it is the record's first, and whether it is its second.
 func (r *recordStates) succeed(event *history.Event) (first, second bool) {
 	if event.Record < 0 {
 		return false, false
@@ -76,7 +76,7 @@ func (r *recordStates) succeed(event *history.Event) (first, second bool) {
 	return false, r.set(event, recordRepeated)
 }
 
-// fail notes that the record waits for its next attempt, or for its dead letter.
+// fail notes that the record waits for its next attempt or for its dead letter.
 func (r *recordStates) fail(event *history.Event) {
 	if r.set(event, recordRetrying) {
 		r.retrying.Add(1)
@@ -86,7 +86,7 @@ func (r *recordStates) fail(event *history.Event) {
 // settle notes that the record does not wait any more.
 func (r *recordStates) settle(event *history.Event) {
 	word, shift := r.place(event)
-	// Most records never fail: a look is cheaper than a change.
+	// Most records never fail, and a read is cheaper than a write.
 	if atomic.LoadUint32(&r.words[word])&(recordRetrying<<shift) == 0 {
 		return
 	}

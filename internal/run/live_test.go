@@ -11,8 +11,9 @@ type discarded struct{}
 
 func (discarded) Record(history.Event) {}
 
-// TestTakenFromAShareGroup: a partition's records are done with up to the first that nobody accepted or rejected with
-// the broker's consent. What comes in another order, twice, or is refused, forged or released must not move it.
+// TestTakenFromAShareGroup checks that a partition is settled up to the first record that no member accepted or
+// rejected with the broker's consent. Acknowledgements out of order, repeated, refused, forged or released must not
+// move that point.
 func TestTakenFromAShareGroup(t *testing.T) {
 	type ack struct {
 		topic       int16

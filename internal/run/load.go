@@ -16,18 +16,18 @@ import (
 const (
 	// flushLimit bounds the wait for the last acknowledgements after the load has ended.
 	flushLimit = 30 * time.Second
-	// teardownLimit bounds ending what the run started.
+	// teardownLimit bounds the time for ending everything that the run started.
 	teardownLimit = 30 * time.Second
-	// watchEvery is how often the live view is told.
+	// watchEvery is the update interval of the live view.
 	watchEvery = 200 * time.Millisecond
 )
 
-// startLoad sends the plan's records, open loop, counted from base; the channel gets one value when all are
-// acknowledged or given up. What is neither in time is left to the judging, which demands a share of acknowledged
-// records.
+// startLoad sends the plan's records, open loop, with times counted from base. The channel gets one value when all
+// records are acknowledged or given up. Records that are neither in time are left to the judging, which demands a
+// share of acknowledged records.
 //
-// While broken is not closed, what the plan has to spare is sent after it: the load lasts until the last fault has come
-// to its end.
+// Until broken is closed, the plan's spare records are sent after the others, so that the load lasts until the last
+// fault has ended.
 func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan struct{}) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -43,18 +43,19 @@ func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan s
 			r.options.Log.Warn().Err(late).Msg("the brokers could not keep up with the load")
 		}
 		if ctx.Err() != nil {
-			err = nil // interrupted: what was sent is judged
+			err = nil // interrupted: the records sent so far are judged
 		}
 		done <- environment("driving the load", err)
 	}()
 	return done
 }
 
-// behindShare: a subject is behind when a quarter of the planned records is neither finished nor committed.
+// behindShare sets when a subject is behind: when a quarter of the planned records is neither finished nor
+// committed.
 const behindShare = 4
 
-// behind reports whether the subject has fallen so far behind the load that more of it would only be in the way. What a
-// commit covers, or was finished and is not committed yet, it is not behind with.
+// behind reports whether the subject has fallen so far behind that more load would only be in the way. It is not
+// behind with records that a commit covers, or that are finished and not committed yet.
 func (r *run) behind() bool {
 	now, much := r.live.figures(), int64(r.plan.Due()/behindShare)
 	return now.lag > much && now.Sent-(now.Processed-now.Duplicates)-now.DeadLetters > much
@@ -85,21 +86,23 @@ func (r *run) extendLoad(ctx context.Context, broken <-chan struct{}) {
 const (
 	// meetingLeast is longer than a session of 45 s, the default of most clients, and the rebalance after it.
 	meetingLeast = 75 * time.Second
-	// meetingMost ends the waiting for a subject that moves and is behind all along.
+	// meetingMost ends the wait for a subject that moves but stays behind.
 	meetingMost = drainCap
-	// idleAfter is how long a subject that has caught up is given for something that faults may still meet.
+	// idleAfter is how long a subject that has caught up may stay idle before faults stop waiting for it.
 	idleAfter = 2 * time.Second
 )
 
-// meetingLimit bounds how long after the steady phase faults wait for what they are to meet. A subject whose lanes all
-// wait for retries may ask for nothing until they are over, and each of the faults waits for those before it.
+// meetingLimit bounds how long after the steady phase faults wait for an event that they can affect. A subject whose
+// lanes all wait for retries may send no request until the retries are over, and each fault waits for those before
+// it.
 func meetingLimit(contract history.Contract, planned int) time.Duration {
 	return meetingLeast + time.Duration(planned)*seriesOf(contract)
 }
 
-// closing returns a channel that is closed when faults need wait no longer: all records are sent, and the subject has
-// caught up with them, or the limit is reached. The limit counts from when the subject is not behind, as long as it
-// moves: one that works off what it has fetched ahead asks for nothing meanwhile. The second result ends the watching.
+// closing returns a channel that is closed when faults need not wait any longer: all records are sent and the
+// subject has caught up with them, or the limit is reached. While the subject is behind and still moves, the limit
+// is extended, because a subject that works off its prefetched records sends no requests meanwhile. The second
+// result ends the watching.
 func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{}, func()) {
 	if r.options.Manual != nil {
 		return nil, func() {}
@@ -131,7 +134,7 @@ func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{
 	return closed, func() { cancel(); group.Wait() }
 }
 
-// settleLoad writes down how many of the spare records were sent: the others were never part of the run.
+// settleLoad records how many of the spare records were sent. The others were never part of the run.
 func (r *run) settleLoad() error {
 	if r.plan.Spare == 0 {
 		return nil
@@ -142,7 +145,7 @@ func (r *run) settleLoad() error {
 	return environment("recording how long the load lasted", r.recorder.Amend(header))
 }
 
-// nemesis carries out the plan's faults with an injector for each kind.
+// nemesis creates the nemesis, which carries out the plan's faults with an injector for each kind.
 func (r *run) nemesis() *faults.Nemesis {
 	return &faults.Nemesis{
 		Injectors: map[string]faults.Injector{
@@ -163,7 +166,7 @@ func (r *run) nemesis() *faults.Nemesis {
 	}
 }
 
-// enter writes down that a phase begins.
+// enter records the beginning of a phase.
 func (r *run) enter(phase string) {
 	r.sampleProcessor()
 	r.phase.Store(&phase)
@@ -187,9 +190,9 @@ func (r *run) enterOnce(phase string) {
 	}
 }
 
-// seal ends the history; after it nothing changes it. A run that failed is not sealed: its history can prove a
-// violation, but never its absence. One that was interrupted is, without the phase that a whole run ends with. It
-// returns the run's failure, or its own.
+// seal ends the history; nothing changes it afterwards. The history of a failed run is not sealed: it can prove a
+// violation, but never its absence. The history of an interrupted run is sealed, without the phase that ends a
+// complete run. seal returns the run's failure, or its own.
 func (r *run) seal(ctx context.Context, failure error) error {
 	if failure != nil {
 		if err := r.recorder.Close(); !errors.Is(failure, err) {
@@ -203,7 +206,7 @@ func (r *run) seal(ctx context.Context, failure error) error {
 	return environment("sealing the history", r.recorder.Seal())
 }
 
-// besidesInterruption returns the error of a run that the user ended early, unless it only tells of that end.
+// besidesInterruption returns the error of a run that the user ended early, unless the error only reports that end.
 func (r *run) besidesInterruption(err error) error {
 	if errors.Is(err, context.Canceled) {
 		r.options.Log.Debug().Err(err).Msg("the interruption cut this short")
@@ -212,8 +215,8 @@ func (r *run) besidesInterruption(err error) error {
 	return err
 }
 
-// graced returns a context that outlives the end of ctx by a few seconds: for what must be done also when the user
-// interrupts, now or while it is being done.
+// graced returns a context that outlives the end of ctx by a few seconds. It is for work that must be done even if
+// the user interrupts before or during it.
 func graced(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	own, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("it took longer than %v", limit))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(interruptedLimit, cancel) })
@@ -223,7 +226,7 @@ func graced(ctx context.Context, limit time.Duration) (context.Context, context.
 // interruptedLimit bounds stopping the subject, and auditing, after the user interrupted.
 const interruptedLimit = 4 * time.Second
 
-// intended is when a record of the plan is to be sent; false before the load begins.
+// intended returns the planned send time of a record; false before the load begins.
 func (r *run) intended(record int32) (time.Duration, bool) {
 	began := r.loadedAt.Load()
 	if began == nil {

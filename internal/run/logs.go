@@ -1,8 +1,8 @@
 package run
 
-// What the subject's processes wrote around the first occurrence of each violation, taken out of the logs of a run's
-// directory. A log's times are those at which its lines were read (subject.TimesSuffix), so that any consumer's lines
-// can be placed on the run's clock, whatever they say themselves.
+// Excerpts from the logs in a run's directory: the lines that the subject's processes wrote around the first
+// occurrence of each violation. A log's times are those at which its lines were read (subject.TimesSuffix), so that
+// any consumer's lines can be placed on the run's clock, whatever times they contain.
 
 import (
 	"bufio"
@@ -23,18 +23,19 @@ import (
 )
 
 const (
-	// logsAround is how far from the violation lines are taken, to either side.
+	// logsAround is the distance from the violation, before and after it, within which lines are taken.
 	logsAround = 3 * time.Second
-	// logLines of each process are kept, those nearest to the violation; of logProcesses at most.
+	// logLines is the maximum number of lines of each process; those nearest to the violation are kept. logProcesses is
+	// the maximum number of processes.
 	logLines     = 30
 	logProcesses = 4
-	// logLineLimit bounds a line, logRangeLimit what is read of a file, in bytes.
+	// logLineLimit bounds a line, logRangeLimit the part of a file that is read, both in bytes.
 	logLineLimit  = 500
 	logRangeLimit = 1 << 20
 )
 
-// addLogs fills in the verdict's logs. What can't be read is said in the verdict: a judgement does not fail for want of
-// a log.
+// addLogs fills in the verdict's logs. If a log cannot be read, the verdict says so; a judgement does not fail for
+// lack of a log.
 func addLogs(dir string, v *assertions.Verdict) {
 	var wanted []assertions.LogExcerpt
 	for _, r := range v.Invariants {
@@ -70,8 +71,8 @@ func failed(v *assertions.Verdict) bool {
 	return slices.ContainsFunc(v.Invariants, func(r assertions.Result) bool { return len(r.Anomalies) > 0 })
 }
 
-// excerptsOf are the excerpts that an anomaly asks for, without their lines: of the processes that have to do with its
-// first occurrence, or of all where none is known.
+// excerptsOf returns the excerpts that an anomaly needs, still without lines: those of the processes involved in its
+// first occurrence, or of all processes if none is known.
 func excerptsOf(dir, invariant string, a *assertions.Anomaly) []assertions.LogExcerpt {
 	concerned := map[string]bool{}
 	for _, w := range a.Counterexamples {
@@ -108,7 +109,7 @@ func excerptsOf(dir, invariant string, a *assertions.Anomaly) []assertions.LogEx
 	return out[:min(len(out), logProcesses)]
 }
 
-// processName is what traces call the process whose log it is.
+// processName returns the name by which traces call the process that wrote the log.
 func processName(stem string) string {
 	if stem == "replay" {
 		return string(assertions.RoleReplay)
@@ -119,13 +120,13 @@ func processName(stem string) string {
 	return stem
 }
 
-// mark says at which byte a log had come to which time.
+// mark is a log's position in bytes at a time.
 type mark struct {
 	offset int64
 	at     time.Duration
 }
 
-// readExcerpt reads the lines.
+// readExcerpt reads the lines of an excerpt.
 func readExcerpt(dir string, into *assertions.LogExcerpt) error {
 	path := filepath.Join(dir, filepath.FromSlash(into.File))
 	marks, err := readMarks(path + subject.TimesSuffix)
@@ -134,7 +135,7 @@ func readExcerpt(dir string, into *assertions.LogExcerpt) error {
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was removed, its times were not
+		return nil // the log was removed, its times were not
 	}
 	if err != nil {
 		return fmt.Errorf("reading a log: %w", err)
@@ -168,7 +169,7 @@ func readMarks(path string) ([]mark, error) {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		var one mark
-		// A line that a killed run left half written ends the list.
+		// A line that a killed run left incomplete ends the list.
 		if n, err := fmt.Sscanf(lines.Text(), "%d %d", &one.offset, &one.at); n != 2 || err != nil ||
 			len(out) > 0 && one.offset < out[len(out)-1].offset {
 			break
@@ -181,7 +182,7 @@ func readMarks(path string) ([]mark, error) {
 	return out, nil
 }
 
-// readRange reads from one byte up to another, -1 being the end, and no more than logRangeLimit.
+// readRange reads the bytes from one position up to another (-1 is the end), but at most logRangeLimit bytes.
 func readRange(file *os.File, from, to int64) ([]byte, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -198,7 +199,7 @@ func readRange(file *os.File, from, to int64) ([]byte, error) {
 	return text[:n], err
 }
 
-// cutLines cuts a part of a log into lines; the time of each is that of the mark before its beginning.
+// cutLines splits a part of a log into lines. The time of a line is that of the mark before its beginning.
 func cutLines(text []byte, from int64, marks []mark) []assertions.LogLine {
 	var out []assertions.LogLine
 	next := 0
@@ -216,7 +217,7 @@ func cutLines(text []byte, from int64, marks []mark) []assertions.LogLine {
 	return out
 }
 
-// nearest keeps the lines that are nearest to a moment, in their order.
+// nearest keeps the lines nearest to a time, in their order.
 func nearest(lines []assertions.LogLine, at time.Duration) (kept []assertions.LogLine, leftOut int64) {
 	for len(lines) > logLines {
 		if (at - lines[0].Time).Abs() >= (lines[len(lines)-1].Time - at).Abs() {
@@ -229,8 +230,8 @@ func nearest(lines []assertions.LogLine, at time.Duration) (kept []assertions.Lo
 	return append([]assertions.LogLine{}, lines...), leftOut
 }
 
-// What a subject was given as a secret is masked when it writes it; these are the forms in which it may tell others
-// that it knows of itself.
+// The subject's output already has its configured secrets masked. These patterns match the forms in which other,
+// unconfigured secrets may appear.
 var (
 	secretPair = regexp.MustCompile(
 		`(?i)((?:pass(?:word|wd|phrase)?|secret|token|api_?key|access_?key)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;&"']+)`)
@@ -238,7 +239,7 @@ var (
 	secretInURL  = regexp.MustCompile(`(://[^/\s:@]*:)[^@\s/]+@`)
 )
 
-// redacted is a line without what looks like a password, as valid UTF-8 of bounded length.
+// redacted returns a line without anything that looks like a password, as valid UTF-8 of bounded length.
 func redacted(line []byte) string {
 	words := strings.ToValidUTF8(string(line[:min(len(line), 4*logLineLimit)]), "\uFFFD")
 	words = secretPair.ReplaceAllString(words, "${1}*****")

@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 )
 
-// loggedVerdict is a verdict with one violation at 10 s, which instance 1 has to do with.
+// loggedVerdict is a verdict with one violation at 10 s that involves instance 1.
 func loggedVerdict() *assertions.Verdict {
 	first := assertions.Occurrence{Record: 7, Partition: 2, Offset: 30, At: 10 * time.Second}
 	return &assertions.Verdict{Invariants: []assertions.Result{{Name: "no-loss", Anomalies: []assertions.Anomaly{{
@@ -70,7 +70,8 @@ func TestLogsKeepTheNearestLines(t *testing.T) {
 	}
 }
 
-// Without the logs there is a verdict all the same, and it says so; without a violation there is nothing to say.
+// Without logs there is still a verdict, and it says that the logs are missing. Without a violation it says nothing
+// about logs.
 func TestLogsThatAreNotThere(t *testing.T) {
 	v := loggedVerdict()
 	addLogs(t.TempDir(), v)

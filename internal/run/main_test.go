@@ -33,8 +33,8 @@ func small(t *testing.T, sets ...string) Options {
 	}
 }
 
-// smallSlow is small for tests that want its verdict: on a starved machine a dead letter may come more than a second
-// after its record, and a fault of 200 ms that no request meets makes a run inconclusive.
+// smallSlow is small for tests that check the verdict. On a starved machine a dead letter may come more than a
+// second after its record, and a fault of 200 ms that no request meets makes a run inconclusive.
 func smallSlow(t *testing.T) Options {
 	t.Helper()
 	return small(t, "workload.rate=60/s", "workload.duration=4s",
@@ -48,7 +48,8 @@ func noLeaks(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
-// onLog returns a log that calls do when it is told something with the text in it, before whoever told it goes on.
+// onLog returns a log that calls do when it receives a message containing the text, before the caller that logs
+// continues.
 func onLog(text string, do func()) zerolog.Logger {
 	return zerolog.New(writer(func(line []byte) {
 		if bytes.Contains(line, []byte(text)) {

@@ -1,16 +1,16 @@
 package run
 
-// Manual control of a run: people inject and lift faults while it goes on.
+// Manual control of a run: people inject and lift faults during the run.
 //
-// Everything goes through the same nemesis and injectors as planned faults, and the same events. What differs is the
-// header. A planned fault stands in it from the start; here a fault gets its index, and the header is written anew with
-// it, right before it is injected:
+// Manual faults use the same nemesis, injectors and events as planned faults. Only the header differs. A planned
+// fault is in it from the start. A manual fault gets its index, and the header is rewritten with it, right before
+// the fault is injected:
 //
 //	Enter: index, header on disk ─▶ fault-start ─▶ inject ─▶ … ─▶ Leave: how long ─▶ heal ─▶ fault-end
 //
-// so that no event is ever recorded of a fault that the header does not know, even if the run is killed. The scenario's
-// own faults and those of its script go the same way: the header of such a run has what was injected, in that order,
-// and nothing that was never due because the load was ended before.
+// Thus no event is ever recorded of a fault that the header does not know, even if the run is killed. The scenario's
+// own faults and those of its script take the same path. The header of such a run has the injected faults, in the
+// order of injection, and none that was never due because the load ended before.
 
 import (
 	"context"
@@ -28,45 +28,47 @@ import (
 )
 
 var (
-	// ErrNotOpen says that nothing can be broken yet, or any more.
+	// ErrNotOpen says that faults cannot be injected yet, or not any longer.
 	ErrNotOpen = errors.New("no fault can be injected now")
-	// ErrRefused says that what was asked for can't be, in this run or at all.
+	// ErrRefused says that a request cannot be carried out, in this run or at all.
 	ErrRefused = errors.New("this can't be done")
 )
 
-// ManualOptions set what people may do, and who is told of it.
+// ManualOptions set what people may do, and the callbacks that report it.
 type ManualOptions struct {
-	// Spare is how many instances can be added at a time beyond those of the scenario. A graph, or a subject with a
-	// dead-letter store, has none.
+	// Spare is the number of instances that can be added at a time beyond those of the scenario. A graph, or a subject
+	// with a dead-letter store, has none.
 	Spare int
-	// Rerun is the command line that runs a recording, with %s for its file.
+	// Rerun is the command line that runs a recording, with %s for the recording's file.
 	Rerun string
-	// Opened, if set, is called when the steady load has begun, with how long ago that was and its length: from then on
-	// things can be broken. Times are counted from its beginning, so that who keeps a clock of his own has to set it by
-	// that: on a busy machine the call comes late.
+	// Opened, if set, is called when the steady load has begun and faults can be injected. since is the time since that
+	// beginning, steady the length of the phase. All times count from the beginning of the phase. On a busy machine the
+	// call comes late, so a caller that keeps a clock of its own must set it by since.
 	Opened func(since, steady time.Duration)
-	// Told, if set, is told what becomes of faults, in order. It must not call the Manual back.
+	// Told, if set, is called with the news of each fault, in order. It must not call the Manual.
 	Told func(FaultNews)
 }
 
-// FaultNews is what became of a fault; times are from the start of the steady phase.
+// FaultNews is a change in the state of a fault. Times are from the start of the steady phase.
 type FaultNews struct {
-	// Index is its place in the header, Written how a scenario writes it, Planned what was made of that.
+	// Index is the fault's place in the header, Written the form in which a scenario writes it, Planned the plan made
+	// from that form.
 	Index   int
 	Written catalogue.Spec
 	Planned faults.Planned
-	// By is what Break was given; nil for the scenario's own faults.
+	// By is the value passed to Break; nil for the scenario's own faults.
 	By    any
 	Stage FaultStage
 	At    time.Duration
-	// Err is why it could not be injected or healed.
+	// Err is the reason why the fault could not be injected or lifted.
 	Err error
 }
 
-// FaultStage is where a fault is in its life.
+// FaultStage is a stage in the life of a fault.
 type FaultStage string
 
-// The stages: a fault is injected, then it leaves (healing begins) and is healed; or it fails, in one or the other.
+// The stages of a fault: it is injected, it leaves (healing begins), and it is healed. It can fail on injection or
+// on healing.
 const (
 	FaultInjected FaultStage = "injected"
 	FaultLeaving  FaultStage = "leaving"
@@ -74,14 +76,14 @@ const (
 	FaultFailed   FaultStage = "failed"
 )
 
-// Manual injects and lifts faults while a run goes on; it is given to one run in its Options. All methods can be called
+// Manual injects and lifts faults during a run. It is given to one run in its Options. All methods can be called
 // from any goroutine at any time.
 type Manual struct {
 	options ManualOptions
 	stop    chan struct{} // closed when the load is to end
-	over    chan struct{} // closed when nothing can be broken any more
+	over    chan struct{} // closed when no fault can be injected any more
 
-	group   sync.WaitGroup // what was broken by hand and is not healed
+	group   sync.WaitGroup // manual faults that are not healed yet
 	telling sync.Mutex     // keeps news in order
 	// replaying is held while the replay tool runs.
 	replaying sync.Mutex
@@ -92,30 +94,31 @@ type Manual struct {
 	broken []broken
 	hand   map[string]byHand // by name, until entered
 	failed []error
-	// active is how many faults are in force, busy when there last was one, since the steady phase began.
+	// active is the number of faults in force. busy is the last time, since the steady phase began, at which there was
+	// one.
 	active int
 	busy   time.Duration
-	// replayed are the records whose dead letters were put back by hand.
+	// replayed are the records whose dead letters were replayed manually.
 	replayed map[int32]bool
-	// stopped is when the load ended, on the run's clock; instances is how many have had a process.
+	// stopped is when the load ended, on the run's clock. instances is the number of instances that have had a process.
 	stopped   time.Duration
 	instances int
 }
 
-// byHand is a fault that somebody breaks, until the nemesis has entered it.
+// byHand is a manual fault until the nemesis has entered it.
 type byHand struct {
 	written catalogue.Spec
 	by      any
 	began   chan error
 }
 
-// workplace is the run while it can be broken.
+// workplace is the run while faults can be injected into it.
 type workplace struct {
 	ctx     context.Context
 	run     *run
 	nemesis *faults.Nemesis
 	steady  time.Duration
-	written []catalogue.Spec // those of the plan
+	written []catalogue.Spec // the plan's faults
 }
 
 // broken is one fault that was injected.
@@ -123,12 +126,12 @@ type broken struct {
 	written catalogue.Spec
 	planned faults.Planned
 	by      any
-	// began gets one value when it is in force, or could not be injected; nil for what was planned.
+	// began gets one value when the fault is in force or could not be injected; nil for planned faults.
 	began   chan error
 	refused error
 	from    time.Duration
-	// healed: somebody has asked for its healing; cut: it ended before its time by that, or because the load was ended
-	// by hand.
+	// healed says that somebody asked to lift the fault. cut says that it ended before its time because of that, or
+	// because the load was ended manually.
 	healed, cut bool
 }
 
@@ -138,8 +141,8 @@ func NewManual(options ManualOptions) *Manual {
 		replayed: map[int32]bool{}}
 }
 
-// EndLoad ends the load now: what was not sent is not a part of the run. What is in force is healed, and the run goes
-// on to its end.
+// EndLoad ends the load now. Records that were not sent are not part of the run. Faults in force are healed, and the
+// run continues to its end.
 func (h *Manual) EndLoad() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,9 +153,9 @@ func (h *Manual) EndLoad() {
 	}
 }
 
-// Break injects a fault now and returns when it is in force. written has no At, When and After; without For it stays
-// until it is healed by hand, at the latest until the load ends. by is for the news of it. The error is ErrRefused or
-// ErrNotOpen where nothing was done. When ctx ends first the fault may come into force later.
+// Break injects a fault now and returns when it is in force. written has no At, When and After. Without For, the
+// fault stays until it is lifted, at the latest until the load ends. by is passed on in the fault's news. ErrRefused
+// and ErrNotOpen mean that nothing was done. If ctx ends first, the fault may still come into force later.
 func (h *Manual) Break(ctx context.Context, written catalogue.Spec, by any) (faults.Planned, error) {
 	at, planned, began, err := h.take(written, by)
 	if err != nil {
@@ -177,7 +180,7 @@ func (h *Manual) Break(ctx context.Context, written catalogue.Spec, by any) (fau
 	}
 }
 
-// Heal heals a fault by its index and returns when it is healed.
+// Heal lifts a fault by its index and returns when it is healed.
 func (h *Manual) Heal(ctx context.Context, index int) error {
 	h.mu.Lock()
 	at := h.at
@@ -203,7 +206,7 @@ func (h *Manual) Alive(instance int) bool {
 	return at != nil && instance >= 0 && instance < at.run.header.Instances && at.run.subject.Alive(instance)
 }
 
-// take checks a fault and reserves its name; group counts it from then on.
+// take checks a fault and reserves its name. From then on group counts the fault.
 func (h *Manual) take(written catalogue.Spec, by any) (*workplace, faults.Planned, <-chan error, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -220,7 +223,7 @@ func (h *Manual) take(written catalogue.Spec, by any) (*workplace, faults.Planne
 	if left <= 0 {
 		return nil, faults.Planned{}, nil, h.notOpen()
 	}
-	// One that does not end by itself stays until somebody lifts it.
+	// A fault that does not end by itself stays until somebody lifts it.
 	open := written.For == 0 && written.Traits().EndsItself == ""
 	if open {
 		written.For = units.Duration(left)
@@ -237,7 +240,7 @@ func (h *Manual) take(written catalogue.Spec, by any) (*workplace, faults.Planne
 	return at, planned, began, nil
 }
 
-// notOpen says why nothing can be broken; h.mu is held.
+// notOpen returns the reason why no fault can be injected; h.mu is held.
 func (h *Manual) notOpen() error {
 	if h.closed || h.at != nil {
 		return fmt.Errorf("%w: the load has ended", ErrNotOpen)
@@ -245,7 +248,7 @@ func (h *Manual) notOpen() error {
 	return fmt.Errorf("%w: the load has not begun yet", ErrNotOpen)
 }
 
-// name is the fault's own name, or what it is called by default, numbered where that is taken; h.mu is held.
+// name returns the fault's own name or its default name, with a number if that name is taken; h.mu is held.
 func (h *Manual) name(at *workplace, written catalogue.Spec) string {
 	all := append([]catalogue.Spec{}, at.written...)
 	for i := range all {
@@ -261,7 +264,7 @@ func (h *Manual) name(at *workplace, written catalogue.Spec) string {
 	return names[len(names)-1]
 }
 
-// check holds a fault to what a scenario with it would be held to; h.mu is held.
+// check applies to a fault the checks of a scenario that contains it; h.mu is held.
 func (h *Manual) check(at *workplace, written catalogue.Spec) error {
 	if written.Broker != nil && at.run.options.Cluster.Provider == ClusterExternal {
 		if err := at.run.options.Cluster.External.CanBreak(written.Broker.Action()); err != nil {
@@ -278,7 +281,7 @@ func (h *Manual) check(at *workplace, written catalogue.Spec) error {
 	return nil
 }
 
-// written are the faults that were injected, as a scenario writes them; h.mu is held.
+// written returns the injected faults as a scenario writes them; h.mu is held.
 func (h *Manual) written() []catalogue.Spec {
 	var all []catalogue.Spec
 	for _, one := range h.broken {
@@ -289,7 +292,7 @@ func (h *Manual) written() []catalogue.Spec {
 	return all
 }
 
-// named returns the fault as it was entered.
+// named returns the entered fault with the name.
 func (h *Manual) named(name string) faults.Planned {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -301,7 +304,7 @@ func (h *Manual) named(name string) faults.Planned {
 	return faults.Planned{}
 }
 
-// forget is called when a fault by hand is over; one that was never entered is gone without a trace.
+// forget is called when a manual fault is over. A fault that was never entered leaves no trace.
 func (h *Manual) forget(name string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -311,10 +314,10 @@ func (h *Manual) forget(name string, err error) {
 	}
 }
 
-// milliseconds is d in whole ones, so that what is recorded stays readable.
+// milliseconds rounds d to whole milliseconds, so that the recording stays readable.
 func milliseconds(d time.Duration) units.Duration {
 	return units.Duration(d.Truncate(time.Millisecond))
 }
 
-// now is the time since the steady phase began.
+// now returns the time since the steady phase began.
 func (w *workplace) now() time.Duration { return w.run.clock.Now() - w.steady }

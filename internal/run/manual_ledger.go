@@ -24,7 +24,7 @@ import (
 // leastSteady is the shortest steady phase of a recording: a scenario needs one.
 const leastSteady = 100 * time.Millisecond
 
-// breakThings carries out the schedule of faults, and what people inject meanwhile.
+// breakThings carries out the schedule of faults, and the faults that people inject meanwhile.
 func (r *run) breakThings(ctx context.Context, steady time.Duration) error {
 	nemesis := r.nemesis()
 	closing, stop := r.closing(ctx, steady)
@@ -42,7 +42,7 @@ func (r *run) breakThings(ctx context.Context, steady time.Duration) error {
 	return errors.Join(err, manual.healed())
 }
 
-// sleepUntil waits until the clock shows at; it reports false when ctx, or the load, ended first.
+// sleepUntil waits until the clock shows at. It returns false if ctx or the load ended first.
 func (r *run) sleepUntil(ctx context.Context, at time.Duration) bool {
 	if r.options.Manual != nil {
 		var cancel context.CancelFunc
@@ -52,7 +52,7 @@ func (r *run) sleepUntil(ctx context.Context, at time.Duration) bool {
 	return faults.SleepUntil(ctx, r.clock, at)
 }
 
-// open accepts faults until the load has ended; it reports false if it has already.
+// open accepts faults until the load has ended. It returns false if the load has ended already.
 func (h *Manual) open(ctx context.Context, r *run, nemesis *faults.Nemesis, steady time.Duration) bool {
 	h.mu.Lock()
 	closed := h.closed
@@ -67,8 +67,8 @@ func (h *Manual) open(ctx context.Context, r *run, nemesis *faults.Nemesis, stea
 	return !closed
 }
 
-// load drives the load until it ends by itself, by hand, or with ctx. Then what is in force ends, and nobody can break
-// anything any more. That the load was ended by hand is no error. Without manual control it only drives.
+// load drives the load until it ends by itself, manually, or with ctx. Then it ends the faults in force and accepts
+// no more. A manual end of the load is not an error. Without manual control it only drives.
 func (h *Manual) load(ctx context.Context, drive func(context.Context) error, clock history.Clock) error {
 	if h == nil {
 		return drive(ctx)
@@ -101,8 +101,8 @@ func (h *Manual) untilStopped(ctx context.Context) (context.Context, context.Can
 	return bounded, func() { cancel(); <-ended }
 }
 
-// healed waits until the load has ended and everything that was broken by hand is healed; the error is that of what
-// could not be.
+// healed waits until the load has ended and all manual faults are healed. It returns the errors of those that could
+// not be healed.
 func (h *Manual) healed() error {
 	<-h.over
 	h.group.Wait()
@@ -111,7 +111,7 @@ func (h *Manual) healed() error {
 	return errors.Join(h.failed...)
 }
 
-// broke reports whether anything was broken.
+// broke reports whether any fault was injected.
 func (h *Manual) broke() bool {
 	if h == nil {
 		return false
@@ -130,11 +130,12 @@ func (h *Manual) started(instance int) {
 	}
 }
 
-// mostInstances bounds the instances of a run.
+// mostInstances is the maximum number of instances of a run.
 const mostInstances = 16
 
-// spare is how many instances more than the scenario's the run has room for. Those of a graph belong to a node, those
-// of several services to one of them, and those of a dead-letter store's service are numbered behind them.
+// spare returns the number of instances beyond the scenario's that the run has room for. It is 0 for graphs, whose
+// instances belong to a node; for several services, whose instances belong to one of them; and for a dead-letter
+// store's service, whose processes are numbered after the instances.
 func (r *run) spare() int {
 	if r.scenario.Graph != nil || r.scenario.Services != nil || r.scenario.Store != nil {
 		return 0
@@ -202,7 +203,7 @@ func (h *Manual) Leave(index int) {
 	defer h.telling.Unlock()
 	h.mu.Lock()
 	one := &h.broken[index]
-	// An instant has no length, and neither has what starts by itself what it ended.
+	// An instantaneous fault has no length. Neither has a fault that itself restarts the process it ended.
 	if lasted := h.at.now() - one.from; lasted < one.written.For.D() {
 		one.written.For = max(milliseconds(lasted), units.Duration(time.Millisecond))
 		one.cut = one.healed || h.ending()
@@ -221,7 +222,7 @@ func (h *Manual) Done(index int, err error) {
 	stage := FaultHealed
 	if err != nil {
 		stage = FaultFailed
-		if h.broken[index].began != nil { // what was planned is told by the schedule
+		if h.broken[index].began != nil { // the schedule reports planned faults
 			h.failed = append(h.failed, err)
 		}
 	}
@@ -230,7 +231,7 @@ func (h *Manual) Done(index int, err error) {
 	h.tell(news)
 }
 
-// ending reports whether the load was ended by hand.
+// ending reports whether the load was ended manually.
 func (h *Manual) ending() bool {
 	select {
 	case <-h.stop:
@@ -243,7 +244,7 @@ func (h *Manual) ending() bool {
 // calm notes that a fault is not in force any more; h.mu is held.
 func (h *Manual) calm() { h.active, h.busy = h.active-1, h.at.now() }
 
-// news tells of a fault; h.mu is held.
+// news returns the news of a fault; h.mu is held.
 func (h *Manual) news(index int, stage FaultStage, err error) FaultNews {
 	one := &h.broken[index]
 	return FaultNews{Index: index, Written: one.written, Planned: one.planned, By: one.by, Stage: stage, At: h.at.now(),
@@ -256,7 +257,7 @@ func (h *Manual) tell(news FaultNews) {
 	}
 }
 
-// header is the run's with what was injected so far; h.mu is held.
+// header returns the run's header with the faults injected so far; h.mu is held.
 func (h *Manual) header(r *run) history.Header {
 	header := r.header
 	header.Faults = make([]history.PlannedFault, 0, len(h.broken))
@@ -270,8 +271,8 @@ func (h *Manual) header(r *run) history.Header {
 	return header
 }
 
-// settleHands completes the header with what became of the plan, and writes the plan and the scenario that do the same
-// again. The load has ended, and everything is healed.
+// settleManual completes the header with the outcome of the plan, and writes the plan and the scenario that repeat
+// the run. The load has ended, and everything is healed.
 func (r *run) settleManual() error {
 	h := r.options.Manual
 	if h == nil {
@@ -284,8 +285,8 @@ func (r *run) settleManual() error {
 	for i := range h.broken {
 		one := &h.broken[i]
 		one.written = within(one.written, done.Steady)
-		// What people began or ended may have done nothing: nobody has to be slow in healing. What it did do it has to
-		// do again, when the recording is run.
+		// A fault that people began or ended may have had no effect, since nobody is obliged to wait for one before
+		// lifting it. If it did have an effect, it must have one again when the recording is run.
 		switch did := r.live.didSomething(i); {
 		case did && one.began != nil:
 			one.written.MayMiss = false
@@ -306,7 +307,7 @@ func (r *run) settleManual() error {
 		r.writeRecording(done.Steady)))
 }
 
-// quoted is a path as a shell takes it for one word.
+// quoted returns a path quoted as one word for a shell.
 func quoted(path string) string {
 	if strings.ContainsAny(path, " \t\n\"'`$&|;<>()*?[]#~!{}\\") {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
@@ -314,7 +315,8 @@ func quoted(path string) string {
 	return path
 }
 
-// planUpTo is the plan without the records that were not sent, nor any fault; stopped is when the load ended.
+// planUpTo returns the plan without faults and without the records that were not sent. stopped is when the load
+// ended.
 func (r *run) planUpTo(sent int, stopped time.Duration) *plan.Plan {
 	done := *r.plan
 	done.Faults = nil
@@ -336,7 +338,7 @@ func (r *run) planUpTo(sent int, stopped time.Duration) *plan.Plan {
 	return &done
 }
 
-// within is a fault that was in force when the load ended, cut off there.
+// within cuts off a fault that was in force when the load ended at that time.
 func within(written catalogue.Spec, steady time.Duration) catalogue.Spec {
 	const least = units.Duration(time.Millisecond)
 	end := units.Duration(steady)
@@ -352,7 +354,7 @@ func within(written catalogue.Spec, steady time.Duration) catalogue.Spec {
 	return written
 }
 
-// writeRecording writes what was done as a scenario; Manual.mu is held.
+// writeRecording writes the injected faults as a scenario; Manual.mu is held.
 func (r *run) writeRecording(steady time.Duration) error {
 	subject := r.options.SubjectFile
 	if subject != "" {
@@ -381,7 +383,7 @@ func (r *run) writeRecording(steady time.Duration) error {
 	return nil
 }
 
-// relative is a file as seen from a folder.
+// relative returns the path of a file relative to a folder.
 func relative(folder, file string) (string, error) {
 	from, err := filepath.Abs(folder)
 	if err != nil {

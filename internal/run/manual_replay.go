@@ -1,16 +1,18 @@
 package run
 
-// Replaying by hand, while the load goes on.
+// Manual replay while the load continues.
 //
-// A replay begins a new life of its record: from then on the record succeeds, and what is counted of it begins anew. So
-// a letter may only go back when nothing of the old life can come any more. It is selected when
+// A replay begins a new replay generation of its record: from then on the record succeeds, and its counts start
+// anew. So a dead letter may only be replayed when nothing of the earlier generation can still arrive. It is
+// selected when
 //
-//	its source is covered by an accepted commit   - nobody is handed the record again, and
-//	nothing is in force and nothing was for a while - no paused or cut-off member wakes up with it, no write of it is
-//	held somewhere, and
-//	it is not younger than a while                  - its answer, and a client's second try, are through.
+//	its source is covered by an accepted commit        - no member is handed the record again, and
+//	no fault is in force and none was for a while      - no paused or cut-off member wakes up with it, no write of
+//	                                                     it is held somewhere, and
+//	it is older than a while                           - its answer, and a client's second try, have arrived.
 //
-// What is not selected now lies there until the end of the drill, or until the next time somebody replays.
+// Dead letters that are not selected stay where they are until the end of the drill, or until the next manual
+// replay.
 
 import (
 	"context"
@@ -24,11 +26,11 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// replayQuiet is how long nothing must have been broken before a replay by hand, and how old a letter must be.
+// replayQuiet is the minimum time without any fault before a manual replay, and the minimum age of a dead letter.
 const replayQuiet = 3 * time.Second
 
-// Replay puts back the dead letters whose cause is planned to be gone, and returns how many, when they are written. It
-// is refused while anything is broken.
+// Replay replays the dead letters whose cause is planned to be gone. It returns their number once they are written.
+// It is refused while any fault is in force.
 func (h *Manual) Replay(ctx context.Context) (letters int, err error) {
 	h.mu.Lock()
 	at, closed := h.at, h.closed
@@ -39,7 +41,7 @@ func (h *Manual) Replay(ctx context.Context) (letters int, err error) {
 	}
 	broken := h.active > 0
 	if at != nil && !closed {
-		h.group.Add(1) // the run waits for it
+		h.group.Add(1) // the run waits for the replay
 		defer h.group.Done()
 	}
 	h.mu.Unlock()
@@ -71,7 +73,7 @@ func (h *Manual) Replay(ctx context.Context) (letters int, err error) {
 	return at.run.replaySettled(ctx)
 }
 
-// hasReplayed reports whether the record's dead letter was put back by hand.
+// hasReplayed reports whether the record's dead letter was replayed manually.
 func (h *Manual) hasReplayed(record int32) bool {
 	if h == nil {
 		return false
@@ -81,7 +83,7 @@ func (h *Manual) hasReplayed(record int32) bool {
 	return h.replayed[record]
 }
 
-// replaySettled selects the letters of which nothing can come any more, and puts them back.
+// replaySettled selects the dead letters of which nothing can arrive any more, and replays them.
 func (r *run) replaySettled(ctx context.Context) (int, error) {
 	committed, err := r.progress(ctx)
 	if err != nil {
@@ -118,7 +120,8 @@ func (r *run) replaySettled(ctx context.Context) (int, error) {
 	return len(selected), r.putBack(ctx, selected)
 }
 
-// selectSettled selects all copies of a record's letter, or none: the tool puts back whatever has the record's id.
+// selectSettled selects all copies of a record's dead letter, or none: the tool replays everything that has the
+// record's id.
 func (r *run) selectSettled(letters map[int32][]history.Event, waiting map[int32]bool) []int32 {
 	var selected []int32
 	for _, record := range slices.Sorted(maps.Keys(letters)) {

@@ -11,56 +11,60 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Options say what to run and how.
+// Options set what to run and how.
 type Options struct {
 	Scenario *scenarios.Scenario
-	// Source is the scenario's text with every --set applied, kept beside the run.
+	// Source is the scenario's text with every --set applied. It is kept beside the run.
 	Source []byte
-	// Subject, when set, is what is judged, read from SubjectFile, to which its paths are relative; nil is the
-	// reference consumer.
+	// Subject, when set, is the subject to judge, read from SubjectFile, to which its paths are relative. nil stands
+	// for the reference consumer.
 	Subject     *scenarios.SubjectFile
 	SubjectFile string
-	// Seed, when not nil, replaces the scenario's.
+	// Seed, when not nil, replaces the scenario's seed.
 	Seed *uint64
 	// Cluster is the Kafka to run against.
 	Cluster ClusterOptions
 	// Out is the folder for run directories.
 	Out string
-	// Executable is this program: it is started again as the reference consumer, the replay tool and the guard.
+	// Executable is this program. It is started again as the reference consumer, the replay tool and the subprocess
+	// reaper.
 	Executable string
-	// ReferenceCommand replaces `dlqbench consume` and ReplayCommand `dlqbench replay`; the contract stays that of the
-	// reference consumer. This is how planted bugs are run.
+	// ReferenceCommand replaces `dlqbench consume` and ReplayCommand `dlqbench replay`. The contract remains that of
+	// the reference consumer. Planted bugs run this way.
 	ReferenceCommand, ReplayCommand []string
-	// StoreCommands replace `dlqbench dlq router` ("router") and `dlqbench dlq worker` ("worker"), likewise.
+	// StoreCommands replace `dlqbench dlq router` (key "router") and `dlqbench dlq worker` (key "worker") in the same
+	// way.
 	StoreCommands map[string][]string
 	// Rerun is the command line that runs the same plan again, with %d for the seed.
 	Rerun string
-	// Version of dlqbench, for the record.
+	// Version is the version of dlqbench, for the record.
 	Version string
 	// KeepData keeps the brokers' data in the run directory.
 	KeepData bool
 	Log      zerolog.Logger
-	// Watch, if set, is called several times a second with what the live view shows.
+	// Watch, if set, is called several times a second with the content of the live view.
 	Watch func(reports.Snapshot)
-	// Manual, if set, injects and lifts faults while the run goes on, and may end its load.
+	// Manual, if set, injects and lifts faults during the run, and may end its load.
 	Manual *Manual
 }
 
-// Outcome is what a run left.
+// Outcome is the result of a run.
 type Outcome struct {
 	// Dir is the run directory.
 	Dir string
-	// Verdict is nil when there was nothing to judge. Judged has it too, with what the reports are made of.
+	// Verdict is nil when there was nothing to judge. Judged contains the verdict as well, with the input of the
+	// reports.
 	Verdict *assertions.Verdict
 	Judged  reports.Run
-	// Interrupted: the run was ended early by the user; what there was has been judged.
+	// Interrupted says that the user ended the run early. The part that was recorded has been judged.
 	Interrupted bool
-	// Elapsed is the whole run; SetUp what went by of it before the load began, 0 if it did not.
+	// Elapsed is the duration of the whole run. SetUp is the part of it before the load began, 0 if the load did not
+	// begin.
 	Elapsed, SetUp time.Duration
 }
 
-// EnvironmentError says that a run failed for reasons that lie neither in the subject's promises nor in the scenario:
-// exit code 3.
+// EnvironmentError says that a run failed for reasons that lie neither in the subject's promises nor in the
+// scenario. The exit code is 3.
 type EnvironmentError struct {
 	// Doing says what was being done.
 	Doing string

@@ -1,6 +1,6 @@
 package run
 
-// A dead-letter store of the subject's own: it is there, or the subject makes it; it is only watched.
+// The subject's own dead-letter store. It exists already, or the subject creates it. The run only watches it.
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// ownStore is the store of the subject's own, nil if it says of none.
+// ownStore returns the subject's own store, nil if the subject declares none.
 func (r *run) ownStore() *scenarios.OwnStore {
 	if r.options.Subject == nil {
 		return nil
@@ -19,7 +19,7 @@ func (r *run) ownStore() *scenarios.OwnStore {
 	return r.options.Subject.Store
 }
 
-// openOwnStore settles the address that the subject is told: that of the link "store", if the store is a server.
+// openOwnStore determines the address that the subject is given: that of the link "store", if the store is a server.
 func (r *run) openOwnStore() error {
 	values := r.values
 	values.WorkDir = r.workDir(0)
@@ -37,7 +37,7 @@ func (r *run) openOwnStore() error {
 	return nil
 }
 
-// watchOwnStore begins to watch once the subject is up, which may make its table only then.
+// watchOwnStore begins to watch once the subject is up, because the subject may create its table only then.
 func (r *run) watchOwnStore(ctx context.Context) error {
 	own := r.ownStore()
 	if own == nil {

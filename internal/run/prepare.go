@@ -21,8 +21,8 @@ import (
 // minLoad is the share of the planned records that must have been acknowledged for a run to prove anything.
 const minLoad = 0.95
 
-// prepare makes the plan and the run directory and opens the history. When it fails, nothing has been started and
-// nothing is left.
+// prepare makes the plan and the run directory and opens the history. If it fails, nothing has been started and
+// nothing is left behind.
 func prepare(options Options) (_ *run, err error) {
 	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock()}
 	seed := r.scenario.Seed
@@ -32,7 +32,7 @@ func prepare(options Options) (_ *run, err error) {
 	if r.plan, err = plan.Make(r.scenario, seed); err != nil {
 		return nil, err
 	}
-	if options.Manual != nil { // people end the load themselves
+	if options.Manual != nil { // people end the load manually
 		r.plan.DropSpare()
 	}
 	if r.dir, err = newRunDir(options.Out, r.scenario.Name, time.Now()); err != nil {
@@ -63,7 +63,7 @@ func prepare(options Options) (_ *run, err error) {
 	return r, nil
 }
 
-// writeHeader fills in what must be known to judge the run.
+// writeHeader fills in the facts that judging the run requires.
 func (r *run) writeHeader() error {
 	values := scenarios.Values{
 		RunID: r.dir.id, GroupID: r.dir.id, InputTopic: r.dir.id + ".input", InputTopics: r.dir.id + ".input",
@@ -86,12 +86,12 @@ func (r *run) writeHeader() error {
 	dlq := values.DLQTopic
 	var retries []string
 	switch {
-	case r.scenario.Services != nil: // writeServices says it all
+	case r.scenario.Services != nil: // writeServices sets everything
 	case r.options.Subject == nil:
 		one.Contract = scenarios.ReferenceContract(*r.scenario.Subject.Reference)
 		retries = scenarios.RetryTopics(*r.scenario.Subject.Reference, values.InputTopic)
 		one.ReplayTo = scenarios.ReplayTopic(*r.scenario.Subject.Reference, values.GroupID)
-		if one.ReplayTo != "" { // the name in it is the one in the letters
+		if one.ReplayTo != "" { // the name in it is the one in the dead letters
 			one.Contract.Service = values.GroupID
 		}
 	default:
@@ -156,7 +156,7 @@ func (r *run) expect() history.Expect {
 	}
 }
 
-// longestPatience is that of the consumer that needs most.
+// longestPatience returns the longest patience of any consumer.
 func (r *run) longestPatience() time.Duration {
 	longest := time.Duration(0)
 	for i := range r.header.Consumers {
@@ -165,7 +165,7 @@ func (r *run) longestPatience() time.Duration {
 	return longest + r.plan.RetryAfter
 }
 
-// environment describes the machine and the parts, for comparing runs. It names no user, host or path.
+// environment describes the machine and the components, for comparing runs. It contains no user, host or path.
 func (r *run) environment() map[string]string {
 	kind := "reference"
 	if r.options.Subject != nil {
@@ -179,7 +179,7 @@ func (r *run) environment() map[string]string {
 	}
 }
 
-// keepInputs claims the run directory and writes what the run is made from.
+// keepInputs claims the run directory and writes the inputs of the run into it.
 func (r *run) keepInputs() error {
 	if err := subject.Claim(r.dir.path, r.dir.id); err != nil {
 		return err
@@ -199,8 +199,8 @@ func (r *run) keepInputs() error {
 	return r.plan.Write(r.dir.path)
 }
 
-// withoutSecrets returns a text without what the subject file gives the subject as a secret, and without what looks
-// like one: run directories are passed on, and literal passwords must not be with them.
+// withoutSecrets returns a text without the values that the subject file marks as secrets, and without anything that
+// looks like a secret. Run directories are passed on and must not contain literal passwords.
 func (r *run) withoutSecrets(text []byte) []byte {
 	if r.options.Subject == nil {
 		return subject.Redact(text, subject.Launch{})

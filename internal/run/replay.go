@@ -17,8 +17,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/subject"
 )
 
-// replay puts the dead letters back whose cause is planned to be gone, with the replay tool as a process of its own
-// that has its own tap, and waits until they have come to their end.
+// replay replays the dead letters whose cause is planned to be gone, and waits until the records are done. The
+// replay tool runs as a separate process with its own tap.
 func (r *run) replay(ctx context.Context) error {
 	if r.scenario.Replay == nil {
 		return nil
@@ -66,10 +66,11 @@ func (r *run) putBack(ctx context.Context, selected []int32) error {
 	return nil
 }
 
-// replayTool is what puts the dead letters back: the subject's own tool if it has one, else this program's.
+// replayTool returns the launch of the tool that replays the dead letters: the subject's own tool if it has one,
+// else this program's.
 func (r *run) replayTool(bootstrap string) (subject.Launch, error) {
 	rate := strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)
-	ids, err := filepath.Abs(r.dir.file(fileIDs)) // a tool of the subject's runs in a folder of its own
+	ids, err := filepath.Abs(r.dir.file(fileIDs)) // a tool of the subject's runs in its own folder
 	if err != nil {
 		return subject.Launch{}, environment("naming the file with the ids to replay", err)
 	}
@@ -93,7 +94,7 @@ func (r *run) replayTool(bootstrap string) (subject.Launch, error) {
 		command = []string{r.options.Executable, "replay"}
 	}
 	dialect := []string{"--dialect", r.header.Contract().Envelope}
-	if r.header.Contract().Envelope == "" { // then no letter says where it came from
+	if r.header.Contract().Envelope == "" { // then no dead letter says where it came from
 		to := cmp.Or(r.header.Consumers[0].ReplayTo, r.topic(history.RoleInput))
 		dialect = []string{"--dialect", deadletter.RawName, "--to", to}
 	}
@@ -102,13 +103,13 @@ func (r *run) replayTool(bootstrap string) (subject.Launch, error) {
 	return subject.Launch{Command: command, Env: environ(r.values.Security())}, nil
 }
 
-// replayLimit is the time that the replay tool may take.
+// replayLimit returns the time limit of the replay tool.
 func replayLimit(letters int, perSecond float64) time.Duration {
 	return 20*time.Second + 2*time.Duration(float64(letters)/perSecond*float64(time.Second))
 }
 
-// selectLetters audits the DLQ and selects every letter whose record is planned to be healed: all copies of it, for an
-// honest duplicate is replayed like any other letter.
+// selectLetters audits the DLQ and selects every dead letter whose record is planned to succeed after a replay. It
+// selects all copies, because a legitimate duplicate is replayed like any other dead letter.
 func (r *run) selectLetters(ctx context.Context) ([]int32, error) {
 	var records []int32
 	if r.scenario.Store != nil {

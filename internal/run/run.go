@@ -9,10 +9,10 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
-// Run carries out one scenario from its plan to its reports. The error tells what failed besides the subject: a subject
-// that broke its promises is no error. What was recorded before a failure is judged all the same, so an Outcome may
-// come with an error; without anything to judge it has no verdict. When ctx ends, what is broken is healed, what there
-// is gets sealed and judged, and Outcome.Interrupted is set.
+// Run carries out one scenario from its plan to its reports. The error reports failures outside the subject: a
+// subject that broke its promises is not an error. The part recorded before a failure is judged all the same, so an
+// Outcome may come with an error. Without anything to judge, it has no verdict. When ctx ends, Run lifts the faults
+// in force, seals and judges the recorded part, and sets Outcome.Interrupted.
 func Run(ctx context.Context, options Options) (*Outcome, error) {
 	if err := procgroup.Supported(); err != nil {
 		return nil, environment("starting a run", err)
@@ -43,8 +43,8 @@ func Run(ctx context.Context, options Options) (*Outcome, error) {
 	return outcome, err
 }
 
-// carryOut is everything between the plan and the sealed history. Whatever happens in it, what was started is ended. An
-// interruption skips what is left of the load, the drain and the replay, never the audit.
+// carryOut is everything between the plan and the sealed history. It always ends everything it started. An
+// interruption skips the rest of the load, the drain and the replay, never the audit.
 func (r *run) carryOut(ctx context.Context) (err error) {
 	ctx, cancel := r.whileRecording(ctx)
 	defer cancel()
@@ -61,7 +61,7 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	return r.stopAndAudit(ctx)
 }
 
-// exercise is what the subject has to live through, with a supervisor if its contract counts on one.
+// exercise puts the subject through load, faults and drain, with a supervisor if its contract relies on one.
 func (r *run) exercise(ctx context.Context) error {
 	defer r.supervise(ctx)()
 	for _, part := range []func(context.Context) error{r.loadAndBreak, r.drainLoad, r.replay} {
@@ -76,9 +76,9 @@ func (r *run) exercise(ctx context.Context) error {
 	return nil
 }
 
-// loadAndBreak drives the load from warm-up to its planned end, or until somebody ends it by hand, while the nemesis
-// carries out its schedule. The heal phase begins when the last fault is gone and ends when the load has ended and
-// every instance is confirmed back.
+// loadAndBreak drives the load from warm-up to its planned end, or until somebody ends it manually, while the
+// nemesis carries out its schedule. The heal phase begins when the last fault is lifted. It ends when the load has
+// ended and every instance is confirmed back.
 func (r *run) loadAndBreak(ctx context.Context) error {
 	r.enter(history.PhaseWarmup)
 	warmUp := r.clock.Now()
@@ -110,7 +110,7 @@ func (r *run) drainLoad(ctx context.Context) error {
 	return r.drainStore(ctx)
 }
 
-// stopAndAudit ends the subject in order, then reads from the brokers what really is in the topics. It also happens
+// stopAndAudit ends the subject in order, then reads the actual content of the topics from the brokers. It also runs
 // after an interruption, as far as a few seconds allow.
 func (r *run) stopAndAudit(ctx context.Context) error {
 	r.enter(history.PhaseAudit)

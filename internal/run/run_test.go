@@ -21,7 +21,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// wantFiles holds which files there are in a run directory.
+// wantFiles checks which files exist in a run directory.
 func wantFiles(t *testing.T, dir string, there bool, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -31,7 +31,7 @@ func wantFiles(t *testing.T, dir string, there bool, names ...string) {
 	}
 }
 
-// phases are those that a history tells of, in order.
+// phases returns the phases that a history records, in order.
 func phases(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	reader, err := history.Open(filepath.Join(dir, dirHistory))
@@ -50,8 +50,8 @@ func phases(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A run goes through its phases in order, leaves everything that it should and nothing else, and tells the live view
-// how far its load is.
+// A run goes through its phases in order, leaves everything that it should and nothing else, and reports the
+// progress of its load to the live view.
 func TestRun(t *testing.T) {
 	noLeaks(t)
 	options := smallSlow(t)
@@ -98,7 +98,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// In whatever phase it is interrupted: what there is gets sealed and judged, and is never taken for a whole run.
+// A run can be interrupted in any phase. The recorded part is sealed and judged, and is never taken for a complete
+// run.
 func TestRunInterrupted(t *testing.T) {
 	for _, phase := range []string{"setup", "warm-up", "steady", "fault", "heal", "drain", "replay", "audit", "seal"} {
 		t.Run(phase, func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestRunInterrupted(t *testing.T) {
 	}
 }
 
-// What fails before there is a load leaves no verdict, and nothing that runs.
+// A failure before there is a load leaves no verdict and no running process.
 func TestRunNotBegun(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*Options)
@@ -183,7 +184,7 @@ func subjectFile(t *testing.T, text string) (*scenarios.SubjectFile, string) {
 	return file, path
 }
 
-// A run that can't be prepared leaves nothing, not even its folder.
+// A run that cannot be prepared leaves nothing, not even its folder.
 func TestRunNotPrepared(t *testing.T) {
 	options := small(t)
 	options.SubjectFile = "no/such/subject.yaml"
@@ -205,8 +206,8 @@ func TestRunNotPrepared(t *testing.T) {
 	}
 }
 
-// What fails in the middle is an error; what was recorded before is judged, never as a pass, and a later check says the
-// same.
+// A failure in the middle of a run is an error. The part recorded before is judged, never as a pass, and a later
+// check gives the same verdict.
 func TestRunFailsInTheMiddle(t *testing.T) {
 	noLeaks(t)
 	options := small(t)
@@ -228,8 +229,8 @@ func TestRunFailsInTheMiddle(t *testing.T) {
 	}
 }
 
-// A session timeout that a member asked for adds to what standing still takes. A load that could not keep its schedule
-// halves it, so that a subject that is behind is never taken for one that stalled.
+// A session timeout that a member asked for extends the patience. A load that could not keep its schedule halves it,
+// so that a subject that is behind is never taken for one that stalled.
 func TestPatience(t *testing.T) {
 	header := history.Header{Consumers: make([]history.Consumer, 1),
 		Expect: history.Expect{MaxSlip: 250 * time.Millisecond, Patience: 10 * time.Second}}
@@ -294,8 +295,8 @@ func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
 	back(10*time.Second, "as much again, and no more")
 }
 
-// What is still moving is no standing still: attempts as promised, until they are answered, records that come to their
-// end, commits. Attempts without end are, whether the contract names their number or not.
+// Movement is not standing still: promised attempts until they are answered, records that are finished, commits.
+// Endless attempts are standing still, whether or not the contract names a number of attempts.
 func TestQuiet(t *testing.T) {
 	for promised, beyond := range map[int]int32{2: 17, 0: 101} {
 		synctest.Test(t, func(t *testing.T) {
@@ -332,8 +333,8 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// Faults wait for a subject that works off what it has fetched ahead, as long as it moves; not for one that is not
-// behind, and not for one that stands still.
+// Faults wait for a subject that works off its prefetched records, as long as it moves. They do not wait for a
+// subject that is not behind, nor for one that stands still.
 func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
 	const sent, steady = 100, 10 * time.Second
 	for _, test := range []struct {
@@ -383,7 +384,7 @@ type discard struct{}
 
 func (discard) Record(history.Event) {}
 
-// What must be done also after an interruption gets a few seconds, counted from the interruption.
+// Work that must be done even after an interruption gets a few seconds, counted from the interruption.
 func TestGraced(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	own, release := graced(ctx, time.Hour)
@@ -411,7 +412,7 @@ func TestGraced(t *testing.T) {
 }
 
 // Ctrl-C in the middle of a fault that holds something back, or has added something: nothing hangs, and nothing is
-// left.
+// left behind.
 func TestRunInterruptedInFaults(t *testing.T) {
 	for name, fault := range map[string]string{
 		"paused broker": `{at: 50ms, for: 5s, broker: {broker: 1, pause: true}}`,
@@ -440,8 +441,8 @@ func TestRunInterruptedInFaults(t *testing.T) {
 	}
 }
 
-// What the subject file says literally is in no file of the run directory, whatever form it has; and nobody else may
-// look into it.
+// No file of the run directory contains a literal secret of the subject file, in any form, and other users may not
+// read the directory.
 func TestLiteralSecretsReachNoRunDirectory(t *testing.T) {
 	options := small(t)
 	options.Subject, options.SubjectFile = subjectFile(t, `

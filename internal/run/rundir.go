@@ -34,8 +34,8 @@ type runDir struct {
 	id   string
 }
 
-// newRunDir makes runs/<time>-<scenario>/, for the user alone: payloads and logs are in it. Two runs started in the
-// same second get different folders.
+// newRunDir creates runs/<time>-<scenario>/, accessible to the user alone because it contains payloads and logs. Two
+// runs started in the same second get different folders.
 func newRunDir(root, scenario string, now time.Time) (runDir, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return runDir{}, fmt.Errorf("making the folder for runs: %w (choose another with --out)", err)
@@ -56,8 +56,8 @@ func newRunDir(root, scenario string, now time.Time) (runDir, error) {
 	}
 }
 
-// randomSuffix keeps the ids of runs apart whose folders have the same name. It is no choice of the run: nothing that
-// happens depends on it, so it does not come from the seed.
+// randomSuffix separates the ids of runs whose folders have the same name. Nothing in a run depends on it, so it
+// does not come from the seed.
 func randomSuffix() string {
 	var b [3]byte
 	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
@@ -66,8 +66,8 @@ func randomSuffix() string {
 
 func (d runDir) file(name string) string { return filepath.Join(d.path, name) }
 
-// pointLatest makes runs/latest point to this run; it is replaced in one step, so that two runs at once leave a good
-// link.
+// pointLatest makes runs/latest point to this run. It replaces the link in one step, so that two simultaneous runs
+// leave a valid link.
 func (d runDir) pointLatest() error {
 	link := filepath.Join(filepath.Dir(d.path), linkLatest)
 	temporary := link + "-" + randomSuffix()

@@ -14,8 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// hexkitService is a subject that is the reference consumer in hexkit's envelope, with a replay tool of its own: this
-// program with these words.
+// hexkitService is a subject that is the reference consumer in hexkit's envelope, with its own replay tool: this
+// program with the words of tool as arguments.
 func hexkitService(t *testing.T, tool string) Options {
 	t.Helper()
 	options := small(t, "topics.dlq.foreign=7", "faults=[]",
@@ -44,7 +44,7 @@ func resultOf(t *testing.T, outcome *Outcome, invariant string) assertions.Resul
 	return assertions.Result{}
 }
 
-// The subject's own tool puts its letters back through the topic that the subject names, and those of another service
+// The subject's own tool replays its dead letters through the topic that the subject names. Those of another service
 // stay where they are.
 func TestTheSubjectsOwnReplayTool(t *testing.T) {
 	noLeaks(t)
@@ -74,7 +74,7 @@ func TestTheSubjectsOwnReplayTool(t *testing.T) {
 	}
 }
 
-// A tool that puts everything back, other services' letters too, is caught.
+// A tool that replays everything, including other services' dead letters, is detected.
 func TestAReplayToolThatTakesTheLettersOfOthers(t *testing.T) {
 	noLeaks(t)
 	outcome, err := Run(t.Context(), hexkitService(t, `--from-start, --to, "retry-{{.GroupID}}"`))
@@ -90,7 +90,7 @@ func TestAReplayToolThatTakesTheLettersOfOthers(t *testing.T) {
 	t.Errorf("seven letters of another service were put back, and the verdict is %+v", one)
 }
 
-// Without the DLQ the subject ends whenever a record has failed for good, and is started again until it is done.
+// Without the DLQ the subject ends whenever a record has failed permanently, and is restarted until it is done.
 func TestASubjectThatEndsWithExhaustedRecords(t *testing.T) {
 	noLeaks(t)
 	options := small(t)

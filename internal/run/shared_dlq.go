@@ -1,15 +1,15 @@
 package run
 
-// A run whose subject is several services that share one dead-letter topic: each has an input topic, a topic that its
-// dead letters come back through, a group and instances of its own. They call one downstream.
+// A run whose subject is several services that share one dead-letter topic. Each service has its own input topic,
+// topic for replayed records, group and instances. All call one downstream stub.
 
 import (
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// writeServices puts the services into the header, their topics in place of those of a single consumer, the shared one
-// last.
+// writeServices puts the services into the header. Their topics replace those of a single consumer; the shared topic
+// is last.
 func (r *run) writeServices() {
 	written := r.scenario.Services
 	if written == nil {

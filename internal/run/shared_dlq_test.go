@@ -27,8 +27,8 @@ func servicesOptions(t *testing.T) Options {
 	return options
 }
 
-// Two services run side by side on one dead-letter topic, each is judged for itself, and judging the stored run again
-// says the same.
+// Two services run side by side on one dead-letter topic. Each is judged separately, and judging the stored run
+// again gives the same verdict.
 func TestServicesThatShareADeadLetterTopic(t *testing.T) {
 	noLeaks(t)
 	outcome, err := Run(t.Context(), servicesOptions(t))
@@ -59,8 +59,8 @@ func TestServicesThatShareADeadLetterTopic(t *testing.T) {
 	lookIntoServices(t, outcome.Dir)
 }
 
-// lookIntoServices checks what the verdict alone can't show: that the records were dealt out, that letters of both
-// services lie in the one topic and name their service, and that both got letters back.
+// lookIntoServices checks what the verdict alone cannot show: the records were distributed, dead letters of both
+// services are in the one topic and name their service, and both services had dead letters replayed.
 func lookIntoServices(t *testing.T, dir string) {
 	t.Helper()
 	reader, err := history.Open(filepath.Join(dir, dirHistory))
@@ -92,7 +92,7 @@ func lookIntoServices(t *testing.T, dir string) {
 	}
 }
 
-// What the run needs to know of its subject is that of all services.
+// The run derives its requirements from all services of the subject.
 func TestWhatServicesHaveInCommon(t *testing.T) {
 	r, err := prepare(servicesOptions(t))
 	if err != nil {
@@ -131,7 +131,7 @@ func TestWhatServicesHaveInCommon(t *testing.T) {
 	}
 }
 
-// Generations of one service's group say nothing of another's.
+// Generations of one service's group do not affect those of another's.
 func TestRebalancesAreCountedByService(t *testing.T) {
 	header := history.Header{
 		Records: 1, Instances: 2, Topics: []history.Topic{{Name: "a", Role: history.RoleInput, Partitions: 1},

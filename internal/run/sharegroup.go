@@ -14,20 +14,20 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 )
 
-// Share groups (KIP-932): where the run's one begins, and how far it has come.
+// Share groups (KIP-932): where the run's share group begins, and how far it has progressed.
 
-// shareFetchKey is ShareFetch's api key, shareFetchPreview its first version that is not for Kafka's own developers
-// only.
+// shareFetchKey is ShareFetch's API key. shareFetchPreview is its first version that is not reserved for Kafka's own
+// developers.
 const shareFetchKey, shareFetchPreview = 78, 1
 
-// ErrNoProtocol is the cause where the subject joins its group by a protocol that the cluster does not have.
+// ErrNoProtocol is the cause when the subject joins its group by a protocol that the cluster does not have.
 var ErrNoProtocol = errors.New("the group protocol is not there")
 
-// sharing: the subject consumes through a share group.
+// sharing reports whether the subject consumes through a share group.
 func (r *run) sharing() bool { return r.header.Contract().GroupType == history.GroupShare }
 
-// beginGroup makes the run's share group begin at the start of its topics. The error is ErrNoProtocol where the
-// cluster has not what the subject joins its group by.
+// beginGroup makes the run's share group begin at the start of its topics. The error is ErrNoProtocol if the cluster
+// does not support the protocol by which the subject joins its group.
 func (r *run) beginGroup(ctx context.Context, client *kgo.Client) error {
 	if !r.sharing() {
 		return r.canAssign(ctx)
@@ -43,7 +43,7 @@ func (r *run) beginGroup(ctx context.Context, client *kgo.Client) error {
 		r.cluster.Brokers())
 }
 
-// takesLetters are the settings of the DLQ topic: one to which brokers write needs leave for that.
+// takesLetters returns the settings of the DLQ topic. A topic to which brokers write dead letters must permit that.
 func (r *run) takesLetters(ctx context.Context, client *kgo.Client, dlq string) (map[string]string, error) {
 	if !r.header.Contract().BrokerLetters {
 		return nil, nil
@@ -51,7 +51,7 @@ func (r *run) takesLetters(ctx context.Context, client *kgo.Client, dlq string) 
 	return map[string]string{admin.TakesShareDLQ: "true"}, admin.CanDeadLetter(ctx, client, dlq, r.cluster.Brokers())
 }
 
-// canShare tells whether the brokers have share groups, and have them turned on.
+// canShare checks that the brokers support share groups and have them turned on.
 func (r *run) canShare(ctx context.Context) error {
 	versions, err := r.admin.ApiVersions(ctx)
 	if err != nil {
@@ -67,8 +67,8 @@ func (r *run) canShare(ctx context.Context) error {
 	return nil
 }
 
-// canAssign fails with ErrNoProtocol if the subject relies on KIP-848 and the brokers do not assign partitions. Their
-// request versions prove nothing: Kafka 3.9 lists ConsumerGroupDescribe and refuses it by default.
+// canAssign fails with ErrNoProtocol if the subject relies on KIP-848 and the brokers do not assign partitions.
+// Their request versions prove nothing: Kafka 3.9 lists ConsumerGroupDescribe and refuses it by default.
 func (r *run) canAssign(ctx context.Context) error {
 	if r.groupProtocol() != consumer.ProtocolConsumer {
 		return nil
@@ -81,7 +81,7 @@ func (r *run) canAssign(ctx context.Context) error {
 		return fmt.Errorf("%w (KIP-848), and the subject's settings say group_protocol: consumer: run it on Apache "+
 			"Kafka 4.0 or later, with group.version=1", ErrNoProtocol)
 	}
-	return nil // what else goes wrong is no answer to the question: the run will show it
+	return nil // other errors do not answer the question: the run will show them
 }
 
 func (r *run) groupProtocol() string {
@@ -94,10 +94,10 @@ func (r *run) groupProtocol() string {
 	return ""
 }
 
-// progress is how far the subject's group has come: its committed offsets or, in a share group, the offsets before
-// which every record is done with. The broker's own answer lags behind: Kafka 4.1 writes the new start of a partition
-// down with the next acknowledgement, which may never come. So what is acknowledged beyond it is added from what the
-// tap saw. A group that is not there, or is one of the other kind, has come nowhere: the checkers say that.
+// progress returns the progress of the subject's group: its committed offsets or, in a share group, the offsets
+// before which every record is settled. The broker's own answer lags behind: Kafka 4.1 writes down the new start of
+// a partition with the next acknowledgement, which may never come. So progress adds later acknowledgements that the
+// tap saw. A group that does not exist, or is of the other kind, has made no progress; the checkers report that.
 func (r *run) progress(ctx context.Context) (kadm.OffsetResponses, error) {
 	if !r.sharing() {
 		return r.committed(ctx)

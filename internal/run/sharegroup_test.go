@@ -14,8 +14,9 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// TestKIP848IsRefusedWhereItIsNot: Kafka 3.9 answers a question about such a group with UNSUPPORTED_VERSION although it
-// lists the request; one that assigns partitions does not know the group yet.
+// TestKIP848IsRefusedWhereItIsNot checks the refusal of KIP-848. Kafka 3.9 answers a query about such a group with
+// UNSUPPORTED_VERSION although it lists the request. A broker that assigns partitions answers that it does not know
+// the group yet.
 func TestKIP848IsRefusedWhereItIsNot(t *testing.T) {
 	for name, test := range map[string]struct {
 		protocol string

@@ -29,9 +29,9 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// run is one run: what was planned, where it is recorded, and what has been started so far.
+// run is one run: its plan, its recording, and everything started so far.
 type run struct {
-	// originals are what the audits found in the topics that the subject consumes.
+	// originals are the records that the audits found in the topics that the subject consumes.
 	originals originals
 	options   Options
 	scenario  *scenarios.Scenario
@@ -43,17 +43,18 @@ type run struct {
 	live      *live
 	ops       atomic.Int64
 	ids       *history.IDs
-	// offSchedule: it was said that the workload could not keep its schedule.
+	// offSchedule logs once that the workload could not keep its schedule.
 	offSchedule sync.Once
 
-	values scenarios.Values // of every instance, but for its own addresses
+	values scenarios.Values // of every instance, except its own addresses
 
 	stage
 	phase    atomic.Pointer[string]
 	loadedAt atomic.Pointer[time.Duration] // when the load began, nil before
 }
 
-// stage is what is started for a run, in the order in which it is started; tearDown ends it in the opposite order.
+// stage is everything that is started for a run, in the order in which it is started. tearDown ends it in reverse
+// order.
 type stage struct {
 	cluster    *provided
 	admin      *kadm.Client
@@ -64,15 +65,15 @@ type stage struct {
 	store      storeStage
 	bootstraps []string // of each instance
 	oracleURLs []string // of each instance
-	ports      []string // of each instance, for what it may serve
+	ports      []string // of each instance, for the ports it may serve
 	producer   *workload.Producer
 	subject    *subject.Group
 	engine     *testcontainers.DockerClient // of a subject in containers, else nil
 	replayTap  string                       // the replay tool's bootstrap, once it has one; replays counts its processes
 	replays    uint16
 	stopStalls func()
-	// discarding: the brokers' data is going to be removed, so nobody needs to know what about it can't be written any
-	// more.
+	// discarding says that the brokers' data is about to be removed, so that log messages about failed writes to it can
+	// be dropped.
 	discarding atomic.Bool
 }
 
@@ -110,7 +111,7 @@ func (r *run) watchStalls(ctx context.Context) {
 	r.stopStalls = func() { cancel(); group.Wait() }
 }
 
-// silentWhen drops what is logged from the moment on at which the condition is set.
+// silentWhen drops log messages from the moment at which the condition is set.
 func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
 	return func(event *zerolog.Event, _ zerolog.Level, _ string) {
 		if condition.Load() {
@@ -119,7 +120,7 @@ func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
 	}
 }
 
-// openLinks puts a toxiproxy link before every broker and, one per instance, before the oracle.
+// openLinks puts a toxiproxy link before every broker and, one per instance, before the downstream stub.
 func (r *run) openLinks(context.Context) error {
 	r.links = map[string][]*network.Link{}
 	open := func(name, upstream string, groups ...string) error {
@@ -215,7 +216,8 @@ func (r *run) openProducer(context.Context) error {
 	return err
 }
 
-// namedHeaders are those that the scenario gives its records, and those without which the subject takes none.
+// namedHeaders returns the headers that the scenario gives its records, and those that the subject requires of a
+// record.
 func (r *run) namedHeaders() []workload.NamedHeader {
 	templates := r.scenario.RecordHeaders(r.options.Subject)
 	var all []workload.NamedHeader
@@ -225,8 +227,8 @@ func (r *run) namedHeaders() []workload.NamedHeader {
 	return all
 }
 
-// keptHeaders tells which of the headers of a record its dead letter keeps, and a replay brings back: all of its own,
-// unless the contract's dialect names some.
+// keptHeaders returns a function that reports whether a record's dead letter keeps a header and a replay restores
+// it. These are all of the record's own headers, unless the contract's dialect limits them.
 func (r *run) keptHeaders() func(name string) bool {
 	own := r.ownHeaders()
 	dialect, err := r.dialect()
@@ -237,7 +239,7 @@ func (r *run) keptHeaders() func(name string) bool {
 	return func(name string) bool { return own(name) && slices.Contains(only, name) }
 }
 
-// ownHeaders tells which headers are the records' own.
+// ownHeaders returns a function that reports whether a header is the record's own.
 func (r *run) ownHeaders() func(name string) bool {
 	own := workload.OriginalHeaders(r.scenario.Workload.Headers, r.namedHeaders())
 	if r.scenario.Workload.OddHeaders != nil {
@@ -246,7 +248,7 @@ func (r *run) ownHeaders() func(name string) bool {
 	return own
 }
 
-// ownNames are names of the envelope's headers that odd headers have, too.
+// ownNames returns the names of envelope headers that the odd headers use too.
 func (r *run) ownNames() []string {
 	odd := r.scenario.Workload.OddHeaders
 	if odd == nil || !odd.OwnNames || r.header.Contract().Envelope != deadletter.PlainName {
@@ -265,9 +267,9 @@ func (r *run) topic(role history.Role) string {
 	return ""
 }
 
-// tearDown ends what was started, in the opposite order, whether or not it all was. It also runs when setting up failed
-// or the user interrupted. The guard goes last, so that nothing it watches can outlive it, and with it the file by
-// which a later run knows that there is something to clean.
+// tearDown ends everything that was started, in reverse order, even if not all of it was started. It also runs when
+// setting up failed or the user interrupted. The subprocess reaper ends last, so that nothing it watches can outlive
+// it. With it goes the file by which a later run knows that there is something to clean up.
 func (r *run) tearDown(ctx context.Context) error {
 	var errs []error
 	if r.subject != nil {
@@ -305,7 +307,7 @@ func (r *run) tearDown(ctx context.Context) error {
 	if r.subject != nil {
 		errs = append(errs, r.subject.Close())
 	} else {
-		errs = append(errs, os.RemoveAll(r.dir.file(subject.RegistryFile))) // claimed, and not taken over
+		errs = append(errs, os.RemoveAll(r.dir.file(subject.RegistryFile))) // claimed, but not taken over
 	}
 	if r.engine != nil {
 		errs = append(errs, r.engine.Close())

@@ -1,8 +1,8 @@
 package run
 
 // A run with a dead-letter store: its database, the processes of its service, and the watching of its table from
-// outside. Routers and workers run beside the subject, in the same group of processes: their slots follow those of the
-// instances. In the history they have numbers of their own.
+// outside. Routers and workers run beside the subject, in the same group of processes: their slots follow those of
+// the instances. In the history they have numbers of their own.
 
 import (
 	"bytes"
@@ -32,30 +32,31 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// watchStoreEvery is how often the store is looked at.
+// watchStoreEvery is the interval at which the store is read.
 const (
 	watchStoreEvery = 20 * time.Millisecond
-	watchMongoEvery = 50 * time.Millisecond // all of its documents are read
+	watchMongoEvery = 50 * time.Millisecond // each look reads all documents
 )
 
-// storeStage is what a run with a dead-letter store starts besides.
+// storeStage is what a run with a dead-letter store starts in addition.
 type storeStage struct {
-	// address is the database itself, linked what its service is given: through the link, if it is a server.
+	// address is the address of the database. linked is the address given to its service: through the link, if the
+	// database is a server.
 	address, linked string
 	server          *postgres.Server // private, nil if there is none
-	dropped         string           // database that the run made, and removes
+	dropped         string           // database that the run created, and removes
 	broken          breakage
-	probe           *healthProbe // nil if workers ask none
+	probe           *healthProbe // nil if workers use none
 	oracle          *workload.Oracle
 	watcher         *storewatch.Watcher
 	bootstraps      map[int16]string
 	oracleURLs      map[int16]string
-	// waiting are the entries that may be replayed, by record, selected the ids of those that are.
+	// waiting are the entries that may be replayed, by record. selected are the ids of the entries that are replayed.
 	waiting  map[int32][]string
 	selected []string
 }
 
-// writeStore says in the header what the store promises.
+// writeStore puts the promises of the store into the header.
 func (r *run) writeStore() {
 	if r.ownStore() != nil {
 		r.header.Store = r.ownStore().Contract()
@@ -67,7 +68,7 @@ func (r *run) writeStore() {
 	}
 }
 
-// services is how many processes the store's service has.
+// services returns the number of processes of the store's service.
 func (r *run) services() int {
 	if r.scenario.Store == nil {
 		return 0
@@ -75,7 +76,7 @@ func (r *run) services() int {
 	return r.scenario.Store.Routers + r.scenario.Store.Workers + r.scenario.Store.Keepers()
 }
 
-// service is the Instance of what runs in the slot, if that is a process of the store's service.
+// service returns the Instance of the process in the slot, if that is a process of the store's service.
 func (r *run) service(slot int) (instance int16, is bool) {
 	n, s := slot-r.header.Instances, r.scenario.Store
 	switch {
@@ -89,7 +90,7 @@ func (r *run) service(slot int) (instance int16, is bool) {
 	return history.Keeper(n - s.Routers - s.Workers), true
 }
 
-// renumbered gives what happens in a slot of the store's service its Instance.
+// renumbered gives the events of a slot of the store's service its Instance.
 type renumbered struct{ r *run }
 
 // Record implements history.Sink.
@@ -126,7 +127,7 @@ func (r *run) openStore(ctx context.Context) error {
 	return r.openService()
 }
 
-// makeTables starts this program again to create the store's tables. The store is what is judged, so the harness
+// makeTables starts this program again to create the store's tables. The store is under judgement, so the harness
 // shares no code with it.
 func (r *run) makeTables(ctx context.Context) error {
 	arguments := []string{"dlq", "migrate", "--audit"}
@@ -141,10 +142,10 @@ func (r *run) makeTables(ctx context.Context) error {
 	return nil
 }
 
-// openDatabase settles where the database is: a file of the run's, or a server behind the link "store". What a run
-// breaks is processes, never the power, and a process that is killed loses nothing that it wrote: so commits don't wait
-// for the disk. Where they did, a disk that was busy with something else for seconds (a compiler's output) kept every
-// worker from working for as long, and planned faults passed without an effect.
+// openDatabase determines the location of the database: a file of the run, or a server behind the link "store". Runs
+// kill processes but never cut the power, and a killed process loses nothing that it wrote. So commits do not wait
+// for the disk. If they did, a disk that was busy with something else for seconds (a compiler's output) would stop
+// every worker for as long, and planned faults would pass without an effect.
 func (r *run) openDatabase(ctx context.Context) error {
 	s := r.scenario.Store
 	if s.Engine == scenarios.EngineSQLite {
@@ -166,7 +167,7 @@ func (r *run) openDatabase(ctx context.Context) error {
 	return r.linkStore()
 }
 
-// linkStore puts the link "store" before the server that is there.
+// linkStore puts the link "store" before the existing server.
 func (r *run) linkStore() error {
 	address, err := url.Parse(r.store.address)
 	if err != nil {
@@ -179,7 +180,7 @@ func (r *run) linkStore() error {
 	r.links[network.LinkStore] = append(r.links[network.LinkStore], link)
 	address.Host = link.Address()
 	if isMongo(address.Scheme) {
-		// Otherwise a client asks the server for the addresses of its replica set, and goes there past the link.
+		// Without this, a client asks the server for the addresses of its replica set and goes there past the link.
 		query := address.Query()
 		query.Set("directConnection", "true")
 		address.RawQuery = query.Encode()
@@ -190,10 +191,10 @@ func (r *run) linkStore() error {
 
 func isMongo(scheme string) bool { return scheme == "mongodb" }
 
-// mongoVariable names the server of scenarios with engine: mongodb and no url.
+// mongoVariable names the environment variable with the server of scenarios with engine: mongodb and no url.
 const mongoVariable = "DLQBENCH_MONGODB_URL"
 
-// chooseMongo settles which MongoDB it is. In a server of the environment the run makes a database of its own, and
+// chooseMongo determines the MongoDB to use. In a server from the environment, the run creates its own database and
 // removes it at the end.
 func (r *run) chooseMongo() error {
 	if r.store.address != "" {
@@ -213,7 +214,7 @@ func (r *run) chooseMongo() error {
 	return nil
 }
 
-// dropMongo removes the database that the run has made.
+// dropMongo removes the database that the run created.
 func (r *run) dropMongo() error {
 	if r.store.dropped == "" {
 		return nil
@@ -230,10 +231,10 @@ func (r *run) dropMongo() error {
 	return nil
 }
 
-// dropLimit bounds removing a database.
+// dropLimit bounds the time for removing a database.
 const dropLimit = 10 * time.Second
 
-// startPostgres starts a server of the run's own.
+// startPostgres starts a server for this run alone.
 func (r *run) startPostgres(ctx context.Context) error {
 	server, err := postgres.Start(ctx, map[string]string{"fsync": "off"})
 	if errors.Is(err, postgres.ErrAbsent) {
@@ -259,8 +260,8 @@ func hostAndPort(address *url.URL) string {
 	return address.Hostname() + ":5432"
 }
 
-// openService opens a tap for every process of the service, and for the workers the downstream, behind links like those
-// of the subject.
+// openService opens a tap for every process of the service and, for the workers, the downstream stub, behind links
+// like those of the subject.
 func (r *run) openService() error {
 	r.store.bootstraps, r.store.oracleURLs = map[int16]string{}, map[int16]string{}
 	for slot := r.header.Instances; slot < r.header.Instances+r.services(); slot++ {
@@ -293,7 +294,7 @@ func (r *run) openService() error {
 	return nil
 }
 
-// startStore begins to watch the store and starts its service; it returns when every process is ready.
+// startStore begins to watch the store and starts its service. It returns when every process is ready.
 func (r *run) startStore(ctx context.Context) error {
 	if r.scenario.Store == nil {
 		return nil
@@ -327,14 +328,14 @@ func (r *run) startStore(ctx context.Context) error {
 	return nil
 }
 
-// What a router and a worker write to their logs when they are at work, and what the retention does when it was
+// The log messages that a router and a worker write when they are at work, and that the retention writes when it was
 // applied.
 var (
 	serviceReady = regexp.MustCompile(`"state":"ready"`)
 	keeperReady  = regexp.MustCompile(`resolved deleted`)
 )
 
-// launchService starts this program again as a router or a worker, or what stands in for them.
+// launchService starts this program again as a router or a worker, or the command that replaces it.
 func (r *run) launchService(instance int16) (subject.Launch, error) {
 	kind, n := history.StoreProcess(instance)
 	s, contract := r.scenario.Store, r.header.Store
@@ -356,7 +357,7 @@ func (r *run) launchService(instance int16) (subject.Launch, error) {
 		strconv.Itoa(s.MaxRetries),
 	}
 	if r.store.probe != nil {
-		// a router asks nobody: it only has to know that there is one
+		// a router only has to know that there is a health probe
 		arguments = append(arguments, "--health-url", r.store.probe.urls[min(n, s.Workers-1)])
 	}
 	if kind == "router" {
@@ -395,7 +396,8 @@ func (r *run) launchKeeper(n int) (subject.Launch, error) {
 	}, nil
 }
 
-// workerNamed tells which worker a lock's name is: worker N's locks are worker-N-1, for it has one worker.
+// workerNamed returns the number of the worker that owns a lock by that name. The locks of worker N are named
+// worker-N-1, because each process has one worker.
 func workerNamed(lockedBy string) int16 {
 	number, _, found := strings.Cut(strings.TrimPrefix(lockedBy, "worker-"), "-")
 	if n, err := strconv.Atoi(number); found && err == nil && n >= 0 && n < history.ProcessLimit {
@@ -404,7 +406,7 @@ func workerNamed(lockedBy string) int16 {
 	return history.None
 }
 
-// confirmStoreHealed starts again what of the service is not running.
+// confirmStoreHealed restarts the processes of the service that are not running.
 func (r *run) confirmStoreHealed(ctx context.Context) {
 	for slot := r.header.Instances; slot < r.header.Instances+r.services(); slot++ {
 		if r.subject.Alive(slot) {
@@ -417,8 +419,8 @@ func (r *run) confirmStoreHealed(ctx context.Context) {
 	}
 }
 
-// storeAtRest reports whether the routers have taken every dead letter and the workers have nothing left to do of their
-// own accord.
+// storeAtRest reports whether the routers have taken every dead letter and the workers have nothing left to do on
+// their own.
 func (r *run) storeAtRest(ctx context.Context) (bool, error) {
 	if r.scenario.Store == nil {
 		return true, nil
@@ -428,7 +430,7 @@ func (r *run) storeAtRest(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("fetching the committed offsets of the routers: %w", err)
 	}
-	// Asked after the offsets, so that a letter that was written meanwhile counts as open.
+	// Query the ends after the offsets, so that a dead letter written meanwhile counts as open.
 	ends, err := r.admin.ListEndOffsets(ctx, topic)
 	if err != nil {
 		return false, fmt.Errorf("listing the end offsets of %s: %w", topic, err)
@@ -438,13 +440,13 @@ func (r *run) storeAtRest(ctx context.Context) (bool, error) {
 	}
 	kept, open := r.store.watcher.Figures()
 	if r.header.Store.Retention != nil && kept > 0 {
-		return false, nil // what has come to its end has not been put away
+		return false, nil // a final entry has not been archived yet
 	}
 	return open == 0 && r.store.oracle.InFlight() == 0, nil
 }
 
-// drainStore waits until the store has come to rest, and the subject again with what was written back to it. It gives
-// up after the scenario's limit: what is unfinished then is for the checkers to name.
+// drainStore waits until the store has come to rest, and until the subject has finished the records written back to
+// it. It gives up after the scenario's limit; the checkers then name what is unfinished.
 func (r *run) drainStore(ctx context.Context) error {
 	if r.scenario.Store == nil {
 		return nil
@@ -456,7 +458,7 @@ func (r *run) drainStore(ctx context.Context) error {
 		atRest, asking := r.storeAtRest(ctx)
 		committed, sure, _ := r.committedToEnd(ctx)
 		if atRest && committed && sure && r.live.figures().retrying == 0 {
-			calm++ // twice: the table is seen with a delay
+			calm++ // twice, because the table is observed with a delay
 		} else {
 			calm = 0
 		}
@@ -464,7 +466,7 @@ func (r *run) drainStore(ctx context.Context) error {
 			if asking != nil && ctx.Err() == nil {
 				return environment("asking how far the dead-letter store is", asking)
 			}
-			_, open := r.store.watcher.Figures() // what is kept is judged, too
+			_, open := r.store.watcher.Figures() // the kept entries are judged, too
 			r.options.Log.Warn().Int("open",
 				open).Msg("the drain reached its limit before the dead-letter store had come to rest")
 			return nil
@@ -503,7 +505,7 @@ func (r *run) closeStore() error {
 	return errors.Join(errs...)
 }
 
-// processes is the injector of faults of processes: those of the subject, and those of the store's service.
+// processes returns the injector of process faults: for the subject, and for the store's service.
 func (r *run) processes() faults.Injector {
 	instances := faultsubject.NewInjector(r.subject, r.scenario.InstanceCount(), r.header.Instances)
 	if r.scenario.Store == nil {
@@ -526,8 +528,8 @@ func (s serviceFaults) Inject(ctx context.Context, active faults.Active) (faults
 	return s.service.Inject(ctx, faults.NewActive(active.Planned, renumbered{s.r}, s.r.clock))
 }
 
-// waiting reports whether a dead letter of the record may be replayed: always, or, from a store, as often as it has
-// entries there that wait. Those are selected with it.
+// waiting reports whether a dead letter of the record may be replayed: always or, from a store, as often as the
+// record has waiting entries there. It selects those entries.
 func (r *run) waiting(record int32) bool {
 	if r.scenario.Store == nil {
 		return true
@@ -540,7 +542,7 @@ func (r *run) waiting(record int32) bool {
 	return true
 }
 
-// storeReplay replays the selected entries of the store.
+// storeReplay returns the launch that replays the selected entries of the store.
 func (r *run) storeReplay(bootstrap, rate string) subject.Launch {
 	command := []string{
 		r.options.Executable, "dlq", "replay", "--log-format", "json", "--store", r.store.linked, "--bootstrap", bootstrap,

@@ -1,8 +1,8 @@
 package run
 
-// Faults of the dead-letter store: what the injector needs of the run. Its database ends and comes back with its port,
-// so that the link before it leads there all the time; a worker with a wrong clock is the same slot, started again;
-// letters are repeated by the run itself, on a connection of its own.
+// Faults of the dead-letter store: what the injector needs of the run. Its database ends and comes back with the
+// same port, so that the link before it stays valid. A worker with a wrong clock is the same slot, restarted. The
+// run itself repeats dead letters, on its own connection.
 
 import (
 	"context"
@@ -26,15 +26,15 @@ import (
 // repeatLimit bounds reading the dead letters and writing them again.
 const repeatLimit = 20 * time.Second
 
-// breakage is what faults did to the store, and what has to be known of it elsewhere.
+// breakage is the state of the store's faults that other parts of the run need.
 type breakage struct {
 	mu      sync.Mutex
-	offsets map[int]time.Duration // of workers' clocks
-	watched map[int]func()        // called for each entry that the worker is seen to lock
+	offsets map[int]time.Duration // offsets of the workers' clocks
+	watched map[int]func()        // called for each entry that the worker is observed to lock
 	copies  map[topicPartition]map[int64]bool
 }
 
-// storeFaults is the injector of faults of the dead-letter store.
+// storeFaults returns the injector of faults of the dead-letter store.
 func (r *run) storeFaults() faults.Injector {
 	injector := &faultstore.Injector{Workers: storeWorkers{r}, Letters: storeLetters{r}}
 	if r.store.server != nil {
@@ -46,8 +46,8 @@ func (r *run) storeFaults() faults.Injector {
 	return storeInjector{injector, forgiving{injector, r.options.Log}}
 }
 
-// storeInjector: a worker that does not come back is judged by what it leaves, a database that does not is the run's
-// fault.
+// storeInjector separates two kinds of failed healing. A worker that does not come back is judged by the work it
+// leaves unfinished. A database that does not come back is the run's fault.
 type storeInjector struct{ strict, forgiving faults.Injector }
 
 // Inject implements faults.Injector.
@@ -58,8 +58,8 @@ func (s storeInjector) Inject(ctx context.Context, active faults.Active) (faults
 	return s.strict.Inject(ctx, active)
 }
 
-// privateDatabase is a server of the run's own. Two faults may want it down at a time: it is up again with the first
-// that ends.
+// privateDatabase is a server that only this run uses. If two faults want it down at the same time, it is up again
+// when the first of them ends.
 type privateDatabase struct {
 	server *postgres.Server
 	links  []*network.Link
@@ -118,7 +118,7 @@ func (s storeWorkers) SetClock(ctx context.Context, worker int, offset time.Dura
 	return nil
 }
 
-// WatchLocks implements faultstore.Workers. One fault at a time changes a worker's clock.
+// WatchLocks implements faultstore.Workers. Only one fault at a time changes a worker's clock.
 func (s storeWorkers) WatchLocks(worker int, locked func()) (end func()) {
 	set := func(to func()) {
 		s.r.store.broken.mu.Lock()
@@ -129,14 +129,14 @@ func (s storeWorkers) WatchLocks(worker int, locked func()) (end func()) {
 	return func() { set(nil) }
 }
 
-// clockOffset is how far the worker's clock is to be off.
+// clockOffset returns the offset that the worker's clock is to have.
 func (r *run) clockOffset(worker int) time.Duration {
 	r.store.broken.mu.Lock()
 	defer r.store.broken.mu.Unlock()
 	return r.store.broken.offsets[worker]
 }
 
-// lockCounter tells faults what each worker is seen to lock.
+// lockCounter tells faults which entries each worker is observed to lock.
 type lockCounter struct{ r *run }
 
 // Record implements history.Sink.
@@ -158,8 +158,8 @@ func (l lockCounter) Record(event history.Event) {
 // storeLetters implements faultstore.Letters.
 type storeLetters struct{ r *run }
 
-// Repeat implements faultstore.Letters. Each copy goes to a partition drawn for it: routers come to some of them before
-// the letter they are of.
+// Repeat implements faultstore.Letters. Each copy goes to a randomly drawn partition, so routers read some copies
+// before the dead letters that they duplicate.
 func (s storeLetters) Repeat(ctx context.Context, share float64, seed uint64) (written, outOfOrder int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, repeatLimit)
 	defer cancel()
@@ -198,7 +198,7 @@ func (s storeLetters) Repeat(ctx context.Context, share float64, seed uint64) (w
 	return len(shuffled), outOfOrder, nil
 }
 
-// keepCopies remembers what the run wrote itself.
+// keepCopies remembers the records that the run wrote itself.
 func (r *run) keepCopies(copies []*kgo.Record) {
 	r.store.broken.mu.Lock()
 	defer r.store.broken.mu.Unlock()

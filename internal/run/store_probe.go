@@ -1,11 +1,12 @@
 package run
 
-// The health probe that workers of the dead-letter store ask before conditional retries: a listener for each, so that
-// who asked is told by the address. What it answers is the plan's: healthy, unless a fault says otherwise.
+// The health probe that workers of the dead-letter store query before conditional retries. Each worker has its own
+// listener, so that the address identifies the worker. The answer follows the plan: healthy, unless a fault says
+// otherwise.
 //
-// The sequence for judging: a worker locks its batch, asks, reads the answer, and tries the entries. The answer is
-// stamped before it is written, so that an attempt that follows it has a later stamp. An answer that got lost is one
-// that the worker takes for ill health: it then tries nothing.
+// The sequence matters for judging: a worker locks its batch, queries the probe, reads the answer, and tries the
+// entries. The answer is stamped before it is written, so that an attempt that follows it has a later stamp. A
+// worker takes a lost answer for ill health and then tries nothing.
 
 import (
 	"context"
@@ -21,7 +22,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// healthProbe is what workers ask.
+// healthProbe answers the workers' queries.
 type healthProbe struct {
 	clock   history.Clock
 	sink    history.Sink
@@ -30,7 +31,7 @@ type healthProbe struct {
 	serving sync.WaitGroup
 
 	mu sync.Mutex
-	// ill are the faults in force, by their own number; the last one that began speaks.
+	// ill are the faults in force, by their own number. The fault that began last determines the answer.
 	ill  []*illness
 	errs []error
 }
@@ -41,7 +42,7 @@ type illness struct {
 	answered func()
 }
 
-// probeIdle bounds how long a worker may take for its question.
+// probeIdle bounds how long a worker may take to send its query.
 const probeIdle = 10 * time.Second
 
 // openProbe opens a probe for each worker.
@@ -90,8 +91,8 @@ func (p *healthProbe) close() error {
 	return errors.Join(append(errs, p.errs...)...)
 }
 
-// answer tells the worker how things are. The question's order among the faults is settled under the lock, with the
-// stamp.
+// answer sends the worker the current health. The lock is held for the stamp as well, so that the order of queries
+// and faults is settled.
 func (p *healthProbe) answer(w http.ResponseWriter, number int) {
 	p.mu.Lock()
 	how := ""
@@ -109,7 +110,7 @@ func (p *healthProbe) answer(w http.ResponseWriter, number int) {
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // a worker that has hung up doesn't want it
+	_ = json.NewEncoder(w).Encode(answer) // a worker that has closed the connection does not need it
 }
 
 // health is what a probe answers with, as docs/dead-letter-store-workers.md describes it.
@@ -120,7 +121,8 @@ type health struct {
 	DBConnections  int     `json:"dbConnectionsAvailable"`
 }
 
-// healthOf is what the probe answers while a fault makes it so: one condition is not met, by as little as can be.
+// healthOf returns the probe's answer while a fault makes it unhealthy: one condition is not met, by as little as
+// possible.
 func healthOf(how string) (status int, answer health, unmet string) {
 	status = http.StatusOK
 	answer = health{CircuitBreaker: "CLOSED", CPUUsage: 0.40, MemoryUsage: 0.50, DBConnections: 8}

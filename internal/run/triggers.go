@@ -1,6 +1,6 @@
 package run
 
-// Faults that wait for an event of the run: the sink sees every event, and tells them.
+// Faults that wait for an event of the run. The sink sees every event and fires their triggers.
 
 import (
 	"context"
@@ -14,23 +14,23 @@ import (
 
 // triggers implements faults.Triggers.
 //
-// The sequence for first-dead-letter: the tap has the broker's answer and records it; Record fires the trigger and
-// returns, and only then does the tap write the answer to the instance. The nemesis wakes up meanwhile and sends its
-// signal, while the instance reads the answer and goes on to its commit. What is raced is the instance's way from the
-// answer to the commit, not the broker's.
+// For first-dead-letter the sequence is as follows. The tap has the broker's answer and records it. Record fires the
+// trigger and returns, and only then does the tap write the answer to the instance. Meanwhile the nemesis wakes up
+// and sends its signal, while the instance reads the answer and proceeds to its commit. The race is thus with the
+// instance's path from the answer to the commit, not with the broker's.
 type triggers struct {
 	contract *history.Contract
 	role     func(topic int16) history.Role
-	// lag is how many records are sent and not covered by a commit.
+	// lag is the number of records that are sent and not covered by a commit.
 	lag func() int64
 
-	// waiting is how many there are, so that an event costs nothing while there are none.
+	// waiting is the number of armed faults, so that an event costs nothing while there are none.
 	waiting atomic.Int32
 	mu      sync.Mutex
 	armed   []*armed
 }
 
-// armed is a fault that waits.
+// armed is a fault that waits for its trigger.
 type armed struct {
 	faults.Trigger
 	fired chan struct{}
@@ -44,7 +44,7 @@ func (t *triggers) Await(ctx context.Context, trigger faults.Trigger) bool {
 	t.mu.Unlock()
 	t.waiting.Add(1)
 	defer t.disarm(one)
-	// Lag is a state: asked after arming, so that what comes between the two is not missed.
+	// Lag is a state. Check it after arming, so that no change between the two is missed.
 	if trigger.Event == faults.TriggerLag && t.lag() > trigger.Lag {
 		return ctx.Err() == nil
 	}
@@ -63,7 +63,7 @@ func (t *triggers) disarm(one *armed) {
 	t.waiting.Add(-1)
 }
 
-// observe fires what waits for this event.
+// observe fires the faults that wait for this event.
 func (t *triggers) observe(event *history.Event) {
 	if t.waiting.Load() == 0 {
 		return
@@ -85,7 +85,7 @@ func (t *triggers) observe(event *history.Event) {
 	}
 }
 
-// meaning tells which sort of event that faults wait for this is, if any.
+// meaning returns the trigger event that this event represents, if any.
 func (t *triggers) meaning(event *history.Event) (names faults.TriggerEvent, is bool) {
 	if history.OfStore(event.Instance) {
 		return inStore(event)
@@ -98,7 +98,7 @@ func (t *triggers) meaning(event *history.Event) (names faults.TriggerEvent, is 
 		return faults.TriggerBackoff, slices.Contains(t.contract.Retryable, event.Outcome) &&
 			(limit == 0 || int(event.N) < limit)
 	case history.KindProduceResponse:
-		// A refusal that a fault forged never reached the broker; an acceptance that a fault withholds is one.
+		// A refusal that a fault forged never reached the broker. An acceptance that a fault withholds did happen.
 		accepted := event.Code == 0 && !event.Flags.Has(history.Forged)
 		return faults.TriggerFirstDeadLetter, accepted && event.Instance >= 0 && t.role(event.Topic) == history.RoleDLQ
 	case history.KindAcked:
@@ -109,7 +109,7 @@ func (t *triggers) meaning(event *history.Event) (names faults.TriggerEvent, is 
 	return "", false
 }
 
-// inStore tells what a worker did, or an entry became that a worker has.
+// inStore returns the trigger event for an action of a worker, or for a new state of an entry that a worker has.
 func inStore(event *history.Event) (names faults.TriggerEvent, is bool) {
 	switch event.Kind {
 	case history.KindStoreChange:

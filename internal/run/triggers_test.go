@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// event makes an event of instance 1.
+// event creates an event of instance 1.
 func event(kind history.Kind, change func(*history.Event)) history.Event {
 	e := history.New(kind, time.Second)
 	e.Instance = 1
@@ -26,7 +26,7 @@ func ackedAt(offset int64) history.Event {
 	return event(history.KindAcked, func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Code = 0, 0, offset, 0 })
 }
 
-// inState is an entry that worker 0 has, or had, seen in the state.
+// inState is an entry observed in the state, with worker 0 as its present or past owner.
 func inState(state history.StoreState) history.Event {
 	return event(history.KindStoreChange, func(e *history.Event) {
 		e.Instance = history.Worker(0)
@@ -34,7 +34,7 @@ func inState(state history.StoreState) history.Event {
 	})
 }
 
-// republished is the answer to what worker 0 wrote back.
+// republished is the broker's answer to a record that worker 0 wrote back.
 func republished(code int16, flags history.Flags) history.Event {
 	return event(history.KindProduceResponse, func(e *history.Event) {
 		e.Instance, e.Topic, e.Code, e.Flags = history.Worker(0), 0, code, flags
@@ -51,8 +51,8 @@ func TestTriggersFire(t *testing.T) {
 	other := func(e history.Event) history.Event { e.Instance = 0; return e }
 	for _, test := range []struct {
 		trigger string
-		// before are events that come before the fault waits, without those that come after and must not fire it, fires
-		// is what must.
+		// before are events that come before the fault waits, without are later events that must not fire it, and fires
+		// is the event that must.
 		before, without []history.Event
 		fires           history.Event
 	}{
@@ -128,7 +128,7 @@ func triggerHeader() *history.Header {
 	}
 }
 
-// A trigger with an instance takes no notice of the others.
+// A trigger with an instance ignores the other instances.
 func TestTriggerOfOneInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLive(discard{}, triggerHeader())
@@ -149,8 +149,8 @@ func TestTriggerOfOneInstance(t *testing.T) {
 	})
 }
 
-// Lag that is there already counts, and what commits cover is no lag, nor what a share group's members accept and
-// reject.
+// Existing lag counts at once. Records that commits cover, or that a share group's members accept or reject, are not
+// lag.
 func TestTriggerLag(t *testing.T) {
 	for name, covers := range map[string]history.Event{
 		"commit": event(history.KindCommitResponse, func(e *history.Event) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A retry without backoff breaks no promise where none is made of waits; a limit on attempts finds it. What the
-// processes use is measured in the same runs.
+// A retry without backoff breaks no promise if the contract promises no waits; a limit on attempts detects it. The
+// same runs measure the processes' resource usage.
 func TestHotLoopsAndMemoryMeetTheirLimits(t *testing.T) {
 	const limits = "expect.thresholds=[\"subject.attempts_per_second.max <= 4\", \"subject.rss.max < 4GiB\", " +
 		"\"subject.rss.max < 1MiB\"]"

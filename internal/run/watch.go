@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// ratesOver is the time that rates are taken over, latencyWindow that of latencies.
+	// ratesOver is the window over which rates are computed, latencyWindow that of latencies.
 	ratesOver     = time.Second
 	latencyWindow = 5 * time.Second
 )
 
-// watch tells Options.Watch what is going on until the returned function is called.
+// watch calls Options.Watch with the current state until the returned function is called.
 func (r *run) watch() (stop func()) {
 	if r.options.Watch == nil {
 		return func() {}
@@ -30,7 +30,7 @@ func (r *run) watch() (stop func()) {
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
-				r.options.Watch(r.snapshot(&seen)) // how it ended
+				r.options.Watch(r.snapshot(&seen)) // the final state
 				return
 			}
 		}
@@ -38,7 +38,7 @@ func (r *run) watch() (stop func()) {
 	return func() { cancel(); group.Wait() }
 }
 
-// sighting is what was counted at one moment.
+// sighting is a copy of all counts at one moment.
 type sighting struct {
 	at time.Duration
 	figures
@@ -46,10 +46,10 @@ type sighting struct {
 	success, firstAttempt latencyCounts
 }
 
-// sightings are those of the last seconds, the oldest first: one more than latencyWindow has.
+// sightings are those of the last seconds, the oldest first. There is one more than fits into latencyWindow.
 type sightings struct{ last []*sighting }
 
-// add takes a new sighting, and reuses the oldest one's memory.
+// add takes a new sighting and reuses the oldest one's memory.
 func (s *sightings) add(take func(*sighting)) *sighting {
 	now := &sighting{}
 	if len(s.last) > int(latencyWindow/watchEvery) {
@@ -61,7 +61,7 @@ func (s *sightings) add(take func(*sighting)) *sighting {
 	return now
 }
 
-// before is the sighting that is nearest to so long ago; before the first one nothing had been counted.
+// before returns the sighting closest to the given time ago. Before the first sighting all counts were zero.
 func (s *sightings) before(ago time.Duration) *sighting {
 	now := s.last[len(s.last)-1]
 	if len(s.last) == 1 || now.at < ago && len(s.last) <= int(ago/watchEvery) {
@@ -75,7 +75,7 @@ func (s *sightings) before(ago time.Duration) *sighting {
 	return s.last[0]
 }
 
-// largest are the largest latencies since the sighting.
+// largest returns the largest latencies since the sighting.
 func (s *sightings) largest(since time.Duration) (success, firstAttempt time.Duration) {
 	for _, one := range s.last {
 		if one.at > since {
@@ -85,7 +85,7 @@ func (s *sightings) largest(since time.Duration) (success, firstAttempt time.Dur
 	return success, firstAttempt
 }
 
-// snapshot is what the live view shows.
+// snapshot returns the content of the live view.
 func (r *run) snapshot(seen *sightings) reports.Snapshot {
 	now := seen.add(func(s *sighting) {
 		s.at, s.figures, s.processes = r.clock.Now(), r.live.figures(), r.live.processes.sample()
@@ -110,7 +110,8 @@ func (r *run) snapshot(seen *sightings) reports.Snapshot {
 	}
 	r.live.now(&snapshot)
 	r.place(&snapshot)
-	// From the load's beginning the time is that of the load; how long setting up takes nobody knows.
+	// From the load's beginning the view shows the time of the load, because the duration of setting up is not known in
+	// advance.
 	if loadedAt := r.loadedAt.Load(); loadedAt != nil {
 		snapshot.Elapsed, snapshot.Total = max(now.at-*loadedAt, 0), r.plan.WarmUp+r.plan.Steady
 	}
@@ -120,7 +121,7 @@ func (r *run) snapshot(seen *sightings) reports.Snapshot {
 	return snapshot
 }
 
-// place adds the partitions up: the lag, and what each instance has.
+// place sums up the partitions: the lag, and what each instance owns.
 func (r *run) place(snapshot *reports.Snapshot) {
 	owned := map[int]int{}
 	for _, partition := range snapshot.Partitions {
@@ -138,8 +139,8 @@ func perSecond(count int64, passed time.Duration) float64 {
 	return float64(max(count, 0)) / max(passed.Seconds(), 1e-3)
 }
 
-// whileRecording returns a context that also ends when the history can't be written any more: what is not recorded
-// can't be judged, so the run need not go on.
+// whileRecording returns a context that also ends when the history cannot be written any more. Events that are not
+// recorded cannot be judged, so the run need not continue.
 func (r *run) whileRecording(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := make(chan struct{})

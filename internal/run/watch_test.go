@@ -16,7 +16,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// shown is a run of which nothing is real but what is shown of it. Records are sent every millisecond.
+// shown is a run in which only the parts that the live view shows are real. Records are sent every millisecond.
 type shown struct {
 	*run
 	t    *testing.T
@@ -49,7 +49,7 @@ func (s *shown) tell(kind history.Kind, record int32, change func(*history.Event
 	s.live.Record(e)
 }
 
-// goOn lets time pass as the watching does, and returns what is shown at its end.
+// goOn lets time pass as the watching does, and returns the final snapshot.
 func (s *shown) goOn(passes time.Duration) reports.Snapshot {
 	last := s.snapshot(&s.seen)
 	for end := s.clock.Now() + passes; s.clock.Now() < end; last = s.snapshot(&s.seen) {
@@ -60,7 +60,7 @@ func (s *shown) goOn(passes time.Duration) reports.Snapshot {
 
 func success(e *history.Event) { e.Outcome = history.OutcomeSuccess }
 
-// What the live view shows is the time of the load, not of the run; before it nobody knows how long it takes.
+// The live view shows the time of the load, not of the run. Before the load, the duration of the run is not known.
 func TestSnapshotTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShown(t)
@@ -85,7 +85,7 @@ func TestSnapshotTimes(t *testing.T) {
 	})
 }
 
-// Totals are since the run began, rates over the last second, latencies over the last five.
+// Totals cover the time since the run began, rates the last second, latencies the last five seconds.
 func TestSnapshotFigures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShown(t)
@@ -135,8 +135,8 @@ func TestSnapshotFigures(t *testing.T) {
 	})
 }
 
-// A record that failed is in flight until it succeeds or is dead-lettered; one that succeeds again is a duplicate,
-// once.
+// A failed record is in flight until it succeeds or is dead-lettered. A record that succeeds again counts as a
+// duplicate, once.
 func TestSnapshotRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShown(t)
@@ -193,7 +193,7 @@ func TestSnapshotPartitions(t *testing.T) {
 		own(history.KindAssigned, 0, 0, 3)
 		own(history.KindAssigned, 0, 1, 3)
 		commit(0, 4, 0)
-		commit(0, 2, 0) // goes back: what was committed once is done with
+		commit(0, 2, 0) // goes back: a record that was committed once stays settled
 		commit(1, 5, history.Forged)
 		time.Sleep(time.Second)
 		got := s.snapshot(&s.seen)
@@ -203,7 +203,7 @@ func TestSnapshotPartitions(t *testing.T) {
 			t.Errorf("the partitions are %+v, with a lag of %d, after %d rebalances", got.Partitions, got.Lag, got.Rebalances)
 		}
 		own(history.KindAssigned, 1, 1, 4)
-		own(history.KindRevoked, 0, 1, 4) // heard of after the other one has it
+		own(history.KindRevoked, 0, 1, 4) // arrives after the other one owns it
 		s.tell(history.KindInstanceExited, history.None, nil)
 		got = s.snapshot(&s.seen)
 		if got.Partitions[0].Instance != history.None || got.Partitions[1].Instance != 1 || got.Rebalances != 1 {
@@ -212,7 +212,7 @@ func TestSnapshotPartitions(t *testing.T) {
 	})
 }
 
-// The life of processes: what they are, since when, and what is told of it.
+// The view of processes: what they are, since when, and the events shown about them.
 func TestSnapshotInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShown(t)
@@ -251,7 +251,7 @@ func TestSnapshotInstances(t *testing.T) {
 		})
 		state(0, reports.InstanceKilled, 6)
 		about(history.KindInstanceStarting, 0, 1, nil)
-		about(history.KindInstanceExited, 0, 0, nil) // of the first process: too late to be told
+		about(history.KindInstanceExited, 0, 0, nil) // of the first process: too late to be shown
 		state(0, reports.InstanceStarting, 7)
 		about(history.KindInstanceSignal, 0, 1, signal("TERM"))
 		state(0, reports.InstanceStopping, 9)
@@ -308,7 +308,7 @@ instance: instance 2 ended: exit code 3`
 	})
 }
 
-// Faults in force, with what they do, and the store.
+// Faults in force, with their effects, and the store.
 func TestSnapshotFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShown(t)
@@ -318,7 +318,7 @@ func TestSnapshotFaults(t *testing.T) {
 				What: "breaks " + name, For: time.Minute}}
 		}
 		s.live.fault(fault(4, "one"), true, time.Second)
-		s.live.fault(fault(5, "one"), true, 2*time.Second) // of the same name: by hand there may be two
+		s.live.fault(fault(5, "one"), true, 2*time.Second) // of the same name: manual faults may share one
 		s.tell(history.KindFaultEffect, history.None, func(e *history.Event) { e.Op, e.N = 5, 7 })
 		s.tell(history.KindFaultEffect, history.None, func(e *history.Event) { e.Op, e.N = 6, 9 })
 		s.live.fault(fault(4, "one"), false, 3*time.Second)
@@ -340,7 +340,7 @@ func TestSnapshotFaults(t *testing.T) {
 	})
 }
 
-// The log is bounded, and numbered so that whoever has seen some of it can go on.
+// The log is bounded, and numbered so that a reader who has seen part of it can continue.
 func TestEventLog(t *testing.T) {
 	log := &eventLog{}
 	for i := range 3 * reports.MaxLiveEvents {
@@ -353,7 +353,8 @@ func TestEventLog(t *testing.T) {
 	}
 }
 
-// Every latency is below the bound of its counter and not below the one before, and no bound is more than 5 % too high.
+// Every latency is below the bound of its counter and not below the previous bound, and no bound is more than 5 %
+// too high.
 func TestLatencySteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		latency := time.Duration(rapid.Int64Range(0, int64(1000*time.Second)-1).Draw(t, "latency"))
@@ -371,7 +372,7 @@ func TestLatencySteps(t *testing.T) {
 	}
 }
 
-// The quantiles are those of a sorted list, to 5 %, and the cumulative histogram agrees with it.
+// The quantiles equal those of a sorted list to within 5 %, and the cumulative histogram agrees with them.
 func TestLatencyQuantiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		millis := rapid.SliceOfN(rapid.Int64Range(0, 200_000), 1, 300).Draw(t, "latencies")
@@ -401,7 +402,7 @@ func TestLatencyQuantiles(t *testing.T) {
 	})
 }
 
-// What people watch costs what is watched almost nothing.
+// The live view adds almost no cost per event.
 func BenchmarkRecord(b *testing.B) {
 	header := &history.Header{Consumers: []history.Consumer{{Instances: 1}},
 		Instances: 1, Records: 1 << 20, Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 6},
