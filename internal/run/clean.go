@@ -142,7 +142,7 @@ func cleanContainers(ctx context.Context, dir string) (did []string, err error) 
 func cleanExternal(ctx context.Context, dir string, kafka ClusterOptions) (did []string, err error) {
 	ledger := filepath.Join(dir, fileLedger)
 	if _, err := os.Stat(ledger); err != nil {
-		return nil, nil //nolint:nilerr // return nil, nil //nolint:nilerr // the run created nothing, or removed it
+		return nil, nil //nolint:nilerr // the run created nothing, or removed it
 	}
 	if kafka.Provider != ClusterExternal {
 		return nil, fmt.Errorf("%s has left topics on a cluster: `dlqbench clean --kafka-config FILE` removes them", dir)

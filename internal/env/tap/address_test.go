@@ -18,8 +18,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// fill gives every field of a message a value: lists get two elements, hosts and ports recognisable addresses, node ids
-// 1 and 99.
+// fill gives every field of a message a value. Lists get two elements, hosts and ports get recognisable addresses,
+// node ids are 1 and 99.
 func fill(v reflect.Value, index int) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -64,14 +64,15 @@ func fill(v reflect.Value, index int) {
 	}
 }
 
-// between are the APIs that brokers and controllers speak among themselves; no client of a subject gets their answers.
+// between reports whether brokers and controllers use the API among themselves. No client of a subject receives its
+// answers.
 func between(key int16) bool {
 	// Vote, Begin- and EndQuorumEpoch, FetchSnapshot, UpdateRaftVoter, ReadShareGroupStateSummary
 	return slices.Contains([]int16{52, 53, 54, 59, 82, 87}, key)
 }
 
-// No answer of any API and version that kmsg knows carries an address past the tap, also in APIs that a later kmsg
-// adds.
+// No answer of any API and version that kmsg knows carries an address that bypasses the tap, including APIs that a
+// later kmsg adds.
 func TestNoAddressLeaks(t *testing.T) {
 	r := newRig(t, []Upstream{{NodeID: 1, Dial: "127.0.0.1:1"}}, nil)
 	own := r.open(t, 0)
@@ -90,7 +91,7 @@ func TestNoAddressLeaks(t *testing.T) {
 			head := header{key: key, version: version, known: true, flexible: response.IsFlexible()}
 			fr := &frame{data: encodeResponse(head, response)}
 			if !strings.Contains(string(fr.data), "leak-") || strings.HasPrefix(apiName(key), "StreamsGroup") {
-				continue // StreamsGroup: the endpoints are the users' own
+				continue // StreamsGroup: the endpoints belong to the users
 			}
 			if response.Key() == keyDescribeQuorum || strings.Contains(string(fr.data), "leak-") {
 				_, out, err := c.prepare(&pending{header: head}, fr)
@@ -117,10 +118,11 @@ func TestNoAddressLeaks(t *testing.T) {
 	}
 }
 
-// isHostOfClient: the Host in access control lists is where a client may come from.
+// isHostOfClient reports whether the Host of an API's messages is where a client may come from, as in access control
+// lists.
 func isHostOfClient(key int16) bool { return key == 29 || key == 31 }
 
-// Ports and node ids of answers are those of the instance's listeners; unknown nodes are gone.
+// Ports and node ids in answers are those of the instance's listeners. Unknown nodes are removed.
 func TestRewrittenAddresses(t *testing.T) {
 	r := newRig(t, []Upstream{{NodeID: 1, Dial: "a:1"}, {NodeID: 5, Dial: "b:2"}}, nil)
 	addresses := strings.Split(r.open(t, 0), ",")

@@ -6,9 +6,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// rewriteAddresses replaces every broker address in a response by that of the instance's own listener for the broker,
-// so that the client stays on the tap. A broker without a listener is left out: an address that leads around the tap
-// would make everything seen afterwards incomplete. It reports whether the response was changed.
+// rewriteAddresses replaces every broker address in a response by the address of the instance's own listener for
+// that broker, so that the client stays on the tap. It leaves out brokers without a listener: an address that
+// bypasses the tap would make all later observations incomplete. It reports whether the response was changed.
 func (c *conn) rewriteAddresses(response kmsg.Response) bool {
 	switch r := response.(type) {
 	case *kmsg.MetadataResponse:
@@ -65,7 +65,7 @@ func rewriteNodes[N any](c *conn, nodes []N, at func(*N) endpoint) []N {
 	return kept
 }
 
-// rewriteEndpoints rewrites the brokers that an answer names only when a partition has moved; it reports false when
+// rewriteEndpoints rewrites the brokers that an answer names only when a partition has moved. It returns false if
 // there are none.
 func rewriteEndpoints[N any](c *conn, nodes *[]N, at func(*N) endpoint) bool {
 	if len(*nodes) == 0 {
@@ -75,8 +75,8 @@ func rewriteEndpoints[N any](c *conn, nodes *[]N, at func(*N) endpoint) bool {
 	return true
 }
 
-// rewriteCoordinators treats both forms of the answer. A coordinator that can't be reached through the tap is answered
-// as not available, which clients retry.
+// rewriteCoordinators handles both forms of the answer. If a coordinator is not reachable through the tap, the
+// answer says that it is not available, and clients retry.
 func (c *conn) rewriteCoordinators(r *kmsg.FindCoordinatorResponse) {
 	if r.Version < 4 && r.ErrorCode == 0 {
 		if host, port, ok := c.listenerOf(r.NodeID); ok {
@@ -99,7 +99,7 @@ func (c *conn) rewriteCoordinators(r *kmsg.FindCoordinatorResponse) {
 	}
 }
 
-// rewriteQuorum keeps the nodes that have a listener, each with all its names at that listener.
+// rewriteQuorum keeps the nodes that have a listener and replaces all their addresses by that listener's.
 func (c *conn) rewriteQuorum(r *kmsg.DescribeQuorumResponse) {
 	kept := r.Nodes[:0]
 	for _, node := range r.Nodes {

@@ -35,7 +35,7 @@ func CanThrottle(key, version int16) bool {
 	return wait
 }
 
-// throttle asks the client to wait, whatever the broker itself asks for if that is longer.
+// throttle makes the answer ask the client to wait, unless the broker itself asks for a longer wait.
 func throttle(wait time.Duration) func(kmsg.Response) bool {
 	millis := int32(min(max(wait.Milliseconds(), 1), math.MaxInt32))
 	return func(response kmsg.Response) bool {
@@ -52,14 +52,14 @@ func throttle(wait time.Duration) func(kmsg.Response) bool {
 	}
 }
 
-// endsSession says whether an error code stands for a whole Fetch: the broker does not know the client's session, or
-// knows it otherwise.
+// endsSession reports whether an error code applies to a whole Fetch: the broker does not know the client's session,
+// or has another state of it.
 func endsSession(code int16) bool {
 	return code == codeFetchSessionIDNotFound || code == codeInvalidFetchSessionEpoch ||
 		code == codeFetchSessionTopicIDError
 }
 
-// refuseTopics refuses those topics of a Metadata that match; the answer names its brokers as ever.
+// refuseTopics refuses the matching topics of a Metadata. The answer still names its brokers.
 func refuseTopics(code int16, matches func(Partition) bool, nameOf func([16]byte) string) func(kmsg.Response) bool {
 	return func(response kmsg.Response) bool {
 		r, refused := response.(*kmsg.MetadataResponse), false
@@ -80,15 +80,15 @@ func topicName(topic *kmsg.MetadataResponseTopic, nameOf func([16]byte) string) 
 	return nameOf(topic.TopicID)
 }
 
-// refuseFetch refuses those partitions of a Fetch that match, also those that the broker leaves out because nothing is
-// new in them (KIP-227).
+// refuseFetch refuses the matching partitions of a Fetch, including those that the broker leaves out because they
+// have no news (KIP-227).
 func (c *conn) refuseFetch(code int16, matches func(Partition) bool,
 	asked map[partition]int64) func(kmsg.Response) bool {
 	meant := func(name string, number int32) bool { return matches == nil || matches(Partition{name, number}) }
 	return func(response kmsg.Response) bool {
 		r, refused, answered := response.(*kmsg.FetchResponse), false, map[partition]bool{}
 		if r.ErrorCode != 0 {
-			return false // the session has ended: there are no partitions in it
+			return false // the session has ended: the answer has no partitions
 		}
 		for i := range r.Topics {
 			topic := &r.Topics[i]

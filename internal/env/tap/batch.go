@@ -21,8 +21,8 @@ const (
 	recordMinimum = 7 // length, attributes, two deltas, two lengths, number of headers: a byte each
 )
 
-// batch is the header of a record batch and its records, still compressed. Of the formats before magic 2 only base and
-// magic are set.
+// batch is the header of a record batch, and its records in compressed form. Of formats before magic 2, only base
+// and magic are set.
 type batch struct {
 	base       int64
 	magic      int8
@@ -35,8 +35,8 @@ type batch struct {
 	records    []byte
 }
 
-// nextBatch reads the batch at the start of data; ok is false at the end and for a batch that is cut off, as fetch
-// responses may end.
+// nextBatch reads the batch at the start of data. ok is false at the end, and for a truncated batch, which may end a
+// fetch response.
 func nextBatch(data []byte) (b batch, rest []byte, ok bool) {
 	if len(data) <= batchMagic {
 		return batch{}, nil, false
@@ -54,7 +54,7 @@ func nextBatch(data []byte) (b batch, rest []byte, ok bool) {
 	if len(whole) < batchHeader {
 		return batch{}, nil, false
 	}
-	w := wire{rest: whole[21:]} // behind magic and CRC
+	w := wire{rest: whole[21:]} // after magic and CRC
 	b.attributes, b.lastDelta = w.int16(), w.int32()
 	w.span(16) // first and largest timestamp
 	b.producerID, b.epoch, b.sequence, b.count = w.int64(), w.int16(), w.int32(), w.int32()
@@ -62,9 +62,10 @@ func nextBatch(data []byte) (b batch, rest []byte, ok bool) {
 	return b, rest, true
 }
 
-// offsets returns the first and last offset of the records that data hands to a client that asked from fetched on (< 0:
-// not known). A broker answers with whole batches, so the first may begin below; control batches are no records.
-// Formats before magic 2 give only what their outer message tells.
+// offsets returns the first and last offset of the records that data delivers to a client that fetched from the
+// offset fetched (< 0: not known). A broker answers with whole batches, so the first batch may begin below that
+// offset. Control batches contain no records. Formats before magic 2 give only the information in their outer
+// message.
 func offsets(data []byte, fetched int64) (first, last int64, found bool) {
 	for {
 		b, rest, ok := nextBatch(data)
@@ -98,7 +99,7 @@ type record struct {
 
 var errRecords = errors.New("its records are not in Kafka's record format")
 
-// each gives every record of the batch to take.
+// each calls take for every record of the batch.
 func (b *batch) each(inflate *kafkaio.Inflater, take func(index int32, r record)) error {
 	if b.magic != 2 {
 		return fmt.Errorf("a record batch has format %d; only format 2 (Kafka 0.11 and newer) can be observed", b.magic)
@@ -129,7 +130,7 @@ func (b *batch) each(inflate *kafkaio.Inflater, take func(index int32, r record)
 	return nil
 }
 
-// eachHeader gives every header of the record to take until it returns false.
+// eachHeader calls take for every header of the record until take returns false.
 func (r record) eachHeader(take func(key, value []byte) bool) {
 	w := wire{rest: r.headers}
 	for n := w.varint(); n > 0; n-- {

@@ -71,7 +71,7 @@ func TestSequenceNumbersWrap(t *testing.T) {
 	}
 }
 
-// xerial is how Java's snappy library frames blocks.
+// xerial frames blocks as Java's snappy library does.
 func xerial(data []byte) []byte {
 	out := []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
 	for chunk := range slices.Chunk(data, 100) {
@@ -110,7 +110,7 @@ func TestIDsAreFoundWhereverTheyAre(t *testing.T) {
 	}
 }
 
-// Whatever a Produce holds, walking it finds the same as decoding it.
+// Walking any Produce gives the same result as decoding it.
 func TestWalkAgreesWithKmsg(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		request := kmsg.NewPtrProduceRequest()
@@ -173,7 +173,7 @@ func TestFramesOfAllSizes(t *testing.T) {
 			t.Errorf("at the end: %v", err)
 		}
 	}
-	// A frame that claims much and sends little gets little memory.
+	// A frame that claims a large size and sends little gets little memory.
 	var claim frame
 	err := claim.fill(strings.NewReader("little"), maxFrame)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || cap(claim.data) > 2*firstRead {

@@ -22,7 +22,7 @@ func (c *counter) Record(history.Event) { c.n.Add(1) }
 
 func quiet(config *Config) { config.Sink, config.Log = &counter{}, zerolog.Nop() }
 
-// ways gives the two ways to the same cluster, to be compared side by side.
+// ways runs the benchmark both directly against a cluster and through a tap, for comparison.
 func ways(b *testing.B, run func(b *testing.B, bootstrap string), options ...kfake.Opt) {
 	c, r := cluster(b, 1, quiet, options...)
 	through := r.open(b, 0)
@@ -30,7 +30,7 @@ func ways(b *testing.B, run func(b *testing.B, bootstrap string), options ...kfa
 	b.Run("tap", func(b *testing.B) { run(b, through) })
 }
 
-// BenchmarkConsume: one operation is one record of 256 bytes.
+// BenchmarkConsume measures consuming; one operation is one record of 256 bytes.
 func BenchmarkConsume(b *testing.B) {
 	ways(b, func(b *testing.B, bootstrap string) {
 		cl := client(b, bootstrap, kgo.ConsumePartitions(consumeFrom("t.input", 6, 0)))
@@ -44,8 +44,8 @@ func BenchmarkConsume(b *testing.B) {
 	}, kfake.SyntheticFetch(kfake.SyntheticBatch{Records: 200, RecordBytes: 256}))
 }
 
-// BenchmarkProduce: one operation is one record of 256 bytes, to a topic that is recorded (dlq) and to one that is not
-// (input).
+// BenchmarkProduce measures producing; one operation is one record of 256 bytes, to a topic that is recorded (dlq)
+// or to one that is not (input).
 func BenchmarkProduce(b *testing.B) {
 	for _, topic := range []string{"t.input", "t.dlq"} {
 		b.Run(topic, func(b *testing.B) {
@@ -67,8 +67,8 @@ func BenchmarkProduce(b *testing.B) {
 	}
 }
 
-// BenchmarkRoundTrip: one operation is a request and its response on one connection, without waiting for anything but
-// the tap.
+// BenchmarkRoundTrip measures round trips. One operation is a request and its response on one connection, waiting
+// for nothing but the tap.
 func BenchmarkRoundTrip(b *testing.B) {
 	dead, done := produce(9, -1, map[string][]string{"t.dlq": {strings.Repeat("v", 256)}}), commit(8, 5)
 	list := kmsg.NewPtrListOffsetsRequest()

@@ -64,7 +64,8 @@ func TestProduceIsRecordedForEveryCodec(t *testing.T) {
 	}
 }
 
-// compareProduced checks that each record has exactly one request and one response event with what really happened.
+// compareProduced checks that each record has exactly one request event and one response event with the actual
+// values.
 func compareProduced(t *testing.T, r *rig, records []*kgo.Record) {
 	t.Helper()
 	requests, responses := r.log.of(history.KindProduceRequest), r.log.of(history.KindProduceResponse)
@@ -298,7 +299,7 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// callbacks notes what a client is told of its assignment.
+// callbacks notes the assignments that a client's callbacks report.
 type callbacks struct {
 	mu   sync.Mutex
 	held map[partition]bool
@@ -316,7 +317,8 @@ func (c *callbacks) change(held bool) func(context.Context, *kgo.Client, map[str
 	}
 }
 
-// same reports whether the events say that the instance holds what its client was told, and how much that is.
+// same reports whether the events and the client's callbacks agree on the partitions that the instance holds. It
+// also returns their number.
 func (c *callbacks) same(t *testing.T, r *rig, instance int16) (int, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -389,7 +391,7 @@ func TestAssignmentsAreWhatClientsAreTold(t *testing.T) {
 	}
 }
 
-// reasons checks why partitions were revoked.
+// reasons checks the recorded reasons of revocations.
 func reasons(t *testing.T, r *rig, name string) {
 	t.Helper()
 	why := map[string]int{}

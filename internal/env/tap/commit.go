@@ -14,7 +14,7 @@ type commitSeen struct {
 	member     memberID
 	generation int32
 	flags      history.Flags
-	// producer and epoch are those of the transaction, None outside one.
+	// producer and epoch identify the transaction; None outside of one.
 	producer   int64
 	epoch      int16
 	partitions map[partition]*committed
@@ -65,7 +65,7 @@ func (c *conn) observeTxnCommit(at time.Duration, r *kmsg.TxnOffsetCommitRequest
 	return seen
 }
 
-// add notes one partition of the request. Of a partition named twice the broker keeps the later offset.
+// add notes one partition of the request. If a request names a partition twice, the broker keeps the later offset.
 func (s *commitSeen) add(c *conn, at time.Duration, where partition, offset int64, metadata *string) {
 	if where.topic == history.None {
 		return

@@ -23,17 +23,17 @@ import (
 
 const (
 	readBuffer = 64 << 10
-	// dialLimit bounds connecting to a link; links are local, so it is generous.
+	// dialLimit bounds connecting to a link. Links are local, so the limit is generous.
 	dialLimit = 5 * time.Second
-	// lingerLimit is how long the answers to a client that has gone are still read (and discarded), so that closing
-	// does not reset a link that has not passed on the client's last requests yet.
+	// lingerLimit is how long the answers to a departed client are still read (and discarded), so that closing does not
+	// reset a link that has not yet passed on the client's last requests.
 	lingerLimit = 5 * time.Second
 )
 
 // conn is one connection of a client with its connection to the broker. Two goroutines serve it: one reads requests,
-// one reads responses. Kafka answers in order, so the requests without an answer form a queue. Whoever has put or left
-// a request at the head of the queue is the only one to write to the client; that is the response side, except when a
-// request that is answered locally comes to an empty queue.
+// one reads responses. Kafka answers in order, so the requests without an answer form a queue. Only the goroutine
+// that put or left a request at the head of the queue writes to the client. That is the response side, except when a
+// locally answered request arrives at an empty queue.
 type conn struct {
 	tap      *Tap
 	instance *instance
@@ -52,7 +52,7 @@ type conn struct {
 	queue []*pending
 
 	// Owned by the goroutine that reads requests:
-	deaf    bool      // a request was lost, or the connection is to be closed: what follows is noted and goes nowhere
+	deaf    bool      // a request was lost, or the connection is to be closed: later ones are only noted
 	backlog chan held // set once a request was held: from then on all go through it, in order
 	passed  chan struct{}
 
@@ -60,7 +60,7 @@ type conn struct {
 
 	// Owned by the head of the queue:
 	silenced  bool          // a dropped response: nothing more is written
-	heldUntil time.Duration // when the last delayed response was let go
+	heldUntil time.Duration // when the last delayed response was released
 
 	rawTokens atomic.Bool // between SaslHandshake v0 and the first Kafka request after it
 }
@@ -71,25 +71,25 @@ type pending struct {
 	raw    bool // a SASL token without a Kafka header
 	readAt time.Duration
 	seen   observation
-	// ofGroup: its answer tells a member whether it is in its group, or where to ask that.
+	// ofGroup says that the answer tells a member whether it is in its group, or which broker to ask about that.
 	ofGroup bool
-	// local: the broker never sees the request; forged is the whole answer. Otherwise forged, if set, is the part of
-	// the answer that stands for the partitions taken out of the request.
+	// local says that the broker never sees the request; forged is then the whole answer. Otherwise forged, if set, is
+	// the part of the answer for the partitions that were taken out of the request.
 	local  bool
 	forged kmsg.Response
-	// alter, if set, changes the broker's answer on the action's account; it reports false when there was nothing to
+	// alter, if set, changes the broker's answer as the action demands. It returns false if there was nothing to
 	// change.
 	alter   func(kmsg.Response) bool
 	altered bool
-	// turn, of a request that is lost or at which the connection is closed, is closed when everything before it is
-	// answered.
+	// turn is for a request that is lost, or at which the connection is closed. It is closed when all earlier requests
+	// are answered.
 	turn   chan struct{}
 	action Action
 }
 
 // observation completes the events of a request with its response.
 type observation interface {
-	// answered notes the response, at the moment before it is written to the client (or withheld from it).
+	// answered notes the response right before it is written to the client (or withheld from it).
 	answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags)
 }
 
@@ -149,7 +149,7 @@ func (c *conn) connect() error {
 	return err
 }
 
-// use makes a connection the one to the broker.
+// use sets the connection to the broker.
 func (c *conn) use(upstream net.Conn) error {
 	c.mu.Lock()
 	c.upstream = upstream
@@ -176,14 +176,14 @@ func (c *conn) close() {
 	})
 }
 
-// awaitsGroup reports whether a request of the process's group is on its way.
+// awaitsGroup reports whether a request to the process's group is unanswered.
 func (c *conn) awaitsGroup() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.queue, func(p *pending) bool { return p.ofGroup })
 }
 
-// reset ends the connection so that the client sees a reset, as it would have from the broker.
+// reset ends the connection so that the client sees a reset, as if from the broker.
 func (c *conn) reset() {
 	if tcp, ok := c.client.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -191,7 +191,7 @@ func (c *conn) reset() {
 	c.close()
 }
 
-// pumpRequests reads requests until the client closes or sends what can't be passed on.
+// pumpRequests reads requests until the client closes the connection or sends something that cannot be passed on.
 func (c *conn) pumpRequests() {
 	from := bufio.NewReaderSize(c.client, readBuffer)
 	for {
@@ -214,7 +214,8 @@ func (c *conn) pumpRequests() {
 	}
 }
 
-// linger tells the broker that nothing more comes and lets the response side read on for a while, discarding.
+// linger tells the broker that no more requests come, and lets the response side continue to read and discard for a
+// while.
 func (c *conn) linger() {
 	_ = c.upstream.SetReadDeadline(time.Now().Add(lingerLimit))
 	if half, ok := c.upstream.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
@@ -252,7 +253,7 @@ func (c *conn) request(fr *frame) error {
 	return c.pass(p, out, delay)
 }
 
-// unanswered settles the action on a request that no response follows which it could hold, drop or change.
+// unanswered settles the action on a request that gets no response to hold, drop or change.
 func (c *conn) unanswered(p *pending) {
 	if p.forged != nil {
 		p.action.took(EffectAnswered, 0)
@@ -265,7 +266,7 @@ func (c *conn) parse(payload []byte, at time.Duration) (*pending, error) {
 	if c.rawTokens.Load() {
 		h, err := c.tap.apis.parseHeader(payload)
 		if err != nil || !h.known {
-			return &pending{raw: true}, nil //nolint:nilerr // what has no Kafka header is a token
+			return &pending{raw: true}, nil //nolint:nilerr // without a Kafka header it is a token
 		}
 		c.rawTokens.Store(false)
 		return &pending{header: h}, nil
@@ -281,12 +282,13 @@ func (c *conn) parse(payload []byte, at time.Duration) (*pending, error) {
 	return nil, errUnreadable
 }
 
-// errUnreadable ends a connection over which something came that the tap does not read. What that was has been told.
+// errUnreadable ends a connection on which the client sent a request that the tap does not read. The request has
+// been reported already.
 var errUnreadable = errors.New("the tap does not read the request")
 
-// refuseUnreadable notes a request that is refused by closing its connection, as a broker refuses what it does not
-// know. Passed on unseen it would leave the history incomplete, and its answer might name brokers around the tap. A
-// client that heeds ApiVersions sends none.
+// refuseUnreadable notes a request and refuses it by closing its connection, as a broker does with unknown requests.
+// Passed on unread, the request would leave the history incomplete, and its answer might name brokers that bypass
+// the tap. A client that heeds ApiVersions sends no such request.
 func (c *conn) refuseUnreadable(h header, at time.Duration) {
 	if !c.process.firstUnreadable(h.key, h.version) {
 		return
@@ -300,7 +302,7 @@ func (c *conn) refuseUnreadable(h header, at time.Duration) {
 			"this version, and did not offer it; have the client ask for versions (ApiVersions), or use a newer dlqbench")
 }
 
-// clamp offers the client what the tap reads of what the broker offers, and tells once what is left out.
+// clamp reduces the broker's offer to the APIs and versions that the tap reads, and reports once what it leaves out.
 func (c *conn) clamp(versions *kmsg.ApiVersionsResponse) {
 	taken := c.tap.apis.clamp(versions)
 	if len(taken) > 0 {
@@ -311,7 +313,7 @@ func (c *conn) clamp(versions *kmsg.ApiVersionsResponse) {
 	}
 }
 
-// enqueue puts the request into the queue, and answers it if it is a local one with nothing before it.
+// enqueue puts the request into the queue. It answers a local request at once if the queue is empty.
 func (c *conn) enqueue(p *pending) error {
 	if p.key == keyAPIVersions && !p.known {
 		p.version, p.local, p.forged = 0, true, c.tap.apis.unsupported()
@@ -329,8 +331,8 @@ func (c *conn) enqueue(p *pending) error {
 	return c.advance()
 }
 
-// atHead answers a request that the broker does not, once everything before it is answered. It reports false for one
-// that gets no answer, behind which nothing is.
+// atHead answers a local request once everything before it is answered. on is false for a request that gets no
+// answer; nothing follows such a request.
 func (c *conn) atHead(p *pending) (on bool, err error) {
 	if p.turn != nil {
 		close(p.turn)
@@ -365,7 +367,7 @@ func (c *conn) answerLocally(p *pending) error {
 	return c.deliver(p, p.forged, out, history.Forged)
 }
 
-// pumpResponses reads responses until the broker closes.
+// pumpResponses reads responses until the broker closes the connection.
 func (c *conn) pumpResponses() {
 	from := bufio.NewReaderSize(c.upstream, readBuffer)
 	for {
@@ -423,7 +425,7 @@ func (c *conn) response(fr *frame) error {
 	return c.advance()
 }
 
-// prepare decodes a response as far as needed; response is nil where it was not. out is what to write.
+// prepare decodes a response as far as needed; response is nil if it was not decoded. out is the frame to write.
 func (c *conn) prepare(p *pending, fr *frame) (response kmsg.Response, out []byte, err error) {
 	if p.raw {
 		return nil, fr.data, nil
@@ -463,8 +465,8 @@ func (c *conn) prepare(p *pending, fr *frame) (response kmsg.Response, out []byt
 	return response, fr.data, nil
 }
 
-// answerVersion is the version of a response's body: the request's, but a broker answers an ApiVersions that is too new
-// in version 0.
+// answerVersion returns the version of a response's body. It is the request's version, except that a broker answers
+// a too new ApiVersions in version 0.
 func answerVersion(h header, body []byte) int16 {
 	if h.key == keyAPIVersions && len(body) >= 2 && int16(binary.BigEndian.Uint16(body)) == codeUnsupportedVersion {
 		return 0
@@ -472,8 +474,8 @@ func answerVersion(h header, body []byte) int16 {
 	return h.version
 }
 
-// readUnsafe decodes without copying strings: a response is done with before its buffer is used again. Metadata is the
-// exception, as names in it are kept.
+// readUnsafe decodes without copying strings, because a response is processed completely before its buffer is
+// reused. Metadata is the exception: its names are kept.
 func readUnsafe(response kmsg.Response, body []byte) error {
 	switch response.Key() {
 	case keyProduce, keyFetch, keyOffsetCommit, keyTxnOffsetCommit:
@@ -482,7 +484,7 @@ func readUnsafe(response kmsg.Response, body []byte) error {
 	return response.ReadFrom(body)
 }
 
-// encodeResponse makes the whole frame of a response.
+// encodeResponse encodes the whole frame of a response.
 func encodeResponse(h header, response kmsg.Response) []byte {
 	out := binary.BigEndian.AppendUint32(make([]byte, sizeLen, 256), uint32(h.correlation))
 	if h.flexible && h.key != keyAPIVersions {
@@ -493,8 +495,8 @@ func encodeResponse(h header, response kmsg.Response) []byte {
 	return out
 }
 
-// hold keeps a delayed response back; it reports false when the connection ended meanwhile. Kafka answers in order:
-// what comes after a held response waits too.
+// hold delays a response. It returns false if the connection ended meanwhile. Kafka answers in order, so all later
+// responses wait as well.
 func (c *conn) hold(p *pending) bool {
 	if p.action.Delay <= 0 {
 		return true
@@ -516,9 +518,9 @@ func (c *conn) hold(p *pending) bool {
 	return !ended
 }
 
-// holdFor is how long a response is held. The delay counts from its arrival; when it was read only after another was
-// held, which is when the one before was let go (heldUntil), it may have come long before, so the delay counts from its
-// request. Requests that a client pipelines are so delayed once each, not by the sum.
+// holdFor returns how long a response is held. Normally the delay counts from the response's arrival. If the request
+// came before the previous response was released (heldUntil), the response may have arrived long before it was read,
+// so the delay counts from the request. Pipelined requests are thus each delayed once, not by the sum of the delays.
 func holdFor(delay, request, arrived, heldUntil time.Duration) time.Duration {
 	if heldUntil > request {
 		return max(0, request+delay-arrived)
@@ -526,8 +528,8 @@ func holdFor(delay, request, arrived, heldUntil time.Duration) time.Duration {
 	return delay
 }
 
-// silence begins to withhold: nothing more is written on this connection, which is closed once the fault is healed. A
-// client that is answered out of order breaks the connection, so nothing behind a lost response could be delivered
+// silence begins to withhold. Nothing more is written on this connection, which is closed once the fault is healed.
+// A client that is answered out of order closes the connection, so no response behind a lost one could be delivered
 // anyway.
 func (c *conn) silence(p *pending) {
 	p.action.took(EffectDropped, 0)
@@ -549,8 +551,8 @@ func (c *conn) silence(p *pending) {
 	})
 }
 
-// deliver stamps the response and writes it. What a client that has gone would have been told is not an answer: its
-// request stays unanswered.
+// deliver stamps the response and writes it. A response that a departed client does not receive is not an answer:
+// its request stays unanswered.
 func (c *conn) deliver(p *pending, response kmsg.Response, out []byte, flags history.Flags) error {
 	select {
 	case <-c.gone:
@@ -580,7 +582,7 @@ func (c *conn) event(kind history.Kind, at time.Duration) history.Event {
 	return c.process.event(kind, at)
 }
 
-// complain logs what ended the connection unless it is an ordinary end.
+// complain logs what ended the connection, unless it ended in an ordinary way.
 func (c *conn) complain(err error, what string) {
 	select {
 	case <-c.stop:
@@ -595,7 +597,7 @@ func (c *conn) complain(err error, what string) {
 	c.log.Error().Err(err).Msg(what)
 }
 
-// isEnd says whether an error is how connections end that nothing is wrong with but that a peer has gone.
+// isEnd reports whether an error only says that a peer closed the connection.
 func isEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)

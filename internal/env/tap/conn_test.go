@@ -24,7 +24,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// produce makes a Produce of the values, one record batch per topic, to partition 0.
+// produce creates a Produce of the values, one record batch per topic, to partition 0.
 func produce(version, acks int16, values map[string][]string) *kmsg.ProduceRequest {
 	request := kmsg.NewPtrProduceRequest()
 	request.SetVersion(version)
@@ -45,7 +45,7 @@ func produce(version, acks int16, values map[string][]string) *kmsg.ProduceReque
 	return request
 }
 
-// makeBatch makes an uncompressed record batch.
+// makeBatch creates an uncompressed record batch.
 func makeBatch(base int64, values ...string) []byte {
 	var records []byte
 	for i, value := range values {
@@ -70,7 +70,7 @@ func makeBatch(base int64, values ...string) []byte {
 	return b.AppendTo(nil)
 }
 
-// acknowledge is the answer to produce with every partition written at the offset.
+// acknowledge is the answer to produce, with every partition written at the offset.
 func acknowledge(request *kmsg.ProduceRequest, offset int64) *kmsg.ProduceResponse {
 	response := request.ResponseKind().(*kmsg.ProduceResponse)
 	for _, topic := range request.Topics {
@@ -149,7 +149,7 @@ func TestSlowBrokersAnswerIsStampedWhenItCame(t *testing.T) {
 	kafka.receive()
 	frame := responseFrame(1, acknowledge(request, 5))
 	kafka.send(frame[:len(frame)-1])
-	time.Sleep(10 * time.Millisecond) // gives an early stamp the time to be made
+	time.Sleep(10 * time.Millisecond) // gives a premature stamp time to appear
 	sent := r.clock.Now()
 	kafka.send(frame[len(frame)-1:])
 	subject.receive()
@@ -160,7 +160,7 @@ func TestSlowBrokersAnswerIsStampedWhenItCame(t *testing.T) {
 	}
 }
 
-// A commit is stamped when its last byte was read, and recorded before the broker gets it.
+// A commit is stamped when its last byte has been read, and recorded before the broker gets it.
 func TestCommitIsStampedAfterItWasRead(t *testing.T) {
 	r, subject, kafka := pair(t, nil)
 	request := commit(8, 10, 20)
@@ -189,7 +189,8 @@ func TestCommitIsStampedAfterItWasRead(t *testing.T) {
 	}
 }
 
-// What the broker never answered, and what a client that had gone would have been told, stays unanswered.
+// A request that the broker never answered stays unanswered. So does a request whose client had left before the
+// answer.
 func TestLostAnswersAreNotRecorded(t *testing.T) {
 	request := produce(9, -1, map[string][]string{"t.dlq": {"a"}})
 	t.Run("broker gone", func(t *testing.T) {
@@ -254,7 +255,7 @@ func TestLastRequestsOfAClientReachTheBroker(t *testing.T) {
 func TestUnreachableBrokerResetsTheClient(t *testing.T) {
 	r := newRig(t, []Upstream{{NodeID: 1, Dial: closedPort(t)}}, nil)
 	conn, err := net.Dial("tcp", r.open(t, 0))
-	if err == nil { // else the reset came even before
+	if err == nil { // otherwise the reset came even earlier
 		defer func() { _ = conn.Close() }()
 		_, err = newPeer(t, conn).tryReceive(patience)
 	}
@@ -298,8 +299,8 @@ func TestBeginRunDropsConnectionsOfTheProcessBefore(t *testing.T) {
 	}
 }
 
-// What the tap does not read is refused by closing the connection, and told once for each API and version: nothing of
-// it reaches the broker.
+// The tap refuses a request that it does not read by closing the connection, and reports it once for each API and
+// version. No part of the request reaches the broker.
 func TestWhatIsNotReadIsRefused(t *testing.T) {
 	var said bytes.Buffer
 	for _, one := range []struct {
@@ -320,7 +321,7 @@ func TestWhatIsNotReadIsRefused(t *testing.T) {
 			b := newBroker(t)
 			r := newRig(t, b.upstreams(), func(c *Config) { c.Log = zerolog.New(zerolog.SyncWriter(&said)) })
 			address := r.open(t, 0)
-			for range 2 { // it comes back, as clients do
+			for range 2 { // the client reconnects, as clients do
 				subject := dial(t, address)
 				kafka := b.next()
 				frame := []byte{0, 0, 0, 12, byte(one.key >> 8), byte(one.key), byte(one.version >> 8), byte(one.version), 0, 0, 0,
@@ -363,7 +364,7 @@ func TestBigFramesPass(t *testing.T) {
 	if n := len(r.log.of(history.KindProduceRequest)); n != 1 {
 		t.Errorf("%d events", n)
 	}
-	// And a response of that size, for an API that is not decoded.
+	// Also a response of that size, for an API that is not decoded.
 	list := kmsg.NewPtrListOffsetsRequest()
 	kafka.respond(1, acknowledge(request, 0))
 	subject.receive()
@@ -467,7 +468,7 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 	kafka.silent(20 * time.Millisecond)
 }
 
-// An answer that the tap rewrites keeps the fields that it does not know: newer brokers add them as tags, without a new
+// An answer that the tap rewrites keeps unknown fields. Newer brokers add such fields as tags, without a new
 // version.
 func TestTagsThatAreNotKnownStay(t *testing.T) {
 	_, subject, kafka := pair(t, nil)

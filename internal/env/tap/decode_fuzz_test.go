@@ -1,7 +1,7 @@
 package tap
 
-// Whatever a peer sends: no panic, and no more memory than what it sent can stand for. The bodies measure what was set
-// aside, so that the fuzzer finds a length that is believed.
+// Arbitrary input from a peer causes no panic, and uses no more memory than the input can stand for. The fuzz bodies
+// measure allocated memory, so that the fuzzer finds lengths that are accepted without a check.
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
-// codecs are the ways in which clients compress, by what an attribute's bits say.
+// codecs are the compression methods of clients, by the attribute bits that name them.
 func codecs() map[string]struct {
 	code int16
 	pack func([]byte) []byte
@@ -63,7 +63,7 @@ func zstded(data []byte) []byte {
 	return w.EncodeAll(data, nil)
 }
 
-// packed is the batch with other records, compressed already.
+// packed returns the batch with other records, already compressed.
 func packed(batch []byte, code int16, records []byte) []byte {
 	out := append(bytes.Clone(batch[:batchHeader]), records...)
 	binary.BigEndian.PutUint32(out[8:], uint32(len(out)-batchPrefix))
@@ -72,20 +72,20 @@ func packed(batch []byte, code int16, records []byte) []byte {
 	return out
 }
 
-// counted is the batch with another number of records.
+// counted returns the batch with another number of records.
 func counted(batch []byte, records uint32) []byte {
 	out := bytes.Clone(batch)
 	binary.BigEndian.PutUint32(out[57:], records)
 	return out
 }
 
-// A batch that is compressed has the records that went into it, whatever the codec.
+// The tap reads the original records from a compressed batch, whatever the codec.
 func TestEveryCodecIsRead(t *testing.T) {
 	want := []string{"a", strings.Repeat("a dead letter ", 200), ""}
 	plain := makeBatch(7, want...)
 	inflate := kafkaio.Inflater{Limit: 1 << 20}
 	for name, codec := range codecs() {
-		for range 2 { // the second time with a decoder that was used before
+		for range 2 { // the second time with a used decoder
 			b, rest, ok := nextBatch(packed(plain, codec.code, codec.pack(plain[batchHeader:])))
 			var got []string
 			err := b.each(&inflate, func(_ int32, r record) { got = append(got, string(r.value)) })
@@ -96,18 +96,18 @@ func TestEveryCodecIsRead(t *testing.T) {
 	}
 }
 
-// set aside is what has been allocated so far, in bytes.
+// setAside returns the number of bytes allocated so far.
 func setAside() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// spare is what decoding may set aside whatever it reads: decoders and their buffers, and what other goroutines do
-// meanwhile.
+// spare is the memory that decoding may allocate for any input: decoders and their buffers, and the allocations of
+// other goroutines meanwhile.
 const spare = 64 << 20
 
-// What claims to be large and is small gets no memory; what really is large gets no more than the limit, doubled a few
+// Small data with a large claimed size gets no memory. Truly large data gets no more than the limit, doubled a few
 // times as it grows.
 func TestBombsCostLittle(t *testing.T) {
 	claim := func(length uint64) []byte { // a zstd frame of one segment, its size in eight bytes, and one byte in it
@@ -196,7 +196,7 @@ func FuzzHeader(f *testing.F) {
 			return nil
 		})
 		if h.known {
-			// A hundred times and more is what lengths that lie cost; maxDecoded bounds it.
+			// False lengths cost a hundred times the memory of the frame, and more; maxDecoded bounds it.
 			_, _ = decodeRequest(h, &frame{data: append(make([]byte, sizeLen), payload...)})
 		}
 		if cost := setAside() - before; cost > spare+uint64(400*len(payload)) {

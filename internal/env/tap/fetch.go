@@ -9,34 +9,36 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// session names a fetch session (KIP-227): a broker remembers what a client asked for, and the client sends only what
-// has changed. A session belongs to a broker, not to a connection.
+// session names a fetch session (KIP-227). The broker remembers what a client asked for, and the client sends only
+// changes. A session belongs to a broker, not to a connection.
 type session struct {
 	node int32
 	id   int32
 }
 
-// fetchSession is what a session asks for. The map is never changed once it is stored, so it can be read without a
-// lock.
+// fetchSession is the set of partitions that a session asks for. The map is never changed once it is stored, so it
+// can be read without a lock.
 type fetchSession struct {
 	asked map[partition]int64
-	by    *conn // the connection that spoke last in it
+	by    *conn // the connection that used the session last
 }
 
-// maxSessions bounds what is remembered of one process; a client has one session per broker and consumer.
+// maxSessions is the maximum number of sessions remembered for one process. A client has one session per broker and
+// consumer.
 const maxSessions = 1000
 
 // fetchSeen is a Fetch that waits for its records.
 type fetchSeen struct {
 	id, epoch int32
-	// offsets and forgotten are what the request names, asked is all that it asks for with what the session knows.
+	// offsets and forgotten are the partitions that the request names. asked is everything it asks for, including what
+	// the session knows.
 	offsets   map[partition]int64
 	forgotten []partition
 	asked     map[partition]int64
 }
 
-// observeFetch notes from where each partition is fetched, which ones the process begins or ceases to ask for, and
-// whether it has become ready by it.
+// observeFetch notes the offset from which each partition is fetched, the partitions that the process begins or
+// ceases to ask for, and whether the process has become ready.
 func (c *conn) observeFetch(at time.Duration, r *kmsg.FetchRequest) observation {
 	seen := &fetchSeen{id: r.SessionID, epoch: r.SessionEpoch, offsets: map[partition]int64{}}
 	if r.Version < 7 {
@@ -63,20 +65,20 @@ func (c *conn) observeFetch(at time.Duration, r *kmsg.FetchRequest) observation 
 	return seen
 }
 
-// fetches completes what is asked for with what the session knows, notes what has changed, and looks whether the
-// process is ready now.
+// fetches completes the request with what the session knows, notes changes, and checks whether the process is ready
+// now.
 func (p *process) fetches(c *conn, at time.Duration, s *fetchSeen) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.sessions[session{c.node, s.id}]
 	switch {
-	case s.epoch <= 0: // 0 begins a session, -1 does without
+	case s.epoch <= 0: // 0 begins a session, -1 uses none
 		s.asked = s.offsets
 		p.asksOnly(c, at, s)
-	case known == nil: // forgotten here: what the request names is all that is known of it
+	case known == nil: // forgotten here: only what the request names is known
 		s.asked = s.offsets
 		p.asksAlso(c, at, s)
-	case known.by != c: // the session goes on on another connection
+	case known.by != c: // the session continues on another connection
 		s.asked, known.by = s.changed(known.asked), c
 		p.asksOnly(c, at, s)
 	default:
@@ -86,7 +88,7 @@ func (p *process) fetches(c *conn, at time.Duration, s *fetchSeen) {
 	p.becomesReady(s.offsets)
 }
 
-// changed is what a session asks for after the request.
+// changed returns the session's partitions after the request.
 func (s *fetchSeen) changed(before map[partition]int64) map[partition]int64 {
 	if len(s.offsets) == 0 && len(s.forgotten) == 0 {
 		return before
@@ -100,7 +102,7 @@ func (s *fetchSeen) changed(before map[partition]int64) map[partition]int64 {
 	return asked
 }
 
-// asksOnly notes that the connection asks for what the request says and for nothing else; mu is held.
+// asksOnly notes that the connection asks for the partitions of the request and for no others; mu is held.
 func (p *process) asksOnly(c *conn, at time.Duration, s *fetchSeen) {
 	for where, by := range p.asking {
 		if _, still := s.asked[where]; by == c && !still {
@@ -112,7 +114,7 @@ func (p *process) asksOnly(c *conn, at time.Duration, s *fetchSeen) {
 	}
 }
 
-// asksAlso notes what a request changes in its session; mu is held.
+// asksAlso notes the changes that a request makes to its session; mu is held.
 func (p *process) asksAlso(c *conn, at time.Duration, s *fetchSeen) {
 	for _, where := range s.forgotten {
 		if _, still := s.asked[where]; p.asking[where] == c && !still {
@@ -146,8 +148,8 @@ func (p *process) noteFetching(at time.Duration, where partition, n int32) {
 	p.tap.Sink.Record(e)
 }
 
-// hungUp notes that a connection asks for nothing any more. When the tap itself is closed the run is over, and nothing
-// is noted.
+// hungUp notes that a connection does not ask for anything any more. If the tap itself is closed, the run is over,
+// and nothing is noted.
 func (p *process) hungUp(c *conn) {
 	if p.tap.isClosed() {
 		return
@@ -162,7 +164,7 @@ func (p *process) hungUp(c *conn) {
 	}
 }
 
-// becomesReady looks whether the process is ready now; mu is held.
+// becomesReady checks whether the process is ready now; mu is held.
 func (p *process) becomesReady(offsets map[partition]int64) {
 	if p.ready {
 		return
@@ -177,8 +179,8 @@ func (p *process) becomesReady(offsets map[partition]int64) {
 	}
 }
 
-// answered notes which records are handed to the client: the offsets are those of the record batches, but not below
-// what was asked for.
+// answered notes the records that the client receives. The offsets are those of the record batches, but not below
+// the requested offset.
 func (s *fetchSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	r := response.(*kmsg.FetchResponse)
 	if r.ErrorCode != 0 || flags.Has(history.Forged) {
@@ -186,7 +188,7 @@ func (s *fetchSeen) answered(c *conn, response kmsg.Response, at time.Duration, 
 	}
 	c.process.keep(c, s, r.SessionID)
 	if flags.Has(history.Withheld) {
-		return // nothing is handed to the client
+		return // the client receives nothing
 	}
 	for i := range r.Topics {
 		topic := &r.Topics[i]
@@ -214,8 +216,8 @@ func (s *fetchSeen) answered(c *conn, response kmsg.Response, at time.Duration, 
 	}
 }
 
-// keep remembers what the session asks for. It is called when the response comes, as a session begins with its id, and
-// a request that the broker refused changes none.
+// keep remembers the partitions that the session asks for. It is called when the response arrives, because the
+// response gives a new session its id, and a refused request changes no session.
 func (p *process) keep(c *conn, s *fetchSeen, answered int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +228,7 @@ func (p *process) keep(c *conn, s *fetchSeen, answered int32) {
 		}
 		return
 	}
-	delete(p.sessions, old) // 0 begins a session, -1 does without; both end the one that was
+	delete(p.sessions, old) // 0 begins a session, -1 uses none; both end the previous one
 	if s.epoch == 0 && answered != 0 {
 		if len(p.sessions) >= maxSessions {
 			clear(p.sessions)

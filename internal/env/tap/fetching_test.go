@@ -14,7 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// fetchTalk makes a client fetch from a broker, and tells what was noted of what it asks for: "+1" begins, "-1" ceases.
+// fetchTalk makes a client fetch from a broker and returns the noted changes: "+1" begins to ask for partition 1,
+// "-1" ceases.
 type fetchTalk struct {
 	*rig
 	t     *testing.T
@@ -86,12 +87,12 @@ func TestWhatAnInstanceAsksFor(t *testing.T) {
 	k.expect("one is forgotten", k.fetch(a, kafka, 7, 2, nil, []int32{1}, 7), "-1")
 	k.expect("and comes back", k.fetch(a, kafka, 7, 3, []int32{1}, nil, 7), "+1")
 	k.expect("forgotten and named", k.fetch(a, kafka, 7, 4, []int32{2}, []int32{2}, 7), "")
-	// Another consumer of the process, with a connection of its own: neither speaks for the other's partitions.
+	// Another consumer of the process, with its own connection: neither speaks for the other's partitions.
 	other := dial(t, address)
 	kafka2 := b.next()
 	k.expect("another consumer", k.fetch(other, kafka2, 0, -1, []int32{5}, nil, 0), "+5")
 	k.expect("the first goes on", k.fetch(a, kafka, 7, 5, nil, nil, 7), "")
-	// A new connection takes the session up; only then does the old one end.
+	// A new connection takes over the session; only then does the old one end.
 	again := dial(t, address)
 	kafka3 := b.next()
 	k.expect("the session on a new connection", k.fetch(again, kafka3, 7, 6, nil, nil, 7), "")
@@ -120,7 +121,8 @@ func openConns(r *rig) []*conn {
 	return all
 }
 
-// Requests that a client sends while one is held are stamped when they came, wait behind it, and are each delayed once.
+// Requests that a client sends while one is held are stamped on arrival, wait behind the held one, and are each
+// delayed once.
 func TestDelayedRequestsKeepOrderAndStamps(t *testing.T) {
 	healed := make(chan struct{})
 	r, s, subject, kafka := scripted(t, map[int16]Action{keyProduce: {DelayRequest: time.Hour, Healed: healed}})
@@ -153,7 +155,7 @@ func TestDelayedRequestsKeepOrderAndStamps(t *testing.T) {
 	s.finished(t, EffectRequestDelayed, EffectRequestDelayed)
 }
 
-// What a client sent before it went away reaches the broker, held or not.
+// Requests that a client sent before it left reach the broker, held or not.
 func TestHeldRequestsOfAClientThatHasGone(t *testing.T) {
 	for _, acks := range []int16{-1, 0} {
 		_, s, subject, kafka := scripted(t,
@@ -171,8 +173,8 @@ func TestHeldRequestsOfAClientThatHasGone(t *testing.T) {
 	}
 }
 
-// A client that gave up closed its connection by itself: the fault did not, also if it is healed before the broker has
-// hung up.
+// When a client gives up and closes its connection, the fault did not close it, even if the fault is healed before
+// the broker has closed its side.
 func TestAClientThatGaveUpIsNotHungUpOn(t *testing.T) {
 	healed := make(chan struct{})
 	_, s, subject, kafka := scripted(t, map[int16]Action{keyProduce: {DropRequest: true, Healed: healed}})

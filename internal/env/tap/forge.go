@@ -7,12 +7,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// matching says which partitions of a request are meant; topics come by name or by id.
+// matching reports whether a partition of a request is selected; topics come by name or by id.
 type matching func(topic string, id [16]byte, number int32) bool
 
-// forge makes a broker's refusal of a request: forged answers the partitions that match with the code, rest is the
-// request with the others, nil when there are none. forged is nil when nothing matches or the API's response has no
-// error code in that version.
+// forge creates a broker's refusal of a request. forged answers the matching partitions with the code. rest is the
+// request with the other partitions, nil if there are none. forged is nil if nothing matches or the API's response
+// has no error code in that version.
 func forge(request kmsg.Request, code int16, matches matching) (forged kmsg.Response, rest kmsg.Request) {
 	switch r := request.(type) {
 	case *kmsg.ProduceRequest:
@@ -27,7 +27,7 @@ func forge(request kmsg.Request, code int16, matches matching) (forged kmsg.Resp
 	return forgeWhole(request, code), nil
 }
 
-// split parts the topics of a request by whether their partitions match.
+// split separates the topics of a request by whether their partitions match.
 func split[T, P any](topics []T, matches matching, open func(*T) (name string, id [16]byte, all *[]P),
 	number func(*P) int32) (hit, kept []T) {
 	for _, topic := range topics {
@@ -107,7 +107,7 @@ func forgeTxnCommit(r *kmsg.TxnOffsetCommitRequest, code int16, matches matching
 	return parts(answer, len(hit), &rest, len(kept))
 }
 
-// parts returns nil, as an interface, for the part of a split request that is empty.
+// parts returns a nil interface for an empty part of a split request.
 func parts(answer kmsg.Response, answered int, rest kmsg.Request, left int) (kmsg.Response, kmsg.Request) {
 	if answered == 0 {
 		return nil, nil
@@ -118,7 +118,7 @@ func parts(answer kmsg.Response, answered int, rest kmsg.Request, left int) (kms
 	return answer, rest
 }
 
-// forgeCoordinator refuses a FindCoordinator: its old form as a whole, its new form (from version 4 on) key by key.
+// forgeCoordinator refuses a FindCoordinator: the old form as a whole, the new form (from version 4 on) key by key.
 func forgeCoordinator(r *kmsg.FindCoordinatorRequest, code int16) kmsg.Response {
 	answer := r.ResponseKind().(*kmsg.FindCoordinatorResponse)
 	answer.ErrorCode, answer.NodeID, answer.Port = code, -1, -1
@@ -132,15 +132,16 @@ func forgeCoordinator(r *kmsg.FindCoordinatorRequest, code int16) kmsg.Response 
 	return answer
 }
 
-// forgeWhole sets the error code of a response that has one for the whole request. Whether a version of it has one is
-// seen by encoding it: a code that leaves no trace in the bytes would tell the client that all went well.
+// forgeWhole sets the error code of a response that has one for the whole request. To find out whether a version of
+// the response has one, it encodes the response: a code that leaves no trace in the bytes would report success to
+// the client.
 func forgeWhole(request kmsg.Request, code int16) kmsg.Response {
 	answer := request.ResponseKind()
 	field := reflect.ValueOf(answer).Elem().FieldByName("ErrorCode")
 	if !field.IsValid() || field.Kind() != reflect.Int16 {
 		return nil
 	}
-	if join, ok := answer.(*kmsg.JoinGroupResponse); ok { // a broker gives the member id back
+	if join, ok := answer.(*kmsg.JoinGroupResponse); ok { // a broker returns the member id
 		join.MemberID = request.(*kmsg.JoinGroupRequest).MemberID
 	}
 	before := answer.AppendTo(nil)
@@ -151,7 +152,7 @@ func forgeWhole(request kmsg.Request, code int16) kmsg.Response {
 	return answer
 }
 
-// merge completes the broker's response with the partitions that were answered here.
+// merge adds the locally answered partitions to the broker's response.
 func merge(response, forged kmsg.Response) {
 	switch r := response.(type) {
 	case *kmsg.ProduceResponse:

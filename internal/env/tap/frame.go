@@ -13,29 +13,30 @@ import (
 const (
 	// maxFrame bounds a frame, well above any sane message.max.bytes or fetch.max.bytes (50 MiB by default).
 	maxFrame = 128 << 20
-	// maxDecoded bounds the subject's requests that kmsg decodes (a Produce is walked first): decoding a frame that
-	// lies about its array lengths takes up to a hundred times its memory. An honest one has a few hundred kilobytes.
+	// maxDecoded bounds the size of the subject's requests that kmsg decodes (a Produce is walked first). Decoding a
+	// frame with false array lengths takes up to a hundred times its memory. An honest frame has a few hundred
+	// kilobytes.
 	maxDecoded = 4 << 20
-	// firstRead is how much room a frame gets on its size's word alone; the rest follows the bytes that really come.
+	// firstRead is the memory reserved for a frame because of its stated size alone. More is reserved as bytes arrive.
 	firstRead = 1 << 20
-	// smallest is the size of the smallest buffer, so that small frames do not make buffers of all sizes.
+	// smallest is the size of the smallest buffer, so that small frames do not create buffers of all sizes.
 	smallest = 4 << 10
 	sizeLen  = 4
-	// Buffers larger than largeFrame are kept apart, up to keptLarge of them and none above mostKept: a few megabytes
-	// of fetched records come hundreds of times a second, and what the garbage collector took from a pool would have to
-	// be made and grown again each time.
+	// Buffers larger than largeFrame are kept separately, up to keptLarge of them and none above mostKept. Frames with
+	// a few megabytes of fetched records arrive hundreds of times a second, and every buffer that the garbage collector
+	// removes from a pool would have to be allocated and grown again.
 	largeFrame = 256 << 10
 	keptLarge  = 8
 	mostKept   = 16 << 20
 )
 
-// frame is one size-prefixed message, prefix included, in a buffer that is used again.
+// frame is one size-prefixed message, prefix included, in a reusable buffer.
 type frame struct{ data []byte }
 
-// payload is the frame without its size.
+// payload returns the frame without its size prefix.
 func (f *frame) payload() []byte { return f.data[sizeLen:] }
 
-// frames reads frames into buffers that are used again. The zero value is ready.
+// frames reads frames into reusable buffers. The zero value is ready.
 type frames struct {
 	pool sync.Pool
 
@@ -43,8 +44,8 @@ type frames struct {
 	large []*frame
 }
 
-// read returns the next frame, to be given back with put. It waits without holding a buffer. io.EOF means that the peer
-// closed between two frames.
+// read returns the next frame, to be returned with put. It holds no buffer while it waits. io.EOF means that the
+// peer closed the connection between two frames.
 func (f *frames) read(from *bufio.Reader) (*frame, error) {
 	head, err := from.Peek(sizeLen)
 	if err != nil {
@@ -66,7 +67,7 @@ func (f *frames) read(from *bufio.Reader) (*frame, error) {
 	return fr, nil
 }
 
-// fill reads total bytes; where the buffer is too small it grows as the bytes arrive.
+// fill reads total bytes. A buffer that is too small grows as the bytes arrive.
 func (f *frame) fill(from io.Reader, total int) error {
 	f.data = f.data[:0]
 	for len(f.data) < total {
@@ -88,7 +89,7 @@ func (f *frame) fill(from io.Reader, total int) error {
 	return nil
 }
 
-// get returns a frame, with a large buffer only if there is much to be read.
+// get returns a frame, with a large buffer only for a large read.
 func (f *frames) get(total int) *frame {
 	if total > largeFrame {
 		f.mu.Lock()
@@ -105,7 +106,7 @@ func (f *frames) get(total int) *frame {
 	return &frame{}
 }
 
-// put takes a frame back; nobody may use what is in it any more.
+// put takes back a frame. Its content must not be used any more.
 func (f *frames) put(fr *frame) {
 	if cap(fr.data) <= largeFrame {
 		f.pool.Put(fr)
@@ -118,15 +119,15 @@ func (f *frames) put(fr *frame) {
 	}
 }
 
-// header is what the tap needs of a request's header.
+// header contains the fields of a request's header that the tap needs.
 type header struct {
 	key, version int16
 	correlation  int32
-	// known: kmsg can decode this key at this version; only then is body set.
+	// known says that kmsg can decode this key at this version. Only then is body set.
 	known bool
-	// flexible requests are answered with a header that ends in tags.
+	// flexible says that the response's header ends in tags.
 	flexible bool
-	// body is where the request's body begins in the payload.
+	// body is the offset of the request's body in the payload.
 	body int
 }
 
@@ -144,7 +145,7 @@ func (a *apis) parseHeader(payload []byte) (header, error) {
 		return h, nil
 	}
 	h.flexible = a.isFlexible(h.key, h.version)
-	w.nullableString() // client id: never compact, whatever the version
+	w.nullableString() // client id: never compact in any version
 	if h.flexible {
 		w.tags()
 	}

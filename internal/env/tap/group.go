@@ -12,49 +12,52 @@ import (
 // memberID names a member of a group; the broker or the client makes it unique.
 type memberID struct{ group, id string }
 
-// member is one consumer of a process and the partitions it was last given. A process may have several.
+// member is one consumer of a process and its last assigned partitions. A process may have several members.
 type member struct {
 	memberID
 	// generation is the group's generation, or the member's epoch (KIP-848).
 	generation int32
 	// assignor is the protocol that the group chose, for classic groups.
 	assignor string
-	// joins counts JoinGroup requests, so that the late answer to a SyncGroup before a rejoin changes nothing.
+	// joins counts JoinGroup requests, so that the answer to a SyncGroup that arrives after a rejoin changes nothing.
 	joins int
 	// static is its group.instance.id (KIP-345), "" for a dynamic member.
 	static string
 	held   []partition
-	// session is its session timeout, due when its session ends unless it is heard of before; silent: it was not.
+	// session is the member's session timeout. due is when the session ends unless the member is heard from before.
+	// silent says that it was not.
 	session, due time.Duration
 	silent       bool
 }
 
-// Why a partition was given up or lost; the words of history.KindRevoked.
+// Why a partition was given up or lost, in the words of history.KindRevoked.
 const (
 	whyRejoin    = "rejoin"
 	whyRebalance = "rebalance"
 	whyLeave     = "leave"
 	whyFenced    = "fenced"
-	// of history.KindMembership only:
+	// only of history.KindMembership:
 	whySilent = "silent"
 	whySeeks  = "seeks"
 )
 
-// provesLoss says whether an error code tells a member that it has lost its partitions, whoever made the answer; one
-// that is withheld tells it nothing. ILLEGAL_GENERATION does not: a commit may be late for a member that is in the
-// group. A member that takes it for a loss all the same joins again, and that says what it keeps.
+// provesLoss reports whether an error code tells a member that it has lost its partitions, regardless of who made
+// the answer. A withheld answer tells the member nothing. ILLEGAL_GENERATION is not proof: the member may still be
+// in the group and only its commit be late. A member that takes it for a loss joins again, and its JoinGroup says
+// which partitions it keeps.
 func provesLoss(code int16) bool {
 	return code == codeUnknownMemberID || code == codeFencedInstanceID || code == codeFencedMemberEpoch
 }
 
-// eager says whether members give up all partitions before they join again under this assignor. Other assignors
-// (cooperative-sticky, Kafka Streams', a user's own) say in their subscription what they keep, which for an eager one
-// is nothing.
+// eager reports whether members give up all partitions before they rejoin under this assignor. Under other assignors
+// (cooperative-sticky, Kafka Streams', a user's own) the subscription says which partitions a member keeps; for an
+// eager one it says none.
 func eager(assignor string) bool {
 	return assignor == "range" || assignor == "roundrobin" || assignor == "sticky"
 }
 
-// observeGroup notes what a group request gives up and returns what waits for its answer.
+// observeGroup notes the partitions that a group request gives up, and returns the observation that waits for its
+// answer.
 func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation {
 	switch r := request.(type) {
 	case *kmsg.JoinGroupRequest:
@@ -97,11 +100,11 @@ func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation 
 	return nil
 }
 
-// brokerSession is the session timeout of a group whose broker has it (KIP-848, KIP-932): the default of
+// brokerSession is the session timeout of a group whose broker sets it (KIP-848, KIP-932): the default of
 // group.consumer.session.timeout.ms and of group.share.session.timeout.ms.
 const brokerSession = 45 * time.Second
 
-// joining notes the session timeout that a member asks for, if it is another than before; mu is held.
+// joining notes the session timeout that a member asks for, if it differs from the previous one; mu is held.
 func (p *process) joining(at time.Duration, session time.Duration) {
 	if session == p.session {
 		return
@@ -112,7 +115,7 @@ func (p *process) joining(at time.Duration, session time.Duration) {
 	p.tap.Sink.Record(e)
 }
 
-// join notes a JoinGroup: what the member does not say it keeps is given up.
+// join notes a JoinGroup. Partitions that the member does not claim to keep are given up.
 func (p *process) join(at time.Duration, r *kmsg.JoinGroupRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +134,7 @@ func (p *process) join(at time.Duration, r *kmsg.JoinGroupRequest) {
 	p.revoke(m, at, whyRejoin, func(held partition) bool { return !slices.Contains(keeps, held) })
 }
 
-// owned returns the partitions that the subscription for the assignor says the member keeps.
+// owned returns the partitions that the member keeps according to the subscription for the assignor.
 func (t *Tap) owned(r *kmsg.JoinGroupRequest, assignor string) []partition {
 	for _, protocol := range r.Protocols {
 		if protocol.Name != assignor {
@@ -187,7 +190,7 @@ type syncSeen struct {
 	joins      int
 }
 
-// syncing notes a SyncGroup and returns how often the member has joined, -1 for one that has not.
+// syncing notes a SyncGroup. It returns how often the member has joined, -1 if it has not.
 func (p *process) syncing(id memberID, at time.Duration) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -241,8 +244,8 @@ func (s *beatSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 	}
 }
 
-// epochBeat notes a ConsumerGroupHeartbeat (KIP-848) or a ShareGroupHeartbeat (KIP-932). Epoch -1 leaves, -2 leaves as
-// a static member that will be back, 0 joins: what the member had before is gone.
+// epochBeat notes a ConsumerGroupHeartbeat (KIP-848) or a ShareGroupHeartbeat (KIP-932). Epoch -1 leaves. Epoch -2
+// leaves as a static member that will return. Epoch 0 joins, and the member's earlier partitions are gone.
 func (p *process) epochBeat(at time.Duration, id memberID, epoch int32) observation {
 	if epoch < 0 {
 		p.leave(id, at)
@@ -263,21 +266,21 @@ func (p *process) epochBeat(at time.Duration, id memberID, epoch int32) observat
 	return &epochBeatSeen{id, p.leaves[id]}
 }
 
-// epochBeatSeen waits for the answer to such a heartbeat. A client that closes gives up the heartbeat that is on its
-// way and says that it leaves; if the answer to the heartbeat comes after that (over another connection, or pipelined
-// on the same one) nobody hears it: it assigns nothing.
+// epochBeatSeen waits for the answer to such a heartbeat. A client that closes abandons its outstanding heartbeat
+// and announces that it leaves. If the answer to the heartbeat arrives after that (over another connection, or
+// pipelined on the same one), no member receives it, so it assigns nothing.
 type epochBeatSeen struct {
 	id     memberID
 	leaves int
 }
 
-// epochAnswer is what the answer to a heartbeat says of the member. Members of a share group have partitions in common,
-// so none is given to one of them.
+// epochAnswer is the part of a heartbeat's answer about the member. Members of a share group share their partitions,
+// so none is assigned to a single member.
 type epochAnswer struct {
 	code     int16
 	memberID *string
 	epoch    int32
-	// given is its whole assignment, if assigned tells that there is one in the answer.
+	// given is the member's whole assignment, if assigned says that the answer contains one.
 	given    []partition
 	assigned bool
 }
@@ -292,7 +295,7 @@ func (c *conn) readEpochAnswer(response kmsg.Response) epochAnswer {
 		return a
 	}
 	for _, topic := range r.Assignment.Topics {
-		index := c.topicOf("", topic.TopicID) // may ask the broker, so before the lock
+		index := c.topicOf("", topic.TopicID) // may ask the broker, so before taking the lock
 		for _, number := range topic.Partitions {
 			a.given = append(a.given, partition{index, number})
 		}
@@ -332,7 +335,7 @@ func (s *epochBeatSeen) answered(c *conn, response kmsg.Response, at time.Durati
 	}
 }
 
-// admit returns the member, new if it is not known; mu is held.
+// admit returns the member and creates it if it is not known; mu is held.
 func (p *process) admit(id memberID, at time.Duration) *member {
 	m := p.members[id]
 	if m == nil {
@@ -343,7 +346,7 @@ func (p *process) admit(id memberID, at time.Duration) *member {
 	return m
 }
 
-// noteMembership notes how many members the process is now; mu is held.
+// noteMembership notes the current number of members of the process; mu is held.
 func (p *process) noteMembership(at time.Duration, why string) {
 	p.count, p.counted = 0, at
 	for _, m := range p.members {
@@ -365,7 +368,7 @@ func (p *process) beat(id memberID, at time.Duration) {
 	}
 }
 
-// heard notes that the member shows that it is there, which the group takes it at for a session; mu is held.
+// heard notes a sign of life from the member. The group accepts it as valid for a session; mu is held.
 func (p *process) heard(m *member, at time.Duration) {
 	m.due = at + m.session
 	if m.silent {
@@ -374,10 +377,10 @@ func (p *process) heard(m *member, at time.Duration) {
 	}
 }
 
-// expire notes which members have not been heard of for longer than their sessions: the group has given them up, or
-// will, and they may never ask. What such a member had is still its own as far as it knows. While the process waits for
-// an answer of its group's, and while it looks for its coordinator in vain, nobody can say that they are there, so
-// sessions stand still, and a process that is out of its group is noted to seek it.
+// expire notes the members not heard from for longer than their sessions. The group has given them up, or will, and
+// they may never ask again. Such a member still considers its partitions its own. While the process waits for an
+// answer from its group, or looks for its coordinator in vain, members cannot show that they are alive, so sessions
+// stand still. A process that is out of its group is then noted as seeking it.
 func (p *process) expire(at time.Duration, waits bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -416,8 +419,9 @@ func (searchSeen) answered(c *conn, response kmsg.Response, at time.Duration, fl
 	}
 }
 
-// replace notes that a static member takes the place of the one that had its group.instance.id before; mu is held. That
-// one leaves without a word (KIP-345): its consumer was closed, or lost its connection and forgot its member id.
+// replace notes that a static member takes the place of the previous member with its group.instance.id; mu is held.
+// The previous member leaves without a request (KIP-345): its consumer was closed, or lost its connection and forgot
+// its member id.
 func (p *process) replace(m *member, static string, at time.Duration) {
 	m.static = static
 	for id, other := range p.members {
@@ -429,7 +433,7 @@ func (p *process) replace(m *member, static string, at time.Duration) {
 	}
 }
 
-// holds says whether any member of the process was given the partition; mu is held.
+// holds reports whether any member of the process was assigned the partition; mu is held.
 func (p *process) holds(at partition) bool {
 	for _, m := range p.members {
 		if slices.Contains(m.held, at) {
@@ -439,9 +443,9 @@ func (p *process) holds(at partition) bool {
 	return false
 }
 
-// assign makes given the member's whole assignment: what it held and is not in it is revoked first; mu is held. When
-// another member of the same process still seems to hold a partition, the group has expelled that member without its
-// having been told yet.
+// assign sets the member's whole assignment to given. It first revokes partitions that the member held and that are
+// not in given; mu is held. If another member of the same process still seems to hold a partition, the group has
+// expelled that member and the member does not know it yet.
 func (p *process) assign(m *member, at time.Duration, given []partition) {
 	given = slices.DeleteFunc(given, func(g partition) bool { return g.topic == history.None })
 	p.revoke(m, at, whyRebalance, func(held partition) bool { return !slices.Contains(given, held) })
@@ -459,7 +463,7 @@ func (p *process) assign(m *member, at time.Duration, given []partition) {
 	}
 }
 
-// revoke takes the partitions that match from the member; mu is held.
+// revoke takes the matching partitions from the member; mu is held.
 func (p *process) revoke(m *member, at time.Duration, why string, matches func(partition) bool) {
 	kept := m.held[:0]
 	for _, held := range m.held {

@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// talk is a client and a broker that a test makes speak, with numbered requests.
+// talk makes a client and a broker exchange numbered requests.
 type talk struct {
 	*rig
 	broker         *broker
@@ -30,7 +30,7 @@ func newTalk(t *testing.T) *talk {
 	return &talk{rig: r, broker: b, t: t, subject: subject, kafka: b.next()}
 }
 
-// ask lets the request and its answer through and returns what was noted of assignments, in short form.
+// ask passes the request and its answer through the tap, and returns the noted assignments in short form.
 func (k *talk) ask(request kmsg.Request, answer kmsg.Response) string {
 	k.t.Helper()
 	k.correlation++
@@ -68,7 +68,7 @@ func owned(numbers ...int32) kmsg.ConsumerMemberMetadataOwnedPartition {
 	return o
 }
 
-// join joins under the assignor, saying that the partitions are still owned.
+// join joins under the assignor and claims that the partitions are still owned.
 func (k *talk) join(id, assignor string, generation int32, code int16, keeps ...int32) string {
 	k.t.Helper()
 	request := joinRequest(id, assignor, keeps...)
@@ -162,7 +162,7 @@ func joined(k *talk, id string) int {
 	return p.members[memberID{"g", id}].joins
 }
 
-// The answer to a SyncGroup that comes after the member has joined again tells nothing of the new generation.
+// The answer to a SyncGroup that arrives after the member has joined again says nothing about the new generation.
 func TestLateSyncIsNoAssignment(t *testing.T) {
 	k := newTalk(t)
 	k.join("m", "range", 1, 0)
@@ -178,7 +178,7 @@ func TestLateSyncIsNoAssignment(t *testing.T) {
 	k.expect("late answer", k.news(), "")
 }
 
-// A second consumer of the same process is given what an expelled one seemed to hold.
+// A second consumer of the same process is assigned partitions that an expelled one seemed to hold.
 func TestExpelledMemberOfTheSameProcess(t *testing.T) {
 	k := newTalk(t)
 	k.join("a", "range", 1, 0)
@@ -220,15 +220,14 @@ func TestCommitOfAnUnknownMember(t *testing.T) {
 	}
 }
 
-// KIP-848: the assignment names topics by id. The tap asks for an id that it has not seen, before it passes the
-// assignment on.
+// KIP-848: the assignment names topics by id. The tap queries an unknown id before it passes the assignment on.
 func TestServerSideMember(t *testing.T) {
 	b := newBroker(t)
 	r := newRig(t, b.upstreams(), nil)
 	subject := dial(t, r.open(t, 0))
 	k := &talk{rig: r, t: t, subject: subject, kafka: b.next()}
 	id, foreign := [16]byte{1}, [16]byte{2}
-	asked := make(chan []string, 2) // one question for each id
+	asked := make(chan []string, 2) // one query for each id
 	go func() {
 		for range cap(asked) {
 			asker := b.next()
@@ -282,9 +281,9 @@ func TestServerSideMember(t *testing.T) {
 	k.expect("leaves", beat(-1, 0, -1), "-0.5@8 leave")
 }
 
-// Fetch sessions (KIP-227): a request names only what has changed; what is fetched starts where the client last said.
-// The answer to a heartbeat that was on its way when the member left assigns nothing, also when the member joins again
-// under its id before it comes.
+// Fetch sessions (KIP-227): a request names only changes, and fetching starts at the offset that the client named
+// last. The answer to a heartbeat that was outstanding when the member left assigns nothing, even if the member
+// rejoins under its id before the answer arrives.
 func TestLateHeartbeatIsNoAssignment(t *testing.T) {
 	for _, epoch := range []int32{0, 3} {
 		k := newTalk(t)
@@ -419,7 +418,7 @@ func TestWhichFetchShowsThatAProcessIsReady(t *testing.T) {
 	}
 }
 
-// A forged answer has the effect of a broker's, as the member believes it; one that is withheld has none.
+// A forged answer has the same effect as a broker's, because the member accepts it. A withheld answer has none.
 func TestForgedAndWithheldGroupAnswers(t *testing.T) {
 	group := func(request kmsg.Request) kmsg.Request {
 		switch r := request.(type) {
@@ -476,7 +475,7 @@ func TestForgedAndWithheldGroupAnswers(t *testing.T) {
 	}
 }
 
-// Static members (KIP-345) say no goodbye: the one that comes in their place does.
+// Static members (KIP-345) leave without a request. The member that replaces one reveals it.
 func TestStaticMember(t *testing.T) {
 	k := newTalk(t)
 	join := func(id, instance string, generation int32) string {
@@ -495,7 +494,7 @@ func TestStaticMember(t *testing.T) {
 	k.expect("is given what it had", k.sync("i-2", 2, 0, 0, 1), "+0.0@2, +0.1@2")
 }
 
-// members tells how many members the process is after each change, and why it changed.
+// members returns the number of members after each change, with the reason for the change.
 func (k *talk) members() string {
 	var words []string
 	for _, e := range k.log.of(history.KindMembership) {
@@ -504,8 +503,8 @@ func (k *talk) members() string {
 	return strings.Join(words, ", ")
 }
 
-// A member is silent when it has made no request of the group's for longer than its session timeout; while it waits for
-// an answer to one, as for the others in a JoinGroup, its session stands still.
+// A member is silent when it has sent no group request for longer than its session timeout. While it waits for an
+// answer to one, as it does for the others in a JoinGroup, its session stands still.
 func TestSilentMember(t *testing.T) {
 	k := newTalk(t)
 	p, _ := k.present(k.only())
@@ -556,8 +555,8 @@ func (k *talk) find(version int16, kind int8, code int16, keys ...string) {
 	k.ask(request, answer)
 }
 
-// Without a coordinator nobody can say that they are there: a member that looks for it in vain is not silent, and a
-// process that was put out of its group, and is kept from coming back, has not given up.
+// Without a coordinator, members cannot show that they are alive. A member that looks for it in vain is not silent.
+// A process that was removed from its group and is kept from returning has not given up.
 func TestMembersSeekTheirCoordinator(t *testing.T) {
 	const group, transaction = 0, 1
 	refused := func(k *talk) { k.join("m", "range", 0, codeCoordinatorNotAvailable) }
@@ -613,7 +612,7 @@ func TestMembersSeekTheirCoordinator(t *testing.T) {
 	}
 }
 
-// hangUp opens another connection, which the broker closes without a word.
+// hangUp opens another connection, which the broker closes without an answer.
 func (k *talk) hangUp() {
 	k.t.Helper()
 	address := k.only().listeners[1].Addr().String()
@@ -627,7 +626,7 @@ func (k *talk) hangUp() {
 	})
 }
 
-// A request of the group's that is on its way shows that somebody is there, whatever becomes of it.
+// An outstanding group request is a sign of life, whatever becomes of it.
 func TestWaitingForTheGroup(t *testing.T) {
 	k := newTalk(t)
 	waits := func() bool {
@@ -649,9 +648,9 @@ func TestWaitingForTheGroup(t *testing.T) {
 	}
 }
 
-// KIP-848: epoch -2 leaves as a static member, -1 as a dynamic one; what a member owns, what it subscribes to and a
-// regex say nothing of what it is given. A partition is revoked when the member is told, before it confirms: until then
-// it may finish and commit.
+// KIP-848: epoch -2 leaves as a static member, -1 as a dynamic one. A member's owned partitions, its subscription
+// and its regex say nothing about its assignment. A partition is revoked when the member is told, before the member
+// confirms: until then it may finish and commit.
 func TestServerSideEpochs(t *testing.T) {
 	for _, leave := range []int32{-1, -2} {
 		k := newTalk(t)

@@ -11,13 +11,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Interceptor decides what becomes of a request. It is asked after the request was read and stamped, for every request
-// of a known API and version, by many goroutines at once; it must not block.
+// Interceptor decides what happens to a request. It is called for every request of a known API and version, after
+// the request was read and stamped, by many goroutines concurrently. It must not block.
 type Interceptor interface {
 	Intercept(*Exchange) Action
 }
 
-// Exchange is a request of a subject instance. It is valid during Intercept only.
+// Exchange is a request of a subject instance. It is valid only during Intercept.
 type Exchange struct {
 	// Instance is the subject instance (history.Replayer for the replay tool), Run its process.
 	Instance int
@@ -42,7 +42,7 @@ func NewExchange(instance int, run uint16, request kmsg.Request) *Exchange {
 	return &Exchange{Instance: instance, Run: run, APIKey: request.Key(), Version: request.GetVersion(), request: request}
 }
 
-// Request returns the decoded request; it is decoded when it is first asked for.
+// Request returns the decoded request. It decodes on the first call.
 func (x *Exchange) Request() (kmsg.Request, error) {
 	if x.request == nil && x.err == nil {
 		x.request, x.err = decodeRequest(x.header, x.frame)
@@ -50,7 +50,7 @@ func (x *Exchange) Request() (kmsg.Request, error) {
 	return x.request, x.err
 }
 
-// ClientID returns the client id that the request's header gives, "" for none.
+// ClientID returns the client id in the request's header, "" if there is none.
 func (x *Exchange) ClientID() string {
 	if x.frame == nil {
 		return ""
@@ -60,8 +60,8 @@ func (x *Exchange) ClientID() string {
 	return string(w.nullableString())
 }
 
-// InGroup says whether the request is of the consumer group: a member's own, one that commits its offsets or that asks
-// for its coordinator.
+// InGroup reports whether the request concerns the consumer group: a request by a member, a commit of its offsets,
+// or a query for its coordinator.
 func (x *Exchange) InGroup(group string) bool {
 	request, err := x.Request()
 	if err != nil {
@@ -94,15 +94,15 @@ func (x *Exchange) InGroup(group string) bool {
 
 // Partition is a partition that a request touches.
 type Partition struct {
-	// Topic is the topic's name; "" when the request gives an id that is not known.
+	// Topic is the topic's name; "" if the request gives an unknown id.
 	Topic string
 	// Number is history.None in a request for whole topics (Metadata).
 	Number int32
 }
 
-// Partitions returns what a Produce, Fetch, OffsetCommit, TxnOffsetCommit or Metadata touches, nothing for other
-// requests. A Fetch in a session (KIP-227) names only what has changed; the partitions are all that the broker will
-// answer for, as far as they are of the run's topics.
+// Partitions returns the partitions or topics of a Produce, Fetch, OffsetCommit, TxnOffsetCommit or Metadata,
+// nothing for other requests. A Fetch in a session (KIP-227) names only changes. For it, Partitions returns
+// everything that the broker will answer for, as far as it belongs to the run's topics.
 func (x *Exchange) Partitions() []Partition {
 	request, err := x.Request()
 	if err != nil {
@@ -127,12 +127,13 @@ func (x *Exchange) Partitions() []Partition {
 	return all
 }
 
-// asksForAll says whether a Metadata asks for every topic: version 0 with an empty list, later ones without a list.
+// asksForAll reports whether a Metadata asks for every topic: version 0 with an empty list, later versions without a
+// list.
 func asksForAll(r *kmsg.MetadataRequest) bool {
 	return r.Topics == nil || r.Version == 0 && len(r.Topics) == 0
 }
 
-// name is the name of a topic that the request names in one of two ways.
+// name returns the name of a topic that the request gives by name or by id.
 func (x *Exchange) name(topic string, id [16]byte) string {
 	if topic != "" || x.conn == nil {
 		return topic
@@ -140,7 +141,7 @@ func (x *Exchange) name(topic string, id [16]byte) string {
 	return x.conn.nameOf(id)
 }
 
-// eachPartition gives what the request names, topics by name or by id.
+// eachPartition calls take for the partitions that the request names, with topics by name or by id.
 func eachPartition(request kmsg.Request, take func(topic string, id [16]byte, number int32)) {
 	switch r := request.(type) {
 	case *kmsg.ProduceRequest:
@@ -188,8 +189,8 @@ const (
 	EffectDelayed
 	// EffectDropped says that the response was withheld.
 	EffectDropped
-	// EffectClosed says that the connection was closed: in place of passing the request on, or because the fault is
-	// healed by which a request or a response on it was lost.
+	// EffectClosed says that the connection was closed: either instead of passing the request on, or because a request
+	// or response on it had been lost and the fault is now healed.
 	EffectClosed
 	// EffectRequestDelayed says that the request was held before the broker saw it; the duration says for how long.
 	EffectRequestDelayed
@@ -199,42 +200,41 @@ const (
 	EffectThrottled
 )
 
-// Action is what becomes of a request. The zero Action passes it on. At most one of Code, DelayRequest, Delay,
+// Action sets what happens to a request. The zero Action passes it on. At most one of Code, DelayRequest, Delay,
 // DropRequest, Drop, Close and Throttle is set.
 type Action struct {
 	// Code answers with this Kafka error code in the broker's place: Produce, Fetch, OffsetCommit and TxnOffsetCommit
-	// for each partition, Metadata for each topic, all others whose response has an error code for the whole request.
-	// The broker does not see a refused Produce, OffsetCommit, TxnOffsetCommit or any other request that could change
-	// something. It does see a Fetch and a Metadata, so that fetch sessions stay whole and there are brokers to name, and
-	// its answer is altered. A request with acks=0 is swallowed, as nothing is answered to it. Requests that can't be
-	// refused in their version pass.
+	// for each partition, Metadata for each topic, other requests as a whole if their response has an error code for
+	// the whole request. The broker does not see a refused Produce, OffsetCommit, TxnOffsetCommit or any other request
+	// that could change state. It does see a Fetch and a Metadata, so that fetch sessions stay intact and the answer
+	// can name brokers; the tap then alters the answer. A request with acks=0 is swallowed, because it gets no answer.
+	// Requests that cannot be refused in their version pass.
 	Code int16
 	// Matches limits Code to some partitions of a Produce, Fetch, OffsetCommit or TxnOffsetCommit, or to some topics of
-	// a Metadata: the others get the broker's answer. nil matches all.
+	// a Metadata. The others get the broker's answer. nil matches all.
 	Matches func(Partition) bool
-	// DelayRequest holds the request back before the broker sees it, and with it everything behind it on the
-	// connection.
+	// DelayRequest holds the request before the broker sees it, together with all later requests on the connection.
 	DelayRequest time.Duration
-	// Delay holds the response back, and with it everything behind it on the connection, as Kafka answers in order.
+	// Delay holds the response, together with all later responses on the connection, because Kafka answers in order.
 	Delay time.Duration
-	// DropRequest loses the request, and with it everything that follows on the connection, as it would on a line that
-	// has gone dead; what was asked before is answered. The connection stays open until the client closes it or the
-	// fault is healed; then it is closed. A request with acks=0 is lost alone.
+	// DropRequest loses the request and everything after it on the connection, as on a dead line. Earlier requests are
+	// answered. The connection stays open until the client closes it or the fault is healed; then it is closed. A
+	// request with acks=0 is lost alone.
 	DropRequest bool
-	// Drop withholds the response, and with it everything behind it on the connection, until the client closes it or
-	// the fault is healed; then the connection is closed.
+	// Drop withholds the response, and all later responses on the connection, until the client closes it or the fault
+	// is healed. Then the connection is closed.
 	Drop bool
-	// Close closes the connection in place of passing the request on, once what was asked before it is answered.
+	// Close closes the connection instead of passing the request on, once all earlier requests are answered.
 	Close bool
-	// Throttle is written into the broker's answer as throttle_time_ms, in the versions of which clients wait that long
+	// Throttle is written into the broker's answer as throttle_time_ms, in the versions in which clients wait that long
 	// (KIP-219).
 	Throttle time.Duration
-	// Healed is closed when the fault is: what is held is let go, silenced connections are closed. Required with what
-	// delays, drops or closes.
+	// Healed is closed when the fault is healed. Held requests and responses are then released, and silenced
+	// connections are closed. It is required for actions that delay, drop or close.
 	Healed <-chan struct{}
-	// Effect, if set, is told what the action did, when it did it. It must not block.
+	// Effect, if set, is called with the effect of the action when it occurs. It must not block.
 	Effect func(effect Effect, held time.Duration)
-	// Done, if set, is called once when the tap holds nothing on the action's account any more, also if it never took
+	// Done, if set, is called once when the tap holds nothing for the action any more, even if the action never took
 	// effect.
 	Done func()
 }
@@ -252,7 +252,7 @@ func (a *Action) done() {
 	}
 }
 
-// intercept asks the interceptor and prepares what it wants. It returns the frame to forward, nil when nothing is.
+// intercept asks the interceptor and prepares its action. It returns the frame to forward, nil if there is none.
 func (c *conn) intercept(p *pending, fr *frame, request kmsg.Request) []byte {
 	x := &Exchange{
 		Instance: c.instance.number, Run: c.process.run, Group: c.tap.Group, Broker: c.node, APIKey: p.key,
@@ -286,7 +286,7 @@ func (c *conn) refuse(p *pending, fr *frame, x *Exchange) []byte {
 		if x.fetch != nil && !endsSession(code) {
 			p.alter = c.refuseFetch(code, p.action.Matches, x.fetch.asked)
 			at := *r
-			at.MaxWaitMillis, at.MinBytes = 0, 0 // a broker does not wait for records where it refuses
+			at.MaxWaitMillis, at.MinBytes = 0, 0 // a refusing broker does not wait for records
 			return encodeRequest(fr, p.header, &at)
 		}
 	}
@@ -302,22 +302,22 @@ func (c *conn) refuse(p *pending, fr *frame, x *Exchange) []byte {
 	return encodeRequest(fr, p.header, rest)
 }
 
-// leave passes a request on that can't be refused.
+// leave passes on a request that cannot be refused.
 func (c *conn) leave(p *pending, fr *frame) []byte {
 	p.action.done()
 	p.action = Action{}
 	return fr.data
 }
 
-// observesForged is implemented by observations whose events say per partition who answered.
+// observesForged is implemented by observations whose events say for each partition who answered.
 type observesForged interface {
 	observation
-	// forge notes the partitions of an answer that was made here.
+	// forge notes the partitions of a locally made answer.
 	forge(c *conn, forged kmsg.Response)
 }
 
-// examine observes a request that is decoded and asks the interceptor. out is what to forward; answered is false for a
-// request that no answer follows.
+// examine observes a decoded request and asks the interceptor. out is the frame to forward. answered is false for a
+// request that gets no answer.
 func (c *conn) examine(p *pending, fr *frame) (out []byte, answered bool, err error) {
 	answered = true
 	var request kmsg.Request
@@ -347,7 +347,7 @@ func (c *conn) examine(p *pending, fr *frame) (out []byte, answered bool, err er
 	return out, answered, nil
 }
 
-// observe notes a decoded request and returns what waits for its response.
+// observe notes a decoded request and returns the observation that waits for its response.
 func (c *conn) observe(p *pending, request kmsg.Request) observation {
 	switch r := request.(type) {
 	case *kmsg.FetchRequest:
@@ -383,7 +383,7 @@ func decodeRequest(h header, fr *frame) (kmsg.Request, error) {
 	return request, nil
 }
 
-// encodeRequest makes a frame with the original header and another body.
+// encodeRequest creates a frame with the original header and another body.
 func encodeRequest(fr *frame, h header, request kmsg.Request) []byte {
 	out := append([]byte{}, fr.data[:sizeLen+h.body]...)
 	out = request.AppendTo(out)

@@ -17,7 +17,7 @@ import (
 
 const refused = 19 // NOT_ENOUGH_REPLICAS
 
-// script is an interceptor that treats the APIs as told and counts what it did.
+// script is an interceptor with fixed actions for each API. It counts their effects.
 type script struct {
 	mu      sync.Mutex
 	actions map[int16]Action
@@ -54,7 +54,7 @@ func (s *script) set(actions map[int16]Action) {
 	s.actions = actions
 }
 
-// finished waits until every action was given back and compares the effects.
+// finished waits until every action is done and compares the effects.
 func (s *script) finished(t *testing.T, want ...Effect) {
 	t.Helper()
 	eventually(t, "every action is done", func() bool {
@@ -95,7 +95,8 @@ func TestProduceIsRefused(t *testing.T) {
 	}
 }
 
-// Of a Produce to several topics only what matches is refused; the broker gets the rest and its answer is completed.
+// In a Produce to several topics, only the matching part is refused. The broker gets the rest, and its answer is
+// completed.
 func TestMixedProduceIsSplit(t *testing.T) {
 	r, s, subject, kafka := scripted(t, map[int16]Action{keyProduce: {Code: refused, Matches: onDLQ}})
 	whole := produce(9, -1, map[string][]string{"t.dlq": {"a"}, "t.retry": {"b"}, "foreign": {"c"}})
@@ -214,7 +215,7 @@ func TestCommitIsRefused(t *testing.T) {
 	s.finished(t, EffectAnswered, EffectAnswered)
 }
 
-// Requests with an error code for the whole are answered; those without one pass, and the action is given back.
+// A request whose response has an error code for the whole is answered. Others pass, and their action is done.
 func TestOtherRequestsAreRefused(t *testing.T) {
 	r, s, subject, kafka := scripted(t, map[int16]Action{keyHeartbeat: {Code: codeUnknownMemberID}, 22: {Code: 14},
 		2: {Code: 14}})
@@ -249,7 +250,7 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	s.finished(t, EffectAnswered, EffectAnswered)
 }
 
-// A request answered here waits for the answers that come before it on its connection.
+// A locally answered request waits for the answers to earlier requests on its connection.
 func TestLocalAnswersKeepTheOrder(t *testing.T) {
 	_, s, subject, kafka := scripted(t, map[int16]Action{keyOffsetCommit: {Code: 14}})
 	first := produce(9, -1, map[string][]string{"t.dlq": {"a"}})
@@ -306,10 +307,10 @@ func TestPipelinedAnswersAreDelayedOnce(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct{ delay, request, arrived, heldUntil, want time.Duration }{
 		{100 * ms, 0, 0, 0, 100 * ms},
-		{100 * ms, 10 * ms, 70 * ms, 0, 100 * ms},          // the broker was slow: the delay comes on top
-		{100 * ms, 10 * ms, 101 * ms, 101 * ms, 9 * ms},    // it came while the one before was held
+		{100 * ms, 10 * ms, 70 * ms, 0, 100 * ms},          // the broker was slow: the delay is added
+		{100 * ms, 10 * ms, 101 * ms, 101 * ms, 9 * ms},    // it arrived while the previous one was held
 		{100 * ms, 10 * ms, 301 * ms, 101 * ms, 0},         // and is overdue
-		{100 * ms, 150 * ms, 151 * ms, 101 * ms, 100 * ms}, // it was asked for after the one before was let go
+		{100 * ms, 150 * ms, 151 * ms, 101 * ms, 100 * ms}, // it was requested after the previous one was released
 	} {
 		if got := holdFor(c.delay, c.request, c.arrived, c.heldUntil); got != c.want {
 			t.Errorf("%+v: %s", c, got)
@@ -330,8 +331,8 @@ func TestHealLetsDelayedAnswersGo(t *testing.T) {
 	s.finished(t, EffectDelayed)
 }
 
-// A dropped response silences its connection: the broker did it, the client hears nothing until the fault is healed and
-// the connection closed.
+// A dropped response silences its connection. The broker carried out the request, but the client receives nothing
+// until the fault is healed and the connection closed.
 func TestDroppedResponseSilencesTheConnection(t *testing.T) {
 	healed := make(chan struct{})
 	r, s, subject, kafka := scripted(t, map[int16]Action{keyProduce: {Drop: true, Healed: healed}})
@@ -362,7 +363,7 @@ func TestDroppedResponseSilencesTheConnection(t *testing.T) {
 	s.finished(t, EffectDropped, EffectAnswered, EffectClosed)
 }
 
-// What an action holds is given back when the connection ends first.
+// Actions that hold something are done when the connection ends first.
 func TestActionsAreGivenBack(t *testing.T) {
 	for name, end := range map[string]func(*rig, *peer, *peer){
 		"client": func(_ *rig, subject, kafka *peer) { _ = subject.Close(); _ = kafka.Close() },
@@ -372,7 +373,7 @@ func TestActionsAreGivenBack(t *testing.T) {
 	} {
 		for what, action := range map[string]Action{"delay": {Delay: time.Hour}, "drop": {Drop: true}} {
 			if name == "broker" && what == "delay" {
-				continue // an answer that came is held and delivered, whatever becomes of the broker
+				continue // an answer that has arrived is held and delivered, whatever happens to the broker
 			}
 			t.Run(name+" "+what, func(t *testing.T) {
 				action.Healed = make(chan struct{})
@@ -451,7 +452,7 @@ func TestExchangeNamesTheBroker(t *testing.T) {
 	}
 }
 
-// A version of a response without an error code for the whole request would say that all is well.
+// A version of a response without an error code for the whole request would report success.
 func TestNoSuccessIsForged(t *testing.T) {
 	for _, c := range []struct {
 		key, version int16

@@ -7,7 +7,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// process is one process of a subject instance: what outlives its single connections.
+// process is one process of a subject instance: the state that outlives its single connections.
 type process struct {
 	tap      *Tap
 	instance int
@@ -19,10 +19,10 @@ type process struct {
 	grouped  bool // it has used a group protocol
 	members  map[memberID]*member
 	leaves   map[memberID]int // how often a member has left
-	session  time.Duration    // the session timeout that it asked for last
-	count    int32            // how many members it was when they were last counted, at counted; 0 if they never were
+	session  time.Duration    // the last session timeout that it asked for
+	count    int32            // number of members when last counted, at time counted; 0 if never counted
 	counted  time.Duration
-	sought   time.Duration // when it last looked for its group in vain, or waited for its answer
+	sought   time.Duration // when it last looked for its group in vain, or waited for its group's answer
 	sessions map[session]*fetchSession
 	asking   map[partition]*conn // which connection asks for a partition
 	refused  map[[2]int16]bool   // APIs and versions that were refused as unreadable
@@ -36,7 +36,7 @@ func newProcess(t *Tap, instance int, run uint16) *process {
 	}
 }
 
-// firstUnreadable reports whether the process uses an API and version that the tap does not read for the first time.
+// firstUnreadable reports whether this is the process's first use of an API and version that the tap does not read.
 func (p *process) firstUnreadable(key, version int16) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,5 +52,5 @@ func (p *process) event(kind history.Kind, at time.Duration) history.Event {
 	return e
 }
 
-// observesGroup says whether the group's doings are recorded.
+// observesGroup reports whether the group's requests are recorded.
 func (t *Tap) observesGroup(group string) bool { return t.Group == "" || t.Group == group }

@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// produceSeen is a Produce that waits for its acknowledgement: what was written to each observed partition.
+// produceSeen is a Produce that waits for its acknowledgement, with the records written to each observed partition.
 type produceSeen struct {
 	partitions []producedPartition
 	index      map[producedAt]int
@@ -30,7 +30,8 @@ type producedPartition struct {
 	records []producedRecord
 }
 
-// producedRecord is what the events of a request and its response share; it is small because there may be many.
+// producedRecord contains the values that the events of a request and its response share. It is small because there
+// may be many.
 type producedRecord struct {
 	op                 int64
 	keyHash, valueHash uint64
@@ -40,8 +41,8 @@ type producedRecord struct {
 	flags              history.Flags
 }
 
-// observeProduce walks a Produce request without decoding it as a whole, as most of what is produced is not observed.
-// It returns nil when nothing in it is.
+// observeProduce walks a Produce request without decoding it as a whole, because most produced records are not
+// observed. It returns nil if nothing in the request is observed.
 func (c *conn) observeProduce(p *pending, body []byte) (*produceSeen, int16, error) {
 	var seen *produceSeen
 	acks, err := walkProduce(body, p.version, p.flexible, func(name []byte, id [16]byte, number int32, data []byte) error {
@@ -75,8 +76,8 @@ func (c *conn) observeProduce(p *pending, body []byte) (*produceSeen, int16, err
 	return seen, acks, nil
 }
 
-// observesProduce says whether what is written to the topic is recorded: dead letters and retries of a subject,
-// everything of the replay tool.
+// observesProduce reports whether writes to the topic are recorded: a subject's dead letters and retries, and
+// everything from the replay tool.
 func (c *conn) observesProduce(topic int16) bool {
 	if topic == history.None {
 		return false
@@ -86,8 +87,8 @@ func (c *conn) observesProduce(topic int16) bool {
 		history.OfStore(int16(c.instance.number))
 }
 
-// walkProduce gives every partition's records to each. It checks the whole structure, so that a request that passed it
-// can be decoded without needing more memory than it is worth.
+// walkProduce calls each with every partition's records. It checks the whole structure, so that decoding a request
+// that passed needs no more memory than its size justifies.
 func walkProduce(body []byte, version int16, flexible bool, each func(name []byte, id [16]byte, number int32,
 	data []byte) error) (acks int16, err error) {
 	w := wire{rest: body}
@@ -158,7 +159,7 @@ func (t *Tap) records(data []byte) ([]producedRecord, error) {
 	return found, nil
 }
 
-// sequence is the sequence number of the i-th record of a batch; after the largest comes 0.
+// sequence returns the sequence number of the i-th record of a batch; 0 follows the largest number.
 func sequence(base, i int32) int32 {
 	if base > math.MaxInt32-i {
 		return i - (math.MaxInt32 - base) - 1
@@ -201,7 +202,7 @@ func hash(data []byte) uint64 {
 	return xxhash.Sum64(data)
 }
 
-// emit writes one event per record of the partition, completed by more.
+// emit writes one event per record of the partition. more fills in the rest of each event.
 func (s *produceSeen) emit(c *conn, kind history.Kind, at time.Duration, p *producedPartition,
 	more func(e *history.Event, index int)) {
 	for i := range p.records {
@@ -236,7 +237,7 @@ func (s *produceSeen) answered(c *conn, response kmsg.Response, at time.Duration
 	})
 }
 
-// each pairs the answers of a response with what was seen.
+// each pairs the partitions of a response with those of the request.
 func (s *produceSeen) each(c *conn, response *kmsg.ProduceResponse,
 	pair func(*producedPartition, *kmsg.ProduceResponseTopicPartition)) {
 	for i := range response.Topics {

@@ -116,7 +116,7 @@ func (r *rig) open(t testing.TB, instance int) string {
 	return bootstrap
 }
 
-// cluster starts an embedded Kafka with the topics, and a tap before it.
+// cluster starts an embedded Kafka with the topics, and a tap in front of it.
 func cluster(t testing.TB, brokers int, adapt func(*Config), options ...kfake.Opt) (*kfake.Cluster, *rig) {
 	t.Helper()
 	options = append(options, kfake.NumBrokers(brokers),
@@ -151,7 +151,7 @@ func client(t testing.TB, bootstrap string, options ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// eventually waits until done holds.
+// eventually waits until done returns true.
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
@@ -161,14 +161,14 @@ func eventually(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// broker is a broker made by the test: it does exactly what the test says.
+// broker is a broker under the test's control: it does exactly what the test says.
 type broker struct {
 	t        testing.TB
 	listener net.Listener
 	conns    chan *peer
 }
 
-// peer is one end of a connection, speaking frames.
+// peer is one end of a connection that exchanges frames.
 type peer struct {
 	net.Conn
 	t    testing.TB
@@ -262,7 +262,7 @@ func (p *peer) tryReceive(limit time.Duration) ([]byte, error) {
 	return fr.payload(), nil
 }
 
-// silent fails the test when anything comes before the limit.
+// silent fails the test if anything arrives before the limit.
 func (p *peer) silent(limit time.Duration) {
 	p.t.Helper()
 	if payload, err := p.tryReceive(limit); err == nil {
@@ -288,7 +288,7 @@ func requestFrame(correlation int32, request kmsg.Request) []byte {
 	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("tester")).AppendRequest(nil, request, correlation)
 }
 
-// respond sends the response; the header's form is Kafka's.
+// respond sends the response with the header form that Kafka uses.
 func (p *peer) respond(correlation int32, response kmsg.Response) {
 	p.t.Helper()
 	p.send(responseFrame(correlation, response))

@@ -11,8 +11,8 @@ import (
 // finalShareEpoch closes a share session (KIP-932).
 const finalShareEpoch = -1
 
-// shareSeen is a ShareFetch or a ShareAcknowledge that waits for its answer: what it acknowledges, by partition.
-// Nothing else is kept of share sessions: acknowledgements and acquired records are always named in full.
+// shareSeen is a ShareFetch or a ShareAcknowledge that waits for its answer, with its acknowledgements by partition.
+// No other state of share sessions is kept: acknowledgements and acquired records are always named in full.
 type shareSeen struct {
 	acked map[partition][]history.Event
 }
@@ -55,8 +55,8 @@ func (c *conn) observeShareAcknowledge(at time.Duration, r *kmsg.ShareAcknowledg
 	return seen
 }
 
-// add notes a batch of acknowledgements as ranges that are acknowledged alike. A single type stands for the whole
-// batch, otherwise each offset has its own; a batch that has neither is refused by the broker, and what it says is
+// add notes a batch of acknowledgements as ranges with equal acknowledgement types. A single type stands for the
+// whole batch; otherwise each offset has its own. The broker refuses a batch with neither form, and its content is
 // noted as far as it goes.
 func (s *shareSeen) add(c *conn, at time.Duration, where partition, first, last int64, types []int8) {
 	if where.topic == history.None || len(types) == 0 || last < first {
@@ -85,7 +85,8 @@ func (s *shareSeen) note(c *conn, at time.Duration, where partition, first, last
 	s.acked[where] = append(s.acked[where], e)
 }
 
-// sharesNoMore notes that a share session is closed. Its acknowledgements come before it, as the broker treats them.
+// sharesNoMore notes that a share session is closed. Its acknowledgements come before the closing, as the broker
+// processes them.
 func (c *conn) sharesNoMore(at time.Duration, epoch int32) {
 	if epoch != finalShareEpoch {
 		return
@@ -95,8 +96,8 @@ func (c *conn) sharesNoMore(at time.Duration, epoch int32) {
 	c.tap.Sink.Record(e)
 }
 
-// sharesFrom notes that the process asks for records of the partition. Whoever asks for them in a share group is ready:
-// members share partitions, so there is no assignment to wait for.
+// sharesFrom notes that the process asks for records of the partition. A process that asks for records in a share
+// group is ready: members share partitions, so there is no assignment to wait for.
 func (p *process) sharesFrom(where partition) {
 	if where.topic == history.None {
 		return
@@ -110,7 +111,7 @@ func (p *process) sharesFrom(where partition) {
 	}
 }
 
-// answered notes what became of the acknowledgements, and which records are handed to the client. A ShareFetch that
+// answered notes the results of the acknowledgements, and the records that the client receives. A ShareFetch that
 // fails as a whole has acknowledged nothing.
 func (s *shareSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	switch r := response.(type) {
@@ -143,7 +144,7 @@ func (s *shareSeen) answered(c *conn, response kmsg.Response, at time.Duration, 
 	}
 }
 
-// refused answers everything with the error of the whole request.
+// refused answers every acknowledgement with the error of the whole request.
 func (s *shareSeen) refused(c *conn, at time.Duration, code int16, flags history.Flags) {
 	for where := range s.acked {
 		s.acknowledged(c, at, where, code, flags)
@@ -158,7 +159,7 @@ func (s *shareSeen) acknowledged(c *conn, at time.Duration, where partition, cod
 	delete(s.acked, where)
 }
 
-// acquired notes the records that are handed to the client, a range for each delivery count.
+// acquired notes the records that the client receives, as one range for each delivery count.
 func acquired(c *conn, at time.Duration, where partition, p *kmsg.ShareFetchResponseTopicPartition,
 	flags history.Flags) {
 	if where.topic == history.None || p.ErrorCode != 0 || flags.Has(history.Withheld) || flags.Has(history.Forged) {

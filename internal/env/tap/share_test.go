@@ -14,8 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// shareWords writes share-group events in short form: topic.partition[first-last]×deliveries, and what is acknowledged
-// as what.
+// shareWords writes share-group events in short form: topic.partition[first-last]×deliveries, and the type of each
+// acknowledgement.
 func shareWords(events []history.Event) string {
 	var words []string
 	for _, e := range events {
@@ -41,7 +41,7 @@ func (l *eventLog) shares() []history.Event {
 		history.KindShareSessionEnd)
 }
 
-// shareTalk is a talk whose topic ids are known, and whose news are those of share groups.
+// shareTalk is a talk with known topic ids whose short form shows share-group events.
 type shareTalk struct {
 	*talk
 	id      [16]byte
@@ -189,7 +189,7 @@ func TestShareAcknowledge(t *testing.T) {
 		"0.3[32-32] as 1: 0, 0.3[32-32] as 1?, end at 1")
 }
 
-// Request and answer are one operation, each range its own.
+// The request and answer of a range share one operation, and each range has its own.
 func TestShareAcknowledgeOperations(t *testing.T) {
 	k := newShareTalk(t)
 	k.exchange(k.acknowledge(1, ackBatch{1, 3, []int8{1, 2, 1}}), k.acknowledged(0, 0))
@@ -219,7 +219,7 @@ func TestShareGroupOfOthers(t *testing.T) {
 	k.expect("an acknowledgement of another group", k.exchange(acknowledge, k.acknowledged(0, 0)), "")
 }
 
-// What a fault withholds is not handed to the client; its acknowledgements may have counted.
+// Records that a fault withholds do not reach the client. The acknowledgements in the same request may have counted.
 func TestWithheldShareFetch(t *testing.T) {
 	r, subject, kafka := pair(t, func(c *Config) {
 		c.Group = "g"
@@ -246,7 +246,8 @@ func TestShareRequestsAreOfTheGroup(t *testing.T) {
 	}
 }
 
-// A real share consumer before the embedded broker: what it is handed, releases, is handed again and accepts.
+// A real share consumer with the embedded broker: it acquires records, releases them, acquires them again and
+// accepts them.
 func TestShareConsumer(t *testing.T) {
 	_, r := cluster(t, 2, func(c *Config) { c.Group = "shared" })
 	bootstrap := r.open(t, 0)
@@ -287,7 +288,7 @@ func TestShareConsumer(t *testing.T) {
 	}
 }
 
-// KIP-932: members of a share group say by heartbeats that they are there, as those of KIP-848's groups do.
+// KIP-932: members of a share group show by heartbeats that they are alive, like those of KIP-848's groups.
 func TestShareMember(t *testing.T) {
 	k := newShareTalk(t)
 	p, _ := k.present(k.only())
@@ -339,7 +340,8 @@ func setGroupToEarliest(ctx context.Context, t *testing.T, cl *kgo.Client, group
 	}
 }
 
-// expectShareStory: every offset was acquired once with each of the counts 1 and 2, released, and accepted.
+// expectShareStory checks that every offset was acquired once with each of the delivery counts 1 and 2, released,
+// and accepted.
 func expectShareStory(t *testing.T, r *rig, records int) {
 	t.Helper()
 	type offset struct {

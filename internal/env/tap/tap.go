@@ -22,30 +22,30 @@ type Upstream struct {
 	NodeID int32
 	// Dial is the address of the link to it (host:port).
 	Dial string
-	// TLS, if set, is how the tap speaks to the broker through the link, while the subject speaks plaintext to the tap.
-	// Its ServerName must be the broker's own host, which the link's address does not tell.
+	// TLS, if set, configures the tap's connection to the broker through the link; the subject speaks plaintext to the
+	// tap. Its ServerName must be the broker's own host, which differs from the link's address.
 	TLS *tls.Config
 }
 
-// Config is what a tap needs. Clock, Sink, NextOp and IDs are required.
+// Config configures a tap. Clock, Sink, NextOp and IDs are required.
 type Config struct {
 	Clock history.Clock
 	Sink  history.Sink
 	// NextOp returns a new Event.Op on each call; it is safe for concurrent use.
 	NextOp func() int64
 	IDs    *history.IDs
-	// Topics are the run's topics; the index of one is its Event.Topic. What happens to other topics is passed on
+	// Topics are the run's topics; the index of one is its Event.Topic. Requests for other topics are passed on
 	// unobserved.
 	Topics    []history.Topic
 	Upstreams []Upstream
-	// Group limits what is observed of consumer groups to this one; "" observes all.
+	// Group limits the observation of consumer groups to this one; "" observes all.
 	Group string
 	// KeepMetadata records the metadata of offset commits (history.KindCommitRequest), for contracts that give it a
 	// meaning.
 	KeepMetadata bool
-	// TopicIDs returns the ids of topics, as far as they have any. It is asked when the subject uses an id that no
-	// answer has told the tap, by one caller at a time. nil lets the tap ask a broker itself, without credentials,
-	// which a cluster with authentication does not answer.
+	// TopicIDs returns the ids of topics, as far as they have any. It is called, by one caller at a time, when the
+	// subject uses an id that no answer has revealed to the tap. With nil the tap asks a broker itself, without
+	// credentials; a cluster with authentication does not answer that.
 	TopicIDs func(ctx context.Context, names []string) (map[string][16]byte, error)
 	Log      zerolog.Logger
 	// Interceptor acts on requests; nil lets all pass.
@@ -62,7 +62,7 @@ type Tap struct {
 	topics  *topics
 	frames  frames
 	inflate *kafkaio.Inflater
-	clamped sync.Once // what brokers offer and the tap does not read has been told
+	clamped sync.Once // APIs that brokers offer and the tap does not read have been reported
 
 	tasks sync.WaitGroup // accept loops and connections; added to only under mu while open
 
@@ -81,7 +81,7 @@ type instance struct {
 	conns     map[*conn]struct{}
 }
 
-// New returns a tap with no listener yet.
+// New returns a tap without listeners.
 func New(config Config) *Tap {
 	return &Tap{
 		Config: config, apis: newAPIs(), topics: newTopics(config.Topics), inflate: &kafkaio.Inflater{Limit: maxInflated},
@@ -89,8 +89,8 @@ func New(config Config) *Tap {
 	}
 }
 
-// Open starts one listener per broker for the instance on 127.0.0.1 and returns their addresses, comma-joined, which is
-// the instance's bootstrap.servers. It fails when the instance is open already or no port can be had.
+// Open starts one listener per broker for the instance on 127.0.0.1. It returns their addresses, comma-joined, as
+// the instance's bootstrap.servers. It fails if the instance is open already or no port is available.
 func (t *Tap) Open(number int) (bootstrap string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,9 +120,9 @@ func (t *Tap) Open(number int) (bootstrap string, err error) {
 	return strings.Join(addresses, ","), nil
 }
 
-// BeginRun says that process number run of the instance is about to start: what is seen from now on is its doing.
-// Connections of earlier processes are dropped. It must be called when the earlier process is gone and before the new
-// one starts, else a connection is attributed to the wrong one.
+// BeginRun says that process number run of the instance is about to start. All later observations are attributed to
+// it, and connections of earlier processes are dropped. It must be called when the earlier process is gone and
+// before the new one starts; otherwise a connection is attributed to the wrong process.
 func (t *Tap) BeginRun(number int, run uint16) {
 	t.mu.Lock()
 	in := t.instance(number)
@@ -139,8 +139,8 @@ func (t *Tap) BeginRun(number int, run uint16) {
 	}
 }
 
-// Fetching returns a channel that is closed once that process has asked for the records of a partition that is assigned
-// to it; without a group protocol, of any partition of an input or retry topic.
+// Fetching returns a channel that is closed once that process has asked for the records of a partition assigned to
+// it; without a group protocol, of any partition of an input or retry topic.
 func (t *Tap) Fetching(number int, run uint16) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,7 +169,7 @@ func (t *Tap) Close() error {
 	return nil
 }
 
-// expireMembers looks every second which members of the instance's current process have fallen silent.
+// expireMembers checks every second which members of the instance's current process have fallen silent.
 func (t *Tap) expireMembers(in *instance) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -184,7 +184,7 @@ func (t *Tap) expireMembers(in *instance) {
 	}
 }
 
-// present returns the instance's current process, and whether it waits for an answer to a request of its group's.
+// present returns the instance's current process, and whether it waits for an answer to a group request.
 func (t *Tap) present(in *instance) (current *process, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,7 +221,7 @@ func (t *Tap) process(in *instance, run uint16) *process {
 	return p
 }
 
-// accept hands the listener's connections to goroutines of their own until the listener is closed.
+// accept hands the listener's connections to separate goroutines until the listener is closed.
 func (t *Tap) accept(in *instance, upstream Upstream, listener net.Listener) {
 	for {
 		client, err := listener.Accept()

@@ -28,7 +28,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// brokerHost is what the brokers' certificate is for; the links to them have other addresses.
+// brokerHost is the host in the brokers' certificate; the links to them have other addresses.
 const brokerHost = "kafka.test"
 
 // certified returns the TLS settings of brokers with a certificate for brokerHost, and of clients that trust it.
@@ -56,7 +56,7 @@ func certified(t testing.TB) (broker, client *tls.Config) {
 		&tls.Config{RootCAs: roots, ServerName: brokerHost}
 }
 
-// secureCluster starts brokers that speak TLS, and a tap that does so with them.
+// secureCluster starts brokers with TLS, and a tap that connects to them with TLS.
 func secureCluster(t testing.TB, brokers int, adapt func(*Config), options ...kfake.Opt) (*kfake.Cluster, *rig) {
 	t.Helper()
 	server, secured := certified(t)
@@ -108,8 +108,8 @@ func TestSubjectSpeaksPlaintextToATLSCluster(t *testing.T) {
 	}
 }
 
-// Every broker but the right one is refused: whoever sits at the link's address must have a certificate for the
-// broker's host.
+// The tap accepts only the right broker: a server at the link's address must have a certificate for the broker's
+// host.
 func TestBrokersCertificateIsVerified(t *testing.T) {
 	_, stranger := certified(t)
 	for name, wrong := range map[string]func(*tls.Config) *tls.Config{
@@ -122,7 +122,7 @@ func TestBrokersCertificateIsVerified(t *testing.T) {
 				config.Upstreams[0].TLS = wrong(config.Upstreams[0].TLS)
 				config.Log = zerolog.New(&said)
 			})
-			// The tap resets the connection, perhaps before it is fully made.
+			// The tap resets the connection, possibly before it is fully established.
 			if conn, err := net.Dial("tcp", r.open(t, 0)); err == nil {
 				p := newPeer(t, conn)
 				_, _ = p.Write(requestFrame(1, kmsg.NewPtrApiVersionsRequest()))
@@ -138,7 +138,7 @@ func TestBrokersCertificateIsVerified(t *testing.T) {
 	}
 }
 
-// safeText is a log that several goroutines write.
+// safeText is a log that several goroutines can write.
 type safeText struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -156,8 +156,8 @@ func (s *safeText) String() string {
 	return s.text.String()
 }
 
-// A subject authenticates with credentials of its own. The tap has none, looks into no frame that carries them, and
-// asks nobody what to do with it.
+// A subject authenticates with its own credentials. The tap has none, does not look into frames that carry
+// credentials, and asks no interceptor about them.
 func TestSubjectAuthenticatesThroughTheTap(t *testing.T) {
 	const password = "correct horse battery"
 	for name, mechanism := range map[string]kgo.Opt{
@@ -188,8 +188,7 @@ func TestSubjectAuthenticatesThroughTheTap(t *testing.T) {
 	}
 }
 
-// KIP-368: the session ends after a while, and the client authenticates again on the same connection, between its other
-// requests.
+// KIP-368: the session expires, and the client reauthenticates on the same connection, between its other requests.
 func TestReauthenticationPasses(t *testing.T) {
 	c, r := secureCluster(t, 1, nil, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "app", "pass"),
 		kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1100"}))
@@ -222,7 +221,7 @@ func (c connectCounter) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _
 	}
 }
 
-// Topic ids come from whom the caller names, since the tap could not ask a cluster that wants credentials.
+// Topic ids come from the caller's resolver, because the tap cannot query a cluster that requires credentials.
 func TestTopicIDsComeFromTheCaller(t *testing.T) {
 	id := [16]byte{7}
 	var asked atomic.Int64
@@ -259,7 +258,7 @@ func TestTopicIDsComeFromTheCaller(t *testing.T) {
 	}
 }
 
-// An id can be that of a topic which the answer left out, so it is asked for again.
+// An unknown id can belong to a topic that the answer left out, so it is queried again.
 func TestAnUnknownIDIsForeignOnlyAfterAWholeAnswer(t *testing.T) {
 	topics := newTopics(runTopics())
 	answer := map[string][16]byte{"t.input": {1}, "t.retry": {2}}
@@ -280,7 +279,7 @@ func TestAnUnknownIDIsForeignOnlyAfterAWholeAnswer(t *testing.T) {
 	}
 }
 
-// Closing the tap breaks off a TLS handshake that a broker does not answer.
+// Closing the tap aborts a TLS handshake that a broker does not answer.
 func TestCloseBreaksOffAHandshake(t *testing.T) {
 	b := newBroker(t)
 	_, secured := certified(t)

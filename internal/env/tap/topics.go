@@ -21,16 +21,16 @@ type partition struct {
 	number int32
 }
 
-// topics finds the run's topics by name and by id. Ids are learned from the answers that pass by, so a client can
-// hardly use one that the tap has not seen; when it does (a consumer group assignment may come before the metadata) the
-// tap asks for itself.
+// topics finds the run's topics by name and by id. Ids are learned from passing answers, so a client can hardly use
+// an unknown one. If it does (a consumer group assignment may come before the metadata), the tap queries the id
+// itself.
 type topics struct {
 	list   []history.Topic
 	byName map[string]int16
 
 	mu    sync.RWMutex
-	names map[[16]byte]string // "" for an id that is known to be none of the run's topics
-	asked time.Time           // of the last failed question, so that a dead link is not asked for each frame
+	names map[[16]byte]string // "" for an id that is known to belong to none of the run's topics
+	asked time.Time           // of the last failed query, so that a dead link is not queried for each frame
 }
 
 const (
@@ -56,7 +56,7 @@ func (t *topics) named(name string) int16 {
 	return history.None
 }
 
-// namedBytes is named for a name still on the wire; it does not allocate.
+// namedBytes is named for the undecoded bytes of a name. It does not allocate.
 func (t *topics) namedBytes(name []byte) int16 {
 	if i, ok := t.byName[string(name)]; ok {
 		return i
@@ -80,7 +80,7 @@ func (t *topics) learn(id [16]byte, name string) {
 	t.names[id] = name
 }
 
-// name returns the name that belongs to an id, "" if it is not known.
+// name returns the name for an id, "" if the topic is not of the run's. known is false for an id not seen yet.
 func (t *topics) name(id [16]byte) (name string, known bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -88,7 +88,7 @@ func (t *topics) name(id [16]byte) (name string, known bool) {
 	return name, known
 }
 
-// topicOf returns the index of a topic that a message names by id, where id is set, or by name.
+// topicOf returns the index of a topic that a message gives by id, if id is set, or by name.
 func (c *conn) topicOf(name string, id [16]byte) int16 {
 	if id == ([16]byte{}) {
 		return c.tap.topics.named(name)
@@ -96,7 +96,7 @@ func (c *conn) topicOf(name string, id [16]byte) int16 {
 	return c.tap.topics.named(c.nameOf(id))
 }
 
-// nameOf returns the name of the topic with the id, "" when it can't be learned or is of no interest.
+// nameOf returns the name of the topic with the id, "" if it cannot be learned or the topic is none of the run's.
 func (c *conn) nameOf(id [16]byte) string {
 	if name, known := c.tap.topics.name(id); known {
 		return name
@@ -109,7 +109,7 @@ func (c *conn) nameOf(id [16]byte) string {
 	return name
 }
 
-// idOf returns the id of the topic with the name; it is known once any message has given it.
+// idOf returns the id of the topic with the name. It is known once any message has contained it.
 func (t *topics) idOf(name string) (found [16]byte) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -121,7 +121,7 @@ func (t *topics) idOf(name string) (found [16]byte) {
 	return found
 }
 
-// resolver returns who is asked for topic ids: whom the caller of the tap named, or the broker.
+// resolver returns the function that queries topic ids: the one in the tap's Config, or a query to the broker.
 func (c *conn) resolver() func(context.Context, []string) (map[string][16]byte, error) {
 	if c.tap.TopicIDs != nil {
 		return c.tap.TopicIDs
@@ -129,7 +129,7 @@ func (c *conn) resolver() func(context.Context, []string) (map[string][16]byte, 
 	return c.to.topicIDs
 }
 
-// ask learns the ids of the run's topics. An id that is none of theirs is noted as foreign.
+// ask learns the ids of the run's topics. An id that belongs to none of them is noted as foreign.
 func (t *topics) ask(resolve func(context.Context, []string) (map[string][16]byte, error), id [16]byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,7 +155,7 @@ func (t *topics) ask(resolve func(context.Context, []string) (map[string][16]byt
 	}
 	switch _, known := t.names[id]; {
 	case known:
-	case len(ids) < len(names): // it may be that of a topic which is missing in the answer
+	case len(ids) < len(names): // the id may belong to a topic that is missing in the answer
 		t.asked = time.Now()
 		return fmt.Errorf("asking for topic ids: %d of the run's %d topics have none now", len(names)-len(ids), len(names))
 	default:
@@ -164,14 +164,14 @@ func (t *topics) ask(resolve func(context.Context, []string) (map[string][16]byt
 	return nil
 }
 
-// topicIDs asks the broker, on a connection of its own and without credentials.
+// topicIDs queries the broker, on a separate connection and without credentials.
 func (u Upstream) topicIDs(ctx context.Context, names []string) (map[string][16]byte, error) {
 	link, err := u.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = link.Close() }()
-	deadline, _ := ctx.Deadline() // none is none for the link too
+	deadline, _ := ctx.Deadline() // no deadline here means none for the link either
 	if err := link.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func readMetadata(link net.Conn) (*kmsg.MetadataResponse, error) {
 	return response, response.ReadFrom(answer.payload()[body:])
 }
 
-// learnTopics notes the topic ids in a response.
+// learnTopics learns the topic ids in a response.
 func (t *topics) learnTopics(response kmsg.Response) {
 	switch r := response.(type) {
 	case *kmsg.MetadataResponse:

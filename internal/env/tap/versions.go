@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Kafka's API keys that the tap treats in some way of their own.
+// Kafka's API keys that the tap handles specially.
 const (
 	keyProduce                 = 0
 	keyFetch                   = 1
@@ -33,7 +33,7 @@ const (
 	keyStreamsGroupHeartbeat   = 88
 )
 
-// Kafka's error codes that the tap itself sends or draws conclusions from.
+// Kafka's error codes that the tap sends or interprets.
 const (
 	codeCoordinatorNotAvailable = 15
 	codeUnknownMemberID         = 25
@@ -46,11 +46,12 @@ const (
 	codeFetchSessionTopicIDError = 106
 )
 
-// apis says what the tap reads: what kmsg can decode, but for the group protocol of Kafka Streams (KIP-1071), whose
-// members the tap does not follow. A client that is not offered it uses another one, or says that it can't.
+// apis are the APIs and versions that the tap reads: those that kmsg can decode, except the group protocol of Kafka
+// Streams (KIP-1071), whose members the tap does not follow. A client that is not offered that protocol uses another
+// one, or reports that it cannot.
 type apis struct{ max, flexible []int16 }
 
-// newAPIs asks kmsg. Keys are dense: Kafka numbers them one after another; 256 leaves room.
+// newAPIs queries kmsg. Kafka numbers its keys consecutively; 256 leaves room.
 func newAPIs() *apis {
 	const keys = 256
 	a := &apis{max: make([]int16, keys), flexible: make([]int16, keys)}
@@ -72,7 +73,7 @@ func newAPIs() *apis {
 	return a
 }
 
-// maxVersion is the newest version of the API that the tap reads, -1 for an API that it does not read.
+// maxVersion returns the newest version of the API that the tap reads, -1 if it does not read the API.
 func (a *apis) maxVersion(key int16) int16 {
 	if key < 0 || int(key) >= len(a.max) {
 		return -1
@@ -84,8 +85,8 @@ func (a *apis) isFlexible(key, version int16) bool {
 	return key >= 0 && int(key) < len(a.flexible) && version >= a.flexible[key]
 }
 
-// responseHeader is the length of a response's header: the correlation id and, for flexible versions, tags. The answer
-// to ApiVersions never has tags, as a client reads it before it knows what the broker speaks (KIP-511).
+// responseHeader returns the length of a response's header: the correlation id and, for flexible versions, tags. The
+// answer to ApiVersions never has tags, because a client reads it before it knows the broker's versions (KIP-511).
 func (h header) responseHeader(payload []byte) (int, error) {
 	w := wire{rest: payload}
 	w.int32()
@@ -98,8 +99,8 @@ func (h header) responseHeader(payload []byte) (int, error) {
 	return len(payload) - len(w.rest), nil
 }
 
-// clamp takes out of an ApiVersions response what the tap does not read, so that no client uses it. It returns what it
-// took, in words.
+// clamp removes from an ApiVersions response everything that the tap does not read, so that no client uses it. It
+// returns descriptions of the removed items.
 func (a *apis) clamp(response *kmsg.ApiVersionsResponse) (taken []string) {
 	kept := response.ApiKeys[:0]
 	for _, api := range response.ApiKeys {
@@ -118,8 +119,8 @@ func (a *apis) clamp(response *kmsg.ApiVersionsResponse) (taken []string) {
 	return taken
 }
 
-// unsupported is a broker's answer to an ApiVersions request newer than itself: version 0, with the range to retry in
-// (KIP-511).
+// unsupported returns a broker's answer to an ApiVersions request newer than itself: version 0, with the range to
+// retry in (KIP-511).
 func (a *apis) unsupported() *kmsg.ApiVersionsResponse {
 	response := kmsg.NewPtrApiVersionsResponse()
 	response.ErrorCode = codeUnsupportedVersion
@@ -129,11 +130,11 @@ func (a *apis) unsupported() *kmsg.ApiVersionsResponse {
 	return response
 }
 
-// authenticates says whether requests of the API carry credentials. They pass unseen: no interceptor is asked about
-// them, and nothing of them is decoded.
+// authenticates reports whether requests of the API carry credentials. They pass unread: no interceptor is called,
+// and no part of them is decoded.
 func authenticates(key int16) bool { return key == keySaslHandshake || key == keySaslAuthenticate }
 
-// decodesRequest says whether requests of the API are decoded.
+// decodesRequest reports whether requests of the API are decoded.
 func decodesRequest(key int16) bool {
 	switch key {
 	case keyProduce, keyFetch, keyOffsetCommit, keyTxnOffsetCommit, keyEndTxn, keyFindCoordinator, keyJoinGroup,
@@ -144,7 +145,7 @@ func decodesRequest(key int16) bool {
 	return false
 }
 
-// decodesResponse says whether responses of the API are decoded: what is observed, and all that can carry a broker's
+// decodesResponse reports whether responses of the API are decoded: observed ones, and all that can carry a broker's
 // address or a topic's id.
 func decodesResponse(key int16) bool {
 	switch key {
@@ -152,12 +153,12 @@ func decodesResponse(key int16) bool {
 		keyDescribeTopicPartitions, keySaslHandshake:
 		return true
 	case keyLeaveGroup:
-		return false // all that matters is in the request
+		return false // only the request matters
 	}
 	return decodesRequest(key)
 }
 
-// apiName is Kafka's name of the API, its key where that has none yet.
+// apiName returns Kafka's name of the API, or its key if the API has no name yet.
 func apiName(key int16) string {
 	if kmsg.RequestForKey(key) == nil {
 		return fmt.Sprintf("API key %d", key)

@@ -2,8 +2,8 @@ package tap
 
 import "encoding/binary"
 
-// wire reads Kafka's primitive types from a message. After a read past the end bad is set, rest is empty and every
-// further read gives zero values, so that a caller checks once.
+// wire reads Kafka's primitive types from a message. After a read past the end, bad is set, rest is empty and every
+// further read returns zero values, so a caller checks only once.
 type wire struct {
 	rest []byte
 	bad  bool
@@ -94,7 +94,7 @@ func (w *wire) nullableString() []byte {
 	return w.span(int(n))
 }
 
-// text reads a string, which a flexible message writes in compact form.
+// text reads a string; in a flexible message it is in compact form.
 func (w *wire) text(flexible bool) []byte {
 	if !flexible {
 		return w.nullableString()
@@ -122,7 +122,7 @@ func (w *wire) compact() []byte {
 	return w.span(int(n))
 }
 
-// array reads the number of an array's elements; it is never more than the bytes that are left.
+// array reads the number of an array's elements. The result is never larger than the number of remaining bytes.
 func (w *wire) array(flexible bool) int {
 	var n int64
 	if flexible {

@@ -8,20 +8,21 @@ import (
 )
 
 const (
-	// backlogLength bounds how many requests of a connection wait to be passed on; clients have a handful in flight.
+	// backlogLength is the maximum number of a connection's requests that wait to be passed on. Clients have a handful
+	// in flight.
 	backlogLength = 256
-	// turnLimit is how long closing a connection waits for the answers that are due on it, once the fault is healed.
+	// turnLimit is how long closing a connection waits for outstanding answers on it once the fault is healed.
 	turnLimit = time.Second
 )
 
-// held is a request that the broker does not see yet, or one behind such a request.
+// held is a request that is kept from the broker, or one behind such a request.
 type held struct {
 	frame  []byte
 	readAt time.Duration
 	action Action
 }
 
-// takeDelay takes a delay of the request from the pending entry, which the response side owns from now on.
+// takeDelay takes a delay of the request from the pending entry, which the response side owns from then on.
 func (p *pending) takeDelay() Action {
 	if p.action.DelayRequest <= 0 {
 		return Action{}
@@ -31,8 +32,8 @@ func (p *pending) takeDelay() Action {
 	return delay
 }
 
-// pass writes the request to the broker, or puts it behind those that are held. Requests are read on meanwhile, so that
-// each is stamped when it came, and each that is delayed waits from then.
+// pass writes the request to the broker, or puts it behind the held ones. The tap continues to read requests
+// meanwhile, so that each is stamped on arrival and each delay counts from there.
 func (c *conn) pass(p *pending, out []byte, delay Action) error {
 	if c.backlog == nil && delay.DelayRequest <= 0 {
 		if _, err := c.upstream.Write(out); err != nil {
@@ -46,7 +47,7 @@ func (c *conn) pass(p *pending, out []byte, delay Action) error {
 		c.helpers.Go(func() { c.passHeld(backlog) })
 	}
 	select {
-	case c.backlog <- held{slices.Clone(out), p.readAt, delay}: // the frame's buffer is used again
+	case c.backlog <- held{slices.Clone(out), p.readAt, delay}: // the frame's buffer is reused
 		return nil
 	case <-c.stop:
 		delay.done()
@@ -54,7 +55,7 @@ func (c *conn) pass(p *pending, out []byte, delay Action) error {
 	}
 }
 
-// passHeld passes on what is held, each in its time, until the backlog or the connection is closed.
+// passHeld passes on the held requests, each at its time, until the backlog or the connection is closed.
 func (c *conn) passHeld(backlog <-chan held) {
 	defer close(c.passed)
 	for {
@@ -74,8 +75,8 @@ func (c *conn) passHeld(backlog <-chan held) {
 	}
 }
 
-// await waits until the request is to be passed on; it reports false when the connection ended meanwhile. A client that
-// has gone has sent the request all the same, so the broker gets it.
+// await waits until the request is to be passed on. It returns false if the connection ended meanwhile. The broker
+// still gets the requests of a client that has left, because the client did send them.
 func (c *conn) await(h *held) bool {
 	if h.action.DelayRequest <= 0 {
 		return true
@@ -95,7 +96,7 @@ func (c *conn) await(h *held) bool {
 	return !ended
 }
 
-// passRest passes on what is held when the client has closed its side.
+// passRest passes on the held requests when the client has closed its side.
 func (c *conn) passRest() {
 	if c.backlog == nil {
 		return
@@ -105,7 +106,7 @@ func (c *conn) passRest() {
 	<-c.passed
 }
 
-// forgetHeld gives back the actions on requests that were never passed on, when all of the connection's goroutines have
+// forgetHeld ends the actions on requests that were never passed on, once all of the connection's goroutines have
 // ended.
 func (c *conn) forgetHeld() {
 	for {
@@ -121,8 +122,8 @@ func (c *conn) forgetHeld() {
 	}
 }
 
-// lose treats a request that goes nowhere, and reports whether it is one: a lost one, one at which the connection is
-// closed, one that follows either. They are noted as requests without an answer, which is what they are.
+// lose handles a request that is not forwarded, and reports whether it is one: a lost request, one at which the
+// connection is closed, or one that follows either. They are noted as requests without an answer.
 func (c *conn) lose(p *pending, answered bool) (lost bool, err error) {
 	follows := c.deaf
 	switch {
@@ -138,12 +139,12 @@ func (c *conn) lose(p *pending, answered bool) (lost bool, err error) {
 	return false, nil
 }
 
-// hangUp lets the connection end: at once, or once the fault is healed when a request is lost. It ends in order, after
-// what was asked before is answered:
+// hangUp ends the connection: at once, or once the fault is healed if a request is lost. It ends in order, after
+// earlier requests are answered:
 //
 //	client: A, B (hit) ─▶ tap: A to the broker ─▶ A's answer: stamp, write ─▶ B's turn ─▶ end of stream
 //
-// so that an answer which is stamped is never one that the closing kept from the client.
+// Thus closing never keeps a stamped answer from the client.
 func (c *conn) hangUp(p *pending) error {
 	action, turn := p.action, make(chan struct{})
 	p.action, p.local, p.turn = Action{}, true, turn
@@ -181,8 +182,8 @@ func (c *conn) hangUp(p *pending) error {
 	return c.enqueue(p)
 }
 
-// finish ends the stream to the client, after all that was written; the connection ends when the client closes its
-// side, or soon.
+// finish ends the stream to the client, after everything that was written. The connection ends when the client
+// closes its side, or after a short time.
 func (c *conn) finish() {
 	_ = c.client.SetReadDeadline(time.Now().Add(lingerLimit))
 	if half, ok := c.client.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
