@@ -1,6 +1,7 @@
 package workload
 
-// What the oracle answers: a pure function of the plan, and the texts that end up in dead letters' headers.
+// The answers of the downstream stub: a pure function of the plan, and the error texts that end up in dead letters'
+// headers.
 
 import (
 	"encoding/json"
@@ -16,8 +17,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// decide returns the planned outcome of the k-th attempt of a record (k from 1; attempts answered by a fault don't
-// count). A record that was replayed and fails again goes on as it was planned at first.
+// decide returns the planned outcome of the k-th attempt of a record (k from 1; attempts answered by a fault do not
+// count). A record that was replayed and is planned to fail again continues with its original plan.
 func decide(record *plan.Record, k int32, replayed bool) history.Outcome {
 	if replayed && record.Healed && !record.FailsAgain {
 		return history.OutcomeSuccess
@@ -35,17 +36,17 @@ func decide(record *plan.Record, k int32, replayed bool) history.Outcome {
 	return history.OutcomeSuccess
 }
 
-// answer is a prepared HTTP response; status 0 is no answer at all.
+// answer is a prepared HTTP response; status 0 means no answer at all.
 type answer struct {
 	status     int
 	body       []byte
 	text       string // of the error
 	retryAfter string
-	// waits is what retryAfter says, as a duration.
+	// waits is retryAfter as a duration.
 	waits time.Duration
 }
 
-// newAnswers prepares the answer to every outcome an attempt can have.
+// newAnswers prepares the answer to every possible outcome of an attempt.
 func newAnswers(errorText string, retryAfter time.Duration) (map[history.Outcome]answer, error) {
 	answers := map[history.Outcome]answer{
 		history.OutcomeSuccess: {status: fasthttp.StatusOK, body: []byte(`{"status":"processed"}`)},
@@ -71,14 +72,14 @@ func newAnswers(errorText string, retryAfter time.Duration) (map[history.Outcome
 	return answers, nil
 }
 
-// failed is an answer that is no success.
+// failed is an answer that reports a failure.
 type failed struct {
 	status      int
 	class, text string
 }
 
-// failures are the answers to the outcomes that are none. Each has a text that no other has part of, so that whoever
-// quotes it names the outcome.
+// failures are the answers to the outcomes other than success. No text contains part of another, so a text that
+// quotes one identifies the outcome.
 func failures() map[history.Outcome]failed {
 	return map[history.Outcome]failed{
 		history.OutcomeTransient:   {fasthttp.StatusServiceUnavailable, "transient", "the stock service is overloaded"},
@@ -101,8 +102,8 @@ func Quoted(texts ...string) []history.Outcome {
 	return quoted
 }
 
-// retryIn asks the client to wait. The header has whole seconds (RFC 9110, 10.2.3): rounded up, so that a client that
-// waits as told never comes early.
+// retryIn asks the client to wait. The header has whole seconds (RFC 9110, 10.2.3). They are rounded up, so that a
+// client that obeys never comes early.
 func (a *answer) retryIn(wait time.Duration) {
 	seconds := (wait + time.Second - 1) / time.Second
 	a.retryAfter, a.waits = strconv.FormatInt(int64(seconds), 10), seconds*time.Second
@@ -111,7 +112,7 @@ func (a *answer) retryIn(wait time.Duration) {
 // longText is the length in bytes of error texts of the kind "long".
 const longText = 4 << 10
 
-// dress makes an error text of the kind the plan asks for.
+// dress creates an error text of the kind that the plan asks for.
 func dress(text, kind string) (string, error) {
 	switch kind {
 	case "", "plain":

@@ -16,8 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// BenchmarkOracle measures one attempt as a subject makes it, client included: the client is bare bytes on a
-// connection, so most of it is the oracle and the kernel.
+// BenchmarkOracle measures one attempt as a subject makes it, including the client. The client sends raw bytes on a
+// connection, so most of the cost is the downstream stub and the kernel.
 func BenchmarkOracle(b *testing.B) {
 	ids := history.NewIDs("run")
 	oracle, err := NewOracle(OracleConfig{
@@ -36,8 +36,8 @@ func BenchmarkOracle(b *testing.B) {
 	post(b, oracle.Addr(0), request)
 }
 
-// BenchmarkNetHTTP is the same request answered by net/http, with nothing noted and nothing looked up: what the choice
-// of the oracle's server was measured against.
+// BenchmarkNetHTTP measures the same request answered by net/http, without recording and lookups. It is the baseline
+// for the choice of the downstream stub's server.
 func BenchmarkNetHTTP(b *testing.B) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -64,7 +64,7 @@ func BenchmarkNetHTTP(b *testing.B) {
 	post(b, listener.Addr().String(), request)
 }
 
-// post sends the request over and over on 16 connections.
+// post sends the request repeatedly on 16 connections.
 func post(b *testing.B, addr string, request []byte) {
 	var left atomic.Int64
 	left.Store(int64(b.N))

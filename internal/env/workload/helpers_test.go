@@ -41,7 +41,7 @@ type discard struct{}
 
 func (discard) Record(history.Event) {}
 
-// await waits until done reports true; it fails the test when that takes absurdly long.
+// await waits until done returns true. It fails the test if that takes far too long.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {

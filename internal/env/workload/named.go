@@ -1,7 +1,7 @@
 package workload
 
-// Headers that a subject's records must carry, with values that differ from record to record and yet follow from the
-// plan's seed.
+// Headers that a subject's records must carry. Their values differ from record to record but follow from the plan's
+// seed.
 
 import (
 	"encoding/binary"
@@ -13,11 +13,11 @@ import (
 // NamedHeader is a header that every record carries.
 type NamedHeader struct {
 	Name string
-	// Pieces are the texts around the fresh UUIDs of its value: one more than it has UUIDs.
+	// Pieces are the texts around the fresh UUIDs of the value; their number is one more than that of the UUIDs.
 	Pieces []string
 }
 
-// uuidLength is that of a UUID as text.
+// uuidLength is the length of a UUID as text.
 const uuidLength = 36
 
 func (h *NamedHeader) room() int {
@@ -39,7 +39,7 @@ func (h *NamedHeader) append(dst []byte, seed uint64, seq int32) []byte {
 	return dst
 }
 
-// appendUUID appends a UUID of version 4 (RFC 9562, 5.4) whose other bits follow from seed, name, place and record.
+// appendUUID appends a UUID of version 4 (RFC 9562, 5.4) whose random bits follow from seed, name, place and record.
 func appendUUID(dst []byte, seed uint64, name string, nth int, seq int32) []byte {
 	var id [16]byte
 	for half := range 2 {

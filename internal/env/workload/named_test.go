@@ -68,7 +68,7 @@ func TestNamedHeaders(t *testing.T) {
 	})
 }
 
-// A header is the record's own though the workload was told of it by name.
+// A named header counts as the record's own.
 func TestNamedHeadersAreOriginal(t *testing.T) {
 	keep := OriginalHeaders(1, named("type", "x"))
 	for name, want := range map[string]bool{"type": true, "trace-1": true, "dlqbench-id": true, "types": false,

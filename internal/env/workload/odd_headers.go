@@ -1,6 +1,7 @@
 package workload
 
-// Headers that Kafka takes and careless code breaks: every client can carry them, as bytes; a map of texts can't.
+// Headers that Kafka accepts and careless code damages. Every client can carry them as bytes, but a map of strings
+// cannot.
 
 import (
 	"encoding/binary"
@@ -18,7 +19,7 @@ const (
 	oddTwice = "x-twice"
 )
 
-// oddHeaders are those of record seq, and one of each further name.
+// oddHeaders returns the odd headers of record seq, and one header of each further name.
 func oddHeaders(seq int32, names []string) []kgo.RecordHeader {
 	number := strconv.AppendInt(nil, int64(seq), 10)
 	headers := []kgo.RecordHeader{
@@ -34,8 +35,7 @@ func oddHeaders(seq int32, names []string) []kgo.RecordHeader {
 	return headers
 }
 
-// OddHeaders adds the names of odd headers to those that are kept; further ones are those that the dead letters'
-// envelope has, too.
+// OddHeaders extends kept by the names of odd headers. further names those that the dead letters' envelope uses too.
 func OddHeaders(kept func(name string) bool, further []string) func(name string) bool {
 	names := append([]string{oddBytes, oddNull, oddEmpty, oddTwice}, further...)
 	return func(name string) bool { return slices.Contains(names, name) || kept(name) }

@@ -1,14 +1,14 @@
 package workload
 
-// The oracle: the downstream that the subject calls once per attempt. One listener per subject instance, so that an
-// attempt is attributed by the address it came to, never by what the subject says of itself.
+// The downstream stub that the subject calls once per attempt. It has one listener per subject instance, so that an
+// attempt is attributed by the address it arrived at, never by the subject's own claims.
 //
-// The stamps err towards the subject. An attempt starts when its request has been read completely and ends before its
-// answer is written, so the gap between two attempts as measured here is never shorter than the wait the subject really
-// made:
+// The stamps err in the subject's favour. An attempt starts when its request has been read completely and ends
+// before its answer is written, so the measured gap between two attempts is never shorter than the subject's actual
+// wait:
 //
 //	subject:  ── send k ───────────── read answer ── wait ── send k+1 ─────────
-//	oracle:          ── start k ── end k ── write ───────────────── start k+1 ──
+//	stub:            ── start k ── end k ── write ───────────────── start k+1 ──
 
 import (
 	"context"
@@ -29,21 +29,21 @@ import (
 const (
 	attemptPath = "/v1/attempt"
 	healthPath  = "/healthz"
-	// hangLimit bounds an attempt that is planned to hang; a subject that waits longer sees its connection closed.
+	// hangLimit bounds an attempt that is planned to hang. The connection of a subject that waits longer is closed.
 	hangLimit = 30 * time.Second
-	// maxBody bounds a request's body; it is larger than any record a broker takes by default.
+	// maxBody bounds a request's body. It is larger than any record that a broker accepts by default.
 	maxBody = 16 << 20
 )
 
-// OracleConfig is what an oracle needs.
+// OracleConfig configures a downstream stub.
 type OracleConfig struct {
 	Plan *plan.Plan
 	IDs  *history.IDs
-	// Instances is how many subject instances get a listener, First the number of the first of them.
+	// Instances is the number of subject instances that get a listener. First is the number of the first of them.
 	Instances, First int
-	// GRPC: attempts are calls of PipeStepProcessor.ProcessData, not of HTTP.
+	// GRPC makes attempts calls of PipeStepProcessor.ProcessData instead of HTTP requests.
 	GRPC bool
-	// Topics are the run's, as in the history's header; an instance may name them in X-Kafka-Topic.
+	// Topics are the run's topics, as in the history's header. An instance may name them in X-Kafka-Topic.
 	Topics []history.Topic
 	// Ops is the run's counter of operations, shared with every other observer that numbers them.
 	Ops   *atomic.Int64
@@ -51,7 +51,7 @@ type OracleConfig struct {
 	Sink  history.Sink
 }
 
-// Oracle answers attempts as planned. It is safe for concurrent use.
+// Oracle is the downstream stub. It answers attempts as planned. It is safe for concurrent use.
 type Oracle struct {
 	cfg       OracleConfig
 	answers   map[history.Outcome]answer
@@ -59,10 +59,10 @@ type Oracle struct {
 	records   []recordState
 	instances []instanceState
 	server    *fasthttp.Server
-	rpc       *grpc.Server // with GRPC, in the place of server
+	rpc       *grpc.Server // with GRPC, instead of server
 	closing   atomic.Bool
 	serving   sync.WaitGroup
-	// changes are what faults have changed, nil for nothing; replaced under mu.
+	// changes are the changes that faults make to answers, nil for none; replaced under mu.
 	changes atomic.Pointer[[]*change]
 
 	attempts, successes, failures, retries, open atomic.Int64
@@ -71,8 +71,8 @@ type Oracle struct {
 	conns map[*attemptConn]struct{}
 }
 
-// recordState is what the oracle knows of a record: all its attempts, those that the plan counts, and whether it was
-// replayed.
+// recordState is the stub's state of a record: the number of all its attempts, of those that the plan counts, and
+// whether it was replayed.
 type recordState struct {
 	all, planned atomic.Int32
 	replayed     atomic.Bool
@@ -83,12 +83,13 @@ type instanceState struct {
 	run      atomic.Uint32
 }
 
-// OracleCounts are live figures. Retries are attempts of a record after its first; Open are attempts being answered.
+// OracleCounts are live figures. Retries are attempts of a record after its first. Open are the attempts being
+// answered.
 type OracleCounts struct {
 	Attempts, Successes, Failures, Retries, Open int64
 }
 
-// NewOracle returns an oracle that is answering on one port of 127.0.0.1 per instance. Close ends it.
+// NewOracle returns a downstream stub that already answers on one port of 127.0.0.1 per instance. Close ends it.
 func NewOracle(cfg OracleConfig) (*Oracle, error) {
 	answers, err := newAnswers(cfg.Plan.ErrorText, cfg.Plan.RetryAfter)
 	if err != nil {
@@ -103,7 +104,7 @@ func NewOracle(cfg OracleConfig) (*Oracle, error) {
 	}
 	o.server = &fasthttp.Server{
 		Handler: o.handle, Name: "dlqbench-oracle", MaxRequestBodySize: maxBody, ReadBufferSize: 16 << 10,
-		// fasthttp keeps a clock goroutine for the Date header for ever.
+		// fasthttp runs a clock goroutine for the Date header forever.
 		NoDefaultDate: true, DisablePreParseMultipartForm: true,
 		// Not 400, which would be a planned answer.
 		ErrorHandler: func(ctx *fasthttp.RequestCtx, _ error) {
@@ -121,7 +122,7 @@ func NewOracle(cfg OracleConfig) (*Oracle, error) {
 		}
 		o.instances[i].listener = listener
 		if cfg.GRPC {
-			// The error is that the listener was closed.
+			// The only error is that the listener was closed.
 			o.serving.Go(func() { _ = o.rpc.Serve(&rpcListener{Listener: listener, oracle: o, instance: i}) })
 			continue
 		}
@@ -130,25 +131,25 @@ func NewOracle(cfg OracleConfig) (*Oracle, error) {
 	return o, nil
 }
 
-// Addr returns the host:port that an instance's attempts must come to.
+// Addr returns the host:port to which an instance must send its attempts.
 func (o *Oracle) Addr(instance int) string {
 	return o.instances[instance-o.cfg.First].listener.Addr().String()
 }
 
-// SetRun says which process of an instance is about to be started; connections accepted from now on are its.
+// SetRun sets the process of an instance that is about to start. Connections accepted from then on belong to it.
 func (o *Oracle) SetRun(instance int, run uint16) {
 	o.instances[instance-o.cfg.First].run.Store(uint32(run))
 }
 
-// SetReplayed says that a record's dead letter is about to be replayed: from now on it succeeds if it is planned as
-// healed.
+// SetReplayed says that a record's dead letter is about to be replayed. From then on the record succeeds if it is
+// planned as healed.
 func (o *Oracle) SetReplayed(record int32) {
 	if record >= 0 && int(record) < len(o.records) {
 		o.records[record].replayed.Store(true)
 	}
 }
 
-// InFlight returns how many attempts are being answered.
+// InFlight returns the number of attempts being answered.
 func (o *Oracle) InFlight() int64 { return o.open.Load() }
 
 // Counts returns the live figures.
@@ -159,7 +160,7 @@ func (o *Oracle) Counts() OracleCounts {
 	}
 }
 
-// Close closes the ports and every connection, ends the attempts that hang, and waits for all of it.
+// Close closes the ports and every connection, ends hanging attempts, and waits until all of them have ended.
 func (o *Oracle) Close() {
 	o.closing.Store(true)
 	for i := range o.instances {
@@ -188,7 +189,7 @@ func (o *Oracle) accept(instance int, listener net.Listener) {
 			}
 			return
 		case err != nil:
-			// Out of file descriptors, most likely: the subject's next connection may find one.
+			// Most likely there are no file descriptors left. The subject's next connection may get one.
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -199,13 +200,13 @@ func (o *Oracle) accept(instance int, listener net.Listener) {
 	}
 }
 
-// tag says whose connection it is: the process that the instance, counted from 0, has now.
+// tag attributes a connection to the current process of the instance, counted from 0.
 func (o *Oracle) tag(conn net.Conn, instance int) *attemptConn {
 	return &attemptConn{TCPConn: conn.(*net.TCPConn), instance: int16(o.cfg.First + instance),
 		run: uint16(o.instances[instance].run.Load())}
 }
 
-// track notes an open connection, unless the oracle is being closed: then it closes the connection and reports false.
+// track notes an open connection. If the stub is closing, it closes the connection and returns false.
 func (o *Oracle) track(conn *attemptConn) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -218,7 +219,7 @@ func (o *Oracle) track(conn *attemptConn) bool {
 }
 
 func (o *Oracle) serve(conn *attemptConn) {
-	// The error is that the peer went away or sent no HTTP: nothing that anyone waits for.
+	// The error says that the peer left or sent something other than HTTP; nothing waits for it.
 	_ = o.server.ServeConn(conn)
 	o.forget(conn)
 }
@@ -243,15 +244,15 @@ func (o *Oracle) handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// refuse answers what is no attempt. (The server's own way would reset the response, and with it the choice against the
-// Date header.)
+// refuse answers requests that are not attempts. (The server's own way would reset the response, and with it the
+// choice against the Date header.)
 func refuse(ctx *fasthttp.RequestCtx, status int, body string) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
 	ctx.SetBodyString(body)
 }
 
-// attempt answers one attempt and notes its start and its end.
+// attempt answers one attempt and records its start and its end.
 func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 	event := history.New(history.KindAttemptStart, o.cfg.Clock.Now())
 	o.open.Add(1)
@@ -273,8 +274,8 @@ func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 	ctx.Response.SetBodyRaw(answer.body)
 }
 
-// conclude waits as long as the attempt is to wait, notes its end, and returns what it is answered and how the wait
-// ended. told: the answer can tell how long to wait before the next attempt.
+// conclude waits for the attempt's planned time, records its end, and returns its answer and how the wait ended.
+// told says that the answer can state the wait before the next attempt.
 func (o *Oracle) conclude(client patient, event *history.Event, told bool) (answer, waited) {
 	event.Kind = history.KindAttemptEnd
 	outcome, ended := o.outcome(client, event)
@@ -295,8 +296,8 @@ func (o *Oracle) conclude(client patient, event *history.Event, told bool) (answ
 	return answer, ended
 }
 
-// patient is a client that waits for its answer. wait waits for limit (0: as long as it takes), until ctx ends, or
-// until the client goes away; over reports whether it is known to have gone.
+// patient is a client that waits for its answer. wait waits for limit (0 for no limit), until ctx ends, or until the
+// client leaves. over reports whether the client is known to have left.
 type patient interface {
 	wait(ctx context.Context, limit time.Duration) waited
 	over() bool
@@ -309,9 +310,9 @@ func (o *Oracle) identify(body []byte, event *history.Event) {
 	}
 }
 
-// outcome waits as long as the attempt is to wait, and returns what it is answered and how the wait ended. A client
-// that goes away before its answer gets none, and neither does one whose connection was closed here: that is
-// OutcomeTimeout, whatever it would have been.
+// outcome waits for the attempt's planned time, and returns its answer and how the wait ended. A client that leaves
+// before its answer gets none, and neither does one whose connection was closed here. Both have OutcomeTimeout,
+// whatever the outcome would have been.
 func (o *Oracle) outcome(client patient, event *history.Event) (ruling, waited) {
 	if event.Record == history.None {
 		return ruling{outcome: history.OutcomeUnknownID}, elapsed
@@ -326,7 +327,7 @@ func (o *Oracle) outcome(client patient, event *history.Event) (ruling, waited) 
 	return ruling, client.wait(ruling.ctx, ruling.hang)
 }
 
-// source notes where the subject says it has the record from.
+// source records the topic and partition from which the subject claims to have the record.
 func (o *Oracle) source(ctx *fasthttp.RequestCtx, event *history.Event) {
 	header := &ctx.Request.Header
 	if topic, known := o.topics[string(header.Peek("X-Kafka-Topic"))]; known {

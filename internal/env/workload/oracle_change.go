@@ -1,13 +1,13 @@
 package workload
 
-// What faults change in the oracle's answers. Any number of changes may be in force; those that make attempts wait all
-// have their say, of those that answer in the plan's place the first one that wants to, of those that dress error texts
-// the first.
+// Changes that faults make to the downstream stub's answers. Any number of changes may be in force. All delays add
+// up. Of the changes that answer in the plan's place, the first that has an answer applies. Of those that set error
+// texts, the first applies.
 //
 //	read ── start ── slow, slow … ── answer by a change, or as planned ── (hang) ── end ── write
 //
-// What an attempt is answered is decided after its wait, so a client that went away in the meantime has used up no
-// planned failure, and a fault that began in the meantime holds for it.
+// The answer to an attempt is decided after its wait. So a client that left in the meantime has used up no planned
+// failure, and a fault that began in the meantime applies.
 
 import (
 	"context"
@@ -19,38 +19,39 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// change is one thing that a fault changes: exactly one of answer, slow and texts is set.
+// change is one change by a fault: exactly one of answer, slow and texts is set.
 type change struct {
-	// answer returns what an attempt is answered, OutcomeNone for what is planned, and the wait that a rate-limited
+	// answer returns the outcome of an attempt, OutcomeNone for the planned one, and the wait that a rate-limited
 	// answer asks for.
 	answer func(record, attempt int32) (history.Outcome, time.Duration)
 	slow   time.Duration
 	texts  map[history.Outcome]answer
-	// seen is called for every attempt that slow or texts change.
+	// seen is called for every attempt that slow or texts changes.
 	seen func()
-	// ctx ends with the change: what it holds is let go.
+	// ctx ends with the change; held attempts are then released.
 	ctx context.Context
 }
 
-// Answer makes rule answer attempts in the plan's place until end is called. It is asked about every attempt of a known
-// record, the attempt-th that the oracle sees of it (from 1), and returns the outcome, and for OutcomeRateLimited the
-// wait to ask for, which is rounded up to whole seconds; OutcomeNone leaves the attempt to the rules that were added
-// later, and then to the plan. It is called concurrently. An attempt answered by a rule uses up no planned failure.
+// Answer makes rule answer attempts in the plan's place until end is called. rule is called concurrently, for every
+// attempt of a known record, with the number of the attempt as the stub sees it (from 1). It returns the outcome,
+// and for OutcomeRateLimited the wait to ask for, which is rounded up to whole seconds. OutcomeNone leaves the
+// attempt to the rules that were added later, and then to the plan. An attempt answered by a rule uses up no planned
+// failure.
 //
-// OutcomeTimeout leaves the attempt without an answer until its client goes away; end closes the connections of those
-// that still wait, without an answer.
+// OutcomeTimeout leaves the attempt without an answer until its client leaves. end closes the connections of the
+// attempts that still wait, without an answer.
 func (o *Oracle) Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) (end func()) {
 	return o.change(&change{answer: rule})
 }
 
-// Slow makes every attempt of a known record wait before it is answered, until end is called; those that still wait are
-// then answered at once. seen is called, concurrently, for every attempt that waits.
+// Slow delays the answer to every attempt of a known record until end is called. Attempts that still wait are then
+// answered at once. seen is called, concurrently, for every attempt that waits.
 func (o *Oracle) Slow(by time.Duration, seen func()) (end func()) {
 	return o.change(&change{slow: by, seen: seen})
 }
 
-// ErrorText makes failures say something else until end is called: plain, non-ascii, long, hostile or outage. seen is
-// called, concurrently, for every failure that says so.
+// ErrorText changes the text of failures until end is called. kind is plain, non-ascii, long, hostile or outage.
+// seen is called, concurrently, for every failure with the changed text.
 func (o *Oracle) ErrorText(kind string, seen func()) (end func(), err error) {
 	texts, err := newAnswers(kind, o.cfg.Plan.RetryAfter)
 	if err != nil {
@@ -59,7 +60,7 @@ func (o *Oracle) ErrorText(kind string, seen func()) (end func(), err error) {
 	return o.change(&change{texts: texts, seen: seen}), nil
 }
 
-// change brings a change into force; the list is never altered, only replaced, so attempts read it without a lock.
+// change brings a change into force. The list is never altered, only replaced, so attempts read it without a lock.
 func (o *Oracle) change(c *change) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.ctx = ctx
@@ -70,7 +71,7 @@ func (o *Oracle) change(c *change) (end func()) {
 		o.mu.Lock()
 		o.setChanges(slices.DeleteFunc(slices.Clone(o.inForce()), func(other *change) bool { return other == c }))
 		o.mu.Unlock()
-		// Only now: what is let go must not find the change again.
+		// Cancel last, so that a released attempt does not find the change again.
 		cancel()
 	}
 }
@@ -90,7 +91,7 @@ func (o *Oracle) inForce() []*change {
 	return nil
 }
 
-// delay makes an attempt wait as long as the changes say.
+// delay makes an attempt wait for the changes that slow it.
 func (o *Oracle) delay(client patient) waited {
 	for _, c := range o.inForce() {
 		if c.slow <= 0 {
@@ -104,17 +105,17 @@ func (o *Oracle) delay(client patient) waited {
 	return elapsed
 }
 
-// ruling is what an attempt is answered.
+// ruling is the answer decided for an attempt.
 type ruling struct {
 	outcome history.Outcome
-	// retryAfter is the wait that a change asks for, 0: the plan's.
+	// retryAfter is the wait that a change asks for; 0 stands for the plan's.
 	retryAfter time.Duration
-	// hang: there is no answer until that long has passed (0: no limit) or ctx has ended.
+	// hang delays the missing answer: there is none until that time has passed (0 for no limit) or ctx has ended.
 	hang time.Duration
 	ctx  context.Context
 }
 
-// rule decides what an attempt of a known record is answered.
+// rule decides the answer to an attempt of a known record.
 func (o *Oracle) rule(record, attempt int32) ruling {
 	for _, c := range o.inForce() {
 		if c.answer == nil {

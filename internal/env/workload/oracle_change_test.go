@@ -19,12 +19,12 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// always is a rule that answers every attempt in one way.
+// always is a rule that gives every attempt the same outcome.
 func always(outcome history.Outcome) func(int32, int32) (history.Outcome, time.Duration) {
 	return func(int32, int32) (history.Outcome, time.Duration) { return outcome, 0 }
 }
 
-// longer than any test may take: what waits so long is waiting for something else.
+// never is longer than any test may take: a test that waits this long waits for another event.
 const never = time.Hour
 
 func (b *bed) lastEnd() history.Event {
@@ -36,7 +36,8 @@ func (b *bed) lastEnd() history.Event {
 	return ends[len(ends)-1]
 }
 
-// inBackground makes an attempt whose status (0: none) arrives on the channel, and waits until the oracle has it.
+// inBackground makes an attempt whose status (0 for none) arrives on the channel, and waits until the stub has
+// received it.
 func (b *bed) inBackground(ctx context.Context, record int32) <-chan int {
 	b.t.Helper()
 	before := len(b.sink.of(history.KindAttemptStart))
@@ -151,7 +152,7 @@ func TestOracleSlowAnswersAsPlannedAfterAllWaits(t *testing.T) {
 	}
 }
 
-// An outage that begins, or is over, while an attempt waits holds for it or not: what counts is when it is answered.
+// An outage that begins or ends while an attempt waits is judged by the time of the answer.
 func TestOracleSlowDecidesAfterTheWait(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 1)})
 	endSlow := b.Slow(never, func() {})
@@ -172,7 +173,7 @@ func TestOracleSlowLetsGoWhenItEnds(t *testing.T) {
 	if got := <-status; got != 200 || b.lastEnd().Flags != 0 {
 		t.Errorf("answered %d and noted as %+v", got, b.lastEnd())
 	}
-	// The same connection serves on: the wait left no deadline behind.
+	// The same connection remains usable: the wait left no deadline behind.
 	if got := b.statuses(0, 3); fmt.Sprint(got) != "[200 200 200]" {
 		t.Errorf("then answered %v", got)
 	}
@@ -283,7 +284,7 @@ func TestOracleErrorTextsChangeAndChangeBack(t *testing.T) {
 	}
 }
 
-// What carries no id is the harness's own answer: no fault touches it.
+// A request without an id gets the harness's own answer, which no fault changes.
 func TestOracleChangesNoUnknownID(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 1)})
 	defer b.Slow(never, func() {})()
@@ -293,7 +294,7 @@ func TestOracleChangesNoUnknownID(t *testing.T) {
 	}
 }
 
-// A client may send its next request while it waits for an answer: a slow answer must not cost it that request.
+// A client may send its next request while it waits for an answer. A slow answer must not lose that request.
 func TestOracleSlowKeepsWhatAPipeliningClientSends(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 2)})
 	end := b.Slow(never, func() {})
@@ -328,7 +329,7 @@ func TestOracleSlowKeepsWhatAPipeliningClientSends(t *testing.T) {
 	}
 }
 
-// connected returns a client's connection and the oracle's side of it.
+// connected returns a client's connection and the stub's side of it.
 func connected(t *testing.T) (net.Conn, *attemptConn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -349,7 +350,7 @@ func connected(t *testing.T) (net.Conn, *attemptConn) {
 	return client, conn
 }
 
-// The limit is the oracle's own: the client did not go.
+// The limit is the stub's own: the client did not leave.
 func TestWaitTellsTheLimitFromTheClient(t *testing.T) {
 	client, conn := connected(t)
 	if _, err := client.Write([]byte("pipelined")); err != nil {
@@ -377,7 +378,7 @@ func TestWaitTellsTheLimitFromTheClient(t *testing.T) {
 	}
 }
 
-// A wait that is called off just as it ends by itself must not leave its deadline on the connection.
+// A wait that is cancelled just as it ends by itself must not leave its deadline on the connection.
 func TestWaitLeavesNoDeadlineBehind(t *testing.T) {
 	client, conn := connected(t)
 	for range 1000 {

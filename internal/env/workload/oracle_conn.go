@@ -10,17 +10,17 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// attemptConn is a subject's connection: whose it is was settled when it was accepted, so a late request of a process
-// that has ended is never counted for its successor.
+// attemptConn is a subject's connection. It is attributed to a process when it is accepted, so a late request of an
+// ended process never counts for its successor.
 type attemptConn struct {
 	*net.TCPConn
 	instance int16
 	run      uint16
-	// early is what the client sent while its request was being answered; it is read next.
+	// early contains the bytes that the client sent while its request was being answered. They are read next.
 	early []byte
 }
 
-// Read returns what came early, then reads on.
+// Read returns the early bytes first, then continues to read.
 func (c *attemptConn) Read(into []byte) (int, error) {
 	if len(c.early) > 0 {
 		n := copy(into, c.early)
@@ -30,20 +30,20 @@ func (c *attemptConn) Read(into []byte) (int, error) {
 	return c.TCPConn.Read(into)
 }
 
-// waited is how a wait on a connection ended.
+// waited says how a wait on a connection ended.
 type waited int
 
 const (
-	// elapsed: the time is over, or the wait was called off.
+	// elapsed says that the time is over, or the wait was cancelled.
 	elapsed waited = iota
-	// gone: the client closed the connection.
+	// gone says that the client closed the connection.
 	gone
-	// unusable: the connection was closed here, or the client sent more than can be kept.
+	// unusable says that the connection was closed here, or the client sent more than can be kept.
 	unusable
 )
 
-// wait waits for limit (0: as long as it takes), until ctx ends, or until the client closes the connection. Nothing
-// else reads the connection while its request is being handled; what a pipelining client sends meanwhile is kept.
+// wait waits for limit (0 for no limit), until ctx ends, or until the client closes the connection. Nothing else
+// reads the connection while its request is being handled. Bytes that a pipelining client sends meanwhile are kept.
 func (c *attemptConn) wait(ctx context.Context, limit time.Duration) waited {
 	var until time.Time
 	if limit > 0 {
@@ -52,8 +52,8 @@ func (c *attemptConn) wait(ctx context.Context, limit time.Duration) waited {
 	if c.SetReadDeadline(until) != nil {
 		return unusable
 	}
-	// Calling the wait off is a deadline in the past. It must have been set before the deadline is taken back, or the
-	// next request would run into it.
+	// A deadline in the past cancels the wait. It must have been set before the deadline is cleared, or the next
+	// request would run into it.
 	set := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		_ = c.SetReadDeadline(time.Unix(1, 0))
@@ -67,7 +67,7 @@ func (c *attemptConn) wait(ctx context.Context, limit time.Duration) waited {
 	return ended
 }
 
-// over implements patient: only a wait reads on, and finds out.
+// over implements patient. Only a wait reads on and detects a closed connection.
 func (c *attemptConn) over() bool { return false }
 
 // watch reads until the deadline.

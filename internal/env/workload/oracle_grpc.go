@@ -1,18 +1,18 @@
 package workload
 
-// The oracle over gRPC: the module behind a node of a graph. The plan is answered as over HTTP:
+// The downstream stub over gRPC: the module behind a node of a graph. It answers the plan as over HTTP:
 //
 //	success     success = true
 //	logical     success = false: the step is done, the document has a fault
 //	transient   UNAVAILABLE, every second attempt of a document ABORTED
-//	429         RESOURCE_EXHAUSTED; gRPC says nothing of when to come back
+//	429         RESOURCE_EXHAUSTED; gRPC does not state a wait
 //	permanent   INVALID_ARGUMENT
 //	timeout     nothing, until the caller's deadline is over (DEADLINE_EXCEEDED) or the connection is closed
 //	reset       the connection is reset (the caller sees UNAVAILABLE)
 //	no id       NOT_FOUND: the harness's own answer
 //
-// An attempt starts when its request has been read and decoded and ends before its answer is handed to gRPC, which
-// writes it then.
+// An attempt starts when its request has been read and decoded. It ends before its answer is handed to gRPC, which
+// then writes it.
 
 import (
 	"context"
@@ -29,18 +29,18 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// onItsWay makes a message into a document on its way to a node.
+// onItsWay wraps a message in a document on its way to a node.
 func onItsWay(id, node string, message []byte) []byte {
 	stream := &pipestream.PipeStream{
 		StreamId: id, CurrentNodeId: node,
 		Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: message}},
 	}
-	// it fails for text that is no UTF-8, and there is none
+	// it fails only for text that is not UTF-8, and there is none
 	value, _ := proto.MarshalOptions{Deterministic: true}.Marshal(stream)
 	return value
 }
 
-// rpcServer is the oracle as a gRPC service.
+// rpcServer is the downstream stub as a gRPC service.
 type rpcServer struct {
 	pipestream.UnimplementedPipeStepProcessorServer
 	oracle *Oracle
@@ -52,7 +52,7 @@ func newRPCServer(o *Oracle) *grpc.Server {
 	return server
 }
 
-// rpcListener tags connections with the process that they are of.
+// rpcListener tags connections with the process that they belong to.
 type rpcListener struct {
 	net.Listener
 	oracle   *Oracle
@@ -70,7 +70,7 @@ func (l *rpcListener) Accept() (net.Conn, error) {
 	return tagged, nil
 }
 
-// rpcConn is a connection that a call can be traced back to: gRPC tells a call its peer's address.
+// rpcConn is a connection that can be found from a call: gRPC tells a call its peer's address.
 type rpcConn struct {
 	*attemptConn
 	oracle *Oracle
@@ -90,7 +90,7 @@ type rpcPeer struct {
 	conn *rpcConn
 }
 
-// rpcCall is a caller that waits: for as long as its call lasts.
+// rpcCall is a caller that waits as long as its call lasts.
 type rpcCall struct{ ctx context.Context }
 
 // wait implements patient.
@@ -110,10 +110,10 @@ func (c rpcCall) wait(ctx context.Context, limit time.Duration) waited {
 	return elapsed
 }
 
-// over reports whether the caller has given up: an oracle that stood still may read a call only after that.
+// over reports whether the caller has given up: a stub that stood still may read a call only after that.
 func (c rpcCall) over() bool { return c.ctx.Err() != nil }
 
-// ProcessData answers one attempt and notes its start and its end.
+// ProcessData answers one attempt and records its start and its end.
 func (s rpcServer) ProcessData(ctx context.Context,
 	request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
 	o := s.oracle
@@ -136,8 +136,8 @@ func (s rpcServer) ProcessData(ctx context.Context,
 	o.cfg.Sink.Record(event)
 	answer, ended := o.conclude(rpcCall{ctx}, &event, false)
 	if ended == gone {
-		// The deadline is over here, too, perhaps a moment before the caller notices: then this is what it hears, and
-		// not that the module gave up.
+		// The deadline has passed here, too, perhaps a moment before the caller notices. Then the caller gets this
+		// status, and not that the module gave up.
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	if answer.status == 0 {
@@ -149,7 +149,7 @@ func (s rpcServer) ProcessData(ctx context.Context,
 	return rpcAnswer(event.Outcome, event.N, answer.text)
 }
 
-// rpcAnswer is the outcome of the nth attempt in gRPC's words.
+// rpcAnswer is the outcome of the nth attempt as a gRPC response.
 func rpcAnswer(outcome history.Outcome, nth int32, text string) (*pipestream.ProcessDataResponse, error) {
 	switch outcome {
 	case history.OutcomeSuccess:
@@ -168,5 +168,5 @@ func rpcAnswer(outcome history.Outcome, nth int32, text string) (*pipestream.Pro
 	case history.OutcomeUnknownID:
 		return nil, status.Error(codes.NotFound, text)
 	}
-	return nil, status.Error(codes.Unavailable, "the module gave no answer") // of which the caller hears nothing
+	return nil, status.Error(codes.Unavailable, "the module gave no answer") // the caller does not receive this
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// module is an oracle over gRPC whose first instance is number 3.
+// module is a downstream stub over gRPC whose first instance is number 3.
 type module struct {
 	*Oracle
 	t    *testing.T
@@ -42,7 +42,7 @@ func newModule(t *testing.T, records ...plan.Record) *module {
 	return m
 }
 
-// call processes the record once, on a connection of its own.
+// call processes the record once, on a separate connection.
 func (m *module) call(ctx context.Context, instance int, record int32) (*pipestream.ProcessDataResponse, error) {
 	m.t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+m.Addr(instance),
@@ -113,8 +113,8 @@ func (m *module) unknown() error {
 	return err
 }
 
-// TestAModuleThatHangsAnswersNothing: the caller's deadline ends the attempt, which is noted as one whose client had
-// gone.
+// TestAModuleThatHangsAnswersNothing checks that the caller's deadline ends the attempt, which is recorded as one
+// whose client had left.
 func TestAModuleThatHangsAnswersNothing(t *testing.T) {
 	m := newModule(t, plan.Record{Outcome: history.OutcomeTimeout, Failures: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -132,8 +132,8 @@ func TestAModuleThatHangsAnswersNothing(t *testing.T) {
 	}
 }
 
-// TestFaultsChangeAModulesAnswers: an outage answers in the plan's place; what a hang holds is let go, without an
-// answer, when it ends.
+// TestFaultsChangeAModulesAnswers checks that an outage answers in the plan's place, and that attempts held by a
+// hang are released without an answer when the hang ends.
 func TestFaultsChangeAModulesAnswers(t *testing.T) {
 	m := newModule(t, plan.Record{Outcome: history.OutcomeSuccess})
 	end := m.Answer(func(int32, int32) (history.Outcome, time.Duration) { return history.OutcomeTransient, 0 })
@@ -157,7 +157,8 @@ func TestFaultsChangeAModulesAnswers(t *testing.T) {
 	}
 }
 
-// TestACallIsThatOfTheProcessThatConnected, however late it comes.
+// TestACallIsThatOfTheProcessThatConnected checks that a call is attributed to the process that opened the
+// connection, however late it arrives.
 func TestACallIsThatOfTheProcessThatConnected(t *testing.T) {
 	m := newModule(t, plan.Record{Outcome: history.OutcomeSuccess})
 	dialed := make(chan struct{}, 1)

@@ -20,7 +20,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// bed is an oracle with a client in front of it.
+// bed is a downstream stub with a client in front of it.
 type bed struct {
 	*Oracle
 	t      *testing.T
@@ -45,7 +45,7 @@ func newBed(t *testing.T, p *plan.Plan) *bed {
 	return b
 }
 
-// attempt posts the record's value to an instance's address; status 0 is no answer.
+// attempt posts the record's value to an instance's address; status 0 means no answer.
 func (b *bed) attempt(instance int, record int32) (status int, header http.Header, body string, err error) {
 	b.t.Helper()
 	return b.post(b.t.Context(), instance, fmt.Sprintf(`{"id":"%s"}`, b.ids.Token(record)))
@@ -155,7 +155,7 @@ func TestOracleNotesEveryAttempt(t *testing.T) {
 	}
 }
 
-// The first process's connection stays its own: what arrives on it after a restart is not the second's.
+// The first process's connection remains attributed to it: a request on it after a restart is not the second's.
 func TestOracleAttributesAConnectionToTheProcessThatOpenedIt(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 1)})
 	b.SetRun(0, 1)
@@ -289,7 +289,7 @@ func TestOracleClosesWhileAttemptsHang(t *testing.T) {
 		t.Fatalf("%d of 3 attempts have an end", len(ends))
 	}
 	for _, end := range ends {
-		// It was the harness that closed, so nothing is known of the client.
+		// The harness closed the connection, so nothing is known about the client.
 		if end.Flags.Has(history.ClientGone) || end.Outcome != history.OutcomeTimeout {
 			t.Errorf("noted as %+v", end)
 		}
@@ -338,8 +338,8 @@ func TestOracleRefusesWhatIsNoAttempt(t *testing.T) {
 	}
 }
 
-// An id is found in what consumers make of a value: chunked bodies, large bodies, base64 is the business of
-// history.IDs.
+// An id is found in any form that consumers give to a value. This test covers chunked and large bodies; base64 is a
+// matter of history.IDs.
 func TestOracleReadsWholeBodies(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 3)})
 	large := strings.Repeat("x", 1<<20) + b.ids.Token(1)

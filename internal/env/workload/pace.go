@@ -1,8 +1,8 @@
 package workload
 
-// The pace of an open loop. A loop that waits for its target measures the target's good moments only, so the pace looks
-// at nothing but the plan and the clock: what is due is handed over, and what could not be handed over on time is
-// handed over late.
+// The pace of an open loop. A loop that waits for its target measures only the target's good moments. So the pace
+// depends only on the plan and the clock: due records are handed over, and records that could not be handed over on
+// time are handed over late.
 
 import (
 	"context"
@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// restBetweenWakes is the shortest rest between two wake-ups of a waker: at high rates the records of one rest go
-	// out together, so that the pace costs a few thousand wake-ups a second at most. It is the schedule slip that is
-	// built in.
+	// restBetweenWakes is the shortest rest between two wake-ups of a waker. At high rates the records of one rest are
+	// sent together, so that the pace costs a few thousand wake-ups a second at most. It is the built-in schedule slip.
 	restBetweenWakes = 500 * time.Microsecond
-	// wakers is how many goroutines watch the clock. A timer goes off on the processor (in the Go scheduler's sense)
-	// that set it; while the system gives that one's thread no time, because a subject on the same machine has it,
-	// nobody else looks at it. With two, both threads must be held up at once; the slip's p99 at 20,000 records/s on
-	// two busy cores fell by a third. More brought little.
+	// wakers is the number of goroutines that watch the clock. A timer fires on the processor (in the Go scheduler's
+	// sense) that set it. While the system gives no time to that processor's thread, because a subject on the same
+	// machine has it, no other processor checks the timer. With two wakers, both threads must be held up at once: the
+	// slip's p99 at 20,000 records/s on two busy cores fell by a third. More wakers gained little.
 	wakers = 2
 )
 
-// LateAfter is how long after its intended time a record must be handed over to count as late. It is the same length
-// from which on MonitorStalls notes a stall of the harness.
+// LateAfter is the delay after its intended time from which a record counts as late when it is handed over. It
+// equals the delay from which MonitorStalls records a stall of the harness.
 const LateAfter = 10 * time.Millisecond
 
-// pace calls send(i) for i from 0 to count-1, each as soon as the clock shows base+at(i), in this order and never two
-// at once; at must not decrease. send must not block. It returns when the last one was sent, or with ctx's error.
+// pace calls send(i) for i from 0 to count-1, each as soon as the clock shows base+at(i), in this order and never
+// two at once. at must not decrease. send must not block. pace returns when the last record was sent, or with ctx's
+// error.
 func pace(ctx context.Context, clock history.Clock, base time.Duration, count int, at func(int) time.Duration,
 	send func(int)) error {
 	p := &pacer{clock: clock, base: base, count: count, at: at, send: send}
@@ -44,7 +44,7 @@ func pace(ctx context.Context, clock history.Clock, base time.Duration, count in
 	return nil
 }
 
-// pacer is what the wakers share.
+// pacer is the state that the wakers share.
 type pacer struct {
 	clock history.Clock
 	base  time.Duration
@@ -56,7 +56,7 @@ type pacer struct {
 	next int
 }
 
-// wake sends what is due, over and over, until all is sent or ctx ends.
+// wake repeatedly sends the due records until all are sent or ctx ends.
 func (p *pacer) wake(ctx context.Context, first time.Duration) {
 	timer := time.NewTimer(first)
 	defer timer.Stop()
@@ -67,7 +67,8 @@ func (p *pacer) wake(ctx context.Context, first time.Duration) {
 			return
 		}
 		rest := restBetweenWakes
-		// While another waker is sending there is nothing to do here: what it leaves is due at the next wake-up.
+		// While another waker is sending there is nothing to do here: records that it leaves are due at the next
+		// wake-up.
 		if p.mu.TryLock() {
 			due, done := p.sendDue(ctx)
 			p.mu.Unlock()
@@ -80,15 +81,15 @@ func (p *pacer) wake(ctx context.Context, first time.Duration) {
 	}
 }
 
-// sendDue sends what is due now; p.mu is held. It returns how long it is until the next record is due, and whether
-// there is nothing left to do.
+// sendDue sends the records that are due now; p.mu is held. It returns the time until the next record is due, and
+// whether there is nothing left to do.
 func (p *pacer) sendDue(ctx context.Context) (due time.Duration, done bool) {
 	now := p.clock.Now()
 	for p.next < p.count && p.base+p.at(p.next) <= now {
 		p.send(p.next)
 		p.next++
-		// A long backlog would otherwise be sent without looking up: records that become due meanwhile belong to it,
-		// and the end of ctx must be seen.
+		// Check the clock and ctx during a long backlog, too: records that become due meanwhile belong to it, and
+		// the end of ctx must be noticed.
 		if p.next%256 == 0 {
 			now = p.clock.Now()
 			if ctx.Err() != nil {

@@ -60,7 +60,7 @@ func TestOneWakerAloneKeepsThePace(t *testing.T) {
 	}
 }
 
-// A target that blocks delays what is due meanwhile; it must neither push the later records back nor drop any.
+// A target that blocks delays the records due meanwhile. It must neither delay the later records nor drop any.
 func TestPaceIsNotSlowedDownByASlowTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := history.NewClock()

@@ -1,7 +1,7 @@
 package workload
 
-// The producer: sends the planned records at their planned times and notes what the broker said. It talks to the
-// brokers directly, around every fault but those of the brokers themselves, because it is the subject that is under
+// The producer sends the planned records at their planned times and records the broker's answers. It talks to the
+// brokers directly and bypasses every fault except those of the brokers themselves, because the subject is under
 // test.
 
 import (
@@ -18,45 +18,47 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// deliveryTimeout bounds how long a record is tried: longer than any planned outage of a broker, so that a record that
-// was promised to the subject reaches it.
+// deliveryTimeout bounds how long the producer tries to deliver a record. It is longer than any planned outage of a
+// broker, so that a record promised to the subject reaches it.
 const deliveryTimeout = time.Minute
 
-// maxBatch is the largest batch that brokers take by default (max.message.bytes is 1 MiB and the 12 bytes of a batch's
-// offset and length); the client's own default is below that, and the largest records of a plan would not fit.
+// maxBatch is the largest batch that brokers accept by default (max.message.bytes is 1 MiB plus the 12 bytes of a
+// batch's offset and length). The client's own default is smaller, and the largest records of a plan would not fit.
 const maxBatch = 1<<20 + 12
 
-// ProducerConfig is what a producer needs.
+// ProducerConfig configures a producer.
 type ProducerConfig struct {
-	// Client says how to reach the brokers, without any proxy in front: their addresses, and what a secured cluster
-	// wants.
+	// Client configures the direct connection to the brokers, without any proxy: their addresses, and the settings that
+	// a secured cluster requires.
 	Client []kgo.Opt
-	// Inputs are the input topics, at least one: records are dealt to them in turn.
+	// Inputs are the input topics, at least one. Records are distributed to them in turn.
 	Inputs []Input
-	// Plan says what is sent when. Records must be in the order of their times.
+	// Plan is the plan of the records. They must be in the order of their times.
 	Plan *plan.Plan
 	IDs  *history.IDs
-	// Headers is how many extra headers each record carries.
+	// Headers is the number of extra headers that each record carries.
 	Headers int
-	// Named are the headers that each record carries beside these.
+	// Named are the headers that each record carries in addition.
 	Named []NamedHeader
-	// Odd are the names of the envelope's own that odd headers have, too.
+	// Odd are the names of envelope headers that the odd headers use too.
 	Odd []string
-	// Kept tells which headers of a record are in the hash of its headers; nil: all of its own.
+	// Kept reports whether a header of a record counts for the hash of its headers; nil stands for all of the record's
+	// own.
 	Kept func(name string) bool
-	// Node is the entry of a graph of nodes: values are PipeStreams on their way to it. "": they are plain messages.
+	// Node is the entry of a graph of nodes; values are then PipeStreams on their way to it. "" makes them plain
+	// messages.
 	Node  string
 	Clock history.Clock
 	Sink  history.Sink
 }
 
-// Input is an input topic, Index its index in the history's header.
+// Input is an input topic. Index is its index in the history's header.
 type Input struct {
 	Topic string
 	Index int16
 }
 
-// Producer sends the records of a plan, idempotent and acknowledged by all replicas.
+// Producer sends the records of a plan, idempotently and acknowledged by all replicas.
 type Producer struct {
 	cfg    ProducerConfig
 	client *kgo.Client
@@ -65,20 +67,20 @@ type Producer struct {
 	hash   func(string) bool
 
 	sent, acked, failed, late atomic.Int64
-	// putOff is by how many ns each of the plan's spare records was sent later than planned.
+	// putOff is the additional delay of each of the plan's spare records, in ns.
 	putOff []atomic.Int64
 }
 
-// behindPoll is how often a subject that is behind is looked at.
+// behindPoll is how often the producer checks whether the subject is still behind.
 const behindPoll = 100 * time.Millisecond
 
-// NewProducer returns a producer; Close frees it. It connects when it runs.
+// NewProducer returns a producer, which connects when it runs. Close frees it.
 func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	client, err := kgo.NewClient(append(cfg.Client[:len(cfg.Client):len(cfg.Client)],
 		kgo.ClientID("dlqbench-workload"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		// Room for all: an open loop never waits for the client, and the plan bounds the memory.
+		// Room for all records: an open loop never waits for the client, and the plan bounds the memory.
 		kgo.MaxBufferedRecords(max(len(cfg.Plan.Records), 1)),
 		kgo.ProducerLinger(time.Millisecond),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
@@ -86,9 +88,10 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		kgo.RecordDeliveryTimeout(deliveryTimeout),
 		kgo.ProduceRequestTimeout(5*time.Second),
 		kgo.UnknownTopicRetries(-1),
-		// Brokers go and come back on purpose here; the client's defaults would look for the new leader for seconds.
+		// Brokers deliberately go away and come back here. With the client's defaults it would look for the new leader
+		// for seconds.
 		kgo.MetadataMinAge(100*time.Millisecond),
-		kgo.AlwaysRetryEOF(), // or a broker that goes before its first answer on a connection fails its records for good
+		kgo.AlwaysRetryEOF(), // else a broker that leaves before its first answer on a connection fails its records
 		kgo.RetryBackoffFn(func(tries int) time.Duration {
 			return min(50*time.Millisecond<<min(tries, 4), 500*time.Millisecond)
 		}),
@@ -105,8 +108,8 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		putOff: make([]atomic.Int64, cfg.Plan.Spare)}, nil
 }
 
-// Run hands every record that is due over at its time, counted from base on the run's clock, and returns after the last
-// one, or with ctx's error. It must be called once. The spare ones are Extend's.
+// Run hands over every record at its time, counted from base on the run's clock. It returns after the last record,
+// or with ctx's error. It must be called once. Extend sends the spare records.
 func (p *Producer) Run(ctx context.Context, base time.Duration) error {
 	p.base = base
 	records := p.cfg.Plan.Records[:p.cfg.Plan.Due()]
@@ -117,8 +120,9 @@ func (p *Producer) Run(ctx context.Context, base time.Duration) error {
 	return nil
 }
 
-// Extend goes on after Run with the spare records of the plan until they are sent or ctx ends. They are put off while
-// the subject is behind: it has enough to do then, and the more it has fetched ahead the longer it fetches nothing.
+// Extend continues after Run with the plan's spare records until they are sent or ctx ends. It delays them while the
+// subject is behind: the subject has enough to do then, and the more it has prefetched, the longer it fetches
+// nothing.
 func (p *Producer) Extend(ctx context.Context, behind func() bool) {
 	due, putOff := p.cfg.Plan.Due(), time.Duration(0)
 	spare := p.cfg.Plan.Records[due:]
@@ -131,7 +135,8 @@ func (p *Producer) Extend(ctx context.Context, behind func() bool) {
 	}, func(i int) { p.send(due + i) })
 }
 
-// PutOff is by how much later than planned a record is due: one of the spare ones, if the subject was behind.
+// PutOff returns how much later than planned a record is due. It is 0 except for spare records delayed because the
+// subject was behind.
 func (p *Producer) PutOff(record int32) time.Duration {
 	if i := int(record) - p.cfg.Plan.Due(); i >= 0 {
 		return time.Duration(p.putOff[i].Load())
@@ -149,13 +154,13 @@ func (p *Producer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Counts returns how many records were handed over, acknowledged, given up, and handed over more than LateAfter too
-// late. It is safe for concurrent use.
+// Counts returns the numbers of records that were handed over, acknowledged, given up, and handed over more than
+// LateAfter too late. It is safe for concurrent use.
 func (p *Producer) Counts() (sent, acked, failed, late int64) {
 	return p.sent.Load(), p.acked.Load(), p.failed.Load(), p.late.Load()
 }
 
-// Close gives up what is not acknowledged yet and frees the client.
+// Close gives up the records that are not acknowledged yet and frees the client.
 func (p *Producer) Close() { p.client.Close() }
 
 func (p *Producer) send(i int) {
@@ -181,7 +186,7 @@ func (p *Producer) send(i int) {
 	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) { p.acknowledged(seq, r, err) })
 }
 
-// input is the topic that the record goes to.
+// input returns the topic that the record goes to.
 func (p *Producer) input(seq int32) Input { return p.cfg.Inputs[int(seq)%len(p.cfg.Inputs)] }
 
 func flagsOf(planned *plan.Record) (flags history.Flags) {
@@ -210,7 +215,7 @@ func (p *Producer) acknowledged(seq int32, record *kgo.Record, err error) {
 	p.cfg.Sink.Record(event)
 }
 
-// errorCode returns Kafka's code of err; what Kafka has no code for (a timeout, a closed client) is
+// errorCode returns Kafka's code of err. Errors without a code (a timeout, a closed client) are
 // UNKNOWN_SERVER_ERROR, -1.
 func errorCode(err error) int16 {
 	var kafka *kerr.Error

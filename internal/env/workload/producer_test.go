@@ -95,7 +95,8 @@ func TestProducerSendsThePlan(t *testing.T) {
 	}
 }
 
-// Spare records wait while the subject is behind; from then on they come at their distances, and none of them is late.
+// Spare records wait while the subject is behind. After that they are sent at their planned distances, and none of
+// them is late.
 func TestSpareRecordsArePutOff(t *testing.T) {
 	cluster := startKafka(t)
 	clock, sink := history.NewClock(), &events{}
@@ -126,8 +127,8 @@ func TestSpareRecordsArePutOff(t *testing.T) {
 	}
 }
 
-// TestProducerSendsOddValues: null values, garbage and the largest records that a scenario can ask for reach the topic
-// whole, also several at one instant, past the broker's own limit for a batch.
+// TestProducerSendsOddValues checks that null values, garbage and the largest records that a scenario can ask for
+// reach the topic intact, also several at one instant, beyond the broker's own limit for a batch.
 func TestProducerSendsOddValues(t *testing.T) {
 	cluster := startKafka(t)
 	p, sink, clock := &plan.Plan{Seed: 5}, &events{}, history.NewClock()
@@ -229,7 +230,7 @@ func TestProducerNotesWhatTheBrokerRefused(t *testing.T) {
 	}
 }
 
-// Nobody answers at this address: everything must be handed over on time all the same, and given up in the end.
+// No broker answers at this address. All records must still be handed over on time, and be given up in the end.
 func TestProducerIsNotSlowedDownByItsBroker(t *testing.T) {
 	cluster := startKafka(t)
 	addresses := cluster.ListenAddrs()
@@ -289,7 +290,7 @@ func TestErrorCode(t *testing.T) {
 	}
 }
 
-// With several input topics the records are dealt to them in turn, each to the partition that is planned for it.
+// With several input topics the records are distributed to them in turn, each to its planned partition.
 func TestProducerDealsToSeveralTopics(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "orders", "billing"))
 	if err != nil {

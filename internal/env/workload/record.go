@@ -1,7 +1,7 @@
 package workload
 
-// What a record of the workload looks like: its key, value and headers, built without garbage per record, and the
-// hashes by which it is recognised again.
+// The form of the workload's records: key, value and headers, built without garbage per record, and the hashes that
+// identify them later.
 
 import (
 	"bytes"
@@ -19,18 +19,18 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// headerPrefix is how the names of the extra headers begin; a number from 1 follows.
+// headerPrefix is the beginning of the extra headers' names; a number from 1 follows.
 const headerPrefix = "trace-"
 
-// padding is what values are filled up with; a value takes as much of it as it needs, over and over.
+// padding is the text that fills up values. A value takes as much of it as it needs, repeated if necessary.
 const padding = "the quick brown fox jumps over the lazy dog 0123456789 THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG "
 
-// slabSize is how much is allocated at once for keys, values and headers; a slab is freed when all of its records are
+// slabSize is the memory allocated at once for keys, values and headers. A slab is freed when all of its records are
 // acknowledged.
 const slabSize = 64 << 10
 
-// OriginalHeaders returns what tells the headers that the workload gave a record with this many extra ones, and with
-// those of these names, from those that were added to a copy of it later.
+// OriginalHeaders returns a function that reports whether a header is one that the workload gave a record, which has
+// this number of extra headers and the named ones. Other headers were added to a copy of the record later.
 func OriginalHeaders(extra int, named []NamedHeader) func(name string) bool {
 	return func(name string) bool {
 		if name == history.IDHeader || slices.ContainsFunc(named, func(one NamedHeader) bool { return one.Name == name }) {
@@ -42,9 +42,9 @@ func OriginalHeaders(extra int, named []NamedHeader) func(name string) bool {
 	}
 }
 
-// HashHeaders returns a hash of the headers that keep wants: of their names and values, and of their order among
-// headers of one name. The order of different names does not matter, because clients that keep headers in a map lose it
-// and no promise is broken by that. A null value is another than an empty one. No headers hash to 0.
+// HashHeaders returns a hash of the headers that keep accepts: of their names and values, and of their order among
+// headers of one name. The order of different names does not matter, because clients that keep headers in a map lose
+// it, and that breaks no promise. A null value differs from an empty one. No headers hash to 0.
 func HashHeaders(headers []kgo.RecordHeader, keep func(name string) bool) uint64 {
 	var sum uint64
 	for i := range headers {
@@ -63,7 +63,7 @@ func HashHeaders(headers []kgo.RecordHeader, keep func(name string) bool) uint64
 		_, _ = digest.WriteString(header.Key) // a digest never fails
 		_, _ = digest.Write([]byte{0, nth})
 		if header.Value == nil {
-			_, _ = digest.Write([]byte{0xff}) // no value of one byte 0xff is in the workload
+			_, _ = digest.Write([]byte{0xff}) // no value in the workload is the single byte 0xff
 		}
 		_, _ = digest.Write(header.Value)
 		sum += digest.Sum64()
@@ -79,20 +79,20 @@ func HashBytes(data []byte) uint64 {
 	return xxhash.Sum64(data)
 }
 
-// builder makes records. It is not safe for concurrent use.
+// builder builds records. It is not safe for concurrent use.
 type builder struct {
 	ids     *history.IDs
 	seed    uint64
 	topic   string
 	names   []string
 	named   []NamedHeader
-	odd     []string // names of the dialect's own that odd headers have, too
+	odd     []string // names of the dialect's headers that odd headers use too
 	slab    []byte
 	headers []kgo.RecordHeader
 	records []kgo.Record
 }
 
-// newBuilder returns a builder; seed is what garbage is drawn from.
+// newBuilder returns a builder. seed is the seed of the garbage.
 func newBuilder(ids *history.IDs, seed uint64, topic string, extraHeaders int, named ...NamedHeader) *builder {
 	b := &builder{ids: ids, seed: seed, topic: topic, names: []string{history.IDHeader}, named: named}
 	for i := range extraHeaders {
@@ -134,7 +134,7 @@ func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.
 	return record
 }
 
-// The most bytes that a key, an extra header's value, and a value without padding can take.
+// The largest sizes, in bytes, of a key, an extra header's value, and a value without padding.
 const (
 	keyRoom       = len("key-") + len("2147483647") + len("\xff\xfe\x80")
 	headerRoom    = history.IDLen + 16
@@ -168,9 +168,9 @@ func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentA
 	return append(dst, end...)
 }
 
-// AsWritten returns a value as the workload wrote it, of one that was since decoded as JSON and encoded again: without
-// space between its tokens, its fields in the order that they had. What is no value of a record's, and null, is
-// returned as it is.
+// AsWritten returns a value as the workload wrote it, given one that was since decoded as JSON and encoded again.
+// The result has no space between tokens, and the fields keep their order. Null, and anything that is not a record's
+// value, is returned unchanged.
 func AsWritten(value []byte) []byte {
 	var fields struct {
 		ID     *string      `json:"id"`
@@ -192,12 +192,12 @@ func AsWritten(value []byte) []byte {
 	return text
 }
 
-// garbageGap is the distance of the bytes in garbage that can't be part of any text.
+// garbageGap is the distance between those bytes of garbage that cannot be part of any text.
 const garbageGap = 8
 
-// appendGarbage appends so many bytes that are no message: random ones (splitmix64, from the plan's seed and the
-// record's number), of which every eighth is 0xf8 to 0xff. None of these occurs in UTF-8 (RFC 3629, 1), nor in an id or
-// its base64 form, so that no run of eight is free of them: an id is longer.
+// appendGarbage appends size bytes that are not a message: random bytes (splitmix64, from the plan's seed and the
+// record's number), of which every eighth is 0xf8 to 0xff. None of these occurs in UTF-8 (RFC 3629, 1), nor in an id
+// or its base64 form. Every run of eight bytes contains one, and an id is longer.
 func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 	state := b.seed ^ uint64(uint32(seq))*0xd1342543de82ef95
 	for i := 0; i < size; i += garbageGap {
@@ -213,8 +213,8 @@ func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 	return dst
 }
 
-// appendHeader appends the value of header i of record seq: the id, and for the extra ones a text that differs from
-// record to record and from header to header.
+// appendHeader appends the value of header i of record seq: the id, or for the extra headers a text that differs
+// from record to record and from header to header.
 func (b *builder) appendHeader(dst []byte, i int, seq int32) []byte {
 	if i == 0 {
 		return b.ids.Append(dst, seq)
@@ -225,7 +225,7 @@ func (b *builder) appendHeader(dst []byte, i int, seq int32) []byte {
 	return strconv.AppendUint(dst, uint64(uint32(seq))*2654435761%(1<<32), 16)
 }
 
-// take returns what fill appends to an empty slice with room for that many bytes, cut from the slab.
+// take returns the result of fill applied to an empty slice with room for that many bytes, cut from the slab.
 func (b *builder) take(room int, fill func([]byte) []byte) []byte {
 	if cap(b.slab)-len(b.slab) < room {
 		b.slab = make([]byte, 0, max(slabSize, room))

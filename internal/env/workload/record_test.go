@@ -16,8 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// TestAsWritten: a value that went through a JSON library comes back as it was, whatever the library made of it;
-// anything else stays as it is.
+// TestAsWritten checks that a value that passed through any JSON library is restored, and that any other value stays
+// unchanged.
 func TestAsWritten(t *testing.T) {
 	ids := history.NewIDs("run")
 	for _, key := range []int32{history.None, 7} {
@@ -97,7 +97,8 @@ func TestRecordIsWhatEncodingJSONReads(t *testing.T) {
 	})
 }
 
-// TestGarbageIsNoMessage: no id can be found in it, it is no UTF-8, and yet the same bytes come again.
+// TestGarbageIsNoMessage checks that garbage contains no id, is not UTF-8, and is the same for the same seed and
+// record.
 func TestGarbageIsNoMessage(t *testing.T) {
 	ids := history.NewIDs("run")
 	rapid.Check(t, func(t *rapid.T) {
@@ -147,7 +148,7 @@ func TestRecordsDoNotShareBytes(t *testing.T) {
 	for seq := range int32(2000) {
 		r := b.build(seq, &plan.Record{Key: seq, Size: 130 + seq%300}, time.Unix(0, int64(seq)))
 		all = append(all, copied{r, string(r.Key), string(r.Value), fmt.Sprint(r.Headers)})
-		// A caller that appends must not reach its neighbour.
+		// A caller that appends must not overwrite the neighbouring value.
 		_ = append(r.Value, "overwritten"...)
 		_ = append(r.Headers, kgo.RecordHeader{Key: "overwritten"})
 	}

@@ -9,8 +9,9 @@ import (
 
 const stallTick = 5 * time.Millisecond
 
-// MonitorStalls notes every time the harness itself could not run: it sleeps for 5 ms over and over, and when it wakes
-// more than 10 ms too late it writes a KindStall without an instance, Aux = how late. It returns when ctx ends.
+// MonitorStalls records every time at which the harness itself could not run. It repeatedly sleeps for 5 ms. When it
+// wakes more than 10 ms too late, it writes a KindStall without an instance, Aux = the delay. It returns when ctx
+// ends.
 func MonitorStalls(ctx context.Context, clock history.Clock, sink history.Sink) {
 	timer := time.NewTimer(stallTick)
 	defer timer.Stop()
