@@ -1,7 +1,7 @@
 package subject
 
-// A child is a command in a process group of its own: started, watched until the whole group is gone, and never
-// signalled after that, when its number may be another's.
+// A child is a command in its own process group. It is started, watched until the whole group is gone, and never
+// signalled after that, when another process may have its number.
 
 import (
 	"errors"
@@ -20,15 +20,15 @@ import (
 )
 
 type child struct {
-	// pid is the first process's, and the group's number too.
+	// pid is the id of the first process and of the group.
 	pid   int
 	cmd   *exec.Cmd
 	grace time.Duration
-	// elsewhere is where the work is done, if the command only stands for it; inside is the number of the first process
+	// elsewhere is where the work is done, if the command only stands for it. inside is the id of the first process
 	// there, 0 until it is known.
 	elsewhere Elsewhere
 	inside    atomic.Int64
-	// asked: its end is expected. forced: its grace was over.
+	// asked says that the end is expected. forced says that the grace period was over.
 	asked, forced atomic.Bool
 	// ended is closed when the group is gone; exit is set before.
 	ended chan struct{}
@@ -38,17 +38,17 @@ type child struct {
 	gone bool
 }
 
-// errStuck says that a group did not end although it was killed.
+// errStuck says that a group was killed but did not end.
 var errStuck = errors.New("it was killed and has not ended; it may be stuck in the kernel")
 
-// start starts the command and watches it. Its output goes to out, which is closed at the end.
+// start starts the command and watches it. The command's output goes to out, which is closed at the end.
 func (g *Group) start(instance int, launch Launch, out *output) (*child, error) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("making a pipe for the output: %w", err), out.close())
 	}
 	c := &child{cmd: g.command(launch), grace: g.cfg.Grace, elsewhere: launch.Elsewhere, ended: make(chan struct{})}
-	// One pipe for both, so that the lines stay in their order.
+	// One pipe for both, so that the lines keep their order.
 	c.cmd.Stdout, c.cmd.Stderr = writer, writer
 	err = g.spawner.start(c.cmd)
 	writer.Close()
@@ -82,7 +82,7 @@ func (g *Group) start(instance int, launch Launch, out *output) (*child, error) 
 	return c, nil
 }
 
-// notStarted says why a command could not be started, and where it was looked for.
+// notStarted explains why a command could not be started, and where it was looked for.
 func notStarted(launch Launch, err error) error {
 	program, whole, dir := launch.Command[0], strings.Join(launch.Command, " "), launch.Dir
 	if dir == "" {
@@ -108,7 +108,7 @@ func (g *Group) command(launch Launch) *exec.Cmd {
 	return cmd
 }
 
-// cleanEnvironment returns the environment without what an outer run of ours would have set.
+// cleanEnvironment returns the environment without the variables that an outer run would have set.
 func cleanEnvironment(environment []string) []string {
 	var clean []string
 	for _, variable := range environment {
@@ -129,8 +129,8 @@ func (g *Group) watch(c *child) {
 			g.cfg.Log.Error().Err(err).Msg("a container of the subject may be left")
 		}
 	}
-	// The end of the first process is the instance's end, unless it was asked to end: then the others have their grace
-	// too.
+	// The end of the first process is the end of the instance, unless it was asked to end: then the other processes
+	// have a grace period too.
 	deadline := time.Now()
 	if c.asked.Load() {
 		deadline = deadline.Add(c.grace)
@@ -159,7 +159,7 @@ func (g *Group) watch(c *child) {
 	}
 }
 
-// waitCopied waits for the last output. What left the group and still holds the pipe is not waited for.
+// waitCopied waits for the last output. It does not wait for processes that left the group and still hold the pipe.
 func waitCopied(copied <-chan struct{}, reader *os.File) {
 	timer := time.NewTimer(500 * time.Millisecond)
 	defer timer.Stop()
@@ -171,7 +171,7 @@ func waitCopied(copied <-chan struct{}, reader *os.File) {
 	<-copied
 }
 
-// signal sends a signal to the group, or to where the work is done, unless it is gone.
+// signal sends a signal to the group, or to the place where the work is done, unless it is gone.
 func (c *child) signal(signal syscall.Signal) error {
 	if c.elsewhere != nil {
 		return c.signalElsewhere(signal)
@@ -196,7 +196,7 @@ func (c *child) signalGroup(signal syscall.Signal) error {
 
 // waitKilled waits for the end of a group that was killed.
 func (c *child) waitKilled() error {
-	// The group's own watcher gives up after killLimit; this only has to outlast it.
+	// The group's own watcher gives up after killLimit; this timer only has to outlast it.
 	timer := time.NewTimer(2 * killLimit)
 	defer timer.Stop()
 	select {
@@ -222,8 +222,8 @@ func signalName(signal syscall.Signal) string {
 	return fmt.Sprintf("signal %d", int(signal))
 }
 
-// spawner starts every child from one thread that lives as long as the group: on Linux a child is killed when the
-// thread (not the process) that started it ends, and Go ends threads as it likes.
+// spawner starts every child from one thread that lives as long as the group. On Linux a child is killed when the
+// thread (not the process) that started it ends, and Go ends threads at any time.
 type spawner struct {
 	requests chan spawnRequest
 	ended    chan struct{}

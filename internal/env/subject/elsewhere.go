@@ -1,8 +1,8 @@
 package subject
 
-// An instance whose work is done elsewhere: in a container. The command that is started here stands for it: it lasts as
-// long, and passes on output and exit code. Signals must not go to it, but inside; what can be read of the processes
-// inside (they have ids here too, on Linux) is read there.
+// An instance whose work is done elsewhere, in a container. The command started here stands for it: the command
+// lasts as long as the container and passes on its output and exit code. Signals must go inside the container, not
+// to the command. Figures of the processes inside are read there; on Linux these processes have ids here too.
 
 import (
 	"context"
@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// Elsewhere is where a command that only stands for an instance has the work done.
+// Elsewhere is the place where the work is done for a command that only stands for an instance.
 type Elsewhere interface {
-	// Signal sends a signal; STOP and CONT freeze and thaw everything that is there. It waits for a start that is under
-	// way. The error is os.ErrProcessDone when nothing runs there any more.
+	// Signal sends a signal. STOP and CONT freeze and thaw everything in that place. It waits for a start in progress.
+	// The error is os.ErrProcessDone when nothing runs there any more.
 	Signal(ctx context.Context, signal syscall.Signal) error
-	// PID waits for the start, and returns the id that the first process there has here.
+	// PID waits for the start and returns the id that the first process there has on this machine.
 	PID(ctx context.Context) (int, error)
-	// Frozen reports whether everything stands still.
+	// Frozen reports whether everything there is frozen.
 	Frozen(ctx context.Context) (bool, error)
-	// Remove ends what runs there and leaves nothing.
+	// Remove ends everything that runs there and leaves nothing behind.
 	Remove(ctx context.Context) error
 }
 
-// elsewhereLimit bounds what is asked of an engine.
+// elsewhereLimit bounds one request to an engine.
 const elsewhereLimit = 15 * time.Second
 
-// killedCode is the exit code by which engines tell that KILL ended a container: 128 and the signal's number.
+// killedCode is the exit code by which engines report that KILL ended a container: 128 plus the signal's number.
 const killedCode = 128 + int(syscall.SIGKILL)
 
-// insideOut is how the work ended, as told by what stood for it.
+// insideOut returns how the work ended, as reported by the command that stood for it.
 func (e Exit) insideOut() Exit {
 	if e.Code == killedCode {
 		return Exit{Code: -1, Signal: signalName(syscall.SIGKILL)}
@@ -53,7 +53,7 @@ func (c *child) untilEnded() (context.Context, context.CancelFunc) {
 	return ctx, func() { close(stop); <-ctx.Done() }
 }
 
-// findInside finds the first process there.
+// findInside finds the first process in the container.
 func (c *child) findInside() {
 	ctx, done := c.untilEnded()
 	defer done()
@@ -70,7 +70,7 @@ func (c *child) signalElsewhere(signal syscall.Signal) error {
 		return ErrNotRunning
 	}
 	if err != nil && signal == syscall.SIGKILL {
-		// What stands for it is ended at least, and then what it stands for is removed.
+		// At least the command that stands for the work is ended; then the container is removed.
 		return errors.Join(err, c.signalGroup(signal))
 	}
 	return err
@@ -85,14 +85,14 @@ func (c *child) over() bool {
 	}
 }
 
-// removeElsewhere leaves nothing there; what stood for it may have been killed.
+// removeElsewhere removes the container, because the command that stood for it may have been killed.
 func (c *child) removeElsewhere() error {
 	ctx, cancel := context.WithTimeout(context.Background(), elsewhereLimit)
 	defer cancel()
 	return c.elsewhere.Remove(ctx)
 }
 
-// work is the id of the first of the processes that do the work, 0 if it is not known.
+// work returns the id of the first of the processes that do the work, 0 if it is not known.
 func (c *child) work() int {
 	if c.elsewhere == nil {
 		return c.pid
@@ -100,7 +100,7 @@ func (c *child) work() int {
 	return int(c.inside.Load())
 }
 
-// standsStill reports whether the system says that the instance was stopped in its tracks.
+// standsStill reports whether the system shows the instance as stopped.
 func (c *child) standsStill(ctx context.Context) (bool, error) {
 	if c.elsewhere == nil {
 		return stopped(c.pid), nil

@@ -19,11 +19,12 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// insideVariable is the role of what a stand-in stands for, whereVariable the file in which it says its pid.
+// insideVariable is the role of the process that a stand-in stands for. whereVariable is the file to which that
+// process writes its pid.
 const insideVariable, whereVariable = "SUBJECT_TEST_INSIDE", "SUBJECT_TEST_WHERE"
 
-// playStandIn starts something in a session of its own and stands for it, as for a container. No signal is meant for
-// it.
+// playStandIn starts a process in a separate session and stands for it, as for a container. It must receive no
+// signal.
 func playStandIn() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGCONT)
@@ -95,7 +96,7 @@ func (s *standing) Remove(ctx context.Context) error {
 	return nil
 }
 
-// standInGroup returns a group of one instance whose work is done elsewhere, by the role.
+// standInGroup returns a group of one instance whose work is done elsewhere by a process with the role.
 func standInGroup(t *testing.T, role string, change func(*Config)) (*Group, *events, *standing) {
 	t.Helper()
 	there := &standing{where: filepath.Join(t.TempDir(), "pid")}
@@ -122,7 +123,7 @@ func (s *standing) pid(t *testing.T) int {
 	return pid
 }
 
-// Signals go to where the work is done, and what stands for it gets none of them.
+// Signals go to the process that does the work. The process that stands for it gets none of them.
 func TestSignalsGoWhereTheWorkIsDone(t *testing.T) {
 	g, _, there := standInGroup(t, "slow", nil)
 	g.up(t, 0)
@@ -154,7 +155,7 @@ func TestWhatRunsElsewhereIsKilled(t *testing.T) {
 	}
 }
 
-// The time that a signal takes to get there is not the instance's.
+// The time that a signal takes to be delivered does not count for the instance.
 func TestLateSignalsAreNoted(t *testing.T) {
 	g, sink, there := standInGroup(t, "slow", nil)
 	there.slow = 2 * stallNoted
@@ -170,7 +171,7 @@ func TestLateSignalsAreNoted(t *testing.T) {
 	t.Errorf("noted are %v", sink.of(history.KindStall))
 }
 
-// When what stands for the work is killed by somebody else, the work ends too.
+// If something else kills the process that stands for the work, the work ends too.
 func TestNothingIsLeftElsewhere(t *testing.T) {
 	g, _, there := standInGroup(t, "stubborn", nil)
 	g.up(t, 0)
@@ -185,7 +186,7 @@ func TestNothingIsLeftElsewhere(t *testing.T) {
 	}
 }
 
-// Files that another user reads are not for the owner alone.
+// Files that another user must read are readable for others than the owner.
 func TestFilesForElsewhereCanBeRead(t *testing.T) {
 	for elsewhere, want := range map[Elsewhere]os.FileMode{nil: 0o600, &standing{}: 0o644} {
 		launch := Launch{WorkDir: t.TempDir(), Files: map[string]string{"a/b": "text"}, Elsewhere: elsewhere}

@@ -1,14 +1,14 @@
 package subject
 
-// Which lines of a log report an error. A level that the line states decides; only where it states none do the words of
-// the message.
+// Which lines of a log report an error. A level that the line states decides. Only without a level do the words of
+// the message decide.
 //
-// How libraries state levels is in loglevel.go. Without one, a line reports an error if it is what runtimes write when
-// a program fails, if it says "error: " or "failed: ", or if it names one of Kafka's errors.
+// loglevel.go shows how libraries state levels. Without a level, a line reports an error if it has the form that
+// runtimes write when a program fails, if it says "error: " or "failed: ", or if it names one of Kafka's errors.
 //
-// A warning counts if it names one of Kafka's errors: that is how clients tell of a write that is refused while they
-// still try it again by themselves (Java: "Got error produce response …, retrying (2147483646 attempts left). Error:
-// NOT_ENOUGH_REPLICAS"), long before the program hears of it.
+// A warning counts if it names one of Kafka's errors. That is how clients report a refused write while they still
+// retry it by themselves (Java: "Got error produce response …, retrying (2147483646 attempts left). Error:
+// NOT_ENOUGH_REPLICAS"), long before the program learns of it.
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// colours are ANSI's control sequences, which loggers put around levels and messages.
+// colours matches ANSI's control sequences, which loggers put around levels and messages.
 var colours = regexp.MustCompile("\x1b\\[[0-9;:?]*[ -/]*[@-~]")
 
 // plain returns a line without colours.
@@ -29,17 +29,17 @@ func plain(line []byte) []byte {
 	return colours.ReplaceAll(line, nil)
 }
 
-// reading is what a line of a log tells.
+// reading is the result of reading a line of a log.
 type reading struct {
-	// reports: it reports an error; stated: it states a level.
+	// reports says that the line reports an error, stated that it states a level.
 	reports, stated bool
-	// code is the one error of Kafka's that a line names which does not state that it is an error: such a line may tell
-	// of something else, what the consumer's group or another topic meets all the time. 0: it names none, or several,
-	// or one that says nothing about where it was met.
+	// code is the only Kafka error named in a line that does not state that it is an error. Such a line may concern
+	// another matter, which the consumer's group or another topic meets all the time. It is 0 if the line names no
+	// error, several, or one that does not indicate where it occurred.
 	code int16
 }
 
-// readLine reads a line of a log, without colours.
+// readLine reads a line of a log without colours.
 func readLine(line []byte) reading {
 	line = bytes.TrimLeft(line, " \t")
 	if len(line) == 0 {
@@ -61,8 +61,8 @@ func readLine(line []byte) reading {
 		saysFailed(line), code: code}
 }
 
-// namesException reports whether a line is what runtimes write when a program fails: a known beginning, or the name of
-// an exception with a message or nothing after it.
+// namesException reports whether a line has the form that runtimes write when a program fails: a known beginning, or
+// the name of an exception followed by a message or nothing.
 func namesException(line []byte) bool {
 	for _, start := range []string{"panic: ", "fatal error: ", "fatal: ", "Traceback (most recent call last)",
 		"Exception in thread "} {
@@ -80,8 +80,8 @@ func namesException(line []byte) bool {
 	return false
 }
 
-// saysFailed reports whether a line without a level has "error: ", "failed: " or "failure: " in it, as errors that were
-// wrapped have, and something after it that is not nothing: "failed: 0" and "error: null" tell of none.
+// saysFailed reports whether a line without a level contains "error: ", "failed: " or "failure: ", as wrapped errors
+// do, followed by an actual error: "failed: 0" and "error: null" report none.
 func saysFailed(line []byte) bool {
 	for rest := line; ; {
 		at := bytes.Index(rest, []byte(": "))
@@ -102,7 +102,7 @@ func saysFailed(line []byte) bool {
 	}
 }
 
-// saysNothing reports whether what follows "error: " is a way to write that there is none.
+// saysNothing reports whether the text after "error: " says that there is no error.
 func saysNothing(rest []byte) bool {
 	word := bytes.TrimSpace(rest)
 	if end := bytes.IndexAny(word, " ,;}])|\t"); end >= 0 {
@@ -115,9 +115,9 @@ func saysNothing(rest []byte) bool {
 	return false
 }
 
-// kafkaError reports whether errors of the protocol or of a client stand in a line: by their codes' names
-// (NOT_ENOUGH_REPLICAS), by the class that a client has for one (NotEnoughReplicasException, NotEnoughReplicasError),
-// or in the client's words. code is that of the only one, 0 if it has none.
+// kafkaError reports whether a line contains errors of the protocol or of a client: by their codes' names
+// (NOT_ENOUGH_REPLICAS), by a client's class for one (NotEnoughReplicasException, NotEnoughReplicasError), or in the
+// client's words. code is the code of the only error, 0 if it has none.
 func kafkaError(line []byte) (code int16, named bool) {
 	var found codes
 	for word := range bytes.FieldsFuncSeq(line, func(r rune) bool {
@@ -140,7 +140,7 @@ func kafkaError(line []byte) (code int16, named bool) {
 	return found.only, found.any
 }
 
-// codes are the error codes that stand in a line; only is 0 if there are several.
+// codes are the error codes found in a line. only is 0 if there are several.
 type codes struct {
 	any  bool
 	only int16
@@ -153,8 +153,8 @@ func (c *codes) add(code int16) {
 	c.any, c.only = true, code
 }
 
-// anywhere reports whether a client meets an error also before it can ask for what it wants, while it looks for a
-// leader or waits for an answer: then its name does not tell of what.
+// anywhere reports whether a client can meet an error even before it can send its actual request, while it looks for
+// a leader or waits for an answer. The error's name then does not say what failed.
 func anywhere(code int16) bool {
 	switch code {
 	case kerr.UnknownServerError.Code, kerr.UnknownTopicOrPartition.Code, kerr.LeaderNotAvailable.Code,
@@ -166,8 +166,8 @@ func anywhere(code int16) bool {
 	return false
 }
 
-// kafkaWords lists what clients write of errors in place of a code's name, with the code, 0 for errors of their own:
-// sentences about writes.
+// kafkaWords maps phrases that clients write instead of a code's name to the code, or to 0 for the clients' own
+// errors. The phrases are about writes.
 func kafkaWords() map[string]int16 {
 	replicas := kerr.NotEnoughReplicas.Code
 	return map[string]int16{
@@ -191,11 +191,11 @@ func kafkaWords() map[string]int16 {
 	}
 }
 
-// lastErrorCode lies beyond every error code of the protocol.
+// lastErrorCode is above every error code of the protocol.
 const lastErrorCode = 200
 
-// errorName reports whether a word is the name of an error: of the protocol's as it is (REQUEST_TIMED_OUT) or as a
-// class (RequestTimedOutError), with its code, or of a client's own (_MSG_TIMED_OUT).
+// errorName reports whether a word is the name of an error: a protocol name (REQUEST_TIMED_OUT) or its class
+// (RequestTimedOutError), with its code, or a client's own name (_MSG_TIMED_OUT).
 func errorName(word string) (code int16, is bool) {
 	switch word {
 	case "_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_QUEUE_FULL", "_PURGE_QUEUE",
@@ -217,8 +217,8 @@ func errorName(word string) (code int16, is bool) {
 	return 0, false
 }
 
-// sameName reports whether a code's name and a class's are the same words: NOT_ENOUGH_REPLICAS and NotEnoughReplicas.
-// One word alone is no code's own (FencedException, of what?).
+// sameName reports whether the names of a code and of a class consist of the same words: NOT_ENOUGH_REPLICAS and
+// NotEnoughReplicas. A single word does not identify a code (FencedException could concern several).
 func sameName(code, class string) bool {
 	return strings.Contains(code, "_") && strings.EqualFold(strings.ReplaceAll(code, "_", ""), class)
 }

@@ -1,6 +1,6 @@
 package subject
 
-// The group: the instances of one subject, each at most one process at a time.
+// The group contains the instances of one subject. Each has at most one process at a time.
 
 import (
 	"context"
@@ -28,80 +28,84 @@ var errRunning = errors.New("it is running already")
 // RegistryFile is the name of the registry in a run's directory; see Sweep.
 const RegistryFile = "processes.json"
 
-// RunIDVariable is the environment variable by which a run's processes are recognised.
+// RunIDVariable is the environment variable that identifies a run's processes.
 const RunIDVariable = "DLQBENCH_RUN_ID"
 
 const (
 	defaultGrace = 10 * time.Second
-	// killLimit bounds the wait for a killed process: only one that is stuck in the kernel takes longer.
+	// killLimit bounds the wait for a killed process. Only a process that is stuck in the kernel takes longer.
 	killLimit = 10 * time.Second
 )
 
 // Launch is one command to run, with every template rendered.
 type Launch struct {
-	// Command is the program and its arguments. A relative program with a slash is looked up below Dir.
+	// Command is the program and its arguments. A relative program with a slash is resolved below Dir.
 	Command []string
-	// Dir is where it runs.
+	// Dir is the working directory.
 	Dir string
-	// Env is added to this process's own environment (without its DLQBENCH_ variables), as NAME=value.
+	// Env is added to this process's own environment (without its DLQBENCH_ variables). Entries have the form
+	// NAME=value.
 	Env []string
-	// Files are written before the start: path relative to WorkDir, and content.
+	// Files are written before the start. Keys are paths relative to WorkDir, values the contents.
 	Files map[string]string
-	// WorkDir is the instance's own folder; it is made before the start.
+	// WorkDir is the instance's own folder. It is created before the start.
 	WorkDir string
 	// Ready says when the instance is ready.
 	Ready Ready
-	// Health is a URL that says how the instance is while it runs: 2xx is well. "" if it has none.
+	// Health is a URL that reports the instance's health while it runs; 2xx means healthy. "" if it has none.
 	Health string
 	// Elsewhere is where the work is done, if Command only stands for it; nil if it does the work itself.
 	Elsewhere Elsewhere
 }
 
-// Ready says when an instance counts as ready. Without Log, Port and URL it is ready when Config.Ready says so.
+// Ready says when an instance counts as ready. Without Log, Port and URL, Config.Ready decides.
 type Ready struct {
-	// Log is matched against each line of its output; Port is a TCP port of 127.0.0.1 that accepts; URL answers 2xx.
+	// Log is matched against each line of the output. Port is a TCP port of 127.0.0.1 that accepts connections. URL
+	// answers with 2xx.
 	Log  *regexp.Regexp
 	Port int
 	URL  string
-	// Timeout bounds the wait, beside Config.InGroup; default 30s.
+	// Timeout bounds the wait, in addition to Config.InGroup; default 30s.
 	Timeout time.Duration
 }
 
-// Config is what a group needs.
+// Config configures a group.
 type Config struct {
 	// Name of the subject, for messages.
 	Name  string
 	RunID string
-	// Build is run once by Build; without a command nothing is.
+	// Build is the command that the method Build runs once; without a command it runs nothing.
 	Build Launch
-	// Render returns what to start. Runs count an instance's processes from 0.
+	// Render returns the launch to start. Runs count an instance's processes from 0.
 	Render    func(instance int, run uint16) (Launch, error)
 	Instances int
-	// LogDir takes build.log and instance-N.log, or what LogName says in its place; RunDir takes processes.json.
+	// LogDir receives build.log and instance-N.log, or the name that LogName returns instead. RunDir receives
+	// processes.json.
 	LogDir, RunDir string
 	LogName        func(instance int) string
 	// Grace is how long an instance may take to end after TERM; default 10s.
 	Grace time.Duration
-	// GuardCommand runs GuardMain in a process of its own.
+	// GuardCommand runs GuardMain in a separate process.
 	GuardCommand []string
-	// OnStart is called before a process is started, so that what it does can be attributed from its first byte.
+	// OnStart is called before a process is started, so that its actions can be attributed from its first byte.
 	OnStart func(instance int, run uint16)
-	// Ready returns a channel that is closed when the process is seen to be ready.
+	// Ready returns a channel that is closed when the process is observed to be ready.
 	Ready func(instance int, run uint16) <-chan struct{}
-	// InGroup is how long an instance may wait in its group beside Ready.Timeout: for the session of a member that is
-	// gone, and for the others to join again. It may grow meanwhile; nil: for no time.
+	// InGroup returns how long an instance may wait in its group in addition to Ready.Timeout: for the session of a
+	// departed member to end, and for the others to rejoin. It may grow meanwhile. nil allows no additional time.
 	InGroup func() time.Duration
 	Clock   history.Clock
 	Sink    history.Sink
 	Log     zerolog.Logger
 }
 
-// Exit is how a process ended.
+// Exit says how a process ended.
 type Exit struct {
-	// Code is the exit code, -1 when it was ended by a signal; then Signal is its name ("KILL").
+	// Code is the exit code, -1 if a signal ended the process. Signal is then the signal's name ("KILL").
 	Code   int
 	Signal string
-	// Expected: the harness asked for it. Forced: it did not end within its grace and was killed.
+	// Expected says that the harness asked for the end. Forced says that the process did not end within its grace
+	// period and was killed.
 	Expected, Forced bool
 }
 
@@ -126,7 +130,7 @@ type Group struct {
 	closed bool
 }
 
-// slot is an instance: its process, if it ever had one, and the number of the next.
+// slot is an instance: its process, if it ever had one, and the number of the next process.
 type slot struct {
 	process *process
 	runs    uint16
@@ -157,11 +161,12 @@ func New(cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// WorksElsewhere says that launches have an Elsewhere: the guard then ends that too, should this process be killed.
+// WorksElsewhere says that launches have an Elsewhere. If this process is killed, the subprocess reaper then ends
+// the work there, too.
 func (g *Group) WorksElsewhere() { g.guard.tell("elsewhere") }
 
-// Close kills what is still running, and ends the guard. Nothing that the group started is left when it returns without
-// error. The second time it does nothing.
+// Close kills the processes that still run, and ends the subprocess reaper. If it returns without error, nothing
+// that the group started is left. A second call does nothing.
 func (g *Group) Close() error {
 	g.mu.Lock()
 	again := g.closed
@@ -182,7 +187,7 @@ func (g *Group) Close() error {
 	if err := g.guard.close(); err != nil {
 		errs = append(errs, err)
 	}
-	// What left its process group on purpose is found by its environment.
+	// Processes that left their group on purpose are found by their environment.
 	killRun(g.cfg.RunID)
 	if len(errs) == 0 {
 		errs = append(errs, g.registry.remove())
@@ -190,7 +195,7 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// Build runs the build command, if there is one. Its output is in build.log; the error repeats the last lines.
+// Build runs the build command, if there is one. Its output goes to build.log. The error repeats the last lines.
 func (g *Group) Build(ctx context.Context) error {
 	launch := g.cfg.Build
 	if len(launch.Command) == 0 {
@@ -202,7 +207,7 @@ func (g *Group) Build(ctx context.Context) error {
 	return nil
 }
 
-// Start starts an instance's next process. It does not wait until it is ready; see WaitReady.
+// Start starts an instance's next process. It does not wait until the process is ready; see WaitReady.
 func (g *Group) Start(ctx context.Context, instance int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,13 +234,14 @@ func (g *Group) Start(ctx context.Context, instance int) error {
 // Alive reports whether the instance has a process.
 func (g *Group) Alive(instance int) bool { return g.process(instance).alive() }
 
-// Crashed reports whether the instance's last process has ended although the harness had not asked it to.
+// Crashed reports whether the instance's last process ended without being asked to by the harness.
 func (g *Group) Crashed(instance int) bool {
 	process := g.process(instance)
 	return process != nil && !process.alive() && !process.exit.Expected
 }
 
-// Exited returns a channel that is closed when the instance's process has ended; at once if there is none.
+// Exited returns a channel that is closed when the instance's process has ended. Without a process the channel is
+// closed already.
 func (g *Group) Exited(instance int) <-chan struct{} {
 	if process := g.process(instance); process != nil {
 		return process.done
@@ -254,7 +260,7 @@ func (g *Group) Unhealthy(instance int) <-chan struct{} {
 	return nil
 }
 
-// StopUnhealthy is Stop for the reason that the instance is unhealthy.
+// StopUnhealthy is Stop for an unhealthy instance.
 func (g *Group) StopUnhealthy(ctx context.Context, instance int) (Exit, error) {
 	if process := g.process(instance); process != nil && !process.asked.Load() {
 		process.restarting.Store(true)
@@ -262,8 +268,8 @@ func (g *Group) StopUnhealthy(ctx context.Context, instance int) (Exit, error) {
 	return g.Stop(ctx, instance)
 }
 
-// Signal sends a signal to the instance's process group. After TERM or KILL its end is expected; what is left of the
-// group a grace after its first process ended is killed.
+// Signal sends a signal to the instance's process group. After TERM or KILL its end is expected. Processes of the
+// group that remain one grace period after the first process ended are killed.
 func (g *Group) Signal(instance int, signal syscall.Signal) error {
 	process := g.process(instance)
 	if !process.alive() {
@@ -273,8 +279,8 @@ func (g *Group) Signal(instance int, signal syscall.Signal) error {
 	return g.signal(process, signal)
 }
 
-// Stop asks an instance to end with TERM, waits for its grace, and kills it then. It returns how the instance ended, or
-// an error that is ErrNotRunning. When ctx ends the instance is killed at once.
+// Stop asks an instance to end with TERM, waits for its grace period, and then kills it. It returns how the instance
+// ended, or ErrNotRunning. If ctx ends, the instance is killed at once.
 func (g *Group) Stop(ctx context.Context, instance int) (Exit, error) {
 	process := g.process(instance)
 	if !process.alive() {
@@ -283,7 +289,7 @@ func (g *Group) Stop(ctx context.Context, instance int) (Exit, error) {
 	if err := g.signal(process, syscall.SIGTERM); err != nil {
 		return Exit{}, err
 	}
-	// A stopped process takes its TERM only when it goes on.
+	// A stopped process receives its TERM only when it continues.
 	if process.paused.Load() {
 		if err := g.signal(process, procgroup.Continue); err != nil {
 			return Exit{}, err
@@ -313,7 +319,7 @@ func (g *Group) Kill(_ context.Context, instance int) (Exit, error) {
 }
 
 func (g *Group) kill(p *process) (Exit, error) {
-	// It may end by itself meanwhile: that is no error, it is gone.
+	// The process may end by itself meanwhile; that is not an error.
 	if err := g.signal(p, syscall.SIGKILL); err != nil && !errors.Is(err, ErrNotRunning) {
 		return Exit{}, err
 	}
@@ -334,7 +340,7 @@ func (g *Group) End(ctx context.Context, instance int, signal syscall.Signal) (c
 	return exit.Code, err
 }
 
-// Pause stops an instance in its tracks (on) or lets it go on, and returns when the system says so.
+// Pause stops an instance (on) or lets it continue. It returns when the system confirms it.
 func (g *Group) Pause(ctx context.Context, instance int, on bool) error {
 	signal := procgroup.Continue
 	if on {
@@ -371,7 +377,7 @@ func (g *Group) Restart(ctx context.Context, instance int) error {
 	return g.Revive(ctx, instance)
 }
 
-// StopAll stops every instance that runs, all at the same time.
+// StopAll stops all running instances concurrently.
 func (g *Group) StopAll(ctx context.Context) error {
 	errs := make([]error, len(g.slots))
 	var stopping sync.WaitGroup
@@ -392,7 +398,7 @@ func (g *Group) process(instance int) *process {
 	return g.slots[instance].process
 }
 
-// pause waits; it reports false when ctx ended first.
+// pause waits for d. It returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

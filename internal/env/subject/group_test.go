@@ -29,7 +29,7 @@ import (
 
 var readyLine = regexp.MustCompile(`^up and running$`)
 
-// group returns a group whose instances play these roles; it is closed at the end of the test.
+// group returns a group whose instances play these roles. It is closed at the end of the test.
 func group(t *testing.T, change func(*Config), roles ...string) (*Group, *events) {
 	t.Helper()
 	byInstance := map[int]string{}
@@ -69,8 +69,8 @@ func (g *Group) log(t *testing.T, instance int) string {
 	return string(data)
 }
 
-// otherPID returns the pid that a parent role says. The other process writes into the same log, and may be up before
-// its parent has come to say it.
+// otherPID returns the pid that a parent role writes. The other process writes to the same log, and may be up before
+// its parent has written the pid.
 func (g *Group) otherPID(t *testing.T, instance int) int {
 	t.Helper()
 	var line string
@@ -246,7 +246,7 @@ func TestInstanceThatIsNeverReady(t *testing.T) {
 	}
 }
 
-// A member may wait for what its predecessor left in the group: that is seen only once it has joined.
+// A member may wait for remains of its predecessor in the group. That shows only once it has joined.
 func TestInstanceThatWaitsForItsGroup(t *testing.T) {
 	seen := make(chan struct{})
 	var inGroup atomic.Int64
@@ -339,7 +339,7 @@ func TestPauseAndContinue(t *testing.T) {
 	if err := g.Pause(t.Context(), 0, false); err != nil || stopped(pid) {
 		t.Fatalf("still paused: %v, %v", stopped(pid), err)
 	}
-	// A paused instance can be stopped in an orderly way too.
+	// A paused instance can be stopped in order, too.
 	if err := g.Pause(t.Context(), 0, true); err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +383,7 @@ func TestRestartReviveAndStopAll(t *testing.T) {
 	}
 }
 
-// Two at a time must not start two processes of one instance.
+// Two concurrent starts must not start two processes of one instance.
 func TestConcurrentStartsGiveOneProcess(t *testing.T) {
 	g, _ := group(t, nil, "obedient")
 	var failed atomic.Int64
@@ -401,7 +401,7 @@ func TestConcurrentStartsGiveOneProcess(t *testing.T) {
 	}
 }
 
-// A wrapper dies of its TERM at once; the instance has ended when the process behind it has.
+// A wrapper dies at once of its TERM. The instance has ended when the process behind the wrapper has.
 func TestInstanceIsItsWholeProcessGroup(t *testing.T) {
 	g, sink := group(t, nil, "wrapper")
 	g.up(t, 0)
@@ -422,7 +422,7 @@ func TestInstanceIsItsWholeProcessGroup(t *testing.T) {
 	}
 }
 
-// The first process ends by itself and leaves another behind, which nobody may take for the next run.
+// The first process ends by itself and leaves another one behind, which must not be taken for the next run.
 func TestWhatAnEndedInstanceLeavesIsKilled(t *testing.T) {
 	g, _ := group(t, nil, "orphaning")
 	if err := g.Start(t.Context(), 0); err != nil {
@@ -615,7 +615,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// killedHarness starts a harness in a process of its own with its subjects, and kills it with SIGKILL.
+// killedHarness starts a harness with its subjects in a separate process, and kills it with SIGKILL.
 func killedHarness(t *testing.T, before func(pids []int)) (dir string, pids []int) {
 	t.Helper()
 	dir = t.TempDir()
@@ -676,7 +676,8 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Who waits for a process in the kernel may hear of its end late; the event says when it was seen to be gone.
+// The kernel may report the end of a process late. The event has the time at which the process was observed to be
+// gone.
 func TestExitTellsWhenTheProcessWasGone(t *testing.T) {
 	sink := &events{}
 	g := &Group{cfg: Config{Clock: history.NewClock(), Sink: sink, Log: zerolog.Nop()}}

@@ -1,8 +1,9 @@
 package subject
 
-// The guard: a process of its own that outlives this one just long enough to kill what it leaves behind. It is told the
-// process groups through a pipe; when this process is gone, for whatever reason, the pipe ends and the guard does its
-// work. On Linux the children die with their parent anyway, but grandchildren don't, and elsewhere nothing does.
+// The subprocess reaper (guard) is a separate process that outlives this one just long enough to kill the processes
+// it leaves behind. It receives the process groups through a pipe. When this process is gone, for whatever reason,
+// the pipe ends and the reaper does its work. On Linux the children die with their parent anyway, but grandchildren
+// do not; on other systems none do.
 //
 //	+123      process group 123 was started
 //	-123      it is gone
@@ -26,10 +27,10 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
-// GuardMain is the guard's main: it reads process groups from stdin, kills those that are left when stdin ends, and
-// returns the exit code. Where the run has work done elsewhere, sweep ends that.
+// GuardMain is the main function of the subprocess reaper. It reads process groups from stdin, kills those that are
+// left when stdin ends, and returns the exit code. If the run has work done elsewhere, sweep ends that.
 func GuardMain(stdin io.Reader, sweep func(runID string)) int {
-	// Ctrl-C reaches every process of a terminal; the guard must outlive the one it guards.
+	// Ctrl-C reaches every process of a terminal. The reaper must outlive the process it guards.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	groups, runID, elsewhere := readGuarded(stdin)
 	for group := range groups {
@@ -42,7 +43,7 @@ func GuardMain(stdin io.Reader, sweep func(runID string)) int {
 	return 0
 }
 
-// readGuarded returns what is left to kill at the end of the input.
+// readGuarded returns the groups that are left to kill at the end of the input.
 func readGuarded(stdin io.Reader) (groups map[int]bool, runID string, elsewhere bool) {
 	groups = map[int]bool{}
 	for lines := bufio.NewScanner(stdin); lines.Scan(); {
@@ -52,7 +53,7 @@ func readGuarded(stdin io.Reader) (groups map[int]bool, runID string, elsewhere 
 			continue
 		}
 		elsewhere = elsewhere || line == "elsewhere"
-		// A group is never 0 or 1: killing those would kill far more.
+		// A group is never 0 or 1: killing those would kill far more processes.
 		group, err := strconv.Atoi(strings.TrimLeft(line, "+-"))
 		switch {
 		case err != nil || group <= 1:
@@ -65,8 +66,8 @@ func readGuarded(stdin io.Reader) (groups map[int]bool, runID string, elsewhere 
 	return groups, runID, elsewhere
 }
 
-// killRun kills the processes that carry the run's id, and returns when none is left or none can be killed; it returns
-// their ids.
+// killRun kills the processes that carry the run's id. It returns when none is left or none can be killed, with the
+// ids of the killed processes.
 func killRun(runID string) (killed []int) {
 	if runID == "" {
 		return nil
@@ -111,7 +112,7 @@ func startGuard(command []string, runID string) (*guard, error) {
 	}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = cleanEnvironment(os.Environ())
-	// A session of its own: what is done to the terminal's processes is not done to it.
+	// In a separate session, signals to the terminal's processes do not reach the reaper.
 	cmd.SysProcAttr = procgroup.Session()
 	pipe, err := cmd.StdinPipe()
 	if err == nil {
@@ -129,15 +130,14 @@ func startGuard(command []string, runID string) (*guard, error) {
 func (g *guard) add(group int)    { g.tell("+" + strconv.Itoa(group)) }
 func (g *guard) remove(group int) { g.tell("-" + strconv.Itoa(group)) }
 
-// tell writes one line. If the guard itself was killed there is nobody to tell; the processes still have their other
-// ends.
+// tell writes one line. If the reaper itself was killed, the line is lost; other mechanisms still end the processes.
 func (g *guard) tell(line string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	_, _ = io.WriteString(g.pipe, line+"\n")
 }
 
-// close lets the guard do its work and end.
+// close lets the reaper do its work and end.
 func (g *guard) close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,6 +1,6 @@
 package subject
 
-// The health that an instance shows at a URL, as an orchestrator would look at it.
+// The health that an instance reports at a URL, observed as by an orchestrator.
 
 import (
 	"context"
@@ -14,20 +14,21 @@ import (
 )
 
 const (
-	// healthEvery is how often it is asked for.
+	// healthEvery is the interval between health checks.
 	healthEvery = 250 * time.Millisecond
-	// healthLimit is how long an answer may take, twice what Kubernetes waits by default.
+	// healthLimit is how long an answer may take: twice Kubernetes's default.
 	healthLimit = 2 * time.Second
-	// unhealthyFor is for how long it must have been bad to count as what is restarted: three probes, a second apart.
+	// unhealthyFor is how long the health must be bad for an instance to count as unhealthy: three probes, a second
+	// apart.
 	unhealthyFor = 3 * time.Second
 )
 
-// watchHealth asks until the process has ended, or was told to end, and records what changes. What never was healthy
-// has not turned unhealthy, and does not ail until it is ready otherwise. A process that was stopped by a signal can't
-// answer, and is not asked.
+// watchHealth checks the health until the process has ended or was told to end, and records changes. A process that
+// never was healthy has not turned unhealthy; it cannot count as unhealthy until it is ready otherwise. A process
+// that was stopped by a signal cannot answer and is not checked.
 func (g *Group) watchHealth(p *process) {
 	const notBad = time.Duration(-1)
-	healthy, was, bad := false, false, notBad // now, ever, and since when it has been bad without a break
+	healthy, was, bad := false, false, notBad // now, ever, and since when it has been bad without interruption
 	var ail sync.Once
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()
@@ -44,7 +45,7 @@ func (g *Group) watchHealth(p *process) {
 		asked := g.cfg.Clock.Now()
 		status, saw := askHealth(context.Background(), p.launch.Health)
 		if p.child.asked.Load() || p.paused.Load() {
-			continue // what it answers on its way out, or while it was stopped, is the signal's doing
+			continue // while it ends or is stopped, its answer is the signal's doing
 		}
 		if now := status/100 == 2; now != healthy {
 			healthy, was, bad = now, true, notBad
@@ -69,7 +70,7 @@ func (g *Group) noteHealth(p *process, asked time.Duration, healthy bool, status
 	g.cfg.Sink.Record(event)
 }
 
-// askHealth returns the status of the answer, 0 if there was none, and what was seen in words.
+// askHealth returns the status of the answer, 0 if there was none, and a description of the result.
 func askHealth(ctx context.Context, url string) (status int, saw string) {
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// TestHealthIsWatchedWhileTheProcessRuns: what never was healthy has not turned unhealthy, and each change afterwards
-// is told once.
+// TestHealthIsWatchedWhileTheProcessRuns checks that a process that never was healthy has not turned unhealthy, and
+// that each later change is reported once.
 func TestHealthIsWatchedWhileTheProcessRuns(t *testing.T) {
 	var status, asked atomic.Int64
 	status.Store(http.StatusServiceUnavailable)
@@ -51,7 +51,7 @@ func TestHealthIsWatchedWhileTheProcessRuns(t *testing.T) {
 	if _, err := g.Stop(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	server.Close() // it would refuse now
+	server.Close() // it would refuse connections now
 	if got := fmt.Sprint(seen()); got !=
 		"[1 it answers 200 OK 0 it answers 500 Internal Server Error 1 it answers 204 No Content]" {
 		t.Errorf("seen was %v", got)
@@ -62,8 +62,8 @@ func TestHealthIsWatchedWhileTheProcessRuns(t *testing.T) {
 	}
 }
 
-// TestUnhealthyInstance: an instance that is ready and whose health stays bad is told of, and its end says that this is
-// why. One that is not ready, and never was healthy, is starting.
+// TestUnhealthyInstance checks that a ready instance whose health stays bad is reported, and that its end gives this
+// reason. An instance that is not ready and never was healthy counts as starting.
 func TestUnhealthyInstance(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -1,6 +1,6 @@
 package subject
 
-// What happens when dlqbench itself is killed. These tests look for processes in /proc.
+// Tests of the case that dlqbench itself is killed. They look for processes in /proc.
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ func TestNothingSurvivesTheHarness(t *testing.T) {
 	}
 }
 
-// Guard and harness are killed together: direct children die by the death signal, the rest is Sweep's.
+// Reaper and harness are killed together. Direct children die by the death signal; Sweep must find the rest.
 func TestSweepFindsWhatTheGuardCouldNot(t *testing.T) {
 	dir, pids := killedHarness(t, func([]int) {
 		for _, pid := range guardsOf(t) {
@@ -64,7 +64,7 @@ func registered(t *testing.T, file string) (pids []int) {
 	return pids
 }
 
-// guardsOf returns the guards of harnesses that this test has started: grandchildren that play "guard".
+// guardsOf returns the reapers of harnesses that this test has started: grandchildren that play "guard".
 func guardsOf(t *testing.T) []int {
 	t.Helper()
 	return processes(func(pid int) bool {

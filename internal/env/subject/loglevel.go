@@ -1,7 +1,7 @@
 package subject
 
-// How a line of a log states its level. One table, levelWords, has the words; the rest is where in a line they stand.
-// loglevel_test.go has a line of each library.
+// How a line of a log states its level. One table, levelWords, has the words; the rest says where in a line they
+// occur. loglevel_test.go has a line of each library.
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// level is what a line states about how bad it is.
+// level is the severity that a line states.
 type level uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	levelError
 )
 
-// levelWords returns the level of a word in lower case, levelUnstated for one that is no level.
+// levelWords returns the level of a word in lower case, levelUnstated for a word that is not a level.
 func levelWords(word string) level {
 	switch word {
 	case "error", "err", "erro", "eror", "e", "fail", "failure", "severe", "fatal", "fata", "ftl", "f", "panic", "pani",
@@ -50,7 +50,7 @@ func syslogLevel(severity int) level {
 	return levelLesser
 }
 
-// levelOf returns the level that a line states; it has no colours and no blanks before it.
+// levelOf returns the level that a line states. The line must have no colours and no leading blanks.
 func levelOf(line []byte) level {
 	if line[0] == '{' {
 		if found := jsonLevel(line); found != levelUnstated {
@@ -82,7 +82,8 @@ type jsonFields struct {
 	Rendered string `json:"@m"`
 }
 
-// otelNumber finds the severities of OpenTelemetry's records where they are nested, and levels in a line that was cut.
+// otelNumber finds the severities of OpenTelemetry's records where they are nested, and the levels in a truncated
+// line.
 var (
 	otelNumber = regexp.MustCompile(`"severityNumber"\s*:\s*"?(\d{1,2})\b`)
 	cutLevel   = regexp.MustCompile(`(?i)"(?:level|severity|loglevel|levelname|log\.level|@l)"\s*:\s*"([A-Za-z]+)"`)
@@ -112,13 +113,13 @@ func jsonLevel(line []byte) level {
 	return otelLevel(line)
 }
 
-// isTypeError: a field has another type than expected, and all others were read.
+// isTypeError reports whether a field has another type than expected; all other fields were read.
 func isTypeError(err error) bool {
 	_, is := err.(*json.UnmarshalTypeError) //nolint:errorlint // json returns it unwrapped
 	return is
 }
 
-// jsonValue returns the level that a field's value is. Slog writes what lies between two levels as "ERROR+2".
+// jsonValue returns the level in a field's value. Slog writes levels between two named ones as "ERROR+2".
 func jsonValue(raw json.RawMessage, gelf bool) level {
 	var name string
 	var number float64
@@ -152,7 +153,7 @@ func otelLevel(line []byte) level {
 	return highest
 }
 
-// stepped returns the level of a number where levels are ranges of numbers.
+// stepped returns the level of a number in a scheme in which levels are ranges of numbers.
 func stepped(number, warning, failure float64) level {
 	switch {
 	case number >= failure:
@@ -172,16 +173,16 @@ var (
 	logfmtForm = regexp.MustCompile(`(?i)(?:^|\s)(?:level|lvl|severity|log\.level|loglevel)="?([a-z]+)`)
 	// Monolog: [2026-11-22T18:28:47.123456+00:00] orders.ERROR: …
 	monologForm = regexp.MustCompile(`^\[[^\]]+\] [\w-]+\.([A-Z]+): `)
-	// .NET's console: fail: Orders.Worker[0]; a time may stand before it
+	// .NET's console: fail: Orders.Worker[0]; a time may precede it
 	dotnetForm = regexp.MustCompile(`^(?:\S+ ){0,3}(trce|dbug|info|warn|fail|crit): \S+\[\d+\](?: |$)`)
-	// winston's simple form: info: …; a time may stand before it. What "error: " says is for saysFailed to tell.
+	// winston's simple form: info: …; a time may precede it. saysFailed interprets lines with "error: ".
 	winstonForm = regexp.MustCompile(`^(?:\[?\d[\dTZ:.,/+ -]*\]?:? )?(silly|debug|verbose|info|warn): `)
 	// zap's console: 2026-11-22T18:28:47.123Z	error	main.go:42	…
 	zapForm = regexp.MustCompile(`^\S+\t([a-z]+)\t`)
 )
 
-// textForms are the places where libraries put a level in a line of text; the first group is the level. They are tried
-// in this order before words in capitals are.
+// textForms are the forms in which libraries put a level into a line of text; the first group is the level. They are
+// tried in this order, before words in capitals.
 func textForms() []*regexp.Regexp {
 	return []*regexp.Regexp{glogForm, rubyForm, logfmtForm, monologForm, dotnetForm, winstonForm, zapForm}
 }
@@ -189,7 +190,7 @@ func textForms() []*regexp.Regexp {
 // priority is that of syslog (RFC 5424, RFC 3164) and of .NET's console for systemd: <11>.
 var priority = regexp.MustCompile(`^<(\d{1,3})>`)
 
-// levelWithin is how far into a line a level may stand, in bytes; further on it is part of the message.
+// levelWithin is how far into a line a level may occur, in bytes. Further on it is part of the message.
 const levelWithin = 160
 
 // textLevel returns the level that a line of text states.
@@ -212,15 +213,15 @@ func textLevel(line []byte) level {
 	if found := words(head); found != levelUnstated {
 		return found
 	}
-	if at := bytes.Index(head, []byte(` {"`)); at >= 0 { // who collected the line put a name before it
+	if at := bytes.Index(head, []byte(` {"`)); at >= 0 { // a log collector put a name before it
 		return jsonLevel(line[at+1:])
 	}
 	return levelUnstated
 }
 
-// words returns the level of the first word that is one and stands in capitals, or in brackets, perhaps padded
-// (structlog, Elixir, spdlog, nginx: "[error    ]"). A word with a dot, dash or digit in it is a name, not a level, and
-// so is one that is given a value ("ERROR=null").
+// words returns the level of the first word that is a level in capitals, or in brackets, possibly padded (structlog,
+// Elixir, spdlog, nginx: "[error    ]"). A word with a dot, dash or digit is a name, not a level. So is a word that
+// is assigned a value ("ERROR=null").
 func words(head []byte) level {
 	for start := 0; start < len(head); {
 		if !isWordByte(head[start]) {
@@ -245,7 +246,7 @@ func words(head []byte) level {
 	return levelUnstated
 }
 
-// ordinary reports whether a level's word is in capitals or brackets for other reasons, too.
+// ordinary reports whether a level's word also occurs in capitals or brackets for other reasons.
 func ordinary(word []byte) bool {
 	switch strings.ToLower(string(word)) {
 	case "http", "success", "fail", "failure", "note":

@@ -2,7 +2,7 @@ package subject
 
 import "testing"
 
-// TestLogLevels has a line of each logging library as it writes it, and what it is.
+// TestLogLevels has a line of each logging library in its own format, and its expected level.
 func TestLogLevels(t *testing.T) {
 	const failure, warning, lesser, unstated = levelError, levelWarning, levelLesser, levelUnstated
 	for _, test := range []struct {
@@ -146,7 +146,7 @@ func TestLogLevels(t *testing.T) {
 	}
 }
 
-// TestKafkaErrorsWithoutALevel: a line that states no level reports an error if it names one of Kafka's.
+// TestKafkaErrorsWithoutALevel checks that a line without a level reports an error if it names one of Kafka's.
 func TestKafkaErrorsWithoutALevel(t *testing.T) {
 	for _, test := range []struct {
 		what, line string

@@ -1,7 +1,7 @@
 package subject
 
-// What a process writes: kept in a file of bounded size, read line by line for the line that says "ready" and for
-// errors, and its last lines kept for messages.
+// The output of a process: kept in a file of bounded size, searched line by line for readiness and errors, with its
+// last lines kept for messages.
 
 import (
 	"bytes"
@@ -19,10 +19,10 @@ import (
 const (
 	// logLimit bounds one log file in bytes.
 	logLimit = 50 << 20
-	// longestLine is how much of a line is looked at; errorText how much of it an event carries, in bytes.
+	// longestLine is how much of a line is read, errorText how much of it an event carries, both in bytes.
 	longestLine = 16 << 10
 	errorText   = 300
-	// tailLines is how many last lines messages repeat.
+	// tailLines is the number of last lines that messages repeat.
 	tailLines = 15
 	// errorsPerSecond bounds the KindSubjectError events of one process.
 	errorsPerSecond = 50
@@ -31,16 +31,16 @@ const (
 type output struct {
 	file *os.File
 	left int64
-	// line is given every line, failure those that report an error, with the code that they are known by (see reading);
-	// both may be nil.
+	// line is called with every line, failure with those that report an error and its code (see reading). Both may be
+	// nil.
 	line    func([]byte)
 	failure func(line []byte, code int16)
 	failed  error
-	// mask takes passwords out; times notes when what was written. Both may be nil.
+	// mask removes passwords. times records when output was written. Both may be nil.
 	mask  *mask
 	times *times
 
-	// lines counts those that are not blank, stated those that state a level.
+	// lines counts the lines that are not blank, stated those that state a level.
 	lines, stated atomic.Int64
 
 	pending   []byte
@@ -65,7 +65,7 @@ func newOutput(path string, line func([]byte), failure func([]byte, int16)) (*ou
 	return &output{file: file, left: logLimit - info.Size(), line: line, failure: failure}, nil
 }
 
-// copy reads until the end. It must keep reading whatever happens, or it would stop the process at its next line.
+// copy reads until the end. It must continue to read in any case, or it would block the process at its next line.
 func (o *output) copy(from io.Reader) {
 	chunk := make([]byte, 32<<10)
 	for {
@@ -85,7 +85,7 @@ func (o *output) copy(from io.Reader) {
 	}
 }
 
-// keep writes to the file what still fits.
+// keep writes as much to the file as still fits.
 func (o *output) keep(chunk []byte) {
 	if o.truncated || len(chunk) == 0 {
 		return
@@ -106,7 +106,7 @@ func (o *output) keep(chunk []byte) {
 	}
 }
 
-// split cuts what was read into lines.
+// split splits the output into lines.
 func (o *output) split(chunk []byte) {
 	for len(chunk) > 0 {
 		line, rest, whole := bytes.Cut(chunk, []byte{'\n'})
@@ -141,7 +141,7 @@ func (o *output) see(line []byte) {
 	}
 }
 
-// mayReport bounds the events of a process that does nothing but report errors.
+// mayReport limits the events of a process that reports nothing but errors.
 func (o *output) mayReport(now time.Time) bool {
 	if now.Sub(o.window) >= time.Second {
 		o.window, o.inWindow = now, 0
@@ -170,7 +170,7 @@ func (o *output) lastLines() string {
 	return "  " + strings.Join(o.last, "\n  ") + "\n"
 }
 
-// close closes the file; its error is also that of an earlier write.
+// close closes the file. Its error includes that of an earlier write.
 func (o *output) close() error {
 	err := errors.Join(o.file.Close(), o.times.close())
 	if o.failed != nil {

@@ -1,17 +1,18 @@
 package subject
 
-// Passwords in what a process writes. Its output goes to a file, and parts of it into the history and the reports,
-// which people pass on: what the process was given as a secret is replaced before any of that.
+// Passwords in a process's output. The output goes to a file, and parts of it into the history and the reports,
+// which people pass on. Secrets given to the process are replaced before any of that.
 
 import (
 	"bytes"
 	"slices"
 )
 
-// mask replaces secrets in a stream of bytes, wherever it is cut.
+// mask replaces secrets in a stream of bytes, however it is split.
 type mask struct {
 	secrets [][]byte
-	// begins tells the first bytes of secrets; held is the end of what came, which may be the beginning of one.
+	// begins marks the first bytes of secrets. held is the end of the input so far, which may be the beginning of a
+	// secret.
 	begins [256]bool
 	held   []byte
 }
@@ -24,7 +25,8 @@ func newMask(secrets [][]byte) *mask {
 	return m
 }
 
-// next takes what came and returns what may be passed on. The result is only valid until the next call.
+// next takes a chunk of input and returns the bytes that may be passed on. The result is valid only until the next
+// call.
 func (m *mask) next(chunk []byte) []byte {
 	if m == nil || len(m.secrets) == 0 {
 		return chunk
@@ -51,8 +53,8 @@ func (m *mask) next(chunk []byte) []byte {
 	return out
 }
 
-// at returns the length of the longest secret that data begins with, 0 if there is none; open tells that a longer one
-// may still come of it.
+// at returns the length of the longest secret that data begins with, 0 if there is none. open says that more input
+// may complete a longer one.
 func (m *mask) at(data []byte) (whole int, open bool) {
 	for _, one := range m.secrets {
 		if len(one) > len(data) {
@@ -64,7 +66,7 @@ func (m *mask) at(data []byte) (whole int, open bool) {
 	return whole, open
 }
 
-// rest returns what was held back when nothing more comes.
+// rest returns the held bytes at the end of the input.
 func (m *mask) rest() []byte {
 	if m == nil || len(m.held) == 0 {
 		return nil

@@ -23,7 +23,7 @@ func TestSecretsIn(t *testing.T) {
 	}
 }
 
-// However the output is cut, what is passed on is the whole with its secrets replaced.
+// However the output is split, the result is the whole output with its secrets replaced.
 func TestMaskProperty(t *testing.T) {
 	secrets := [][]byte{[]byte("abcabd"), []byte("aabaab"), []byte("abcabcd"), []byte("bcabcabca")}
 	all := secretsIn([]string{"A_SECRET=" + string(secrets[0]), "B_SECRET=" + string(secrets[1]),
@@ -61,12 +61,13 @@ func containsAny(text string, all [][]byte) bool {
 	return false
 }
 
-// settable is a clock that shows what it is told.
+// settable is a clock that shows the time set by the test.
 type settable struct{ at time.Duration }
 
 func (c *settable) Now() time.Duration { return c.at }
 
-// What is in the log is without its secrets, in the lines that are looked at, too, and its times say when it came.
+// The log and the lines passed to the callbacks are free of secrets, and the log's times say when the output
+// arrived.
 func TestOutputIsMaskedAndTimed(t *testing.T) {
 	var seen []string
 	out := newTestOutput(t, func(line []byte) { seen = append(seen, string(line)) }, nil)

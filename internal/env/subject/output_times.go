@@ -1,8 +1,8 @@
 package subject
 
-// When a process wrote what: its lines may carry times of any form, or none, so beside its log there is a file that
-// says at which byte the log had come to which time of the run's clock. One line for each tenth of a second in which
-// something came: "OFFSET NANOSECONDS".
+// The times of a process's output. Its lines may carry times of any form, or none. So beside the log there is a file
+// that maps positions in the log, in bytes, to times of the run's clock. It has one line for each tenth of a second
+// with output: "OFFSET NANOSECONDS".
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// TimesSuffix is what the name of that file has after the log's name.
+// TimesSuffix is appended to the log's name for that file.
 const TimesSuffix = ".times"
 
-// TimesEvery is how exact the times are.
+// TimesEvery is the precision of the times.
 const TimesEvery = 100 * time.Millisecond
 
-// times notes when a log grew.
+// times records when a log grew.
 type times struct {
 	file  *os.File
 	clock history.Clock
@@ -35,7 +35,7 @@ func (o *output) keepTimes(clock history.Clock) error {
 	return nil
 }
 
-// note notes that what follows was read now.
+// note records that the following output was read now.
 func (t *times) note(offset int64) error {
 	if t == nil {
 		return nil

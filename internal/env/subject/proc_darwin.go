@@ -1,6 +1,6 @@
 package subject
 
-// What macOS tells of a process: what ps prints, and for usage what the kernel tells without it. It has no run delays.
+// Process information on macOS: the output of ps and, for usage, the kernel. Run delays are not available.
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ps returns one column of a process, "" when there is none.
+// ps returns one column of a process, "" if there is no such process.
 func ps(pid int, column string) string {
 	out, err := exec.Command("/bin/ps", "-ww", "-o", column+"=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
@@ -23,8 +23,7 @@ func ps(pid int, column string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// startToken identifies the process that has this id now; "" when there is none. Ids are used again, the time of the
-// start is not.
+// startToken identifies the process that has this id now; "" if there is none. Ids are reused, start times are not.
 func startToken(pid int) string {
 	if strings.HasPrefix(ps(pid, "state"), "Z") {
 		return ""
@@ -32,7 +31,7 @@ func startToken(pid int) string {
 	return ps(pid, "lstart")
 }
 
-// groupAlive reports whether a process of the group runs. EPERM is what a group of ended processes answers.
+// groupAlive reports whether a process of the group runs. A group of ended processes gives EPERM.
 func groupAlive(group int) bool { return syscall.Kill(-group, 0) == nil }
 
 // members returns the running processes of a group.
@@ -54,19 +53,19 @@ func members(group int) (found []int) {
 
 func stopped(pid int) bool { return strings.HasPrefix(ps(pid, "state"), "T") }
 
-// ofRun reports whether a process was started for the run: its environment says so.
+// ofRun reports whether a process was started for the run, according to its environment.
 func ofRun(pid int, runID string) bool {
 	out, err := exec.Command("/bin/ps", "-E", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && strings.Contains(string(out)+" ", " "+RunIDVariable+"="+runID+" ")
 }
 
-// runProcesses finds nothing here: the environments of all processes can't be read.
+// runProcesses finds nothing here, because the environments of all processes cannot be read.
 func runProcesses(string) []int { return nil }
 
 // zombie is the state of a process that has ended (SZOMB in sys/proc.h).
 const zombie = 5
 
-// allProcesses returns how every running process is related to others, by its id.
+// allProcesses returns the relations of every running process to others, by its id.
 func allProcesses() map[int]status {
 	list, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
@@ -81,8 +80,8 @@ func allProcesses() map[int]status {
 	return found
 }
 
-// used returns the processor time and the resident memory of a process. Its ended children don't count: the kernel
-// tells what they used to their parent alone.
+// used returns the processor time and the resident memory of a process. Its ended children do not count: the kernel
+// reports their usage only to their parent.
 func used(pid int, _ status) (cpu time.Duration, rss int64) {
 	one := gops.Process{Pid: int32(pid)}
 	if times, err := one.Times(); err == nil {

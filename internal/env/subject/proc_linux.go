@@ -1,6 +1,6 @@
 package subject
 
-// What /proc tells of a process.
+// Process information from /proc.
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// clockTick is the unit in which the kernel tells processor times: USER_HZ is 100 wherever Go runs.
+// clockTick is the unit in which the kernel reports processor times: USER_HZ is 100 wherever Go runs.
 const clockTick = time.Second / 100
 
 // readStatus reads /proc/PID/stat.
@@ -25,7 +25,8 @@ func readStatus(pid int) (status, bool) {
 	return parseStatus(data)
 }
 
-// parseStatus takes the fields of /proc/PID/stat (proc(5)) after the name, which is in brackets and may hold anything.
+// parseStatus parses the fields of /proc/PID/stat (proc(5)) after the name, which is in brackets and may contain any
+// character.
 func parseStatus(data []byte) (status, bool) {
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(fields) < 22 {
@@ -38,14 +39,14 @@ func parseStatus(data []byte) (status, bool) {
 		return value
 	}
 	found := status{state: fields[0][0], parent: int(number(4)), group: int(number(5)), start: string(fields[22-3])}
-	// Children that have ended and were waited for count for their parent: what they used stays used.
+	// Children that have ended and were waited for count for their parent, so that their usage is kept.
 	found.cpu = time.Duration(number(14)+number(15)+number(16)+number(17)) * clockTick
 	found.rss = number(24) * int64(os.Getpagesize())
 	return found, whole
 }
 
-// startToken identifies the process that has this id now; "" when there is none. Ids are used again, tokens are not: a
-// process's start in clock ticks, and the boot they are counted from.
+// startToken identifies the process that has this id now; "" if there is none. Ids are reused, tokens are not: a
+// token is a process's start in clock ticks, and the boot from which they are counted.
 func startToken(pid int) string {
 	found, ok := readStatus(pid)
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -55,8 +56,8 @@ func startToken(pid int) string {
 	return strings.TrimSpace(string(boot)) + "/" + found.start
 }
 
-// groupAlive reports whether a process of the group runs. One that has ended and whose parent has not asked for it
-// counts as ended: in a container nobody may ever ask.
+// groupAlive reports whether a process of the group runs. A process that has ended counts as ended even if its
+// parent has not waited for it: in a container, no parent may ever do so.
 func groupAlive(group int) bool {
 	return syscall.Kill(-group, 0) == nil && len(members(group)) > 0
 }
@@ -69,7 +70,7 @@ func members(group int) []int {
 	})
 }
 
-// allProcesses returns what is known of every running process, by its id.
+// allProcesses returns the status of every running process, by its id.
 func allProcesses() map[int]status {
 	found := map[int]status{}
 	processes(func(pid int) bool {
@@ -100,7 +101,7 @@ func processes(want func(pid int) bool) (found []int) {
 	return found
 }
 
-// ofRun reports whether a process was started for the run: its environment says so.
+// ofRun reports whether a process was started for the run, according to its environment.
 func ofRun(pid int, runID string) bool {
 	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
@@ -110,7 +111,7 @@ func ofRun(pid int, runID string) bool {
 	return bytes.HasPrefix(environment, variable) || bytes.Contains(environment, append([]byte{0}, variable...))
 }
 
-// runProcesses returns the processes of a run, wherever they have gone, except this one.
+// runProcesses returns all processes of a run, whatever group they are in, except this one.
 func runProcesses(runID string) []int {
 	self := os.Getpid()
 	return processes(func(pid int) bool {

@@ -57,7 +57,7 @@ func TestSampleNotesTheLongestDelay(t *testing.T) {
 	if len(stalls) == 0 || stalls[0].Instance != 0 || stalls[0].Aux < 3*int64(stallNoted) {
 		t.Errorf("a delay of 60ms was noted as %+v", stalls)
 	}
-	// Another process's figures say nothing of this one.
+	// Another process's figures do not affect this one.
 	s.process = nil
 	before = len(sink.of(history.KindStall))
 	g.sample(p, s)

@@ -1,7 +1,7 @@
 package subject
 
-// On Windows no run is started (procgroup.Supported), so there are no processes to look at: `dlqbench check` and
-// `report` of a stored run ask whether it is still going on, and it is not.
+// On Windows no run is started (procgroup.Supported), so there are no processes to look at. `dlqbench check` and
+// `report` of a stored run ask whether it is in progress, and the answer is always no.
 
 import "time"
 

@@ -1,6 +1,6 @@
 package subject
 
-// An instance's process: a child with the events of an instance.
+// The process of an instance: a child with the events of an instance.
 
 import (
 	"errors"
@@ -24,20 +24,22 @@ type process struct {
 	launch   Launch
 	out      *output
 	paused   atomic.Bool
-	// ailing is closed when its health has been bad for unhealthyFor; restarting: that is why it is ended.
+	// ailing is closed when the health has been bad for unhealthyFor. restarting says that the process is ended for
+	// that reason.
 	ailing     chan struct{}
 	restarting atomic.Bool
-	// gone is when the group was seen to have ended by who watches a stop, in ns of the run; 0 if it was not.
+	// gone is when the goroutine that watches a stop observed that the group had ended, in ns of the run; 0 if it did
+	// not.
 	gone    atomic.Int64
 	ready   sync.Once
 	isReady atomic.Bool
-	// done is closed when the process group has ended and that is noted.
+	// done is closed when the process group has ended and its end is recorded.
 	done chan struct{}
 	// saidReady is closed when a line of the output matches Ready.Log.
 	saidReady chan struct{}
 }
 
-// alive reports whether the process, or anything of its group, is there.
+// alive reports whether any process of the group exists.
 func (p *process) alive() bool {
 	if p == nil {
 		return false
@@ -50,7 +52,7 @@ func (p *process) alive() bool {
 	}
 }
 
-// startProcess starts run number run of an instance and notes it.
+// startProcess starts and records run number run of an instance.
 func (g *Group) startProcess(instance int, run uint16) (*process, error) {
 	launch, err := g.cfg.Render(instance, run)
 	if err != nil {
@@ -77,7 +79,7 @@ func (g *Group) startProcess(instance int, run uint16) (*process, error) {
 	if g.cfg.OnStart != nil {
 		g.cfg.OnStart(instance, run)
 	}
-	// Stamped before the start: nothing that the process does may seem to come before it.
+	// Stamped before the start, so that no action of the process can seem to precede it.
 	starting := p.event(history.KindInstanceStarting, g.cfg.Clock.Now())
 	p.child, err = g.start(instance, launch, p.out)
 	if err != nil {
@@ -112,7 +114,8 @@ func (p *process) event(kind history.Kind, at time.Duration) history.Event {
 	return event
 }
 
-// signal notes and sends a signal. The note comes first: what the signal causes must not seem to come before it.
+// signal records and sends a signal. The record comes first, so that effects of the signal cannot seem to precede
+// it.
 func (g *Group) signal(p *process, signal syscall.Signal) error {
 	event := p.event(history.KindInstanceSignal, g.cfg.Clock.Now())
 	event.Code, event.Text = int16(signal), signalName(signal)
@@ -140,8 +143,8 @@ func (g *Group) signal(p *process, signal syscall.Signal) error {
 	return nil
 }
 
-// noteDelivery notes that a signal took so long to get to where the work is done. Until then the instance could not act
-// on it, as if it had been stalled.
+// noteDelivery records how long a signal took to reach the place where the work is done. Until then the instance
+// could not act on it, as if it had been stalled.
 func (g *Group) noteDelivery(p *process, took time.Duration) {
 	if took < stallNoted {
 		return
@@ -151,17 +154,17 @@ func (g *Group) noteDelivery(p *process, took time.Duration) {
 	g.cfg.Sink.Record(event)
 }
 
-// goneEvery is how often it is looked whether a process that was told to stop is gone.
+// goneEvery is the interval at which a process that was told to stop is checked.
 const goneEvery = 5 * time.Millisecond
 
-// seeEnd looks for the end of a process that was told to stop. Whoever waits for it in the kernel hears of it when his
-// thread is given a processor and the runtime goes on with him: beside a busy machine's other work that was seen to
-// take more than a second, and the process would seem to have outlasted its grace. A timer is served by any thread that
-// runs.
+// seeEnd watches for the end of a process that was told to stop. A goroutine that waits for it in the kernel learns
+// of the end only when its thread is given a processor and the runtime resumes it. On a busy machine that was
+// observed to take more than a second, and the process would seem to have exceeded its grace period. A timer is
+// served by any running thread.
 func (g *Group) seeEnd(p *process) {
 	pid := p.work()
 	if pid == 0 {
-		return // it has ended before anybody knew where
+		return // it ended before its location was known
 	}
 	token := startToken(pid)
 	ticker := time.NewTicker(goneEvery)
@@ -190,7 +193,7 @@ func (g *Group) noteExit(p *process) {
 	g.cfg.Sink.Record(event)
 }
 
-// watchLines returns what looks for the line that says that the process is ready, if there is to be one.
+// watchLines returns a function that looks for the line that shows readiness, or nil if none is expected.
 func (g *Group) watchLines(p *process) func([]byte) {
 	pattern := p.launch.Ready.Log
 	if pattern == nil {
@@ -210,15 +213,15 @@ func (g *Group) noteError(p *process, line []byte, code int16) {
 	g.cfg.Sink.Record(event)
 }
 
-// noteLog says how much of what a process wrote can be told from an error.
+// noteLog records how much of a process's output can be classified as error or not.
 func (g *Group) noteLog(p *process) {
 	event := p.event(history.KindSubjectLog, g.cfg.Clock.Now())
 	event.N, event.Aux = int32(min(p.out.lines.Load(), math.MaxInt32)), p.out.stated.Load()
 	g.cfg.Sink.Record(event)
 }
 
-// fileMode is that of the files: for the user who runs dlqbench alone, as there may be passwords in them. In a
-// container it is often another one who reads them.
+// fileMode returns the mode of the files. Only the user who runs dlqbench may read them, because they may contain
+// passwords. In a container, often another user reads them.
 func (l Launch) fileMode() os.FileMode {
 	if l.Elsewhere != nil {
 		return 0o644
@@ -226,10 +229,10 @@ func (l Launch) fileMode() os.FileMode {
 	return 0o600
 }
 
-// folderMode is that of the folders with the files.
+// folderMode returns the mode of the folders that contain the files.
 func (l Launch) folderMode() os.FileMode { return l.fileMode() | l.fileMode()&0o444>>2 }
 
-// writeFiles writes the files that the instance is to find.
+// writeFiles writes the files that the instance needs.
 func writeFiles(launch Launch) error {
 	if launch.WorkDir != "" {
 		if err := os.MkdirAll(launch.WorkDir, launch.folderMode()); err != nil {

@@ -1,6 +1,6 @@
 package subject
 
-// Readiness: a line of output, a port, a URL, or what the run observes from outside.
+// Readiness: shown by a line of output, a port, a URL, or observations of the run from outside.
 
 import (
 	"cmp"
@@ -20,8 +20,8 @@ const (
 	readyPoll           = 25 * time.Millisecond
 )
 
-// WaitReady waits until the instance is ready. It fails when the process ends (the error has its exit code and its last
-// lines), when it is not ready in time, and when ctx ends.
+// WaitReady waits until the instance is ready. It fails if the process ends (the error has its exit code and its
+// last lines), if it is not ready in time, or if ctx ends.
 func (g *Group) WaitReady(ctx context.Context, instance int) error {
 	p := g.process(instance)
 	if p == nil {
@@ -47,8 +47,8 @@ func (g *Group) WaitReady(ctx context.Context, instance int) error {
 	}
 }
 
-// patience returns a channel that tells when the process had long enough to get ready: its timeout, and what it may
-// wait in its group, as far as that is known by then.
+// patience returns a channel that signals when the time for getting ready is over: the timeout, and the permitted
+// wait in the group, as far as it is known by then.
 func (g *Group) patience(ctx context.Context, p *process) <-chan time.Duration {
 	over, began := make(chan time.Duration, 1), time.Now()
 	limit := func() time.Duration {
@@ -69,7 +69,7 @@ func (g *Group) patience(ctx context.Context, p *process) <-chan time.Duration {
 	return over
 }
 
-// waitsFor says in words what readiness is.
+// waitsFor describes the condition for readiness.
 func (r Ready) waitsFor() string {
 	switch {
 	case r.Log != nil:
@@ -82,8 +82,8 @@ func (r Ready) waitsFor() string {
 	return "it was not seen to fetch from an assigned partition"
 }
 
-// free reports an error when what is to show that a process is ready is there before the process: another has the port,
-// or it would be taken for ready before it is.
+// free fails if the condition for readiness is met before the process starts: another process has the port, or the
+// new one would be taken for ready too early.
 func (r Ready) free() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -101,7 +101,7 @@ func (r Ready) free() error {
 
 func localAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// readiness returns a channel that is closed when the process is ready; probing for it ends with ctx.
+// readiness returns a channel that is closed when the process is ready. Probing ends with ctx.
 func (g *Group) readiness(ctx context.Context, p *process) <-chan struct{} {
 	ready := p.launch.Ready
 	switch {
@@ -115,7 +115,7 @@ func (g *Group) readiness(ctx context.Context, p *process) <-chan struct{} {
 	return g.cfg.Ready(p.instance, p.run)
 }
 
-// probe asks over and over until the answer is yes or ctx ends.
+// probe calls ask repeatedly until it returns true or ctx ends.
 func (g *Group) probe(ctx context.Context, ask func(context.Context) bool) <-chan struct{} {
 	ready := make(chan struct{})
 	g.watching.Go(func() {
@@ -145,13 +145,13 @@ func answers(ctx context.Context, url string) bool {
 	return err == nil && status/100 == 2
 }
 
-// statusOf asks a URL and returns the status of its answer.
+// statusOf requests a URL and returns the status of the answer.
 func statusOf(ctx context.Context, url string) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, fmt.Errorf("asking %s: %w", url, err)
 	}
-	// No keep-alive: the connection must not outlive the question.
+	// No keep-alive: the connection must not outlive the request.
 	request.Close = true
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)

@@ -1,7 +1,7 @@
 package subject
 
-// The registry: a file in the run's directory that tells a later `clean` which processes the run started, should even
-// the guard have been killed. Ids of processes are used again, so each entry says when its process started.
+// The registry: a file in the run's directory that tells a later `clean` which processes the run started, in case
+// even the subprocess reaper was killed. Process ids are reused, so each entry contains the start of its process.
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
-// ErrRunActive says that the run whose processes were to be swept is still going on.
+// ErrRunActive says that the run whose processes were to be swept is still in progress.
 var ErrRunActive = errors.New("the run is still going on")
 
 // entry is one process: its id, and what tells it from a later process with the same id.
@@ -49,8 +49,8 @@ func newRegistry(path, runID string) (*registry, error) {
 	return r, r.write()
 }
 
-// Claim notes in the folder of a run, before there is a Group, that the run is going on: Sweep then keeps off. The
-// Group takes it over; a run that ends without one removes the file (RegistryFile) itself.
+// Claim records in a run's folder, before there is a Group, that the run is in progress, so that Sweep leaves it
+// alone. The Group takes over the file. A run that ends without a Group removes the file (RegistryFile) itself.
 func Claim(runDir, runID string) error {
 	_, err := newRegistry(filepath.Join(runDir, RegistryFile), runID)
 	return err
@@ -76,7 +76,7 @@ func (r *registry) drop(pid int) error {
 	return r.write()
 }
 
-// write replaces the file in one step: a killed run leaves the old one or the new one.
+// write replaces the file in one step, so that a killed run leaves either the old file or the new one.
 func (r *registry) write() error {
 	data, err := json.MarshalIndent(r.content, "", "  ")
 	if err == nil {
@@ -98,10 +98,10 @@ func (r *registry) remove() error {
 	return nil
 }
 
-// Sweep kills what a dead run left: the processes in its registry file (and, on Linux, every other that carries its id
-// in the environment), waits until they are gone, and removes the file. A process that only has the same id as one of
-// them is left alone. It returns the ids of the processes that were killed. Without the file there is nothing to do; a
-// run whose own process is alive is ErrRunActive.
+// Sweep kills the remaining processes of a dead run: those in its registry file and, on Linux, every other process
+// that carries the run's id in its environment. It waits until they are gone, and removes the file. It leaves alone
+// a process that merely has the same id as one of them. It returns the ids of the killed processes. Without the file
+// there is nothing to do. The error is ErrRunActive if the run's own process is alive.
 func Sweep(file string) (killed []int, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -131,8 +131,8 @@ func Sweep(file string) (killed []int, err error) {
 	return killed, nil
 }
 
-// sweepGroup kills the processes of a group that are the run's: the first by its start, the others by their
-// environment.
+// sweepGroup kills the processes of a group that belong to the run: the first is identified by its start, the others
+// by their environment.
 func sweepGroup(process entry, runID string) (killed []int) {
 	if process.PGID <= 1 {
 		return nil

@@ -2,10 +2,10 @@
 
 package subject
 
-// On Windows no process is started, so there is nothing of these tests.
+// On Windows no process is started, so these tests do not apply.
 //
-// The test binary runs itself as everything that a run has: a subject with one of several characters, the guard, and a
-// whole harness that gets killed.
+// The test binary runs itself in every role of a run: a subject with one of several behaviours, the subprocess
+// reaper, and a whole harness that gets killed.
 
 import (
 	"bufio"
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 		return
 	}
-	// No child may outlive the tests, not even one whose harness is what is being tested.
+	// No child may outlive the tests, not even one whose harness is under test.
 	time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
 	play(role)
 }
@@ -101,7 +101,7 @@ func onTerm() <-chan os.Signal {
 	return term
 }
 
-// playParent is a subject behind another process, as behind a shell script. It says the other's pid.
+// playParent is a subject behind another process, as behind a shell script. It writes the other process's pid.
 func playParent(role string) {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), roleVariable+"="+map[string]string{
@@ -118,13 +118,13 @@ func playParent(role string) {
 		return
 	}
 	if role == "wrapper" {
-		// It dies of the TERM at once, as a shell does; the real one takes a moment.
+		// This process dies at once of the TERM, as a shell does; the real one takes a moment.
 		select {}
 	}
 	<-onTerm()
 }
 
-// What the hungry role has used when it says that it is up.
+// The resources that the hungry role has used when it reports that it is up.
 const (
 	hungryMemory = 64 << 20
 	hungryTime   = 100 * time.Millisecond
@@ -144,8 +144,8 @@ func playHungry() {
 	fmt.Println("used", len(memory))
 }
 
-// playHarness is a run with two instances, one of which has a child of its own; it says when all are up, and waits to
-// be killed.
+// playHarness is a run with two instances, one of which has a child. It reports when all are up, and waits to be
+// killed.
 func playHarness() {
 	dir := os.Getenv("SUBJECT_TEST_DIR")
 	sink := &events{}

@@ -1,6 +1,6 @@
 package subject
 
-// Which of the things that a process is given are secrets, and texts without them.
+// Recognises which of a process's inputs are secrets, and removes them from texts.
 
 import (
 	"bytes"
@@ -13,12 +13,11 @@ import (
 	"strings"
 )
 
-// shortestSecret is the least length of a value that is masked, in bytes: shorter ones are parts of words, and guessed
-// as fast as they are read.
+// shortestSecret is the minimum length of a value that is masked, in bytes. Shorter values are parts of words, and
+// are guessed as fast as they are read.
 const shortestSecret = 6
 
-// masked stands in the place of a secret in what a process writes, maskedText in a file: a YAML value can't begin with
-// an asterisk.
+// masked replaces a secret in a process's output, maskedText in a file: a YAML value cannot begin with an asterisk.
 const (
 	masked     = "*****"
 	maskedText = "MASKED"
@@ -27,21 +26,21 @@ const (
 var (
 	secretName = regexp.MustCompile(
 		"(?i)pass(word|wd|phrase)?|secret|token|credential|api_?key|private_?key|access_?key|jaas")
-	// secretPair is a name and its value, in any format that has one behind the other: YAML, JSON, properties, the
-	// options of an address.
+	// secretPair matches a name and its value, in any format in which the value follows the name: YAML, JSON,
+	// properties, the options of a URL.
 	secretPair = regexp.MustCompile(
 		`(?i)((?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|(?:api|private|access)[._-]?key)[\w.-]*["']?[ \t]*[=:][ \t]*)` +
 			`("[^"\n]*"|'[^'\n]*'|[^\s,;&"'})]+)`)
-	// secretInAddress is the password of an address, whatever its scheme is and what is before that
-	// (jdbc:postgresql://); it may have a slash in it, or an @.
+	// secretInAddress matches the password in a URL, whatever its scheme is and whatever precedes that
+	// (jdbc:postgresql://). The password may contain a slash or an @.
 	secretInAddress = regexp.MustCompile(`(://[^\s/:@"'<>]*:)([^\s/"'<>]+|[^@\s"'<>]+)@`)
-	// secretInHeader is what authorizes a request, in a header or where one is said.
+	// secretInHeader matches the credentials that authorise a request, in a header or where one is quoted.
 	secretInHeader = regexp.MustCompile(
 		`(?i)(\bbearer[ \t]+|\bauthorization["']?[ \t]*[=:][ \t]*["']?(?:(?:bearer|basic|digest|token|apikey)[ \t]+)?)` +
 			`([\w.~+/=-]{6,})`)
 )
 
-// secrets returns what must not be seen of what the process is given, longest first.
+// secrets returns the secrets among the process's inputs, longest first.
 func (l Launch) secrets() [][]byte {
 	given := append(os.Environ(), l.Env...)
 	for i, word := range l.Command[:max(len(l.Command)-1, 0)] { // --password VALUE
@@ -52,8 +51,8 @@ func (l Launch) secrets() [][]byte {
 	return secretsIn(given, append(slices.Sorted(maps.Values(l.Files)), l.Command...)...)
 }
 
-// secretsIn returns the values of the variables (NAME=value) whose names say that they are secrets, and the passwords
-// that variables and texts hold in addresses and behind such names, longest first.
+// secretsIn returns, longest first, the values of variables (NAME=value) whose names indicate a secret, and the
+// passwords in variables and texts: in URLs and after such names.
 func secretsIn(environment []string, texts ...string) [][]byte {
 	var out [][]byte
 	add := func(value string) {
@@ -79,7 +78,7 @@ func secretsIn(environment []string, texts ...string) [][]byte {
 			add(found[2])
 		}
 		for _, found := range secretPair.FindAllStringSubmatch(text, -1) {
-			if value := strings.Trim(found[2], `"'`); strings.Trim(value, "0123456789") != "" { // a limit of tokens is no token
+			if value := strings.Trim(found[2], `"'`); strings.Trim(value, "0123456789") != "" { // a token limit is not a token
 				add(value)
 			}
 		}
@@ -88,13 +87,13 @@ func secretsIn(environment []string, texts ...string) [][]byte {
 	return slices.CompactFunc(out, bytes.Equal)
 }
 
-// isTemplate reports whether the value is only what stands for another.
+// isTemplate reports whether the value is only a placeholder for another.
 func isTemplate(value string) bool {
 	return strings.HasPrefix(value, "{{") || strings.HasPrefix(value, "${")
 }
 
-// Redact returns the text of a file that says how the process is started or what is done to it, without the secrets
-// that it is given and without what has the form of one.
+// Redact returns the text of a file that describes the process's start or faults, without the secrets given to the
+// process and without anything that has the form of a secret.
 func Redact(text []byte, given Launch) []byte {
 	for _, secret := range given.secrets() {
 		text = bytes.ReplaceAll(text, secret, []byte(maskedText))
@@ -105,7 +104,7 @@ func Redact(text []byte, given Launch) []byte {
 			value := parts[2]
 			if isTemplate(strings.Trim(string(value), `"'`)) ||
 				len(value) > 0 && strings.ContainsRune("|>{[&!", rune(value[0])) {
-				return found // no value, but what begins one in YAML
+				return found // not a value, but the beginning of one in YAML
 			}
 			rest := found[len(parts[1])+len(value):]
 			return slices.Concat(parts[1], []byte(maskedText), rest)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// canaries are secrets in every place and form in which a subject is given one.
+// canaries are secrets in every place and form in which a subject receives one.
 func canaries() (given Launch, secrets []string) {
 	given = Launch{
 		Command: []string{"run", "--password", "canary-flag", "--db=postgres://me:canary-arg@db/x",
@@ -46,7 +46,7 @@ func TestSecretsAreFoundWhereverTheyAreGiven(t *testing.T) {
 	}
 }
 
-// A copy of a subject file has none of them, short ones included, and is the same otherwise.
+// A redacted copy of a subject file contains no secret, not even a short one, and is otherwise unchanged.
 func TestRedact(t *testing.T) {
 	given, secrets := canaries()
 	var text strings.Builder
@@ -74,7 +74,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// What the repository's own subject files hold is no secret, and stays.
+// The repository's own subject files contain no secrets and stay unchanged.
 func TestRedactLeavesOrdinaryFilesAlone(t *testing.T) {
 	subjects, err := filepath.Glob("../../../examples/*/subject.yaml")
 	if err != nil || len(subjects) == 0 {

@@ -1,7 +1,7 @@
 package subject
 
-// The noise of the machine, as the subject feels it: how long its threads waited for a processor. A subject that was
-// late because it could not run has broken no promise. What it uses itself is read at the same time.
+// The machine's noise as it affects the subject: how long its threads waited for a processor. A subject that was
+// late because it could not run has broken no promise. The subject's own usage is read at the same time.
 
 import (
 	"context"
@@ -10,26 +10,26 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// StallWindow is how often run delays are read. A delay is known only when the thread runs again, so a KindStall of an
-// instance with Aux = d at Time t tells of a wait of d somewhere in [t−d−StallWindow, t].
+// StallWindow is the interval at which run delays are read. A delay is known only when the thread runs again, so a
+// KindStall of an instance with Aux = d at Time t reports a wait of d somewhere in [t−d−StallWindow, t].
 const StallWindow = 100 * time.Millisecond
 
-// stallNoted is the growth of one thread's run delay within a window from which on it is noted.
+// stallNoted is the growth of one thread's run delay within a window from which it is recorded.
 const stallNoted = 20 * time.Millisecond
 
-// usageEvery is after how many windows the processes of the instances are looked up anew, and what they use is noted:
-// reading all of /proc is dear.
+// usageEvery is the number of windows after which the instances' processes are looked up again and their usage is
+// recorded: reading all of /proc is expensive.
 const usageEvery = 10
 
-// sampler remembers the processes of an instance, as they were last looked up, and the run delays of their threads.
+// sampler holds the processes of an instance as of the last lookup, and the run delays of their threads.
 type sampler struct {
 	process *process
 	members []int
 	delays  map[int]int64
 }
 
-// sampleProcesses notes when a thread of an instance could not run: its run delay grew by more than 20 ms in 100 ms.
-// Once a second it notes what each instance uses. It returns when ctx ends. (Only Linux tells the first.)
+// sampleProcesses records when a thread of an instance could not run: its run delay grew by more than 20 ms in 100
+// ms (only on Linux). Once a second it records each instance's usage. It returns when ctx ends.
 func (g *Group) sampleProcesses(ctx context.Context) {
 	samplers := make([]sampler, len(g.slots))
 	for window := 0; pause(ctx, StallWindow); window++ {
@@ -73,8 +73,8 @@ func (g *Group) sample(p *process, s *sampler) {
 	}
 }
 
-// longestDelay returns by how much the run delay of one thread grew at most. Threads run side by side, so their delays
-// don't add up. A thread that was not seen before is left out: its delay may be as old as itself.
+// longestDelay returns the largest growth of one thread's run delay. Threads run side by side, so their delays do
+// not add up. A thread that was not seen before is left out: its delay may be as old as the thread.
 func longestDelay(before, after map[int]int64) (longest int64) {
 	for thread, delay := range after {
 		if earlier, known := before[thread]; known {

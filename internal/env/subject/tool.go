@@ -1,6 +1,6 @@
 package subject
 
-// What belongs to a run and is no instance: a build, the replay tool.
+// Programs of a run that are not instances: a build, the replay tool.
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
-// RunTool runs a program to its end, in this process's folder; like an instance it never outlives the run. Its output
-// goes to NAME.log and its last lines are returned. An exit code other than 0 is an error; when ctx ends the program is
-// killed.
+// RunTool runs a program to its end, in this process's folder. Like an instance, it never outlives the run. Its
+// output goes to NAME.log, and its last lines are returned. An exit code other than 0 is an error. If ctx ends, the
+// program is killed.
 func (g *Group) RunTool(ctx context.Context, name string, tool Launch) (last string, err error) {
 	last, err = g.runToEnd(ctx, name, tool)
 	if err != nil {
@@ -58,9 +58,9 @@ func (g *Group) runToEnd(ctx context.Context, name string, launch Launch) (last 
 	return out.lastLines(), nil
 }
 
-// Attend starts a command that is no part of the subject and that the caller watches itself, such as a broker: in a
-// process group of its own that never outlives this process, whatever ends it. The caller calls ended when it has
-// waited for the command.
+// Attend starts a command that is not part of the subject and that the caller watches itself, such as a broker. The
+// command runs in its own process group, which never outlives this process, however this process ends. The caller
+// calls ended when it has waited for the command.
 func (g *Group) Attend(cmd *exec.Cmd) (ended func(), err error) {
 	if cmd.Env == nil {
 		cmd.Env = cleanEnvironment(os.Environ())

@@ -126,7 +126,7 @@ func newTestOutput(t *testing.T, line, failure func([]byte)) *output {
 	return out
 }
 
-// However the output is cut into reads, the lines are the same.
+// However the output is split into reads, the lines are the same.
 func TestOutputLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		lines := rapid.SliceOfN(rapid.StringMatching(`[a-z ]{0,30}`), 0, 20).Draw(rt, "lines")
@@ -144,7 +144,7 @@ func TestOutputLines(t *testing.T) {
 	})
 }
 
-// choppy gives its content in small pieces.
+// choppy returns its content in small pieces.
 type choppy struct {
 	rest  []byte
 	sizes []int
@@ -194,7 +194,7 @@ func TestReadGuarded(t *testing.T) {
 	}
 }
 
-// A subject may log every record: looking at a line must cost little.
+// A subject may log every record, so reading a line must cost little.
 func BenchmarkReportsError(b *testing.B) {
 	for name, line := range map[string]string{
 		"zerolog": `{"level":"info","partition":3,"offset":123456,"time":"2026-01-02T03:04:05Z","message":"record processed"}`,

@@ -1,7 +1,7 @@
 package subject
 
-// What an instance uses: memory and processor time of all its processes together. The first one is often only a wrapper
-// (a shell, npm, uv, mvn), and the consumer is somewhere below it.
+// Resource usage of an instance: memory and processor time of all its processes together. The first process is often
+// only a wrapper (a shell, npm, uv, mvn), and the consumer is one of its descendants.
 
 import (
 	"slices"
@@ -10,21 +10,22 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// status is what the system tells of a process.
+// status is the system's information about a process.
 type status struct {
 	state         byte
 	parent, group int
-	// start tells it from another one that has its id later.
+	// start distinguishes the process from a later one with the same id.
 	start string
-	// cpu is the processor time that it and its ended children have used, rss its resident memory in bytes; see used.
+	// cpu is the processor time used by the process and its ended children. rss is its resident memory in bytes; see
+	// used.
 	cpu time.Duration
 	rss int64
 }
 
 func (s status) dead() bool { return s.state == 'Z' || s.state == 'X' }
 
-// family returns the processes that do the work of the one with this id, by id: itself, those of its group, and those
-// that descend from one of them, whatever group they are in now.
+// family returns the processes that do the work of the one with this id, by id: the process itself, those of its
+// group, and the descendants of these, in whatever group they are now.
 func family(all map[int]status, first int) []int {
 	belongs := map[int]bool{}
 	var of func(pid int) bool
@@ -32,7 +33,7 @@ func family(all map[int]status, first int) []int {
 		if known, seen := belongs[pid]; seen {
 			return known
 		}
-		belongs[pid] = false // all was not read in one moment: its parents may go in a circle
+		belongs[pid] = false // all was not read at one moment, so the parents may form a cycle
 		one, there := all[pid]
 		belongs[pid] = there && (pid == first || one.group == first || of(one.parent))
 		return belongs[pid]
@@ -47,7 +48,7 @@ func family(all map[int]status, first int) []int {
 	return found
 }
 
-// noteUsage notes what the processes of an instance use together.
+// noteUsage records the total usage of an instance's processes.
 func (g *Group) noteUsage(p *process, all map[int]status, members []int) {
 	if len(members) == 0 {
 		return

@@ -17,7 +17,7 @@ func TestFamily(t *testing.T) {
 		11: {parent: 10, group: 10},
 		20: {parent: 1, group: 20}, // the one that was started
 		21: {parent: 20, group: 20},
-		22: {parent: 21, group: 22}, // in a group of its own, and its child
+		22: {parent: 21, group: 22}, // in its own group, and its child
 		23: {parent: 22, group: 22},
 		24: {parent: 1, group: 20},  // its parent has ended
 		30: {parent: 31, group: 30}, // read while ids changed hands
@@ -42,7 +42,7 @@ func TestUsageIsThatOfTheWholeFamily(t *testing.T) {
 		g.noteUsage(p, all, family(all, p.work()))
 		for _, event := range sink.of(history.KindSample)[before:] {
 			switch {
-			case int(event.Instance) != instance: // noted by the group itself meanwhile
+			case int(event.Instance) != instance: // recorded by the group itself meanwhile
 			case event.Text == history.SampleInstanceCPU:
 				cpu = time.Duration(event.Aux)
 			case event.Text == history.SampleInstanceRSS:
@@ -55,7 +55,7 @@ func TestUsageIsThatOfTheWholeFamily(t *testing.T) {
 	if cpu < hungryTime-20*time.Millisecond || launched < hungryMemory {
 		t.Errorf("what was launched used %s and %d bytes", cpu, launched)
 	}
-	// It is the process that launches, without the one that is hungry.
+	// The usage is that of the launching process, without the hungry one.
 	if _, other := used(0); other == 0 || other > launched-hungryMemory {
 		t.Errorf("the other instance used %d bytes, what was launched %d", other, launched)
 	}

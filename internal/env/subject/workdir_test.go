@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An instance's own folder is there before it starts, also where no files lie in it: a database of its own may be made
-// in it.
+// An instance's own folder exists before the instance starts, even if it contains no files: the subject may create a
+// database in it.
 func TestTheInstancesFolderIsMade(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "work", "instance-0")
