@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// poll is how often the cluster is asked whether something has come to be.
+	// poll is the interval at which the cluster is asked whether a change has taken effect.
 	poll = 20 * time.Millisecond
-	// answerLimit bounds one question; a broker that stands still answers none.
+	// answerLimit bounds one request; a paused broker answers none.
 	answerLimit = 5 * time.Second
-	// settleLimit bounds the wait for what a healthy cluster does in well under a second.
+	// settleLimit bounds the wait for changes that a healthy cluster makes in well under a second.
 	settleLimit = 30 * time.Second
 )
 
-// Admin administrates one cluster. Its methods may be called from several goroutines.
+// Admin administers one cluster. It is safe for concurrent use.
 type Admin struct {
 	client  *kgo.Client
 	brokers []cluster.Broker
 
 	mu sync.Mutex
-	// topics are those that were created here, by name.
+	// topics are the topics that were created here, by name.
 	topics map[string]cluster.Topic
-	// homes are the replicas of partitions as they were before their leaders were moved.
+	// homes are the replicas of partitions before their leaders were moved.
 	homes map[partitionID][]int32
 }
 
@@ -42,19 +42,19 @@ type partitionID struct {
 	partition int32
 }
 
-// Partition is a partition as the cluster describes it, brokers by number.
+// Partition is a partition as the cluster describes it, with brokers by number.
 type Partition struct {
 	Topic     string
 	Partition int32
-	// Leader is 0 when nobody leads it.
+	// Leader is 0 when the partition has no leader.
 	Leader        int32
 	Replicas, ISR []int32
 }
 
 func (p Partition) id() partitionID { return partitionID{p.Topic, p.Partition} }
 
-// New returns an Admin for the cluster of these brokers. The client stays the caller's; it should not retry for long,
-// since every wait here asks again by itself.
+// New returns an Admin for the cluster of these brokers. The client remains the caller's. It should not retry for
+// long, because every wait here repeats its request.
 func New(client *kgo.Client, brokers []cluster.Broker) *Admin {
 	return &Admin{client: client, brokers: brokers, topics: map[string]cluster.Topic{}, homes: map[partitionID][]int32{}}
 }
@@ -76,7 +76,7 @@ func (a *Admin) id(number int32) int32 {
 	return -1
 }
 
-// number returns the number of a node id, 0 for one that is none of the cluster's.
+// number returns the number of a node id, 0 if the id is not in the cluster.
 func (a *Admin) number(id int32) int32 {
 	for _, broker := range a.brokers {
 		if broker.ID == id {
@@ -96,8 +96,8 @@ func mapped(from []int32, to func(int32) int32) []int32 {
 	return result
 }
 
-// WaitBrokers returns once each of the brokers of these numbers (all, when there are none) answers for itself and says
-// that all of them are there.
+// WaitBrokers returns once each of the brokers with these numbers (all, if there are none) answers and says that all
+// of them are present.
 func (a *Admin) WaitBrokers(ctx context.Context, numbers ...int32) error {
 	if len(numbers) == 0 {
 		numbers = a.numbers()
@@ -120,7 +120,7 @@ func (a *Admin) WaitBrokers(ctx context.Context, numbers ...int32) error {
 	})
 }
 
-// metadata asks one broker, or any when number is 0, for topics: all when they are nil, none when they are empty.
+// metadata asks one broker, or any if number is 0, for topics: all if topics is nil, none if it is empty.
 func (a *Admin) metadata(ctx context.Context, number int32, topics []string) (*kmsg.MetadataResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -139,8 +139,8 @@ func (a *Admin) metadata(ctx context.Context, number int32, topics []string) (*k
 	return request.RequestWith(ctx, a.client.Broker(int(a.id(number))))
 }
 
-// Partitions returns the partitions of the topics that were created here, Kafka's own left out, in order, as the broker
-// of this number (any, when it is 0) knows them: brokers hear of changes one after the other.
+// Partitions returns, in order, the partitions of the topics that were created here, without Kafka's own, as the
+// broker with this number (any, if it is 0) knows them. Brokers learn of changes one after the other.
 func (a *Admin) Partitions(ctx context.Context, number int32) ([]Partition, error) {
 	a.mu.Lock()
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(a.topics)), internal)
@@ -148,7 +148,7 @@ func (a *Admin) Partitions(ctx context.Context, number int32) ([]Partition, erro
 	return a.partitionsOf(ctx, number, names)
 }
 
-// partitionsOf asks one broker, or any when number is 0.
+// partitionsOf asks one broker, or any if number is 0.
 func (a *Admin) partitionsOf(ctx context.Context, number int32, names []string) ([]Partition, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -159,7 +159,7 @@ func (a *Admin) partitionsOf(ctx context.Context, number int32, names []string) 
 	}
 	var partitions []Partition
 	for _, topic := range metadata.Topics {
-		name := *topic.Topic // asked for by name
+		name := *topic.Topic // was requested by name
 		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
 			return nil, fmt.Errorf("asking for topic %s: %w", name, err)
 		}
@@ -186,7 +186,7 @@ func compare(less bool) int {
 	return 1
 }
 
-// wait asks until there is nothing left to wait for, and says what there was when it gives up.
+// wait calls ask until nothing is left to wait for. When it gives up, the error says what was left.
 func wait(ctx context.Context, what string, ask func(context.Context) (left string)) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
@@ -207,7 +207,7 @@ func wait(ctx context.Context, what string, ask func(context.Context) (left stri
 	}
 }
 
-// refusal turns an error code and its message into an error; nil when there is none.
+// refusal turns an error code and its message into an error; nil if the code reports none.
 func refusal(code int16, message *string) error {
 	err := kerr.ErrorForCode(code)
 	if err != nil && message != nil && *message != "" {
@@ -216,7 +216,7 @@ func refusal(code int16, message *string) error {
 	return err
 }
 
-// isRefusal reports whether an error is one of Kafka's.
+// isRefusal reports whether an error is one of the given Kafka errors.
 func isRefusal(err error, one ...*kerr.Error) bool {
 	return slices.ContainsFunc(one, func(e *kerr.Error) bool { return errors.Is(err, e) })
 }

@@ -18,10 +18,11 @@ const (
 	coordinatesTransaction = 1
 )
 
-// Coordinated is what a broker coordinates: groups, and transactional ids.
+// Coordinated contains the groups and transactional ids that a broker coordinates.
 type Coordinated struct{ Groups, Transactions []string }
 
-// Coordinated returns what a broker coordinates now, by its own account.
+// Coordinated returns the groups and transactional ids that a broker coordinates now, according to the broker
+// itself.
 func (a *Admin) Coordinated(ctx context.Context, number int32) (Coordinated, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -50,7 +51,7 @@ func (a *Admin) Coordinated(ctx context.Context, number int32) (Coordinated, err
 	return found, nil
 }
 
-// MovedFrom counts which of these another broker coordinates now.
+// MovedFrom counts how many of these another broker coordinates now.
 func (a *Admin) MovedFrom(ctx context.Context, number int32, what Coordinated) (moved int, err error) {
 	for kind, keys := range map[int8][]string{coordinatesGroup: what.Groups, coordinatesTransaction: what.Transactions} {
 		for _, key := range keys {
@@ -92,9 +93,10 @@ func (a *Admin) coordinator(ctx context.Context, kind int8, key string) (int32, 
 	return a.number(node), nil
 }
 
-// MoveCoordinator moves a group to the next broker that may coordinate groups, where it stays, and returns the two: the
-// leader of the partition of __consumer_offsets that the group is kept in moves, and with it every other group of that
-// partition. It returns once the new one answers for the group. It fails where there is no other such broker.
+// MoveCoordinator moves a group to the next broker that may coordinate groups, where it stays, and returns both
+// brokers. To do so it moves the leader of the partition of __consumer_offsets that contains the group, and with it
+// every other group of that partition. It returns once the new broker answers for the group. It fails if there is no
+// other such broker.
 func (a *Admin) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
 	defer func() { err = wrap(err, "moving the coordinator of group %s", group) }()
 	a.mu.Lock()
@@ -122,8 +124,8 @@ func (a *Admin) MoveCoordinator(ctx context.Context, group string) (from, to int
 	return at.Leader, to, a.waitLoaded(ctx, group, to)
 }
 
-// next returns the in-sync replica after the leader that may coordinate, in the order of the numbers, round and round;
-// 0 when there is none.
+// next returns the in-sync replica after the leader that may coordinate, cyclically in the order of the numbers; 0
+// if there is none.
 func next(at Partition, may []int32) int32 {
 	var after, before int32
 	for _, number := range slices.Sorted(slices.Values(at.ISR)) {
@@ -141,7 +143,7 @@ func next(at Partition, may []int32) int32 {
 	return before
 }
 
-// waitLoaded waits until a broker answers for a group: it has read what is kept of it.
+// waitLoaded waits until a broker answers for a group, that is, until it has loaded the group's state.
 func (a *Admin) waitLoaded(ctx context.Context, group string, number int32) error {
 	return wait(ctx, fmt.Sprintf("broker %d to take over", number), func(ctx context.Context) string {
 		if now, err := a.coordinator(ctx, coordinatesGroup, group); err != nil || now != number {
@@ -170,8 +172,8 @@ func (a *Admin) waitLoaded(ctx context.Context, group string, number int32) erro
 	})
 }
 
-// groupPartition tells the partition of __consumer_offsets that keeps a group, as Kafka does:
-// Utils.abs(group.hashCode()) % partitions, where the absolute value of the least number is 0.
+// groupPartition returns the partition of __consumer_offsets that contains a group, as computed by Kafka:
+// Utils.abs(group.hashCode()) % partitions, where the absolute value of the smallest integer is 0.
 func groupPartition(group string, partitions int) int {
 	var hash int32
 	for _, unit := range utf16.Encode([]rune(group)) {

@@ -1,7 +1,7 @@
-// Package admin does to a real Kafka, through its admin protocol, what every provider of one needs: it creates topics
-// where cluster.Topic says that they belong, moves leaders and coordinators and brings them back, and tells who leads
-// and coordinates what. It owns the rules of placement. It does not know what the brokers run as, nor who wants a
-// leader moved, and why.
+// Package admin provides the operations of a real Kafka that every provider of one needs, through Kafka's admin
+// protocol. It creates topics in the places that cluster.Topic prescribes, moves leaders and coordinators and
+// restores them, and reports leaders and coordinators. It owns the rules of placement. It does not know how the
+// brokers run, nor who wants a leader moved, and why.
 //
-// Brokers are spoken of by their numbers (cluster.Broker.Number); their node ids are used on the wire alone.
+// Brokers are identified by their numbers (cluster.Broker.Number). Node ids occur only in the protocol.
 package admin

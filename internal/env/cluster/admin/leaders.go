@@ -14,8 +14,9 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
-// MoveLeaders gives the partitions that a broker leads to their next replica that is in sync, and returns how many it
-// were; what it alone holds stays. The broker goes on as a follower. Kafka's own topics stay: see MoveCoordinator.
+// MoveLeaders transfers the partitions that a broker leads to their next in-sync replica, and returns their number.
+// Partitions that only this broker holds stay. The broker continues as a follower. Kafka's own topics stay: see
+// MoveCoordinator.
 func (a *Admin) MoveLeaders(ctx context.Context, number int32) (changed map[string]int, err error) {
 	defer func() { err = wrap(err, "moving the leaders off broker %d", number) }()
 	if len(a.brokers) == 1 {
@@ -41,8 +42,8 @@ func (a *Admin) MoveLeaders(ctx context.Context, number int32) (changed map[stri
 	return a.lead(ctx, assignments)
 }
 
-// ReturnLeaders undoes MoveLeaders: partitions whose preferred leader the broker was have it again. It returns how
-// many.
+// ReturnLeaders undoes MoveLeaders: the broker again leads the partitions whose preferred leader it was. It returns
+// their number.
 func (a *Admin) ReturnLeaders(ctx context.Context, number int32) (changed map[string]int, err error) {
 	defer func() { err = wrap(err, "moving the leaders back to broker %d", number) }()
 	a.mu.Lock()
@@ -60,7 +61,7 @@ func (a *Admin) ReturnLeaders(ctx context.Context, number int32) (changed map[st
 	return changed, err
 }
 
-// lead makes the first replica of each partition its leader, and returns what changed.
+// lead makes the first replica of each partition its leader, and returns the changes.
 func (a *Admin) lead(ctx context.Context, assignments map[partitionID][]int32) (map[string]int, error) {
 	if len(assignments) == 0 {
 		return map[string]int{}, nil
@@ -84,15 +85,15 @@ func (a *Admin) lead(ctx context.Context, assignments map[partitionID][]int32) (
 	return Counted(map[string]int{cluster.ChangeMoved: moved}), nil
 }
 
-// Counted leaves out what did not happen.
+// Counted removes the changes that did not occur.
 func Counted(changes map[string]int) map[string]int {
 	maps.DeleteFunc(changes, func(_ string, count int) bool { return count == 0 })
 	return changes
 }
 
-// PreferLeader makes a broker the leader of the partitions that it is the preferred leader of, Kafka's own included.
-// Who leads them now, and who is in sync, only the controller knows for sure: a broker that is asked soon after another
-// has come back may still tell of the time before that one went.
+// PreferLeader makes a broker the leader of the partitions whose preferred leader it is, Kafka's own included. Only
+// the controller reliably knows the current leaders and in-sync replicas: a broker that is asked soon after another
+// has returned may still describe the time before that one left.
 func (a *Admin) PreferLeader(ctx context.Context, number int32) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +117,7 @@ func (a *Admin) PreferLeader(ctx context.Context, number int32) error {
 	return wrap(cmp.Or(err, refused), "giving broker %d its leaders back", number)
 }
 
-// WaitInSync returns once a broker is in sync with every partition that it is a replica of, Kafka's own included.
+// WaitInSync returns once a broker is in sync with every partition that it holds as a replica, Kafka's own included.
 func (a *Admin) WaitInSync(ctx context.Context, number int32) error {
 	a.mu.Lock()
 	names := slices.Sorted(maps.Keys(a.topics))
@@ -139,8 +140,8 @@ func (a *Admin) WaitInSync(ctx context.Context, number int32) error {
 	})
 }
 
-// reassign gives partitions other replicas, or the same in another order, and returns once they have them and all are
-// in sync.
+// reassign gives partitions other replicas, or the same in another order. It returns once they have these replicas
+// and all are in sync.
 func (a *Admin) reassign(ctx context.Context, assignments map[partitionID][]int32) error {
 	request := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	request.TimeoutMillis = int32(settleLimit.Milliseconds())
@@ -175,7 +176,7 @@ func (a *Admin) reassign(ctx context.Context, assignments map[partitionID][]int3
 	})
 }
 
-// elect makes the first replica of each partition its leader, and returns once every broker knows.
+// elect makes the first replica of each partition its leader, and returns once every broker knows it.
 func (a *Admin) elect(ctx context.Context, assignments map[partitionID][]int32) error {
 	if len(assignments) == 0 {
 		return nil
@@ -213,8 +214,8 @@ func (a *Admin) elect(ctx context.Context, assignments map[partitionID][]int32) 
 	})
 }
 
-// waitFor waits until partitions are as they should be by the account of every broker that is up. One that does not
-// answer (it stands still, and was not missed yet) can't mislead a client either.
+// waitFor waits until every running broker reports the partitions in the expected state. A broker that does not
+// answer (it is paused, and its absence has not been detected yet) cannot mislead a client either.
 func (a *Admin) waitFor(ctx context.Context, what string, assignments map[partitionID][]int32,
 	good func(Partition, []int32) bool) error {
 	names := slices.Sorted(maps.Keys(byTopic(assignments)))

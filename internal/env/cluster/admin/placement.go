@@ -7,15 +7,15 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
-// This file decides where partitions belong, from tables alone.
+// This file decides the places of partitions, from tables alone.
 
-// replicationFactor of topics that reserve no broker, as far as there are brokers.
+// replicationFactor of topics that reserve no broker, limited by the number of brokers.
 const replicationFactor = 3
 
 // maxPartitions of one topic.
 const maxPartitions = 1000
 
-// shared returns the brokers that no topic reserves, in order; all of them when every one is reserved.
+// shared returns the brokers that no topic reserves, in order; all brokers if every one is reserved.
 func shared(brokers []int32, topics map[string]cluster.Topic) []int32 {
 	free := slices.Clone(brokers)
 	for _, topic := range topics {
@@ -42,7 +42,7 @@ func place(topic cluster.Topic, shared []int32) [][]int32 {
 	return partitions
 }
 
-// validate refuses what can't be placed.
+// validate rejects topics that cannot be placed.
 func validate(topic cluster.Topic, brokers []int32) error {
 	if topic.Partitions < 1 || topic.Partitions > maxPartitions {
 		return fmt.Errorf("creating topic %s: %d partitions were asked for: 1 to %d are possible", topic.Name,
@@ -55,7 +55,7 @@ func validate(topic cluster.Topic, brokers []int32) error {
 	return nil
 }
 
-// rotated returns replicas with to in front, the others in their order.
+// rotated returns the replicas with to in front and the others in their order.
 func rotated(replicas []int32, to int32) []int32 {
 	order := []int32{to}
 	for _, number := range replicas {

@@ -33,7 +33,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// What is not reserved keeps off reserved brokers, every replica is another broker, and leaders go round.
+// Topics without a reservation avoid reserved brokers, every replica is on a different broker, and leaders rotate.
 func TestPlacementHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		brokers := make([]int32, rapid.IntRange(1, 9).Draw(t, "brokers"))
@@ -132,7 +132,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Who waits in vain is told what was missing.
+// The error of an unsuccessful wait says what was missing.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0

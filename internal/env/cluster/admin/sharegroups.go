@@ -18,27 +18,26 @@ import (
 
 // The settings of a share group, and of its dead-letter queue.
 const (
-	// shareReset says where a share group (KIP-932) begins that has no offsets yet; by default at the ends of its
-	// topics.
+	// shareReset sets where a share group (KIP-932) without offsets begins; by default at the ends of its topics.
 	shareReset = "share.auto.offset.reset"
-	// shareDLQ is the topic to which the broker dead-letters for the group (KIP-1191), shareCopies whether a dead
-	// letter has the record's key and value.
+	// shareDLQ is the topic to which the broker dead-letters for the group (KIP-1191). shareCopies sets whether a dead
+	// letter contains the record's key and value.
 	shareDLQ    = "errors.deadletterqueue.topic.name"
 	shareCopies = "errors.deadletterqueue.copy.record.enable"
-	// TakesShareDLQ is the setting of a topic that takes dead letters which brokers write.
+	// TakesShareDLQ is the setting of a topic that permits brokers to write dead letters to it.
 	TakesShareDLQ = "errors.deadletterqueue.group.enable"
-	// shareDLQPrefix is the setting of a broker that says how the names of such topics begin; "" is any.
+	// shareDLQPrefix is the broker setting for the prefix of such topics' names; "" permits any name.
 	shareDLQPrefix = "errors.deadletterqueue.topic.name.prefix"
 )
 
-// ErrNoShareDLQ is the cause where brokers are to write dead letters and don't.
+// ErrNoShareDLQ is the cause when brokers should write dead letters and do not.
 var ErrNoShareDLQ = errors.New("its broker can't write the dead letters of share groups (KIP-1191)")
 
-// BeginShareGroup makes a share group begin at the start of its topics, as a consumer group's members do by themselves:
-// a client can't by its own configuration. With a DLQ topic the brokers dead-letter what its members reject, with the
-// records' keys and values if they are to be copied. It returns when every one of the brokers knows: one that leads a
-// partition and has not heard of it lets the group begin behind what is there, and those records would never be
-// delivered.
+// BeginShareGroup makes a share group begin at the start of its topics, as a consumer group's members do by
+// themselves; a share group's clients cannot set this in their own configuration. With a DLQ topic, the brokers
+// dead-letter the records that members reject, with keys and values if copies is set. It returns when every one of
+// the brokers knows the settings. Otherwise a leader that does not know them yet would let the group begin behind
+// the existing records, which would then never be delivered.
 func BeginShareGroup(ctx context.Context, client *kgo.Client, group, dlq string, copies bool,
 	brokers []cluster.Broker) error {
 	settings := map[string]string{shareReset: "earliest"}
@@ -57,7 +56,7 @@ func BeginShareGroup(ctx context.Context, client *kgo.Client, group, dlq string,
 	return nil
 }
 
-// ForgetShareGroup takes back what BeginShareGroup set: a group's settings outlive it.
+// ForgetShareGroup removes the settings that BeginShareGroup made: a group's settings outlive the group.
 func ForgetShareGroup(ctx context.Context, client *kgo.Client, group string) error {
 	described, err := describe(ctx, client, kmsg.ConfigResourceTypeGroupConfig, group, nil)
 	if err != nil {
@@ -73,7 +72,7 @@ func ForgetShareGroup(ctx context.Context, client *kgo.Client, group string) err
 	return nil
 }
 
-// CanDeadLetter tells whether the brokers write dead letters of share groups to a topic of this name.
+// CanDeadLetter checks that the brokers write dead letters of share groups to a topic with this name.
 func CanDeadLetter(ctx context.Context, client *kgo.Client, dlq string, brokers []cluster.Broker) error {
 	for _, broker := range brokers {
 		settings, err := describe(ctx, client.Broker(int(broker.ID)), kmsg.ConfigResourceTypeBroker, fmt.Sprint(broker.ID),
@@ -123,7 +122,7 @@ func alterGroup(ctx context.Context, client *kgo.Client, group string, op kmsg.I
 	return nil
 }
 
-// describe returns settings of a group or a broker by their names, all of them where none are named.
+// describe returns the named settings of a group or a broker, or all of them if none are named.
 func describe(ctx context.Context, to kmsg.Requestor, kind kmsg.ConfigResourceType, of string,
 	names []string) (map[string]string, error) {
 	resource := kmsg.NewDescribeConfigsRequestResource()
@@ -145,7 +144,7 @@ func describe(ctx context.Context, to kmsg.Requestor, kind kmsg.ConfigResourceTy
 	return settings, nil
 }
 
-// awaitSettings waits until the broker says that the group has them.
+// awaitSettings waits until the broker reports these settings of the group.
 func awaitSettings(ctx context.Context, broker *kgo.Broker, group string, want map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()

@@ -21,8 +21,8 @@ const (
 	shareTopic        = "__share_group_state"
 )
 
-// Partitions of Kafka's own topics, as InternalTopics makes them; brokers that they are made for need the same numbers
-// in their settings.
+// The partition counts of Kafka's own topics, as InternalTopics creates them. The brokers' settings must have the
+// same numbers.
 const (
 	OffsetsPartitions      = 6
 	TransactionsPartitions = 3
@@ -33,8 +33,8 @@ const (
 func internal(name string) bool { return strings.HasPrefix(name, "__") }
 
 // InternalTopics returns the topics in which Kafka keeps groups, transactions and (from 4.1 on) the state of share
-// groups, with the settings that brokers give them. Created along with the first topics, they lie on the brokers that
-// those leave free, and the first group need not wait.
+// groups, with the settings that brokers give them. If they are created along with the first topics, they are placed
+// on brokers that those leave free, and the first group need not wait.
 func InternalTopics(shareGroups bool) []cluster.Topic {
 	topics := []cluster.Topic{
 		{Name: offsetsTopic, Partitions: OffsetsPartitions, Configs: map[string]string{
@@ -53,9 +53,9 @@ func InternalTopics(shareGroups bool) []cluster.Topic {
 	return topics
 }
 
-// CreateTopics creates topics where they belong, and returns once every broker knows the preferred leader of each of
-// their partitions as its leader. Topics created before that lie on a broker which these reserve are moved off it. One
-// of Kafka's own that is there already is moved to where it belongs.
+// CreateTopics creates topics in their prescribed places. It returns once every broker knows the preferred leader of
+// each of their partitions as the leader. It moves topics created earlier off a broker that these topics reserve,
+// and existing topics of Kafka's own to their prescribed places.
 func (a *Admin) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,7 +83,7 @@ func (a *Admin) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 	return a.waitPlaced(ctx, topics, free)
 }
 
-// create creates topics and returns those that were there.
+// create creates topics and returns those that existed already.
 func (a *Admin) create(ctx context.Context, topics []cluster.Topic,
 	free []int32) (existing []cluster.Topic, err error) {
 	request := kmsg.NewPtrCreateTopicsRequest()
@@ -128,7 +128,7 @@ func (a *Admin) creation(topic cluster.Topic, free []int32) kmsg.CreateTopicsReq
 	return creation
 }
 
-// moveTo moves topics that exist to where they belong.
+// moveTo moves existing topics to their prescribed places.
 func (a *Admin) moveTo(ctx context.Context, topics []cluster.Topic, free []int32) error {
 	assignments := map[partitionID][]int32{}
 	for _, topic := range topics {
@@ -142,8 +142,8 @@ func (a *Admin) moveTo(ctx context.Context, topics []cluster.Topic, free []int32
 	return a.elect(ctx, assignments)
 }
 
-// waitPlaced waits until every broker says that each partition is led by its preferred leader. A broker that does not
-// know a topic yet would tell a client that it does not exist.
+// waitPlaced waits until every broker says that each partition is led by its preferred leader. A broker that does
+// not know a topic yet would tell a client that the topic does not exist.
 func (a *Admin) waitPlaced(ctx context.Context, topics []cluster.Topic, free []int32) error {
 	wanted := map[partitionID]int32{}
 	var names []string

@@ -18,10 +18,10 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 )
 
-// This file hands to package admin what any Kafka does through the admin protocol.
+// This file delegates to package admin the operations that any Kafka provides through the admin protocol.
 
-// openAdmin makes the client that package admin uses. It keeps no connection open between two calls, so that it is
-// never counted with the clients' when a broker is broken.
+// openAdmin creates the client that package admin uses. It keeps no connection open between two calls, so that its
+// connections never count as clients' when a fault is injected into a broker.
 func (k *Kafka) openAdmin() error {
 	k.dialer = &dialer{open: map[net.Conn]struct{}{}}
 	client, err := kgo.NewClient(append(k.ClientOptions(), kgo.Dialer(k.dialer.dial), kgo.MetadataMaxAge(time.Hour),
@@ -33,14 +33,14 @@ func (k *Kafka) openAdmin() error {
 	return nil
 }
 
-// administer lets package admin do something, and closes the connections that it took.
+// administer runs an operation of package admin, and closes the connections that it opened.
 func (k *Kafka) administer(do func(*admin.Admin) error) error {
 	defer k.dialer.hangUp()
 	return do(k.admin)
 }
 
-// CreateTopics creates topics where they belong, and Kafka's own along with the first, and returns once every broker
-// knows each of their leaders.
+// CreateTopics creates topics in their prescribed places, with the first ones Kafka's own as well. It returns once
+// every broker knows all their leaders.
 func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,8 +63,8 @@ func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 	return err
 }
 
-// tolerant lets topics of fewer than three replicas be written with one: reserved brokers hold no others, so three
-// brokers may leave two for the rest, and then the loss of one would stop all writes.
+// tolerant lets topics of fewer than three replicas be written with one. Reserved brokers hold no other topics, so
+// three brokers may leave two for the rest, and then the loss of one would stop all writes.
 func (k *Kafka) tolerant(topics []cluster.Topic) []cluster.Topic {
 	const setting = "min.insync.replicas"
 	all := slices.Clone(topics)
@@ -119,8 +119,8 @@ func (k *Kafka) allowShareGroups(ctx context.Context) error {
 	})
 }
 
-// MoveLeaders gives the partitions that a broker leads to other replicas that are in sync; it goes on as a follower.
-// What it alone holds stays. It returns what changed, counted.
+// MoveLeaders transfers the partitions that a broker leads to other in-sync replicas. The broker continues as a
+// follower. Partitions that only this broker holds stay. It returns the counted changes.
 func (k *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -133,8 +133,7 @@ func (k *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]i
 	return changed, err
 }
 
-// ReturnLeaders lets a broker lead again what it led before MoveLeaders; one that is stopped does so when it is
-// started.
+// ReturnLeaders restores the leaders from before MoveLeaders. A stopped broker gets them back when it is started.
 func (k *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -152,8 +151,8 @@ func (k *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string
 	return changed, err
 }
 
-// MoveCoordinator gives a group to the next broker that may coordinate groups, where it stays, and returns the two. It
-// fails where there is no other such broker.
+// MoveCoordinator moves a group to the next broker that may coordinate groups, where it stays, and returns both
+// brokers. It fails if there is no other such broker.
 func (k *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -166,7 +165,7 @@ func (k *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int
 	return from, to, err
 }
 
-// dialer knows the connections that it opened.
+// dialer keeps track of the connections that it opened.
 type dialer struct {
 	mu   sync.Mutex
 	open map[net.Conn]struct{}
@@ -185,7 +184,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	return tracked, nil
 }
 
-// hangUp closes what is open.
+// hangUp closes all open connections.
 func (d *dialer) hangUp() {
 	d.mu.Lock()
 	var open []net.Conn
@@ -204,7 +203,7 @@ type trackedConn struct {
 	dialer *dialer
 }
 
-// Close closes the connection; closing again does what it does for any connection.
+// Close closes the connection. A second call has the usual effect on a closed connection.
 func (c *trackedConn) Close() error {
 	c.dialer.mu.Lock()
 	delete(c.dialer.open, c)

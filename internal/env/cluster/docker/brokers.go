@@ -15,23 +15,23 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 )
 
-// This file breaks single brokers through the engine, and brings them back.
+// This file injects faults into single brokers through the engine, and lifts them.
 
 const (
-	// stopGrace is how long the engine lets a broker shut down in order before it kills it, in seconds.
+	// stopGrace is how long the engine lets a broker shut down in order before it kills the broker, in seconds.
 	stopGrace = 10
-	// engineCallLimit bounds a call of the engine; an interrupted run waits for it, so that it is known what became of
-	// the container.
+	// engineCallLimit bounds a call of the engine. An interrupted run waits for the call, so that the container's state
+	// is known.
 	engineCallLimit = (stopGrace + 5) * time.Second
-	// catchUpLimit bounds how long a broker that is back is waited for to be in sync.
+	// catchUpLimit bounds the wait for a returned broker to be in sync.
 	catchUpLimit = 10 * time.Second
-	// refuseLimit bounds how long the port of an ended container may go on accepting connections.
+	// refuseLimit bounds how long the port of an ended container may continue to accept connections.
 	refuseLimit = 5 * time.Second
 )
 
-// StopBroker lets a broker shut down in order, and returns once its port refuses connections. It hands its partitions
-// on before it ends; what it holds alone has no leader until it is back. It returns what changed, counted; nothing if
-// nobody had to do with the broker.
+// StopBroker lets a broker shut down in order, and returns once its port refuses connections. The broker hands over
+// its partitions before it ends. Partitions that only this broker holds have no leader until it returns. It returns
+// the counted changes, none if no client used the broker.
 func (k *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = k.takeDown(ctx, id, cluster.ChangeClosed, func(ctx context.Context, n *node) error {
 		grace := stopGrace
@@ -44,8 +44,9 @@ func (k *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]in
 	return changed, nil
 }
 
-// KillBroker ends a broker with KILL, and returns once its port refuses connections. The others find out when its
-// session is over; until then they name it as the leader of what it led, which counts as being without one.
+// KillBroker ends a broker with KILL, and returns once its port refuses connections. The other brokers detect the
+// loss when the broker's session ends. Until then they name it as the leader of its partitions, which therefore
+// count as leaderless.
 func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = k.takeDown(ctx, id, cluster.ChangeReset, func(ctx context.Context, n *node) error {
 		_, err := k.engine.ContainerKill(ctx, n.container.ID, client.ContainerKillOptions{Signal: "KILL"})
@@ -57,8 +58,8 @@ func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]in
 	return changed, nil
 }
 
-// takeDown ends a container. What the broker has to do is looked up before, when it can still be asked, and compared
-// after.
+// takeDown ends a container. It looks up the broker's duties before, while the broker can still be asked, and
+// compares them after.
 func (k *Kafka) takeDown(ctx context.Context, id int32, ended string,
 	end func(context.Context, *node) error) (map[string]int, error) {
 	k.mu.Lock()
@@ -67,12 +68,12 @@ func (k *Kafka) takeDown(ctx context.Context, id int32, ended string,
 	if err != nil {
 		return nil, err
 	}
-	connections := k.connected(ctx, n) // first, as what is asked next makes connections too
+	connections := k.connected(ctx, n) // first, because the next queries open connections too
 	before, err := k.duties(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	// From here on it is not given up half-way.
+	// From here on the operation is not aborted.
 	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineCallLimit)
 	defer cancel()
 	if err := end(calling, n); err != nil {
@@ -82,7 +83,8 @@ func (k *Kafka) takeDown(ctx context.Context, id int32, ended string,
 	if err := refuses(calling, n.address()); err != nil {
 		return nil, err
 	}
-	// What a killed broker led moves when its session is over, which is not waited for: until then it has no leader.
+	// The partitions of a killed broker move when its session ends. This is not waited for: until then they have no
+	// leader.
 	changes := k.since(calling, n, before, ended == cluster.ChangeClosed)
 	changes[ended] = connections
 	return counted(changes), nil
@@ -107,10 +109,10 @@ func refuses(ctx context.Context, address string) error {
 	}
 }
 
-// StartBroker starts a stopped broker with what it held, on its port, and returns once it and all the others say that
-// it is back, it has caught up, and it leads and coordinates again what it did. As long as too few brokers run for a
-// quorum of controllers nothing can be decided: it returns when the container runs, and the broker that completes the
-// quorum is waited for.
+// StartBroker starts a stopped broker with its data, on its port. It returns once this broker and all others say
+// that it is back, it has caught up, and it leads and coordinates again as before. While too few brokers run for a
+// quorum of controllers, nothing can be decided. Then it returns when the container runs, and the broker that
+// completes the quorum is waited for.
 func (k *Kafka) StartBroker(ctx context.Context, id int32) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -143,8 +145,8 @@ func (k *Kafka) startAgain(ctx context.Context, n *node) error {
 	return k.rejoin(ctx, n)
 }
 
-// rejoin returns once a broker is one of the cluster again, and leads what it did. One that takes long to catch up goes
-// on doing so by itself.
+// rejoin returns once a broker is back in the cluster and leads its partitions again. A broker that takes long to
+// catch up continues to do so by itself.
 func (k *Kafka) rejoin(ctx context.Context, n *node) error {
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -159,7 +161,7 @@ func (k *Kafka) rejoin(ctx context.Context, n *node) error {
 	return context.Cause(ctx)
 }
 
-// settle gives a broker its leaders once it has caught up.
+// settle restores a broker's leaders once it has caught up.
 func settle(ctx context.Context, a *admin.Admin, n *node) error {
 	if err := a.WaitInSync(ctx, n.number); err != nil {
 		return err
@@ -173,8 +175,8 @@ func settle(ctx context.Context, a *admin.Admin, n *node) error {
 	return a.PreferLeader(ctx, n.number)
 }
 
-// PauseBroker freezes a broker's processes: its connections stay open, new ones are accepted by the system, and nothing
-// is read or answered until ResumeBroker. The others notice when its session is over.
+// PauseBroker freezes a broker's processes. Its connections stay open, the system accepts new ones, and nothing is
+// read or answered until ResumeBroker. The other brokers detect this when its session ends.
 func (k *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -197,9 +199,9 @@ func (k *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	return nil
 }
 
-// ResumeBroker lets a paused broker go on, and returns on how many connections requests had been held (at least one
-// each; on Linux alone), and what others had taken over. It returns once the broker is one of the cluster again. One
-// that is not paused any more, as it was stopped meanwhile, is left alone.
+// ResumeBroker lets a paused broker continue. It returns the number of connections on which requests had been held
+// (at least one request each; only on Linux), and the duties that others had taken over. It returns once the broker
+// is back in the cluster. A broker that is not paused any more, because it was stopped meanwhile, is left alone.
 func (k *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// The repository's top level, from here.
+// The repository's top-level folder.
 var topLevel = filepath.Join("..", "..", "..", "..")
 
 type composeService struct {
@@ -37,8 +37,8 @@ func composeFile(t *testing.T) map[string]composeService {
 	return file.Services
 }
 
-// docker-compose.yaml publishes nothing beyond the loopback, starts nothing that was not asked for, and knows when what
-// it started is there.
+// docker-compose.yaml publishes nothing beyond the loopback, starts only the requested services, and detects when
+// they are ready.
 func TestCompose(t *testing.T) {
 	services := composeFile(t)
 	want := map[string]string{"broker-1": "kafka", "broker-2": "kafka", "broker-3": "kafka", "postgres": "stores",
@@ -64,8 +64,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// The brokers of docker-compose.yaml have the settings of those that dlqbench starts, as far as they have them, and
-// agree on the cluster.
+// The brokers of docker-compose.yaml have the same settings as those that dlqbench starts, as far as they set them,
+// and agree on the cluster.
 func TestComposeSettings(t *testing.T) {
 	services := composeFile(t)
 	for number, port := range map[int32]int{1: 19092, 2: 29092, 3: 39092} {
@@ -89,7 +89,7 @@ func TestComposeSettings(t *testing.T) {
 	}
 }
 
-// What the compose command itself says of the file.
+// The compose command itself accepts the file.
 func TestComposeConfig(t *testing.T) {
 	arguments := []string{"--profile", "kafka", "--profile", "stores", "--profile", "bench", "config", "--quiet"}
 	command := exec.Command("docker-compose", arguments...)
@@ -104,8 +104,7 @@ func TestComposeConfig(t *testing.T) {
 	}
 }
 
-// The Dockerfile's image of a binary that is built already starts, as nobody in particular, and can write where a run
-// writes.
+// The Dockerfile's image of a prebuilt binary starts as an arbitrary user, and can write to the folder of runs.
 func TestDockerfile(t *testing.T) {
 	needEngine(t)
 	dir := t.TempDir()
@@ -140,7 +139,7 @@ func TestDockerfile(t *testing.T) {
 		"65532:65532" {
 		t.Errorf("it runs as %s", user)
 	}
-	// The embedded Kafka needs the network of the container and the folder of runs, and nothing else.
+	// The embedded Kafka needs only the container's network and the folder of runs.
 	if out := run("docker", "run", "--rm", "--network", "none", image, "list"); !strings.Contains(out,
 		"dlq-publish-failure") {
 		t.Errorf("it says %s", out)

@@ -23,7 +23,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/ports"
 )
 
-// makeNetwork makes the network in which the brokers know each other by name.
+// makeNetwork creates the network in which the brokers know each other by name.
 func (k *Kafka) makeNetwork(ctx context.Context) error {
 	made, err := tcnetwork.New(ctx, tcnetwork.WithLabels(map[string]string{engine.Label: k.options.RunID}))
 	if err != nil {
@@ -33,11 +33,11 @@ func (k *Kafka) makeNetwork(ctx context.Context) error {
 	return nil
 }
 
-// portAttempts is how often a broker is given another port when the one it was given is taken.
+// portAttempts is the number of ports that are tried for a broker when a chosen port is taken.
 const portAttempts = 5
 
-// run makes a broker's container and starts it. Its port is chosen here rather than by the engine, which would choose
-// another one at every start.
+// run creates a broker's container and starts it. Its port is chosen here because the engine would choose another
+// one at every start.
 func (k *Kafka) run(ctx context.Context, n *node, clusterID string) (err error) {
 	for attempt := range portAttempts {
 		free, err := ports.Free(1)
@@ -62,15 +62,15 @@ func (k *Kafka) run(ctx context.Context, n *node, clusterID string) (err error) 
 	return fmt.Errorf("starting broker %d: %w", n.number, err)
 }
 
-// portTaken reports whether the engine could not publish a port because somebody else has it, in the words of its
-// several versions.
+// portTaken reports whether the engine could not publish a port because it is in use. It recognises the messages of
+// several engine versions.
 func portTaken(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "port is already allocated") ||
 		strings.Contains(text, "address already in use") || strings.Contains(text, "ports are not available")
 }
 
-// create makes and starts a container. The one that could not be started is returned with the error.
+// create creates and starts a container. If the container cannot be started, it is returned with the error.
 func (k *Kafka) create(ctx context.Context, n *node, clusterID string) (*testcontainers.DockerContainer, error) {
 	environment := settings(k.options.Brokers, n.number, clusterID, n.port)
 	maps.Copy(environment, k.options.environment)
@@ -96,18 +96,18 @@ func (k *Kafka) create(ctx context.Context, n *node, clusterID string) (*testcon
 	return ours, err
 }
 
-// brokerLabel has the number of the broker that a container is.
+// brokerLabel is the label with the number of the container's broker.
 const brokerLabel = "dlqbench.broker"
 
 const (
-	// tailLines is how many of its last lines are shown of a broker that died; frames of a stack are left out, of which
-	// there are more than of anything that says why.
+	// tailLines is the number of last lines shown of a broker that died. Stack frames are left out, because they
+	// outnumber the lines that give the reason.
 	tailLines = 12
-	// tailRead is how many are read for that.
+	// tailRead is the number of lines read for that.
 	tailRead = 500
 )
 
-// died returns an error with a container's last lines if it has ended, else nil.
+// died returns an error with a container's last lines if the container has ended, else nil.
 func (k *Kafka) died(ctx context.Context, n *node) error {
 	found, err := k.engine.ContainerInspect(ctx, n.container.ID, client.ContainerInspectOptions{})
 	if err != nil {

@@ -21,42 +21,42 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/engine"
 )
 
-// MaxBrokers is the largest cluster.
+// MaxBrokers is the maximum number of brokers.
 const MaxBrokers = 9
 
-// DefaultImage is what is started when no image is named.
+// DefaultImage is the image used when none is named.
 const DefaultImage = "apache/kafka:4.4.0"
 
 const (
-	// loopback is where brokers are published, and nowhere else.
+	// loopback is the only address at which brokers are published.
 	loopback = "127.0.0.1"
-	// startLimit bounds how long brokers may take to be there, once there is the image. Three JVMs on a busy machine took
-	// 95 s; one that has ended is not waited for.
+	// startLimit bounds the start of brokers once the image is present. Three JVMs on a busy machine took 95 s. A
+	// broker that has ended is not waited for.
 	startLimit = 5 * time.Minute
-	// closeLimit bounds what the engine may take to remove everything.
+	// closeLimit bounds how long the engine may take to remove everything.
 	closeLimit = 10 * time.Second
 )
 
 // ErrClosed is returned by calls on a cluster that was closed.
 var ErrClosed = errors.New("the cluster of containers is closed")
 
-// Options say what to start.
+// Options configure a cluster of containers.
 type Options struct {
-	// Brokers is their number, 1 to MaxBrokers.
+	// Brokers is the number of brokers, 1 to MaxBrokers.
 	Brokers int
-	// Image is a container image of Apache Kafka that is configured as apache/kafka is, by KAFKA_ variables; default
+	// Image is a container image of Apache Kafka that is configured like apache/kafka, by KAFKA_ variables; default
 	// DefaultImage. It is pulled if the engine does not have it.
 	Image string
-	// RunID is in the label and name of everything that is started. It must be no other cluster's, and have only
-	// letters, digits, '_', '.' and '-'.
+	// RunID is part of the label and name of everything that is started. It must not be in use by another cluster, and
+	// may contain only letters, digits, '_', '.' and '-'.
 	RunID string
-	// Log gets what is noteworthy.
+	// Log receives noteworthy events.
 	Log zerolog.Logger
 
-	environment map[string]string // instead of what settings has
+	environment map[string]string // replaces that of settings
 }
 
-// Kafka is a cluster of containers. Its methods may be called from several goroutines.
+// Kafka is a cluster of containers. It is safe for concurrent use.
 type Kafka struct {
 	options Options
 	engine  *testcontainers.DockerClient
@@ -65,15 +65,15 @@ type Kafka struct {
 	dialer  *dialer
 	admin   *admin.Admin
 
-	// ended is over when the cluster is closed: whoever waits for brokers gives up.
+	// ended ends when the cluster is closed; waits for brokers then give up.
 	ended context.Context
 	end   context.CancelCauseFunc
 
 	mu          sync.Mutex
 	nodes       []*node        // by number - 1
-	reserved    map[int32]bool // brokers that hold topics alone
-	shareGroups bool           // the brokers' version has them
-	internal    bool           // Kafka's own topics are there
+	reserved    map[int32]bool // brokers reserved by a topic
+	shareGroups bool           // the brokers' version supports share groups
+	internal    bool           // Kafka's own topics exist
 	closed      bool
 }
 
@@ -84,14 +84,14 @@ type node struct {
 	container *testcontainers.DockerContainer
 	alive     bool // started, and not stopped or killed
 	paused    bool
-	duties    duties // what it had to do when it was paused
-	returns   bool   // its leaders are to be given back when it is started
+	duties    duties // what it led and coordinated when it was paused
+	returns   bool   // its leaders are to be restored when it is started
 }
 
 func (n *node) address() string { return net.JoinHostPort(loopback, strconv.Itoa(n.port)) }
 
-// Start starts brokers in containers and returns when each says that all of them are there. Where there is no engine
-// the error is engine.ErrNoEngine, within two seconds. When it fails nothing is left.
+// Start starts brokers in containers. It returns when each of them says that all are present. Without an engine the
+// error is engine.ErrNoEngine, within two seconds. If it fails, nothing is left behind.
 func Start(ctx context.Context, options Options) (*Kafka, error) {
 	if options.Image == "" {
 		options.Image = DefaultImage
@@ -164,7 +164,7 @@ func (k *Kafka) during(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// newClusterID makes an id as Kafka writes them: 16 random bytes in base64.
+// newClusterID creates an id in Kafka's form: 16 random bytes in base64.
 func newClusterID() (string, error) {
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {
@@ -184,7 +184,7 @@ func (k *Kafka) Brokers() []cluster.Broker {
 	return brokers
 }
 
-// ClientOptions returns what a client needs to reach the cluster.
+// ClientOptions returns the options that a client needs to reach the cluster.
 func (k *Kafka) ClientOptions() []kgo.Opt {
 	var addresses []string
 	for _, n := range k.nodes {
@@ -202,8 +202,7 @@ func (k *Kafka) Describe() string {
 	return fmt.Sprintf("docker, %s, %d broker%s", withoutRegistry(k.options.Image), len(k.nodes), plural)
 }
 
-// withoutRegistry leaves out of an image's name where it comes from, which may be a host that is nobody else's
-// business.
+// withoutRegistry removes the registry from an image's name, because it may be a private host.
 func withoutRegistry(image string) string {
 	host, rest, found := strings.Cut(image, "/")
 	if found && (strings.ContainsAny(host, ".:") || host == "localhost") {

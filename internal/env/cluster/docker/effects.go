@@ -20,17 +20,18 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
-// This file counts what breaking a broker changed for clients. What is counted was seen from outside: in the metadata
-// of brokers that answer, and in the system's table of the container's connections. What Kafka has for itself (internal
-// topics, its own connections) does not count.
+// This file counts the effects that faults in a broker have on clients. It observes them from outside: in the
+// metadata of answering brokers, and in the system's table of the container's connections. Kafka's own resources
+// (internal topics, its own connections) do not count.
 
-// partition is one of a topic of the clients.
+// partition is a partition of one of the clients' topics.
 type partition struct {
 	topic string
 	index int32
 }
 
-// duties are what clients have a broker for.
+// duties are the partitions that a broker leads and the groups and transactional ids that it coordinates for
+// clients.
 type duties struct {
 	leads       []partition
 	coordinates []coordinated
@@ -38,17 +39,17 @@ type duties struct {
 
 // coordinated is a group with members, or a transactional id.
 type coordinated struct {
-	kind int8 // as FindCoordinator has it
+	kind int8 // as in FindCoordinator
 	key  string
 }
 
-// duties asks what a broker leads and coordinates. A paused broker can't tell what it coordinates: that counts as
-// nothing.
+// duties asks which partitions a broker leads, and what it coordinates. A paused broker cannot answer the latter,
+// which then counts as nothing.
 func (k *Kafka) duties(ctx context.Context, n *node) (duties, error) {
 	var has duties
 	asked := k.answering()
 	if len(asked) == 0 {
-		return has, nil // all stand still: nobody can be asked
+		return has, nil // all are paused: no broker can be asked
 	}
 	leaders, err := leaders(ctx, asked)
 	if err != nil {
@@ -68,7 +69,8 @@ func (k *Kafka) duties(ctx context.Context, n *node) (duties, error) {
 	return has, nil
 }
 
-// leaders returns who leads the clients' partitions, as the first broker that answers knows it; -1 is nobody.
+// leaders returns the leaders of the clients' partitions, according to the first broker that answers; -1 stands for
+// none.
 func leaders(ctx context.Context, asked []*node) (map[partition]int32, error) {
 	var errs []error
 	for _, n := range asked {
@@ -91,7 +93,7 @@ func leaders(ctx context.Context, asked []*node) (map[partition]int32, error) {
 	return nil, errors.Join(errs...)
 }
 
-// coordinates returns what a broker coordinates that somebody uses.
+// coordinates returns the groups and transactional ids in use that a broker coordinates.
 func coordinates(ctx context.Context, address string) ([]coordinated, error) {
 	var found []coordinated
 	groups, err := request[*kmsg.ListGroupsResponse](ctx, address, kmsg.NewPtrListGroupsRequest())
@@ -115,20 +117,20 @@ func coordinates(ctx context.Context, address string) ([]coordinated, error) {
 	return found, nil
 }
 
-// The kinds of coordinators, as FindCoordinator numbers them.
+// The coordinator types, with FindCoordinator's numbers.
 const (
 	coordinatesGroup       = 0
 	coordinatesTransaction = 1
 )
 
-// settleLimit bounds the wait until the others say that what a stopped broker handed on is led by another: it did so
-// before it ended, but they hear of it in their own time.
+// settleLimit bounds the wait until the other brokers name new leaders for a stopped broker's partitions. The broker
+// handed them over before it ended, but the others learn of it at different times.
 const settleLimit = time.Second
 
-// since counts what became of the duties of a broker that has ended; with wait, as soon as it is settled.
+// since counts the changes to the duties of a broker that has ended; with wait, once they have settled.
 func (k *Kafka) since(ctx context.Context, n *node, before duties, wait bool) map[string]int {
 	if !k.quorate() {
-		return map[string]int{cluster.ChangeLeaderless: len(before.leads)} // nobody is there to lead, or to say who does
+		return map[string]int{cluster.ChangeLeaderless: len(before.leads)} // no broker runs that could lead or report
 	}
 	settling, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
@@ -140,7 +142,7 @@ func (k *Kafka) since(ctx context.Context, n *node, before duties, wait bool) ma
 	return changes
 }
 
-// moved counts what others lead and coordinate that was a broker's.
+// moved counts the duties of a broker that others have taken over.
 func (k *Kafka) moved(ctx context.Context, n *node, before duties) map[string]int {
 	changes := map[string]int{}
 	asked := k.answering()
@@ -159,7 +161,8 @@ func (k *Kafka) moved(ctx context.Context, n *node, before duties) map[string]in
 	return changes
 }
 
-// coordinator returns who coordinates something, as the first broker that answers knows it; -1 is nobody.
+// coordinator returns the coordinator of a group or transactional id, according to the first broker that answers; -1
+// stands for none.
 func coordinator(ctx context.Context, asked []*node, what coordinated) int32 {
 	for _, n := range asked {
 		find := kmsg.NewPtrFindCoordinatorRequest()
@@ -180,14 +183,14 @@ func coordinator(ctx context.Context, asked []*node, what coordinated) int32 {
 	return -1
 }
 
-// counted leaves out what did not happen.
+// counted removes the changes that did not occur.
 func counted(changes map[string]int) map[string]int {
 	maps.DeleteFunc(changes, func(_ string, count int) bool { return count <= 0 })
 	return changes
 }
 
-// request sends one request to one broker, on a connection of its own: one that stayed open would be counted with the
-// clients'.
+// request sends one request to one broker, on a separate connection: a connection that stayed open would count as a
+// client's.
 func request[R kmsg.Response](ctx context.Context, address string, message kmsg.Request) (answer R, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -207,9 +210,9 @@ func request[R kmsg.Response](ctx context.Context, address string, message kmsg.
 	return answer, nil
 }
 
-// connected returns how many connections clients have to a broker. What dlqbench itself has just closed (it asks a
-// broker that was paused whether it is back) is closed towards the broker by the engine's proxy, some time later, so
-// that it takes the least of a few looks.
+// connected returns the number of clients' connections to a broker. dlqbench itself closes connections (it asks a
+// paused broker whether it is back), and the engine's proxy closes them towards the broker only some time later. So
+// connected takes the smallest of several counts.
 func (k *Kafka) connected(ctx context.Context, n *node) int {
 	least, _ := k.sockets(ctx, n)
 	for range connectedLooks {
@@ -222,9 +225,9 @@ func (k *Kafka) connected(ctx context.Context, n *node) int {
 	return least
 }
 
-// sockets returns how many connections clients have to a broker, and on how many of them (those not accepted yet
-// included) something lies that it has not read. Both are 0 where the system does not show the container's connections:
-// that of macOS, whose engine is in a virtual machine, does not.
+// sockets returns the number of clients' connections to a broker, and how many of them (including those not accepted
+// yet) hold unread data. Both are 0 if the system does not show the container's connections. On macOS it does not,
+// because the engine runs in a virtual machine.
 func (k *Kafka) sockets(ctx context.Context, n *node) (open, unread int) {
 	found, err := k.engine.ContainerInspect(ctx, n.container.ID, client.ContainerInspectOptions{})
 	if err != nil || found.Container.State == nil || found.Container.State.Pid == 0 {
@@ -241,29 +244,28 @@ func (k *Kafka) sockets(ctx context.Context, n *node) (open, unread int) {
 		file.Close()
 	}
 	if !all.isBroker() {
-		return 0, 0 // the process of that number is another one: the engine counts in a machine of its own
+		return 0, 0 // the process with that number is another one: the engine numbers processes in its own machine
 	}
 	return all.open, all.unread
 }
 
-// socketTable is what /proc/PID/net/tcp says of a broker.
+// socketTable is the content of /proc/PID/net/tcp for a broker.
 type socketTable struct {
 	listening    map[int]bool
 	open, unread int
 }
 
-// connectedLooks is how often connections are counted again.
+// connectedLooks is the number of counts.
 const connectedLooks = 3
 
-// The states of sockets, as the kernel numbers them.
+// The states of sockets, with the kernel's numbers.
 const (
 	established = "01"
 	closeWait   = "08"
 	listening   = "0A"
 )
 
-// read adds a table: a heading, and then a line per socket ("sl local remote state tx:rx …", all but sl in
-// hexadecimal).
+// read adds a table: a heading, then a line per socket ("sl local remote state tx:rx …", all but sl in hexadecimal).
 func (t *socketTable) read(table io.Reader) {
 	if t.listening == nil {
 		t.listening = map[int]bool{}
@@ -298,7 +300,7 @@ func (t *socketTable) read(table io.Reader) {
 	}
 }
 
-// isBroker reports whether the table is that of a broker's container.
+// isBroker reports whether the table belongs to a broker's container.
 func (t *socketTable) isBroker() bool {
 	return t.listening[clientPort] && t.listening[internalPort] && t.listening[controllerPort]
 }

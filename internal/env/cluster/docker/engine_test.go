@@ -43,7 +43,7 @@ func testOptions(t *testing.T, brokers int) Options {
 		os.Getpid()), Log: zerolog.New(zerolog.NewTestWriter(t))}
 }
 
-// startTest starts a cluster, or skips.
+// startTest starts a cluster or skips the test.
 func startTest(t *testing.T, brokers int) *Kafka {
 	t.Helper()
 	needEngine(t)
@@ -75,7 +75,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// leftovers names what carries the label of a run.
+// leftovers returns the names of all objects that carry the label of a run.
 func leftovers(t *testing.T, runID string) (names []string) {
 	t.Helper()
 	found, err := engine.Connect(context.Background())
@@ -112,7 +112,7 @@ func testClient(t *testing.T, k *Kafka, topic string, options ...kgo.Opt) *kgo.C
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		leaving, cancel := context.WithTimeout(context.Background(), 5*time.Second) // brokers that are down can't let it go
+		leaving, cancel := context.WithTimeout(context.Background(), 5*time.Second) // brokers that are down do not let it leave
 		defer cancel()
 		_ = c.LeaveGroupContext(leaving)
 		c.Close()
@@ -132,7 +132,7 @@ func write(t *testing.T, c *kgo.Client, value string, partitions int32) {
 	}
 }
 
-// read reads until it has as many records, and returns how often it saw each value.
+// read reads until it has the given number of records, and returns how often it saw each value.
 func read(t *testing.T, c *kgo.Client, count int) map[string]int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -151,7 +151,8 @@ func read(t *testing.T, c *kgo.Client, count int) map[string]int {
 	return values
 }
 
-// One broker: what is written can be read, and stays when it is paused, stopped and killed; its port is the same after.
+// One broker: written records can be read, and survive when it is paused, stopped and killed. Its port stays the
+// same.
 func TestOneBroker(t *testing.T) {
 	k := startTest(t, 1)
 	ctx := testContext(t)
@@ -233,7 +234,7 @@ func TestOneBroker(t *testing.T) {
 	}
 }
 
-// heldBack asks on how many connections something lies that the broker has not read.
+// heldBack returns the number of connections that hold data which the broker has not read.
 func heldBack(t *testing.T, k *Kafka) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -241,8 +242,8 @@ func heldBack(t *testing.T, k *Kafka) int {
 	return held
 }
 
-// Three brokers: leaders lie where they belong, move when their broker goes and come back with it; who has nothing to
-// do changes nothing.
+// Three brokers: leaders are in their prescribed places, move when their broker stops and return with it. A broker
+// without duties causes no changes.
 func TestThreeBrokers(t *testing.T) {
 	k := startTest(t, 3)
 	ctx := testContext(t)
@@ -257,7 +258,7 @@ func TestThreeBrokers(t *testing.T) {
 	c := testClient(t, k, "input", kgo.ConsumerGroup("group"))
 	write(t, c, "first", 4)
 	read(t, c, 4)
-	// The member may lose its session while brokers come and go, and then gets again what it has not committed.
+	// The member may lose its session while brokers stop and start, and then receives uncommitted records again.
 	if err := c.CommitUncommittedOffsets(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +318,7 @@ func ledBy(t *testing.T, k *Kafka, asked int) map[string]int32 {
 	return names
 }
 
-// A broker that nobody has to do with changes nothing when it is paused or stopped.
+// A broker that no client uses causes no changes when it is paused or stopped.
 func TestIdleBroker(t *testing.T) {
 	k := startTest(t, 1)
 	ctx := testContext(t)
@@ -332,7 +333,7 @@ func TestIdleBroker(t *testing.T) {
 	}
 }
 
-// What a killed run left is found by its label and removed, and nothing else is.
+// The remains of a killed run are found by their label and removed; nothing else is removed.
 func TestSweep(t *testing.T) {
 	k := startTest(t, 1)
 	other := k.options.RunID + "-other"
@@ -349,7 +350,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A broker that dies while it starts shows its last lines, and nothing is left of the attempt.
+// The error of a broker that dies during its start shows its last lines, and nothing is left behind.
 func TestBrokerDiesAtStart(t *testing.T) {
 	needEngine(t)
 	options := testOptions(t, 1)

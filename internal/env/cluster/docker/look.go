@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// pollEvery is how often it is looked whether something has happened.
+	// pollEvery is the interval of polls for changes.
 	pollEvery = 50 * time.Millisecond
-	// answerLimit bounds how long a broker may take to answer; one that starts accepts connections before it answers.
+	// answerLimit bounds how long a broker may take to answer. A starting broker accepts connections before it answers.
 	answerLimit = 3 * time.Second
 )
 
-// waitReady returns when each of the brokers says that all of them are there, or when one has died.
+// waitReady returns when each of the brokers says that all of them are present, or when one has died.
 //
-// A broker is in that list once its controller has let it in, so then topics can be created on it.
+// A broker is in that list once its controller has admitted it, so topics can be created on it from then on.
 func (k *Kafka) waitReady(ctx context.Context, nodes []*node) error {
 	for {
 		last := ready(ctx, nodes)
@@ -58,12 +58,12 @@ func ready(ctx context.Context, nodes []*node) error {
 	return nil
 }
 
-// ask asks one broker what it knows of the cluster.
+// ask asks one broker for its view of the cluster.
 func ask(ctx context.Context, address string) (*kmsg.MetadataResponse, error) {
 	return request[*kmsg.MetadataResponse](ctx, address, kmsg.NewPtrMetadataRequest())
 }
 
-// sleep waits, and fails when the context ends before.
+// sleep waits. It fails if the context ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

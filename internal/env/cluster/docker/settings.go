@@ -9,16 +9,16 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 )
 
-// The ports inside the container. Only the clients' is published.
+// The ports inside the container. Only the clients' port is published.
 const (
 	clientPort     = 9092
 	internalPort   = 9093
 	controllerPort = 9094
 )
 
-// settings are a broker's environment. The image drops all its defaults as soon as one KAFKA_ variable is set, so this
-// is the full set: KRaft with combined nodes, and what makes a cluster behave within a run of seconds as a real one
-// does within minutes.
+// settings are a broker's environment. The image drops all its defaults as soon as one KAFKA_ variable is set, so
+// this is the full set: KRaft with combined nodes, and short times that make a cluster react within seconds as a
+// real one does within minutes.
 //
 // The names are Kafka's, in the image's spelling: KAFKA_ before, _ for a dot.
 func settings(brokers int, number int32, clusterID string, hostPort int) map[string]string {
@@ -39,35 +39,35 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 			internalPort, controllerPort),
 		"KAFKA_ADVERTISED_LISTENERS": fmt.Sprintf("CLIENT://%s:%d,INTERNAL://%s:%d", loopback, hostPort,
 			alias(number), internalPort),
-		// Elections among controllers on one machine need no second, and a killed broker's leaders move when its
-		// session is over.
+		// Elections among controllers on one machine take less than a second, and a killed broker's leaders move when
+		// its session ends.
 		"KAFKA_CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS":     "500",
 		"KAFKA_CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS": "300",
 		"KAFKA_CONTROLLER_QUORUM_FETCH_TIMEOUT_MS":        "2000",
 		"KAFKA_BROKER_SESSION_TIMEOUT_MS":                 "4000",
 		"KAFKA_BROKER_HEARTBEAT_INTERVAL_MS":              "500",
-		// the image's own choice, which its user may write
+		// the image's own choice, writable by its user
 		"KAFKA_LOG_DIRS":                                 "/tmp/kraft-combined-logs",
 		"KAFKA_DEFAULT_REPLICATION_FACTOR":               replicas,
 		"KAFKA_MIN_INSYNC_REPLICAS":                      inSync,
 		"KAFKA_UNCLEAN_LEADER_ELECTION_ENABLE":           "false",
-		"KAFKA_AUTO_LEADER_REBALANCE_ENABLE":             "false", // leaders move when a fault says so
-		"KAFKA_AUTO_CREATE_TOPICS_ENABLE":                "false", // a client that gets a name wrong shall see it
+		"KAFKA_AUTO_LEADER_REBALANCE_ENABLE":             "false", // leaders move only when a fault says so
+		"KAFKA_AUTO_CREATE_TOPICS_ENABLE":                "false", // a client with a wrong name must see an error
 		"KAFKA_LOG_RETENTION_MS":                         "-1",
 		"KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS":             strconv.Itoa(admin.OffsetsPartitions),
 		"KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR":         replicas,
 		"KAFKA_TRANSACTION_STATE_LOG_NUM_PARTITIONS":     strconv.Itoa(admin.TransactionsPartitions),
 		"KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": replicas,
 		"KAFKA_TRANSACTION_STATE_LOG_MIN_ISR":            inSync,
-		// Share groups (KIP-932), where the version has them.
+		// Share groups (KIP-932), in versions that have them.
 		"KAFKA_SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS":     strconv.Itoa(admin.ShareStatePartitions),
 		"KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": replicas,
 		"KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR":            inSync,
-		// A transaction whose time is over is aborted at once: by default the coordinator looks every ten seconds.
+		// Expired transactions are aborted at once: by default the coordinator checks every ten seconds.
 		"KAFKA_TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS": "500",
-		// Groups form at once, and may ask for short sessions, so that the partitions of a killed consumer are handed
-		// on within a run. Under KIP-848 and KIP-932 the broker sets the times; Kafka's own (5 s and 45 s) are longer
-		// than a run's drain.
+		// Groups form at once and may ask for short sessions, so that the partitions of a killed consumer are
+		// reassigned within a run. Under KIP-848 and KIP-932 the broker sets the times; Kafka's own (5 s and 45 s) are
+		// longer than a run's drain.
 		"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS":         "0",
 		"KAFKA_GROUP_MIN_SESSION_TIMEOUT_MS":             "1000",
 		"KAFKA_GROUP_MAX_SESSION_TIMEOUT_MS":             "1800000",
@@ -87,7 +87,7 @@ func settings(brokers int, number int32, clusterID string, hostPort int) map[str
 	return set
 }
 
-// small are the settings of a broker that shares a machine with others and with what is measured.
+// small returns the settings of a broker that shares a machine with others and with the measured subject.
 func small() map[string]string {
 	return map[string]string{
 		"KAFKA_NUM_NETWORK_THREADS":               "1",
@@ -103,8 +103,8 @@ func small() map[string]string {
 	}
 }
 
-// minInSync is how many replicas must have a record before a producer that asks for all of them hears of it: of three,
-// one may be missing; with two replicas or one that would stop all writes.
+// minInSync returns how many replicas must have a record before it is acknowledged to a producer that asks for all.
+// Of three, one may be missing. With two replicas or one, tolerating no loss would stop all writes, so one suffices.
 func minInSync(replicas int) int {
 	if replicas >= 3 {
 		return 2
@@ -112,5 +112,5 @@ func minInSync(replicas int) int {
 	return 1
 }
 
-// alias is a broker's name inside the run's network.
+// alias returns a broker's name inside the run's network.
 func alias(number int32) string { return fmt.Sprintf("broker-%d", number) }

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// The whole environment of broker 2 of 3: the image drops all its own defaults, so a missing setting is as important as
-// a wrong one.
+// The whole environment of broker 2 of 3. The image drops all its own defaults, so a missing setting is as serious
+// as a wrong one.
 func TestSettings(t *testing.T) {
 	var lines strings.Builder
 	environment := settings(3, 2, "AAAAAAAAAAAAAAAAAAAAAA", 20002)
@@ -37,7 +37,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A cluster of few brokers asks for no more replicas than it has, and tolerates the loss of one only where there are
+// A small cluster asks for no more replicas than it has brokers, and tolerates the loss of one only if there are
 // three.
 func TestReplicas(t *testing.T) {
 	for brokers, want := range map[int][2]string{1: {"1", "1"}, 2: {"2", "1"}, 3: {"3", "2"}, 9: {"3", "2"}} {
@@ -59,7 +59,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// A topic that fewer than three brokers hold may be written with one of them.
+// A topic on fewer than three brokers can be written with one of them.
 func TestTolerant(t *testing.T) {
 	k := &Kafka{nodes: make([]*node, 3), reserved: map[int32]bool{}}
 	input, dlq := cluster.Topic{Name: "input", Partitions: 1}, cluster.Topic{Name: "dlq", Partitions: 1, Broker: 3,

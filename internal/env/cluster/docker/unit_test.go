@@ -16,7 +16,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/engine"
 )
 
-// An engine that can't be used is told in one sentence that says what to do, at once.
+// An unusable engine is reported at once, in one sentence that says what to do.
 func TestNoEngine(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -91,7 +91,7 @@ func TestClusterID(t *testing.T) {
 	}
 }
 
-// Somebody else's port is told apart from other failures, in the words of several engines.
+// A port in use is distinguished from other failures, in the messages of several engines.
 func TestPortTaken(t *testing.T) {
 	for text, want := range map[string]bool{
 		"driver failed programming external connectivity on endpoint x: Bind for 127.0.0.1:20000 failed: port is already " +
@@ -107,7 +107,8 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// The connections of clients are told from the broker's own and from those that listen, end, or go elsewhere.
+// Clients' connections are distinguished from the broker's own, and from sockets that listen, are closing, or lead
+// elsewhere.
 func TestSocketTable(t *testing.T) {
 	file, err := os.Open(filepath.Join("testdata", "tcp6"))
 	if err != nil {
@@ -127,7 +128,7 @@ func TestSocketTable(t *testing.T) {
 	}
 }
 
-// A port that accepts is no broker that is off the net.
+// A port that accepts connections does not belong to a broker that is down.
 func TestRefuses(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,22 +15,23 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
-// This file breaks single brokers, and counts what that changes for clients.
+// This file injects faults into single brokers, and counts the effects on clients.
 
-// settleLimit is how long the others may take to agree on what became of a broker that was stopped in order, and a
-// broker to catch up once it is back.
+// settleLimit is how long the other brokers may take to agree on the new leaders after a broker was stopped in
+// order, and how long a returned broker may take to catch up.
 const settleLimit = 15 * time.Second
 
-// before is what clients had of a broker before it was broken.
+// before is what a broker led and coordinated for clients before a fault was injected into it.
 type before struct {
 	connections int
 	led         []admin.Partition
 	coordinated admin.Coordinated
 }
 
-// StopBroker has a broker shut down in order (TERM): its leaders and coordinators move first, then its connections are
-// closed. It returns once the process has ended, its port refuses connections, and the others know who leads now, with
-// what changed for clients, counted; what only this broker held has no leader until it is back.
+// StopBroker makes a broker shut down in order (TERM): its leaders and coordinators move first, then its connections
+// are closed. It returns once the process has ended, its port refuses connections, and the other brokers know the
+// new leaders. Partitions that only this broker held have no leader until it returns. The result is the counted
+// changes for clients.
 func (k *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	err = k.breaking(ctx, "stopping", id, func(ctx context.Context, n *node) error {
 		had := k.before(ctx, n)
@@ -43,9 +44,9 @@ func (k *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]in
 	return changed, err
 }
 
-// KillBroker kills a broker's process (KILL). It returns once its port refuses connections, with what that changed for
-// clients, counted: what it led has no leader from this moment on. Another replica takes over when the controller has
-// missed the broker for its session, 4 s, or it is back.
+// KillBroker kills a broker's process (KILL). It returns once the broker's port refuses connections, with the
+// counted changes for clients. The partitions that it led have no leader from this moment on. Another replica takes
+// over when the controller has missed the broker for its session, 4 s, or when the broker is back.
 func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	err = k.breaking(ctx, "killing", id, func(ctx context.Context, n *node) error {
 		had := k.before(ctx, n)
@@ -58,7 +59,7 @@ func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]in
 	return changed, err
 }
 
-// breaking does something to a broker that runs.
+// breaking runs do on a running broker.
 func (k *Kafka) breaking(ctx context.Context, doing string, id int32, do func(context.Context, *node) error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,8 +91,8 @@ func (k *Kafka) find(ctx context.Context, id int32) (*node, error) {
 	return nil, fmt.Errorf("the cluster has brokers 1 to %d", k.config.brokers)
 }
 
-// before takes down what clients have of a broker. What can't be asked for (of a broker that stands still, say) counts
-// as nothing.
+// before records what a broker does for clients. Queries that fail (for example of a paused broker) count as
+// nothing.
 func (k *Kafka) before(ctx context.Context, n *node) before {
 	var had before
 	had.connections, _ = connections(n.clients)
@@ -107,7 +108,7 @@ func (k *Kafka) before(ctx context.Context, n *node) before {
 	return had
 }
 
-// led returns the partitions that a broker leads, Kafka's own left out.
+// led returns the partitions that a broker leads, without Kafka's own.
 func (k *Kafka) led(ctx context.Context, n *node) []admin.Partition {
 	partitions, err := k.admin.Partitions(ctx, 0)
 	if err != nil {
@@ -116,13 +117,14 @@ func (k *Kafka) led(ctx context.Context, n *node) []admin.Partition {
 	return slices.DeleteFunc(partitions, func(p admin.Partition) bool { return p.Leader != n.number })
 }
 
-// shutDown ends a broker's process in order. One that does not end within its time is killed: it is down all the same.
+// shutDown ends a broker's process in order. A process that does not end in time is killed; the broker is down in
+// either case.
 func (k *Kafka) shutDown(ctx context.Context, n *node) error {
 	p := n.process
 	p.asked.Store(true)
 	err := p.signal(syscall.SIGTERM)
 	if err == nil && p.paused {
-		err = p.signal(procgroup.Continue) // a process that stands still takes no TERM
+		err = p.signal(procgroup.Continue) // a stopped process receives no TERM
 	}
 	if err == nil {
 		err = p.wait(ctx, k.stopped)
@@ -151,11 +153,11 @@ func (k *Kafka) confirmDown(ctx context.Context, n *node) error {
 	return fmt.Errorf("its port %d still accepts connections: another program listens on it", n.clients)
 }
 
-// afterStop counts what became of what a broker had.
+// afterStop counts the changes to a broker's former duties.
 func (k *Kafka) afterStop(ctx context.Context, n *node, had before) (map[string]int, error) {
 	changes := map[string]int{cluster.ChangeClosed: had.connections}
 	if !k.quorate() || k.alive() == 0 {
-		changes[cluster.ChangeLeaderless] = len(had.led) // nobody is there to lead, or to say who does
+		changes[cluster.ChangeLeaderless] = len(had.led) // no broker runs that could lead, or report leaders
 		return admin.Counted(changes), nil
 	}
 	moved, leaderless, err := k.settled(ctx, n, had.led)
@@ -169,7 +171,7 @@ func (k *Kafka) afterStop(ctx context.Context, n *node, had before) (map[string]
 	return admin.Counted(changes), nil
 }
 
-// settled waits until the others do not take a broker for a leader any more.
+// settled waits until no other broker considers a broker the leader any more.
 func (k *Kafka) settled(ctx context.Context, n *node, led []admin.Partition) (moved, leaderless int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, settleLimit, errors.New("the others still take it for a leader"))
 	defer cancel()
@@ -187,8 +189,8 @@ func (k *Kafka) settled(ctx context.Context, n *node, led []admin.Partition) (mo
 	}
 }
 
-// became asks every broker that runs what became of partitions that another led; still counts what any of them holds
-// for unchanged.
+// became asks every running broker about the partitions that a broker led. still is the number of partitions that they
+// consider unchanged, summed over the brokers asked.
 func (k *Kafka) became(ctx context.Context, n *node, led []admin.Partition) (moved, leaderless, still int, err error) {
 	for _, other := range k.config.nodes {
 		if other == n || !other.broker || !other.alive() || other.process.paused {
@@ -205,8 +207,8 @@ func (k *Kafka) became(ctx context.Context, n *node, led []admin.Partition) (mov
 	return moved, leaderless, still, nil
 }
 
-// compare counts what became of partitions that a broker led: those that another leads, that nobody leads, and that it
-// still does.
+// compare counts the partitions that a broker led by their present state: led by another broker, without a leader,
+// and still led by it.
 func compare(led, now []admin.Partition, number int32) (moved, leaderless, still int) {
 	for _, was := range led {
 		for _, is := range now {
@@ -224,7 +226,7 @@ func compare(led, now []admin.Partition, number int32) (moved, leaderless, still
 	return moved, leaderless, still
 }
 
-// alive counts the brokers that run.
+// alive returns the number of running brokers.
 func (k *Kafka) alive() (count int) {
 	for _, n := range k.config.nodes {
 		if n.broker && n.alive() {
@@ -248,10 +250,10 @@ func (k *Kafka) quorate() bool {
 	return running > all/2
 }
 
-// StartBroker starts a stopped broker on its ports and data, and returns once it accepts connections, the others know
-// it, its replicas are in sync and it leads again what it is the preferred leader of. As long as too few brokers run
-// for a quorum of controllers, nothing can be decided: it returns when the process runs, and the broker that completes
-// the quorum is waited for.
+// StartBroker starts a stopped broker on its ports and data. It returns once the broker accepts connections, the
+// others know it, its replicas are in sync, and it again leads the partitions whose preferred leader it is. While
+// too few brokers run for a quorum of controllers, nothing can be decided. Then it returns when the process runs,
+// and the broker that completes the quorum is waited for.
 func (k *Kafka) StartBroker(ctx context.Context, id int32) error {
 	if err := k.startBroker(ctx, id); err != nil {
 		return fmt.Errorf("starting broker %d: %w", id, err)
@@ -298,7 +300,7 @@ func (k *Kafka) startBroker(ctx context.Context, id int32) error {
 	return k.restore(ctx, n)
 }
 
-// restore lets a broker catch up and lead again. A broker that takes long to catch up goes on doing so by itself.
+// restore lets a broker catch up and lead again. A broker that takes long to catch up continues to do so by itself.
 func (k *Kafka) restore(ctx context.Context, n *node) error {
 	waiting, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
@@ -312,8 +314,8 @@ func (k *Kafka) restore(ctx context.Context, n *node) error {
 	return context.Cause(ctx)
 }
 
-// PauseBroker lets a broker's process stand still (STOP): its connections stay open, the system accepts new ones, and
-// nothing that is sent to it is read until ResumeBroker. After its session, 4 s, the controller gives what it leads to
+// PauseBroker stops a broker's process (STOP). Its connections stay open, the system accepts new ones, and the
+// broker reads nothing until ResumeBroker. After its session, 4 s, the controller transfers its partitions to
 // others.
 func (k *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	return k.breaking(ctx, "pausing", id, func(ctx context.Context, n *node) error {
@@ -336,9 +338,9 @@ func (k *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	})
 }
 
-// ResumeBroker lets a paused broker go on (CONT), and returns what had changed for clients, counted: connections with
-// requests that it had not read (at least one each; on Linux alone), and leaders that were taken from it. It returns
-// once the broker is one of the cluster again.
+// ResumeBroker lets a paused broker continue (CONT), and returns the counted changes for clients: connections with
+// requests that it had not read (at least one request each; only on Linux), and leaders that were moved away. It
+// returns once the broker is back in the cluster.
 func (k *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -372,7 +374,7 @@ func (k *Kafka) resume(ctx context.Context, n *node) (map[string]int, error) {
 	if err := k.admin.WaitBrokers(ctx, n.number); err != nil {
 		return admin.Counted(changes), err
 	}
-	// It itself may not have heard yet of what was taken from it while it stood still.
+	// The broker itself may not yet know the changes from the time when it was paused.
 	now, err := k.admin.Partitions(ctx, k.anyBut(n))
 	if err != nil {
 		return admin.Counted(changes), err
@@ -384,7 +386,7 @@ func (k *Kafka) resume(ctx context.Context, n *node) (map[string]int, error) {
 	return admin.Counted(changes), err
 }
 
-// anyBut returns the number of another broker that runs, 0 if there is none.
+// anyBut returns the number of another running broker, 0 if there is none.
 func (k *Kafka) anyBut(but *node) int32 {
 	for _, n := range k.config.nodes {
 		if n != but && n.broker && n.alive() && !n.process.paused {
@@ -394,7 +396,7 @@ func (k *Kafka) anyBut(but *node) int32 {
 	return 0
 }
 
-// MoveLeaders gives the partitions that a broker leads to other replicas; see admin.Admin.
+// MoveLeaders transfers the partitions that a broker leads to other replicas; see admin.Admin.
 func (k *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	err = k.breaking(ctx, "moving the leaders of", id, func(ctx context.Context, _ *node) error {
 		changed, err = k.admin.MoveLeaders(ctx, id)
@@ -403,7 +405,7 @@ func (k *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]i
 	return changed, err
 }
 
-// ReturnLeaders lets a broker lead again what it led before MoveLeaders.
+// ReturnLeaders restores the leaders from before MoveLeaders.
 func (k *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -427,7 +429,7 @@ func (k *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int
 	return k.admin.MoveCoordinator(ctx, group)
 }
 
-// exercise writes and reads a record, so that a broker has loaded what that takes.
+// exercise writes and reads a record, so that a broker has loaded the classes needed for that.
 func (k *Kafka) exercise(ctx context.Context, topic string) error {
 	client, err := kgo.NewClient(append(k.ClientOptions(), kgo.DefaultProduceTopic(topic), kgo.ConsumeTopics(topic),
 		kgo.ConsumerGroup(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)

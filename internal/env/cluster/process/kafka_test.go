@@ -1,6 +1,6 @@
 package process
 
-// These tests run real brokers. They need Java and an installed Kafka, and are asked for with DLQBENCH_KAFKA_TESTS=1.
+// These tests run real brokers. They need Java and an installed Kafka, and run only with DLQBENCH_KAFKA_TESTS=1.
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 )
 
-// installation returns the Kafka to test with, or skips and says what is missing.
+// installation returns the Kafka to test with, or skips the test and says what is missing.
 func installation(t testing.TB) *install.Installation {
 	t.Helper()
 	if os.Getenv("DLQBENCH_KAFKA_TESTS") != "1" {
@@ -74,7 +74,7 @@ func running(t testing.TB, brokers int) *Kafka {
 	return k
 }
 
-// client returns a client of the cluster, as others have it.
+// client returns an ordinary client of the cluster.
 func client(t testing.TB, k *Kafka, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	c, err := kgo.NewClient(append(append(k.ClientOptions(), options...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
@@ -86,7 +86,7 @@ func client(t testing.TB, k *Kafka, options ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-// write has a record acknowledged by all replicas in each partition.
+// write writes a record to each partition and waits until all replicas have acknowledged it.
 func write(t testing.TB, c *kgo.Client, topic string, partitions int32) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -99,7 +99,7 @@ func write(t testing.TB, c *kgo.Client, topic string, partitions int32) {
 	}
 }
 
-// leaders returns who leads each partition of a topic.
+// leaders returns the leader of each partition of a topic.
 func leaders(t testing.TB, k *Kafka, topic string) (led []int32) {
 	t.Helper()
 	partitions, err := k.admin.Partitions(t.Context(), 0)
@@ -121,7 +121,7 @@ func create(t testing.TB, k *Kafka, topics ...cluster.Topic) {
 	}
 }
 
-// pids returns the ids of the processes that run.
+// pids returns the ids of the running processes.
 func pids(k *Kafka) (ids []int) {
 	for _, n := range k.config.nodes {
 		if n.alive() {
@@ -214,7 +214,7 @@ func TestThreeBrokersBreak(t *testing.T) {
 	}
 }
 
-// stopwatch returns what logs how long each step took.
+// stopwatch returns a function that logs how long each step took.
 func stopwatch(t testing.TB) func(step string) {
 	last := time.Now()
 	return func(step string) {
@@ -223,7 +223,7 @@ func stopwatch(t testing.TB) func(step string) {
 	}
 }
 
-// read reads records, which must be so many.
+// read reads records and checks their number.
 func read(t testing.TB, k *Kafka, topic string, want int) {
 	t.Helper()
 	c := client(t, k, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
@@ -282,7 +282,7 @@ func TestPauseAndMoves(t *testing.T) {
 	if err := k.PauseBroker(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
-	write(t, c, "input", 4) // nobody else is concerned
+	write(t, c, "input", 4) // no other broker is affected
 	held := make(chan error, 1)
 	go func() {
 		held <- c.ProduceSync(context.WithoutCancel(t.Context()), &kgo.Record{Topic: "dlq", Value: []byte("record")}).
@@ -315,7 +315,7 @@ func TestPauseAndMoves(t *testing.T) {
 	write(t, c, "dlq", 2)
 }
 
-// A cluster of two outlives the loss of either.
+// A cluster of two survives the loss of either.
 func TestTwoBrokers(t *testing.T) {
 	k := running(t, 2)
 	create(t, k, cluster.Topic{Name: "input", Partitions: 2})
@@ -334,7 +334,7 @@ func TestTwoBrokers(t *testing.T) {
 	}
 }
 
-// features returns the levels that the cluster has settled on.
+// features returns the feature levels of the cluster.
 func features(t testing.TB, c *kgo.Client) map[string]int16 {
 	t.Helper()
 	versions, err := kmsg.NewPtrApiVersionsRequest().RequestWith(t.Context(), c)
@@ -374,7 +374,7 @@ func TestOneBroker(t *testing.T) {
 	}
 }
 
-// A broker that dies while it starts is told with its last lines, and nothing is left.
+// The error of a broker that dies during its start has the broker's last lines, and nothing is left behind.
 func TestDiesAtStart(t *testing.T) {
 	kafka := installation(t)
 	began := countJava(t)
@@ -390,18 +390,18 @@ func TestDiesAtStart(t *testing.T) {
 	}
 }
 
-// countJava counts the children of this process.
+// countJava returns the number of Java processes among this process's children.
 func countJava(t testing.TB) int {
 	t.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", os.Getpid(), os.Getpid()))
 	if err != nil {
-		return 0 // only Linux tells
+		return 0 // only Linux provides this
 	}
 	return len(strings.Fields(string(children)))
 }
 
-// A port that somebody else takes before the first start is given up for another; one that is taken while its broker is
-// stopped is told.
+// If another program takes a port before the first start, another port is chosen. If a port is taken while its
+// broker is stopped, that is reported.
 func TestPortInUse(t *testing.T) {
 	kafka := installation(t)
 	if err := Prepare(t.Context(), kafka, nil, logger(t)); err != nil {
@@ -447,7 +447,7 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// Whoever gives up waiting for the start leaves nothing running.
+// A start that is interrupted leaves nothing running.
 func TestInterruptedStart(t *testing.T) {
 	kafka := installation(t)
 	if err := Prepare(t.Context(), kafka, nil, logger(t)); err != nil {
@@ -465,7 +465,7 @@ func TestInterruptedStart(t *testing.T) {
 	gone(t, starter.pids)
 }
 
-// noting is a Starter that remembers.
+// noting is a Starter that records its commands.
 type noting struct {
 	onStart func()
 	pids    []int

@@ -37,9 +37,9 @@ type config struct {
 	version   install.Version
 	java      install.Java
 	starter   Starter
-	formatted map[string][]byte // the files that formatting writes into every node's data, by their paths in it
-	archive   string            // of class data, "" when there is none
-	dump      string            // where to write such an archive, "" not to
+	formatted map[string][]byte // files that formatting writes into every node's data folder, by their paths in it
+	archive   string            // of class data, "" if there is none
+	dump      string            // where to write such an archive, "" for nowhere
 	clusterID string
 	extra     map[string]string
 	nodes     []*node
@@ -56,32 +56,32 @@ func (c *config) voters() string {
 	return strings.Join(voters, ",")
 }
 
-// node is a broker, a controller, or both. Its ports and data stay the same for as long as the cluster lives.
+// node is a broker, a controller, or both. Its ports and data stay the same for the lifetime of the cluster.
 type node struct {
 	number                    int32
 	broker, controller        bool
 	clients, internal, quorum int // ports
 	dir, log                  string
 
-	// process is nil when it does not run.
+	// process is nil when the node does not run.
 	process *process
 }
 
 // process is one JVM.
 type process struct {
 	cmd *exec.Cmd
-	// asked: its end is what somebody wanted.
+	// asked says that the end was requested.
 	asked atomic.Bool
-	// paused, with what it led when it was.
+	// paused says that the process is paused; led is what the broker led at that time.
 	paused bool
 	led    []admin.Partition
-	// done is closed when it has ended; err says how.
+	// done is closed when the process has ended; err says how.
 	done chan struct{}
 	err  error
 }
 
-// makeNodes returns the nodes of a cluster. A quorum must outlive any one broker: two brokers get a third node that is
-// a controller alone; of four or more, not all are controllers.
+// makeNodes returns the nodes of a cluster. A quorum must survive the loss of any one broker. So two brokers get a
+// third node that is only a controller, and of four or more, not all are controllers.
 func makeNodes(brokers int, dir string) []*node {
 	controllers, all := brokers, brokers
 	switch {
@@ -105,7 +105,7 @@ func makeNodes(brokers int, dir string) []*node {
 	return nodes
 }
 
-// name is how messages speak of the node.
+// name is the node's name in messages.
 func (n *node) name() string {
 	if !n.broker {
 		return "the controller"
@@ -113,7 +113,7 @@ func (n *node) name() string {
 	return fmt.Sprintf("broker %d", n.number)
 }
 
-// lay writes the node's folder, formatted as StorageTool would.
+// lay writes the node's folder, formatted like StorageTool does.
 func (n *node) lay(c *config) error {
 	data := filepath.Join(n.dir, dataDir)
 	for _, dir := range []string{data, filepath.Join(n.dir, tmpDir), filepath.Dir(n.log)} {
@@ -149,8 +149,8 @@ func (n *node) lay(c *config) error {
 	return nil
 }
 
-// uuid returns a random id in Kafka's form, 22 letters of base64. One that begins with a dash would be taken for an
-// option by tools.
+// uuid returns a random id in Kafka's form, 22 letters of base64. Tools would take one that begins with a dash for
+// an option.
 func uuid() (string, error) {
 	for {
 		var bytes [16]byte
@@ -163,14 +163,15 @@ func uuid() (string, error) {
 	}
 }
 
-// arguments are java's for the node. The heap is small and the compiler quick: a run lasts seconds.
+// arguments returns the node's arguments for java. The heap is small and the compiler fast, because a run lasts
+// seconds.
 func (n *node) arguments(c *config) []string {
 	option, _, _ := logging(c.version)
 	args := []string{
 		"-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true",
 		"-XX:ErrorFile=" + filepath.Join(logsDir, filepath.Base(n.log)+".crash"),
-		// The libraries that Kafka unpacks would stay there when it is killed.
+		// Libraries that Kafka unpacks would remain there when it is killed.
 		"-Djava.io.tmpdir=" + filepath.Join(n.dir, tmpDir), option,
 	}
 	if c.dump != "" {
@@ -195,7 +196,7 @@ func (n *node) startJava(c *config, args []string) error {
 		return fmt.Errorf("starting %s: %w", c.java.Command, err)
 	}
 	n.process = p
-	go func() { // ends with the process, which kill and Close wait for
+	go func() { // ends with the process, for which kill and Close wait
 		p.err = p.cmd.Wait()
 		ended()
 		close(p.done)
@@ -254,14 +255,14 @@ func (p *process) wait(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// errPortInUse says that somebody else has a port that a node was to have.
+// errPortInUse says that another program uses a node's port.
 var errPortInUse = errors.New("a port is in use")
 
 // Kafka: "Socket server failed to bind to 127.0.0.1:29092: Address already in use."
 var bindForm = regexp.MustCompile(`failed to bind to ([0-9.]+:\d+)`)
 
-// death says why a process that nobody stopped has ended: with its last lines, and of a log that has any, those of its
-// warnings and errors.
+// death explains why a process ended without being stopped: with its last lines, or the last warnings and errors of
+// its log if there are any.
 func (n *node) death(p *process) error {
 	lines := lastLines(n.log)
 	all := strings.Join(lines, "\n")
@@ -285,7 +286,7 @@ const (
 	lastBytesRead  = 32 << 10
 )
 
-// lastLines returns the end of a log, without the lines of stack traces that only a developer of Kafka reads.
+// lastLines returns the end of a log, without stack traces, which only help developers of Kafka.
 func lastLines(path string) []string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -294,11 +295,11 @@ func lastLines(path string) []string {
 	defer file.Close()
 	var whole bool
 	if _, err := file.Seek(-lastBytesRead, io.SeekEnd); err != nil {
-		whole = true // it is shorter
+		whole = true // the file is shorter than that
 	}
 	data, _ := io.ReadAll(file)
 	if _, after, found := strings.Cut(string(data), "\n"); found && !whole {
-		data = []byte(after) // the first line is half a line
+		data = []byte(after) // the first line is incomplete
 	}
 	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(data)), "\n"), func(line string) bool {
 		return strings.HasPrefix(line, "\tat ") || strings.HasPrefix(line, "\t... ")
@@ -311,8 +312,8 @@ func lastLines(path string) []string {
 
 var infoForm = regexp.MustCompile(`^[0-9:.]+ (INFO|DEBUG) `)
 
-// telling returns the last lines that say more than that all is well; the last ones, if none does. A broker that gives
-// up goes on to say how it shuts down.
+// telling returns the last lines above level INFO, or the last lines if there are none. A broker that gives up logs its
+// shutdown after the reason.
 func telling(lines []string) []string {
 	told := slices.DeleteFunc(slices.Clone(lines), infoForm.MatchString)
 	if len(told) == 0 {

@@ -16,15 +16,15 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 )
 
-// This file makes, once for each installation, what lets brokers start quickly: a formatted storage, and an archive of
-// class data.
+// This file creates, once for each installation, two things that let brokers start quickly: a formatted storage, and
+// an archive of class data.
 
-// formattedDir holds what formatting writes besides meta.properties: the features that the cluster begins with, as
-// bootstrap.checkpoint, from 4.4 on as the first snapshot of the metadata. With the voters in the settings it is the
-// same for every node of every cluster.
+// formattedDir contains everything that formatting writes besides meta.properties: the cluster's initial features,
+// as bootstrap.checkpoint, from 4.4 on as the first snapshot of the metadata. With the voters in the settings it is
+// the same for every node of every cluster.
 const formattedDir = "formatted"
 
-// archiveFrom is the first Java that writes an archive of what it has loaded when it ends (JEP 350).
+// archiveFrom is the first Java version that writes an archive of its loaded classes when it ends (JEP 350).
 const archiveFrom = 13
 
 const (
@@ -32,8 +32,8 @@ const (
 	dumpLimit   = 2 * time.Minute
 )
 
-// Prepare makes what Start needs of an installation and Java, where it is not there already: 10 s of work once, so that
-// every later start takes half the time. Start does it by itself.
+// Prepare creates what Start needs of an installation and Java, if it does not exist yet. This is 10 s of work, done
+// once, and halves the time of every later start. Start does it by itself.
 func Prepare(ctx context.Context, kafka *install.Installation, starter Starter, log zerolog.Logger) error {
 	_, err := prepare(ctx, Options{Kafka: kafka, Starter: starter, Log: log})
 	if err != nil {
@@ -42,7 +42,7 @@ func Prepare(ctx context.Context, kafka *install.Installation, starter Starter, 
 	return nil
 }
 
-// prepare returns a config with what all clusters of the installation have in common.
+// prepare returns a config with the parts that all clusters of the installation have in common.
 func prepare(ctx context.Context, options Options) (*config, error) {
 	kafka := options.Kafka
 	java, err := install.FindJava(ctx, kafka.Version.MinJava())
@@ -66,7 +66,7 @@ func prepare(ctx context.Context, options Options) (*config, error) {
 		return nil, err
 	}
 	defer release()
-	if c.load(formatted, archive) { // somebody else has made them meanwhile
+	if c.load(formatted, archive) { // another process has created them meanwhile
 		return c, nil
 	}
 	work, err := os.MkdirTemp(kafka.Derived, "new-")
@@ -85,13 +85,13 @@ func prepare(ctx context.Context, options Options) (*config, error) {
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		// Nothing but time is lost.
+		// Only time is lost.
 		options.Log.Warn().Err(err).Msg("brokers start slowly: no archive of class data could be made")
 	}
 	return c, nil
 }
 
-// load reads what was made before, and reports whether it is all there.
+// load reads the prepared files, and reports whether all exist.
 func (c *config) load(formatted, archive string) bool {
 	files, err := readFiles(formatted)
 	if err != nil || len(files) == 0 {
@@ -108,10 +108,10 @@ func (c *config) load(formatted, archive string) bool {
 	return true
 }
 
-// format has StorageTool format a folder, and keeps what it wrote.
+// format has StorageTool format a folder, and keeps the result.
 func (c *config) format(ctx context.Context, work, keep string) error {
 	nodes := makeNodes(1, work)
-	nodes[0].clients, nodes[0].internal, nodes[0].quorum = 20000, 20001, 20002 // nobody listens
+	nodes[0].clients, nodes[0].internal, nodes[0].quorum = 20000, 20001, 20002 // no process listens there
 	sample := *c
 	sample.brokers, sample.nodes = 1, nodes
 	settings := filepath.Join(work, settingsFile)
@@ -174,7 +174,7 @@ func (c *config) run(ctx context.Context, limit time.Duration, work string, args
 	return strings.Join(telling(lastLines(n.log)), "\n"), n.process.err
 }
 
-// archiveClasses runs a broker for a moment and keeps the classes that it loaded.
+// archiveClasses runs a broker briefly and keeps an archive of the classes that it loaded.
 func (c *config) archiveClasses(ctx context.Context, work, keep string, options Options) error {
 	if c.java.Major < archiveFrom {
 		return nil

@@ -23,49 +23,51 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/ports"
 )
 
-// MaxBrokers is the largest cluster of processes.
+// MaxBrokers is the maximum number of brokers.
 const MaxBrokers = 9
 
 // ErrClosed is returned by calls on a cluster that was closed.
 var ErrClosed = errors.New("the brokers were ended")
 
 const (
-	// startLimit bounds a start; it takes a few seconds where the machine has nothing else to do. A broker that has
-	// ended is not waited for.
+	// startLimit bounds a start, which takes a few seconds on an idle machine. A broker that has ended is not waited
+	// for.
 	startLimit = 5 * time.Minute
-	// stopLimit is how long a controlled shutdown may take before the broker is killed; it takes well under a second.
+	// stopLimit is how long a controlled shutdown, which takes well under a second, may take before the broker is
+	// killed.
 	stopLimit = 20 * time.Second
-	// killLimit bounds the wait for a killed process: only one that is stuck in the kernel takes longer.
+	// killLimit bounds the wait for a killed process. Only a process that is stuck in the kernel takes longer.
 	killLimit = 10 * time.Second
 	// dialLimit bounds a connection on loopback.
 	dialLimit = time.Second
-	// poll is how often something that is waited for is looked at.
+	// poll is the interval of polls for changes.
 	poll = 10 * time.Millisecond
-	// startAttempts: other ports are drawn when one turns out to be in use.
+	// startAttempts is the number of attempts to start a cluster. Each draws other ports, because one may turn out to
+	// be in use.
 	startAttempts = 3
 )
 
-// logsDir is the folder of what the brokers print, below Options.Dir.
+// logsDir is the folder of the brokers' output, below Options.Dir.
 const logsDir = "logs"
 
-// Options say what to start.
+// Options configure a cluster of processes.
 type Options struct {
-	// Brokers is their number, 1 to MaxBrokers.
+	// Brokers is the number of brokers, 1 to MaxBrokers.
 	Brokers int
-	// Dir is where data, settings and logs are kept; it is created. It must not be another cluster's.
+	// Dir is the folder for data, settings and logs. It is created. It must not be in use by another cluster.
 	Dir string
-	// Kafka is what to run.
+	// Kafka is the installation to run.
 	Kafka *install.Installation
-	// Starter starts the processes. Without one they are started directly: on Linux they then die with this process,
-	// elsewhere only if it ends in order.
+	// Starter starts the processes. Without one they are started directly. On Linux they then die with this process, on
+	// other systems only if it ends in order.
 	Starter Starter
-	// Settings are added to every broker's server.properties, and replace what stands there.
+	// Settings are added to every broker's server.properties, and override the settings there.
 	Settings map[string]string
-	// Log gets what is worth knowing of the brokers' lives.
+	// Log receives noteworthy events of the brokers.
 	Log zerolog.Logger
 }
 
-// Kafka is a cluster of processes. Its methods may be called from several goroutines.
+// Kafka is a cluster of processes. It is safe for concurrent use.
 type Kafka struct {
 	config  *config
 	log     zerolog.Logger
@@ -73,7 +75,7 @@ type Kafka struct {
 	admin   *admin.Admin
 	stopped time.Duration // how long a controlled shutdown may take
 
-	// life ends with Close, and at once if a broker dies while the cluster starts; its cause is why.
+	// life ends with Close, and at once if a broker dies while the cluster starts. Its cause gives the reason.
 	life     context.Context
 	end      context.CancelCauseFunc
 	watching sync.WaitGroup
@@ -81,16 +83,16 @@ type Kafka struct {
 	starting atomic.Bool
 
 	mu       sync.Mutex
-	internal bool           // Kafka's own topics were created
-	reserved map[int32]bool // brokers that topics lie on alone
+	internal bool           // Kafka's own topics exist
+	reserved map[int32]bool // brokers reserved by a topic
 	closed   bool
 }
 
-// Start starts a cluster and returns when every broker accepts connections and knows all others. When it fails, or ctx
-// ends before, nothing is left running.
+// Start starts a cluster. It returns when every broker accepts connections and knows all others. If it fails, or ctx
+// ends first, nothing is left running.
 //
-// Topics are not created by being mentioned. Nothing is synced to disk by force: what a killed broker had acknowledged
-// is in the system's page cache, and other replicas have it.
+// Topics are not created automatically. Writes are not synced to disk: records that a killed broker had acknowledged
+// are in the system's page cache, and on other replicas.
 func Start(ctx context.Context, options Options) (*Kafka, error) {
 	k, err := start(ctx, options)
 	if err != nil {
@@ -132,7 +134,7 @@ func start(ctx context.Context, options Options) (*Kafka, error) {
 	}
 }
 
-// launch starts a cluster on fresh ports, once.
+// launch tries once to start a cluster on newly drawn ports.
 func launch(ctx context.Context, c *config, options Options) (_ *Kafka, err error) {
 	c.brokers, c.dir, c.extra, c.nodes = options.Brokers, options.Dir, options.Settings,
 		makeNodes(options.Brokers, options.Dir)
@@ -149,7 +151,7 @@ func launch(ctx context.Context, c *config, options Options) (_ *Kafka, err erro
 	k := &Kafka{config: c, log: options.Log, stopped: stopLimit, reserved: map[int32]bool{}}
 	k.starting.Store(true)
 	if c.dump != "" {
-		k.stopped = dumpLimit // it writes the archive then
+		k.stopped = dumpLimit // it then writes the archive
 	}
 	k.life, k.end = context.WithCancelCause(context.Background())
 	if err := k.open(ctx); err != nil {
@@ -158,7 +160,7 @@ func launch(ctx context.Context, c *config, options Options) (_ *Kafka, err erro
 	return k, nil
 }
 
-// open lays, starts and awaits the nodes.
+// open writes the nodes' files, starts the nodes and waits for them.
 func (k *Kafka) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the brokers were not ready after %s; their "+
 		"logs are in %s", startLimit, filepath.Join(k.config.dir, logsDir)))
@@ -197,13 +199,13 @@ func (k *Kafka) open(ctx context.Context) error {
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return cause // which err only follows from
+		return cause // err is only a consequence
 	}
 	k.starting.Store(false)
 	return err
 }
 
-// lay writes everything that the nodes read.
+// lay writes all files that the nodes read.
 func (k *Kafka) lay() error {
 	for _, n := range k.config.nodes {
 		if err := n.lay(k.config); err != nil {
@@ -262,9 +264,9 @@ func (k *Kafka) awaitPort(ctx context.Context, n *node) error {
 	}
 }
 
-// confirmOurs waits until what answers at the clients' port says that it is of this cluster: the port may have gone to
-// another program while the broker's own was starting, and the broker be about to find that out. A listener that wants
-// more than plain text is believed.
+// confirmOurs waits until the server at the clients' port says that it belongs to this cluster. Another program may
+// have taken the port while the broker was starting, and the broker may not have noticed yet. A listener that
+// requires more than plain text is accepted.
 func (k *Kafka) confirmOurs(ctx context.Context, n *node) error {
 	if _, secured := k.config.extra["listener.security.protocol.map"]; secured || !n.broker {
 		return nil
@@ -289,7 +291,7 @@ func (k *Kafka) confirmOurs(ctx context.Context, n *node) error {
 	}
 }
 
-// patience is what this package's own clients have of it: they ask again by themselves.
+// patience returns the options of this package's own clients, which repeat their requests themselves.
 func patience() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.ClientID("dlqbench"), kgo.DialTimeout(dialLimit), kgo.RequestRetries(3), kgo.RetryTimeout(5 * time.Second),
@@ -310,7 +312,7 @@ func (k *Kafka) Brokers() []cluster.Broker {
 	return brokers
 }
 
-// ClientOptions returns what a client needs to talk to the cluster.
+// ClientOptions returns the options that a client needs to reach the cluster.
 func (k *Kafka) ClientOptions() []kgo.Opt {
 	var seeds []string
 	for _, broker := range k.Brokers() {
@@ -319,7 +321,7 @@ func (k *Kafka) ClientOptions() []kgo.Opt {
 	return []kgo.Opt{kgo.SeedBrokers(seeds...)}
 }
 
-// Describe says what the cluster is, for the record of a run.
+// Describe describes the cluster for the record of a run.
 func (k *Kafka) Describe() string {
 	brokers := "brokers"
 	if k.config.brokers == 1 {
@@ -328,9 +330,9 @@ func (k *Kafka) Describe() string {
 	return fmt.Sprintf("process, Apache Kafka %s, %d %s", k.config.version, k.config.brokers, brokers)
 }
 
-// CreateTopics creates topics where they belong; see admin.Admin. The first time it creates Kafka's own along with
-// them. A topic of fewer than three replicas asks for one in sync, unless its settings say otherwise: without that the
-// loss of one of two brokers would stop all writes.
+// CreateTopics creates topics in their prescribed places; see admin.Admin. The first call also creates Kafka's own
+// topics. A topic with fewer than three replicas asks for one in sync, unless its settings say otherwise. Without
+// that, the loss of one of two brokers would stop all writes.
 func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -355,7 +357,7 @@ func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 	return nil
 }
 
-// tolerant adds the setting to topics of fewer than three replicas.
+// tolerant adds that setting to topics of fewer than three replicas.
 func (k *Kafka) tolerant(topics []cluster.Topic) []cluster.Topic {
 	const setting = "min.insync.replicas"
 	if shared := k.config.brokers - len(k.reserved); shared >= 3 || shared == 0 && k.config.brokers >= 3 {
@@ -370,9 +372,9 @@ func (k *Kafka) tolerant(topics []cluster.Topic) []cluster.Topic {
 	return all
 }
 
-// Close kills all brokers; their data is of no further use. Closing again does nothing.
+// Close kills all brokers, whose data is not needed any more. A second call does nothing.
 func (k *Kafka) Close() error {
-	k.end(ErrClosed) // whoever waits for a broker gives up
+	k.end(ErrClosed) // waits for a broker give up
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {

@@ -11,9 +11,9 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 )
 
-// settings returns a node's settings. They are Kafka's own defaults but for what a short run on one machine needs: few
-// threads and internal partitions, changes that are noticed within seconds, and nothing that happens by itself and was
-// not asked for.
+// settings returns a node's settings. They are Kafka's defaults except for the needs of a short run on one machine:
+// few threads and internal partitions, changes that are detected within seconds, and no automatic actions that were
+// not requested.
 func (n *node) settings(c *config) map[string]string {
 	settings := map[string]string{
 		"node.id":                        fmt.Sprint(n.number),
@@ -24,10 +24,10 @@ func (n *node) settings(c *config) map[string]string {
 		"background.threads":             "2",
 		"num.network.threads":            "1",
 		"num.io.threads":                 "2",
-		// A killed broker's leaders move when its session is over.
+		// A killed broker's leaders move when its session ends.
 		"broker.session.timeout.ms":    "4000",
 		"broker.heartbeat.interval.ms": "500",
-		// What moves, moves because it was asked to.
+		// Leaders move only on request.
 		"auto.leader.rebalance.enable":   "false",
 		"auto.create.topics.enable":      "false",
 		"unclean.leader.election.enable": "false",
@@ -59,8 +59,9 @@ func (n *node) settings(c *config) map[string]string {
 	return settings
 }
 
-// minInSync is how many replicas must have a record before a producer that asks for all of them hears of it: of three,
-// one may be missing; of two there must be no less tolerance, else the loss of one broker would stop all writes.
+// minInSync returns how many replicas must have a record before it is acknowledged to a producer that asks for all.
+// Of three, one may be missing. Two replicas must tolerate a loss as well, or the loss of one broker would stop all
+// writes.
 func minInSync(replicas int) int {
 	if replicas >= 3 {
 		return 2
@@ -68,8 +69,8 @@ func minInSync(replicas int) int {
 	return 1
 }
 
-// electionSettings let the controllers wait differently long before they stand for election. With the same short times
-// they stand all at once, nobody has a majority, and on a busy machine that repeats for half a minute.
+// electionSettings give the controllers different waits before they stand for election. With equal short times they
+// stand at the same time, none has a majority, and on a busy machine that repeats for half a minute.
 func (n *node) electionSettings() map[string]string {
 	later := int(n.number - 1)
 	return map[string]string{
@@ -92,18 +93,18 @@ func (n *node) brokerSettings(c *config) map[string]string {
 		"transaction.state.log.num.partitions":     fmt.Sprint(admin.TransactionsPartitions),
 		"transaction.state.log.replication.factor": copies,
 		"transaction.state.log.min.isr":            fmt.Sprint(minInSync(min(3, c.brokers))),
-		// A transaction whose time is over is aborted at once: by default the coordinator looks every ten seconds.
+		// Expired transactions are aborted at once: by default the coordinator checks every ten seconds.
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-		// Groups form at once, may ask for short sessions, so that the partitions of a killed consumer are handed on
-		// within a run, and for as long ones as by default.
+		// Groups form at once. They may ask for short sessions, so that the partitions of a killed consumer are
+		// reassigned within a run, and for sessions as long as the default maximum.
 		"group.initial.rebalance.delay.ms": "0",
 		"group.min.session.timeout.ms":     "1000",
 		"group.max.session.timeout.ms":     "1800000",
 	}
 }
 
-// groupSettings are those of groups whose members the broker tells when to send heartbeats (KIP-848, KIP-932): Kafka's
-// own times, 5 s and 45 s, are longer than a run's drain.
+// groupSettings returns the settings of groups whose members are told by the broker when to send heartbeats
+// (KIP-848, KIP-932). Kafka's own times, 5 s and 45 s, are longer than a run's drain.
 func groupSettings(version install.Version) map[string]string {
 	settings := map[string]string{
 		"group.consumer.heartbeat.interval.ms":     "500",
@@ -129,11 +130,12 @@ func groupSettings(version install.Version) map[string]string {
 	return settings
 }
 
-// shareGroups reports whether a version has share groups for others than its own developers (KIP-932: from 4.1 on).
+// shareGroups reports whether a version has share groups that are not reserved for Kafka's developers (KIP-932: from
+// 4.1 on).
 func shareGroups(version install.Version) bool { return version.AtLeast(4, 1) }
 
-// sharePreview reports whether a version has share groups as a preview, which a new cluster has off unless it is
-// formatted with them. From 4.2 on a new cluster has the newest share.version of its release.
+// sharePreview reports whether a version has share groups as a preview. A new cluster has a preview turned off
+// unless it is formatted with it. From 4.2 on a new cluster has the newest share.version of its release.
 func sharePreview(version install.Version) bool {
 	return shareGroups(version) && !version.AtLeast(4, 2)
 }
@@ -159,9 +161,9 @@ func properties(settings map[string]string) string {
 	return text.String()
 }
 
-// logging returns the option that has a broker log to its standard output, and the file that it names, in the folder
-// that brokers run in: as an absolute path it would be taken for a URL, which a path with a space or a percent sign is
-// not.
+// logging returns the option that makes a broker log to its standard output, and the name and content of the file
+// that the option refers to. The file is in the folder in which brokers run. An absolute path would be taken for a
+// URL, and a path with a space or a percent sign is not a valid URL.
 func logging(version install.Version) (option, file, content string) {
 	if version.AtLeast(4, 0) {
 		return "-Dlog4j2.configurationFile=log4j2.properties", "log4j2.properties", log4j2Properties
@@ -169,7 +171,7 @@ func logging(version install.Version) (option, file, content string) {
 	return "-Dlog4j.configuration=file:log4j.properties", "log4j.properties", log4jProperties
 }
 
-// The brokers' settings are not logged: they are a hundred lines each, and lie beside.
+// The brokers' settings are not logged: they have a hundred lines each, and are in a file nearby.
 const log4j2Properties = `status=error
 name=broker
 appender.console.type=Console

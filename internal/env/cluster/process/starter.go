@@ -8,18 +8,18 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
-// Starter starts commands so that they end when dlqbench does, whatever ends it. The caller waits for the command, and
-// calls ended then.
+// Starter starts commands so that they end when dlqbench does, however it ends. The caller waits for the command,
+// and then calls ended.
 type Starter interface {
 	Start(cmd *exec.Cmd) (ended func(), err error)
 }
 
-// direct is the Starter of those who have none: each process gets a group of its own, and on Linux the kernel kills it
-// when this process is gone.
+// direct is the default Starter. Each process gets its own group, and on Linux the kernel kills it when this process
+// is gone.
 type direct struct{}
 
-// Start keeps a thread for the process: Linux kills a child when the thread that started it ends, and Go ends threads
-// as it likes.
+// Start keeps a thread for the process: Linux kills a child when the thread that started it ends, and Go ends
+// threads at any time.
 func (direct) Start(cmd *exec.Cmd) (ended func(), err error) {
 	cmd.SysProcAttr = procgroup.Child(syscall.SIGKILL, nil)
 	started, over, gone := make(chan error), make(chan struct{}), make(chan struct{})

@@ -1,6 +1,6 @@
 package process
 
-// What /proc tells of processes and connections.
+// Information from /proc about processes and connections.
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ func standsStill(pid int) bool {
 	return len(fields) > 0 && fields[0][0] == 'T'
 }
 
-// connections tells, from the system's table, how many connections to a local port there are, and how many of them hold
-// bytes that the process behind the port has not read: at least so many requests.
+// connections returns, from the system's table, the number of connections to a local port, and how many of them hold
+// bytes that the process behind the port has not read. The latter is a lower bound of the unread requests.
 func connections(port int) (open, unread int) {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		data, err := os.ReadFile(table)

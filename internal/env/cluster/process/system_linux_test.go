@@ -25,7 +25,7 @@ func TestCountConnections(t *testing.T) {
 	}
 }
 
-// What the system says of real connections: also one that was not accepted yet counts, and what was sent to it.
+// Counts of real connections: a connection that was not accepted yet counts, and so do the bytes sent to it.
 func TestConnections(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

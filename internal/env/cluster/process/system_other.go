@@ -2,7 +2,7 @@
 
 package process
 
-// standsStill can't be asked here: a signal that was sent is as good as delivered.
+// standsStill cannot be determined here: a sent signal counts as delivered.
 func standsStill(int) bool { return true }
 
 // connections can't be counted here.

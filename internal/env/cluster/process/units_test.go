@@ -53,7 +53,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// storageTool formats as the versions do: up to 4.3 into a file of its own, from 4.4 on as the first snapshot of the
+// storageTool formats as the versions do: up to 4.3 into a separate file, from 4.4 on as the first snapshot of the
 // metadata.
 const storageTool = `#!/bin/sh
 for settings; do :; done # the last argument
@@ -62,7 +62,8 @@ dir=$(sed -n 's/^log.dirs=//p' "$settings")
 [ -z "$WRITES" ] || echo features >"$dir/$WRITES"
 `
 
-// Every node begins with what formatting wrote, wherever that is, and with the cluster's own meta.properties.
+// Every node begins with the files that formatting wrote, wherever these are, and with the cluster's own
+// meta.properties.
 func TestFormatted(t *testing.T) {
 	java := filepath.Join(t.TempDir(), "java")
 	if err := os.WriteFile(java, []byte(storageTool), 0o755); err != nil {
@@ -99,7 +100,7 @@ func TestFormatted(t *testing.T) {
 	}
 }
 
-// Any one broker can be missed: the controllers that are left are still the majority.
+// Any one broker may be missing: the remaining controllers are still the majority.
 func TestNodes(t *testing.T) {
 	for brokers := 1; brokers <= MaxBrokers; brokers++ {
 		nodes := makeNodes(brokers, "dir")
@@ -131,7 +132,7 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// What a broker says before it dies is told, without the noise of its shutting down.
+// The error shows what a broker logged before it died, without the messages of its shutdown.
 func TestDeath(t *testing.T) {
 	for _, one := range []struct {
 		log        string
@@ -213,7 +214,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Topics that lie on fewer than three brokers stay writable with one of them.
+// Topics on fewer than three brokers stay writable with one of them.
 func TestTolerant(t *testing.T) {
 	topics := []cluster.Topic{{Name: "a"}, {Name: "b", Configs: map[string]string{"min.insync.replicas": "2", "x": "y"}}}
 	for _, one := range []struct {
@@ -257,7 +258,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// The default starter's thread ends with its process, and a command that can't be started leaves none.
+// The default starter's thread ends with its process. A command that cannot be started leaves no thread.
 func TestDirectStarter(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "exit 3")
 	ended, err := direct{}.Start(cmd)
