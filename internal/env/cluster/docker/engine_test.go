@@ -112,7 +112,7 @@ func testClient(t *testing.T, k *Kafka, topic string, options ...kgo.Opt) *kgo.C
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		leaving, cancel := context.WithTimeout(context.Background(), 5*time.Second) // brokers that are down do not let it leave
+		leaving, cancel := context.WithTimeout(context.Background(), 5*time.Second) // brokers that are down cannot answer it
 		defer cancel()
 		_ = c.LeaveGroupContext(leaving)
 		c.Close()

@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
-// BenchmarkStart measures how long an embedded Kafka takes to be there, and to be gone.
+// BenchmarkStart measures how long an embedded Kafka takes to start and to close.
 func BenchmarkStart(b *testing.B) {
 	for _, brokers := range []int{1, 3} {
 		b.Run(strconv.Itoa(brokers), func(b *testing.B) {
@@ -57,7 +57,7 @@ func BenchmarkStopStart(b *testing.B) {
 	}
 }
 
-// BenchmarkProduce measures what one idempotent producer gets through.
+// BenchmarkProduce measures the throughput of one idempotent producer.
 func BenchmarkProduce(b *testing.B) {
 	e, err := Start(context.Background(), Options{Brokers: 1, Dir: b.TempDir(), Log: zerolog.Nop()})
 	if err != nil {

@@ -10,13 +10,14 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
-// This file breaks single brokers: it stops, starts and pauses them, and moves what they lead and coordinate.
+// This file injects faults into single brokers: it stops, starts and pauses them, and moves the partitions that they
+// lead and the groups that they coordinate.
 
-// StopBroker takes a broker off the net and returns once its port refuses connections. Its partitions are led by their
-// next replica, its groups coordinated elsewhere, and then its connections are closed. What only this broker holds has
-// no leader until it is back. Nothing that was acknowledged is lost. A request that was under way may have been carried
-// out, its answer is lost, as with a real broker. It returns what changed, counted; nothing if nobody had to do with
-// the broker.
+// StopBroker takes a broker off the net and returns once its port refuses connections. Its partitions are led by
+// their next replica, its groups are coordinated elsewhere, and then its connections are closed. Partitions that
+// only this broker holds have no leader until it returns. No acknowledged record is lost. As with a real broker, a
+// request in progress may have been carried out although its answer is lost. It returns the counted changes, none if
+// no client used the broker.
 func (e *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = e.takeDown(ctx, id, false)
 	if err != nil {
@@ -25,8 +26,8 @@ func (e *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]in
 	return changed, nil
 }
 
-// KillBroker is StopBroker without any order: the first thing that clients notice is that their connections are reset.
-// (The others know at once that it is gone; a real controller takes its session timeout to find out.)
+// KillBroker is StopBroker without an orderly shutdown: clients first notice that their connections are reset. (The
+// other brokers know the loss at once; a real controller takes its session timeout to detect it.)
 func (e *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = e.takeDown(ctx, id, true)
 	if err != nil {
@@ -44,8 +45,9 @@ func (e *Kafka) takeDown(ctx context.Context, id int32, reset bool) (map[string]
 	}
 	var ended, moved, coordinators int
 	e.frozen(func() {
-		// Nobody can connect before the others say that the broker is gone, and its connections end before a client
-		// of another broker can hear of it: no client finds both a new leader and an old one that still answers.
+		// The port refuses connections before the other brokers report the loss, and the broker's connections end
+		// before a client of another broker can learn of it. So no client finds both a new leader and an old one that
+		// still answers.
 		gate.shut()
 		if reset {
 			ended = gate.drop(true)
@@ -66,14 +68,14 @@ func (e *Kafka) takeDown(ctx context.Context, id int32, reset bool) (map[string]
 		cluster.ChangeCoordinators: coordinators}), nil
 }
 
-// counted leaves out what did not happen.
+// counted removes the changes that did not occur.
 func counted(changes map[string]int) map[string]int {
 	maps.DeleteFunc(changes, func(_ string, count int) bool { return count == 0 })
 	return changes
 }
 
-// StartBroker brings a stopped broker back on its port, with what it held, and returns once the port accepts
-// connections. It leads its partitions and coordinates its groups again.
+// StartBroker restores a stopped broker on its port, with its data. It returns once the port accepts connections.
+// The broker leads its partitions and coordinates its groups again.
 func (e *Kafka) StartBroker(ctx context.Context, id int32) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,9 +104,9 @@ func (e *Kafka) StartBroker(ctx context.Context, id int32) error {
 	return nil
 }
 
-// PauseBroker lets a broker stand still: its connections stay open, new ones are accepted, and nothing that is sent to
-// it is read or answered until ResumeBroker. What it had read before is carried out; nobody hears of that either. The
-// other brokers do not notice: it goes on leading and coordinating, and sessions run out meanwhile.
+// PauseBroker pauses a broker. Its connections stay open, new ones are accepted, and no request to it is read or
+// answered until ResumeBroker. Requests that it had read before are carried out, but their answers are held too. The
+// other brokers do not notice: it continues to lead and coordinate, and sessions expire meanwhile.
 func (e *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,7 +120,7 @@ func (e *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	return nil
 }
 
-// ResumeBroker lets a paused broker go on with everything that it was sent, and returns how much that was.
+// ResumeBroker lets a paused broker continue with all requests that it was sent, and returns their number.
 func (e *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,8 +132,8 @@ func (e *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]
 	return counted(map[string]int{cluster.ChangeRequests: requests, cluster.ChangeAnswers: answers}), nil
 }
 
-// MoveLeaders gives the partitions that a broker leads to other replicas, for as long as there are others that live; it
-// goes on as a follower. What it alone holds stays. It returns what changed, counted.
+// MoveLeaders transfers the partitions that a broker leads to other replicas, as long as other replicas are alive.
+// The broker continues as a follower. Partitions that only this broker holds stay. It returns the counted changes.
 func (e *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -145,7 +147,7 @@ func (e *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]i
 	return e.demote(id, true), nil
 }
 
-// ReturnLeaders lets a broker lead again what it led before MoveLeaders.
+// ReturnLeaders restores the leaders from before MoveLeaders.
 func (e *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string]int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -164,9 +166,9 @@ func (e *Kafka) demote(id int32, on bool) map[string]int {
 	return counted(map[string]int{cluster.ChangeMoved: moved})
 }
 
-// MoveCoordinator gives a group to the next broker that may coordinate groups, where it stays, and returns the two. The
-// group's state moves with it; its members hear NOT_COORDINATOR and ask who it is. It fails where there is no other
-// such broker.
+// MoveCoordinator moves a group to the next broker that may coordinate groups, where it stays, and returns both
+// brokers. The group's state moves with it; its members receive NOT_COORDINATOR and look for the new coordinator. It
+// fails if there is no other such broker.
 func (e *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int32, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -210,8 +212,8 @@ func (e *Kafka) findAlive(ctx context.Context, id int32) (*gate, error) {
 	return gate, err
 }
 
-// find returns a broker's gate. A call that was interrupted ends here: what it does after is quick, and must not be
-// left half done.
+// find returns a broker's gate. It fails if the call was interrupted. The caller's later steps are short and must
+// not be left incomplete.
 func (e *Kafka) find(ctx context.Context, id int32) (*gate, error) {
 	if e.closed {
 		return nil, ErrClosed
@@ -226,8 +228,8 @@ func (e *Kafka) find(ctx context.Context, id int32) (*gate, error) {
 	return gate, nil
 }
 
-// settleLeaders gives every partition the leader it belongs to. Partitions that are where they belong are not touched:
-// their clients notice nothing. It returns how many were moved.
+// settleLeaders gives every partition its prescribed leader. It does not touch partitions that have it already, so
+// their clients notice nothing. It returns the number of moved partitions.
 func (e *Kafka) settleLeaders() (moved int) {
 	for name, table := range e.layout.topics {
 		for partition := range int32(len(table.homes)) {
@@ -250,12 +252,14 @@ func (e *Kafka) settleLeaders() (moved int) {
 	return moved
 }
 
-// rehashes is how often coordinators are dealt anew until all lie where they belong. kfake deals them by a hash, all at
-// once; with nine brokers and three groups one deal in 729 is right.
+// rehashes is the maximum number of attempts to redistribute coordinators until all are in their prescribed places.
+// kfake distributes them by a hash, all at once. With nine brokers and three groups, one distribution in 729 is
+// right.
 const rehashes = 4000
 
-// settleCoordinators deals coordinators anew until those that clients use lie where they belong. If that can't be had,
-// it takes the next deal in which all of them can be reached. It returns how many were moved.
+// settleCoordinators redistributes coordinators until those that clients use are in their prescribed places. If that
+// is not possible, it takes the next distribution in which all of them can be reached. It returns the number of
+// moved coordinators.
 func (e *Kafka) settleCoordinators() (moved int) {
 	may := e.layout.mayCoordinate()
 	if len(may) == 0 {
@@ -283,7 +287,7 @@ func (e *Kafka) settleCoordinators() (moved int) {
 	return 0
 }
 
-// dealt returns where coordinators are, and whether they belong there.
+// dealt returns the places of coordinators, and whether these are the prescribed ones.
 func (e *Kafka) dealt(may []int32, strict bool) (map[string]int32, bool) {
 	now := make(map[string]int32, len(e.layout.coordinators))
 	for key := range e.layout.coordinators {

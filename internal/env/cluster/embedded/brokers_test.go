@@ -17,7 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
-// A killed broker resets its connections, whatever is under way on them; a stopped one closes them.
+// A killed broker resets its connections, even with requests in progress; a stopped broker closes them.
 func TestHowConnectionsEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		end  func(*Kafka) (map[string]int, error)
@@ -34,7 +34,7 @@ func TestHowConnectionsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3}, cluster.Topic{Name: "alone", Partitions: 2, Broker: 2})
 			conn := dialRaw(t, e.Brokers()[0].Address)
-			conn.request(t, kmsg.NewPtrMetadataRequest(), 1) // the broker has it
+			conn.request(t, kmsg.NewPtrMetadataRequest(), 1) // the broker has received it
 			changed, err := test.end(e)
 			if err != nil {
 				t.Fatal(err)
@@ -57,8 +57,8 @@ func TestHowConnectionsEnd(t *testing.T) {
 	}
 }
 
-// A process that is just being started has the broker's listener for a moment, as every file of the one that starts it;
-// until its exec the port accepts.
+// A process that is being started holds the broker's listener for a moment, like every open file of its parent.
+// Until its exec, the port accepts connections.
 func TestStopWaitsForListenersOfOthers(t *testing.T) {
 	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 2})
 	gate, err := e.findAlive(t.Context(), 1)
@@ -69,7 +69,7 @@ func TestStopWaitsForListenersOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { // ended by what StopBroker does first, or by the end of its wait
+	go func() { // ended by the first step of StopBroker, or by the end of its wait
 		for shut := false; !shut; time.Sleep(time.Millisecond) {
 			gate.mu.Lock()
 			shut = gate.listener == nil
@@ -86,7 +86,8 @@ func TestStopWaitsForListenersOfOthers(t *testing.T) {
 	}
 }
 
-// While a broker is paused its connections stay open, new ones are accepted, nothing is answered; then everything is.
+// While a broker is paused, its connections stay open, new ones are accepted, and nothing is answered. Afterwards
+// everything is answered.
 func TestPausedBrokerStandsStill(t *testing.T) {
 	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 2})
 	address := e.Brokers()[0].Address
@@ -158,14 +159,14 @@ func TestPausedBrokerCanEnd(t *testing.T) {
 	for ctx := testContext(t); e.gates[2].standing.Load().requests.Load() == 0 && ctx.Err() == nil; {
 		time.Sleep(time.Millisecond)
 	}
-	// What is held back now must not outlive the cluster: the package's tests end with a look for goroutines.
+	// Held requests must not outlive the cluster: the package's tests end with a check for goroutines.
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// What a killed or paused broker had acknowledged is there once, in order, with a producer that repeats what it got no
-// answer to.
+// Records that a killed or paused broker had acknowledged are in the topic once, in order, with a producer that
+// repeats unanswered requests.
 func TestNothingIsLostWhenBrokersBreak(t *testing.T) {
 	for _, brokers := range []int{1, 3} {
 		t.Run(fmt.Sprint(brokers), func(t *testing.T) {
@@ -185,7 +186,7 @@ func TestNothingIsLostWhenBrokersBreak(t *testing.T) {
 			if err := e.PauseBroker(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(30 * time.Millisecond) // requests run into it; any length will do
+			time.Sleep(30 * time.Millisecond) // requests arrive meanwhile; the exact length does not matter
 			if changed, err := e.ResumeBroker(t.Context(), 1); err != nil || len(changed) == 0 {
 				t.Errorf("in full flow a paused broker held back %v, %v", changed, err)
 			}

@@ -10,19 +10,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// editor puts right what an answer says of brokers. request is nil unless the answer can't be understood without it.
+// editor corrects statements about brokers in an answer. request is nil unless the answer cannot be understood
+// without it.
 type editor interface {
 	edit(request kmsg.Request, response kmsg.Response)
 }
 
-// brokerConn is a connection as kfake sees it. It follows the requests that come in, and edits the answers that name
-// brokers: Metadata, DescribeCluster, FindCoordinator and OffsetForLeaderEpoch. Everything else passes untouched.
-// Members that wait for a rebalance outlive the client's end of it (see parked.go).
+// brokerConn is a connection as kfake sees it. It follows the incoming requests, and edits the answers that name
+// brokers: Metadata, DescribeCluster, FindCoordinator and OffsetForLeaderEpoch. Everything else passes unchanged.
+// The connections of members that wait for a rebalance outlive the end of the client's side (see parked.go).
 type brokerConn struct {
 	net.Conn
 	gate *gate
 
-	// The request being read: its first bytes, and all of it when it is one that is kept.
+	// The request being read: its first bytes, or the whole request if it is kept.
 	head   [12]byte // size, key, version, correlation id
 	have   int
 	skip   int
@@ -30,10 +31,10 @@ type brokerConn struct {
 	keep   bool
 	broken bool
 
-	// closed is closed when kfake has done with the connection, which may be later than its end at the client's side.
+	// closed is closed when kfake has closed the connection, possibly later than the client.
 	closed  chan struct{}
 	onClose sync.Once
-	// gone is closed when the connection to the client has been closed at our side.
+	// gone is closed when the connection to the client has been closed on our side.
 	gone   chan struct{}
 	onGone sync.Once
 
@@ -41,7 +42,7 @@ type brokerConn struct {
 	pending []pendingAnswer
 }
 
-// pendingAnswer is a request whose answer is to be edited, or waited for.
+// pendingAnswer is a request whose answer is to be edited or waited for.
 type pendingAnswer struct {
 	key, version int16
 	correlation  int32
@@ -53,8 +54,8 @@ func newBrokerConn(conn net.Conn, gate *gate) *brokerConn {
 	return &brokerConn{Conn: conn, gate: gate, closed: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// hangUp closes the connection to the client; false if that was done before. kfake hears of it when no request of a
-// waiting member is left on it.
+// hangUp closes the connection to the client; first is false if it was closed before. kfake learns of the closing
+// when no request of a waiting member is left on the connection.
 func (c *brokerConn) hangUp() (first bool) {
 	c.onGone.Do(func() {
 		first = true
@@ -64,14 +65,14 @@ func (c *brokerConn) hangUp() (first bool) {
 	return first
 }
 
-// unlinger makes hangUp reset the connection: what was not sent yet is lost, and the client reads ECONNRESET.
+// unlinger makes hangUp reset the connection: unsent data is lost, and the client reads ECONNRESET.
 func (c *brokerConn) unlinger() {
 	if conn, ok := c.Conn.(*net.TCPConn); ok {
-		_ = conn.SetLinger(0) // fails on a connection that is closed, which can't be reset any more
+		_ = conn.SetLinger(0) // fails on a closed connection, which cannot be reset any more
 	}
 }
 
-// Close is called by kfake, more than once, when it has done with the connection.
+// Close is called by kfake, more than once, when it does not use the connection any more.
 func (c *brokerConn) Close() error {
 	c.onClose.Do(func() {
 		close(c.closed)
@@ -84,8 +85,8 @@ func (c *brokerConn) Close() error {
 	return nil
 }
 
-// Read fails when the client has hung up and no request of a waiting member is left, or when a request must not be
-// passed on.
+// Read fails if the client has closed the connection and no request of a waiting member is left, or if a request
+// must not be passed on.
 func (c *brokerConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == nil && c.gate.hold(heldRequests, c.gone) && c.follow(p[:n]) {
@@ -113,7 +114,7 @@ func (c *brokerConn) unanswered() *parked {
 	return nil
 }
 
-// follow takes note of the requests in a stretch of the stream; false when it must not be passed on.
+// follow notes the requests in a part of the stream. It returns false if the part must not be passed on.
 func (c *brokerConn) follow(p []byte) bool {
 	for len(p) > 0 && !c.broken {
 		if c.skip > 0 {
@@ -139,7 +140,8 @@ func (c *brokerConn) follow(p []byte) bool {
 	return true
 }
 
-// kept tells whether a request has to be read to understand its answer, or to know who waits for it.
+// kept reports whether a request must be read to understand its answer, or to know which member waits for the
+// answer.
 func kept(key int16) bool {
 	switch kmsg.Key(key) {
 	case kmsg.FindCoordinator, kmsg.OffsetForLeaderEpoch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.LeaveGroup:
@@ -150,7 +152,7 @@ func kept(key int16) bool {
 
 func (c *brokerConn) key() int16 { return int16(binary.BigEndian.Uint16(c.head[4:])) }
 
-// arrived notes the request that has been read completely; false when it must not be passed on.
+// arrived notes the request that has been read completely. It returns false if the request must not be passed on.
 func (c *brokerConn) arrived() bool {
 	answer := pendingAnswer{
 		key: c.key(), version: int16(binary.BigEndian.Uint16(c.head[6:])),
@@ -186,8 +188,8 @@ func (c *brokerConn) expect(answer pendingAnswer) {
 }
 
 // awaitTurn waits until kfake can take a request of a member that sent a SyncGroup on another connection (see
-// parked.go); false when it must not be passed on any more: its client has asked again elsewhere, which must stay the
-// newer request, or kfake has closed the connection.
+// parked.go). It returns false if the request must not be passed on any more: its client has sent a newer request on
+// another connection, which must remain the newer one, or kfake has closed the connection.
 func (c *brokerConn) awaitTurn(p *parked) bool {
 	for before := c.gate.parked.before(p); before != nil && !p.isOver(); before = c.gate.parked.before(p) {
 		select {
@@ -203,7 +205,8 @@ func (c *brokerConn) awaitTurn(p *parked) bool {
 	return !p.isOver()
 }
 
-// decodeRequest decodes what follows the correlation id; nil if that can't be done, and then kfake can't do it either.
+// decodeRequest decodes the part after the correlation id. It returns nil if that fails; then kfake cannot decode it
+// either.
 func decodeRequest(key, version int16, body []byte) kmsg.Request {
 	request := kmsg.RequestForKey(key)
 	request.SetVersion(version)
@@ -220,7 +223,7 @@ func decodeRequest(key, version int16, body []byte) kmsg.Request {
 
 // Write is called by kfake once per answer, with the whole frame.
 func (c *brokerConn) Write(frame []byte) (int, error) {
-	// on a connection that is gone the answer can't be written, as it can't be to a client that is
+	// on a closed connection the answer cannot be written anyway
 	c.gate.hold(heldAnswers, c.gone)
 	if len(frame) >= 8 {
 		answer, found := c.take(int32(binary.BigEndian.Uint32(frame[4:])))
@@ -257,7 +260,7 @@ func (c *brokerConn) take(correlation int32) (pendingAnswer, bool) {
 	return pendingAnswer{}, false
 }
 
-// rewrite returns the frame with its answer edited, or as it is when it can't be decoded.
+// rewrite returns the frame with its answer edited, or unchanged if it cannot be decoded.
 func (c *brokerConn) rewrite(answer pendingAnswer, frame []byte) []byte {
 	response := decodeResponse(answer, frame)
 	if response == nil {
@@ -270,7 +273,7 @@ func (c *brokerConn) rewrite(answer pendingAnswer, frame []byte) []byte {
 	return edited
 }
 
-// decodeResponse decodes a frame; nil if that can't be done.
+// decodeResponse decodes a frame. It returns nil if that fails.
 func decodeResponse(answer pendingAnswer, frame []byte) kmsg.Response {
 	response := kmsg.ResponseForKey(answer.key)
 	response.SetVersion(answer.version)
@@ -281,8 +284,8 @@ func decodeResponse(answer pendingAnswer, frame []byte) kmsg.Response {
 	return response
 }
 
-// bodyStart is where the body of a response begins: after the size, the correlation id and, if there are any, the tags,
-// of which kfake's header carries none.
+// bodyStart returns where the body of a response begins: after the size, the correlation id and the tags, if there
+// are any. kfake's header contains no tags.
 func bodyStart(response kmsg.Response) int {
 	if response.IsFlexible() {
 		return 9

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rawConn speaks the protocol in a version of its choice.
+// rawConn uses the protocol in a version of its choice.
 type rawConn struct {
 	net.Conn
 	formatter *kmsg.RequestFormatter
@@ -63,8 +63,8 @@ func (c rawConn) receive(t *testing.T, request kmsg.Request) kmsg.Response {
 	return response
 }
 
-// However the stream is cut into reads, exactly the requests whose answers are to be edited or waited for are noted, in
-// order.
+// However the stream is split into reads, exactly the requests whose answers are to be edited or waited for are
+// noted, in order.
 func TestFollowIsIndifferentToCuts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		formatter := kmsg.NewRequestFormatter(kmsg.FormatterClientID("x"))
@@ -112,7 +112,7 @@ func TestFollowIsIndifferentToCuts(t *testing.T) {
 	})
 }
 
-// Whatever a client sends, following it neither panics nor keeps more than one request.
+// For any input from a client, following it neither panics nor keeps more than one request.
 func FuzzFollow(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 8, 0, 3, 0, 1, 0, 0, 0, 1})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0, 10, 0, 1, 0, 0, 0, 1, 9, 9})

@@ -7,11 +7,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// This file makes answers say of stopped brokers what a real cluster says. An answer that kfake made just before a
-// broker stopped may be edited just after: it then calls a partition leaderless that has a new leader, and the client
-// asks again.
+// This file makes answers describe stopped brokers as a real cluster does. An answer that kfake made just before a
+// broker stopped may be edited just after. It then calls a partition leaderless that has a new leader, and the
+// client asks again.
 
-// edit puts an answer right.
+// edit corrects an answer.
 func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -33,11 +33,11 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 	}
 }
 
-// editEpochEnds puts right where an epoch ends that nothing was written after yet. Kafka knows that it is still the
-// last one in the log and answers with the end of the log (LeaderEpochFileCache.endOffsetFor); kfake answers that it
-// does not know the epoch, which a client must take for a divergence that can't be located: it begins anew from the
-// start of the partition. The sequence that shows it: a broker stops, leaders move, and a consumer validates its
-// position before the next record is written.
+// editEpochEnds corrects the end of an epoch after which nothing was written yet. Kafka knows that the epoch is
+// still the last one in the log and answers with the end of the log (LeaderEpochFileCache.endOffsetFor). kfake
+// answers that it does not know the epoch. A client must take that for a divergence that cannot be located, and
+// restarts from the beginning of the partition. It happens in this sequence: a broker stops, leaders move, and a
+// consumer validates its position before the next record is written.
 func (e *Kafka) editEpochEnds(request *kmsg.OffsetForLeaderEpochRequest, response *kmsg.OffsetForLeaderEpochResponse) {
 	for i := range response.Topics {
 		topic := &response.Topics[i]
@@ -48,7 +48,7 @@ func (e *Kafka) editEpochEnds(request *kmsg.OffsetForLeaderEpochRequest, respons
 			if !known || info == nil || found.ErrorCode != 0 || found.EndOffset >= 0 || asked > info.Epoch {
 				continue
 			}
-			// Reading the end after kfake has answered is sound: the log only grows, so the position is valid either
+			// Reading the end after kfake has answered is correct: the log only grows, so the position is valid either
 			// way.
 			found.LeaderEpoch, found.EndOffset = asked, info.HighWatermark
 		}
@@ -66,7 +66,7 @@ func askedEpoch(request *kmsg.OffsetForLeaderEpochRequest, topic string, partiti
 	return 0, false
 }
 
-// controllerID returns the controller, or -1 (none known) while its broker is stopped.
+// controllerID returns the controller, or -1 (unknown) while its broker is stopped.
 func (e *Kafka) controllerID(id int32) int32 {
 	if e.layout.alive[id] {
 		return id
@@ -74,8 +74,8 @@ func (e *Kafka) controllerID(id int32) int32 {
 	return -1
 }
 
-// editMetadata leaves out stopped brokers, and tells leaders, replicas, in-sync and offline ones as they are. In
-// passing it learns of topics that clients created, so that their leaders move as well when a broker stops.
+// editMetadata leaves out stopped brokers, and sets the actual leaders, replicas, in-sync and offline replicas. It
+// also learns of topics that clients created, so that their leaders move as well when a broker stops.
 func (e *Kafka) editMetadata(response *kmsg.MetadataResponse) {
 	response.Brokers = slices.DeleteFunc(response.Brokers, func(b kmsg.MetadataResponseBroker) bool {
 		return !e.layout.alive[b.NodeID]
@@ -115,8 +115,7 @@ func (e *Kafka) editPartition(topic string, partition *kmsg.MetadataResponseTopi
 	}
 }
 
-// editCoordinators answers with coordinators that are alive and on no reserved broker, moving them if they have to be
-// moved.
+// editCoordinators answers with coordinators that are alive and on no reserved broker, and moves them if necessary.
 func (e *Kafka) editCoordinators(request *kmsg.FindCoordinatorRequest, response *kmsg.FindCoordinatorResponse) {
 	if response.Version <= 3 {
 		if response.ErrorCode == 0 {
@@ -132,8 +131,8 @@ func (e *Kafka) editCoordinators(request *kmsg.FindCoordinatorRequest, response 
 	}
 }
 
-// coordinatorOf returns the coordinator of a group or transactional id, and sees to it that it is one that may
-// coordinate.
+// coordinatorOf returns the coordinator of a group or transactional id. It moves the coordinator first if the broker
+// may not coordinate.
 func (e *Kafka) coordinatorOf(key string) (node int32, host string, port int32, code int16) {
 	node = e.kafka.CoordinatorFor(key)
 	if !slices.Contains(e.layout.mayCoordinate(), node) {

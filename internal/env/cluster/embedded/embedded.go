@@ -17,31 +17,31 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
-// MaxBrokers is the largest embedded cluster.
+// MaxBrokers is the maximum number of brokers.
 const MaxBrokers = 9
 
 // ErrClosed is returned by calls on a cluster that was closed.
 var ErrClosed = errors.New("the embedded Kafka is closed")
 
-// Options say what to start.
+// Options configure an embedded Kafka.
 type Options struct {
-	// Brokers is their number, 1 to MaxBrokers.
+	// Brokers is the number of brokers, 1 to MaxBrokers.
 	Brokers int
-	// Dir is where logs, groups and producers are kept; it is created. It must not be another cluster's.
+	// Dir is the folder for logs, groups and producers. It is created. It must not be in use by another cluster.
 	Dir string
-	// Log gets kfake's warnings and errors.
+	// Log receives kfake's warnings and errors.
 	Log zerolog.Logger
 }
 
-// Kafka is a Kafka inside this process. Its methods may be called from several goroutines.
+// Kafka is a Kafka inside this process. It is safe for concurrent use.
 type Kafka struct {
 	kafka *kfake.Cluster
 	log   zerolog.Logger
-	// gates by node id.
+	// gates are the brokers' gates by node id.
 	gates  map[int32]*gate
 	parked *parkedRequests
 
-	// The keeper runs until stop is closed; Close waits for it.
+	// The keeper runs until stop is closed. Close waits for it.
 	keeper sync.WaitGroup
 	stop   chan struct{}
 
@@ -50,12 +50,12 @@ type Kafka struct {
 	closed bool
 }
 
-// Start starts brokers on ports of 127.0.0.1 that the system picks.
+// Start starts brokers on ports of 127.0.0.1 that the system chooses.
 //
-// Topics are not created by being mentioned: a client that gets a name wrong shall see it. Groups form at once (kfake
-// knows no initial rebalance delay). What a stopped broker holds is what it held: records are written through to the
-// files' page cache before they are acknowledged and never discarded, so syncing each write would cost much and protect
-// from nothing that a run does; the files are synced at Close.
+// Topics are not created automatically, so that a client with a wrong name sees an error. Groups form at once (kfake
+// has no initial rebalance delay). A stopped broker keeps its data: records are written to the files' page cache
+// before they are acknowledged and are never discarded. Syncing each write would cost much and protect from nothing
+// that a run does, so the files are synced at Close.
 func Start(ctx context.Context, options Options) (*Kafka, error) {
 	if err := options.check(ctx); err != nil {
 		return nil, fmt.Errorf("starting the embedded Kafka: %w", err)
@@ -64,7 +64,7 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 		log: options.Log, gates: map[int32]*gate{}, layout: newLayout(options.Brokers), parked: newParkedRequests(),
 		stop: make(chan struct{}),
 	}
-	// kfake numbers nodes from 0 and makes the last one the controller. Node 0 is removed while there is nothing on it.
+	// kfake numbers nodes from 0 and makes the last one the controller. Node 0 is removed while it is empty.
 	kafka, err := kfake.NewCluster(
 		kfake.NumBrokers(options.Brokers+1),
 		kfake.ListenFn(e.listen),
@@ -73,7 +73,7 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 		kfake.WithLogger(kfakeLog{options.Log}),
 		kfake.GroupMinSessionTimeout(minSessionTimeout), kfake.GroupMaxSessionTimeout(maxSessionTimeout),
 		kfake.BrokerConfigs(map[string]string{
-			// Under KIP-848 and in share groups (KIP-932) the broker sets these; Kafka's own (5 s and 45 s, and a lock
+			// Under KIP-848 and in share groups (KIP-932) the broker sets these. Kafka's own (5 s and 45 s, and a lock
 			// of 30 s) are longer than a run's drain.
 			"group.consumer.heartbeat.interval.ms": "500",
 			"group.consumer.session.timeout.ms":    "6000",
@@ -95,12 +95,12 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 	return e, nil
 }
 
-// minSessionTimeout lets consumers ask for a shorter session than Kafka's least (6 s), so that the partitions of a
-// killed one are handed on within a run.
+// minSessionTimeout lets consumers ask for a shorter session than Kafka's minimum (6 s), so that the partitions of a
+// killed consumer are reassigned within a run.
 const minSessionTimeout = time.Second
 
-// maxSessionTimeout is the default of Kafka's group.max.session.timeout.ms; kfake's own is shorter and refuses members
-// that ask for more.
+// maxSessionTimeout is the default of Kafka's group.max.session.timeout.ms. kfake's own is shorter and makes it
+// refuse members that ask for more.
 const maxSessionTimeout = 30 * time.Minute
 
 func (o Options) check(ctx context.Context) error {
@@ -116,7 +116,7 @@ func (o Options) check(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// listen gives kfake the listener of its next node; it asks for one node after the other.
+// listen gives kfake the listener of its next node. kfake asks for the nodes in order.
 func (e *Kafka) listen(string, string) (net.Listener, error) {
 	gate, err := newGate(e, e.parked)
 	if err != nil {
@@ -150,10 +150,10 @@ func (e *Kafka) Bootstrap() []string {
 	return addresses
 }
 
-// ClientOptions are what a client needs to reach the brokers.
+// ClientOptions returns the options that a client needs to reach the brokers.
 func (e *Kafka) ClientOptions() []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(e.Bootstrap()...)} }
 
-// Describe names it for the record of a run.
+// Describe describes the Kafka for the record of a run.
 func (e *Kafka) Describe() string {
 	if len(e.gates) == 1 {
 		return "embedded, 1 broker"
@@ -161,7 +161,7 @@ func (e *Kafka) Describe() string {
 	return fmt.Sprintf("embedded, %d brokers", len(e.gates))
 }
 
-// Controller returns the broker that clients create topics at: the last one. While it is stopped they can't
+// Controller returns the broker at which clients create topics: the last one. While it is stopped they cannot
 // (CreateTopics below can).
 func (e *Kafka) Controller() int32 { return int32(len(e.gates)) }
 
@@ -179,8 +179,8 @@ func (e *Kafka) CoordinatorFor(group string) (int32, error) {
 	return node, nil
 }
 
-// CreateTopics creates topics and gives each partition the leader it belongs to. It fails at the first topic that
-// exists or is ill-defined; those before it are created.
+// CreateTopics creates topics and gives each partition its prescribed leader. It fails at the first topic that
+// exists or is ill-defined; the topics before it are created.
 func (e *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -219,7 +219,7 @@ func (e *Kafka) create(ctx context.Context, topic cluster.Topic) error {
 // maxPartitions of one topic; each has two open files.
 const maxPartitions = 1000
 
-// Close stops all brokers and writes what they hold to Dir. Closing again does nothing.
+// Close stops all brokers and writes their data to Dir. A second call does nothing.
 func (e *Kafka) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -229,13 +229,13 @@ func (e *Kafka) Close() error {
 	e.closed = true
 	close(e.stop)
 	e.closeGates()
-	e.keeper.Wait() // it asks kfake, which answers nobody once it is closed
+	e.keeper.Wait() // it sends requests to kfake, which answers none once it is closed
 	e.kafka.Close()
 	return nil
 }
 
-// frozen makes changes that clients shall see all at once: kfake handles no request until it returns. (kfake runs its
-// administrative calls also while a control function holds a request up.)
+// frozen makes changes that clients see all at once: kfake handles no request until it returns. (kfake runs its
+// administrative calls even while a control function blocks a request.)
 func (e *Kafka) frozen(change func()) {
 	done := make(chan struct{})
 	e.kafka.Control(func(kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // the signature is kfake's
@@ -256,7 +256,7 @@ func (l kfakeLog) Logf(level kfake.LogLevel, format string, args ...any) {
 	case kfake.LogLevelError:
 		l.log.Error().Msgf("embedded Kafka: "+format, args...)
 	case kfake.LogLevelWarn:
-		// What a broker warns of (a member that went silent) is what a run does on purpose: no news for its user.
+		// A broker's warnings (a member fell silent) concern deliberate actions of a run, and are no news for its user.
 		l.log.Info().Msgf("embedded Kafka: "+format, args...)
 	}
 }

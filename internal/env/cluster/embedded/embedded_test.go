@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience bounds every wait of these tests; it is never how long something takes.
+// patience bounds every wait of these tests; no step is expected to take that long.
 const patience = 60 * time.Second
 
 func start(t *testing.T, brokers int, topics ...cluster.Topic) *Kafka {
@@ -172,7 +172,8 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// A stopped broker refuses, is on no list, and only what it led has moved; when it is back everything is as before.
+// A stopped broker refuses connections, is on no list, and only the partitions that it led have moved. When it is
+// back, everything is as before.
 func TestStopMovesOnlyWhatTheBrokerLed(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 6})
 	c := client(t, e)
@@ -215,13 +216,13 @@ func TestStopMovesOnlyWhatTheBrokerLed(t *testing.T) {
 	}
 }
 
-// writer produces numbered records to every partition until it is told to stop.
+// writer produces numbered records to every partition until it is stopped.
 type writer struct {
 	client *kgo.Client
 	stop   chan struct{}
 	wg     sync.WaitGroup
 	mu     sync.Mutex
-	acked  map[int32]int // how many, per partition
+	acked  map[int32]int // number of records per partition
 	errs   []error
 	acks   chan struct{}
 }
@@ -288,7 +289,7 @@ func (w *writer) progress(t *testing.T, count int, partitions ...int32) {
 	}
 }
 
-// finish stops writing, waits for what is under way, and returns how much was acknowledged.
+// finish stops writing, waits for outstanding records, and returns the number of acknowledged records.
 func (w *writer) finish(t *testing.T) map[int32]int {
 	t.Helper()
 	close(w.stop)
@@ -344,7 +345,7 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 			if _, err := e.StopBroker(testContext(t), id+1); err != nil {
 				t.Fatal(err)
 			}
-			w.progress(t, 20, 0, 1, 2) // all partitions go on without it
+			w.progress(t, 20, 0, 1, 2) // all partitions continue without it
 			if err := e.StartBroker(testContext(t), id+1); err != nil {
 				t.Fatal(err)
 			}
@@ -386,8 +387,8 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 	})
 }
 
-// While the broker that alone holds the DLQ is stopped, the DLQ can't be written, everything else can; and back it
-// comes with what it had.
+// While the only broker that holds the DLQ is stopped, the DLQ cannot be written, but everything else can. The DLQ
+// returns with its data.
 func TestReservedBroker(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 4}, cluster.Topic{Name: "dlq", Partitions: 4, Broker: 2})
 	c := client(t, e)
@@ -426,8 +427,8 @@ func TestReservedBroker(t *testing.T) {
 	verify(t, e, "input", input.finish(t))
 }
 
-// Groups keep off the reserved broker, move when their coordinator stops, stay where they are when another one does,
-// and go home afterwards.
+// Groups avoid the reserved broker, move when their coordinator stops, stay when another broker stops, and return to
+// their prescribed place afterwards.
 func TestCoordinatorsHaveAPlace(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3}, cluster.Topic{Name: "dlq", Partitions: 1, Broker: 3})
 	groups := []string{"a", "b", "c", "d"}
@@ -452,7 +453,7 @@ func TestCoordinatorsHaveAPlace(t *testing.T) {
 		}
 		check(fmt.Sprintf("without broker %d", id+1), func(group string, node int32) bool {
 			if home[group] == id+1 {
-				return node == 3-home[group] // 1 and 2 stand in for each other
+				return node == 3-home[group] // 1 and 2 replace each other
 			}
 			return node == home[group]
 		})
@@ -463,7 +464,7 @@ func TestCoordinatorsHaveAPlace(t *testing.T) {
 	}
 }
 
-// Old clients ask for one coordinator at a time, and the answer does not say of what.
+// Old clients ask for one coordinator at a time, and the answer does not name the key.
 func TestFindCoordinatorInAllVersions(t *testing.T) {
 	e := start(t, 3)
 	home, err := e.CoordinatorFor("group")
@@ -530,7 +531,7 @@ func startMembers(t *testing.T, e *Kafka, count int) *members {
 	return m
 }
 
-// progress waits until the group is 20 records further in each of three partitions.
+// progress waits until the group has advanced by 20 records in each of three partitions.
 func (m *members) progress(t *testing.T, when string) {
 	t.Helper()
 	m.mu.Lock()
@@ -551,7 +552,7 @@ func (m *members) progress(t *testing.T, when string) {
 	}
 }
 
-// A group goes on through stops of every broker, its coordinator's included, and no committed offset is forgotten.
+// A group continues through stops of every broker, including its coordinator, and no committed offset is lost.
 func TestGroupKeepsConsuming(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
 	w, m := startWriter(t, e, "input", 3), startMembers(t, e, 2)
@@ -587,14 +588,14 @@ func TestGroupKeepsConsuming(t *testing.T) {
 		}
 		select {
 		case <-m.consumed:
-		case <-time.After(50 * time.Millisecond): // a commit may come after the last record
+		case <-time.After(50 * time.Millisecond): // a commit may follow the last record
 		}
 	}
 	m.cancel()
 	m.wg.Wait()
 }
 
-// Between a change of leaders and the next record, the epoch of the last record still ends where the log ends: a
+// Between a change of leaders and the next record, the epoch of the last record still ends where the log ends. A
 // consumer that validates its position then must not take it for lost.
 func TestLastEpochEndsWithTheLog(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
@@ -623,7 +624,7 @@ func TestLastEpochEndsWithTheLog(t *testing.T) {
 	}
 }
 
-// Topics that clients create themselves follow when their broker stops.
+// The leaders of topics that clients create themselves move, too, when their broker stops.
 func TestClientsTopicsMoveToo(t *testing.T) {
 	e := start(t, 3)
 	c := client(t, e)
@@ -645,7 +646,7 @@ func TestClientsTopicsMoveToo(t *testing.T) {
 	verify(t, e, "retry", w.finish(t))
 }
 
-// stop stops a broker, whatever that changes.
+// stop stops a broker and ignores the changes.
 func stop(e *Kafka) func(context.Context, int32) error {
 	return func(ctx context.Context, id int32) error {
 		_, err := e.StopBroker(ctx, id)
@@ -653,7 +654,7 @@ func stop(e *Kafka) func(context.Context, int32) error {
 	}
 }
 
-// Several callers at once, requests in full flow, and Close in the middle: nothing may hang.
+// Several concurrent callers, a full load of requests, and Close in the middle: nothing may hang.
 func TestStopStartAndCloseAtOnce(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3})
 	w := startWriter(t, e, "input", 3)
@@ -673,7 +674,7 @@ func TestStopStartAndCloseAtOnce(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(50 * time.Millisecond) // let them run into each other; any length will do
+	time.Sleep(50 * time.Millisecond) // lets the calls overlap; the exact length does not matter
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}

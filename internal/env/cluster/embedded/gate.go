@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// gate is the listener that kfake sees for one broker. It outlives stops of the broker: while it is shut the port
-// refuses connections and Accept waits, so that kfake never learns of it.
+// gate is the listener that kfake sees for one broker. It outlives stops of the broker. While it is shut, the port
+// refuses connections and Accept waits, so that kfake never learns of the stop.
 type gate struct {
 	port    *reservation
 	address *net.TCPAddr
 	editor  editor
 	parked  *parkedRequests
-	// inside is our end of a connection that does not come through the port; kfake gets the other end with its first
-	// Accept.
+	// inside is our end of a connection that bypasses the port. kfake gets the other end with its first Accept.
 	inside net.Conn
 	// standing is set while the broker is paused.
 	standing atomic.Pointer[standstill]
@@ -33,7 +32,7 @@ type gate struct {
 	conns    map[*brokerConn]struct{}
 }
 
-// newGate returns an open gate on a port of 127.0.0.1 that the system picks.
+// newGate returns an open gate on a port of 127.0.0.1 that the system chooses.
 func newGate(editor editor, parked *parkedRequests) (*gate, error) {
 	port, err := reservePort()
 	if err != nil {
@@ -54,7 +53,7 @@ func newGate(editor editor, parked *parkedRequests) (*gate, error) {
 // Addr is the broker's address, open or shut.
 func (g *gate) Addr() net.Addr { return g.address }
 
-// Accept returns the next connection; while the gate is shut it waits.
+// Accept returns the next connection. While the gate is shut, it waits.
 func (g *gate) Accept() (net.Conn, error) {
 	for {
 		g.mu.Lock()
@@ -79,8 +78,8 @@ func (g *gate) Accept() (net.Conn, error) {
 			continue
 		}
 		if !errors.Is(err, net.ErrClosed) {
-			// Out of file descriptors, or the peer was gone before it was accepted. kfake would give the broker up for
-			// good.
+			// Either no file descriptors are left, or the peer closed the connection before it was accepted. On an
+			// error, kfake would give up the broker permanently.
 			time.Sleep(acceptPause)
 		}
 	}
@@ -89,7 +88,7 @@ func (g *gate) Accept() (net.Conn, error) {
 // acceptPause keeps a failing Accept from spinning.
 const acceptPause = 5 * time.Millisecond
 
-// admit enters a connection, or closes it if the gate was shut since it was accepted.
+// admit registers a connection, or closes it if the gate was shut since it was accepted.
 func (g *gate) admit(conn net.Conn) net.Conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,7 +107,7 @@ func (g *gate) forget(conn *brokerConn) {
 	delete(g.conns, conn)
 }
 
-// shut refuses connections from now on. Those that exist stay until drop.
+// shut refuses connections from now on. Existing connections stay until drop.
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,7 +117,7 @@ func (g *gate) shut() {
 	}
 }
 
-// drop hangs up on every client, with a reset if that is wanted, and returns how many there were.
+// drop closes all clients' connections, with a reset if asked, and returns their number.
 func (g *gate) drop(reset bool) int {
 	g.mu.Lock()
 	conns := make([]*brokerConn, 0, len(g.conns))
@@ -138,7 +137,7 @@ func (g *gate) drop(reset bool) int {
 	return dropped
 }
 
-// standstill is a time in which nothing passes a gate, in either direction.
+// standstill is a period in which nothing passes a gate in either direction.
 type standstill struct {
 	over              chan struct{}
 	requests, answers atomic.Int64
@@ -147,12 +146,12 @@ type standstill struct {
 func heldRequests(s *standstill) *atomic.Int64 { return &s.requests }
 func heldAnswers(s *standstill) *atomic.Int64  { return &s.answers }
 
-// pause lets nothing pass from now on; false if that is so already.
+// pause lets nothing pass from now on. It returns false if the gate is paused already.
 func (g *gate) pause() bool {
 	return g.standing.CompareAndSwap(nil, &standstill{over: make(chan struct{})})
 }
 
-// resume lets everything pass, and returns how many requests and answers have waited for that.
+// resume lets everything pass, and returns the numbers of held requests and answers.
 func (g *gate) resume() (requests, answers int) {
 	standing := g.standing.Swap(nil)
 	if standing == nil {
@@ -162,8 +161,8 @@ func (g *gate) resume() (requests, answers int) {
 	return int(standing.requests.Load()), int(standing.answers.Load())
 }
 
-// hold keeps back what came on a connection, or goes out on it, while the broker stands still; false when the
-// connection was gone before that was over.
+// hold blocks requests or answers of a connection while the broker is paused. It returns false if the connection was
+// closed before the pause ended.
 func (g *gate) hold(counter func(*standstill) *atomic.Int64, gone <-chan struct{}) bool {
 	standing := g.standing.Load()
 	if standing == nil {
@@ -178,7 +177,7 @@ func (g *gate) hold(counter func(*standstill) *atomic.Int64, gone <-chan struct{
 	}
 }
 
-// open accepts connections again, on the same port. Should another process have taken the port it waits until ctx ends.
+// open accepts connections again, on the same port. If another process has taken the port, it waits until ctx ends.
 func (g *gate) open(ctx context.Context) error {
 	for {
 		listener, err := net.Listen("tcp4", g.address.String())
@@ -200,7 +199,7 @@ func (g *gate) open(ctx context.Context) error {
 	}
 }
 
-// Close ends Accept and hangs up on every client.
+// Close ends Accept and closes all clients' connections.
 func (g *gate) Close() error {
 	g.shut()
 	g.mu.Lock()
@@ -209,7 +208,7 @@ func (g *gate) Close() error {
 		return nil
 	}
 	g.closed = true
-	close(g.opened) // Accept wakes up and sees that it is over.
+	close(g.opened) // Accept wakes up and sees that the gate is closed.
 	g.mu.Unlock()
 	g.drop(false)
 	_ = g.inside.Close()
@@ -217,10 +216,11 @@ func (g *gate) Close() error {
 	return nil
 }
 
-// confirmLimit bounds dialling a port of the loopback, which answers at once, and waiting until it is shut.
+// confirmLimit bounds dialling a port of the loopback, which answers at once, and the wait until the port refuses
+// connections.
 const confirmLimit = 5 * time.Second
 
-// refuses dials the port and tells whether the connection is refused.
+// refuses dials the port and reports whether the connection is refused.
 func (g *gate) refuses() (bool, error) {
 	conn, err := net.DialTimeout("tcp4", g.address.String(), confirmLimit)
 	switch {
@@ -233,8 +233,9 @@ func (g *gate) refuses() (bool, error) {
 	return false, err
 }
 
-// becomesShut waits until connections are refused. A process that is just being started has, between its fork and its
-// exec, this process's listeners too, so that for a moment the port may go on to accept what nobody will serve.
+// becomesShut waits until connections are refused. A process that is being started also holds this process's
+// listeners between its fork and its exec, so that for a moment the port may still accept connections that no
+// process will serve.
 func (g *gate) becomesShut(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
 	defer cancel()

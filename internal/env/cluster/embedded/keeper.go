@@ -12,18 +12,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// This file keeps the members alive whose JoinGroup or SyncGroup is parked (see parked.go), as Kafka does. It
-// heartbeats for them, on a connection inside this process that every broker has from its start and keeps while it is
-// stopped: sessions run on in kfake meanwhile.
+// This file keeps the members alive whose JoinGroup or SyncGroup is parked (see parked.go), as Kafka does. It sends
+// heartbeats for them, on a connection inside this process. Every broker has this connection from its start and
+// keeps it while it is stopped: sessions continue in kfake meanwhile.
 
-// keepPeriod is how often. It is a fraction of the shortest session.
+// keepPeriod is the interval of the heartbeats. It is a fraction of the shortest session.
 const keepPeriod = minSessionTimeout / 4
 
-// absentLimit is how often in a row a member must be missing from its group until its request counts as one that kfake
-// will never answer. Once is not enough: kfake may have read a JoinGroup and not handled it yet.
+// absentLimit is how many times in a row a member must be missing from its group until kfake is considered never to
+// answer its request. Once is not enough: kfake may have read a JoinGroup and not handled it yet.
 const absentLimit = 8
 
-// keep heartbeats for waiting members until stop is closed.
+// keep sends heartbeats for waiting members until stop is closed.
 func (e *Kafka) keep(stop <-chan struct{}) {
 	ticker := time.NewTicker(keepPeriod)
 	defer ticker.Stop()
@@ -46,12 +46,12 @@ func (e *Kafka) keepGroup(group string, requests []*parked) error {
 	gate := e.gates[e.kafka.CoordinatorFor(group)]
 	for _, p := range requests {
 		if p.member == "" && p.instance == "" {
-			continue // nobody knows it, so nobody can remove it
+			continue // the group does not know the member, so it cannot remove it
 		}
 		member, found := memberOf(info, p)
 		if !found {
-			// Kafka answers UNKNOWN_MEMBER_ID when it removes a member that waits (removeMemberAndUpdateClassicGroup),
-			// kfake nothing: the client hears that when it asks again.
+			// When Kafka removes a waiting member, it answers UNKNOWN_MEMBER_ID (removeMemberAndUpdateClassicGroup).
+			// kfake answers nothing: the client gets that error when it asks again.
 			if p.absent++; p.absent == absentLimit {
 				e.parked.end(p)
 				p.conn.hangUp()
@@ -69,7 +69,7 @@ func (e *Kafka) keepGroup(group string, requests []*parked) error {
 	return nil
 }
 
-// memberOf returns the id by which a group knows the member that sent a request.
+// memberOf returns the id that a group uses for the member that sent a request.
 func memberOf(info *kfake.GroupInfo, p *parked) (id string, found bool) {
 	if info == nil {
 		return "", false
@@ -82,8 +82,8 @@ func memberOf(info *kfake.GroupInfo, p *parked) (id string, found bool) {
 	return "", false
 }
 
-// heartbeat renews a member's session. What the broker answers does not matter: it refuses if the member was answered
-// or removed meanwhile.
+// heartbeat renews a member's session. The broker's answer does not matter: it is a refusal if the member was
+// answered or removed meanwhile.
 func (g *gate) heartbeat(group, member string, generation int32) error {
 	request := kmsg.NewPtrHeartbeatRequest()
 	request.Group, request.MemberID, request.Generation = group, member, generation
@@ -93,8 +93,8 @@ func (g *gate) heartbeat(group, member string, generation int32) error {
 	return nil
 }
 
-// roundTrip sends a request and reads its answer. It has no deadline: kfake answers these at once, and closing the gate
-// ends it.
+// roundTrip sends a request and reads its answer. It has no deadline: kfake answers these requests at once, and
+// closing the gate ends the wait.
 func roundTrip(conn net.Conn, request kmsg.Request) error {
 	if _, err := conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, request, 0)); err != nil {
 		return err

@@ -14,16 +14,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Members that must not be expelled have a session that outlasts every test, as does everyone's rebalance timeout: what
-// these tests wait for is that a mortal one's session ends. It is longer than the shortest possible, as these tests
-// must survive a machine that stands still for a second.
+// Members that must not be expelled have a session that outlasts every test, and so does every rebalance timeout:
+// these tests wait only for the end of a mortal member's session. That session is longer than the shortest possible
+// one, because these tests must survive a machine that stands still for a second.
 const (
 	immortal             = 4 * patience // kfake allows 5 minutes
 	mortal               = 2 * minSessionTimeout
 	testRebalanceTimeout = 10 * patience
 )
 
-// member is a member of the group "group", on a connection of its own.
+// member is a member of the group "group", with its own connection.
 type member struct {
 	rawConn
 	e          *Kafka
@@ -78,14 +78,14 @@ func (m *member) join() *kmsg.JoinGroupRequest {
 	return request
 }
 
-// parkJoin sends a JoinGroup that others must join before it is answered, and returns when it has arrived.
+// parkJoin sends a JoinGroup that is answered only after others join, and returns when it has arrived.
 func (m *member) parkJoin(t *testing.T) {
 	t.Helper()
 	m.park(t, m.join(), 9)
 }
 
-// joins has a member join that nobody has to wait for but those who wait for it, and returns the members that a leader
-// is told.
+// joins makes a member join, where only members that already wait for it are outstanding. It returns the members
+// that a leader is told.
 func (m *member) joins(t *testing.T) []string {
 	t.Helper()
 	m.send(t, m.join(), 9)
@@ -108,7 +108,8 @@ func (m *member) joined(t *testing.T) []string {
 	return ids
 }
 
-// sync is the request of a leader that gives each of the assigned a part, or of a follower when there are none.
+// sync returns the request of a leader that assigns a part to each of the members, or of a follower if there are
+// none.
 func (m *member) sync(assigned ...*member) *kmsg.SyncGroupRequest {
 	request := kmsg.NewPtrSyncGroupRequest()
 	request.Version, request.Group, request.MemberID, request.InstanceID, request.Generation = 5, "group", m.id,
@@ -142,7 +143,7 @@ func (m *member) synced(t *testing.T) *kmsg.SyncGroupResponse {
 	return m.receive(t, m.sync()).(*kmsg.SyncGroupResponse)
 }
 
-// heartbeat returns the error it is answered with.
+// heartbeat sends a heartbeat and returns the error in the answer.
 func (m *member) heartbeat(t *testing.T) error {
 	t.Helper()
 	request := kmsg.NewPtrHeartbeatRequest()
@@ -150,7 +151,7 @@ func (m *member) heartbeat(t *testing.T) error {
 	return kerr.ErrorForCode(m.request(t, request, 4).(*kmsg.HeartbeatResponse).ErrorCode)
 }
 
-// heartbeatUntil heartbeats until it is answered as wanted, and before that with the other one.
+// heartbeatUntil sends heartbeats until the answer is want; before that it must be before.
 func (m *member) heartbeatUntil(t *testing.T, want, before error) {
 	t.Helper()
 	await(t, fmt.Sprintf("a heartbeat to be answered with %v", want), func() bool {
@@ -162,7 +163,7 @@ func (m *member) heartbeatUntil(t *testing.T, want, before error) {
 	})
 }
 
-// heartbeatFor heartbeats for some time, and expects the same answer every time.
+// heartbeatFor sends heartbeats for some time and expects the same answer every time.
 func (m *member) heartbeatFor(t *testing.T, long time.Duration, want error) {
 	t.Helper()
 	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(mortal / 40) {
@@ -172,7 +173,7 @@ func (m *member) heartbeatFor(t *testing.T, long time.Duration, want error) {
 	}
 }
 
-// leave returns when LeaveGroup is answered.
+// leave sends a LeaveGroup and waits for its answer.
 func (m *member) leave(t *testing.T) {
 	t.Helper()
 	if response := m.request(t, m.leaving(), 5).(*kmsg.LeaveGroupResponse); response.ErrorCode != 0 ||
@@ -188,7 +189,7 @@ func (m *member) leaving() *kmsg.LeaveGroupRequest {
 	return request
 }
 
-// die ends the connection and returns when the broker has noticed.
+// die ends the connection and returns when the broker has noticed it.
 func (m *member) die(t *testing.T) {
 	t.Helper()
 	before := len(m.e.live())
@@ -196,7 +197,7 @@ func (m *member) die(t *testing.T) {
 	await(t, "the end of a connection", func() bool { return len(m.e.live()) < before })
 }
 
-// connections returns those that kfake knows, also when their clients are gone.
+// connections returns the connections that kfake knows, including those whose clients have gone.
 func (e *Kafka) connections() []*brokerConn {
 	var all []*brokerConn
 	for _, gate := range e.gates {
@@ -209,12 +210,12 @@ func (e *Kafka) connections() []*brokerConn {
 	return all
 }
 
-// live returns those whose clients are not known to be gone.
+// live returns the connections whose clients are not known to have gone.
 func (e *Kafka) live() []*brokerConn {
 	return slices.DeleteFunc(e.connections(), func(c *brokerConn) bool { return c.SetDeadline(time.Time{}) != nil })
 }
 
-// nothingHeld waits until kfake has heard of every connection that ended.
+// nothingHeld waits until kfake has learned of the end of every ended connection.
 func nothingHeld(t *testing.T, e *Kafka) {
 	t.Helper()
 	await(t, "ended connections to be given up", func() bool { return len(e.live()) == len(e.connections()) })
@@ -229,7 +230,7 @@ func await(t *testing.T, what string, reached func() bool) {
 	}
 }
 
-// inGroup waits until the group has so many members.
+// inGroup waits until the group has that number of members.
 func inGroup(t *testing.T, e *Kafka, count int) {
 	t.Helper()
 	await(t, fmt.Sprintf("%d members", count), func() bool {
@@ -249,7 +250,7 @@ func stable(t *testing.T, e *Kafka, session time.Duration) *member {
 	return m
 }
 
-// completing brings a group of a leader and a mortal follower to where JoinGroup is answered to both and neither has
+// completing forms a group of a leader and a mortal follower in which JoinGroup is answered to both and neither has
 // sent SyncGroup.
 func completing(t *testing.T, e *Kafka, session time.Duration, instance *string) (leader, follower *member) {
 	t.Helper()
@@ -269,7 +270,7 @@ func completing(t *testing.T, e *Kafka, session time.Duration, instance *string)
 	return leader, follower
 }
 
-// All that these tests do is wait for sessions to end, each in a cluster of its own: they run side by side.
+// These tests mostly wait for sessions to end, each in its own cluster, so they run in parallel.
 func TestMembersThatWaitForARebalance(t *testing.T) {
 	tests := map[string]func(*testing.T){
 		"killed in JoinGroup, then leads":                       killedInJoinGroupThenLeads,
@@ -296,7 +297,8 @@ func TestMembersThatWaitForARebalance(t *testing.T) {
 	wg.Wait()
 }
 
-// A member that is killed in the join barrier is expelled when its session is over, not when the rebalance timeout is.
+// A member that is killed in the join barrier is expelled when its session ends, not when the rebalance timeout
+// does.
 func killedInJoinGroupThenLeads(t *testing.T) {
 	e := start(t, 1)
 	first, killed := stable(t, e, immortal), newMember(t, e, mortal)
@@ -330,20 +332,20 @@ func killedInJoinGroupWithAnother(t *testing.T) {
 	nothingHeld(t, e)
 }
 
-// outlives takes a member that was answered by JoinGroup to where another one of that generation is expelled, who may
-// be its leader.
+// outlives takes a member whose JoinGroup was answered to the point at which another member of that generation,
+// possibly its leader, is expelled.
 func (m *member) outlives(t *testing.T, other *member) {
 	t.Helper()
 	switch response := m.request(t, m.sync(m, other), 5).(*kmsg.SyncGroupResponse); response.ErrorCode {
 	case 0:
 		m.heartbeatUntil(t, kerr.RebalanceInProgress, nil)
-	case kerr.RebalanceInProgress.Code: // the other one was to lead
+	case kerr.RebalanceInProgress.Code: // the other one was the designated leader
 	default:
 		t.Fatalf("syncing: %v", kerr.ErrorForCode(response.ErrorCode))
 	}
 }
 
-// Who waits in SyncGroup can't heartbeat, and is no less alive.
+// A member that waits in SyncGroup cannot send heartbeats, but is alive.
 func longInSyncGroup(t *testing.T) {
 	e := start(t, 1)
 	leader, follower := completing(t, e, immortal, nil)
@@ -359,7 +361,7 @@ func longInSyncGroup(t *testing.T) {
 	}
 }
 
-// Nor is who waits in JoinGroup, for a member that heartbeats and does not join yet.
+// The same holds for a member that waits in JoinGroup for one that sends heartbeats and does not join yet.
 func longInJoinGroup(t *testing.T) {
 	e := start(t, 1)
 	leader, follower := completing(t, e, immortal, nil)
@@ -376,8 +378,8 @@ func longInJoinGroup(t *testing.T) {
 	follower.joined(t)
 }
 
-// A member that is killed in SyncGroup is expelled one session after the answer that it does not get, and the next
-// rebalance waits for nobody.
+// A member that is killed in SyncGroup is expelled one session after the answer that it does not receive, and the
+// next rebalance does not wait for it.
 func killedInSyncGroup(t *testing.T) {
 	e := start(t, 1)
 	leader, killed := completing(t, e, immortal, nil)
@@ -405,7 +407,8 @@ func killedInSyncGroupWithTheLeader(t *testing.T) {
 	nothingHeld(t, e)
 }
 
-// kfake never answers a member that another connection made leave: its client is hung up on, so that it asks again.
+// kfake never answers a member that another connection made leave. Its client's connection is closed, so that the
+// client asks again.
 func removedInJoinGroup(t *testing.T) {
 	e := start(t, 1)
 	leader, removed, killed := stable(t, e, immortal), newMember(t, e, mortal), newMember(t, e, mortal)
@@ -424,7 +427,7 @@ func removedInJoinGroup(t *testing.T) {
 	nothingHeld(t, e)
 }
 
-// sendsNonsense has kfake close the connection on which it reads a JoinGroup of a version that nobody knows.
+// sendsNonsense makes kfake close the connection by sending a JoinGroup of an unknown version.
 func sendsNonsense(t *testing.T) {
 	e := start(t, 1)
 	m := newMember(t, e, immortal)
@@ -435,10 +438,10 @@ func sendsNonsense(t *testing.T) {
 	await(t, "the connection to be given up", func() bool { return len(e.connections())+len(e.parked.groups()) == 0 })
 }
 
-// A member that is not in its group is given up, but not before kfake had the time to handle its request.
+// A member that is not in its group is given up, but not before kfake has had time to handle its request.
 func TestAbsentMemberIsGivenUpInTheEnd(t *testing.T) {
 	e := start(t, 1)
-	unkept := &Kafka{kafka: e.kafka, gates: e.gates, parked: newParkedRequests()} // its keeper shall not get in between
+	unkept := &Kafka{kafka: e.kafka, gates: e.gates, parked: newParkedRequests()} // its keeper must not interfere
 	near, far := net.Pipe()
 	t.Cleanup(func() { _ = far.Close() })
 	absent := parkedBy(newBrokerConn(near, e.gates[1]), &kmsg.JoinGroupRequest{Group: "group", MemberID: "absent"})[0]
@@ -456,9 +459,9 @@ func TestAbsentMemberIsGivenUpInTheEnd(t *testing.T) {
 	}
 }
 
-// actsElsewhere tests that what a member in SyncGroup does on another connection changes the group, once the leader has
-// synced, and that the next rebalance then waits for nobody. act returns what is to be awaited in the end, and that
-// returns who remains besides the leader.
+// actsElsewhere tests that an action on another connection by a member in SyncGroup changes the group once the
+// leader has synced, and that the next rebalance then waits for no absent member. act returns a function that waits
+// for the final state and returns the members that remain besides the leader.
 func actsElsewhere(instance *string, dies bool, act func(*testing.T, *member) func() []string) func(*testing.T) {
 	return func(t *testing.T) {
 		e := start(t, 1)
@@ -493,7 +496,7 @@ func rejoins(t *testing.T, m *member) func() []string {
 	return func() []string { m.joined(t); return []string{m.id} }
 }
 
-// rejoinsTwice has the first of two requests given up: it must not reach kfake after the second.
+// rejoinsTwice gives up the first of two requests: it must not reach kfake after the second.
 func rejoinsTwice(t *testing.T, m *member) func() []string {
 	first := m.elsewhere(t)
 	first.parkJoin(t)
@@ -509,8 +512,8 @@ func startsAnew(t *testing.T, m *member) func() []string {
 	return rejoins(t, m)
 }
 
-// stopAndClose tests that stopping a broker and closing the cluster end connections at once, whoever waits on them or
-// was killed.
+// stopAndClose tests that stopping a broker and closing the cluster end connections at once, whether members wait on
+// them or were killed.
 func stopAndClose(wait string, killed bool) func(*testing.T) {
 	return func(t *testing.T) {
 		e := start(t, 2)
@@ -528,7 +531,7 @@ func stopAndClose(wait string, killed bool) func(*testing.T) {
 		if _, err := waiting.Read(make([]byte, 1)); !killed && !errors.Is(err, io.EOF) {
 			t.Errorf("reading from the stopped broker: %v, want the end of the connection", err)
 		}
-		// The group lives on at the other broker. Nobody who was in it comes there, so all of them are expelled.
+		// The group continues at the other broker. No earlier member comes there, so all of them are expelled.
 		next := newMember(t, e, immortal)
 		for members := next.joins(t); len(members) > 1; members = next.joins(t) {
 			next.outlives(t, waiting)
@@ -543,13 +546,13 @@ func stopAndClose(wait string, killed bool) func(*testing.T) {
 	}
 }
 
-// waitIn brings a member to where it waits for another one that does nothing, both mortal.
+// waitIn brings a member to the point at which it waits for another one that does nothing. Both are mortal.
 func waitIn(t *testing.T, e *Kafka, wait string) *member {
 	t.Helper()
 	if wait == "JoinGroup" {
 		stable(t, e, mortal)
 		var m *member
-		for range 4 { // whether kfake begins the session of one that it can't answer is left to chance
+		for range 4 { // whether kfake begins the session of a member that it cannot answer is random
 			m = newMember(t, e, mortal)
 			m.parkJoin(t)
 		}

@@ -6,28 +6,29 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
-// This file decides where things belong: which broker leads a partition, and which may coordinate a group, given who is
-// alive. Everything here is computed from the tables alone, nothing asks kfake.
+// This file decides which broker leads a partition, and which may coordinate a group, given the set of live brokers.
+// It computes everything from the tables alone and does not query kfake.
 
-// replicationFactor of topics that reserve no broker, as far as there are brokers; a real cluster's usual one.
+// replicationFactor of topics that reserve no broker, limited by the number of brokers; the usual factor of a real
+// cluster.
 const replicationFactor = 3
 
-// topicTable is what is known of one topic.
+// topicTable is the placement of one topic.
 type topicTable struct {
-	// reserved is the broker that alone holds the topic, 0 when it is replicated.
+	// reserved is the only broker that holds the topic, 0 if the topic is replicated.
 	reserved int32
 	// homes is the preferred leader of each partition.
 	homes []int32
 }
 
-// layout is the brokers of a cluster and what lies on them.
+// layout contains the brokers of a cluster and the placement of topics and coordinators on them.
 type layout struct {
 	alive map[int32]bool
-	// demoted brokers lead nothing that another living one can lead.
+	// demoted brokers lead no partition that another live broker can lead.
 	demoted map[int32]bool
 	topics  map[string]*topicTable
-	// coordinators is where the coordinator of each group or transactional id that a client asked for belongs, and
-	// where it is now.
+	// coordinators is the prescribed and the current coordinator of each group or transactional id that a client asked
+	// for.
 	coordinators map[string]coordinator
 }
 
@@ -42,7 +43,7 @@ func newLayout(brokers int) layout {
 	return l
 }
 
-// shared returns the brokers that no topic reserves, in order; all of them when every one is reserved.
+// shared returns the brokers that no topic reserves, in order; all brokers if every one is reserved.
 func (l *layout) shared() []int32 {
 	reserved := map[int32]bool{}
 	for _, topic := range l.topics {
@@ -61,7 +62,7 @@ func (l *layout) shared() []int32 {
 	return free
 }
 
-// add enters a topic. It also moves the homes of the topics entered before off a broker that this one reserves.
+// add adds a topic. It also moves the homes of earlier topics off a broker that this one reserves.
 func (l *layout) add(topic cluster.Topic) {
 	table := &topicTable{reserved: topic.Broker, homes: make([]int32, topic.Partitions)}
 	l.topics[topic.Name] = table
@@ -78,7 +79,7 @@ func (l *layout) add(topic cluster.Topic) {
 	}
 }
 
-// learn enters what a client was told of a topic that was not created here: its partitions stay where they are, and
+// learn adds a topic that was not created here, from metadata sent to a client. Its partitions stay in place, and
 // count as replicated on all shared brokers.
 func (l *layout) learn(name string, leaders map[int32]int32) {
 	table := l.topics[name]
@@ -110,8 +111,8 @@ func (l *layout) replicas(topic string, partition int32) []int32 {
 	return replicas
 }
 
-// leader returns who leads a partition: the first of its replicas that is alive and not demoted, else the first that is
-// alive, or its home when none is, for then nobody does.
+// leader returns the leader of a partition: the first replica that is alive and not demoted, else the first that is
+// alive. If none is alive, the partition has no leader, and leader returns its home.
 func (l *layout) leader(topic string, partition int32) int32 {
 	replicas := l.replicas(topic, partition)
 	for _, id := range replicas {
@@ -127,7 +128,7 @@ func (l *layout) leader(topic string, partition int32) int32 {
 	return l.topics[topic].homes[partition]
 }
 
-// leads returns how many partitions belong to a broker now.
+// leads returns the number of partitions whose prescribed leader is the broker now.
 func (l *layout) leads(id int32) (partitions int) {
 	for name, table := range l.topics {
 		for partition := range table.homes {
@@ -139,7 +140,8 @@ func (l *layout) leads(id int32) (partitions int) {
 	return partitions
 }
 
-// mayCoordinate returns the brokers that may hold coordinators: shared ones that are alive, else any that is.
+// mayCoordinate returns the brokers that may hold coordinators: the live shared brokers, or any live broker if there
+// are none.
 func (l *layout) mayCoordinate() []int32 {
 	var alive, shared []int32
 	for id := range int32(len(l.alive)) {
@@ -158,8 +160,8 @@ func (l *layout) mayCoordinate() []int32 {
 	return shared
 }
 
-// belongs tells whether the coordinator of key may be on node. Strictly it is at its home while that may coordinate,
-// else stays where it is; if that can't be had, any broker that may coordinate is good enough.
+// belongs reports whether the coordinator of key may be on node. With strict, it must be at its home while that may
+// coordinate, else stay in place. Without strict, any broker that may coordinate is good enough.
 func (l *layout) belongs(key string, node int32, may []int32, strict bool) bool {
 	if !slices.Contains(may, node) {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
-// For any cluster, topics and set of stopped brokers: a partition with a living replica is led by one, and by its home
-// if that lives; reserved brokers hold their own topics only; no broker is a replica twice.
+// For any cluster, topics and set of stopped brokers: a partition with a live replica is led by one, and by its home
+// if that is alive; reserved brokers hold only their own topics; no broker is a replica twice.
 func TestPlacement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		brokers := rapid.IntRange(1, MaxBrokers).Draw(t, "brokers")

@@ -6,12 +6,12 @@ import (
 	"syscall"
 )
 
-// A stopped broker must refuse connections at a port that is still its own. A closed port could be given to another
-// socket before the broker is back: to one that listens, or as the local port of an outgoing connection, which on the
+// A stopped broker must refuse connections at a port that it still owns. A closed port could be given to another
+// socket before the broker is back: to a listening one, or as the local port of an outgoing connection, which on the
 // loopback can even end up connected to itself. So a second socket is bound to the port for the whole run and never
-// listens: the kernel then gives the port to nobody, and answers those who connect with a reset, as for a closed one.
-// Both sockets have SO_REUSEADDR (package net sets it on listeners), which lets them share the port as only one of them
-// listens.
+// listens. The kernel then gives the port to no other socket, and answers connections with a reset, as for a closed
+// port. Both sockets have SO_REUSEADDR (package net sets it on listeners), which lets them share the port because
+// only one of them listens.
 
 // reservation holds a port of 127.0.0.1.
 type reservation struct {
@@ -19,7 +19,7 @@ type reservation struct {
 	port int
 }
 
-// reservePort takes a port that the system picks.
+// reservePort reserves a port that the system chooses.
 func reservePort() (*reservation, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

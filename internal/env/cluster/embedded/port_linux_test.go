@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A reserved port refuses those who connect, and is given to nobody who does not ask for it by name.
+// A reserved port refuses connections, and is given to no socket that does not request it by number.
 func TestReservedPortRefusesAndIsHeld(t *testing.T) {
 	r, err := reservePort()
 	if err != nil {

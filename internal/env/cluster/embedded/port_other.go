@@ -2,9 +2,9 @@
 
 package embedded
 
-// Outside Linux a port can't be held without listening on it, so nothing is reserved: the system picks the port when a
-// broker first listens, and starting it again waits for its port should another socket have taken it meanwhile (see
-// gate.open).
+// Outside Linux a port cannot be held without listening on it, so nothing is reserved. The system chooses the port
+// when a broker first listens. If another socket has taken the port meanwhile, a restart of the broker waits for it
+// (see gate.open).
 
 type reservation struct{ port int }
 

@@ -21,20 +21,20 @@ import (
 const (
 	// commandLimit bounds a command that the user configured.
 	commandLimit = 60 * time.Second
-	// confirmLimit bounds the wait until what the command was for is seen.
+	// confirmLimit bounds the wait until a command's effect is observed.
 	confirmLimit = 30 * time.Second
 	confirmPause = 100 * time.Millisecond
-	// stillLimit is how long a broker that stands still is given to answer.
+	// stillLimit is how long a paused broker is given to answer.
 	stillLimit = time.Second
 	// keptOutput is how much of a command's output an error shows.
 	keptOutput = 2 << 10
 )
 
-// breakage is what a broker was to the run when it was broken.
+// breakage is the broker's role in the run at the time when a fault was injected into it.
 type breakage struct {
-	// led are the partitions of the run's topics that it led.
+	// led are the partitions of the run's topics that the broker led.
 	led map[partition]bool
-	// coordinated: it coordinated the run's group.
+	// coordinated says that the broker coordinated the run's group.
 	coordinated bool
 }
 
@@ -43,12 +43,12 @@ type partition struct {
 	number int32
 }
 
-// CanBreak says whether a fault can be carried out on this cluster's brokers; the action is the word of the scenario
-// (stop, kill, restart, pause, move_leaders, move_coordinator). The error matches ErrNotConfigured and says what to
-// configure. It is meant to be asked before anything is started.
+// CanBreak checks whether a fault can be injected into this cluster's brokers. action is the scenario's word (stop,
+// kill, restart, pause, move_leaders, move_coordinator). The error matches ErrNotConfigured and says what to
+// configure. It is meant to be called before anything is started.
 func (k *Kafka) CanBreak(action string) error { return k.config.CanBreak(action) }
 
-// CanBreak says whether a fault can be carried out; it needs no connection.
+// CanBreak checks whether a fault can be injected. It needs no connection.
 func (c Config) CanBreak(action string) error {
 	commands := map[string]string{
 		"stop": c.Commands.Stop, "kill": c.Commands.Kill, "start": c.Commands.Start, "pause": c.Commands.Pause,
@@ -77,14 +77,14 @@ func (c Config) CanBreak(action string) error {
 		missing[0])
 }
 
-// StopBroker runs the command for it and returns once the broker answers nobody any more, with what it was to the run
-// until then: the partitions that it led, by whether another leads them by now, and the coordinator of the run's group.
-// Connections of clients are not seen from here.
+// StopBroker runs the stop command and returns once the broker does not answer any more. The changes are the
+// broker's former role in the run: the partitions that it led, by whether another broker leads them by now, and the
+// coordinator of the run's group. Clients' connections cannot be observed from here.
 func (k *Kafka) StopBroker(ctx context.Context, number int32) (changed map[string]int, err error) {
 	return k.takeDown(ctx, number, "stop", k.config.Commands.Stop)
 }
 
-// KillBroker is StopBroker with another command.
+// KillBroker is StopBroker with the kill command.
 func (k *Kafka) KillBroker(ctx context.Context, number int32) (changed map[string]int, err error) {
 	return k.takeDown(ctx, number, "kill", k.config.Commands.Kill)
 }
@@ -105,7 +105,7 @@ func (k *Kafka) takeDown(ctx context.Context, number int32, action, command stri
 	return k.changes(ctx, broker, before), nil
 }
 
-// StartBroker runs the command for it and returns once the broker answers.
+// StartBroker runs the start command and returns once the broker answers.
 func (k *Kafka) StartBroker(ctx context.Context, number int32) error {
 	broker, err := k.byNumber(number)
 	if err == nil {
@@ -123,7 +123,7 @@ func (k *Kafka) StartBroker(ctx context.Context, number int32) error {
 	return nil
 }
 
-// PauseBroker runs the command for it and returns once the broker takes connections but does not answer.
+// PauseBroker runs the pause command and returns once the broker accepts connections but does not answer.
 func (k *Kafka) PauseBroker(ctx context.Context, number int32) error {
 	broker, before, err := k.beginBreaking(ctx, number, "pause")
 	if err == nil {
@@ -143,8 +143,8 @@ func (k *Kafka) PauseBroker(ctx context.Context, number int32) error {
 	return nil
 }
 
-// ResumeBroker runs the command for it, returns once the broker answers, and counts what it was to the run when it was
-// paused: what it was asked meanwhile is not seen from here.
+// ResumeBroker runs the resume command, returns once the broker answers, and counts the broker's role in the run at
+// the time of the pause. Requests sent to it meanwhile cannot be observed from here.
 func (k *Kafka) ResumeBroker(ctx context.Context, number int32) (changed map[string]int, err error) {
 	broker, err := k.byNumber(number)
 	if err != nil {
@@ -175,8 +175,8 @@ func (k *Kafka) forgetBreakage(number int32) {
 	delete(k.broken, number)
 }
 
-// beginBreaking finds a broker that is up and what it is to the run. A broker that is down already would make a fault
-// that does nothing.
+// beginBreaking finds a running broker and its role in the run. With a broker that is already down, the fault would
+// do nothing.
 func (k *Kafka) beginBreaking(ctx context.Context, number int32,
 	action string) (broker cluster.Broker, before *breakage, err error) {
 	if err := k.CanBreak(action); err != nil {
@@ -213,17 +213,17 @@ func (k *Kafka) ReturnLeaders(context.Context, int32) (changed map[string]int, e
 	return nil, k.CanBreak("move_leaders")
 }
 
-// MoveCoordinator is refused: a coordinator belongs to groups of others too.
+// MoveCoordinator is refused: a coordinator also serves other users' groups.
 func (k *Kafka) MoveCoordinator(context.Context, string) (from, to int32, err error) {
 	return 0, 0, k.CanBreak("move_coordinator")
 }
 
-// changes compares what a broker was to the run with what it is now. What it led has no leader that could be asked
-// until the cluster has noticed.
+// changes compares a broker's former role in the run with its present one. Its partitions have no leader to ask
+// until the cluster has detected the change.
 func (k *Kafka) changes(ctx context.Context, broker cluster.Broker, before *breakage) map[string]int {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepLimit)
 	defer cancel()
-	leaders, _ := k.leaders(limited) // when nobody answers, nobody leads
+	leaders, _ := k.leaders(limited) // if no broker answers, there is no leader
 	changed := map[string]int{}
 	for at := range before.led {
 		if now, known := leaders[at]; known && now >= 0 && now != broker.ID {
@@ -238,7 +238,7 @@ func (k *Kafka) changes(ctx context.Context, broker cluster.Broker, before *brea
 	return changed
 }
 
-// leaders returns the node ids that lead the partitions of the run's topics; −1 for nobody.
+// leaders returns the node ids of the leaders of the run's partitions; −1 stands for none.
 func (k *Kafka) leaders(ctx context.Context) (map[partition]int32, error) {
 	k.mu.Lock()
 	names := slices.Sorted(maps.Keys(k.ledger.Topics))
@@ -259,8 +259,8 @@ func (k *Kafka) leaders(ctx context.Context) (map[partition]int32, error) {
 	return leaders, nil
 }
 
-// answers says whether a broker answers a question that needs no credentials. A balancer before it may accept
-// connections for a broker that is gone, so that its port is open proves nothing.
+// answers reports whether a broker answers a request that needs no credentials. A load balancer in front of it may
+// accept connections for a broker that is gone, so an open port proves nothing.
 func (k *Kafka) answers(ctx context.Context, broker cluster.Broker, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -273,8 +273,8 @@ func (k *Kafka) answers(ctx context.Context, broker cluster.Broker, limit time.D
 	return p.secure(ctx) == nil && p.ask(kmsg.NewPtrApiVersionsRequest(), new(kmsg.ApiVersionsResponse)) == nil
 }
 
-// confirm waits until something is seen. What is seen when the time is over does not count: a question that was cut off
-// then has no answer either.
+// confirm waits until seen returns true. An observation after the time is over does not count: a request that was
+// cut off then has no answer either.
 func (k *Kafka) confirm(ctx context.Context, otherwise string, seen func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
 	defer cancel()
@@ -291,15 +291,15 @@ func (k *Kafka) confirm(ctx context.Context, otherwise string, seen func(context
 	}
 }
 
-// run runs a command of the user's for a broker. It gets no credentials of dlqbench, and none is in the error. What it
-// starts and leaves behind goes on.
+// run runs the user's command for a broker. The command gets no credentials of dlqbench, and the error contains
+// none. Processes that the command leaves behind continue.
 func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.Broker) error {
 	if command == "" {
 		return k.CanBreak(action)
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
-	// A file, not a pipe: a broker that the command leaves running may go on writing to it.
+	// A file, not a pipe: a broker that the command leaves running may continue to write to it.
 	output, err := os.CreateTemp("", "dlqbench-command-*")
 	if err != nil {
 		return fmt.Errorf("keeping the output of the command for %s: %w", action, err)
@@ -323,7 +323,7 @@ func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.
 	return fmt.Errorf("the command for %s failed: %w; it said: %s", action, err, k.said(output.Name()))
 }
 
-// said returns the end of what a command wrote, without secrets.
+// said returns the end of a command's output, without secrets.
 func (k *Kafka) said(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {

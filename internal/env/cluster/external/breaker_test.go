@@ -19,7 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
-// The injector's needs are met.
+// Kafka implements the injector's interface.
 var _ broker.Brokers = (*Kafka)(nil)
 
 func TestCanBreak(t *testing.T) {
@@ -54,8 +54,8 @@ func TestCanBreak(t *testing.T) {
 	}
 }
 
-// gates are listeners of brokers that obey files, as the commands of a user's cluster would be obeyed: "down-ID" lets a
-// broker refuse, "still-ID" lets it stand still.
+// gates are brokers' listeners that obey files, as a user's cluster would obey commands: "down-ID" makes a broker
+// refuse connections, "still-ID" pauses it.
 type gates struct {
 	net.Listener
 	dir string
@@ -122,7 +122,7 @@ func breakable(t *testing.T) (*Kafka, string) {
 	return k, dir
 }
 
-// led is how many partitions of the run a broker leads.
+// led returns the number of the run's partitions that a broker leads.
 func led(t *testing.T, k *Kafka, number int32) (n int) {
 	t.Helper()
 	leaders, err := k.leaders(within(t))
@@ -185,7 +185,7 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
-// A command that fails, or does nothing, is no fault.
+// A command that fails, or has no effect, is not a fault.
 func TestCommandsThatFail(t *testing.T) {
 	t.Parallel()
 	k, _ := breakable(t)
@@ -204,7 +204,7 @@ func TestCommandsThatFail(t *testing.T) {
 	want(t, err, "dlqbench.broker.kill")
 }
 
-// A question that the end of the time cuts off is no sign that the broker is down.
+// A request cut off at the end of the time does not show that the broker is down.
 func TestWhatIsCutOffIsNotConfirmed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := new(Kafka).confirm(ctx, "it still answers", func(context.Context) bool {
@@ -214,7 +214,7 @@ func TestWhatIsCutOffIsNotConfirmed(t *testing.T) {
 	want(t, err, "the command has run, but it still answers")
 }
 
-// A command that does not end is ended, with all that it started.
+// A command that does not end is ended, with all the processes that it started.
 func TestCommandThatHangs(t *testing.T) {
 	t.Parallel()
 	k, dir := breakable(t)
@@ -257,7 +257,7 @@ func TestCommandsGetNoCredentials(t *testing.T) {
 	}
 }
 
-// gone says whether a process has ended (or waits for its parent to notice).
+// gone reports whether a process has ended (or waits for its parent to notice).
 func gone(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

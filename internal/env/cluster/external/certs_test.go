@@ -54,7 +54,7 @@ func (a *authority) pem() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
 }
 
-// sign makes a certificate for 127.0.0.1 that is valid now, unless adapt says otherwise.
+// sign creates a certificate for 127.0.0.1 that is valid now, unless adapt changes it.
 func (a *authority) sign(adapt func(*x509.Certificate)) signed {
 	a.t.Helper()
 	key := newKey(a.t)
@@ -90,7 +90,7 @@ func (s signed) server(t testing.TB) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
-// wanting is the brokers' side of TLS that wants certificates of clients, signed by an authority.
+// wanting returns the brokers' side of TLS that requires client certificates signed by an authority.
 func (s signed) wanting(t testing.TB, clients *authority) *tls.Config {
 	t.Helper()
 	config := s.server(t)

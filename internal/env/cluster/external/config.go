@@ -10,7 +10,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/security"
 )
 
-// Config says how to reach a cluster and what may be done there. It may be printed: it shows no secret.
+// Config configures the connection to a cluster and the permitted actions there. It may be printed: it shows no
+// secret.
 type Config struct {
 	// Bootstrap are addresses (host:port) of some of its brokers, one or more.
 	Bootstrap []string
@@ -19,27 +20,27 @@ type Config struct {
 	Commands  BrokerCommands
 	// Keep leaves the run's topics and groups on the cluster when the run ends.
 	Keep bool
-	// Prefix is what the names of everything begin with that a run creates; it must be the run's own. A name is under
-	// it if it is the prefix, or the prefix followed by '.', '-' or '_' and more.
+	// Prefix is the prefix of all names that a run creates. It must be the run's own. A name is under the prefix if it
+	// equals it, or continues it with '.', '-' or '_' and more.
 	Prefix string
 }
 
-// TLS says how connections to the brokers are encrypted, and by what both sides know each other.
+// TLS configures the encryption of connections to the brokers, and the mutual authentication of both sides.
 type TLS struct {
 	Enabled bool
-	// CA are the certificates of the authorities to trust, in PEM; empty stands for those that the system trusts.
+	// CA contains the certificates of the trusted authorities, in PEM; empty stands for the system's.
 	CA string
 	// Certificate is the client's certificate with its chain, and Key its private key, both in PEM; empty for none.
 	Certificate string
 	Key         Secret
-	// ServerName is the host that every broker's certificate must be for; "" stands for the host that the broker is
-	// reached by.
+	// ServerName is the host that every broker's certificate must be for; "" stands for the host used in the
+	// connection.
 	ServerName string
-	// AnyHost accepts a certificate for any host, if only a trusted authority has signed it.
+	// AnyHost accepts a certificate for any host, provided that a trusted authority has signed it.
 	AnyHost bool
 }
 
-// The SASL mechanisms that are supported, by Kafka's names.
+// The supported SASL mechanisms, by Kafka's names.
 const (
 	MechanismPlain       = security.Plain
 	MechanismScramSHA256 = security.ScramSHA256
@@ -47,7 +48,7 @@ const (
 	MechanismOAuthBearer = security.OAuthBearer
 )
 
-// SASL says who dlqbench is to the cluster.
+// SASL is dlqbench's identity at the cluster.
 type SASL struct {
 	// Mechanism is one of the Mechanism constants, or "" for no authentication.
 	Mechanism string
@@ -58,16 +59,16 @@ type SASL struct {
 	Token Secret
 }
 
-// BrokerCommands are shell commands that break a broker and mend it, each "" if there is none. In them, {{broker}}
-// stands for the broker's number (from 1, in the order of node ids) and {{id}} for its node id.
+// BrokerCommands are shell commands that inject a fault into a broker and lift it, each "" if there is none. In
+// them, {{broker}} stands for the broker's number (from 1, in the order of node ids) and {{id}} for its node id.
 type BrokerCommands struct {
 	// Kill ends a broker at once, Stop in order; Start starts it again after either.
 	Kill, Stop, Start string
-	// Pause lets a broker stand still with its connections open, Resume lets it go on.
+	// Pause stops a broker with its connections open, Resume lets it continue.
 	Pause, Resume string
 }
 
-// merge returns the commands with those of over put in their place.
+// merge returns the commands, replaced by those that over sets.
 func (c BrokerCommands) merge(over BrokerCommands) BrokerCommands {
 	pick := func(mine, theirs string) string {
 		if theirs != "" {
@@ -81,13 +82,13 @@ func (c BrokerCommands) merge(over BrokerCommands) BrokerCommands {
 	}
 }
 
-// under says whether a name is under a prefix.
+// under reports whether a name is under a prefix.
 func under(prefix, name string) bool {
 	rest, ok := strings.CutPrefix(name, prefix)
 	return ok && prefix != "" && (rest == "" || strings.ContainsRune(".-_", rune(rest[0])))
 }
 
-// checkAddress returns what is wrong with the address of a broker, "" if nothing is.
+// checkAddress returns the problem with a broker's address, "" if there is none.
 func checkAddress(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" {
@@ -112,8 +113,8 @@ func (c Config) protocol() string {
 	return "PLAINTEXT"
 }
 
-// SubjectProtocol is the security.protocol that a subject must use towards the tap, which takes TLS off and passes SASL
-// on: PLAINTEXT or SASL_PLAINTEXT.
+// SubjectProtocol is the security.protocol that a subject must use towards the tap, which terminates TLS and passes
+// on SASL: PLAINTEXT or SASL_PLAINTEXT.
 func (c Config) SubjectProtocol() string {
 	if c.SASL.Mechanism != "" {
 		return "SASL_PLAINTEXT"
@@ -121,7 +122,7 @@ func (c Config) SubjectProtocol() string {
 	return "PLAINTEXT"
 }
 
-// Secrets returns the texts of all secrets, for those who have to keep them out of what others write.
+// secrets returns the texts of all secrets, so that they can be removed from other output.
 func (c Config) secrets() []string {
 	var all []string
 	for _, secret := range []Secret{c.SASL.Password, c.SASL.Token, c.TLS.Key} {
@@ -132,7 +133,7 @@ func (c Config) secrets() []string {
 	return all
 }
 
-// redact takes the secrets out of a text that something else has written.
+// redact removes the secrets from a text of another program.
 func (c Config) redact(text string) string {
 	for _, secret := range c.secrets() {
 		text = strings.ReplaceAll(text, secret, hidden)
@@ -140,5 +141,5 @@ func (c Config) redact(text string) string {
 	return text
 }
 
-// knows says whether a mechanism is supported.
+// knows reports whether a mechanism is supported.
 func knows(mechanism string) bool { return slices.Contains(security.Mechanisms(), mechanism) }

@@ -23,7 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// Each bad day is told by its name, with what to do.
+// Each kind of failure is named, with the remedy.
 func TestBadDays(t *testing.T) {
 	t.Parallel()
 	ours, stranger := newAuthority(t, "our authority"), newAuthority(t, "a stranger")
@@ -130,7 +130,7 @@ func TestBadDays(t *testing.T) {
 
 func TestUnreachableBootstrap(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections in its backlog and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections in its backlog and answers nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestUnreachableBootstrap(t *testing.T) {
 	}
 }
 
-// One bootstrap address that works is enough, and each that does not is named when none does.
+// One working bootstrap address is enough. If none works, the error names each.
 func TestBootstrapAddresses(t *testing.T) {
 	c := start(t, 1)
 	config := plainConfig(c)
@@ -162,7 +162,7 @@ func TestBootstrapAddresses(t *testing.T) {
 	want(t, err, config.Bootstrap[0], config.Bootstrap[1])
 }
 
-// A cluster that tells clients to go where nobody is.
+// A cluster that advertises an address at which no broker listens.
 func TestAdvertisedAddressIsTried(t *testing.T) {
 	c := start(t, 2)
 	gone := closedPort(t)
@@ -186,7 +186,7 @@ func TestAdvertisedAddressIsTried(t *testing.T) {
 	}
 }
 
-// Every way in, and what a run does then.
+// Every way to authenticate, and a run with each.
 func TestWaysIn(t *testing.T) {
 	ours := newAuthority(t, "our authority")
 	server := ours.sign(func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"kafka.example.org"} })
@@ -223,7 +223,7 @@ func TestWaysIn(t *testing.T) {
 	}
 }
 
-// Any host is not any certificate.
+// AnyHost does not accept a certificate from an untrusted authority.
 func TestAnyHostStillNeedsATrustedAuthority(t *testing.T) {
 	ours, stranger := newAuthority(t, "our authority"), newAuthority(t, "a stranger")
 	config := plainConfig(start(t, 1, kfake.TLS(ours.sign(nil).server(t))))
@@ -232,7 +232,7 @@ func TestAnyHostStillNeedsATrustedAuthority(t *testing.T) {
 	want(t, err, "not signed by a trusted authority")
 }
 
-// OAUTHBEARER, which the fake brokers don't have: a broker that does, for its authentication alone.
+// OAUTHBEARER, which the fake brokers do not support: a broker that supports only its authentication.
 func TestOAuthBearer(t *testing.T) {
 	for token, says := range map[string]string{"good": "", "bad": "does not accept the token", "odd": "unexpected data"} {
 		t.Run(token, func(t *testing.T) {
@@ -274,7 +274,7 @@ func TestOAuthBearer(t *testing.T) {
 	}
 }
 
-// A whole run with every secret there is, and a wrong start before it: none is in anything that is written.
+// A whole run with every kind of secret, after a failed start: no output contains a secret.
 func TestSecretsAreNowhere(t *testing.T) {
 	const password = "s3cret-passw0rd-of-dlqbench"
 	ours := newAuthority(t, "our authority")

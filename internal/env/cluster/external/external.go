@@ -22,22 +22,22 @@ import (
 const (
 	// connectLimit bounds Connect.
 	connectLimit = 8 * time.Second
-	// probesAtOnce bounds how many brokers are tried at a time.
+	// probesAtOnce is the maximum number of brokers that are tried at the same time.
 	probesAtOnce = 16
 )
 
-// Options say how to use a cluster.
+// Options set how to use a cluster.
 type Options struct {
 	Log zerolog.Logger
-	// Ledger is the file that notes what was created, for Sweep. It is written when something is created and removed
-	// when all of that is removed again. Nothing is noted with Config.Keep.
+	// Ledger is the file that records created objects, for Sweep. It is written when something is created, and removed
+	// when everything recorded in it is removed again. With Config.Keep nothing is recorded.
 	Ledger string
-	// LargestRecord is how many bytes the largest record of the run has, headers included; topics that take less are
-	// refused. 0 checks nothing.
+	// LargestRecord is the size in bytes of the largest record of the run, including headers. Topics with a smaller
+	// limit are rejected. 0 skips the check.
 	LargestRecord int
 }
 
-// Kafka is a cluster of the user's own. Its methods may be called from several goroutines.
+// Kafka is the user's own cluster. It is safe for concurrent use.
 type Kafka struct {
 	config  Config
 	options Options
@@ -52,8 +52,8 @@ type Kafka struct {
 	closed bool
 }
 
-// Connect finds out whether the cluster can be used, broker by broker, in a few seconds at most. The error says what
-// was found and what to do; it matches ErrUnreachable, ErrProtocol, ErrCertificate or ErrAuthentication.
+// Connect checks, broker by broker, whether the cluster can be used, in a few seconds at most. The error says what
+// was found and what to do. It matches ErrUnreachable, ErrProtocol, ErrCertificate or ErrAuthentication.
 func Connect(ctx context.Context, config Config, options Options) (*Kafka, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
@@ -71,7 +71,7 @@ func Connect(ctx context.Context, config Config, options Options) (*Kafka, error
 	return k, nil
 }
 
-// open learns who the brokers are, and has a client for them; whether all of them can be reached is not tried.
+// open learns the brokers and creates a client for them. It does not check whether all of them can be reached.
 func open(ctx context.Context, config Config, options Options) (*Kafka, error) {
 	k := &Kafka{config: config, options: options, broken: map[int32]*breakage{}}
 	if err := k.find(ctx); err != nil {
@@ -111,8 +111,8 @@ func (k *Kafka) find(ctx context.Context) error {
 	return nil
 }
 
-// ask tries the bootstrap addresses at once and takes the first answer. When none comes, the error has what was found
-// at each.
+// ask tries the bootstrap addresses concurrently and takes the first answer. If there is none, the error lists the
+// result of each.
 func (c Config) ask(ctx context.Context) (*kmsg.MetadataResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type found struct {
@@ -128,7 +128,7 @@ func (c Config) ask(ctx context.Context) (*kmsg.MetadataResponse, error) {
 			metadata, err := c.askOne(ctx, address)
 			select {
 			case results <- found{metadata, err}:
-			case <-ctx.Done(): // somebody else has answered
+			case <-ctx.Done(): // another address has answered
 			}
 		})
 	}
@@ -159,8 +159,8 @@ func (c Config) askOne(ctx context.Context, address string) (*kmsg.MetadataRespo
 	return p.metadata(ctx)
 }
 
-// tryAll reaches every broker by the address that the cluster gives to clients, since a client that was let in by one
-// has to go on to the others.
+// tryAll connects to every broker at the address that the cluster advertises, because a client admitted by one
+// broker must continue to the others.
 func (k *Kafka) tryAll(ctx context.Context) error {
 	errs := make([]error, len(k.brokers))
 	places := make(chan struct{}, probesAtOnce)
@@ -182,18 +182,18 @@ func (k *Kafka) tryAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Brokers returns the brokers that the cluster had when it was connected to, numbered from 1 in the order of their node
-// ids.
+// Brokers returns the brokers that the cluster had at the time of the connection, numbered from 1 in the order of
+// their node ids.
 func (k *Kafka) Brokers() []cluster.Broker { return slices.Clone(k.brokers) }
 
-// ClientOptions are how dlqbench itself talks to the cluster: with its own credentials, past tap and links.
+// ClientOptions returns the options of dlqbench's own clients: its own credentials, bypassing tap and links.
 func (k *Kafka) ClientOptions() []kgo.Opt {
 	var seeds []string
 	for _, broker := range k.brokers {
 		seeds = append(seeds, broker.Address)
 	}
 	options := []kgo.Opt{kgo.SeedBrokers(seeds...)}
-	// Both were used to reach the brokers, so they are no errors any more.
+	// Both configurations were used to reach the brokers, so they cause no errors any more.
 	if config, _ := k.config.TLS.config(""); config != nil {
 		options = append(options, kgo.DialTLSConfig(config))
 	}
@@ -203,15 +203,16 @@ func (k *Kafka) ClientOptions() []kgo.Opt {
 	return options
 }
 
-// UpstreamTLS is how the tap has to speak TLS to a broker, whatever link lies between; nil for plaintext.
+// UpstreamTLS returns the TLS configuration for the tap's connection to a broker, whatever link is in between; nil
+// for plaintext.
 func (k *Kafka) UpstreamTLS(broker cluster.Broker) *tls.Config {
 	host, _, _ := net.SplitHostPort(broker.Address) // made by JoinHostPort
 	config, _ := k.config.TLS.config(host)          // was used to reach the broker
 	return config
 }
 
-// TopicIDs returns the ids of topics by name, as far as they exist; none on a cluster that has no ids (before Kafka
-// 2.8). The tap asks for them here because it has no credentials of its own.
+// TopicIDs returns the ids of existing topics by name; none on a cluster without ids (before Kafka 2.8). The tap
+// queries them here because it has no credentials of its own.
 func (k *Kafka) TopicIDs(ctx context.Context, names []string) (map[string][16]byte, error) {
 	metadata, err := k.metadata(ctx, k.client, names)
 	if err != nil {
@@ -226,7 +227,8 @@ func (k *Kafka) TopicIDs(ctx context.Context, names []string) (map[string][16]by
 	return ids, nil
 }
 
-// Describe names the cluster for the run's record, without hosts: "external, SASL_SSL, SCRAM-SHA-256, 3 brokers".
+// Describe describes the cluster for the run's record, without hosts: "external, SASL_SSL, SCRAM-SHA-256, 3
+// brokers".
 func (k *Kafka) Describe() string {
 	security := k.config.protocol()
 	if k.config.SASL.Mechanism != "" {

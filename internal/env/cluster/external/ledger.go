@@ -49,7 +49,7 @@ func readLedger(path string) (*ledger, error) {
 			path, ledgerFormat)
 	}
 	for name := range l.Topics {
-		if !under(l.Prefix, name) { // somebody has edited it
+		if !under(l.Prefix, name) { // somebody has edited the file
 			return nil, fmt.Errorf(
 				"reading what an earlier run left on the cluster: %s names topic %s, which is not under the prefix %s: %w", path,
 				name, l.Prefix, ErrForeign)
@@ -58,7 +58,7 @@ func readLedger(path string) (*ledger, error) {
 	return l, nil
 }
 
-// write makes the file say what the ledger says: all of it, or what it said before.
+// write replaces the file's content by the ledger in one step.
 func (l *ledger) write() error {
 	if l.path == "" {
 		return nil
@@ -73,7 +73,7 @@ func (l *ledger) write() error {
 	return nil
 }
 
-// remove takes the file away once nothing is left.
+// remove removes the file once nothing is left.
 func (l *ledger) remove() error {
 	if l.path == "" {
 		return nil

@@ -10,18 +10,18 @@ import (
 	"github.com/dlqbench/dlqbench/internal/security"
 )
 
-// The environment variables that Load reads. What they give comes before what the file gives.
+// The environment variables that Load reads. They take precedence over the file.
 const (
 	EnvUsername = "DLQBENCH_SASL_USERNAME"
 	EnvPassword = "DLQBENCH_SASL_PASSWORD"
 	EnvToken    = "DLQBENCH_SASL_TOKEN"
 )
 
-// ErrSettings is in every error about settings that can't be used; the user has to change them.
+// ErrSettings is in the chain of every error about unusable settings. The user has to change them.
 var ErrSettings = errors.New("the cluster's settings can't be used")
 
-// Overrides are settings from elsewhere that come before those of the file. There is no secret among them: what is
-// given on a command line, other users of the machine can read.
+// Overrides are settings from other sources that take precedence over the file. They contain no secret, because
+// other users of the machine can read command lines.
 type Overrides struct {
 	Bootstrap []string
 	Commands  BrokerCommands
@@ -29,10 +29,11 @@ type Overrides struct {
 	Prefix    string
 }
 
-// Load reads how to reach a cluster from a properties file in the style of librdkafka or of the Java clients, from the
-// environment (env returns a variable's value, "" for none; os.Getenv) and from overrides. Without a file (path is "")
-// connections are PLAINTEXT. The error matches ErrSettings and names all problems at once, each with file and line; it
-// shows no values that may be secret. The notes say what of the file is not used; they may come with an error.
+// Load reads the connection settings of a cluster from a properties file in the style of librdkafka or of the Java
+// clients, from the environment (env returns a variable's value, "" for none; os.Getenv) and from overrides. Without
+// a file (path is "") connections are PLAINTEXT. The error matches ErrSettings and lists all problems at once, each
+// with file and line. It shows no values that may be secret. The notes list the unused settings of the file; they
+// may accompany an error.
 func Load(path string, env func(string) string, overrides Overrides) (config Config, notes []string, err error) {
 	s := &settings{path: path, env: env, given: map[string]entry{}}
 	if path != "" {
@@ -54,7 +55,7 @@ func Load(path string, env func(string) string, overrides Overrides) (config Con
 	return Config{}, s.sorted(s.notes), fmt.Errorf("%w:\n%s", ErrSettings, strings.Join(s.sorted(s.problems), "\n"))
 }
 
-// settings are what a file and the environment give, and what was found wrong with it so far.
+// settings are the settings of a file and the environment, with the problems found so far.
 type settings struct {
 	path     string
 	env      func(string) string
@@ -63,7 +64,7 @@ type settings struct {
 	notes    []finding
 }
 
-// entry is one property; it is used once anybody has asked for it.
+// entry is one property. It counts as used once it was looked up.
 type entry struct {
 	value string
 	line  int
@@ -93,7 +94,7 @@ func (s *settings) sorted(findings []finding) []string {
 	return lines
 }
 
-// problem notes what keeps the settings from being used; it is about the first of the keys that is given.
+// problem records a problem that makes the settings unusable. It concerns the first of the keys that is set.
 func (s *settings) problem(text string, keys ...string) {
 	s.problems = append(s.problems, finding{s.lineOf(keys...), text})
 }
@@ -111,7 +112,8 @@ func (s *settings) lineOf(keys ...string) int {
 	return 0
 }
 
-// get returns the value of the first of the keys that is given, without blanks around it, and marks them all as used.
+// get returns the value of the first of the keys that is set, without surrounding blanks, and marks all of them as
+// used.
 func (s *settings) get(keys ...string) (value, key string) {
 	for _, k := range keys {
 		e, ok := s.given[k]
@@ -129,7 +131,7 @@ func (s *settings) get(keys ...string) (value, key string) {
 	return value, key
 }
 
-// secret returns a value as it stands, blanks and all.
+// secret returns a value unchanged, including blanks.
 func (s *settings) secret(key string) Secret {
 	e, ok := s.given[key]
 	if !ok {
@@ -152,7 +154,7 @@ func (s *settings) bootstrap(override []string) (addresses []string) {
 	for _, address := range list {
 		address = strings.TrimSpace(address)
 		if _, rest, scheme := strings.Cut(address, "://"); scheme {
-			address = rest // SASL_SSL://host:port, as librdkafka takes it; what counts is security.protocol
+			address = rest // SASL_SSL://host:port, as librdkafka accepts it; only security.protocol counts
 		}
 		if address == "" {
 			continue
@@ -169,7 +171,7 @@ func (s *settings) bootstrap(override []string) (addresses []string) {
 	return addresses
 }
 
-// protocol reads security.protocol, which both kinds of clients take for PLAINTEXT where it is missing.
+// protocol reads security.protocol. Both kinds of clients default to PLAINTEXT.
 func (s *settings) protocol() (tls, sasl bool) {
 	text, key := s.get("security.protocol")
 	switch strings.ToUpper(text) {
@@ -186,7 +188,7 @@ func (s *settings) protocol() (tls, sasl bool) {
 	return false, false
 }
 
-// commands reads the broker commands, which are no client's settings and so have keys of dlqbench's own.
+// commands reads the broker commands. They are not client settings and so have dlqbench's own keys.
 func (s *settings) commands() (c BrokerCommands) {
 	for key, to := range map[string]*string{
 		"kill": &c.Kill, "stop": &c.Stop, "start": &c.Start, "pause": &c.Pause, "resume": &c.Resume,
@@ -196,8 +198,8 @@ func (s *settings) commands() (c BrokerCommands) {
 	return c
 }
 
-// unread tells of what nobody asked for. That a client's other settings are not used is no problem, but one about
-// security must not be left aside in silence.
+// unread reports the unused settings. Unused client settings are not a problem, but a setting about security must
+// not be ignored silently.
 func (s *settings) unread() {
 	for key, e := range s.given {
 		if e.used {
@@ -213,8 +215,8 @@ func (s *settings) unread() {
 	}
 }
 
-// shown is a key as it is shown. What looks like no client's setting may be a line of a secret that was not continued
-// in the right way.
+// shown returns the form in which a key is shown. A text that does not look like a client's setting may be part of a
+// secret that was not continued correctly.
 func shown(key string) string {
 	plain := strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 	if plain && (strings.Contains(key, ".") ||
@@ -224,10 +226,10 @@ func shown(key string) string {
 	return "this key"
 }
 
-// longestWord is how long a key without dots may be to be shown.
+// longestWord is the maximum length at which a key without dots is shown.
 const longestWord = 12
 
-// refusal says why a security setting can't be used.
+// refusal returns the reason why a security setting cannot be used.
 func refusal(key string) string {
 	switch {
 	case strings.HasPrefix(key, "sasl.oauthbearer.") || strings.HasPrefix(key, "sasl.login."):

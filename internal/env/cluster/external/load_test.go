@@ -114,7 +114,7 @@ func revealed(c Config) string {
 	return fmt.Sprintf("%+v %q %q %q", c, c.SASL.Password.Reveal(), c.SASL.Token.Reveal(), c.TLS.Key.Reveal())
 }
 
-// All problems are told at once, each with its line.
+// All problems are reported at once, each with its line.
 func TestLoadProblems(t *testing.T) {
 	ours, stranger := newAuthority(t, "ours"), newAuthority(t, "stranger")
 	dir := t.TempDir()
@@ -228,7 +228,7 @@ func TestUnsecuredToken(t *testing.T) {
 	}
 }
 
-// Whatever the user and the password are, written as JAAS has it they are read.
+// Any user and password, written in JAAS syntax, are read correctly.
 func TestJAASQuoting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		options := rapid.MapOf(rapid.StringMatching(`[a-z]{1,5}`), rapid.String()).Draw(t, "options")
@@ -249,7 +249,7 @@ func TestJAASQuoting(t *testing.T) {
 	})
 }
 
-// Whatever a file holds, reading it ends, and leaves nothing running (TestMain looks).
+// Reading any file content ends, and leaves nothing running (TestMain checks).
 func TestAnyText(t *testing.T) {
 	path := write(t, "any.properties", "")
 	rapid.Check(t, func(t *rapid.T) {

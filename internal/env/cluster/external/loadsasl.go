@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/security"
 )
 
-// sasl reads who dlqbench is to the cluster.
+// sasl reads dlqbench's identity at the cluster.
 func (s *settings) sasl(wanted bool) SASL {
 	mechanism, mechanismKey := s.get("sasl.mechanism", "sasl.mechanisms")
 	username, usernameKey := s.get("sasl.username")
@@ -69,7 +69,7 @@ func (s *settings) present(key string) string {
 	return ""
 }
 
-// jaas reads sasl.jaas.config, by which Java's clients are told user and password.
+// jaas reads sasl.jaas.config, which contains the user and password of Java clients.
 func (s *settings) jaas(to *SASL) {
 	const key = "sasl.jaas.config"
 	text, given := s.get(key)
@@ -121,20 +121,20 @@ func firstSecret(first Secret, otherwise string) Secret {
 	return first
 }
 
-// unsecured makes the unsigned token that Kafka's OAuthBearerLoginModule makes for tests (KIP-255) of a principal's
-// name, valid for an hour as there; "" for no name.
+// unsecured creates the unsigned token that Kafka's OAuthBearerLoginModule creates for tests (KIP-255), with a
+// principal's name and, as there, valid for an hour; "" for no name.
 func unsecured(principal string, now time.Time) string {
 	if principal == "" {
 		return ""
 	}
-	// strings and numbers
+	// strings and numbers always encode
 	claims, _ := json.Marshal(map[string]any{"sub": principal, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()})
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode(claims) + "."
 }
 
-// parseJAAS reads `module flag key="value" … ;`, the form of sasl.jaas.config. Its errors quote nothing, as that may be
-// the password.
+// parseJAAS parses `module flag key="value" … ;`, the form of sasl.jaas.config. Its errors quote nothing, because
+// that may be the password.
 func parseJAAS(text string) (module string, options map[string]string, err error) {
 	text = strings.TrimSpace(text)
 	if !strings.HasSuffix(text, ";") {
@@ -158,7 +158,7 @@ func parseJAAS(text string) (module string, options map[string]string, err error
 	return words[0], options, nil
 }
 
-// jaasWords splits at blanks outside quotes, and takes the quotes off.
+// jaasWords splits at blanks outside quotes, and removes the quotes.
 func jaasWords(text string) (words []string, err error) {
 	var word strings.Builder
 	var quote rune

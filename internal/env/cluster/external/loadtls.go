@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// tls reads how connections are encrypted. Authorities and key may be given as files or in place, under librdkafka's or
+// tls reads the encryption settings. Authorities and keys may be given as files or inline, under librdkafka's or
 // Java's keys.
 func (s *settings) tls(wanted bool) TLS {
 	server, serverKey := s.get("dlqbench.ssl.server.name")
@@ -39,7 +39,8 @@ func (s *settings) tls(wanted bool) TLS {
 	return result
 }
 
-// keyTrouble says what is wrong with a pair. The errors of crypto/tls quote no key material.
+// keyTrouble describes the problem with a pair of certificate and key. The errors of crypto/tls quote no key
+// material.
 func keyTrouble(certificate string, key Secret, err error) string {
 	switch {
 	case certificate == "":
@@ -52,8 +53,8 @@ func keyTrouble(certificate string, key Secret, err error) string {
 	return strings.TrimPrefix(err.Error(), "tls: ")
 }
 
-// anyHost reads ssl.endpoint.identification.algorithm: Java's clients check no host when it is empty, librdkafka when
-// it is "none".
+// anyHost reads ssl.endpoint.identification.algorithm: Java's clients check no host if it is empty, librdkafka if it
+// is "none".
 func (s *settings) anyHost() bool {
 	algorithm, key := s.get("ssl.endpoint.identification.algorithm")
 	switch {
@@ -66,10 +67,10 @@ func (s *settings) anyHost() bool {
 	return false
 }
 
-// authorities returns the certificates to trust and the key that gave them.
+// authorities returns the trusted certificates and the setting that contains them.
 func (s *settings) authorities() (ca, from string) {
 	readable := s.storeType("ssl.truststore.type")
-	s.get("ssl.truststore.password") // a PEM file has none, and none is needed to say why another can't be read
+	s.get("ssl.truststore.password") // a PEM file has none, and explaining why another cannot be read needs none
 	if inPlace, key := s.get("ssl.ca.pem", "ssl.truststore.certificates"); key != "" {
 		return inPlace, key
 	}
@@ -80,7 +81,7 @@ func (s *settings) authorities() (ca, from string) {
 	return s.file(path, key), key
 }
 
-// identity returns the client's certificate, its private key and the key that gave them.
+// identity returns the client's certificate, its private key and the setting that contains them.
 func (s *settings) identity() (certificate string, key Secret, from string) {
 	readable := s.storeType("ssl.keystore.type")
 	s.get("ssl.keystore.password")
@@ -105,7 +106,7 @@ func (s *settings) identity() (certificate string, key Secret, from string) {
 	return certificate, NewSecret(inPlace), cmp.Or(certificateKey, keyKey)
 }
 
-// storeType refuses Java's own kinds of stores by name; it reports whether the store can be read.
+// storeType rejects Java's own store types by name. It reports whether the store can be read.
 func (s *settings) storeType(key string) (readable bool) {
 	kind, given := s.get(key)
 	if given == "" || strings.EqualFold(kind, "PEM") {
@@ -115,7 +116,7 @@ func (s *settings) storeType(key string) (readable bool) {
 	return false
 }
 
-// howToConvert says how to come from one of Java's stores to PEM.
+// howToConvert explains how to convert one of Java's stores to PEM.
 func howToConvert(key string) string {
 	if strings.HasPrefix(key, "ssl.keystore") {
 		return "Convert it with `keytool -importkeystore -srckeystore STORE -destkeystore client.p12 -deststoretype " +

@@ -19,7 +19,7 @@ import (
 const (
 	// stepLimit bounds connecting, the TLS handshake and each answer of a probe.
 	stepLimit = 3 * time.Second
-	// largestAnswer is far above the metadata of any cluster; a larger size is no Kafka.
+	// largestAnswer is far above the size of any cluster's metadata. A larger size means that the peer is not Kafka.
 	largestAnswer = 64 << 20
 
 	codeIllegalSASLState           = 34
@@ -29,8 +29,8 @@ const (
 	metadataVersion          int16 = 8 // spoken by every broker from 2.3 to 4.x, and not yet flexible
 )
 
-// probe is a connection to one broker on which every step is taken by hand, so that what fails can be named: a client
-// library reports much of it as a connection that was closed.
+// probe is a connection to one broker that performs every step separately, so that a failure can be named. A client
+// library reports many failures only as a closed connection.
 type probe struct {
 	config  Config
 	address string
@@ -39,7 +39,7 @@ type probe struct {
 	asked   int32
 }
 
-// reach connects to a broker and authenticates; the probe is to be closed.
+// reach connects to a broker and authenticates. The caller must close the probe.
 func (c Config) reach(ctx context.Context, address string) (_ *probe, err error) {
 	p := &probe{config: c, address: address}
 	if err := p.dial(ctx); err != nil {
@@ -64,7 +64,7 @@ func (p *probe) close() { _ = p.conn.Close() }
 
 // closeWith closes the connection when the context ends, until stop is called.
 func (p *probe) closeWith(ctx context.Context) (stop func() bool) {
-	conn := p.conn // the one below TLS, if there will be any
+	conn := p.conn // the connection below TLS, if there will be any
 	return context.AfterFunc(ctx, func() { _ = conn.Close() })
 }
 
@@ -93,7 +93,7 @@ func dialTrouble(address string, err error) string {
 	return fmt.Sprintf("connecting to %s: %v", address, err)
 }
 
-// secure makes the TLS handshake.
+// secure performs the TLS handshake.
 func (p *probe) secure(ctx context.Context) error {
 	host, _, _ := net.SplitHostPort(p.address) // was checked
 	config, err := p.config.TLS.config(host)
@@ -131,7 +131,7 @@ func (p *probe) handshakeTrouble(ctx context.Context, err error, host string) er
 		p.address, err)
 }
 
-// alertTrouble explains that the broker broke the handshake off, which is nearly always about the client's certificate.
+// alertTrouble explains that the broker aborted the handshake, nearly always because of the client's certificate.
 func (p *probe) alertTrouble(err error) error {
 	if p.config.TLS.Certificate == "" {
 		return fmt.Errorf("%w: the broker at %s broke the TLS handshake off (%w): it may want a certificate of its "+
@@ -143,7 +143,7 @@ func (p *probe) alertTrouble(err error) error {
 		ErrCertificate, p.address, err)
 }
 
-// speaksPlain says whether a port answers Kafka's requests without TLS.
+// speaksPlain reports whether a port answers Kafka's requests without TLS.
 func (c Config) speaksPlain(ctx context.Context, address string) bool {
 	c.TLS = TLS{}
 	p := &probe{config: c, address: address}
@@ -154,8 +154,8 @@ func (c Config) speaksPlain(ctx context.Context, address string) bool {
 	return p.ask(kmsg.NewPtrApiVersionsRequest(), new(kmsg.ApiVersionsResponse)) == nil
 }
 
-// speaksTLS says whether a port answers a TLS handshake. Nothing is sent over the connection, so whose certificate it
-// is does not matter.
+// speaksTLS reports whether a port answers a TLS handshake. Nothing is sent over the connection, so the owner of the
+// certificate does not matter.
 func speaksTLS(ctx context.Context, address string) bool {
 	limited, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
@@ -171,15 +171,15 @@ func speaksTLS(ctx context.Context, address string) bool {
 	return answered
 }
 
-// versions asks what the broker speaks, which it answers before any authentication. It is the first answer, so it shows
-// whether there is a Kafka.
+// versions asks for the broker's API versions, which a broker answers before any authentication. This first answer
+// shows whether the server is a Kafka broker.
 func (p *probe) versions(ctx context.Context) error {
 	err := p.ask(kmsg.NewPtrApiVersionsRequest(), new(kmsg.ApiVersionsResponse))
 	if err == nil {
 		return nil
 	}
 	if p.config.TLS.Enabled {
-		// With TLS 1.3 a broker refuses the client's certificate only after the handshake, as seen from here.
+		// With TLS 1.3, the client learns that the broker refuses its certificate only after the handshake.
 		if strings.Contains(err.Error(), "remote error: tls:") {
 			return p.alertTrouble(err)
 		}
@@ -187,7 +187,7 @@ func (p *probe) versions(ctx context.Context) error {
 			ErrProtocol, p.address, err)
 	}
 	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() { // a TLS listener breaks off at the first bytes that are none of TLS
+	if errors.As(err, &timeout) && timeout.Timeout() { // a TLS listener aborts at the first bytes that are not TLS
 		return fmt.Errorf("%w: %s accepts connections, but does not answer within %s: is it a broker, and is it well?",
 			ErrUnreachable, p.address, stepLimit)
 	}
@@ -247,7 +247,7 @@ func (p *probe) metadata(ctx context.Context) (*kmsg.MetadataResponse, error) {
 	return nil, fmt.Errorf("%w: %s does not say which brokers the cluster has (%w)", ErrUnreachable, p.address, err)
 }
 
-// offered asks which SASL mechanisms a listener takes, by asking for one that there is not.
+// offered returns the SASL mechanisms that a listener accepts, by requesting one that does not exist.
 func (c Config) offered(ctx context.Context, address string) []string {
 	c.SASL = SASL{}
 	p, err := c.reach(ctx, address)

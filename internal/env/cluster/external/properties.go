@@ -7,12 +7,12 @@ import (
 	"github.com/magiconair/properties"
 )
 
-// read takes the entries of a properties file. Their lines are found here because the library forgets them; how a line
-// is read, with its escapes, is the library's business.
+// read reads the entries of a properties file. It determines their line numbers because the library does not keep
+// them. The library parses each line, with its escapes.
 func (s *settings) read(text string) {
 	for _, line := range logicalLines(text) {
 		key, value, ok := property(line.text)
-		if !ok { // nothing of it is shown, as it may be a part of a secret
+		if !ok { // shows nothing of the line, which may be part of a secret
 			s.problems = append(s.problems, finding{line.number, "this is no property: key=value is needed (a backslash " +
 				"begins an escape: write it twice; at the end of a line it says that the next one belongs to it)"})
 			continue
@@ -28,7 +28,7 @@ func (s *settings) read(text string) {
 // property reads one logical line.
 func property(line string) (key, value string, ok bool) {
 	if strings.ContainsAny(line[:1], "=:") {
-		return "", "", false // here the library would leave a goroutine behind
+		return "", "", false // here the library would leak a goroutine
 	}
 	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true} // a password may well have ${ in it
 	read, err := loader.LoadBytes([]byte(line))
@@ -40,14 +40,14 @@ func property(line string) (key, value string, ok bool) {
 	return key, value, value != "" || strings.ContainsAny(line, "=:")
 }
 
-// logicalLine is a line with those that continue it, and the number of its first.
+// logicalLine is a line together with its continuation lines, and the number of the first.
 type logicalLine struct {
 	text   string
 	number int
 }
 
-// logicalLines splits a properties file: blank lines and comments are left out, and a line that ends with a backslash
-// (an odd number of them) goes on in the next one, which then is no comment.
+// logicalLines splits a properties file. It leaves out blank lines and comments. A line that ends with a backslash
+// (an odd number of them) continues in the next one, which then is not a comment.
 func logicalLines(text string) (lines []logicalLine) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)

@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	realStart = 2 * time.Minute // a broker on a machine that has much else to do
+	realStart = 2 * time.Minute // a broker on a busy machine
 	realLimit = time.Minute
 )
 
-// secured starts an Apache Kafka of one broker, node 101, that speaks SASL_SSL and has ACLs. Its owner may do all, app
-// nothing yet.
+// secured starts an Apache Kafka of one broker, node 101, with SASL_SSL and ACLs. Its owner may do everything, the
+// user app nothing yet.
 func secured(t *testing.T, ours *authority) (address string) {
 	t.Helper()
 	if os.Getenv("DLQBENCH_KAFKA_TESTS") != "1" {
@@ -118,8 +118,8 @@ func scramConfig(address string, ours *authority, user, password string) Config 
 	}
 }
 
-// Apache Kafka's own ways of refusing, and a run with no more rights than documented, whose subject goes through the
-// tap with its own identity.
+// Apache Kafka's own refusals, and a run with only the documented rights, whose subject goes through the tap with
+// its own identity.
 func TestRealBroker(t *testing.T) {
 	ours := newAuthority(t, "our authority")
 	address := secured(t, ours)
@@ -191,7 +191,7 @@ func TestRealBroker(t *testing.T) {
 			t.Fatalf("%+v, %v", results, err)
 		}
 	}
-	for err = errors.New("not tried"); err != nil; { // until the broker has heard of the rights
+	for err = errors.New("not tried"); err != nil; { // until the broker knows the rights
 		if err = app.CreateTopics(ctx, runTopics()); err != nil && (ctx.Err() != nil || !errors.Is(err, ErrForbidden)) {
 			t.Fatal(err)
 		}
@@ -214,13 +214,13 @@ func TestRealBroker(t *testing.T) {
 	}
 }
 
-// unrecorded takes events and forgets them.
+// unrecorded discards events.
 type unrecorded struct{}
 
 func (unrecorded) Record(history.Event) {}
 
-// throughTap lets a subject with its own credentials, which knows nothing of TLS, consume and produce for longer than
-// its session lasts (KIP-368). It then vanishes without leaving its group.
+// throughTap lets a subject with its own credentials and without TLS settings consume and produce for longer than
+// its session lasts (KIP-368). The subject then disappears without leaving its group.
 func throughTap(ctx context.Context, t *testing.T, k *Kafka) {
 	t.Helper()
 	var op atomic.Int64
@@ -243,7 +243,7 @@ func throughTap(ctx context.Context, t *testing.T, k *Kafka) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer subject.Close() // an instance that has an id of its own does not leave its group by closing (KIP-345)
+	defer subject.Close() // an instance with an id of its own does not leave its group by closing (KIP-345)
 	read, began := 0, time.Now()
 	for read == 0 || time.Since(began) < 5*time.Second {
 		if err := subject.ProduceSync(ctx, &kgo.Record{Topic: prefix + ".input", Value: []byte("x")}).FirstErr(); err != nil {

@@ -22,9 +22,9 @@ const (
 	emptyPause = 100 * time.Millisecond
 )
 
-// Close removes what the run created: its topics, and the groups under its prefix, whose members (if a killed subject
-// left any) are taken out first. With Config.Keep it removes nothing. What could not be removed stays in the ledger,
-// and the error names it. Closing again does nothing.
+// Close removes everything that the run created: its topics, and the groups under its prefix. Members that a killed
+// subject left in a group are removed first. With Config.Keep it removes nothing. Objects that could not be removed
+// stay in the ledger, and the error names them. A second call does nothing.
 func (k *Kafka) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,9 +44,10 @@ func (k *Kafka) Close() error {
 	return nil
 }
 
-// Sweep removes what a run left on a cluster that was killed, or could not clean up; the ledger tells what that is, and
-// is removed when nothing is left. It returns a line for each thing that it removed. Without a ledger there is nothing
-// to do. The cluster must be the one that the ledger was written for. It must not be called while that run goes on.
+// Sweep removes the remains on a cluster of a run that was killed, or could not clean up. The ledger lists them, and
+// is removed when nothing is left. It returns a line for each removed object. Without a ledger there is nothing to
+// do. The cluster must be the one that the ledger was written for. Sweep must not be called while that run is in
+// progress.
 func Sweep(ctx context.Context, config Config, ledgerPath string) (removed []string, err error) {
 	ledger, err := readLedger(ledgerPath)
 	if ledger == nil || err != nil {
@@ -91,8 +92,8 @@ func (k *Kafka) removeAll(ctx context.Context) (removed []string, err error) {
 	return removed, k.ledger.remove()
 }
 
-// removeTopics deletes the topics of the ledger. One that has another id now was deleted and made again by somebody
-// else, who may keep it.
+// removeTopics deletes the topics of the ledger. A topic that has another id now was deleted and recreated by
+// another user, and is kept.
 func (k *Kafka) removeTopics(ctx context.Context) (removed []string, err error) {
 	metadata, err := k.metadata(ctx, k.client, nil)
 	if err != nil {
@@ -114,7 +115,7 @@ func (k *Kafka) removeTopics(ctx context.Context) (removed []string, err error) 
 			"on the cluster: the subject or somebody else made them")
 	}
 	for name := range k.ledger.Topics {
-		if !slices.Contains(doomed, name) { // is gone, or never came to be
+		if !slices.Contains(doomed, name) { // is gone, or was never created
 			delete(k.ledger.Topics, name)
 		}
 	}
@@ -126,7 +127,7 @@ func (k *Kafka) removeTopics(ctx context.Context) (removed []string, err error) 
 	return removed, err
 }
 
-// untilGone returns when the broker that answers does not list the topics any more, or ctx ends. The controller
+// untilGone returns when the answering broker does not list the topics any more, or ctx ends. The controller
 // confirms a deletion once it is in its log; each broker lists the topic until it has fetched that (KRaft).
 func (k *Kafka) untilGone(ctx context.Context, topics []string) {
 	for {
@@ -180,12 +181,12 @@ func (k *Kafka) removeGroups(ctx context.Context) (removed []string, err error) 
 		}
 	}
 	if err != nil {
-		// some broker did not answer; those that others named are removed
+		// a broker did not answer; the groups that others named are removed
 		err = fmt.Errorf("looking for the run's groups: %w", err)
 	}
 	errs := []error{err}
 	for _, group := range groups {
-		shared, _ := k.admin.DescribeShareGroups(ctx, group) // brokers before 4.1 don't know the question
+		shared, _ := k.admin.DescribeShareGroups(ctx, group) // brokers before 4.1 do not know the request
 		if err := k.removeGroup(ctx, group); err != nil {
 			errs = append(errs, fmt.Errorf("deleting group %s: %w", group, err))
 			continue
@@ -218,7 +219,7 @@ func (k *Kafka) removeGroup(ctx context.Context, group string) error {
 	}
 }
 
-// evict takes all members out of a group, of whichever kind it is. Only a killed subject leaves any, and they would
+// evict removes all members from a group of any kind. Only a killed subject leaves members behind, and they would
 // stay until their session times out.
 func (k *Kafka) evict(ctx context.Context, group string) error {
 	var errs []error
@@ -249,7 +250,7 @@ func (k *Kafka) evict(ctx context.Context, group string) error {
 // leavingEpoch in a heartbeat says that the member leaves (KIP-848, KIP-932).
 const leavingEpoch = -1
 
-// classicMembers returns the request by which all members of a group of the classic protocol leave it (KIP-345).
+// classicMembers returns the request that makes all members leave a group of the classic protocol (KIP-345).
 func (k *Kafka) classicMembers(ctx context.Context, group string) *kmsg.LeaveGroupRequest {
 	leave := kmsg.NewPtrLeaveGroupRequest()
 	described, err := k.admin.DescribeGroups(ctx, group)
@@ -264,7 +265,7 @@ func (k *Kafka) classicMembers(ctx context.Context, group string) *kmsg.LeaveGro
 	return leave
 }
 
-// topicID writes a topic's id as Kafka does, "" for none.
+// topicID returns a topic's id in Kafka's form, "" for none.
 func topicID(id [16]byte) string {
 	if id == ([16]byte{}) {
 		return ""

@@ -29,7 +29,7 @@ const (
 	patience = 10 * time.Second
 )
 
-// start starts brokers with node ids 0 to n-1, as a cluster of somebody's own may have them.
+// start starts brokers with node ids 0 to n-1, as a user's cluster may have them.
 func start(t testing.TB, brokers int, options ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(brokers), kfake.ClusterID("theirs")}, options...)...)
@@ -80,7 +80,7 @@ func theirs(t testing.TB, c *kfake.Cluster, options ...kgo.Opt) owner {
 	return owner{kadm.NewClient(client), client}
 }
 
-// topics asks the brokers, past the client's cache.
+// topics queries the brokers and bypasses the client's cache.
 func (o owner) topics(t testing.TB) map[string]kmsg.MetadataResponseTopic {
 	t.Helper()
 	metadata, err := kmsg.NewPtrMetadataRequest().RequestWith(within(t), o.kafka)
@@ -125,7 +125,7 @@ func write(t testing.TB, name, text string) string {
 
 func nothing(string) string { return "" }
 
-// want fails unless the error has all the texts.
+// want fails unless the error contains all the texts.
 func want(t testing.TB, err error, texts ...string) {
 	t.Helper()
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/security"
 )
 
-// mechanism returns franz-go's form of it, nil for no authentication.
+// mechanism returns franz-go's form of the mechanism, nil for no authentication.
 func (s SASL) mechanism() (sasl.Mechanism, error) {
 	if s.Mechanism == "" {
 		return nil, nil
@@ -26,7 +26,7 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	return security.Mechanism(s.Mechanism, s.Username, secret)
 }
 
-// authenticate proves to the broker who dlqbench is.
+// authenticate proves dlqbench's identity to the broker.
 func (p *probe) authenticate(ctx context.Context) error {
 	mechanism, err := p.config.SASL.mechanism()
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *probe) authenticate(ctx context.Context) error {
 		}
 		var done bool
 		if done, message, err = session.Challenge(answer); done && err == nil {
-			return nil // the broker has proved that it knows the password too, where the mechanism asks for that
+			return nil // the broker has proved that it knows the password too, if the mechanism requires that
 		}
 	}
 	return fmt.Errorf("%w: %s with the broker at %s: %s; %s", ErrAuthentication, mechanism.Name(), p.address,
@@ -75,7 +75,7 @@ func (p *probe) shakeHands(mechanism string) error {
 		codeName(response.ErrorCode))
 }
 
-// token sends one message of the mechanism and returns the broker's.
+// token sends one message of the mechanism and returns the broker's answer.
 func (p *probe) token(message []byte) ([]byte, error) {
 	request, response := kmsg.NewPtrSASLAuthenticateRequest(), kmsg.NewPtrSASLAuthenticateResponse()
 	request.SASLAuthBytes = message

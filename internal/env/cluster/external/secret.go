@@ -8,8 +8,8 @@ import (
 // Secret is a password, a token or a private key. However it is printed, logged or encoded, it shows as "[secret]";
 // only Reveal gives its text. The zero value is an empty one.
 type Secret struct {
-	// text is behind a pointer because fmt prints the fields of a struct that is an unexported field of another without
-	// asking them how; it prints a pointer there as an address.
+	// text is a pointer because fmt prints the fields of a struct that is an unexported field of another struct without
+	// calling their methods. It prints a pointer there as an address.
 	text *string
 }
 
@@ -23,7 +23,7 @@ func NewSecret(text string) Secret {
 	return Secret{text: &text}
 }
 
-// Reveal returns the text, for those who have to send it.
+// Reveal returns the text, for callers that have to send it.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -31,7 +31,7 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// Empty says whether there is no text.
+// Empty reports whether there is no text.
 func (s Secret) Empty() bool { return s.text == nil }
 
 // String returns "[secret]".

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// config returns how to speak TLS to the broker at a host; nil for not at all.
+// config returns the TLS configuration for the broker at a host; nil for no TLS.
 func (t TLS) config(host string) (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
@@ -29,14 +29,14 @@ func (t TLS) config(host string) (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	if t.AnyHost {
-		// Verifying is switched off only to do the same again without the host's name.
+		// Verification is switched off only to repeat it without the host's name.
 		config.InsecureSkipVerify = true
 		config.VerifyConnection = chainOnly(config.RootCAs)
 	}
 	return config, nil
 }
 
-// chainOnly verifies that a trusted authority signed the broker's certificate, for whatever host.
+// chainOnly verifies that a trusted authority signed the broker's certificate, for any host.
 func chainOnly(roots *x509.CertPool) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		chain := state.PeerCertificates // never empty on a client's side
@@ -52,7 +52,7 @@ func chainOnly(roots *x509.CertPool) func(tls.ConnectionState) error {
 	}
 }
 
-// ownCertificate returns what is wrong with the client's certificate at a time, nil if nothing is.
+// ownCertificate returns the problem with the client's certificate at a time, nil if there is none.
 func (t TLS) ownCertificate(now time.Time) error {
 	if t.Certificate == "" {
 		return nil
@@ -73,7 +73,7 @@ func (t TLS) ownCertificate(now time.Time) error {
 
 func day(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }
 
-// explainTLS puts a failed verification into words.
+// explainTLS explains a failed verification.
 func explainTLS(err error, host string) error {
 	var (
 		authority x509.UnknownAuthorityError

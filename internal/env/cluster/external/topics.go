@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// replicationFactor of topics that reserve no broker, as far as there are brokers.
+	// replicationFactor of topics that reserve no broker, limited by the number of brokers.
 	replicationFactor = 3
 	// createLimit bounds CreateTopics.
 	createLimit = 20 * time.Second
 	leaderPause = 50 * time.Millisecond
-	// recordOverhead is more than what a batch with a single record adds to it.
+	// recordOverhead is larger than the overhead of a batch with a single record.
 	recordOverhead = 128
 
 	configMaxMessage = "max.message.bytes"
 	configMinInSync  = "min.insync.replicas"
 )
 
-// CreateTopics creates topics that don't exist yet, under the run's prefix, and returns when every broker knows a
-// leader of each partition. Nothing is created when the cluster would refuse any of them, or takes smaller records than
-// the run has. Where a topic reserves a broker, all are placed by hand as cluster.Topic says, else the cluster places
-// them; the coordinators of groups stay where the cluster has them, also on a reserved broker. The error matches
-// ErrForeign, ErrForbidden or ErrLimit where it is about that.
+// CreateTopics creates topics that do not exist yet, under the run's prefix. It returns when every broker knows a
+// leader of each partition. It creates nothing if the cluster would refuse any of them, or accepts only smaller
+// records than the run has. If a topic reserves a broker, all are placed explicitly as cluster.Topic says; otherwise
+// the cluster places them. The coordinators of groups stay where the cluster placed them, even on a reserved broker.
+// The error matches ErrForeign, ErrForbidden or ErrLimit in these cases.
 func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	ctx, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
@@ -54,7 +54,7 @@ func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 	return nil
 }
 
-// mayCreate refuses what is not the run's to create.
+// mayCreate rejects topics that the run may not create.
 func (k *Kafka) mayCreate(ctx context.Context, topics []cluster.Topic) error {
 	var errs []error
 	var names []string
@@ -93,12 +93,12 @@ func (k *Kafka) mayCreate(ctx context.Context, topics []cluster.Topic) error {
 	return errors.Join(errs...)
 }
 
-// requester is the whole client, or one broker of it.
+// requester is the whole client, or one broker of the client.
 type requester interface {
 	Request(context.Context, kmsg.Request) (kmsg.Response, error)
 }
 
-// metadata asks for topics by name, or for all of them; none is created by that.
+// metadata asks for topics by name, or for all of them. The request creates none.
 func (k *Kafka) metadata(ctx context.Context, from requester, names []string) (*kmsg.MetadataResponse, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	for _, name := range names {
@@ -137,8 +137,8 @@ func (k *Kafka) tryCreating(ctx context.Context, topics []cluster.Topic) error {
 	return errors.Join(errs...)
 }
 
-// takesRecords compares the run's largest record with what the topic takes, as far as the cluster tells. A limit that
-// the scenario itself sets is meant.
+// takesRecords compares the run's largest record with the topic's limit, as far as the cluster reports it. A limit
+// that the scenario itself sets is intentional.
 func (k *Kafka) takesRecords(topic cluster.Topic, configs []kmsg.CreateTopicsResponseTopicConfig) error {
 	if _, meant := topic.Configs[configMaxMessage]; meant || k.options.LargestRecord == 0 {
 		return nil
@@ -157,7 +157,7 @@ func (k *Kafka) takesRecords(topic cluster.Topic, configs []kmsg.CreateTopicsRes
 	return nil
 }
 
-// create notes the topics, creates them and notes their ids.
+// create records the topics, creates them and records their ids.
 func (k *Kafka) create(ctx context.Context, topics []cluster.Topic) error {
 	for _, topic := range topics {
 		k.ledger.Topics[topic.Name] = ""
@@ -167,7 +167,7 @@ func (k *Kafka) create(ctx context.Context, topics []cluster.Topic) error {
 	}
 	answers, err := k.sendCreate(ctx, topics, false)
 	if err != nil {
-		return err // what became of them is not known, so they stay in the ledger
+		return err // their state is not known, so they stay in the ledger
 	}
 	var errs []error
 	for _, answer := range answers {
@@ -177,7 +177,7 @@ func (k *Kafka) create(ctx context.Context, topics []cluster.Topic) error {
 		case err == nil:
 			k.ledger.Topics[answer.Topic] = topicID(answer.TopicID)
 			continue
-		case errors.Is(err, ErrForeign): // somebody was faster
+		case errors.Is(err, ErrForeign): // another user was faster
 			delete(k.ledger.Topics, answer.Topic)
 		}
 		errs = append(errs, fmt.Errorf("topic %s: %w", answer.Topic, err))
@@ -226,7 +226,7 @@ func (k *Kafka) createRequest(topic cluster.Topic, all []cluster.Topic) kmsg.Cre
 	for name, value := range configs {
 		request.Configs = append(request.Configs, createConfig(name, value))
 	}
-	// A single replica never fulfils a cluster-wide minimum of two, on which brokers before 3.7 insist all the same.
+	// A single replica never fulfils a cluster-wide minimum of two, which brokers before 3.7 enforce all the same.
 	if _, set := configs[configMinInSync]; topic.Broker != 0 && !set {
 		request.Configs = append(request.Configs, createConfig(configMinInSync, "1"))
 	}
@@ -239,8 +239,8 @@ func createConfig(name, value string) kmsg.CreateTopicsRequestTopicConfig {
 	return config
 }
 
-// placement returns the node ids of each partition's replicas, the leader first; nil leaves it to the cluster, which is
-// what happens where no topic reserves a broker.
+// placement returns the node ids of each partition's replicas, the leader first. nil leaves the placement to the
+// cluster; this is the case if no topic reserves a broker.
 func (k *Kafka) placement(topic cluster.Topic, all []cluster.Topic) [][]int32 {
 	reserved := map[int32]bool{}
 	for _, each := range all {
@@ -275,7 +275,7 @@ func (k *Kafka) placement(topic cluster.Topic, all []cluster.Topic) [][]int32 {
 	return placed
 }
 
-// awaitLeaders waits until every broker tells clients of a leader of every partition: a client may ask any of them.
+// awaitLeaders waits until every broker reports a leader of every partition: a client may ask any of them.
 func (k *Kafka) awaitLeaders(ctx context.Context, topics []cluster.Topic) error {
 	partitions := map[string]int{}
 	var names []string
@@ -303,7 +303,7 @@ func (k *Kafka) awaitLeaders(ctx context.Context, topics []cluster.Topic) error 
 	return nil
 }
 
-// leaderless names a topic of which not every partition has a leader, "" when all have.
+// leaderless names a topic in which some partition has no leader, "" if there is none.
 func leaderless(metadata *kmsg.MetadataResponse, partitions map[string]int) string {
 	for _, topic := range metadata.Topics {
 		led := 0
@@ -319,8 +319,8 @@ func leaderless(metadata *kmsg.MetadataResponse, partitions map[string]int) stri
 	return ""
 }
 
-// warnOfReserved tells when the coordinator of the run's group lies on a broker that a topic reserves. It can't be
-// moved: it coordinates groups of others too.
+// warnOfReserved warns if the coordinator of the run's group is on a broker that a topic reserves. It cannot be
+// moved, because it also coordinates other users' groups.
 func (k *Kafka) warnOfReserved(ctx context.Context, topics []cluster.Topic) {
 	for _, topic := range topics {
 		if topic.Broker == 0 {
@@ -340,8 +340,8 @@ func (k *Kafka) coordinator(ctx context.Context, group string) (int32, error) {
 	return found.NodeID, found.Err
 }
 
-// explainTopic puts what the cluster says of a topic into words; nil for no error. needed is the ACL whose lack forbids
-// it.
+// explainTopic explains the cluster's answer about a topic; nil for no error. needed is the ACL whose absence
+// forbids the request.
 func explainTopic(code int16, said, needed string) error {
 	if said != "" {
 		said = ": " + strings.TrimRight(said, ". ")

@@ -23,7 +23,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 )
 
-// What is not the run's is not touched, and what can't be had is told; then nothing is created at all.
+// Topics that do not belong to the run are not touched, and impossible ones are reported. Nothing is created in
+// either case.
 func TestTopicsThatAreRefused(t *testing.T) {
 	name := prefix + ".input"
 	for what, one := range map[string]struct {
@@ -100,7 +101,7 @@ func TestTopicsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A limit on messages that the scenario sets itself is meant.
+// A message size limit that the scenario itself sets is intentional.
 func TestScenariosOwnLimitIsMeant(t *testing.T) {
 	k := connect(t, plainConfig(start(t, 1)), Options{LargestRecord: 5000})
 	topics := runTopics() // the DLQ takes 2000 bytes
@@ -109,7 +110,7 @@ func TestScenariosOwnLimitIsMeant(t *testing.T) {
 	}
 }
 
-// Where a topic reserves a broker, it alone is there; else the cluster places.
+// A topic that reserves a broker is only on that broker; otherwise the cluster places the topics.
 func TestReservedBroker(t *testing.T) {
 	c := start(t, 4)
 	var sent []kmsg.CreateTopicsRequestTopic
@@ -145,7 +146,7 @@ func TestReservedBroker(t *testing.T) {
 	}
 }
 
-// The least that the user needs, and what is said when one of it is missing.
+// The minimum rights that the user needs, and the error when one of them is missing.
 func TestACLs(t *testing.T) {
 	allow := func(resource kmsg.ACLResourceType, operations ...kmsg.ACLOperation) (all []kfake.ACL) {
 		for _, operation := range operations {
@@ -210,7 +211,7 @@ func TestACLs(t *testing.T) {
 	}
 }
 
-// leaveGroup makes a group with a committed offset and no members.
+// leaveGroup creates a group with a committed offset and no members.
 func leaveGroup(t testing.TB, c *kfake.Cluster, group string, options ...kgo.Opt) {
 	t.Helper()
 	member := join(t, c, group, options...)
@@ -220,7 +221,7 @@ func leaveGroup(t testing.TB, c *kfake.Cluster, group string, options ...kgo.Opt
 	member.Close()
 }
 
-// join makes a group with one member.
+// join creates a group with one member.
 func join(t testing.TB, c *kfake.Cluster, group string, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	joined := make(chan struct{}, 10)
@@ -253,7 +254,7 @@ func groups(t testing.TB, o owner) []string {
 	return listed.Groups()
 }
 
-// The groups of the run go, also those with members that nobody lets leave any more; those of others stay.
+// The groups of the run are removed, including those with abandoned members; other users' groups stay.
 func TestGroupsAreRemoved(t *testing.T) {
 	for name, options := range map[string][]kgo.Opt{
 		"classic": nil, "KIP-848": {kgo.ServerSideBalancer()},
@@ -265,7 +266,7 @@ func TestGroupsAreRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			leaveGroup(t, c, prefix+".idle", options...)
-			leaveGroup(t, c, prefix+"4", options...) // another run's
+			leaveGroup(t, c, prefix+"4", options...) // belongs to another run
 			leaveGroup(t, c, "orders", options...)
 			stuck := join(t, c, prefix, options...)
 			c.ControlKey(11, func(kmsg.Request) (kmsg.Response, error, bool) { // who was taken out does not come back
@@ -290,7 +291,7 @@ func TestGroupsAreRemoved(t *testing.T) {
 	}
 }
 
-// A run that is killed leaves its ledger, and the next one removes what it says: no more and no less.
+// A killed run leaves its ledger, and the next one removes exactly what the ledger lists.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1)
@@ -304,11 +305,11 @@ func TestSweep(t *testing.T) {
 	leaveGroup(t, c, prefix)
 	killed.client.Close() // and nothing more
 	killed.closed = true
-	owner.create(t, prefix+".input-changelog") // the subject's own doing
+	owner.create(t, prefix+".input-changelog") // created by the subject itself
 	if _, err := owner.DeleteTopic(within(t), prefix+".input.dlq"); err != nil {
 		t.Fatal(err)
 	}
-	owner.create(t, prefix+".input.dlq") // somebody made another of the same name
+	owner.create(t, prefix+".input.dlq") // recreated by another user
 
 	other := start(t, 1, kfake.ClusterID("another"), kfake.SeedTopics(1, prefix+".input"))
 	_, err := Sweep(within(t), Config{Bootstrap: other.ListenAddrs()}, ledger)
@@ -336,7 +337,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Killed between the note and the creation: there is an entry without an id, and perhaps a topic.
+// Killed between the ledger entry and the creation: there is an entry without an id, and perhaps a topic.
 func TestSweepAfterHalfACreation(t *testing.T) {
 	c := start(t, 1, kfake.SeedTopics(1, prefix+".a"))
 	path := filepath.Join(t.TempDir(), "external.json")
@@ -366,7 +367,7 @@ func TestLedgersThatAreRefused(t *testing.T) {
 	}
 }
 
-// Topics that dlqbench did not create stay, and are named.
+// Topics that dlqbench did not create stay, and are reported.
 func TestOthersTopicsUnderThePrefixAreNamed(t *testing.T) {
 	c := start(t, 1)
 	owner := theirs(t, c)
@@ -407,8 +408,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// Seen on Kafka 4.4: the controller confirms that topics are deleted, and the broker, which has not fetched that yet,
-// lists them when it is asked next. Whoever looks after Close finds none.
+// Observed on Kafka 4.4: the controller confirms that topics are deleted, while the broker, which has not fetched
+// that yet, still lists them. A check after Close must find none.
 func TestCloseWaitsUntilTopicsAreNotListed(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1)
@@ -444,7 +445,7 @@ func TestCloseWaitsUntilTopicsAreNotListed(t *testing.T) {
 	}
 }
 
-// The cluster is gone when the run ends: Close comes back soon, and what is left is noted.
+// The cluster is gone when the run ends: Close returns soon, and the remains are recorded.
 func TestCloseWithoutTheCluster(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1)
@@ -479,8 +480,8 @@ func TestTopicIDs(t *testing.T) {
 	}
 }
 
-// TestShareGroupsAreRemoved: with a share group (KIP-932) goes the setting that a run makes for it; another group's
-// stays.
+// TestShareGroupsAreRemoved checks that removing a share group (KIP-932) also removes the setting that a run made
+// for it, and that another group's setting stays.
 func TestShareGroupsAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1)
@@ -506,7 +507,7 @@ func TestShareGroupsAreRemoved(t *testing.T) {
 	}
 }
 
-// shares makes a share group with one member, which leaves it when the test ends.
+// shares creates a share group with one member, which leaves it when the test ends.
 func shares(t testing.TB, c *kfake.Cluster, group string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ShareGroup(group),
@@ -526,7 +527,7 @@ func shares(t testing.TB, c *kfake.Cluster, group string) {
 	}
 }
 
-// reset returns where the share group begins that has no offsets yet, as far as that is set for it.
+// reset returns the setting for where a share group without offsets begins, "" if it is not set.
 func (o owner) reset(t testing.TB, group string) string {
 	t.Helper()
 	const shareReset = "share.auto.offset.reset"

@@ -14,22 +14,22 @@ import (
 	"strings"
 )
 
-// ErrNotInstalled says that a version is not in the cache.
+// ErrNotInstalled means that a version is not in the cache.
 var ErrNotInstalled = errors.New("Apache Kafka is not installed")
 
 // Installation is a Kafka that can be run.
 type Installation struct {
 	Version Version
-	// Dir is where it lies.
+	// Dir is the folder of the installation.
 	Dir string
 	// Jars are the paths of the class path, in order.
 	Jars []string
-	// Derived is a folder for what is made from the jars; it may not exist yet. Whoever writes there holds the Lock of
-	// Derived + ".lock".
+	// Derived is a folder for files derived from the jars. It may not exist yet. Writers must hold the Lock of Derived
+	// + ".lock".
 	Derived string
 }
 
-// ClassPath returns the jars as java's -cp takes them.
+// ClassPath returns the jars in the form of java's -cp.
 func (i *Installation) ClassPath() string { return strings.Join(i.Jars, string(os.PathListSeparator)) }
 
 // CacheDir returns the folder in which versions are installed: dlqbench/kafka in the user's cache.
@@ -41,8 +41,8 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "dlqbench", "kafka"), nil
 }
 
-// Install has Maven resolve a version into the cache. What is there and whole stays, unless force is set; what is
-// damaged is installed again. If another process installs the same version, it waits for that.
+// Install has Maven resolve a version into the cache. An intact installation stays, unless force is set; a damaged
+// one is replaced. If another process installs the same version, Install waits for it.
 func Install(ctx context.Context, cache string, version Version, force bool) (*Installation, error) {
 	installed, err := install(ctx, cache, version, force)
 	if err != nil {
@@ -77,7 +77,7 @@ func install(ctx context.Context, cache string, version Version, force bool) (*I
 	if err := fill(ctx, version, fresh); err != nil {
 		return nil, err
 	}
-	// Brokers that run have the old jars open, and keep them.
+	// Running brokers have the old jars open, and keep them.
 	if err := errors.Join(os.RemoveAll(dir), os.Chmod(fresh, 0o755)); err != nil {
 		return nil, fmt.Errorf("removing what was installed before: %w", err)
 	}
@@ -87,7 +87,7 @@ func install(ctx context.Context, cache string, version Version, force bool) (*I
 	return open(cache, version)
 }
 
-// fill makes a whole installation in a folder.
+// fill creates a complete installation in a folder.
 func fill(ctx context.Context, version Version, dir string) error {
 	if err := resolve(ctx, version, dir); err != nil {
 		return err
@@ -103,10 +103,10 @@ func fill(ctx context.Context, version Version, dir string) error {
 	return manifest.write(dir)
 }
 
-// unfinished begins the names of folders in which a version is being put together.
+// unfinished returns the prefix of the folders in which a version is being assembled.
 func unfinished(version Version) string { return "." + version.String() + ".new-" }
 
-// removeUnfinished removes what an installation that was killed has left. The caller holds the version's lock.
+// removeUnfinished removes the remains of a killed installation. The caller holds the version's lock.
 func removeUnfinished(cache string, version Version) error {
 	left, err := filepath.Glob(filepath.Join(cache, unfinished(version)+"*"))
 	for _, dir := range left {
@@ -115,8 +115,8 @@ func removeUnfinished(cache string, version Version) error {
 	return err
 }
 
-// Find returns an installed version, every jar checked. Without it the error is ErrNotInstalled, and ErrCorrupt when a
-// jar is not what was installed.
+// Find returns an installed version after checking every jar. The error is ErrNotInstalled if there is none, and
+// ErrCorrupt if a jar has changed since its installation.
 func Find(cache string, version Version) (*Installation, error) {
 	installed, err := open(cache, version)
 	if errors.Is(err, ErrCorrupt) {
@@ -151,7 +151,7 @@ func open(cache string, version Version) (*Installation, error) {
 	return installed, nil
 }
 
-// Listed is an installed version; Problem says what is wrong with it, nil when it is whole.
+// Listed is an installed version. Problem describes its damage, nil if it is intact.
 type Listed struct {
 	Version Version
 	Dir     string
@@ -188,7 +188,7 @@ func List(cache string) ([]Listed, error) {
 
 var kafkaJar = regexp.MustCompile(`^kafka_2\.\d+-(\d+\.\d+\.\d+)\.jar$`)
 
-// versionOf tells the version of Kafka from the name of its jar.
+// versionOf derives the version of Kafka from the name of its jar.
 func versionOf(libs string) (Version, error) {
 	names, err := jarNames(libs)
 	if err != nil {
@@ -202,8 +202,8 @@ func versionOf(libs string) (Version, error) {
 	return Version{}, fmt.Errorf("there is no kafka_2.13-*.jar in %s", libs)
 }
 
-// FromHome returns the Kafka of an unpacked release, such as KAFKA_HOME names. Nothing is written there: what is
-// derived from it goes to the cache.
+// FromHome returns the Kafka of an unpacked release, such as the one that KAFKA_HOME names. It writes nothing there:
+// derived files go to the cache.
 func FromHome(cache, home string) (*Installation, error) {
 	libs := filepath.Join(home, libsDir)
 	version, err := versionOf(libs)
@@ -233,8 +233,8 @@ func FromHome(cache, home string) (*Installation, error) {
 	return installed, nil
 }
 
-// Open returns the Kafka to run: the release at KAFKA_HOME when that is set and version is empty or its own, else the
-// installed version, DefaultVersion when it is empty.
+// Open returns the Kafka to run. This is the release at KAFKA_HOME if that is set and version is empty or equals the
+// release's, else the installed version, or DefaultVersion if version is empty.
 func Open(version string) (*Installation, error) {
 	cache, err := CacheDir()
 	if err != nil {

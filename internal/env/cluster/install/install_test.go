@@ -40,7 +40,7 @@ func TestPom(t *testing.T) {
 	}
 }
 
-// program puts a program of this name alone into the PATH.
+// program creates a program with this name as the only one in the PATH.
 func program(t *testing.T, name, script string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func TestFindJava(t *testing.T) {
 	}
 }
 
-// fakeMaven copies a Kafka of two jars, and notes that it ran.
+// fakeMaven copies a Kafka of two jars, and records that it ran.
 const fakeMaven = `for arg; do case $arg in -DoutputDirectory=*) out=${arg#*=};; esac; done
 /bin/mkdir -p "$out" && echo broker > "$out/kafka_2.13-4.1.0.jar" && echo clients > "$out/kafka-clients-4.1.0.jar" && echo run >> "$COUNT"
 `
@@ -109,7 +109,7 @@ func TestInstall(t *testing.T) {
 	if err := os.MkdirAll(left, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time it is there
+	for range 2 { // the second time it exists already
 		installed, err := Install(t.Context(), cache, version, false)
 		if err != nil || len(installed.Jars) != 2 || runs() != 1 {
 			t.Fatalf("installing: %+v, %v, after %d downloads", installed, err, runs())
@@ -123,7 +123,7 @@ func TestInstall(t *testing.T) {
 		"kafka-clients-4.1.0.jar"+string(os.PathListSeparator)+filepath.Join(installed.Dir, "libs", "kafka_2.13-4.1.0.jar")) {
 		t.Errorf("finding it: %v, %v", installed, err)
 	}
-	// Another jar in the folder is not run.
+	// An additional jar in the folder is not run.
 	if err := os.WriteFile(filepath.Join(installed.Dir, "libs", "more.jar"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestMavenFails(t *testing.T) {
 	}
 }
 
-// Two who install at once end with one whole installation, and one download.
+// Two concurrent installations end with one intact installation, and one download.
 func TestInstallSideBySide(t *testing.T) {
 	cache, runs := maven(t, "/bin/sleep 0.2\n"+fakeMaven)
 	results := make(chan error)
@@ -277,7 +277,7 @@ func TestHome(t *testing.T) {
 			t.Errorf("opening %q: %v, want %v", version, err, want)
 		}
 	}
-	// What is derived from other jars is kept apart.
+	// Files derived from other jars are kept separately.
 	if err := os.WriteFile(filepath.Join(libs, "a.jar"), []byte("another"), 0o644); err != nil {
 		t.Fatal(err)
 	}

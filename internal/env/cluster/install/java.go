@@ -15,25 +15,24 @@ import (
 	"time"
 )
 
-// ErrNoJava says that there is no Java, or none that will do.
+// ErrNoJava means that there is no Java, or none that is suitable.
 var ErrNoJava = errors.New("no suitable Java")
 
 // Java is a Java runtime.
 type Java struct {
 	// Command is the path of its java program.
 	Command string
-	// Major is its version: 17.
+	// Major is its major version, such as 17.
 	Major int
-	// Build is short and tells it from other builds; it may be part of a file's name.
+	// Build is a short identifier of the build. It may be part of a file's name.
 	Build string
 }
 
-// javaLimit bounds how long java may take to say its version; it takes about 0.1 s where the machine has nothing else
-// to do.
+// javaLimit bounds how long java may take to print its version, which takes about 0.1 s on an idle machine.
 const javaLimit = time.Minute
 
-// FindJava returns the Java at JAVA_HOME or, when that is not set, the one in the PATH. It fails with ErrNoJava when
-// there is none, or when it is older than atLeast.
+// FindJava returns the Java at JAVA_HOME or, if that is not set, the one in the PATH. It fails with ErrNoJava if
+// there is none, or if it is older than atLeast.
 func FindJava(ctx context.Context, atLeast int) (Java, error) {
 	command, source, err := javaCommand()
 	if err != nil {
@@ -46,7 +45,7 @@ func FindJava(ctx context.Context, atLeast int) (Java, error) {
 		return Java{}, fmt.Errorf("asking %s for its version: %w; is the machine overloaded?", command, context.Cause(ctx))
 	}
 	if err != nil {
-		// Without a Java, macOS has a /usr/bin/java that says so and fails.
+		// On macOS without Java, /usr/bin/java exists, says so and fails.
 		return Java{}, fmt.Errorf("%w: %s -version failed: %w: %q; install Java %d or newer, or set JAVA_HOME to it",
 			ErrNoJava, command, err, firstLine(said), atLeast)
 	}
@@ -62,7 +61,7 @@ func FindJava(ctx context.Context, atLeast int) (Java, error) {
 	return java, nil
 }
 
-// javaCommand returns the program, and how to speak of it.
+// javaCommand returns the program, and its source for messages.
 func javaCommand() (command, source string, err error) {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		command = filepath.Join(home, "bin", "java")
@@ -82,7 +81,8 @@ func javaCommand() (command, source string, err error) {
 
 var javaForm = regexp.MustCompile(`version "(\d+)(?:\.(\d+))?`)
 
-// javaMajor reads `openjdk version "17.0.15"`, and `java version "1.8.0_292"`, which is 8; 0 when it is neither.
+// javaMajor parses `openjdk version "17.0.15"`, and `java version "1.8.0_292"`, which is 8. It returns 0 for other
+// texts.
 func javaMajor(said string) int {
 	found := javaForm.FindStringSubmatch(said)
 	if found == nil {
@@ -95,7 +95,7 @@ func javaMajor(said string) int {
 	return major
 }
 
-// javaBuild tells builds apart: what is made for one (an archive of class data) is of no use to another.
+// javaBuild distinguishes builds: an archive of class data made for one is of no use to another.
 func javaBuild(command string, said []byte) string {
 	if resolved, err := filepath.EvalSymlinks(command); err == nil {
 		command = resolved

@@ -8,11 +8,12 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockPoll is how often a lock that somebody else holds is tried.
+// lockPoll is the interval at which a lock held by another process is tried.
 const lockPoll = 100 * time.Millisecond
 
-// Lock waits until no other process holds the lock file, and holds it until release is called or this process ends,
-// however it ends. The file stays: removing it would let two processes hold locks on two files of one name.
+// Lock waits until no other process holds the lock file. It holds the lock until release is called or this process
+// ends, however it ends. The file stays: removing it would let two processes hold locks on two files of the same
+// name.
 func Lock(ctx context.Context, path string) (release func(), err error) {
 	lock := flock.New(path, flock.SetPermissions(0o644))
 	_, err = lock.TryLockContext(ctx, lockPoll)

@@ -16,7 +16,7 @@ import (
 	"sync"
 )
 
-// ErrCorrupt says that what is installed is not what was.
+// ErrCorrupt means that an installation has changed since it was made.
 var ErrCorrupt = errors.New("the installation is damaged")
 
 // Names in an installation's folder.
@@ -40,7 +40,7 @@ type jar struct {
 	SHA256 string `json:"sha256"`
 }
 
-// newManifest takes down all jars in a folder.
+// newManifest records all jars in a folder.
 func newManifest(version Version, libs string) (*manifest, error) {
 	names, err := jarNames(libs)
 	if err != nil {
@@ -80,7 +80,7 @@ func (m *manifest) write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, manifestFile), append(data, '\n'), 0o644)
 }
 
-// readManifest fails with fs.ErrNotExist where there is none.
+// readManifest reads the manifest. It fails with fs.ErrNotExist if there is none.
 func readManifest(dir string) (*manifest, error) {
 	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
@@ -96,7 +96,7 @@ func readManifest(dir string) (*manifest, error) {
 	return &m, nil
 }
 
-// check compares every jar with its sum, several at a time, and names the first that differs.
+// check compares every jar with its checksum, several concurrently, and names the first that differs.
 func (m *manifest) check(libs string) error {
 	next := make(chan int, len(m.Jars))
 	for i := range m.Jars {

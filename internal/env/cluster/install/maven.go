@@ -13,18 +13,19 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
-// ErrNoMaven says that there is no Maven to resolve the jars with.
+// ErrNoMaven means that there is no Maven to resolve the jars with.
 var ErrNoMaven = errors.New("no Maven")
 
-// copyGoal is pinned, so that every Maven does the same.
+// copyGoal is pinned, so that every Maven behaves the same.
 const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 // mavenLimit bounds a download of about 45 MB.
 const mavenLimit = 15 * time.Minute
 
-// pom is the project whose dependencies are a Kafka of the version: the core, which formats storage and starts brokers,
-// and the backend of its logs, which the core does not bring. All versions log through slf4j 1.7; from 4.0 on to Log4j
-// 2, before to reload4j. The tools beside the core are not needed, and not every release has them in the repository.
+// pom returns the project whose dependencies are a Kafka of the version: the core, which formats storage and starts
+// brokers, and the backend of its logging, which the core does not include. All versions log through slf4j 1.7: from
+// 4.0 on to Log4j 2, before to reload4j. The tools besides the core are not needed, and not every release has them
+// in the repository.
 func pom(version Version) string {
 	dependency := func(group, artifact, version string) string {
 		return fmt.Sprintf(
@@ -64,7 +65,7 @@ func resolve(ctx context.Context, version Version, dir string) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, maven, "--batch-mode", "--quiet", "--file", file, copyGoal,
 		"-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(dir, libsDir))
-	// mvn is a script: its Java is in the same group.
+	// mvn is a script: its Java process is in the same group.
 	procgroup.KillOnCancel(cmd)
 	cmd.WaitDelay = 5 * time.Second
 	said, err := cmd.CombinedOutput()
@@ -77,7 +78,7 @@ func resolve(ctx context.Context, version Version, dir string) error {
 	return nil
 }
 
-// mavenError says what Maven's many lines mean.
+// mavenError summarises Maven's long output.
 func mavenError(version Version, err error, said string) error {
 	if strings.Contains(said, "Could not find artifact org.apache.kafka:kafka_2.13:jar:"+version.String()) {
 		return fmt.Errorf("Maven finds no Apache Kafka %s: is there such a release?", version)

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// DefaultVersion is the version of Apache Kafka that is used when none is asked for: the newest on which every shipped
-// scenario that applies to it gives the verdict that it gives elsewhere (docs/parity.md).
+// DefaultVersion is the version of Apache Kafka that is used unless another is requested: the newest on which every
+// shipped, applicable scenario gives the same verdict as elsewhere (docs/parity.md).
 const DefaultVersion = "4.4.0"
 
 // Version is a version of Apache Kafka.
@@ -15,10 +15,10 @@ type Version struct{ Major, Minor, Patch int }
 
 var versionForm = regexp.MustCompile(`^(\d{1,3})\.(\d{1,3})\.(\d{1,3})$`)
 
-// Supported names the versions that are known to work.
+// Supported names the versions known to work.
 const Supported = "3.9.x and 4.0.x to 4.4.x"
 
-// ParseVersion reads "4.1.0". Versions that are not Supported are refused.
+// ParseVersion parses "4.1.0". It rejects versions that are not Supported.
 func ParseVersion(text string) (Version, error) {
 	found := versionForm.FindStringSubmatch(text)
 	if found == nil {
@@ -26,7 +26,7 @@ func ParseVersion(text string) (Version, error) {
 	}
 	var v Version
 	for i, part := range []*int{&v.Major, &v.Minor, &v.Patch} {
-		*part, _ = strconv.Atoi(found[i+1]) // three digits at most, as the form says
+		*part, _ = strconv.Atoi(found[i+1]) // at most three digits, according to the pattern
 	}
 	if v.Major == 3 && v.Minor == 9 || v.Major == 4 && v.Minor <= 4 {
 		return v, nil
