@@ -8,28 +8,28 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Layout is how a table or collection keeps dead letters. A column that is "" isn't there.
+// Layout describes how a table or collection stores dead letters. A column that is "" does not exist.
 type Layout struct {
 	Table string
-	// Audited: dead_letter_audit has every change, kept by triggers; in MongoDB, each document has its own, in
-	// transitions.
+	// Audited says that dead_letter_audit contains every change, recorded by triggers. In MongoDB, each document
+	// contains its own changes, in transitions.
 	Audited bool
 	Columns Columns
-	// Words says which state each status word stands for.
+	// Words maps each status word to its state.
 	Words map[string]history.StoreState
 }
 
-// Columns are the names of the columns (fields of documents, with dots). ID and Status are needed.
+// Columns are the names of the columns (fields of documents, with dots). ID and Status are required.
 type Columns struct {
 	ID, Status, Held, LockedBy, LeaseUntil, Version, Retries, NextRetryAt, Strategy, Resolution string
-	// Where the record came from, and where its dead letter is.
+	// The origin of the record, and the position of its dead letter.
 	SourceTopic, SourcePartition, SourceOffset string
 	LetterTopic, LetterPartition, LetterOffset string
-	// Payload holds the record's value, EventID a text in which its id may be found too.
+	// Payload contains the record's value. EventID is a text that may contain its id too.
 	Payload, EventID string
 }
 
-// name is what may stand in a query as it is.
+// name matches names that can be used in a query without quoting.
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
 // Own is the layout of dlqbench's own tables in the vocabulary lifecycle or management.
@@ -69,9 +69,9 @@ func OwnMongo(vocabulary string) (Layout, error) {
 	}, nil
 }
 
-// Words returns the status words of a document: lifecycle ("Dead Letter Queue Lifecycle") or management (the management
-// schema, in which an entry that is held for a person or has failed is pending, and the column held says why:
-// "pending/failed").
+// Words returns the status words of a specification. vocabulary is lifecycle ("Dead Letter Queue Lifecycle") or
+// management (the management schema). In the latter, an entry that is held for a person or has failed is pending,
+// and the column held gives the reason: "pending/failed".
 func Words(vocabulary string) (map[string]history.StoreState, error) {
 	switch vocabulary {
 	case "", "lifecycle":
@@ -90,7 +90,7 @@ func Words(vocabulary string) (map[string]history.StoreState, error) {
 		vocabulary)
 }
 
-// state is what a status word stands for; known is false if nobody knows.
+// state returns the state of a status word; known is false for an unknown word.
 func (l *Layout) state(status, held string) (state history.StoreState, known bool) {
 	if held != "" {
 		status += "/" + held
@@ -102,7 +102,7 @@ func (l *Layout) state(status, held string) (state history.StoreState, known boo
 	return state, true
 }
 
-// check refuses what can't be asked of a database; form is how its names are.
+// check rejects layouts that cannot be queried; form is the permitted form of names.
 func (l *Layout) check(form *regexp.Regexp) error {
 	if l.Columns.ID == "" || l.Columns.Status == "" || l.Table == "" {
 		return fmt.Errorf("a store needs a table and the names of its columns for the id and the status")
@@ -115,7 +115,7 @@ func (l *Layout) check(form *regexp.Regexp) error {
 	return nil
 }
 
-// list are the columns in the order in which they are asked for.
+// list returns the columns in the order in which queries select them.
 func (c *Columns) list() []string {
 	return []string{
 		c.ID, c.Status, c.Held, c.LockedBy, c.LeaseUntil, c.Version, c.Retries, c.NextRetryAt, c.Strategy, c.Resolution,
@@ -124,7 +124,7 @@ func (c *Columns) list() []string {
 	}
 }
 
-// selected is the list for a SELECT, NULL for what isn't there; prefix stands before each.
+// selected returns the column list for a SELECT, with NULL for missing columns. prefix precedes each column.
 func (c *Columns) selected(prefix string) string {
 	names := c.list()
 	for i, one := range names {

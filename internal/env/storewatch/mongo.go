@@ -15,18 +15,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 )
 
-// collection is a collection of MongoDB's, read only. It has no triggers: it is read again and again. Documents of
-// dlqbench's own store keep every change in their field transitions, written by the same update as the change itself,
-// so that none is missed but those of a document that was removed since, and renewals of locks.
+// collection is a MongoDB collection, read only. It has no triggers, so it is read repeatedly. Documents of
+// dlqbench's own store record every change in their field transitions, in the same update as the change itself. So
+// the only missed changes are those of documents removed since, and renewals of locks.
 type collection struct {
 	messages *mongo.Collection
 	layout   Layout
-	// rows are those of the last look, told the last version of each of which every change was told.
+	// rows are those of the last look. told is the version of each up to which every change was reported.
 	rows map[string]*row
 	told map[string]*row
 }
 
-// transition is a change as a document of dlqbench's own store keeps it.
+// transition is a change as recorded in a document of dlqbench's own store.
 type transition struct {
 	Version     int64      `bson:"version"`
 	From        string     `bson:"from"`
@@ -41,7 +41,7 @@ type transition struct {
 	LeaseUntil  *time.Time `bson:"leaseUntil"`
 }
 
-// defaultDatabase is used where the address names none, as the store does.
+// defaultDatabase is used if the address names none, as in the store itself.
 const defaultDatabase = "dlq"
 
 // connectMongo opens mongodb://…; the layout's table is the collection.
@@ -70,10 +70,10 @@ func connectMongo(address string, layout Layout) (*collection, func() error, err
 		told: map[string]*row{}}, end, nil
 }
 
-// field is what may be asked for as it is: a name, or names with dots.
+// field matches names, possibly with dots, that can be used in a query without quoting.
 var field = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
 
-// clock is the server's time, as it answers the question whether it is there.
+// clock returns the server's time, from its answer to a liveness query.
 func (c *collection) clock(ctx context.Context) (time.Time, error) {
 	var answer struct {
 		LocalTime time.Time `bson:"localTime"`
@@ -82,10 +82,10 @@ func (c *collection) clock(ctx context.Context) (time.Time, error) {
 	return answer.LocalTime.UTC(), err
 }
 
-// changes returns what was changed since the last call, in the order in which each entry was.
+// changes returns the changes since the last call, in the order in which each entry changed.
 func (c *collection) changes(ctx context.Context) ([]change, error) {
 	light := c.layout
-	light.Columns.Payload, light.Columns.EventID = "", "" // looked up once, by details
+	light.Columns.Payload, light.Columns.EventID = "", "" // details looks them up once
 	found := map[string]*row{}
 	var all []change
 	err := c.each(ctx, bson.D{}, light.Columns, func(now *row, document bson.Raw) error {
@@ -121,7 +121,8 @@ func transitionsOf(document bson.Raw) ([]transition, error) {
 	return kept.Transitions, err
 }
 
-// untold are the changes that were not told yet. A transition says what it changed; what it doesn't say is as it was.
+// untold returns the changes that were not reported yet. A transition says what it changed; everything else is as
+// before.
 func (c *collection) untold(now *row, kept []transition) (all []change) {
 	before, first := c.told[now.id], int64(0)
 	if before != nil {
@@ -152,7 +153,7 @@ func (c *collection) untold(now *row, kept []transition) (all []change) {
 	return all
 }
 
-// counted is how many retries the transitions counted.
+// counted returns the number of retries that the transitions counted.
 func counted(kept []transition) (retries int64) {
 	for _, one := range kept {
 		if one.Retried {
@@ -169,12 +170,12 @@ func timeOf(at *time.Time) time.Time {
 	return at.UTC()
 }
 
-// table calls see for each entry that is there.
+// table calls see for each existing entry.
 func (c *collection) table(ctx context.Context, see func(*row)) error {
 	return c.each(ctx, bson.D{}, c.layout.Columns, func(now *row, _ bson.Raw) error { see(now); return nil })
 }
 
-// details returns the entry as it is, nil if it is gone.
+// details returns the entry in its present state, nil if it does not exist.
 func (c *collection) details(ctx context.Context, id string) (found *row, err error) {
 	filters := []any{id}
 	if object, err := bson.ObjectIDFromHex(id); err == nil {
@@ -184,7 +185,7 @@ func (c *collection) details(ctx context.Context, id string) (found *row, err er
 	return found, c.each(ctx, filter, c.layout.Columns, func(now *row, _ bson.Raw) error { found = now; return nil })
 }
 
-// each calls see for each document that fits the filter, with those fields.
+// each calls see for each document that matches the filter, with those fields.
 func (c *collection) each(ctx context.Context, filter bson.D, columns Columns,
 	see func(*row, bson.Raw) error) (err error) {
 	fields := columns.list()
@@ -216,8 +217,8 @@ func (c *collection) each(ctx context.Context, filter bson.D, columns Columns,
 	return cursor.Err()
 }
 
-// valueOf is a field's value as databases give it: nil, a text, bytes, a number or a time. An object that holds a
-// record is told as its JSON, in which the record's id can be found.
+// valueOf returns a field's value in the types that databases use: nil, a text, bytes, a number or a time. An object
+// that contains a record is returned as its JSON, in which the record's id can be found.
 func valueOf(document bson.Raw, name string) any {
 	value, err := document.LookupErr(strings.Split(name, ".")...)
 	if err != nil {

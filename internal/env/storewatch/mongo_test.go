@@ -19,8 +19,8 @@ import (
 	"github.com/dlqbench/dlqbench/store/open"
 )
 
-// mongoDatabase is a new database of the MongoDB that DLQBENCH_MONGODB_URL names (test/ferretdb gives one), and a
-// collection in it.
+// mongoDatabase creates a new database on the MongoDB server that DLQBENCH_MONGODB_URL names (test/ferretdb provides
+// one), and a collection in it.
 func mongoDatabase(t *testing.T) (address string, letters *mongo.Collection) {
 	t.Helper()
 	server := os.Getenv("DLQBENCH_MONGODB_URL")
@@ -51,8 +51,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestMongoStoreOfItsOwn: every change of an entry of dlqbench's own store is told, by whichever program it was made,
-// with its time, its strategy and its count.
+// TestMongoStoreOfItsOwn checks that every change of an entry of dlqbench's own store is reported, whichever program
+// made it, with its time, strategy and count.
 func TestMongoStoreOfItsOwn(t *testing.T) {
 	address, _ := mongoDatabase(t)
 	maker, err := open.Store(t.Context(), address, store.Options{Audit: true})
@@ -60,14 +60,14 @@ func TestMongoStoreOfItsOwn(t *testing.T) {
 	_, err = maker.Migrate(t.Context())
 	must(t, err)
 	must(t, maker.Close())
-	there, err := open.Store(t.Context(), address, store.Options{}) // it is not told that changes are kept
+	there, err := open.Store(t.Context(), address, store.Options{}) // it is not told that changes are recorded
 	must(t, err)
 	defer there.Close()
 	layout, err := OwnMongo("")
 	must(t, err)
 	w, sink := watching(t, address, layout)
 	id := lived(t, there, history.NewIDs(runID).Token(7))
-	sink.await(t, 6) // what was changed since the last look to an entry that is removed nobody sees
+	sink.await(t, 6) // changes to a removed entry since the last look are not observable
 	removed, err := there.Remove(t.Context(), []string{id})
 	if err != nil || removed != 1 {
 		t.Fatalf("removed %d entries, %v", removed, err)
@@ -85,7 +85,7 @@ func TestMongoStoreOfItsOwn(t *testing.T) {
 	}
 }
 
-// seen are what a watcher tells.
+// seen receives the events of a watcher.
 type seen chan history.Event
 
 func (s seen) Record(event history.Event) {
@@ -94,8 +94,8 @@ func (s seen) Record(event history.Event) {
 	}
 }
 
-// TestMongoCollectionOfSomebodyElse: a collection of somebody else's, with fields and words of its own, is seen to
-// change.
+// TestMongoCollectionOfSomebodyElse checks that changes of a foreign collection, with its own fields and words, are
+// observed.
 func TestMongoCollectionOfSomebodyElse(t *testing.T) {
 	address, letters := mongoDatabase(t)
 	ids := history.NewIDs("run")

@@ -14,34 +14,34 @@ import (
 // row is an entry as it was read.
 type row struct {
 	id, status, held, lockedBy, strategy, resolution string
-	version, retries                                 int64 // history.None where there is none
+	version, retries                                 int64 // history.None if absent
 	next, lease                                      time.Time
 	source, letter                                   spot
 	payload                                          []byte
 	eventID                                          string
 }
 
-// spot is a place in Kafka; Offset is history.None where it isn't known.
+// spot is a position in Kafka; Offset is history.None if it is not known.
 type spot struct {
 	topic     string
 	partition int32
 	offset    int64
 }
 
-// change is a change of an entry: what its status was and is ("" where it was not, or is not, there), and what the row
-// says now.
+// change is a change of an entry: its previous and its new status ("" if it did not, or does not, exist), and the
+// present content of the row.
 type change struct {
 	id                 string
 	oldStatus, oldHeld string
 	status, held       string
 	now                *row
-	// details is what is known of the entry besides, nil if it has to be looked up.
+	// details contains the other properties of the entry, nil if they have to be looked up.
 	details *row
-	at      time.Time // zero: the table does not say
+	at      time.Time // zero: the table does not contain it
 	polled  bool
 }
 
-// scanned makes a row from the columns' values, in the order of Columns.list.
+// scanned creates a row from the columns' values, in the order of Columns.list.
 func scanned(values []any) *row {
 	r := &row{
 		id: text(values[0]), status: text(values[1]), held: text(values[2]), lockedBy: text(values[3]),
@@ -55,7 +55,7 @@ func scanned(values []any) *row {
 	return r
 }
 
-// text is a value as text, "" for NULL. A UUID comes as 16 bytes from some drivers.
+// text returns a value as text, "" for NULL. Some drivers return a UUID as 16 bytes.
 func text(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -77,7 +77,7 @@ func raw(value any) []byte {
 	return []byte(text(value))
 }
 
-// number is a value as a number, history.None for NULL and for what is none.
+// number returns a value as a number, history.None for NULL and for values that are not numbers.
 func number(value any) int64 {
 	switch v := value.(type) {
 	case int64:
@@ -98,8 +98,8 @@ func number(value any) int64 {
 	return n
 }
 
-// moment is a value as a time, the zero time for NULL and for what is none. Times without a zone are UTC; numbers are
-// seconds or milliseconds since 1970.
+// moment returns a value as a time, the zero time for NULL and for values that are not times. Times without a zone
+// are UTC; numbers are seconds or milliseconds since 1970.
 func moment(value any) time.Time {
 	switch v := value.(type) {
 	case nil:
@@ -124,14 +124,14 @@ func moment(value any) time.Time {
 	return time.Time{}
 }
 
-// same reports whether nothing that is told of differs.
+// same reports whether no reported property differs.
 func (r *row) same(other *row) bool {
 	return r.status == other.status && r.held == other.held && r.lockedBy == other.lockedBy &&
 		r.version == other.version && r.retries == other.retries &&
 		r.next.Equal(other.next) && r.lease.Equal(other.lease)
 }
 
-// compare tells what differs from the last look.
+// compare returns the differences from the last look.
 func compare(before, found map[string]*row) (all []change) {
 	for _, id := range slices.Sorted(maps.Keys(found)) {
 		now, old := found[id], before[id]
@@ -146,8 +146,8 @@ func compare(before, found map[string]*row) (all []change) {
 	return append(all, gone(before, found)...)
 }
 
-// gone are the entries that are not there any more. Who removed them, when, and what became of them just before, nobody
-// knows.
+// gone returns the entries that do not exist any more. The program that removed them, the time, and their last
+// states are not known.
 func gone(before, found map[string]*row) (all []change) {
 	for _, id := range slices.Sorted(maps.Keys(before)) {
 		if old := before[id]; found[id] == nil {

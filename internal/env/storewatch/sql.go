@@ -19,11 +19,12 @@ type database struct {
 	db       *sql.DB
 	layout   Layout
 	postgres bool
-	// What of the audit table was read: sequences up to seq; in PostgreSQL the transactions before xmin.
+	// The position in the audit table up to which it was read: sequences up to seq; in PostgreSQL the transactions
+	// before xmin.
 	seq  int64
 	xmin string
-	// told are the sequences that were read, as long as a database that was away may show them again (see reread);
-	// away: the last question went wrong.
+	// told are the sequences that were read, for as long as a database that was away may return them again (see
+	// reread). away says that the last query failed.
 	told map[int64]bool
 	away bool
 	// rows are those of the last look, for polling.
@@ -41,8 +42,8 @@ func connectSQL(address string, layout Layout) (*database, error) {
 	switch scheme {
 	case "sqlite":
 		path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
-		// Not read-only: with the last writer gone, SQLite may have to bring its log into the file before it can be
-		// read.
+		// Not read-only: after the last writer has closed the database, SQLite may have to move its log into the file
+		// before it can be read.
 		d.db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+
 			"?_pragma=busy_timeout(5000)&_pragma=query_only(1)")
 	case "postgres", "postgresql":
@@ -60,7 +61,7 @@ func connectSQL(address string, layout Layout) (*database, error) {
 
 func (d *database) close() error { return d.db.Close() }
 
-// clock is the database's time.
+// clock returns the database's time.
 func (d *database) clock(ctx context.Context) (time.Time, error) {
 	ask := "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
 	if d.postgres {
@@ -73,7 +74,7 @@ func (d *database) clock(ctx context.Context) (time.Time, error) {
 	return moment(now), nil
 }
 
-// changes returns what was changed since the last call, in the order in which each entry was.
+// changes returns the changes since the last call, in the order in which each entry changed.
 func (d *database) changes(ctx context.Context) (all []change, err error) {
 	defer func() { d.away = err != nil }()
 	if d.layout.Audited {
@@ -82,12 +83,14 @@ func (d *database) changes(ctx context.Context) (all []change, err error) {
 	return d.compared(ctx)
 }
 
-// rereadTransactions is how far back is read once more after PostgreSQL was away. A transaction that was rolled back
-// needs not be in its log, so that after a crash others may get the same numbers: below the last xmin, where nobody
-// looks any more. What can be lost so is what was written within the 200 ms between two writes of the log.
+// rereadTransactions is how far back the audit table is read again after PostgreSQL was away. A transaction that was
+// rolled back need not be in its log, so that after a crash PostgreSQL may give its number to another one. That number
+// is below the last xmin, where nothing is read any more. Such a loss is limited to changes from the 200 ms between two
+// writes of the log.
 const rereadTransactions = 10_000
 
-// reread is the transaction from which on is read, and the last xmin as it is otherwise.
+// reread returns the transaction from which the table is read: the last xmin or, after the database was away,
+// rereadTransactions before it.
 func (d *database) reread() string {
 	from, err := strconv.ParseUint(d.xmin, 10, 64)
 	if !d.away || err != nil {
@@ -96,13 +99,13 @@ func (d *database) reread() string {
 	return strconv.FormatUint(from-min(from, rereadTransactions), 10)
 }
 
-// audit columns, in the order in which they are asked for.
+// auditColumns are the columns of the audit table, in the order in which they are selected.
 const auditColumns = "seq, at, entry_id, old_status, old_held, new_status, new_held, new_locked_by, new_version, " +
 	"dlq_retry_count, next_retry_at, lease_until, resolution_strategy, retry_strategy"
 
-// audited reads the audit table. In SQLite there is one writer at a time, so the sequence is the order of the commits.
-// In PostgreSQL a lower sequence may be committed later: what is read are the transactions that are over for everybody,
-// each once; a row's changes are ordered by its lock, and so are their sequences.
+// audited reads the audit table. In SQLite there is one writer at a time, so the sequence is the order of the
+// commits. In PostgreSQL a lower sequence may be committed later. So audited reads the transactions that are over
+// for all sessions, each once. A row's lock orders its changes, and so their sequences.
 func (d *database) audited(ctx context.Context) ([]change, error) {
 	ask, args := "SELECT "+auditColumns+" FROM dead_letter_audit WHERE seq > ? ORDER BY seq", []any{d.seq}
 	xmin := d.xmin
@@ -143,7 +146,7 @@ func (d *database) audited(ctx context.Context) ([]change, error) {
 	return all, nil
 }
 
-// compared reads the whole table and compares it with what was there before.
+// compared reads the whole table and compares it with its previous content.
 func (d *database) compared(ctx context.Context) ([]change, error) {
 	found := map[string]*row{}
 	if err := d.table(ctx, func(now *row) { found[now.id] = now }); err != nil {
@@ -154,14 +157,14 @@ func (d *database) compared(ctx context.Context) ([]change, error) {
 	return all, nil
 }
 
-// table calls see for each entry that is there.
+// table calls see for each existing entry.
 func (d *database) table(ctx context.Context, see func(*row)) error {
 	names := d.layout.Columns.list()
 	ask := "SELECT " + d.layout.Columns.selected("") + " FROM " + d.layout.Table
 	return d.each(ctx, len(names), func(values []any) { see(scanned(values)) }, ask)
 }
 
-// details returns the entry as it is, nil if it is gone.
+// details returns the entry in its present state, nil if it does not exist.
 func (d *database) details(ctx context.Context, id string) (*row, error) {
 	var found *row
 	ask := "SELECT " + d.layout.Columns.selected("") + " FROM " + d.layout.Table + " WHERE " + d.layout.Columns.ID + " = "
@@ -174,7 +177,7 @@ func (d *database) details(ctx context.Context, id string) (*row, error) {
 	return found, err
 }
 
-// each calls see with the values of each row of the answer.
+// each calls see with the values of each row of the result.
 func (d *database) each(ctx context.Context, columns int, see func([]any), ask string, args ...any) error {
 	rows, err := d.db.QueryContext(ctx, ask, args...)
 	if err != nil {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const runID = "20260211-120000-test-0a1b2c"
 
-// events keeps what is recorded.
+// events collects the recorded events.
 type events struct {
 	mu  sync.Mutex
 	all []history.Event
@@ -43,7 +43,7 @@ func (e *events) of(kind history.Kind) []history.Event {
 	return slices.DeleteFunc(slices.Clone(e.all), func(event history.Event) bool { return event.Kind != kind })
 }
 
-// texts are what the changes say, without the times.
+// texts returns the texts of the changes, without the times.
 func (e *events) texts(kind history.Kind) []string {
 	var said []string
 	for _, event := range e.of(kind) {
@@ -92,7 +92,7 @@ func watching(t *testing.T, address string, layout Layout) (*Watcher, *events) {
 	return w, sink
 }
 
-// own opens a migrated store of dlqbench's own in a file.
+// own opens a migrated store of dlqbench's own, in a file.
 func own(t *testing.T, vocabulary string) (store.Store, string) {
 	t.Helper()
 	address := "sqlite:" + filepath.Join(t.TempDir(), "letters.db")
@@ -115,8 +115,8 @@ func letter(offset int64, value string) store.Entry {
 	}
 }
 
-// TestEveryChangeIsSeen: each change is told once, in order, with the record it is of, where that lay, who has it, and
-// when it was made by a clock that agrees with the run's.
+// TestEveryChangeIsSeen checks that each change is reported once, in order, with its record, the record's position,
+// the owner of the entry, and the time of the change on a clock that agrees with the run's.
 func TestEveryChangeIsSeen(t *testing.T) {
 	for vocabulary, failed := range map[string]string{"lifecycle": "failed", "management": "failed"} {
 		t.Run(vocabulary, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestEveryChangeIsSeen(t *testing.T) {
 	}
 }
 
-// live lets an entry live its whole life.
+// live takes an entry through its whole life cycle.
 func live(t *testing.T, there store.Store, token string) {
 	t.Helper()
 	removed, err := there.Remove(t.Context(), []string{lived(t, there, token)})
@@ -156,7 +156,7 @@ func live(t *testing.T, there store.Store, token string) {
 	}
 }
 
-// lived leads an entry through its life, until it is archived.
+// lived takes an entry through its life cycle, until it is archived.
 func lived(t *testing.T, there store.Store, token string) (id string) {
 	t.Helper()
 	ctx := t.Context()
@@ -215,8 +215,8 @@ func checkChanges(t *testing.T, sink *events) {
 	}
 }
 
-// TestATableOfOnesOwn: without triggers, what differs from one look to the next is told, marked as polled; an unknown
-// word is kept; what is gone is told.
+// TestATableOfOnesOwn checks a table without triggers: differences between two looks are reported and marked as
+// polled, an unknown word is kept, and removed entries are reported.
 func TestATableOfOnesOwn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "own.db")
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
@@ -320,7 +320,8 @@ func TestValuesAsDatabasesGiveThem(t *testing.T) {
 	}
 }
 
-// ownPostgres opens a migrated store of dlqbench's own in a server of its own; the test is skipped where there is none.
+// ownPostgres opens a migrated store of dlqbench's own on a private server. The test is skipped if there is no
+// PostgreSQL.
 func ownPostgres(t *testing.T) (*postgres.Server, store.Store, string) {
 	t.Helper()
 	server, err := postgres.Start(t.Context(), nil)
@@ -339,7 +340,7 @@ func ownPostgres(t *testing.T) (*postgres.Server, store.Store, string) {
 	return server, there, address
 }
 
-// states are those that the next changes lead to, in the order in which they are told.
+// states returns the states to which the next changes lead, in the order in which they are reported.
 func (d *database) states(t *testing.T) string {
 	t.Helper()
 	changes, err := d.changes(t.Context())
@@ -351,7 +352,7 @@ func (d *database) states(t *testing.T) string {
 	return strings.Join(words, " ")
 }
 
-// past opens a database past the store and the watcher.
+// past opens a database, bypassing the store and the watcher.
 func past(t *testing.T, driver, address string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, address)
@@ -360,10 +361,10 @@ func past(t *testing.T, driver, address string) *sql.DB {
 	return db
 }
 
-// wholeLife are the states of what lived.
+// wholeLife are the states of the entry that lived creates.
 const wholeLife = "pending processing pending processing failed archived"
 
-// The order is that of the commits, not of the database's clock, which somebody may put back.
+// The order is that of the commits, not of the database's clock, which may be set back.
 func TestTheOrderIsNotTheClocks(t *testing.T) {
 	there, address := own(t, "")
 	layout, err := Own("")
@@ -380,8 +381,8 @@ func TestTheOrderIsNotTheClocks(t *testing.T) {
 	}
 }
 
-// In PostgreSQL a change that has a lower number may be committed after one that has a higher: it is told all the same,
-// each once, and in the order of its entry.
+// In PostgreSQL a change with a lower number may be committed after one with a higher number. It is still reported,
+// once, and in the order of its entry.
 func TestWhatIsCommittedLateIsTold(t *testing.T) {
 	_, there, address := ownPostgres(t)
 	layout, err := Own("")
@@ -415,7 +416,8 @@ func TestWhatIsCommittedLateIsTold(t *testing.T) {
 	}
 }
 
-// TestACrashHidesNothing: what was committed before and after PostgreSQL crashed is told, each change once.
+// TestACrashHidesNothing checks that changes committed before and after a crash of PostgreSQL are reported, each
+// once.
 func TestACrashHidesNothing(t *testing.T) {
 	server, there, address := ownPostgres(t)
 	layout, err := Own("")
@@ -459,7 +461,7 @@ func TestACrashHidesNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsTheSame: any difference that is told of is one.
+// TestWhatIsTheSame checks that any difference in a reported property counts as one.
 func TestWhatIsTheSame(t *testing.T) {
 	at := time.Unix(1, 0)
 	for name, change := range map[string]func(*row){

@@ -14,35 +14,35 @@ import (
 )
 
 const (
-	// askLimit bounds one question to the database.
+	// askLimit bounds one query to the database.
 	askLimit = 5 * time.Second
-	// clockEvery is how often the database is asked for its time.
+	// clockEvery is the interval of queries for the database's time.
 	clockEvery = time.Second
-	// firstClocks is how often it is asked at the beginning: the quickest answer tells most.
+	// firstClocks is the number of such queries at the beginning. The quickest answer is the most precise.
 	firstClocks = 8
-	// grain is what a database's times are rounded to.
+	// grain is the resolution to which a database rounds times.
 	grain = time.Millisecond
 )
 
-// Config is what a watcher needs.
+// Config configures a watcher.
 type Config struct {
-	// Address is sqlite:PATH, postgres://… or mongodb://…; the watcher does not go through the link that faults break.
+	// Address is sqlite:PATH, postgres://… or mongodb://…. The watcher bypasses the link that faults affect.
 	Address string
 	Layout  Layout
-	// Poll is how often the store is looked at.
+	// Poll is the interval at which the store is read.
 	Poll   time.Duration
 	Topics []history.Topic
 	IDs    *history.IDs
-	// Records is how many the run has; an id beyond is none.
+	// Records is the number of records in the run. A larger id is not a record's.
 	Records int
-	// Worker tells which process of the run a lock's name is, history.None if none.
+	// Worker returns the process of the run that a lock's name identifies, history.None if none.
 	Worker func(lockedBy string) int16
 	Clock  history.Clock
 	Sink   history.Sink
 	Log    zerolog.Logger
 }
 
-// Watcher looks at a store until it is stopped.
+// Watcher watches a store until it is stopped.
 type Watcher struct {
 	cfg    Config
 	db     entries
@@ -54,7 +54,7 @@ type Watcher struct {
 	known map[string]*entry
 	count int64
 	last  time.Duration
-	// base is the database's time when the run's clock began; blur how far that may be off.
+	// base is the database's time when the run's clock began. blur is the uncertainty of base.
 	base    time.Time
 	blur    time.Duration
 	clocked time.Duration
@@ -64,17 +64,17 @@ type Watcher struct {
 
 // entries is a store's table or collection, read only.
 type entries interface {
-	// clock is the database's time.
+	// clock returns the database's time.
 	clock(ctx context.Context) (time.Time, error)
-	// changes returns what was changed since the last call, in the order in which each entry was.
+	// changes returns the changes since the last call, in the order in which each entry changed.
 	changes(ctx context.Context) ([]change, error)
-	// table calls see for each entry that is there.
+	// table calls see for each existing entry.
 	table(ctx context.Context, see func(*row)) error
-	// details returns the entry as it is, nil if it is gone.
+	// details returns the entry in its present state, nil if it does not exist.
 	details(ctx context.Context, id string) (*row, error)
 }
 
-// connect opens the store at an address, and returns what ends the connections.
+// connect opens the store at an address. It returns a function that closes the connections.
 func connect(address string, layout Layout) (entries, func() error, error) {
 	if strings.HasPrefix(address, "mongodb:") || strings.HasPrefix(address, "mongodb+srv:") {
 		return connectMongo(address, layout)
@@ -86,7 +86,7 @@ func connect(address string, layout Layout) (entries, func() error, error) {
 	return db, db.close, nil
 }
 
-// entry is what is known of one.
+// entry is the known state of one entry.
 type entry struct {
 	number         int64
 	record         int32
@@ -95,7 +95,7 @@ type entry struct {
 	next           time.Duration
 }
 
-// Start begins to watch; it fails when the store can't be read. Stop ends it.
+// Start begins to watch. It fails if the store cannot be read. Stop ends the watching.
 func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 	db, end, err := connect(cfg.Address, cfg.Layout)
 	if err != nil {
@@ -118,7 +118,7 @@ func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 	return w, nil
 }
 
-// Stop ends the watching with a last look; Audit may follow, and Close.
+// Stop ends the watching with a last look. Audit and Close may follow.
 func (w *Watcher) Stop(ctx context.Context) error {
 	w.cancel()
 	w.done.Wait()
@@ -129,7 +129,7 @@ func (w *Watcher) Stop(ctx context.Context) error {
 	return err
 }
 
-// Close ends the connections; the watching ends with them, if it has not yet.
+// Close closes the connections, and ends the watching if it is still in progress.
 func (w *Watcher) Close() error {
 	w.cancel()
 	w.done.Wait()
@@ -151,8 +151,8 @@ func (w *Watcher) watch(ctx context.Context) {
 	}
 }
 
-// lookAgain looks, and notes when that begins or ceases to be possible. An audit table tells later what was missed;
-// polling does not, and what it finds afterwards says so by itself.
+// lookAgain looks at the store, and records when that begins or ceases to be possible. An audit table later reports
+// the missed changes. Polling does not, and its later findings are marked accordingly.
 func (w *Watcher) lookAgain(ctx context.Context) error {
 	err := w.look(ctx)
 	w.mu.Lock()
@@ -180,7 +180,8 @@ func (w *Watcher) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What can't be told now, for the database went away in between, is told before anything that comes later.
+	// Changes that cannot be reported now, because the database went away in between, are reported before any later
+	// ones.
 	w.untold = append(w.untold, changes...)
 	for len(w.untold) > 0 {
 		if err := w.tell(ctx, &w.untold[0]); err != nil {
@@ -191,9 +192,9 @@ func (w *Watcher) look(ctx context.Context) error {
 	return nil
 }
 
-// compareClocks asks the database for its time. It lies between the question and the answer, so the narrowest of them
-// bounds the difference of the two clocks; one that does not fit into it tells that a clock was put forward or back by
-// as much.
+// compareClocks queries the database's time. That time lies between the query and the answer, so the shortest
+// exchange bounds the difference of the two clocks best. A time outside of the bounds shows that a clock was put
+// forward or back by that amount.
 func (w *Watcher) compareClocks(ctx context.Context) error {
 	before := w.cfg.Clock.Now()
 	now, err := w.db.clock(ctx)
@@ -224,7 +225,7 @@ func (w *Watcher) compareClocks(ctx context.Context) error {
 	return nil
 }
 
-// stamp is the run's time, later than every stamp before.
+// stamp returns the run's time, later than every earlier stamp.
 func (w *Watcher) stamp() time.Duration {
 	w.last = max(w.cfg.Clock.Now(), w.last+1)
 	return w.last
@@ -274,12 +275,12 @@ func (w *Watcher) tell(ctx context.Context, one *change) error {
 	return nil
 }
 
-// byHand: the words of the management schema for how an entry came to its end.
+// byHand reports whether the resolution is one of the management schema's words for an end that a person caused.
 func byHand(resolution string) bool {
 	return resolution == "manual_resolution" || resolution == "manual_retry" || resolution == "discard"
 }
 
-// run is the database's time as one of the run's clock, history.None if there is none.
+// run converts the database's time to the run's clock; history.None if there is none.
 func (w *Watcher) run(at time.Time) time.Duration {
 	if at.IsZero() {
 		return history.None
@@ -287,7 +288,7 @@ func (w *Watcher) run(at time.Time) time.Duration {
 	return max(at.Sub(w.base), 0)
 }
 
-// event says of an entry where it comes from; mu is held.
+// event creates an event with the origin of an entry; mu is held.
 func (w *Watcher) event(kind history.Kind, known *entry, now *row) history.Event {
 	event := history.New(kind, w.stamp())
 	event.Op, event.Record, event.N, event.Sequence = known.number, known.record, int32(now.retries), int32(now.version)
@@ -310,7 +311,7 @@ func (w *Watcher) topic(name string) int16 {
 	return history.None
 }
 
-// meet returns what is known of the entry, which is learned when it is seen first.
+// meet returns the known state of the entry, which is looked up when the entry is first observed.
 func (w *Watcher) meet(ctx context.Context, one *change) (*entry, error) {
 	w.mu.Lock()
 	known := w.known[one.id]
@@ -348,8 +349,8 @@ func (w *Watcher) record(found *row) int32 {
 	return history.None
 }
 
-// Audit reads the whole store and writes down every entry. The last look has to be before it, so that it is stopped
-// first or nothing changes any more.
+// Audit looks at the store once more, then reads all of it and records every entry. The watcher must have been stopped,
+// or the store must not change any more, so that no change follows this look.
 func (w *Watcher) Audit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 6*askLimit)
 	defer cancel()
@@ -391,8 +392,8 @@ func (w *Watcher) Audit(ctx context.Context) error {
 	return nil
 }
 
-// Figures are how many entries the retention still has to put away (resolved, failed), and how many a worker has or
-// will take of its own accord.
+// Figures returns the number of entries that the retention still has to archive (resolved, failed), and the number
+// that a worker has or will take on its own.
 func (w *Watcher) Figures() (kept, open int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -407,8 +408,8 @@ func (w *Watcher) Figures() (kept, open int) {
 	return kept, open
 }
 
-// Waiting returns, by record, the ids of the entries that a person may have replayed: those that are at no end and that
-// no worker has.
+// Waiting returns, by record, the ids of the entries that a person may have replayed: those that are not final and
+// not owned by a worker.
 func (w *Watcher) Waiting() map[int32][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

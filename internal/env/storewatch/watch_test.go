@@ -14,12 +14,12 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// scripted is a store that says what a test tells it to.
+// scripted is a store whose answers a test sets.
 type scripted struct {
 	ahead    time.Duration // of its clock
 	next     []change
 	known    map[string]*row
-	refusals int // of the next questions for details
+	refusals int // of the next queries for details
 }
 
 func (s *scripted) clock(context.Context) (time.Time, error) { return time.Now().Add(s.ahead), nil }
@@ -44,7 +44,7 @@ func (s *scripted) details(_ context.Context, id string) (*row, error) {
 	return s.known[id], nil
 }
 
-// scriptedWatcher watches it by hand: nothing runs beside the test.
+// scriptedWatcher watches the store under the test's control: nothing runs concurrently.
 func scriptedWatcher(t *testing.T, db entries) (*Watcher, *events) {
 	t.Helper()
 	layout, err := Own("")
@@ -57,12 +57,12 @@ func scriptedWatcher(t *testing.T, db entries) (*Watcher, *events) {
 	}, sink
 }
 
-// pending is an entry as it appears.
+// pending is an entry when it appears.
 func pending(id string) change {
 	return change{id: id, status: "dlq_pending", now: &row{id: id, status: "dlq_pending", version: 1}}
 }
 
-// A clock that was put forward or back is believed as little as it jumped, and the history says so.
+// After a clock was put forward or back, the uncertainty grows by the jump, and the history records it.
 func TestAClockThatJumpsIsBelievedLess(t *testing.T) {
 	for name, jump := range map[string]time.Duration{"forward": 5 * time.Second, "back": -5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -87,8 +87,8 @@ func TestAClockThatJumpsIsBelievedLess(t *testing.T) {
 	}
 }
 
-// What can't be told, as the database went away between the change and the question what it is of, is told later,
-// before anything that comes after it; and no two stamps are the same.
+// A change that cannot be reported, because the database went away before the query for its details, is reported
+// later, before any later change. No two stamps are equal.
 func TestWhatCouldNotBeToldIsToldLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in which no time passes
 		db := &scripted{next: []change{pending("a"), pending("b")}, refusals: 2}
@@ -117,7 +117,7 @@ func TestWhatCouldNotBeToldIsToldLater(t *testing.T) {
 	})
 }
 
-// An audit tells what was changed before it, and then what is there.
+// An audit first reports earlier changes, then the existing entries.
 func TestAnAuditLooksFirst(t *testing.T) {
 	one := pending("a")
 	w, sink := scriptedWatcher(t, &scripted{next: []change{one}, known: map[string]*row{"a": one.now}})
@@ -132,7 +132,7 @@ func TestAnAuditLooksFirst(t *testing.T) {
 	}
 }
 
-// Entries that a worker has, or that are at their end, wait for nobody.
+// Entries that a worker has, or that are final, do not wait for a person.
 func TestWhatWaitsForAPerson(t *testing.T) {
 	w, _ := scriptedWatcher(t, &scripted{})
 	for i, state := range []history.StoreState{
