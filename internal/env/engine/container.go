@@ -1,8 +1,8 @@
 package engine
 
-// A subject's container. Two look at it: a process that stands for it, which lasts as long as the container does and
-// passes on what it writes and its exit code (Run), and whoever started that process, who signals what is inside
-// (Handle). They meet in the container's name.
+// A subject's container. Two parties use it. A process that stands for the container lasts as long as the container,
+// and passes on its output and exit code (Run). The party that started that process signals the processes inside
+// (Handle). The container's name connects the two.
 
 import (
 	"context"
@@ -24,24 +24,24 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
-// Container is one container of a subject. It shares the network of this machine, so that what listens on 127.0.0.1
-// here can be reached from inside.
+// Container is one container of a subject. It shares this machine's network, so that servers on 127.0.0.1 can be
+// reached from inside.
 type Container struct {
-	// Name is the container's, Image what it is made of, RunID the value of its Label.
+	// Name is the container's name, Image its image, RunID the value of its Label.
 	Name, Image, RunID string
-	// Command takes the place of the image's own, if it is set.
+	// Command replaces the image's own command if it is set.
 	Command []string
-	// Env is what it is told, as NAME=value; nothing of this process's own environment is passed on.
+	// Env is the container's environment, as NAME=value. No variable of this process's own environment is passed on.
 	Env []string
-	// Mount is a folder that it sees at the same path; "" for none.
+	// Mount is a folder that is mounted at the same path; "" for none.
 	Mount string
 }
 
 // Subcommand is the name of the program's subcommand that runs a container in the foreground.
 const Subcommand = "container"
 
-// Arguments are those by which this program runs the container in the foreground; names are the variables of its
-// environment that go in, as their values do not belong on a command line.
+// Arguments returns the arguments with which this program runs the container in the foreground. names are the
+// environment variables to pass on: their values must not be on a command line.
 func Arguments(c Container, names []string) []string {
 	arguments := []string{Subcommand, "--name", c.Name, "--image", c.Image, "--run", c.RunID, "--mount", c.Mount}
 	for _, name := range names {
@@ -50,11 +50,11 @@ func Arguments(c Container, names []string) []string {
 	return append(append(arguments, "--"), c.Command...)
 }
 
-// outputLimit bounds the wait for the last output of a container that has ended.
+// outputLimit bounds the wait for the last output of an ended container.
 const outputLimit = 2 * time.Second
 
-// Run runs the container in the foreground and removes it when it has ended. Its output goes to out. It returns the
-// exit code; 137 (128 and the signal's number) when KILL ended it.
+// Run runs the container in the foreground and removes it when it has ended. The container's output goes to out. Run
+// returns the exit code, which is 137 (128 plus the signal's number) if KILL ended the container.
 func Run(ctx context.Context, c Container, out io.Writer) (code int, err error) {
 	engine, err := Connect(ctx)
 	if err != nil {
@@ -108,25 +108,26 @@ func (c Container) options() client.ContainerCreateOptions {
 	}
 }
 
-// Handle signals a subject's container by its name.
+// Handle sends signals to a subject's container, identified by its name.
 type Handle struct {
 	engine *testcontainers.DockerClient
 	name   string
 }
 
-// NewHandle returns a handle of the container with the name, which need not be there yet.
+// NewHandle returns a handle of the container with the name. The container need not exist yet.
 func NewHandle(engine *testcontainers.DockerClient, name string) *Handle {
 	return &Handle{engine: engine, name: name}
 }
 
-// lookEvery is how often it is looked whether a container has come to be what is waited for.
+// lookEvery is the interval of polls for a container's state.
 const lookEvery = 5 * time.Millisecond
 
 // callLimit bounds one request to the engine.
 const callLimit = 10 * time.Second
 
-// Signal sends a signal to the container's first process; STOP and CONT freeze and thaw all of them. A container that
-// is about to start is waited for. Of one that has ended, or is gone, the error is os.ErrProcessDone.
+// Signal sends a signal to the container's first process. STOP and CONT freeze and thaw all its processes. Signal
+// waits for a container that is about to start. If the container has ended or is gone, the error is
+// os.ErrProcessDone.
 func (h *Handle) Signal(ctx context.Context, signal syscall.Signal) error {
 	if _, err := h.running(ctx); err != nil {
 		return err
@@ -139,7 +140,7 @@ func (h *Handle) Signal(ctx context.Context, signal syscall.Signal) error {
 		_, err = h.engine.ContainerPause(ctx, h.name, client.ContainerPauseOptions{})
 	case procgroup.Continue:
 		if frozen, err := h.Frozen(ctx); err != nil || !frozen {
-			return err // the engine thaws by itself what it sends a signal to
+			return err // the engine itself thaws a container to which it sends a signal
 		}
 		_, err = h.engine.ContainerUnpause(ctx, h.name, client.ContainerUnpauseOptions{})
 	default:
@@ -154,8 +155,8 @@ func (h *Handle) Signal(ctx context.Context, signal syscall.Signal) error {
 	return fmt.Errorf("asking the engine to send %s to container %s: %w", procgroup.SignalName(signal), h.name, err)
 }
 
-// PID waits until the container runs and returns the number of its first process on this machine; os.ErrProcessDone if
-// it has ended.
+// PID waits until the container runs and returns the number of its first process on this machine. The error is
+// os.ErrProcessDone if the container has ended.
 func (h *Handle) PID(ctx context.Context) (int, error) {
 	state, err := h.running(ctx)
 	if err != nil {
@@ -164,7 +165,7 @@ func (h *Handle) PID(ctx context.Context) (int, error) {
 	return state.Pid, nil
 }
 
-// Frozen reports whether the container stands still.
+// Frozen reports whether the container is frozen.
 func (h *Handle) Frozen(ctx context.Context) (bool, error) {
 	state, err := h.running(ctx)
 	if err != nil {
@@ -173,12 +174,12 @@ func (h *Handle) Frozen(ctx context.Context) (bool, error) {
 	return state.Paused, nil
 }
 
-// Remove removes the container, running or not; it is no error that it is not there.
+// Remove removes the container, running or not. It is not an error if the container does not exist.
 func (h *Handle) Remove(ctx context.Context) error {
 	return Remove(ctx, h.engine.Client, h.name)
 }
 
-// running waits until the container runs, standing still or not, as far as it has not ended.
+// running waits until the container runs or is frozen. It fails if the container has ended.
 func (h *Handle) running(ctx context.Context) (*container.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

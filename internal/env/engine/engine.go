@@ -16,20 +16,20 @@ import (
 	tclog "github.com/testcontainers/testcontainers-go/log"
 )
 
-// ErrNoEngine says that no container engine of this machine could be used; the error around it says why, and what to
-// do.
+// ErrNoEngine means that no container engine of this machine could be used. The error around it gives the reason and
+// says what to do.
 var ErrNoEngine = errors.New("no container engine")
 
-// engineLimit bounds how long an engine may take to answer at first.
+// engineLimit bounds how long an engine may take to give its first answer.
 const engineLimit = 1500 * time.Millisecond
 
 // Connect finds the engine as testcontainers does (DOCKER_HOST, the context that the docker command uses, the usual
-// sockets), and sees that it answers and is of this machine. Where there is none the error is ErrNoEngine, within two
-// seconds.
+// sockets), and checks that it answers and runs on this machine. If there is none, the error is ErrNoEngine, within
+// two seconds.
 //
-// Two things differ. When DOCKER_HOST names an engine that does not answer, testcontainers takes another one without a
-// word; that would start brokers where the user has not asked for them. And testcontainers starts a container of its
-// own, Ryuk, that removes what is left: its image may be out of reach, and Sweep does the same.
+// Two things differ. If DOCKER_HOST names an engine that does not answer, testcontainers silently uses another one;
+// that would start brokers where the user has not asked for them. And testcontainers starts its own container, Ryuk,
+// which removes remains. Its image may be unavailable, and Sweep does the same.
 func Connect(ctx context.Context) (*testcontainers.DockerClient, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineLimit)
 	defer cancel()
@@ -49,20 +49,20 @@ func Connect(ctx context.Context) (*testcontainers.DockerClient, error) {
 	if err := local(engine.DaemonHost()); err != nil {
 		return nil, err
 	}
-	// Where asking it went wrong testcontainers falls back to an engine that it has not asked.
+	// If that query fails, testcontainers falls back to an engine that it has not queried.
 	if _, err := engine.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
 		return nil, noEngine(engine.DaemonHost(), err)
 	}
 	return engine, nil
 }
 
-// Quiet is a logger of testcontainers that writes nothing.
+// Quiet is a logger for testcontainers that writes nothing.
 type Quiet struct{}
 
 // Printf implements log.Logger.
 func (Quiet) Printf(string, ...any) {}
 
-// silence keeps testcontainers from writing to the terminal of a run, where it greets every engine.
+// silence keeps testcontainers from writing to the terminal of a run; it prints a message for every engine.
 func silence() {
 	if _, done := tclog.Default().(Quiet); !done {
 		tclog.SetDefault(Quiet{})
@@ -72,8 +72,8 @@ func silence() {
 // reaperVariable is read by testcontainers, once.
 const reaperVariable = "TESTCONTAINERS_RYUK_DISABLED"
 
-// withoutReaper makes testcontainers read its configuration with its reaper off, and leaves the environment, which
-// subjects inherit, as it was.
+// withoutReaper makes testcontainers read its configuration with its reaper turned off. It then restores the
+// environment, which subjects inherit.
 func withoutReaper() error {
 	before, had := os.LookupEnv(reaperVariable)
 	if before == "true" {
@@ -97,7 +97,7 @@ func withoutReaper() error {
 	return nil
 }
 
-// answers asks an engine for a sign of life.
+// answers checks that an engine answers.
 func answers(ctx context.Context, host string) error {
 	engine, err := client.New(client.FromEnv, client.WithHost(host))
 	if err != nil {
@@ -108,7 +108,7 @@ func answers(ctx context.Context, host string) error {
 	return err
 }
 
-// noEngine says in one sentence what is the matter and what to do.
+// noEngine describes the problem and the remedy in one sentence.
 func noEngine(host string, err error) error {
 	where := "on this machine"
 	if host != "" {
@@ -123,7 +123,7 @@ func noEngine(host string, err error) error {
 		"without containers: --cluster process or embedded, subjects of kind process", ErrNoEngine, where)
 }
 
-// withoutUser leaves out what a URL says of who asks.
+// withoutUser removes the user information from a URL.
 func withoutUser(host string) string {
 	if parsed, err := url.Parse(host); err == nil && parsed.User != nil {
 		parsed.User = nil
@@ -132,8 +132,8 @@ func withoutUser(host string) string {
 	return host
 }
 
-// local refuses engines of other machines: brokers are published on the loopback of the engine's machine, where nobody
-// else reaches them, and subjects reach their taps on it.
+// local refuses engines of other machines: brokers are published on the loopback of the engine's machine, where no
+// other machine reaches them, and subjects reach their taps on it.
 func local(host string) error {
 	parsed, err := url.Parse(host)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestLocalEngine(t *testing.T) {
 	}
 }
 
-// What subjects inherit is as it was, and nothing greets the terminal.
+// The environment that subjects inherit is unchanged, and no message appears on the terminal.
 func TestSettingsOfTestcontainers(t *testing.T) {
 	for _, before := range []string{"", "false", "true"} {
 		t.Setenv(reaperVariable, before)

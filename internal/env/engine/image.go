@@ -12,8 +12,8 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 )
 
-// HaveImage pulls the image if the engine does not have it. It asks once: testcontainers would ask for a quarter of an
-// hour.
+// HaveImage pulls the image if the engine does not have it. It tries once: testcontainers would retry for a quarter
+// of an hour.
 func HaveImage(ctx context.Context, engine *testcontainers.DockerClient, image string, log zerolog.Logger) error {
 	_, err := engine.ImageInspect(ctx, image)
 	if err == nil {

@@ -15,9 +15,9 @@ import (
 // Label is the label that the containers and networks of a run carry; its value is the run's id.
 const Label = "dlqbench.run"
 
-// Sweep removes the containers and networks of a run that has ended without removing them, and returns a name for each.
-// Whether the run has ended is for the caller to know: those of a run that is going on are removed as well. Where there
-// is no engine, the error is ErrNoEngine.
+// Sweep removes the containers and networks of a run that ended without removing them, and returns a name for each.
+// The caller must know that the run has ended: Sweep also removes those of a run in progress. Without an engine, the
+// error is ErrNoEngine.
 func Sweep(ctx context.Context, runID string) (removed []string, err error) {
 	engine, err := Connect(ctx)
 	if err != nil {
@@ -27,8 +27,8 @@ func Sweep(ctx context.Context, runID string) (removed []string, err error) {
 	return RemoveAll(ctx, engine.Client, runID)
 }
 
-// RemoveAll removes what carries the label of a run: the containers all at once, and then the networks that they were
-// in.
+// RemoveAll removes everything that carries the label of a run: the containers concurrently, and then their
+// networks.
 func RemoveAll(ctx context.Context, engine *client.Client, runID string) (removed []string, err error) {
 	labelled := make(client.Filters).Add("label", Label+"="+runID)
 	containers, err := engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: labelled})
