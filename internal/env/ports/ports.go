@@ -1,4 +1,4 @@
-// Package ports finds TCP ports of 127.0.0.1 for programs that bind theirs later, and again after a restart.
+// Package ports finds TCP ports of 127.0.0.1 for programs that bind their port later, and again after a restart.
 package ports
 
 import (
@@ -8,18 +8,18 @@ import (
 	"strconv"
 )
 
-// Ports are drawn from below those that systems give out by themselves (Linux from 32768 on, macOS from 49152 on). Of
-// those, one that its program does not hold just now can become the local port of any outgoing connection, of one to
-// that very port, too; the program then finds its address in use.
+// Ports are drawn from below the range that systems assign by themselves (Linux from 32768 on, macOS from 49152 on).
+// A port in that range that its program does not hold at the moment can become the local port of any outgoing
+// connection, even of one to that very port. The program then finds its address in use.
 const (
 	first = 15000
 	last  = 31999
 )
 
-// draws is how many ports are tried for each that is needed.
+// draws is the number of ports that are tried for each required port.
 const draws = 200
 
-// Free returns ports, no two the same, that nobody listens on now.
+// Free returns distinct ports on which no program listens now.
 func Free(count int) ([]int, error) {
 	taken := map[int]bool{}
 	var found []int

@@ -1,5 +1,5 @@
-// Package postgres owns private PostgreSQL servers: one in a temporary folder, on a port of 127.0.0.1 of its own,
-// gone when it is closed. It knows nothing of what is kept in them.
+// Package postgres owns private PostgreSQL servers. Each has a temporary folder and its own port of 127.0.0.1, and
+// is removed when it is closed. The package knows nothing of the content of the databases.
 package postgres
 
 import (
@@ -26,10 +26,10 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
-// ErrAbsent says that PostgreSQL is not installed here, or can't be run.
+// ErrAbsent means that PostgreSQL is not installed here, or cannot be run.
 var ErrAbsent = errors.New("no PostgreSQL here")
 
-// How long a server may take to come up, and to go down.
+// The time limits for a server to start and to stop.
 const (
 	startLimit = 60 * time.Second
 	stopLimit  = 30 * time.Second
@@ -39,7 +39,7 @@ const (
 // superuser is the role that owns everything; it needs no password on 127.0.0.1.
 const superuser = "dlqbench"
 
-// Server is one PostgreSQL.
+// Server is one PostgreSQL server.
 type Server struct {
 	dir, programs string
 	port          int
@@ -48,15 +48,15 @@ type Server struct {
 	running       *running
 }
 
-// running is the process of a server that was started.
+// running is the process of a started server.
 type running struct {
 	cmd    *exec.Cmd
 	over   chan struct{}
 	waited error
 }
 
-// Start makes a new server with these settings of postgresql.conf besides its own; nil is fine. ErrAbsent where
-// PostgreSQL isn't installed.
+// Start creates and starts a new server, with these settings of postgresql.conf in addition to its own; nil is
+// permitted. The error is ErrAbsent if PostgreSQL is not installed.
 func Start(ctx context.Context, settings map[string]string) (*Server, error) {
 	if err := procgroup.Supported(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAbsent, err)
@@ -82,11 +82,11 @@ func Start(ctx context.Context, settings map[string]string) (*Server, error) {
 	return s, nil
 }
 
-// find returns the folder with initdb and postgres: that of PATH, or the newest where packages put it.
+// find returns the folder with initdb and postgres: the one in PATH, or the newest in the packages' usual place.
 func find() (string, error) {
 	var folders []string
 	if found, err := exec.LookPath("postgres"); err == nil {
-		// Where postgres is a link, its folder has what belongs to it.
+		// If postgres is a link, its target's folder contains the matching programs.
 		if target, err := filepath.EvalSymlinks(found); err == nil {
 			folders = append(folders, filepath.Dir(target))
 		}
@@ -109,7 +109,7 @@ func find() (string, error) {
 		"%w: neither PATH nor /usr/lib/postgresql has initdb and postgres (Debian: apt-get install postgresql)", ErrAbsent)
 }
 
-// versionOf is the number in a folder's name, 0 if there is none.
+// versionOf returns the number in a folder's name, 0 if there is none.
 func versionOf(folder string) int {
 	digits := strings.FieldsFunc(folder, func(r rune) bool { return r < '0' || r > '9' })
 	if len(digits) == 0 {
@@ -122,7 +122,7 @@ func versionOf(folder string) int {
 	return n
 }
 
-// prepare makes the files of a new cluster.
+// prepare creates the files of a new cluster.
 func (s *Server) prepare(ctx context.Context) error {
 	if err := s.unprivileged(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *Server) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.port = free[0] // kept over restarts
+	s.port = free[0] // kept across restarts
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(s.programs, "initdb"), "-D", s.data(), "-U", superuser, "-A", "trust",
@@ -143,7 +143,8 @@ func (s *Server) prepare(ctx context.Context) error {
 	return nil
 }
 
-// unprivileged chooses who runs the server: PostgreSQL refuses to be root, so there it is the user postgres, or nobody.
+// unprivileged chooses the user that runs the server. PostgreSQL refuses to run as root; in that case it is the user
+// postgres, or nobody.
 func (s *Server) unprivileged() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -172,15 +173,15 @@ func (s *Server) unprivileged() error {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Address is the host and port the server listens on, also while it is stopped.
+// Address is the host and port of the server, also while it is stopped.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// URL is the address of a database.
+// URL returns the URL of a database.
 func (s *Server) URL(database string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", superuser, s.Address(), url.PathEscape(database))
 }
 
-// Create makes a new, empty database and returns its URL.
+// Create creates a new, empty database and returns its URL.
 func (s *Server) Create(ctx context.Context, database string) (string, error) {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
@@ -193,7 +194,7 @@ func (s *Server) Create(ctx context.Context, database string) (string, error) {
 	return s.URL(database), nil
 }
 
-// Resume starts a server that is stopped, and waits until it answers.
+// Resume starts a stopped server, and waits until it answers.
 func (s *Server) Resume(ctx context.Context) error {
 	if s.running != nil {
 		return errors.New("starting PostgreSQL: it runs already")
@@ -211,7 +212,7 @@ func (s *Server) Resume(ctx context.Context) error {
 	started := make(chan error)
 	go func() {
 		defer close(process.over)
-		// Linux ends the server with the thread that started it: this one waits for it.
+		// Linux ends the server together with the thread that started it, so this thread waits for the server.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -246,7 +247,7 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// tail is the end of the server's log.
+// tail returns the end of the server's log.
 func (s *Server) tail() string {
 	text, err := os.ReadFile(s.log())
 	if err != nil {
@@ -255,10 +256,10 @@ func (s *Server) tail() string {
 	return string(bytes.TrimSpace(text[max(0, len(text)-1000):]))
 }
 
-// Stop ends the server orderly, whoever is connected; what was committed is there when it is resumed.
+// Stop ends the server in order, regardless of its clients. Committed data is present when it is resumed.
 func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
 
-// Crash ends the server at once, as a crash would: it has to recover when it is resumed.
+// Crash ends the server at once, as a crash would. It must recover when it is resumed.
 func (s *Server) Crash() error { return s.end(syscall.SIGQUIT) }
 
 func (s *Server) end(by syscall.Signal) error {

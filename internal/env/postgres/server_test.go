@@ -9,8 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/postgres"
 )
 
-// TestKeepsWhatWasCommitted stops, crashes and resumes a server: what was committed is there each time, at the same
-// address.
+// TestKeepsWhatWasCommitted stops, crashes and resumes a server, and checks that committed data is present each
+// time, at the same address.
 func TestKeepsWhatWasCommitted(t *testing.T) {
 	server, err := postgres.Start(t.Context(), map[string]string{"max_connections": "7"})
 	if errors.Is(err, postgres.ErrAbsent) {

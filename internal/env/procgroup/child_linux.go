@@ -2,8 +2,8 @@ package procgroup
 
 import "syscall"
 
-// Child starts a process in a group of its own, as the user unless that is nil. It is sent the signal when the thread
-// that started it ends.
+// Child starts a process in its own group, as the user unless that is nil. The process receives the signal when the
+// thread that started it ends.
 func Child(end syscall.Signal, as *User) *syscall.SysProcAttr {
 	attributes := group()
 	attributes.Pdeathsig = end

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A child is killed with its parent: the kernel is asked to.
+// The kernel is asked to kill a child together with its parent.
 func TestChildDiesWithParent(t *testing.T) {
 	child := Child(syscall.SIGKILL, nil)
 	if child.Pdeathsig != syscall.SIGKILL || !child.Setpgid {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Stop and Continue have the numbers of Linux; Windows knows neither.
+// Stop and Continue have the numbers of Linux; Windows has neither.
 const (
 	Stop     = syscall.Signal(19)
 	Continue = syscall.Signal(18)
@@ -17,7 +17,7 @@ const (
 var errUnsupported = errors.New("Windows has neither the process groups nor the signals that running a consumer " +
 	"needs: run this in WSL (docs/install.md); check, report, compare, explain, list, validate and init work here")
 
-// Supported says what this system lacks to run consumers and to inject faults of processes.
+// Supported reports what this system lacks to run consumers and to inject process faults.
 func Supported() error { return errUnsupported }
 
 func group() *syscall.SysProcAttr {
@@ -30,10 +30,10 @@ func Session() *syscall.SysProcAttr { return group() }
 // Child starts a process that Ctrl-C in this console does not reach.
 func Child(syscall.Signal, *User) *syscall.SysProcAttr { return group() }
 
-// Own is the id of this process: Windows has no groups.
+// Own returns the id of this process: Windows has no groups.
 func Own() int { return os.Getpid() }
 
-// Signal kills one process, without those that it started; other signals are not supported.
+// Signal kills one process, but not the processes that it started. Other signals are not supported.
 func Signal(pid int, signal syscall.Signal) error {
 	if signal != syscall.SIGKILL {
 		return errUnsupported
@@ -50,7 +50,7 @@ func Kill(pid int) error {
 	return errors.Join(process.Kill(), process.Release())
 }
 
-// SignalName returns what Go calls the signal.
+// SignalName returns Go's name of the signal.
 func SignalName(signal syscall.Signal) string { return signal.String() }
 
 // ProcessorTime is not measured here.

@@ -15,27 +15,27 @@ const (
 	Continue = syscall.SIGCONT
 )
 
-// Supported says what this system lacks to run consumers and to inject faults of processes.
+// Supported reports what this system lacks to run consumers and to inject process faults.
 func Supported() error { return nil }
 
 func group() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// Session starts a process in a session of its own: signals of the terminal do not reach it.
+// Session starts a process in its own session, where the terminal's signals do not reach it.
 func Session() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// Own is the id of the group that this process is in.
+// Own returns the id of this process's group.
 func Own() int { return syscall.Getpgrp() }
 
-// Signal signals all processes of a group; syscall.ESRCH if none is left. Signal 0 only asks.
+// Signal signals all processes of a group. The error is syscall.ESRCH if none is left. Signal 0 only checks.
 func Signal(group int, signal syscall.Signal) error { return syscall.Kill(-group, signal) }
 
 // Kill kills one process.
 func Kill(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
 
-// SignalName returns "SIGTERM" for that signal, "" for one that has no name.
+// SignalName returns the signal's name, such as "SIGTERM"; "" for one without a name.
 func SignalName(signal syscall.Signal) string { return unix.SignalName(signal) }
 
-// ProcessorTime is how much this process has used since it began.
+// ProcessorTime returns the processor time that this process has used since it began.
 func ProcessorTime() (used time.Duration, known bool) {
 	var usage syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
