@@ -6,43 +6,46 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// This file follows the members of classic groups that wait for a rebalance: their JoinGroup or SyncGroup is parked,
-// that is, read and not answered yet. Kafka lets such a member live, whatever becomes of its connection: it can't
+// This file follows the members of classic groups that wait for a rebalance. Their JoinGroup or SyncGroup is parked,
+// that is, read and not answered yet. Kafka keeps such a member alive, whatever happens to its connection: it can't
 // heartbeat while it waits (ClassicGroupMember.hasSatisfiedHeartbeat: isAwaitingJoin || isAwaitingSync), and its
 // session begins anew with the answer (GroupMetadataManager.completeClassicGroupJoin and propagateAssignment call
-// rescheduleClassicGroupMemberHeartbeat). So one that died meanwhile is expelled one session after the answer that it
-// did not get. kfake differs, and then the others wait for the rebalance timeout, which is 5 minutes for librdkafka and
-// the Java client:
+// rescheduleClassicGroupMemberHeartbeat). So a member that died meanwhile is expelled one session after the answer that
+// it did not get. kfake differs in three ways. With each, the other members wait for the rebalance timeout, which is
+// 5 minutes for librdkafka and the Java client:
 //
-//  1. It begins the session only if the member still has a connection to answer on. The sequence that shows it: a new
-//     member sends JoinGroup, is killed, the last of the others joins; the dead one is in the new generation, maybe as
-//     its leader, and nothing ever expels it. Mended in brokerConn.Read: kfake hears that a connection has ended, or
-//     that its broker was stopped, when what is parked on it is answered.
-//  2. It lets sessions run out while their members wait: a follower in SyncGroup for a slow leader, a member of the
-//     last generation in JoinGroup. It removes them and never answers. Mended in keeper.go, which heartbeats for them;
-//     for the dead ones too, as Kafka does not tell them apart, and because of 3.
-//  3. It takes a member that is removed while in SyncGroup for one that waited in JoinGroup, and does not count one
-//     that goes from SyncGroup to JoinGroup (removeMember and updateMemberAndRebalance of its groups.go: nJoining), so
-//     that in the next rebalance one JoinGroup is always missing. The sequences: a consumer that waits in SyncGroup is
-//     closed and sends LeaveGroup on another connection; its connection breaks and it joins again with what it owns by
-//     now, or, if it is static, as a new process. Mended in brokerConn.awaitTurn: what such a member sends on another
-//     connection is passed on when its SyncGroup is answered. That takes as long as the leader takes, or, if that died,
-//     as its session; in Kafka, too, the next generation would have to wait for it.
+//  1. kfake begins the session only if the member still has a connection to answer on. This happens in the following
+//     sequence: a new member sends JoinGroup and is killed, and the last of the others joins. The dead member is in the
+//     new generation, possibly as its leader, and nothing ever expels it. The correction is in brokerConn.Read: kfake
+//     learns that a connection has ended, or that its broker was stopped, when the requests parked on it are answered.
+//  2. kfake lets sessions expire while their members wait: a follower in SyncGroup for a slow leader, or a member of
+//     the last generation in JoinGroup. It removes them and never answers. The correction is in keeper.go, which sends
+//     heartbeats for them. It does so for dead members too, because Kafka does not distinguish them, and because of 3.
+//  3. kfake treats a member that is removed while in SyncGroup as one that waited in JoinGroup, and does not count a
+//     member that goes from SyncGroup to JoinGroup (removeMember and updateMemberAndRebalance of its groups.go:
+//     nJoining). So in the next rebalance one JoinGroup is always missing. This happens in two sequences. A consumer
+//     that waits in SyncGroup is closed and sends LeaveGroup on another connection. Or its connection breaks, and it
+//     joins again with the partitions that it owns by now or, if it is static, as a new process. The correction is in
+//     brokerConn.awaitTurn: a request of such a member on another connection is passed on when its SyncGroup is
+//     answered. That takes as long as the leader takes or, if the leader died, as long as the leader's session. In
+//     Kafka, too, the next generation would have to wait for it.
 
-// parked is a request of a member: a JoinGroup or SyncGroup that is not answered yet, or a LeaveGroup on its way in.
+// parked is a request of a member: a JoinGroup or SyncGroup that is not answered yet, or a LeaveGroup that is being
+// received.
 type parked struct {
 	conn  *brokerConn
 	key   kmsg.Key
 	group string
-	// member is empty in the first JoinGroup, instance for members that are not static.
+	// member is empty in the first JoinGroup, instance for dynamic members.
 	member, instance string
-	// over is closed when the request is answered, or never will be.
+	// over is closed when the request is answered, or will never be.
 	over chan struct{}
-	// absent is how often in a row the keeper did not find the member in its group.
+	// absent is the number of consecutive times that the keeper did not find the member in its group.
 	absent int
 }
 
-// parkedBy returns what a request says of its members: one for a JoinGroup or SyncGroup, any number for a LeaveGroup.
+// parkedBy returns an entry for each member in a request: one for a JoinGroup or SyncGroup, any number for a
+// LeaveGroup.
 func parkedBy(conn *brokerConn, request kmsg.Request) []*parked {
 	one := func(group, member string, instance *string) *parked {
 		p := &parked{conn: conn, key: kmsg.Key(request.Key()), group: group, member: member, over: make(chan struct{})}
@@ -66,13 +69,13 @@ func parkedBy(conn *brokerConn, request kmsg.Request) []*parked {
 	return nil
 }
 
-// sameMember tells whether two requests on different connections come from, or are about, one member.
+// sameMember reports whether two requests on different connections come from, or concern, the same member.
 func (p *parked) sameMember(other *parked) bool {
 	return p.conn != other.conn && p.group == other.group &&
 		(p.member != "" && p.member == other.member || p.instance != "" && p.instance == other.instance)
 }
 
-// isOver tells whether it is answered, or never will be.
+// isOver reports whether the request is answered, or will never be.
 func (p *parked) isOver() bool {
 	select {
 	case <-p.over:
@@ -82,11 +85,11 @@ func (p *parked) isOver() bool {
 	}
 }
 
-// parkedRequests are those of all brokers: a group's coordinator may move while its members wait.
+// parkedRequests are the parked requests at all brokers: a group's coordinator may move while its members wait.
 type parkedRequests struct {
 	mu  sync.Mutex
 	all map[*parked]struct{}
-	// joined are the members that JoinGroup was answered to, and that have a session since.
+	// joined are the members whose JoinGroup was answered, and that have had a session since.
 	joined map[memberOfGroup]struct{}
 }
 
@@ -96,8 +99,8 @@ func newParkedRequests() *parkedRequests {
 	return &parkedRequests{all: map[*parked]struct{}{}, joined: map[memberOfGroup]struct{}{}}
 }
 
-// add enters a JoinGroup or SyncGroup. An older one of the same kind and member is over: kfake, like Kafka, answers the
-// newer only.
+// add adds a JoinGroup or SyncGroup. An older request of the same kind and member is then over: kfake, like Kafka,
+// answers only the newer one.
 func (r *parkedRequests) add(p *parked) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,14 +112,14 @@ func (r *parkedRequests) add(p *parked) {
 	r.all[p] = struct{}{}
 }
 
-// end notes that a request is answered, or never will be. Ending it again does nothing.
+// end notes that a request is answered, or will never be. A second call does nothing.
 func (r *parkedRequests) end(p *parked) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remove(p)
 }
 
-// enter notes that a member was answered by JoinGroup.
+// enter notes that a member's JoinGroup was answered.
 func (r *parkedRequests) enter(group, member string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,8 +140,8 @@ func (r *parkedRequests) remove(p *parked) {
 	}
 }
 
-// before returns a SyncGroup that must be answered before this request of the same member is passed on; nil if there is
-// none.
+// before returns a SyncGroup that must be answered before this request of the same member is passed on; nil if there
+// is none.
 func (r *parkedRequests) before(p *parked) *parked {
 	if p.key == kmsg.SyncGroup {
 		return nil
@@ -153,7 +156,7 @@ func (r *parkedRequests) before(p *parked) *parked {
 	return nil
 }
 
-// groups returns all that are parked, by group.
+// groups returns all parked requests, by group.
 func (r *parkedRequests) groups() map[string][]*parked {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,5 +5,5 @@ package process
 // standsStill cannot be determined here: a sent signal counts as delivered.
 func standsStill(int) bool { return true }
 
-// connections can't be counted here.
+// connections cannot be counted here.
 func connections(int) (open, unread int) { return 0, 0 }
