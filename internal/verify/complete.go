@@ -1,26 +1,27 @@
 package verify
 
-// What a table of completeness says about each bug, and whether it holds.
+// This file derives the result for each bug from a completeness table, and whether the proof holds.
 
 import (
 	"cmp"
 	"slices"
 )
 
-// missedShare: of so many bugs of ordinary consumers one may be missed by the default suite. Of fewer, but four at
-// least, one may be as well, so that any slice of them holds where all of them do.
+// missedShare is the number of planted bugs of ordinary consumers for which the default suite may miss one. With fewer
+// bugs, but at least four, it may also miss one, so that a slice holds whenever the whole set does.
 const missedShare = 10
 
 // bug is a planted bug over all scenarios of the suite.
 type bug struct {
 	*MutantRow
-	// rows are those in which it was run, the best first.
+	// rows are the rows in which the bug was run, the best first.
 	rows []*MutantRow
-	// named of tried seeds: of the scenario that names it best, or of the suite as a whole.
+	// named is the number of seeds, out of tried, that named the bug: in the scenario that names it best, or in the
+	// suite as a whole.
 	named, tried int
 }
 
-// full reports whether the bug was named with all seeds that were asked for.
+// full reports whether the bug was named with all requested seeds.
 func (b bug) full(wanted int) bool { return b.tried > 0 && b.tried >= wanted && b.named == b.tried }
 
 // bugs returns the bugs in the order of the rows.
@@ -46,8 +47,8 @@ func (c *Completeness) bugs() []bug {
 	return all
 }
 
-// together counts the seeds with which one of the scenarios named the bug, and those with which one did or all were
-// run.
+// together counts the seeds with which at least one scenario named the bug, and the seeds with which one scenario named
+// it or all were run.
 func together(rows []*MutantRow) (named, tried int) {
 	times := map[uint64]int{}
 	for _, row := range rows {
@@ -68,7 +69,7 @@ func together(rows []*MutantRow) (named, tried int) {
 	return named, tried
 }
 
-// named counts the bugs that were named with all seeds, and all of them, those included to which nothing applies.
+// named counts the bugs that were named with all seeds, and all bugs, including those to which no scenario applies.
 func (c *Completeness) named() (full, all int) {
 	for _, b := range c.bugs() {
 		all++
@@ -79,9 +80,9 @@ func (c *Completeness) named() (full, all int) {
 	return full, all + len(c.Untried)
 }
 
-// Holds reports whether every bug was caught with every seed and no correct consumer was accused; of the default suite,
-// nine bugs in ten, and all but one of a few. Those to which none of its scenarios applies are told, and miss nothing:
-// another slice would have to make up for them.
+// Holds reports whether every bug was caught with every seed and no correct consumer was accused. For the default
+// suite, nine bugs in ten suffice, or all but one if there are few. Bugs to which none of the scenarios applies are
+// reported but do not count as missed: another slice would have to cover them.
 func (c *Completeness) Holds() bool {
 	full, all := c.named()
 	enough := full == all
@@ -92,7 +93,7 @@ func (c *Completeness) Holds() bool {
 	return enough && passed && len(c.Errors) == 0 && len(c.Mutants) > 0
 }
 
-// round is how long the scenarios of the suite take one after the other with the correct consumer, in seconds.
+// round is the time in seconds that the scenarios of the suite take, run one after the other with the correct consumer.
 func (c *Completeness) round() (seconds float64) {
 	for _, row := range c.Controls {
 		seconds += meanSeconds(row.Runs)

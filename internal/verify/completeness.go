@@ -45,7 +45,7 @@ type MutantRow struct {
 	Missed []string `json:"missed,omitempty"`
 }
 
-// meanSeconds is how long a run took in the mean, 0 without runs.
+// meanSeconds is the mean duration of a run, or 0 without runs.
 func meanSeconds(runs []SeedRun) (mean float64) {
 	for _, run := range runs {
 		mean += run.Seconds / float64(len(runs))
@@ -53,10 +53,10 @@ func meanSeconds(runs []SeedRun) (mean float64) {
 	return mean
 }
 
-// share is the share of runs in which the bug was caught, from 0 to 1.
+// share is the fraction of runs in which the bug was caught, from 0 to 1.
 func (r *MutantRow) share() float64 { return float64(r.Caught) / float64(max(r.Seeds, 1)) }
 
-// ran returns the run with the seed, if it was done.
+// ran returns the run with the seed, if there is one.
 func ran(runs []SeedRun, seed uint64) (SeedRun, bool) {
 	at := slices.IndexFunc(runs, func(run SeedRun) bool { return run.Seed == seed })
 	if at < 0 {
@@ -69,7 +69,7 @@ func ran(runs []SeedRun, seed uint64) (SeedRun, bool) {
 type ControlRow struct {
 	Scenario string `json:"scenario"`
 	Digest   string `json:"digest,omitempty"`
-	// beside is a mutant that is run in the scenario: proving it runs the control, too.
+	// beside is a planted bug that is run in the same scenario. Proving it also runs this control.
 	beside string
 	Passed int       `json:"passed"`
 	Seeds  int       `json:"seeds"`
@@ -92,13 +92,13 @@ type Completeness struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
-// matrix is a table while it is filled.
+// matrix is a table that is being filled.
 type matrix struct {
 	*Config
 	*Completeness
 	aim   Aim
 	texts map[string][]byte
-	// begin ends when no further run may begin.
+	// begin is done when no further run may begin.
 	begin context.Context
 	mu    sync.Mutex
 }
@@ -129,7 +129,7 @@ func (c *Config) ProveCompleteness(ctx context.Context, aim Aim) (*Completeness,
 	return m.Completeness, ctx.Err()
 }
 
-// table has all rows of an aim, with what is known of them before anything is run.
+// table returns all rows of an aim, with the earlier results for them, before anything is run.
 func (c *Config) table(aim Aim) (*matrix, []planted.Mutant, error) {
 	bugs, of, err := aim.aims()
 	if err != nil {
@@ -145,7 +145,7 @@ func (c *Config) table(aim Aim) (*matrix, []planted.Mutant, error) {
 	return m, bugs, nil
 }
 
-// rows are made before anything is run; what was measured of them earlier is taken over.
+// rows creates the rows before anything is run and takes over earlier measurements.
 func (m *matrix) rows(bugs []planted.Mutant, of map[string][]target) {
 	earlier := cmp.Or(m.aim.Earlier, &Measured{})
 	for _, mutant := range bugs {
@@ -169,7 +169,7 @@ func (m *matrix) rows(bugs []planted.Mutant, of map[string][]target) {
 	}
 }
 
-// shown counts the runs that showed what they should.
+// shown counts the runs that gave the expected result.
 func shown(runs []SeedRun) (n int) {
 	for _, run := range runs {
 		if run.Shown {
@@ -179,7 +179,7 @@ func shown(runs []SeedRun) (n int) {
 	return n
 }
 
-// everySeed runs everything with each seed.
+// everySeed runs every row with each seed.
 func (m *matrix) everySeed(ctx context.Context) {
 	all := len(m.Controls) + len(m.Mutants)
 	m.each(m.begin, m.aim.Seeds*all, func(i int) {
@@ -192,8 +192,8 @@ func (m *matrix) everySeed(ctx context.Context) {
 	})
 }
 
-// survey runs each row with the first seed: first one scenario of each bug, then another one of each, so that a survey
-// that ends early knows something of every bug.
+// survey runs each row with the first seed. It runs one scenario of each bug, then a second one of each, and so on, so
+// that a survey that ends early has a result for every bug.
 func (m *matrix) survey(ctx context.Context) {
 	var rounds [][]*MutantRow
 	nth := map[string]int{}
@@ -215,7 +215,7 @@ func (m *matrix) survey(ctx context.Context) {
 	})
 }
 
-// best runs so many scenarios that named a bug best with all seeds; of those that named it as well as each other, the
+// best runs, with all seeds, the n scenarios that named each bug best. Of equally good scenarios, it takes the
 // quickest.
 func (m *matrix) best(ctx context.Context, n int) {
 	of := map[string][]*MutantRow{}
@@ -235,13 +235,13 @@ func (m *matrix) best(ctx context.Context, n int) {
 	})
 }
 
-// better puts first what was caught in the larger share of runs, then what takes less time.
+// better orders rows by the share of runs in which the bug was caught, descending, then by duration.
 func better(a, b *MutantRow) int {
 	return cmp.Or(cmp.Compare(b.share(), a.share()), cmp.Compare(meanSeconds(a.Runs), meanSeconds(b.Runs)),
 		cmp.Compare(a.Scenario, b.Scenario))
 }
 
-// inTurn runs, with each of so many seeds, each bug in one scenario after another until one of them names it.
+// inTurn runs, with each of the seeds, each bug in one scenario after another until one of them names it.
 func (m *matrix) inTurn(ctx context.Context, bugs []planted.Mutant, seeds int) {
 	all := len(m.Controls) + len(bugs)
 	m.each(m.begin, seeds*all, func(i int) {
@@ -258,7 +258,7 @@ func (m *matrix) inTurn(ctx context.Context, bugs []planted.Mutant, seeds int) {
 	})
 }
 
-// likeliest are the rows of a bug, first those that have named it most often, then those whose scenarios have named
+// likeliest returns the rows of a bug: first those that have named it most often, then those whose scenarios have named
 // most bugs.
 func (m *matrix) likeliest(mutant string) (rows []*MutantRow) {
 	m.mu.Lock()
@@ -276,7 +276,7 @@ func (m *matrix) likeliest(mutant string) (rows []*MutantRow) {
 	return rows
 }
 
-// rerun is the command that does a run again, with %d for the seed.
+// rerun is the command that repeats a run, with %d for the seed.
 func (m *matrix) rerun(mutant, scenario string) string {
 	command := "dlqbench prove completeness"
 	if m.aim.Suite != SuiteAimed {
@@ -285,7 +285,7 @@ func (m *matrix) rerun(mutant, scenario string) string {
 	return command + " --mutant " + mutant + " --first %d --seeds 1"
 }
 
-// try carries a trial out, if it was not done before; sets are those of every run in a shipped scenario.
+// try runs a trial unless it was run before. sets are the settings of every run in a shipped scenario.
 func (m *matrix) try(ctx context.Context, t trial) (*run.Outcome, float64, error) {
 	if m.aim.Suite != SuiteAimed {
 		t.sets = []string{strangerSlip}
@@ -379,7 +379,7 @@ func (r *MutantRow) count(seed uint64, seconds float64, verdict *assertions.Verd
 	return caught
 }
 
-// plant puts the bug in the place of the part that has it.
+// plant puts the bug in place of the component that has it.
 func (c *Config) plant(t *trial, name string) {
 	kind := "consume"
 	if one, err := planted.Named(name); err == nil {
@@ -395,7 +395,7 @@ func (c *Config) plant(t *trial, name string) {
 	}
 }
 
-// failed notes a run that could not be carried out, unless the user ended it.
+// failed records a run that could not be carried out, unless the user ended it.
 func (m *matrix) failed(ctx context.Context, scenario string, err error) {
 	switch {
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):

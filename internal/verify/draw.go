@@ -1,8 +1,8 @@
 package verify
 
-// What a seed stands for in the proof of soundness: a mode of the reference consumer, by itself, with a dead-letter
-// store or as the nodes of a graph, a load, and one or two faults. (The store and the graph are in draw_store.go and
-// draw_graph.go.)
+// This file draws what a seed means in the soundness proof: a mode of the reference consumer (by itself, with a
+// dead-letter store, or as the nodes of a graph), a load, and one or two faults. draw_store.go and draw_graph.go draw
+// the store and the graph.
 
 import (
 	"fmt"
@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Situation is what the correct consumer is put into.
+// Situation is the setting in which the correct consumer is run.
 type Situation struct {
 	Seed uint64
-	// Mode is the consumer's: ordering, way to retry, group protocol and number of instances; or the store's, or the
-	// graph's.
+	// Mode is the consumer's ordering, retry strategy, group protocol and number of instances, or the mode of the store
+	// or of the graph.
 	Mode string
-	// Faults are their names in the catalogue.
+	// Faults are the names of the faults in the catalogue.
 	Faults []string
 	// Scenario is the text of the scenario.
 	Scenario string
@@ -32,7 +32,8 @@ type mode struct {
 	ordering, retry, protocol string
 	instances                 int
 	transactions              bool
-	// store is the service of a dead-letter store that it has beside it, graph the graph that it is; nil for none.
+	// store is the mode of the dead-letter store's service that runs beside the consumer; graph is the mode of the
+	// graph that the consumer forms. Either is nil for none.
 	store *storeMode
 	graph *graphMode
 }
@@ -51,7 +52,7 @@ func (m mode) String() string {
 	return text
 }
 
-// modes lists all modes. Stores and graphs stand between the others, so that a few neighbouring seeds show some of
+// modes lists all modes. Stores and graphs are spread among the others, so that a few neighbouring seeds cover some of
 // each.
 func modes() []mode {
 	var all []mode
@@ -68,7 +69,7 @@ func modes() []mode {
 	return slices.Concat(all, stores, graphs)
 }
 
-// aloneModes lists those of the consumer by itself.
+// aloneModes lists the modes of the consumer by itself.
 func aloneModes() []mode {
 	var all []mode
 	for _, ordering := range []string{"none", "partition", "key"} {
@@ -80,7 +81,7 @@ func aloneModes() []mode {
 			}
 		}
 	}
-	for _, retry := range []string{"in-place", "redelivery"} { // a share group promises no order
+	for _, retry := range []string{"in-place", "redelivery"} { // a share group guarantees no order
 		for _, instances := range []int{1, 3} {
 			all = append(all, mode{ordering: "none", retry: retry, protocol: "share", instances: instances})
 		}
@@ -96,18 +97,18 @@ func aloneModes() []mode {
 
 func (m mode) shares() bool { return m.protocol == "share" }
 
-// batches: the consumer brings a whole batch of records to its end before it asks for anything more.
+// batches reports whether the consumer finishes a whole batch of records before it polls again.
 func (m mode) batches() bool { return m.shares() || m.transactions }
 
-// Draw returns the situation of a seed. Neighbouring seeds go through all modes, and every fault comes alone before it
-// comes in pairs.
+// Draw returns the situation of a seed. Neighbouring seeds cover all modes, and every fault is drawn alone before it is
+// drawn in a pair.
 func Draw(seed uint64) Situation {
 	all := modes()
 	which, round := int(seed%uint64(len(all))), int(seed/uint64(len(all))%1e6)
 	d := &drawing{random: rand.New(rand.NewPCG(seed, 0x646c7162656e6368)), mode: all[which]}
 	d.settings()
 	s := Situation{Seed: seed, Mode: d.mode.String()}
-	// Rounds of modes alternate between one fault and two, so that half of the runs show each fault by itself.
+	// Rounds of modes alternate between one fault and two, so that half of the runs have a single fault.
 	faults := d.possible()
 	chosen := []template{faults[(round/2+which)%len(faults)]}
 	if round%2 == 1 {
@@ -145,13 +146,13 @@ func Draw(seed uint64) Situation {
 type drawing struct {
 	random *rand.Rand
 	mode   mode
-	// assignor is a line of the settings; with static and metadata it goes with the mode where it can.
+	// assignor is a line of the settings. static and metadata are drawn only where the mode supports them.
 	assignor         string
 	static, metadata bool
 	brokers          int
-	// dlqBroker ≠ 0: the DLQ topic has a broker of its own.
+	// dlqBroker is the broker that holds the DLQ topic alone; 0 means no separate broker.
 	dlqBroker int
-	// service is the store's, nodes are the graph's; nil for none.
+	// service describes the store's service, nodes the graph; nil for none.
 	service *service
 	nodes   []node
 }
@@ -184,15 +185,15 @@ func (d *drawing) scenario(faults string) string {
 	text := d.pick("plain", "non-ascii", "long", "hostile")
 	extra := d.pick("", "", "  tombstones: 2%\n", "  garbage: 2%\n", "  large: {share: 1%, size: 200KiB}\n",
 		"  bursts: {every: 700ms, records: 60}\n", "  keys: {count: 50, hot: 20%, null: 10%}\n", "  arrivals: poisson\n")
-	// Under partition ordering every failure holds its partition up: fewer and shorter ones, or the correct consumer
-	// could not keep up.
+	// With partition ordering every failure blocks its partition. Failures are therefore fewer and shorter; otherwise
+	// the correct consumer could not keep up.
 	backoff, outcomes := []int{60, 150, 300}[d.random.IntN(3)],
 		"success: 80, transient: {weight: 8, failures: 2}, exhausted: 4, permanent: 3, logical: 2"
 	if d.mode.ordering == "partition" {
 		backoff, outcomes = 60, "success: 90, transient: {weight: 3, failures: 2}, exhausted: 2, permanent: 2, logical: 1"
 	}
 	rare := ", rate_limited: 1, timeout: 1, reset: 1"
-	// a batch waits for its slowest record, and nothing is asked for meanwhile that a fault could hit
+	// a batch waits for its slowest record, and meanwhile the consumer sends no request that a fault could hit
 	if d.mode.batches() {
 		backoff, rare = 60, ", reset: 1"
 	}
@@ -225,7 +226,7 @@ expect: {max_slip: 1s}
 		d.static, d.metadata, d.mode.transactions, 100+50*d.random.IntN(4), text, extra, outcomes, rare, d.replay(), faults)
 }
 
-// replay puts the dead letters back in one situation of three: also those that a fault has made two of.
+// replay replays the dead letters in one situation of three, including those that a fault has duplicated.
 func (d *drawing) replay() string {
 	if d.random.IntN(3) > 0 {
 		return ""
@@ -235,7 +236,7 @@ func (d *drawing) replay() string {
 
 func (d *drawing) pick(from ...string) string { return from[d.random.IntN(len(from))] }
 
-// at draws when a fault begins, and for how long it stays: it ends before the steady phase does.
+// at draws when a fault begins and how long it lasts. It ends before the steady phase does.
 func (d *drawing) at() string { return fmt.Sprintf("at: %dms", 300+50*d.random.IntN(21)) }
 
 func (d *drawing) span() string {

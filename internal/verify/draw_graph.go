@@ -1,16 +1,16 @@
 package verify
 
-// Graphs in the proof of soundness: nodes with settings of their own, and what can befall them.
+// This file draws graphs for the soundness proof: nodes with individual settings, and the faults that can hit them.
 
 import (
 	"fmt"
 	"strings"
 )
 
-// graphMode is a mode of a graph.
+// graphMode is the mode of a graph.
 type graphMode struct {
 	shape, protocol string
-	instances       int // of each node
+	instances       int // per node
 }
 
 func (m *graphMode) String() string {
@@ -29,7 +29,7 @@ func graphModes() []mode {
 	return all
 }
 
-// node is one node of a graph; edges are written as the scenario has them.
+// node is one node of a graph. edges is in the syntax of the scenario.
 type node struct {
 	name, edges string
 }
@@ -80,7 +80,8 @@ expect: {max_slip: 1s}
 		replay, faults)
 }
 
-// nodeSection writes a node. Each has some failures, so that there is always something to replay and to dead-letter.
+// nodeSection writes the section of a node. Each node has some failures, so that there is always something to replay
+// and to dead-letter.
 func (d *drawing) nodeSection(one node) string {
 	outcomes := d.pick("success: 92, exhausted: 8",
 		"success: 85, transient: {weight: 5, failures: 2}, logical: 5, exhausted: 4, permanent: 1",
@@ -92,7 +93,7 @@ func (d *drawing) nodeSection(one node) string {
 	return text + fmt.Sprintf("      edges: %s\n      outcomes: {%s}\n", one.edges, outcomes)
 }
 
-// graphTemplates are the faults that hit nodes, their modules and their writes.
+// graphTemplates are the faults that hit nodes, their modules and their produce requests.
 func graphTemplates() []template {
 	module := func(name, text string) template {
 		return template{name: "downstream." + name + " module", write: func(d *drawing) string {
@@ -121,7 +122,7 @@ func graphTemplates() []template {
 // node draws the name of a node.
 func (d *drawing) node() string { return d.nodes[d.random.IntN(len(d.nodes))].name }
 
-// engineTemplates hit the processes of the nodes.
+// engineTemplates are the faults that hit the processes of the nodes.
 func engineTemplates() []template {
 	engine := func(name, when, text string, lasting bool) template {
 		return template{name: "subject." + name + " engine", write: func(d *drawing) string {
@@ -147,7 +148,7 @@ func engineTemplates() []template {
 	}
 }
 
-// writeTemplates hit what the nodes say to Kafka: what they pass on, what they dead-letter, what they commit.
+// writeTemplates are the faults that hit the nodes' requests to Kafka: records passed on, dead letters, commits.
 func writeTemplates() []template {
 	rule := func(name, api, rest string) template {
 		return template{name: "kafka." + name + " " + api, write: func(d *drawing) string {

@@ -1,13 +1,14 @@
 package verify
 
-// The dead-letter store in the proof of soundness: its service in one of its modes, and what can befall it.
+// This file draws the dead-letter store for the soundness proof: the mode of its service, and the faults that can hit
+// it.
 
 import (
 	"fmt"
 	"strings"
 )
 
-// storeMode is a mode of a dead-letter store's service.
+// storeMode is the mode of a dead-letter store's service.
 type storeMode struct {
 	engine, retry string
 	workers       int
@@ -29,11 +30,11 @@ func storeModes() []mode {
 	return all
 }
 
-// service is what is drawn of the store's service.
+// service holds the drawn settings of the store's service.
 type service struct {
 	routers int
-	// probe: what died of an outage is tried when a health probe says so; scheduled: what died of a rate limit is tried
-	// at night.
+	// If probe is set, entries that died of an outage are retried when a health probe succeeds. If scheduled is set,
+	// entries that died of a rate limit are retried at night.
 	probe, scheduled, retention bool
 }
 
@@ -52,7 +53,7 @@ func (d *drawing) storeSettings() {
 	}
 }
 
-// storeScenario: a consumer whose failures fill the store, and the store's service.
+// storeScenario writes the scenario of a consumer whose failures fill the store, together with the store's service.
 func (d *drawing) storeScenario(faults string) string {
 	text, outcomes, rate := d.pick("plain", "non-ascii", "long", "hostile"), "success: 75, exhausted: 20, permanent: 5",
 		80+40*d.random.IntN(3)
@@ -89,12 +90,12 @@ store:
 		text, outcomes, d.storeSection(), d.storeReplay(), faults)
 }
 
-// storeSection writes the store's settings. A minute is 50 ms, or less where a day must pass.
+// storeSection writes the store's settings. A simulated minute is 50 ms, or less if a day must pass.
 func (d *drawing) storeSection() string {
 	m, s := d.mode.store, d.service
 	scale, poll, lease, batch, concurrency := 1200, d.pick("1m", "2m"), d.pick("20m", "40m"), 10+20*d.random.IntN(3),
 		1+6*d.random.IntN(3)
-	if s.scheduled { // a night is short
+	if s.scheduled { // keep the night short
 		scale, poll, lease, batch, concurrency = 36000, "12m", "600m", 50, 20
 	}
 	lines := []string{
@@ -118,7 +119,7 @@ func (d *drawing) storeSection() string {
 	return "  " + strings.Join(lines, "\n  ") + "\n"
 }
 
-// storeReplay has what workers could not bring to an end put back by hand in one situation of four.
+// storeReplay replays by hand, in one situation of four, the entries that workers could not finish.
 func (d *drawing) storeReplay() string {
 	if d.random.IntN(4) > 0 || d.service.retention || d.service.scheduled {
 		return ""
@@ -135,10 +136,10 @@ func processTemplates() []template {
 	signal := func(signal, process, when string) template {
 		return template{name: "subject.signal " + signal + " " + process, write: func(d *drawing) string {
 			at, back := d.at(), fmt.Sprintf(", restart_after: %dms", 300+300*d.random.IntN(4))
-			if when != "" && !d.service.scheduled { // at night alone there is anything to wait for
+			if when != "" && !d.service.scheduled { // there is something to wait for only with a nightly schedule
 				at += ", when: " + when
 			}
-			if signal == "STOP" { // also for longer than a lease
+			if signal == "STOP" { // may exceed a lease
 				at, back = at+fmt.Sprintf(", for: %dms", 500+500*d.random.IntN(4)), ""
 			}
 			return fmt.Sprintf("%s, subject: {process: %s, signal: %s%s}", at, d.process(process), signal, back)
@@ -176,7 +177,7 @@ func (d *drawing) process(kind string) string {
 	return fmt.Sprintf("worker %d", d.random.IntN(d.mode.store.workers))
 }
 
-// databaseTemplates hit the database, where it is a server.
+// databaseTemplates are the faults that hit the database, if it is a server.
 func databaseTemplates() []template {
 	server := func(d *drawing) bool { return d.mode.store.engine == "postgres" }
 	link := func(name, what string) template {

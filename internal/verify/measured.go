@@ -1,7 +1,7 @@
 package verify
 
-// What was measured stays: runs in shipped scenarios, in a file that each measurement goes on from and the documents'
-// tables are made of.
+// This file keeps measurements of runs in shipped scenarios in a file. Each measurement continues from it, and the
+// tables in the documentation are generated from it.
 
 import (
 	"bytes"
@@ -40,12 +40,13 @@ type MeasuredRow struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// rowDigest tells a bug in a scenario from earlier forms of both; the correct consumer has only the scenario's.
+// rowDigest distinguishes a bug in a scenario from earlier versions of both. The row of the correct consumer depends on
+// the scenario only.
 func rowDigest(mutant planted.Mutant, at target) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(mutant.Digest()+at.digest)))[:digestLength]
 }
 
-// ReadMeasured reads what WriteTo wrote, without the rows that do not hold any more. The file need not exist yet.
+// ReadMeasured reads the file that WriteTo writes, without the rows that are out of date. The file need not exist.
 func ReadMeasured(path string) (*Measured, error) {
 	measured := &Measured{}
 	text, err := os.ReadFile(path)
@@ -79,7 +80,7 @@ func ReadMeasured(path string) (*Measured, error) {
 
 func (r MeasuredRow) key() [2]string { return [2]string{r.Bug, r.Scenario} }
 
-// find returns the runs of a bug, or of the correct consumer by "", in a scenario.
+// find returns the runs of a bug in a scenario. The empty name stands for the correct consumer.
 func (m *Measured) find(rows []MeasuredRow, bug, scenario string) (runs []SeedRun) {
 	for _, row := range rows {
 		if row.Bug != bug || row.Scenario != scenario {
@@ -95,7 +96,7 @@ func (m *Measured) find(rows []MeasuredRow, bug, scenario string) (runs []SeedRu
 	return runs
 }
 
-// Add takes over the runs of a table, in which those known before are included. Rows that the table lacks stay.
+// Add takes over the runs of a table, which include those known before. Rows that the table lacks are kept.
 func (m *Measured) Add(table *Completeness) {
 	for _, row := range table.Mutants {
 		m.Bugs = replaced(m.Bugs, MeasuredRow{Bug: row.Mutant, Scenario: row.Scenario, Digest: row.Digest}, row.Runs)
@@ -123,8 +124,7 @@ func replaced(rows []MeasuredRow, row MeasuredRow, runs []SeedRun) []MeasuredRow
 	return append(rows, row)
 }
 
-// WriteTo writes a line for each row, sorted, so that a difference between two files shows what was measured in
-// between.
+// WriteTo writes one line per row, sorted, so that a diff of two files shows the measurements made in between.
 func (m *Measured) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	b.WriteString("{")
@@ -149,7 +149,7 @@ func (m *Measured) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// Table is what is known of a suite, without a run; its aim says of what.
+// Table returns the known results of a suite, as selected by the aim, without running anything.
 func (m *Measured) Table(aim Aim) (*Completeness, error) {
 	aim.Earlier = m
 	table, _, err := (&Config{}).table(aim)

@@ -36,8 +36,8 @@ func written(t *testing.T, measured *Measured) string {
 	return b.String()
 }
 
-// What was measured of some bugs is added to what is known of others, is not run again, and is dropped with the bug or
-// the scenario that it is about.
+// New measurements of some bugs are merged with known ones of others and are not repeated. They are dropped when the
+// bug or the scenario changes.
 func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "measured.json")
 	aim := Aim{Suite: SuiteDefault, Mutants: []string{"drop-on-term"}, Scenarios: []string{"smoke", "consumer-kill"},
@@ -88,8 +88,8 @@ func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
 	}
 }
 
-// The two tables of docs/proof.md are those of docs/data, in which nothing is of a bug or a scenario that has changed
-// since.
+// The two tables of docs/proof.md must match docs/data, and no row there may belong to a bug or a scenario that has
+// changed since.
 func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
 	measured := measuredAt(t, measuredFile)
 	text, err := os.ReadFile(document)

@@ -24,13 +24,15 @@ type Oracle struct {
 // Holds reports whether there was no disagreement.
 func (o *Oracle) Holds() bool { return o.Seeds > 0 && o.Disagreements == 0 }
 
-// storiesLimit is how many disagreements are told in full.
+// storiesLimit is the maximum number of disagreements reported in full.
 const storiesLimit = 20
 
-// comparedPerSeed is how many histories of a seed are judged by both: the correct one and a scrambled one.
+// comparedPerSeed is the number of histories of a seed that both the checkers and the reference checker judge: the
+// correct one and a scrambled one.
 const comparedPerSeed = 2
 
-// ProveOracle has at least so many histories judged by both, made from the seed first and those that follow it.
+// ProveOracle has at least the given number of histories judged by the checkers and by the reference checker. Seeds
+// start at first and ascend.
 func (c *Config) ProveOracle(ctx context.Context, first uint64, histories int) (*Oracle, error) {
 	o := &Oracle{First: first, Report: *agreement.NewReport()}
 	var mu sync.Mutex
@@ -67,7 +69,7 @@ func (o *Oracle) markdown() string {
 	maps.Copy(names, o.Compared)
 	for _, name := range sorted(names) {
 		if strings.Contains(name, "/") && o.Compared[name] == 0 {
-			continue // of one node of a graph, which the reference checker of graph-conservation judges as a whole
+			continue // one node of a graph: the reference checker judges graph-conservation as a whole
 		}
 		rows = append(rows, []string{name, fmt.Sprint(o.Correct[name]), fmt.Sprint(o.Compared[name])})
 	}

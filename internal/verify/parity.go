@@ -13,20 +13,20 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// On is a Kafka that the shipped scenarios are run on.
+// On is a Kafka on which the shipped scenarios are run.
 type On struct {
-	// Name heads the column.
+	// Name is the column heading.
 	Name    string
 	Cluster run.ClusterOptions
 }
 
-// Parity is what the correct consumer's verdict was for each scenario, on each Kafka.
+// Parity holds the correct consumer's verdict for each scenario on each Kafka.
 type Parity struct {
 	On   []string
 	Rows []ParityRow
 }
 
-// ParityRow is a scenario.
+// ParityRow is the row of a scenario.
 type ParityRow struct {
 	Scenario string
 	// Cells are in the order of Parity.On.
@@ -35,12 +35,12 @@ type ParityRow struct {
 
 // ParityCell is one run.
 type ParityCell struct {
-	// Verdict is empty where the scenario doesn't run on that Kafka.
+	// Verdict is empty if the scenario does not run on that Kafka.
 	Verdict assertions.Status
-	// Why tells of a verdict that is no pass, and of a run that could not be carried out.
+	// Why explains a verdict other than pass, or a run that could not be carried out.
 	Why []string
-	// Elapsed is the whole run from its plan to its reports; SetUp is how much of it went by before the load began;
-	// Load is how long the load was planned to be.
+	// Elapsed is the duration of the whole run, from its plan to its reports. SetUp is the part of it before the load
+	// began. Load is the planned duration of the load.
 	Elapsed, SetUp, Load time.Duration
 }
 
@@ -56,7 +56,8 @@ func (p *Parity) Holds() bool {
 	return len(p.Rows) > 0
 }
 
-// Compare runs scenarios on each Kafka with the correct consumer, one run after another, as times are compared too.
+// Compare runs scenarios on each Kafka with the correct consumer. Runs are sequential, because their times are compared
+// too.
 func (c *Config) Compare(ctx context.Context, names []string, on []On) (*Parity, error) {
 	p := &Parity{}
 	for _, one := range on {
@@ -127,7 +128,7 @@ func (c ParityCell) String() string {
 	return text
 }
 
-// Page returns the table as a page of the documentation. The command says how it was made.
+// Page returns the table as a page of the documentation. command is the command that produced it.
 func (p *Parity) Page(command string) string {
 	return fmt.Sprintf(`# The same verdicts on every Kafka
 
@@ -142,7 +143,8 @@ differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
 %s`, command, p.Markdown())
 }
 
-// Markdown returns the table: in each cell the verdict, the time of the whole run, and how much of it was not the load.
+// Markdown returns the table. Each cell has the verdict, the time of the whole run, and the time spent outside the
+// load.
 func (p *Parity) Markdown() string {
 	rows := [][]string{append([]string{"scenario"}, p.On...)}
 	for _, row := range p.Rows {

@@ -8,7 +8,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 )
 
-// Every run must pass; a scenario that is about a real Kafka alone is none on the embedded one.
+// Every run must pass. A scenario that applies only to a real Kafka must not be run on the embedded one.
 func TestParityHolds(t *testing.T) {
 	pass, absent := ParityCell{Verdict: assertions.Pass}, ParityCell{}
 	for name, test := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Every name that a verdict can give to a violation must have been seen, on a real run of a consumer that has the bug.
+// Every anomaly that a verdict can name must have been found in a real run of a consumer that has the bug.
 func TestEveryAnomalyHasAPlantedBug(t *testing.T) {
 	named := map[string]bool{}
 	for _, mutant := range planted.All() {
@@ -60,8 +60,8 @@ func TestAimedScenariosAreValid(t *testing.T) {
 	}
 }
 
-// What a seed stands for is valid, the same every time, and over the seeds everything comes up: each fault of the
-// catalogue alone and in pairs, in each mode of the consumer, of a dead-letter store and of a graph.
+// The situation of a seed is valid and reproducible. Over the seeds, everything comes up: each fault of the catalogue
+// alone and in pairs, in each mode of the consumer, of a dead-letter store and of a graph.
 func TestDrawnSituationsCoverEverything(t *testing.T) {
 	alone, paired, seen := map[string]int{}, map[string]int{}, map[string]int{}
 	for seed := range uint64(1600) {
@@ -69,7 +69,7 @@ func TestDrawnSituationsCoverEverything(t *testing.T) {
 		if again := Draw(seed); again.Scenario != situation.Scenario {
 			t.Fatalf("seed %d draws two situations", seed)
 		}
-		if seed < 600 { // to read them all would take long
+		if seed < 600 { // reading all of them would take long
 			if _, err := scenarios.Parse("drawn", []byte(situation.Scenario)); err != nil {
 				t.Fatalf("seed %d (%s): %v\n%s", seed, situation, err, situation.Scenario)
 			}
@@ -99,7 +99,7 @@ func TestDrawnSituationsCoverEverything(t *testing.T) {
 	}
 }
 
-// A table must not hold with anything missed in it, nor when nothing was done.
+// A table must not hold if a bug was missed or if nothing was run.
 func TestWhatDoesNotHold(t *testing.T) {
 	caught := MutantRow{Mutant: "m", Invariant: "i", Anomaly: "a", Caught: 2, Seeds: 2,
 		Named: map[string]int{"i: a": 2, "j: b": 1}}

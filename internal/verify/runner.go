@@ -14,46 +14,47 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Config is what a proof works with.
+// Config holds the settings of a proof.
 type Config struct {
-	// Executable is dlqbench itself: it is started as the consumer, correct or with a planted bug.
+	// Executable is dlqbench itself. It is started as the consumer, correct or with a planted bug.
 	Executable string
-	// Dir keeps the runs that did not show what they should; the others are removed.
+	// Dir keeps the runs without the expected result. The others are removed.
 	Dir string
-	// KeepRuns keeps these others, too: they are a corpus then.
+	// KeepRuns keeps the other runs, too, as a corpus.
 	KeepRuns bool
-	// Parallel is how many runs go on at a time, at least 1. Their loads are small, and stalls are measured and
+	// Parallel is the number of concurrent runs, at least 1. Their loads are small, and stalls are measured and
 	// excused.
 	Parallel int
 	// Version of dlqbench, for the record.
 	Version string
 	Log     zerolog.Logger
-	// Progress is told a line about everything that is done.
+	// Progress is called with one line for each completed step.
 	Progress func(line string)
 }
 
 // trial is one run of the harness.
 type trial struct {
-	// name stands in problems with the scenario and in the run's folder.
+	// name appears in problems with the scenario and in the name of the run's folder.
 	name     string
 	scenario []byte
 	seed     uint64
 	// sets change the scenario, as --set does.
 	sets []string
-	// subject, read from subjectFile, is judged in the place of the reference consumer; nil leaves it.
+	// subject, read from subjectFile, replaces the reference consumer as the judged consumer. nil keeps the reference
+	// consumer.
 	subject     *scenarios.SubjectFile
 	subjectFile string
-	// consume and replay replace the reference consumer and the replay tool; nil leaves them.
+	// consume and replay replace the reference consumer and the replay tool. nil keeps them.
 	consume, replay []string
-	// service replaces the router and the worker of the dead-letter store, by these names.
+	// service replaces the router and the worker of the dead-letter store, under these names.
 	service map[string][]string
-	// rerun is the command that does this again, with %d for the seed.
+	// rerun is the command that repeats the trial, with %d for the seed.
 	rerun string
 	// cluster is the Kafka; the zero value is the embedded one.
 	cluster run.ClusterOptions
 }
 
-// run carries one trial out. Its folder is the trial's own, so that trials may go on side by side.
+// run carries out one trial. Its folder is the trial's own, so that trials can run in parallel.
 func (c *Config) run(ctx context.Context, t trial) (*run.Outcome, error) {
 	scenario, source, err := scenarios.ParseForSubject(t.name, t.scenario, t.sets, t.subjectFile)
 	if err != nil {
@@ -77,7 +78,7 @@ func (c *Config) run(ctx context.Context, t trial) (*run.Outcome, error) {
 	return outcome, nil
 }
 
-// discard removes the folder of a trial that showed what it should.
+// discard removes the folder of a trial with the expected result.
 func (c *Config) discard(outcome *run.Outcome) {
 	if outcome == nil || c.KeepRuns {
 		return

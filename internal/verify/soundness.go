@@ -61,15 +61,15 @@ type Alarm struct {
 	Dir     string   `json:"dir"`
 }
 
-// Holds reports whether nothing was accused and most runs proved something: at least nineteen in twenty. In few runs
-// chance alone makes the share larger: up to three that proved nothing say nothing then.
+// Holds reports whether no run was accused and at least nineteen runs in twenty proved something. In few runs chance
+// makes the share of the others larger, so up to three of them are accepted then.
 func (s *Soundness) Holds() bool {
 	return s.Runs > 0 && s.Accused == 0 && len(s.Errors) == 0 && s.Inconclusive <= max(s.Runs/20, min(3, s.Runs/4))
 }
 
-// ProveSoundness runs the correct consumer with seeds from first on: runs of them, or as many as begin within limit if
-// that is not 0. Every seed draws a mode of the consumer, by itself, with a dead-letter store or as the nodes of a
-// graph, a load, and one or two faults.
+// ProveSoundness runs the correct consumer with consecutive seeds from first: runs of them, or as many as can begin
+// within limit if that is not 0. Every seed draws a mode of the consumer (by itself, with a dead-letter store, or as
+// the nodes of a graph), a load, and one or two faults.
 func (c *Config) ProveSoundness(ctx context.Context, first uint64, runs int, limit time.Duration) (*Soundness, error) {
 	table := newSoundness(first)
 	var mu sync.Mutex
@@ -92,12 +92,12 @@ func (c *Config) sound(ctx context.Context, table *Soundness, seed uint64, mu *s
 	}, mu)
 }
 
-// sounded is how a run of a correct consumer ended.
+// sounded is the result of a run of a correct consumer.
 type sounded struct {
 	seed   uint64
 	mode   string
 	faults []string
-	// what says in words who was run in which situation, rerun is the command that does it again.
+	// what describes the consumer and the situation; rerun is the command that repeats the run.
 	what, rerun string
 	outcome     *run.Outcome
 	err         error
@@ -156,7 +156,7 @@ func (c *Config) count(ctx context.Context, table *Soundness, run sounded, mu *s
 	}
 }
 
-// sorted returns the keys in order.
+// sorted returns the sorted keys.
 func sorted[count int | int64](counts map[string]count) []string {
 	keys := make([]string, 0, len(counts))
 	for key := range counts {

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// codeAbsent is the exit code with which a build says that this machine lacks what it needs.
+	// codeAbsent is the exit code with which a build reports that this machine lacks a prerequisite.
 	codeAbsent = 77
-	// strangerSlip: how punctual the load is does not matter here, as in the other runs of the proof.
+	// strangerSlip relaxes the punctuality of the load, which does not matter here, as in the other runs of the proof.
 	strangerSlip = "expect.max_slip=1s"
 )
 
-// Stranger is a correct consumer that knows nothing of dlqbench, by its subject file.
+// Stranger is a correct consumer written without knowledge of dlqbench, described by its subject file.
 type Stranger struct {
-	// File is the path of the subject file, as it was found.
+	// File is the path of the subject file, as found.
 	File    string
 	Subject *scenarios.SubjectFile
 }
 
-// FindStrangers reads the subject files of a folder: NAME/subject.yaml and NAME/subjects/*.yaml. Those of a folder's
-// own come first.
+// FindStrangers reads the subject files of a folder: NAME/subject.yaml and NAME/subjects/*.yaml. Within NAME,
+// subject.yaml comes first.
 func FindStrangers(folder string) ([]Stranger, error) {
 	var all []Stranger
 	for _, pattern := range []string{"*/subject.yaml", "*/subjects/*.yaml"} {
@@ -76,8 +76,9 @@ type encounter struct {
 	scenario string
 }
 
-// encounters lists every stranger in every shipped scenario that applies to it, once: first the scenarios that apply to
-// most of them, where neighbours differ in both and each stranger comes up once before any comes up again.
+// encounters lists every stranger once in every shipped scenario that applies to it. Scenarios that apply to most
+// strangers come first. Neighbours differ in both scenario and stranger, and each stranger comes up once before any
+// comes up again.
 func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]encounter, error) {
 	var common []string
 	var special []encounter
@@ -117,23 +118,22 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 	return append(all, special...), nil
 }
 
-// ordinary reports whether a scenario is about what a consumer with a dead-letter topic does: not about stores, graphs,
-// services or a framework's envelope. What else it is about, the consumer's contract says (Unfit).
+// ordinary reports whether a scenario is about a plain consumer with a dead-letter topic, and not about stores, graphs,
+// services or a framework's envelope. The consumer's contract decides about all other requirements (Unfit).
 func ordinary(s *scenarios.Scenario) bool {
 	r := s.Subject.Reference
 	return s.Store == nil && s.Graph == nil && len(s.Services) == 0 && s.Drill == nil && s.Subject.File == "" &&
 		r.DLQEnabled && r.Envelope == deadletter.PlainName
 }
 
-// replayable reports whether the dead letters of a subject say where they came from, in a way that dlqbench replay
-// reads.
+// replayable reports whether the dead letters of a subject name their source in a form that dlqbench replay reads.
 func replayable(subject *scenarios.SubjectFile) bool {
 	_, err := deadletter.Named(string(subject.Contract.DLQ.Envelope))
 	return subject.Contract.DLQ.Envelope != "" && err == nil
 }
 
-// ProveStrangers runs strangers in shipped scenarios: so many runs, from number first on. Numbers go round: those after
-// the last pair begin again, with other seeds.
+// ProveStrangers runs strangers in shipped scenarios: runs of them, from number first on. Numbers after the last pair
+// start over with other seeds.
 func (c *Config) ProveStrangers(
 	ctx context.Context, strangers []Stranger, cluster run.ClusterOptions, first uint64, runs int,
 ) (*Soundness, error) {
@@ -152,7 +152,7 @@ func (c *Config) ProveStrangers(
 	return table, ctx.Err()
 }
 
-// meet runs one stranger in one scenario; the number is the seed, too.
+// meet runs one stranger in one scenario. The number is also the seed.
 func (c *Config) meet(
 	ctx context.Context, table *Soundness, e encounter, number uint64, cluster run.ClusterOptions, builds *builds,
 	mu *sync.Mutex,
@@ -166,7 +166,7 @@ func (c *Config) meet(
 		}
 		result.rerun = fmt.Sprintf(rerun, number)
 		subject := *e.stranger.Subject
-		subject.Build = nil // it is built
+		subject.Build = nil // already built
 		text, _ := scenarios.Shipped(e.scenario)
 		result.outcome, result.err = c.run(ctx, trial{
 			name: "strangers-" + name + "-" + e.scenario, scenario: text, seed: number, rerun: rerun, cluster: cluster,
@@ -176,13 +176,14 @@ func (c *Config) meet(
 	c.count(ctx, table, result, mu)
 }
 
-// builds are done once, although several strangers may be made by one and several runs want it at once.
+// builds ensures that each build is done once, although several strangers may share it and several runs may want it at
+// once.
 type builds struct {
 	mu   sync.Mutex
 	done map[string]func() error
 }
 
-// absentError is what is missing on this machine to build a stranger.
+// absentError names the prerequisite that this machine lacks to build a stranger.
 type absentError struct{ what string }
 
 func (e absentError) Error() string { return e.what }

@@ -15,11 +15,11 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// plantedInStranger is a mistake that a stranger makes where its environment says so.
+// plantedInStranger is a bug that a stranger has if its environment says so.
 type plantedInStranger struct{ name, scenario, invariant string }
 
-// A stranger is accused of its own mistakes, in the shipped scenarios and on the client's own schedule: those that
-// users of each client make most.
+// A stranger with a bug is accused, in the shipped scenarios and on the client's own schedule. The bugs are those that
+// users of each client make most often.
 func TestBugsOfAStrangerAreNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds consumers on four clients and runs them for minutes")
@@ -62,7 +62,7 @@ func TestBugsOfAStrangerAreNamed(t *testing.T) {
 	}
 }
 
-// builtStranger returns a stranger that is built, or skips the test where this machine can't build it.
+// builtStranger returns a built stranger, or skips the test if this machine cannot build it.
 func builtStranger(t *testing.T, file string) *scenarios.SubjectFile {
 	subject, err := scenarios.LoadSubject(file)
 	if err != nil {
@@ -78,7 +78,7 @@ func builtStranger(t *testing.T, file string) *scenarios.SubjectFile {
 	return subject
 }
 
-// expect runs the stranger with the mistake and expects the invariant to be violated.
+// expect runs the stranger with the bug and expects the invariant to be violated.
 func (p plantedInStranger) expect(t *testing.T, config *Config, subject *scenarios.SubjectFile, file string) {
 	planted := *subject
 	planted.Env = maps.Clone(subject.Env)

@@ -33,7 +33,7 @@ func TestStrangersMeetEverything(t *testing.T) {
 		if one.scenario == "kip-848" {
 			protocol = append(protocol, filepath.Base(one.stranger.File))
 		}
-		common := one.scenario != "kip-848" // the others are met by all of them
+		common := one.scenario != "kip-848" // the other scenarios apply to all of them
 		if i > 0 && common && (all[i-1].scenario == one.scenario || all[i-1].stranger.File == one.stranger.File) {
 			t.Errorf("numbers %d and %d share consumer or scenario: %s, %s", i-1, i, one.stranger.File, one.scenario)
 		}
@@ -54,7 +54,7 @@ func TestStrangersMeetEverything(t *testing.T) {
 	if want := []string{"kip-848-range.yaml", "kip-848.yaml"}; !slices.Equal(protocol, want) {
 		t.Errorf("kip-848 is met by %v, want %v", protocol, want)
 	}
-	// Letters that do not say where they came from can't be put back.
+	// Dead letters that do not name their source cannot be replayed.
 	silent := scenarios.SubjectFile{Contract: scenarios.ContractSpec{DLQ: scenarios.DLQSpec{Envelope: scenarios.EnvelopeNone}}}
 	if replayable(&silent) || met["replay-round-trip"] != len(strangers) {
 		t.Errorf(
@@ -63,7 +63,7 @@ func TestStrangersMeetEverything(t *testing.T) {
 	}
 }
 
-// What this machine lacks is told apart from what is broken.
+// A missing prerequisite is distinguished from a broken build.
 func TestBuildsOfStrangers(t *testing.T) {
 	folder := t.TempDir()
 	stranger := func(words ...string) Stranger {

@@ -1,6 +1,6 @@
 package verify
 
-// What completeness is measured on: the scenario at which each bug is aimed, the shipped ones, or the suite that init
+// This file selects the scenarios for completeness: the one aimed at each bug, the shipped ones, or the suite that init
 // writes.
 
 import (
@@ -26,13 +26,13 @@ var aimed embed.FS
 
 // The suites.
 const (
-	// SuiteAimed runs each bug in the one scenario of testdata that was written for it.
+	// SuiteAimed runs each bug in the scenario of testdata that was written for it.
 	SuiteAimed = "aimed"
-	// SuiteLibrary looks for a shipped scenario that names the bug and runs that one with all seeds, then each bug once
-	// in every scenario that applies to it, then the two that name it best with all seeds: a measurement that ends
-	// early knows something of every bug.
+	// SuiteLibrary looks for a shipped scenario that names the bug and runs that one with all seeds. It then runs each
+	// bug once in every scenario that applies to it, and finally the two scenarios that name it best with all seeds. A
+	// measurement that ends early thus has a result for every bug.
 	SuiteLibrary = "library"
-	// SuiteDefault runs the bugs of ordinary consumers in the scenarios that dlqbench init writes, one after the other
+	// SuiteDefault runs the bugs of ordinary consumers in the scenarios that dlqbench init writes, one after another
 	// until one names the bug.
 	SuiteDefault = "default"
 )
@@ -40,25 +40,25 @@ const (
 // Suites are the suites that completeness can be measured on.
 func Suites() []string { return []string{SuiteAimed, SuiteLibrary, SuiteDefault} }
 
-// again is how many shipped scenarios each bug is run in with all seeds.
+// again is the number of shipped scenarios in which each bug is run with all seeds.
 const again = 2
 
-// Aim says what completeness is measured on.
+// Aim selects the scope of a completeness measurement.
 type Aim struct {
 	Suite string
-	// Mutants and Scenarios narrow what is run, by names; empty: all of the suite's. The default suite's scenarios must
-	// be named.
+	// Mutants and Scenarios restrict the runs by name; empty means all of the suite's. The default suite's scenarios
+	// must be named.
 	Mutants, Scenarios []string
-	// First is the seed of the first runs, Seeds how many follow each other.
+	// First is the first seed, Seeds the number of consecutive seeds.
 	First uint64
 	Seeds int
-	// Limit is the time after which no run begins; 0: none.
+	// Limit is the time after which no run begins. 0 means no limit.
 	Limit time.Duration
-	// Earlier runs in shipped scenarios count, and are not done again; nil: there are none.
+	// Earlier holds earlier runs in shipped scenarios. They count and are not repeated. nil means none.
 	Earlier *Measured
 }
 
-// digestLength is how many hexadecimal digits of a digest are kept.
+// digestLength is the number of hexadecimal digits of a digest.
 const digestLength = 12
 
 // target is a scenario in which bugs are run.
@@ -66,7 +66,7 @@ type target struct {
 	name     string
 	text     []byte
 	scenario *scenarios.Scenario
-	// digest tells it from an earlier form that meant something else.
+	// digest distinguishes the scenario from earlier versions with another meaning.
 	digest string
 }
 
@@ -96,8 +96,8 @@ func aimedAt(mutant planted.Mutant) (target, error) {
 	return readTarget(mutant.Scenario, text)
 }
 
-// shippedTargets are the shipped scenarios that run on the embedded Kafka, or those of them that are named, in the
-// order of the names.
+// shippedTargets returns the shipped scenarios that run on the embedded Kafka, or the named ones of them, in the order
+// of the names.
 func shippedTargets(names []string) ([]target, error) {
 	all := len(names) == 0
 	if all {
@@ -120,7 +120,7 @@ func shippedTargets(names []string) ([]target, error) {
 	return found, nil
 }
 
-// aims pairs every bug that is asked for with the scenarios of the suite that apply to it, none included.
+// aims pairs every requested bug with the scenarios of the suite that apply to it, of which there may be none.
 func (a *Aim) aims() (bugs []planted.Mutant, of map[string][]target, err error) {
 	var shipped []target
 	if a.Suite != SuiteAimed {
@@ -159,7 +159,7 @@ func (a *Aim) aims() (bugs []planted.Mutant, of map[string][]target, err error) 
 	return bugs, of, nil
 }
 
-// shape is the kind of subject that a scenario has: bugs of one are none of another.
+// shape is the kind of subject that a scenario has. A bug of one kind cannot occur in another.
 type shape struct {
 	graph, services, store, republished bool
 	letters, share, transactions        bool
@@ -178,7 +178,7 @@ func shapeOf(s *scenarios.Scenario) shape {
 	return of
 }
 
-// parts are what a scenario has besides, without which some bugs can't be seen; more of them do no harm.
+// parts lists the scenario's additional parts, which some bugs need to be visible. Further parts do no harm.
 func parts(s *scenarios.Scenario) (has []string) {
 	for part, there := range map[string]bool{
 		"replay":          s.Replay != nil,
@@ -196,15 +196,15 @@ func parts(s *scenarios.Scenario) (has []string) {
 }
 
 // applies reports whether a bug that shows in one scenario could show in another: both have the same kind of subject,
-// and the other has all of its parts.
+// and the other scenario has all parts of the first.
 func applies(own, other *scenarios.Scenario) bool {
 	has := parts(other)
 	return other.Drill == nil && other.Subject.File == "" && shapeOf(own) == shapeOf(other) &&
 		!slices.ContainsFunc(parts(own), func(part string) bool { return !slices.Contains(has, part) })
 }
 
-// sameName reports whether an invariant is the wanted one: of the same name, and of some node or service where that one
-// is.
+// sameName reports whether an invariant is the wanted one: the names are equal, or got is the wanted invariant of some
+// node or service.
 func sameName(got, want string) bool {
 	gotOf, gotName, gotPart := strings.Cut(got, "/")
 	wantOf, wantName, wantPart := strings.Cut(want, "/")

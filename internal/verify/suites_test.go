@@ -9,8 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/scaffold"
 )
 
-// suiteOf is a table in which so many bugs are named with both of two seeds by one of two scenarios, and the others
-// with one.
+// suiteOf returns a table in which always bugs are named with both of two seeds by one of two scenarios, and once bugs
+// with one seed.
 func suiteOf(suite string, always, once int) *Completeness {
 	c := &Completeness{Suite: suite, Wanted: 2}
 	row := func(n int, scenario string, shown ...bool) {
@@ -30,7 +30,8 @@ func suiteOf(suite string, always, once int) *Completeness {
 	return c
 }
 
-// The default suite names a bug with a seed if one of its scenarios does; the library's table is about one scenario.
+// The default suite names a bug with a seed if one of its scenarios does. The library's table judges each scenario
+// separately.
 func TestTogether(t *testing.T) {
 	split := []*MutantRow{
 		{Runs: []SeedRun{{Seed: 1, Shown: true}, {Seed: 2}, {Seed: 3}}},
@@ -96,9 +97,8 @@ func TestApplies(t *testing.T) {
 	}
 }
 
-// A bug to which no scenario of the default suite applies is told, and counts as one; but it is none that the suite
-// missed.
-// The suite that init writes is for ordinary consumers: bugs of others don't count against it.
+// A bug to which no scenario of the default suite applies is reported and counted, but the suite has not missed it. The
+// suite that init writes is for ordinary consumers, so bugs of other subjects do not count against it.
 func TestBugsOfOrdinaryConsumers(t *testing.T) {
 	aim := Aim{Suite: SuiteDefault, Scenarios: []string{"smoke"}}
 	bugs, _, err := aim.aims()
@@ -126,9 +126,9 @@ func TestHoldsLeavesOutUntriedBugs(t *testing.T) {
 		holds                 bool
 	}{
 		{SuiteDefault, 18, 2, 0, true}, {SuiteDefault, 18, 2, 5, true}, {SuiteDefault, 18, 3, 0, false},
-		// Untried bugs don't excuse missed ones: of 21 tried, two may be missed; of 31, it would be three.
+		// Untried bugs do not excuse missed ones: of 21 tried bugs, two may be missed; of 31, three.
 		{SuiteDefault, 18, 3, 10, false},
-		{SuiteDefault, 0, 0, 3, false}, // nothing was tried at all
+		{SuiteDefault, 0, 0, 3, false}, // nothing was tried
 		{SuiteLibrary, 5, 0, 0, true}, {SuiteLibrary, 5, 0, 1, false},
 	} {
 		table := suiteOf(c.suite, c.always, c.once)

@@ -1,6 +1,7 @@
 package verify
 
-// The tables, as text: a line for each part, and the matrix behind it, in Markdown that also reads well in a terminal.
+// This file formats the tables: one line for each part, and the matrix behind it, in Markdown that is also readable in
+// a terminal.
 
 import (
 	"fmt"
@@ -21,7 +22,7 @@ type Result struct {
 	Oracle    *Oracle    `json:"oracle,omitempty"`
 }
 
-// Holds reports whether every part that was asked for holds.
+// Holds reports whether every requested part holds.
 func (r *Result) Holds() bool {
 	return (r.Completeness == nil || r.Completeness.Holds()) && (r.Soundness == nil || r.Soundness.Holds()) &&
 		(r.Strangers == nil || r.Strangers.Holds()) && (r.Oracle == nil || r.Oracle.Holds())
@@ -95,7 +96,7 @@ func (s *Soundness) result() string {
 		units.Plural(int64(s.Inconclusive), "run", "runs"), s.skipped())
 }
 
-// skipped says how many runs were left out, if any were.
+// skipped reports the number of skipped runs, if any.
 func (s *Soundness) skipped() string {
 	all := 0
 	for _, n := range s.Skipped {
@@ -121,7 +122,7 @@ func share(part, whole int) string {
 	case part == whole:
 		return "100%"
 	}
-	// Never rounded up to 100.
+	// Never round up to 100.
 	return fmt.Sprintf("%.1f%% (%d of %d)", float64(1000*part/whole)/10, part, whole)
 }
 
@@ -150,10 +151,11 @@ func (c *Completeness) markdown() string {
 	return b.String()
 }
 
-// widestAlso is how many anomalies a row lists beside its own: a table has to fit a page, and the JSON has them all.
+// widestAlso is the number of additional anomalies that a row lists. A table has to fit a page; the JSON has all
+// anomalies.
 const widestAlso = 2
 
-// alsoNamed lists the anomalies that were named beside the row's own, those of most runs first.
+// alsoNamed lists the anomalies that were named besides the row's own, sorted by the number of runs, descending.
 func (r *MutantRow) alsoNamed() string {
 	var also []string
 	for _, name := range sorted(r.Named) {
@@ -173,7 +175,7 @@ func (r *MutantRow) alsoNamed() string {
 	return strings.Join(also, ", ")
 }
 
-// failures lists what went wrong besides the bugs.
+// failures lists the problems other than missed bugs.
 func (c *Completeness) failures(b *strings.Builder) {
 	for _, row := range c.Controls {
 		list(b, "accused on "+row.Scenario+": ", row.Failed)
@@ -185,7 +187,7 @@ func (c *Completeness) suiteMarkdown() string {
 	return fmt.Sprintf("\n## Completeness, %s: planted bug × scenario\n\n%s", c.Suite, c.suiteTables())
 }
 
-// suiteTables say of each bug which scenarios of the suite name it.
+// suiteTables show, for each bug, the scenarios of the suite that name it.
 func (c *Completeness) suiteTables() string {
 	var b strings.Builder
 	b.WriteString(c.counts() + "\n\n")
@@ -223,7 +225,7 @@ func (c *Completeness) suiteTables() string {
 	return b.String()
 }
 
-// counts says in a sentence how much was measured, and what was named.
+// counts summarizes in a sentence what was measured and what was named.
 func (c *Completeness) counts() string {
 	full, all := c.named()
 	once, pairs, tried, runs, unnamed := 0, 0, 0, 0, []string(nil)
@@ -304,7 +306,7 @@ func list(b *strings.Builder, lead string, lines []string) {
 	}
 }
 
-// table writes rows, the first of which is the head, with aligned columns.
+// table writes rows with aligned columns. The first row is the header.
 func table(rows [][]string) string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// template is how one fault of the catalogue is written into a situation.
+// template writes one fault of the catalogue into a situation.
 type template struct {
-	// name is that of the catalogue.
+	// name is the fault's name in the catalogue.
 	name string
-	// possible tells whether the situation lets the fault have an effect; nil: always.
+	// possible reports whether the fault can have an effect in the situation. nil means always.
 	possible func(*drawing) bool
 	write    func(*drawing) string
-	// also is a further fault without which this one would find nothing to hit; "" for most.
+	// also is a second fault without which this one would have no effect. It is "" for most.
 	also string
 }
 
-// excludes reports whether one of two faults may leave the other nothing to hit, so that a run of both would prove
-// nothing about that.
+// excludes reports whether one of two faults may leave the other without effect, so that a run with both would prove
+// nothing about it.
 func (d *drawing) excludes(a, b template) bool {
 	if d.mode.store != nil || d.mode.graph != nil {
 		return d.hidesBeside(a, b) || d.hidesBeside(b, a)
@@ -26,7 +26,7 @@ func (d *drawing) excludes(a, b template) bool {
 	return d.hides(a, b) || d.hides(b, a)
 }
 
-// kind is the fault's kind, with its dot.
+// kind is the fault's kind, including the dot.
 func (t template) kind() string { return strings.SplitAfter(t.name, ".")[0] }
 
 func (d *drawing) hides(one, other template) bool {
@@ -38,16 +38,16 @@ func (d *drawing) hides(one, other template) bool {
 	}
 	switch kind(one) {
 	case "network.":
-		// What stops a connection leaves nothing to slow down, and records that don't come leave the downstream nothing
-		// to answer. Connections that another fault ends are not closed slowly.
+		// A fault that stops a connection leaves no traffic to slow down. Without records, the downstream stub has
+		// nothing to answer. Connections that another fault ends are not closed slowly.
 		stops := slices.Contains([]string{"network.down", "network.reset", "network.timeout", "network.half_open"}, one.name)
-		// Nor is there, while they don't come, a dead letter or a backoff that a signal could follow.
+		// Without records, there is also no dead letter and no backoff for a signal to follow.
 		aimed := strings.HasSuffix(other.name, "first-dead-letter") || strings.HasSuffix(other.name, "backoff")
 		return one.name == "network.slow_close" || kind(other) == "downstream." ||
 			stops && (kind(other) == "network." || aimed)
 	case "kafka.":
-		// A forged UNKNOWN_MEMBER_ID lets the only member join anew while the broker keeps the partitions for the old
-		// one: nobody fetches.
+		// A forged UNKNOWN_MEMBER_ID makes the only member rejoin while the broker keeps the partitions for the old
+		// one, so that no member fetches.
 		if d.mode.instances == 1 && strings.HasPrefix(one.name, "kafka.error") &&
 			strings.HasSuffix(one.name, "eartbeat") && kind(other) != "broker." {
 			return true
@@ -55,15 +55,15 @@ func (d *drawing) hides(one, other template) bool {
 		return kind(other) == "kafka." && api(one) == api(other) ||
 			kind(other) == "downstream." && strings.HasSuffix(one.name, "eartbeat")
 	case "subject.":
-		// While the only instance is away nobody does anything.
+		// While the only instance is away, nothing happens.
 		return kind(other) == "subject." || d.mode.instances == 1 && kind(other) != "broker."
 	}
 	return kind(one) == kind(other)
 }
 
-// hidesBeside is the same where there is a store, or a graph. Processes and links of one don't keep those of the other
-// from their work for long, so that it is enough to leave out what hits the same place twice, or stops what the other
-// one waits for.
+// hidesBeside is the same for situations with a store or a graph. Faults of the processes and links of one component do
+// not keep another from its work for long, so it suffices to exclude pairs that hit the same place twice, or that stop
+// what the other fault waits for.
 func (d *drawing) hidesBeside(one, other template) bool {
 	place := func(of template) string { return of.name[strings.LastIndexAny(of.name, " .")+1:] }
 	switch {
@@ -81,7 +81,8 @@ func (d *drawing) hidesBeside(one, other template) bool {
 	return one.name == "subject.signal STOP worker" && other.kind() == "store."
 }
 
-// possible returns the templates that the situation allows; where there is a store or a graph, those that are about it.
+// possible returns the templates that the situation allows. In a situation with a store or a graph, these are the ones
+// about it.
 func (d *drawing) possible() []template {
 	switch {
 	case d.mode.store != nil:
@@ -92,7 +93,7 @@ func (d *drawing) possible() []template {
 	return d.allowed(networkTemplates(), kafkaTemplates(), brokerTemplates(), subjectTemplates(), downstreamTemplates())
 }
 
-// beside returns the templates that come as the second of a pair only.
+// beside returns the templates that occur only as the second of a pair.
 func (d *drawing) beside() []template {
 	switch {
 	case d.mode.store != nil:
@@ -165,7 +166,7 @@ func kafkaTemplates() []template {
 		rule("error", "Produce", "topic: dlq, error: NOT_ENOUGH_REPLICAS", nil),
 		rule("error", "Fetch", "every_nth: 2, error: NOT_LEADER_FOR_PARTITION", fetches),
 		rule("error", "OffsetCommit", "error: COORDINATOR_NOT_AVAILABLE", commits),
-		// The reference consumer asks every two seconds.
+		// The reference consumer refreshes metadata every two seconds.
 		{name: "kafka.error Metadata", write: func(*drawing) string {
 			return "at: 500ms, for: 2500ms, kafka: {api: Metadata, error: LEADER_NOT_AVAILABLE}"
 		}},
@@ -228,8 +229,8 @@ func subjectTemplates() []template {
 		return func(d *drawing) string { return fmt.Sprintf("subject: {instance: %d, %s}", d.instance(), text) }
 	}
 	several := func(d *drawing) bool { return d.mode.instances > 1 }
-	// A static member that leaves keeps its partitions until its session times out; under KIP-848 the broker says when,
-	// and that is 45 s.
+	// A static member that leaves keeps its partitions until its session times out. Under KIP-848 the broker sets that
+	// timeout, and it is 45 s.
 	leaves := func(d *drawing) bool { return !d.static || d.mode.protocol != "consumer" }
 	return []template{
 		{name: "subject.signal KILL", write: signal("", one("signal: KILL, restart_after: 300ms"))},
@@ -244,7 +245,7 @@ func subjectTemplates() []template {
 		{name: "subject.restart all", possible: several, write: signal("", func(*drawing) string {
 			return "subject: {all: true, every: 500ms, restart: true}"
 		})},
-		// The group must have time to take the new one in.
+		// The group needs time to admit the new member.
 		{name: "subject.scale_up", possible: leaves, write: func(*drawing) string {
 			return "at: 300ms, for: 3500ms, subject: {scale_up: 1}"
 		}},
@@ -272,7 +273,8 @@ func downstreamTemplates() []template {
 	}
 }
 
-// downstreamBeside: where the rate is limited already, nothing else answers differently.
+// downstreamBeside returns the downstream faults for a second place. With a rate limit in force, no other fault changes
+// the answers.
 func (d *drawing) downstreamBeside() []template {
 	if d.service.scheduled {
 		return nil

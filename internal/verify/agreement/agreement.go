@@ -1,6 +1,6 @@
-// Package agreement compares the checkers with what is known of generated histories: those that are correct by
-// construction must not be accused, those with one corruption must show exactly that, and of any history, however
-// damaged, the checkers must say what the reference checker says. It runs no consumer and starts nothing.
+// Package agreement compares the checkers with what is known about generated histories. The checkers must not accuse a
+// history that is correct by construction, must find exactly the one anomaly in a history with one corruption, and must
+// agree with the reference checker on any history, however damaged. The package runs no consumer and starts no process.
 package agreement
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/dlqbench/dlqbench/internal/verify/reference"
 )
 
-// Report counts what was compared; the reports of many seeds add up.
+// Report counts the comparisons. Reports of several seeds can be added.
 type Report struct {
-	// Histories is how many were judged, Events how many events they have.
+	// Histories is the number of histories judged, Events the number of their events.
 	Histories, Events int64
-	// Correct is how many correct histories each invariant judged something in.
+	// Correct is, for each invariant, the number of correct histories in which it judged something.
 	Correct map[string]int64
-	// Corrupted is how often each corruption was made and shown, by its name.
+	// Corrupted is, for each corruption by name, the number of times it was made and found.
 	Corrupted map[string]int64
-	// Compared is how many records the reference checker had an opinion on, by invariant; Decided how many records it
-	// could decide at all, of Records.
+	// Compared is, for each invariant, the number of records on which the reference checker had an opinion. Decided is
+	// the number of records, out of Records, that it could decide.
 	Compared         map[string]int64
 	Decided, Records int64
 }
@@ -36,7 +36,7 @@ func NewReport() *Report {
 	return &Report{Correct: map[string]int64{}, Corrupted: map[string]int64{}, Compared: map[string]int64{}}
 }
 
-// Add adds another report.
+// Add adds the counts of another report.
 func (r *Report) Add(other *Report) {
 	r.Histories += other.Histories
 	r.Events += other.Events
@@ -51,8 +51,8 @@ func (r *Report) Add(other *Report) {
 	}
 }
 
-// Check makes the history of a seed and judges it as it is, with one corruption, and scrambled. The error says what was
-// not as it must be; the seed makes the same again.
+// Check generates the history of a seed and judges it three times: unchanged, with one corruption, and scrambled. The
+// error describes the first disagreement. The same seed reproduces it.
 func Check(seed uint64) (*Report, error) {
 	report := NewReport()
 	if err := report.check(generate.NewSeeded(seed)); err != nil {
@@ -85,11 +85,11 @@ func (r *Report) check(c generate.Choices) error {
 	return errors.Join(errs...)
 }
 
-// others is in how many seeds there is one with a history of a graph, one with a dead-letter store, and three with
-// records that the downstream can't identify.
+// others is the interval of seeds in which one seed gets a history of a graph, one a history with a dead-letter store,
+// and three a history with records that the downstream stub cannot identify.
 const others = 12
 
-// other is the same with histories of another kind.
+// other runs the same comparison on histories of another kind.
 func (r *Report) other(kind string, draw func(generate.Choices) *generate.History,
 	corruptions []generate.Corruption, c generate.Choices) error {
 	h := draw(c)
@@ -100,10 +100,11 @@ func (r *Report) other(kind string, draw func(generate.Choices) *generate.Histor
 	return nil
 }
 
-// oneLargerIn is in how many seeds there is one with a larger history.
+// oneLargerIn is the interval of seeds in which one seed gets a larger history.
 const oneLargerIn = 32
 
-// larger: a larger history shows just what it was made to, and the two judges agree on it, also after random edits.
+// larger checks that a larger history shows exactly the intended anomaly, and that the checkers and the reference
+// checker agree on it, also after random edits.
 func (r *Report) larger(c generate.Choices) error {
 	h, shows, known := generate.Larger(c)
 	found, verdict, err := r.judge(h)
@@ -131,7 +132,7 @@ func (r *Report) larger(c generate.Choices) error {
 	return nil
 }
 
-// errTooMany: the checkers found more than they tell of, so that what they found can't be compared.
+// errTooMany means that the checkers found more anomalies than they list, so the findings cannot be compared.
 var errTooMany = errors.New("a history shows too much")
 
 // judge returns the findings of the checkers.
@@ -158,8 +159,8 @@ func (r *Report) judge(h *generate.History) (map[generate.Finding]bool, *asserti
 	return found, verdict, nil
 }
 
-// correct: no anomaly, and what judged something passes; where something was in the way, it may also say that it can't
-// tell.
+// correct requires that no anomaly is found and that every invariant that judged something passes. If the history
+// contains disturbances, an invariant may also be inconclusive.
 func (r *Report) correct(h *generate.History) error {
 	found, verdict, err := r.judge(h)
 	if err != nil {
@@ -180,7 +181,7 @@ func (r *Report) correct(h *generate.History) error {
 	return r.compare(h, verdict)
 }
 
-// corrupt makes one of the corruptions that apply, trying them in a drawn order.
+// corrupt applies one of the applicable corruptions, trying them in a drawn order.
 func (r *Report) corrupt(h *generate.History, c generate.Choices, all []generate.Corruption) error {
 	for len(all) > 0 {
 		i := c.Intn(len(all))
@@ -210,11 +211,11 @@ func (r *Report) corrupt(h *generate.History, c generate.Choices, all []generate
 	return nil
 }
 
-// Compare holds the checkers against the reference checker, on the records that this can decide.
+// Compare checks the checkers against the reference checker, on the records that the reference checker can decide.
 func (r *Report) Compare(h *generate.History) error {
 	_, verdict, err := r.judge(h)
 	if errors.Is(err, errTooMany) {
-		return nil // random edits may break very much at once
+		return nil // random edits may cause very many anomalies at once
 	}
 	if err != nil {
 		return err
@@ -245,7 +246,7 @@ func (r *Report) compare(h *generate.History, verdict *assertions.Verdict) error
 	return nil
 }
 
-// seen returns what the checkers found in the words of the reference checker.
+// seen returns the findings of the checkers in the terms of the reference checker.
 func seen(verdict *assertions.Verdict, header *history.Header) map[reference.Finding]bool {
 	all := map[reference.Finding]bool{}
 	for _, result := range verdict.Invariants {
@@ -262,7 +263,7 @@ func seen(verdict *assertions.Verdict, header *history.Header) map[reference.Fin
 	return all
 }
 
-// list writes findings down in one order.
+// list formats findings in a fixed order.
 func list[F comparable](all map[F]bool) string {
 	if len(all) == 0 {
 		return "nothing"

@@ -15,12 +15,12 @@ import (
 	"github.com/dlqbench/dlqbench/internal/verify/reference"
 )
 
-// drawn makes the choices of a property test, which can be shrunk.
+// drawn takes choices from a property test, so that rapid can shrink them.
 type drawn struct{ t *rapid.T }
 
 func (d drawn) Intn(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "choice") }
 
-// seeds is how many histories a run of the tests looks at; dlqbench prove looks at many more.
+// seeds is the number of histories that a test run covers. dlqbench prove covers many more.
 func seeds() uint64 {
 	if testing.Short() {
 		return 250
@@ -60,8 +60,8 @@ func TestSeedsAgree(t *testing.T) {
 	}
 }
 
-// TestSeedsThatDisagreedAgree: what was mended stays mended. What a seed stands for changes with the generator, and the
-// later seeds replace it then.
+// TestSeedsThatDisagreedAgree guards against regressions with seeds that once disagreed. A change to the generator
+// changes the history of a seed; later seeds then replace earlier ones.
 func TestSeedsThatDisagreedAgree(t *testing.T) {
 	for seed, what := range map[uint64]string{
 		167: "an audit reads the dead letters of two records at one place",
@@ -87,7 +87,7 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 	}
 }
 
-// TestLargerHistoriesAgree: larger histories show what only shows in numbers, and nothing else.
+// TestLargerHistoriesAgree checks that larger histories show the anomalies that need large numbers, and nothing else.
 func TestLargerHistoriesAgree(t *testing.T) {
 	all := NewReport()
 	for seed := range uint64(16) {
@@ -102,7 +102,7 @@ func TestLargerHistoriesAgree(t *testing.T) {
 	}
 }
 
-// TestOthersAgree: of each seed, histories of a graph and of a dead-letter store.
+// TestOthersAgree checks, for each seed, a history of a graph and one of a dead-letter store.
 func TestOthersAgree(t *testing.T) {
 	all := NewReport()
 	for seed := range seeds() / 10 {
@@ -122,8 +122,8 @@ func TestOthersAgree(t *testing.T) {
 	}
 }
 
-// TestUnnamedRecordsAgree: of the records that the downstream can't identify many are decided, and both judges name
-// those that are dropped.
+// TestUnnamedRecordsAgree checks that many of the records that the downstream stub cannot identify are decided, and
+// that the checkers and the reference checker both name the dropped ones.
 func TestUnnamedRecordsAgree(t *testing.T) {
 	all := NewReport()
 	sent, decided := 0, 0
@@ -163,7 +163,7 @@ func TestDrawnHistoriesAgree(t *testing.T) {
 	})
 }
 
-// TestEveryCorruptionHasItsPlace: each is found by its name in some history, so that none is only there for show.
+// TestEveryCorruptionHasItsPlace checks that each corruption is found under its name in at least one history.
 func TestEveryCorruptionHasItsPlace(t *testing.T) {
 	for kind, of := range map[string]struct {
 		generate func(generate.Choices) *generate.History
@@ -200,8 +200,8 @@ func everyCorruptionApplies(t *testing.T, draw func(generate.Choices) *generate.
 	}
 }
 
-// TestVerdictsAreDetermined: the same history, and one whose events of equal times are in another order, has the same
-// verdict to the byte.
+// TestVerdictsAreDetermined checks that a history, and a copy with events of equal times reordered, give byte-identical
+// verdicts.
 func TestVerdictsAreDetermined(t *testing.T) {
 	for seed := range seeds() / 10 {
 		c := generate.NewSeeded(seed)
@@ -232,7 +232,7 @@ func verdict(t *testing.T, h *generate.History) []byte {
 	return data
 }
 
-// shuffle puts the events of equal times in another order.
+// shuffle reorders events that have equal times.
 func shuffle(h *generate.History, seed uint64) *generate.History {
 	other := h.Clone()
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -248,7 +248,7 @@ func shuffle(h *generate.History, seed uint64) *generate.History {
 	return other
 }
 
-// TestSameSeedSameHistory: a seed that is printed makes the same history again.
+// TestSameSeedSameHistory checks that a printed seed reproduces its history.
 func TestSameSeedSameHistory(t *testing.T) {
 	for seed := range uint64(50) {
 		one, two := generate.Consumer(generate.NewSeeded(seed)), generate.Consumer(generate.NewSeeded(seed))
@@ -266,7 +266,7 @@ func TestSameSeedSameHistory(t *testing.T) {
 	}
 }
 
-// TestUsageChangesNoVerdict: what the processes use is measured, and judged by thresholds alone.
+// TestUsageChangesNoVerdict checks that measured process usage affects thresholds only, never a verdict.
 func TestUsageChangesNoVerdict(t *testing.T) {
 	judged := func(h *generate.History) []byte {
 		v, _, err := assertions.Judge(h.Source())

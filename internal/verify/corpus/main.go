@@ -1,6 +1,6 @@
-// Command corpus judges stored runs again and compares with the verdicts that were accepted for them, byte for byte:
-// verdict, anomalies, counts, examples. It is the net under a redesign of the judges. `make corpus-runs` fills a
-// corpus, `make corpus` compares.
+// Command corpus judges stored runs again and compares the verdicts byte for byte with the accepted ones: verdict,
+// anomalies, counts, examples. It guards against regressions when the checkers are redesigned. `make corpus-runs` fills
+// a corpus; `make corpus` compares.
 //
 // Usage: corpus [-accept] FOLDER…
 package main
@@ -22,11 +22,11 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// accepted is the file in a run's folder that holds the verdict to compare with. verdict.json itself is written anew by
-// dlqbench check, so it would follow any change.
+// accepted is the file in a run's folder that holds the accepted verdict. verdict.json cannot serve, because dlqbench
+// check rewrites it.
 const accepted = "accepted.json"
 
-// historyDir is the folder in a run's folder that makes it one.
+// historyDir is the subfolder that marks a folder as a run.
 const historyDir = "history"
 
 func main() {
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// judgeAll reports whether every run below the folders is judged as it was accepted.
+// judgeAll reports whether every run below the folders has its accepted verdict.
 func judgeAll(out io.Writer, folders []string, accept bool) (bool, error) {
 	dirs, err := runs(folders)
 	if err != nil {
@@ -65,7 +65,7 @@ func judgeAll(out io.Writer, folders []string, accept bool) (bool, error) {
 	return differ == 0, nil
 }
 
-// runs lists the folders that hold a history, in order.
+// runs lists the folders that hold a history, sorted.
 func runs(folders []string) ([]string, error) {
 	var dirs []string
 	for _, folder := range folders {
@@ -86,7 +86,7 @@ func runs(folders []string) ([]string, error) {
 	return dirs, nil
 }
 
-// compare judges one run. What it returns says how its verdict differs, or why it could not be judged.
+// compare judges one run. The error says how its verdict differs, or why the run could not be judged.
 func compare(dir string, accept bool) error {
 	judged, err := run.LoadRun(dir)
 	if err != nil {
@@ -115,7 +115,7 @@ func compare(dir string, accept bool) error {
 	return fmt.Errorf("judged otherwise; first:\n- %s\n+ %s\nall: git diff --no-index %s %s", was, is, file, changed)
 }
 
-// firstDifference returns the first line of each that the other doesn't have in its place.
+// firstDifference returns the first line in which the texts differ, from each text.
 func firstDifference(before, now []byte) (was, is string) {
 	old, fresh := strings.Split(string(before), "\n"), strings.Split(string(now), "\n")
 	for i := range min(len(old), len(fresh)) {
@@ -126,7 +126,7 @@ func firstDifference(before, now []byte) (was, is string) {
 	return fmt.Sprintf("%d lines", len(old)), fmt.Sprintf("%d lines", len(fresh))
 }
 
-// each calls do for 0 … n−1, on every processor.
+// each calls do for 0 … n−1, using all processors.
 func each(n int, do func(i int)) {
 	next := make(chan int)
 	var group sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// store writes a run of one consumer that did nothing.
+// store writes a run in which the consumer did nothing.
 func store(t *testing.T, dir string) {
 	t.Helper()
 	recorder, err := history.NewRecorder(filepath.Join(dir, historyDir), history.Header{Consumers: make([]history.Consumer, 1)}, history.NewClock())

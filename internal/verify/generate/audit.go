@@ -1,12 +1,12 @@
 package generate
 
-// The end of a run: the replay, the stop, and the audits.
+// This file simulates the end of a run: the replay, the stop, and the audits.
 
 import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// envelopeHeaders and envelopeBytes are the size of a dead letter's headers.
+// envelopeHeaders and envelopeBytes are the number and the size of a dead letter's headers.
 const (
 	envelopeHeaders = 8
 	envelopeBytes   = 200
@@ -55,7 +55,7 @@ func (s *simulation) auditOffsets() {
 	s.later(ms)
 }
 
-// replay sends some dead letters back; of a record that has several, often more than one.
+// replay replays some dead letters. If a record has several, it often replays more than one.
 func (s *simulation) replay() {
 	s.phase(history.PhaseReplay)
 	s.audit(dlqTopic)
@@ -81,16 +81,16 @@ func (s *simulation) replay() {
 	}
 	for i, one := range all {
 		if r := s.records[one.one.record]; taken[r.number] && s.Intn(2) == 0 {
-			r.outcome = history.OutcomeSuccess // this time the downstream has been mended
+			r.outcome = history.OutcomeSuccess // the downstream stub accepts it this time
 		}
-		taken[one.one.record] = false // all copies of a record meet the same downstream
+		taken[one.one.record] = false // all copies of a record get the same answer from the downstream stub
 		s.later(ms)
 		s.sendBack(int32(i), one.one)
 	}
 	s.drain()
 }
 
-// sendBack writes a dead letter back to the topic that it says it came from.
+// sendBack writes a dead letter to the topic that it names as its source.
 func (s *simulation) sendBack(sequence int32, one entry) {
 	r := s.records[one.record]
 	to := spot{one.letter.Topic, max(one.letter.Partition, 0)}

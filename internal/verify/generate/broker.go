@@ -1,6 +1,6 @@
 package generate
 
-// The simulated broker: logs, committed offsets, and who has which partition.
+// This file simulates the broker: logs, committed offsets, and partition assignment.
 
 import (
 	"github.com/dlqbench/dlqbench/history"
@@ -15,12 +15,12 @@ type spot struct {
 // entry is a record in a log.
 type entry struct {
 	record int32
-	// attempts is how often a copy in the retry topic has been tried; notBefore when it may be tried again.
+	// attempts is the number of attempts on a copy in the retry topic; ready is the earliest time of the next one.
 	attempts int
 	ready    int64 // ns on the run's clock
-	// letter is what a dead letter says.
+	// letter is the content of a dead letter.
 	letter history.Claim
-	// replays is how often the document has been replayed.
+	// replays is the number of times the store entry has been replayed.
 	replays int
 }
 
@@ -28,16 +28,16 @@ type topicLog struct {
 	entries   []entry
 	committed int64
 	owner     *assignment
-	// written are the writes of idempotent producers, so that a repeat is one write.
+	// written holds the writes of idempotent producers, so that a retried write is appended once.
 	written map[int64]int64
 }
 
 func newTopicLog() *topicLog { return &topicLog{committed: history.None, written: map[int64]int64{}} }
 
-// start is where a new owner begins.
+// start is the offset at which a new owner begins.
 func (l *topicLog) start() int64 { return max(l.committed, 0) }
 
-// append writes an entry and wakes whoever reads the partition.
+// append writes an entry and wakes the readers of the partition.
 func (s *simulation) append(at spot, one entry) int64 {
 	log := s.logs[at]
 	log.entries = append(log.entries, one)
@@ -65,7 +65,7 @@ func (s *simulation) give(p *process, at spot) {
 	a.wake()
 }
 
-// hold has the process begin at the partition's last commit.
+// hold makes the process begin at the partition's last commit.
 func (p *process) hold(at spot) *assignment {
 	log := p.logs[at]
 	a := &assignment{process: p, at: at, next: log.start(), committed: log.start()}
@@ -73,7 +73,7 @@ func (p *process) hold(at spot) *assignment {
 	return a
 }
 
-// take removes a partition from a process that is told so.
+// take removes a partition from a process that is notified of the removal.
 func (a *assignment) take(why string) {
 	a.gone, a.lost = true, true
 	delete(a.process.owned, a.at)

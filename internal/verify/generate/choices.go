@@ -1,17 +1,18 @@
-// Package generate makes small histories for the proof: correct by construction, and damaged in one named way.
+// Package generate makes small histories for the proof: correct by construction, or damaged in one named way.
 //
-// A little discrete-event simulation of a correct consumer (several instances, a broker, a downstream, a workload, an
-// audit) records what the observers of a real run would have recorded. Whatever befalls it (kills, rebalances, stops,
-// failed and unanswered requests, outages), it keeps its contract, so no checker may accuse it. A corruption then edits
-// such a history at one place so that it breaks one promise, about one record, with nothing that could excuse it.
+// A small discrete-event simulation of a correct consumer (several instances, a broker, a downstream, a workload, an
+// audit) records what the observers of a real run would have recorded. The simulation includes kills, rebalances,
+// stops, failed and unanswered requests, and outages. The consumer keeps its contract throughout, so no checker may
+// accuse it. A corruption then edits such a history at one place so that it breaks one promise about one record,
+// without anything that could excuse it.
 //
 //	Choices ──▶ Consumer ──▶ History ──▶ Corruption ──▶ History that shows one anomaly
 //
-// The consumers may be the nodes of a graph (Graph), a dead-letter store with a router and workers may stand
-// beside them (Store), and some records may have a body that the downstream can't identify (Unnamed).
+// The consumers may be the nodes of a graph (Graph), a dead-letter store with a router and workers may run beside them
+// (Store), and some records may have a body that the downstream stub cannot identify (Unnamed).
 //
-// The package knows the event model and nothing of how histories are judged. Every choice comes from the Choices, so
-// that a seed, or a property-testing library that shrinks, decides everything.
+// The package knows the event model and nothing about how histories are judged. Every choice comes from the Choices,
+// so that a seed, or a property-testing library that shrinks, determines everything.
 package generate
 
 import "math/rand/v2"
@@ -22,7 +23,7 @@ type Choices interface {
 	Intn(n int) int
 }
 
-// Seeded makes choices from a seed: the same seed, the same history.
+// Seeded makes choices from a seed. The same seed gives the same history.
 type Seeded struct{ random *rand.Rand }
 
 // NewSeeded returns the choices of a seed.

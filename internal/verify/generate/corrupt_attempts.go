@@ -35,10 +35,10 @@ func attemptCorruptions() []Corruption {
 
 func (v *view) outcome(one pair) history.Outcome { return v.Events[one.answer].Outcome }
 
-// inPlace: a failed record is tried again where it lies.
+// inPlace reports whether the contract retries a failed record in place.
 func (v *view) inPlace() bool { return v.Header.Contract().Retry == history.RetryInPlace }
 
-// overRetried: the contract is made to allow one attempt less, where just one record needs them all.
+// overRetried lowers the contract's attempt limit by one, if exactly one record needs all attempts.
 func overRetried(v *view) (int32, bool) {
 	limit := v.Header.Contract().MaxAttempts - 1
 	f := v.lone(func(f *facts) bool { return len(f.attempts) > limit })
@@ -58,8 +58,8 @@ func endless(v *view) (int32, bool) {
 	return about(f)
 }
 
-// givenUp: a dead letter of it was asked for after a retryable failure, whatever became of it when it was handed out
-// again.
+// givenUp reports whether a dead letter of the record was requested after a retryable failure, even if the record was
+// redelivered later.
 func (v *view) givenUp(f *facts) bool {
 	return slices.ContainsFunc(f.letters, func(letter pair) bool {
 		before := none
@@ -80,7 +80,7 @@ func retryable(outcome history.Outcome) bool {
 	return false
 }
 
-// raise makes the contract promise one attempt more, where just one record was given up after all of them.
+// raise raises the contract's attempt limit by one, if exactly one record was given up after all attempts.
 func raise(v *view, enough func(limit int) bool) (int32, bool) {
 	limit := v.Header.Contract().MaxAttempts
 	f := v.lone(v.givenUp)
@@ -105,13 +105,13 @@ func unattempted(v *view) (int32, bool) {
 	return about(f)
 }
 
-// answerWith changes what an attempt was answered.
+// answerWith changes the answer to an attempt.
 func (v *view) answerWith(one pair, outcome history.Outcome) {
 	e := &v.Events[one.answer]
 	e.Outcome, e.Flags, e.Aux, e.Code = outcome, 0, 0, 400
 }
 
-// afterOutcome changes the first of several attempts.
+// afterOutcome changes the answer to the first of several attempts.
 func afterOutcome(outcome history.Outcome) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
 		f := v.chosen(func(f *facts) bool { return v.tried(f) && len(f.attempts) > 1 && v.inPlace() })
@@ -122,7 +122,7 @@ func afterOutcome(outcome history.Outcome) func(*view) (int32, bool) {
 	}
 }
 
-// letterAfter changes the one attempt before a dead letter.
+// letterAfter changes the answer to the only attempt before a dead letter.
 func letterAfter(outcome history.Outcome) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
 		f := v.chosen(func(f *facts) bool { return v.lettered(f) && len(f.attempts) == 1 && v.inPlace() })
@@ -132,7 +132,7 @@ func letterAfter(outcome history.Outcome) func(*view) (int32, bool) {
 		v.answerWith(f.attempts[0], outcome)
 		for _, i := range f.asLetter {
 			more := v.Events[i].Claim.Beside()
-			more.Quotes = nil // the reason was the answer's that it got before
+			more.Quotes = nil // the reason quoted the previous answer
 			v.Events[i].Claim.More = more.Encode()
 		}
 		return about(f)
@@ -156,7 +156,7 @@ func twice(v *view) (int32, bool) {
 	return about(f)
 }
 
-// reorder has a record's first attempt begin just before the end of the one before it.
+// reorder makes a record's first attempt begin just before the previous record's attempt ends.
 func reorder(v *view) (int32, bool) {
 	ordering := v.Header.Contract().Ordering
 	if ordering == history.OrderingNone || !v.inPlace() {
@@ -184,7 +184,7 @@ func reorder(v *view) (int32, bool) {
 	return about(f)
 }
 
-// predecessor is the record before it in the promised order.
+// predecessor is the previous record in the promised order.
 func (v *view) predecessor(f *facts) *facts {
 	mine := &v.Events[f.send]
 	for n := f.number - 1; n >= 0; n-- {

@@ -16,7 +16,7 @@ func backoffCorruptions() []Corruption {
 	}
 }
 
-// waited: its k-th gap, from 1, follows a plain transient failure.
+// waited reports whether the record's k-th gap (from 1) follows a plain transient failure.
 func (v *view) waited(f *facts, k int) bool {
 	return v.quiet(f) && v.inPlace() && len(f.attempts) > k && v.Header.Contract().Backoff.Initial > 0 &&
 		v.outcome(f.attempts[k-1]) == history.OutcomeTransient && v.Events[f.attempts[k-1].answer].Flags == 0
@@ -42,7 +42,7 @@ func notGrowing(v *view) (int32, bool) {
 	return about(f)
 }
 
-// waiting: no other record waits for its next attempt at the moment.
+// waiting reports whether no other record waits for its next attempt at the given time.
 func (v *view) waiting(f *facts, at time.Duration) bool {
 	for _, other := range v.records {
 		for k := 1; k < len(other.attempts) && other != f; k++ {
@@ -54,7 +54,7 @@ func (v *view) waiting(f *facts, at time.Duration) bool {
 	return false
 }
 
-// stretch makes a gap of a record longer, by as much as by says of its present length.
+// stretch lengthens a gap of a record by the amount that by returns for its present length.
 func stretch(v *view, k int, by func(length time.Duration) time.Duration) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
 		return v.waited(f, k) && !v.waiting(f, v.time(f.attempts[k].ask)) && v.Calm

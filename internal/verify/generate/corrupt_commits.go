@@ -6,7 +6,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// brief is less than any two events of a generated history lie apart that are not at the same time.
+// brief is shorter than the distance between any two events of a generated history that differ in time.
 const brief = time.Microsecond
 
 func commitCorruptions() []Corruption {
@@ -24,14 +24,13 @@ func commitCorruptions() []Corruption {
 	}
 }
 
-// lettered: it has one dead letter, and nothing that comes after it has to wait for that.
+// lettered reports whether the record has one dead letter and nothing after it has to wait for that.
 func (v *view) lettered(f *facts) bool {
 	return v.quiet(f) && len(f.letters) == 1 && len(f.copies) == 0 && v.alone(f) && len(f.attempts) > 0
 }
 
 func lateAck(v *view) (int32, bool) {
-	// In an outage of others the commit would be wrong twice: it also passes a record while no dead letter can be
-	// written.
+	// In an outage, the commit would break two promises: it also passes a record while no dead letter can be written.
 	f := v.chosen(func(f *facts) bool { return v.lettered(f) && !v.outage(f) })
 	if f == nil {
 		return none, false
@@ -55,15 +54,15 @@ func noAck(v *view) (int32, bool) {
 func refusedAck(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool { return v.lettered(f) && !v.outage(f) })
 	if f != nil {
-		// Refused, and there all the same: else it would be lost as well.
+		// The produce is refused, but the record is in the topic all the same; otherwise it would also be lost.
 		e := &v.Events[f.letters[0].answer]
 		e.Code, e.Offset = 19, none
 	}
 	return about(f)
 }
 
-// outage: without the acknowledgement no dead letter would be acknowledged for long enough to make an outage, or the
-// commit may stand in that of others.
+// outage reports whether no dead letter would be acknowledged, without this acknowledgement, for long enough to make an
+// outage, or whether the commit may fall into an outage of other dead letters.
 func (v *view) outage(f *facts) bool {
 	from, at, to := v.time(f.letters[0].ask), v.time(f.letters[0].answer), time.Duration(-1)
 	for _, other := range v.records {
@@ -83,7 +82,7 @@ func (v *view) outage(f *facts) bool {
 	return to < 0 || to-from > 100*ms
 }
 
-// commitAt makes a commit that is plainly accepted.
+// commitAt makes a commit that is accepted without any error.
 func (v *view) commitAt(like int, by int16, offset int64, at time.Duration) {
 	ask := v.again(like, at)
 	ask.Kind, ask.Op, ask.Code, ask.Flags, ask.Offset = history.KindCommitRequest, v.freshOp(), 0, 0, offset
@@ -101,7 +100,8 @@ func (v *view) commitAt(like int, by int16, offset int64, at time.Duration) {
 	v.add(ask, answer)
 }
 
-// front: all before it in its partition is finished by the time, and no later commit lags behind it.
+// front reports whether everything before the record in its partition is finished by the given time and no later commit
+// is behind it.
 func (v *view) front(f *facts, by time.Duration) bool {
 	for _, one := range v.commits[v.home(f)] {
 		if v.time(one.ask) >= by && v.Events[one.ask].Offset <= v.offset(f) {
@@ -141,8 +141,8 @@ func earlyCommit(v *view) (int32, bool) {
 	return about(f)
 }
 
-// settled returns a partition of the input with an accepted commit, its last one, and whether there is one that one
-// instance had throughout.
+// settled returns a partition of the input with its last commit, accepted, and reports whether there is one that a
+// single instance owned throughout.
 func (v *view) settled() (at spot, last pair, found bool) {
 	first := int32(v.Intn(partitions))
 	for n := range int32(partitions) {

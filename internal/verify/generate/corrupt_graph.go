@@ -1,6 +1,6 @@
 package generate
 
-// What can go wrong at the last node of a graph, with nothing that could excuse it.
+// This file damages what happens at the last node of a graph, where nothing could excuse it.
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// GraphCorruptions lists those that apply to histories of graphs.
+// GraphCorruptions lists the corruptions that apply to histories of graphs.
 func GraphCorruptions() []Corruption {
 	conserved := func(anomaly string) Promise { return Promise{"graph-conservation", anomaly} }
 	return []Corruption{
@@ -36,11 +36,11 @@ func GraphCorruptions() []Corruption {
 	}
 }
 
-// exit is a write of an instance of the last node.
+// exit is a produce by an instance of the last node.
 type exit struct {
 	pair
 	record int32
-	// copy is where the document lies that it was written for.
+	// copy is the position of the document that it was written for.
 	copy   spot
 	offset int64
 }
@@ -50,7 +50,7 @@ func (v *view) lastNode() *history.Consumer {
 	return &nodes[len(nodes)-1]
 }
 
-// exitsTo lists the writes of the last node into a topic. Only where nothing befell the run they prove anything.
+// exitsTo lists the produces of the last node into a topic. They prove something only in an undisturbed run.
 func (v *view) exitsTo(topic int16) []exit {
 	var all []exit
 	node := v.Header.Consumers
@@ -77,7 +77,7 @@ func (v *view) answerTo(ask int, kind history.Kind) int {
 	return slices.IndexFunc(v.Events, func(e history.Event) bool { return e.Kind == kind && e.Op == v.Events[ask].Op })
 }
 
-// anyExit draws one of the writes for which the condition holds.
+// anyExit draws one of the produces for which the condition holds.
 func (v *view) anyExit(topic int16, holds func(*exit) bool) *exit {
 	all := slices.DeleteFunc(v.exitsTo(topic), func(one exit) bool { return !holds(&one) })
 	if len(all) == 0 {
@@ -86,7 +86,7 @@ func (v *view) anyExit(topic int16, holds func(*exit) bool) *exit {
 	return &all[v.Intn(len(all))]
 }
 
-// audited lists where the last audit found what a write has made.
+// audited lists the places at which the last audit found the record of a produce.
 func (v *view) audited(one pair) []int {
 	answer := &v.Events[one.answer]
 	var found []int
@@ -110,7 +110,7 @@ func notPassedOn(v *view) (int32, bool) {
 	return one.record, true
 }
 
-// passedOnLate: the acknowledgement comes just after the first commit that covers the document.
+// passedOnLate moves the acknowledgement to just after the first commit that covers the document.
 func passedOnLate(v *view) (int32, bool) {
 	one := v.anyExit(v.Header.Graph.Sink, anyOfThem)
 	if one == nil {
@@ -127,7 +127,7 @@ func passedOnLate(v *view) (int32, bool) {
 	return none, false
 }
 
-// written adds a write like another one to a topic, and what the audit finds of it.
+// written adds a produce like an existing one to a topic, and its audit record.
 func (v *view) written(like *exit, topic int16, claim history.Claim) {
 	ask, answer, op := v.Events[like.ask], v.Events[like.answer], v.freshOp()
 	ask.Op, ask.Topic, ask.Sequence = op, topic, ask.Sequence+1000
@@ -140,7 +140,7 @@ func (v *view) written(like *exit, topic int16, claim history.Claim) {
 	v.add(ask, answer, found)
 }
 
-// auditOf is when the last audit of a topic was over.
+// auditOf is the time at which the last audit of a topic ended.
 func (v *view) auditOf(topic int16) (at time.Duration) {
 	for i := range v.Events {
 		if e := &v.Events[i]; e.Kind == history.KindAuditStart && e.Topic == topic {
@@ -159,7 +159,7 @@ func passedOnTwice(v *view) (int32, bool) {
 	return one.record, true
 }
 
-// calls lists the attempts on the copy that the write was for.
+// calls lists the attempts on the copy that the produce was for.
 func (v *view) calls(one *exit) []pair {
 	var all []pair
 	for i := range v.Events {
@@ -199,7 +199,7 @@ func passedOnAndDead(v *view) (int32, bool) {
 	return one.record, true
 }
 
-// sentences puts a dead letter into the quarantine, or out of it.
+// sentences moves a dead letter into the quarantine, or out of it.
 func sentences(out bool) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
 		from, to := v.lastNode().DLQ, v.lastNode().Quarantine
@@ -228,7 +228,7 @@ func sentences(out bool) func(*view) (int32, bool) {
 	}
 }
 
-// notPutBack takes out a replay to the last node, and all that came of it.
+// notPutBack removes a replay to the last node, and everything that followed from it.
 func notPutBack(v *view) (int32, bool) {
 	node := v.lastNode()
 	f := v.chosen(func(f *facts) bool {

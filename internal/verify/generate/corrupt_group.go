@@ -31,8 +31,8 @@ func groupCorruptions() []Corruption {
 	}
 }
 
-// tellStop has a process be told to stop at the time. It goes on until the end of the run, and its grace is as long as
-// that.
+// tellStop signals a process to stop at the given time. The process continues until the end of the run, and its grace
+// period lasts as long.
 func (v *view) tellStop(by *history.Event, at time.Duration) {
 	v.Header.Contract().StopGrace = time.Minute
 	e := history.New(history.KindInstanceSignal, at)
@@ -120,7 +120,7 @@ func paused(v *view) (int32, bool) {
 	return number, true
 }
 
-// stormy: the last commit is repeated, each time in another generation, and nothing happens that would explain that.
+// stormy repeats the last commit, each time in another generation, without an event that would explain the rebalances.
 func stormy(v *view) (int32, bool) {
 	_, last, found := v.settled()
 	if !found || !v.Calm {

@@ -53,10 +53,10 @@ func letterCorruptions() []Corruption {
 
 func always(*view) bool { return true }
 
-// tellsAll: the dialect says where in the topic the record was, and how often it was tried.
+// tellsAll reports whether the dialect carries the record's position and its number of attempts.
 func tellsAll(v *view) bool { return v.Header.Contract().Envelope == "plain" }
 
-// tellsSome: there is a dialect.
+// tellsSome reports whether the contract names a dialect.
 func tellsSome(v *view) bool { return v.Header.Contract().Envelope != "" }
 
 // edited changes the audit's record of a record's only dead letter.
@@ -75,7 +75,7 @@ func edited(promised func(*view) bool, edit func(*history.Event)) func(*view) (i
 
 func ptr[T any](value T) *T { return &value }
 
-// retold is the same with what a dead letter says besides its place.
+// retold changes the fields of a dead letter other than its position.
 func retold(edit func(*history.Event, *history.ClaimMore)) func(*view) (int32, bool) {
 	return edited(tellsSome, func(e *history.Event) {
 		more := e.Claim.Beside()
@@ -84,7 +84,7 @@ func retold(edit func(*history.Event, *history.ClaimMore)) func(*view) (int32, b
 	})
 }
 
-// otherReason has a dead letter quote an answer that the record's last attempt did not get.
+// otherReason makes a dead letter quote an answer that the record's last attempt did not get.
 func otherReason(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
 		if !v.lettered(f) || len(f.asLetter) != 1 || len(f.attempts) == 0 || !tellsSome(v) || v.Header.Replay {

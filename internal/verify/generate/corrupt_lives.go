@@ -7,7 +7,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// lifeCorruptions are those of how processes live and end, which apply to nearly every history.
+// lifeCorruptions are the corruptions of process lifetimes. They apply to nearly every history.
 func lifeCorruptions() []Corruption {
 	up := func(anomaly string) Promise { return Promise{"stays-up", anomaly} }
 	return []Corruption{
@@ -18,7 +18,7 @@ func lifeCorruptions() []Corruption {
 	}
 }
 
-// lastStop returns the stop of an instance at the end of the run: the places of its signal and of its end.
+// lastStop returns the stop of an instance at the end of the run, as the indexes of its signal and of its exit.
 func (v *view) lastStop() (asked, ended int, found bool) {
 	audit := v.phase(history.PhaseAudit)
 	asked = slices.IndexFunc(v.Events, func(e history.Event) bool {
@@ -57,8 +57,7 @@ func endsBadly(v *view) (int32, bool) {
 	return none, true
 }
 
-// leaves: an instance leaves its group when everything is done, and waits with the others for as long as the drain may
-// take.
+// leaves makes an instance leave its group when everything is done, and wait with the others until the drain limit.
 func leaves(how string) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
 		asked, _, found := v.lastStop()

@@ -24,7 +24,7 @@ func lossCorruptions() []Corruption {
 	}
 }
 
-// tried: attempts, and nothing else, finished it.
+// tried reports whether attempts, and nothing else, finished the record.
 func (v *view) tried(f *facts) bool {
 	return v.quiet(f) && len(f.attempts) > 0 && len(f.letters)+len(f.copies) == 0
 }
@@ -51,7 +51,8 @@ func forgotten(v *view) (int32, bool) {
 	return about(f)
 }
 
-// exitsOnlyAtTheEnd: so that nobody is left who could finish a record.
+// exitsOnlyAtTheEnd reports whether processes end only at the end of the run, so that no process is left that could
+// finish a record.
 func (v *view) exitsOnlyAtTheEnd() bool { return len(v.exited) == 0 || !v.trouble }
 
 func stuck(v *view) (int32, bool) {
@@ -86,7 +87,7 @@ func stuck(v *view) (int32, bool) {
 	return about(f)
 }
 
-// endedByCommit: of a record between the two offsets nothing but a commit says that it is finished.
+// endedByCommit reports whether only a commit shows that a record between the two offsets is finished.
 func (v *view) endedByCommit(at spot, from, to int64) bool {
 	return slices.ContainsFunc(v.records, func(f *facts) bool {
 		return f.acked != none && v.home(f) == at && v.offset(f) >= from && v.offset(f) < to && v.Events[f.send].Flags != 0

@@ -6,7 +6,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// refusedForGood is an error that no client tries again (TOPIC_AUTHORIZATION_FAILED).
+// refusedForGood is an error that no client retries (TOPIC_AUTHORIZATION_FAILED).
 const refusedForGood = 29
 
 func refusedCorruptions() []Corruption {
@@ -19,14 +19,14 @@ func refusedCorruptions() []Corruption {
 	}
 }
 
-// idles has a dead letter be refused before it is accepted, and lets nothing happen in between for longer than the
-// contract has it.
+// idles makes a dead letter be refused before it is accepted, and removes all activity in between for longer than the
+// contract allows.
 func idles(promised history.OnFailure) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
 		c := v.Header.Contract()
 		f := v.chosen(func(f *facts) bool {
 			return v.lettered(f) && len(f.letters) == 1 && !v.someRefused() && len(v.Header.Faults) == 0 &&
-				len(v.exited) == 0 && v.nothingAround(f) // what is stopped meanwhile would end late
+				len(v.exited) == 0 && v.nothingAround(f) // a record stopped in between would end late
 		})
 		if f == nil || c.Retry == history.RetryTopics || c.GroupType == history.GroupShare || v.Header.Replay {
 			return none, false
@@ -49,7 +49,7 @@ func idles(promised history.OnFailure) func(*view) (int32, bool) {
 	}
 }
 
-// someRefused: some dead letter was refused in the history as it is.
+// someRefused reports whether a dead letter was refused in the unmodified history.
 func (v *view) someRefused() bool {
 	for i := range v.Events {
 		if e := &v.Events[i]; e.Kind == history.KindProduceResponse && !plain(e) {
@@ -59,7 +59,8 @@ func (v *view) someRefused() bool {
 	return false
 }
 
-// nothingAround: no other record, and no commit, was under way when its dead letter was asked for.
+// nothingAround reports whether no other record and no commit was in flight when the record's dead letter was
+// requested.
 func (v *view) nothingAround(f *facts) bool {
 	at := v.time(f.letters[0].ask)
 	spans := func(from, to int) bool { return v.time(from) <= at && (to == none || v.time(to) >= at) }

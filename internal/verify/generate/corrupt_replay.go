@@ -33,7 +33,8 @@ func replayCorruptions() []Corruption {
 	}
 }
 
-// outstanding: of a quietly processed record only the dead letter is missing, for as long as all dead letters are.
+// outstanding reports whether a quietly processed record lacks only its dead letter while no dead letter is
+// acknowledged.
 func (v *view) outstanding(f *facts) (from, to time.Duration, holds bool) {
 	if v.trouble || f.acked == none || f.fetched == none || len(f.letters) < 4 || !v.inPlace() || len(f.selected) > 0 {
 		return 0, 0, false
@@ -85,7 +86,7 @@ func silence(v *view) (int32, bool) {
 		if f.send == none || !holds {
 			return false
 		}
-		// From the first answer on it is known, and the last request but one was made by the same process.
+		// The failure is known from the first answer on. The same process made the last two requests.
 		known, code := to-v.time(f.letters[0].answer)-200*ms, v.Events[f.letters[0].answer].Code
 		within := v.Header.Contract().SurfacedWithin
 		return within > 0 && known > within || code == 29 && known > max(3*time.Second, 2*patience)
@@ -100,7 +101,7 @@ func silence(v *view) (int32, bool) {
 	return none, true
 }
 
-// sentBack: its dead letter was written back, once, and quietly.
+// sentBack reports whether the record's dead letter was replayed exactly once and without disturbance.
 func (v *view) sentBack(f *facts) bool {
 	return v.Calm && v.inPlace() && len(f.replays) == 1 && len(f.selected) == 1 &&
 		f.replays[0].answer != none && len(f.asCopy) == 1

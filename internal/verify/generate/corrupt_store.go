@@ -1,6 +1,6 @@
 package generate
 
-// What can go wrong in a dead-letter store and its service, with nothing that could excuse it.
+// This file damages a dead-letter store and its service, where nothing could excuse it.
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// StoreCorruptions lists those that apply to histories with a dead-letter store.
+// StoreCorruptions lists the corruptions that apply to histories with a dead-letter store.
 func StoreCorruptions() []Corruption {
 	promise := func(anomaly string) Promise { return Promise{"store-lifecycle", anomaly} }
 	return []Corruption{
@@ -28,8 +28,7 @@ func StoreCorruptions() []Corruption {
 	}
 }
 
-// rows is an entry of the store: its changes, in order, and what the audit found; its calls are the attempts of
-// workers.
+// rows is an entry of the store: its changes in order, the finding of the audit, and the attempts of workers (calls).
 type rows struct {
 	number  int64
 	record  int32
@@ -38,7 +37,7 @@ type rows struct {
 	calls   []pair
 }
 
-// entries lists the entries of the store. Only where nothing befell its workers they prove anything.
+// entries lists the entries of the store. They prove something only if the store's workers were not disturbed.
 func (v *view) entries() []*rows {
 	if !v.Calm {
 		return nil
@@ -94,7 +93,7 @@ func (v *view) change(r *rows, k int) (history.StoreChange, *history.Event) {
 	return change, e
 }
 
-// goes is the index of the change into a state, none if there is none.
+// goes is the index of the change into a state, or none.
 func (v *view) goes(r *rows, to history.StoreState) int {
 	return slices.IndexFunc(r.changes, func(i int) bool {
 		change, err := history.ParseStoreChange(v.Events[i].Text)
@@ -102,7 +101,7 @@ func (v *view) goes(r *rows, to history.StoreState) int {
 	})
 }
 
-// found says that the audit found so many more entries.
+// foundMore adds n to the number of entries that the audit found.
 func (v *view) foundMore(n int32) {
 	for i := range v.Events {
 		if e := &v.Events[i]; e.Kind == history.KindStoreAudited {
@@ -150,7 +149,7 @@ func committedEarly(v *view) (int32, bool) {
 	all := v.entries()
 	one := v.anyEntry(func(r *rows) bool {
 		_, first := v.change(r, 0)
-		return !slices.ContainsFunc(all, func(o *rows) bool { // whose row would not be there either
+		return !slices.ContainsFunc(all, func(o *rows) bool { // an entry whose row would be missing as well
 			_, other := v.change(o, 0)
 			return other.Topic == first.Topic && other.Partition == first.Partition &&
 				other.Offset < first.Offset && other.Aux > first.Aux-int64(30*ms)
@@ -180,7 +179,7 @@ func resolvedAnyway(v *view) (int32, bool) {
 	return one.record, true
 }
 
-// triedTooOften: the promise is made smaller, by one.
+// triedTooOften lowers the promised limit by one.
 func triedTooOften(v *view) (int32, bool) {
 	limit := v.Header.Store.MaxRetries
 	var most []*rows

@@ -6,7 +6,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// UnnamedCorruptions lists those of records that the downstream can't identify.
+// UnnamedCorruptions lists the corruptions of records that the downstream stub cannot identify.
 func UnnamedCorruptions() []Corruption {
 	lost := Promise{"no-loss", "lost"}
 	passed := Promise{"commit-after-outcome", "commit-past-unfinished"}
@@ -19,7 +19,7 @@ func UnnamedCorruptions() []Corruption {
 	}
 }
 
-// unnamed are the events of the attempts at the record's place, in which the downstream found no id.
+// unnamed returns the events of the attempts at the record's position in which the downstream stub found no id.
 func (v *view) unnamed(f *facts) []int {
 	return v.unnamedAt(letterAt{v.home(f), v.offset(f)})
 }
@@ -35,7 +35,7 @@ func (v *view) unnamedAt(at letterAt) (all []int) {
 	return all
 }
 
-// triedUnnamed returns a record that attempts at its place, and nothing else, finished before it was committed.
+// triedUnnamed returns a record that was finished before it was committed only by attempts at its position.
 func (v *view) triedUnnamed() (f *facts, attempts []int) {
 	f = v.chosen(func(f *facts) bool {
 		_, found := v.covering(f)
@@ -48,7 +48,7 @@ func (v *view) triedUnnamed() (f *facts, attempts []int) {
 	return f, attempts
 }
 
-// claimed: a dead letter says that it comes from the record's place.
+// claimed reports whether a dead letter names the record's position as its source.
 func (v *view) claimed(f *facts) bool {
 	return slices.ContainsFunc(v.Events, func(e history.Event) bool {
 		return e.Claim.Present && e.Claim.Offset == v.offset(f) && v.home(f) == spot{e.Claim.Topic, e.Claim.Partition}

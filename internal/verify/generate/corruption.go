@@ -1,7 +1,7 @@
 package generate
 
-// Corruptions: what is done to a correct history so that it shows one anomaly, and what must then be found. Each is
-// minimal, and applies only where no disruption excuses what it does.
+// A corruption changes a correct history so that it shows one anomaly, and says what must then be found. Each is
+// minimal and applies only where no disturbance excuses the change.
 
 import (
 	"slices"
@@ -10,10 +10,11 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Promise is an invariant and one way in which it is broken.
+// Promise is an invariant and one anomaly of it.
 type Promise struct{ Invariant, Anomaly string }
 
-// Finding is a broken promise and the record that it is about; None where it is about a partition or the run.
+// Finding is a broken promise and the record concerned. The record is None if the finding concerns a partition or the
+// run.
 type Finding struct {
 	Promise
 	Record int32
@@ -21,18 +22,18 @@ type Finding struct {
 
 // Corruption is one way to damage a correct history.
 type Corruption struct {
-	// Name says what is done.
+	// Name describes the change.
 	Name string
 	Promise
-	// Also are the promises that the same fact necessarily breaks as well; About says why.
+	// Also lists the promises that the same change necessarily breaks as well. About gives the reason.
 	Also  []Promise
 	About string
-	// apply edits the history; it returns the record that the anomaly is about and whether there was a place for it.
+	// apply edits the history. It returns the record that the anomaly is about, and whether the corruption applied.
 	apply func(*view) (int32, bool)
 }
 
-// Apply returns a damaged copy of the history and what must be found in it; nil where there is no place for the
-// corruption.
+// Apply returns a damaged copy of the history and the findings that it must produce, or nil if the corruption does not
+// apply.
 func (c *Corruption) Apply(h *History, choices Choices) (*History, []Finding) {
 	damaged := h.Clone()
 	record, applied := c.apply(look(damaged, choices))
@@ -47,14 +48,14 @@ func (c *Corruption) Apply(h *History, choices Choices) (*History, []Finding) {
 	return damaged, found
 }
 
-// Corruptions lists them, those of one invariant together.
+// Corruptions lists all corruptions, grouped by invariant.
 func Corruptions() []Corruption {
 	return slices.Concat(commitCorruptions(), lossCorruptions(), attemptCorruptions(), backoffCorruptions(),
 		letterCorruptions(),
 		outageCorruptions(), replayCorruptions(), refusedCorruptions(), groupCorruptions(), lifeCorruptions())
 }
 
-// about turns a record, nil for no place, into what apply returns.
+// about converts a record, nil for none, into the results of apply.
 func about(f *facts) (int32, bool) {
 	if f == nil {
 		return none, false
@@ -62,7 +63,7 @@ func about(f *facts) (int32, bool) {
 	return f.number, true
 }
 
-// remove takes events out, and invalidates all that is known of places.
+// remove removes events and invalidates all known indexes.
 func (v *view) remove(gone ...int) {
 	slices.Sort(gone)
 	for _, i := range slices.Backward(slices.Compact(gone)) {
@@ -70,7 +71,7 @@ func (v *view) remove(gone ...int) {
 	}
 }
 
-// add puts events in; the caller has given them their times.
+// add inserts events, whose times the caller has set.
 func (v *view) add(events ...history.Event) { v.Events = append(v.Events, events...) }
 
 // again returns a copy of the event at another time.
@@ -80,7 +81,7 @@ func (v *view) again(i int, at time.Duration) history.Event {
 	return e
 }
 
-// freshOp returns an operation number that is not in use.
+// freshOp returns an unused operation number.
 func (v *view) freshOp() int64 {
 	op := int64(0)
 	for i := range v.Events {
@@ -99,7 +100,7 @@ func (v *view) phase(name string) time.Duration {
 	return 0
 }
 
-// dilate lets the time from a moment on begin later.
+// dilate shifts all events from a moment on to later times.
 func (v *view) dilate(from, by time.Duration) {
 	for i := range v.Events {
 		if v.Events[i].Time >= from {

@@ -1,6 +1,6 @@
 package generate
 
-// What befalls the consumer: kills, stops, restarts, rebalances, outages, stalls.
+// This file disturbs the consumer: kills, stops, restarts, rebalances, outages, stalls.
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// disturb plans what will go wrong, and returns when all of it is over.
+// disturb plans the disturbances and returns the time at which all of them are over.
 func (s *simulation) disturb() time.Duration {
 	end := s.now
 	at := time.Duration(0)
@@ -21,7 +21,7 @@ func (s *simulation) disturb() time.Duration {
 	return end + 100*ms
 }
 
-// disturbOnce has one thing go wrong at the time, and returns when it is over.
+// disturbOnce plans one disturbance at the given time and returns the time at which it is over.
 func (s *simulation) disturbOnce(at time.Duration) time.Duration {
 	p := s.processes[s.Intn(len(s.processes))]
 	took := time.Duration(50+s.Intn(300)) * ms
@@ -50,7 +50,7 @@ func (s *simulation) disturbOnce(at time.Duration) time.Duration {
 		}
 		took *= 2
 		if chance(s, 3) {
-			took = 5 * time.Second // long enough that silence about it counts
+			took = 5 * time.Second // long enough for the silence to be judged
 		}
 		fault := s.plan("kafka", "dlq", true)
 		s.window(fault, at, took, func(on bool) { s.dlqDown = on })
@@ -65,7 +65,7 @@ func (s *simulation) plan(kind, target string, stopsDeadLetters bool) int64 {
 	return int64(len(s.h.Header.Faults) - 1)
 }
 
-// window has a fault in force for a while.
+// window keeps a fault active for a while.
 func (s *simulation) window(fault int64, at, took time.Duration, turn func(on bool)) {
 	mark := func(kind history.Kind) {
 		e := s.event(kind)
@@ -94,7 +94,7 @@ func (p *process) signal(name string) {
 	p.instant()
 }
 
-// end ends a process at once; another one of the instance starts after a while.
+// end kills a process. Another process of the instance starts after a while.
 func (p *process) end(signal string, down time.Duration) {
 	if p.dead || p.stopping || p.now < p.frozen {
 		return
@@ -106,7 +106,7 @@ func (p *process) end(signal string, down time.Duration) {
 	p.leave(down)
 }
 
-// leave settles what the end of a process leaves behind.
+// leave reassigns the partitions of a process that has ended.
 func (p *process) leave(down time.Duration) {
 	p.dead = true
 	had := p.spots()
@@ -140,7 +140,7 @@ func (p *process) spots() []spot {
 	return all
 }
 
-// share gives a partition that nobody has to one who is there.
+// share assigns an unowned partition to a live process.
 func (s *simulation) share(at spot) {
 	var able []*process
 	for _, p := range s.readers(at) {
@@ -155,7 +155,7 @@ func (s *simulation) share(at spot) {
 	s.give(able[s.Intn(len(able))], at)
 }
 
-// terminate asks a process to end, which it does in good order.
+// terminate asks a process to end, which it does gracefully.
 func (p *process) terminate(down time.Duration) {
 	if p.dead || p.stopping || p.now < p.frozen {
 		return
@@ -184,7 +184,7 @@ func (p *process) terminate(down time.Duration) {
 	})
 }
 
-// move takes a partition from a process and gives it to one of them, perhaps the same.
+// move revokes a partition from a process and assigns it to a live process, perhaps the same one.
 func (s *simulation) move(p *process) {
 	had := p.spots()
 	if p.dead || p.stopping || s.now < p.frozen || len(had) == 0 {
@@ -195,8 +195,8 @@ func (s *simulation) move(p *process) {
 	s.after(time.Duration(s.Intn(3))*10*ms, func() { s.share(at) })
 }
 
-// freeze stops a process until its partitions have gone to others. When it goes on, it goes on with what it has in hand
-// until it is told what it has lost.
+// freeze stops a process until its partitions have moved to others. When it continues, it works on what it holds until
+// it learns what it has lost.
 func (p *process) freeze(length time.Duration) {
 	if p.dead || p.stopping || p.now < p.frozen {
 		return
@@ -214,7 +214,7 @@ func (p *process) freeze(length time.Duration) {
 	})
 }
 
-// expel gives what a standing process has to another.
+// expel reassigns a partition of a frozen process to another process.
 func (p *process) expel(at spot) {
 	a := p.owned[at]
 	if a == nil || a.gone || p.now >= p.frozen {
@@ -225,7 +225,7 @@ func (p *process) expel(at spot) {
 	p.share(at)
 }
 
-// learn tells a process what it has lost.
+// learn notifies a process of the partitions that it has lost.
 func (p *process) learn() {
 	var gone []*assignment
 	for _, a := range p.owned {
@@ -241,7 +241,7 @@ func (p *process) learn() {
 	}
 }
 
-// stall has the harness, or a process, stand still for a while.
+// stall stops the harness, or a process, for a while.
 func (s *simulation) stall(p *process, length time.Duration) {
 	e := s.event(history.KindStall)
 	e.Aux = int64(length)

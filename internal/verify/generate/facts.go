@@ -1,7 +1,7 @@
 package generate
 
-// What a history says of each record and partition, gathered so that a corruption can find a place where it applies and
-// nothing excuses it.
+// This file gathers the facts about each record and partition of a history, so that a corruption can find a place where
+// it applies and nothing excuses it.
 
 import (
 	"slices"
@@ -12,22 +12,22 @@ import (
 
 const none = history.None
 
-// pair is a request and its answer, as places in History.Events; answer is none where it never came.
+// pair holds the indexes of a request and its answer in History.Events. answer is none if it never came.
 type pair struct{ ask, answer int }
 
 // facts are the facts of one record.
 type facts struct {
 	number   int32
 	send     int
-	acked    int // none if it wasn't
-	fetched  int // the first fetch of its offset, none if it wasn't
+	acked    int // none if never
+	fetched  int // the first fetch of its offset, or none
 	attempts []pair
 	letters  []pair
 	copies   []pair // retry copies
 	replays  []pair
 	selected []int
-	// audits are the audit records of it in the input topic at its offset, elsewhere in the input or retry topics, and
-	// in the dead-letter topic, of the last audit of each topic.
+	// These are the record's audit records from the last audit of each topic: in the input topic at its offset,
+	// elsewhere in the input or retry topics, and in the dead-letter topic.
 	inTopic, asCopy, asLetter []int
 }
 
@@ -37,9 +37,10 @@ type view struct {
 	*History
 	records []*facts
 	commits map[spot][]pair
-	// trouble: something befell the run that may excuse anything.
+	// trouble reports whether the run had a disturbance that may excuse anything.
 	trouble bool
-	// changes counts how often a partition changed hands, refused the commits of it that were not plainly accepted.
+	// changes counts how often a partition changed owners; refused counts its commits that were not accepted without
+	// error.
 	changes, refused map[spot]int
 	exited           map[int16]bool // before the audit
 }
@@ -165,7 +166,7 @@ func (v *view) noteAudit(i int, e *history.Event, f *facts) {
 	case f.acked != none && v.Events[f.acked].Offset == e.Offset && v.role(e.Topic) == history.RoleInput:
 		list = &f.inTopic
 	}
-	// A later audit of the topic speaks for the earlier ones.
+	// A later audit of the topic replaces the earlier ones.
 	*list = slices.DeleteFunc(*list, func(old int) bool {
 		o := &v.Events[old]
 		return o.Topic == e.Topic && o.Partition == e.Partition && o.Offset == e.Offset
@@ -173,7 +174,7 @@ func (v *view) noteAudit(i int, e *history.Event, f *facts) {
 	*list = append(*list, i)
 }
 
-// plain: the answer says yes and reached whoever asked.
+// plain reports whether the answer is a success and reached the requester.
 func plain(e *history.Event) bool {
 	return e.Code == 0 && !e.Flags.Has(history.Forged) && !e.Flags.Has(history.Withheld)
 }
@@ -188,8 +189,8 @@ func (v *view) home(f *facts) spot {
 
 func (v *view) offset(f *facts) int64 { return v.Events[f.acked].Offset }
 
-// quiet: the record had one delivery, every request about it was plainly answered, and nothing befell the run that may
-// excuse anything.
+// quiet reports whether the record was delivered once, every request about it succeeded, and the run had no disturbance
+// that may excuse anything.
 func (v *view) quiet(f *facts) bool {
 	if f.acked == none || f.fetched == none || v.trouble || len(f.replays)+len(f.selected) > 0 {
 		return false
@@ -216,12 +217,12 @@ func (v *view) quiet(f *facts) bool {
 	return true
 }
 
-// down: dead letters could not be written for a while.
+// down reports whether dead letters could not be written for a while.
 func (v *view) down() bool {
 	return slices.ContainsFunc(v.Header.Faults, func(f history.PlannedFault) bool { return f.StopsDeadLetters })
 }
 
-// alone: no order is promised between the record and one that comes after it.
+// alone reports whether no order is promised between the record and a later one.
 func (v *view) alone(f *facts) bool {
 	ordering := v.Header.Contract().Ordering
 	if ordering == history.OrderingNone {
@@ -237,7 +238,7 @@ func (v *view) alone(f *facts) bool {
 	return true
 }
 
-// covering returns the first accepted commit past the record, none if there is none.
+// covering returns the first accepted commit past the record, or none.
 func (v *view) covering(f *facts) (one pair, found bool) {
 	if f.acked == none {
 		return pair{}, false
@@ -250,7 +251,7 @@ func (v *view) covering(f *facts) (one pair, found bool) {
 	return pair{}, false
 }
 
-// ended is when the record's obligation was first met in its own partition, and whether it was.
+// ended returns the time at which the record's obligation was first met in its own partition, and whether it was met.
 func (v *view) ended(f *facts) (time.Duration, bool) {
 	for _, one := range f.attempts {
 		if one.answer == none {
@@ -272,7 +273,7 @@ func (v *view) ended(f *facts) (time.Duration, bool) {
 	return 0, false
 }
 
-// chosen returns one of the records for which the condition holds, nil if it holds for none.
+// chosen draws one of the records for which the condition holds, or returns nil.
 func (v *view) chosen(holds func(*facts) bool) *facts {
 	var all []*facts
 	for _, f := range v.records {
@@ -286,7 +287,7 @@ func (v *view) chosen(holds func(*facts) bool) *facts {
 	return all[v.Intn(len(all))]
 }
 
-// lone returns the one record for which the condition holds, nil if it holds for none or for several.
+// lone returns the only record for which the condition holds, or nil if there is none or several.
 func (v *view) lone(holds func(*facts) bool) *facts {
 	var one *facts
 	for _, f := range v.records {

@@ -1,6 +1,6 @@
 package generate
 
-// The simulation's stage: the contract that is drawn, the queue of what is to happen, the phases of the run.
+// This file sets up the simulation: the drawn contract, the queue of tasks, the phases of the run.
 
 import (
 	"container/heap"
@@ -17,14 +17,15 @@ const (
 	retryTopic = int16(2)
 
 	partitions = 3
-	// drainLimit is how long the drain of a generated run lasts, quietLimit how long nothing may move in it.
+	// drainLimit is the length of the drain of a generated run; quietLimit is how long the drain may pass without
+	// progress.
 	drainLimit = 10 * time.Second
 	quietLimit = 4 * time.Second
 	// eventLimit ends a simulation that would not end by itself.
 	eventLimit = 20_000
 )
 
-// task is something that will happen.
+// task is a scheduled action.
 type task struct {
 	at  time.Duration
 	seq int64
@@ -55,22 +56,24 @@ type simulation struct {
 	now   time.Duration
 	op    int64
 	calm  bool
-	// troubled: requests may fail now.
+	// troubled reports whether requests may fail now.
 	troubled bool
-	// linkDown: answers and requests on the way to the downstream are lost. dlqDown: no dead letter is acknowledged.
+	// If linkDown is set, requests to the downstream stub and its answers are lost. If dlqDown is set, no dead letter
+	// is acknowledged.
 	linkDown, dlqDown bool
-	// refusal is the error that writes are refused with: one that clients try again (19), or one that they give up at
-	// once (29).
+	// refusal is the error code of refused produces: one that clients retry (19), or one at which they give up at once
+	// (29).
 	refusal int16
-	// manner is how the consumer treats those who wait; steady: its waits are all alike. Of ten waits, tardy are longer
-	// than is usual.
+	// manner is how the consumer treats waiting records. If steady is set, all its waits are equal. Of ten waits, tardy
+	// are longer than usual.
 	manner manner
 	steady bool
 	tardy  int
-	// unnamed: some records have a body that the downstream can't identify; vague: and attempts don't name their place.
+	// If unnamed is set, some records have a body that the downstream stub cannot identify. If vague is set, attempts
+	// do not name their position either.
 	unnamed, vague bool
 
-	// store is the dead-letter store, nil if there is none.
+	// store is the dead-letter store, or nil.
 	store *storeSide
 
 	records   []*planned
@@ -83,17 +86,17 @@ type simulation struct {
 type planned struct {
 	number, partition, key int32
 	outcome                history.Outcome
-	failures               int // how many attempts fail before one succeeds
+	failures               int // attempts that fail before one succeeds
 	tries                  int32
-	// flags are set for a record whose body the downstream can't identify: a tombstone, or garbage.
+	// flags are set for a record whose body the downstream stub cannot identify: a tombstone or garbage.
 	flags  history.Flags
 	offset int64
-	// nodes is what becomes of it at each node of a graph.
+	// nodes holds the record's plan at each node of a graph.
 	nodes []*planned
 }
 
-// Unnamed makes a correct history in which some records have a body that the downstream can't identify. In some
-// of them the attempts don't say which record they are of.
+// Unnamed makes a correct history in which some records have a body that the downstream stub cannot identify. In some
+// histories the attempts do not name their record.
 func Unnamed(c Choices) *History {
 	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}, unnamed: true}
 	s.calm, s.vague = !chance(c, 2), chance(c, 8)
@@ -163,7 +166,7 @@ func (s *simulation) drawHeader() history.Header {
 		},
 	}
 	if chance(s, 3) {
-		c.Backoff.Late, c.Backoff.Usual = time.Second, 20*ms // what holds where the contract leaves late open
+		c.Backoff.Late, c.Backoff.Usual = time.Second, 20*ms // applies if the contract leaves late open
 	}
 	if chance(s, 8) {
 		c.Backoff = history.Backoff{}
@@ -198,7 +201,7 @@ func (s *simulation) drawHeader() history.Header {
 
 func (s *simulation) contract() *history.Contract { return s.h.Header.Contract() }
 
-// at has something done at the time, or as soon as possible after it.
+// at schedules an action for the given time, or for the earliest possible time after it.
 func (s *simulation) at(when time.Duration, do func()) {
 	s.seq++
 	heap.Push(&s.queue, task{when, s.seq, do})
@@ -206,7 +209,7 @@ func (s *simulation) at(when time.Duration, do func()) {
 
 func (s *simulation) after(wait time.Duration, do func()) { s.at(s.now+wait, do) }
 
-// lag is how long a message takes; sometimes no measurable time.
+// lag is the latency of a message, which may be zero.
 func (s *simulation) lag() time.Duration { return time.Duration(s.Intn(4)) * ms }
 
 func (s *simulation) runUntil(end time.Duration) {
@@ -220,11 +223,11 @@ func (s *simulation) runUntil(end time.Duration) {
 
 func (s *simulation) later(wait time.Duration) { s.runUntil(s.now + wait) }
 
-// instant lets no two things that mean something to each other happen at one time: what a process did before it lost a
-// partition, and after.
+// instant advances the clock by a minimal step, so that related actions never share a time, such as those of a process
+// before and after it loses a partition.
 func (s *simulation) instant() { s.now += brief }
 
-// event returns an event of now.
+// event returns an event with the current time.
 func (s *simulation) event(kind history.Kind) history.Event { return history.New(kind, s.now) }
 
 func (s *simulation) put(e history.Event) { s.h.Events = append(s.h.Events, e) }
@@ -259,7 +262,7 @@ func (s *simulation) setUp() {
 	}
 }
 
-// consumed lists what the group reads.
+// consumed lists the partitions that the group reads.
 func (s *simulation) consumed() []spot {
 	var topics []int16
 	for _, one := range s.nodes() {
@@ -339,7 +342,7 @@ func (r *planned) valueHash() uint64 {
 	return 1000 + uint64(r.number)
 }
 
-// drain lets the consumer come to its end, and gives it its whole time.
+// drain lets the consumer finish and always takes the full time.
 func (s *simulation) drain() {
 	start := s.now
 	for len(s.queue) > 0 && len(s.h.Events) < eventLimit {

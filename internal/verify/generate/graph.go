@@ -1,7 +1,7 @@
 package generate
 
-// Graphs: the simulated consumers are the engines of nodes. What a node has processed it passes on, what it can't it
-// dead-letters in a topic of its own, and what was replayed too often it quarantines.
+// This file simulates graphs. The simulated consumers are the engines of nodes. A node passes on what it has processed,
+// dead-letters failures in a topic of its own, and quarantines documents that were replayed too often.
 
 import (
 	"slices"
@@ -25,7 +25,7 @@ func (s *simulation) graph() *history.Graph { return s.h.Header.Graph }
 
 func (s *simulation) nodes() []history.Consumer { return s.h.Header.Consumers }
 
-// topics are those that are audited.
+// topics are the audited topics.
 func (s *simulation) topics() []int16 {
 	all := make([]int16, len(s.h.Header.Topics))
 	for i := range all {
@@ -34,7 +34,7 @@ func (s *simulation) topics() []int16 {
 	return all
 }
 
-// drawGraph has the header tell of a graph: two nodes, three in a row, or a branch that comes together again.
+// drawGraph adds a graph to the header: two nodes, three in a row, or a branch that joins again.
 func (s *simulation) drawGraph(h *history.Header) {
 	edges := pick(s, [][]int{{1}, nil}, [][]int{{1}, {2}, nil}, [][]int{{1, 2}, {3}, {3}, nil})
 	contract := *h.Contract()
@@ -78,7 +78,7 @@ func (s *simulation) nodeOf(instance int) int {
 	return s.h.Header.ConsumerOf(int16(instance))
 }
 
-// readers are the processes that may have the partition.
+// readers are the processes that may own the partition.
 func (s *simulation) readers(at spot) []*process {
 	if s.graph() == nil {
 		return s.processes
@@ -92,7 +92,7 @@ func (p *process) contract() *history.Contract {
 	return &p.nodes()[p.node].Contract
 }
 
-// planNodes draws what the modules make of a document.
+// planNodes draws the outcome of a document at each module.
 func (s *simulation) planNodes(r *planned, outcomes []history.Outcome) {
 	if s.graph() == nil {
 		return
@@ -105,7 +105,7 @@ func (s *simulation) planNodes(r *planned, outcomes []history.Outcome) {
 	}
 }
 
-// plan is what becomes of the record where it is.
+// plan is the record's plan at its current node.
 func (w *work) plan() *planned {
 	if w.process.graph() == nil {
 		return w.record
@@ -113,7 +113,7 @@ func (w *work) plan() *planned {
 	return w.record.nodes[w.process.node]
 }
 
-// succeed: in a graph what was processed goes on first.
+// succeed finishes the record. In a graph, the processed record is passed on first.
 func (w *work) succeed() {
 	p := w.process
 	if p.graph() == nil {
@@ -124,7 +124,7 @@ func (w *work) succeed() {
 	w.write(spot{next, w.at.partition}, entry{record: w.record.number, replays: w.replays}, nil)
 }
 
-// letterbox is the topic for what has failed for good.
+// letterbox is the topic for records that have failed for good.
 func (w *work) letterbox() int16 {
 	g := w.process.graph()
 	switch {
@@ -136,13 +136,13 @@ func (w *work) letterbox() int16 {
 	return w.process.nodes()[w.process.node].DLQ
 }
 
-// letterAt is where a dead letter is.
+// letterAt is the position of a dead letter.
 type letterAt struct {
 	spot
 	offset int64
 }
 
-// replayRounds sends dead letters of every node back, round after round, each once.
+// replayRounds replays the dead letters of every node in several rounds, each dead letter once.
 func (s *simulation) replayRounds() {
 	s.phase(history.PhaseReplay)
 	taken := map[letterAt]bool{}
@@ -167,7 +167,7 @@ func (s *simulation) replayRounds() {
 			}
 			for _, one := range back {
 				if plan := s.records[one.record].nodes[n]; s.Intn(2) == 0 {
-					plan.outcome = history.OutcomeSuccess // this time the module has been mended
+					plan.outcome = history.OutcomeSuccess // the module accepts it this time
 				}
 				s.later(ms)
 				s.sendBack(sequence, one)

@@ -9,23 +9,23 @@ import (
 // History is a whole run in memory.
 type History struct {
 	Header history.Header
-	// Events are in the order in which they were recorded, which is also that of their times.
+	// Events are in the order of recording, which is also the order of time.
 	Events []history.Event
-	// Calm: nothing disturbed the run, so nothing excuses anything.
+	// Calm reports whether nothing disturbed the run, so that nothing excuses an anomaly.
 	Calm bool
 }
 
 // Source returns the history as the checkers read it.
 func (h *History) Source() *history.Reader { return history.FromEvents(h.Header, h.Events) }
 
-// Clone returns a copy that shares nothing that edits change.
+// Clone returns a copy that shares no data that edits change.
 func (h *History) Clone() *History {
 	header := h.Header
 	header.Consumers = slices.Clone(header.Consumers)
 	return &History{Header: header, Events: slices.Clone(h.Events), Calm: h.Calm}
 }
 
-// role returns what a topic is for, "" for none of the run's.
+// role returns the role of a topic, or "" if it is not one of the run's.
 func (h *History) role(topic int16) history.Role {
 	if topic < 0 || int(topic) >= len(h.Header.Topics) {
 		return ""
@@ -33,7 +33,7 @@ func (h *History) role(topic int16) history.Role {
 	return h.Header.Topics[topic].Role
 }
 
-// sort restores the order of times after an edit; equal times keep their order.
+// sort restores the order of time after an edit. Events of equal times keep their order.
 func (h *History) sort() {
 	slices.SortStableFunc(h.Events, func(a, b history.Event) int {
 		switch {

@@ -1,7 +1,7 @@
 package generate
 
-// Larger histories, for what shows only in numbers: whether records go on while others back off, and whether waits are
-// jittered.
+// This file makes larger histories, for properties that show only in large numbers: whether records continue while
+// others back off, and whether waits are jittered.
 
 import (
 	"time"
@@ -9,13 +9,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// largerSize is how many records a larger history has; every largerFails-th fails once, unless all of them do.
+// largerSize is the number of records of a larger history. Every largerFails-th record fails once, unless all do.
 const (
 	largerSize  = 230
 	largerFails = 12
 )
 
-// manner is how the consumer of a larger history treats those who wait.
+// manner is how the consumer of a larger history treats waiting records.
 type manner int
 
 const (
@@ -24,7 +24,8 @@ const (
 	sometimes
 )
 
-// Larger makes a larger history. Shows is what it shows, none if it is correct; known is false where that is not known.
+// Larger makes a larger history. Shows lists its anomalies, none if it is correct; known is false if they are not
+// known.
 func Larger(c Choices) (h *History, shows []Promise, known bool) {
 	s := &simulation{Choices: c, h: &History{Calm: true}, logs: map[spot]*topicLog{}, calm: true}
 	kind := c.Intn(8)
@@ -41,7 +42,7 @@ func Larger(c Choices) (h *History, shows []Promise, known bool) {
 	case 4:
 		s.steady, shows = true, []Promise{{"backoff", "no-jitter"}}
 	case 5:
-		s.tardy = 2 // a pause hits one wait or another
+		s.tardy = 2 // a pause lengthens a wait here and there
 	case 6:
 		s.tardy, shows = 8, []Promise{{"backoff", "backoff-late"}}
 	case 7:
@@ -65,7 +66,7 @@ func Larger(c Choices) (h *History, shows []Promise, known bool) {
 	return s.h, shows, s.manner != sometimes && s.tardy != 5
 }
 
-// delay is by how much a tardy consumer waits longer after the k-th attempt than is usual.
+// delay is the time by which a tardy consumer exceeds the usual wait after the k-th attempt.
 func (s *simulation) delay(b history.Backoff, k int) time.Duration {
 	if s.tardy == 0 || s.Intn(10) >= s.tardy {
 		return 0
@@ -73,7 +74,8 @@ func (s *simulation) delay(b history.Backoff, k int) time.Duration {
 	return b.Jitter + max(b.Usual, b.Wait(k)/2) + time.Duration(1+s.Intn(50))*ms
 }
 
-// largerHeader: few fail and the others are promised to go on, or all fail and the waits are promised to be jittered.
+// largerHeader promises that other records continue, with few failures, or that waits are jittered, with all records
+// failing.
 func (s *simulation) largerHeader(isolated bool) {
 	h := &s.h.Header
 	h.Records, h.Replay = largerSize, false
@@ -99,7 +101,7 @@ func (s *simulation) sendLarger(isolated bool) {
 		least, most := 0, 5
 		switch since := number % largerFails; {
 		case isolated && since < 8:
-			least, most = 3, 6 // those that follow one that fails come while it backs off
+			least, most = 3, 6 // records after a failing one arrive while it backs off
 		case isolated:
 			least, most = 20, 70
 		}
@@ -109,7 +111,7 @@ func (s *simulation) sendLarger(isolated bool) {
 	s.runUntil(at)
 }
 
-// sleep has the process hold up those who wait, if that is its manner, for as long as the record backs off.
+// sleep makes the process block waiting records for as long as the record backs off, if its manner requires it.
 func (w *work) sleep() {
 	p := w.process
 	if p.manner == blocks || p.manner == sometimes && p.Intn(2) == 0 {

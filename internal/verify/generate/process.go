@@ -1,7 +1,7 @@
 package generate
 
-// The simulated consumer: one process of one instance, what it has been assigned, and what it does with each record. It
-// keeps its contract.
+// This file simulates the consumer: a process of an instance, its assigned partitions, and its handling of each record.
+// It keeps its contract.
 
 import (
 	"slices"
@@ -10,50 +10,50 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// process is one process of an instance; a restart makes the next.
+// process is one process of an instance. A restart creates the next one.
 type process struct {
 	*simulation
 	instance int16
-	// node is the node of a graph that it belongs to.
+	// node is the graph node that the process belongs to.
 	node  int
 	run   uint16
 	owned map[spot]*assignment
 	dead  bool
-	// stopping: it was asked to end and begins nothing new.
+	// stopping reports whether the process was asked to end. It then begins nothing new.
 	stopping bool
-	// frozen is until when it stands still.
+	// frozen is the time until which the process stands still.
 	frozen time.Duration
 	id     int64
 	writes int32
-	// sleeping counts the records whose backoff holds up others.
+	// sleeping counts the records whose backoff blocks other records.
 	sleeping int
 }
 
-// assignment is a partition in the hands of a process.
+// assignment is a partition assigned to a process.
 type assignment struct {
 	process *process
 	at      spot
 	next    int64
 	works   []*work
-	// gone: the broker has given it to someone else; lost: and the process knows.
+	// gone reports whether the broker has reassigned the partition; lost reports whether the process knows of it.
 	gone, lost bool
 	waking     bool
 	committing bool
 	committed  int64
 }
 
-// work is a record in the hands of a process.
+// work is a record that a process is handling.
 type work struct {
 	*assignment
 	record *planned
 	offset int64
-	// k is the number of attempts made; answers are the failures that were answered, as the process knows of them.
+	// k is the number of attempts made; answers are the failed answers that the process received.
 	k       int
 	answers []history.Outcome
 	started bool
 	done    bool
 	asleep  bool
-	// replays is how often the document had been replayed when this copy of it was made.
+	// replays is the number of times the document had been replayed when this copy was made.
 	replays int
 }
 
@@ -76,7 +76,7 @@ func (p *process) event(kind history.Kind) history.Event {
 	return e
 }
 
-// after has the process do something, when it is not standing still, unless it is dead by then.
+// after schedules an action of the process. The action waits while the process is frozen and is dropped if it is dead.
 func (p *process) after(wait time.Duration, do func()) {
 	run := p.run
 	var try func()
@@ -92,14 +92,14 @@ func (p *process) after(wait time.Duration, do func()) {
 	p.simulation.after(wait, try)
 }
 
-// wake has it fetch what is there.
+// wake makes the process fetch the available records.
 func (a *assignment) wake() {
 	if a.waking || a.lost || a.process.stopping {
 		return
 	}
 	a.waking = true
 	p := a.process
-	// What is written is never read in the same instant.
+	// A record is never read at the instant at which it is written.
 	p.after(ms+p.lag(), func() {
 		a.waking = false
 		a.fetch()
@@ -127,7 +127,7 @@ func (a *assignment) fetch() {
 			w.started = true
 			w.finish()
 		case w.record.flags != 0 && c.HasDLQ() && w.k == 0 && chance(p, 4):
-			w.started = true // what can't be decoded is dead-lettered at once
+			w.started = true // a record that cannot be decoded is dead-lettered at once
 			w.after(p.lag(), w.giveUp)
 		case wait > 0:
 			w.started = true
@@ -138,7 +138,7 @@ func (a *assignment) fetch() {
 	a.wake()
 }
 
-// after has the process go on with the work, unless it has lost it.
+// after continues the work after a wait, unless the process has lost it.
 func (w *work) after(wait time.Duration, do func()) {
 	w.process.after(wait, func() {
 		if !w.lost {
@@ -147,7 +147,7 @@ func (w *work) after(wait time.Duration, do func()) {
 	})
 }
 
-// pump begins what may begin.
+// pump starts all work that may start.
 func (a *assignment) pump() {
 	for i, w := range a.works {
 		if w.started || slices.ContainsFunc(a.works[:i], w.waitsFor) {
@@ -158,7 +158,7 @@ func (a *assignment) pump() {
 	}
 }
 
-// waitsFor reports whether the promised order has the other one finished first.
+// waitsFor reports whether the promised order requires the other record to finish first.
 func (w *work) waitsFor(before *work) bool {
 	switch w.process.contract().Ordering {
 	case history.OrderingPartition:
@@ -169,7 +169,7 @@ func (w *work) waitsFor(before *work) bool {
 	return false
 }
 
-// attempt asks the downstream once.
+// attempt calls the downstream stub once.
 func (w *work) attempt() {
 	p, r := w.process, w.plan()
 	if p.stopping {
@@ -205,7 +205,7 @@ func (w *work) attempt() {
 	p.simulation.after(took, func() { w.answered(e, outcome) })
 }
 
-// answered is the oracle's side of the end of an attempt; it is the same whatever became of the process meanwhile.
+// answered is the downstream stub's side of the end of an attempt. It does not depend on the state of the process.
 func (w *work) answered(e history.Event, outcome history.Outcome) {
 	p := w.process
 	e.Kind, e.Time, e.Outcome = history.KindAttemptEnd, p.now, outcome
@@ -233,7 +233,7 @@ func (w *work) answered(e history.Event, outcome history.Outcome) {
 	}
 }
 
-// answer is what the downstream makes of a record's latest attempt.
+// answer is the downstream stub's answer to a record's latest attempt.
 func (r *planned) answer() history.Outcome {
 	switch r.outcome {
 	case history.OutcomeTransient, history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited:
@@ -247,7 +247,7 @@ func (r *planned) answer() history.Outcome {
 	return r.outcome
 }
 
-// decide does what the contract says about an answer.
+// decide acts on an answer as the contract requires.
 func (w *work) decide(outcome history.Outcome, told time.Duration) {
 	p := w.process
 	c := p.contract()
@@ -256,7 +256,7 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 	}
 	switch {
 	case outcome == history.OutcomeSuccess, outcome == history.OutcomeLogical && !c.LogicalDeadLetters,
-		outcome == history.OutcomeUnknownID && chance(p, 2): // what it makes of that is its own affair
+		outcome == history.OutcomeUnknownID && chance(p, 2): // the consumer may treat this answer either way
 		w.succeed()
 	case outcome == history.OutcomePermanent, outcome == history.OutcomeLogical, w.k >= c.MaxAttempts,
 		outcome == history.OutcomeUnknownID && chance(p, 2):
@@ -295,7 +295,8 @@ func (w *work) giveUp() {
 	}
 }
 
-// losesID: nothing but the place that it names tells of which record a dead letter is, as the headers are gone.
+// losesID reports whether the record's headers are gone, so that only the position in a dead letter identifies the
+// record.
 func (s *simulation) losesID(r *planned) bool {
 	c := s.contract()
 	return r.flags != 0 && s.unnamed && !c.KeepsHeaders && c.Envelope == "plain" && !s.h.Header.Replay &&
@@ -325,9 +326,9 @@ func (w *work) letterEntry() entry {
 	return entry{record: w.record.number, letter: claim, replays: w.replays}
 }
 
-// tells is what a dead letter says besides: the reason, which is the last answer and perhaps those before it; when it
-// was written, by a clock that is not quite the harness's; and an epoch, of the batch, of the leader since, or of the
-// process's own assignment.
+// tells draws the other fields of a dead letter: the reason, which is the last answer and perhaps earlier ones; the
+// time of writing, by a clock that deviates from the harness's; and an epoch: that of the batch, of a later leader, or
+// of the process's own assignment.
 func (w *work) tells() string {
 	p := w.process
 	var more history.ClaimMore
@@ -348,8 +349,7 @@ func (w *work) tells() string {
 	return more.Encode()
 }
 
-// origin is the offset that a dead letter names: that of the copy that failed, or, after a retry topic, that of the
-// original.
+// origin is the offset that a dead letter names: that of the failed copy or, after a retry topic, that of the original.
 func (w *work) origin() int64 {
 	if w.at.topic == inputTopic {
 		return w.offset
@@ -357,7 +357,7 @@ func (w *work) origin() int64 {
 	return w.record.offset
 }
 
-// handOn writes a copy to the retry topic, to be tried again from the time on.
+// handOn writes a copy to the retry topic with the earliest time of its next attempt.
 func (w *work) handOn(ready time.Duration) {
 	w.write(spot{retryTopic, w.at.partition}, entry{record: w.record.number, attempts: w.k, ready: int64(ready)}, nil)
 }

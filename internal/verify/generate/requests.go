@@ -1,7 +1,7 @@
 package generate
 
-// What a process asks the broker for, and how that can fail: refused, refused by a fault in the broker's place, carried
-// out with the answer withheld, never answered.
+// This file simulates a process's requests to the broker and their failures: refused by the broker, refused by a fault
+// in its place, carried out with the answer withheld, or never answered.
 
 import (
 	"time"
@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// fate is what becomes of a request.
+// fate is the fate of a request.
 type fate int
 
 const (
@@ -17,10 +17,10 @@ const (
 	refused
 	forged
 	withheld
-	silent // no answer; carried out all the same
+	silent // no answer, but carried out
 )
 
-// patience is how long a client waits for an answer.
+// patience is a client's request timeout.
 const patience = 600 * ms
 
 func (s *simulation) fate() fate {
@@ -30,7 +30,7 @@ func (s *simulation) fate() fate {
 	return pick(s, refused, forged, withheld, silent)
 }
 
-// write produces a record until it is acknowledged; then the work is finished. again is the request that it repeats,
+// write produces a record until it is acknowledged, which finishes the work. again is the request that it repeats, or
 // nil for the first.
 func (w *work) write(to spot, one entry, again *history.Event) {
 	p := w.process
@@ -62,7 +62,7 @@ func (w *work) write(to spot, one entry, again *history.Event) {
 	p.simulation.after(p.lag(), func() { w.written(to, one, ask, became, offset) })
 }
 
-// store carries a write out, once for each sequence number of an idempotent producer.
+// store carries out a produce, once per sequence number of an idempotent producer.
 func (p *process) store(to spot, one entry, ask *history.Event, became fate) int64 {
 	if became == refused || became == forged {
 		return history.None
@@ -77,7 +77,7 @@ func (p *process) store(to spot, one entry, ask *history.Event, became fate) int
 	return offset
 }
 
-// written is the answer to a write.
+// written handles the answer to a produce.
 func (w *work) written(to spot, one entry, ask history.Event, became fate, offset int64) {
 	p := w.process
 	e := ask
@@ -105,8 +105,8 @@ func (w *work) written(to spot, one entry, ask history.Event, became fate, offse
 	}
 }
 
-// rewrite repeats a write of which nothing was heard: with the same sequence number, or, by a client that gave up on
-// it, with a new one.
+// rewrite repeats a produce that got no answer: with the same sequence number or, if the client gave up on the request,
+// with a new one.
 func (w *work) rewrite(to spot, one entry, ask *history.Event) {
 	if w.process.Intn(2) == 0 {
 		w.write(to, one, ask)
@@ -115,8 +115,8 @@ func (w *work) rewrite(to spot, one entry, ask *history.Event) {
 	w.write(to, one, nil)
 }
 
-// complain makes the failure known: in the log, or by a health that is bad for a while. Sometimes it writes of what has
-// nothing to do with it, first.
+// complain reports the failure in the log or by a temporarily bad health status. Sometimes it first logs an unrelated
+// message.
 func (p *process) complain() {
 	if p.Intn(3) == 0 {
 		p.put(p.unrelated())
@@ -144,8 +144,8 @@ func (p *process) complain() {
 	p.put(e)
 }
 
-// groupError is what a member of a group is told whenever that rebalances (REBALANCE_IN_PROGRESS): no write is answered
-// with it.
+// groupError is the error that group members get during a rebalance (REBALANCE_IN_PROGRESS). It never answers a
+// produce.
 const groupError = 27
 
 func (p *process) unrelated() history.Event {
@@ -162,7 +162,7 @@ func (a *assignment) commitSoon() {
 	a.process.after(a.process.lag(), func() { a.commit() })
 }
 
-// low is the first offset that is not finished.
+// low is the first unfinished offset.
 func (a *assignment) low() int64 {
 	for _, w := range a.works {
 		if !w.done {
@@ -172,7 +172,7 @@ func (a *assignment) low() int64 {
 	return a.next
 }
 
-// commit says how far the partition is finished.
+// commit commits the finished prefix of the partition.
 func (a *assignment) commit() {
 	p := a.process
 	end := a.low()
@@ -225,8 +225,8 @@ func (a *assignment) committedTo(ask history.Event, became fate, end int64) {
 	})
 }
 
-// commitAgain goes on after a commit that failed, or may have: with another one, or from the last that the broker has.
-// All that was in hand then is delivered again, and counted anew.
+// commitAgain continues after a commit that failed or may have failed: with another commit, or from the broker's last
+// committed offset. In the latter case all work in hand is delivered again and its attempts are counted anew.
 func (a *assignment) commitAgain() {
 	if a.lost || a.gone || a.process.stopping || !chance(a.process, 3) {
 		a.commit()

@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Scramble returns a copy with a few random edits: events left out, repeated, moved in time, or changed in a field.
-// What it shows is not known.
+// Scramble returns a copy with a few random edits: events removed, repeated, moved in time, or changed in a field. The
+// anomalies of the result are not known.
 func Scramble(h *History, c Choices) *History {
 	damaged := h.Clone()
 	for range 1 + c.Intn(4) {
@@ -21,7 +21,7 @@ func Scramble(h *History, c Choices) *History {
 	return damaged
 }
 
-// telling are the kinds that say something of a record.
+// telling reports whether events of the kind carry information about a record.
 func telling(kind history.Kind) bool {
 	switch kind {
 	case history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest, history.KindProduceResponse,
@@ -61,7 +61,7 @@ func scrambleOnce(h *History, c Choices) {
 		again.Offset += int64(c.Intn(2))
 		h.Events = append(h.Events, again)
 	case 2:
-		// By an odd amount, so that it meets nothing at one time.
+		// The odd amount avoids equal times.
 		e.Time = max(e.Time+time.Duration(c.Intn(200)-100)*ms+time.Duration(1+c.Intn(900))*brief, 0)
 	case 3, 4:
 		changeField(e, c)
@@ -70,7 +70,7 @@ func scrambleOnce(h *History, c Choices) {
 	}
 }
 
-// removeOperation takes out a request and its answers.
+// removeOperation removes a request and its answers.
 func (h *History) removeOperation(of *history.Event) {
 	op, record := of.Op, of.Record
 	if op == 0 {
@@ -124,7 +124,7 @@ func changeField(e *history.Event, c Choices) {
 	}
 }
 
-// retell changes what a dead letter says besides its place.
+// retell changes the fields of a dead letter other than its position.
 func retell(e *history.Event, c Choices) {
 	if !e.Claim.Present {
 		return
@@ -147,7 +147,7 @@ func retell(e *history.Event, c Choices) {
 	e.Claim.More = more.Encode()
 }
 
-// reroute has a write of a graph go to another topic.
+// reroute moves a produce of a graph to another topic.
 func (h *History) reroute(c Choices) {
 	var writes []history.Event
 	for _, e := range h.Events {
@@ -197,7 +197,7 @@ func (h *History) rewrite(c Choices) {
 	e := &h.Events[at]
 	shift := time.Duration(c.Intn(400)-200)*ms + time.Duration(1+c.Intn(900))*brief
 	switch choice := c.Intn(6); {
-	// before the run began nothing was
+	// nothing happens before the run begins
 	case e.Time+shift <= 0 || e.Kind == history.KindStoreChange && e.Aux+int64(shift) <= 0:
 	case choice == 0:
 		h.Events = slices.Delete(h.Events, at, at+1)
@@ -214,7 +214,7 @@ func (h *History) rewrite(c Choices) {
 	}
 }
 
-// misspell changes what a change of an entry says.
+// misspell changes the content of an entry's change.
 func (h *History) misspell(e *history.Event, c Choices) {
 	change, err := history.ParseStoreChange(e.Text)
 	if err != nil {

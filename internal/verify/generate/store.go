@@ -1,6 +1,6 @@
 package generate
 
-// The dead-letter store of a simulated run: a router, workers, what applies the retention, and an observer who sees
+// This file simulates the dead-letter store of a run: a router, workers, a retention process, and an observer that sees
 // each change a little later than it was made.
 
 import (
@@ -11,9 +11,9 @@ import (
 
 const (
 	storeWorkers = 2
-	// atOnce is how many entries a worker has in hand at most.
+	// atOnce is the maximum number of entries that a worker holds.
 	atOnce = 3
-	// storeBlur is how far the database's clock may be off.
+	// storeBlur is the maximum deviation of the database's clock.
 	storeBlur = ms
 )
 
@@ -22,10 +22,10 @@ type storeSide struct {
 	*simulation
 	contract *history.StoreContract
 	entries  []*stored
-	hands    [storeWorkers]int // entries in each worker's hands
+	hands    [storeWorkers]int // entries held by each worker
 	runs     [storeWorkers]uint16
 	dead     [storeWorkers]bool
-	routed   map[int32]time.Duration // by partition, until when the router is busy
+	routed   map[int32]time.Duration // by partition, the time until which the router is busy
 }
 
 // stored is an entry of the store.
@@ -36,12 +36,12 @@ type stored struct {
 	letter   letterAt
 	source   history.Claim
 	state    history.StoreState
-	by       int // the worker, none if nobody has it
+	by       int // the worker, or none
 	retries  int32
 	version  int32
 	calls    int32
 	failures int
-	// lasting: it fails in a way that a person has to look at.
+	// lasting marks an entry whose failure needs a person to look at it.
 	lasting     bool
 	next, lease time.Duration
 	seen        time.Duration
@@ -69,12 +69,12 @@ func Store(c Choices) *History {
 		s.store.endWorker(c.Intn(storeWorkers))
 	}
 	calm := s.calm
-	s.calm = true // nothing befalls the consumer
+	s.calm = true // the consumer is not disturbed
 	s.run().Calm = calm
 	return s.h
 }
 
-// tell puts an event of a process of the service.
+// tell adds an event of a process of the service.
 func (t *storeSide) tell(kind history.Kind, instance int16, run uint16, fill func(*history.Event)) history.Event {
 	e := t.event(kind)
 	e.Instance, e.Run = instance, run
@@ -108,7 +108,7 @@ func (t *storeSide) begin() {
 	t.instant()
 }
 
-// stop ends the processes, and tells what is in the store.
+// stop ends the processes and records the contents of the store.
 func (t *storeSide) stop() {
 	for _, instance := range t.processes() {
 		run := uint16(0)
@@ -133,7 +133,7 @@ func (t *storeSide) stop() {
 	t.later(ms)
 }
 
-// arrives has the router take up a dead letter, one after the other.
+// arrives makes the router take up a dead letter. The router handles one at a time.
 func (t *storeSide) arrives(at spot, offset int64, letter entry) {
 	ready := max(t.now, t.routed[at.partition]) + 2*ms + t.lag()
 	t.routed[at.partition] = ready
@@ -158,7 +158,7 @@ func (t *storeSide) arrives(at spot, offset int64, letter entry) {
 	})
 }
 
-// observed is the entry as it is, in the words of the history.
+// observed returns the entry's present state as an event of the history.
 func (e *stored) observed(kind history.Kind, from history.StoreState, made time.Duration) history.Event {
 	change := history.StoreChange{From: from, To: e.state, Strategy: "immediate_retry", Next: history.None,
 		Lease: history.None}
@@ -176,7 +176,7 @@ func (e *stored) observed(kind history.Kind, from history.StoreState, made time.
 	return seen
 }
 
-// become changes the entry's state; whoever watches the table sees that a little later.
+// become changes the entry's state. The observer of the table sees the change a little later.
 func (e *stored) become(state history.StoreState) {
 	from := e.state
 	e.state = state
@@ -187,7 +187,7 @@ func (e *stored) become(state history.StoreState) {
 	e.simulation.at(e.seen, func() { e.put(change) })
 }
 
-// wait lets it lie until it is due, and a worker finds it.
+// wait leaves the entry until it is due and a worker claims it.
 func (e *stored) wait() {
 	version := e.version
 	e.simulation.at(e.next+time.Duration(1+e.Intn(15))*ms, func() { e.take(version) })
@@ -210,7 +210,7 @@ func (e *stored) take(version int32) {
 	e.after(5*ms, func() { e.take(version) })
 }
 
-// mine: the worker's process still lives, so that it goes on.
+// mine reports whether the worker's process is still alive, so that it continues.
 func (e *stored) mine(n int, run uint16) bool { return !e.dead[n] && e.runs[n] == run }
 
 func (e *stored) try(n int, run uint16) {
@@ -263,7 +263,7 @@ func (e *stored) settle(n int, run uint16, outcome history.Outcome) {
 	e.retire()
 }
 
-// recover gives a dead worker's entry back when its lease is over.
+// recover releases a dead worker's entry when its lease expires.
 func (e *stored) recover(version int32) {
 	if e.state != history.StoreProcessing || e.version != version {
 		return
@@ -273,7 +273,7 @@ func (e *stored) recover(version int32) {
 	e.wait()
 }
 
-// retire has the retention do its part.
+// retire applies the retention to the entry.
 func (e *stored) retire() {
 	r := e.contract.Retention
 	if r == nil {
@@ -288,7 +288,7 @@ func (e *stored) retire() {
 	}
 }
 
-// endWorker has a worker killed while it is at work; another process of it comes.
+// endWorker kills a worker during its work. A new process replaces it.
 func (t *storeSide) endWorker(n int) {
 	t.simulation.at(time.Duration(100+t.Intn(300))*ms, func() {
 		t.tell(history.KindInstanceSignal, history.Worker(n), t.runs[n], func(e *history.Event) { e.Text = "KILL" })

@@ -1,6 +1,6 @@
 package generate
 
-// What the processes use is read all along, and stands between all other events. No verdict hangs on it.
+// Readings of process usage occur throughout the run, between all other events. No verdict depends on them.
 
 import (
 	"time"
@@ -8,7 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// readEvery is how often the processes of generated runs are read: oftener than in real ones, which last longer.
+// readEvery is the interval at which processes of generated runs are read. It is shorter than in real runs, which last
+// longer.
 const readEvery = 50 * ms
 
 // sampled adds the readings of all processes, from the start of each to its end.

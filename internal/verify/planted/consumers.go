@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// bounded is a mutant whose policy has other figures than the settings.
+// bounded is a planted bug whose policy has other limits than the settings.
 func bounded(name, what, invariant, anomaly, scenario string, change func(*consumer.Bounded)) Mutant {
 	return policied(name, what, invariant, anomaly, scenario, func(policy consumer.Policy) consumer.Policy {
 		changed, ok := policy.(consumer.Bounded)
@@ -33,7 +33,7 @@ func policied(name, what, invariant, anomaly, scenario string, replace func(cons
 		}}
 }
 
-// eagerParker answers before the broker does.
+// eagerParker reports success before the broker answers.
 type eagerParker struct{}
 
 func (p eagerParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
@@ -49,14 +49,14 @@ func (p eagerParker) publish(ctx context.Context, publisher consumer.Publisher, 
 	})
 }
 
-// deafParker takes every answer for a yes.
+// deafParker takes every answer for a success.
 type deafParker struct{}
 
 func (deafParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
 	consumer.AckedParker{}.Park(ctx, publisher, letter, func(error) { done(nil) })
 }
 
-// impatientParker gives a letter up when it was refused for the third time.
+// impatientParker gives up a dead letter after its third refusal.
 type impatientParker struct {
 	mu       sync.Mutex
 	refusals map[*kgo.Record]int
@@ -78,7 +78,7 @@ func (p *impatientParker) Park(ctx context.Context, publisher consumer.Publisher
 	})
 }
 
-// doubleParker produces a letter twice, as two records with two sequence numbers.
+// doubleParker produces a dead letter twice, as two records with two sequence numbers.
 type doubleParker struct{}
 
 func (doubleParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
@@ -114,7 +114,7 @@ func (t *highestTracker) Prefix(int) consumer.Prefix {
 	return consumer.Prefix{Next: t.next, Epoch: t.epoch, Open: t.open, OK: t.next > 0}
 }
 
-// backwardsCommitter commits ten below the commit before, at every third.
+// backwardsCommitter makes every third commit ten below the one before.
 type backwardsCommitter struct {
 	consumer.Committer
 	commits int
@@ -134,7 +134,7 @@ func (c *backwardsCommitter) Commit(ctx context.Context, client *kgo.Client,
 	return c.Committer.Commit(ctx, client, marks)
 }
 
-// halfPolicy waits half as long.
+// halfPolicy waits half the promised time.
 type halfPolicy struct{ consumer.Policy }
 
 func (p halfPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
@@ -143,7 +143,7 @@ func (p halfPolicy) Decide(record *kgo.Record, attempts int, err error) consumer
 	return decision
 }
 
-// impolitePolicy doesn't hear what the downstream asks for.
+// impolitePolicy ignores the wait that the downstream asks for.
 type impolitePolicy struct{ consumer.Policy }
 
 func (p impolitePolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
@@ -153,7 +153,7 @@ func (p impolitePolicy) Decide(record *kgo.Record, attempts int, err error) cons
 	return p.Policy.Decide(record, attempts, err)
 }
 
-// stubbornPolicy takes permanent failures for temporary ones.
+// stubbornPolicy treats permanent failures as transient.
 type stubbornPolicy struct{ consumer.Policy }
 
 func (p stubbornPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
@@ -163,7 +163,7 @@ func (p stubbornPolicy) Decide(record *kgo.Record, attempts int, err error) cons
 	return p.Policy.Decide(record, attempts, err)
 }
 
-// strictPolicy takes logical failures for permanent ones.
+// strictPolicy treats logical failures as permanent.
 type strictPolicy struct{ consumer.Policy }
 
 func (p strictPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
@@ -187,7 +187,7 @@ func always(action consumer.Action) func(*kgo.Record) consumer.Action {
 	return func(*kgo.Record) consumer.Action { return action }
 }
 
-// twice handles one success in twenty again.
+// twice handles one successful record in twenty a second time.
 func twice(handler consumer.Handler) consumer.Handler {
 	return func(ctx context.Context, record *kgo.Record) error {
 		err := handler(ctx, record)
@@ -198,7 +198,7 @@ func twice(handler consumer.Handler) consumer.Handler {
 	}
 }
 
-// sealed is a mutant that changes dead letters once they are sealed.
+// sealed is a planted bug that changes dead letters after they are encoded.
 func sealed(name, what, anomaly string, change func(*kgo.Record)) Mutant {
 	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "dlq-fidelity", Scenario: "mix",
 		Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
@@ -217,13 +217,13 @@ func (s changed) Seal(record *kgo.Record, failure deadletter.Failure) *kgo.Recor
 	return letter
 }
 
-// addByte makes a new value: the sealed one is shared with the record.
+// addByte makes a new value, because the encoded one is shared with the record.
 func addByte(record *kgo.Record) { record.Value = append(slices.Clone(record.Value), ' ') }
 
 func addKeyByte(record *kgo.Record) { record.Key = append(slices.Clone(record.Key), ' ') }
 
-// dropHeader drops an original header; the one with the record's id only where there is no other, so that the letter is
-// still known by its header.
+// dropHeader drops an original header. It drops the one with the record's id only if there is no other, so that the
+// dead letter can still be identified by its header.
 func dropHeader(letter *kgo.Record) {
 	at := slices.IndexFunc(letter.Headers, func(header kgo.RecordHeader) bool {
 		return header.Key != idHeader && !deadletter.Plain{}.IsFailureHeader(header.Key)
@@ -242,7 +242,7 @@ func dropAttempts(letter *kgo.Record) {
 	})
 }
 
-// idHeader is the header that carries a workload record's id.
+// idHeader is the header that carries the id of a workload record.
 const idHeader = "dlqbench-id"
 
 // offByOne names the wrong offset.

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// digests has a line "NAME DIGEST" for each mutant: TestDigestsAreCurrent -update writes it.
+// digests has a line "NAME DIGEST" for each planted bug. TestDigestsAreCurrent -update writes it.
 //
 //go:embed digests.txt
 var digests string
 
 const digestLength = 12
 
-// Digest tells the code that plants the bug from an earlier form of it.
+// Digest identifies the version of the code that plants the bug.
 func (m Mutant) Digest() string {
 	_, after, _ := strings.Cut("\n"+digests, "\n"+m.Name+" ")
 	digest, _, _ := strings.Cut(after, "\n")

@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the digests again")
 
-// What was measured of a bug holds for the code that plants it: a digest in digests.txt that is not that of the code
-// would keep old counts.
+// A measurement of a bug is valid for one version of the code that plants it. If a digest in digests.txt did not match
+// the code, outdated counts would be kept.
 func TestDigestsAreCurrent(t *testing.T) {
 	code := parse(t)
 	var want strings.Builder
@@ -45,8 +45,8 @@ func TestDigestsAreCurrent(t *testing.T) {
 	}
 }
 
-// A bug's digest changes with the code that plants it, whatever that code calls, and not with words, nor with another
-// bug.
+// A bug's digest changes with the code that plants it and with everything that this code calls. It does not change with
+// wording or with another bug.
 func TestDigestFollowsTheCode(t *testing.T) {
 	const before = `package mutants
 func list() []Mutant {
@@ -82,12 +82,12 @@ func deep() int { return 1 }`
 	}
 }
 
-// code is what the package declares.
+// code holds the declarations of the package.
 type code struct {
 	files *token.FileSet
-	// of are the declarations by the names that stand for them; a type's methods are among its own.
+	// of maps names to their declarations. A type's methods are among its declarations.
 	of map[string][]ast.Node
-	// lists are the functions, in the order of the files.
+	// lists are the functions, in file order.
 	lists []*ast.FuncDecl
 }
 
@@ -152,7 +152,7 @@ func (c *code) declare(declared ast.Decl) {
 	}
 }
 
-// digest is that of the bug's entry in its list, of what the list prepares for all of its entries, and of every
+// digest covers the bug's entry in its list, the statements that the list runs for all of its entries, and every
 // declaration that these need.
 func (c *code) digest(t *testing.T, mutant Mutant) string {
 	t.Helper()
@@ -182,7 +182,7 @@ func (c *code) digest(t *testing.T, mutant Mutant) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(texts, "\n"))))[:digestLength]
 }
 
-// tokens is the code without comments and without what depends on where its lines, and its strings, are broken.
+// tokens is the code without comments, and independent of where lines and strings are broken.
 func tokens(code []byte) string {
 	var lexer scanner.Scanner
 	files := token.NewFileSet()
@@ -206,7 +206,7 @@ func tokens(code []byte) string {
 	}
 }
 
-// entry returns what stands in a list of bugs for the one with the name, after the statements before the list.
+// entry returns the statements before a list of bugs and the list's entry with the name.
 func (c *code) entry(name string) (nodes []ast.Node) {
 	for _, list := range c.lists {
 		ast.Inspect(list.Body, func(n ast.Node) bool {

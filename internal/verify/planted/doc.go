@@ -1,4 +1,5 @@
-// Package planted owns the planted bugs: for each anomaly that an invariant names, a consumer or a replay that is the
-// reference one with one part replaced, and so shows exactly that anomaly. They prove that the checkers find what they
-// are for. The package starts nothing; `dlqbench mutant` runs one as a subject's process, like any consumer under test.
+// Package planted owns the planted bugs. For each anomaly that an invariant names, it has a consumer or a replay that
+// equals the reference one except for one replaced component, and so shows exactly that anomaly. They prove that the
+// checkers find what they should. The package starts nothing: `dlqbench mutant` runs a bug as a subject's process, like
+// any consumer under test.
 package planted

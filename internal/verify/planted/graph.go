@@ -1,6 +1,6 @@
 package planted
 
-// Bugs of the engine of a node in a graph.
+// This file has bugs of the engine of a graph node.
 
 import (
 	"context"
@@ -91,7 +91,7 @@ func graphReplays() []Mutant {
 	}
 }
 
-// strayPublisher writes to the entry's input, whichever node a letter is of.
+// strayPublisher writes to the entry node's input, whichever node a dead letter came from.
 func strayPublisher(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher {
 	return func(next deadletter.Publisher) deadletter.Publisher {
 		return publisher{next, func(ctx context.Context, record *kgo.Record, promise func(*kgo.Record, error)) {
@@ -101,7 +101,7 @@ func strayPublisher(*deadletter.Config) func(deadletter.Publisher) deadletter.Pu
 	}
 }
 
-// skipping calls it a success without asking the module, for one record in twenty.
+// skipping reports success for one record in twenty without calling the module.
 func skipping(handler consumer.Handler) consumer.Handler {
 	var count atomic.Int64
 	return func(ctx context.Context, record *kgo.Record) error {
@@ -112,7 +112,7 @@ func skipping(handler consumer.Handler) consumer.Handler {
 	}
 }
 
-// forwarding has the bug with what goes on only: dead letters are published as they should be.
+// forwarding has the bug only in records passed on. It publishes dead letters correctly.
 type forwarding struct {
 	consumer.Parker
 	letters string
@@ -126,7 +126,7 @@ func (f forwarding) Park(ctx context.Context, publisher consumer.Publisher, lett
 	f.Parker.Park(ctx, publisher, letter, done)
 }
 
-// forgetfulParker says of one record in twenty that it is written, and writes nothing.
+// forgetfulParker reports one record in twenty as written without writing it.
 type forgetfulParker struct{ count atomic.Int64 }
 
 func (p *forgetfulParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record,
@@ -138,7 +138,7 @@ func (p *forgetfulParker) Park(ctx context.Context, publisher consumer.Publisher
 	consumer.AckedParker{}.Park(ctx, publisher, letter, done)
 }
 
-// anxiousParker writes one record in twenty to the dead-letter topic, too.
+// anxiousParker also writes one record in twenty to the dead-letter topic.
 type anxiousParker struct {
 	letters string
 	count   atomic.Int64
@@ -153,7 +153,7 @@ func (p *anxiousParker) Park(ctx context.Context, publisher consumer.Publisher, 
 	consumer.AckedParker{}.Park(ctx, publisher, letter, done)
 }
 
-// strayRouter takes the name of the next node for its own.
+// strayRouter uses the name of the next node as its own.
 type strayRouter struct {
 	consumer.Router
 	node consumer.Node
@@ -167,7 +167,7 @@ func (r strayRouter) Letterbox(record *kgo.Record) string {
 	return topic + "." + r.node.Edges[0].To
 }
 
-// randomRouter takes any edge.
+// randomRouter takes a random edge.
 type randomRouter struct {
 	consumer.Router
 	node consumer.Node

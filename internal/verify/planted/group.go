@@ -1,6 +1,6 @@
 package planted
 
-// Bugs in how a consumer lives in its group: what it fetches, what it commits, and when it ends.
+// This file has bugs of group membership: what a consumer fetches, what it commits, and when it ends.
 
 import (
 	"context"
@@ -80,7 +80,7 @@ type marks = map[consumer.TopicPartition]consumer.Mark
 
 type failures = map[consumer.TopicPartition]error
 
-// strayCommitter commits partitions that it doesn't have.
+// strayCommitter commits partitions that it does not own.
 type strayCommitter struct{ consumer.Committer }
 
 func (c strayCommitter) Commit(ctx context.Context, client *kgo.Client, own marks) failures {
@@ -95,7 +95,8 @@ func (c strayCommitter) Commit(ctx context.Context, client *kgo.Client, own mark
 	return c.Committer.Commit(ctx, client, own)
 }
 
-// farCommitter commits what isn't there yet. The answer is kept from the consumer, which would think that far done.
+// farCommitter commits offsets that do not exist yet. The answer is hidden from the consumer, which would otherwise
+// believe that it had finished that far.
 type farCommitter struct {
 	next    consumer.Committer
 	commits int
@@ -144,7 +145,7 @@ func (c *pausingCommitter) Commit(ctx context.Context, client *kgo.Client, own m
 	return c.Committer.Commit(ctx, client, own)
 }
 
-// leavingCommitter leaves the group after a commit, three times a second at most; the client learns it from its next
+// leavingCommitter leaves the group after a commit, at most three times a second. The client learns it from its next
 // heartbeat and joins again.
 type leavingCommitter struct {
 	consumer.Committer
@@ -165,7 +166,7 @@ func (c *leavingCommitter) Commit(ctx context.Context, client *kgo.Client, own m
 	return failed
 }
 
-// lazyCommitter says that it has committed and doesn't, from the twentieth record of partition 0 on.
+// lazyCommitter reports commits without making them, from the twentieth record of partition 0 on.
 type lazyCommitter struct{ consumer.Committer }
 
 func (c lazyCommitter) Commit(ctx context.Context, client *kgo.Client, own marks) failures {
@@ -180,7 +181,7 @@ func (c lazyCommitter) Commit(ctx context.Context, client *kgo.Client, own marks
 	return c.Committer.Commit(ctx, client, own)
 }
 
-// boastingCommitter names what is not finished in the metadata.
+// boastingCommitter names unfinished records in the commit metadata.
 type boastingCommitter struct{ consumer.Committer }
 
 func (c boastingCommitter) Commit(ctx context.Context, client *kgo.Client, own marks) failures {
@@ -193,7 +194,7 @@ func (c boastingCommitter) Commit(ctx context.Context, client *kgo.Client, own m
 	return c.Committer.Commit(ctx, client, own)
 }
 
-// fetchedTracker takes what was fetched for finished.
+// fetchedTracker treats fetched records as finished.
 type fetchedTracker struct{ prefix consumer.Prefix }
 
 func (t *fetchedTracker) Add(offset int64, epoch int32) uint64 {
@@ -205,7 +206,7 @@ func (t *fetchedTracker) Finish(uint64) {}
 
 func (t *fetchedTracker) Prefix(int) consumer.Prefix { return t.prefix }
 
-// sleepingPolicy sleeps the backoff before it answers.
+// sleepingPolicy sleeps for the backoff before it answers.
 type sleepingPolicy struct{ consumer.Policy }
 
 func (p sleepingPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {

@@ -1,6 +1,7 @@
 package planted
 
-// Bugs of what a dead letter carries: headers and keys that are no text, and what the envelope says.
+// This file has bugs in the content of a dead letter: headers and keys that are not text, and the fields of the
+// envelope.
 
 import (
 	"bytes"
@@ -13,14 +14,14 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// oddly is a mutant that changes dead letters of records with odd headers and keys.
+// oddly is a planted bug that changes dead letters of records with unusual headers and keys.
 func oddly(name, what, anomaly string, change func(*kgo.Record)) Mutant {
 	one := sealed(name, what, anomaly, change)
 	one.Scenario = "odd-headers"
 	return one
 }
 
-// sealedBy is a mutant whose dead letters say what is not true.
+// sealedBy is a planted bug whose dead letters have false metadata.
 func sealedBy(name, what, scenario string, wrap func(deadletter.Sealer) deadletter.Sealer) Mutant {
 	return Mutant{Name: name, What: what, Anomaly: "metadata-wrong", Invariant: "dlq-fidelity", Scenario: scenario,
 		Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
@@ -28,7 +29,7 @@ func sealedBy(name, what, scenario string, wrap func(deadletter.Sealer) deadlett
 		}}
 }
 
-// failing changes what is told of a failure.
+// failing changes the failure passed to the dead letter.
 type failing struct {
 	deadletter.Sealer
 	change func(*deadletter.Failure)
@@ -39,7 +40,7 @@ func (s failing) Seal(record *kgo.Record, failure deadletter.Failure) *kgo.Recor
 	return s.Sealer.Seal(record, failure)
 }
 
-// lastReason tells of the failure before.
+// lastReason passes the previous failure.
 type lastReason struct {
 	deadletter.Sealer
 	mu   sync.Mutex
@@ -55,7 +56,7 @@ func (s *lastReason) Seal(record *kgo.Record, failure deadletter.Failure) *kgo.R
 	return s.Sealer.Seal(record, failure)
 }
 
-// utf8Of is what is left of bytes that were taken for UTF-8.
+// utf8Of returns bytes as they are after being decoded as UTF-8.
 func utf8Of(value []byte) []byte {
 	if value == nil {
 		return nil
@@ -63,7 +64,7 @@ func utf8Of(value []byte) []byte {
 	return bytes.ToValidUTF8(value, []byte("\uFFFD"))
 }
 
-// changeHeaders changes the headers of the letter's record, in a list of its own: the sealed one is shared with the
+// changeHeaders changes the headers of the dead letter in a separate list, because the encoded one is shared with the
 // record.
 func changeHeaders(letter *kgo.Record, change func(*kgo.RecordHeader)) {
 	letter.Headers = slices.Clone(letter.Headers)

@@ -1,7 +1,7 @@
 package planted
 
-// Bugs that client libraries invite: what their offsets, batches, callbacks and producers do when they are used in the
-// obvious way.
+// This file has bugs that client libraries invite: the effects of their offsets, batches, callbacks and producers when
+// used in the obvious way.
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func libraryMutants() []Mutant {
 	})
 }
 
-// offsetMutants have bugs in which offsets are committed, and where reading begins.
+// offsetMutants have bugs in the committed offsets and in the offset at which reading begins.
 func offsetMutants() []Mutant {
 	return []Mutant{
 		{
@@ -99,7 +99,7 @@ func skippingMutants() []Mutant {
 	}
 }
 
-// remindingCommitter commits everything that it ever committed.
+// remindingCommitter repeats all its earlier commits.
 type remindingCommitter struct {
 	consumer.Committer
 	all marks
@@ -110,7 +110,7 @@ func (c *remindingCommitter) Commit(ctx context.Context, client *kgo.Client, own
 	return c.Committer.Commit(ctx, client, maps.Clone(c.all))
 }
 
-// shortCommitter commits one less.
+// shortCommitter commits one offset less.
 type shortCommitter struct{ consumer.Committer }
 
 func (c shortCommitter) Commit(ctx context.Context, client *kgo.Client, own marks) failures {
@@ -122,10 +122,10 @@ func (c shortCommitter) Commit(ctx context.Context, client *kgo.Client, own mark
 	return c.Committer.Commit(ctx, client, short)
 }
 
-// lettersGathered is how many letters a gatheringParker writes together.
+// lettersGathered is the number of dead letters that a gatheringParker writes together.
 const lettersGathered = 20
 
-// gatheringParker writes letters together, later.
+// gatheringParker writes dead letters together, later.
 type gatheringParker struct {
 	mu   sync.Mutex
 	held []*kgo.Record
@@ -146,7 +146,7 @@ func (p *gatheringParker) Park(ctx context.Context, publisher consumer.Publisher
 	}
 }
 
-// resignedParker gives up what is too large.
+// resignedParker gives up dead letters that are too large.
 type resignedParker struct{}
 
 func (resignedParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
@@ -158,7 +158,7 @@ func (resignedParker) Park(ctx context.Context, publisher consumer.Publisher, le
 	})
 }
 
-// partitionCount keeps one count of failures for all records of a partition.
+// partitionCount keeps one failure count for all records of a partition.
 type partitionCount struct {
 	consumer.Policy
 	failures map[consumer.TopicPartition]int
@@ -174,7 +174,7 @@ func (p partitionCount) Decide(record *kgo.Record, attempts int, err error) cons
 	return p.Policy.Decide(record, p.failures[at], err)
 }
 
-// hurriedPolicy doesn't wait for those who are slow.
+// hurriedPolicy does not wait for slow answers.
 type hurriedPolicy struct{ consumer.Policy }
 
 func (p hurriedPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
@@ -185,7 +185,7 @@ func (p hurriedPolicy) Decide(record *kgo.Record, attempts int, err error) consu
 	return p.Policy.Decide(record, attempts, err)
 }
 
-// skipRest leaves out the ten records behind one that failed for good.
+// skipRest skips the ten records after one that failed for good.
 func skipRest(next consumer.Handler) consumer.Handler {
 	var mu sync.Mutex
 	failed := map[consumer.TopicPartition]int64{}
@@ -207,7 +207,7 @@ func skipRest(next consumer.Handler) consumer.Handler {
 	}
 }
 
-// skipKnown leaves out records with the offset of one that was processed.
+// skipKnown skips records with the offset of one that was processed.
 func skipKnown(next consumer.Handler) consumer.Handler {
 	var known sync.Map
 	return func(ctx context.Context, record *kgo.Record) error {

@@ -1,6 +1,6 @@
 package planted
 
-// Bugs in how a consumer's process lives and ends.
+// This file has bugs in how a consumer's process runs and ends.
 
 import (
 	"context"
@@ -78,7 +78,7 @@ func lifeMutants() []Mutant {
 	}...)
 }
 
-// refusalMutants do something else than they promise when a dead letter is refused.
+// refusalMutants deviate from the promised reaction to a refused dead letter.
 func refusalMutants(lives func(name, what, anomaly, scenario string,
 	plant func(*consumer.Config, *consumer.Parts)) Mutant) []Mutant {
 	unkept := func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Mutant {
@@ -117,7 +117,7 @@ func refusalMutants(lives func(name, what, anomaly, scenario string,
 	}
 }
 
-// haltingParker publishes nothing any more once a letter was refused.
+// haltingParker publishes nothing after a dead letter was refused.
 type haltingParker struct {
 	consumer.Parker
 	halted atomic.Bool
@@ -135,8 +135,8 @@ func (p *haltingParker) Park(ctx context.Context, publisher consumer.Publisher, 
 	})
 }
 
-// looked looks at each record when it is taken in, before anything catches what goes wrong with it; n counts the
-// process's records from 1.
+// looked calls look for each record when it is received, before anything handles panics. n counts the process's records
+// from 1.
 func looked(look func(n int64, record *kgo.Record)) func(*consumer.Config, *consumer.Parts) {
 	return func(_ *consumer.Config, parts *consumer.Parts) {
 		taken, next := int64(0), parts.Lane
@@ -148,7 +148,7 @@ func looked(look func(n int64, record *kgo.Record)) func(*consumer.Config, *cons
 	}
 }
 
-// atTerm does something as soon as TERM comes.
+// atTerm does something as soon as SIGTERM arrives.
 func atTerm(do func()) func(*consumer.Config, *consumer.Parts) {
 	return func(*consumer.Config, *consumer.Parts) {
 		told := make(chan os.Signal, 1)

@@ -14,26 +14,26 @@ import (
 
 // Mutant is one planted bug.
 type Mutant struct {
-	// Name is how `dlqbench mutant` is told which to run.
+	// Name is the name that `dlqbench mutant` takes.
 	Name string
-	// What says in a sentence what is wrong with it.
+	// What describes the bug in one sentence.
 	What string
-	// Anomaly is the one that must be reported for it (others may come with it), Invariant the one that must report it:
-	// some anomalies are named by two.
+	// Anomaly must be reported for the bug (others may be, too), and Invariant must report it. Two invariants share the
+	// names of some anomalies.
 	Anomaly, Invariant string
-	// Scenario is the one of internal/verify/testdata in which it shows.
+	// Scenario is the scenario in internal/verify/testdata in which the bug shows.
 	Scenario string
 	// Consumer plants the bug in a consumer, Replay in a replay, Router and Worker in those of the dead-letter store at
-	// the address; exactly one is set.
+	// the address. Exactly one is set.
 	Consumer func(*consumer.Config, *consumer.Parts)
 	Replay   func(*deadletter.Config)
 	Router   func(*worker.RouterConfig)
 	Worker   func(address string, config *worker.Config)
-	// Keeper are flags of dlqbench dlq retain that it gets besides.
+	// Keeper holds additional flags for dlqbench dlq retain.
 	Keeper map[string]string
 }
 
-// Kind is the part that has the bug, as the sub-command of `dlqbench mutant`: consume, replay, router or worker.
+// Kind is the component that has the bug, as the subcommand of `dlqbench mutant`: consume, replay, router or worker.
 func (m Mutant) Kind() string {
 	switch {
 	case m.Consumer != nil:
@@ -49,13 +49,12 @@ func (m Mutant) Kind() string {
 	return "keeper"
 }
 
-// All returns every mutant, consumers first.
+// All returns every planted bug, consumers first.
 func All() []Mutant {
 	return concat(consumers(), replays(), graphReplays(), sharedLetterReplays(), stores())
 }
 
-// Named returns the mutant with this name. "none" is the control: the reference consumer, and the reference replay,
-// unchanged.
+// Named returns the planted bug with this name. "none" is the control: the unchanged reference consumer and replay.
 func Named(name string) (Mutant, error) {
 	if name == "none" {
 		return Mutant{

@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// trialed are the anomalies that the small trials look for. The others take a group of several, a kill, a drain, a
-// retry topic or measured time: they are shown by the proof, which runs every mutant from end to end.
+// trialed are the anomalies that the small trials look for. The others need a group of several members, a kill, a
+// drain, a retry topic or measured time. The proof covers them: it runs every planted bug end to end.
 func trialed() []string {
 	return []string{
 		"commit-before-dlq", "commit-without-dlq", "commit-advanced-while-dlq-down", "failure-not-surfaced",
@@ -43,17 +43,17 @@ func inTrials(mutant Mutant) bool {
 	ownScenario := slices.Contains([]string{"mix", "dlq-down", "dlq-slow", "replay"}, mutant.Scenario)
 	switch mutant.Name {
 	case "payload-re-encoded", "envelope-twice", "reason-of-another", "epoch-made-up":
-		return false // the trials know a letter by its value, and look at its position and attempts only
+		return false // the trials identify a dead letter by its value, and check only its position and attempts
 	case "attempts-from-zero", "letters-written-in-batches":
-		return false // the trials call attempts that are wrong missing, and have fewer letters than a batch
+		return false // the trials report wrong attempts as missing, and have fewer dead letters than a batch
 	}
 	return mutant.Name == "none" ||
 		mutant.Invariant == "graceful-stop" && mutant.Anomaly != "stop-timeout" || mutant.Name == "commit-past-unfinished" ||
 		mutant.Name == "metadata-missing" || ownScenario && slices.Contains(trialed(), mutant.Anomaly)
 }
 
-// TestEveryMutantShowsItsAnomaly runs each mutant whose bug they can show, and the control, through the same small
-// trials and looks for every anomaly.
+// TestEveryMutantShowsItsAnomaly runs the control, and each planted bug that small trials can show, through the same
+// trials, which look for every anomaly.
 func TestEveryMutantShowsItsAnomaly(t *testing.T) {
 	none, err := Named("none")
 	if err != nil {
@@ -99,7 +99,7 @@ func TestMutantsAreDescribed(t *testing.T) {
 	}
 }
 
-// parts is how many parts have the bug.
+// parts counts the components that have the bug.
 func parts(mutant Mutant) int {
 	count := 0
 	for _, has := range []bool{mutant.Consumer != nil, mutant.Replay != nil, mutant.Router != nil, mutant.Worker != nil,
@@ -111,7 +111,7 @@ func parts(mutant Mutant) int {
 	return count
 }
 
-// anomalies counts what was found.
+// anomalies counts findings by anomaly.
 type anomalies map[string]int
 
 func (a anomalies) note(bad bool, name string) {
@@ -122,7 +122,7 @@ func (a anomalies) note(bad bool, name string) {
 
 const records = 80
 
-// fate says what the handler answers for an offset.
+// fate is the handler's answer for an offset.
 func fate(offset int64) string {
 	switch offset % 20 {
 	case 2, 12:
@@ -137,7 +137,7 @@ func fate(offset int64) string {
 	return "success"
 }
 
-// trial is one Kafka with a topic of 80 records in 4 keys, and what the handler saw of them.
+// trial is a Kafka with a topic of 80 records in 4 keys, and the handler's observations of them.
 type trial struct {
 	*testing.T
 	cluster *kfake.Cluster
@@ -217,7 +217,7 @@ func settings() consumer.Settings {
 	return s
 }
 
-// start runs the mutant; the returned function stops it.
+// start runs the planted bug. The returned function stops it.
 func (tr *trial) start(mutant Mutant, s consumer.Settings, handler consumer.Handler) (*consumer.Consumer, func()) {
 	tr.Helper()
 	config := consumer.Config{
@@ -241,7 +241,7 @@ func (tr *trial) start(mutant Mutant, s consumer.Settings, handler consumer.Hand
 	}
 }
 
-// await waits until the condition holds; a mutant may keep it from ever doing so.
+// await waits until the condition holds or a time limit passes, because a planted bug may prevent the condition.
 func (tr *trial) await(condition func() bool) {
 	for deadline := time.Now().Add(10 * time.Second); !condition() && time.Now().Before(deadline); {
 		time.Sleep(2 * time.Millisecond)
@@ -279,7 +279,7 @@ func (tr *trial) content(topic string) map[string][]*kgo.Record {
 	return all
 }
 
-// tryConsumer goes on until the anomaly is found; the control goes through everything.
+// tryConsumer continues until the anomaly is found. For the control it runs all trials.
 func tryConsumer(t *testing.T, mutant Mutant, found anomalies) {
 	for _, try := range []func(){
 		func() { tryPolicy(mutant, found) },
@@ -293,7 +293,7 @@ func tryConsumer(t *testing.T, mutant Mutant, found anomalies) {
 	}
 }
 
-// tryPolicy asks the policy for its waits, since measured ones would be noisy.
+// tryPolicy asks the policy for its waits, because measured waits would be noisy.
 func tryPolicy(mutant Mutant, found anomalies) {
 	s := settings()
 	s.MaxRetries = 8
@@ -315,7 +315,8 @@ func tryPolicy(mutant Mutant, found anomalies) {
 	found.note(same, "no-jitter")
 }
 
-// tryProcessing consumes everything and compares the commits, the attempts and the letters with the fates.
+// tryProcessing consumes everything and compares the commits, the attempts and the dead letters with the planned
+// answers.
 func tryProcessing(tr *trial, mutant Mutant) {
 	last := int64(0)
 	tr.cluster.ControlKey(int16(kmsg.OffsetCommit), func(request kmsg.Request) (kmsg.Response, error, bool) {
@@ -335,7 +336,7 @@ func tryProcessing(tr *trial, mutant Mutant) {
 		err := tr.handle(ctx, record)
 		if err != nil && (fate(record.Offset) == "permanent" || fate(record.Offset) == "exhausted") {
 			tr.mu.Lock()
-			delete(tr.open, string(record.Key)) // judged by the transient ones: their end is seen here
+			delete(tr.open, string(record.Key)) // judged by the transient failures, whose end is visible here
 			tr.mu.Unlock()
 		}
 		return err
@@ -372,8 +373,8 @@ func (tr *trial) judge(offset int64, letters []*kgo.Record) {
 	}
 }
 
-// tryOutage has the DLQ refuse everything until the commits come to rest, and then nothing. A mutant that has given the
-// letter up never publishes it: then there is nothing to wait for.
+// tryOutage makes the DLQ refuse everything until the commits stop, and then lifts the outage. A planted bug that has
+// given up the dead letter never publishes it, so there is nothing to wait for.
 func tryOutage(tr *trial, mutant Mutant, found anomalies) {
 	fault := tr.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dlq", Err: kerr.NotEnoughReplicas,
 		Count: -1})
@@ -416,7 +417,7 @@ func tryStop(tr *trial, mutant Mutant, found anomalies) {
 	found.note(letters > 0, "premature-dead-letter")
 }
 
-// tryReplay replays half of the letters and compares what comes back with what was there.
+// tryReplay replays half of the dead letters and compares the replayed records with the originals.
 func tryReplay(t *testing.T, mutant Mutant, found anomalies) {
 	tr := newTrial(t, found)
 	var letters []*kgo.Record

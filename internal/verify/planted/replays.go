@@ -8,7 +8,7 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// publisher is a Publisher with another Produce.
+// publisher is a Publisher with its Produce replaced.
 type publisher struct {
 	deadletter.Publisher
 	produce func(ctx context.Context, record *kgo.Record, promise func(*kgo.Record, error))
@@ -59,7 +59,7 @@ func alteringPublisher(*deadletter.Config) func(deadletter.Publisher) deadletter
 	}
 }
 
-// clinging restores everything but the headers.
+// clinging restores everything except the headers.
 type clinging struct{ deadletter.Opener }
 
 func (d clinging) Prepare(letter *kgo.Record) *kgo.Record {

@@ -1,6 +1,6 @@
 package planted
 
-// Bugs of services that share a dead-letter topic.
+// This file has bugs of services that share a dead-letter topic.
 
 import (
 	"bytes"
@@ -13,7 +13,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// The services of the scenario, as their groups and topics end; what begins with the run's id is different each time.
+// The services of the scenario, by the suffixes of their groups and topics. The prefix is the run's id, which differs
+// each time.
 const (
 	ordersEnd  = ".orders"
 	billingEnd = ".billing"
@@ -39,7 +40,7 @@ func sharedLetterMutants() []Mutant {
 	}
 }
 
-// serviceReplays are bugs of the tool that puts the letters of several services back.
+// sharedLetterReplays are bugs of the tool that replays the dead letters of several services.
 func sharedLetterReplays() []Mutant {
 	return []Mutant{{
 		Name: "replays-to-another-service", What: "the letters of one service go to the retry topic of another",
@@ -55,7 +56,7 @@ func misdelivering(next deadletter.Publisher) deadletter.Publisher {
 	}}
 }
 
-// nameAnother puts the name of another service into a letter of one.
+// nameAnother replaces the service's name in a dead letter with that of another service.
 func nameAnother(letter *kgo.Record) {
 	for i := range letter.Headers {
 		if header := &letter.Headers[i]; header.Key == "service" {

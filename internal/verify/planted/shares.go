@@ -1,6 +1,6 @@
 package planted
 
-// Bugs of members of a share group (KIP-932): what they accept, reject and release, and when.
+// This file has bugs of members of a share group (KIP-932): what they accept, reject and release, and when.
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func shareMutants() []Mutant {
 	}
 }
 
-// acceptFirst acknowledges a record before it is processed; what becomes of it then makes no difference any more.
+// acceptFirst acknowledges a record before it is processed, so that the outcome of processing has no effect.
 func acceptFirst(handle consumer.Handler) consumer.Handler {
 	return func(ctx context.Context, record *kgo.Record) error {
 		record.Ack(kgo.AckAccept)

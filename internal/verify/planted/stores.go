@@ -24,7 +24,7 @@ func working(name, what, anomaly, scenario string, plant func(address string, co
 		Worker: plant}
 }
 
-// routing is a bug in how a router hands its letters to the store.
+// routing is a bug in how a router passes its dead letters to the store.
 func routing(scenario, name, what, anomaly string, ingest func(worker.RouterStore) func(context.Context,
 	[]store.Entry) (int, error)) Mutant {
 	return Mutant{
@@ -100,7 +100,7 @@ func serviceMutants() []Mutant {
 	}
 }
 
-// brokenStoreMutants are bugs that show when the store, or what its workers go by, is broken.
+// brokenStoreMutants are bugs that show when the store, or a dependency of its workers, fails.
 func brokenStoreMutants() []Mutant {
 	return []Mutant{
 		working("store-lease-by-own-clock", "a worker takes back locks whose lease is over by its own machine's clock",
@@ -122,7 +122,7 @@ func brokenStoreMutants() []Mutant {
 	}
 }
 
-// ingester is a router's store with another Ingest.
+// ingester is a router's store with its Ingest replaced.
 type ingester struct {
 	worker.RouterStore
 	ingest func(context.Context, []store.Entry) (int, error)
@@ -135,7 +135,7 @@ func (i ingester) Ingest(ctx context.Context, entries []store.Entry) (int, error
 func lateIngest(next worker.RouterStore) func(context.Context, []store.Entry) (int, error) {
 	return func(ctx context.Context, entries []store.Entry) (int, error) {
 		time.AfterFunc(300*time.Millisecond, func() {
-			_, _ = next.Ingest(context.WithoutCancel(ctx), entries) // whether it worked nobody asks any more
+			_, _ = next.Ingest(context.WithoutCancel(ctx), entries) // the result is ignored
 		})
 		return len(entries), nil
 	}
@@ -174,7 +174,7 @@ func doublingIngest(next worker.RouterStore) func(context.Context, []store.Entry
 	}
 }
 
-// everyLetter makes an entry of each letter: what the store finds unique is where the letter lies.
+// everyLetter makes an entry of each dead letter. The store's unique key is the position of the dead letter.
 func everyLetter(next worker.RouterStore) func(context.Context, []store.Entry) (int, error) {
 	return func(ctx context.Context, entries []store.Entry) (int, error) {
 		inserted := append([]store.Entry{}, entries...)
@@ -185,7 +185,7 @@ func everyLetter(next worker.RouterStore) func(context.Context, []store.Entry) (
 	}
 }
 
-// deafStore says that all went well, whatever the store says.
+// deafStore reports success regardless of the store's answer.
 type deafStore struct{ worker.RouterStore }
 
 func (s deafStore) Ingest(ctx context.Context, entries []store.Entry) (int, error) {
@@ -202,7 +202,7 @@ func (s deafStore) Now(ctx context.Context) (time.Time, error) {
 	return time.Now(), nil
 }
 
-// ownClockStore compares leases with what the worker's machine shows.
+// ownClockStore compares leases with the clock of the worker's machine.
 type ownClockStore struct {
 	worker.Store
 	address string
@@ -220,7 +220,7 @@ func (s ownClockStore) Recover(ctx context.Context) (int, error) {
 	return recovered, err
 }
 
-// greedyStore also hands out entries that are locked already.
+// greedyStore also hands out locked entries.
 type greedyStore struct{ worker.Store }
 
 func (s greedyStore) Claim(ctx context.Context, name string, lease time.Duration, limit int) ([]store.Entry, error) {
@@ -238,17 +238,17 @@ func (s greedyStore) Claim(ctx context.Context, name string, lease time.Duration
 	return claimed, err
 }
 
-// forgetfulStore recovers nothing.
+// forgetfulStore never recovers entries.
 type forgetfulStore struct{ worker.Store }
 
 func (forgetfulStore) Recover(context.Context) (int, error) { return 0, nil }
 
-// hastyRetrier says that it worked, and then tries.
+// hastyRetrier reports success and then tries.
 type hastyRetrier struct{ worker.Retrier }
 
 func (r hastyRetrier) Retry(ctx context.Context, entry store.Entry) error {
 	time.AfterFunc(200*time.Millisecond, func() {
-		_ = r.Retrier.Retry(context.WithoutCancel(ctx), entry) // nobody waits for it
+		_ = r.Retrier.Retry(context.WithoutCancel(ctx), entry) // the result is ignored
 	})
 	return nil
 }
@@ -263,7 +263,7 @@ func (r eagerRetrier) Retry(ctx context.Context, entry store.Entry) error {
 	return r.Retrier.Retry(ctx, entry)
 }
 
-// impatientStore makes what is to be tried again due after so long, whatever its strategy says.
+// impatientStore makes an entry due after a fixed time, regardless of its strategy.
 type impatientStore struct {
 	worker.Store
 	wait time.Duration
@@ -276,7 +276,7 @@ func (s impatientStore) Settle(ctx context.Context, lock store.Lock, change stor
 	return s.Store.Settle(ctx, lock, change)
 }
 
-// tidyStore removes what is resolved.
+// tidyStore deletes resolved entries.
 type tidyStore struct{ worker.Store }
 
 func (s tidyStore) Settle(ctx context.Context, lock store.Lock, change store.Change) error {
@@ -287,7 +287,7 @@ func (s tidyStore) Settle(ctx context.Context, lock store.Lock, change store.Cha
 	return err
 }
 
-// revivingStore writes into the table by itself.
+// revivingStore writes to the table directly.
 type revivingStore struct {
 	worker.Store
 	address string
@@ -303,7 +303,7 @@ func (s *revivingStore) Settle(ctx context.Context, lock store.Lock, change stor
 		"UPDATE dead_letter_queue SET status = 'dlq_pending', version = version + 1 WHERE id = ?", lock.ID)
 }
 
-// inTable changes the table behind the store's back.
+// inTable changes the table without going through the store.
 func inTable(ctx context.Context, address, statement string, args ...any) error {
 	path, _, _ := strings.Cut(strings.TrimPrefix(address, "sqlite:"), "?")
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)")

@@ -1,6 +1,7 @@
 package planted
 
-// Bugs of what a failed record leaves behind: retry copies and dead letters; and further ones of the policy.
+// This file has bugs in the records that a failure leaves behind, retry copies and dead letters, and further bugs of
+// the policy.
 
 import (
 	"bytes"
@@ -66,7 +67,7 @@ func topicMutants() []Mutant {
 	}
 }
 
-// latePolicy waits a second more.
+// latePolicy waits a second longer.
 type latePolicy struct{ consumer.Policy }
 
 func (p latePolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
@@ -77,7 +78,7 @@ func (p latePolicy) Decide(record *kgo.Record, attempts int, err error) consumer
 	return decision
 }
 
-// hastyPolicy dead-letters one first failure in five.
+// hastyPolicy dead-letters one record in five at its first failure.
 type hastyPolicy struct{ consumer.Policy }
 
 func (p hastyPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
@@ -88,7 +89,7 @@ func (p hastyPolicy) Decide(record *kgo.Record, attempts int, err error) consume
 	return decision
 }
 
-// uncounted forgets the first attempt.
+// uncounted does not count the first attempt.
 type uncounted struct{ consumer.Copier }
 
 func (c uncounted) Seal(record *kgo.Record, origin consumer.Origin, due time.Time) *kgo.Record {
@@ -98,7 +99,7 @@ func (c uncounted) Seal(record *kgo.Record, origin consumer.Origin, due time.Tim
 	return c.Copier.Seal(record, origin, due)
 }
 
-// prompt doesn't wait.
+// prompt does not wait.
 type prompt struct{ consumer.Copier }
 
 func (c prompt) Open(record *kgo.Record, origin *consumer.Origin) time.Time {
@@ -106,8 +107,7 @@ func (c prompt) Open(record *kgo.Record, origin *consumer.Origin) time.Time {
 	return time.Time{}
 }
 
-// forgetfulCopier waits only for the copies that were written since it was started, as one does that keeps the times in
-// memory.
+// forgetfulCopier waits only for copies written since it was started, like a consumer that keeps the times in memory.
 type forgetfulCopier struct {
 	consumer.Copier
 	started time.Time
@@ -121,7 +121,7 @@ func (c forgetfulCopier) Open(record *kgo.Record, origin *consumer.Origin) time.
 	return due
 }
 
-// wavering publishes a letter and then another one.
+// wavering publishes a dead letter and then another one.
 type wavering struct{}
 
 func (wavering) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
@@ -131,7 +131,7 @@ func (wavering) Park(ctx context.Context, publisher consumer.Publisher, letter *
 	consumer.AckedParker{}.Park(ctx, publisher, &other, func(error) {})
 }
 
-// reencode decodes JSON into a map and writes it in its own form; what is no JSON becomes a string.
+// reencode decodes JSON into a map and encodes it again. A value that is not JSON becomes a string.
 func reencode(letter *kgo.Record) {
 	var decoded any
 	if json.Unmarshal(letter.Value, &decoded) != nil {
@@ -142,7 +142,7 @@ func reencode(letter *kgo.Record) {
 	}
 }
 
-// latin1 writes the reason with one byte for each character.
+// latin1 encodes the reason with one byte per character.
 func latin1(letter *kgo.Record) {
 	for i, header := range letter.Headers {
 		if header.Key == deadletter.HeaderReason {

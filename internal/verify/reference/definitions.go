@@ -1,6 +1,6 @@
 package reference
 
-// The definitions. Each function quotes the sentence that it follows.
+// This file implements the definitions. Each function quotes the sentence that it implements.
 
 import (
 	"cmp"
@@ -16,9 +16,9 @@ func (j *judge) is(outcomes []history.Outcome, outcome history.Outcome) bool {
 
 func (j *judge) retryable(o history.Outcome) bool { return j.is(j.header.Contract().Retryable, o) }
 
-// final: "an attempt ended in success, or in a logical failure, where the contract calls that terminal". Without a
-// dead-letter topic whatever is not retried is, and so is the last attempt of those that are promised (unless the
-// process then ends in the record's place); k counts it in its series.
+// final implements "an attempt ended in success, or in a logical failure, where the contract calls that terminal".
+// Without a dead-letter topic, every non-retryable outcome is final, and so is the last promised attempt (unless the
+// process then ends at the record's position). k is the attempt's number in its series.
 func (j *judge) final(a *tried, k int) bool {
 	c := j.header.Contract()
 	givesUp := !c.HasDLQ() && !c.ExitsExhausted
@@ -34,13 +34,13 @@ func (j *judge) final(a *tried, k int) bool {
 }
 
 // series numbers each attempt in its series: "the attempts of one record between two events that justify a fresh
-// count". Of an undisturbed record that is only that its obligation was met, or that its dead letter had been asked
-// for.
+// count". For an undisturbed record, these events are only that its obligation was met or that its dead letter was
+// requested.
 func (j *judge) series(r *record) []int {
 	numbers := make([]int, len(r.attempts))
 	for i := range r.attempts {
 		numbers[i] = 1
-		// Given up for good is no fresh count: another attempt would be one too many.
+		// Giving up for good does not justify a fresh count: another attempt would be one too many.
 		over := i > 0 && j.final(&r.attempts[i-1], numbers[i-1]) && !j.retryable(r.attempts[i-1].outcome)
 		if i > 0 && !over && !r.lettered(r.attempts[i-1].start, r.attempts[i].start) {
 			numbers[i] = numbers[i-1] + 1
@@ -49,14 +49,14 @@ func (j *judge) series(r *record) []int {
 	return numbers
 }
 
-// lettered: a dead letter was asked for or acknowledged from from to to.
+// lettered reports whether a dead letter was requested or acknowledged between from and to.
 func (r *record) lettered(from, to time.Duration) bool {
 	return slices.ContainsFunc(r.letters, func(l written) bool {
 		return l.asked >= from && l.asked < to || l.acked >= from && l.acked <= to
 	})
 }
 
-// terminal is when the record was first terminal, -1 if never.
+// terminal is the time at which the record first became terminal, or -1.
 func (j *judge) terminal(r *record) time.Duration {
 	first := time.Duration(-1)
 	note := func(at time.Duration) {
@@ -104,8 +104,8 @@ func (j *judge) record(r *record) {
 	j.duplicates(r)
 }
 
-// noLoss: "after drain every acknowledged record is terminal". Of one that the downstream can't identify any attempt
-// may have been its last.
+// noLoss implements "after drain every acknowledged record is terminal". For a record that the downstream stub cannot
+// identify, any attempt may have been the last.
 func (j *judge) noLoss(r *record, terminal time.Duration) {
 	j.judged("no-loss")
 	switch {
@@ -130,9 +130,9 @@ func (j *judge) noLoss(r *record, terminal time.Duration) {
 	}
 }
 
-// commits: "each r in p below N that ends in the DLQ has D(r) acknowledged before C was read", and "every fetched r
-// below N is terminal". The first commit past a record that is not terminal breaks the one or the other: the first
-// where only the dead letter was outstanding. The first is the one that the broker accepted first.
+// commits implements "each r in p below N that ends in the DLQ has D(r) acknowledged before C was read", and "every
+// fetched r below N is terminal". The first commit past a non-terminal record breaks one of the two: the first sentence
+// if only the dead letter was outstanding. The first commit is the one that the broker accepted first.
 func (j *judge) commits(r *record) {
 	j.judged("commit-after-outcome")
 	if len(r.letters) > 0 {
@@ -164,7 +164,7 @@ func (j *judge) commits(r *record) {
 	}
 }
 
-// bounded: "attempts per series = the contract's attempts.max for retryable outcomes".
+// bounded implements "attempts per series = the contract's attempts.max for retryable outcomes".
 func (j *judge) bounded(r *record) {
 	limit := j.header.Contract().MaxAttempts
 	most := 0
@@ -183,7 +183,7 @@ func (j *judge) bounded(r *record) {
 	for _, l := range r.letters {
 		before, last := r.before(l.asked)
 		if before > 0 && last.end > l.asked {
-			j.open("bounded-retries", "under-retried", r) // it was under way: what the process took it for is not known
+			j.open("bounded-retries", "under-retried", r) // in flight: how the process took it is unknown
 			continue
 		}
 		if before > 0 && j.retryable(last.outcome) && before < limit {
@@ -203,7 +203,7 @@ func (j *judge) bounded(r *record) {
 	}
 }
 
-// before returns how many attempts had started by the time, and the last of them.
+// before returns the number of attempts that had started by the given time, and the last of them.
 func (r *record) before(at time.Duration) (count int, last tried) {
 	for _, a := range r.attempts {
 		if a.start <= at {
@@ -213,7 +213,7 @@ func (r *record) before(at time.Duration) (count int, last tried) {
 	return count, last
 }
 
-// classification: "permanent and logical outcomes are attempted once; logical never reaches the DLQ; only
+// classification implements "permanent and logical outcomes are attempted once; logical never reaches the DLQ; only
 // infrastructure failures are retried; nothing that succeeded is dead-lettered".
 func (j *judge) classification(r *record) {
 	c := j.header.Contract()
@@ -249,8 +249,8 @@ func (j *judge) classification(r *record) {
 	}
 }
 
-// backoff: "start(k+1) − end(k) ∈ [B(k)−early, B(k)+jitter+late]", early being two milliseconds, for timers that count
-// in them. An attempt that was not answered ended for the subject at some time after its start and before its end.
+// backoff implements "start(k+1) − end(k) ∈ [B(k)−early, B(k)+jitter+late]". early is two milliseconds, for timers with
+// millisecond resolution. For the subject, an unanswered attempt ended at some time between its start and its end.
 func (j *judge) backoff(r *record) {
 	b := j.header.Contract().Backoff
 	numbers := j.series(r)
@@ -269,7 +269,7 @@ func (j *judge) backoff(r *record) {
 			j.open("backoff", "backoff-late", r)
 			j.open("backoff", "cap-exceeded", r)
 		case i >= numbers[i]:
-			// An earlier series may have been counted on: then this is a later gap than it looks.
+			// The consumer may have continued the count of an earlier series. Then this is a later gap than it appears.
 			j.open("backoff", "backoff-late", r)
 			j.open("backoff", "cap-exceeded", r)
 		case b.Cap > 0 && g.uncapped > b.Cap && g.longest >= g.uncapped-precision:
@@ -280,8 +280,8 @@ func (j *judge) backoff(r *record) {
 	}
 }
 
-// othersFirst: another record is under way at some time between from and the attempt. Its process may do one thing at a
-// time, and a copy in a retry topic waits for those before it.
+// othersFirst reports whether another record is being processed at some time between from and the attempt. The process
+// may handle one record at a time, and a copy in a retry topic waits for those before it.
 func (j *judge) othersFirst(r *record, a *tried, from time.Duration) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return (e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd) && e.Record != r.number &&
@@ -289,8 +289,8 @@ func (j *judge) othersFirst(r *record, a *tried, from time.Duration) bool {
 	})
 }
 
-// givingUp: a rebalance takes a partition from the attempt's instance, and nobody has it yet, at some time between from
-// and the attempt. It may stand still for it.
+// givingUp reports whether a rebalance revokes a partition from the attempt's instance and the partition has no owner
+// at some time between from and the attempt. The instance may pause for that.
 func (j *judge) givingUp(a *tried, from time.Duration) bool {
 	for i := range j.events {
 		e := &j.events[i]
@@ -311,7 +311,7 @@ func (j *judge) givingUp(a *tried, from time.Duration) bool {
 
 const precision = 2 * time.Millisecond
 
-// gap is what lies between two attempts of a series: how long it was at least and at most, and what is promised.
+// gap is the interval between two attempts of a series: its minimum and maximum length, and the promised one.
 type gap struct {
 	k                                        int
 	shortest, longest, least, most, uncapped time.Duration
@@ -326,7 +326,7 @@ func gapBefore(c *history.Contract, a, before *tried, k int) gap {
 	case history.OutcomeTimeout, history.OutcomeReset:
 		g.shortest = a.start - before.start
 	case history.OutcomeRateLimited:
-		// It may wait as long as it was told, as long as it promised, or for both.
+		// The wait may be the one that the downstream asked for, the promised one, or their sum.
 		g.most += before.told
 		if !c.IgnoresRetryAfter {
 			g.least = max(g.least, before.told)
@@ -335,8 +335,8 @@ func gapBefore(c *history.Contract, a, before *tried, k int) gap {
 	return g
 }
 
-// early: a later gap as short as the first one may be is one that does not grow, unless first ones are too short as
-// well. Of that all records have a say.
+// early judges a gap that is too short. If a later gap is as short as the first may be, the waits do not grow, unless
+// first gaps are too short as well. All records count for that.
 func (j *judge) early(r *record, g *gap) {
 	b := j.header.Contract().Backoff
 	asFirst := g.k > 1 && b.Wait(g.k) > b.Wait(1) && g.shortest >= b.Wait(1)-precision &&
@@ -352,7 +352,7 @@ func (j *judge) early(r *record, g *gap) {
 	}
 }
 
-// firstGapEarly: the first wait of the record's series was too short.
+// firstGapEarly reports whether the first wait of the record's series was too short.
 func (j *judge) firstGapEarly(r *record) bool {
 	for i, k := range j.series(r) {
 		if k == 2 && j.retryable(r.attempts[i-1].outcome) {
@@ -364,8 +364,8 @@ func (j *judge) firstGapEarly(r *record) bool {
 	return false
 }
 
-// letters: "the DLQ record has key and value byte-equal, original headers kept where promised, every metadata field
-// present, decodable and true", and "copies of r in the DLQ ≤ 1".
+// letters implements "the DLQ record has key and value byte-equal, original headers kept where promised, every metadata
+// field present, decodable and true", and "copies of r in the DLQ ≤ 1".
 func (j *judge) letters(r *record) {
 	c := j.header.Contract()
 	if !c.HasDLQ() {
@@ -400,7 +400,7 @@ func (j *judge) letters(r *record) {
 			j.saw("dlq-fidelity", "metadata-wrong", r)
 		}
 		elsewhere := e.Claim.Topic != r.topic
-		if e.Claim.Partition >= 0 && e.Claim.Offset >= 0 { // a dialect may name the topic alone
+		if e.Claim.Partition >= 0 && e.Claim.Offset >= 0 { // a dialect may name only the topic
 			elsewhere = elsewhere || e.Claim.Partition != r.partition || e.Claim.Offset != r.offset
 		}
 		switch {
@@ -410,13 +410,13 @@ func (j *judge) letters(r *record) {
 			!j.everAnswered(r, e.Claim.Beside().Quotes):
 			j.saw("dlq-fidelity", "metadata-wrong", r)
 		case r.disturbed && (e.Claim.Attempts >= 0 || len(e.Claim.Beside().Quotes) > 0):
-			j.open("dlq-fidelity", "metadata-wrong", r) // which attempts, and how many, a process knew of is not known
+			j.open("dlq-fidelity", "metadata-wrong", r) // the number of attempts known to the process is unknown
 		}
 	}
 }
 
-// untrue: "reason fits the last answer, times lie in the run, epochs are real, the envelope's block is there exactly
-// once".
+// untrue implements "reason fits the last answer, times lie in the run, epochs are real, the envelope's block is there
+// exactly once".
 func (j *judge) untrue(r *record, e *history.Event) bool {
 	more := e.Claim.Beside()
 	for _, at := range more.Times {
@@ -431,7 +431,8 @@ func (j *judge) untrue(r *record, e *history.Event) bool {
 	return !r.disturbed && len(r.letters) > 0 && !j.mayQuote(r, more.Quotes)
 }
 
-// mayQuote: the process that wrote one of the dead letters may have had one of these answers last.
+// mayQuote reports whether one of these answers may have been the last one known to the process that wrote one of the
+// dead letters.
 func (j *judge) mayQuote(r *record, quotes []history.Outcome) bool {
 	if len(quotes) == 0 {
 		return true
@@ -444,7 +445,7 @@ func (j *judge) mayQuote(r *record, quotes []history.Outcome) bool {
 	})
 }
 
-// everAnswered: an attempt of the record was, or it was never answered.
+// everAnswered reports whether an attempt of the record got one of these answers or was never answered.
 func (j *judge) everAnswered(r *record, quotes []history.Outcome) bool {
 	answered := false
 	for i := range r.attempts {
@@ -458,9 +459,10 @@ func (j *judge) everAnswered(r *record, quotes []history.Outcome) bool {
 	return !answered
 }
 
-// truth: as many attempts as the dead letter says had been made when it, or another of the record's, was asked for.
+// truth reports whether the number of attempts in a dead letter had been made when that dead letter, or another one of
+// the record, was requested.
 func (j *judge) truth(r *record, claim *history.Claim) bool {
-	if claim.Attempts < 0 || len(r.letters) == 0 || r.send.Flags != 0 { // whose attempts tell nothing
+	if claim.Attempts < 0 || len(r.letters) == 0 || r.send.Flags != 0 { // its attempts prove nothing
 		return true
 	}
 	return slices.ContainsFunc(r.letters, func(l written) bool {
@@ -475,7 +477,7 @@ func (j *judge) truth(r *record, claim *history.Claim) bool {
 	})
 }
 
-// duplicates: "successes per record ≤ 1".
+// duplicates implements "successes per record ≤ 1".
 func (j *judge) duplicates(r *record) {
 	successes := 0
 	for i := range r.attempts {
@@ -491,8 +493,8 @@ func (j *judge) duplicates(r *record) {
 	}
 }
 
-// ordering: "the first attempt of the next record starts after the previous one is terminal". The next is not at fault
-// once a commit has passed the previous.
+// ordering implements "the first attempt of the next record starts after the previous one is terminal". The next record
+// is not at fault once a commit has passed the previous one.
 func (j *judge) ordering(r *record, records map[int32]*record) {
 	b, open := j.previous(r, records)
 	if open {
@@ -515,7 +517,7 @@ func (j *judge) ordering(r *record, records map[int32]*record) {
 	}
 }
 
-// previous is the record before it in the promised order, nil if there is none; open, if it could not be decided.
+// previous is the preceding record in the promised order, or nil. open reports that it could not be decided.
 func (j *judge) previous(r *record, records map[int32]*record) (before *record, open bool) {
 	ordering := j.header.Contract().Ordering
 	for i := range j.events {
@@ -534,7 +536,7 @@ func (j *judge) previous(r *record, records map[int32]*record) (before *record, 
 	return before, open
 }
 
-// assigned is no less than any epoch that an assignment can have: how many there were, or their generation.
+// assigned is an upper bound of the epochs that an assignment can have: the number of assignments, or their generation.
 func (j *judge) assigned() int32 {
 	most := int32(0)
 	for i := range j.events {
@@ -545,7 +547,7 @@ func (j *judge) assigned() int32 {
 	return most
 }
 
-// stopping is the signal that first told the event's process to stop, by the event's time; nil if none did.
+// stopping is the first signal, up to the event's time, that told the event's process to stop, or nil.
 func (j *judge) stopping(of *history.Event) *history.Event {
 	for i := range j.events {
 		e := &j.events[i]

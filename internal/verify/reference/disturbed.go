@@ -1,8 +1,7 @@
 package reference
 
-// Records that were handed from one process to another, or of which a commit or a dead letter failed. Of them, only
-// what a disruption can't excuse is decided, and what is counted: where it is clear how many disruptions there were, or
-// it makes no difference.
+// This file judges records that passed from one process to another, or whose commit or dead letter failed. It decides
+// only what no disturbance can excuse, and counts: where the number of disturbances is known or makes no difference.
 
 import (
 	"slices"
@@ -11,19 +10,20 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// trace is what the events say of a record that was disturbed.
+// trace holds what the events say about a disturbed record.
 type trace struct {
 	*record
 	letters []asked
 	commits []asked
-	// astray: a process attempted it that did not have its partition.
+	// astray counts the attempts by processes that did not own its partition.
 	astray int
-	// last is the end of its last attempt, nil if it has none or that was not answered; lastStart when that began.
+	// last is the end of its last attempt, or nil if it has none or that attempt was not answered. lastStart is the
+	// start of that attempt.
 	last      *history.Event
 	lastStart time.Duration
 }
 
-// disturbances decides what can be decided of disturbed records.
+// disturbances judges the disturbed records as far as possible.
 func (j *judge) disturbances() {
 	c := j.header.Contract()
 	if j.header.Replay || c.Retry == history.RetryTopics || !c.HasDLQ() || !j.wholeTime() {
@@ -55,7 +55,7 @@ func (j *judge) disturbances() {
 	j.surfaced()
 }
 
-// trace gathers it, nil where it can't be told.
+// trace gathers the record's trace, or returns nil if the events are ambiguous.
 func (j *judge) trace(number int32) *trace {
 	r := j.place(number)
 	if r == nil || !j.unique(number) || j.stale(number) {
@@ -84,7 +84,7 @@ func (j *judge) trace(number int32) *trace {
 		case e.Kind == history.KindProduceResponse && !j.begun(e, history.KindProduceRequest):
 			return nil
 		case e.Kind == history.KindAuditRecord && j.audit(e) != j.audits(e.Topic):
-			// A later audit of the topic speaks for this one.
+			// A later audit of the topic replaces this one.
 		case e.Kind == history.KindAuditRecord && j.role(e.Topic) == history.RoleDLQ:
 			r.found = append(r.found, e)
 		case e.Kind == history.KindAuditRecord && e.Topic == r.topic && e.Partition == r.partition && e.Offset == r.offset:
@@ -94,7 +94,7 @@ func (j *judge) trace(number int32) *trace {
 	return s
 }
 
-// acked is when a write was acknowledged to the subject, -1 if it wasn't.
+// acked is the time at which a produce was acknowledged to the subject, or -1.
 func (a *asked) acked() time.Duration {
 	if !a.told() {
 		return -1
@@ -142,7 +142,7 @@ func (j *judge) ending(ask *history.Event) *history.Event {
 	return nil
 }
 
-// holds: the event's process had the record's partition then.
+// holds reports whether the event's process owned the record's partition at that time.
 func (j *judge) holds(of *history.Event, r *record) bool {
 	var holder *history.Event
 	for i := range j.events {
@@ -161,7 +161,7 @@ func (j *judge) holds(of *history.Event, r *record) bool {
 	return same(of, holder)
 }
 
-// finished is when the record was first terminal, -1 if never.
+// finished is the time at which the record first became terminal, or -1.
 func (j *judge) finished(s *trace) time.Duration {
 	c := j.header.Contract()
 	if j.skipped(s.record) {
@@ -179,8 +179,8 @@ func (j *judge) finished(s *trace) time.Duration {
 	return first
 }
 
-// passing is the first commit past the record before it was terminal: of those that were accepted the one that was
-// answered first, else of those that were never answered the first. It is nil if there is none.
+// passing is the first commit past the record before it was terminal. Among accepted commits it is the one answered
+// first; if there are none, it is the first of those never answered. It is nil if there is no such commit.
 func (j *judge) passing(s *trace) *asked {
 	terminal := j.finished(s)
 	var first *asked
@@ -197,8 +197,8 @@ func (j *judge) passing(s *trace) *asked {
 	return first
 }
 
-// commitsPast: "for every accepted or unanswered C(p,N): each r in p below N that ends in the DLQ has D(r) acknowledged
-// before C was read", "for every accepted C(p,N): every fetched r below N is terminal".
+// commitsPast implements "for every accepted or unanswered C(p,N): each r in p below N that ends in the DLQ has D(r)
+// acknowledged before C was read" and "for every accepted C(p,N): every fetched r below N is terminal".
 func (j *judge) commitsPast(s *trace) {
 	j.judged(outcome)
 	if len(s.letters) > 0 {
@@ -209,7 +209,7 @@ func (j *judge) commitsPast(s *trace) {
 		return
 	}
 	if s.astray > 0 {
-		// Which of its attempts counts as the last depends on whose they are.
+		// Which of its attempts counts as the last depends on the processes that made them.
 		j.open("commit-after-dlq", "commit-before-dlq", s.record)
 		j.open("commit-after-dlq", "commit-without-dlq", s.record)
 		j.open(outcome, "commit-past-unfinished", s.record)
@@ -232,7 +232,7 @@ func (j *judge) commitsPast(s *trace) {
 	j.passed(s.record, commit{c.ask.Time, c.answer.Time, c.ask.Offset}, outstanding && !succeeded)
 }
 
-// advanced: "while every dead-letter write fails, no commit passes the first undeliverable record".
+// advanced implements "while every dead-letter write fails, no commit passes the first undeliverable record".
 func (j *judge) advanced(s *trace) {
 	if len(s.letters) == 0 {
 		return
@@ -242,7 +242,7 @@ func (j *judge) advanced(s *trace) {
 	switch {
 	case c == nil || !c.took() || s.acked() >= 0 && s.acked() <= c.ask.Time || s.mayBeOver(c.ask.Time):
 	case s.astray > 0 || s.acked() < 0:
-		// Without an acknowledgement it is not clear when the outage began and ended.
+		// Without an acknowledgement it is unknown when the outage began and ended.
 		j.open(halting, "commit-advanced-while-dlq-down", s.record)
 	case !j.downAt(c.ask.Time):
 	case s.lastStart <= c.ask.Time:
@@ -250,7 +250,7 @@ func (j *judge) advanced(s *trace) {
 	}
 }
 
-// covered is when an accepted commit first covered the record, -1 if never.
+// covered is the time at which an accepted commit first covered the record, or -1.
 func (s *trace) covered() time.Duration {
 	first := time.Duration(-1)
 	for i := range s.commits {
@@ -261,10 +261,10 @@ func (s *trace) covered() time.Duration {
 	return first
 }
 
-// disruptions is how many there were by the time that concern the record: at least, and at most. "The instance that
-// held r was killed, stopped or lost r's partition before the commit that covers r was accepted; that commit failed or
-// went unanswered; a produce of r was answered with an error, went unanswered, or its acknowledgement was withheld past
-// the client's request timeout."
+// disruptions returns the minimum and maximum number of disruptions of the record up to the given time: "The instance
+// that held r was killed, stopped or lost r's partition before the commit that covers r was accepted; that commit
+// failed or went unanswered; a produce of r was answered with an error, went unanswered, or its acknowledgement was
+// withheld past the client's request timeout."
 func (j *judge) disruptions(s *trace, until time.Duration) (least, most int) {
 	seen, end := until+1, until
 	for i := range s.attempts {
@@ -287,7 +287,7 @@ func (j *judge) disruptions(s *trace, until time.Duration) (least, most int) {
 		case e.Kind == history.KindAssigned && e.Topic == s.topic && e.Partition == s.partition:
 			fell, open := false, false
 			if last != nil && j.firstEnd(last) != nil && j.firstEnd(last).Time <= e.Time {
-				fell, open = j.fell(j.firstEnd(last)) // an end of one's own excuses nothing
+				fell, open = j.fell(j.firstEnd(last)) // a voluntary exit excuses nothing
 			}
 			if last != nil && !fell && !open && e.Time > seen && e.Time < end {
 				least++
@@ -297,7 +297,7 @@ func (j *judge) disruptions(s *trace, until time.Duration) (least, most int) {
 			}
 			last = e
 		case e.Kind == history.KindStall, e.Kind == history.KindInstanceSignal && e.Text == "CONT":
-			most++ // who is told to stop may have been in the middle of something
+			most++ // a process told to stop may have been in the middle of something
 		}
 	}
 	for i := range s.commits {
@@ -315,7 +315,7 @@ func (j *judge) disruptions(s *trace, until time.Duration) (least, most int) {
 	return least, most
 }
 
-// handed is when an instance was first given the record, after until if it wasn't by then.
+// handed is the time at which an instance was first given the record, or a time after until if that was later.
 func (j *judge) handed(r *record, until time.Duration) time.Duration {
 	for i := range j.events {
 		e := &j.events[i]
@@ -327,8 +327,8 @@ func (j *judge) handed(r *record, until time.Duration) time.Duration {
 	return until + 1
 }
 
-// refusals is how many writes of its dead letter were of no avail by the time, as far as the subject knew: at least,
-// and at most. forged are those that left no copy for certain.
+// refusals returns the minimum and maximum number of produces of its dead letter that had failed by the given time, as
+// far as the subject knew. forged counts those that certainly left no copy.
 func (s *trace) refusals(until time.Duration) (least, most, forged int) {
 	for i := range s.letters {
 		l := &s.letters[i]
@@ -349,7 +349,7 @@ func (s *trace) refusals(until time.Duration) (least, most, forged int) {
 
 const forever = time.Duration(1) << 60
 
-// copiesOnce: "copies of r in the DLQ ≤ 1 + disruptions that justify one".
+// copiesOnce implements "copies of r in the DLQ ≤ 1 + disruptions that justify one".
 func (j *judge) copiesOnce(s *trace) {
 	if len(s.found) == 0 {
 		return
@@ -363,7 +363,7 @@ func (j *judge) copiesOnce(s *trace) {
 	j.counted("dlq-once", "dlq-duplicate", s.record, len(s.found), 1+least, 1+most)
 }
 
-// successesOnce: "successes per record ≤ 1 + disruptions that justify one", by the time of each.
+// successesOnce implements "successes per record ≤ 1 + disruptions that justify one", at the time of each success.
 func (j *judge) successesOnce(s *trace) {
 	hidden := j.mayMiss()
 	for i := range s.attempts {
@@ -380,27 +380,27 @@ func (j *judge) successesOnce(s *trace) {
 		least, most := j.disruptions(s, a.end)
 		refused, atMost, _ := s.refusals(a.end)
 		if hidden {
-			strange = successes // an answer that was lost justifies another
+			strange = successes // a lost answer justifies another success
 		}
 		j.counted("duplicates", "duplicate", s.record, successes, 1+least+refused, 1+most+atMost+s.astray+strange)
 	}
 }
 
-// mayMiss: an answer may have missed its process.
+// mayMiss reports whether an answer may not have reached its process.
 func (j *judge) mayMiss() bool {
 	return j.frozen() || slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool {
 		return f.Target == "downstream"
 	})
 }
 
-// frozen: somebody stood still.
+// frozen reports whether a process or the harness stood still.
 func (j *judge) frozen() bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return e.Kind == history.KindStall || e.Kind == history.KindInstanceSignal && e.Text == "STOP"
 	})
 }
 
-// counted holds a number against what is justified, if that is clear enough.
+// counted compares a count with the justified number, if that number is known well enough.
 func (j *judge) counted(invariant, anomaly string, r *record, n, least, most int) {
 	switch {
 	case n > most:
@@ -423,8 +423,8 @@ func (j *judge) firstEnd(of *history.Event) *history.Event {
 	return nil
 }
 
-// fell: nobody asked the process to end. Where its contract lets it end at times, or Kafka may have left it nothing
-// else, that is open.
+// fell reports whether the process ended without being asked to. The result is open if its contract lets it end at
+// times, or if Kafka may have left it no other choice.
 func (j *judge) fell(end *history.Event) (fell, open bool) {
 	c := j.header.Contract()
 	if end.Flags.Has(history.Expected) {

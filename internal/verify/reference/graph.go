@@ -1,8 +1,8 @@
 package reference
 
-// Graphs of nodes. What is decided are documents that nothing disturbed: every write of theirs plainly answered, every
-// partition that they came through in the hands of one process all along, one copy of them at a time. Of those each
-// sentence of the rule leaves nothing open.
+// This file judges graphs of nodes. It decides documents that nothing disturbed: every produce was answered without
+// error, every partition on their way belonged to one process throughout, and only one copy existed at a time. For
+// those, the rule leaves nothing open.
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 
 const conservation = "graph-conservation"
 
-// spot is a place in a topic.
+// spot is a position in a topic.
 type spot struct {
 	topic     int16
 	partition int32
@@ -25,15 +25,15 @@ type docCopy struct {
 	spot
 	node int
 	made time.Duration
-	// replays is how often the document had been replayed when it was made.
+	// replays is the number of times the document had been replayed when the copy was made.
 	replays  int
 	attempts []tried
 	exits    []written
 	commits  []commit
 }
 
-// document is all that is told of one: its copies in the order in which they were made, its dead letters by where they
-// are, and the replay.
+// document holds everything known about a document: its copies in the order of creation, its dead letters by position,
+// and the replay.
 type document struct {
 	*record
 	copies   []*docCopy
@@ -43,7 +43,7 @@ type document struct {
 	replayed []written
 }
 
-// graph decides what can be decided of the documents.
+// graph judges the documents as far as possible.
 func (j *judge) graph() {
 	troubled := slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return e.Kind == history.KindStall || e.Kind == history.KindInstanceSignal && e.Text == "STOP"
@@ -61,7 +61,7 @@ func (j *judge) graph() {
 			j.judged(conservation)
 			j.conserved(d, c)
 			if slices.ContainsFunc(d.copies[:i], func(o *docCopy) bool { return o.node == c.node }) {
-				// Which of two copies a write was for its time alone does not prove.
+				// The time alone does not prove which of two copies a produce was for.
 				for _, anomaly := range []string{"forwarded-twice", "dual-exit", "forwarded-unprocessed", "commit-before-forward"} {
 					j.open(conservation, anomaly, d.record)
 				}
@@ -72,7 +72,7 @@ func (j *judge) graph() {
 	}
 }
 
-// document gathers it, nil where it can't be told.
+// document gathers a document, or returns nil if the events are ambiguous.
 func (j *judge) document(number int32) *document {
 	r := j.place(number)
 	if r == nil || !j.unique(number) || r.topic != j.header.Consumers[0].Input {
@@ -110,7 +110,7 @@ func (j *judge) document(number int32) *document {
 	return d
 }
 
-// addCopy: one process has the partition all along, and each of its commits was plainly accepted.
+// addCopy adds a copy if one process owned the partition throughout and each of its commits was accepted without error.
 func (j *judge) addCopy(d *document, at spot, made time.Duration, replays int) bool {
 	probe := &record{number: history.None, topic: at.topic, partition: at.partition}
 	node := j.header.ReaderOf(at.topic)
@@ -122,7 +122,7 @@ func (j *judge) addCopy(d *document, at spot, made time.Duration, replays int) b
 	return true
 }
 
-// latest is the copy at the node that was made last.
+// latest is the most recent copy at the node.
 func (d *document) latest(node int) *docCopy {
 	for _, c := range slices.Backward(d.copies) {
 		if c.node == node {
@@ -147,7 +147,7 @@ func (j *judge) addCall(d *document, ask *history.Event) bool {
 	return true
 }
 
-// theirs: the event is of the process that has the copy's partition.
+// theirs reports whether the event is from the process that owns the copy's partition.
 func (j *judge) theirs(e *history.Event, c *docCopy) bool {
 	return slices.ContainsFunc(j.events, func(given history.Event) bool {
 		return given.Kind == history.KindAssigned && given.Topic == c.topic &&
@@ -184,7 +184,7 @@ func (j *judge) addWrite(d *document, ask *history.Event) bool {
 		return true
 	}
 	if j.header.ReaderOf(ask.Topic) >= 0 {
-		// Which of two copies that are at the node at once is meant nobody could say.
+		// If two copies are at the node at once, the event does not say which one it concerns.
 		next := d.latest(j.header.ReaderOf(ask.Topic))
 		return (next == nil || len(next.exits) > 0) && j.addCopy(d, at, ask.Time, c.replays)
 	}
@@ -196,8 +196,8 @@ func (j *judge) isLetter(topic int16) bool {
 	return j.role(topic) == history.RoleDLQ || j.role(topic) == history.RoleQuarantine
 }
 
-// allFound: the audits found the document nowhere but where it is known to be, and nobody says of another one that it
-// is there.
+// allFound reports whether the audits found the document only at its known positions, and no event claims that another
+// document is at one of them.
 func (j *judge) allFound(d *document) bool {
 	return !slices.ContainsFunc(j.events, func(e history.Event) bool {
 		here := d.places[spot{e.Topic, e.Partition, e.Offset}]
@@ -211,7 +211,7 @@ func (j *judge) allFound(d *document) bool {
 	})
 }
 
-// conserved: "each copy of a document in a node's input has one exit".
+// conserved implements "each copy of a document in a node's input has one exit".
 func (j *judge) conserved(d *document, c *docCopy) {
 	saw := func(anomaly string) { j.saw(conservation, anomaly, d.record) }
 	forwards, letters := 0, 0
@@ -233,8 +233,8 @@ func (j *judge) conserved(d *document, c *docCopy) {
 	j.inTime(d, c)
 }
 
-// conservedAt: what was committed past at a node is "in the next topic" or "dead-lettered", each copy for itself, and
-// what was said to be there is.
+// conservedAt checks that what a node committed past is "in the next topic" or "dead-lettered", for each copy
+// separately, and that every acknowledged record exists.
 func (j *judge) conservedAt(d *document) {
 	for node := range j.header.Consumers {
 		copies, exits, past := 0, 0, true
@@ -255,14 +255,14 @@ func (j *judge) conservedAt(d *document) {
 	}
 }
 
-// inLast: the last audit of the topic found the document.
+// inLast reports whether the last audit of the topic found the document.
 func (j *judge) inLast(d *document, topic int16) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return e.Kind == history.KindAuditRecord && e.Record == d.number && e.Topic == topic && j.audit(&e) == j.audits(topic)
 	})
 }
 
-// inTime: "the commit that covers a processed copy comes after its exit was acknowledged".
+// inTime implements "the commit that covers a processed copy comes after its exit was acknowledged".
 func (j *judge) inTime(d *document, c *docCopy) {
 	for _, commit := range c.commits {
 		out := slices.ContainsFunc(c.exits, func(one written) bool { return one.acked <= commit.asked })
@@ -272,7 +272,7 @@ func (j *judge) inTime(d *document, c *docCopy) {
 	}
 }
 
-// processed: its module had answered with a success, or a refusal of its own, by then.
+// processed reports whether the module had answered by then with a success or a refusal of its own.
 func (j *judge) processed(c *docCopy, by time.Duration) bool {
 	return slices.ContainsFunc(c.attempts, func(a tried) bool {
 		done := a.outcome == history.OutcomeSuccess || j.is(j.header.Consumers[c.node].Contract.Logical, a.outcome)
@@ -280,7 +280,7 @@ func (j *judge) processed(c *docCopy, by time.Duration) bool {
 	})
 }
 
-// passedOn: "by the one edge that its id chooses", and not "before the module had processed it".
+// passedOn implements "by the one edge that its id chooses", and not "before the module had processed it".
 func (j *judge) passedOn(d *document, c *docCopy, exit *written) {
 	if exit.ask.Topic != j.header.Next(c.node, history.NewIDs(j.header.RunID).Token(d.number)) {
 		j.saw(conservation, "skipped-node", d.record)
@@ -290,8 +290,8 @@ func (j *judge) passedOn(d *document, c *docCopy, exit *written) {
 	}
 }
 
-// dead: "dead-lettered to the node's own topic, or quarantined there once it was replayed as often as the graph
-// allows".
+// dead implements "dead-lettered to the node's own topic, or quarantined there once it was replayed as often as the
+// graph allows".
 func (j *judge) dead(d *document, c *docCopy, exit *written) {
 	node := &j.header.Consumers[c.node]
 	switch spent := c.replays >= j.header.Graph.MaxReprocess; {
@@ -308,7 +308,7 @@ func (j *judge) committedPast(c *docCopy) bool {
 	return slices.ContainsFunc(c.commits, func(one commit) bool { return one.offset > c.offset })
 }
 
-// putBack: "a selected dead letter is written once, to the input of its own node".
+// putBack implements "a selected dead letter is written once, to the input of its own node".
 func (j *judge) putBack(d *document) {
 	for i, letter := range d.selected {
 		until := forever

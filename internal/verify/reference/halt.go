@@ -10,19 +10,19 @@ import (
 
 const (
 	halting = "halt-on-dlq-failure"
-	// outageLeast is the least that is an outage; single failures among successes are none.
+	// outageLeast is the minimum length of an outage. Single failures among successes are not an outage.
 	outageLeast = 200 * time.Millisecond
 )
 
-// outage is a stretch in which every write of a dead letter failed; failed are the answers of those writes, by their
-// place in the history, next is the success that ended it, -1 if none did.
+// outage is a period in which every produce of a dead letter failed. failed holds the indexes of the answers to those
+// produces; next is the index of the success that ended the outage, or -1.
 type outage struct {
 	from, to time.Duration
 	failed   []int
 	next     int
 }
 
-// asked is when the write was asked for that the event answers.
+// asked is the time of the produce request that the event answers.
 func (j *judge) asked(answer *history.Event) time.Duration {
 	asked := answer.Time
 	for k := range j.events {
@@ -33,9 +33,9 @@ func (j *judge) asked(answer *history.Event) time.Duration {
 	return asked
 }
 
-// outages: "a window begins with the first dead-letter write that fails after the last that succeeded, and ends with
-// the next that succeeds". A write that was asked for before the last success may fail after it: the window then begins
-// with its failure.
+// outages implements "a window begins with the first dead-letter write that fails after the last that succeeded, and
+// ends with the next that succeeds". A produce requested before the last success may fail after it; the window then
+// begins with its failure.
 func (j *judge) outages() []outage {
 	var all []outage
 	open := false
@@ -65,8 +65,8 @@ func (j *judge) outages() []outage {
 	return slices.DeleteFunc(all, func(o outage) bool { return o.to-o.from < outageLeast })
 }
 
-// planned lists the outages that faults make, from when they must be felt, but for those in which a dead letter got
-// through.
+// planned lists the outages that faults cause, from the time at which they must have an effect. It omits those in which
+// a dead letter got through.
 func (j *judge) planned() []outage {
 	var all []outage
 	for op := range j.header.Faults {
@@ -101,15 +101,15 @@ func (j *judge) planned() []outage {
 	return all
 }
 
-// downAt: no dead letter could be written at the time.
+// downAt reports whether no dead letter could be written at the time.
 func (j *judge) downAt(at time.Duration) bool {
 	return slices.ContainsFunc(slices.Concat(j.outages(), j.planned()), func(o outage) bool {
 		return o.from <= at && at <= o.to
 	})
 }
 
-// ill: an instance said that it is unhealthy, between the two times: at a moment before the end of it, and not healthy
-// again or ended before its beginning.
+// ill reports whether an instance was unhealthy between the two times: it reported bad health before the end of the
+// interval, and neither recovered nor exited before its beginning.
 func (j *judge) ill(from, to time.Duration) bool {
 	for i := range j.events {
 		bad := &j.events[i]
@@ -128,7 +128,7 @@ func (j *judge) ill(from, to time.Duration) bool {
 	return false
 }
 
-// mute: a process that was there between the two times wrote lines, and stated a level in none.
+// mute reports whether a process that ran between the two times wrote log lines but gave a level in none.
 func (j *judge) mute(from, to time.Duration) bool {
 	return slices.ContainsFunc(j.events, func(end history.Event) bool {
 		if end.Kind != history.KindSubjectLog || end.N <= 0 || end.Aux != 0 || end.Time < from {
@@ -140,7 +140,8 @@ func (j *judge) mute(from, to time.Duration) bool {
 	})
 }
 
-// surfaced: "the failure is surfaced (exit code, error log, health)", once a process knows of it for long enough.
+// surfaced implements "the failure is surfaced (exit code, error log, health)", once a process has known of it for long
+// enough.
 func (j *judge) surfaced() {
 	j.decide(OfPartition(halting, history.None, history.None))
 	for _, o := range j.outages() {
@@ -159,9 +160,9 @@ func (j *judge) surfaced() {
 	}
 }
 
-// knows: "three seconds, or twice all the waits of a series" after an error for which clients give up at once; else
-// what the contract says, or five minutes. Counted is the time from the process's first failed write to the last sign
-// that it tries, without that for which a signal had stopped it.
+// knows implements "three seconds, or twice all the waits of a series" after an error at which clients give up at once;
+// otherwise the time in the contract, or five minutes. The time counts from the process's first failed produce to its
+// last observed retry, without the time for which a signal had stopped it.
 func (j *judge) knows(o *outage, instance int16, run uint16) bool {
 	b := j.header.Contract().Backoff
 	waits, unsaid := time.Duration(0), j.header.Contract().SurfacedWithin
@@ -197,11 +198,11 @@ func (j *judge) knows(o *outage, instance int16, run uint16) bool {
 		refused >= 0 && last-refused-j.stopped(instance, refused, last) >= max(3*time.Second, 2*waits)
 }
 
-// final: an error of the protocol that Kafka does not call retriable, and that is not about a producer's own state; of
-// those that histories have.
+// final reports whether the code is a protocol error that Kafka does not call retriable and that does not concern the
+// producer's own state. It covers the codes that occur in histories.
 func final(code int16) bool { return slices.Contains([]int16{-1, 10, 17, 29, 87}, code) }
 
-// stopped is for how long signals had stopped the instance between the two times.
+// stopped is the time for which signals had stopped the instance between the two times.
 func (j *judge) stopped(instance int16, from, to time.Duration) time.Duration {
 	total, since := time.Duration(0), time.Duration(-1)
 	until := func(at time.Duration) {
@@ -224,8 +225,8 @@ func (j *judge) stopped(instance int16, from, to time.Duration) time.Duration {
 	return total
 }
 
-// concerns: "a line that is known for an error only by the name of one of Kafka's" tells of dead letters that were
-// answered with it, or that it names.
+// concerns reports whether "a line that is known for an error only by the name of one of Kafka's" is about dead letters
+// that were answered with that error, or names the dead-letter topic.
 func (j *judge) concerns(o *outage, line *history.Event) bool {
 	return line.Code == 0 ||
 		slices.ContainsFunc(o.failed, func(i int) bool {

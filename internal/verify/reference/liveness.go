@@ -10,15 +10,16 @@ import (
 
 const (
 	live = "liveness"
-	// settles is how long a group may take to settle after something that made it rebalance: a heartbeat interval, and
-	// a little.
+	// settles is the time that a group may need to settle after an event that made it rebalance: a heartbeat interval
+	// plus a margin.
 	settles = 3500 * time.Millisecond
-	// stormy is how many rebalances that nothing explains make a storm; expelled how many more each member justifies
-	// that goes without a goodbye.
+	// stormy is the number of unexplained rebalances that make a storm. expelled is the number of additional rebalances
+	// that each member justifies that disappears without leaving the group.
 	stormy, expelled = 4, 2
 )
 
-// catchesUp: "after heal, lag returns to zero within the allowance; no partition is left paused; no rebalance storm".
+// catchesUp implements "after heal, lag returns to zero within the allowance; no partition is left paused; no rebalance
+// storm".
 func (j *judge) catchesUp() {
 	if j.header.Contract().Retry == history.RetryTopics || !j.wholeTime() {
 		return
@@ -37,7 +38,7 @@ func (j *judge) catchesUp() {
 	j.storm()
 }
 
-// drain is the last stretch in which the subject was given time.
+// drain is the last period in which the subject was given time.
 func (j *judge) drain() (from, to time.Duration) {
 	for i := range j.events {
 		e := &j.events[i]
@@ -53,7 +54,7 @@ func (j *judge) drain() (from, to time.Duration) {
 	return from, from
 }
 
-// stoodStillIn: something did, in the stretch.
+// stoodStillIn reports whether a process or the harness stood still in the period.
 func (j *judge) stoodStillIn(from, to time.Duration) bool {
 	stopped := map[int16]bool{}
 	for i := range j.events {
@@ -75,7 +76,7 @@ func (j *judge) stoodStillIn(from, to time.Duration) bool {
 	return len(stopped) > 0
 }
 
-// lies returns what is known to lie in a partition, by offset.
+// lies returns the records known to be in a partition, by offset.
 func (j *judge) lies(topic int16, partition int32) map[int64]int32 {
 	all := map[int64]int32{}
 	for i := range j.events {
@@ -89,8 +90,8 @@ func (j *judge) lies(topic int16, partition int32) map[int64]int32 {
 	return all
 }
 
-// caughtUp: a partition that has records behind its committed offset is stalled, or was left paused; one that was
-// committed only when the subject was told to stop is stalled too.
+// caughtUp judges a partition that has records after its committed offset: it is stalled or was left paused. A
+// partition committed only when the subject was told to stop is stalled, too.
 func (j *judge) caughtUp(topic int16, partition int32) {
 	lies := j.lies(topic, partition)
 	commits, plain := j.commitsOf(topic, partition)
@@ -132,8 +133,8 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	switch {
 	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits) ||
 		j.ungiven(topic, partition)) && j.paused(topic, partition, lies, behind):
-		// It was attempted, so it was handed out, though no fetch tells of that; or several processes behave as if they
-		// had the partition, or one did before it had it. Which of the two it is, is open.
+		// The record was attempted, so some process received it, but no fetch shows that. Alternatively, several
+		// processes act as owners of the partition, or one did before it owned it. It is open which of the two applies.
 		for _, number := range lies {
 			j.opinion.Open[Finding{OfRecord(live, number), "paused-partition"}] = true
 			j.opinion.Open[Finding{OfRecord(live, number), "stalled"}] = true
@@ -147,7 +148,8 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	}
 }
 
-// stands: the partition does not go on. It is told of one record; where several may be meant, it is open which.
+// stands records that the partition does not advance. The finding names one record; if several are possible, it is open
+// which one.
 func (j *judge) stands(anomaly string, candidates []int32) {
 	for _, number := range candidates {
 		if one := (Finding{OfRecord(live, number), anomaly}); len(candidates) > 1 {
@@ -158,8 +160,8 @@ func (j *judge) stands(anomaly string, candidates []int32) {
 	}
 }
 
-// waitedFor returns the record that the others behind the offset wait for: the first that was not terminal by the time,
-// and where all were, the first. They are several where of some it can't be said.
+// waitedFor returns the record that the others after the offset wait for: the first that was not terminal by the time
+// or, if all were, the first. It returns several candidates if that is unknown for some.
 func (j *judge) waitedFor(lies map[int64]int32, from int64, by time.Duration) (candidates []int32) {
 	unsure := false
 	for offset := from; offset >= 0; offset = firstFrom(lies, offset+1) {
@@ -178,8 +180,8 @@ func (j *judge) waitedFor(lies map[int64]int32, from int64, by time.Duration) (c
 	return candidates
 }
 
-// terminalBy: the record was terminal by the time. Of one with several copies, or that the downstream can't identify,
-// it is not known which of its attempts and dead letters are whose.
+// terminalBy reports whether the record was terminal by the time. For a record with several copies, or one that the
+// downstream stub cannot identify, its attempts and dead letters cannot be told apart, so the result is not known.
 func (j *judge) terminalBy(number int32, by time.Duration) (terminal, known bool) {
 	if r := j.place(number); r != nil && j.skipped(r) {
 		return true, true
@@ -201,19 +203,19 @@ func (j *judge) terminalBy(number int32, by time.Duration) (terminal, known bool
 	return at >= 0 && at <= by, true
 }
 
-// mayEnd: the event may have brought its record to an end.
+// mayEnd reports whether the event may have made its record terminal.
 func (j *judge) mayEnd(e *history.Event) bool {
 	return e.Kind == history.KindAttemptEnd && e.Outcome != history.OutcomeNone || e.Kind == history.KindProduceResponse
 }
 
-// nameless: somebody attempted what the downstream could not identify.
+// nameless reports whether there was an attempt that the downstream stub could not identify.
 func (j *judge) nameless() bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return e.Kind == history.KindAttemptStart && e.Record < 0
 	})
 }
 
-// firstFrom is the first offset from at on at which something lies, -1 if there is none.
+// firstFrom is the first offset from at on that holds a record, or -1.
 func firstFrom(lies map[int64]int32, at int64) int64 {
 	first := int64(-1)
 	for offset := range lies {
@@ -224,8 +226,9 @@ func firstFrom(lies map[int64]int32, at int64) int64 {
 	return first
 }
 
-// paused: "whose holder had it all through the drain and did not ask for its records": in its whole second half it was
-// handed none, though there were some that it had not been handed, and nothing of it was under way.
+// paused implements "whose holder had it all through the drain and did not ask for its records": in the second half of
+// the drain the holder received no records, although there were some that it had not received, and none of the
+// partition's records was being processed.
 func (j *judge) paused(topic int16, partition int32, lies map[int64]int32, at int64) bool {
 	from, to := j.drain()
 	middle := from + (to-from)/2
@@ -265,7 +268,7 @@ func (j *judge) paused(topic int16, partition int32, lies map[int64]int32, at in
 	return last < end
 }
 
-// busy: something of the record was under way between the two.
+// busy reports whether the record was being processed at some time between the two.
 func (j *judge) busy(number int32, from, to time.Duration) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
 		under := e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd ||
@@ -274,8 +277,8 @@ func (j *judge) busy(number int32, from, to time.Duration) bool {
 	})
 }
 
-// storm: the group comes to a new generation again and again, and no instance starts or ends, no signal is sent, no
-// fault is in force, nothing stands still that would explain it.
+// storm reports a group that repeatedly enters a new generation although no instance starts or ends, no signal is sent,
+// no fault is in force, and nothing stands still that would explain it.
 func (j *judge) storm() {
 	var last *history.Event
 	count, allowed := 0, 0
@@ -299,7 +302,7 @@ func (j *judge) storm() {
 	}
 }
 
-// newGeneration: it is larger than all before, of which there are some.
+// newGeneration reports whether the generation is larger than all earlier ones, and there are earlier ones.
 func (j *judge) newGeneration(at int) bool {
 	some := false
 	for i := range j.events[:at] {
@@ -353,7 +356,7 @@ func (j *judge) explained(of *history.Event) bool {
 	return faults > 0 || slices.Contains(slices.Collect(maps.Values(starting)), true)
 }
 
-// ungiven: a process fetched from the partition before it was first given it.
+// ungiven reports whether a process fetched from the partition before it was first assigned to it.
 func (j *judge) ungiven(topic int16, partition int32) bool {
 	for i := range j.events {
 		e := &j.events[i]
@@ -370,7 +373,7 @@ func (j *judge) ungiven(topic int16, partition int32) bool {
 	return false
 }
 
-// strangers: more than one process commits the partition.
+// strangers reports whether more than one process commits the partition.
 func strangers(commits []asked) bool {
 	return slices.ContainsFunc(commits, func(c asked) bool { return !by(c.ask, commits[0].ask) })
 }

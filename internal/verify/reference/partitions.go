@@ -1,6 +1,7 @@
 package reference
 
-// What commit-after-outcome says of commits as such: who sends them, how far they reach, and that they go forward.
+// This file judges what commit-after-outcome says about commits themselves: their sender, their upper bound, and that
+// they never go back.
 
 import (
 	"slices"
@@ -11,19 +12,19 @@ import (
 
 const outcome = "commit-after-outcome"
 
-// asked is a commit of a partition and its answer, nil where none came.
+// asked is a commit of a partition and its answer, or nil if none came.
 type asked struct{ ask, answer *history.Event }
 
-// took: the broker accepted it.
+// took reports whether the broker accepted the commit.
 func (a *asked) took() bool {
 	return a.answer != nil && a.answer.Code == 0 && !a.answer.Flags.Has(history.Forged)
 }
 
-// told: and its sender knows.
+// told reports whether the broker accepted the commit and the sender knows it.
 func (a *asked) told() bool { return a.took() && !a.answer.Flags.Has(history.Withheld) }
 
-// commitsOf returns the commits of a partition in the order in which they were asked for; plain is false where what was
-// answered to what is not clear, or somebody got something before the partition was first assigned.
+// commitsOf returns the commits of a partition in the order of their requests. plain is false if requests and answers
+// cannot be matched, or if a process received records before the partition was first assigned.
 func (j *judge) commitsOf(topic int16, partition int32) (all []asked, plain bool) {
 	given := false
 	for i := range j.events {
@@ -75,7 +76,8 @@ func (j *judge) sawPartition(invariant, anomaly string, topic int16, partition i
 
 func by(e, other *history.Event) bool { return e.Instance == other.Instance && e.Run == other.Run }
 
-// had: the sender had been given the partition (of any, with None), or records of it, by the time.
+// had reports whether the sender had been assigned the partition (any partition, with None), or had received records of
+// it, by the time.
 func (j *judge) had(of *history.Event, topic int16, partition int32, until time.Duration) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return (e.Kind == history.KindAssigned || e.Kind == history.KindFetched) && by(&e, of) && e.Time <= until &&
@@ -83,7 +85,7 @@ func (j *judge) had(of *history.Event, topic int16, partition int32, until time.
 	})
 }
 
-// strangers: a process commits a partition that it never had, though it is seen to have others.
+// strangers finds processes that commit a partition they never owned, although they are known to own others.
 func (j *judge) strangers(topic int16, partition int32, commits []asked) {
 	for i := range commits {
 		if c := &commits[i]; c.took() && !j.had(c.ask, topic, partition, c.ask.Time) &&
@@ -93,7 +95,7 @@ func (j *judge) strangers(topic int16, partition int32, commits []asked) {
 	}
 }
 
-// beyond: a commit lies beyond the end of the log, whatever tells how far that reaches.
+// beyond finds commits past the end of the log, wherever events show how far it reaches.
 func (j *judge) beyond(topic int16, partition int32, commits []asked) {
 	end, audits := int64(-1), 0
 	for i := range j.events {
@@ -125,7 +127,7 @@ func (j *judge) beyond(topic int16, partition int32, commits []asked) {
 	}
 }
 
-// again: the write that it answers has been answered before, so it is not known what to make of it.
+// again reports whether the produce that it answers was answered before, which makes it ambiguous.
 func (j *judge) again(at int) bool {
 	e := &j.events[at]
 	return slices.ContainsFunc(j.events[:at], func(o history.Event) bool {
@@ -133,7 +135,8 @@ func (j *judge) again(at int) bool {
 	})
 }
 
-// backwards: "goes back within one assignment", from a commit whose answer its sender had when it sent this one.
+// backwards implements "goes back within one assignment", relative to a commit whose answer the sender had when it sent
+// this one.
 func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 	for i := range commits {
 		c := &commits[i]
@@ -144,7 +147,7 @@ func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 				continue
 			}
 			if before.ask.Time == c.ask.Time || before.took() && before.answer.Time > c.ask.Time {
-				// Two at once: which is the later one is not said.
+				// With two commits in flight, it is unknown which one is later.
 				j.opinion.Open[Finding{OfPartition(outcome, topic, partition), "commit-regressed"}] = true
 			}
 			if before.told() && before.answer.Time <= c.ask.Time && (last == nil || before.answer.Time >= last.answer.Time) {
@@ -160,8 +163,8 @@ func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 	}
 }
 
-// moved: somebody was given the partition since, or the sender had to give it up. What another process is relieved of
-// that only seemed to have it still, ends nobody's assignment but its own.
+// moved reports whether the partition has since been assigned to some process or revoked from the sender. A revocation
+// from another process that only appeared to own it still ends no assignment but that process's own.
 func (j *judge) moved(c *asked, since time.Duration) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked && by(&e, c.ask)) &&
@@ -170,8 +173,8 @@ func (j *judge) moved(c *asked, since time.Duration) bool {
 	})
 }
 
-// lost: another process than the sender had been given the partition, made the last commit, and has the partition
-// still.
+// lost reports whether another process than the sender had been assigned the partition, made the last commit, and still
+// owns the partition.
 func (j *judge) lost(c, last *asked) bool {
 	holds := false
 	for i := range j.events {
@@ -192,8 +195,8 @@ func (j *judge) lost(c, last *asked) bool {
 	return holds && !by(c.ask, last.ask)
 }
 
-// passed: a commit passes a record that is not terminal. One that nobody was handed lies beyond the end of what was
-// there to be done; where only the dead letter is outstanding, that is another invariant's to name.
+// passed records a commit past a non-terminal record. A record that no process received lies outside the work to be
+// done. If only the dead letter is outstanding, another invariant names the anomaly.
 func (j *judge) passed(r *record, c commit, outstanding bool) {
 	handed, fetched := false, false
 	for i := range j.events {

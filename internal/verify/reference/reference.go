@@ -1,14 +1,14 @@
-// Package reference judges small histories by the definitions of the invariants, written down as they are read: for
-// each record the whole slice of events is walked as often as the sentence needs it. It is slow, and shares no code
-// with the checkers that it is compared with; all it knows is the event model.
+// Package reference judges small histories by the definitions of the invariants, implemented literally: for each record
+// it walks the whole slice of events as often as the sentence requires. It is slow, and shares no code with the
+// checkers that it is compared with; it knows only the event model.
 //
-// What it decides in full are records that nothing disturbed: one delivery, by one process that had the partition all
-// along, every commit of the partition and every attempt plainly answered. There the definitions leave nothing open, so
-// the checkers must say exactly the same. Of records that were disturbed it decides what no disruption can excuse, and
-// what is counted where it is clear how many disruptions there were; of partitions, processes and the run what the
-// definitions say of those. Of anything else it says that it is open. Of a history of a graph it decides
-// graph-conservation alone, and of one with a dead-letter store store-lifecycle. Which definitions it holds, and why no
-// others, is in docs/decisions/0005-the-proof.md.
+// It fully decides records that nothing disturbed: one delivery, by one process that owned the partition throughout,
+// with every commit of the partition and every attempt answered without error. For those the definitions leave nothing
+// open, so the checkers must report exactly the same. For disturbed records it decides what no disruption can excuse,
+// and counts where the number of disruptions is known. For partitions, processes and the run it decides what the
+// definitions say about them. Everything else it reports as open. In the history of a graph it decides only
+// graph-conservation, in one with a dead-letter store only store-lifecycle. docs/decisions/0005-the-proof.md lists the
+// definitions that it implements, and why it omits the others.
 package reference
 
 import (
@@ -18,8 +18,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Subject is what an invariant is judged of: a record, or else a partition, or else the whole run. What it is not has
-// the value None.
+// Subject is what an invariant judges: a record, a partition, or the whole run. The fields that do not apply are None.
 type Subject struct {
 	Invariant string
 	Record    int32
@@ -27,12 +26,12 @@ type Subject struct {
 	Partition int32
 }
 
-// OfRecord is the subject of what an invariant says of a record.
+// OfRecord is the subject of an invariant that judges a record.
 func OfRecord(invariant string, record int32) Subject {
 	return Subject{invariant, record, history.None, history.None}
 }
 
-// OfPartition is the subject of what an invariant says of a partition; of the run, if that is None.
+// OfPartition is the subject of an invariant that judges a partition, or the run if the partition is None.
 func OfPartition(invariant string, topic int16, partition int32) Subject {
 	return Subject{invariant, history.None, topic, partition}
 }
@@ -43,19 +42,19 @@ type Finding struct {
 	Anomaly string
 }
 
-// Opinion is what the definitions say of a history.
+// Opinion is the result of applying the definitions to a history.
 type Opinion struct {
-	// Found are the broken promises that could be decided.
+	// Found holds the broken promises that could be decided.
 	Found map[Finding]bool
-	// Decided is of what they could be. Open are single promises of that which can't: they depend on something that
-	// could not be decided.
+	// Decided holds the subjects that could be decided. Open holds single promises of these that remain open, because
+	// they depend on something undecided.
 	Decided map[Subject]bool
 	Open    map[Finding]bool
-	// Judged counts the decided records, partitions and runs that each invariant has something to say about.
+	// Judged counts, for each invariant, the decided records, partitions and runs to which it applies.
 	Judged map[string]int64
 }
 
-// Records returns how many records something could be decided of.
+// Records returns the number of records about which something could be decided.
 func (o *Opinion) Records() int64 {
 	seen := map[int32]bool{}
 	for one := range o.Decided {
@@ -66,12 +65,12 @@ func (o *Opinion) Records() int64 {
 	return int64(len(seen))
 }
 
-// Invariants lists the invariants that have a definition here.
+// Invariants lists the invariants that the package defines.
 func Invariants() []string {
 	return append(ofRecords(), roundTrip, halting, live, conservation, lifecycle)
 }
 
-// ofRecords lists those that are judged of each record.
+// ofRecords lists the invariants that judge each record.
 func ofRecords() []string {
 	return []string{
 		"no-loss", "commit-after-dlq", "commit-after-outcome", "bounded-retries", "classification", "backoff", "dlq-fidelity",
@@ -79,26 +78,26 @@ func ofRecords() []string {
 	}
 }
 
-// judge is one judging.
+// judge is the state of judging one history.
 type judge struct {
 	header  *history.Header
 	events  []history.Event
 	opinion Opinion
-	// allKnown: every record that was attempted twice is decided; firstEarly: of one of them the first wait was too
-	// short.
+	// allKnown reports whether every record that was attempted twice is decided. firstEarly reports whether the first
+	// wait of one of them was too short.
 	allKnown, firstEarly bool
 }
 
-// tried is one attempt; end is -1 while it is not answered.
+// tried is one attempt. end is -1 if it was not answered.
 type tried struct {
 	start, end time.Duration
 	outcome    history.Outcome
 	told       time.Duration
-	gone       bool // the client had gone before it was answered, so what it made of it is not known
+	gone       bool // the client had disconnected before the answer, so how it took it is unknown
 	instance   int16
 }
 
-// written is one write of a dead letter; acked is -1 where it was not acknowledged to the subject.
+// written is one produce of a dead letter. acked is -1 if it was not acknowledged to the subject.
 type written struct {
 	asked, acked time.Duration
 	ask          *history.Event
@@ -110,7 +109,7 @@ type commit struct {
 	offset          int64
 }
 
-// record is what the events say of one record, as far as it is undisturbed.
+// record holds what the events say about one undisturbed record.
 type record struct {
 	number    int32
 	send      *history.Event
@@ -122,11 +121,11 @@ type record struct {
 	commits   []commit
 	found     []*history.Event // dead letters
 	inTopic   bool
-	known     time.Duration // when the workload was told that it is there
+	known     time.Duration // when the workload got the acknowledgement
 	disturbed bool
 }
 
-// Judge says what the definitions say of a history. The events are sorted by time.
+// Judge applies the definitions to a history. The events must be sorted by time.
 func Judge(header *history.Header, events []history.Event) Opinion {
 	j := &judge{header: header, events: events, opinion: Opinion{
 		Found: map[Finding]bool{}, Decided: map[Subject]bool{}, Open: map[Finding]bool{}, Judged: map[string]int64{},
@@ -149,7 +148,7 @@ func Judge(header *history.Header, events []history.Event) Opinion {
 	return j.opinion
 }
 
-// undisturbed decides about everything there is to say of the records that nothing disturbed.
+// undisturbed decides everything about the records that nothing disturbed.
 func (j *judge) undisturbed() {
 	records := map[int32]*record{}
 	for number := range int32(j.header.Records) {
@@ -180,12 +179,12 @@ func (j *judge) saw(invariant, anomaly string, r *record) {
 	j.opinion.Found[Finding{OfRecord(invariant, r.number), anomaly}] = true
 }
 
-// open: of a record that is decided otherwise, this is not.
+// open marks one promise about an otherwise decided record as open.
 func (j *judge) open(invariant, anomaly string, r *record) {
 	j.opinion.Open[Finding{OfRecord(invariant, r.number), anomaly}] = true
 }
 
-// count returns how many events of the kind there are about a record.
+// count returns the number of events of the kind about a record.
 func (j *judge) count(kind history.Kind, number int32) int {
 	n := 0
 	for i := range j.events {
@@ -198,12 +197,12 @@ func (j *judge) count(kind history.Kind, number int32) int {
 
 func (j *judge) judged(invariant string) { j.opinion.Judged[invariant]++ }
 
-// disturbed: something befell the run that may concern every record.
+// disturbed reports whether the run had a disturbance that may concern every record.
 func (j *judge) disturbed() bool {
 	return j.header.Replay || j.header.Contract().Retry == history.RetryTopics || len(j.header.Faults) > 0 || j.frozen()
 }
 
-// gather returns what the events say of a record, nil if it is not one that can be decided.
+// gather returns what the events say about a record, or nil if it cannot be decided.
 func (j *judge) gather(number int32) *record {
 	r := j.place(number)
 	if r == nil || r.send.Flags != 0 || !j.steady(r) {
@@ -215,7 +214,7 @@ func (j *judge) gather(number int32) *record {
 	for i := range j.events {
 		e := &j.events[i]
 		if e.Kind == history.KindAuditStart && j.role(e.Topic) == history.RoleDLQ {
-			r.found = nil // a later audit of a topic begins anew
+			r.found = nil // a later audit of a topic replaces the earlier one
 		}
 		if e.Kind == history.KindAuditStart && e.Topic == r.topic {
 			r.inTopic = false
@@ -243,8 +242,8 @@ func accepted(e *history.Event) bool {
 	return e.Code == 0 && !e.Flags.Has(history.Forged) && !e.Flags.Has(history.Withheld)
 }
 
-// steady: one process had the record's partition all along, and each of its commits was plainly accepted, in the order
-// in which it was asked for.
+// steady reports whether one process owned the record's partition throughout, and each of its commits was accepted
+// without error, in the order of the requests.
 func (j *judge) steady(r *record) bool {
 	var holder *history.Event
 	auditing := false
@@ -290,7 +289,7 @@ func (j *judge) addCommits(r *record) bool {
 	return true
 }
 
-// answer returns the one answer to a request that was made once, nil where that is not so.
+// answer returns the answer to a request. It returns nil unless the request was made once and answered once.
 func (j *judge) answer(ask *history.Event, asks, answers history.Kind) *history.Event {
 	var found *history.Event
 	asked := 0
@@ -329,7 +328,7 @@ func (j *judge) addAttempts(r *record) bool {
 			return false
 		}
 		if n := len(r.attempts); ask.Time < r.send.Time || n > 0 && r.attempts[n-1].end > ask.Time {
-			return false // attempted before it was sent, or two at once
+			return false // attempted before it was sent, or two attempts at once
 		}
 		r.attempts = append(r.attempts, tried{ask.Time, end.Time, end.Outcome, time.Duration(end.Aux),
 			end.Flags.Has(history.ClientGone), ask.Instance})
@@ -337,15 +336,15 @@ func (j *judge) addAttempts(r *record) bool {
 	return true
 }
 
-// begun: what is answered was asked for.
+// begun reports whether the answered request exists.
 func (j *judge) begun(answer *history.Event, asks history.Kind) bool {
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return e.Kind == asks && e.Op == answer.Op && e.Time <= answer.Time
 	})
 }
 
-// addLetters: a letter that was never answered is decided too, as it was not acknowledged; one that was refused, by
-// anyone, may be written again.
+// addLetters adds the dead letters. A dead letter that was never answered is decided, too, because it was not
+// acknowledged; a refused one, whatever refused it, may be written again.
 func (j *judge) addLetters(r *record) bool {
 	silent := 0
 	for i := range j.events {

@@ -10,23 +10,23 @@ import (
 
 const roundTrip = "replay-round-trip"
 
-// envelopeSlack is how many bytes of headers a second dead letter may have more than the first: other digits, another
-// error text.
+// envelopeSlack is the number of bytes by which the headers of a second dead letter may exceed those of the first, for
+// other digits or another error text.
 const envelopeSlack = 12 << 10
 
-// returned is what the events say of a record's way back.
+// returned holds what the events say about the replay of a record.
 type returned struct {
 	*record
 	selected []*history.Event
 	writes   []asked
-	// copies are those that the last audits found beside the original; letters the dead letters, fresh those that no
-	// earlier audit had found.
+	// copies are the copies that the last audits found besides the original; letters are its dead letters; fresh are
+	// those that no earlier audit had found.
 	copies, letters, fresh []*history.Event
 }
 
-// replays: "every selected dead letter is republished exactly once to the topic its dialect names, with key, value and
-// original headers restored, failure headers removed, and is then processed; one that fails again makes one new dead
-// letter whose envelope did not grow".
+// replays implements "every selected dead letter is republished exactly once to the topic its dialect names, with key,
+// value and original headers restored, failure headers removed, and is then processed; one that fails again makes one
+// new dead letter whose envelope did not grow".
 func (j *judge) replays() {
 	if !j.header.Replay || !j.phaseSeen(history.PhaseSeal) {
 		return
@@ -50,7 +50,8 @@ func (j *judge) phaseSeen(name string) bool {
 	})
 }
 
-// place finds where the workload put the record, nil if that is not known, or it is of a kind that is skipped.
+// place returns the position at which the workload wrote the record, or nil if it is unknown or the record's kind is
+// skipped.
 func (j *judge) place(number int32) *record {
 	r := &record{number: number, offset: history.None}
 	for i := range j.events {
@@ -75,7 +76,7 @@ func (j *judge) place(number int32) *record {
 	return r
 }
 
-// unique: nothing about the record was asked or answered twice, nor found twice in one audit.
+// unique reports whether no request about the record was made or answered twice and no audit found the record twice.
 func (j *judge) unique(number int32) bool {
 	var own []*history.Event
 	for i := range j.events {
@@ -93,8 +94,8 @@ func (j *judge) unique(number int32) bool {
 	return true
 }
 
-// stale: it was found outside the last audit of a topic, which tells of what is no more; or at a second place, of which
-// a dead letter without an id says that it comes from there.
+// stale reports whether the record was found outside the last audit of a topic, which shows records that no longer
+// exist, or at a second position that a dead letter without an id names as its source.
 func (j *judge) stale(number int32) bool {
 	r := j.place(number)
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
@@ -124,7 +125,7 @@ func (j *judge) audit(of *history.Event) int {
 	return n
 }
 
-// audits is how many audits of the topic there were.
+// audits is the number of audits of the topic.
 func (j *judge) audits(topic int16) int {
 	n := 0
 	for i := range j.events {
@@ -135,7 +136,7 @@ func (j *judge) audits(topic int16) int {
 	return n
 }
 
-// back gathers what concerns a record's way back, nil where that can't be decided.
+// back gathers the replay of a record, or returns nil if it cannot be decided.
 func (j *judge) back(number int32) *returned {
 	r := j.place(number)
 	if r == nil || r.send.Flags != 0 || !j.unique(number) {
@@ -159,7 +160,7 @@ func (j *judge) back(number int32) *returned {
 	return b
 }
 
-// reply is the answer to a write, nil where none came.
+// reply is the answer to a produce, or nil if none came.
 func (j *judge) reply(ask *history.Event) *history.Event {
 	for i := range j.events {
 		if e := &j.events[i]; e.Kind == history.KindProduceResponse && e.Op == ask.Op &&
@@ -187,7 +188,7 @@ func (b *returned) find(j *judge, e *history.Event) {
 	}
 }
 
-// first is the dead letter that was selected, as the last audit found it.
+// first is the selected dead letter, as the last audit found it.
 func (b *returned) first() *history.Event {
 	for _, l := range b.letters {
 		if s := b.selected[0]; l.Topic == s.Topic && l.Partition == s.Partition && l.Offset == s.Offset {
@@ -240,7 +241,7 @@ func (j *judge) replayed(b *returned) {
 	}
 	j.processedAgain(b)
 	c := j.header.Contract()
-	// "of a dialect": a replay takes off what its envelope names.
+	// "of a dialect": a replay removes the headers that its envelope names.
 	if first := b.first(); first != nil && c.Envelope != "" && !strings.HasPrefix(c.Envelope, "headers:") {
 		for _, l := range b.fresh {
 			if l.HeaderCount > first.HeaderCount || l.HeaderBytes > first.HeaderBytes+envelopeSlack {
@@ -250,8 +251,9 @@ func (j *judge) replayed(b *returned) {
 	}
 }
 
-// processedAgain: "and is then processed": after the last time that it was written back, or handed on from there, an
-// attempt that began after it succeeded, or a dead letter that was asked for after it was acknowledged, or is there.
+// processedAgain implements "and is then processed": after the record was last replayed, or handed on from there, there
+// must be a success of an attempt that began later, or a dead letter that was requested later and acknowledged or
+// found.
 func (j *judge) processedAgain(b *returned) {
 	from := b.writes[len(b.writes)-1].ask.Time
 	on := from
@@ -268,14 +270,14 @@ func (j *judge) processedAgain(b *returned) {
 	if len(b.fresh) > 0 || j.endedSince(b.number, from, on) {
 		return
 	}
-	// Only one that had its whole time is at fault.
+	// Only a record that was given the whole time is at fault.
 	if !j.wholeTime() {
 		j.open(roundTrip, "replay-lost", b.record)
 	}
 	j.saw(roundTrip, "replay-lost", b.record)
 }
 
-// endedSince: what was asked for after from came to a terminal end after on.
+// endedSince reports whether something requested after from became terminal after on.
 func (j *judge) endedSince(number int32, from, on time.Duration) bool {
 	c := j.header.Contract()
 	for i := range j.events {
@@ -300,8 +302,8 @@ func (j *judge) endedSince(number int32, from, on time.Duration) bool {
 	return false
 }
 
-// wholeTime: after the last time that the subject was given time nothing moved for as long as proves that nothing would
-// have ("standing still is proven"), and nothing stood still meanwhile.
+// wholeTime reports whether, after the subject was last given time, nothing moved for long enough to prove that nothing
+// would ("standing still is proven"), and nothing stood still meanwhile.
 func (j *judge) wholeTime() bool {
 	patience := j.header.Expect.Patience
 	for i := range j.events {
@@ -326,8 +328,8 @@ func (j *judge) wholeTime() bool {
 	return false
 }
 
-// moves: an attempt, a dead letter or a retry copy that is acknowledged, a commit that goes further than all before of
-// its partition, a record of a share group that is done, an entry of the store that changes.
+// moves reports whether the event is progress: an attempt, an acknowledged dead letter or retry copy, a commit past all
+// earlier ones of its partition, a finished record of a share group, or a changed entry of the store.
 func (j *judge) moves(at int) bool {
 	e := &j.events[at]
 	switch e.Kind {

@@ -1,8 +1,8 @@
 package reference
 
-// The dead-letter store: the life of each entry, sentence by sentence. What is decided are records with one dead letter
-// whose entry was watched from beginning to end. Two clocks are compared only where they are further apart than they
-// can be wrong; between, it is open.
+// This file judges the dead-letter store: the life of each entry, one sentence of the rule at a time. It decides
+// records with one dead letter whose entry was observed from beginning to end. It compares two clocks only where they
+// differ by more than their possible error; otherwise the result is open.
 
 import (
 	"slices"
@@ -13,9 +13,9 @@ import (
 
 const (
 	lifecycle = "store-lifecycle"
-	// grain is what a database may round.
+	// grain is the rounding error of a database's timestamps.
 	grain = 2 * time.Millisecond
-	// margin is what is left undecided about what is late.
+	// margin is the tolerance within which lateness stays undecided.
 	margin = 25 * time.Millisecond
 )
 
@@ -27,14 +27,14 @@ type step struct {
 	retries    int32
 }
 
-// life is what the events say of an entry.
+// life holds what the events say about an entry.
 type life struct {
 	number int64
 	source spot
 	steps  []step
 }
 
-// stored decides what can be decided of the records in the dead-letter store.
+// stored judges the records in the dead-letter store as far as possible.
 func (j *judge) stored() {
 	odd := slices.ContainsFunc(j.events, func(e history.Event) bool {
 		return e.Kind == history.KindStall || e.Kind == history.KindInstanceSignal && e.Text == "STOP" ||
@@ -67,8 +67,7 @@ func (j *judge) stored() {
 	}
 }
 
-// lives gathers the entries of a record and its dead letter, if it has one; told is false where that can't be done for
-// certain.
+// lives gathers the entries of a record and its dead letter, if it has one. told is false if the events are ambiguous.
 func (j *judge) lives(number int32) (letter *history.Event, lives []*life, told bool) {
 	if !j.unique(number) {
 		return nil, nil, false
@@ -106,8 +105,8 @@ func (j *judge) lives(number int32) (letter *history.Event, lives []*life, told 
 	return letter, lives, true
 }
 
-// shared: an entry, or a dead letter, of another record is said to be of the same dead letter, or of the same place;
-// there is no telling whose that is.
+// shared reports whether an entry or a dead letter of another record claims the same dead letter or the same position,
+// so that the owner is unknown.
 func (j *judge) shared(number int32, l *life) bool {
 	letters := map[spot]bool{}
 	for i := range j.events {
@@ -122,7 +121,7 @@ func (j *judge) shared(number int32, l *life) bool {
 	})
 }
 
-// add takes up a change that begins where the last one ended.
+// add adds a change that begins in the state in which the last one ended.
 func (l *life) add(e *history.Event) bool {
 	change, err := history.ParseStoreChange(e.Text)
 	one := step{change, e.Time, time.Duration(e.Aux), e.Instance, e.N}
@@ -138,7 +137,7 @@ func (l *life) add(e *history.Event) bool {
 		l.source == spot{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
 }
 
-// agrees: the audit of the store found the entry as its changes left it.
+// agrees reports whether the audit of the store found the entry in the state that its changes left.
 func (j *judge) agrees(number int32, l *life) bool {
 	found := history.StoreAbsent
 	for i := range j.events {
@@ -151,7 +150,7 @@ func (j *judge) agrees(number int32, l *life) bool {
 	return found == l.steps[len(l.steps)-1].To
 }
 
-// blur is how far the database's clock may be off.
+// blur is the maximum deviation of the database's clock.
 func (j *judge) blur() time.Duration {
 	most := time.Duration(0)
 	for i := range j.events {
@@ -162,7 +161,7 @@ func (j *judge) blur() time.Duration {
 	return most
 }
 
-// oneLife: "an entry of the dead-letter store goes through its life as the documents draw it".
+// oneLife implements "an entry of the dead-letter store goes through its life as the documents draw it".
 func (j *judge) oneLife(r *record, l *life) {
 	for i := range l.steps {
 		one := &l.steps[i]
@@ -192,7 +191,7 @@ func (j *judge) oneLife(r *record, l *life) {
 	}
 }
 
-// drawn: the documents have the change. (That an entry goes is for the retention to say.)
+// drawn reports whether the documents have the change. The retention judges deletions.
 func drawn(one *step) bool {
 	switch one.From {
 	case history.StoreAbsent:
@@ -209,7 +208,8 @@ func drawn(one *step) bool {
 	return false
 }
 
-// taken: "an entry is taken when it is due"; "what is late is judged only if a worker was alive and idle long enough".
+// taken implements "an entry is taken when it is due"; "what is late is judged only if a worker was alive and idle long
+// enough".
 func (j *judge) taken(r *record, before, one *step) {
 	if one.made+grain < before.Next {
 		j.saw(lifecycle, "retry-early", r)
@@ -228,7 +228,7 @@ func (j *judge) late(r *record, due, until time.Duration) {
 	}
 }
 
-// workersEnded: one of the workers was not there all the time.
+// workersEnded reports whether one of the workers was absent for part of the time.
 func (j *judge) workersEnded() bool {
 	audit := j.since(history.PhaseAudit)
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
@@ -246,7 +246,7 @@ func (j *judge) since(phase string) time.Duration {
 	return forever
 }
 
-// idle is the longest time between the two for which one of the workers had nothing in hand.
+// idle is the longest period between the two times in which one of the workers held nothing.
 func (j *judge) idle(from, to time.Duration) time.Duration {
 	longest := time.Duration(0)
 	for n := range j.header.Store.Workers {
@@ -285,7 +285,7 @@ func (j *judge) holding(worker int16, at time.Duration) int {
 	return n
 }
 
-// retained: "entries are kept as long as the retention says, and pending ones until they are resolved".
+// retained implements "entries are kept as long as the retention says, and pending ones until they are resolved".
 func (j *judge) retained(r *record, l *life, i int) {
 	one, before := &l.steps[i], &l.steps[i-1]
 	if one.To != history.StoreAbsent && (one.From != history.StoreFailed || one.To != history.StoreArchived) {
@@ -300,7 +300,7 @@ func (j *judge) retained(r *record, l *life, i int) {
 		j.saw(lifecycle, "retention-early", r)
 	case one.made-began+grain >= keep:
 	case i > 1 && one.made-l.steps[i-2].made+grain >= keep:
-		j.open(lifecycle, "retention-early", r) // when the entry itself says it came to its end is not known
+		j.open(lifecycle, "retention-early", r) // the entry's own end time is unknown
 	default:
 		j.saw(lifecycle, "retention-early", r)
 	}
@@ -322,7 +322,7 @@ func (j *judge) keeps(state history.StoreState) (keep time.Duration, ends bool) 
 	return 0, false
 }
 
-// overstays: what is at its end is not kept for longer than the retention says, and what is due is taken.
+// overstays checks that a finished entry is not kept longer than the retention allows, and that a due entry is taken.
 func (j *judge) overstays(r *record, last *step) {
 	drained := j.since(history.PhaseAudit)
 	j.overdue(r, last, drained)
@@ -334,7 +334,7 @@ func (j *judge) overstays(r *record, last *step) {
 	}
 }
 
-// overdue: an entry that has come to its end is gone at the time when the retention is over, with an allowance.
+// overdue checks that a finished entry is gone when the retention has passed, with an allowance.
 func (j *judge) overdue(r *record, last *step, until time.Duration) {
 	keep, ends := j.keeps(last.To)
 	retention := j.header.Store.Retention
@@ -350,7 +350,7 @@ func (j *judge) overdue(r *record, last *step, until time.Duration) {
 	}
 }
 
-// arrived: "offsets of the dead-letter topic are committed when the row is there".
+// arrived implements "offsets of the dead-letter topic are committed when the row is there".
 func (j *judge) arrived(r *record, letter *history.Event, lives []*life) {
 	for _, l := range lives {
 		first := &l.steps[0]
@@ -375,7 +375,7 @@ func (j *judge) arrived(r *record, letter *history.Event, lives []*life) {
 	}
 }
 
-// workersTries: "resolved only after a success", "tried as often as promised", and not before it is due.
+// workersTries implements "resolved only after a success", "tried as often as promised", and not before it is due.
 func (j *judge) workersTries(r *record, lives []*life) {
 	var calls []tried
 	for i := range j.events {
@@ -405,8 +405,8 @@ func (j *judge) workersTries(r *record, lives []*life) {
 	j.trials(r, calls, lives[0])
 }
 
-// inLocks: each attempt was made by a worker that had the entry locked, one in each lock, and the table counts those
-// that ended.
+// inLocks checks that each attempt was made by a worker that had locked the entry, one attempt per lock, and that the
+// table counts the attempts that ended.
 func (j *judge) inLocks(l *life, calls []tried) bool {
 	blur, k, counted := j.blur()+grain, 0, int32(0)
 	for i := range l.steps {
@@ -461,7 +461,7 @@ func (j *judge) trials(r *record, calls []tried, l *life) {
 		}
 	}
 	if len(calls) > 0 {
-		// The entry was given its strategy after its letter was written, and before the change was seen to be made.
+		// The entry got its strategy after its dead letter was written and before the change was observed.
 		switch since := calls[0].start - c.Waits[0]; {
 		case since < j.lettered(r.number)-grain:
 			j.saw(lifecycle, "retry-early", r)
@@ -471,7 +471,7 @@ func (j *judge) trials(r *record, calls []tried, l *life) {
 	}
 }
 
-// lettered is when the record's first dead letter was asked for.
+// lettered is the time at which the record's first dead letter was requested.
 func (j *judge) lettered(number int32) time.Duration {
 	for i := range j.events {
 		if e := &j.events[i]; e.Kind == history.KindProduceRequest && e.Record == number &&

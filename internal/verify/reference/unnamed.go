@@ -1,6 +1,7 @@
 package reference
 
-// Records whose body the downstream can't identify: tombstones and garbage. What is said of one is said of its place.
+// This file judges records whose body the downstream stub cannot identify: tombstones and garbage. A statement about
+// such a record is a statement about its position.
 
 import (
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// owns: the event is about the record, as it says, or, without an id, by the place that it names.
+// owns reports whether the event is about the record, by its id or, without an id, by the position that it names.
 func (r *record) owns(e *history.Event) bool {
 	switch {
 	case e.Record >= 0:
@@ -22,13 +23,14 @@ func (r *record) owns(e *history.Event) bool {
 		c.Offset == r.offset
 }
 
-// skipped: "the contract says such a record is skipped (tombstones, filtered types)".
+// skipped implements "the contract says such a record is skipped (tombstones, filtered types)".
 func (j *judge) skipped(r *record) bool {
 	return j.header.Contract().SkipsTombstones && r.send.Flags.Has(history.Tombstone)
 }
 
-// mayBeOver: one of its attempts may have been its last by the time, as what the subject makes of an answer to a record
-// that the downstream can't identify "is not judged"; but for those after which its dead letter was asked for.
+// mayBeOver reports whether one of its attempts may have been its last by the time, because the subject's reaction to
+// an answer about a record that the downstream stub cannot identify "is not judged". Attempts before a request for its
+// dead letter do not count.
 func (s *trace) mayBeOver(by time.Duration) bool {
 	asked := time.Duration(-1)
 	for i := range s.letters {
@@ -41,8 +43,9 @@ func (s *trace) mayBeOver(by time.Duration) bool {
 	})
 }
 
-// unclearPlaces: an attempt or a dead letter that tells neither a record nor the place of one may be of any that the
-// downstream can't identify. When a dead letter without an id was written is not seen.
+// unclearPlaces handles attempts and dead letters that name neither a record nor its position: they may belong to any
+// record that the downstream stub cannot identify. The time at which a dead letter without an id was written is not
+// observed.
 func (j *judge) unclearPlaces(s *trace) {
 	unseen := slices.ContainsFunc(s.found, func(e *history.Event) bool { return e.Record < 0 })
 	if !unseen && (s.send.Flags == 0 || !slices.ContainsFunc(j.events, func(e history.Event) bool {
@@ -60,7 +63,7 @@ func (j *judge) unclearPlaces(s *trace) {
 	}
 }
 
-// owned: the event is about one of the records.
+// owned reports whether the event is about one of the records.
 func (j *judge) owned(e *history.Event) bool {
 	for number := range int32(j.header.Records) {
 		if r := j.place(number); r != nil && r.owns(e) {
@@ -70,7 +73,7 @@ func (j *judge) owned(e *history.Event) bool {
 	return false
 }
 
-// claimed: a dead letter without an id says that it comes from where the event is.
+// claimed reports whether a dead letter without an id names the event's position as its source.
 func (j *judge) claimed(at *history.Event) bool {
 	there := record{number: history.None, topic: at.Topic, partition: at.Partition, offset: at.Offset}
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
@@ -78,8 +81,8 @@ func (j *judge) claimed(at *history.Event) bool {
 	})
 }
 
-// unansweredUnnamed is how many dead letters without an id were asked for of which the subject does not know whether
-// they are there: any record that the downstream can't identify may have been written again for one.
+// unansweredUnnamed is the number of requested dead letters without an id whose fate the subject does not know. Any
+// record that the downstream stub cannot identify may have been written again for one of them.
 func (j *judge) unansweredUnnamed() int {
 	n := 0
 	for i := range j.events {
