@@ -1,6 +1,6 @@
 package drill
 
-// What people do to the system.
+// This file has the actions of people on the system.
 
 import (
 	"cmp"
@@ -17,14 +17,14 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// doing is who breaks something, and in which word.
+// doing is the person who injects a fault, and the word for the action.
 type doing struct {
 	who    Actor
 	action string
 }
 
 // Break injects a fault, written as in a scenario but without at, when and after, and returns it when it is in force.
-// Without for it stays until it is healed, at the latest until the load ends.
+// Without for, the fault stays in force until it is lifted, at the latest until the load ends.
 func (s *Session) Break(ctx context.Context, who Actor, spec map[string]any) (Fault, error) {
 	if _, err := s.may(ActionBreak, &who); err != nil {
 		return Fault{}, err
@@ -40,7 +40,7 @@ func (s *Session) Break(ctx context.Context, who Actor, spec map[string]any) (Fa
 	return s.inject(ctx, who, ActionBreak, parsed)
 }
 
-// inject breaks something for someone.
+// inject injects a fault for someone.
 func (s *Session) inject(ctx context.Context, who Actor, action string, spec catalogue.Spec) (Fault, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -56,7 +56,7 @@ func (s *Session) inject(ctx context.Context, who Actor, action string, spec cat
 	return Fault{}, fmt.Errorf("fault %s was injected, but no notification arrived", planned.Name)
 }
 
-// Heal heals one fault and returns when it is healed.
+// Heal lifts one fault and returns when it is lifted.
 func (s *Session) Heal(ctx context.Context, who Actor, id string) error {
 	if _, err := s.may(ActionHeal, &who); err != nil {
 		return err
@@ -85,8 +85,8 @@ func (s *Session) heal(ctx context.Context, who Actor, f *fault) error {
 	return nil
 }
 
-// HealAll heals everything that is in force, all at once, and returns when it is healed. It is right at any time of the
-// drill, also when nothing is broken.
+// HealAll lifts all faults in force, concurrently, and returns when they are lifted. It is allowed at any time of the
+// drill, even when no fault is in force.
 func (s *Session) HealAll(ctx context.Context, who Actor) error {
 	if _, err := s.may(ActionHealAll, &who); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Session) HealAll(ctx context.Context, who Actor) error {
 	var group sync.WaitGroup
 	for i, f := range open {
 		group.Go(func() {
-			// What has ended meanwhile by itself is healed.
+			// A fault that has ended by itself in the meantime counts as lifted.
 			if err := s.heal(ctx, who, f); !errors.Is(err, ErrRefused) {
 				errs[i] = err
 			}
@@ -120,17 +120,17 @@ func (s *Session) HealAll(ctx context.Context, who Actor) error {
 	return nil
 }
 
-// Kill ends an instance with KILL; it stays away until Restart, or until that is healed.
+// Kill ends an instance with SIGKILL. It stays away until Restart, or until the fault is lifted.
 func (s *Session) Kill(ctx context.Context, who Actor, instance int) error {
 	return s.process(ctx, who, ActionKill, instance, subject.Subject{Instance: &instance, Signal: "KILL"})
 }
 
-// Pause stops an instance in its tracks, until Resume.
+// Pause stops an instance until Resume.
 func (s *Session) Pause(ctx context.Context, who Actor, instance int) error {
 	return s.process(ctx, who, ActionPause, instance, subject.Subject{Instance: &instance, Signal: "STOP"})
 }
 
-// Resume lets a paused instance go on: it heals whatever paused it.
+// Resume continues a paused instance: it lifts all faults that paused it.
 func (s *Session) Resume(ctx context.Context, who Actor, instance int) error {
 	if _, err := s.may(ActionResume, &who); err != nil {
 		return err
@@ -142,7 +142,8 @@ func (s *Session) Resume(ctx context.Context, who Actor, instance int) error {
 	return s.healEach(ctx, who, open)
 }
 
-// Restart brings an instance back that a KILL or TERM has ended, and restarts one that runs: TERM, and a new process.
+// Restart brings back an instance that SIGKILL or SIGTERM has ended. It restarts a running one with SIGTERM and a new
+// process.
 func (s *Session) Restart(ctx context.Context, who Actor, instance int) error {
 	if _, err := s.may(ActionRestart, &who); err != nil {
 		return err
@@ -153,7 +154,7 @@ func (s *Session) Restart(ctx context.Context, who Actor, instance int) error {
 	return s.process(ctx, who, ActionRestart, instance, subject.Subject{Instance: &instance, Restart: true})
 }
 
-// process does something to an instance that is there.
+// process applies a process fault to an existing instance.
 func (s *Session) process(ctx context.Context, who Actor, action string, instance int, spec subject.Subject) error {
 	if _, err := s.may(action, &who); err != nil {
 		return err
@@ -179,8 +180,8 @@ func (s *Session) process(ctx context.Context, who Actor, action string, instanc
 	return err
 }
 
-// Scale sees to it that so many instances run: it starts further ones, or ends the last ones, and undoes earlier
-// scaling first.
+// Scale sets the number of instances. It first undoes earlier scaling, and then starts further instances or ends the
+// last ones.
 func (s *Session) Scale(ctx context.Context, who Actor, instances int) error {
 	if _, err := s.may(ActionScale, &who); err != nil {
 		return err
@@ -199,7 +200,7 @@ func (s *Session) Scale(ctx context.Context, who Actor, instances int) error {
 	for _, f := range scaled {
 		now += up(f)
 	}
-	slices.Reverse(scaled) // the newest is undone first
+	slices.Reverse(scaled) // undo the newest first
 	for _, f := range scaled {
 		if change := up(f); instances != now && cmp.Compare(instances, now) == -cmp.Compare(change, 0) {
 			if err := s.heal(ctx, who, f); err != nil {
@@ -219,13 +220,13 @@ func (s *Session) Scale(ctx context.Context, who Actor, instances int) error {
 	return err
 }
 
-// shares reports whether the consumer is a share group, in which any number of instances have something to do.
+// shares reports whether the consumer is a share group, in which any number of instances can receive records.
 func (s *Session) shares() bool {
 	reference := s.options.Scenario.Subject.Reference
 	return reference != nil && reference.GroupProtocol == "share"
 }
 
-// Replay puts back the dead letters that lie there and whose cause is planned to be gone.
+// Replay replays the dead letters whose planned cause is gone.
 func (s *Session) Replay(ctx context.Context, who Actor) error {
 	if _, err := s.may(ActionReplay, &who); err != nil {
 		return err
@@ -238,7 +239,7 @@ func (s *Session) Replay(ctx context.Context, who Actor) error {
 	defer cancel()
 	letters, err := s.breaks.Replay(ctx)
 	if errors.Is(err, ErrRefused) && who.Role == RoleResponder {
-		// Why not would tell whether anything is broken, to somebody who is to notice it.
+		// A reason would reveal whether a fault is in force to the person who should notice it.
 		return fmt.Errorf("%w: no dead letter can go back now; what is left goes back at the end of the drill", ErrRefused)
 	}
 	if err != nil {
@@ -250,7 +251,7 @@ func (s *Session) Replay(ctx context.Context, who Actor) error {
 	return nil
 }
 
-// hitting are the faults in force that hit an instance with one of the signals.
+// hitting lists the faults in force that hit an instance with one of the signals.
 func (s *Session) hitting(instance int, signals ...string) []*fault {
 	return s.inForce(func(f *fault) bool {
 		of, is := f.planned.(*subject.Subject)
@@ -259,7 +260,7 @@ func (s *Session) hitting(instance int, signals ...string) []*fault {
 	})
 }
 
-// inForce are the faults in force that match, the oldest first.
+// inForce lists the matching faults in force, the oldest first.
 func (s *Session) inForce(matches func(*fault) bool) []*fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,7 +281,7 @@ func (s *Session) healEach(ctx context.Context, who Actor, open []*fault) error 
 	return errors.Join(errs...)
 }
 
-// at returns the fault with the index, nil if there is none; s.mu is held.
+// at returns the fault with the index, or nil. The caller holds s.mu.
 func (s *Session) at(index int) *fault {
 	if index < 0 || index >= len(s.faults) {
 		return nil

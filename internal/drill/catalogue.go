@@ -1,7 +1,7 @@
 package drill
 
-// What can be broken by hand: the catalogue of faults, made fit for this drill, with its parameters read from the types
-// that faults are written in.
+// This file lists the faults for manual control: the catalogue of faults, adapted to this drill, with parameters read
+// from the types that faults are written in.
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// maxSuggestions bounds the values that are suggested for a text.
+// maxSuggestions is the maximum number of suggested values for a text.
 const maxSuggestions = 200
 
 func (s *Session) listCatalogue() []Breakable {
@@ -27,7 +27,7 @@ func (s *Session) listCatalogue() []Breakable {
 	for _, entry := range catalogue.Faults() {
 		spec, err := scenarios.DecodeFault([]byte(entry.Example))
 		if err != nil {
-			continue // its own test says so
+			continue // its own test covers it
 		}
 		spec.At, spec.When, spec.After, spec.For = 0, "", 0, 0
 		one := Breakable{Name: entry.Name, Kind: entry.Kind(), Summary: entry.Summary, Does: entry.Does, Shows: entry.Shows}
@@ -42,8 +42,8 @@ func (s *Session) listCatalogue() []Breakable {
 	return all
 }
 
-// fit makes an example of the catalogue one that can be broken in this drill; it returns why that can't be, "" if it
-// can.
+// fit adapts an example of the catalogue so that it can be injected in this drill. It returns the reason if it cannot,
+// otherwise "".
 func (s *Session) fit(spec *catalogue.Spec) string {
 	scenario := s.options.Scenario
 	if spec.Network != nil {
@@ -84,7 +84,7 @@ func (s *Session) fit(spec *catalogue.Spec) string {
 	return ""
 }
 
-// parameters are what can be chosen of an entry.
+// parameters lists the parameters of an entry.
 func (s *Session) parameters(entry faults.Entry, spec map[string]any, instant bool) []Parameter {
 	var all []Parameter
 	for _, path := range entry.Keys {
@@ -94,7 +94,7 @@ func (s *Session) parameters(entry faults.Entry, spec map[string]any, instant bo
 		}
 		all = append(all, s.describe(path, field, spec, strings.HasSuffix(path, "."+entry.Key()))...)
 	}
-	// What makes the fault comes first, then what it needs, then what has a default.
+	// Parameters that define the fault come first, then required ones, then those with a default.
 	rank := func(p Parameter) int {
 		switch {
 		case p.Required:
@@ -128,7 +128,7 @@ func fieldOf(in reflect.Type, keys []string) (reflect.StructField, bool) {
 	return reflect.StructField{}, false
 }
 
-// describe turns a field into parameters: one, or, of a structure, one for each of its fields.
+// describe turns a field into parameters: one, or one for each field of a structure.
 func (s *Session) describe(path string, field reflect.StructField, spec map[string]any, makes bool) []Parameter {
 	of := field.Type
 	for of.Kind() == reflect.Pointer {
@@ -234,7 +234,7 @@ func (s *Session) storeProcesses() []string {
 	return all
 }
 
-// valueAt is the value at a path of keys, nil if there is none.
+// valueAt is the value at a path of keys, or nil.
 func valueAt(spec map[string]any, path string) any {
 	var value any = spec
 	for _, key := range strings.Split(path, ".") {

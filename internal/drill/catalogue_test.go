@@ -11,8 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// TestCatalogue: every fault of the catalogue is there, with parameters whose defaults are those of its spec, and what
-// is not refused can be broken.
+// TestCatalogue checks that every fault of the catalogue is listed, that its parameters have the defaults of its spec,
+// and that every available fault can be injected.
 func TestCatalogue(t *testing.T) {
 	s, _ := newFake(t, nil)
 	names := map[string]Breakable{}
@@ -59,7 +59,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// TestParameters: how they are written, which ones there are, and what is likely.
+// TestParameters checks the types, the selection and the suggestions of parameters.
 func TestParameters(t *testing.T) {
 	s, _ := newFake(t, nil)
 	find := func(entry, path string) Parameter {
@@ -107,8 +107,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestWhatOneMayNotBreak: on another's Kafka the injector is told why he breaks nothing; on his own, what he has no
-// command for.
+// TestWhatOneMayNotBreak checks the reasons given to the injector: on a foreign Kafka no fault can be injected, and on
+// the injector's own Kafka the faults without a command cannot.
 func TestWhatOneMayNotBreak(t *testing.T) {
 	s, _ := newFake(t, func(o *Options) { o.Foreign = true })
 	if why := s.State(RoleInjector).Unbreakable; !strings.Contains(why, "--i-own-this-cluster") {

@@ -1,7 +1,7 @@
 package drill
 
-// The end of a drill: figures, drill.json, and the debrief for people. What people wrote is put into these as text,
-// whatever it looks like.
+// This file ends a drill: figures, drill.json, and the debrief for people. Text that people entered is inserted as
+// text, whatever it contains.
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
-// The files of a drill in its run directory.
+// These are the files of a drill in its run directory.
 const (
 	FileJSON     = "drill.json"
 	FileMarkdown = "debrief.md"
@@ -30,7 +30,7 @@ const (
 // jsonFormat is the version of drill.json.
 const jsonFormat = 1
 
-// debrief is what is written at the end.
+// debrief holds the debrief in both formats.
 type debrief struct{ markdown, html []byte }
 
 // Record is drill.json: everything that the debrief is made of.
@@ -61,7 +61,7 @@ type Finding struct {
 	What   []string          `json:"what"`
 }
 
-// Debrief returns what was written, when the drill is over.
+// Debrief returns the debrief once the drill is over.
 func (s *Session) Debrief() (markdown, html []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Session) Debrief() (markdown, html []byte, err error) {
 	return s.written.markdown, s.written.html, nil
 }
 
-// Finish ends the session with what became of its run, and writes drill.json and the debrief into the run directory.
+// Finish ends the session with the outcome of its run, and writes drill.json and the debrief into the run directory.
 // The error is that of writing.
 func (s *Session) Finish(outcome *run.Outcome, failure error) error {
 	s.mu.Lock()
@@ -95,7 +95,7 @@ func (s *Session) Finish(outcome *run.Outcome, failure error) error {
 	return err
 }
 
-// conclude makes the result; s.mu is held.
+// conclude makes the result. The caller holds s.mu.
 func (s *Session) conclude(outcome *run.Outcome, failure error) Result {
 	result := Result{Reasons: []string{}}
 	if failure != nil {
@@ -122,7 +122,7 @@ func (s *Session) conclude(outcome *run.Outcome, failure error) Result {
 	return result
 }
 
-// figures sum up what people did; s.mu is held.
+// figures sums up the actions of people. The caller holds s.mu.
 func (s *Session) figures() Figures {
 	figures := Figures{FalseAlarms: s.false}
 	var noticed, healed, drained []time.Duration
@@ -156,7 +156,7 @@ func spread(all []time.Duration) Spread {
 	return Spread{Median: (all[(len(all)-1)/2] + all[len(all)/2]) / 2, Max: all[len(all)-1]}
 }
 
-// record is everything of the drill; s.mu is held.
+// record returns the full record of the drill. The caller holds s.mu.
 func (s *Session) record(outcome *run.Outcome, result Result) Record {
 	record := Record{
 		Format: jsonFormat, Scenario: s.options.Scenario.Name, Description: s.options.Scenario.Description, Lasted: s.ended,
@@ -165,7 +165,7 @@ func (s *Session) record(outcome *run.Outcome, result Result) Record {
 	for _, one := range s.log {
 		record.Log = append(record.Log, one.Entry)
 	}
-	// What happened is told when it is over; the log is in the order of its times.
+	// Events are logged when they end, but the log is sorted by the time of the event.
 	slices.SortStableFunc(record.Log, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
 	if outcome == nil || outcome.Verdict == nil {
 		return record
@@ -204,7 +204,7 @@ func write(dir string, record Record, written debrief) error {
 	return nil
 }
 
-// render writes the debrief in both forms.
+// render renders the debrief in both formats.
 func render(record Record) (debrief, error) {
 	var html, markdown bytes.Buffer
 	doc := record.document()
@@ -273,7 +273,7 @@ func (f Figures) facts() []document.KeyValue {
 		{Key: "false alarms", Value: document.Plain(fmt.Sprint(f.FalseAlarms))}}
 }
 
-// listed has what is said of each fault; of some there is nothing to say.
+// listed lists the text for each fault, and omits faults without one.
 func listed(faults []Fault, say func(Fault) string) document.List {
 	out := document.List{}
 	for _, f := range faults {
@@ -284,7 +284,7 @@ func listed(faults []Fault, say func(Fault) string) document.List {
 	return out
 }
 
-// lanes draw when each fault was in force, and when it was noticed.
+// lanes draws when each fault was in force, and when it was noticed.
 func (r Record) lanes() document.Figures {
 	length := max(r.Lasted, time.Second)
 	for _, f := range r.Faults {
@@ -390,7 +390,7 @@ func deref(d *time.Duration) time.Duration {
 	return *d
 }
 
-// Noticeable reports whether there was anything to notice of the fault.
+// Noticeable reports whether the fault could be noticed.
 func (f Fault) Noticeable() bool { return f.ToNotice && f.Failed == "" && f.Idle == "" }
 
 func who(a *Actor) string {
@@ -417,7 +417,7 @@ func sinceText(from, to *time.Duration) string {
 	return after(*from, to)
 }
 
-// rounded writes a duration as people say it; 0 is nothing that was measured.
+// rounded formats a duration for people. 0 means that nothing was measured.
 func rounded(d time.Duration) string {
 	if d == 0 {
 		return "–"
@@ -425,7 +425,7 @@ func rounded(d time.Duration) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// clockTime writes a time of the drill as on a stopwatch.
+// clockTime formats a time of the drill like a stopwatch.
 func clockTime(at time.Duration) string {
 	sign := ""
 	if at < 0 {

@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// outcome is what a run left in the folder.
+// outcome is the outcome of a run in the folder.
 func outcome(dir string) *run.Outcome {
 	return &run.Outcome{
 		Dir: dir,
@@ -48,8 +48,8 @@ func outcome(dir string) *run.Outcome {
 	}
 }
 
-// story is a drill with a fault that was noticed and healed, one that nobody noticed, one that failed, and hostile
-// words.
+// story is a drill with a fault that was noticed and lifted, one that was not noticed, one that failed, and hostile
+// input.
 func story(t *testing.T) *Session {
 	s, fake := newFake(t, nil)
 	fake.pass(time.Second, 5)
@@ -75,7 +75,7 @@ func story(t *testing.T) *Session {
 	return s
 }
 
-// TestDebrief holds what is written for people and for programs to golden files.
+// TestDebrief compares the outputs for people and for programs with golden files.
 func TestDebrief(t *testing.T) {
 	s, dir := story(t), t.TempDir()
 	if _, _, err := s.Debrief(); !errors.Is(err, ErrNotOpen) {
@@ -86,7 +86,7 @@ func TestDebrief(t *testing.T) {
 	for _, name := range []string{FileJSON, FileMarkdown, FileHTML} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		must(t, err)
-		if name == FileHTML { // what it shows; how it looks is style and script
+		if name == FileHTML { // compare the content, not style and script
 			got, _, _ = bytes.Cut(got[bytes.Index(got, []byte("<main")):], []byte("</main>"))
 		}
 		golden := filepath.Join("testdata", name)
@@ -106,7 +106,7 @@ func TestDebrief(t *testing.T) {
 	}
 }
 
-// TestHostileWords: what people write stays text, in every form.
+// TestHostileWords checks that people's input stays text in every format.
 func TestHostileWords(t *testing.T) {
 	s, dir := story(t), t.TempDir()
 	must(t, s.Finish(outcome(dir), nil))
@@ -136,7 +136,7 @@ func TestHostileWords(t *testing.T) {
 	}
 }
 
-// TestNoRun: a drill whose run never came about has a debrief that says why.
+// TestNoRun checks that the debrief of a drill whose run never started gives the reason.
 func TestNoRun(t *testing.T) {
 	s, _ := newFake(t, nil)
 	must(t, s.Finish(nil, errors.New("starting the brokers: no space")))
@@ -153,7 +153,7 @@ func TestNoRun(t *testing.T) {
 	wants(t, s.HealAll(t.Context(), bob), ErrNotOpen)
 }
 
-// TestTrimmed: nothing that people write moves a cursor, turns the direction of writing round, or fills the page.
+// TestTrimmed checks that people's input cannot move a cursor, reverse the writing direction, or fill the page.
 func TestTrimmed(t *testing.T) {
 	for text, want := range map[string]string{
 		"  plain  ": "plain", "a\x1b[2Jb\x00\a": "a[2Jb", "a\u202eb\u2066c": "abc", "\xff": "\uFFFD",

@@ -17,7 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// source is the scenario of the tests' drills. Its name gives away what it breaks, as names do.
+// source is the scenario of the tests' drills. Its name reveals the fault, as real names do.
 const source = `
 name: quorum-outage
 description: NOT_ENOUGH_REPLICAS on the dead-letter topic.
@@ -25,11 +25,11 @@ subject: {reference: {instances: 2, max_retries: 3, retry_backoff_ms: 50}}
 workload: {rate: 100/s, duration: 10m, outcomes: {success: 9, exhausted: 1}}
 `
 
-// fakeRun is a run whose faults come into force at once, with a clock that the test moves.
+// fakeRun is a run whose faults come into force at once. The test moves its clock.
 type fakeRun struct {
 	t       *testing.T
 	session *Session
-	refuses error // what breaking is answered
+	refuses error // the answer to an injection
 
 	telling sync.Mutex
 	mu      sync.Mutex
@@ -71,7 +71,7 @@ func (r *fakeRun) at() time.Duration {
 	return r.now
 }
 
-// pass lets time pass, and shows the session that lag.
+// pass advances the clock and reports the lag to the session.
 func (r *fakeRun) pass(d time.Duration, lag int64) {
 	r.mu.Lock()
 	r.now += d
@@ -103,7 +103,7 @@ func (r *fakeRun) Break(_ context.Context, written catalogue.Spec, by any) (faul
 	if r.refuses != nil {
 		return faults.Planned{}, r.refuses
 	}
-	r.telling.Lock() // news come in order
+	r.telling.Lock() // news must arrive in order
 	defer r.telling.Unlock()
 	r.mu.Lock()
 	index := len(r.written)
@@ -120,7 +120,7 @@ func (r *fakeRun) Break(_ context.Context, written catalogue.Spec, by any) (faul
 	return planned, nil
 }
 
-// script injects a fault that nobody broke.
+// script injects a fault that the scenario scripts.
 func (r *fakeRun) script(written catalogue.Spec) { _, _ = r.Break(r.t.Context(), written, nil) }
 
 func (r *fakeRun) Heal(_ context.Context, index int) error {
@@ -159,7 +159,7 @@ func (r *fakeRun) ends() int {
 	return r.ended
 }
 
-// must fails the test on an error; wants on any other than that.
+// must fails the test on an error; wants fails it on any other error than the wanted one.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -13,8 +13,8 @@ func nobody() map[string]any {
 		"error": "NOT_ENOUGH_REPLICAS"}}
 }
 
-// TestWhatDidNothing: a fault by hand that did nothing is told of, and does not spoil the drill, nor its recording. One
-// that did something has to do so again in the recording.
+// TestWhatDidNothing checks that a manual fault without effect is reported, and invalidates neither the drill nor its
+// recording. A fault with an effect must have one in the recording, too.
 func TestWhatDidNothing(t *testing.T) {
 	g := start(t, load, nil)
 	_, err := g.Break(t.Context(), ada, nobody())
@@ -58,8 +58,8 @@ func TestWhatDidNothing(t *testing.T) {
 	}
 }
 
-// TestTheScenariosFaultsHaveToDoSomething: what the scenario breaks has to have an effect, in a drill as in any run,
-// unless people have cut it short.
+// TestTheScenariosFaultsHaveToDoSomething checks that the scenario's faults must have an effect, in a drill as in any
+// run, unless people have lifted them early.
 func TestTheScenariosFaultsHaveToDoSomething(t *testing.T) {
 	const client = "{api: Produce, client_id: nobody, error: NOT_ENOUGH_REPLICAS}"
 	g := start(t, load+`

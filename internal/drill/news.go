@@ -1,6 +1,6 @@
 package drill
 
-// What the run tells the session.
+// This file handles the run's reports to the session.
 
 import (
 	"fmt"
@@ -14,23 +14,23 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// before is how long before a fault the lag is looked at that it must come back to; lagsKept is how much of it is kept.
-// usualLag is the load's time whose records are always on their way, committed or not: a fault in the first moments has
-// nothing before it to come back to.
+// before is the period before a fault whose largest lag defines the lag to return to; lagsKept is the period for which
+// lags are kept. usualLag is the length of load whose records are always in flight, committed or not. It applies to
+// faults in the first moments, which have no earlier lag.
 const (
 	before   = 3 * time.Second
 	usualLag = 500 * time.Millisecond
 	lagsKept = 64
 )
 
-// The log's words for what is no action.
+// These are the log's words for entries that are not actions.
 const (
 	entryHealed = "healed"
 	entryFailed = "failed"
 	entryEnds   = "ends"
 )
 
-// begin is told that the steady load began, how long ago, and its length.
+// begin records that the steady load began, how long ago, and its length.
 func (s *Session) begin(since, steady time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *Session) begin(since, steady time.Duration) {
 	s.change()
 }
 
-// hear is told what becomes of faults.
+// hear handles a change of a fault.
 func (s *Session) hear(news run.FaultNews) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Session) hear(news run.FaultNews) {
 	s.say(line{Entry: entry, hidden: !f.ownOf(RoleResponder)})
 }
 
-// injected enters a fault; s.mu is held.
+// injected adds a fault. The caller holds s.mu.
 func (s *Session) injected(news run.FaultNews) {
 	f := &fault{
 		Fault: Fault{
@@ -97,10 +97,10 @@ func (s *Session) injected(news run.FaultNews) {
 		hidden: !f.ownOf(RoleResponder)})
 }
 
-// ownOf reports whether the fault is the doing of somebody with the role.
+// ownOf reports whether someone with the role injected the fault.
 func (f *fault) ownOf(role Role) bool { return f.By != nil && f.By.Role == role }
 
-// lagBefore is the largest lag of a while before the time: what lies below it is what it always was; s.mu is held.
+// lagBefore is the largest lag in a period before the time. A lag up to it counts as usual. The caller holds s.mu.
 func (s *Session) lagBefore(at time.Duration) int64 {
 	var largest int64
 	for _, one := range s.lags {
@@ -111,7 +111,7 @@ func (s *Session) lagBefore(at time.Duration) int64 {
 	return largest
 }
 
-// Watch is told, several times a second, how the run is going.
+// Watch takes a snapshot of the run. It is called several times a second.
 func (s *Session) Watch(snapshot reports.Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *Session) Watch(snapshot reports.Snapshot) {
 	}
 	count := s.options.Scenario.InstanceCount()
 	snapshot.Instances = slices.DeleteFunc(slices.Clone(snapshot.Instances), func(one reports.InstanceState) bool {
-		return one.Kind == "instance" && one.Number >= count && !one.Status.Up() // room to add one
+		return one.Kind == "instance" && one.Number >= count && !one.Status.Up() // one more instance can be added
 	})
 	s.live = &snapshot
 	s.advance(snapshot.Phase)
@@ -138,9 +138,9 @@ func (s *Session) Watch(snapshot reports.Snapshot) {
 	s.change()
 }
 
-// copyEvents takes over what is new in the run's own log, from the run's clock to that of the drill, which begins with
-// the steady load: before the load begins nobody knows when that will be. Faults are reported by
-// the manual control. s.mu is held.
+// copyEvents copies new entries of the run's own log, converted from the run's clock to that of the drill. The drill's
+// clock begins with the steady load, whose start is unknown before it begins. The manual control reports faults. The
+// caller holds s.mu.
 func (s *Session) copyEvents(snapshot *reports.Snapshot) {
 	if snapshot.Total == 0 {
 		return
@@ -154,14 +154,14 @@ func (s *Session) copyEvents(snapshot *reports.Snapshot) {
 		}
 		one := line{Entry: Entry{At: event.At - steady, Action: string(event.Kind), Text: event.Text}}
 		if event.Kind == reports.EventInstance {
-			one.plain, _, _ = strings.Cut(event.Text, ":") // that it ended, not by what
+			one.plain, _, _ = strings.Cut(event.Text, ":") // says that it ended, but not the cause
 		}
 		s.say(one)
 	}
 }
 
-// advance moves on to the stage that the run's phase belongs to; that of the open load begins and ends with what can be
-// broken. s.mu is held.
+// advance moves to the stage that the run's phase belongs to. The open stage begins and ends with the period in which
+// faults can be injected. The caller holds s.mu.
 func (s *Session) advance(phase string) {
 	stage := s.stage
 	switch phase {
@@ -181,7 +181,7 @@ func (s *Session) advance(phase string) {
 	}
 }
 
-// endOfLoad notes when and why the load ended; s.mu is held.
+// endOfLoad records when and why the load ended. The caller holds s.mu.
 func (s *Session) endOfLoad() {
 	if s.ended != 0 {
 		return

@@ -26,8 +26,8 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// These tests are whole drills, on the embedded Kafka with the reference consumer as processes of their own. They
-// mostly wait, so they go side by side.
+// These tests are whole drills on the embedded Kafka, with the reference consumer as separate processes. They mostly
+// wait, so they run in parallel.
 
 func TestMain(m *testing.M) {
 	code := programtest.Main(m)
@@ -47,7 +47,7 @@ workload: {rate: 100/s, duration: 5m, warm_up: 100ms, outcomes: {success: 70, tr
 expect: {max_slip: 10s, drain: 40s}
 `
 
-// going is a drill that goes on.
+// going is a drill in progress.
 type going struct {
 	*Session
 	t       *testing.T
@@ -58,7 +58,7 @@ type going struct {
 	err     error
 }
 
-// start begins a drill and returns when its load goes on.
+// start begins a drill and returns when its load is running.
 func start(t *testing.T, text string, change func(*run.Options)) *going {
 	t.Helper()
 	t.Parallel()
@@ -102,7 +102,7 @@ func (g *going) until(what string, is func(State) bool) State {
 	}
 }
 
-// hit waits until everything in force has had an effect.
+// hit waits until every fault in force has had an effect.
 func (g *going) hit() {
 	g.t.Helper()
 	g.until("what is broken has an effect", func(s State) bool {
@@ -121,15 +121,15 @@ func (g *going) hit() {
 	})
 }
 
-// stays waits for two seconds of the drill: what is in force gets long enough to be met in the recording too, where
-// other records come to it.
+// stays waits for two seconds of the drill, so that a fault in force lasts long enough to have an effect in the
+// recording, too, where it meets other records.
 func (g *going) stays() {
 	g.t.Helper()
 	until := g.State(RoleInjector).At + 2*time.Second
 	g.until("it has lasted a while", func(s State) bool { return s.At > until })
 }
 
-// finish waits for the end and returns what was judged.
+// finish waits for the end and returns the verdict.
 func (g *going) finish() *assertions.Verdict {
 	g.t.Helper()
 	select {
@@ -153,8 +153,8 @@ func (g *going) file(name string) []byte {
 	return data
 }
 
-// rerun runs what was recorded, and returns its outcome. Its plan must be that of the drill, byte for byte, but for the
-// spare records at its end: the load of a drill has none, as a person ends it.
+// rerun runs the recording and returns its outcome. Its plan must be that of the drill, byte for byte, except for the
+// spare records at its end: the load of a drill has none, because a person ends it.
 func (g *going) rerun() *run.Outcome {
 	g.t.Helper()
 	path := filepath.Join(g.outcome.Dir, "recorded.yaml")
@@ -199,8 +199,8 @@ func wantVerdict(t *testing.T, verdict *assertions.Verdict, want assertions.Stat
 	}
 }
 
-// TestDrill: break, notice, heal, stop; the verdict is that of a whole run, the debrief has the figures, and the
-// recording does it all again.
+// TestDrill injects, notices, lifts and stops. The verdict is that of a whole run, the debrief has the figures, and the
+// recording repeats all of it.
 func TestDrill(t *testing.T) {
 	g := start(t, load, nil)
 	_, err := g.Break(t.Context(), ada, refusal())
@@ -216,8 +216,8 @@ func TestDrill(t *testing.T) {
 	scaled := g.State(RoleInjector).At
 	must(t, g.Scale(t.Context(), ada, 3))
 	g.hit()
-	// In the recording the instance is there as long as it was here, its start included: when that takes longer, it has
-	// no effect. So it stays.
+	// In the recording the instance exists for as long as here, including its start. If the start takes longer, the
+	// instance has no effect, so the test keeps it for a while.
 	until := scaled + 4*(g.State(RoleInjector).At-scaled)
 	g.until("the new instance has been there for a while", func(s State) bool { return s.At > until })
 	must(t, g.Restart(t.Context(), ada, 0))
@@ -249,7 +249,7 @@ func TestDrill(t *testing.T) {
 	wantVerdict(t, g.rerun().Verdict, assertions.Pass)
 }
 
-// TestStoppedInMidFault: a drill that is stopped while things are broken is a whole run.
+// TestStoppedInMidFault checks that a drill stopped while faults are in force is a whole run.
 func TestStoppedInMidFault(t *testing.T) {
 	g := start(t, load, nil)
 	_, err := g.Break(t.Context(), ada, refusal())
@@ -266,7 +266,8 @@ func TestStoppedInMidFault(t *testing.T) {
 	}
 }
 
-// TestInterruptedInMidFault: everything is healed, sealed and judged, and is never taken for a whole run.
+// TestInterruptedInMidFault checks that an interrupted drill lifts all faults, seals the history and is judged, but
+// does not count as a whole run.
 func TestInterruptedInMidFault(t *testing.T) {
 	g := start(t, load, nil)
 	_, err := g.Break(t.Context(), ada, refusal())
@@ -292,7 +293,8 @@ func TestInterruptedInMidFault(t *testing.T) {
 	}
 }
 
-// TestPlantedBug: a bug that only what was broken by hand brings out is found, and its counterexample names that.
+// TestPlantedBug checks that a bug that only a manual fault reveals is found, and that its counterexample names the
+// fault.
 func TestPlantedBug(t *testing.T) {
 	g := start(t, load, func(o *run.Options) {
 		o.ReferenceCommand = []string{o.Executable, "mutant", "consume", "ignore-dlq-error"}
@@ -300,7 +302,7 @@ func TestPlantedBug(t *testing.T) {
 	_, err := g.Break(t.Context(), ada, refusal())
 	must(t, err)
 	g.hit()
-	time.Sleep(500 * time.Millisecond) // so that it also commits past what was refused
+	time.Sleep(500 * time.Millisecond) // so that it also commits past the refused records
 	must(t, g.HealAll(t.Context(), ada))
 	must(t, g.Stop(ada))
 	verdict := g.finish()
@@ -321,7 +323,7 @@ func TestPlantedBug(t *testing.T) {
 	}
 }
 
-// TestReplayByHand: letters that were put back in mid-load are judged like any others.
+// TestReplayByHand checks that dead letters replayed during the load are judged like any others.
 func TestReplayByHand(t *testing.T) {
 	g := start(t, load+"replay: {rate: 500/s, healed: 100%, fail_again: 20%}\n", nil)
 	_, err := g.Break(t.Context(), ada, refusal())
@@ -348,7 +350,7 @@ func TestReplayByHand(t *testing.T) {
 	}
 }
 
-// TestScripted: what the script breaks nobody knows before, and a responder is not told when it is.
+// TestScripted checks that scripted faults are not announced, and that a responder is not told when they begin.
 func TestScripted(t *testing.T) {
 	text := strings.Replace(load, "duration: 5m", "duration: 6s", 1) + `
 drill:

@@ -18,51 +18,52 @@ import (
 )
 
 var (
-	// ErrNotAllowed says that the role, or whose the cluster is, forbids it.
+	// ErrNotAllowed means that the role, or the ownership of the cluster, forbids the action.
 	ErrNotAllowed = errors.New("not allowed")
-	// ErrNotOpen says that it is too early, or too late.
+	// ErrNotOpen means that it is too early or too late for the action.
 	ErrNotOpen = run.ErrNotOpen
-	// ErrRefused says that it can't be done in this drill, or at all.
+	// ErrRefused means that the action is impossible in this drill, or in general.
 	ErrRefused = run.ErrRefused
 )
 
 const (
-	// callLimit bounds every call: longer than healing may take.
+	// callLimit bounds every call. It is longer than lifting faults may take.
 	callLimit = 105 * time.Second
-	// maxLog is how many of the newest entries a state has.
+	// maxLog is the maximum number of log entries in a state; it has the newest ones.
 	maxLog = 400
-	// maxText bounds what somebody says, and maxName a name, in characters.
+	// maxText is the maximum length of a text, maxName that of a name, in characters.
 	maxText = 2000
 	maxName = 60
-	// spare is how many instances can be added at a time.
+	// spare is the number of instances that can be added at a time.
 	spare = 4
-	// awayLimit is how long a drill that somebody had been looking at goes on with nobody there.
+	// awayLimit is the time for which a drill that had viewers continues without any.
 	awayLimit = 30 * time.Second
 )
 
-// Options say what a drill may do.
+// Options configure a drill.
 type Options struct {
 	Scenario *scenarios.Scenario
-	// Source is the scenario's text, SubjectFile the file of its subject, "" for the reference consumer.
+	// Source is the scenario's text. SubjectFile is the file of its subject, or "" for the reference consumer.
 	Source      []byte
 	SubjectFile string
-	// Foreign: the Kafka is the user's own, and so nothing may be broken, unless he said that he owns it.
+	// Foreign means that the Kafka is the user's own. No fault may be injected there unless the user has declared
+	// ownership.
 	Foreign bool
-	// CanBreak, if set, says why something can't be done to a broker of this Kafka; action is the word of the scenario
+	// CanBreak, if set, returns why an action on a broker of this Kafka is impossible. action is the scenario's word
 	// ("kill").
 	CanBreak func(action string) error
-	// Scripted: nobody breaks anything by hand, the script does.
+	// Scripted means that only the script injects faults, and people do not.
 	Scripted bool
 	// Rerun is the command line that runs a recording, with %s for its file.
 	Rerun string
-	// Limit is the longest that the load may last, whatever the scenario says; 0 is an hour.
+	// Limit is the maximum duration of the load, regardless of the scenario. 0 means one hour.
 	Limit time.Duration
-	// Away is how long a drill that somebody had been looking at goes on with nobody there; 0 is 30 s.
+	// Away is the time for which a drill that had viewers continues without any. 0 means 30 s.
 	Away time.Duration
 }
 
-// Session is a drill. All of it is safe for concurrent use; every call is bounded in time, with or without a deadline
-// of its own.
+// Session is a drill. All methods are safe for concurrent use. Every call is bounded in time, with or without a
+// deadline of its own.
 type Session struct {
 	options Options
 	clock   func() time.Time
@@ -73,49 +74,49 @@ type Session struct {
 	done      chan struct{}
 
 	mu      sync.Mutex
-	changed chan struct{} // closed with the next change
+	changed chan struct{} // closed by the next change
 	version uint64
 	stage   Stage
 	opened  time.Time // when the steady load began
 	ended   time.Duration
 	until   time.Duration
 	live    *reports.Snapshot
-	told    int64 // the last event of the run that is in the log
+	told    int64 // index of the run's last event in the log
 	faults  []*fault
 	log     []line
 	entries int
 	lags    []lag
 	why     string
 	false   int
-	here    int // who looks at it
+	here    int // the number of viewers
 	away    *time.Timer
 	limit   *time.Timer
 	result  *Result
 	written debrief
 }
 
-// fault is a Fault with what only the session knows.
+// fault is a Fault with the data that only the session knows.
 type fault struct {
 	Fault
 	index int
-	// spec is it as a scenario writes it, planned its settings as the run carries them out.
+	// spec is the fault as a scenario writes it; planned holds its settings as the run carries them out.
 	spec    catalogue.Spec
 	planned faults.Fault
 	action  string
-	// before is the lag that counts as drained.
+	// before is the lag at which the fault counts as drained.
 	before int64
 	over   bool
 }
 
-// line is an entry and who may see it before the drill is over.
+// line is an entry, with its visibility before the drill is over.
 type line struct {
 	Entry
 	hidden bool // from the responder
-	// plain is what a responder reads in place of the text, if that says too much.
+	// plain is the text for a responder if the full text reveals too much.
 	plain string
 }
 
-// lag is what the lag was at a moment.
+// lag is the lag at a point in time.
 type lag struct {
 	at  time.Duration
 	lag int64
@@ -129,7 +130,7 @@ type breaking interface {
 	Replay(ctx context.Context) (letters int, err error)
 }
 
-// New returns a session that waits for its run, and the manual control for that run's options.
+// New returns a session that waits for its run, and the manual control to pass in that run's options.
 func New(options Options) (*Session, *run.Manual) {
 	s := newSession(options)
 	manual := run.NewManual(run.ManualOptions{Spare: spare, Rerun: options.Rerun, Opened: s.begin, Told: s.hear})
@@ -147,10 +148,10 @@ func newSession(options Options) *Session {
 	return s
 }
 
-// Catalogue returns what can be broken, and why not what can't be in this drill.
+// Catalogue lists the faults, and why unavailable ones are unavailable in this drill.
 func (s *Session) Catalogue() []Breakable { return s.catalogue() }
 
-// Done is closed when the drill is over and its debrief written.
+// Done is closed when the drill is over and its debrief has been written.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Next waits until the state has changed since the version, or ctx ends.
@@ -170,8 +171,8 @@ func (s *Session) Next(ctx context.Context, after uint64) error {
 	}
 }
 
-// Attend counts somebody who looks at the drill until leave is called. When nobody does any more for Options.Away,
-// everything is healed and the drill ends: whoever broke something has gone.
+// Attend counts a viewer until leave is called. If there are no viewers for Options.Away, all faults are lifted and the
+// drill ends, because the person who injected them has gone.
 func (s *Session) Attend(Role) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +184,7 @@ func (s *Session) Attend(Role) (leave func()) {
 	return sync.OnceFunc(s.leave)
 }
 
-// Attended reports whether anybody looks at it.
+// Attended reports whether there are viewers.
 func (s *Session) Attended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +199,7 @@ func (s *Session) leave() {
 	}
 }
 
-// deserted ends a drill at which nobody looks.
+// deserted ends a drill without viewers.
 func (s *Session) deserted() {
 	s.mu.Lock()
 	gone := s.here == 0
@@ -208,7 +209,7 @@ func (s *Session) deserted() {
 	}
 }
 
-// Stop ends the load now: everything is healed, the consumer finishes its work, and the drill is judged. It does not
+// Stop ends the load now: all faults are lifted, the consumer finishes its work, and the drill is judged. Stop does not
 // wait for that.
 func (s *Session) Stop(who Actor) error {
 	if _, err := s.may(ActionStop, &who); err != nil {
@@ -221,7 +222,7 @@ func (s *Session) Stop(who Actor) error {
 	return nil
 }
 
-// Interrupted ends the drill like Stop, without anyone's name.
+// Interrupted ends the drill like Stop, without naming a person.
 func (s *Session) Interrupted() { s.end("stopped from the terminal") }
 
 func (s *Session) end(why string) {
@@ -234,8 +235,8 @@ func (s *Session) end(why string) {
 	s.ending()
 }
 
-// Notice is a press on the button "I noticed": it counts for everything to notice that is in force, or was until a
-// moment ago and has not drained.
+// Notice handles the button "I noticed". It counts for every noticeable fault that is in force, or that ended recently
+// and has not drained.
 func (s *Session) Notice(who Actor, text string) error {
 	now, err := s.may(ActionNotice, &who)
 	if err != nil {
@@ -257,7 +258,7 @@ func (s *Session) Notice(who Actor, text string) error {
 	return nil
 }
 
-// Note writes down what somebody decides, or thinks.
+// Note logs a decision or a remark.
 func (s *Session) Note(who Actor, text string) error {
 	if _, err := s.may(ActionNote, &who); err != nil {
 		return err
@@ -271,7 +272,7 @@ func (s *Session) Note(who Actor, text string) error {
 	return nil
 }
 
-// title is what an actor is called in a sentence.
+// title is how a sentence names an actor.
 func (a Actor) title() string {
 	if a.Name != "" {
 		return a.Name
@@ -279,7 +280,7 @@ func (a Actor) title() string {
 	return "the " + string(a.Role)
 }
 
-// trimmed is what somebody wrote, without what moves a terminal's cursor, and not longer than can be read.
+// trimmed returns a person's text without terminal control sequences, shortened to the maximum length.
 func trimmed(text string, most int) string {
 	text = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e ||
@@ -294,7 +295,8 @@ func trimmed(text string, most int) string {
 	return text
 }
 
-// may tells whether someone may do something now, and what time it is. The actor's name is made fit to be shown.
+// may returns the time of the drill, or an error if the actor may not do something now. It cleans the actor's name for
+// display.
 func (s *Session) may(action string, who *Actor) (time.Duration, error) {
 	who.Name = trimmed(strings.Join(strings.Fields(who.Name), " "), maxName)
 	s.mu.Lock()
@@ -311,7 +313,7 @@ func (s *Session) may(action string, who *Actor) (time.Duration, error) {
 	return s.now(), nil
 }
 
-// forbidden says why a role may not do something at any time, "" if it may; s.mu is held.
+// forbidden returns why a role may never do something, or "" if it may. The caller holds s.mu.
 func (s *Session) forbidden(action string, role Role) string {
 	breaks := slices.Contains([]string{ActionBreak, ActionKill, ActionPause, ActionRestart, ActionScale}, action)
 	switch {
@@ -325,7 +327,7 @@ func (s *Session) forbidden(action string, role Role) string {
 	return ""
 }
 
-// untimely says why something can't be done at this stage, "" if it can; s.mu is held.
+// untimely returns why something is impossible at this stage, or "" if it is possible. The caller holds s.mu.
 func (s *Session) untimely(action string) string {
 	switch {
 	case s.stage == StageOver:
@@ -341,7 +343,7 @@ func (s *Session) untimely(action string) string {
 	return ""
 }
 
-// now is the time of the drill; s.mu is held.
+// now is the time of the drill. The caller holds s.mu.
 func (s *Session) now() time.Duration {
 	if s.opened.IsZero() {
 		return 0
@@ -349,14 +351,14 @@ func (s *Session) now() time.Duration {
 	return s.clock().Sub(s.opened)
 }
 
-// change makes a new version; s.mu is held.
+// change makes a new version. The caller holds s.mu.
 func (s *Session) change() {
 	s.version++
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// say adds a line to the log; s.mu is held.
+// say adds a line to the log. The caller holds s.mu.
 func (s *Session) say(one line) {
 	s.entries++
 	one.Number = s.entries

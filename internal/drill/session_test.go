@@ -46,7 +46,7 @@ func TestMeasures(t *testing.T) {
 	must(t, s.Notice(bob, "no dead letters any more"))
 	fake.pass(4*time.Second, 900)
 	must(t, s.HealAll(t.Context(), bob))
-	fake.pass(time.Second, 41) // not yet what it was before
+	fake.pass(time.Second, 41) // still above the lag before the fault
 	fake.pass(time.Second, 40)
 	fake.pass(time.Second, 0)
 	must(t, s.Notice(bob, "something again?"))
@@ -65,8 +65,8 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// TestDrainedToTheUsualLag: before a fault in the first moment there was no lag; it is drained when no more is on its
-// way than half a second's load.
+// TestDrainedToTheUsualLag checks a fault in the first moments, which has no earlier lag: it counts as drained when at
+// most half a second's load is in flight.
 func TestDrainedToTheUsualLag(t *testing.T) {
 	s, fake := newFake(t, nil)
 	_, err := s.Break(t.Context(), ada, refusal())
@@ -83,7 +83,8 @@ func TestDrainedToTheUsualLag(t *testing.T) {
 	}
 }
 
-// TestReplayTellsNothing: that something is broken is told to who broke it, not to who is to notice it.
+// TestReplayTellsNothing checks that a refused replay reveals a fault to the person who injected it, but not to the one
+// who should notice it.
 func TestReplayTellsNothing(t *testing.T) {
 	s, fake := newFake(t, func(o *Options) { o.Scenario.Replay = &scenarios.Replay{} })
 	fake.refuses = fmt.Errorf("%w: something is still broken", ErrRefused)
@@ -95,8 +96,7 @@ func TestReplayTellsNothing(t *testing.T) {
 	}
 }
 
-// TestResponderSeesNothing: whatever is broken, no word that tells of it is in what a responder gets, until the drill
-// is over.
+// TestResponderSeesNothing checks that no data for a responder reveals a fault until the drill is over.
 func TestResponderSeesNothing(t *testing.T) {
 	s, fake := newFake(t, nil)
 	_, err := s.Break(t.Context(), ada, refusal())
@@ -111,7 +111,7 @@ func TestResponderSeesNothing(t *testing.T) {
 		"latency-", "downstream", "delayed", "paused", "Ada"}
 	open, err := json.Marshal(s.State(RoleResponder))
 	must(t, err)
-	// What he may do is no secret, and neither is how his view calls things.
+	// The responder's permitted actions are not secret, nor are the terms of the responder's view.
 	text := strings.NewReplacer(`"kill"`, "", `"pause"`, "").Replace(string(open))
 	for _, word := range secret {
 		if strings.Contains(strings.ToLower(text), strings.ToLower(word)) {
@@ -137,7 +137,7 @@ func TestResponderSeesNothing(t *testing.T) {
 	}
 }
 
-// TestResponderSeesHisOwn: what a responder did himself he may see, and heal.
+// TestResponderSeesHisOwn checks that responders see their own faults and can lift them.
 func TestResponderSeesHisOwn(t *testing.T) {
 	s, _ := newFake(t, nil)
 	must(t, s.Kill(t.Context(), bob, 0))
@@ -151,7 +151,7 @@ func TestResponderSeesHisOwn(t *testing.T) {
 	}
 }
 
-// TestRefusals: who may do what when, and what there is not.
+// TestRefusals checks who may do what and when, and unknown targets.
 func TestRefusals(t *testing.T) {
 	early := func(t *testing.T) *Session {
 		s, _ := newFake(t, nil)
@@ -244,7 +244,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestScale goes up and down: what was added goes first, and what was taken away comes back first.
+// TestScale scales up and down. Added instances are removed first, and removed instances are brought back first.
 func TestScale(t *testing.T) {
 	s, fake := newFake(t, nil)
 	running := func() int {
@@ -274,7 +274,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// TestDeserted: when everybody has gone, the drill ends; who comes back in time keeps it.
+// TestDeserted checks that the drill ends when all viewers have gone, and continues if one returns in time.
 func TestDeserted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, fake := newFake(t, nil)
@@ -285,7 +285,7 @@ func TestDeserted(t *testing.T) {
 		}
 		leave, second := s.Attend(RoleInjector), s.Attend(RoleResponder)
 		leave()
-		leave() // twice is once
+		leave() // a second call has no effect
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if fake.ends() != 0 || !s.Attended() {
@@ -308,7 +308,7 @@ func TestDeserted(t *testing.T) {
 	})
 }
 
-// TestLimit: a drill ends by itself, however long its load could be.
+// TestLimit checks that a drill ends by itself, however long its load could be.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, fake := newFake(t, func(o *Options) { o.Limit = time.Minute })
@@ -323,7 +323,7 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// TestNext wakes everybody who waits with each change, and stops with ctx.
+// TestNext checks that each change wakes all waiters, and that waiting ends with ctx.
 func TestNext(t *testing.T) {
 	s, _ := newFake(t, nil)
 	version := s.State(RoleInjector).Version
@@ -342,7 +342,7 @@ func TestNext(t *testing.T) {
 	wants(t, s.Next(ctx, s.State(RoleInjector).Version), context.Canceled)
 }
 
-// TestManyAtOnce: everybody presses everything at the same time.
+// TestManyAtOnce runs all actions concurrently.
 func TestManyAtOnce(t *testing.T) {
 	s, fake := newFake(t, nil)
 	var group sync.WaitGroup
@@ -381,7 +381,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestEventTimes: what the run saw is told in the time of the drill.
+// TestEventTimes checks that the run's events are logged in the time of the drill.
 func TestEventTimes(t *testing.T) {
 	s, fake := newFake(t, nil)
 	fake.pass(5*time.Second, 0)
@@ -395,8 +395,9 @@ func TestEventTimes(t *testing.T) {
 	}
 }
 
-// TestOneClock: the run tells times from where its load began, and the session may hear of that later, on a busy
-// machine. A fault that was noticed at once had been noticed before it was broken then: -127 ms in a debrief.
+// TestOneClock checks that times are consistent. The run counts times from the start of its load, and on a busy machine
+// the session may learn of that start later. A fault noticed at once then seemed to be noticed before it was injected:
+// the debrief said -127 ms.
 func TestOneClock(t *testing.T) {
 	const late = 200 * time.Millisecond
 	s, fake := newFake(t, nil)

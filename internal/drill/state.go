@@ -1,13 +1,13 @@
 package drill
 
-// What each role may see.
+// This file decides what each role may see.
 
 import (
 	"slices"
 	"strings"
 )
 
-// State returns what the role may see now. It shares nothing that changes with the session.
+// State returns what the role may see now. It shares no mutable data with the session.
 func (s *Session) State(role Role) State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,7 +25,7 @@ func (s *Session) State(role Role) State {
 		return state
 	}
 	if s.live != nil {
-		// The run and its scenario are often named after what they break.
+		// Runs and scenarios are often named after their faults.
 		live := s.live.WithoutFaults()
 		live.Partitions = slices.Clone(live.Partitions)
 		for i := range live.Partitions {
@@ -33,14 +33,14 @@ func (s *Session) State(role Role) State {
 		}
 		live.Scenario, live.RunID, live.Events = "", "", nil
 		for i := range live.Instances {
-			live.Instances[i].LastError = "" // it often says what its request was answered
+			live.Instances[i].LastError = "" // often contains the answer to the failed request
 		}
 		state.Live = &live
 	}
 	return state
 }
 
-// mayNow lists what the role may do now; s.mu is held.
+// mayNow lists the role's permitted actions at this time. The caller holds s.mu.
 func (s *Session) mayNow(role Role) []string {
 	may := []string{}
 	for _, action := range []string{
@@ -54,7 +54,7 @@ func (s *Session) mayNow(role Role) []string {
 	return may
 }
 
-// seen are the faults that may be seen: all, or those that a responder made; s.mu is held.
+// seen lists the visible faults: all, or those that a responder injected. The caller holds s.mu.
 func (s *Session) seen(all bool) []Fault {
 	seen := []Fault{}
 	for _, f := range s.faults {
@@ -65,7 +65,7 @@ func (s *Session) seen(all bool) []Fault {
 	return seen
 }
 
-// entriesFor is the end of the log, as far as it may be seen; s.mu is held.
+// entriesFor returns the end of the log, without hidden entries unless all is set. The caller holds s.mu.
 func (s *Session) entriesFor(all bool) []Entry {
 	entries := []Entry{}
 	for i := len(s.log) - 1; i >= 0 && len(entries) < maxLog; i-- {

@@ -7,15 +7,15 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// Role is which side of the drill someone is on.
+// Role is a person's side in the drill.
 type Role string
 
-// The roles. Who drills alone is the injector, and may notice, too.
+// These are the roles. A person who drills alone is the injector and may also notice.
 const (
-	// RoleInjector breaks things and sees everything.
+	// RoleInjector injects faults and sees everything.
 	RoleInjector Role = "injector"
-	// RoleResponder is on call: notices, decides, heals, and is shown nothing that tells what was broken, until the
-	// drill is over.
+	// RoleResponder is on call: the responder notices, decides and lifts faults, and sees nothing that reveals the
+	// injected faults until the drill is over.
 	RoleResponder Role = "responder"
 )
 
@@ -26,7 +26,7 @@ type Actor struct {
 	Role Role   `json:"role"`
 }
 
-// The words for what can be done, as in State.May, Entry.Action and the errors.
+// These are the words for actions, as in State.May, Entry.Action and the errors.
 const (
 	ActionBreak   = "break"
 	ActionHeal    = "heal"
@@ -60,7 +60,7 @@ type Breakable struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// The types of parameters: how a value is written.
+// These are the types of parameters, which define how a value is written.
 const (
 	TypeDuration = "duration" // "250ms"
 	TypePercent  = "percent"  // "20%"
@@ -88,18 +88,18 @@ type Parameter struct {
 	Fixed    bool `json:"fixed,omitempty"`
 }
 
-// Stage is how far a drill is, in words that tell nothing of what is broken.
+// Stage is the progress of a drill. Its names reveal nothing about faults.
 type Stage string
 
-// The stages, in order.
+// These are the stages, in order.
 const (
 	StageSetUp Stage = "set-up" // Kafka and the consumer are being started
 	StageWarm  Stage = "warm-up"
-	StageOpen  Stage = "open" // the load goes on; things can be broken
-	// StageDrain: the load has ended, everything is healed or being healed, the consumer finishes its work.
+	StageOpen  Stage = "open" // the load is running; faults can be injected
+	// StageDrain means that the load has ended, faults are lifted, and the consumer finishes its work.
 	StageDrain Stage = "drain"
-	StageJudge Stage = "judge" // what happened is read from the brokers and judged
-	StageOver  Stage = "over"  // there are a verdict and a debrief
+	StageJudge Stage = "judge" // the brokers' contents are read and judged
+	StageOver  Stage = "over"  // the verdict and the debrief exist
 )
 
 // State is what a role may see of a drill at one moment. Times are in ns, counted from the start of the steady load

@@ -1,7 +1,7 @@
 package web
 
-// What people do: a POST to do/ACTION with an order as JSON, from the page's script or from curl, or as a plain form
-// where there is no script.
+// This file handles people's actions: a POST to do/ACTION with an order as JSON, from the page's script or from curl,
+// or as a plain form if there is no script.
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// actLimit is how long the session may take for what was asked; it goes on when the browser has gone.
+	// actLimit is the time that the session may take for an action. The action continues when the browser disconnects.
 	actLimit = 110 * time.Second
-	// nameLimit and textLimit bound what people say, in characters.
+	// nameLimit and textLimit are the maximum lengths of a person's name and text, in characters.
 	nameLimit, textLimit = 60, 2000
 )
 
@@ -36,7 +36,7 @@ type order struct {
 	Instance  int    `json:"instance"`
 	Instances int    `json:"instances"`
 	Text      string `json:"text"`
-	// plain: it came from a form, and a page is expected in return.
+	// plain means that the order came from a form, which expects a page in return.
 	plain bool
 	key   string
 }
@@ -47,7 +47,7 @@ type told struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// act carries out what was asked, if it comes from where it may.
+// act carries out an order if its origin is allowed.
 func (s *Server) act(role drill.Role, session Session) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		order, status, err := readOrder(r)
@@ -59,7 +59,7 @@ func (s *Server) act(role drill.Role, session Session) http.HandlerFunc {
 			answer(w, order.plain, http.StatusForbidden, "", err)
 			return
 		}
-		// Healing must not stop half way because a browser was closed.
+		// Lifting faults must not stop halfway because a browser was closed.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actLimit)
 		defer cancel()
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actLimit + requestLimit))
@@ -79,8 +79,8 @@ func (s *Server) act(role drill.Role, session Session) http.HandlerFunc {
 	}
 }
 
-// discreet is what a responder is told of an error. What the session refuses, it says in words that are meant for him;
-// what has failed may name what was broken, and goes to the log.
+// discreet returns the error text for a responder. The session words its refusals for responders. A failure may name
+// the fault, so its text goes only to the log.
 func (s *Server) discreet(err error) error {
 	for _, known := range []error{drill.ErrNotAllowed, drill.ErrNotOpen, drill.ErrRefused, errUnknownAction} {
 		if errors.Is(err, known) {
@@ -91,7 +91,7 @@ func (s *Server) discreet(err error) error {
 	return errors.New("this failed; the drill's terminal says why")
 }
 
-// readOrder reads the body, and the status that tells what is wrong with it.
+// readOrder reads the body. If it is invalid, the status says why.
 func readOrder(r *http.Request) (order, int, error) {
 	out := order{key: r.Header.Get(formHeader)}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -124,7 +124,7 @@ func readOrder(r *http.Request) (order, int, error) {
 
 var errUnknownAction = errors.New("a drill has no such action")
 
-// carryOut asks the session for one action and says what became of it.
+// carryOut requests one action from the session and returns a message about the result.
 func carryOut(ctx context.Context, session Session, action string, who drill.Actor, o order) (string, error) {
 	switch action {
 	case drill.ActionBreak:
@@ -160,7 +160,7 @@ func carryOut(ctx context.Context, session Session, action string, who drill.Act
 	return "", fmt.Errorf("%w: %q", errUnknownAction, action)
 }
 
-// answer tells the browser or the command line how it went.
+// answer reports the result to the browser or the command line.
 func answer(w http.ResponseWriter, plain bool, status int, message string, err error) {
 	if plain {
 		if err != nil {
@@ -180,7 +180,7 @@ func answer(w http.ResponseWriter, plain bool, status int, message string, err e
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// catalogue tells who may break things what there is to break.
+// catalogue serves the faults to the roles that may inject them.
 func (s *Server) catalogue(role drill.Role, session Watched) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -1,6 +1,6 @@
 package web
 
-// The page in a real browser: a whole drill, with the responder next to the injector.
+// This file tests the page in a real browser: a whole drill, with the responder next to the injector.
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 )
 
-// quiet fails the test if a page complained, or asked anybody but its own server.
+// quiet fails the test if a page logged an error or contacted another server.
 func quiet(t *testing.T, b *browsertest.Browser, s *Server) {
 	t.Helper()
 	if console := b.Console(); len(console) > 0 {
@@ -23,7 +23,7 @@ func quiet(t *testing.T, b *browsertest.Browser, s *Server) {
 	}
 }
 
-// opened opens a role's page, which other pages may lead to: there is nothing of it at first.
+// opened opens a role's page. Another page may redirect to it, so its content may be missing at first.
 func opened(b *browsertest.Browser, link string) {
 	b.Navigate(link)
 	b.Until(`document.querySelector("#stage")?.textContent === "open" && document.querySelector("#drawing svg") !== null`)
@@ -48,7 +48,7 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 		}
 	}
 
-	// Break: the form is the catalogue's, with its defaults.
+	// Inject: the form has the catalogue's fields and defaults.
 	b.Type("#by", "Ada")
 	browsertest.Eval[bool](b, "(s => { s.value = \"network.latency\"; s.dispatchEvent(new Event(\"change\")); return "+
 		"true })(document.querySelector(\"#fault\"))")
@@ -72,7 +72,7 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 		t.Errorf("what is broken is told as %q", got)
 	}
 
-	// Notice, decide, heal.
+	// Notice, decide, lift.
 	b.Type("#notice-text", "latency is up")
 	b.Click("#notice button")
 	b.Until(`document.querySelector("#broken").textContent.includes("noticed after")`)
@@ -81,7 +81,7 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 	b.Until(`document.querySelector("#log [data-action=note] .text")?.textContent === "Ada: we wait a minute"`)
 	b.Click(`#processes li:nth-child(2) [data-action="kill"]`)
 	b.Until(`document.querySelectorAll(".node.down").length === 1`)
-	// what is clicked in the drawing is what can be broken of it, where the catalogue has it
+	// a click on a component of the drawing selects the faults in the catalogue that apply to it
 	b.Click(`[data-part="instance 1"]`)
 	b.Click("#broken button")
 	b.Until(`document.querySelectorAll("#broken li").length === 0 && document.querySelectorAll(".mark").length === 0`)
@@ -89,7 +89,7 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 	b.Until(`document.querySelectorAll(".node.down").length === 0`)
 	quiet(t, b, s)
 
-	// Stop: asked twice.
+	// Stop asks for confirmation.
 	b.Click("#stop")
 	b.Click("#sure-no")
 	if f.State(drill.RoleInjector).Result != nil {
@@ -140,7 +140,7 @@ func TestTheRespondersPageInABrowser(t *testing.T) {
 		t.Error("the responder's red button heals nothing")
 	}
 	quiet(t, b, s)
-	// The injector's page opens with its token, which leaves the address.
+	// The injector's page opens with its token, which then disappears from the address bar.
 	opened(b, s.Link(drill.RoleInjector))
 	if got := browsertest.Eval[string](b, "location.href"); got != s.base()+"/injector/" {
 		t.Errorf("the token stays in %s", got)
@@ -149,7 +149,7 @@ func TestTheRespondersPageInABrowser(t *testing.T) {
 	quiet(t, b, s)
 }
 
-// What people write, and what the run is called, is text, whatever it looks like.
+// People's input and the run's name stay text, whatever they contain.
 func TestHostileWordsStayWordsInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
@@ -181,15 +181,15 @@ func TestHostileWordsStayWordsInABrowser(t *testing.T) {
 	quiet(t, b, s)
 }
 
-// The connection is lost: the page says so, comes back by itself and shows what happened meanwhile; nothing is shown
-// twice.
+// When the connection is lost, the page says so, reconnects by itself and shows what happened meanwhile, without
+// repeating anything.
 func TestALostConnectionIsToldAndFoundAgainInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
 	s := serve(t, f, Options{})
 	opened(b, s.Link(drill.RoleInjector))
 	channel := s.channels[drill.RoleInjector]
-	channel.close() // every stream ends, new ones are refused
+	channel.close() // ends all streams and refuses new ones
 	b.Until(
 		`!document.querySelector("#lost").hidden && document.querySelector("#lost").textContent.includes("Connection lost") && document.querySelector("#link").dataset.state === "lost"`)
 	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
@@ -206,7 +206,7 @@ func TestALostConnectionIsToldAndFoundAgainInABrowser(t *testing.T) {
 	}
 }
 
-// Everything can be reached and done with the keyboard alone, and has a name for those who don't see it.
+// Everything can be reached and operated with the keyboard alone, and has a name for screen readers.
 func TestThePageIsUsedWithTheKeyboardInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
@@ -243,7 +243,7 @@ func TestThePageIsUsedWithTheKeyboardInABrowser(t *testing.T) {
 	b.Press("\r")
 	b.Until(`document.querySelectorAll("#broken li").length === 1`)
 	browsertest.Eval[bool](b, `(document.querySelector("#broken button").focus(), true)`)
-	// The focus outlives the frames that come meanwhile.
+	// The focus survives new frames.
 	was := browsertest.Eval[string](b, `document.querySelector("#broken .about").textContent`)
 	b.Until(`document.querySelector("#broken .about").textContent !== ` + quoted(was))
 	if got := browsertest.Eval[string](b, `document.activeElement.textContent`); got != "Heal" {
@@ -254,7 +254,7 @@ func TestThePageIsUsedWithTheKeyboardInABrowser(t *testing.T) {
 
 func quoted(text string) string { return "`" + text + "`" }
 
-// On a narrow screen nothing sticks out, and the red button is in view wherever one has scrolled to.
+// On a narrow screen nothing overflows, and the red button is visible at any scroll position.
 func TestNarrowScreensInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
@@ -277,7 +277,7 @@ func TestNarrowScreensInABrowser(t *testing.T) {
 	}
 }
 
-// Faults without effect is told when the drill is over, and who may break nothing is told why.
+// Faults without effect are reported when the drill is over, and a person who may not inject faults is told why.
 func TestWhatDidNothingAndWhyNothingMayBeBrokenInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)

@@ -18,11 +18,10 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// secret is what a responder must never get to see while the drill goes on: it is in everything that the fake tells of
-// what was broken.
+// secret must never reach a responder while the drill goes on. All texts of the fake about faults contain it.
 const secret = "s3cret-fault"
 
-// fake is a session that runs nothing: figures follow the clock and what was broken.
+// fake is a session that runs nothing. Its figures follow the clock and the faults.
 type fake struct {
 	mu     sync.Mutex
 	began  time.Time
@@ -31,12 +30,12 @@ type fake struct {
 	log    []drill.Entry
 	result *drill.Result
 	ending string
-	// down are instances that were killed, held those that were paused.
+	// down holds the killed instances, held the paused ones.
 	down, held map[int]bool
 	instances  int
 	hostile    string
 	store      bool
-	// unbreakable says why nobody may break anything.
+	// unbreakable is the reason why no fault may be injected.
 	unbreakable string
 	stall       chan struct{}
 	here        atomic.Int64
@@ -59,7 +58,7 @@ func newFake(t testing.TB) *fake {
 
 func (f *fake) at() time.Duration { return time.Since(f.began) }
 
-// say writes a line of the log; f.mu is held, or nobody else knows f yet.
+// say adds a line to the log. The caller holds f.mu or has the only reference to f.
 func (f *fake) say(who *drill.Actor, action, fault, text string) {
 	f.log = append(f.log, drill.Entry{Number: len(f.log) + 1, At: f.at(), Who: who, Action: action, Fault: fault,
 		Text: text})
@@ -99,7 +98,7 @@ func (f *fake) State(role drill.Role) drill.State {
 	return state
 }
 
-// live makes figures that look like those of a run; f.mu is held.
+// live makes figures like those of a run. The caller holds f.mu.
 func (f *fake) live() *reports.Snapshot {
 	at := f.at().Seconds()
 	wave := 1 + 0.06*math.Sin(at*1.3) + 0.03*math.Sin(at*4.1)
@@ -133,7 +132,7 @@ func (f *fake) live() *reports.Snapshot {
 	return live
 }
 
-// broken is inForce for a test.
+// broken returns inForce, for a test.
 func (f *fake) broken() []drill.Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -320,7 +319,7 @@ func (f *fake) Stop(who drill.Actor) error {
 	return nil
 }
 
-// serve shows a session until the test ends.
+// serve serves a session until the test ends.
 func serve(t testing.TB, session Session, options Options) *Server {
 	t.Helper()
 	if options.Address == "" {

@@ -1,6 +1,7 @@
 package web
 
-// What is sent: the state as the session gives it to a role, with the log taken apart so that every line goes out once.
+// This file builds the data sent to browsers: the state as the session gives it to a role, with the log split so that
+// every line is sent once.
 
 import (
 	"bytes"
@@ -10,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/drill"
 )
 
-// publisher remembers which lines of the log each role's channel has got.
+// publisher remembers the log lines that each role's channel has received.
 type publisher struct {
 	session Watched
 	told    map[drill.Role]int
@@ -18,8 +19,8 @@ type publisher struct {
 	run string
 }
 
-// unnamed takes the run's id out of what is sent: it stands before the name of every topic, also in what the subject
-// writes, and holds the scenario's name, which often tells what will be broken. Nobody needs it on the page.
+// unnamed removes the run's id from the sent data. It prefixes the name of every topic, also in the subject's output,
+// and contains the scenario's name, which often reveals the faults. The page does not need it.
 func (p *publisher) unnamed(data []byte) []byte {
 	if p.run == "" {
 		return data
@@ -28,7 +29,7 @@ func (p *publisher) unnamed(data []byte) []byte {
 	return bytes.ReplaceAll(data, []byte(p.run), nil)
 }
 
-// publish asks the session for each role's state and hands it to the role's channel.
+// publish gets each role's state from the session and passes it to the role's channel.
 func (s *Server) publish(p *publisher) {
 	for _, role := range roles() {
 		state := p.session.State(role)
@@ -52,7 +53,7 @@ func (s *Server) publish(p *publisher) {
 	}
 }
 
-// fresh returns the lines of the log that the role has not been told, as JSON.
+// fresh returns, as JSON, the log lines that the role has not received.
 func (p *publisher) fresh(role drill.Role, lines []drill.Entry) [][]byte {
 	var events [][]byte
 	for _, line := range lines {
@@ -67,9 +68,9 @@ func (p *publisher) fresh(role drill.Role, lines []drill.Entry) [][]byte {
 	return events
 }
 
-// point is the frame's place in the curves, which a browser that comes later is given of the past: the time in s of the
-// drill, then sent, processed, dead-lettered per second, lag, retries in flight, p50 and p99 of success in ms.
-// assets/drill.js reads it in this order.
+// point is the frame's point in the curves, which a later browser receives as history: the drill's time in s; records
+// sent, processed and dead-lettered per second; lag; retries in flight; p50 and p99 of success in ms. assets/drill.js
+// reads it in this order.
 func point(state drill.State) []float64 {
 	seconds := func(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
 	live := state.Live
@@ -83,5 +84,5 @@ func point(state drill.State) []float64 {
 	}
 }
 
-// rounded keeps one place behind the point, which is more than a curve shows.
+// rounded keeps one decimal, which is more precise than a curve can show.
 func rounded(rate float64) float64 { return float64(int64(rate*10+0.5)) / 10 }

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is sent, an order is refused with a status that says why, or is within its bounds.
+// Any input is either refused with a status that gives the reason, or is an order within its limits.
 func FuzzOrders(f *testing.F) {
 	f.Add("application/json",
 		`{"by": "Ada", "spec": {"downstream": {"outage": true}}, "fault": "1", "instance": 1, "instances": 3, "text": "x"}`)
@@ -32,8 +32,7 @@ func FuzzOrders(f *testing.F) {
 	})
 }
 
-// However slowly someone reads, every event that is still kept reaches them once and in order, and the frame is the
-// newest.
+// However slowly a client reads, it receives every retained event once and in order, and the newest frame.
 func TestEveryEventReachesWhoeverReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newChannel()

@@ -1,12 +1,11 @@
 package web
 
-// Who may see and who may do what. Three gates stand before every request, from the outside in:
+// This file controls access. Three gates stand before every request, from the outside in:
 //
-//  1. the Host header: a page of elsewhere that made its own name resolve to this address (DNS rebinding) sends its own
-//     name;
+//  1. the Host header: a foreign page that made its own name resolve to this address (DNS rebinding) sends its own name;
 //  2. the role's token, where one is needed: in a cookie, or in an Authorization header;
-//  3. for what changes anything: where the request comes from (Origin, Sec-Fetch-Site), and the role's form key, which
-//     only its page knows.
+//  3. for requests that change anything: the origin of the request (Origin, Sec-Fetch-Site), and the role's form key,
+//     which only its page knows.
 
 import (
 	"crypto/rand"
@@ -20,22 +19,22 @@ import (
 	"github.com/dlqbench/dlqbench/internal/drill"
 )
 
-// formHeader carries the form key of a script's request; formField that of a plain form.
+// formHeader carries the form key of a script's request, formField that of a plain form.
 const (
 	formHeader = "X-Dlqbench-Form"
 	formField  = "form"
 )
 
-// guard holds what a visitor must know and where a visitor may come from.
+// guard holds the visitors' secrets and permitted origins.
 type guard struct {
-	// loopback: the server listens on this machine only.
+	// loopback means that the server listens on this machine only.
 	loopback bool
-	// names are the host names besides addresses and localhost that the server answers to, in lower case.
+	// names are the host names, in lower case, that the server answers to, besides addresses and localhost.
 	names []string
-	// tokens are what a role's visitor has to show; a role that is missing is open. Roles that have none share nothing
-	// secret.
+	// tokens are the tokens that each role's visitors must present. A role without one is open. Roles without a token
+	// share no secret.
 	tokens map[drill.Role]string
-	// given are the roles whose token the user has chosen: it is never shown to anybody.
+	// given are the roles whose token the user has chosen. Such a token is never displayed.
 	given map[drill.Role]bool
 	// keys are the roles' form keys.
 	keys   map[drill.Role]string
@@ -43,14 +42,15 @@ type guard struct {
 	origin *http.CrossOriginProtection
 }
 
-// newGuard decides what visitors of the address must show: on loopback nothing, unless the roles are kept apart; then
-// the injector's page needs its token, because the responder sits at the same machine. On any other address each role
-// has a token of its own. A token that the user has chosen is asked for on every address.
+// newGuard decides which tokens visitors of the address need. On loopback they need none, unless the roles are kept
+// apart: then the injector's page needs its token, because the responder uses the same machine. On any other address
+// each role has a token of its own. A token that the user has chosen is required on every address.
 func newGuard(address *net.TCPAddr, apart bool, chosen map[drill.Role]string) *guard {
 	g := &guard{
 		loopback: address.IP.IsLoopback(), tokens: map[drill.Role]string{}, given: map[drill.Role]bool{},
 		keys: map[drill.Role]string{},
-		// Cookies know no ports: two drills on one machine must not overwrite each other's.
+		// Cookies ignore ports. The name must differ, so that two drills on one machine do not overwrite each other's
+		// cookies.
 		cookie: fmt.Sprintf("dlqbench-drill-%d", address.Port), origin: http.NewCrossOriginProtection(),
 	}
 	for _, role := range roles() {
@@ -69,8 +69,8 @@ func newGuard(address *net.TCPAddr, apart bool, chosen map[drill.Role]string) *g
 	return g
 }
 
-// knowsHost reports whether the Host header can be of a visitor that typed this server's address. An address can't be
-// rebound, only a name can.
+// knowsHost reports whether the Host header can come from a visitor that typed this server's address. Only a name can
+// be rebound, an address cannot.
 func (g *guard) knowsHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -91,8 +91,7 @@ func (g *guard) knowsHost(host string) bool {
 	return false
 }
 
-// admits reports whether the request shows the role's token, if it needs one. What is compared takes the same time
-// wherever it differs.
+// admits reports whether the request presents the role's token, if it needs one. The comparison takes constant time.
 func (g *guard) admits(role drill.Role, r *http.Request) bool {
 	token, needed := g.tokens[role]
 	if !needed {
@@ -109,7 +108,7 @@ func (g *guard) admits(role drill.Role, r *http.Request) bool {
 	return false
 }
 
-// mayChange reports whether a request that changes something comes from the role's own page, or from someone who knows
+// mayChange checks that a request that changes something comes from the role's own page, or from a client that knows
 // its form key.
 func (g *guard) mayChange(role drill.Role, r *http.Request, key string) error {
 	if err := g.origin.Check(r); err != nil {
@@ -121,7 +120,7 @@ func (g *guard) mayChange(role drill.Role, r *http.Request, key string) error {
 	return nil
 }
 
-// remember gives the browser the role's token as a cookie that no script sees and no other site can make it send.
+// remember sets the role's token as a cookie that scripts cannot read and other sites cannot make the browser send.
 func (g *guard) remember(w http.ResponseWriter, role drill.Role) {
 	http.SetCookie(w, &http.Cookie{
 		Name: g.cookie, Value: g.tokens[role], Path: "/" + string(role) + "/", HttpOnly: true,
@@ -133,8 +132,8 @@ func same(shown, wanted string) bool {
 	return subtle.ConstantTimeCompare([]byte(shown), []byte(wanted)) == 1
 }
 
-// guarded is what every answer says of itself, and the outermost gates: the host, the size of the request, a panic that
-// stays with its request.
+// guarded adds the common response headers and the outermost gates: the host, the size of the request, and a panic
+// handler per request.
 func (g *guard) guarded(next http.Handler, panicked func(any)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -147,7 +146,7 @@ func (g *guard) guarded(next http.Handler, panicked func(any)) http.Handler {
 		header.Set("Content-Security-Policy", pagePolicy)
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "no-referrer")
-		if g.loopback { // elsewhere, without TLS, browsers ignore it and complain
+		if g.loopback { // on other addresses without TLS, browsers ignore it with a warning
 			header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		}
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")

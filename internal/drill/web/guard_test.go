@@ -15,7 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/drill"
 )
 
-// elsewhere are the routes of a server as if it listened on an address that others reach.
+// elsewhere returns the routes of a server as if it listened on an address that others can reach.
 func elsewhere(t *testing.T, session Session, apart bool) (*Server, http.Handler) {
 	t.Helper()
 	s, err := Listen(Options{Address: "127.0.0.1:0", Apart: apart})
@@ -42,7 +42,7 @@ func ask(routes http.Handler, method, path string, body io.Reader, header map[st
 	return w
 }
 
-// local are the routes of a server on loopback.
+// local returns the routes of a server on loopback.
 func local(t *testing.T, session Session, apart bool) (*Server, http.Handler) {
 	t.Helper()
 	s, err := Listen(Options{Address: "127.0.0.1:0", Apart: apart})
@@ -273,7 +273,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// panicking is a session that fails in an unforeseen way.
+// panicking is a session that panics.
 type panicking struct{ *fake }
 
 func (panicking) Note(drill.Actor, string) error { panic("unforeseen " + secret) }
@@ -372,7 +372,7 @@ func TestAFormHealsWithoutAnyScript(t *testing.T) {
 	}
 }
 
-// The browser is closed while everything is being healed: that goes on.
+// Lifting faults continues when the browser is closed meanwhile.
 func TestHealingGoesOnWhenTheBrowserHasGone(t *testing.T) {
 	f := newFake(t)
 	f.stall = make(chan struct{})
@@ -399,7 +399,7 @@ func TestHealingGoesOnWhenTheBrowserHasGone(t *testing.T) {
 	}
 }
 
-// A responder gets nothing that tells what was broken, in no byte of whatever he asks for, until the drill is over.
+// Until the drill is over, no byte of any answer to a responder reveals a fault.
 func TestTheResponderIsNotToldWhatWasBroken(t *testing.T) {
 	f := newFake(t)
 	s := serve(t, f, Options{Apart: true})
@@ -432,7 +432,7 @@ func TestTheResponderIsNotToldWhatWasBroken(t *testing.T) {
 	}
 	injected := listenAs(t, s, drill.RoleInjector)
 	for told := ""; !strings.Contains(told, secret); _, told = injected.next() {
-		continue // the other side: whoever may see it does
+		continue // counter-check: the injector does see it
 	}
 	if err := f.Stop(drill.Actor{Role: drill.RoleInjector}); err != nil {
 		t.Fatal(err)
@@ -451,7 +451,7 @@ func TestTheResponderIsNotToldWhatWasBroken(t *testing.T) {
 	}
 }
 
-// body is the text of an answer.
+// body returns the text of an answer.
 func body(t *testing.T, method, url, content string, header map[string]string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(content))

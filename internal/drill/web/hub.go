@@ -1,12 +1,12 @@
 package web
 
-// The live state on its way to the browsers.
+// This file delivers the live state to the browsers.
 //
-// One goroutine asks the session for its state and turns it into a frame for each role (publish). A frame is complete:
-// who misses some and gets a later one has missed nothing but intermediate pictures. So nobody has a queue: a client
-// has a flag that something is new, and takes what is newest when its connection has room. Events are kept in a list of
-// bounded length that every client reads at its own pace. A connection that has no room for longer than writeLimit is
-// closed; its browser comes back on its own when it can, and is given everything again.
+// One goroutine gets the state from the session and turns it into a frame for each role (publish). A frame is complete:
+// a client that misses some and gets a later one has missed only intermediate states. Therefore no client has a queue.
+// Each has a flag for news, and takes the newest frame when its connection has room. Events are kept in a list of
+// bounded length that every client reads at its own pace. A connection without room for longer than writeLimit is
+// closed; its browser reconnects when it can and receives everything again.
 
 import (
 	"bytes"
@@ -21,20 +21,19 @@ import (
 const (
 	// writeLimit is how long a client's connection may refuse data before it is closed.
 	writeLimit = 5 * time.Second
-	// clientLimit bounds the browsers that look at once.
+	// clientLimit is the maximum number of connected browsers.
 	clientLimit = 1024
-	// keptEvents and keptPoints bound what a browser that comes later is told of the past: at two frames a second ten
-	// minutes of curves.
+	// keptEvents and keptPoints bound the history for later browsers: at two frames a second, ten minutes of curves.
 	keptEvents, keptPoints = 500, 1200
 )
 
-// channel is what one role's clients see.
+// channel holds the data for one role's clients.
 type channel struct {
 	mu sync.Mutex
-	// frame is the newest, as JSON; number counts them.
+	// frame is the newest frame, as JSON; number counts the frames.
 	frame  []byte
 	number int
-	// events are the last ones, as JSON; dropped is how many came before them.
+	// events are the last events, as JSON; dropped is the number of events before them.
 	events  [][]byte
 	dropped int
 	points  [][]float64
@@ -48,7 +47,7 @@ func newChannel() *channel {
 	return &channel{clients: map[chan struct{}]struct{}{}, limit: writeLimit}
 }
 
-// publish makes the frame the newest and wakes the clients; it never waits for one.
+// publish sets the newest frame and wakes the clients. It never waits for one.
 func (c *channel) publish(frame []byte, point []float64, events [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +71,7 @@ func (c *channel) wake() {
 	for client := range c.clients {
 		select {
 		case client <- struct{}{}:
-		default: // it knows already
+		default: // already notified
 		}
 	}
 }
@@ -85,7 +84,7 @@ func (c *channel) close() {
 	c.wake()
 }
 
-// join adds a client; leave must be called. It refuses when there are too many.
+// join adds a client. leave must be called. ok is false if there are too many clients.
 func (c *channel) join() (client chan struct{}, leave func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,13 +101,13 @@ func (c *channel) join() (client chan struct{}, leave func(), ok bool) {
 	}, true
 }
 
-// cursor is what a client has been told.
+// cursor is a client's position in the data.
 type cursor struct {
 	started      bool
 	frame, event int
 }
 
-// news returns what the client has not been told yet, as server-sent events, and whether the stream ends behind it.
+// news returns the data that the client has not received, as server-sent events, and whether the stream ends after it.
 func (c *channel) news(at *cursor) (message []byte, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,12 +131,13 @@ func (c *channel) news(at *cursor) (message []byte, last bool) {
 	return out.Bytes(), c.closed
 }
 
-// writeEvent writes one server-sent event. JSON has no line breaks of its own, so one data line holds it.
+// writeEvent writes one server-sent event. The JSON has no line breaks, so it fits in one data line.
 func writeEvent(out *bytes.Buffer, name string, data []byte) {
 	fmt.Fprintf(out, "event: %s\ndata: %s\n\n", name, data)
 }
 
-// stream serves the channel of the drill with the id to one browser until it leaves, stops reading, or the server ends.
+// stream serves the channel of the drill with the id to one browser until it disconnects, stops reading, or the server
+// ends.
 func (c *channel) stream(w http.ResponseWriter, r *http.Request, id string) {
 	client, leave, ok := c.join()
 	if !ok {
@@ -147,7 +147,7 @@ func (c *channel) stream(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	defer leave()
 	control := http.NewResponseController(w)
-	// The server's limit for requests counts from this one's first byte; a stream has no end.
+	// The server's request limit counts from the first byte of the request, but a stream has no end.
 	if control.SetReadDeadline(time.Time{}) != nil {
 		return
 	}
@@ -173,7 +173,7 @@ func (c *channel) stream(w http.ResponseWriter, r *http.Request, id string) {
 	}
 }
 
-// every calls do at once and then at each interval until ctx ends, and a last time then.
+// every calls do at once, then at each interval until ctx ends, and one last time.
 func every(ctx context.Context, interval time.Duration, do func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

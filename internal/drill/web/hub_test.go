@@ -57,7 +57,7 @@ func listenWith(t testing.TB, url, token string) *listener {
 	return &listener{t, lines}
 }
 
-// next returns the next event, "" at the stream's end.
+// next returns the next event, or "" at the end of the stream.
 func (l *listener) next() (name, data string) {
 	l.t.Helper()
 	for l.lines.Scan() {
@@ -77,7 +77,7 @@ func (l *listener) next() (name, data string) {
 	return "", ""
 }
 
-// stalled are connections that ask for the stream and never read.
+// stalled opens connections that request the stream and never read.
 func stalled(t *testing.T, s *Server, count int) []net.Conn {
 	t.Helper()
 	connections := make([]net.Conn, count)
@@ -113,8 +113,8 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// 600 browsers that stop reading: who reads gets everything new meanwhile, whoever publishes never waits, the memory is
-// bounded, the session is not asked more often, and in the end they are dropped.
+// 600 browsers stop reading. Other readers still get all news, the publisher never waits, memory stays bounded, the
+// session is not queried more often, and the stalled browsers are eventually dropped.
 func TestBrowsersThatStopReadingDisturbNobody(t *testing.T) {
 	const crowd = 600
 	f := newFake(t)
@@ -141,7 +141,7 @@ func TestBrowsersThatStopReadingDisturbNobody(t *testing.T) {
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	var seen atomic.Int64 // frames of this test that got to who reads
+	var seen atomic.Int64 // frames of this test that the reader received
 	go func() {
 		for name, data := reader.next(); name != ""; name, data = reader.next() {
 			if strings.HasPrefix(data, `{"filler":`) {
@@ -152,7 +152,7 @@ func TestBrowsersThatStopReadingDisturbNobody(t *testing.T) {
 	filler := []byte(fmt.Sprintf(`{"filler":%q}`, strings.Repeat("x", 16<<10)))
 	for frames := int64(1); channel.count() > 1; frames++ {
 		channel.publish(filler, []float64{1}, [][]byte{[]byte(`{}`)})
-		// The next frame is made when who reads has got one: nobody else is waited for.
+		// The next frame is made when the reader has received one. The test waits for no other client.
 		got := seen.Load()
 		until(t, "who reads gets a new frame", func() bool {
 			channel.publish(filler, nil, nil)
@@ -174,7 +174,7 @@ func TestBrowsersThatStopReadingDisturbNobody(t *testing.T) {
 	until(t, "they count as gone", func() bool { return f.here.Load() == 1 })
 }
 
-// Who comes late, or comes back, is told what was before.
+// A client that connects late or again receives the history.
 func TestWhoComesBackIsToldTheState(t *testing.T) {
 	c := newChannel()
 	for i := range keptEvents + 10 {
@@ -194,7 +194,7 @@ func TestWhoComesBackIsToldTheState(t *testing.T) {
 	if message, _ := c.news(&at); string(message) != "event: events\ndata: [510]\n\nevent: frame\ndata: 510\n\n" {
 		t.Errorf("of what is new it is told %s", message)
 	}
-	// Someone who slept through more than is kept goes on with what there is.
+	// A client that missed more than the kept events continues with the kept ones.
 	for i := range keptEvents + 5 {
 		c.publish([]byte("x"), nil, [][]byte{[]byte(fmt.Sprint(1000 + i))})
 	}
@@ -239,7 +239,7 @@ func TestTooManyBrowsersAreRefused(t *testing.T) {
 	}
 }
 
-// When the server ends every browser gets the last state, and then the end of the stream.
+// When the server ends, every browser gets the last state and then the end of the stream.
 func TestTheEndIsTold(t *testing.T) {
 	f := newFake(t)
 	server, err := Listen(Options{Address: "127.0.0.1:0"})

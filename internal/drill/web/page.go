@@ -17,26 +17,27 @@ import (
 var embedded embed.FS
 
 const (
-	// pagePolicy allows what this server itself serves, and nothing in the page's own text: a name or a note that got
-	// past the escaping could still not run.
+	// pagePolicy allows only what this server serves, and nothing inline in the page: a name or a note that escaped the
+	// escaping could still not run.
 	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	// filePolicy is for the reports, which bring a policy of their own for their scripts: they get an origin of their
-	// own, from which nothing of the drill can be reached.
+	// filePolicy is for the reports, which bring a policy of their own for their scripts. They get a separate origin,
+	// from which the drill cannot be reached.
 	filePolicy = "sandbox allow-scripts allow-popups; frame-ancestors 'none'"
 )
 
-// pageView is what the template shows; everything that changes comes later, as frames.
+// pageView is the data of the template. Everything that changes arrives later, in frames.
 type pageView struct {
 	Role drill.Role
-	// Key is the form key, ID the server's.
+	// Key is the form key, ID the server's id.
 	Key, ID  string
 	Scenario string
-	// Heal is the command line that heals everything, for the injector's eyes only: it has his form key.
+	// Heal is the command line that lifts all faults. Only the injector may see it, because it contains the injector's
+	// form key.
 	Heal string
 }
 
-// page serves the role's page, or, to who shows no token, the page that asks for it.
+// page serves the role's page, or the login page to a visitor without a token.
 func (s *Server) page(role drill.Role, session Session) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, view := "drill.html.tmpl", pageView{Role: role, Key: s.guard.keys[role], ID: s.id,
@@ -58,8 +59,7 @@ func (s *Server) page(role drill.Role, session Session) http.Handler {
 	})
 }
 
-// favicon serves the icon that browsers ask for by themselves, also those of the reports, which have an origin of their
-// own.
+// favicon serves the icon that browsers request by themselves, also for the reports, which have a separate origin.
 func (s *Server) favicon(w http.ResponseWriter, _ *http.Request) {
 	icon, err := assetNamed("icon.svg")
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Server) favicon(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(icon)
 }
 
-// asset serves what the page is made of.
+// asset serves the files of the page.
 func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	content, err := assetNamed(name)
@@ -114,12 +114,12 @@ func (s *Server) login(role drill.Role) http.Handler {
 	})
 }
 
-// files are what a drill leaves behind that a browser may want.
+// files lists the files of a drill that a browser may request.
 func files() []string {
 	return []string{"report.html", "debrief.html", "debrief.md", "recorded.yaml", "verdict.json"}
 }
 
-// file serves one of the files of the run, once it is over: before that a report would tell the responder everything.
+// file serves one of the run's files once the run is over. Earlier, a report would reveal everything to the responder.
 func (s *Server) file(role drill.Role, session Session) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		result := session.State(role).Result
@@ -144,7 +144,7 @@ func (s *Server) file(role drill.Role, session Session) http.HandlerFunc {
 	}
 }
 
-// contentType says of the files what they are, whatever the machine's table of types says.
+// contentType is the content type of a file, independent of the machine's table of types.
 func contentType(name string) string {
 	switch path.Ext(name) {
 	case ".html":

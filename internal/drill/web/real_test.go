@@ -1,7 +1,7 @@
 package web
 
-// A drill as people have it: the program, a real consumer, the injector's browser, the responder's next to it, and a
-// crowd that does not read.
+// This file tests a drill end to end: the program, a real consumer, the injector's browser, the responder's beside it,
+// and many clients that do not read.
 
 import (
 	"bytes"
@@ -39,8 +39,8 @@ func (p *printed) String() string {
 	return p.text.String()
 }
 
-// startDrill builds the program and starts a drill with a responder; it returns the two links, the folder of its runs
-// and how it ends.
+// startDrill builds the program and starts a drill with a responder. It returns the two links, the folder of its runs,
+// its output, and a function that ends it and returns the exit code.
 func startDrill(t *testing.T) (injector, responder, runs string, out *printed, end func() int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func startDrill(t *testing.T) (injector, responder, runs string, out *printed, e
 	return strings.TrimSpace(links[0]), strings.TrimSpace(links[1]), runs, out, end
 }
 
-// crowd are browsers that ask for the stream and stop reading.
+// crowd opens clients that request the stream and stop reading.
 func crowd(t *testing.T, link string, count int) {
 	t.Helper()
 	address := strings.Split(link, "/")[2]
@@ -164,7 +164,7 @@ func TestAWholeDrillOfARealConsumer(t *testing.T) {
 	}
 }
 
-// discreet checks that nothing a responder has got so far tells what was broken.
+// discreet checks that nothing a responder has received so far reveals a fault.
 func discreet(t *testing.T, stream *listener, bob *browsertest.Browser) {
 	t.Helper()
 	var seen strings.Builder

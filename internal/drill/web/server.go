@@ -19,47 +19,46 @@ import (
 )
 
 const (
-	// frameEvery is how often the browsers get a new picture.
+	// frameEvery is the interval between frames.
 	frameEvery = 500 * time.Millisecond
-	// bodyLimit is the most that a request may send, in bytes; headerLimit the most of headers.
+	// bodyLimit is the maximum size of a request's body, headerLimit that of its headers, in bytes.
 	bodyLimit, headerLimit = 64 << 10, 16 << 10
-	// requestLimit is how long a browser may take to send a request or to take an answer; streams have writeLimit for
-	// each frame.
+	// requestLimit is the time that a browser may take to send a request or to receive an answer. Streams have
+	// writeLimit for each frame.
 	requestLimit = 15 * time.Second
-	// sendBuffer is how much the kernel takes for a browser that is not reading, in bytes; a frame fits in.
+	// sendBuffer is the kernel's buffer for a browser that is not reading, in bytes. A frame fits in.
 	sendBuffer = 64 << 10
-	// closeLimit is how long the end waits for answers that are on their way.
+	// closeLimit is the time that the shutdown waits for pending answers.
 	closeLimit = 3 * time.Second
 )
 
-// Options say where a drill is shown and to whom.
+// Options configure where a drill is shown and to whom.
 type Options struct {
-	// Address is host:port; port 0 takes any free one. Anything but a loopback address makes every visitor show a
-	// token.
+	// Address is host:port. Port 0 takes any free port. On any address but loopback, every visitor needs a token.
 	Address string
-	// Apart: there is a responder who must not see what the injector does, so the injector's page needs its token on
-	// loopback, too, and the address without a path leads to the responder's page.
+	// Apart means that there is a responder who must not see the injector's actions. The injector's page then needs its
+	// token on loopback, too, and the address without a path leads to the responder's page.
 	Apart bool
-	// Tokens are those that the user has chosen, by role (CheckTokens). They are asked for on loopback, too, and never
-	// told. A role without one gets a token made for this drill, where it needs one.
+	// Tokens are the tokens that the user has chosen, by role (CheckTokens). They are required on loopback, too, and
+	// never displayed. A role without one gets a generated token for this drill, if it needs one.
 	Tokens map[drill.Role]string
-	// Log gets what goes wrong in the server itself; it never gets a token. nil: nobody does.
+	// Log receives errors of the server itself, never a token. nil discards them.
 	Log io.Writer
 }
 
-// Server shows one drill.
+// Server serves one drill.
 type Server struct {
 	listener net.Listener
 	guard    *guard
 	apart    bool
 	log      *log.Logger
-	// id tells browsers that come back whether this is still the drill that they knew.
+	// id tells a browser that reconnects whether this is still the same drill.
 	id       string
 	channels map[drill.Role]*channel
 }
 
-// Listen takes the address. It is done before a drill begins, so that what is wrong with the address is told before
-// anything is started. Either Serve or Close must be called.
+// Listen opens the address. It is called before a drill begins, so that a problem with the address is reported before
+// anything starts. Either Serve or Close must be called.
 func Listen(options Options) (*Server, error) {
 	listener, err := net.Listen("tcp", options.Address)
 	switch {
@@ -87,13 +86,14 @@ func Listen(options Options) (*Server, error) {
 	return s, nil
 }
 
-// roles are those that have a page.
+// roles lists the roles that have a page.
 func roles() []drill.Role { return []drill.Role{drill.RoleInjector, drill.RoleResponder} }
 
-// Close gives up the address of a server that was never served.
+// Close releases the address of a server that was never served.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// base returns the server's address as a browser on this machine reaches it; listening everywhere is told as localhost.
+// base returns the server's address as a browser on this machine reaches it. If the server listens on all addresses, it
+// is localhost.
 func (s *Server) base() string {
 	address, ok := s.listener.Addr().(*net.TCPAddr)
 	if !ok || address.IP.IsUnspecified() {
@@ -103,8 +103,8 @@ func (s *Server) base() string {
 	return "http://" + address.String()
 }
 
-// Link returns the address of a role's page to give to who plays it. Where the role needs a token it stands behind the
-// #, which browsers keep to themselves; one that the user has chosen he knows, and the page asks for it.
+// Link returns the address of a role's page, for the person who plays the role. If the role needs a token, it follows
+// the #, which browsers do not send. A chosen token is not included: the user knows it, and the page asks for it.
 func (s *Server) Link(role drill.Role) string {
 	link := s.base() + "/" + string(role) + "/"
 	if token, needed := s.guard.tokens[role]; needed && !s.guard.given[role] {
@@ -113,9 +113,9 @@ func (s *Server) Link(role drill.Role) string {
 	return link
 }
 
-// HealCommand returns a command line that heals everything from any terminal, whatever became of the browsers. Where
-// the roles are kept apart it is the responder's: who is on call may sit at that terminal, and must not learn the
-// injector's token from it.
+// HealCommand returns a command line that lifts all faults from any terminal, even if the browsers are gone. If the
+// roles are kept apart, it is the responder's, because the responder may sit at that terminal and must not learn the
+// injector's token.
 func (s *Server) HealCommand() string {
 	role := drill.RoleInjector
 	if s.apart {
@@ -131,8 +131,8 @@ func (s *Server) HealCommand() string {
 	return command + " " + s.base() + "/" + string(role) + "/do/" + drill.ActionHealAll
 }
 
-// Serve shows the session until ctx ends; then every browser is told the last state, and whatever was asked for in time
-// is answered. It returns when everything that it started has ended.
+// Serve serves the session until ctx ends. Then it sends every browser the last state and answers pending requests. It
+// returns when everything that it started has ended.
 func (s *Server) Serve(ctx context.Context, session Session) error {
 	handler := s.routes(session)
 	server := &http.Server{
@@ -163,7 +163,7 @@ func (s *Server) Serve(ctx context.Context, session Session) error {
 	return nil
 }
 
-// narrow bounds what the kernel holds for a browser that does not read: otherwise it would be megabytes for each.
+// narrow bounds the kernel's buffer for a browser that does not read. Without it, each would take megabytes.
 func narrow(ctx context.Context, connection net.Conn) context.Context {
 	if tcp, ok := connection.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(sendBuffer)
@@ -171,7 +171,8 @@ func narrow(ctx context.Context, connection net.Conn) context.Context {
 	return ctx
 }
 
-// routes are all that can be asked for. What belongs to a role is below its path, so that its cookie goes nowhere else.
+// routes are all routes of the server. The routes of a role are below its path, so that its cookie is sent nowhere
+// else.
 func (s *Server) routes(session Session) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.home)
@@ -189,7 +190,7 @@ func (s *Server) routes(session Session) http.Handler {
 	return s.guard.guarded(mux, func(what any) { s.log.Printf("a request failed: %v", what) })
 }
 
-// only lets those through who show the role's token, where one is needed.
+// only admits requests that present the role's token, where one is needed.
 func (s *Server) only(role drill.Role, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.guard.admits(role, r) {

@@ -6,8 +6,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/drill"
 )
 
-// Session is a drill as its page uses it; *drill.Session is one. All of it is safe for concurrent use, and what a role
-// may not do is refused.
+// Session is a drill as its page uses it. *drill.Session implements it. All methods are safe for concurrent use and
+// refuse what a role may not do.
 type Session interface {
 	Watched
 	Breaking
@@ -15,24 +15,24 @@ type Session interface {
 	Deciding
 }
 
-// Watched is what can be seen of a drill, and by whom.
+// Watched is the part of a drill that its viewers read.
 type Watched interface {
 	// State returns what the role may see now.
 	State(role drill.Role) drill.State
-	// Catalogue returns what can be broken.
+	// Catalogue lists the faults that can be injected.
 	Catalogue() []drill.Breakable
-	// Attend counts somebody who looks until leave is called.
+	// Attend counts a viewer until leave is called.
 	Attend(role drill.Role) (leave func())
 }
 
-// Breaking is what is done to the system's surroundings.
+// Breaking injects and lifts faults.
 type Breaking interface {
 	Break(ctx context.Context, who drill.Actor, spec map[string]any) (drill.Fault, error)
 	Heal(ctx context.Context, who drill.Actor, id string) error
 	HealAll(ctx context.Context, who drill.Actor) error
 }
 
-// Operating is what is done to the consumer's instances, numbered from 0.
+// Operating controls the consumer's instances, numbered from 0.
 type Operating interface {
 	Kill(ctx context.Context, who drill.Actor, instance int) error
 	Pause(ctx context.Context, who drill.Actor, instance int) error
@@ -40,16 +40,16 @@ type Operating interface {
 	Restart(ctx context.Context, who drill.Actor, instance int) error
 }
 
-// Deciding is what is done to the drill as a whole, and what people say.
+// Deciding controls the drill as a whole.
 type Deciding interface {
 	Talking
-	// Scale makes it so many instances.
+	// Scale sets the number of instances.
 	Scale(ctx context.Context, who drill.Actor, instances int) error
-	// Replay writes the dead letters back to where they came from.
+	// Replay writes the dead letters back to their source topics.
 	Replay(ctx context.Context, who drill.Actor) error
 }
 
-// Talking is what people say.
+// Talking takes people's notices and notes.
 type Talking interface {
 	Notice(who drill.Actor, text string) error
 	Note(who drill.Actor, text string) error

@@ -2,5 +2,5 @@ package web
 
 import "github.com/dlqbench/dlqbench/internal/drill"
 
-// What a drill really is fits what its page uses.
+// The real session must fit the page's interface.
 var _ Session = (*drill.Session)(nil)

@@ -8,13 +8,14 @@ import (
 	"github.com/dlqbench/dlqbench/internal/drill"
 )
 
-// leastToken and mostToken bound a chosen token, in characters: a short one can be guessed.
+// leastToken and mostToken are the minimum and maximum length of a chosen token, in characters. A short one can be
+// guessed.
 const leastToken, mostToken = 16, 256
 
-// tokenForm is what a header and a cookie carry as it is (RFC 6750, b64token).
+// tokenForm matches text that a header and a cookie carry unescaped (RFC 6750, b64token).
 var tokenForm = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]+$`)
 
-// CheckTokens says what is wrong with tokens that the user has chosen. The error never has a token in it.
+// CheckTokens checks the tokens that the user has chosen. The error never contains a token.
 func CheckTokens(tokens map[drill.Role]string) error {
 	for _, role := range roles() {
 		token, chosen := tokens[role]

@@ -41,8 +41,7 @@ func TestCheckTokens(t *testing.T) {
 	}
 }
 
-// A token that the user has chosen is asked for on loopback, too, for his role alone, and neither the link nor the
-// command line tells it.
+// A chosen token is required on loopback, too, for its role alone. Neither the link nor the command line contains it.
 func TestAChosenToken(t *testing.T) {
 	const token = "a-token-of-ones-own"
 	s, err := Listen(Options{Address: "127.0.0.1:0", Tokens: map[drill.Role]string{drill.RoleInjector: token}})
