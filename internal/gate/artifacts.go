@@ -1,6 +1,7 @@
 package gate
 
-// The folder that a CI keeps: one JUnit file, one summary, one page, and verdict.json and report.html of each run.
+// This file writes the folder that a CI keeps: one JUnit file, one summary, one page, and verdict.json and report.html
+// of each run.
 
 import (
 	"bytes"
@@ -18,14 +19,14 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// Artifacts is such a folder.
+// Artifacts is the folder that a CI keeps.
 type Artifacts struct{ dir string }
 
-// runFolder are the folders of runs: 03-dlq-publish-failure.
+// runFolder matches the folders of runs, such as 03-dlq-publish-failure.
 var runFolder = regexp.MustCompile(`^[0-9]{2,}-[a-z0-9-]+$`)
 
-// OpenArtifacts makes the folder, and empties it of what an earlier gate left: a report of last week beside today's
-// would be taken for today's. A folder with other things in it is refused.
+// OpenArtifacts creates the folder and removes the files of an earlier gate, because an old report beside today's would
+// be taken for today's. It refuses a folder that contains other files.
 func OpenArtifacts(dir string) (Artifacts, error) {
 	a := Artifacts{dir}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -50,7 +51,7 @@ func OpenArtifacts(dir string) (Artifacts, error) {
 	return a, nil
 }
 
-// ours reports whether a gate writes a file of that name, or leaves one when it is killed while it writes.
+// ours reports whether a gate writes a file of that name, or leaves one if it is killed while writing.
 func ours(name string) bool {
 	return slices.ContainsFunc([]string{reports.JUnitFile, reports.SummaryFile, reports.SuiteJSONFile,
 		reports.SuiteIndexFile}, func(file string) bool {
@@ -58,7 +59,7 @@ func ours(name string) bool {
 	})
 }
 
-// Keep copies what a judged run is known by, and tells the run where that is.
+// Keep copies the verdict and the report of a judged run, and stores their location in the run.
 func (a Artifacts) Keep(run *reports.SuiteRun) error {
 	if run.Judged.Verdict == nil || run.Dir == "" {
 		return nil
@@ -90,7 +91,7 @@ func copyFile(to, from string) (err error) {
 	return errors.Join(err, target.Close())
 }
 
-// Write writes the findings as they stand. Each file is complete or as it was before.
+// Write writes the current findings. Each file is replaced atomically.
 func (a Artifacts) Write(suite *reports.Suite) error {
 	var errs []error
 	for file, render := range map[string]func(io.Writer, reports.Suite) error{
@@ -114,7 +115,7 @@ func replace(path string, render func(io.Writer) error) error {
 	return nil
 }
 
-// AppendSummary appends the summary to a file, as GitHub Actions wants it in $GITHUB_STEP_SUMMARY.
+// AppendSummary appends the summary to a file, as GitHub Actions requires for $GITHUB_STEP_SUMMARY.
 func AppendSummary(path string, suite *reports.Suite) error {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

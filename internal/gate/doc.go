@@ -1,5 +1,5 @@
-// Package gate owns dlqbench.yaml, the suite that a repository keeps beside its consumer: what is in it, which runs it
-// means, what of their failures is waived and until when, in which order and for how long they are run, and how the
-// whole stands. It is told how to run one scenario, and knows nothing of clusters, processes and exit codes; what its
-// findings look like is the business of package reports.
+// Package gate owns dlqbench.yaml, the suite that a repository keeps beside its consumer: its contents, the runs that
+// it selects, the waivers of their failures and their end dates, the order and duration of the runs, and the standing
+// of the whole. The caller provides the function that runs one scenario. The package knows nothing of clusters,
+// processes and exit codes. Package reports formats its findings.
 package gate

@@ -1,6 +1,6 @@
 package gate
 
-// From the entries of dlqbench.yaml to runs: patterns, subjects, seeds, allowances and thresholds.
+// This file expands the entries of dlqbench.yaml into runs: patterns, subjects, seeds, allowances and thresholds.
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// patternSigns make a selection one of several scenarios.
+// patternSigns are the characters that make a selection a pattern.
 const patternSigns = "*?["
 
 // selected adds the runs of one selection.
@@ -48,7 +48,7 @@ func (l *loader) selected(i int) {
 	}
 }
 
-// matching returns what a selection names: itself, or what its pattern matches.
+// matching returns the scenarios that a selection names: itself, or the matches of its pattern.
 func (l *loader) matching(path, written string) (args []string, pattern bool) {
 	isFile := strings.ContainsAny(written, `/\`) || filepath.Ext(written) != ""
 	switch pattern = strings.ContainsAny(written, patternSigns); {
@@ -88,13 +88,13 @@ func (l *loader) matching(path, written string) (args []string, pattern bool) {
 	return args, true
 }
 
-// quoteMeta keeps the signs in a folder's name from meaning anything in a pattern.
+// quoteMeta escapes a folder's name so that its characters have no meaning in a pattern.
 func quoteMeta(folder string) string {
 	return strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`).Replace(folder)
 }
 
-// described completes a run by what its scenario says, and checks the scenario with everything that the suite sets. It
-// reports whether it can be run.
+// described completes a run with data from its scenario, and checks the scenario with all settings of the suite. It
+// reports whether the scenario can be run.
 func (l *loader) described(entry *Entry, name string, data []byte, one Selection) bool {
 	scenario, err := l.parse(name, data, nil, entry.Subject)
 	if err != nil {
@@ -119,7 +119,7 @@ func (l *loader) described(entry *Entry, name string, data []byte, one Selection
 	return true
 }
 
-// parse reads a scenario once, however often it is named: that takes milliseconds.
+// parse reads a scenario once, however often it is named, because parsing takes milliseconds.
 func (l *loader) parse(name string, data []byte, sets []string, subject string) (*scenarios.Scenario, error) {
 	key := strings.Join(append([]string{name, subject}, sets...), "\x00")
 	if read, found := l.parsed[key]; found {
@@ -130,27 +130,27 @@ func (l *loader) parse(name string, data []byte, sets []string, subject string) 
 	return scenario, err
 }
 
-// isOwn tells whether a scenario is a file, and not a shipped one.
+// isOwn reports whether a scenario is a file, not a shipped one.
 func isOwn(name string) bool {
 	_, shipped := scenarios.Shipped(name)
 	return !shipped
 }
 
-// ownSubject is the name of whom a scenario judges by itself.
+// ownSubject is the name of the subject that a scenario specifies itself.
 func ownSubject(name string, scenario *scenarios.Scenario) string {
 	if scenario.Subject.File == "" {
 		return "reference"
 	}
 	read, err := scenarios.LoadSubject(filepath.Join(filepath.Dir(name), scenario.Subject.File))
 	if err != nil {
-		return scenario.Subject.File // it was read a moment ago
+		return scenario.Subject.File // it was read just before
 	}
 	return read.Name
 }
 
-// refused deals with a scenario that can't be run. One of the repository's own is wrong where it is wrong; a shipped
-// one does not fit what the suite makes of it: that is said where it is named, and where a pattern names it, it is left
-// out.
+// refused handles a scenario that cannot be run. For a scenario of the repository, the problem is reported at its place
+// in that file. A shipped scenario does not fit the suite's settings: the problem is reported where the suite names it,
+// and if a pattern selects it, it is left out.
 func (l *loader) refused(entry *Entry, name string, err error) bool {
 	var problems *scenarios.Problems
 	isProblems := errors.As(err, &problems)
@@ -178,12 +178,12 @@ func (l *loader) refused(entry *Entry, name string, err error) bool {
 	return false
 }
 
-// overrides says as --set takes it what the suite and the selection change in a scenario.
+// overrides lists, in the syntax of --set, the changes that the suite and the selection make to a scenario.
 func (l *loader) overrides(plain *scenarios.Scenario, one Selection) []string {
 	allowed := map[string]json.RawMessage{}
 	for _, allow := range []scenarios.Allow{l.config.Allow, one.Allow} {
 		if text, err := json.Marshal(allow); err == nil {
-			_ = json.Unmarshal(text, &allowed) // what was just encoded is a mapping
+			_ = json.Unmarshal(text, &allowed) // the text was just encoded from a mapping
 		}
 	}
 	var sets []string
@@ -195,7 +195,7 @@ func (l *loader) overrides(plain *scenarios.Scenario, one Selection) []string {
 		return slices.Contains(plain.Expect.Thresholds, expression) || slices.Contains(l.unusable, expression)
 	})
 	for i, expression := range more {
-		quoted := strconv.Quote(expression) // no character of a threshold that compiles is escaped in another way than YAML's
+		quoted := strconv.Quote(expression) // a threshold that compiles has no character that Go and YAML escape differently
 		if at := len(plain.Expect.Thresholds) + i; at > 0 {
 			sets = append(sets, fmt.Sprintf("expect.thresholds[%d]=%s", at, quoted))
 			continue
@@ -220,7 +220,7 @@ func (l *loader) seeded(base Entry, seeds []uint64) {
 	}
 }
 
-// Key names a run among those of its suite, on every machine and in every order of the suite.
+// Key identifies a run within its suite, on every machine and in every order of the suite.
 func (e Entry) Key() string {
 	key := e.Arg + "\x00" + e.Subject
 	if e.Seed != nil {
@@ -229,7 +229,7 @@ func (e Entry) Key() string {
 	return filepath.ToSlash(key)
 }
 
-// Label names a run for people: the scenario, and what tells it from others of the suite.
+// Label names a run for people: the scenario, and what distinguishes it from the suite's other runs of it.
 func (e Entry) Label() string {
 	var more []string
 	if e.Subject != "" {
@@ -247,11 +247,11 @@ func (e Entry) Label() string {
 // byName stands for all entries that name their scenario.
 const byName = "by name"
 
-// chosen is what one entry of dlqbench.yaml decides for all seeds.
+// chosen identifies the decision of one entry of dlqbench.yaml for all seeds.
 func (e Entry) chosen() string { return e.Arg + "\x00" + e.Subject }
 
-// dropRepeated keeps each run once. One that is named wins against patterns, which are for the rest, and of two
-// patterns the first; one that is named twice is a mistake.
+// dropRepeated removes repeated runs. A named run takes precedence over patterns, which are for the rest, and the first
+// pattern over later ones. A run that is named twice is an error.
 func (l *loader) dropRepeated() {
 	named := map[string]Entry{}
 	for _, entry := range l.suite.Entries {
@@ -265,7 +265,8 @@ func (l *loader) dropRepeated() {
 		}
 		named[entry.Key()] = entry
 	}
-	// what is in the suite; what has a scenario with a subject in it, whatever the seed
+	// seen has the runs in the suite; chosen has, for each scenario with a subject, the entry that selected it, for all
+	// seeds
 	seen, chosen := map[string]bool{}, map[string]string{}
 	for _, entry := range named {
 		chosen[entry.chosen()] = byName

@@ -1,7 +1,7 @@
 package gate
 
-// From dlqbench.yaml to a suite: everything that is wrong with it, or with a scenario or subject that it names, is
-// found before anything is run.
+// This file reads dlqbench.yaml into a suite. It reports all problems of the file, and of the scenarios and subjects
+// that it names, before anything is run.
 
 import (
 	"errors"
@@ -17,46 +17,46 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// ConfigFile is the name that a suite has unless it is told otherwise.
+// ConfigFile is the default file name of a suite.
 const ConfigFile = "dlqbench.yaml"
 
-// Suite is what a dlqbench.yaml means: the runs in their order, and what of their failures is waived.
+// Suite is the contents of a dlqbench.yaml: the runs in their order, and the waivers of their failures.
 type Suite struct {
-	// File is the dlqbench.yaml as it was named.
+	// File is the path of dlqbench.yaml, as given.
 	File    string
 	Entries []Entry
-	// LeftOut are scenarios that a pattern names and that can't be run here.
+	// LeftOut are scenarios that a pattern selects but that cannot be run here.
 	LeftOut []LeftOut
 	Waivers []Exemption
 	// Required are the invariants that must be judged.
 	Required []Requirement
 	Cluster  Cluster
-	// Budget is how long the whole may take; 0 is without limit.
+	// Budget is the maximum duration of the whole suite. 0 means no limit.
 	Budget time.Duration
 }
 
 // Entry is one run of a suite.
 type Entry struct {
-	// Number counts from 1 in the order of the suite, whatever shard runs it.
+	// Number counts from 1 in the order of the suite, independent of shards.
 	Number int
-	// Scenario is the scenario's name, Arg what dlqbench run is told to run it.
+	// Scenario is the scenario's name, Arg the argument to dlqbench run.
 	Scenario, Arg string
-	// Subject is the subject.yaml that judges in the place of the scenario's own, "" for that; SubjectName is the name
-	// of whoever is judged.
+	// Subject is the subject.yaml that replaces the scenario's own subject, or "". SubjectName is the name of the
+	// judged subject.
 	Subject, SubjectName string
-	// Seed in the place of the scenario's; nil for that.
+	// Seed replaces the scenario's seed. nil keeps that.
 	Seed *uint64
-	// Sets are overrides as dlqbench run --set takes them.
+	// Sets are overrides in the syntax of dlqbench run --set.
 	Sets []string
-	// Where is the place that a finding about the run is shown at: the scenario's name in a file of the repository's
-	// own, or the entry of dlqbench.yaml.
+	// Where is the place that a finding about the run points to: the scenario's name in a file of the repository, or
+	// the entry of dlqbench.yaml.
 	Where Place
-	// listed is where dlqbench.yaml names it; pattern tells that it does so with others.
+	// listed is the place in dlqbench.yaml that selects the run; pattern reports whether it selects others, too.
 	listed  string
 	pattern bool
 }
 
-// Place is a place in a file; lines and columns count from 1.
+// Place is a position in a file. Lines and columns count from 1.
 type Place struct {
 	File         string
 	Line, Column int
@@ -64,25 +64,24 @@ type Place struct {
 
 func (p Place) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
 
-// LeftOut is a scenario that is not run, and why.
+// LeftOut is a scenario that is not run, and the reason.
 type LeftOut struct{ Scenario, Why string }
 
-// Exemption is a waiver, and where it is written.
+// Exemption is a waiver and its place in the file.
 type Exemption struct {
 	Waiver
 	Where Place
-	// ends is when its last day is over.
+	// ends is the end of its last day.
 	ends time.Time
 }
 
-// Expired tells whether its last day is over.
+// Expired reports whether its last day is over.
 func (e Exemption) Expired(now time.Time) bool { return !now.Before(e.ends) }
 
-// Kafka tells whether a Kafka can be had as a suite wants it, and which scenarios it can run.
+// Kafka checks whether the Kafka that a suite wants is available. fits reports whether it can run a scenario.
 type Kafka func(Cluster) (fits func(*scenarios.Scenario) error, err error)
 
-// Load reads a dlqbench.yaml and everything that it names. The error is a *scenarios.Problems when something is wrong
-// with them.
+// Load reads a dlqbench.yaml and all files that it names. If they have problems, the error is a *scenarios.Problems.
 func Load(path string, kafka Kafka) (*Suite, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +94,7 @@ func Load(path string, kafka Kafka) (*Suite, error) {
 	return Parse(path, data, kafka)
 }
 
-// Parse is Load for a text that was read already.
+// Parse is Load for a text that has been read already.
 func Parse(path string, data []byte, kafka Kafka) (*Suite, error) {
 	l := &loader{suite: &Suite{File: path}, subjects: []subject{{}}, parsed: map[string]parsed{}}
 	strict, err := scenarios.DecodeStrict(path, data, schemaText, &l.config)
@@ -129,7 +128,7 @@ func Parse(path string, data []byte, kafka Kafka) (*Suite, error) {
 	return l.suite, nil
 }
 
-// loader gathers a suite and what is wrong with it.
+// loader collects a suite and its problems.
 type loader struct {
 	*scenarios.Strict
 	config   Config
@@ -137,17 +136,17 @@ type loader struct {
 	subjects []subject
 	fits     func(*scenarios.Scenario) error
 	parsed   map[string]parsed
-	// unusable are the thresholds that can't be evaluated.
+	// unusable are the thresholds that cannot be evaluated.
 	unusable []string
 }
 
-// parsed is what reading a scenario gave.
+// parsed is the result of reading a scenario.
 type parsed struct {
 	scenario *scenarios.Scenario
 	err      error
 }
 
-// subject is a subject.yaml that was read; the zero subject is the scenario's own.
+// subject is a subject.yaml that has been read. The zero subject stands for the scenario's own.
 type subject struct{ file, name string }
 
 func (l *loader) checkFigures() {
@@ -164,14 +163,14 @@ func (l *loader) checkFigures() {
 	}
 }
 
-// checkThreshold complains of a threshold that can't be evaluated, here and not once more for each run that it is for.
+// checkThreshold reports a threshold that cannot be evaluated, once and not again for each run that it applies to.
 func (l *loader) checkThreshold(path, expression string) {
 	if l.Threshold(path, expression); l.Has(path) && !l.Sound(path) {
 		l.unusable = append(l.unusable, expression)
 	}
 }
 
-// readSubjects reads the subjects once, so that a mistake in one is told once, and not for every scenario.
+// readSubjects reads each subject once, so that an error in one is reported once and not for every scenario.
 func (l *loader) readSubjects() {
 	if !l.Sound("/subjects") {
 		return
@@ -206,7 +205,7 @@ func (l *loader) readSubjects() {
 	}
 }
 
-// relative is the path of a file that dlqbench.yaml names, as seen from the working directory.
+// relative is the path of a file that dlqbench.yaml names, relative to the working directory.
 func (l *loader) relative(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -227,8 +226,8 @@ func (l *loader) leftOut() string {
 	return strings.Join(list, "; ")
 }
 
-// readWaivers checks what is waived: a waiver that could never apply is a mistake, and would hide that a failure
-// counts.
+// readWaivers checks the waivers. A waiver that could never apply is an error, because the user would believe that a
+// failure is waived when it counts.
 func (l *loader) readWaivers() {
 	var known []string
 	for _, entry := range l.suite.Entries {

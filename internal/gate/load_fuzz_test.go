@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Whatever a dlqbench.yaml holds, it is a suite whose runs are whole, or an error that says where.
+// Any dlqbench.yaml gives either a suite with complete runs or an error with a place.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"scenarios: [smoke]", "scenarios: [{scenario: smoke, seeds: [1], allow: {duplicates: 1%}, thresholds: " +

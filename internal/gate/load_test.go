@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// anyKafka runs every scenario but those that say they need a real Kafka.
+// anyKafka runs every scenario except those that need a real Kafka.
 func anyKafka(Cluster) (func(*scenarios.Scenario) error, error) {
 	return func(s *scenarios.Scenario) error {
 		if !s.RunsOnEmbedded() {
@@ -21,7 +21,8 @@ func anyKafka(Cluster) (func(*scenarios.Scenario) error, error) {
 	}, nil
 }
 
-// repository makes a folder with files, given as name and content, and returns the path of its dlqbench.yaml.
+// repository creates a folder with files, given as pairs of name and content, and returns the path of its
+// dlqbench.yaml.
 func repository(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,7 +98,8 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// A pattern is for what can be run: what can't is left out and told; by its name it is a mistake.
+// A pattern selects what can be run: other matches are left out and reported. A named scenario that cannot be run is an
+// error.
 func TestLeftOut(t *testing.T) {
 	suite := load(t, ConfigFile, "subjects: poor.yaml\nscenarios: ['replay-*', 'min-isr-*', transient-downstream]", "poor.yaml",
 		poorSubject)
@@ -151,7 +153,7 @@ scenarios:
 	}
 }
 
-// What is wrong is told with its place, all of it in one pass.
+// All problems are reported with their places in one pass.
 func TestProblems(t *testing.T) {
 	for _, test := range []struct {
 		name, config string
@@ -247,7 +249,7 @@ func TestWaiverProblems(t *testing.T) {
 	}
 }
 
-// A waiver holds on its last day, in UTC, and not a moment longer.
+// A waiver is valid to the end of its last day in UTC.
 func TestExpired(t *testing.T) {
 	suite := load(t, ConfigFile, "scenarios: [smoke]\nwaive: [{invariant: no-loss, reason: x, until: 2026-02-28}]")
 	for at, want := range map[string]bool{

@@ -1,6 +1,7 @@
 package gate
 
-// What must be judged: a gate that passes because nobody looked has shown nothing.
+// This file checks that the required invariants are judged: a gate that passes without judging anything has shown
+// nothing.
 
 import (
 	"fmt"
@@ -11,13 +12,13 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// Requirement is an invariant that must be judged, and where dlqbench.yaml says so.
+// Requirement is an invariant that must be judged, and its place in dlqbench.yaml.
 type Requirement struct {
 	Invariant string
 	Where     Place
 }
 
-// readRequired checks the names of what must be judged.
+// readRequired checks the names of the required invariants.
 func (l *loader) readRequired() {
 	known := assertions.Deciding()
 	for i, name := range l.config.Require {
@@ -34,7 +35,7 @@ func (l *loader) readRequired() {
 	}
 }
 
-// unknownInvariant complains of a name that no invariant has which decides a verdict.
+// unknownInvariant reports a name that is not that of an invariant that decides a verdict.
 func (l *loader) unknownInvariant(path, name string) {
 	problem := fmt.Sprintf("there is no invariant %q", name)
 	if slices.Contains(assertions.Names(), name) {
@@ -43,9 +44,9 @@ func (l *loader) unknownInvariant(path, name string) {
 	l.Unknown(path, problem, name, assertions.Deciding())
 }
 
-// require tells of each subject whether what must be judged was judged in at least one of its runs: not every scenario
-// puts everything to the test. What no run has judged makes the suite inconclusive; in a part of a suite only where no
-// other part can have judged it either.
+// require checks, for each subject, that every required invariant was judged in at least one of its runs, because not
+// every scenario exercises every invariant. A requirement that no run has judged makes the suite inconclusive. In a
+// shard this applies only if no other shard can have judged it.
 func (s *Suite) require(told *reports.Suite, part bool) {
 	var subjects []string
 	for _, run := range told.Runs {
@@ -64,7 +65,8 @@ func (s *Suite) require(told *reports.Suite, part bool) {
 	}
 }
 
-// judgedOf says how many runs of a subject have judged what is required, and why none has.
+// judgedOf counts the runs of a subject that have judged a required invariant, and returns the reason if there are
+// none.
 func (s *Suite) judgedOf(runs []reports.SuiteRun, required Requirement, subject string,
 	part bool) reports.SuiteRequirement {
 	out := reports.SuiteRequirement{Invariant: required.Invariant, Subject: subject,
@@ -93,8 +95,8 @@ func (s *Suite) judgedOf(runs []reports.SuiteRun, required Requirement, subject 
 	return out
 }
 
-// resultIn finds what a run says of an invariant, in a graph or of several services that of the first that has judged
-// it; judged tells whether one has.
+// resultIn finds the result of an invariant in a run. In a graph or with several services, it is that of the first that
+// has judged it. judged reports whether there is one.
 func resultIn(run reports.SuiteRun, invariant string) (found *assertions.Result, judged bool) {
 	if run.Judged.Verdict == nil {
 		return nil, false
@@ -112,9 +114,9 @@ func resultIn(run reports.SuiteRun, invariant string) (found *assertions.Result,
 	return found, false
 }
 
-// whyOpen says why nothing was judged, and what to do about it.
+// whyOpen explains why nothing was judged, and what to do about it.
 func (s *Suite) whyOpen(invariant, subject string, open []assertions.Result, missing int) string {
-	about := assertions.Explain(invariant)[0] // the names were checked
+	about := assertions.Explain(invariant)[0] // the names were checked before
 	var reason string
 	switch most := worstOpen(open); {
 	case most == nil:
@@ -137,8 +139,8 @@ func (s *Suite) whyOpen(invariant, subject string, open []assertions.Result, mis
 	return reason
 }
 
-// worstOpen is the result that was nearest to a judgement: inconclusive, not put to the test, then what no run of such
-// a subject can judge.
+// worstOpen is the result closest to a judgement: inconclusive first, then not exercised, then what no run of such a
+// subject can judge.
 func worstOpen(open []assertions.Result) *assertions.Result {
 	rank := func(r assertions.Result) int {
 		switch {
@@ -156,7 +158,7 @@ func worstOpen(open []assertions.Result) *assertions.Result {
 	return &nearest
 }
 
-// fileOf names the file of a subject, "" where the scenarios judge their own.
+// fileOf is the file of a subject, or "" if the scenarios specify their own.
 func (s *Suite) fileOf(subject string) string {
 	for _, entry := range s.Entries {
 		if entry.SubjectName == subject && entry.Subject != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// gateOf runs a suite of which run k judges as results[k] says.
+// gateOf runs a suite in which run k gives results[k].
 func gateOf(t *testing.T, suite *Suite, shard Shard, results map[int][]assertions.Result) *reports.Suite {
 	t.Helper()
 	told, err := suite.Run(t.Context(), Options{Shard: shard, Now: time.Now, Told: quiet,
@@ -24,7 +24,8 @@ func gateOf(t *testing.T, suite *Suite, shard Shard, results map[int][]assertion
 	return told
 }
 
-// What must be judged is judged in at least one run of each subject, or the gate is inconclusive and says what to do.
+// Each required invariant must be judged in at least one run of each subject. Otherwise the gate is inconclusive and
+// suggests a remedy.
 func TestRequired(t *testing.T) {
 	passed := assertions.Result{Name: "ordering", Status: assertions.Pass, Judged: 3}
 	unpromised := assertions.Result{Name: "ordering", Status: assertions.NotApplicable, Unjudged: assertions.Unpromised,
@@ -76,7 +77,7 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// Of two subjects each needs a judgement of its own.
+// With two subjects, each needs a judgement of its own.
 func TestRequiredOfEachSubject(t *testing.T) {
 	suite := suiteOf(2)
 	suite.Entries[0].SubjectName, suite.Entries[1].SubjectName = "orders", "mails"

@@ -1,7 +1,7 @@
 package gate
 
-// The gate's run: one entry after another, each judged as soon as it ended, until all are, one does not pass, or the
-// time is up.
+// This file runs the gate: one entry after another, each judged as soon as it has ended, until all are done, one does
+// not pass, or the time is up.
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// ErrBudget is the cause with which a run's context is cancelled when the suite's time is up.
+// ErrBudget is the cause with which a run's context is cancelled when the suite's budget is used up.
 var ErrBudget error = usedUp{}
 
-// usedUp is also a context.Canceled: whoever ends because of it was cancelled, and did not fail.
+// usedUp is also a context.Canceled: a run that ends because of it was cancelled and did not fail.
 type usedUp struct{}
 
 func (usedUp) Error() string { return "the gate's time budget is used up" }
@@ -24,31 +24,30 @@ func (usedUp) Error() string { return "the gate's time budget is used up" }
 //nolint:errorlint // this is what errors.Is asks
 func (usedUp) Is(target error) bool { return target == context.Canceled }
 
-// Forecast is how long a run takes by estimate: in any case, when all goes well, and at most. Parts says what takes
-// most of it, in words.
+// Forecast is the estimated duration of a run: the minimum, the usual and the maximum. Parts names what takes most of
+// it.
 type Forecast struct {
 	Least, Usual, Most time.Duration
 	Parts              string
 }
 
-// Options say how a suite is run.
+// Options configure how a suite is run.
 type Options struct {
 	Shard    Shard
 	FailFast bool
-	// Forecast estimates how long an entry takes.
+	// Forecast estimates the duration of an entry.
 	Forecast func(entry Entry) Forecast
-	// Run runs an entry until it ends or ctx does; then it heals, seals and judges what there is. The error tells what
-	// failed besides the subject.
+	// Run runs an entry until it or ctx ends. When ctx ends, it lifts all faults, seals the history and judges what
+	// there is. The error describes a failure outside the subject.
 	Run func(ctx context.Context, entry Entry) (Done, error)
-	// Told is called with each run when it has been judged, with the suite as it stands then. Runs that are still to
-	// come stand as not run.
+	// Told is called with each judged run and the suite's standing at that time. Pending runs count as not run.
 	Told func(run *reports.SuiteRun, suite *reports.Suite) error
-	// Now is the wall clock, by whose date waivers end.
+	// Now is the wall clock. Waivers end by its date.
 	Now func() time.Time
 }
 
-// Run runs a suite, or its shard. An interruption by ctx ends the run that goes on, in order, and keeps the others from
-// running. The error is one of Told: what was found could not be kept.
+// Run runs a suite, or its shard. When ctx ends, the current run ends in order, and the others are not run. The error
+// is one of Told: the findings could not be stored.
 func (s *Suite) Run(ctx context.Context, options Options) (*reports.Suite, error) {
 	began := options.Now()
 	entries := s.Part(options.Shard)
@@ -103,8 +102,8 @@ func notRun(entry Entry) reports.SuiteRun {
 	}
 }
 
-// keptFrom says why an entry is not run, "" if it is, and what that makes of the suite. One that stops at the first
-// that does not pass has shown what it is there to show.
+// keptFrom returns why an entry is not run, or "" if it is, and the effect on the suite's standing. A suite that stops
+// at the first run that does not pass has served its purpose.
 func (s *Suite) keptFrom(ctx context.Context, told *reports.Suite, options Options) (string, reports.Standing) {
 	switch {
 	case ctx.Err() != nil:
@@ -115,9 +114,8 @@ func (s *Suite) keptFrom(ctx context.Context, told *reports.Suite, options Optio
 	return "", reports.StandingPass
 }
 
-// tooLong is keptFrom for the time that is left of the budget. Only what can't fit by plan and contract is kept from
-// running: the usual time is an estimate. Without the entries that its time was too short for a gate has not shown what
-// it is there to show.
+// tooLong is keptFrom for the remaining budget. It skips only what cannot fit by plan and contract, because the usual
+// duration is an estimate. A gate that lacked the time for some entries has not served its purpose.
 func (s *Suite) tooLong(left time.Duration, takes Forecast) (string, reports.Standing) {
 	switch {
 	case left <= 0:

@@ -17,7 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// suiteOf makes a suite of so many runs.
+// suiteOf makes a suite with count runs.
 func suiteOf(count int) *Suite {
 	suite := &Suite{File: ConfigFile}
 	for i := range count {
@@ -28,7 +28,7 @@ func suiteOf(count int) *Suite {
 	return suite
 }
 
-// played is a way of running that takes a time, ends early with its context, and judges by number.
+// played simulates runs: each takes a given time, ends early with its context, and gets its verdict by number.
 func played(takes time.Duration, verdicts map[int]verdict) func(context.Context, Entry) (Done, error) {
 	return func(ctx context.Context, entry Entry) (Done, error) {
 		timer := time.NewTimer(takes)
@@ -118,7 +118,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// An interruption ends the run that goes on, and keeps the others from running; it decides whatever was found.
+// An interruption ends the current run and prevents the others. It decides the result, whatever was found.
 func TestRunInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -136,7 +136,8 @@ func TestRunInterrupted(t *testing.T) {
 	})
 }
 
-// What is told of each run is the suite as it stands then; what can't be told is an error, and the runs go on.
+// Each report of a run comes with the suite's current standing. If it cannot be stored, that is an error, and the runs
+// go on.
 func TestRunTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
@@ -168,8 +169,8 @@ func TestParseShard(t *testing.T) {
 	}
 }
 
-// All shards together are the suite, each run in one of them, as many in each as in any other or one less; the order of
-// the suite means nothing.
+// All shards together are the suite. Each run is in exactly one shard, the sizes of shards differ by at most one, and
+// the order of the suite does not matter.
 func TestPart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		suite := suiteOf(rapid.IntRange(0, 40).Draw(t, "runs"))
@@ -249,7 +250,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// A folder of somebody else's is not emptied.
+// A folder with foreign files is not emptied.
 func TestArtifactsOfOthers(t *testing.T) {
 	for _, other := range []string{"notes.txt", "01-mine.txt", "src"} {
 		dir := t.TempDir()

@@ -1,6 +1,6 @@
 package gate
 
-// The part of a suite that one of several machines runs.
+// This file splits a suite into the parts that several machines run.
 
 import (
 	"cmp"
@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Shard is part Index of Of, both from 1; the zero Shard is the whole.
+// Shard is part Index of Of, both counted from 1. The zero Shard is the whole suite.
 type Shard struct{ Index, Of int }
 
-// mostShards bounds how many parts a suite can have.
+// mostShards is the maximum number of parts.
 const mostShards = 1000
 
-// ParseShard reads "2/3"; "" is the whole.
+// ParseShard parses "2/3". "" is the whole suite.
 func ParseShard(text string) (Shard, error) {
 	if text == "" {
 		return Shard{}, nil
@@ -40,9 +40,9 @@ func (s Shard) String() string {
 }
 
 // Part returns the entries of a shard in the order of the suite. Every shard computes the same split from the suite
-// alone. Each entry goes where its own key says (rendezvous hashing), but to none that has its fair share already, in
-// the order of the keys: parts differ by one entry at most, the order of dlqbench.yaml means nothing, and an entry more
-// or less moves few others.
+// alone. Each entry, in the order of the keys, goes to the part that its own key prefers (rendezvous hashing) and that
+// has not reached its fair share. Parts differ by at most one entry, the order of dlqbench.yaml does not matter, and
+// adding or removing an entry moves few others.
 func (s *Suite) Part(shard Shard) []Entry {
 	if shard.Of <= 1 {
 		return s.Entries
@@ -50,7 +50,7 @@ func (s *Suite) Part(shard Shard) []Entry {
 	byKey := slices.Clone(s.Entries)
 	slices.SortFunc(byKey, func(a, b Entry) int { return cmp.Compare(weight(a, 0), weight(b, 0)) })
 	fair := (len(byKey) + shard.Of - 1) / shard.Of
-	// So many parts may hold the full fair share; the others hold one less.
+	// full is the number of parts that may hold the full fair share. The others hold one entry less.
 	full := len(byKey) - (fair-1)*shard.Of
 	counts, mine := make([]int, shard.Of+1), []Entry{}
 	for _, entry := range byKey {
@@ -72,7 +72,7 @@ func (s *Suite) Part(shard Shard) []Entry {
 	return mine
 }
 
-// weight is how much a part wants an entry; part 0 gives its place in the order in which entries choose.
+// weight is a part's preference for an entry. Part 0 gives the order in which entries choose.
 func weight(entry Entry, part int) uint64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", entry.Key(), part))
 	return binary.BigEndian.Uint64(sum[:8])

@@ -1,6 +1,6 @@
 package gate
 
-// How a run stands once what is waived does not count.
+// This file decides how a run stands when waived failures do not count.
 
 import (
 	"errors"
@@ -12,17 +12,17 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// Done is what running an entry left.
+// Done is the result of running an entry.
 type Done struct {
-	// Judged is the judged run; its verdict is nil when there was nothing to judge.
+	// Judged is the judged run. Its verdict is nil if there was nothing to judge.
 	Judged reports.Run
-	// Interrupted: it was ended before its time, and what there was has been judged.
+	// Interrupted means that the run was ended early and its partial history was judged.
 	Interrupted bool
-	// Elapsed is how long it took.
+	// Elapsed is the duration of the run.
 	Elapsed time.Duration
 }
 
-// order lists the standings that decide how a suite stands, worst first.
+// order lists the standings that decide the suite's standing, worst first.
 func order() []reports.Standing {
 	return []reports.Standing{
 		reports.StandingInterrupted, reports.StandingFail, reports.StandingEnvironment, reports.StandingInconclusive,
@@ -30,7 +30,7 @@ func order() []reports.Standing {
 	}
 }
 
-// worse returns the standing of the two that decides. Runs that are waived or not run don't.
+// worse returns the standing of the two that decides. Waived runs and runs not run do not count.
 func worse(a, b reports.Standing) reports.Standing {
 	for _, standing := range order() {
 		if a == standing || b == standing {
@@ -40,14 +40,14 @@ func worse(a, b reports.Standing) reports.Standing {
 	return reports.StandingPass
 }
 
-// waivedIn returns the failures of a verdict that are waived now; all tells whether every one is.
+// waivedIn returns the failures of a verdict that are waived now. all reports whether every failure is.
 func (s *Suite) waivedIn(verdict *assertions.Verdict, now time.Time) (waived []reports.SuiteWaived, all bool) {
 	all = true
 	for _, result := range verdict.Invariants {
 		if result.Status != assertions.Fail {
 			continue
 		}
-		all = all && len(result.Anomalies) > 0 // a failure without a name can't have been meant
+		all = all && len(result.Anomalies) > 0 // a waiver cannot name a failure without an anomaly
 		for _, anomaly := range result.Anomalies {
 			i := slices.IndexFunc(s.Waivers, func(e Exemption) bool {
 				return !e.Expired(now) && e.matches(verdict.Scenario, result.Name, anomaly.Name)
@@ -65,16 +65,16 @@ func (s *Suite) waivedIn(verdict *assertions.Verdict, now time.Time) (waived []r
 	return waived, all
 }
 
-// matches tells whether a waiver names a failure.
+// matches reports whether a waiver names a failure.
 func (w Waiver) matches(scenario, invariant, anomaly string) bool {
 	return (w.Scenario == "" || w.Scenario == scenario) &&
 		(w.Invariant == "" || w.Invariant == invariant) && (w.Anomaly == "" || w.Anomaly == anomaly)
 }
 
-// openReasons are the reasons of a verdict that are about what it could not show: those that neither a violation nor a
-// missed threshold accounts for. A verdict lists the violations first, an anomaly a reason, then what is open, then the
-// thresholds (assertions.Verdict.Reasons); where a history was damaged, that it was judged up to the damage only stands
-// at the end, and is open as well.
+// openReasons returns the reasons of a verdict for what it could not show: those that neither a violation nor a missed
+// threshold explains. A verdict lists violations first, one reason per anomaly, then open results, then thresholds
+// (assertions.Verdict.Reasons). If a history was damaged, the reason that it was judged only up to the damage comes
+// last, and is open as well.
 func openReasons(verdict *assertions.Verdict) []string {
 	violations, missed := 0, 0
 	for _, result := range verdict.Invariants {
@@ -94,8 +94,8 @@ func openReasons(verdict *assertions.Verdict) []string {
 	return verdict.Reasons[violations : violations+open]
 }
 
-// stand says how a run stands: by its verdict, unless every failure of it is waived. What is inconclusive, cut short or
-// beside the subject is never waived.
+// stand sets the standing of a run: its verdict, unless every failure is waived. Runs that are inconclusive, cut short,
+// or failed outside the subject are never waived.
 func (s *Suite) stand(run *reports.SuiteRun, done Done, failed error, now time.Time) {
 	verdict := done.Judged.Verdict
 	run.Elapsed, run.Dir, run.Judged = done.Elapsed, done.Judged.Dir, done.Judged
@@ -125,7 +125,7 @@ func (s *Suite) stand(run *reports.SuiteRun, done Done, failed error, now time.T
 	run.Standing, run.Reasons = standing, reasons
 }
 
-// judged is the standing of a verdict as it is.
+// judged is the standing of an unwaived verdict.
 func judged(verdict *assertions.Verdict) reports.Standing {
 	switch {
 	case verdict.Verdict == assertions.Fail:
@@ -138,8 +138,8 @@ func judged(verdict *assertions.Verdict) reports.Standing {
 	return reports.StandingPass
 }
 
-// withoutFailures is how a failed run stands all of whose violations are waived. A missed threshold is a failure that
-// is not; what the run could not show is still not shown.
+// withoutFailures is the standing of a failed run whose violations are all waived. A missed threshold is a failure that
+// is not waived, and open results remain open.
 func withoutFailures(verdict *assertions.Verdict, waived []reports.SuiteWaived) (reports.Standing, []string) {
 	if verdict.ThresholdsMissed {
 		return reports.StandingFail, verdict.Reasons

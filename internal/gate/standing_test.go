@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// verdict builds a verdict as the judge would: reasons of violations first, then what is open, then thresholds.
+// verdict builds a verdict as the judge would: reasons of violations first, then open results, then thresholds.
 type verdict struct {
 	failed       []string // "invariant anomaly"
 	inconclusive []string // invariants

@@ -1,6 +1,6 @@
 package gate
 
-// What became of the waivers.
+// This file reports on the waivers.
 
 import (
 	"slices"
@@ -10,9 +10,9 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// waivers tells of each waiver how many of the runs it names a failure of, and whether it is still needed. That it is
-// not is said only when everything it could be for was run and judged: another shard, or a run that proved nothing, may
-// need it.
+// waivers reports, for each waiver, the number of runs with a failure that it names, and whether it is still needed. It
+// reports a waiver as unneeded only if everything that it could apply to was run and judged, because another shard, or
+// a run that proved nothing, may need it.
 func (s *Suite) waivers(runs []reports.SuiteRun, now time.Time) []reports.SuiteWaiver {
 	var told []reports.SuiteWaiver
 	for _, waiver := range s.Waivers {
@@ -42,8 +42,8 @@ func (s *Suite) waivers(runs []reports.SuiteRun, now time.Time) []reports.SuiteW
 	return told
 }
 
-// in tells whether a run has a failure that the waiver names, and whether it has shown that it has or has not: it was
-// judged, and nothing was left open.
+// in reports whether a run has a failure that the waiver names, and whether the run has proved the presence or absence
+// of one: it was judged, and nothing was left open.
 func (e Exemption) in(run reports.SuiteRun) (matched, shown bool) {
 	verdict := run.Judged.Verdict
 	if verdict == nil {
