@@ -2,7 +2,8 @@ package web
 
 // This file controls access. Three gates stand before every request, from the outside in:
 //
-//  1. the Host header: a foreign page that made its own name resolve to this address (DNS rebinding) sends its own name;
+//  1. the Host header: a foreign page that made its own name resolve to this address (DNS rebinding) sends its own
+//     name;
 //  2. the role's token, where one is needed: in a cookie, or in an Authorization header;
 //  3. for requests that change anything: the origin of the request (Origin, Sec-Fetch-Site), and the role's form key,
 //     which only its page knows.
