@@ -195,7 +195,7 @@ func (l *loader) overrides(plain *scenarios.Scenario, one Selection) []string {
 		return slices.Contains(plain.Expect.Thresholds, expression) || slices.Contains(l.unusable, expression)
 	})
 	for i, expression := range more {
-		quoted := strconv.Quote(expression) // a threshold that compiles has no character that Go and YAML escape differently
+		quoted := strconv.Quote(expression) // Go and YAML escape all characters of a valid threshold alike
 		if at := len(plain.Expect.Thresholds) + i; at > 0 {
 			sets = append(sets, fmt.Sprintf("expect.thresholds[%d]=%s", at, quoted))
 			continue
