@@ -1,7 +1,7 @@
 package bench
 
-// What to change, in plain words, with the evidence. Nothing is said of a difference that could be noise: package stats
-// decides which is real.
+// This file derives advice from results, in plain words, with the evidence. It ignores differences that could be noise:
+// package stats decides which are real.
 
 import (
 	"cmp"
@@ -15,13 +15,13 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// mostAdvice bounds what is advised: more is not read.
+// mostAdvice is the maximum number of pieces of advice, because people do not read more.
 const mostAdvice = 20
 
-// Advise says what the results of a bench advise to change: first what is broken, then what is better or worse than the
-// first value of its setting, then what drifts, then why nothing can be told. Each pair of cells is compared by the
-// figures that matter most, at a rate of false alarms of stats.Alpha for all of them together; where a setting was
-// tried in several cells, the difference must show in more than one of them, and nowhere the other way round.
+// Advise lists the changes that the results of a bench suggest: first what is broken, then what is better or worse than
+// the first value of its setting, then what drifts, then why nothing can be concluded. Each pair of cells is compared
+// by the most important figures, with a total rate of false alarms of stats.Alpha. If a setting was tried in several
+// cells, the difference must show in more than one of them, and in none of them in the opposite direction.
 func Advise(bench reports.Bench) []reports.BenchAdvice {
 	advice := adviseBroken(bench)
 	for _, dimension := range dimensions(bench) {
@@ -35,7 +35,7 @@ func Advise(bench reports.Bench) []reports.BenchAdvice {
 	return advice[:min(len(advice), mostAdvice)]
 }
 
-// adviseBroken warns of cells that break promises.
+// adviseBroken warns about cells that break promises.
 func adviseBroken(bench reports.Bench) (advice []reports.BenchAdvice) {
 	for _, cell := range bench.Cells {
 		if cell.State != reports.BenchBroken {
@@ -53,12 +53,12 @@ func adviseBroken(bench reports.Bench) (advice []reports.BenchAdvice) {
 	return advice
 }
 
-// dimension is something that differs: a setting that is crossed, or which of the listed cells it is.
+// dimension is a difference between cells: a crossed setting, or the choice among the listed cells.
 type dimension struct {
-	// label is the setting as in the cells' names, "" for listed cells.
+	// label is the setting as in the cells' names, or "" for listed cells.
 	label  string
 	values []string
-	// of returns a cell's value, and what the cell is apart from it.
+	// of returns a cell's value of the dimension, and the rest of the cell's identity.
 	of func(reports.BenchCell) (value, rest string)
 }
 
@@ -77,8 +77,8 @@ func dimensions(bench reports.Bench) (all []dimension) {
 	return all
 }
 
-// listed is the dimension of a bench whose cells are listed; none where they differ in workload and faults only,
-// between which nobody chooses.
+// listed is the dimension of a bench with listed cells. It returns none if the cells differ only in workload and
+// faults, which nobody chooses.
 func listed(bench reports.Bench) []dimension {
 	if len(bench.SettingPaths()) == 0 {
 		return nil
@@ -95,7 +95,7 @@ func listed(bench reports.Bench) []dimension {
 	return []dimension{out}
 }
 
-// label is a setting's last word, or its path where others end with the same: as in the names of cells.
+// label is a setting's last word, or its whole path if others end with the same word, as in the names of cells.
 func label(a reports.BenchAxis, all []reports.BenchAxis) string {
 	last := a.Path[strings.LastIndex(a.Path, ".")+1:]
 	for _, other := range all {
@@ -106,7 +106,7 @@ func label(a reports.BenchAxis, all []reports.BenchAxis) string {
 	return last
 }
 
-// settingTexts are a cell's settings but one: "ordering=key".
+// settingTexts are a cell's settings except one, such as "ordering=key".
 func settingTexts(cell reports.BenchCell, but string) (texts []string) {
 	for _, setting := range cell.Settings {
 		if setting.Path != but {
@@ -116,7 +116,7 @@ func settingTexts(cell reports.BenchCell, but string) (texts []string) {
 	return texts
 }
 
-// contrast is a figure of two cells that differ in one dimension only.
+// contrast compares one figure of two cells that differ in one dimension only.
 type contrast struct {
 	figure     reports.BenchFigure
 	difference stats.Difference
@@ -124,7 +124,7 @@ type contrast struct {
 	cells      []int
 }
 
-// better tells whether the second cell is the better one.
+// better reports whether the second cell is better.
 func (c contrast) better() bool { return (c.difference.Shift > 0) == c.figure.Higher }
 
 // advise compares every value with the first.
@@ -143,8 +143,8 @@ func (d dimension) advise(bench reports.Bench) (advice []reports.BenchAdvice) {
 	return advice
 }
 
-// compare returns the real differences between cells of two values, and in how many pairs of cells they were looked
-// for. Cells that are not ok are left out.
+// compare returns the real differences between cells of two values, and the number of pairs of cells compared. It omits
+// cells that are not ok.
 func (d dimension) compare(bench reports.Bench, first, second string) (found []contrast, contexts int) {
 	for _, a := range bench.Cells {
 		valueA, restA := d.of(a)
@@ -162,9 +162,9 @@ func (d dimension) compare(bench reports.Bench, first, second string) (found []c
 	return found, contexts
 }
 
-// decisive are the figures that a choice between settings is made by. There are few of them: the more are compared, the
-// more repetitions it takes to tell chance from a difference. After a search the latencies are those at each cell's own
-// rate, which say nothing of which is the better.
+// decisive lists the figures by which a choice between settings is made. They are few, because comparing more figures
+// takes more repetitions to tell chance from a difference. After a search, the latencies are those at each cell's own
+// rate, which do not show which cell is better.
 func decisive(mode reports.BenchMode) (figures []reports.BenchFigure) {
 	names := []string{"throughput.processed", "latency.success.p99", "latency.dead_letter.p99", "share.duplicates",
 		"recovery.drain"}
@@ -196,8 +196,8 @@ func compareCells(mode reports.BenchMode, a, b reports.BenchCell, rest string) (
 	return found
 }
 
-// settled keeps what can be said of a figure: where several pairs of cells were compared it must show in two of them at
-// least, and all must agree.
+// settled keeps the differences that are consistent: with several pairs of cells, a difference must show in at least
+// two of them, and all must agree.
 func (d dimension) settled(found []contrast, contexts int) (good, bad []contrast) {
 	for _, c := range found {
 		same := 0
@@ -220,7 +220,7 @@ func (d dimension) settled(found []contrast, contexts int) (good, bad []contrast
 	return good, bad
 }
 
-// say puts it into words.
+// say puts the differences into words.
 func (d dimension) say(first, value string, good, bad []contrast) reports.BenchAdvice {
 	what, instead := value, first
 	if d.label != "" {
@@ -253,10 +253,10 @@ func (d dimension) say(first, value string, good, bad []contrast) reports.BenchA
 	return out
 }
 
-// effect is how large a difference is beside the noise.
+// effect is the size of a difference relative to the noise.
 func effect(c contrast) float64 { return math.Abs(c.difference.Shift) / max(c.difference.Floor, 1e-12) }
 
-// figureWords names figures once each: "p99 of success latency and duplicates".
+// figureWords names each figure once, as in "p99 of success latency and duplicates".
 func figureWords(of []contrast) string {
 	var words []string
 	for _, c := range of {
@@ -270,7 +270,8 @@ func figureWords(of []contrast) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// evidence is a difference in figures: where it is the clearest, and in how many other pairs of cells it is, too.
+// evidence gives a difference in figures: the pair of cells in which it is clearest, and the number of other pairs that
+// show it.
 func (c contrast) evidence(what, instead string, others []contrast) string {
 	d := c.difference
 	text := fmt.Sprintf("%s: %s with %s, %s with %s", c.figure.Words, c.figure.Unit.Text(d.B), what,
@@ -278,7 +279,7 @@ func (c contrast) evidence(what, instead string, others []contrast) string {
 	if c.rest != "" {
 		text += ", both with " + c.rest
 	}
-	// Change and noise are told on the scale on which they were compared, so that one can be held against the other.
+	// Change and noise are shown on the scale on which they were compared, so that they are comparable.
 	told := reports.CompareFigure{Unit: c.figure.Unit, Difference: d}
 	text += fmt.Sprintf(" (%s; identical repetitions differ by %s; p = %.2g; %d against %d repetitions)",
 		told.ChangeText(), told.NoiseText(), d.Adjusted, d.CountB, d.CountA)
@@ -294,7 +295,7 @@ func (c contrast) evidence(what, instead string, others []contrast) string {
 	return text
 }
 
-// adviseDrift tells of long runs that end otherwise than they began.
+// adviseDrift reports long runs whose end differs from their beginning.
 func adviseDrift(bench reports.Bench) (advice []reports.BenchAdvice) {
 	if bench.Mode != reports.BenchSoak {
 		return nil
@@ -320,8 +321,8 @@ func adviseDrift(bench reports.Bench) (advice []reports.BenchAdvice) {
 	return advice
 }
 
-// adviseLimits tells where a search or a stepped load ended for reasons that are none of the consumer's, so that nobody
-// takes them for its limit.
+// adviseLimits reports where a search or a stepped load ended for reasons outside the consumer, so that the result is
+// not mistaken for the consumer's limit.
 func adviseLimits(bench reports.Bench) []reports.BenchAdvice {
 	out := reports.BenchAdvice{Text: "Take these rates for lower bounds, and remove what kept the harness from going " +
 		"higher: of more, nothing was shown about the consumer."}
@@ -349,7 +350,7 @@ func adviseLimits(bench reports.Bench) []reports.BenchAdvice {
 	return []reports.BenchAdvice{out}
 }
 
-// whyUnproven says why the last probe of the rate that ended a search proved nothing.
+// whyUnproven returns why the last probe at the rate that ended a search proved nothing.
 func whyUnproven(search *reports.BenchSearch) string {
 	for _, probe := range slices.Backward(search.Probes) {
 		if probe.Hold == reports.BenchUnproven && probe.Rate == search.Above {
@@ -359,7 +360,7 @@ func whyUnproven(search *reports.BenchSearch) string {
 	return "a probe proved nothing"
 }
 
-// adviseRepetitions tells when there are too few repetitions that say something to call any difference one.
+// adviseRepetitions reports when there are too few conclusive repetitions to establish any difference.
 func adviseRepetitions(bench reports.Bench) (reports.BenchAdvice, bool) {
 	needed := stats.Needed(len(decisive(bench.Mode)))
 	if bench.Count(reports.BenchOK) < 2 {

@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// cellOf makes a cell whose repetitions have these latencies.
+// cellOf makes a cell with the given latencies of its repetitions.
 func cellOf(number int, settings string, p99s ...int) reports.BenchCell {
 	cell := reports.BenchCell{Number: number, Name: settings, State: reports.BenchOK}
 	for setting := range strings.FieldsSeq(settings) {
@@ -56,13 +56,13 @@ func duplicates(cell reports.BenchCell, n int64) reports.BenchCell {
 	return cell
 }
 
-// TestAdvice: only what is above the noise is advised, and what is broken is never preferred.
+// TestAdvice checks that only differences above the noise give advice, and that a broken cell is never preferred.
 func TestAdvice(t *testing.T) {
 	slow, fast, same := []int{100, 101, 102, 103, 104}, []int{40, 41, 42, 43, 44}, []int{100, 103, 101, 104, 102}
 	for _, test := range []struct {
 		name  string
 		bench reports.Bench
-		// want are beginnings of the advice, in order.
+		// want holds the beginnings of the advice, in order.
 		want []string
 	}{
 		{"a setting that is faster", crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", fast...)),
@@ -178,7 +178,8 @@ func limited() reports.Bench {
 	return bench
 }
 
-// TestLimitsAreTold: why the next higher rate proved nothing, not what another probe ended with.
+// TestLimitsAreTold checks that the reason given is the one why the next higher rate proved nothing, not the result of
+// another probe.
 func TestLimitsAreTold(t *testing.T) {
 	advice := Advise(limited())
 	if len(advice) != 1 || !strings.Contains(advice[0].Evidence[0], "at least 1,000/s: at 1,050/s the machine was slow") {
@@ -186,7 +187,7 @@ func TestLimitsAreTold(t *testing.T) {
 	}
 }
 
-// TestEvidence: the figures, what identical repetitions differ by, and how sure it is.
+// TestEvidence checks the figures, the noise between identical repetitions, and the confidence.
 func TestEvidence(t *testing.T) {
 	advice := Advise(crossed(cellOf(1, "n=1 o=a", 100, 101, 102, 103, 104), cellOf(2, "n=8 o=a", 40, 41, 42, 43, 44)))
 	want := "p99 of success latency: 42 ms with n=8, 102 ms with n=1, both with o=a (-59 %; identical repetitions " +
@@ -194,8 +195,8 @@ func TestEvidence(t *testing.T) {
 	if len(advice) != 1 || advice[0].Evidence[0] != want || len(advice[0].Cells) != 2 {
 		t.Errorf("got %+v\nwant %q", advice, want)
 	}
-	// Where identical repetitions differ much, change and noise are factors: 1.2 s of noise beside a change of 1 s
-	// would look like none.
+	// If identical repetitions differ much, change and noise are factors. In absolute terms, 1.2 s of noise beside a
+	// change of 1 s would look like no change.
 	advice = Advise(crossed(cellOf(1, "n=1 o=a", 660, 1180, 1230, 1130, 1290),
 		cellOf(2, "n=8 o=a", 97, 98, 200, 294, 312)))
 	if len(advice) != 1 || !strings.Contains(advice[0].Evidence[0], "(÷ 5.90; identical repetitions differ by × 2.") {
@@ -209,7 +210,7 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// FuzzAdvise: whatever a file of results holds, something or nothing is advised.
+// FuzzAdvise checks that any file of results yields advice or none, without a panic.
 func FuzzAdvise(f *testing.F) {
 	for _, text := range []string{`{"schema":1,"cells":[]}`,
 		`{"schema":1,"cells":[{"repetitions":[{"search":{"probes":[{}]}}]}]}`,

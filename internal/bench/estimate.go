@@ -1,6 +1,6 @@
 package bench
 
-// How long the rest of a bench will take: from what its runs took so far, and only from that.
+// This file estimates how long the rest of a bench will take, from its completed runs only.
 
 import (
 	"slices"
@@ -9,17 +9,17 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// Standing is how far a bench is.
+// Standing is the progress of a bench.
 type Standing struct {
-	// Done of All repetitions are finished.
+	// Done is the number of finished repetitions out of All.
 	Done, All int
-	// Least and Most are how long what is left will take. Measured tells that they come from runs of this bench; before
-	// the first, Least is the time of the loads alone, and Most is 0: not known.
+	// Least and Most bound the remaining time. Measured reports whether they come from runs of this bench. Before the
+	// first run, Least is the time of the loads alone, and Most is 0 for unknown.
 	Least, Most time.Duration
 	Measured    bool
 }
 
-// extremes are the shortest and the longest of some times.
+// extremes are the shortest and the longest of several times.
 type extremes struct{ least, most time.Duration }
 
 func extremesOf(times []time.Duration) (extremes, bool) {
@@ -29,9 +29,9 @@ func extremesOf(times []time.Duration) (extremes, bool) {
 	return extremes{slices.Min(times), slices.Max(times)}, true
 }
 
-// Standing tells how far a bench is. A run takes the time of its load, which is known, and what comes before and after
-// it: starting, draining, judging. That is taken from the runs of the same cell, or of all cells where it has not two
-// yet.
+// Standing estimates the progress of a bench. A run takes the time of its load, which is known, plus the time for
+// starting, draining and judging. That time comes from the runs of the same cell, or of all cells if the cell has fewer
+// than two runs.
 func (p *Plan) Standing(bench reports.Bench) Standing {
 	var all []time.Duration
 	besides := make([][]time.Duration, len(p.Cells))
@@ -70,7 +70,7 @@ func (p *Plan) Standing(bench reports.Bench) Standing {
 	return standing
 }
 
-// besides are what the runs of a repetition took besides their load.
+// besides are the times that the runs of a repetition took in addition to their load.
 func (p *Plan) besides(cell int, repetition reports.BenchRepetition) (times []time.Duration) {
 	runs := []reports.BenchRun{repetition.Run}
 	if repetition.Search != nil {
@@ -87,8 +87,8 @@ func (p *Plan) besides(cell int, repetition reports.BenchRepetition) (times []ti
 	return times
 }
 
-// runsLeft is how many runs a repetition will take at least and at most. How many a search takes is only known when it
-// is over: others have shown it.
+// runsLeft is the minimum and maximum number of runs that a repetition still needs. The number of runs of a search is
+// known only when it is over, so it is taken from other searches.
 func (p *Plan) runsLeft(repetition reports.BenchRepetition, probes []int) (least, most int) {
 	if p.Mode != reports.BenchMaxThroughput {
 		return 1, 1

@@ -1,6 +1,6 @@
 package bench
 
-// From the keys of a bench's file to cells: settings that are crossed or listed, times workloads, times faults.
+// This file expands the keys of a bench's file into cells: crossed or listed settings, times workloads, times faults.
 
 import (
 	"cmp"
@@ -18,17 +18,15 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// mostCells bounds a bench: each cell takes the time of its runs.
+// mostCells is the maximum number of cells, because each cell takes the time of its runs.
 const mostCells = 300
 
-// plainText is text that YAML reads as itself without quotes, unless it is a word or a number that means something to
-// YAML.
+// plainText matches text that YAML reads unchanged without quotes, except words and numbers with a meaning in YAML.
 var plainText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/%+-]*$`)
 var speaking = regexp.MustCompile(
 	"(?i)^(true|false|null|yes|no|on|off|y|n|[0-9][0-9._]*(e[+-]?[0-9]+)?|0[xob][0-9a-f_]+)$")
 
-// option is one entry of what is crossed: what it is called, and the settings it stands for with their places in the
-// file.
+// option is one alternative of what is crossed: its name, and its settings with their places in the file.
 type option struct {
 	name     string
 	place    string
@@ -36,13 +34,13 @@ type option struct {
 	settings []reports.BenchSetting
 }
 
-// setting is an override, and where it is written.
+// setting is an override and its place in the file.
 type setting struct {
 	path, value string
 	place       string
 }
 
-// expand makes the cells, and holds each of them to its scenario.
+// expand makes the cells and checks each against its scenario.
 func (l *loader) expand() {
 	cells, ok := l.settings()
 	workloads := l.named("/workloads", len(l.spec.Workloads), slices.Collect(maps.Keys(l.spec.Workloads)),
@@ -53,7 +51,7 @@ func (l *loader) expand() {
 		func(name string) []setting {
 			text, err := json.Marshal(orEmpty(l.spec.Faults[name]))
 			if err != nil {
-				return nil // what was decoded a moment ago can be encoded
+				return nil // a value that was just decoded can be encoded
 			}
 			return []setting{{"faults", string(text), "/faults/" + escape(name)}}
 		})
@@ -95,7 +93,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// widest is the key that makes the most cells.
+// widest is the key that contributes most cells.
 func (l *loader) widest() string {
 	for _, key := range []string{"/matrix", "/cells"} {
 		if l.Has(key) {
@@ -105,7 +103,7 @@ func (l *loader) widest() string {
 	return "/workloads"
 }
 
-// settings are the cells before workloads and faults.
+// settings lists the cells before workloads and faults are applied.
 func (l *loader) settings() (cells []option, ok bool) {
 	ok = true
 	switch {
@@ -134,7 +132,7 @@ func (l *loader) settings() (cells []option, ok bool) {
 	return cells, ok
 }
 
-// matrix crosses its settings, the first one slowest.
+// matrix crosses its settings. The first one varies slowest.
 func (l *loader) matrix() (cells []option, ok bool) {
 	if len(l.spec.Matrix) == 0 {
 		l.Complain("/matrix",
@@ -175,14 +173,14 @@ func (l *loader) matrix() (cells []option, ok bool) {
 				crossed = append(crossed, cell.with(set, short(path, paths)))
 			}
 		}
-		// The first setting is the slowest: the cells of one value of it stay together.
+		// The first setting varies slowest: cells with the same value of it stay together.
 		slices.SortStableFunc(crossed, func(a, b option) int { return byFirst(a, b, l.plan.Axes) })
 		cells, l.plan.Axes = crossed, append(l.plan.Axes, axis)
 	}
 	return cells, ok
 }
 
-// byFirst orders cells by the axes that are crossed already; those that are the same in them keep their order.
+// byFirst orders cells by the axes that have been crossed already. Cells equal in them keep their order.
 func byFirst(a, b option, axes []reports.BenchAxis) int {
 	for i, axis := range axes {
 		if c := cmp.Compare(slices.Index(axis.Values, a.settings[i].Value),
@@ -193,7 +191,7 @@ func byFirst(a, b option, axes []reports.BenchAxis) int {
 	return 0
 }
 
-// with is a cell with one more setting.
+// with returns the cell with one more setting.
 func (o option) with(set setting, as string) option {
 	out := option{place: o.place, sets: append(slices.Clone(o.sets), set)}
 	out.settings = append(slices.Clone(o.settings), reports.BenchSetting{Path: set.path, Value: set.value})
@@ -201,7 +199,7 @@ func (o option) with(set setting, as string) option {
 	return out
 }
 
-// short is a path's last word, or the whole path where others end with the same.
+// short is a path's last word, or the whole path if others end with the same word.
 func short(path string, all []string) string {
 	last := path[strings.LastIndex(path, ".")+1:]
 	for _, other := range all {
@@ -212,7 +210,7 @@ func short(path string, all []string) string {
 	return last
 }
 
-// inOrder sorts the keys of a mapping as they are written.
+// inOrder sorts the keys of a mapping in the order in which the file has them.
 func (l *loader) inOrder(of string, names []string) []string {
 	slices.SortFunc(names, func(a, b string) int {
 		first, second := l.Where(of+"/"+escape(a)), l.Where(of+"/"+escape(b))
@@ -221,7 +219,7 @@ func (l *loader) inOrder(of string, names []string) []string {
 	return names
 }
 
-// named are the options under names at a key of the file.
+// named lists the named options at a key of the file.
 func (l *loader) named(key string, count int, names []string, sets func(name string) []setting) (options []option) {
 	if l.Has(key) && count == 0 {
 		l.Complain(key, "there is nothing in it: write a name and what it stands for, or leave the key out", "")
@@ -238,10 +236,10 @@ func (l *loader) named(key string, count int, names []string, sets func(name str
 	return options
 }
 
-// cellWord is what a workload and a list of faults may be called.
+// cellWord matches a valid name of a workload or of a list of faults.
 var cellWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// written are the settings of a mapping in their order.
+// written lists the settings of a mapping in the order of the file.
 func (l *loader) written(place string, settings Settings) (sets []setting) {
 	for _, path := range l.inOrder(place, slices.Collect(maps.Keys(settings))) {
 		sets = append(sets, setting{path, settings[path].String(), place + "/" + escape(path)})
@@ -253,7 +251,7 @@ func escape(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
-// cell adds a cell, if it can be run and is none that is there already.
+// cell adds a cell, if it can be run and is not a duplicate.
 func (l *loader) cell(of, workload, faults option, seen map[string]string) {
 	sets := l.written("/set", l.spec.Set)
 	for _, one := range []option{of, workload, faults} {
@@ -293,7 +291,7 @@ func (l *loader) cell(of, workload, faults option, seen map[string]string) {
 	l.plan.Cells = append(l.plan.Cells, cell)
 }
 
-// fitted holds a cell to its scenario and completes it; what is wrong with it is told where the setting is written.
+// fitted checks a cell against its scenario and completes it. It reports problems at the place of the setting.
 func (l *loader) fitted(cell *PlannedCell, sets []setting, place string) bool {
 	var origins, subjectOrigins []string
 	for _, set := range sets {
@@ -333,15 +331,15 @@ func (l *loader) fitted(cell *PlannedCell, sets []setting, place string) bool {
 	return true
 }
 
-// subjectKey tells whether a setting is one of the subject.yaml, and which: the scenario's own keys of its subject are
-// none.
+// subjectKey reports whether a setting belongs to subject.yaml, and returns its key. The scenario's own keys about its
+// subject do not.
 func subjectKey(path string) (key string, of bool) {
 	key, of = strings.CutPrefix(path, "subject.")
 	first, _, _ := strings.Cut(key, ".")
 	return key, of && !slices.Contains([]string{"reference", "file", "instances"}, first)
 }
 
-// subjectFitted holds a cell's settings of the subject.yaml to what that may have.
+// subjectFitted checks a cell's settings of subject.yaml against its schema.
 func (l *loader) subjectFitted(cell *PlannedCell, origins []string) bool {
 	text, err := scenarios.Apply(l.plan.subjectFrom, l.subjectText, cell.SubjectSets)
 	if err == nil {
@@ -354,7 +352,7 @@ func (l *loader) subjectFitted(cell *PlannedCell, origins []string) bool {
 	return false
 }
 
-// stepSets put the steps in the place of a scenario's load.
+// stepSets replace a scenario's load by the steps.
 func stepSets(scenario *scenarios.Scenario, steps []scenarios.Step) (sets []string) {
 	if len(scenario.Workload.Steps) == 0 {
 		sets = append(sets, "workload.rate=null", "workload.duration=null")
@@ -366,7 +364,7 @@ func stepSets(scenario *scenarios.Scenario, steps []scenarios.Step) (sets []stri
 	return append(sets, "workload.steps=["+strings.Join(list, ", ")+"]")
 }
 
-// searchable holds a cell to what a search does to it: it sets the rate, and judges by the bound.
+// searchable checks that a cell can be searched: a search sets the rate and judges by the bound.
 func (l *loader) searchable(cell *PlannedCell, scenario *scenarios.Scenario, place string) bool {
 	for _, set := range cell.Sets {
 		if path, _, _ := strings.Cut(set, "="); path == "workload.rate" || path == "workload.steps" {
@@ -379,7 +377,7 @@ func (l *loader) searchable(cell *PlannedCell, scenario *scenarios.Scenario, pla
 		l.Complain(place, "bursts come on top of the rate, so that a rate that is held is not the load: take them out", "")
 		return false
 	}
-	// What the rate does not touch is settled here once, so that a probe needs to set nothing but its rate.
+	// Settings that do not depend on the rate are added here once, so that a probe sets only its rate.
 	cell.Sets = append(cell.Sets, steadySets(scenario)...)
 	if l.Sound("/bound") && !slices.Contains(scenario.Expect.Thresholds, l.spec.Bound) {
 		cell.Sets = append(cell.Sets, boundSet(scenario, l.spec.Bound))
@@ -393,10 +391,10 @@ func (l *loader) searchable(cell *PlannedCell, scenario *scenarios.Scenario, pla
 	return true
 }
 
-// RateSet is the override that gives a probe its rate.
+// RateSet is the override that sets the rate of a probe.
 func RateSet(perSecond float64) string { return "workload.rate=" + units.Rate(perSecond).String() }
 
-// steadySets make a stepped load one of a single rate, which is still to be set.
+// steadySets turn a stepped load into one of a single rate, which is set later.
 func steadySets(scenario *scenarios.Scenario) []string {
 	if len(scenario.Workload.Steps) == 0 {
 		return nil
@@ -404,9 +402,9 @@ func steadySets(scenario *scenarios.Scenario) []string {
 	return []string{"workload.steps=null", "workload.duration=" + scenario.Workload.Duration.String()}
 }
 
-// boundSet makes the bound one of the scenario's thresholds.
+// boundSet adds the bound to the scenario's thresholds.
 func boundSet(scenario *scenarios.Scenario, bound string) string {
-	quoted := strconv.Quote(bound) // no character of a threshold that compiles is escaped in another way than YAML's
+	quoted := strconv.Quote(bound) // Go and YAML escape all characters of a valid threshold alike
 	if at := len(scenario.Expect.Thresholds); at > 0 {
 		return fmt.Sprintf("expect.thresholds[%d]=%s", at, quoted)
 	}
@@ -422,8 +420,7 @@ func (l *loader) refusedRate(place string, highest units.Rate, err error) {
 		"set search.highest lower, or the scenario's duration shorter")
 }
 
-// rounds draws the order in which the cells are run in each repetition, so that whatever drifts meanwhile hits all of
-// them alike.
+// rounds draws the order of the cells in each repetition, so that drift affects all cells alike.
 func rounds(cells, repetitions int, seed uint64) [][]int {
 	random := rand.New(rand.NewPCG(seed, uint64(cells)))
 	all := make([][]int, repetitions)

@@ -1,6 +1,6 @@
 package bench
 
-// The folder in which a bench keeps what it finds: results.json after each run, so that it can go on where it was, and
+// This file manages the folder of a bench's results: results.json after each run, so that the bench can be resumed, and
 // the tables and pages made from it.
 
 import (
@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// fileSpec is a copy of the bench's file, dirSubjects holds the subject.yaml of each cell that changes it.
+	// fileSpec is a copy of the bench's file. dirSubjects holds the subject.yaml of each cell that changes it.
 	fileSpec    = "bench.yaml"
 	dirSubjects = "subjects"
 )
 
-// Folder is such a folder.
+// Folder is a bench's folder.
 type Folder struct{ dir string }
 
-// Earlier reads what a bench left in a folder; the error is fs.ErrNotExist where there is nothing.
+// Earlier reads the results in a folder. The error is fs.ErrNotExist if there are none.
 func Earlier(dir string) (reports.Bench, error) {
 	path := filepath.Join(dir, reports.BenchJSONFile)
 	file, err := os.Open(path)
@@ -41,9 +41,9 @@ func Earlier(dir string) (reports.Bench, error) {
 	return bench, nil
 }
 
-// OpenFolder makes a bench's folder, or finds in it what an earlier execution of the same bench left: begun is false
-// then. With fresh what it left is removed. Results of another bench, or of another version of dlqbench, are never gone
-// on with, and never removed unasked.
+// OpenFolder creates a bench's folder, or finds in it the results of an earlier execution of the same bench; begun is
+// false then. fresh removes earlier results. Results of another bench, or of another version of dlqbench, are never
+// continued, and never removed unless requested.
 func (p *Plan) OpenFolder(dir, version string,
 	fresh bool) (folder Folder, earlier reports.Bench, found bool, err error) {
 	folder = Folder{dir}
@@ -66,7 +66,7 @@ func (p *Plan) OpenFolder(dir, version string,
 	return folder, earlier, true, p.prepare(folder)
 }
 
-// unlike says why earlier results are none of this plan; "" if they are.
+// unlike returns why earlier results do not belong to this plan, or "" if they do.
 func (p *Plan) unlike(earlier reports.Bench, version string) string {
 	switch {
 	case earlier.Name != p.Spec.Name:
@@ -81,7 +81,7 @@ func (p *Plan) unlike(earlier reports.Bench, version string) string {
 	return ""
 }
 
-// complete tells whether results have exactly the plan's cells and repetitions.
+// complete reports whether results have exactly the plan's cells and repetitions.
 func (p *Plan) complete(earlier reports.Bench) bool {
 	if len(earlier.Cells) != len(p.Cells) || earlier.Repetitions != p.Spec.Repetitions || earlier.Mode != p.Mode {
 		return false
@@ -94,7 +94,7 @@ func (p *Plan) complete(earlier reports.Bench) bool {
 	return true
 }
 
-// make makes the folder; one with other things in it is refused.
+// make creates the folder. It refuses a folder with foreign files.
 func (f Folder) make() error {
 	if err := os.MkdirAll(f.dir, 0o755); err != nil {
 		return fmt.Errorf("making the bench's folder: %w (choose another with --artifacts)", err)
@@ -112,7 +112,7 @@ func (f Folder) make() error {
 	return nil
 }
 
-// ours tells whether a bench writes files of that name; those that begin with a dot are unfinished.
+// ours reports whether a bench writes files of that name. Names that begin with a dot are unfinished files.
 func ours(name string) bool {
 	base, _, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
 	known := append(reports.BenchFiles(), fileSpec, dirSubjects)
@@ -122,7 +122,7 @@ func ours(name string) bool {
 		})
 }
 
-// clear removes what an earlier bench left.
+// clear removes the files of an earlier bench.
 func (f Folder) clear() error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -152,7 +152,7 @@ func (p *Plan) prepare(folder Folder) error {
 	return nil
 }
 
-// SubjectFile is the subject.yaml of a cell, "" for the scenario's own.
+// SubjectFile is the subject.yaml of a cell, or "" for the scenario's own.
 func (p *Plan) SubjectFile(folder Folder, cell PlannedCell) string {
 	if len(cell.SubjectSets) == 0 {
 		return p.Subject
@@ -160,7 +160,7 @@ func (p *Plan) SubjectFile(folder Folder, cell PlannedCell) string {
 	return filepath.Join(folder.dir, dirSubjects, fmt.Sprintf("%02d.yaml", cell.Number))
 }
 
-// writeSubject writes a cell's subject.yaml. Its commands still run where those of the original do.
+// writeSubject writes a cell's subject.yaml. Its commands still run in the directory of the original.
 func (p *Plan) writeSubject(folder Folder, cell PlannedCell) error {
 	data, err := os.ReadFile(p.subjectFrom)
 	if err != nil {
@@ -194,8 +194,8 @@ func (p *Plan) writeSubject(folder Folder, cell PlannedCell) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// Keep writes the results as they stand; when the bench has ended, for whatever reason, with all that is made from
-// them. Each file is complete or as it was before.
+// Keep writes the current results. When the bench has ended, for whatever reason, it also writes all reports made from
+// them. Each file is replaced atomically.
 func (f Folder) Keep(bench reports.Bench, ended bool) error {
 	if !ended {
 		return reports.WriteBenchResults(f.dir, bench)

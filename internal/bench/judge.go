@@ -1,6 +1,6 @@
 package bench
 
-// What a run says of its cell: whether a rate was held, and whether a promise was broken.
+// This file evaluates a run for its cell: whether a rate was held, and whether a promise was broken.
 
 import (
 	"cmp"
@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// leastSent is the share of the planned load that must have been sent in time for a run to say anything about its
-	// rate.
+	// leastSent is the minimum share of the planned load that must be sent in time for a run to prove anything about
+	// its rate.
 	leastSent = 0.95
-	// mostStalled is the share of the load's time that the harness may have been held up for a failure to be the
-	// consumer's.
+	// mostStalled is the maximum share of the load's time for which the harness may have stalled if a failure is to
+	// count against the consumer.
 	mostStalled = 0.1
-	// ownSlip and ownSend are the shares of the success latency from which on it is not the consumer's alone: how late
-	// records were handed over, and how long Kafka took to accept them.
+	// ownSlip and ownSend are the shares of the success latency above which it is not due to the consumer alone: the
+	// delay with which records were sent, and the time that Kafka took to accept them.
 	ownSlip, ownSend = 0.25, 0.5
-	// growing is the share of the load by which a backlog grows when the rate is not held, and fewRecords the growth in
-	// all that shows nothing.
+	// growing is the share of the load by which a backlog grows if the rate is not held. fewRecords is the total growth
+	// that is too small to prove anything.
 	growing    = 0.02
 	fewRecords = 20
 )
 
-// late are the anomalies that only say that something took too long. Beyond the rate that a consumer holds they say
-// nothing else; all others are broken promises at any rate.
+// late lists the anomalies that only say that something took too long. Beyond the rate that a consumer holds, they say
+// nothing new. All others are broken promises at any rate.
 func late() []string {
 	return []string{
 		"stalled", "backoff-late", "head-of-line-blocked", "paused-partition", "rebalance-storm", "stop-timeout",
@@ -41,8 +41,9 @@ func late() []string {
 	}
 }
 
-// held tells whether a probe held its rate. What may be the harness's doing is unproven, never the consumer's failure;
-// but what was held in spite of it was held: a disturbance makes a consumer slower, never faster.
+// held reports whether a probe held its rate. A failure that may be due to the harness is unproven, and never the
+// consumer's. A rate held despite a disturbance counts as held, because a disturbance makes a consumer slower, never
+// faster.
 func held(cell PlannedCell, bound string, run reports.BenchRun) (reports.BenchHold, []string) {
 	if run.Verdict == "" {
 		return reports.BenchUnproven, []string{run.Error}
@@ -62,7 +63,7 @@ func held(cell PlannedCell, bound string, run reports.BenchRun) (reports.BenchHo
 	return hold, why
 }
 
-// held takes the load for what was planned.
+// held is the same without looking at whether the load was driven as planned.
 func (c PlannedCell) held(bound string, run reports.BenchRun) (reports.BenchHold, []string) {
 	switch run.Verdict {
 	case assertions.Fail:
@@ -84,7 +85,7 @@ func (c PlannedCell) held(bound string, run reports.BenchRun) (reports.BenchHold
 	return reports.BenchHeld, nil
 }
 
-// disturbed says what kept the harness from driving the load as planned.
+// disturbed lists what kept the harness from driving the load as planned.
 func (c PlannedCell) disturbed(run reports.BenchRun) (why []string) {
 	if slip := run.Health.SlipP99; c.MaxSlip > 0 && slip > c.MaxSlip {
 		why = append(why, fmt.Sprintf(
@@ -97,7 +98,7 @@ func (c PlannedCell) disturbed(run reports.BenchRun) (why []string) {
 	return why
 }
 
-// boundHeld tells whether a run met the bound.
+// boundHeld reports whether a run met the bound.
 func boundHeld(bound string, run reports.BenchRun) (reports.BenchHold, string) {
 	at := slices.IndexFunc(run.Thresholds, func(t measure.Threshold) bool { return t.Expression == bound })
 	switch {
@@ -124,11 +125,11 @@ func boundHeld(bound string, run reports.BenchRun) (reports.BenchHold, string) {
 	return reports.BenchNotHeld, why
 }
 
-// breach is an invariant that was violated in a cell.
+// breach is a violated invariant of a cell.
 type breach struct {
 	invariant string
-	// anomalies counts what was found over all runs of the cell; repetitions are those in which it was, and rate the
-	// lowest of a search at which it was.
+	// anomalies counts the findings over all runs of the cell. repetitions are those with a finding. rate is the lowest
+	// rate of a search with a finding.
 	anomalies   map[string]int64
 	repetitions []string
 	rate        float64
@@ -147,13 +148,13 @@ func (b breach) String() string {
 		strings.Join(b.repetitions, ", "), at)
 }
 
-// breaches are what is broken in a cell, and the command that shows the first of it.
+// breaches are the broken promises of a cell, and the command that shows the first.
 type breaches struct {
 	all     []breach
 	command string
 }
 
-// take adds what a run broke. Beyond what is held, being late breaks nothing.
+// take adds the broken promises of a run. Beyond the held rate, lateness breaks no promise.
 func (b *breaches) take(run reports.BenchRun, repetition int, rate float64, beyond bool) {
 	for _, invariant := range run.Invariants {
 		if invariant.Verdict != assertions.Fail {
@@ -180,7 +181,7 @@ func (b *breaches) add(invariant, anomaly string, count int64, repetition string
 	one.repetitions = appendNew(one.repetitions, repetition)
 }
 
-// brokenIn are the promises that a cell's runs broke.
+// brokenIn returns the promises that a cell's runs broke.
 func brokenIn(mode reports.BenchMode, repetitions []reports.BenchRepetition) (found breaches) {
 	for _, repetition := range repetitions {
 		if repetition.Search == nil {
@@ -188,7 +189,7 @@ func brokenIn(mode reports.BenchMode, repetitions []reports.BenchRepetition) (fo
 			found.take(repetition.Run, repetition.Number, 0, beyond)
 			continue
 		}
-		// Where not even the lowest rate holds, there is none that it would be beyond of.
+		// If not even the lowest rate holds, no rate counts as beyond the held one.
 		beyond := repetition.Search.Limit != reports.BenchLimitNone
 		for _, probe := range repetition.Search.Probes {
 			found.take(probe.Run, repetition.Number, probe.Rate, beyond)
@@ -197,7 +198,7 @@ func brokenIn(mode reports.BenchMode, repetitions []reports.BenchRepetition) (fo
 	return found
 }
 
-// stand says how a cell stands after its repetitions.
+// stand sets the standing of a cell after its repetitions.
 func stand(mode reports.BenchMode, cell *reports.BenchCell) {
 	cell.State, cell.Why, cell.Command = reports.BenchNotRun, nil, ""
 	if len(cell.Repetitions) == 0 {
@@ -208,13 +209,13 @@ func stand(mode reports.BenchMode, cell *reports.BenchCell) {
 		for _, one := range found.all {
 			cell.Why = append(cell.Why, one.String())
 		}
-		return // what was proven is not made less by what was not
+		return // unproven repetitions do not weaken proven ones
 	}
 	var reasons []string
-	unproven := map[string][]string{} // the repetitions, by the reason
+	unproven := map[string][]string{} // repetitions by reason
 	for _, repetition := range cell.Repetitions {
 		if !repetition.Finished() && repetition.Run.Error == "" {
-			continue // a search that goes on
+			continue // an unfinished search
 		}
 		if cell.State == reports.BenchNotRun {
 			cell.State = reports.BenchInconclusive
@@ -232,7 +233,7 @@ func stand(mode reports.BenchMode, cell *reports.BenchCell) {
 	}
 }
 
-// unprovenBy says why a repetition proves nothing, or not all it should; "" if it does.
+// unprovenBy returns why a repetition proves nothing, or less than it should; "" if it is conclusive.
 func unprovenBy(repetition reports.BenchRepetition) string {
 	run := repetition.Run
 	search := repetition.Search

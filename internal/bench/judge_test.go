@@ -28,7 +28,7 @@ func missed(run *reports.BenchRun, p99 time.Duration) {
 	run.Latency[measure.LatencySuccess] = reports.BenchLatency{Quantiles: measure.Quantiles{Count: 4000, P99: p99}}
 }
 
-// TestHeld: what is the consumer's failure, and what may be the harness's.
+// TestHeld checks which failures are the consumer's and which may be the harness's.
 func TestHeld(t *testing.T) {
 	cell := PlannedCell{Load: 4500 * time.Millisecond, WarmUp: 500 * time.Millisecond, MaxSlip: 250 * time.Millisecond}
 	for _, test := range []struct {
@@ -114,8 +114,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestLateNamesExist: an anomaly that is renamed must be renamed here, too, or being late would be called a broken
-// promise.
+// TestLateNamesExist checks that late names existing anomalies. If one is renamed only elsewhere, lateness would count
+// as a broken promise.
 func TestLateNamesExist(t *testing.T) {
 	known := strings.Join(assertions.AnomalyNames(), " ") + " "
 	for _, name := range late() {
@@ -130,7 +130,8 @@ func part(rate, sent float64, p99 time.Duration, backlog int64) reports.BenchPar
 		Backlog: backlog}
 }
 
-// TestKnee: the last step before the first that was not kept up with, and what showed it.
+// TestKnee checks that the knee is the last step before the first with which the consumer did not keep up, and the
+// evidence for it.
 func TestKnee(t *testing.T) {
 	const ms = time.Millisecond
 	for _, test := range []struct {
@@ -167,8 +168,8 @@ func TestKnee(t *testing.T) {
 	}
 }
 
-// TestKneeOfADisturbedRun: what a harness that was held up shows is not put down to the consumer; what was kept up with
-// all the same was.
+// TestKneeOfADisturbedRun checks that the consumer is not blamed for failures under a stalled harness, and that steps
+// it kept up with all the same count.
 func TestKneeOfADisturbedRun(t *testing.T) {
 	parts := []reports.BenchPart{part(100, 100, 10*time.Millisecond, 1), part(200, 200, time.Second, 2)}
 	if got := knee(parts, []string{"the harness itself was held up for 1s"}); got.Limit !=
@@ -180,7 +181,7 @@ func TestKneeOfADisturbedRun(t *testing.T) {
 	}
 }
 
-// TestStand: how a cell stands, and why, each reason once.
+// TestStand checks the standing of a cell, and that each reason appears once.
 func TestStand(t *testing.T) {
 	run := func(verdict assertions.Status, reasons ...string) reports.BenchRepetition {
 		return reports.BenchRepetition{Run: reports.BenchRun{Verdict: verdict, Reasons: reasons}}
@@ -215,7 +216,7 @@ func TestStand(t *testing.T) {
 	}
 }
 
-// TestBoundOnOtherThings: what the generator adds to latencies is no excuse for a count.
+// TestBoundOnOtherThings checks that latency added by the generator does not excuse a count.
 func TestBoundOnOtherThings(t *testing.T) {
 	run := probe()
 	run.Health.SlipP99 = 200 * time.Millisecond

@@ -1,6 +1,6 @@
 package bench
 
-// The shipped benches.
+// This file gives access to the shipped benches.
 
 import (
 	"embed"
@@ -17,8 +17,8 @@ func Names() []string { return shipped().Names() }
 // Shipped returns the text of a shipped bench.
 func Shipped(name string) (data []byte, ok bool) { return shipped().Shipped(name) }
 
-// Find returns the bench that an argument means: a shipped one by its name, otherwise a file. The error suggests what
-// may have been meant.
+// Find returns the bench for an argument: a shipped one by its name, otherwise a file. The error suggests likely
+// alternatives.
 func Find(arg string) (name string, data []byte, err error) { return shipped().Find(arg) }
 
 func shipped() scenarios.Library { return scenarios.Library{What: "bench", Files: library} }

@@ -1,7 +1,7 @@
 package bench
 
-// From a bench's file to its plan: everything that is wrong with it, or with a cell that it means, is found before
-// anything is run.
+// This file reads a bench's file into its plan. It reports all problems of the file and of its cells before anything is
+// run.
 
 import (
 	"crypto/sha256"
@@ -20,25 +20,24 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Plan is what a bench's file means: the cells, and the order in which their repetitions are run.
+// Plan is the content of a bench's file: the cells, and the order of their repetitions.
 type Plan struct {
-	// File is the bench's file as it was named, Text what is in it, Hash the SHA-256 of everything that its runs are
-	// made from.
+	// File is the bench's file as given, Text its content, Hash the SHA-256 of all inputs of its runs.
 	File string
 	Text []byte
 	Hash string
 	Spec Spec
-	// Arg is what dlqbench run is told to run the scenario, ScenarioName its name; Subject is the consumer's
-	// subject.yaml, "" for the scenario's own, and SubjectName the name of who is measured.
+	// Arg is the argument of dlqbench run for the scenario, ScenarioName its name. Subject is the consumer's
+	// subject.yaml, or "" for the scenario's own; SubjectName is the name of the measured subject.
 	Arg, ScenarioName, Subject, SubjectName string
 	Seed                                    uint64
 	Mode                                    reports.BenchMode
 	Axes                                    []reports.BenchAxis
 	Workloads, Faults                       []string
 	Cells                                   []PlannedCell
-	// Rounds are the cells' indexes in the order in which they are run, for each repetition.
+	// Rounds are, for each repetition, the indexes of the cells in the order in which they are run.
 	Rounds [][]int
-	// subjectFrom is the subject.yaml that settings of the subject change.
+	// subjectFrom is the subject.yaml that the subject's settings change.
 	subjectFrom string
 }
 
@@ -48,22 +47,22 @@ type PlannedCell struct {
 	Name             string
 	Settings         []reports.BenchSetting
 	Workload, Faults string
-	// Sets are overrides as dlqbench run --set takes them; SubjectSets are those of the subject.yaml.
+	// Sets are overrides in the syntax of dlqbench run --set; SubjectSets are those of subject.yaml.
 	Sets, SubjectSets []string
-	// Load is how long warm-up and load take by plan; WarmUp is the first part of it.
+	// Load is the planned duration of warm-up and load; WarmUp is the first part of it.
 	Load, WarmUp time.Duration
-	// Stretches are its load, one after another; Rate is the first rate.
+	// Stretches are the steps of its load; Rate is the rate of the first.
 	Stretches []scenarios.Step
 	Rate      float64
-	// MaxSlip is how late the generator may be for a run to prove anything.
+	// MaxSlip is the maximum delay of the generator for a run to prove anything.
 	MaxSlip time.Duration
 }
 
-// Kafka tells whether a Kafka can be had as a bench wants it, and which scenarios it can run.
+// Kafka checks whether the Kafka that a bench wants is available. fits reports whether it can run a scenario.
 type Kafka func(Cluster) (fits func(*scenarios.Scenario) error, err error)
 
-// Load finds a bench, which is the name of a shipped one or a file, and reads it and everything that it names. The
-// error is a *scenarios.Problems when something is wrong with them.
+// Load finds a bench, which is the name of a shipped one or a file, and reads it and all files that it names. If they
+// have problems, the error is a *scenarios.Problems.
 func Load(arg string, kafka Kafka) (*Plan, error) {
 	name, data, err := Find(arg)
 	if err != nil {
@@ -72,7 +71,7 @@ func Load(arg string, kafka Kafka) (*Plan, error) {
 	return Parse(name, data, kafka)
 }
 
-// Parse is Load for a text that was read already.
+// Parse is Load for a text that has been read already.
 func Parse(file string, data []byte, kafka Kafka) (*Plan, error) {
 	l := &loader{spec: defaults(), plan: &Plan{File: file, Text: data}}
 	strict, err := scenarios.DecodeStrict(file, data, schemaText, &l.spec)
@@ -105,7 +104,8 @@ func Parse(file string, data []byte, kafka Kafka) (*Plan, error) {
 	return p, nil
 }
 
-// digest of several texts, each with its length, so that text can't move from one into another unseen.
+// digest is the digest of several texts. It includes their lengths, so that moving text from one into another changes
+// it.
 func digest(texts ...[]byte) string {
 	sum := sha256.New()
 	for _, text := range texts {
@@ -114,19 +114,19 @@ func digest(texts ...[]byte) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// loader gathers a plan and what is wrong with it.
+// loader collects a plan and its problems.
 type loader struct {
 	*scenarios.Strict
 	spec Spec
 	plan *Plan
-	// base is the scenario with the settings of all cells; name and source are its file's.
+	// base is the scenario with the settings of all cells; name and source are those of its file.
 	base                *scenarios.Scenario
 	name                string
 	source, subjectText []byte
 	fits                func(*scenarios.Scenario) error
 }
 
-// checkMode holds the keys that go with a mode to it.
+// checkMode checks the keys that belong to a mode.
 func (l *loader) checkMode() {
 	mode := reports.BenchMode(l.spec.Mode)
 	for key, with := range map[string]reports.BenchMode{"bound": reports.BenchMaxThroughput,
@@ -172,7 +172,7 @@ func (l *loader) checkSearch() {
 	}
 }
 
-// readSubject reads the subject.yaml, if one is named, so that a mistake in it is told once and not for every cell.
+// readSubject reads subject.yaml, if one is named, so that an error in it is reported once and not for every cell.
 func (l *loader) readSubject() {
 	if !l.Sound("/subject") {
 		return
@@ -223,7 +223,7 @@ func (l *loader) readScenario() {
 	}
 }
 
-// ownSubject names whom the scenario judges by itself.
+// ownSubject names the subject that the scenario specifies itself.
 func (l *loader) ownSubject(scenario *scenarios.Scenario) {
 	if scenario.Subject.File == "" {
 		l.plan.SubjectName = "reference"
@@ -236,7 +236,7 @@ func (l *loader) ownSubject(scenario *scenarios.Scenario) {
 	}
 }
 
-// checkLoad holds the scenario's load to what the mode makes of it.
+// checkLoad checks the scenario's load against the requirements of the mode.
 func (l *loader) checkLoad() {
 	if err := l.fits(l.base); err != nil {
 		l.Complain("/scenario", fmt.Sprintf("%s can't be run here: %v", l.base.Name, err), "")
@@ -257,7 +257,7 @@ func (l *loader) checkLoad() {
 	}
 }
 
-// relative is the path of a file that the bench names, as seen from the working directory.
+// relative is the path of a file that the bench names, relative to the working directory.
 func (l *loader) relative(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -265,8 +265,8 @@ func (l *loader) relative(path string) string {
 	return filepath.Join(filepath.Dir(l.plan.File), path)
 }
 
-// refused tells what is wrong with a scenario: what a setting does is told where the bench has it, what is wrong with a
-// file of the user's own in that file. The origins are the places of the sets; place is that of the cell.
+// refused reports the problems of a scenario. A problem that a setting causes is reported at its place in the bench, a
+// problem in a file of the user's own in that file. origins are the places of the sets; place is that of the cell.
 func (l *loader) refused(place string, sets, origins []string, err error) {
 	var problems *scenarios.Problems
 	if !errors.As(err, &problems) {
@@ -287,8 +287,8 @@ func (l *loader) refused(place string, sets, origins []string, err error) {
 	}
 }
 
-// of is where a problem in a column of a setting is told: one of its path, which all values of a matrix share, is told
-// of the path.
+// of is the place at which a problem in a column of a setting is reported. A problem in the path, which all values of a
+// matrix share, is reported at the path.
 func of(origin, set string, column int) string {
 	if column <= strings.Index(set, "=") && strings.HasPrefix(origin, "/matrix/") {
 		return origin[:strings.LastIndex(origin, "/")]

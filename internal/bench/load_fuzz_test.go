@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// Whatever a bench's file holds, it is a plan whose cells are whole, or an error that says where.
+// Any bench's file gives either a plan with complete cells or an error with a place.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"name: b\nscenario: smoke",

@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// anyKafka runs every scenario but those that say they need a real Kafka.
+// anyKafka runs every scenario except those that need a real Kafka.
 func anyKafka(Cluster) (func(*scenarios.Scenario) error, error) {
 	return func(s *scenarios.Scenario) error {
 		if !s.RunsOnEmbedded() {
@@ -28,7 +28,7 @@ const (
 	uneven = "name: uneven\ndescription: Uneven.\nworkload: {steps: [{rate: 10/s, for: 1s}, {rate: 20/s, for: 2s}]}\n"
 )
 
-// written makes a folder with a bench and the files that the tests name, and returns the path of the bench.
+// written creates a folder with a bench and the files that the tests name, and returns the path of the bench.
 func written(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,7 +101,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// What is wrong is told at its place, all of it at once, before anything is run.
+// All problems are reported together with their places, before anything is run.
 func TestWhatIsRefused(t *testing.T) {
 	const head = "name: b\nscenario: calm.yaml\n"
 	for _, test := range []struct{ name, text, want string }{
@@ -177,8 +177,7 @@ func numbers(n int) string {
 	return strings.Join(all, ", ")
 }
 
-// TestHash: everything that the runs are made from is part of it, so that results are never gone on with after a
-// change.
+// TestHash checks that the hash covers all inputs of the runs, so that results are never continued after a change.
 func TestHash(t *testing.T) {
 	const text = "name: b\nscenario: calm.yaml\nsubject: orders.yaml\n"
 	path := written(t, text)
@@ -208,7 +207,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestShipped: every shipped bench can be run on the embedded Kafka, and says what is to be found out.
+// TestShipped checks that every shipped bench can be run on the embedded Kafka and states its question.
 func TestShipped(t *testing.T) {
 	if len(Names()) < 4 {
 		t.Errorf("there are %v", Names())
@@ -225,7 +224,7 @@ func TestShipped(t *testing.T) {
 	}
 }
 
-// TestFind: a bench that is not there is told, with what may have been meant.
+// TestFind checks that the error about an unknown bench suggests likely alternatives.
 func TestFind(t *testing.T) {
 	for arg, want := range map[string]string{
 		"concurency": "did you mean concurrency?", "something-else-entirely": "name a file, or one of commit-interval",
@@ -237,7 +236,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A bound that can't be evaluated is one mistake, and not one more of each cell.
+// A bound that cannot be evaluated is reported once, not again for each cell.
 func TestABadBoundIsToldOnce(t *testing.T) {
 	_, err := Load(written(t, "name: b\nscenario: calm.yaml\nmode: max-throughput\nbound: latency.p99 < 1s\nmatrix: "+
 		"{subject.reference.ordering: [key, none]}"), anyKafka)

@@ -1,6 +1,6 @@
 package bench
 
-// What the stretches of a run's load show: the thirds of a long run, the steps of one that goes up.
+// This file measures the stretches of a run's load: the thirds of a long run, or the steps of a rising one.
 
 import (
 	"fmt"
@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// kneeFactor: a step whose p99 is so many times that of the calmest step before it is past the knee, if it is also
-	// kneeFloor above it.
+	// kneeFactor is the factor by which a step's p99 exceeds that of the calmest earlier step if the step is past the
+	// knee. It must also exceed it by kneeFloor.
 	kneeFactor = 4
 	kneeFloor  = 20 * time.Millisecond
-	// thirds is in how many parts a long run is compared.
+	// thirds is the number of parts in which a long run is compared.
 	thirds = 3
 )
 
-// window is a stretch of a run's load on the run's clock.
+// window is a stretch of a run's load, on the run's clock.
 type window struct {
 	from, to time.Duration
 	rate     float64
 }
 
-// windows are the steps of a run's load, or its thirds where it has none.
+// windows are the steps of a run's load, or its thirds if it has no steps.
 func (c PlannedCell) windows(m *measure.Measurements) (windows []window) {
 	at, found := steadyFrom(m)
 	if !found {
@@ -51,7 +51,7 @@ func (c PlannedCell) windows(m *measure.Measurements) (windows []window) {
 	return windows
 }
 
-// steadyFrom is when the load proper began.
+// steadyFrom is the start of the load proper.
 func steadyFrom(m *measure.Measurements) (at time.Duration, found bool) {
 	for _, phase := range m.Phases {
 		if phase.Name == history.PhaseSteady {
@@ -61,7 +61,7 @@ func steadyFrom(m *measure.Measurements) (at time.Duration, found bool) {
 	return 0, false
 }
 
-// backlogGrowth is by how many records per second the backlog grew from the end of the load's first third to its end.
+// backlogGrowth is the growth of the backlog in records per second from the end of the load's first third to its end.
 func backlogGrowth(cell PlannedCell, m *measure.Measurements) float64 {
 	from, found := steadyFrom(m)
 	steady := cell.Load - cell.WarmUp
@@ -72,14 +72,14 @@ func backlogGrowth(cell PlannedCell, m *measure.Measurements) float64 {
 	return (backlog(m, from+steady) - backlog(m, from+steady/thirds)) / between.Seconds()
 }
 
-// backlog is how many records were sent and not finished at that time. Records that never end, such as skipped ones,
-// are left out by their share.
+// backlog is the number of records sent but not finished at the time. Records that never finish, such as skipped ones,
+// are subtracted by their share.
 func backlog(m *measure.Measurements, at time.Duration) float64 {
 	return until(m.Series.Sent, m.Series.Step, at)*endingShare(m) - until(m.Series.Processed, m.Series.Step, at)
 }
 
-// endingShare is the share of the sent records that came to an end by the end of the run, if the run got there: without
-// that all are to come to one.
+// endingShare is the share of sent records that finished by the end of the run. If the run did not get there, all are
+// expected to finish.
 func endingShare(m *measure.Measurements) float64 {
 	sent, ended := 0.0, 0.0
 	for _, n := range m.Series.Sent {
@@ -94,7 +94,7 @@ func endingShare(m *measure.Measurements) float64 {
 	return min(ended/sent, 1)
 }
 
-// until sums a curve of counts up to a time; the step in which that lies counts by its part.
+// until sums a curve of counts up to a time. The step that contains the time counts in proportion.
 func until(curve []float64, step, at time.Duration) float64 {
 	sum := 0.0
 	for i, n := range curve {
@@ -109,8 +109,8 @@ func until(curve []float64, step, at time.Duration) float64 {
 	return sum
 }
 
-// parts measures the stretches of a run. Latencies are those of the records that were meant to be sent in a stretch,
-// whenever they ended, which the run's own measurements have by phase only: the history is read once more.
+// parts measures the stretches of a run. Latencies are those of the records scheduled in a stretch, whenever they
+// finished. The run's own measurements have them by phase only, so the history is read once more.
 func parts(cell PlannedCell, run reports.Run) ([]reports.BenchPart, error) {
 	m := run.Measurements
 	if m == nil {
@@ -135,7 +135,8 @@ func parts(cell PlannedCell, run reports.Run) ([]reports.BenchPart, error) {
 	return out, nil
 }
 
-// successesIn are the latencies from the intended time to the first success, by the stretch in which that time lies.
+// successesIn returns the latencies from the scheduled time to the first success, by the stretch that contains the
+// scheduled time.
 func successesIn(dir string, records int, windows []window) ([]measure.Quantiles, error) {
 	reader, err := history.OpenPartial(dir)
 	if err != nil {
@@ -157,7 +158,7 @@ func successesIn(dir string, records int, windows []window) ([]measure.Quantiles
 			for i, w := range windows {
 				if at := intended[e.Record]; at >= w.from && at < w.to {
 					micros := min(max(e.Time-at, 0), 10*time.Minute) / time.Microsecond
-					_ = histograms[i].RecordValue(int64(micros)) // in range, see the line above
+					_ = histograms[i].RecordValue(int64(micros)) // in range: see the line above
 				}
 			}
 			intended[e.Record] = 0 // a second success is a duplicate
@@ -180,9 +181,9 @@ func successesIn(dir string, records int, windows []window) ([]measure.Quantiles
 	return out, nil
 }
 
-// knee finds the first step that was not kept up with. One that the load generator did not send as planned ends the
-// search: what it and those above it would have shown is not known. Neither is it what a run shows whose harness was
-// disturbed.
+// knee finds the first step with which the consumer did not keep up. A step that the load generator did not send as
+// planned ends the search, because the results of it and the steps above it would prove nothing. The same applies to a
+// run whose harness was disturbed.
 func knee(parts []reports.BenchPart, disturbed []string) *reports.BenchKnee {
 	out := &reports.BenchKnee{Parts: parts, Limit: reports.BenchLimitHighest}
 	if len(parts) == 0 {
@@ -210,8 +211,8 @@ func knee(parts []reports.BenchPart, disturbed []string) *reports.BenchKnee {
 	return out
 }
 
-// fallsBehind says what shows that a step was not kept up with, and whose doing that is; "" if it was. Before it the
-// calmest step had this p99, and the last one left this backlog.
+// fallsBehind returns the evidence that the consumer did not keep up with a step, and the cause; "" if it kept up. calm
+// is the p99 of the calmest earlier step, before the backlog after the last step.
 func fallsBehind(part reports.BenchPart, calm time.Duration, before int64) (why string, limit reports.BenchLimit) {
 	seconds := (part.To - part.From).Seconds()
 	grown := float64(part.Backlog-before) / seconds

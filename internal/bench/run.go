@@ -1,7 +1,7 @@
 package bench
 
-// A bench's run: one repetition after another in the plan's order, kept after each run, until all are run or it is
-// interrupted.
+// This file runs a bench: one repetition after another in the plan's order, stored after each run, until all are run or
+// the bench is interrupted.
 
 import (
 	"context"
@@ -13,13 +13,14 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// mostFailures is how many runs in a row may fail for reasons that lie in no consumer before the bench gives up.
+// mostFailures is the number of consecutive runs that may fail for reasons outside the consumer before the bench gives
+// up.
 const mostFailures = 3
 
 // Runner runs one scenario.
 type Runner interface {
-	// Run runs a job until it ends or ctx does; then it heals, seals and judges what there is. The error tells what
-	// failed besides the consumer.
+	// Run runs a job until it or ctx ends. When ctx ends, it lifts all faults, seals the history and judges what there
+	// is. The error describes a failure outside the consumer.
 	Run(ctx context.Context, job Job) (Measured, error)
 }
 
@@ -28,36 +29,36 @@ type Job struct {
 	Cell PlannedCell
 	// Repetition counts from 1.
 	Repetition int
-	// Rate is that of a probe, 0 where the cell's own load is run.
+	// Rate is the rate of a probe, or 0 if the cell's own load is run.
 	Rate float64
-	// Sets are the overrides of the run: the cell's, and the rate.
+	// Sets are the overrides of the run: those of the cell, and the rate.
 	Sets []string
 	Seed uint64
 }
 
-// Measured is what a run gave.
+// Measured is the result of a run.
 type Measured struct {
 	Run reports.BenchRun
-	// Parts are the stretches of its load, where the mode asks for them.
+	// Parts are the stretches of its load, if the mode needs them.
 	Parts []reports.BenchPart
-	// Environment is what it ran on.
+	// Environment describes the machine and the Kafka.
 	Environment map[string]string
-	// Interrupted: it did not come to its end, and says nothing.
+	// Interrupted means that the run did not reach its end and proves nothing.
 	Interrupted bool
 }
 
-// Options say how a bench is run.
+// Options configure how a bench is run.
 type Options struct {
 	Runner Runner
-	// Begins is called before each run, Ended after it has been kept; run is the one that ended.
+	// Begins is called before each run, Ended after its result has been stored; run is the one that ended.
 	Begins func(Job, Standing)
 	Ended  func(job Job, run reports.BenchRun, bench reports.Bench)
-	// Keep keeps the results as they stand: after each run, and when the bench has ended.
+	// Keep stores the current results: after each run, and when the bench has ended.
 	Keep func(bench reports.Bench, ended bool) error
 	Now  func() time.Time
 }
 
-// Begin are the results before anything was run.
+// Begin returns the results before anything was run.
 func (p *Plan) Begin(version string, now time.Time) reports.Bench {
 	bench := reports.Bench{
 		Schema: reports.BenchSchema, Name: p.Spec.Name, Description: p.Spec.Description, File: p.File, SpecHash: p.Hash,
@@ -74,21 +75,21 @@ func (p *Plan) Begin(version string, now time.Time) reports.Bench {
 	return bench
 }
 
-// session is one execution of a bench: from its beginning, or from an interruption on.
+// session is one execution of a bench, from its beginning or resumed after an interruption.
 type session struct {
 	plan    *Plan
 	options Options
 	bench   reports.Bench
-	// since is until when the time is accounted for in bench.Elapsed.
+	// since is the time up to which bench.Elapsed accounts.
 	since time.Time
-	// skipped are repetitions that could not be run; they are left for another session.
+	// skipped are repetitions that could not be run. They are left for another session.
 	skipped map[[2]int]bool
 	failed  []error
 }
 
-// Run runs what is left of a bench: of the results that an earlier one left, or of those that Begin returns. An
-// interruption by ctx ends the run that goes on, in order, and its repetition is left to be run again. The error says
-// what kept the bench from being run or kept; what there is comes with it.
+// Run runs the rest of a bench: bench holds the results of an earlier session, or those that Begin returns. When ctx
+// ends, the current run ends in order, and its repetition is run again later. The error says why the bench could not be
+// run or stored; the results so far come with it.
 func (p *Plan) Run(ctx context.Context, bench reports.Bench, options Options) (reports.Bench, error) {
 	s := &session{plan: p, options: options, bench: bench, since: options.Now(), skipped: map[[2]int]bool{}}
 	s.bench.Cells = slices.Clone(bench.Cells)
@@ -112,7 +113,7 @@ func (p *Plan) Run(ctx context.Context, bench reports.Bench, options Options) (r
 	return s.bench, s.keep(true)
 }
 
-// one carries out a job and keeps what it gave. The error is one of keeping it.
+// one carries out a job and stores its result. The error is one of storing it.
 func (s *session) one(ctx context.Context, job Job) error {
 	measured, failed := s.options.Runner.Run(ctx, job)
 	interrupted := measured.Interrupted || failed != nil && ctx.Err() != nil
@@ -137,7 +138,7 @@ func (s *session) one(ctx context.Context, job Job) error {
 	return nil
 }
 
-// next is what is to be run next: of the first repetition that is not finished, in the order of the plan.
+// next is the next job: the first unfinished repetition in the order of the plan.
 func (s *session) next() (Job, bool) {
 	for round, order := range s.plan.Rounds {
 		for _, index := range order {
@@ -170,7 +171,7 @@ func repetitionOf(cell reports.BenchCell, number int) (reports.BenchRepetition, 
 	return reports.BenchRepetition{Number: number}, false
 }
 
-// adopt puts what a run gave in its place.
+// adopt stores the result of a run in its place.
 func (s *session) adopt(job Job, measured Measured) {
 	index := job.Cell.Number - 1
 	cell := s.bench.Cells[index]
@@ -202,11 +203,11 @@ func (s *session) adopt(job Job, measured Measured) {
 	}
 }
 
-// probed adds a probe to a search. The run that is kept whole is that of the highest rate that held, or the first as
+// probed adds a probe to a search. The run stored in full is that of the highest rate that held, or the first run as
 // long as none did.
 func (s *session) probed(job Job, measured Measured, repetition *reports.BenchRepetition) {
 	if measured.Run.Error != "" {
-		repetition.Run.Error = measured.Run.Error // the search can go on in another session
+		repetition.Run.Error = measured.Run.Error // another session can continue the search
 		return
 	}
 	repetition.Run.Error = ""
@@ -224,7 +225,7 @@ func (s *session) probed(job Job, measured Measured, repetition *reports.BenchRe
 	repetition.Search = &found
 }
 
-// keep keeps the results as they stand, with the time that has gone by; what they advise is for the end.
+// keep stores the current results with the elapsed time. The advice is added at the end.
 func (s *session) keep(ended bool) error {
 	now := s.options.Now()
 	s.bench.Elapsed += now.Sub(s.since)
@@ -241,8 +242,8 @@ func (s *session) keep(ended bool) error {
 	return nil
 }
 
-// sameMachine refuses to put figures of another machine, or of another Kafka, beside those that are there: they could
-// not be compared.
+// sameMachine rejects figures of another machine, or of another Kafka, because they could not be compared with the
+// stored ones.
 func (s *session) sameMachine(now map[string]string) error {
 	for _, key := range []string{"os", "arch", "cpus", "kafka"} {
 		if before, found := s.bench.Environment[key]; found && before != now[key] {
@@ -253,7 +254,8 @@ func (s *session) sameMachine(now map[string]string) error {
 	return nil
 }
 
-// NewMeasured is what a bench keeps of a judged run; elapsed is all of it, setUp what went by before its load began.
+// NewMeasured extracts the results of a judged run for a bench. elapsed is its whole duration, setUp the part before
+// its load began.
 func NewMeasured(mode reports.BenchMode, job Job, judged reports.Run, elapsed, setUp time.Duration) (Measured, error) {
 	run, err := reports.NewBenchRun(judged, elapsed, setUp)
 	if err != nil {

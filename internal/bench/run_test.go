@@ -22,20 +22,20 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// laboratory is a runner without a Kafka: each job takes its load's time and a second on a clock of its own.
+// laboratory is a runner without a Kafka. Each job takes its load's time plus a second, on a clock of its own.
 type laboratory struct {
 	now time.Time
-	// jobs are those that were run to their end, "cell/repetition/rate".
+	// jobs are the completed jobs, as "cell/repetition/rate".
 	jobs []string
-	// kill is before which job, counted from 1, the user interrupts; 0 is never.
+	// kill is the number, counted from 1, of the job before which the user interrupts. 0 means never.
 	kill   int
 	cancel context.CancelFunc
 	begun  int
-	// run changes what a job gives.
+	// run changes the result of a job.
 	run func(job Job, run *reports.BenchRun) error
-	// parts are given with each run.
+	// parts are returned with each run.
 	parts []reports.BenchPart
-	// cpus of the machine; hdr is the histogram of each run.
+	// cpus are those of the machine; hdr is the histogram of each run.
 	cpus, hdr string
 }
 
@@ -89,7 +89,7 @@ const (
 		"max-throughput\nbound: " + bound + "\nsearch: {highest: 3200/s}\n"
 )
 
-// carryOut runs a bench in the laboratory, in a folder, and returns what it left there.
+// carryOut runs a bench in the laboratory, in a folder, and returns the results that it left there.
 func carryOut(t *testing.T, p *Plan, l *laboratory, dir string) (reports.Bench, error) {
 	t.Helper()
 	folder, results, found, err := p.OpenFolder(dir, "v1", false)
@@ -109,7 +109,7 @@ func carryOut(t *testing.T, p *Plan, l *laboratory, dir string) (reports.Bench, 
 			return l.now
 		}, Keep: keep, Begins: func(Job, Standing) {}, Ended: func(Job, reports.BenchRun, reports.Bench) {},
 	})
-	// Folder.Keep makes every report and syncs it: here only the results are kept, those that were kept last.
+	// Folder.Keep makes every report and syncs it. The test stores only the latest results.
 	var text bytes.Buffer
 	if err := errors.Join(reports.BenchJSON(&text, last), os.WriteFile(filepath.Join(folder.dir, reports.BenchJSONFile),
 		text.Bytes(), 0o600)); err != nil {
@@ -125,8 +125,8 @@ func carryOut(t *testing.T, p *Plan, l *laboratory, dir string) (reports.Bench, 
 	return kept, err
 }
 
-// TestRepetitionsTakeTurns: each round has every cell once, and the rounds have different orders, the same for the same
-// seed.
+// TestRepetitionsTakeTurns checks that each round has every cell once, and that the rounds have different orders, which
+// depend only on the seed.
 func TestRepetitionsTakeTurns(t *testing.T) {
 	l := newLaboratory()
 	results, err := carryOut(t, plan(t, compared), l, t.TempDir())
@@ -160,7 +160,7 @@ func TestRepetitionsTakeTurns(t *testing.T) {
 	}
 }
 
-// capacity makes the second cell's consumer hold twice what the first one's does.
+// capacity makes the second cell's consumer hold twice the rate of the first.
 func capacity(job Job, run *reports.BenchRun) error {
 	if limit := 500 * float64(job.Cell.Number); job.Rate > limit {
 		run.Throughput.Processed = limit
@@ -169,8 +169,8 @@ func capacity(job Job, run *reports.BenchRun) error {
 	return nil
 }
 
-// TestResume: wherever a bench is interrupted, what it ends with after going on is what it would have ended with, and
-// no run is made twice but the one that was interrupted.
+// TestResume checks that an interrupted and resumed bench gives the results of an uninterrupted one, wherever it is
+// interrupted, and repeats only the interrupted run.
 func TestResume(t *testing.T) {
 	for name, text := range map[string]string{"fixed": compared, "max-throughput": searches} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestNothingLeft: a bench that is complete is not run again.
+// TestNothingLeft checks that a complete bench is not run again.
 func TestNothingLeft(t *testing.T) {
 	dir, p := t.TempDir(), plan(t, compared)
 	_, _ = carryOut(t, p, newLaboratory(), dir)
@@ -214,7 +214,7 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// TestSearchResults: the run that is kept whole is that of the rate that was found, and each rate has its three digits.
+// TestSearchResults checks that the run stored in full is that of the found rate, and that each rate has three digits.
 func TestSearchResults(t *testing.T) {
 	l := newLaboratory()
 	l.run = capacity
@@ -249,8 +249,8 @@ func violating(anomaly string) []reports.BenchInvariant {
 	return []reports.BenchInvariant{{Name: "no-loss", Verdict: assertions.Fail, Anomalies: map[string]int64{anomaly: 3}}}
 }
 
-// TestBrokenIsNotFast: a cell that loses records is broken, also where it does so only beyond the rate that it holds;
-// being late there breaks nothing.
+// TestBrokenIsNotFast checks that a cell that loses records is broken, even if only beyond the rate that it holds, and
+// that lateness beyond that rate breaks no promise.
 func TestBrokenIsNotFast(t *testing.T) {
 	for _, test := range []struct {
 		name, text, anomaly string
@@ -288,7 +288,7 @@ func TestBrokenIsNotFast(t *testing.T) {
 	}
 }
 
-// TestInconclusiveIsNotTheConsumer: what the harness could not do is told as that.
+// TestInconclusiveIsNotTheConsumer checks that limits of the harness are reported as such.
 func TestInconclusiveIsNotTheConsumer(t *testing.T) {
 	l := newLaboratory()
 	l.run = func(job Job, run *reports.BenchRun) error {
@@ -314,8 +314,8 @@ func TestInconclusiveIsNotTheConsumer(t *testing.T) {
 	}
 }
 
-// TestEnvironmentFails: what can't be run is told, left for another time, and after three in a row nothing more is
-// tried.
+// TestEnvironmentFails checks that a failed run is reported and left for later, and that the bench gives up after three
+// in a row.
 func TestEnvironmentFails(t *testing.T) {
 	p, dir, l := plan(t, compared), t.TempDir(), newLaboratory()
 	l.run = func(job Job, _ *reports.BenchRun) error {
@@ -345,7 +345,7 @@ func TestEnvironmentFails(t *testing.T) {
 	}
 }
 
-// TestKeep: every file is written, complete, and nothing else is left.
+// TestKeep checks that every file is written completely and that no other files remain.
 func TestKeep(t *testing.T) {
 	dir, p := t.TempDir(), plan(t, compared)
 	results, _ := carryOut(t, p, newLaboratory(), dir)
@@ -373,7 +373,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestSubjectOfACell: a cell's subject.yaml has its settings, and its commands run where those of the original do.
+// TestSubjectOfACell checks that a cell's subject.yaml has its settings, and that its commands run in the directory of
+// the original.
 func TestSubjectOfACell(t *testing.T) {
 	p := plan(t, "name: b\nscenario: calm.yaml\nsubject: orders.yaml\nmatrix: {subject.env.CONCURRENCY: ['1', '8']}\n")
 	dir := t.TempDir()
@@ -398,7 +399,7 @@ func TestSubjectOfACell(t *testing.T) {
 	}
 }
 
-// TestRefusedFolders: results of something else are never mixed with, nor removed unasked.
+// TestRefusedFolders checks that results of another bench are never mixed in, and never removed unless requested.
 func TestRefusedFolders(t *testing.T) {
 	p := plan(t, compared)
 	open := func(p *Plan, dir, version string) error {
@@ -442,7 +443,7 @@ func TestRefusedFolders(t *testing.T) {
 	}
 }
 
-// TestAnotherMachine: figures of another machine are not put beside those that are there.
+// TestAnotherMachine checks that figures of another machine are rejected.
 func TestAnotherMachine(t *testing.T) {
 	p, dir := plan(t, compared), t.TempDir()
 	first, second := newLaboratory(), newLaboratory()
@@ -453,8 +454,8 @@ func TestAnotherMachine(t *testing.T) {
 	}
 }
 
-// TestEstimate: before the first run only the least is told; then what is left lies between the shortest and the
-// longest that was seen.
+// TestEstimate checks that only a minimum is given before the first run, and that later the remaining time lies between
+// the shortest and the longest observed.
 func TestEstimate(t *testing.T) {
 	p := plan(t, compared)
 	load := p.Cells[0].Load
@@ -480,7 +481,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestOverhead: what the bench adds to its runs is measured; the time between two executions is none of it.
+// TestOverhead checks that the bench's own overhead is measured, and that it excludes the time between two sessions.
 func TestOverhead(t *testing.T) {
 	p, dir := plan(t, compared), t.TempDir()
 	l := newLaboratory()
@@ -492,7 +493,7 @@ func TestOverhead(t *testing.T) {
 	later := newLaboratory()
 	later.now = later.now.Add(24 * time.Hour)
 	whole, _ := carryOut(t, p, later, dir)
-	// The interrupted run is part of the time, and no run of the bench.
+	// The interrupted run counts as time, but not as a run of the bench.
 	if lost := p.Cells[0].Load / 2; whole.Elapsed != whole.Overhead.Runs+lost || whole.Overhead.Share <= 0 {
 		t.Errorf("%s for runs of %s: %v", whole.Elapsed, whole.Overhead.Runs, whole.Overhead.Share)
 	}

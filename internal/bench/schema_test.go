@@ -15,7 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files again")
 
-// TestSchemaIsCurrent holds the kept schema to the Go types and their comments; go generate ./internal/bench writes it.
+// TestSchemaIsCurrent compares the stored schema with the Go types and their comments. go generate ./internal/bench
+// writes it.
 func TestSchemaIsCurrent(t *testing.T) {
 	generated, err := schemagen.Generate(schemagen.File{
 		Title: "dlqbench bench", Of: Spec{}, Filled: defaults(),

@@ -1,7 +1,7 @@
 package bench
 
-// The search for the highest rate that a cell holds. What to try next follows from what was tried, and from nothing
-// else: so an interrupted search goes on where it was.
+// This file searches for the highest rate that a cell holds. The next rate follows from the probes alone, so that an
+// interrupted search can be resumed.
 
 import (
 	"math"
@@ -9,30 +9,30 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// leastPrecision is how well a rate can be known: runs of the same plan differ more than that.
+// leastPrecision is the best precision of a rate. Runs of the same plan differ by more.
 const leastPrecision = 0.01
 
-// growth is by how much a rate that held is exceeded next, until one does not hold.
+// growth is the factor from a rate that held to the next one, until one does not hold.
 const growth = 2
 
-// next says which rate to try after these probes; done when the search is over.
+// next returns the rate to try after these probes. done reports that the search is over.
 func (s Search) next(probes []reports.BenchProbe) (rate float64, done bool) {
 	found, rate := s.walk(probes)
 	return rate, found.Limit != ""
 }
 
-// found is what the probes have shown so far; its Limit is "" as long as the search goes on.
+// found is the result of the probes so far. Its Limit is "" as long as the search continues.
 func (s Search) found(probes []reports.BenchProbe) reports.BenchSearch {
 	found, _ := s.walk(probes)
 	found.Probes = probes
 	return found
 }
 
-// walk goes the way that the probes went: up by doubling until a rate does not hold, then bisecting between the last
-// that did and the first that did not, on a logarithmic scale. It returns the rate that is to be tried next.
+// walk follows the probes: it doubles the rate until one does not hold, and then bisects, on a logarithmic scale,
+// between the highest rate that held and the lowest that did not. It returns the next rate to try.
 func (s Search) walk(probes []reports.BenchProbe) (reports.BenchSearch, float64) {
 	var found reports.BenchSearch
-	above := reports.BenchHeld // what the rate above showed
+	above := reports.BenchHeld // the result at the rate above
 	highest, rate := s.Highest.PerSecond(), s.Lowest.PerSecond()
 	for {
 		hold, decided := decide(probes, rate)
@@ -63,7 +63,7 @@ func (s Search) walk(probes []reports.BenchProbe) (reports.BenchSearch, float64)
 	}
 }
 
-// limitOf is what a rate that was not held says: of the consumer, or of the harness alone.
+// limitOf is the limit that a rate that was not held shows: the consumer's, or only the harness's.
 func limitOf(above reports.BenchHold, consumers reports.BenchLimit) reports.BenchLimit {
 	if above == reports.BenchUnproven {
 		return reports.BenchLimitHarness
@@ -71,9 +71,9 @@ func limitOf(above reports.BenchHold, consumers reports.BenchLimit) reports.Benc
 	return consumers
 }
 
-// decide says whether a rate is held, as soon as that is known. One probe that held is enough: noise makes a consumer
-// slower, never faster. One that did not is repeated, since the machine may have had something else to do; of three the
-// majority decides.
+// decide reports whether a rate is held, as soon as that is known. One probe that held suffices, because noise makes a
+// consumer slower, never faster. A probe that did not hold is repeated, because the machine may have been busy; of
+// three, the majority decides.
 func decide(probes []reports.BenchProbe, rate float64) (hold reports.BenchHold, decided bool) {
 	count := map[reports.BenchHold]int{}
 	for _, probe := range probes {
@@ -92,13 +92,13 @@ func decide(probes []reports.BenchProbe, rate float64) (hold reports.BenchHold, 
 	return "", false
 }
 
-// round keeps three digits of a rate: it is not known better, and is written in commands.
+// round rounds a rate to three digits: it is not known more precisely, and it appears in commands.
 func round(rate float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(rate))-2)
 	return max(math.Round(rate/unit)*unit, 1e-3)
 }
 
-// bounds are how many probes a search takes at least and at most.
+// bounds are the minimum and maximum number of probes of a search.
 func (s Search) bounds() (least, most int) {
 	up := math.Ceil(math.Log(s.Highest.PerSecond()/s.Lowest.PerSecond()) / math.Log(growth))
 	bisections := math.Ceil(math.Log2(math.Log(growth) / math.Log1p(s.Precision.Share())))

@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// searched runs a search to its end, with what a probe at a rate shows.
+// searched runs a search to its end. probe gives the result of a probe at a rate.
 func searched(t *rapid.T, search Search, probe func(rate float64) reports.BenchHold) reports.BenchSearch {
 	var probes []reports.BenchProbe
 	_, most := search.bounds()
@@ -36,8 +36,8 @@ func anySearch(t *rapid.T) Search {
 	}
 }
 
-// TestSearchFindsTheKnee: of a consumer that holds what is below its limit and nothing above it, the limit is found as
-// well as was asked for.
+// TestSearchFindsTheKnee checks that, for a consumer that holds every rate below its limit and none above, the limit is
+// found with the requested precision.
 func TestSearchFindsTheKnee(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		search := anySearch(t)
@@ -68,7 +68,7 @@ func TestSearchFindsTheKnee(t *testing.T) {
 	})
 }
 
-// TestSearchInNoise: a consumer that falls short now and then although it could, and never does more than it can.
+// TestSearchInNoise checks a consumer that sometimes falls short of what it can do, and never exceeds it.
 func TestSearchInNoise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		search := Search{Lowest: 100, Highest: 100_000, Precision: 0.1}
@@ -77,7 +77,7 @@ func TestSearchInNoise(t *testing.T) {
 		n, bad := 0, 0
 		found := searched(t, search, func(rate float64) reports.BenchHold {
 			n++
-			// One in ten is a hiccup, never two in a row.
+			// One probe in ten fails by chance, but never two in a row.
 			if hiccups[n%len(hiccups)] == 0 && bad != n-1 {
 				bad = n
 				return reports.BenchNotHeld
@@ -93,7 +93,7 @@ func TestSearchInNoise(t *testing.T) {
 	})
 }
 
-// TestSearchAtTheHarnessLimit: what the load generator can't do is never put down to the consumer.
+// TestSearchAtTheHarnessLimit checks that a limit of the load generator is never attributed to the consumer.
 func TestSearchAtTheHarnessLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		search := anySearch(t)
@@ -124,7 +124,7 @@ func TestSearchAtTheHarnessLimit(t *testing.T) {
 	})
 }
 
-// A search that holds everything up to its end takes no more probes than doubling needs.
+// A search in which every rate up to the maximum holds needs no more probes than doubling does.
 func TestSearchGoesUpByDoubling(t *testing.T) {
 	search := Search{Lowest: 100, Highest: 1000, Precision: 0.1}
 	var rates []float64
@@ -143,7 +143,7 @@ func TestSearchGoesUpByDoubling(t *testing.T) {
 	}
 }
 
-// One probe that did not hold is repeated; it takes two of three.
+// A probe that did not hold is repeated; two of three decide.
 func TestDecide(t *testing.T) {
 	const held, not, open = reports.BenchHeld, reports.BenchNotHeld, reports.BenchUnproven
 	for _, test := range []struct {
