@@ -41,8 +41,8 @@ func Earlier(dir string) (reports.Bench, error) {
 	return bench, nil
 }
 
-// OpenFolder creates a bench's folder, or finds in it the results of an earlier execution of the same bench; begun is
-// false then. fresh removes earlier results. Results of another bench, or of another version of dlqbench, are never
+// OpenFolder creates a bench's folder, or finds in it the results of an earlier execution of the same bench; found is
+// true then. fresh removes earlier results. Results of another bench, or of another version of dlqbench, are never
 // continued, and never removed unless requested.
 func (p *Plan) OpenFolder(dir, version string,
 	fresh bool) (folder Folder, earlier reports.Bench, found bool, err error) {
