@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// job is a job of GitHub Actions as far as the scripts of action.yml see it.
+// job is a job of GitHub Actions, as far as the scripts of action.yml see it.
 type job struct {
 	*testing.T
 	dir, bin    string
 	environment []string
 }
 
-// newJob returns a job whose PATH has no dlqbench; fake programs are given as name and script.
+// newJob returns a job whose PATH has no dlqbench. Fake programs are given as pairs of name and script.
 func newJob(t *testing.T, programs ...string) *job {
 	t.Helper()
 	j := &job{T: t, dir: t.TempDir(), bin: t.TempDir()}
@@ -59,11 +59,11 @@ func (j *job) write(name, text string) {
 }
 
 func (j *job) read(name string) string {
-	data, _ := os.ReadFile(j.file(name)) // a file that is not there is empty
+	data, _ := os.ReadFile(j.file(name)) // a missing file counts as empty
 	return string(data)
 }
 
-// step runs a step and checks its exit code and what a file, or its log (""), has then.
+// step runs a step and checks its exit code and the content of a file, or of its log if the name is "".
 func (j *job) step(name string, code int, file, want string, settings ...string) {
 	j.Helper()
 	script, err := filepath.Abs(filepath.Join(repositoryRoot, actionScript))
@@ -83,7 +83,7 @@ func (j *job) step(name string, code int, file, want string, settings ...string)
 	}
 }
 
-// dlqbench comes from the PATH, a release, or a build whose key in the cache changes with what is built.
+// dlqbench comes from the PATH, a release, or a build. The cache key of a build changes with its sources.
 func TestActionPlan(t *testing.T) {
 	t.Parallel()
 	j := newJob(t)
@@ -100,7 +100,8 @@ func TestActionPlan(t *testing.T) {
 	j.step("plan", 0, "output", "mode=release\n", "DLQBENCH_VERSION=v1.2.3")
 }
 
-// An archive is used if its checksum is right. One that is not there is built, but never where a checksum was given.
+// An archive is used if its checksum is correct. If the archive is missing, dlqbench is built instead, but never if a
+// checksum was given.
 func TestActionGet(t *testing.T) {
 	t.Parallel()
 	switch runtime.GOARCH {
@@ -142,7 +143,7 @@ func TestActionGet(t *testing.T) {
 	j.step("get", 0, "calls", "go install -trimpath ./cmd/dlqbench\n", "DLQBENCH_MODE=source")
 }
 
-// archived returns an archive as a release has it, with this script as the program.
+// archived returns an archive like that of a release, with this script as the program.
 func archived(t *testing.T, script string) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -165,7 +166,7 @@ func archived(t *testing.T, script string) []byte {
 	return buffer.Bytes()
 }
 
-// The verdict and the report are outputs, whatever the verdict is.
+// The verdict and the report are outputs for every verdict.
 func TestActionGate(t *testing.T) {
 	t.Parallel()
 	j := newJob(t)
@@ -184,7 +185,7 @@ func TestActionGate(t *testing.T) {
 	j.step("gate", exitViolated, "output", "/kept/index.html\n", "DLQBENCH_ARTIFACTS=kept")
 }
 
-// A pull request has one comment. Where none may be written, that is a notice and no failure.
+// A pull request has one comment. If comments are not permitted, the step prints a notice and does not fail.
 func TestActionComment(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, "gh", `echo "$*" >>"$CALLS"

@@ -104,7 +104,7 @@ func (a *app) bench(ctx context.Context, arg string, flags benchFlags) error {
 	return a.runBench(ctx, runner, results, found, flags)
 }
 
-// resumed is the bench that --resume means: the one whose results are in the folder.
+// resumed is the bench for --resume: the one whose results are in the folder.
 func resumed(arg string, flags *benchFlags) (string, error) {
 	switch {
 	case flags.resume == "" && arg == "":
@@ -125,7 +125,7 @@ func resumed(arg string, flags *benchFlags) (string, error) {
 	return arg, nil
 }
 
-// runBench runs what is left and tells how it stands.
+// runBench runs the rest of a bench and reports its standing.
 func (a *app) runBench(ctx context.Context, runner benchRunner, results reports.Bench, found bool,
 	flags benchFlags) error {
 	standing := runner.plan.Standing(results)
@@ -156,7 +156,7 @@ func (a *app) runBench(ctx context.Context, runner benchRunner, results reports.
 	return nil
 }
 
-// benchProgress says what is run next and how long the rest will take, as far as that is known.
+// benchProgress reports the next run and the remaining time, as far as it is known.
 func (a *app) benchProgress(job bench.Job, standing bench.Standing) {
 	at := ""
 	if job.Rate > 0 {
@@ -164,18 +164,18 @@ func (a *app) benchProgress(job bench.Job, standing bench.Standing) {
 	}
 	left := fmt.Sprintf("at least %s left", units.Text(standing.Least))
 	if least, most := units.Text(standing.Least), units.Text(standing.Most); standing.Measured && least == most {
-		left = "about " + least + " left" // one run was measured so far
+		left = "about " + least + " left" // only one run was measured so far
 	} else if standing.Measured {
 		left = fmt.Sprintf("%s to %s left", least, most)
 	}
 	a.say("%d of %d done, %s: %s, repetition %d%s", standing.Done, standing.All, left, job.Cell.Name, job.Repetition, at)
 }
 
-// say writes a line of progress: to stderr, or into the log if that is for programs.
+// say writes a line of progress to stderr, or to the log in the format for programs.
 func (a *app) say(format string, values ...any) {
 	line := fmt.Sprintf(format, values...)
 	if a.logFormat == "json" {
-		_, _ = progressLog{a.logger(a.stderr)}.Write([]byte(line)) // a log that can't be written has nobody to tell
+		_, _ = progressLog{a.logger(a.stderr)}.Write([]byte(line)) // an error of the log itself cannot be reported
 		return
 	}
 	fmt.Fprintln(a.stderr, line)
@@ -196,7 +196,7 @@ func benchCode(results reports.Bench) int {
 				code = worst(code, exitEnvironment)
 			}
 			missed := repetition.ThresholdsMissed()
-			if repetition.Search != nil { // its probes are there to miss the bound
+			if repetition.Search != nil { // the probes of a search are meant to miss the bound at some rate
 				missed = repetition.Search.Limit == reports.BenchLimitNone
 			}
 			if missed {
@@ -220,7 +220,7 @@ type benchRunner struct {
 	out     string
 }
 
-// options are what dlqbench run is told.
+// options are the options of the corresponding dlqbench run.
 func (b benchRunner) options(cell bench.PlannedCell, sets []string, seed uint64) (run.Options, error) {
 	return b.app.runOptions(b.plan.Arg, b.kafka, runFlags{
 		subject: b.plan.SubjectFile(b.folder, cell), sets: sets, out: b.out, cluster: b.cluster,
@@ -228,7 +228,7 @@ func (b benchRunner) options(cell bench.PlannedCell, sets []string, seed uint64)
 	})
 }
 
-// check finds what is wrong with any cell before the first is run.
+// check finds the problems of all cells before the first is run.
 func (b benchRunner) check() error {
 	for _, cell := range b.plan.Cells {
 		sets := cell.Sets
@@ -258,7 +258,7 @@ func (b benchRunner) Run(ctx context.Context, job bench.Job) (bench.Measured, er
 	return bench.NewMeasured(b.plan.Mode, job, outcome.Judged, outcome.Elapsed, outcome.SetUp)
 }
 
-// listBenches names the shipped benches.
+// listBenches lists the shipped benches.
 func (a *app) listBenches() error {
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, name := range bench.Names() {
@@ -273,7 +273,7 @@ func (a *app) listBenches() error {
 	return table.Flush()
 }
 
-// listBench says what would be run.
+// listBench lists the runs of a bench.
 func (a *app) listBench(plan *bench.Plan) error {
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, cell := range plan.Cells {

@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// An interrupted bench ends the run that goes on in order, keeps what was measured, and goes on where it was when it is
+// An interrupted bench ends the current run in order, keeps the measurements, and continues from there when it is
 // started again.
 func TestInterruptBench(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestInterruptBench(t *testing.T) {
 	}
 }
 
-// The worst of a bench's cells decides its exit code.
+// The worst cell of a bench decides its exit code.
 func TestBenchCode(t *testing.T) {
 	run := func(change func(*reports.BenchCell)) reports.Bench {
 		cell := reports.BenchCell{State: reports.BenchOK, Repetitions: []reports.BenchRepetition{{Number: 1}}}

@@ -31,7 +31,7 @@ RUN is a run directory, its name or id, or latest.`,
 			if judged.Verdict == nil {
 				return err
 			}
-			if err != nil { // of a full disk, a verdict is as good: the history is there, and says the same tomorrow
+			if err != nil { // with a full disk the verdict is still valid: it can be judged again from the history
 				a.complain(fmt.Errorf("the reports in the run directory are not renewed; the verdict stands: %w", err))
 			}
 			a.code = worst(a.code, verdictCode(judged.Verdict))
@@ -43,7 +43,7 @@ RUN is a run directory, its name or id, or latest.`,
 	return command
 }
 
-// print shows a judged run on stdout.
+// print prints a judged run on stdout.
 func (a *app) print(judged reports.Run, asJSON bool) error {
 	if asJSON {
 		return reports.JSON(a.stdout, judged)

@@ -16,15 +16,14 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// gateScript is the one script that every CI runs, actionScript has the steps of the GitHub Action around it.
+// gateScript is the script that every CI runs. actionScript has the steps of the GitHub Action around it.
 const (
 	repositoryRoot = "../.."
 	gateScript     = "ci/gate.sh"
 	actionScript   = "ci/action.sh"
 )
 
-// shell runs the script in a folder with nothing in its environment but what is given; the PATH gets what any system
-// has.
+// shell runs the script in a folder with only the given environment. The PATH gets the standard directories.
 func shell(t *testing.T, script, dir string, environment []string, arguments ...string) (code int, output string) {
 	t.Helper()
 	command := exec.Command("sh", append([]string{script}, arguments...)...)
@@ -37,8 +36,8 @@ func shell(t *testing.T, script, dir string, environment []string, arguments ...
 	return command.ProcessState.ExitCode(), string(out)
 }
 
-// tools makes a folder with fake programs, given as name and script, and links to the few real ones that the script
-// needs.
+// tools makes a folder with fake programs, given as pairs of name and script, and links to the few real ones that the
+// script needs.
 func tools(t *testing.T, programs ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +67,7 @@ func script(t *testing.T) string {
 	return path
 }
 
-// The settings become flags, whatever is in them; the exit code is the gate's.
+// The settings become flags, whatever they contain. The exit code is the gate's.
 func TestGateScriptSettings(t *testing.T) {
 	t.Parallel()
 	path := "PATH=" + tools(t, "dlqbench", `for word; do printf '<%s>' "$word"; done; exit 99`)
@@ -98,7 +97,8 @@ func TestGateScriptSettings(t *testing.T) {
 	}
 }
 
-// Without a dlqbench it builds one with go install, and says from what; without that either, it says what is missing.
+// Without a dlqbench the script builds one with go install, and prints its source. If that is impossible, it says what
+// is missing.
 func TestGateScriptBuilds(t *testing.T) {
 	t.Parallel()
 	fake := `case "$1 $2" in
@@ -133,7 +133,7 @@ esac`
 		t.Errorf("a version: exit code %d\n%s", code, out)
 	}
 
-	// A copy in a repository of the user's own is not part of dlqbench's source.
+	// A copy in a user's repository is not part of dlqbench's source.
 	copied := filepath.Join(t.TempDir(), "ci", "gate.sh")
 	text, err := os.ReadFile(script(t))
 	if err = errors.Join(err, os.Mkdir(filepath.Dir(copied), 0o755), os.WriteFile(copied, text, 0o755)); err != nil {
@@ -154,7 +154,7 @@ esac`
 	}
 }
 
-// With the real program, as a CI runs it.
+// This test uses the real program, as a CI does.
 func TestGateScript(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "dlqbench.yaml", "scenarios: [tiny.yaml]\nsubjects: good.yaml\n")
@@ -167,7 +167,7 @@ func TestGateScript(t *testing.T) {
 	}
 }
 
-// action is an action.yml of a composite action, as far as GitHub's documentation says what may be in it.
+// action is the action.yml of a composite action, with the keys that GitHub documents.
 type action struct {
 	Name        string            `yaml:"name"`
 	Description string            `yaml:"description"`
@@ -199,8 +199,7 @@ type actionStep struct {
 	With  map[string]string `yaml:"with"`
 }
 
-// The action is what GitHub takes, uses only inputs that it has, and nothing of them gets into a command but through
-// the environment.
+// The action is valid for GitHub and uses only declared inputs. Inputs reach commands only through the environment.
 func TestAction(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(repositoryRoot, "action.yml"))
@@ -264,7 +263,7 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// What the page about the gate shows of other CIs decodes, and runs the same script with settings that it knows.
+// The snippets for other CIs on the page about the gate are valid, and run the same script with settings that it knows.
 func TestSnippets(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(repositoryRoot, "docs", "gate.md"))
@@ -302,7 +301,7 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// checkSuite holds a suite to its schema.
+// checkSuite validates a suite against its schema.
 func checkSuite(t *testing.T, text string) {
 	t.Helper()
 	schema, err := gate.Schema()

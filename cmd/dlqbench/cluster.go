@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/run"
 )
 
-// clusterFlags say which Kafka to run against.
+// clusterFlags are the flags that select the Kafka to run against.
 type clusterFlags struct {
 	provider, version, image string
 	bootstrap, config        string
@@ -38,8 +38,8 @@ func (c *clusterFlags) addExternal(flags *pflag.FlagSet) {
 		"external: properties file with TLS and SASL settings, as for librdkafka or the Java clients")
 }
 
-// options returns what the flags say; what contradicts itself is told here, before anything is started. The notes say
-// what of a properties file is not used.
+// options returns the options that the flags define. It reports contradictions before anything is started. The notes
+// list the settings of a properties file that are not used.
 func (c *clusterFlags) options() (options run.ClusterOptions, notes []string, err error) {
 	options = run.ClusterOptions{Provider: c.provider, Version: c.version, Image: c.image}
 	if !slices.Contains(run.Clusters(), c.provider) {
@@ -74,7 +74,7 @@ func (c *clusterFlags) options() (options run.ClusterOptions, notes []string, er
 	return options, notes, err
 }
 
-// words are the flags again, as somebody would write them, but for what is the default; they name no secret.
+// words are the flags as a user would write them, without defaults and without secrets.
 func (c *clusterFlags) words() []string {
 	if c.provider == run.ClusterEmbedded {
 		return nil

@@ -83,7 +83,7 @@ func (a *app) compare(args []string, dash int, flags compareFlags) error {
 	return a.showComparison(comparison, flags)
 }
 
-// sides says which runs are which.
+// sides splits the arguments into the runs before and after.
 func sides(args []string, dash int, baselines []string) (before, after []string, err error) {
 	switch {
 	case len(baselines) > 0 && dash >= 0:
@@ -101,7 +101,7 @@ func sides(args []string, dash int, baselines []string) (before, after []string,
 		"compare BEFORE… -- AFTER…, or --baseline FILE AFTER…")
 }
 
-// readCompared reads what is compared of runs, benches and baselines.
+// readCompared reads the runs, benches and baselines to compare.
 func readCompared(paths []string) ([]reports.CompareRun, error) {
 	var out []reports.CompareRun
 	for _, path := range paths {
@@ -122,7 +122,7 @@ func readCompared(paths []string) ([]reports.CompareRun, error) {
 	return out, nil
 }
 
-// comparedFile finds the file that tells of a run directory, or of a bench's.
+// comparedFile returns the file with the results in the directory of a run or a bench.
 func comparedFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +141,7 @@ func comparedFile(path string) (string, error) {
 		path, reports.VerdictFile, reports.BenchJSONFile, path)
 }
 
-// showComparison writes what was asked for; stdout has one of the forms.
+// showComparison writes the requested formats. stdout gets one of them.
 func (a *app) showComparison(c reports.Comparison, flags compareFlags) error {
 	if flags.markdown != "" {
 		if err := a.writeFile(flags.markdown, func(w io.Writer) error { return reports.CompareMarkdown(w, c) }); err != nil {
@@ -157,7 +157,7 @@ func (a *app) showComparison(c reports.Comparison, flags compareFlags) error {
 	return reports.CompareTerminal(a.stdout, c, reports.UseColor(a.stdout))
 }
 
-// saveBaseline writes a baseline. Runs that are no repetitions of each other make none.
+// saveBaseline writes a baseline. It refuses runs that are not repetitions of each other.
 func (a *app) saveBaseline(args []string, dash int, flags compareFlags) error {
 	if len(args) == 0 || dash >= 0 || len(flags.baselines) > 0 || flags.asJSON || flags.markdown != "" {
 		return usageError{errors.New(

@@ -56,7 +56,7 @@ DLQBENCH_ORACLE_URL.`,
 	return command
 }
 
-// background runs do in a goroutine; the returned function ends it and waits.
+// background runs do in a goroutine. The returned function ends it and waits for it.
 func background(ctx context.Context, do func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -64,8 +64,7 @@ func background(ctx context.Context, do func(context.Context)) (end func()) {
 	return func() { cancel(); group.Wait() }
 }
 
-// lookForTopics tells the log about topics that aren't there: the consumer waits for them, since they may be made
-// later.
+// lookForTopics logs missing topics. The consumer waits for them, because they may be created later.
 func lookForTopics(ctx context.Context, config consumer.Config) {
 	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(config.Bootstrap...)}, config.Options...)...)
 	if err != nil {
@@ -74,7 +73,7 @@ func lookForTopics(ctx context.Context, config consumer.Config) {
 	defer client.Close()
 	found, err := kadm.NewClient(client).ListTopics(ctx, config.Topic, config.DLQTopic)
 	if err != nil {
-		return // connections that fail are logged
+		return // failed connections are logged elsewhere
 	}
 	for _, topic := range found.Sorted() {
 		if errors.Is(topic.Err, kerr.UnknownTopicOrPartition) {
@@ -83,14 +82,14 @@ func lookForTopics(ctx context.Context, config consumer.Config) {
 	}
 }
 
-// dialLog tells the log that a broker can't be reached: a consumer waits for its brokers, however long, and looks idle
-// meanwhile.
+// dialLog logs that a broker is unreachable: a consumer waits for its brokers without a limit and would otherwise
+// appear idle.
 type dialLog struct {
 	log  zerolog.Logger
-	last atomic.Int64 // when it was told, in ns
+	last atomic.Int64 // time of the last log line, in ns
 }
 
-// dialLogEvery is the time between two such lines: clients try several times a second.
+// dialLogEvery is the minimum interval between two such lines, because clients retry several times a second.
 const dialLogEvery = 5 * time.Second
 
 // OnBrokerConnect implements kgo.HookBrokerConnect.
@@ -104,18 +103,18 @@ func (d *dialLog) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ 
 	d.log.Warn().Err(err).Str("broker", address).Msg("the broker can't be reached; it is tried again")
 }
 
-// overrideSettings sets what was given as a flag; the rest stays as the environment has it.
+// overrideSettings applies the flags that were given. All other settings keep the values from the environment.
 func overrideSettings(given *pflag.FlagSet, settings *consumer.Settings) {
 	own := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	settingsFlags(own, settings)
 	given.Visit(func(flag *pflag.Flag) {
 		if own.Lookup(flag.Name) != nil {
-			_ = own.Set(flag.Name, flag.Value.String()) // the value has been parsed before
+			_ = own.Set(flag.Name, flag.Value.String()) // the value was parsed before
 		}
 	})
 }
 
-// settingsFlags names the reference consumer's settings as its design does, with dashes.
+// settingsFlags defines a flag for each setting of the reference consumer, named as in its design, with dashes.
 func settingsFlags(flags *pflag.FlagSet, s *consumer.Settings) {
 	flags.IntVar(&s.MaxRetries, "max-retries", s.MaxRetries,
 		"attempts at a record before it is dead-lettered, the first included")

@@ -8,7 +8,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/engine"
 )
 
-// containerCommand stands for a subject's container, as long as it runs.
+// containerCommand is the process that stands for a subject's container while it runs.
 func (a *app) containerCommand() *cobra.Command {
 	var c engine.Container
 	var names []string

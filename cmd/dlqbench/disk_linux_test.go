@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// wantDiskTrouble runs a scenario where the disk gives out, and wants a sentence about it and exit code 3.
+// wantDiskTrouble runs a scenario in which the disk fails, and expects a sentence about it and exit code 3.
 func wantDiskTrouble(t *testing.T, out, message string) {
 	t.Helper()
 	code, output := dlqbench(t, folder(t), "run", "tiny.yaml", "--quiet", "--out", out)
@@ -26,8 +26,8 @@ func wantDiskTrouble(t *testing.T, out, message string) {
 	}
 }
 
-// The disk gets full at different times: while the plan is written, while the brokers start, during the load. Only a
-// superuser can make such a disk.
+// The disk becomes full at different times: while the plan is written, while the brokers start, and during the load.
+// Only a superuser can create such a disk.
 func TestDiskTrouble(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: only the superuser can mount a small disk; TestFileSizeLimit makes writing fail for everyone")

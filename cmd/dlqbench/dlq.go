@@ -16,7 +16,7 @@ import (
 	"github.com/dlqbench/dlqbench/store/open"
 )
 
-// dlqCommand groups what works on a dead-letter store.
+// dlqCommand groups the commands for a dead-letter store.
 func (a *app) dlqCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "dlq", Short: "Run a dead-letter store: keep dead letters in a database and retry them",
@@ -57,7 +57,7 @@ func names(command *cobra.Command) []string {
 	return names
 }
 
-// storeFlags say which store a command works on.
+// storeFlags are the flags that select a store.
 type storeFlags struct {
 	address string
 }
@@ -67,8 +67,7 @@ func (s *storeFlags) add(f *pflag.FlagSet) {
 		"the dead-letter store: sqlite:PATH, postgres://… or mongodb://… (also DLQBENCH_STORE_URL)")
 }
 
-// open opens the store; a wrong address is a mistake in the command line, a database that doesn't answer is one of the
-// environment.
+// open opens the store. A wrong address is a usage error; a database that does not answer is an environment error.
 func (s *storeFlags) open(ctx context.Context, options store.Options) (store.Store, error) {
 	if s.address == "" {
 		return nil, usageError{errors.New(
@@ -81,10 +80,10 @@ func (s *storeFlags) open(ctx context.Context, options store.Options) (store.Sto
 	return there, err
 }
 
-// closeStore ends the connections; what was written is durable before that.
+// closeStore closes the connections. All writes are durable before that.
 func closeStore(there io.Closer) { there.Close() }
 
-// fromEnvironment sets the flags that were not given by their environment variables: those that are named, or all.
+// fromEnvironment sets flags that were not given from their environment variables: only the named flags, or all.
 func fromEnvironment(command *cobra.Command, only ...string) error {
 	var errs []error
 	command.LocalFlags().VisitAll(func(flag *pflag.Flag) {
@@ -103,8 +102,7 @@ func fromEnvironment(command *cobra.Command, only ...string) error {
 	return nil
 }
 
-// variable is the environment variable of a flag; those that consumers are given, too, have the names that they have
-// there.
+// variable is the environment variable of a flag. Settings that consumers also receive have the same names as there.
 func variable(flag string) string {
 	switch flag {
 	case "store":

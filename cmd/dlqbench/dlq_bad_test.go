@@ -13,8 +13,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// cmdBadLetters produces into orders.dlq, partition 0, what a router has to make the best of; offsets are those of the
-// order here: badletters.
+// cmdBadLetters implements badletters: it produces malformed dead letters into orders.dlq, partition 0, at offsets in
+// the order below.
 func cmdBadLetters(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: badletters")
@@ -48,7 +48,8 @@ func cmdBadLetters(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdSQL changes a store in a file past the program, as somebody with another tool may: sql FILE STATEMENT.
+// cmdSQL implements "sql FILE STATEMENT": it changes the store in a file without going through the program, like
+// another tool.
 func cmdSQL(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: sql FILE STATEMENT")

@@ -20,10 +20,10 @@ import (
 	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
 )
 
-// cmdKafka starts the embedded Kafka with these topics and puts its address into the environment as KAFKA: kafka
-// TOPIC…. Bare kfake will not do: a member that is killed while it waits in JoinGroup stays in its group for ever
-// there, with the partitions that the next leader gives it (internal/env/cluster/embedded mends that), and scripts kill
-// routers.
+// cmdKafka implements "kafka TOPIC…": it starts the embedded Kafka with these topics and puts its address into the
+// environment as KAFKA. Plain kfake does not suffice, because scripts kill routers: in kfake a member that is killed
+// while it waits in JoinGroup stays in its group for ever, with the partitions that the next leader assigns to it
+// (internal/env/cluster/embedded fixes that).
 func cmdKafka(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: kafka TOPIC…")
@@ -40,8 +40,8 @@ func cmdKafka(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("KAFKA", strings.Join(kafka.Bootstrap(), ","))
 }
 
-// cmdLetters produces dead letters of the topic orders into orders.dlq, in the plain dialect; events are named PATTERN:
-// letters FIRST COUNT PATTERN REASON.
+// cmdLetters implements "letters FIRST COUNT PATTERN REASON": it produces dead letters of the topic orders into
+// orders.dlq, in the plain dialect, with events named PATTERN.
 func cmdLetters(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: letters FIRST COUNT PATTERN REASON")
@@ -64,7 +64,7 @@ func cmdLetters(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(client.Flush(context.Background()))
 }
 
-// cmdTopic holds that the topic has each value once, committed, and so many of them: topic NAME COUNT.
+// cmdTopic implements "topic NAME COUNT": the topic must contain COUNT committed values, each once.
 func cmdTopic(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: topic NAME COUNT")
@@ -87,8 +87,8 @@ func cmdTopic(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdAwait runs a command again and again until its output matches, for half a minute at most: await PATTERN COMMAND
-// [ARG…].
+// cmdAwait implements "await PATTERN COMMAND [ARG…]": it repeats a command until its output matches, for at most half a
+// minute.
 func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: await PATTERN COMMAND [ARG…]")
@@ -109,8 +109,8 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdKilled runs a command and kills it at once with KILL after so long, unless it ends before: killed DURATION COMMAND
-// [ARG…].
+// cmdKilled implements "killed DURATION COMMAND [ARG…]": it runs a command and kills it with SIGKILL after the
+// duration, unless it ends before.
 func cmdKilled(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: killed DURATION COMMAND [ARG…]")
@@ -121,10 +121,10 @@ func cmdKilled(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(command.Start())
 	timer := time.AfterFunc(after, func() { _ = command.Process.Kill() })
 	defer timer.Stop()
-	_ = command.Wait() // it was killed, or it was faster
+	_ = command.Wait() // killed, or finished earlier
 }
 
-// scriptCommand is a command in the script's folder and environment.
+// scriptCommand returns a command that runs in the script's folder and environment.
 func scriptCommand(ts *testscript.TestScript, args []string) *exec.Cmd {
 	path, err := exec.LookPath(args[0])
 	ts.Check(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/store/retention"
 )
 
-// dlqArchiveCommand looks at what the retention has archived, and puts it back.
+// dlqArchiveCommand lists and restores entries that the retention has archived.
 func (a *app) dlqArchiveCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "archive", Short: "List archived dead letters and restore them",
@@ -45,7 +45,7 @@ func (f *archiveFlags) add(command *cobra.Command) {
 		"folder of the archive, as given to dlqbench dlq retain (also DLQBENCH_ARCHIVE)")
 }
 
-// selected are the entries of the archive that flags and ids select, by the time that it is.
+// selected returns the entries of the archive that flags and ids select, relative to the time now.
 func (f *archiveFlags) selected(command *cobra.Command, ids []string, now time.Time) ([]retention.Archived, error) {
 	if err := fromEnvironment(command, "archive"); err != nil {
 		return nil, err

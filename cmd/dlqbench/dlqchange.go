@@ -22,7 +22,7 @@ import (
 	"github.com/dlqbench/dlqbench/store/worker"
 )
 
-// changeFlags are those of commands that change entries.
+// changeFlags are the flags of commands that change entries.
 type changeFlags struct {
 	store               storeFlags
 	filter              filterFlags
@@ -37,7 +37,7 @@ func (c *changeFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&c.asJSON, "json", false, "print the report as JSON")
 }
 
-// selected is the query of ids and filters; without either a command that changes entries would change all of them.
+// selected is the query for ids and filters. Without either, a command that changes entries would change all of them.
 func (c *changeFlags) selected(ctx context.Context, there store.Store, ids []string) (store.Query, error) {
 	if len(ids) == 0 && !c.filter.Narrow() {
 		return store.Query{},
@@ -55,7 +55,7 @@ func (c *changeFlags) selected(ctx context.Context, there store.Store, ids []str
 	return query, nil
 }
 
-// onEntry shows what a dry run selects.
+// onEntry returns a function that shows the entries that a dry run selects.
 func (c *changeFlags) onEntry(w io.Writer) func(store.Entry) {
 	if !c.dryRun || c.asJSON {
 		return nil
@@ -66,7 +66,7 @@ func (c *changeFlags) onEntry(w io.Writer) func(store.Entry) {
 	}
 }
 
-// conclude prints the report; what could not be done makes the exit code.
+// conclude prints the report. Failures determine the exit code.
 func (c *changeFlags) conclude(a *app, verb string, report manage.Report, whole any, err error) error {
 	switch {
 	case c.asJSON:
@@ -89,7 +89,7 @@ func (c *changeFlags) conclude(a *app, verb string, report manage.Report, whole 
 	return nil
 }
 
-// decideCommand is discard or resolve.
+// decideCommand is the command discard or resolve.
 func (a *app) decideCommand(use, short, verb string, state store.State) *cobra.Command {
 	flags := changeFlags{by: userName()}
 	command := &cobra.Command{
@@ -167,7 +167,7 @@ left alone.`),
 				if err != nil {
 					return notFound(ids[0], err)
 				}
-				if entry.LockedBy != "" { // before somebody edits in vain
+				if entry.LockedBy != "" { // before the user edits in vain
 					return manage.Explain(ctx, there, entry.ID, store.ErrLocked)
 				}
 				value, err := a.newValue(ctx, entry.Value, file)
@@ -196,7 +196,7 @@ func oneID(command *cobra.Command, args []string) error {
 	return nil
 }
 
-// newValue reads the new value of an entry, or lets the editor write it.
+// newValue reads the new value of an entry, or lets the user edit it.
 func (a *app) newValue(ctx context.Context, old []byte, file string) ([]byte, error) {
 	switch {
 	case file == "-":
@@ -216,7 +216,7 @@ func (a *app) newValue(ctx context.Context, old []byte, file string) ([]byte, er
 	if err != nil {
 		return nil, fmt.Errorf("writing the value for the editor: %w", err)
 	}
-	defer func() { _ = os.Remove(draft.Name()) }() // a draft that stays harms nobody
+	defer func() { _ = os.Remove(draft.Name()) }() // a leftover draft is harmless
 	_, err = draft.Write(old)
 	if err = errors.Join(err, draft.Close()); err != nil {
 		return nil, fmt.Errorf("writing the value for the editor: %w", err)
@@ -307,7 +307,7 @@ func (a *app) replayStore(ctx context.Context, there store.Store, flags replaySt
 	return flags.conclude(a, "replayed", report.Report, report, err)
 }
 
-// storeReplay is what the flags mean, with an open publisher unless it is a dry run.
+// storeReplay is the replay that the flags define, with an open publisher unless it is a dry run.
 func (a *app) storeReplay(flags replayStoreFlags) (replay manage.Replay, closePublisher func(), err error) {
 	replay, closePublisher = flags.replay, func() {}
 	replay.DryRun, replay.OnEntry = flags.dryRun, flags.onEntry(a.stdout)
@@ -349,7 +349,7 @@ func (a *app) storeReplay(flags replayStoreFlags) (replay manage.Replay, closePu
 	return replay, publisher.Close, nil
 }
 
-// progressBar draws how far a replay is; it is told by one goroutine at a time.
+// progressBar draws the progress of a replay. Calls must not be concurrent.
 func (a *app) progressBar(done, all int64) {
 	const width = 40
 	full := int(width * min(done, all) / max(all, 1))

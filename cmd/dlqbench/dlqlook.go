@@ -42,7 +42,7 @@ func (s *filterFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.Direction, "direction", s.Direction, "sort direction, asc or desc")
 }
 
-// query is what the flags and the ids ask the store for.
+// query is the store query for the flags and the ids.
 func (s *filterFlags) query(ctx context.Context, there store.Store, ids []string) (store.Query, error) {
 	s.IDs = ids
 	now, err := there.Now(ctx)
@@ -163,7 +163,7 @@ func (a *app) dlqShowCommand() *cobra.Command {
 	return command
 }
 
-// needIDs refuses a command without ids.
+// needIDs rejects a command without ids.
 func needIDs(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s needs the ids of dead letters; dlqbench dlq list shows them", command.CommandPath())
@@ -171,7 +171,7 @@ func needIDs(command *cobra.Command, args []string) error {
 	return nil
 }
 
-// notFound makes a mistake in the command line of an id that the store doesn't have.
+// notFound turns an unknown id into a usage error.
 func notFound(id string, err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return usageError{fmt.Errorf("%w: %s; dlqbench dlq list shows those there are", store.ErrNotFound, id)}

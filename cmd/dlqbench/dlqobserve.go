@@ -21,7 +21,7 @@ import (
 	"github.com/dlqbench/dlqbench/store/worker"
 )
 
-// observeFlags say who is told what routers and workers do.
+// observeFlags configure the observers of routers and workers.
 type observeFlags struct{ address, webhook string }
 
 func (o *observeFlags) add(f *pflag.FlagSet) {
@@ -30,16 +30,16 @@ func (o *observeFlags) add(f *pflag.FlagSet) {
 		"it secret by setting DLQBENCH_WEBHOOK instead")
 }
 
-// addMetrics is add for a router, which has nobody to notify: it is workers that give entries up.
+// addMetrics is add for a router, which needs no webhook: only workers give entries up.
 func (o *observeFlags) addMetrics(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "metrics-addr", "",
 		"serve Prometheus metrics at http://ADDRESS/metrics, such as 127.0.0.1:9464")
 }
 
-// observeLimit bounds what is still done for observers at the end.
+// observeLimit bounds the time for the observers' shutdown.
 const observeLimit = 2 * time.Second
 
-// open starts what the flags ask for; end waits for it.
+// open starts the requested observers. end stops them and waits.
 func (o *observeFlags) open(there store.Store, log zerolog.Logger) (observer worker.Observer, end func(), err error) {
 	counts := metrics.New(there, metrics.Options{})
 	observers, ends := worker.Observers{counts}, []func(context.Context){}
@@ -59,7 +59,7 @@ func (o *observeFlags) open(there store.Store, log zerolog.Logger) (observer wor
 			return nil, end, usageError{err}
 		}
 		observers = append(observers, webhook)
-		ends = append(ends, func(ctx context.Context) { _ = webhook.Close(ctx) }) // what it gives up it tells Failed
+		ends = append(ends, func(ctx context.Context) { _ = webhook.Close(ctx) }) // Failed reports the notifications that it gives up
 	}
 	if o.address != "" {
 		stop, err := serveMetrics(o.address, counts.Handler(), log)
@@ -72,7 +72,7 @@ func (o *observeFlags) open(there store.Store, log zerolog.Logger) (observer wor
 	return observers, end, nil
 }
 
-// serveMetrics serves until it is stopped.
+// serveMetrics serves until stop is called.
 func serveMetrics(address string, handler http.Handler, log zerolog.Logger) (stop func(context.Context), err error) {
 	listener, err := net.Listen("tcp", address)
 	if wrong := (*net.AddrError)(nil); errors.As(err, &wrong) {
@@ -96,7 +96,7 @@ func serveMetrics(address string, handler http.Handler, log zerolog.Logger) (sto
 	log.Info().Str("address", listener.Addr().String()).Msg("metrics are served")
 	return func(ctx context.Context) {
 		if server.Shutdown(ctx) != nil {
-			_ = server.Close() // whoever is still connected has had the time
+			_ = server.Close() // remaining connections had their time
 		}
 		<-done
 	}, nil

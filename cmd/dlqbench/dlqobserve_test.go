@@ -35,7 +35,7 @@ func servesMetrics(p *program, lines ...string) {
 	p.Fatalf("not all of %q are served:\n%s\n%s", lines, page, p.log())
 }
 
-// Routers and workers serve what they did, and workers tell of what they give up.
+// Routers and workers serve their metrics, and workers report the entries that they give up.
 func TestRoutersAndWorkersAreObserved(t *testing.T) {
 	t.Parallel()
 	k := newKafka(t)
@@ -59,7 +59,7 @@ func TestRoutersAndWorkersAreObserved(t *testing.T) {
 	router.signal(syscall.SIGINT)
 	router.wantExit(exitPass, soon)
 
-	// Five died of a time-out, and are written back; of five nobody knows what to do.
+	// Five entries died of a time-out and are written back. The other five have an error type without a strategy.
 	worker := start(t, dir, append([]string{"dlq", "worker", "--lease", "1000h", "--webhook", webhook.URL}, common...)...)
 	servesMetrics(worker, `dlq_resolved_total{resolution="automatic_retry"} 5`,
 		"dlq_replays_total{result=\"succeeded\",strategy=\"immediate_retry\"} 5", "dlq_time_in_dlq_seconds_count 5")

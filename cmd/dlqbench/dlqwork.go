@@ -19,7 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/store/worker"
 )
 
-// strategyFlags say when entries are tried; router and worker must be given the same.
+// strategyFlags define when entries are retried. Router and worker must be given the same.
 type strategyFlags struct {
 	strategies   worker.Strategies
 	zone, origin string
@@ -38,7 +38,7 @@ func (s *strategyFlags) add(f *pflag.FlagSet) {
 		"retries by workers after which an entry is failed")
 }
 
-// read returns what the flags mean.
+// read returns the strategies that the flags define.
 func (s *strategyFlags) read() (worker.Strategies, error) {
 	zone, err := time.LoadLocation(s.zone)
 	if err != nil {
@@ -60,11 +60,11 @@ type routerFlags struct {
 	observe           observeFlags
 	bootstrap, health string
 	config            worker.RouterConfig
-	// plant changes the configuration before the router starts; nil changes nothing.
+	// plant changes the configuration before the router starts. nil changes nothing.
 	plant func(*worker.RouterConfig)
 }
 
-// dlqRouterCommand is the router; plant, if not nil, changes its configuration before it starts.
+// dlqRouterCommand runs the router. plant, if not nil, changes its configuration before it starts.
 func (a *app) dlqRouterCommand(plant func(*worker.RouterConfig)) *cobra.Command {
 	flags := routerFlags{plant: plant}
 	command := &cobra.Command{
@@ -136,8 +136,8 @@ func (a *app) route(ctx context.Context, flags routerFlags) error {
 	return wrongConfig(worker.Route(ctx, config))
 }
 
-// migratedStore opens a store and makes sure that its schema is one that this program knows: workers that wait for a
-// store that was never made would wait for ever.
+// migratedStore opens a store and checks that the program knows its schema. Workers would otherwise wait for ever for a
+// store that was never created.
 func (a *app) migratedStore(ctx context.Context, flags storeFlags) (store.Store, error) {
 	there, err := flags.open(ctx, store.Options{})
 	if err != nil {
@@ -150,7 +150,7 @@ func (a *app) migratedStore(ctx context.Context, flags storeFlags) (store.Store,
 	return there, nil
 }
 
-// wrongConfig makes a mistake in the command line of an error about the configuration.
+// wrongConfig turns an error about the configuration into a usage error.
 func wrongConfig(err error) error {
 	var wrong *worker.ConfigError
 	if errors.As(err, &wrong) {
@@ -170,11 +170,11 @@ type workerFlags struct {
 	health   string
 	name     string
 	offset   time.Duration
-	// plant changes the configuration before the workers of the store at the address start; nil changes nothing.
+	// plant changes the configuration before the workers of the store at the address start. nil changes nothing.
 	plant func(address string, config *worker.Config)
 }
 
-// dlqWorkerCommand are the workers; plant, if not nil, changes the configuration of those of the store at the address
+// dlqWorkerCommand runs the workers. plant, if not nil, changes their configuration, for the store at the address,
 // before they start.
 func (a *app) dlqWorkerCommand(plant func(address string, config *worker.Config)) *cobra.Command {
 	flags := workerFlags{settings: worker.DefaultSettings(), plant: plant}
@@ -223,18 +223,18 @@ func (w *workerFlags) add(f *pflag.FlagSet) {
 	f.DurationVar(&w.settings.Grace, "stop-grace", w.settings.Grace, "timeout of an orderly stop after TERM")
 	f.StringVar(&w.health, "health-url", "", "health probe for conditional retries, a URL that answers GET with JSON")
 	f.DurationVar(&w.offset, "clock-offset", 0, "for tests: this machine's clock is so much ahead (negative: behind)")
-	_ = f.MarkHidden("clock-offset") // it was just defined
+	_ = f.MarkHidden("clock-offset") // the flag was just defined
 	f.StringVar(&w.name, "worker-name", "",
 		"name in locks and histories, unique per process (default: host, process id and a random part)")
 }
 
-// retryFlags say how an entry is tried.
+// retryFlags define how an entry is retried.
 type retryFlags struct {
 	how, bootstrap, to, oracle string
 	timeout                    time.Duration
 }
 
-// How an entry is tried again.
+// These are the ways to retry an entry.
 const (
 	retryByCall      = "call"
 	retryByRepublish = "republish"
@@ -251,7 +251,7 @@ func (r *retryFlags) add(f *pflag.FlagSet) {
 		"timeout of a call to the downstream, in real time")
 }
 
-// open returns the retrier, and what ends it.
+// open returns the retrier and a function that closes it.
 func (r *retryFlags) open(a *app) (worker.Retrier, func(), error) {
 	switch r.how {
 	case retryByCall:

@@ -14,7 +14,7 @@ import (
 // markdownLink matches [text](target) and ![text](target).
 var markdownLink = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 
-// fencedBlock matches code, in which nothing is a link.
+// fencedBlock matches code, which contains no links.
 var fencedBlock = regexp.MustCompile("(?s)\n```.*?\n```|`[^`\n]*`")
 
 // links returns the targets of a page's links within the repository: the file's path from the root, and the heading.

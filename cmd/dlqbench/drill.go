@@ -76,7 +76,7 @@ the verdict is that of a whole run.`),
 	return command
 }
 
-// drill prepares everything that can be wrong before anything is started, then carries out the drill.
+// drill checks everything that can be wrong before anything is started, and then carries out the drill.
 func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) error {
 	options, err := a.drillOptions(scenario, flags)
 	if err != nil {
@@ -125,15 +125,15 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 		code, err = worst(code, exitEnvironment), errors.Join(err, served)
 	}
 	if a.code = code; err != nil {
-		a.complain(err) // what was judged decides the exit code
+		a.complain(err) // the verdict decides the exit code
 	}
 	return nil
 }
 
-// longestLoad leaves room for the warm-up: a run can have an hour in all.
+// longestLoad leaves time for the warm-up, because a run is limited to one hour in total.
 const longestLoad = 59 * time.Minute
 
-// drillOptions are those of a run, with the drill's own load.
+// drillOptions are the options of a run, with the drill's own load.
 func (a *app) drillOptions(scenario string, flags drillFlags) (run.Options, error) {
 	if flags.limit <= 0 || flags.away <= 0 || flags.linger < 0 {
 		return run.Options{}, errors.New("--limit and --away need some time, such as 10m, and --linger none less than 0s")
@@ -150,7 +150,7 @@ func (a *app) drillOptions(scenario string, flags drillFlags) (run.Options, erro
 		if err == nil && len(options.Scenario.Workload.Steps) > 0 {
 			return options, fmt.Errorf("%s: a load in steps has its own end: leave out --open-ended", options.Scenario.Name)
 		}
-		// What lay beyond the scenario's own end lies within the drill now.
+		// Faults past the scenario's own end fall within the drill now.
 		flags.sets = append(flags.sets, "workload.duration="+units.Duration(min(flags.limit, longestLoad)).String())
 		options, err = a.runOptions(scenario, kafka, flags.runFlags)
 	}
@@ -168,17 +168,17 @@ func (a *app) drillOptions(scenario string, flags drillFlags) (run.Options, erro
 	return options, nil
 }
 
-// anothers reports whether the Kafka is one that nobody has said to own.
+// anothers reports whether nobody has declared ownership of the Kafka.
 func (f drillFlags) anothers() bool {
 	return f.cluster.provider == run.ClusterExternal && !f.foreign
 }
 
-// recordedCommand is the command line that runs a recording; %s stands for its file.
+// recordedCommand is the command line that runs a recording, with %s for its file.
 func recordedCommand(flags drillFlags) string {
 	return strings.Join(append([]string{"dlqbench", "run", "%s"}, flags.cluster.words()...), " ")
 }
 
-// tellLinks says where the drill is, before anything is started: setting up may take a while.
+// tellLinks prints the addresses of the drill before anything is started, because the set-up may take a while.
 func (a *app) tellLinks(server *web.Server, flags drillFlags) {
 	if !flags.scripted {
 		fmt.Fprintf(a.stderr, "break and heal:  %s\n", server.Link(drill.RoleInjector))
@@ -194,17 +194,17 @@ func (a *app) tellLinks(server *web.Server, flags drillFlags) {
 	fmt.Fprintln(a.stderr, "end the drill:   Ctrl-C; everything is healed then, and judged")
 }
 
-// carryOutDrill runs the drill's run, ends the session with it, and shows what was judged. An interrupt ends the load
-// like the button: the drill is judged as a whole; the second one ends the program.
+// carryOutDrill runs the drill's run, ends the session with its outcome, and shows the verdict. The first interrupt
+// ends the load like the button does, and the drill is judged as a whole. The second interrupt ends the program.
 func (a *app) carryOutDrill(ctx context.Context, options run.Options, session *drill.Session,
 	flags drillFlags) (int, error) {
 	progress := a.drillShower(session, flags)
-	defer progress.Done() // also when something panics: the terminal must be given back
+	defer progress.Done() // restores the terminal even after a panic
 	options.Log = a.logger(progress.Around(a.stderr))
 	options.Watch = func(snapshot reports.Snapshot) {
 		session.Watch(snapshot)
 		if flags.scripted {
-			snapshot = snapshot.WithoutFaults() // who started it may be on call
+			snapshot = snapshot.WithoutFaults() // the person who started it may be on call
 		}
 		progress.Update(snapshot)
 	}
@@ -213,7 +213,7 @@ func (a *app) carryOutDrill(ctx context.Context, options run.Options, session *d
 	defer context.AfterFunc(ctx, func() {
 		if session.Interrupted(); session.State(drill.RoleInjector).Stage == drill.StageSetUp {
 			options.Log.Warn().Msg("the drill ends before it has begun; interrupt again to end at once")
-			cancel() // nothing has happened that could be judged
+			cancel() // nothing has happened yet that could be judged
 			return
 		}
 		options.Log.Warn().Msg("the drill ends: healing, draining and judging it; interrupt again to end at once")
@@ -242,8 +242,8 @@ func (a *app) carryOutDrill(ctx context.Context, options run.Options, session *d
 	return code, err
 }
 
-// drillShower is what shows the drill where it was started: with --tui somebody is at it as long as that is there. Who
-// starts a script may be on call.
+// drillShower returns the view of the drill in the terminal that started it. With --tui, the view counts as a viewer
+// while it exists. In a scripted drill, the person who started it may be on call.
 func (a *app) drillShower(session *drill.Session, flags drillFlags) shower {
 	if !flags.tui {
 		return a.progress(flags.runFlags)
@@ -255,7 +255,7 @@ func (a *app) drillShower(session *drill.Session, flags drillFlags) shower {
 	return attended{a.openScreen(drillKeys{session, role}), session.Attend(role)}
 }
 
-// attended is a view with somebody before it.
+// attended is a view that counts as a viewer.
 type attended struct {
 	shower
 	leave func()
@@ -266,7 +266,7 @@ func (s attended) Done() {
 	s.leave()
 }
 
-// linger leaves the page there for those who still look at it.
+// linger keeps the page available to the remaining viewers.
 func (a *app) linger(ctx context.Context, session *drill.Session, most time.Duration) {
 	if ctx.Err() != nil || most == 0 || !session.Attended() {
 		return

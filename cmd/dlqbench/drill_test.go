@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A drill whose port another one has says so before it starts anything.
+// A drill whose port is in use by another one reports that before it starts anything.
 func TestDrillPortTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -27,14 +27,14 @@ func TestDrillPortTaken(t *testing.T) {
 	}
 }
 
-// An interrupt ends a drill as its button does: what is in force is healed, and the verdict is that of a whole run.
+// An interrupt ends a drill like its button: faults in force are lifted, and the verdict is that of a whole run.
 func TestDrillInterrupted(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t), "drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--open-ended", "--set",
 		"faults=[{at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]", "--set",
 		"workload.outcomes={success: 70, permanent: 30}", "--set", "workload.keys.count=2")
 	p.waitForPhase("fault")
-	// so that what is broken has had an effect
+	// wait until the fault has had an effect
 	p.waitForFile(filepath.Join("logs", "instance-0.log"), "NOT_ENOUGH_REPLICAS")
 	p.signal(syscall.SIGINT)
 	p.wantExit(exitPass, patience)
@@ -46,7 +46,7 @@ func TestDrillInterrupted(t *testing.T) {
 	}
 }
 
-// While nothing has begun an interrupt ends a drill at once.
+// Before the load has begun, an interrupt ends a drill at once.
 func TestDrillInterruptedInSetUp(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t, "subject.yaml",

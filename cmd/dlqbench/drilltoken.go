@@ -1,7 +1,7 @@
 package main
 
-// The tokens of a drill's page that the user has chosen. There is no flag for them: other users of a machine can read
-// command lines.
+// This file reads the tokens of a drill's page that the user has chosen. There is no flag for them, because other users
+// of a machine can read command lines.
 
 import (
 	"cmp"
@@ -13,14 +13,14 @@ import (
 	"github.com/dlqbench/dlqbench/internal/drill/web"
 )
 
-// The environment variables with a drill's tokens; they come before those of a file.
+// These environment variables hold a drill's tokens. They take precedence over those of a file.
 const (
 	environmentInjectorToken  = "DLQBENCH_DRILL_INJECTOR_TOKEN"
 	environmentResponderToken = "DLQBENCH_DRILL_RESPONDER_TOKEN"
 )
 
-// chosenTokens are those of the environment, and of a file: the injector's in its first line, the responder's in its
-// second. What is not there is made for the drill.
+// chosenTokens returns the tokens from the environment and from a file, whose first line has the injector's and whose
+// second line the responder's. Missing tokens are generated for the drill.
 func chosenTokens(file string) (map[drill.Role]string, error) {
 	var lines []string
 	if file != "" {

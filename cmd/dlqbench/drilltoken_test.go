@@ -10,12 +10,12 @@ import (
 	"github.com/dlqbench/dlqbench/internal/drill"
 )
 
-// A drill's tokens come from the environment or a file, never from the command line, and no error tells one.
+// A drill's tokens come from the environment or a file, never from the command line, and no error contains one.
 func TestChosenTokens(t *testing.T) {
 	const first, second, third = "first-token-0123", "second-token-012", "third-token-0123"
 	for _, one := range []struct {
-		name, file          string // "" is no file
-		injector, responder string // of the environment
+		name, file          string // "" means no file
+		injector, responder string // from the environment
 		want                map[drill.Role]string
 		wrong               string
 	}{

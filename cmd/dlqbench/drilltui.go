@@ -1,6 +1,6 @@
 package main
 
-// The keys of the terminal's view of a drill, as the session's actions.
+// This file maps the keys of the terminal's view of a drill to the session's actions.
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/tui"
 )
 
-// drillKeys is a session as the terminal's view uses it.
+// drillKeys adapts a session to the terminal's view.
 type drillKeys struct {
 	session *drill.Session
 	role    drill.Role
@@ -77,7 +77,7 @@ func (k drillKeys) Breakable() []tui.Breakable {
 	return all
 }
 
-// hintOf says how a parameter is written.
+// hintOf describes the format of a parameter.
 func hintOf(parameter drill.Parameter) string {
 	hint := map[string]string{
 		drill.TypeDuration: "such as 250ms", drill.TypePercent: "such as 20%", drill.TypeSize: "such as 64KiB",
@@ -140,7 +140,7 @@ func (k drillKeys) breakOne(ctx context.Context, action tui.Action) (string, err
 	return "", fmt.Errorf("there is no fault %q to break", action.Fault)
 }
 
-// specOf is the fault with the values in the place of those that it has by itself; one that is empty is left out.
+// specOf returns the fault with its own values replaced by the given ones. An empty value removes the key.
 func specOf(one drill.Breakable, values map[string]string) (map[string]any, error) {
 	var spec map[string]any
 	text, err := json.Marshal(one.Spec)
@@ -175,7 +175,7 @@ func specOf(one drill.Breakable, values map[string]string) (map[string]any, erro
 	return spec, nil
 }
 
-// place puts a value where a path leads; nil takes it away.
+// place sets the value at a path. nil removes it.
 func place(spec map[string]any, path []string, value any) {
 	if len(path) == 1 {
 		if spec[path[0]] = value; value == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// printEstimates says how long the runs will take, one after another.
+// printEstimates prints the estimated durations of the runs, one after another.
 func (a *app) printEstimates(all []run.Options) error {
 	var usual, most time.Duration
 	out := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
@@ -44,7 +44,7 @@ func estimateRun(options run.Options) (run.Estimate, error) {
 	return estimate, nil
 }
 
-// forecast is the estimate of a gate's run, with the parts of which most of it consists.
+// forecast is the estimate for a gate's run, with the parts that take most of the time.
 func forecast(estimate run.Estimate) gate.Forecast {
 	total := estimate.Total()
 	var parts []string
@@ -56,5 +56,5 @@ func forecast(estimate run.Estimate) gate.Forecast {
 	return gate.Forecast{Least: total.Least, Usual: total.Usual, Most: total.Most, Parts: strings.Join(parts, ", ")}
 }
 
-// seconds rounds a time to tenths of a second.
+// seconds formats a time rounded to tenths of a second.
 func seconds(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// examples returns each example line of a command, continued lines joined.
+// examples returns each example line of a command, with continued lines joined.
 func examples(command *cobra.Command) (lines []string) {
 	for line := range strings.Lines(strings.ReplaceAll(command.Example, "\\\n", " ")) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -20,7 +20,7 @@ func examples(command *cobra.Command) (lines []string) {
 	return lines
 }
 
-// commands returns the command and everything below it, but for what only the program itself calls.
+// commands returns the command and everything below it, except commands that only the program itself calls.
 func commands(command *cobra.Command) (all []*cobra.Command) {
 	if command.Hidden {
 		return nil
@@ -32,8 +32,8 @@ func commands(command *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// Every command has a help with examples, and the examples work: in a folder with a run in it, those that need nothing
-// else are carried out by a shell; of the others the flags and arguments are checked.
+// Every command has a help text with examples that work. Examples that need only a folder with a run are executed by a
+// shell. For the others, the flags and arguments are checked.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -50,8 +50,8 @@ func TestExamples(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "services", "orders"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// These need brokers, a download, a store with letters in it, other files, or minutes; clean goes last, since it
-	// takes the run away.
+	// These need brokers, a download, a store with dead letters, other files, or minutes. clean comes last, because it
+	// removes the run.
 	checkedOnly := map[string]bool{
 		"dlqbench": true, "run": true, "bench": true, "compare": true, "drill": true, "gate": true, "prove": true,
 		"parity": true, "kafka": true, "consume": true, "replay": true, "inspect": true, "dlq": true, "clean": true,
@@ -79,7 +79,7 @@ func TestExamples(t *testing.T) {
 // checkFlags parses an example's flags and arguments as the program would.
 func checkFlags(t *testing.T, line string) {
 	t.Helper()
-	// The shell splits it: what dlqbench gets is what a function of this name is called with.
+	// The shell splits the line: a function of this name prints the arguments that dlqbench would get.
 	command := exec.Command("sh", "-c", `dlqbench() { for word; do printf '%s\n' "$word"; done >&3; }; exec 3>&1; `+line)
 	command.Dir, command.Env = t.TempDir(), append(os.Environ(), "GITHUB_STEP_SUMMARY=step-summary")
 	out, err := command.Output()
@@ -110,7 +110,7 @@ func carryOut(t *testing.T, dir, line string) {
 	}
 }
 
-// Every command explains itself.
+// Every command has a help text.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range commands((&app{}).root()) {

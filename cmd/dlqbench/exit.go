@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// The exit codes; scripts rely on them (docs/exit-codes.md).
+// These are the exit codes. Scripts rely on them (docs/exit-codes.md).
 const (
 	exitPass         = 0
 	exitViolated     = 1
@@ -22,14 +22,14 @@ const (
 	exitInterrupted  = 130
 )
 
-// usageError is a mistake in the command line.
+// usageError is an error in the command line.
 type usageError struct{ err error }
 
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
-// exitCode tells the exit code of an error that ended a command. Everything before a command's own code ran is a usage
-// error; what failed because the user interrupted is no error of the environment.
+// exitCode returns the exit code for an error that ended a command. An error before a command's own code ran is a usage
+// error. A failure due to the user's interrupt is not an environment error.
 func (a *app) exitCode(ctx context.Context, err error) int {
 	var (
 		usage    usageError
@@ -57,7 +57,7 @@ func verdictCode(verdict *assertions.Verdict) int {
 	return exitPass
 }
 
-// exitWords tells in a line why a run's exit code is not that of a pass.
+// exitWords explains in a line why a run's exit code is not that of a pass.
 func exitWords(code int, err error) string {
 	switch {
 	case err != nil:
@@ -89,8 +89,8 @@ func standingCode(standing reports.Standing) int {
 	return exitEnvironment
 }
 
-// worst returns the code that decides when several runs ended: interrupted, then violated, environment, inconclusive,
-// threshold, pass.
+// worst returns the code that decides when several runs ended, in the order interrupted, violated, environment,
+// inconclusive, threshold, pass.
 func worst(a, b int) int {
 	for _, code := range []int{exitInterrupted, exitViolated, exitUsage, exitEnvironment, exitInconclusive,
 		exitThreshold} {

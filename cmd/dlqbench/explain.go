@@ -39,7 +39,7 @@ func (a *app) explainCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&docs, "pages", "", "write a page for every invariant and fault below this folder")
-	_ = command.Flags().MarkHidden("pages") // it was just defined
+	_ = command.Flags().MarkHidden("pages") // the flag was just defined
 	return command
 }
 
@@ -70,12 +70,12 @@ func unknownExplanation(name string) error {
 	return fmt.Errorf("nothing is called %q; dlqbench explain lists all names", name)
 }
 
-// explained lists everything that can be explained.
+// explained lists the names that can be explained.
 func explained() []string {
 	names := append(assertions.Names(), assertions.AnomalyNames()...)
 	for _, entry := range catalogue.Entries() {
 		names = append(names, entry.Name)
 	}
 	slices.Sort(names)
-	return slices.Compact(names) // some anomalies are named by several invariants
+	return slices.Compact(names) // several invariants share some anomalies
 }

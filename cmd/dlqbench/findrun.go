@@ -1,6 +1,6 @@
 package main
 
-// Which stored run a command is about: RUN is a run directory, its name or id, or latest.
+// This file finds the stored run that a command refers to. RUN is a run directory, its name or id, or latest.
 
 import (
 	"errors"
@@ -15,13 +15,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// lookedUpIn adds the flag that says where RUN is looked up.
+// lookedUpIn adds the flag for the folder in which RUN is looked up.
 func lookedUpIn(command *cobra.Command, root *string) {
 	command.Flags().StringVar(root, "out", "runs", "folder of run directories in which RUN is looked up")
 }
 
-// findRun returns the directory of a run: run itself, or the one in root that has this name or this run's id. Any error
-// is a mistake of the one who asks.
+// findRun returns the directory of a run: run itself, or the one in root with this name or this run's id. Every error
+// is a usage error.
 func findRun(run, root string) (string, error) {
 	for _, dir := range []string{run, filepath.Join(root, run)} {
 		if hasHistory(dir) {
@@ -33,7 +33,7 @@ func findRun(run, root string) (string, error) {
 		return "", usageError{fmt.Errorf("looking for run %q: %w", run, err)}
 	}
 	for _, entry := range entries {
-		// A run's id is the name of its directory and a suffix.
+		// A run's id is the name of its directory plus a suffix.
 		if dir := filepath.Join(root, entry.Name()); strings.HasPrefix(run, entry.Name()+"-") &&
 			hasHistory(dir) && idOf(dir) == run {
 			return dir, nil

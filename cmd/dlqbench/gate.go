@@ -114,8 +114,8 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 	})
 }
 
-// runGate runs the suite and tells of each run as it ends. What a consumer prints can't give orders to GitHub Actions
-// meanwhile.
+// runGate runs the suite and reports each run as it ends. Meanwhile, a consumer's output cannot issue workflow commands
+// to GitHub Actions.
 func (a *app) runGate(ctx context.Context, suite *gate.Suite, artifacts gate.Artifacts, flags gateFlags,
 	options gate.Options) error {
 	token := ""
@@ -156,7 +156,7 @@ func (a *app) gateOne(ctx context.Context, options run.Options) (gate.Done, erro
 	return done, err
 }
 
-// gateRun are the flags of dlqbench run that an entry stands for.
+// gateRun are the flags of dlqbench run that correspond to an entry.
 func gateRun(entry gate.Entry, cluster clusterFlags, flags gateFlags) runFlags {
 	run := runFlags{subject: entry.Subject, sets: entry.Sets, out: flags.out, cluster: cluster}
 	if entry.Seed != nil {
@@ -165,7 +165,7 @@ func gateRun(entry gate.Entry, cluster clusterFlags, flags gateFlags) runFlags {
 	return run
 }
 
-// clusterOf are the flags that say what a dlqbench.yaml in this folder says of the cluster.
+// clusterOf are the flags that correspond to the cluster section of a dlqbench.yaml in this folder.
 func clusterOf(wanted gate.Cluster, folder string) clusterFlags {
 	flags := clusterFlags{
 		provider: wanted.Provider, version: wanted.KafkaVersion, image: wanted.Image, bootstrap: wanted.Bootstrap,
@@ -180,7 +180,7 @@ func clusterOf(wanted gate.Cluster, folder string) clusterFlags {
 	return flags
 }
 
-// sumOf is how long the runs take by estimate, one after another.
+// sumOf is the estimated total duration of the runs, run one after another.
 func sumOf(forecasts map[int]gate.Forecast) (usual, most time.Duration) {
 	for _, one := range forecasts {
 		usual, most = usual+one.Usual, most+one.Most
@@ -202,7 +202,7 @@ func againstBudget(budget, usual, most time.Duration) string {
 	return text + " suffices by estimate"
 }
 
-// listGate says what would be run, and how long that takes by estimate.
+// listGate lists the runs with their estimated durations.
 func (a *app) listGate(suite *gate.Suite, entries []gate.Entry, forecasts map[int]gate.Forecast) error {
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, entry := range entries {
@@ -237,7 +237,7 @@ func (a *app) listGate(suite *gate.Suite, entries []gate.Entry, forecasts map[in
 	return nil
 }
 
-// annotate shows what is wrong with the suite in GitHub Actions at its place.
+// annotate reports the problems of the suite as GitHub Actions annotations at their places.
 func (a *app) annotate(err error, config string) {
 	if !inActions() {
 		return
@@ -250,10 +250,10 @@ func (a *app) annotate(err error, config string) {
 	for _, problem := range found {
 		message := strings.TrimSpace(problem.Message + "\n" + problem.Hint)
 		place := reports.SuitePlace{File: problem.File, Line: problem.Line, Column: problem.Column}
-		// it is said on stderr, too
+		// stderr has it, too
 		_ = reports.Annotate(a.stdout, place, "the suite can't be run", message, os.Getenv("GITHUB_WORKSPACE"))
 	}
 }
 
-// inActions tells whether this is a job of GitHub Actions.
+// inActions reports whether this is a job of GitHub Actions.
 func inActions() bool { return os.Getenv("GITHUB_ACTIONS") == "true" }

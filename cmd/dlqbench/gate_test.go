@@ -11,8 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// An interrupted gate ends the run that goes on in order: it heals, seals and judges what there is, and the rest is
-// told as not run.
+// An interrupted gate ends the current run in order: it lifts all faults, seals the history and judges what there is.
+// The remaining runs are reported as not run.
 func TestInterruptGate(t *testing.T) {
 	t.Parallel()
 	tiny, err := os.ReadFile("testdata/share/tiny.yaml")
@@ -47,8 +47,8 @@ func TestInterruptGate(t *testing.T) {
 	}
 }
 
-// When its time is up a gate ends the run that goes on as if it were interrupted, and is inconclusive; it does not say
-// that somebody interrupted it.
+// When its budget is used up, a gate ends the current run as if it were interrupted, and is inconclusive. It does not
+// report an interruption.
 func TestGateOutOfTime(t *testing.T) {
 	t.Parallel()
 	slow := "name: slow\nkind: process\nbuild: [sleep, '3606.25']\ncommand: [dlqbench, consume]\n"
@@ -68,7 +68,7 @@ func TestGateOutOfTime(t *testing.T) {
 	}
 }
 
-// gate is what the gate in the program's folder told.
+// gate returns the results of the gate in the program's folder.
 func (p *program) gate() reports.Suite {
 	p.Helper()
 	var told reports.Suite

@@ -11,7 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/subject"
 )
 
-// guardCommand is the process that ends the subject's processes when dlqbench has gone, whatever ended it.
+// guardCommand is the subprocess reaper: the process that ends the subject's processes when dlqbench is gone, whatever
+// ended it.
 func (a *app) guardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "guard", Hidden: true, Args: noArgs,
@@ -19,12 +20,12 @@ func (a *app) guardCommand() *cobra.Command {
 			a.code = subject.GuardMain(os.Stdin, func(runID string) {
 				ctx, cancel := context.WithTimeout(context.Background(), guardLimit)
 				defer cancel()
-				_, _ = engine.Sweep(ctx, runID) // what it can't remove the next run finds by its label
+				_, _ = engine.Sweep(ctx, runID) // the next run finds leftovers by their label
 			})
 			return nil
 		},
 	}
 }
 
-// guardLimit bounds what a guard asks of a container engine.
+// guardLimit bounds the time of the reaper's requests to a container engine.
 const guardLimit = 20 * time.Second

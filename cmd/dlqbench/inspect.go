@@ -98,7 +98,7 @@ func (a *app) inspect(command *cobra.Command, flags inspectFlags) error {
 	return nil
 }
 
-// config is what the flags mean: a replay that writes nothing, neither records nor progress.
+// config is the configuration that the flags define: a replay that writes neither records nor progress.
 func (i *inspectFlags) config() (deadletter.Config, error) {
 	config := deadletter.Config{
 		Bootstrap: strings.Split(i.bootstrap, ","), From: i.topic, Where: i.where, Limit: i.limit,
@@ -124,14 +124,13 @@ func (i *inspectFlags) config() (deadletter.Config, error) {
 	return config, nil
 }
 
-// row is a line of the table. A cell that is too long moves the others; how long the cells may be is their makers' to
-// say.
+// row is a line of the table. A cell that is too long shifts the others. The callers limit the length of cells.
 func row(cells ...string) string {
 	return fmt.Sprintf("%-10s  %-20s  %-22s  %-20s  %-8s  %-24s  %s", cells[0], cells[1], cells[2], cells[3], cells[4],
 		cells[5], cells[6])
 }
 
-// The most characters of a cell: names and classes, and the text at the end.
+// These are the maximum lengths of cells in characters: names and classes, and the text at the end.
 const (
 	cellLimit = 48
 	textLimit = 100
@@ -244,7 +243,7 @@ func newFailureJSON(f *deadletter.Failure) failureJSON {
 	return out
 }
 
-// bytesJSON is null, a text, or, where it is no UTF-8, {"base64": "…"}.
+// bytesJSON is encoded as null, as a text or, if it is not UTF-8, as {"base64": "…"}.
 type bytesJSON []byte
 
 // MarshalJSON implements json.Marshaler.
@@ -278,8 +277,8 @@ func (a *app) showJSON(letter *kgo.Record, dialect string, failure deadletter.Fa
 	_, _ = a.stdout.Write(append(printable(text), '\n'))
 }
 
-// printable escapes the characters that JSON may hold as they are but that a terminal would act on or not show: they
-// are in its texts only.
+// printable escapes the characters that JSON may contain unescaped but that a terminal would act on or not show. They
+// occur only in JSON strings.
 func printable(text []byte) []byte {
 	hidden := func(char rune) bool { return char != ' ' && !unicode.IsPrint(char) }
 	if !bytes.ContainsFunc(text, hidden) {

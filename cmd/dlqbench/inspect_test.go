@@ -15,7 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// inspect runs the inspection and returns what it says; the exit code must be the one wanted.
+// inspect runs the inspection and returns its output. It expects the given exit code.
 func (k *kafka) inspect(code int, arguments ...string) string {
 	k.Helper()
 	got, out := dlqbench(k.T, k.TempDir(), append([]string{"inspect", "--bootstrap", k.address}, arguments...)...)
@@ -25,7 +25,7 @@ func (k *kafka) inspect(code int, arguments ...string) string {
 	return out
 }
 
-// produceLarge makes the record's topic, which takes 16 MiB, and produces it.
+// produceLarge creates the record's topic, with a limit of 16 MiB, and produces the record.
 func (k *kafka) produceLarge(record *kgo.Record) {
 	k.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(k.address), kgo.ProducerBatchMaxBytes(16<<20))
@@ -52,7 +52,7 @@ func (k *kafka) wants(out string, texts ...string) {
 	}
 }
 
-// foreign puts one letter of each dialect into the topic elsewhere, and a record that is none.
+// foreign produces one dead letter of each dialect, and a record that is not a dead letter, into the topic elsewhere.
 func (k *kafka) foreign() {
 	k.Helper()
 	for _, name := range deadletter.Names() {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// soon is how long a run may take to end after an interrupt. What it needs is a few seconds; the rest is for the
-// machine. It is less than what healing a fault or stopping a subject may take otherwise.
+// soon is the maximum time that a run may take to end after an interrupt. It needs a few seconds; the rest is a margin
+// for a slow machine. The limit is less than lifting a fault or stopping a subject may otherwise take.
 const soon = 18 * time.Second
 
 const deaf = `
@@ -25,8 +25,8 @@ contract:
   stop: {grace: 10m}
 `
 
-// Wherever a run is interrupted it ends soon, everything it started ends with it, and what there is gets sealed and
-// judged. (The phases that are over in a moment are interrupted in internal/run, where a test can stop the clock.)
+// Wherever a run is interrupted, it ends soon, everything that it started ends with it, and its history is sealed and
+// judged. (internal/run interrupts the very short phases, because a test can stop the clock there.)
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -107,8 +107,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// hangup is HUP, but where that is ignored, as under nohup: the program leaves it ignored, as it should, and is then
-// asked to end by TERM.
+// hangup is SIGHUP, or SIGTERM where SIGHUP is ignored, as under nohup: the program leaves it ignored, as it should.
 func hangup() syscall.Signal {
 	if signal.Ignored(syscall.SIGHUP) {
 		return syscall.SIGTERM
@@ -116,7 +115,7 @@ func hangup() syscall.Signal {
 	return syscall.SIGHUP
 }
 
-// The second interrupt ends it at once; even so no process is left, and what was recorded can be judged.
+// The second interrupt ends the program at once. No process is left, and the recorded history can still be judged.
 func TestInterruptTwice(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t, "subject.yaml", deaf), "run", "tiny.yaml", "--subject", "subject.yaml", "--set",
@@ -137,8 +136,8 @@ func TestInterruptTwice(t *testing.T) {
 	}
 }
 
-// A dlqbench that is killed takes its subject with it; its history can be judged up to its last second, and the next
-// run removes what it left, but touches nothing of a run that goes on.
+// A dlqbench that is killed takes its subject with it. Its history can be judged up to its last second. The next run
+// removes its leftovers, but does not touch a run in progress.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -190,7 +189,7 @@ func resolve(t *testing.T, link string) string {
 	return path
 }
 
-// Two runs at once in the same folder don't get in each other's way.
+// Two concurrent runs in the same folder do not interfere.
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -202,13 +201,13 @@ func TestTwoAtOnce(t *testing.T) {
 	if err != nil || len(runs) != 2 {
 		t.Errorf("there are verdicts of %d runs: %v", len(runs), err)
 	}
-	one.wantFiles(true, "verdict.json") // wherever latest points to
+	one.wantFiles(true, "verdict.json") // whichever run latest points to
 	if left, _ := filepath.Glob(filepath.Join(dir, "runs", "latest-*")); len(left) > 0 {
 		t.Errorf("there are links left: %v", left)
 	}
 }
 
-// An interrupt between several runs keeps the rest from running.
+// An interrupt during one of several runs prevents the remaining ones.
 func TestInterruptSeveral(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t), "run", "tiny.yaml", "tiny.yaml", "--set", "workload.duration=5m")

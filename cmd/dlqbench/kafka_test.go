@@ -64,7 +64,7 @@ func (k *kafka) produce(record *kgo.Record) {
 	}
 }
 
-// wantRecords holds how many records a topic has.
+// wantRecords checks the number of records of a topic.
 func (k *kafka) wantRecords(topic string, want int64) {
 	k.Helper()
 	if got := k.records(topic); got != want {
@@ -83,7 +83,7 @@ func (k *kafka) records(topic string) int64 {
 	return got
 }
 
-// replay runs the replay tool and holds its exit code and what it says.
+// replay runs the replay tool and checks its exit code and output.
 func (k *kafka) replay(code int, says string, arguments ...string) {
 	k.Helper()
 	arguments = append([]string{"replay", "--bootstrap", k.address}, arguments...)
@@ -92,7 +92,8 @@ func (k *kafka) replay(code int, says string, arguments ...string) {
 	}
 }
 
-// A dry run changes nothing; --limit, --where and --to select; what was replayed is not replayed again unless told so.
+// A dry run changes nothing. --limit, --where and --to select. A replayed dead letter is not replayed again unless
+// requested.
 func TestReplaySelects(t *testing.T) {
 	t.Parallel()
 	k := newKafka(t)
@@ -119,7 +120,7 @@ func TestReplaySelects(t *testing.T) {
 	k.wantRecords("orders", 12)
 }
 
-// What can't be done is said, and is no success.
+// Failures are reported and give an error code.
 func TestReplayFails(t *testing.T) {
 	t.Parallel()
 	k := newKafka(t)
@@ -131,7 +132,7 @@ func TestReplayFails(t *testing.T) {
 	k.wantRecords("orders", 10)
 }
 
-// A broker that is not there, and one that takes connections and says nothing, are noticed.
+// A missing broker, and one that accepts connections without answering, are detected.
 func TestReplayWithoutBroker(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -143,11 +144,11 @@ func TestReplayWithoutBroker(t *testing.T) {
 		if code != exitEnvironment || !strings.Contains(out, wanted) || !strings.Contains(out, listener.Addr().String()) {
 			t.Errorf("the exit code is %d, want %d and %q:\n%s", code, exitEnvironment, wanted, out)
 		}
-		listener.Close() // the second time nobody listens
+		listener.Close() // the second attempt finds no listener
 	}
 }
 
-// An interrupted replay says so, and the next one goes on where it ended.
+// An interrupted replay reports that, and the next one continues from there.
 func TestReplayInterrupted(t *testing.T) {
 	t.Parallel()
 	k := newKafka(t)
@@ -162,19 +163,19 @@ func TestReplayInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := make([]byte, 1)
-	if _, err := stdout.Read(first); err != nil { // the first letter is told; the next one is due in ten seconds
+	if _, err := stdout.Read(first); err != nil { // the first dead letter is reported; the next one is due in ten seconds
 		t.Error(err)
 	}
 	if err := command.Process.Signal(syscall.SIGINT); err != nil {
 		t.Error(err)
 	}
-	_ = command.Wait() // the exit code says it
+	_ = command.Wait() // the exit code is checked instead
 	if code := command.ProcessState.ExitCode(); code != exitInterrupted ||
 		!strings.Contains(out.String(), "the same command goes on from there") {
 		t.Errorf("the exit code is %d, want %d:\n%s", code, exitInterrupted, out.String())
 	}
-	// A letter is told before it is written, so the interrupt may come between the two; either way the next call does
-	// the rest.
+	// A dead letter is reported before it is written, so the interrupt may come between the two. In both cases the next
+	// call does the rest.
 	done := k.records("orders")
 	if done > 1 {
 		t.Errorf("%d records were replayed within ten seconds at 6/m", done)
@@ -184,7 +185,7 @@ func TestReplayInterrupted(t *testing.T) {
 	k.wantRecords("orders", 10)
 }
 
-// consumer starts the reference consumer against a Kafka and an HTTP service that counts.
+// startConsumer starts the reference consumer against a Kafka and an HTTP service that counts calls.
 func startConsumer(t *testing.T, bootstrap, topic string, arguments ...string) (p *program, calls *atomic.Int64) {
 	t.Helper()
 	calls = &atomic.Int64{}
@@ -199,7 +200,7 @@ func startConsumer(t *testing.T, bootstrap, topic string, arguments ...string) (
 	return start(t, t.TempDir(), append([]string{"consume"}, arguments...)...), calls
 }
 
-// The reference consumer consumes on its own, too, and ends in order.
+// The reference consumer also works on its own, and ends in order.
 func TestConsume(t *testing.T) {
 	k := newKafka(t)
 	for i := range 20 {
@@ -224,7 +225,7 @@ func TestConsume(t *testing.T) {
 	}
 }
 
-// It waits for brokers and topics, as consumers do, but says so.
+// The consumer waits for brokers and topics, as consumers do, but logs that it does.
 func TestConsumeWaits(t *testing.T) {
 	k := newKafka(t)
 	p, _ := startConsumer(t, k.address, "ordres")

@@ -1,5 +1,5 @@
-// Command dlqbench judges the retry and dead-letter handling of Kafka consumers. This folder holds flags, signals and
-// exit codes, and no logic: what a command does is in internal/run and the packages that it names.
+// Command dlqbench judges the retry and dead-letter handling of Kafka consumers. This folder contains flags, signals
+// and exit codes, and no logic: internal/run and the packages it names implement the commands.
 package main
 
 import (
@@ -22,24 +22,24 @@ func execute(args []string) int {
 	root := app.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil || errors.Is(err, syscall.EPIPE) { // who closed our output has seen enough
+	if err == nil || errors.Is(err, syscall.EPIPE) { // a reader that closed our output has seen enough
 		return app.code
 	}
 	app.complain(err)
-	return worst(app.code, app.exitCode(ctx, err)) // a verdict that can't be printed stands
+	return worst(app.code, app.exitCode(ctx, err)) // the verdict stands even if it cannot be printed
 }
 
-// untilInterrupted returns a context that ends with the first INT, TERM or HUP. The second one ends the process at
-// once: the guard and the kernel see to its children, and what was recorded can still be judged with `dlqbench check`.
-// Before that, leave is called.
+// untilInterrupted returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. The second signal ends the
+// process at once, after leave has been called: the subprocess reaper and the kernel end its children, and `dlqbench
+// check` can still judge the recorded history.
 func untilInterrupted(leave func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	interrupts, pipes, done := make(chan os.Signal, 2), make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup means what it says
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup, SIGHUP stays ignored
 		signal.Notify(interrupts, syscall.SIGHUP)
 	}
-	// A closed pipe must not kill a run in its middle. It is caught, not ignored: the subject would inherit that.
+	// A closed pipe must not kill a run. SIGPIPE is caught, not ignored, because the subject would inherit that.
 	signal.Notify(pipes, syscall.SIGPIPE)
 	go func() {
 		for range 2 {

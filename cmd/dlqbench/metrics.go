@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// metricsFlag says where Prometheus is told of runs while they go on.
+// metricsFlag is the address at which Prometheus can scrape runs in progress.
 type metricsFlag struct{ address string }
 
 func (m *metricsFlag) add(f *pflag.FlagSet) {
@@ -18,8 +18,7 @@ func (m *metricsFlag) add(f *pflag.FlagSet) {
 		"serve Prometheus metrics of the run at http://ADDRESS/metrics, such as 127.0.0.1:9464")
 }
 
-// serve begins to serve what the flag asks for, before anything else is started; the runs that follow are shown there
-// until stop is called.
+// serve starts the requested server before anything else is started. It shows the following runs until stop is called.
 func (m *metricsFlag) serve(a *app) (stop func(), err error) {
 	if m.address == "" {
 		return func() {}, nil
@@ -38,8 +37,8 @@ func (m *metricsFlag) serve(a *app) (stop func(), err error) {
 	}, nil
 }
 
-// runShown carries out a run that the metrics show, if they are served. Where somebody is on call they don't tell what
-// is broken, nor what the run is called, which often tells the same.
+// runShown carries out a run that the metrics show, if they are served. If a person is on call, they show neither the
+// faults nor the run's name, which often reveals them.
 func (a *app) runShown(ctx context.Context, options run.Options, onCall bool) (*run.Outcome, error) {
 	if a.metrics == nil {
 		return run.Run(ctx, options)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// scrape returns what is at the address, "" if nobody answers.
+// scrape returns the content at the address, or "" if nothing answers.
 func scrape(address string) string {
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://" + address + "/metrics")
@@ -25,7 +25,7 @@ func scrape(address string) string {
 	return string(page)
 }
 
-// While a run goes on its figures can be scraped; with it the server ends.
+// The figures of a run in progress can be scraped. The server ends with the run.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t), "run", "tiny.yaml", "--metrics-addr", "127.0.0.1:0", "--log-level", "info", "--set",
@@ -58,7 +58,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Where something else listens nothing is started, and it is said what to do.
+// If the port is in use, nothing is started, and the error suggests a remedy.
 func TestMetricsPortTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

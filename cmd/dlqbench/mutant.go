@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/store/worker"
 )
 
-// mutantCommand is what `dlqbench prove` starts in the place of the reference consumer or the replay tool: the same
+// mutantCommand is what `dlqbench prove` starts in place of the reference consumer or the replay tool: the same program
 // with one planted bug.
 func (a *app) mutantCommand() *cobra.Command {
 	command := &cobra.Command{
@@ -85,7 +85,7 @@ func (a *app) mutantWorkerCommand() *cobra.Command {
 	return withBug(command, "worker", &mutant, func() bool { return mutant.Worker != nil })
 }
 
-// withBug makes the command one with the bug that its argument names, which must be one of the kind.
+// withBug gives the command the bug that its argument names, which must be of the kind.
 func withBug(command *cobra.Command, kind string, mutant *planted.Mutant, ofKind func() bool) *cobra.Command {
 	run := command.RunE
 	command.Use, command.Short, command.Args = kind+" MUTANT", "Run the dead-letter store's "+kind+" with a planted bug",

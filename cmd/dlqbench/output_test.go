@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Nobody reads what is written: that is no failure, and keeps a run from nothing.
+// A closed output is not a failure and does not affect a run.
 func TestClosedOutput(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)

@@ -1,7 +1,7 @@
 package main
 
-// The pages of docs/invariants and docs/faults: what `dlqbench explain` says, as Markdown. They are generated, so that
-// they can't say anything else.
+// This file generates the pages of docs/invariants and docs/faults: the text of `dlqbench explain`, as Markdown.
+// Because they are generated, they cannot diverge from it.
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/catalogue"
 )
 
-// pages returns every page by its path below docs.
+// pages returns every page, by its path below docs.
 func pages() map[string]string {
 	all := map[string]string{}
 	index := "# Invariants\n\nThe rules that a run is judged by. Each page is what `dlqbench explain NAME` prints.\n\n| " +
@@ -58,7 +58,7 @@ func invariantPage(about assertions.Explanation) string {
 	return b.String()
 }
 
-// sentence makes a sentence of a phrase: a capital first, a full stop last.
+// sentence turns a phrase into a sentence, with an initial capital and a full stop.
 func sentence(phrase string) string {
 	return strings.ToUpper(phrase[:1]) + strings.TrimSuffix(phrase[1:], ".") + "."
 }
@@ -82,7 +82,7 @@ func faultPage(entry faults.Entry) string {
 	return b.String()
 }
 
-// writePages writes the pages below dir and removes those of what there is no more.
+// writePages writes the pages below dir and removes obsolete ones.
 func writePages(dir string) error {
 	all := pages()
 	for _, folder := range []string{"invariants", "faults"} {
@@ -94,7 +94,7 @@ func writePages(dir string) error {
 			return fmt.Errorf("writing the pages: %w", err)
 		}
 		for _, path := range old {
-			relative, _ := filepath.Rel(dir, path) // both come from the same folder
+			relative, _ := filepath.Rel(dir, path) // both are below the same folder
 			if _, stays := all[relative]; !stays {
 				if err := os.Remove(path); err != nil {
 					return fmt.Errorf("removing a page of what there is no more: %w", err)

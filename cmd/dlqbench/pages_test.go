@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The pages are in the repository, for those who read it there. They must say what the program says.
+// The repository contains the pages, for its readers. They must match the program.
 func TestPagesSayWhatExplainSays(t *testing.T) {
 	all := pages()
 	for path, want := range all {

@@ -76,7 +76,7 @@ func kafkas(words []string) ([]verify.On, error) {
 	return all, nil
 }
 
-// madeBy is the command line that makes the table again.
+// madeBy is the command line that regenerates the table.
 func madeBy(on []string) string {
 	line := "dlqbench parity"
 	for _, one := range on {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// processes lists the running processes; those that have ended and wait for their parents are not among them.
+// processes lists the running processes, without zombies.
 func processes() (found []process) {
 	folders, _ := filepath.Glob("/proc/[0-9]*")
 	for _, folder := range folders {

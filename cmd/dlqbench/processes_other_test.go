@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// processes lists the running processes. Here ps gives the command and the environment as one text.
+// processes lists the running processes. On these systems ps prints the command and the environment as one text.
 func processes() (found []process) {
 	list, err := exec.Command("ps", "-axEww", "-o", "pid=,stat=,command=").Output()
 	if err != nil {
-		panic(err) // a test that can't look would find nothing
+		panic(err) // without a list the test would wrongly find nothing
 	}
 	for line := range strings.Lines(string(list)) {
 		fields := strings.Fields(line)

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// patience bounds every wait of these tests: long enough for a machine that does ten other things, and never waited for
-// in vain.
+// patience is the maximum duration of every wait in these tests. It suffices for a busy machine, and a passing test
+// never waits that long in vain.
 const patience = 60 * time.Second
 
-// program is a dlqbench that runs in a folder of its own. Its log is read line by line.
+// program is a dlqbench that runs in its own folder. Its log is read line by line.
 type program struct {
 	*testing.T
 	dir     string
@@ -32,7 +32,7 @@ type program struct {
 	stderr strings.Builder
 }
 
-// start starts dlqbench in the folder with a log for programs that tells everything.
+// start starts dlqbench in the folder with a complete log in the format for programs.
 func start(t *testing.T, dir string, arguments ...string) *program {
 	t.Helper()
 	p := &program{T: t, dir: dir, lines: make(chan string, 10000), ended: make(chan struct{})}
@@ -48,7 +48,7 @@ func start(t *testing.T, dir string, arguments ...string) *program {
 	go func() {
 		defer close(p.ended)
 		p.read(stderr)
-		_ = p.command.Wait() // the exit code says it
+		_ = p.command.Wait() // the exit code is checked instead
 		p.code = p.command.ProcessState.ExitCode()
 	}()
 	t.Cleanup(func() {
@@ -126,14 +126,14 @@ func (p *program) signal(signal syscall.Signal) {
 	}
 }
 
-// wantExit waits until it has ended, and holds its exit code.
+// wantExit waits until the program has ended, and checks its exit code.
 func (p *program) wantExit(code int, within time.Duration) {
 	p.Helper()
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	for lines := p.lines; ; {
 		select {
-		case _, open := <-lines: // it must not wait for its reader
+		case _, open := <-lines: // the program must not wait for its reader
 			if !open {
 				lines = nil
 			}
@@ -151,7 +151,7 @@ func (p *program) wantExit(code int, within time.Duration) {
 // run is the path of a file of the newest run.
 func (p *program) run(name string) string { return filepath.Join(p.dir, "runs", "latest", name) }
 
-// wantFiles holds which files of the newest run are there.
+// wantFiles checks whether the files of the newest run exist.
 func (p *program) wantFiles(there bool, names ...string) {
 	p.Helper()
 	for _, name := range names {
@@ -200,7 +200,7 @@ func dlqbench(t *testing.T, dir string, arguments ...string) (code int, output s
 	return command.ProcessState.ExitCode(), string(out)
 }
 
-// folder returns a new folder with testdata/share and the files, given as name and content.
+// folder returns a new folder with testdata/share and the files, given as pairs of name and content.
 func folder(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -35,11 +35,11 @@ type proveFlags struct {
 
 const (
 	proofStrangers = "strangers"
-	// defaultSuiteSeeds is with how many seeds the default suite is measured.
+	// defaultSuiteSeeds is the number of seeds with which the default suite is measured.
 	defaultSuiteSeeds = 5
 )
 
-// proofParts are the parts in the order in which they are proved; the quickest comes first.
+// proofParts are the parts in the order in which they are proved, the quickest first.
 func proofParts() []string { return []string{"oracle", "completeness", "soundness", proofStrangers} }
 
 func (a *app) proveCommand() *cobra.Command {
@@ -109,7 +109,7 @@ the command that repeats it is printed.`),
 	return command
 }
 
-// parts are the proofs that are asked for: without any, those that the flags have what is needed for.
+// parts are the requested parts. If none are named, it returns those for which the flags provide everything needed.
 func (f *proveFlags) parts(asked []string) ([]string, error) {
 	for _, one := range asked {
 		if !slices.Contains(proofParts(), one) {
@@ -124,7 +124,7 @@ func (f *proveFlags) parts(asked []string) ([]string, error) {
 	}), nil
 }
 
-// check reports what does not go together, and fills in what follows from the suite.
+// check reports contradictory flags, and fills in the values that follow from the suite.
 func (f *proveFlags) check(args []string, seedsGiven bool) error {
 	if slices.Contains(args, proofStrangers) == (f.strangers == "") {
 		return errors.New("--strangers FOLDER goes with the proof strangers, and names the folder of their subject files, " +
@@ -234,7 +234,7 @@ func (a *app) proveStrangers(ctx context.Context, config *verify.Config, flags p
 	return config.ProveStrangers(ctx, strangers, cluster, flags.first, flags.runs)
 }
 
-// printProof shows what was proved, also when it was interrupted.
+// printProof prints the results of the proof, even if it was interrupted.
 func (a *app) printProof(ctx context.Context, result *verify.Result, flags proveFlags) error {
 	switch {
 	case ctx.Err() != nil:

@@ -4,9 +4,9 @@ package main
 
 import "os"
 
-// buildFlags build the program that the scripts run as the tests are built: the race detector then watches whole runs.
-// It makes a program in which it found something exit with 66, which no test wants.
+// buildFlags build the scripts' program like the tests, so that the race detector watches whole runs. It makes a
+// program in which it found a race exit with 66, which no test expects.
 func buildFlags() []string {
-	os.Setenv(raceSettings, "atexit_sleep_ms=0") // it would let every program wait a second before it ends
+	os.Setenv(raceSettings, "atexit_sleep_ms=0") // by default every program would wait a second before it ends
 	return []string{"-race"}
 }

@@ -22,7 +22,7 @@ type replayFlags struct {
 	rate                    units.Rate
 	quiet                   bool
 	config                  deadletter.Config
-	// plant, if set, changes the configuration: it plants a bug.
+	// plant, if set, changes the configuration to plant a bug.
 	plant func(*deadletter.Config)
 }
 
@@ -97,13 +97,13 @@ func (a *app) replay(command *cobra.Command, flags replayFlags) error {
 	return nil
 }
 
-// unreadable tells of the batches that were passed over.
+// unreadable reports the batches that were skipped.
 func unreadable(topic string, result deadletter.Result) error {
 	return fmt.Errorf("%d offsets of %s were passed over, since reading them would take too much memory:\n  %s",
 		result.Unreadable, topic, strings.Join(result.Failures, "\n  "))
 }
 
-// replayConfig is what the flags mean.
+// replayConfig is the configuration that the flags define.
 func (a *app) replayConfig(flags replayFlags) (config deadletter.Config, err error) {
 	config = flags.config
 	if flags.bootstrap == "" || config.From == "" {
@@ -118,7 +118,7 @@ func (a *app) replayConfig(flags replayFlags) (config deadletter.Config, err err
 		return config, err
 	}
 	config.Dialect = dialect
-	if flags.ids != "" { // an explicit selection is no progress through the topic
+	if flags.ids != "" { // an explicit selection does not advance the progress through the topic
 		config.FromStart = true
 		if config.Select, err = selectIDs(flags.ids, dialect); err != nil {
 			return config, err
@@ -133,8 +133,8 @@ func (a *app) replayConfig(flags replayFlags) (config deadletter.Config, err err
 	return config, nil
 }
 
-// selectIDs selects the letters whose record ids, which dlqbench's own workload puts in a header and in the value, are
-// listed in the file.
+// selectIDs selects the dead letters whose record ids the file lists. dlqbench's own workload puts the id in a header
+// and in the value.
 func selectIDs(path string, dialect deadletter.Opener) (func(*kgo.Record) bool, error) {
 	file, err := os.Open(path)
 	if err != nil {

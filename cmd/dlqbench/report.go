@@ -51,7 +51,7 @@ func (a *app) reportCommand() *cobra.Command {
 	return command
 }
 
-// render writes each format that was asked for to its file.
+// render writes each requested format to its file.
 func (a *app) render(judged reports.Run, files map[string]*string) error {
 	renderers := map[string]func(io.Writer, reports.Run) error{
 		"html": reports.HTML, "junit": reports.JUnit, "markdown": reports.Markdown, "json": reports.JSON,

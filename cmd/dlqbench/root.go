@@ -21,12 +21,12 @@ type app struct {
 	stdin          io.Reader
 	// code is the exit code of a command that ended without error.
 	code int
-	// started tells a mistake in the command line from one that a command found.
+	// started distinguishes an error in the command line from one that a command found.
 	started             bool
 	logFormat, logLevel string
-	// metrics, if not nil, show what runs.
+	// metrics, if not nil, show the runs in progress.
 	metrics *livemetrics.Metrics
-	// screen, if not nil, is the view that has the terminal.
+	// screen, if not nil, is the view that owns the terminal.
 	screen atomic.Pointer[onScreen]
 }
 
@@ -74,7 +74,7 @@ threshold was missed, 130 interrupted.`),
 	return root
 }
 
-// commandGroup is a heading of the program's help, with the commands below it.
+// commandGroup is a heading of the program's help, with its commands.
 type commandGroup struct {
 	title    string
 	commands []*cobra.Command
@@ -95,7 +95,7 @@ func (a *app) commandGroups() []commandGroup {
 	}
 }
 
-// noArgs refuses arguments; cobra's own check would call them unknown commands.
+// noArgs rejects arguments. cobra's own check would report them as unknown commands.
 func noArgs(command *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes no arguments, only flags: %q", command.CommandPath(), args)
@@ -112,7 +112,7 @@ func (a *app) logger(w io.Writer) zerolog.Logger {
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
 
-// complain says on stderr what went wrong, in the log's format if that is for programs.
+// complain prints an error on stderr, in the log's format if that is for programs.
 func (a *app) complain(err error) {
 	if a.logFormat == "json" {
 		log := a.logger(a.stderr)
@@ -122,7 +122,7 @@ func (a *app) complain(err error) {
 	fmt.Fprintf(a.stderr, "dlqbench: %s\n", err)
 }
 
-// progressLog is what progress is written to when the log is for programs: each line becomes a line of the log.
+// progressLog receives progress when the log is in the format for programs. Each line becomes a line of the log.
 type progressLog struct{ log zerolog.Logger }
 
 func (p progressLog) Write(line []byte) (int, error) {
@@ -130,7 +130,7 @@ func (p progressLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// color tells whether to colour what goes to f: a terminal, and NO_COLOR not set (no-color.org).
+// color reports whether to colour the output to f: it must be a terminal, and NO_COLOR must not be set (no-color.org).
 func (a *app) color(f *os.File) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(f)
 }

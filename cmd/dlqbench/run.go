@@ -72,7 +72,8 @@ and the consumer's logs; runs/latest points to the newest. The worst verdict dec
 	return command
 }
 
-// runAll loads everything before it runs anything: a mistake in the last scenario shows at once, not after minutes.
+// runAll loads everything before it runs anything, so that an error in the last scenario shows at once, not after
+// minutes.
 func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	var (
 		all  []run.Options
@@ -126,7 +127,7 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	return a.printSum(len(all), notPassed)
 }
 
-// printSum comes last, where one looks in a log of many runs.
+// printSum prints the total last, where readers of a long log look for it.
 func (a *app) printSum(runs int, notPassed []string) error {
 	text := fmt.Sprintf("%d of %d runs passed", runs-len(notPassed), runs)
 	if len(notPassed) > 0 {
@@ -137,14 +138,15 @@ func (a *app) printSum(runs int, notPassed []string) error {
 	return err
 }
 
-// aloneRate is the rate in records per second from which on a scenario gets the machine for itself: beside others it
-// could not keep its schedule, or would keep them from theirs.
+// aloneRate is the rate in records per second from which a scenario runs alone. Beside others it could not keep its
+// schedule, or would keep them from theirs.
 const aloneRate = 1000
 
-// countsOnly matches thresholds that other work on the machine does not change.
+// countsOnly matches thresholds that do not depend on other work on the machine.
 var countsOnly = regexp.MustCompile(`^(count|share)\.[a-z_]+ *[<>=]+ *[0-9.]+%?$`)
 
-// whatRunsAlone parts what may run side by side from what may not: high rates, and thresholds about time.
+// whatRunsAlone separates the runs that may run in parallel from those that may not: high rates, and thresholds about
+// time.
 func whatRunsAlone(all []run.Options) (beside, alone []run.Options) {
 	for _, options := range all {
 		peak := 0.0
@@ -163,8 +165,8 @@ func whatRunsAlone(all []run.Options) (beside, alone []run.Options) {
 	return beside, alone
 }
 
-// runSome runs scenarios, so many at a time; what they print comes one after another. Who runs several at a time sees
-// no progress, which is that of one run. It returns those that did not pass, and why.
+// runSome runs scenarios, up to parallel at a time, and prints their results one after another. With several at a time
+// there is no progress display, which shows a single run. It returns those that did not pass, with reasons.
 func (a *app) runSome(ctx context.Context, all []run.Options, parallel int, flags runFlags) []string {
 	var (
 		group     sync.WaitGroup
@@ -199,7 +201,7 @@ func (a *app) runSome(ctx context.Context, all []run.Options, parallel int, flag
 	return notPassed
 }
 
-// runOptions reads what one argument names.
+// runOptions reads the scenario that one argument names.
 func (a *app) runOptions(arg string, kafka run.ClusterOptions, flags runFlags) (run.Options, error) {
 	options := run.Options{Out: flags.out, KeepData: flags.keepData, Version: programVersion(), Cluster: kafka}
 	executable, err := os.Executable()
@@ -237,7 +239,7 @@ func (a *app) runOptions(arg string, kafka run.ClusterOptions, flags runFlags) (
 	return options, err
 }
 
-// rerunCommand is the command line that runs the same plan again; %d stands for the seed.
+// rerunCommand is the command line that runs the same plan again, with %d for the seed.
 func rerunCommand(arg string, flags runFlags) string {
 	words := []string{"dlqbench", "run", quoteWord(arg), "--seed", "%d"}
 	if flags.subject != "" {

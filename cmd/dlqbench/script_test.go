@@ -14,9 +14,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The scripts run the real program, built once: it starts itself again as the consumer, the replay tool and the guard,
-// which a test binary that only pretends to be dlqbench could not. With it go the consumer with planted bugs and one
-// that crashes.
+// The scripts run the real program, built once. It starts itself as the consumer, the replay tool and the subprocess
+// reaper, which a test binary that only pretends to be dlqbench could not. The test also builds the consumer with
+// planted bugs and one that crashes.
 func TestMain(m *testing.M) {
 	os.Exit(buildAndRun(m))
 }
@@ -42,7 +42,7 @@ func buildAndRun(m *testing.M) int {
 // raceSettings is the environment variable of the race detector's settings.
 const raceSettings = "GORACE"
 
-// Each script finds what is in testdata/share in its folder.
+// Each script's folder contains the files of testdata/share.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -54,7 +54,7 @@ func TestScripts(t *testing.T) {
 			if condition != "root" {
 				return false, fmt.Errorf("unknown condition %q", condition)
 			}
-			return os.Geteuid() == 0, nil // TestDiskTrouble tries as root what the scripts can't
+			return os.Geteuid() == 0, nil // TestDiskTrouble covers as root what the scripts cannot
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":      cmdExits,
@@ -73,7 +73,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// cmdExits runs a command and holds its exit code: exits CODE COMMAND [ARG…].
+// cmdExits implements "exits CODE COMMAND [ARG…]": it runs a command and checks its exit code.
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND [ARG…]")
@@ -91,8 +91,8 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdVanished waits until no process has the text in its command line, and fails if one still has after ten seconds:
-// vanished TEXT.
+// cmdVanished implements "vanished TEXT": it waits until no process has the text in its command line, and fails if one
+// still has after ten seconds.
 func cmdVanished(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: vanished TEXT")
@@ -106,7 +106,7 @@ func cmdVanished(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdCut cuts a file to its first bytes: cut FILE BYTES.
+// cmdCut implements "cut FILE BYTES": it cuts a file to its first bytes.
 func cmdCut(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: cut FILE BYTES")
@@ -117,7 +117,7 @@ func cmdCut(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
 }
 
-// cmdOverwrite overwrites the middle third of files with one byte: overwrite FILE….
+// cmdOverwrite implements "overwrite FILE…": it overwrites the middle third of files with one byte.
 func cmdOverwrite(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: overwrite FILE…")
@@ -132,8 +132,8 @@ func cmdOverwrite(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdShown asks again for a record whose story show-record told, by the ids that the story has of the run and of the
-// record, then by its place: shown FILE. The last answer is left as stdout.
+// cmdShown implements "shown FILE": it queries the record of a show-record trace again, by the trace's ids of the run
+// and of the record, then by its position. The last answer is left as stdout.
 func cmdShown(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: shown FILE")
@@ -147,13 +147,13 @@ func cmdShown(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// process is one process of the machine, as ps tells it.
+// process is one process of the machine, as reported by ps.
 type process struct {
 	pid              int
 	command, environ string
 }
 
-// waitVanished waits up to ten seconds until no process is wanted any more, and returns those that are left.
+// waitVanished waits up to ten seconds until no process matches, and returns those that are left.
 func waitVanished(want func(process) bool) (left []process) {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		left = nil

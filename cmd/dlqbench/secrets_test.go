@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// leaky is a consumer that is given secrets in every form, and writes all of them into its log before it consumes.
+// leaky is a consumer that receives secrets in every form and logs all of them before it consumes.
 const leaky = `name: leaky
 kind: process
 command: [sh, -c, 'env | grep CANARY; cat "$DLQBENCH_WORK_DIR/client.properties"; echo "ERROR no route to $CANARY_JDBC with $CANARY_HEADER"; exec dlqbench consume', leaky, --api-key=canary-key]
@@ -30,7 +30,7 @@ contract:
   dlq: {envelope: plain}
 `
 
-// leakyScenario has secrets where only people put them: in what is said about it.
+// leakyScenario contains secrets where only people put them: in its description.
 const leakyScenario = `name: tiny
 description: "Against https://me:canary-scenario@staging.example, with canary-literal."
 # password: canary-comment
@@ -39,7 +39,7 @@ workload: {rate: 100/s, duration: 800ms, warm_up: 200ms, outcomes: {success: 90,
 expect: {max_slip: 10s}
 `
 
-// No file that a run or a gate leaves has a secret that the subject was given: these files are passed on.
+// No file of a run or a gate contains a secret that the subject received, because these files are passed on.
 func TestNoFileHasASecret(t *testing.T) {
 	dir := folder(t, "leaky.yaml", leaky, "leaky-tiny.yaml", leakyScenario,
 		"dlqbench.yaml", "subjects: leaky.yaml\nscenarios:\n  - leaky-tiny.yaml\n")
@@ -87,7 +87,7 @@ func wantNoCanary(t *testing.T, where string, text []byte) {
 	}
 }
 
-// wantNoCanaryInEvents looks into the events, which are compressed.
+// wantNoCanaryInEvents searches the events, which are compressed.
 func wantNoCanaryInEvents(t *testing.T, path string) {
 	t.Helper()
 	reader, err := history.Open(path)

@@ -51,7 +51,7 @@ current or former position: TOPIC/PARTITION/OFFSET.`,
 	return command
 }
 
-// usageOf makes a question for what is not there a mistake of the one who asks.
+// usageOf turns a query for something that does not exist into a usage error.
 func usageOf(err error) error {
 	if errors.Is(err, assertions.ErrNoRecord) {
 		return usageError{err}

@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// widestText is how long a line of text is at most, however wide the terminal: longer ones are hard to read.
+// widestText is the maximum length of a line of text, however wide the terminal, because longer lines are hard to read.
 const widestText = 120
 
 func (a *app) subjectCommand() *cobra.Command {

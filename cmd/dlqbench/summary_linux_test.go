@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// summary is what is left on the screen of a run that passed, from its verdict on.
+// summary returns the rest of the screen of a passed run, from its verdict on.
 func (x *terminal) summary() string {
 	x.Helper()
 	_, after, found := strings.Cut(x.screen(), " PASS ")
@@ -17,7 +17,7 @@ func (x *terminal) summary() string {
 	return " PASS " + after
 }
 
-// The summary of an ordinary run is one screen of 40 lines and 80 columns, and says what the report says.
+// The summary of an ordinary run fits on one screen of 40 lines and 80 columns, and agrees with the report.
 func TestTerminalSummaryIsOneScreen(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, nil, "run", "smoke")
@@ -48,7 +48,7 @@ func TestTerminalSummaryIsOneScreen(t *testing.T) {
 	}
 }
 
-// A terminal that can't do anything gets plain text.
+// A dumb terminal gets plain text.
 func TestDumbTerminalSummaryIsPlain(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, []string{"TERM=dumb"}, "run", "tiny.yaml")

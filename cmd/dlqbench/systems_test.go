@@ -17,9 +17,9 @@ import (
 // statement is a row of docs/systems.md.
 type statement struct {
 	document, text string
-	// runs are the scenarios, judges the names in its column of judges.
+	// runs are the scenarios; judges are the names in its column of judges.
 	runs, judges []string
-	// whole says that all columns of the row are filled in.
+	// whole reports whether all columns of the row are filled in.
 	whole bool
 }
 

@@ -25,7 +25,7 @@ type terminal struct {
 	out strings.Builder
 
 	rows, columns int
-	// resized are the sizes that the window had, and how much had been written when it was changed.
+	// resized are the sizes of the window, with the amount of output at the time of each change.
 	resized []size
 }
 
@@ -37,7 +37,7 @@ func onTerminal(t *testing.T, environ []string, arguments ...string) *terminal {
 	return onTerminalIn(t, folder(t), environ, arguments...)
 }
 
-// onTerminalIn does so in a folder.
+// onTerminalIn does the same in a given folder.
 func onTerminalIn(t *testing.T, dir string, environ []string, arguments ...string) *terminal {
 	t.Helper()
 	master, slave := openTerminal(t)
@@ -59,11 +59,11 @@ func onTerminalIn(t *testing.T, dir string, environ []string, arguments ...strin
 			x.mu.Lock()
 			x.out.Write(chunk[:n])
 			x.mu.Unlock()
-			if err != nil { // EIO: nobody has the terminal open any more
+			if err != nil { // EIO: no process has the terminal open any more
 				break
 			}
 		}
-		_ = x.command.Wait() // the exit code says it
+		_ = x.command.Wait() // the exit code is checked instead
 	}()
 	t.Cleanup(func() {
 		_ = x.command.Process.Kill()
@@ -122,7 +122,7 @@ func (x *terminal) wantExit(code int) {
 	}
 }
 
-// screen is what the terminal shows in the end: enough of one to follow what the progress does.
+// screen returns the final content of the terminal. It emulates enough to follow the progress display.
 func (x *terminal) screen() string {
 	lines, row := []string{""}, 0
 	put := func(text string) {
@@ -159,12 +159,12 @@ func (x *terminal) screen() string {
 	return strings.Join(lines, "\n")
 }
 
-// On a terminal the progress is redrawn in place; Ctrl-C ends the run in order and leaves the terminal clean.
+// On a terminal the progress is redrawn in place. Ctrl-C ends the run in order and leaves the terminal clean.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, nil, "run", "tiny.yaml", "--set", "workload.duration=5m")
 	x.waitFor("steady")
-	x.waitFor(" s / 300.2 s") // the time of the load, and the bar
+	x.waitFor(" s / 300.2 s") // the time of the load, and the progress bar
 	if _, err := x.master.Write([]byte{3}); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// NO_COLOR takes the colours away and nothing else.
+// NO_COLOR removes the colours and nothing else.
 func TestTerminalWithoutColor(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, []string{"NO_COLOR=1"}, "run", "tiny.yaml", "--log-level", "info")

@@ -9,14 +9,14 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// shower shows a run while it goes on.
+// shower shows a run in progress.
 type shower interface {
 	Update(reports.Snapshot)
 	Around(w io.Writer) io.Writer
 	Done()
 }
 
-// checkTerminal refuses what --tui can't be shown on.
+// checkTerminal rejects a terminal that cannot show --tui.
 func (a *app) checkTerminal() error {
 	in, is := a.stdin.(*os.File)
 	switch {
@@ -29,8 +29,8 @@ func (a *app) checkTerminal() error {
 	return nil
 }
 
-// openScreen takes the terminal, until Done; drill is nil where there is only something to watch. A second interrupt,
-// which ends the program at once, gives the terminal back first.
+// openScreen takes over the terminal until Done. drill is nil if the view has no actions. A second interrupt, which
+// ends the program at once, restores the terminal first.
 func (a *app) openScreen(drill tui.Drill) shower {
 	screen := &onScreen{tui.Open(tui.Options{
 		In: a.stdin.(*os.File), Out: a.stderr, Color: a.color(a.stderr), Interrupt: interruptSelf, Drill: drill,
@@ -39,14 +39,14 @@ func (a *app) openScreen(drill tui.Drill) shower {
 	return screen
 }
 
-// interruptSelf is Ctrl-C, which a terminal in raw mode passes on as a key.
+// interruptSelf handles Ctrl-C, which a terminal in raw mode passes on as a key.
 func interruptSelf() {
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = self.Signal(os.Interrupt)
 	}
 }
 
-// onScreen tells what went wrong with the terminal when it is given back.
+// onScreen reports problems with the terminal when it is restored.
 type onScreen struct {
 	*tui.Screen
 	app *app
@@ -59,14 +59,14 @@ func (s *onScreen) Done() {
 	}
 }
 
-// leave gives the terminal back before the program ends at once.
+// leave restores the terminal before the program ends at once.
 func (a *app) leave() {
 	if screen := a.screen.Load(); screen != nil {
 		screen.Done()
 	}
 }
 
-// notes is stderr, for what is said while there may be a view on it.
+// notes is stderr, for messages while a view may own the terminal.
 func (a *app) notes() io.Writer { return notes{a} }
 
 type notes struct{ app *app }

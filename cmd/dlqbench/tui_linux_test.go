@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shows is what the terminal shows now.
+// shows is the present content of the terminal.
 func (x *terminal) shows() *vt {
 	x.Helper()
 	v := newVT(x, x.rows, x.columns)
 	at := 0
 	text := x.text()
-	for _, one := range x.resized { // what was written before was written to a window of another size
+	for _, one := range x.resized { // earlier output was written to a window of another size
 		v.resize(one.rows, one.columns)
 		v.write(text[at:one.at])
 		at = one.at
@@ -29,7 +29,7 @@ func (x *terminal) shows() *vt {
 	return v
 }
 
-// waitForScreen waits until the screen shows all of it.
+// waitForScreen waits until the screen shows all of the texts.
 func (x *terminal) waitForScreen(texts ...string) string {
 	x.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -48,7 +48,7 @@ func (x *terminal) waitForScreen(texts ...string) string {
 	}
 }
 
-// waitForGone waits until the screen does not show it any more.
+// waitForGone waits until the screen does not show the text any more.
 func (x *terminal) waitForGone(text string) {
 	x.Helper()
 	for deadline := time.Now().Add(patience); strings.Contains(x.shows().text(), text); time.Sleep(50 * time.Millisecond) {
@@ -58,7 +58,7 @@ func (x *terminal) waitForGone(text string) {
 	}
 }
 
-// resize changes the window.
+// resize changes the size of the window.
 func (x *terminal) resize(rows, columns int) {
 	x.Helper()
 	x.resized = append(x.resized, size{len(x.text()), x.rows, x.columns})
@@ -76,7 +76,7 @@ func (x *terminal) press(keys string) {
 	}
 }
 
-// cooked reports whether the terminal is as shells want it.
+// cooked reports whether the terminal is in the mode that shells expect.
 func (x *terminal) cooked() bool {
 	x.Helper()
 	settings, err := unix.IoctlGetTermios(int(x.master.Fd()), unix.TCGETS)
@@ -86,7 +86,7 @@ func (x *terminal) cooked() bool {
 	return settings.Lflag&unix.ECHO != 0 && settings.Lflag&unix.ICANON != 0 && settings.Lflag&unix.ISIG != 0
 }
 
-// wantGivenBack checks that nothing of the view is left.
+// wantGivenBack checks that nothing of the view is left on the terminal.
 func (x *terminal) wantGivenBack() {
 	x.Helper()
 	v := x.shows()
@@ -96,8 +96,7 @@ func (x *terminal) wantGivenBack() {
 	}
 }
 
-// The view shows a run as it goes on, in windows of every size; Ctrl-C is the run's interruption, and the terminal is
-// given back.
+// The view shows a run in progress, in windows of every size. Ctrl-C interrupts the run, and the terminal is restored.
 func TestTUI(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, nil, "run", "tiny.yaml", "--tui", "--log-level", "info", "--set", "workload.duration=5m", "--set",
@@ -125,7 +124,7 @@ func TestTUI(t *testing.T) {
 			t.Errorf("the screen does not show %q:\n%s", want, screen)
 		}
 	}
-	// What was logged meanwhile is not lost.
+	// Log lines written meanwhile are not lost.
 	if !strings.Contains(ansi.Strip(x.text()[strings.LastIndex(x.text(), "\x1b[?1049l"):]),
 		"WRN interrupted: healing, ending and judging") {
 		t.Errorf("the log is not there in the end:\n%s", screen)
@@ -135,7 +134,7 @@ func TestTUI(t *testing.T) {
 	}
 }
 
-// The second Ctrl-C ends the program at once, and even then it gives the terminal back.
+// The second Ctrl-C ends the program at once, and still restores the terminal.
 func TestTUIEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	x := onTerminalIn(t, folder(t, "subject.yaml", deaf), nil, "run", "tiny.yaml", "--tui", "--subject", "subject.yaml",
@@ -148,7 +147,7 @@ func TestTUIEndsAtOnce(t *testing.T) {
 	x.wantGivenBack()
 }
 
-// NO_COLOR takes the colours away and nothing else; a run that ends by itself leaves its verdict on the terminal.
+// NO_COLOR removes the colours and nothing else. A run that ends by itself leaves its verdict on the terminal.
 func TestTUIWithoutColor(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, []string{"NO_COLOR=1"}, "run", "tiny.yaml", "--tui")
@@ -163,7 +162,7 @@ func TestTUIWithoutColor(t *testing.T) {
 	}
 }
 
-// Where the view can't be shown, nothing is started.
+// If the view cannot be shown, nothing is started.
 func TestTUINeedsATerminal(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -183,11 +182,11 @@ func TestTUINeedsATerminal(t *testing.T) {
 	}
 }
 
-// A terminal that goes away ends the run in order, as it does without the view.
+// A terminal that disappears ends the run in order, as it does without the view.
 func TestTUIHangup(t *testing.T) {
 	t.Parallel()
-	// Under nohup the tests are started with SIGHUP ignored, and the program would take that over and mean it. What is
-	// handled here is not ignored there.
+	// Under nohup the tests start with SIGHUP ignored, and the program would inherit that and respect it. A signal that
+	// is handled here is not ignored there.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -200,7 +199,7 @@ func TestTUIHangup(t *testing.T) {
 	x.wantGivenBack()
 }
 
-// A whole drill with nothing but keys: break, notice, decide, heal, kill, restart, stop.
+// A whole drill with the keyboard alone: inject, notice, decide, lift, kill, restart, stop.
 func TestTUIDrill(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, nil, "drill", "tiny.yaml", "--tui", "--addr", "127.0.0.1:0", "--set", "workload.duration=5m")
@@ -237,7 +236,7 @@ func TestTUIDrill(t *testing.T) {
 	x.press("none\r")
 	x.waitForScreen("is not a number of instances")
 	x.press("\x1b")
-	x.waitForGone("Scale the consumer") // with the next key at once it would be Alt
+	x.waitForGone("Scale the consumer") // followed by another key at once it would be read as Alt
 	x.press("q")
 	x.waitForScreen("End the drill", "yes, stop and judge")
 	x.press("1\r")

@@ -1,6 +1,6 @@
 package main
 
-// What is said of a command line that can't be understood: what was found, and how to write it.
+// This file words the errors about an invalid command line: what was found, and the correct form.
 
 import (
 	"errors"
@@ -13,11 +13,10 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// anyNumber is the most arguments of a command that takes as many as there are.
+// anyNumber as the maximum means that a command takes any number of arguments.
 const anyNumber = -1
 
-// takes refuses fewer arguments than least and more than most. The words after the command's name in Use say what they
-// are.
+// takes rejects fewer than least and more than most arguments. The words after the command's name in Use describe them.
 func takes(least, most int) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) >= least && (most == anyNumber || len(args) <= most) {
@@ -32,7 +31,7 @@ func takes(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// wrongFlag says of a flag that was not understood which one may have been meant, or what it takes.
+// wrongFlag adds to an error about a flag the flag that may have been meant, or the value that it takes.
 func wrongFlag(command *cobra.Command, err error) error {
 	var (
 		unknown *pflag.NotExistError
@@ -58,7 +57,7 @@ func wrongFlag(command *cobra.Command, err error) error {
 	return err
 }
 
-// valueWords say what a flag of the type takes, "" where its own error says it.
+// valueWords describes the value of a flag of the type, or is "" if the flag's own error does.
 func valueWords(kind string) string {
 	switch kind {
 	case "int", "int32", "int64", "uint", "uint64":

@@ -27,8 +27,8 @@ func versionLine() string {
 	return fmt.Sprintf("dlqbench %s %s %s/%s", programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// programVersion returns the version that the linker set, or else the module version that Go recorded: `go install`
-// at a version records that version, a build in a checkout the version of its commit. Without either it is "dev".
+// programVersion returns the version that the linker set, or the module version that Go recorded: `go install` at a
+// version records that version, and a build in a checkout the version of its commit. Without either it is "dev".
 func programVersion() string {
 	if version != "" {
 		return version

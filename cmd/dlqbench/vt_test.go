@@ -9,8 +9,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// vt is what a terminal shows of what is written to it: as much of a VT220 as programs that redraw a screen need. What
-// it does not know is an error.
+// vt emulates what a terminal shows: as much of a VT220 as programs that redraw a screen need. An unknown sequence is
+// an error.
 type vt struct {
 	testing.TB
 	rows, columns         int
@@ -21,7 +21,7 @@ type vt struct {
 	savedRow, savedColumn int
 	hiddenCursor          bool
 	last                  string
-	// colored is whether any colour was set.
+	// colored reports whether any colour was set.
 	colored bool
 }
 
@@ -46,7 +46,7 @@ func (v *vt) grid() [][]string {
 	return v.main
 }
 
-// text is what the screen shows, without what is blank at the ends.
+// text is the content of the screen, without trailing blanks.
 func (v *vt) text() string {
 	var lines []string
 	for _, cells := range v.grid() {
@@ -121,7 +121,7 @@ func (v *vt) feed() {
 	v.row = min(v.row+1, v.rows-1)
 }
 
-// scroll moves the lines of the region up by so many, down if there are fewer than none.
+// scroll moves the lines of the region up by the number, or down if it is negative.
 func (v *vt) scroll(by int) {
 	grid := v.grid()
 	for range max(by, -by) {
@@ -135,7 +135,7 @@ func (v *vt) scroll(by int) {
 	}
 }
 
-// escape carries out the sequence at the start and returns what follows it.
+// escape executes the sequence at the start and returns the text after it.
 func (v *vt) escape(text string) string {
 	if text == "" {
 		return ""
@@ -144,7 +144,7 @@ func (v *vt) escape(text string) string {
 	case '[':
 		end := strings.IndexFunc(text[1:], func(r rune) bool { return r >= '@' && r <= '~' })
 		if end < 0 {
-			return "" // cut off
+			return "" // incomplete
 		}
 		v.control(text[1:1+end], text[1+end])
 		return text[2+end:]
@@ -204,7 +204,7 @@ func (v *vt) control(parameters string, final byte) {
 		v.column = v.inColumns(v.column - by)
 	case 'G':
 		v.column = v.inColumns(by - 1)
-	case 'Z': // back to a tab stop
+	case 'Z': // back to the previous tab stop
 		v.column = max((v.column-1)/8-(by-1), 0) * 8
 	case 'd':
 		v.row = v.inRows(by - 1)
@@ -266,8 +266,7 @@ func (v *vt) erase(line []string, mode int) {
 	}
 }
 
-// mode takes the private modes that change what is shown, and leaves out questions and what terminals may offer
-// besides.
+// mode handles the private modes that change the display, and ignores queries and optional features.
 func (v *vt) mode(parameters string, final byte) {
 	if final != 'h' && final != 'l' {
 		return
@@ -287,7 +286,7 @@ func (v *vt) mode(parameters string, final byte) {
 	}
 }
 
-// resize is what a terminal does when its window changes: what does not fit is gone.
+// resize changes the window size like a terminal does: content that does not fit is lost.
 func (v *vt) resize(rows, columns int) {
 	old := *v
 	v.rows, v.columns, v.top, v.bottom = rows, columns, 0, rows-1

@@ -1,10 +1,10 @@
-// Command crasher is the reference consumer that ends by itself, with exit code 9, after so many records:
+// Command crasher is the reference consumer that exits by itself, with exit code 9, after RECORDS records:
 //
 //	crasher RECORDS MARK [stale|slow|sick]
 //
-// It makes the file MARK before it does. When MARK is there it goes on as a good consumer, or refuses to start if told
-// that MARK is stale. With slow it makes MARK when it starts, and its later processes take an hour to start. With sick
-// it does not end: it leaves its group, and its health, at DLQBENCH_PORT, turns 503 until it is told to end.
+// It creates the file MARK before it exits. If MARK exists, it runs on as a good consumer, or refuses to start if told
+// that MARK is stale. With slow, it creates MARK when it starts, and its later processes take an hour to start. With
+// sick, it does not exit: it leaves its group, and its health, at DLQBENCH_PORT, turns 503 until it is told to end.
 package main
 
 import (
@@ -54,7 +54,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	// the next process needn't wait long for the partitions
+	// so that the next process gets the partitions soon
 	config.Logger, config.SessionTimeout = zerolog.New(os.Stderr), 2*time.Second
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -87,7 +87,7 @@ func run(args []string) error {
 	return err
 }
 
-// serveHealth says that all is well until ctx ends.
+// serveHealth reports good health until ctx ends.
 func serveHealth(ctx context.Context) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if ctx.Err() != nil {
