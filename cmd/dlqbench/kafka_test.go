@@ -163,7 +163,7 @@ func TestReplayInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := make([]byte, 1)
-	if _, err := stdout.Read(first); err != nil { // the first dead letter is reported; the next one is due in ten seconds
+	if _, err := stdout.Read(first); err != nil { // the first is reported; the next is due in ten seconds
 		t.Error(err)
 	}
 	if err := command.Process.Signal(syscall.SIGINT); err != nil {
