@@ -1,7 +1,7 @@
 package store
 
-// What every database of dead letters does alike before it writes: filling in and checking a new entry, what may become
-// of one, and where a page of a list ends.
+// This file has the checks that every database of dead letters makes before it writes: completing and checking a new
+// entry, the permitted changes, and the end of a page of a list.
 
 import (
 	"encoding/base64"
@@ -15,12 +15,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// longestTopic is the length of Kafka's longest topic name; a source that is longer is no place in Kafka.
+// longestTopic is the maximum length of a Kafka topic name. A longer source is not a place in Kafka.
 const longestTopic = 249
 
-// Complete returns a new entry as it is kept: what it leaves out is filled in, as Ingester promises. now is the store's
-// clock. It fails for what can't be kept: a state that no new entry has, an id that is no UUID, an entry that has no
-// place. For a database.
+// Complete returns a new entry as it is stored: it fills in missing values, as Ingester promises. now is the store's
+// clock. It fails for an entry that cannot be stored: a state that no new entry may have, an id that is not a UUID, or
+// an entry without a place. Databases call it.
 func Complete(entry Entry, now time.Time) (Entry, error) {
 	if entry.State != New {
 		if err := Check(New, entry.State); err != nil {
@@ -28,7 +28,7 @@ func Complete(entry Entry, now time.Time) (Entry, error) {
 		}
 	}
 	entry.LockedBy, entry.LockedAt, entry.LeaseUntil = "", time.Time{}, time.Time{}
-	if entry.State == Failed { // of an earlier life
+	if entry.State == Failed { // from an earlier life
 		entry.Version, entry.NextRetryAt, entry.Resolution = max(entry.Version, 1), time.Time{},
 			Resolution{Notes: entry.Resolution.Notes}
 	} else {
@@ -63,7 +63,7 @@ func Complete(entry Entry, now time.Time) (Entry, error) {
 	return entry, nil
 }
 
-// EventOf is the original event as it is kept: the one that is given, or else the value.
+// EventOf returns the original event as it is stored: the given one, or else one made from the value.
 func EventOf(original json.RawMessage, value []byte, pattern, eventID string) json.RawMessage {
 	if len(original) == 0 {
 		original = value
@@ -71,7 +71,8 @@ func EventOf(original json.RawMessage, value []byte, pattern, eventID string) js
 	return OriginalEvent(original, pattern, eventID)
 }
 
-// ReadID is an id in the one form in which it is kept. ErrNotFound for what is no UUID: it is the id of nothing.
+// ReadID returns an id in its stored form. The error is ErrNotFound for an id that is not a UUID, because no entry can
+// have it.
 func ReadID(id string) (string, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil {
@@ -80,7 +81,7 @@ func ReadID(id string) (string, error) {
 	return parsed.String(), nil
 }
 
-// ReadIDs are those of the ids that an entry may have; never nil.
+// ReadIDs returns those ids that an entry can have. The result is never nil.
 func ReadIDs(ids []string) []string {
 	known := make([]string, 0, len(ids))
 	for _, id := range ids {
@@ -91,7 +92,7 @@ func ReadIDs(ids []string) []string {
 	return known
 }
 
-// Changeable is Check for a change, which makes no entry new or gone.
+// Changeable is Check for a change that neither creates nor removes an entry.
 func Changeable(from, to State) error {
 	if !to.Known() {
 		return &IllegalTransition{From: from, To: to, Legal: slices.DeleteFunc(from.Next(), func(s State) bool {
@@ -101,8 +102,8 @@ func Changeable(from, to State) error {
 	return Check(from, to)
 }
 
-// Alterable says why an entry, as it was read, can't be changed so by whoever saw the version: ErrLocked, ErrStale,
-// *IllegalTransition.
+// Alterable returns the reason why an entry, as read, cannot be changed by a caller that has seen the version:
+// ErrLocked, ErrStale or *IllegalTransition.
 func Alterable(entry Entry, version int64, change Change) error {
 	if entry.LockedBy != "" || entry.State == Processing {
 		return fmt.Errorf("%w: %s has %s until %s", ErrLocked, entry.LockedBy, entry.ID,
@@ -120,7 +121,7 @@ func Alterable(entry Entry, version int64, change Change) error {
 	return nil
 }
 
-// CheckEnd refuses a resolution that doesn't go with the state it comes with.
+// CheckEnd rejects a resolution that does not fit the state of the change.
 func CheckEnd(change Change) error {
 	end := change.Resolution
 	if end == nil {
@@ -140,13 +141,13 @@ func CheckEnd(change Change) error {
 	return nil
 }
 
-// How many entries a page has.
+// These are the limits of the number of entries on a page.
 const (
 	defaultPage = 100
 	longestPage = 1000
 )
 
-// PageSize is how many entries a page of the query has.
+// PageSize is the number of entries on a page of the query.
 func (q Query) PageSize() (int, error) {
 	switch {
 	case q.Limit == 0:
@@ -166,7 +167,7 @@ type Cursor struct {
 	ID       string    `json:"i"`
 }
 
-// Ending is the cursor of a page of the query that ends with the entry, as text.
+// Ending returns, as text, the cursor of a page of the query whose last entry is the given one.
 func (q Query) Ending(last Entry) (string, error) {
 	c := Cursor{Order: q.OrderBy, Down: q.Descending, At: last.CreatedAt, ID: last.ID, Priority: last.Priority}
 	if q.OrderBy == "updatedAt" {
@@ -176,7 +177,7 @@ func (q Query) Ending(last Entry) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(text), err
 }
 
-// Cursor reads the query's After, which must be of a list in the same order.
+// Cursor parses the query's After, which must come from a list in the same order.
 func (q Query) Cursor() (Cursor, error) {
 	var c Cursor
 	text, err := base64.RawURLEncoding.DecodeString(q.After)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Place is where a record is, or was, in Kafka.
+// Place is the position of a record in Kafka, present or past.
 type Place struct {
 	Topic     string
 	Partition int32
@@ -19,48 +19,51 @@ type Header struct {
 	Value []byte
 }
 
-// Entry is one dead letter in the store: the fields of both documents, "Dead Letter Queue Lifecycle" and the management
-// schema's.
+// Entry is one dead letter in the store. It has the fields of both documents, "Dead Letter Queue Lifecycle" and the
+// management schema.
 type Entry struct {
-	// ID is a UUID of the entry's own; Version grows with every change.
+	// ID is the entry's own UUID. Version grows with every change.
 	ID      string
 	Version int64
-	// Source is where the record that failed was consumed; no two entries have the same. A letter that doesn't say has
-	// its own place here.
+	// Source is the place where the failed record was consumed. It is unique among entries. If a dead letter does not
+	// name its source, Source is the dead letter's own place.
 	Source Place
-	// Letter is where the dead letter itself is; Dialect how it was written, "raw" if nothing could open it.
+	// Letter is the place of the dead letter itself. Dialect is the dialect it was written in, or "raw" if no dialect
+	// could open it.
 	Letter  Place
 	Dialect string
 
 	EventID      string
 	SubscriberID string
-	// Pattern is the event's, such as "payment.created"; "" if it doesn't say. It is always the one that OriginalEvent
-	// names.
+	// Pattern is the event's pattern, such as "payment.created", or "" if the event has none. It always equals the one
+	// in OriginalEvent.
 	Pattern string
-	// Key, Value and Headers are the original record's, byte for byte; a nil Key or Value is a null.
+	// Key, Value and Headers are those of the original record, byte for byte. A nil Key or Value is a null.
 	Key, Value []byte
 	Headers    []Header
-	// OriginalEvent is the value as JSON where it is JSON, otherwise an object that holds it in base64 (see the
-	// function of this name). A database may put its spaces and the order of its fields differently.
+	// OriginalEvent is the value if it is JSON, otherwise an object that contains it in base64 (see func
+	// OriginalEvent). A database may change its spaces and the order of its fields.
 	OriginalEvent json.RawMessage
 
 	Error        Failure
 	RetryHistory []Attempt
-	// RetryCount is how often the consumer had tried, MaxRetries how often it may, DLQRetryCount how often workers have
-	// tried since.
+	// RetryCount is the number of tries by the consumer, MaxRetries the consumer's limit, DLQRetryCount the number of
+	// later tries by workers.
 	RetryCount, MaxRetries, DLQRetryCount int
 	FirstFailedAt, LastFailedAt           time.Time
 
 	State    State
 	Strategy Strategy
-	// NextRetryAt is when a worker may take the entry; the zero time: not of its own accord.
+	// NextRetryAt is the earliest time at which a worker may take the entry. With the zero time, workers do not take
+	// it.
 	NextRetryAt time.Time
 	Priority    int
-	// LockedBy is the worker that has the entry, since LockedAt and until LeaseUntil unless it renews; "" if none has.
+	// LockedBy is the worker that has locked the entry since LockedAt and until LeaseUntil, unless it renews; "" if it
+	// is unlocked.
 	LockedBy             string
 	LockedAt, LeaseUntil time.Time
 
-	// Service is the one that failed ("metadata.source", "source.name").
+	// Service is the service that failed ("metadata.source", "source.name").
 	Service    string
 	Tags       []string
 	Resolution Resolution
@@ -68,8 +71,8 @@ type Entry struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// Problem is nil for an entry that is as it should be, and ErrUnknownStatus where the table has a status that the
-// vocabulary doesn't know: such an entry is shown, but no worker takes it, and it is neither changed nor removed.
+// Problem returns nil for a valid entry, and ErrUnknownStatus if the table has a status outside the vocabulary. Such an
+// entry is shown, but workers do not take it, and it is neither changed nor removed.
 func (e Entry) Problem() error {
 	if e.State.Known() {
 		return nil
@@ -77,7 +80,7 @@ func (e Entry) Problem() error {
 	return fmt.Errorf("%w %s: set the status of %s right in the table", ErrUnknownStatus, e.State, e.ID)
 }
 
-// Failure says why a record was dead-lettered.
+// Failure is the reason why a record was dead-lettered.
 type Failure struct {
 	Message, Type, Code, Stack string
 	Context                    json.RawMessage
@@ -88,12 +91,12 @@ type Attempt struct {
 	At       time.Time
 	Worker   string
 	Strategy Strategy
-	// Result is "succeeded" or "failed"; Error is empty where it succeeded.
+	// Result is "succeeded" or "failed". Error is empty after a success.
 	Result, Error string
 	Took          time.Duration
 }
 
-// Resolution says how an entry came to its end.
+// Resolution describes how an entry was resolved or discarded.
 type Resolution struct {
 	At time.Time
 	// How is AutomaticRetry, ManualRetry, ManualResolution or Discard.
@@ -101,7 +104,7 @@ type Resolution struct {
 	By, Notes string
 }
 
-// How an entry came to its end (the management schema's resolution strategies).
+// These are the ways in which an entry ends (the management schema's resolution strategies).
 const (
 	AutomaticRetry   = "automatic_retry"
 	ManualRetry      = "manual_retry"
@@ -109,10 +112,10 @@ const (
 	Discard          = "discard"
 )
 
-// Strategy is how an entry is tried again.
+// Strategy is the way in which an entry is retried.
 type Strategy string
 
-// The strategies of "Dead Letter Queue Lifecycle".
+// These are the strategies of "Dead Letter Queue Lifecycle".
 const (
 	Immediate   Strategy = "immediate_retry"
 	Scheduled   Strategy = "scheduled_retry"

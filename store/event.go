@@ -9,17 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// What an event may be to be kept as JSON: databases refuse what is nested deeper, and can't index longer patterns.
+// These are the limits for an event to be stored as JSON. Databases reject deeper nesting and cannot index longer
+// patterns.
 const (
 	maxDepth   = 200
 	maxPattern = 500
 	maxNumber  = 300
 )
 
-// OriginalEvent returns the event of a record's value as a database can keep it, for people to read and to filter by
-// pattern; the value itself is kept byte for byte beside it. JSON that names this pattern, or any JSON where pattern is
-// "", is its own event; anything else lies as payload (JSON), or payloadBase64, in an object like the management
-// schema's originalEvent, with eventId and pattern.
+// OriginalEvent returns the event of a record's value in a form that databases can store, for people to read and to
+// filter by pattern. The value itself is stored beside it, byte for byte. JSON that names this pattern, or any JSON if
+// pattern is "", is its own event. Anything else becomes the payload (JSON) or payloadBase64 of an object like the
+// management schema's originalEvent, with eventId and pattern.
 func OriginalEvent(value []byte, pattern, eventID string) json.RawMessage {
 	payload, kept := keepable(value)
 	if kept && (pattern == "" || EventPattern(payload) == pattern) {
@@ -40,14 +41,14 @@ func OriginalEvent(value []byte, pattern, eventID string) json.RawMessage {
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(event); err != nil {
-		// Strings and checked JSON always encode.
+		// Strings and valid JSON can always be encoded.
 		return json.RawMessage(`{}`)
 	}
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// EventPattern is the pattern an event names, as the index on it sees it: original_event->>'pattern'. "" if it names
-// none.
+// EventPattern is the pattern that an event names, as its index sees it: original_event->>'pattern'. It is "" if the
+// event names none.
 func EventPattern(event json.RawMessage) string {
 	var pattern string
 	if json.Unmarshal(field(event, "pattern"), &pattern) != nil {
@@ -56,7 +57,7 @@ func EventPattern(event json.RawMessage) string {
 	return DecodeText(pattern)
 }
 
-// field is a field of a JSON object as it is written there, nil if there is none.
+// field returns the raw value of a field of a JSON object, or nil.
 func field(object json.RawMessage, name string) json.RawMessage {
 	if !bytes.Contains(object, []byte(`"`+name+`"`)) {
 		return nil
@@ -68,7 +69,7 @@ func field(object json.RawMessage, name string) json.RawMessage {
 	return fields[name]
 }
 
-// Clip cuts a text to so many characters, whole ones.
+// clip cuts a text to a number of whole characters.
 func clip(text string, characters int) string {
 	if len(text) <= characters || utf8.RuneCountInString(text) <= characters {
 		return text
@@ -76,7 +77,7 @@ func clip(text string, characters int) string {
 	return string([]rune(text)[:characters])
 }
 
-// patternLength is how many characters the index keeps of the event's pattern, which may be any JSON.
+// patternLength is the number of characters that the index stores of the event's pattern, which may be any JSON.
 func patternLength(event json.RawMessage) int {
 	raw := field(event, "pattern")
 	var text string
@@ -86,7 +87,8 @@ func patternLength(event json.RawMessage) int {
 	return utf8.RuneCountInString(text)
 }
 
-// keepable returns value as JSON that every database takes; false if it isn't JSON, or none that they take.
+// keepable returns value as JSON that every database accepts. It returns false if value is not JSON, or not JSON that
+// they accept.
 func keepable(value []byte) (json.RawMessage, bool) {
 	if !utf8.Valid(value) || !json.Valid(value) || !shallow(value) {
 		return nil, false
@@ -95,7 +97,7 @@ func keepable(value []byte) (json.RawMessage, bool) {
 	return kept, patternLength(kept) <= maxPattern
 }
 
-// shallow reports whether valid JSON is nested no deeper than databases take, with no number longer than they take.
+// shallow reports whether valid JSON is within the databases' limits for nesting and for the length of numbers.
 func shallow(value []byte) bool {
 	depth, digits, quoted := 0, 0, false
 	for i := 0; i < len(value); i++ {
@@ -112,7 +114,7 @@ func shallow(value []byte) bool {
 		case c == ']' || c == '}':
 			depth--
 		case c == 'e' && digits > 0, c == 'E' && digits > 0:
-			// An exponent of more than three digits is a number that no database has.
+			// No database supports an exponent of more than three digits.
 			if exponent := strings.TrimLeft(string(value[i+1:min(len(value), i+8)]), "+-0"); len(exponent) > 3 &&
 				strings.IndexFunc(exponent[:4], notDigit) < 0 {
 				return false
@@ -132,9 +134,9 @@ func shallow(value []byte) bool {
 
 func notDigit(r rune) bool { return r < '0' || r > '9' }
 
-// escapeJSON replaces what a JSON text may hold and a jsonb column can't: \u0000 becomes the code point EncodeText
-// gives it, and a surrogate without its other half U+FFFD. Private code points that would be taken for escapes can't be
-// told from them here: the value has the bytes.
+// escapeJSON replaces the characters that JSON may contain but a jsonb column cannot: \u0000 becomes the code point
+// that EncodeText uses, and an unpaired surrogate becomes U+FFFD. Private code points that look like escapes are
+// ambiguous here; the value has the bytes.
 func escapeJSON(value []byte) json.RawMessage {
 	if !bytes.Contains(value, []byte(`\u`)) {
 		return slices.Clone(value)
@@ -171,7 +173,7 @@ func escapeJSON(value []byte) json.RawMessage {
 	return kept
 }
 
-// hex4 is the code unit of four hexadecimal digits, which valid JSON has there.
+// hex4 is the code unit of four hexadecimal digits, which valid JSON guarantees.
 func hex4(digits []byte) rune {
 	var unit rune
 	for _, c := range digits {

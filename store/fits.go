@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Fits reports whether an entry is one that the query selects, order and page aside: what a database is asked, for
-// entries that are elsewhere.
+// Fits reports whether the query selects an entry, apart from order and page. It does what a database does, for entries
+// outside one.
 func (q Query) Fits(e Entry) bool {
 	oneOf := func(all []string, value string) bool { return len(all) == 0 || slices.Contains(all, value) }
 	same := func(wanted, value string) bool { return wanted == "" || wanted == value }
@@ -31,7 +31,7 @@ func (q Query) bounded(e Entry) bool {
 		(q.MinPriority == nil || e.Priority >= *q.MinPriority)
 }
 
-// like reports whether the text is of the pattern, in which * is any text.
+// like reports whether the text matches the pattern, in which * is any text.
 func like(pattern, text string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")
 	if !wild {

@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// State is where an entry is in its life, whatever a document calls it (see Vocabulary). A status word that the
-// vocabulary doesn't know is kept as a State of that word, for which Known is false.
+// State is an entry's state, independent of a document's word for it (see Vocabulary). A status word outside the
+// vocabulary becomes a State of that word, for which Known is false.
 type State string
 
-// The states of "Dead Letter Queue Lifecycle".
+// These are the states of "Dead Letter Queue Lifecycle".
 const (
 	Pending    State = "pending"
 	Processing State = "processing"
 	Resolved   State = "resolved"
-	// Failed entries have used up their DLQ retries; Manual ones wait for a person.
+	// Failed entries have used up their DLQ retries. Manual ones wait for a person.
 	Failed State = "failed"
 	Manual State = "manual"
-	// Archived entries are given up: discarded by hand, or failed for so long that they were put away.
+	// Archived entries are given up: discarded by hand, or archived after having failed for long enough.
 	Archived State = "archived"
 )
 
-// New is where an entry comes from that was not in the store, and Gone where one goes to that is removed: no entry has
-// this state.
+// New is the state before an entry exists, and Gone the state after its removal. No entry has either of them.
 const (
 	New  State = ""
 	Gone State = "gone"
@@ -38,15 +37,15 @@ func States() []State { return []State{Pending, Processing, Resolved, Failed, Ma
 // Transition is one legal change of state.
 type Transition struct {
 	From, To State
-	// Why is what the documents call it.
+	// Why is the documents' term for it.
 	Why string
-	// ByHand transitions are a person's decision, the others the system's.
+	// ByHand marks a person's decision. All other transitions are the system's.
 	ByHand bool
 }
 
-// Transitions is the state machine: the diagram of "Dead Letter Queue Lifecycle", and the changes by hand that its
-// human review and the management schema's administrative operations (reprocessing, discard, manual resolution) ask
-// for; and that what was archived is put back.
+// Transitions is the state machine. It has the diagram of "Dead Letter Queue Lifecycle", the manual changes of its
+// human review and of the management schema's administrative operations (reprocessing, discard, manual resolution), and
+// the restoring of archived entries.
 func Transitions() []Transition {
 	return []Transition{
 		{From: New, To: Pending, Why: "max retries exceeded"},
@@ -76,7 +75,7 @@ func Transitions() []Transition {
 	}
 }
 
-// Next returns the states that may follow this one, Gone among them.
+// Next returns the states that may follow this one, including Gone.
 func (s State) Next() []State {
 	var next []State
 	for _, transition := range Transitions() {
@@ -96,7 +95,7 @@ func Check(from, to State) error {
 	return &IllegalTransition{From: from, To: to, Legal: next}
 }
 
-// IllegalTransition is a change of state that the state machine doesn't have; Legal are those it has from there.
+// IllegalTransition is a change of state that the state machine lacks. Legal are the states that may follow From.
 type IllegalTransition struct {
 	From, To State
 	Legal    []State
@@ -122,7 +121,7 @@ func (e *IllegalTransition) Error() string {
 	return fmt.Sprintf("%s can't become %s: it may become %s", from, e.To, strings.Join(words, ", "))
 }
 
-// Unwrap is ErrUnknownStatus where the change was refused because nobody knows what the entry's status means.
+// Unwrap returns ErrUnknownStatus if the change was refused because the entry's status is unknown.
 func (e *IllegalTransition) Unwrap() error {
 	if !e.From.Known() && e.From != New {
 		return ErrUnknownStatus

@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// TestTheDiagram is the state diagram of "Dead Letter Queue Lifecycle" and what the management schema adds, written
-// down a second time.
+// TestTheDiagram compares the state machine with an independent copy of the state diagram of "Dead Letter Queue
+// Lifecycle" and the additions of the management schema.
 func TestTheDiagram(t *testing.T) {
 	legal := map[store.State]string{
 		store.New:        "pending failed",
@@ -105,7 +105,7 @@ func TestVocabularies(t *testing.T) {
 	}
 }
 
-// TestTextIsKept: whatever the bytes, what is kept is UTF-8 without NUL, and gives them back.
+// TestTextIsKept checks that any bytes are stored as UTF-8 without NUL and come back unchanged.
 func TestTextIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := string(rapid.OneOf(rapid.SliceOf(rapid.Byte()),
@@ -153,7 +153,7 @@ func TestOriginalEvent(t *testing.T) {
 	}
 }
 
-// FuzzOriginalEvent: whatever the value, the event is JSON that a database can keep, and makes itself.
+// FuzzOriginalEvent checks that the event of any value is JSON that a database can store, and that it is its own event.
 func FuzzOriginalEvent(f *testing.F) {
 	for _, seed := range []string{`{"a":"\u0000"}`, `"\ud800\u"`, `{"pattern":"x"}`, strings.Repeat("[", 300),
 		`-0.1e+1000`, "\xff", `"\\\u0000"`} {

@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// escapes is where the bytes that a database can't keep in a text are put: 256 code points at the end of a private use
-// area.
+// escapes is the start of the code points for bytes that a database cannot store in a text: 256 code points at the end
+// of a private use area.
 const escapes = 0x10F000
 
-// EncodeText turns a text into one that every database can keep: UTF-8 without NUL. Each byte that can't stay becomes
-// one code point of a private use area, so that DecodeText gives back every byte. A text that can stay is returned as
-// it is.
+// EncodeText turns a text into one that every database can store: UTF-8 without NUL. Each byte that cannot be stored
+// becomes one code point of a private use area, so that DecodeText restores every byte. A text that can be stored is
+// returned unchanged.
 func EncodeText(text string) string {
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r == 0 || isEscape(r) }) {
 		return text
@@ -31,7 +31,7 @@ func EncodeText(text string) string {
 	return kept.String()
 }
 
-// DecodeText undoes EncodeText.
+// DecodeText reverses EncodeText.
 func DecodeText(kept string) string {
 	if !strings.ContainsFunc(kept, isEscape) {
 		return kept

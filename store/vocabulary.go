@@ -5,18 +5,18 @@ import (
 	"strconv"
 )
 
-// The vocabularies of status words.
+// These are the vocabularies of status words.
 const (
-	// VocabularyLifecycle is that of "Dead Letter Queue Lifecycle": dlq_pending, dlq_processing, dlq_resolved,
+	// VocabularyLifecycle has the words of "Dead Letter Queue Lifecycle": dlq_pending, dlq_processing, dlq_resolved,
 	// dlq_failed, dlq_manual, dlq_archived.
 	VocabularyLifecycle = "lifecycle"
-	// VocabularyManagement is that of the management schema: pending, reprocessing, resolved, discarded.
+	// VocabularyManagement has the words of the management schema: pending, reprocessing, resolved, discarded.
 	VocabularyManagement = "management"
 )
 
-// Vocabulary is how a status column calls the states. The management schema has no word for an entry that nobody tries
-// again before a person has looked at it: such an entry is pending there, and held says why: "failed" or "manual". In
-// the lifecycle vocabulary held is always empty.
+// Vocabulary maps states to the words of a status column. The management schema has no word for an entry that waits for
+// a person: such an entry is pending there, and held gives the reason, "failed" or "manual". In the lifecycle
+// vocabulary held is always empty.
 type Vocabulary struct {
 	name  string
 	words []word
@@ -48,8 +48,8 @@ func NamedVocabulary(name string) (Vocabulary, error) {
 // Name is lifecycle or management.
 func (v Vocabulary) Name() string { return v.name }
 
-// Write returns the status word of a state, and what holds the entry. A state that isn't known is its own word, as Read
-// made it.
+// Write returns the status word of a state, and what holds the entry. An unknown state is its own word, as Read made
+// it.
 func (v Vocabulary) Write(state State) (status, held string) {
 	for _, w := range v.words {
 		if w.state == state {
@@ -62,7 +62,7 @@ func (v Vocabulary) Write(state State) (status, held string) {
 	return string(state), ""
 }
 
-// Read returns the state that a status word stands for. Where there is none the state is the word itself, with
+// Read returns the state of a status word. For an unknown word, the state is the word itself, and the error
 // ErrUnknownStatus.
 func (v Vocabulary) Read(status, held string) (State, error) {
 	for _, w := range v.words {
@@ -75,8 +75,8 @@ func (v Vocabulary) Read(status, held string) (State, error) {
 		unknown = State(status + " held " + held)
 	}
 	if unknown.Known() || unknown == New || unknown == Gone {
-		// "resolved" in a column of lifecycle words is as unknown as any other word: it must not pass for the state of
-		// that name.
+		// "resolved" in a column of lifecycle words is an unknown word like any other, and must not be taken for the
+		// state of that name.
 		unknown = State(strconv.Quote(status))
 	}
 	return unknown, fmt.Errorf("%w %q in a table that speaks %s", ErrUnknownStatus, status, v.name)

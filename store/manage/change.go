@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// pageSize is how many entries are asked for at a time.
+	// pageSize is the number of entries read at a time.
 	pageSize = 500
-	// maxFailures is how many failures a report tells.
+	// maxFailures is the maximum number of failures listed in a report.
 	maxFailures = 20
 )
 
@@ -36,7 +36,7 @@ func (r *Report) tell(id string, err error) {
 	}
 }
 
-// count notes what became of one entry; fatal is an error that concerns the store and not the entry.
+// count records the result for one entry. fatal is an error that concerns the store and not the entry.
 func (r *Report) count(id string, err error) (fatal error) {
 	var illegal *store.IllegalTransition
 	switch {
@@ -54,8 +54,8 @@ func (r *Report) count(id string, err error) (fatal error) {
 	return err
 }
 
-// Each calls do with each entry of the query, page by page. Entries that leave the query because do changes them don't
-// disturb it: cursors are values, not numbers of rows.
+// Each calls do for each entry of the query, page by page. Entries that leave the query because do changes them cause
+// no gaps, because cursors are values, not row numbers.
 func Each(ctx context.Context, from store.Reader, query store.Query, limit int, do func(store.Entry) error) error {
 	query.Limit = pageSize
 	for seen := 0; ; {
@@ -79,19 +79,19 @@ func Each(ctx context.Context, from store.Reader, query store.Query, limit int, 
 	}
 }
 
-// Decision is what a person decides about entries.
+// Decision is a person's decision about entries.
 type Decision struct {
 	// State is Archived (discard) or Resolved (resolve).
 	State store.State
 	By    string
 	Notes string
-	// DryRun only counts.
+	// DryRun only counts the entries.
 	DryRun bool
-	// OnEntry, if set, is told each entry before it is changed.
+	// OnEntry, if set, is called with each entry before it is changed.
 	OnEntry func(store.Entry)
 }
 
-// Decide carries the decision out for all entries of the query.
+// Decide applies the decision to all entries of the query.
 func Decide(ctx context.Context, there store.Store, query store.Query, decision Decision) (Report, error) {
 	how := store.Discard
 	if decision.State == store.Resolved {
@@ -126,7 +126,7 @@ func (r *Report) end(began time.Time) {
 	r.Seconds = r.Took.Seconds()
 }
 
-// Edit replaces the value of an entry that nobody has locked. The entry stays in its state: replay it afterwards.
+// Edit replaces the value of an unlocked entry. The entry keeps its state; replay it afterwards.
 func Edit(ctx context.Context, there store.Store, entry store.Entry, value []byte, notes string) error {
 	change := store.Change{State: entry.State, Value: value, Notes: notes}
 	change.OriginalEvent = store.OriginalEvent(value, "", entry.EventID)
@@ -136,7 +136,8 @@ func Edit(ctx context.Context, there store.Store, entry store.Entry, value []byt
 	return Explain(ctx, there, entry.ID, there.Alter(ctx, entry.ID, entry.Version, change))
 }
 
-// Explain says of a refused change who has the entry, or what happened to it since it was read, and what to do.
+// Explain adds to the error of a refused change who holds the entry, or how it has changed since it was read, and a
+// remedy.
 func Explain(ctx context.Context, there store.Reader, id string, err error) error {
 	if !errors.Is(err, store.ErrLocked) && !errors.Is(err, store.ErrStale) {
 		return err
@@ -153,7 +154,7 @@ func Explain(ctx context.Context, there store.Reader, id string, err error) erro
 		moment(entry.UpdatedAt), id)
 }
 
-// Purge removes the entries of the query, those that are locked excepted.
+// Purge removes the entries of the query, except locked ones.
 func Purge(ctx context.Context, there store.Store, query store.Query, dryRun bool,
 	onEntry func(store.Entry)) (Report, error) {
 	var (

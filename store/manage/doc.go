@@ -1,6 +1,6 @@
-// Package manage owns what people do with the dead letters of a store: finding them, looking at them, replaying,
-// discarding, resolving, editing and purging them, one by one or by a filter. It knows stores by package store and ways
-// to retry by package worker; flags, terminals and exit codes are its caller's.
+// Package manage owns the operations of people on the dead letters of a store: finding, viewing, replaying, discarding,
+// resolving, editing and purging them, one by one or by a filter. It uses stores through package store and retries
+// through package worker. Flags, terminals and exit codes belong to its caller.
 //
 //	Filter ──Query──▶ store.List ──▶ Table, View (JSON)
 //	                         └────▶ Discard, Resolve, Edit, Purge: one conditional change each, by version ──▶ Report

@@ -9,39 +9,39 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Filter selects entries as people write it down; zero fields select all. It is filterCriteria and prioritization of
-// "Dead Letter Queue" (management schema).
+// Filter selects entries in the form that people write. Zero fields select all. It corresponds to filterCriteria and
+// prioritization of "Dead Letter Queue" (management schema).
 type Filter struct {
 	IDs, ErrorTypes, Patterns, Statuses []string
 	Source                              string
-	// Start and End bound the creation: start ≤ t < end; a day (2026-02-11), or RFC 3339. MaxAge bounds it from now.
+	// Start and End bound the creation time: start ≤ t < end. They are a day (2026-02-11) or RFC 3339. MaxAge bounds
+	// the age relative to now.
 	Start, End string
 	MaxAge     time.Duration
-	// MinRetries and MaxRetries bound the retries by workers; negative: no bound.
+	// MinRetries and MaxRetries bound the number of retries by workers. A negative value is no bound.
 	MinRetries, MaxRetries int
-	// Priority is the least; negative: all.
+	// Priority is the minimum priority. A negative value selects all.
 	Priority int
 	// OrderBy is createdAt, updatedAt or priority; Direction asc or desc.
 	OrderBy, Direction string
 }
 
-// NewFilter returns one that selects everything, oldest first.
+// NewFilter returns a filter that selects everything, oldest first.
 func NewFilter() Filter {
 	return Filter{MinRetries: -1, MaxRetries: -1, Priority: -1, OrderBy: "createdAt", Direction: "asc"}
 }
 
-// Narrow reports whether the filter leaves anything out.
+// Narrow reports whether the filter excludes anything.
 func (f Filter) Narrow() bool {
 	return len(f.IDs)+len(f.ErrorTypes)+len(f.Patterns)+len(f.Statuses) > 0 || f.Source != "" ||
 		f.Start != "" || f.End != "" || f.MaxAge > 0 ||
 		f.MinRetries >= 0 || f.MaxRetries >= 0 || f.Priority >= 0
 }
 
-// Query returns what to ask the store for; now is the store's time. Its error says which word of the filter can't be
-// read.
+// Query returns the query for the store. now is the store's time. The error names the value that cannot be parsed.
 func (f Filter) Query(now time.Time) (store.Query, error) {
 	query := store.Query{ErrorTypes: f.ErrorTypes, Patterns: f.Patterns, Service: f.Source, OrderBy: f.OrderBy}
-	if len(f.IDs) > 0 { // an empty list isn't the same to every store as none
+	if len(f.IDs) > 0 { // some stores distinguish an empty list from none
 		query.IDs = f.IDs
 	}
 	switch f.Direction {
@@ -75,7 +75,7 @@ func (f Filter) Query(now time.Time) (store.Query, error) {
 	return query, f.period(&query, now)
 }
 
-// period sets the bounds of the creation.
+// period sets the bounds of the creation time.
 func (f Filter) period(query *store.Query, now time.Time) (err error) {
 	if f.Start != "" {
 		if query.CreatedFrom, err = ReadTime(f.Start); err != nil {
@@ -100,7 +100,7 @@ func (f Filter) period(query *store.Query, now time.Time) (err error) {
 	return nil
 }
 
-// ReadTime reads RFC 3339 or a day, which begins at midnight, UTC.
+// ReadTime parses RFC 3339, or a day, which begins at midnight UTC.
 func ReadTime(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
@@ -110,7 +110,7 @@ func ReadTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-02-11 or 2026-02-11T12:00:00Z", text)
 }
 
-// ReadState reads a state, or a status word of either document: failed, dlq_failed, reprocessing, discarded.
+// ReadState parses a state, or a status word of either document: failed, dlq_failed, reprocessing, discarded.
 func ReadState(word string) (store.State, error) {
 	switch state := store.State(strings.TrimPrefix(word, "dlq_")); {
 	case state.Known():

@@ -22,8 +22,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newStore makes a store with entries of the source topic "orders"; the i-th is at offset i and differs by what change
-// does to it.
+// newStore makes a store with entries of the source topic "orders". The i-th has offset i and is modified by change.
 func newStore(t *testing.T, count int, change func(i int, entry *store.Entry)) store.Store {
 	t.Helper()
 	there, err := open.Store(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "letters.db"), store.Options{})
@@ -105,7 +104,7 @@ func TestFiltersAreRead(t *testing.T) {
 	}
 }
 
-// Of two bounds the later one counts, whichever it is.
+// Of two lower bounds, the later one applies, whichever it is.
 func TestTheYoungerBoundCounts(t *testing.T) {
 	now := time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC)
 	for age, want := range map[time.Duration]time.Time{time.Hour: now.Add(-time.Hour),
@@ -163,7 +162,7 @@ func TestDecisionsAreKept(t *testing.T) {
 	for state, how := range map[store.State]string{store.Archived: "discard", store.Resolved: "manual_resolution"} {
 		there := newStore(t, 4, nil)
 		ids := all(t, there)
-		locked, err := there.Claim(t.Context(), "somebody", time.Minute, 1) // nothing is due
+		locked, err := there.Claim(t.Context(), "somebody", time.Minute, 1) // no entry is due
 		if err != nil || len(locked) != 0 {
 			t.Fatal(locked, err)
 		}
@@ -308,7 +307,7 @@ func TestEntriesAreShown(t *testing.T) {
 	}
 }
 
-// Whoever looks at an entry finds what it died of, whatever its retries failed with since.
+// The view of an entry shows why it was dead-lettered, even if retries have failed with other errors since.
 func TestTheFirstErrorIsShown(t *testing.T) {
 	entry := store.Entry{Error: store.Failure{
 		Message: "answered 429", Type: "rate_limited",
@@ -327,8 +326,7 @@ func TestTheFirstErrorIsShown(t *testing.T) {
 	}
 }
 
-// A status that somebody wrote into the table by hand, and that nobody knows, is shown and counted, and nothing touches
-// it.
+// An unknown status, written into the table by hand, is shown and counted, and no operation changes the entry.
 func TestUnknownStatusesAreShownAndLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letters.db")
 	there, err := open.Store(t.Context(), "sqlite:"+path, store.Options{})

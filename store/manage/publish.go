@@ -21,22 +21,22 @@ import (
 	"github.com/dlqbench/dlqbench/store/worker"
 )
 
-// Transactional is a Publisher on Kafka. The ids of a batch go into the metadata of an offset that the transaction
-// commits for a group of the replay's own: they are there if, and only if, the records are.
+// Transactional is a Publisher on Kafka. The transaction commits an offset for a group of the replay's own, and the
+// offset's metadata contains the ids of the batch. The ids are thus stored if and only if the records are.
 type Transactional struct {
 	client *kgo.Client
 	name   string
 }
 
-// transactionTimeout is when brokers abort a transaction that was not ended.
+// transactionTimeout is the time after which brokers abort an open transaction.
 const transactionTimeout = time.Minute
 
-// NewTransactional opens a publisher under a name: the transactional id and the group are both "dlqbench-replay-NAME".
+// NewTransactional opens a publisher under a name. The transactional id and the group are both "dlqbench-replay-NAME".
 func NewTransactional(bootstrap []string, name string, options ...kgo.Opt) (*Transactional, error) {
 	name = "dlqbench-replay-" + name
 	client, err := kgo.NewClient(append(worker.ProducerOptions(bootstrap, options...),
 		kgo.TransactionalID(name), kgo.TransactionTimeout(transactionTimeout),
-		kgo.MaxVersions(kversion.V4_0_0()), // from TxnOffsetCommit v6 on topics have ids instead of names
+		kgo.MaxVersions(kversion.V4_0_0()), // from v6 on, TxnOffsetCommit uses topic ids instead of names
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("opening the Kafka client for replays: %w", err)
@@ -44,11 +44,10 @@ func NewTransactional(bootstrap []string, name string, options ...kgo.Opt) (*Tra
 	return &Transactional{client: client, name: name}, nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (t *Transactional) Close() { t.client.Close() }
 
-// Recall implements Publisher: a new epoch of the transactional id aborts the open transaction of whoever had the last
-// one.
+// Recall implements Publisher. A new epoch of the transactional id aborts the open transaction of the previous holder.
 func (t *Transactional) Recall(ctx context.Context) (map[string]bool, error) {
 	if _, _, err := t.client.ProducerID(ctx); err != nil {
 		return nil, fmt.Errorf("fencing off earlier replays (transactional id %s): %w", t.name, err)
@@ -66,9 +65,8 @@ func (t *Transactional) Recall(ctx context.Context) (map[string]bool, error) {
 	return published, nil
 }
 
-// Publish implements Publisher. One record that is refused aborts the transaction, and the others go into another one;
-// topics that aren't there are found before, since consumers that read uncommitted records, too, would see what was
-// aborted.
+// Publish implements Publisher. One refused record aborts the transaction, and the others go into another one. Missing
+// topics are detected before, because consumers that read uncommitted records would see the aborted ones.
 func (t *Transactional) Publish(ctx context.Context, batch []Outgoing) (map[string]error, error) {
 	refused := map[string]error{}
 	failed, err := t.homeless(ctx, batch)
@@ -93,7 +91,7 @@ func (t *Transactional) Publish(ctx context.Context, batch []Outgoing) (map[stri
 	}
 }
 
-// homeless returns the records whose topics the brokers don't have.
+// homeless returns the records whose topics do not exist.
 func (t *Transactional) homeless(ctx context.Context, batch []Outgoing) (map[string]error, error) {
 	topics := map[string]bool{}
 	for _, one := range batch {
@@ -114,7 +112,7 @@ func (t *Transactional) homeless(ctx context.Context, batch []Outgoing) (map[str
 	return failed, nil
 }
 
-// transaction publishes a batch, or nothing if some of it failed.
+// transaction publishes the batch, or nothing if part of it failed.
 func (t *Transactional) transaction(ctx context.Context, batch []Outgoing) (failed map[string]error, err error) {
 	if err := t.client.BeginTransaction(); err != nil {
 		return nil, fmt.Errorf("beginning a transaction: %w", err)
@@ -132,7 +130,7 @@ func (t *Transactional) transaction(ctx context.Context, batch []Outgoing) (fail
 	return nil, nil
 }
 
-// abort gives up what was written; a transaction that can't be aborted is by the next Recall.
+// abort aborts the transaction. If that fails, the next Recall aborts it.
 func (t *Transactional) abort(ctx context.Context) error {
 	if err := t.client.AbortBufferedRecords(ctx); err != nil {
 		return fmt.Errorf("aborting the transaction: %w", err)
@@ -143,7 +141,7 @@ func (t *Transactional) abort(ctx context.Context) error {
 	return nil
 }
 
-// produce writes the records; failed are those that the brokers will never take, err is any other trouble.
+// produce writes the records. failed holds those that the brokers will never accept; err is any other problem.
 func (t *Transactional) produce(ctx context.Context, batch []Outgoing) (failed map[string]error, err error) {
 	var mu sync.Mutex
 	failed = map[string]error{}
@@ -169,7 +167,7 @@ func (t *Transactional) produce(ctx context.Context, batch []Outgoing) (failed m
 	return failed, err
 }
 
-// note writes the ids into the transaction.
+// note adds the ids to the transaction.
 func (t *Transactional) note(ctx context.Context, batch []Outgoing) error {
 	id, epoch, err := t.client.ProducerID(ctx)
 	if err != nil {
@@ -206,12 +204,12 @@ func (t *Transactional) note(ctx context.Context, batch []Outgoing) error {
 	return nil
 }
 
-// encodeIDs writes UUIDs in 22 characters each: MaxBatch of them fit in the 4096 bytes that brokers take by default
-// (offset.metadata.max.bytes).
+// encodeIDs encodes each UUID in 22 characters, so that MaxBatch of them fit in the 4096 bytes that brokers accept by
+// default (offset.metadata.max.bytes).
 func encodeIDs(batch []Outgoing) string {
 	words := make([]string, len(batch))
 	for i, one := range batch {
-		words[i] = one.ID // ids of other stores are written as they are
+		words[i] = one.ID // ids of other stores are not encoded
 		if id, err := uuid.Parse(one.ID); err == nil {
 			words[i] = "." + base64.RawURLEncoding.EncodeToString(id[:])
 		}

@@ -14,65 +14,66 @@ import (
 	"github.com/dlqbench/dlqbench/store/worker"
 )
 
-// ErrUnhealthy says that what the replay depends on isn't well; nothing was replayed.
+// ErrUnhealthy means that a dependency of the replay is unhealthy. Nothing was replayed.
 var ErrUnhealthy = errors.New("the system isn't healthy; nothing was replayed")
 
-// Publisher writes the records of a batch, all or none of them for good.
+// Publisher writes the records of a batch atomically: all or none.
 type Publisher interface {
-	// Recall fences off whoever published under the same name before, and returns the ids of the last batch that was
-	// published for good.
+	// Recall fences off the previous publisher of the same name, and returns the ids of the last batch that was
+	// committed.
 	Recall(ctx context.Context) (published map[string]bool, err error)
-	// Publish writes the records and, in the same transaction, their ids. refused tells, by id, the records that the
-	// brokers don't take: those are not written, the others are. After any other error it is open whether the batch was
-	// published: Recall tells.
+	// Publish writes the records and their ids in one transaction. refused holds, by id, the records that the brokers
+	// do not accept; those are not written, the others are. After any other error it is unknown whether the batch was
+	// published, and Recall finds out.
 	Publish(ctx context.Context, batch []Outgoing) (refused map[string]error, err error)
 }
 
-// Outgoing is a record on its way, and the entry it is of.
+// Outgoing is a record to publish, and its entry.
 type Outgoing struct {
 	ID     string
 	Record *kgo.Record
 }
 
-// Replay puts entries back to their topics, by hand.
+// Replay writes entries back to their topics, at a person's request.
 //
-// It can be killed at any moment and started again, and nothing is replayed twice: an entry is locked by the replay's
-// name before it is published; a batch and its ids are published in one transaction; then the entries are resolved. A
-// replay that starts finds what its predecessor left locked. It fences that one off, and asks which batch was last
-// published: entries of that one are resolved, all others are what they were before.
+// A replay can be killed at any moment and restarted without replaying anything twice. It locks an entry under the
+// replay's name before it publishes it, publishes a batch and its ids in one transaction, and then resolves the
+// entries. A restarted replay finds the entries that its predecessor left locked. It fences that one off and finds out
+// which batch was published last: it resolves the entries of that batch, and restores all others to their previous
+// state.
 type Replay struct {
 	Store     store.Store
 	Publisher Publisher
 	Query     store.Query
-	// Name is the same for a replay and the one that goes on where it was killed. Of two with one name that run at the
-	// same time the later one takes over.
+	// Name identifies a replay, so that a restart after a kill uses the same name. Of two concurrent replays with one
+	// name, the later one takes over.
 	Name string
-	// To is where records go; "": each to the topic that its dialect names.
+	// To is the target topic. With "", each record goes to the topic that its dialect names.
 	To string
 	By string
-	// BatchSize is how many are published at a time, 1 to MaxBatch; Concurrency how many are locked or resolved at a
-	// time.
+	// BatchSize is the number of entries published at a time, 1 to MaxBatch. Concurrency is the number locked or
+	// resolved at a time.
 	BatchSize, Concurrency int
 	Pace                   *worker.Pace
-	// Unmet, if set, says before anything is replayed which conditions aren't met.
+	// Unmet, if set, returns the unmet conditions, before anything is replayed.
 	Unmet func(ctx context.Context) string
-	// DryRun only tells OnEntry.
+	// DryRun only calls OnEntry.
 	DryRun bool
-	// OnEntry, if set, is told each selected entry; Progress how many of all are done.
+	// OnEntry, if set, is called with each selected entry, Progress with the number of finished ones and the total.
 	OnEntry  func(store.Entry)
 	Progress func(done, all int64)
 }
 
 const (
-	// DefaultBatch is how many entries a replay publishes at a time, as in "Dead Letter Queue Lifecycle".
+	// DefaultBatch is the number of entries that a replay publishes at a time, as in "Dead Letter Queue Lifecycle".
 	DefaultBatch = 100
-	// MaxBatch is how many ids fit in what a transaction notes.
+	// MaxBatch is the number of ids that fit in the metadata of a transaction.
 	MaxBatch = 150
-	// replayLease bounds how long a killed replay's locks last; whoever starts it again within that time decides about
-	// them, after that the workers recover them.
+	// replayLease is the lease of a replay's locks. A restart within that time decides about the entries of a killed
+	// replay; after that, workers recover them.
 	replayLease = 5 * time.Minute
-	// publishLimit bounds the publication of one batch, and is well below the lease; finishLimit what is done after an
-	// interruption.
+	// publishLimit bounds the publication of one batch, and is well below the lease. finishLimit bounds the work after
+	// an interruption.
 	publishLimit = 30 * time.Second
 	finishLimit  = 10 * time.Second
 )
@@ -86,7 +87,7 @@ type ReplayReport struct {
 	Confirmed int64 `json:"confirmed"`
 }
 
-// Validate reports what can't be carried out.
+// Validate returns an error for settings that cannot be carried out.
 func (r Replay) Validate() error {
 	switch {
 	case r.BatchSize < 1 || r.BatchSize > MaxBatch:
@@ -99,17 +100,17 @@ func (r Replay) Validate() error {
 	return nil
 }
 
-// run is one replay that runs.
+// run is the state of one replay.
 type run struct {
 	Replay
 	mu     sync.Mutex
 	report ReplayReport
 	all    int64
-	// refused were given back: in the order of updatedAt they come again.
+	// refused holds entries that were released. In the order of updatedAt they come up again.
 	refused map[string]bool
 }
 
-// Run replays. When ctx ends, the batch under way is brought to its end and ctx's error comes back.
+// Run replays the entries. When ctx ends, Run finishes the current batch and returns ctx's error.
 func (r Replay) Run(ctx context.Context) (ReplayReport, error) {
 	x := &run{Replay: r, refused: map[string]bool{}}
 	began := time.Now()
@@ -158,7 +159,7 @@ func (x *run) run(ctx context.Context) error {
 	return err
 }
 
-// batchSize is smaller where a rate would make a batch last longer than its transaction may.
+// batchSize is smaller if, at the given rate, a batch would outlast its transaction.
 func (x *run) batchSize() int {
 	if x.Pace == nil || x.Pace.Rate == 0 {
 		return x.BatchSize
@@ -166,11 +167,11 @@ func (x *run) batchSize() int {
 	return max(1, min(x.BatchSize, int(x.Pace.Rate*publishLimit.Seconds()/3)))
 }
 
-// lockName says whose lock it is and what the entry was before.
+// lockName contains the owner of the lock and the entry's previous state.
 func (x *run) lockName(state store.State) string { return x.prefix() + string(state) }
 func (x *run) prefix() string                    { return "replay:" + x.Name + ":" }
 
-// recall brings to their end the entries that an earlier run under this name left locked.
+// recall finishes the entries that an earlier run under this name left locked.
 func (x *run) recall(ctx context.Context) error {
 	published, err := x.Publisher.Recall(ctx)
 	if err != nil {
@@ -192,16 +193,16 @@ func (x *run) recall(ctx context.Context) error {
 	})
 }
 
-// taken is an entry that is locked; entry is as it was before.
+// taken is a locked entry; entry is its previous content.
 type taken struct {
 	entry store.Entry
 	lock  store.Lock
 }
 
-// replay takes a batch, publishes it and settles it.
+// replay locks a batch, publishes it and settles it.
 func (x *run) replay(ctx context.Context, entries []store.Entry) error {
 	batch, err := x.take(ctx, entries)
-	// What is locked is brought to its end, also after an interruption.
+	// Locked entries are finished even after an interruption.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishLimit+finishLimit)
 	defer cancel()
 	if err != nil || ctx.Err() != nil {
@@ -246,7 +247,7 @@ func (x *run) prepare(entry store.Entry) (*kgo.Record, error) {
 	return record, err
 }
 
-// take locks the entries; those that somebody else has, or changed, are left out. fatal errors concern the store.
+// take locks the entries, except those that others have locked or changed. A fatal error concerns the store.
 func (x *run) take(ctx context.Context, entries []store.Entry) (batch []taken, fatal error) {
 	fatal = inParallel(x.Concurrency, entries, func(entry store.Entry) error {
 		if x.Pace != nil && x.Pace.Wait(ctx) != nil {
@@ -290,7 +291,7 @@ func (x *run) resolve(ctx context.Context, one taken) error {
 	return x.settled(one, err)
 }
 
-// release gives an entry back as it was, with why it was refused if it was.
+// release restores an entry to its previous state, with the reason if it was refused.
 func (x *run) release(ctx context.Context, one taken, why error) error {
 	change := store.Change{State: one.entry.State, Strategy: one.entry.Strategy, RetryAt: one.entry.NextRetryAt}
 	if why != nil {
@@ -327,13 +328,13 @@ func (x *run) settled(one taken, err error) error {
 	}
 	x.report.Failed++
 	x.report.tell(one.entry.ID, err)
-	if errors.Is(err, store.ErrLockLost) { // somebody decided about this entry; the others go on
+	if errors.Is(err, store.ErrLockLost) { // this entry was decided by another; the others go on
 		return nil
 	}
 	return err
 }
 
-// progress is called with mu held.
+// progress must be called with mu held.
 func (x *run) progress() {
 	if x.Progress != nil {
 		x.Progress(x.report.Done+x.report.Failed+x.report.Skipped, x.all)
@@ -344,7 +345,7 @@ func (x *run) each(batch []taken, do func(taken) error) error {
 	return inParallel(x.Concurrency, batch, do)
 }
 
-// inParallel calls do for each, so many at a time, and returns their errors.
+// inParallel calls do for each element, up to concurrency at a time, and returns the errors.
 func inParallel[T any](concurrency int, all []T, do func(T) error) error {
 	queue := make(chan T)
 	errs := make([]error, max(concurrency, 1))

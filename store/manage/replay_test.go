@@ -113,7 +113,7 @@ func TestDryRunsAndIllHealthReplayNothing(t *testing.T) {
 	}
 }
 
-// A replay that starts decides about what its own predecessor left locked, and about nothing else.
+// A starting replay decides only about the entries that its own predecessor left locked.
 func TestLocksOfOthersAreLeftAlone(t *testing.T) {
 	cluster := newKafka(t)
 	there := newStore(t, 3, nil)
@@ -138,7 +138,7 @@ func TestLocksOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// unsure is a publisher of which nobody hears what became of a batch.
+// unsure is a publisher that loses the outcome of a batch.
 type unsure struct{}
 
 func (unsure) Recall(context.Context) (map[string]bool, error) { return nil, nil }
@@ -147,7 +147,7 @@ func (unsure) Publish(context.Context, []Outgoing) (map[string]error, error) {
 	return nil, errors.New("the connection broke before the answer")
 }
 
-// What may have been published stays locked, for whoever can find out.
+// Entries that may have been published stay locked, until a replay can find out.
 func TestWhatMayHaveBeenPublishedStaysLocked(t *testing.T) {
 	there := newStore(t, 3, nil)
 	report, err := newReplay(there, unsure{}).Run(t.Context())
@@ -159,7 +159,7 @@ func TestWhatMayHaveBeenPublishedStaysLocked(t *testing.T) {
 	}
 }
 
-// settling is a publisher that takes everything, and a store that does something before a change.
+// settling is a publisher that accepts everything, with a store that calls a hook before a change.
 type settling struct {
 	store.Store
 	altered, settled func(id string) error
@@ -185,7 +185,7 @@ func (settling) Recall(context.Context) (map[string]bool, error) { return nil, n
 
 func (settling) Publish(context.Context, []Outgoing) (map[string]error, error) { return nil, nil }
 
-// An interruption between the locks of a batch gives back those that were taken.
+// An interruption while a batch is being locked releases the locks already taken.
 func TestAnInterruptedReplayGivesBackItsLocks(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	there := newStore(t, 5, nil)
@@ -198,7 +198,7 @@ func TestAnInterruptedReplayGivesBackItsLocks(t *testing.T) {
 	}
 }
 
-// Somebody took over one lock: he decides about that entry, and the others go on.
+// If another owner has taken over one lock, that owner decides about the entry, and the other entries go on.
 func TestALostLockHoldsUpNobody(t *testing.T) {
 	there := newStore(t, 5, nil)
 	lost := ""
@@ -216,14 +216,14 @@ func TestALostLockHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// Entries that can't go anywhere stay what they were; the others of their batch go.
+// Entries without a valid target keep their state. The others of their batch are published.
 func TestRefusedEntriesStayWhatTheyWere(t *testing.T) {
 	cluster := newKafka(t)
 	there := newStore(t, 12, func(i int, entry *store.Entry) {
 		switch i % 4 {
 		case 1:
 			entry.Source.Topic = "gone"
-		case 2: // a letter that says nothing
+		case 2: // a dead letter without metadata
 			entry.Source, entry.Dialect = entry.Letter, "raw"
 		}
 	})
@@ -252,9 +252,9 @@ func TestRefusedEntriesStayWhatTheyWere(t *testing.T) {
 	}
 }
 
-// What is refused is updated, and so comes again in the order of updates: it is tried once all the same. Of a batch of
-// which the brokers refuse a record, nothing is there until the others have gone without it; what was refused is what
-// it was before, whatever that was.
+// A refused entry is updated, and so comes up again in the order of updates, but is tried only once. If the brokers
+// refuse a record of a batch, nothing is published until the others go without it. The refused entry keeps its previous
+// state, whatever that was.
 func TestWhatABrokerRefusesHoldsUpNobody(t *testing.T) {
 	cluster := newKafka(t)
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders.dlq", Err: kerr.MessageTooLarge, Count: -1})
@@ -323,7 +323,7 @@ func TestLockedAndChangedEntriesAreSkipped(t *testing.T) {
 	}
 }
 
-// readOnce does something between the listing and what follows.
+// readOnce calls a hook between the listing and the next step.
 type readOnce struct {
 	store.Store
 	once sync.Once
@@ -338,7 +338,7 @@ func (r *readOnce) List(ctx context.Context, query store.Query) ([]store.Entry, 
 	return page, after, err
 }
 
-// killable lets so many steps happen; after that nothing gets through any more, as if the process were gone.
+// killable allows a number of steps. After that, everything fails as if the process were gone.
 type killable struct {
 	store.Store
 	Publisher
@@ -388,13 +388,13 @@ func (k *killable) Publish(ctx context.Context, batch []Outgoing) (map[string]er
 	}
 	refused, err := k.Publisher.Publish(ctx, batch)
 	if err == nil {
-		err = k.step() // published, and killed before it knew
+		err = k.step() // published, but killed before it got the answer
 	}
 	return refused, err
 }
 
 // A replay is killed at each of its steps in turn: at each lock, before and after each publication, at each resolution.
-// The next one goes on, and nothing is written twice.
+// The next replay continues, and nothing is written twice.
 func TestAReplayThatIsKilledAtAnyStepGoesOn(t *testing.T) {
 	t.Parallel()
 	const count = 7
@@ -434,8 +434,8 @@ func TestAReplayThatIsKilledAtAnyStepGoesOn(t *testing.T) {
 	}
 }
 
-// The same at each request of a transaction: the connection breaks before the broker has seen it, and the process is
-// gone.
+// The same is tested at each request of a transaction: the connection breaks before the broker has received the
+// request, and the process is gone.
 func TestAReplayThatIsKilledInItsTransactionGoesOn(t *testing.T) {
 	t.Parallel()
 	const count = 7
@@ -491,7 +491,7 @@ func TestAReplayThatIsKilledInItsTransactionGoesOn(t *testing.T) {
 	}
 }
 
-// Of two replays with one name the later one takes over; together they write everything once.
+// Of two replays with one name, the later one takes over. Together they write everything once.
 func TestALaterReplayTakesOver(t *testing.T) {
 	t.Parallel()
 	cluster := newKafka(t)
@@ -526,7 +526,7 @@ func TestALaterReplayTakesOver(t *testing.T) {
 	onceEach(t, written(t, cluster, "orders"), 30)
 }
 
-// pausing holds the first publication up.
+// pausing delays the first publication.
 type pausing struct {
 	Publisher
 	once            sync.Once

@@ -97,7 +97,7 @@ type Header struct {
 	Value []byte `json:"value"`
 }
 
-// NewView returns what is shown of an entry.
+// NewView returns the view of an entry.
 func NewView(entry store.Entry) View {
 	view := View{
 		ID: entry.ID, EventID: entry.EventID, SubscriberID: entry.SubscriberID, Pattern: entry.Pattern,
@@ -137,7 +137,7 @@ func known(at time.Time) *time.Time {
 	return &at
 }
 
-// Table writes one line for each entry.
+// Table writes one line per entry.
 func Table(w io.Writer, entries []store.Entry) error {
 	table, unknown := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), 0
 	fmt.Fprintln(table, "ID\tSTATUS\tTRIES\tNEXT RETRY\tSOURCE\tERROR\tREASON")
@@ -165,8 +165,8 @@ func place(at store.Place) string {
 	return fmt.Sprintf("%s-%d@%d", Line(at.Topic, 80), at.Partition, at.Offset)
 }
 
-// Line makes a text fit for one line of a terminal: no control characters, no more than so many characters; "-" for an
-// empty one.
+// Line makes a text fit for one line of a terminal: without control characters, and cut to the maximum number of
+// characters. An empty text becomes "-".
 func Line(text string, most int) string {
 	if text == "" {
 		return "-"
@@ -185,10 +185,10 @@ func Line(text string, most int) string {
 	return out.String()
 }
 
-// maxShown bounds what Show writes of a value or a stack trace, in bytes; JSON has all of it.
+// maxShown is the maximum number of bytes of a value or a stack trace that Show writes. JSON contains all of it.
 const maxShown = 4096
 
-// Show writes everything of one entry that people read.
+// Show writes all readable fields of one entry.
 func Show(w io.Writer, entry store.Entry) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
@@ -237,7 +237,7 @@ func Show(w io.Writer, entry store.Entry) error {
 	return nil
 }
 
-// firstError is what the record was dead-lettered for, where a retry has failed with another error since.
+// firstError is the error for which the record was dead-lettered, if a retry has failed with another error since.
 func firstError(entry store.Entry) worker.FirstError {
 	var said worker.LetterContext
 	if json.Unmarshal(entry.Error.Context, &said) != nil || said.FirstError == nil {
@@ -253,7 +253,7 @@ func moment(at time.Time) string {
 	return at.UTC().Format(time.RFC3339Nano)
 }
 
-// bytesText shows bytes: as they are where they are text, otherwise how many.
+// bytesText returns bytes as text if they are text, otherwise their number.
 func bytesText(data []byte) string {
 	if !utf8.Valid(data) {
 		return fmt.Sprintf("%d bytes that are no text (--json has them in base64)", len(data))
@@ -290,7 +290,7 @@ type Statistics struct {
 	Seconds float64 `json:"meanSecondsInDLQ"`
 }
 
-// NewStatistics returns what is shown of the counts.
+// NewStatistics returns the view of the counts.
 func NewStatistics(stats store.Stats) Statistics {
 	return Statistics{stats.ByState, stats.ByErrorType, stats.Resolutions, known(stats.Oldest), stats.MeanInDLQ.Seconds()}
 }

@@ -1,8 +1,8 @@
-// Package metrics owns what Prometheus is told of dead letters, and the alert rules that go with it. It knows entries
-// and the counts of a store; of workers, routers and Kafka it knows nothing.
+// Package metrics owns the Prometheus metrics of dead letters, and the alert rules that go with them. It knows entries
+// and the counts of a store, and nothing about workers, routers and Kafka.
 //
-// Counters are of one process: the router's and the workers', which are its observers. Gauges are of the store, whoever
-// changed it; several processes that show the same store show the same gauges.
+// Counters belong to one process, a router's or the workers', which feed them as observers. Gauges belong to the store,
+// whichever process changed it. Several processes that show the same store show the same gauges.
 package metrics
 
 import (
@@ -24,14 +24,15 @@ import (
 //go:embed alerts.yaml
 var alerts []byte
 
-// Alerts is the Prometheus rules file: recording rules for the rates, and the alerts of "Dead Letter Queue Lifecycle".
+// Alerts returns the Prometheus rules file: recording rules for the rates, and the alerts of "Dead Letter Queue
+// Lifecycle".
 func Alerts() []byte { return slices.Clone(alerts) }
 
-// MaxErrorTypes is how many error types have a series of their own, the most frequent ones; the others are together
-// "other". Error types come from outside, and every label value is a series that Prometheus keeps.
+// MaxErrorTypes is the number of error types, the most frequent ones, with series of their own. The others are summed
+// as "other". Error types come from outside, and every label value is a series that Prometheus stores.
 const MaxErrorTypes = 20
 
-// Names of series that stand for several error types, or none.
+// These are the names of series for several error types, or for none.
 const (
 	otherTypes = "other"
 	noType     = "none"
@@ -42,15 +43,15 @@ type Source interface {
 	Stats(ctx context.Context) (store.Stats, error)
 }
 
-// Options of the metrics.
+// Options configure the metrics.
 type Options struct {
-	// Every is how old the store's counts may be, default 15 s: counting a million entries costs something.
+	// Every is the maximum age of the store's counts, default 15 s. Counting a million entries is expensive.
 	Every time.Duration
-	// Timeout of counting, default 5 s; a store that doesn't answer has dlq_store_up 0 and no gauges.
+	// Timeout is the limit for counting, default 5 s. A store that does not answer has dlq_store_up 0 and no gauges.
 	Timeout time.Duration
 }
 
-// Metrics observes routers and workers, and asks a store for its counts when it is scraped.
+// Metrics observes routers and workers, and reads the counts of a store when it is scraped.
 type Metrics struct {
 	source   Source
 	options  Options
@@ -70,7 +71,7 @@ type Metrics struct {
 	err     error
 }
 
-// New returns metrics in a registry of their own; source may be nil where there are only counters to show.
+// New returns metrics in a registry of their own. source may be nil if there are only counters.
 func New(source Source, options Options) *Metrics {
 	if options.Every <= 0 {
 		options.Every = 15 * time.Second
@@ -101,7 +102,7 @@ func (m *Metrics) makeCounters() {
 	m.notifications = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "dlq_notifications_failed_total", Help: "Notifications that did not reach the webhook's receiver.",
 	})
-	// Series that begin at 0: a rate needs two points, and the first resolution must not go unseen.
+	// These series start at 0, because a rate needs two points, and the first resolution must be visible.
 	for _, how := range resolutions() {
 		m.resolved.WithLabelValues(how)
 	}
@@ -111,7 +112,7 @@ func (m *Metrics) makeCounters() {
 	}
 }
 
-// The results of an attempt.
+// These are the results of an attempt.
 const (
 	succeeded = "succeeded"
 	failed    = "failed"
@@ -137,18 +138,18 @@ func (m *Metrics) describe() {
 		"When the oldest pending dead letter was created.", nil, nil)
 }
 
-// Handler shows the metrics.
+// Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// Registry is where the metrics are, for whoever has more to show on the same page.
+// Registry is the registry of the metrics, for callers that add further metrics to the same page.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
-// Ingested counts what is new in the store.
+// Ingested counts the new entries of the store.
 func (m *Metrics) Ingested(_ []store.Entry, fresh int) { m.ingested.Add(float64(fresh)) }
 
-// Settled counts what became of an entry, which is as it was claimed.
+// Settled counts the result for an entry. entry is its content when it was claimed.
 func (m *Metrics) Settled(entry store.Entry, change store.Change) {
 	if attempt := change.Attempt; attempt != nil {
 		result := failed
@@ -168,14 +169,14 @@ func (m *Metrics) Settled(entry store.Entry, change store.Change) {
 		end.At = time.Now()
 	}
 	m.resolved.WithLabelValues(known(end.How, resolutions())).Inc()
-	// The clocks of store and process may differ by more than an entry was there.
+	// The difference between the clocks of store and process may exceed the entry's age.
 	m.timeInDLQ.Observe(max(0, end.At.Sub(entry.CreatedAt).Seconds()))
 }
 
 // NotificationFailed counts a notification that was given up.
 func (m *Metrics) NotificationFailed() { m.notifications.Inc() }
 
-// known keeps label values to those that there are.
+// known restricts label values to the known ones.
 func known(value string, values []string) string {
 	if slices.Contains(values, value) {
 		return value
@@ -183,7 +184,7 @@ func known(value string, values []string) string {
 	return otherTypes
 }
 
-// gauges are collected from the store's counts.
+// gauges collects the store's counts.
 type gauges struct{ *Metrics }
 
 // Describe implements prometheus.Collector.
@@ -233,8 +234,8 @@ func (g gauges) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// count asks the store, unless it was asked a moment ago; a failure is remembered as long, so that scrapes don't pile
-// up before a store that is down.
+// count returns the store's counts, which it caches. It also caches a failure, so that scrapes do not pile up while the
+// store is down.
 func (m *Metrics) count() (store.Stats, error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -248,8 +249,8 @@ func (m *Metrics) count() (store.Stats, error) {
 	return m.stats, m.err
 }
 
-// frequent keeps the most frequent error types and adds up the others. A type is shown in UTF-8, and as long as a label
-// should be.
+// frequent keeps the most frequent error types and sums the others. It converts a type to UTF-8 and cuts it to the
+// maximum length of a label.
 func frequent(counts map[string]int64) map[string]int64 {
 	names := make([]string, 0, len(counts))
 	for name := range counts {

@@ -13,7 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// counts is a store that counts how often it is asked.
+// counts is a store that counts its calls.
 type counts struct {
 	stats store.Stats
 	err   error
@@ -42,11 +42,11 @@ func TestCounters(t *testing.T) {
 	settle(store.Resolved, "succeeded", store.Immediate,
 		&store.Resolution{How: store.AutomaticRetry, At: time.Unix(1030, 0)})
 	settle(store.Resolved, "succeeded", store.Immediate, &store.Resolution{How: store.ManualRetry, At: time.Unix(1002, 0)})
-	// a clock that is behind: 0 s
+	// a clock that is behind gives 0 s
 	settle(store.Resolved, "succeeded", "of their own", &store.Resolution{How: "magic", At: time.Unix(990, 0)})
 	settle(store.Pending, "failed", store.Scheduled, nil)
 	settle(store.Failed, "failed", store.Scheduled, nil)
-	m.Settled(entry, store.Change{State: store.Pending}) // put off: no attempt
+	m.Settled(entry, store.Change{State: store.Pending}) // postponed: no attempt
 	m.NotificationFailed()
 	promtest.Compare(t, promtest.Series(t, m.Registry()), map[string]float64{
 		"dlq_ingested_total": 3, "dlq_notifications_failed_total": 1,
@@ -66,7 +66,7 @@ func TestGauges(t *testing.T) {
 	source := &counts{stats: store.Stats{
 		ByState:     map[store.State]int64{store.Pending: 12, store.Failed: 2, "gibberish": 4, "more": 1},
 		ByErrorType: map[string]int64{"TIMEOUT_ERROR": 9, "": 2, "\xffbad": 1},
-		// Ways of the same label are one series: two would make the page unreadable.
+		// Keys with the same label form one series. Two series would make the page invalid.
 		Resolutions: map[string]int64{store.AutomaticRetry: 7, "a": 1, "b": 2},
 		Oldest:      time.UnixMilli(1500),
 	}}
@@ -80,14 +80,13 @@ func TestGauges(t *testing.T) {
 	})
 }
 
-// However many error types there are, and whatever they are called, their series are bounded and nothing is left out of
-// the sum.
+// The number of series is bounded for any number and any names of error types, and the sum is complete.
 func TestErrorTypesAreBounded(t *testing.T) {
 	source := &counts{stats: store.Stats{ByErrorType: map[string]int64{"other": 3, "frequent": 10_000}}}
 	want := 10_003.0
 	for i := range 1000 {
 		name := fmt.Sprintf("%d-%s", i, strings.Repeat("E", 200))
-		if i >= 990 { // alike once they are cut
+		if i >= 990 { // equal after they are cut
 			name = fmt.Sprintf("%s-%d", strings.Repeat("E", 200), i)
 		}
 		source.stats.ByErrorType[name] = int64(10 + i)
@@ -128,7 +127,7 @@ func TestStoreIsAskedNowAndThen(t *testing.T) {
 	})
 }
 
-// What people install is what is tested: the file is in the program.
+// The embedded file must equal the installed one.
 func TestAlertsAreACopy(t *testing.T) {
 	first := Alerts()
 	first[0] = 'x'

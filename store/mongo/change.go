@@ -8,26 +8,27 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// update is one change of an entry, on its way to an update document.
+// update is one change of an entry, from which the update document is made.
 type update struct {
 	now      time.Time
 	from, to store.State
-	// version is the one that the entry gets.
+	// version is the entry's new version.
 	version int64
-	// worker has the entry afterwards, for the lease; "" is nobody.
+	// worker holds the entry afterwards, for the lease; "" means unlocked.
 	worker string
 	lease  time.Duration
-	// next is when a worker may take it, the zero time never of its own accord; keepNext leaves that as it is.
+	// next is the earliest time at which a worker may take the entry; with the zero time, workers do not take it.
+	// keepNext leaves the time unchanged.
 	next     time.Time
 	keepNext bool
 	change   store.Change
-	// created is when the entry was: what ends has been in the DLQ since.
+	// created is the entry's creation time, from which the time in the DLQ is computed when the entry ends.
 	created time.Time
 	// event and pattern are those of an edited message.
 	event *store.Entry
 }
 
-// operators are the update document: a document changes as a whole, or not at all.
+// operators returns the update document. A document changes atomically.
 func (s *Store) operators(u update) bson.D {
 	status, held := s.words.Write(u.to)
 	set := bson.D{{Key: "status", Value: status}, {Key: "held", Value: held}, {Key: "updatedAt", Value: u.now}}
@@ -60,7 +61,7 @@ func (s *Store) operators(u update) bson.D {
 	return whole
 }
 
-// changed are the fields that a Change names.
+// changed returns the fields that a Change names.
 func (s *Store) changed(u update) bson.D {
 	var set bson.D
 	put := func(field string, value any) { set = append(set, bson.E{Key: field, Value: value}) }
@@ -122,8 +123,8 @@ func (s *Store) transition(u update) transition {
 	return noted
 }
 
-// schedule sets when a worker may take the entry: an edit leaves that as it is unless it says otherwise, and who holds
-// an entry keeps it.
+// schedule sets the time at which a worker may take the entry. An edit leaves it unchanged unless it names one, and a
+// lock keeps it.
 func (u *update) schedule() {
 	switch {
 	case u.to == store.Pending && !u.change.RetryAt.IsZero():

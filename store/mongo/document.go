@@ -12,16 +12,17 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// maxDocumentBytes is what MongoDB allows a document; room is left for what is added to it later.
+// maxDocumentBytes is MongoDB's limit for a document, minus a reserve for later additions.
 const (
 	maxDocumentBytes = 16 << 20
 	roomForChanges   = 512 << 10
-	// An original message longer than this is not kept a second time as BSON beside its bytes.
+	// maxNativeBytes is the maximum length of an original message that is stored a second time as BSON beside its
+	// bytes.
 	maxNativeBytes = 1 << 20
 )
 
 // document is a document of dlq_messages. The first part has the fields of "Dead Letter Queue Lifecycle", the second
-// what it lacks.
+// the additional ones.
 type document struct {
 	ID              string     `bson:"_id"`
 	MessageID       string     `bson:"messageId"`
@@ -43,17 +44,17 @@ type document struct {
 	UpdatedAt       time.Time  `bson:"updatedAt"`
 
 	Version int64 `bson:"version"`
-	// Held is what holds a pending entry, in a vocabulary that has no word for it.
+	// Held is what holds a pending entry, in a vocabulary without a word for it.
 	Held       string     `bson:"held"`
 	LeaseUntil *time.Time `bson:"leaseUntil"`
 	Strategy   string     `bson:"strategy"`
 	MaxRetries int        `bson:"maxRetries"`
-	// Coordinate is where the record that failed was consumed, Letter where the dead letter is.
+	// Coordinate is the place where the failed record was consumed, Letter the place of the dead letter.
 	Coordinate place  `bson:"coordinate"`
 	Letter     place  `bson:"letter"`
 	Dialect    string `bson:"dialect"`
-	// Raw is the original record, byte for byte. OriginalJSON is the original message where BSON can't hold it as it
-	// is; where it is absent and originalMessage null, the message follows from the bytes.
+	// Raw is the original record, byte for byte. OriginalJSON is the original message if BSON cannot represent it
+	// exactly. If OriginalJSON is absent and originalMessage is null, the message follows from the bytes.
 	Raw          raw    `bson:"raw"`
 	OriginalJSON string `bson:"originalJSON,omitempty"`
 	SubscriberID string `bson:"subscriberId"`
@@ -61,7 +62,7 @@ type document struct {
 	ErrorCode    string `bson:"errorCode"`
 	ErrorContext string `bson:"errorContext,omitempty"`
 	Resolution   *ended `bson:"resolution,omitempty"`
-	// Transitions are every change of the entry, where they are kept.
+	// Transitions are all changes of the entry, if they are recorded.
 	Transitions []transition `bson:"transitions,omitempty"`
 }
 
@@ -103,12 +104,12 @@ type ended struct {
 	Strategy   string     `bson:"strategy"`
 	ResolvedBy string     `bson:"resolvedBy"`
 	Notes      string     `bson:"notes"`
-	// InDLQMillis is from the creation to the resolution.
+	// InDLQMillis is the time from the creation to the resolution.
 	InDLQMillis int64 `bson:"inDLQMillis"`
 }
 
-// transition is one change of an entry. From is empty where it came in; HeldFrom and HeldTo are what held it; Worker
-// has it afterwards.
+// transition is one change of an entry. From is empty for a new entry. HeldFrom and HeldTo are what held it before and
+// after. Worker holds it afterwards.
 type transition struct {
 	Version     int64      `bson:"version"`
 	From        string     `bson:"from"`
@@ -118,7 +119,7 @@ type transition struct {
 	At          time.Time  `bson:"at"`
 	Worker      string     `bson:"worker"`
 	Retried     bool       `bson:"retried"`
-	Strategy    string     `bson:"strategy"` // empty where it stayed as it was
+	Strategy    string     `bson:"strategy"` // empty if unchanged
 	NextRetryAt *time.Time `bson:"nextRetryAt"`
 	LeaseUntil  *time.Time `bson:"leaseUntil"`
 }
@@ -152,7 +153,7 @@ func (s *Store) write(entry store.Entry) document {
 	for _, a := range entry.RetryHistory {
 		written.ReplayAttempts = append(written.ReplayAttempts, writeAttempt(a))
 	}
-	if entry.Resolution.Notes != "" { // of one that is put back: no other has a resolution yet
+	if entry.Resolution.Notes != "" { // of a restored entry: no other new entry has a resolution
 		written.Resolution = &ended{Notes: store.EncodeText(entry.Resolution.Notes)}
 	}
 	if s.audit {
@@ -162,8 +163,8 @@ func (s *Store) write(entry store.Entry) document {
 	return written
 }
 
-// writeEvent returns the original message as BSON, or as a text where BSON has none that is the same; neither where the
-// bytes beside it say it all and it is long.
+// writeEvent returns the original message as BSON, or as a text if BSON has no exact form of it. It returns neither if
+// the message is long and follows from the stored bytes.
 func writeEvent(entry store.Entry) (message any, text string) {
 	if len(entry.OriginalEvent) > maxNativeBytes &&
 		bytes.Equal(entry.OriginalEvent, store.OriginalEvent(entry.Value, entry.Pattern, entry.EventID)) {
@@ -176,8 +177,8 @@ func writeEvent(entry store.Entry) (message any, text string) {
 	return message, ""
 }
 
-// systemState is the part of an error's context that the document has a field for: whoever wrote the entry said it, or,
-// of an entry that a router made, its letter did.
+// systemState is the part of an error's context that has a field in the document. The entry's author set it; for an
+// entry from a router, its dead letter did.
 func systemState(context json.RawMessage) any {
 	state := field(context, "systemState")
 	if state == nil {
@@ -193,7 +194,7 @@ func systemState(context json.RawMessage) any {
 	return kept
 }
 
-// field is a field of an object, nil where there is none.
+// field is a field of an object, or nil.
 func field(object json.RawMessage, name string) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(object, &fields) != nil {
@@ -202,7 +203,7 @@ func field(object json.RawMessage, name string) json.RawMessage {
 	return fields[name]
 }
 
-// fit cuts the stack of a document that is too long for MongoDB; the record itself is never cut.
+// fit cuts the stack of a document that is too long for MongoDB. The record itself is never cut.
 func fit(written document) (document, error) {
 	if written.roughBytes() < maxDocumentBytes/4 {
 		return written, nil
@@ -226,8 +227,8 @@ func fit(written document) (document, error) {
 		written.Coordinate.Topic, written.Coordinate.Partition, written.Coordinate.Offset, len(encoded), maxDocumentBytes)
 }
 
-// roughBytes is about what the parts need that may be long; the message is there a second time as BSON, in which a
-// number of one digit needs eight bytes.
+// roughBytes estimates the size of the parts that may be long. The message is stored a second time as BSON, in which a
+// one-digit number takes eight bytes.
 func (d document) roughBytes() int {
 	bytes := len(d.Raw.Key) + 4*len(d.Raw.Value) + len(d.OriginalJSON) + len(d.ErrorReason) + len(d.ErrorStack) + 2*len(
 		d.ErrorContext)
@@ -243,13 +244,13 @@ func (d document) roughBytes() int {
 	return bytes
 }
 
-// read returns the entry of a document; one whose status is unknown has that word as its state.
+// read returns the entry of a document. An unknown status becomes the entry's state.
 func (s *Store) read(d document) (store.Entry, error) {
 	event, err := readEvent(d)
 	if err != nil {
 		return store.Entry{}, fmt.Errorf("reading the original message of %s: %w", d.ID, err)
 	}
-	// The word that nobody knows is the entry's state: Entry.Problem tells of it.
+	// Entry.Problem reports an unknown word, which is the entry's state.
 	state, _ := s.words.Read(d.Status, d.Held)
 	entry := store.Entry{
 		ID: d.ID, Version: d.Version, Source: readPlace(d.Coordinate), Letter: readPlace(d.Letter), Dialect: d.Dialect,
@@ -320,8 +321,7 @@ func readPlace(p place) store.Place {
 	return store.Place{Topic: store.DecodeText(p.Topic), Partition: p.Partition, Offset: p.Offset}
 }
 
-// cut is a text as it is kept, no longer than the management schema's column for it: so that an entry is the same in
-// every store.
+// cut cuts a text to the length of its column in the management schema, so that an entry is the same in every store.
 func cut(value string, characters int) string {
 	kept := store.EncodeText(value)
 	if len(kept) <= characters {
@@ -333,7 +333,7 @@ func cut(value string, characters int) string {
 	return kept
 }
 
-// millis is what MongoDB keeps of a time.
+// millis is a time with MongoDB's precision.
 func millis(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func writeTime(t time.Time) *time.Time {

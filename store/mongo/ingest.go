@@ -14,8 +14,8 @@ import (
 
 const duplicateKey = 11000
 
-// Ingest adds the entries whose source isn't there yet. It returns when a majority has them in its journal. After an
-// error some of them may be there: ingesting them again adds the others.
+// Ingest adds the entries whose source is new. It returns when a majority has them in its journal. After an error some
+// of them may be stored; ingesting them again adds the others.
 func (s *Store) Ingest(ctx context.Context, entries []store.Entry) (int, error) {
 	if err := s.check(ctx); err != nil {
 		return 0, err
@@ -58,7 +58,7 @@ func (s *Store) Ingest(ctx context.Context, entries []store.Entry) (int, error) 
 	return len(documents) - duplicates, s.sameSources(ctx, named)
 }
 
-// duplicatesIn counts the documents that were refused because their key is there already; any other error is returned.
+// duplicatesIn counts the documents that were rejected because their key exists. It returns any other error.
 func duplicatesIn(err error) (int, error) {
 	var bulk mongo.BulkWriteException
 	if !errors.As(err, &bulk) || bulk.WriteConcernError != nil || len(bulk.WriteErrors) == 0 {
@@ -72,7 +72,7 @@ func duplicatesIn(err error) (int, error) {
 	return len(bulk.WriteErrors), nil
 }
 
-// sameSources makes sure that no entry was left out because of its id instead of its source, which would lose it.
+// sameSources checks that no entry was left out because of its id instead of its source, which would lose it.
 func (s *Store) sameSources(ctx context.Context, named map[string]place) error {
 	if len(named) == 0 {
 		return nil

@@ -12,12 +12,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// errNotNative: a JSON text that no BSON value gives back as it was, or that not every server keeps.
+// errNotNative means that no BSON value reproduces a JSON text exactly, or that not every server stores it.
 var errNotNative = errors.New("the JSON has no exact BSON")
 
-// native returns the BSON value of a JSON text, errNotNative unless plain gives back the same values, and every server
-// keeps it: no number that changes, no field twice, none that is empty, has a dot or starts with $, and no array in an
-// array (FerretDB v1).
+// native returns the BSON value of a JSON text. It returns errNotNative unless plain gives back the same values and
+// every server stores it. That excludes numbers that change, and fields that are duplicate, empty, contain a dot or
+// start with $, and arrays in arrays (FerretDB v1).
 func native(text json.RawMessage) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -100,7 +100,7 @@ func nativeNumber(number json.Number) (any, error) {
 
 func plainNumber(number float64) string { return strconv.FormatFloat(number, 'f', -1, 64) }
 
-// plain is the JSON text of a BSON value. What JSON has no value for, which native never makes but people may, is
+// plain is the JSON text of a BSON value. A value without a JSON form, which native never makes but people may, becomes
 // extended JSON.
 func plain(value any) (json.RawMessage, error) {
 	var out bytes.Buffer
@@ -135,7 +135,7 @@ func writePlain(out *bytes.Buffer, value any) error {
 	}
 }
 
-// writeExtended writes what JSON has no value for.
+// writeExtended writes a value that has no JSON form.
 func writeExtended(out *bytes.Buffer, value any) error {
 	kept, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: value}}, false, false)
 	if err != nil {
@@ -171,6 +171,6 @@ func writeText(out *bytes.Buffer, value any) error {
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	out.Truncate(out.Len() - 1) // the encoder's newline
+	out.Truncate(out.Len() - 1) // the newline that the encoder adds
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// stored is what a server gives back of a value.
+// stored returns a value as a server gives it back.
 func stored(t interface{ Fatal(args ...any) }, value any) any {
 	encoded, err := bson.Marshal(bson.D{{Key: "v", Value: value}})
 	if err != nil {
@@ -29,7 +29,7 @@ func stored(t interface{ Fatal(args ...any) }, value any) any {
 	return document[0].Value
 }
 
-// anyJSON is any JSON: its texts, numbers, names and nesting.
+// anyJSON generates any JSON: texts, numbers, names and nesting.
 func anyJSON(depth int) *rapid.Generator[string] {
 	scalar := rapid.OneOf(
 		rapid.Just("null"), rapid.Just("true"), rapid.Just("1.0"), rapid.Just("1e3"), rapid.Just("-0"),
@@ -64,7 +64,7 @@ func mustJSON(value any) string {
 	return string(text)
 }
 
-// A message that becomes BSON comes back with the same names, values and numbers, digit by digit, in the same order.
+// A message stored as BSON comes back with the same names, values and digits, in the same order.
 func TestNativeMessagesComeBack(t *testing.T) {
 	isNative := func(text string) bool {
 		_, err := native(json.RawMessage(text))
@@ -86,7 +86,7 @@ func TestNativeMessagesComeBack(t *testing.T) {
 	})
 }
 
-// compact is JSON without spaces and with one way of writing each text.
+// compact returns JSON without spaces and with each text in one canonical form.
 func compact(t interface{ Fatal(args ...any) }, text []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -125,7 +125,7 @@ func TestWhatIsNotNative(t *testing.T) {
 	}
 }
 
-// What people put into a message by hand, and JSON has no value for, is shown as extended JSON.
+// A value that people have entered by hand and that has no JSON form is shown as extended JSON.
 func TestExtendedValues(t *testing.T) {
 	id, err := bson.ObjectIDFromHex("507f1f77bcf86cd799439011")
 	if err != nil {
@@ -139,7 +139,7 @@ func TestExtendedValues(t *testing.T) {
 	}
 }
 
-// A document has all the fields of "Dead Letter Queue Lifecycle", under their names and of their types.
+// A document has all fields of "Dead Letter Queue Lifecycle", with their names and types.
 func TestTheDocumentsFields(t *testing.T) {
 	words, err := store.NamedVocabulary("")
 	if err != nil {
@@ -187,7 +187,7 @@ func TestTheDocumentsFields(t *testing.T) {
 	}
 }
 
-// A stack that MongoDB's documents have no room for is cut; a record is not.
+// A stack that exceeds MongoDB's document limit is cut, but a record is not.
 func TestFit(t *testing.T) {
 	long := store.Entry{Value: make([]byte, 10<<20), OriginalEvent: json.RawMessage(`{}`),
 		Error: store.Failure{Stack: strings.Repeat("é", 4<<20)}}

@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Settle unlocks the entry with what became of it.
+// Settle unlocks the entry and stores the result.
 func (s *Store) Settle(ctx context.Context, lock store.Lock, change store.Change) error {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) Settle(ctx context.Context, lock store.Lock, change store.Change
 	settled := update{now: now, from: store.Processing, to: change.State, version: lock.Version + 1, change: change}
 	settled.schedule()
 	if change.Resolution != nil || change.Value != nil || change.OriginalEvent != nil {
-		// What doesn't change while the lock holds is read before; the compare-and-set then makes sure that it held.
+		// Values that cannot change during the lock are read before. The compare-and-set then verifies the lock.
 		entry, err := s.Get(ctx, lock.ID)
 		if errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("%s: %w: it was removed", doing, store.ErrLockLost)
@@ -44,7 +44,7 @@ func (s *Store) Settle(ctx context.Context, lock store.Lock, change store.Change
 	return s.compareAndSet(ctx, s.held(lock), s.operators(settled), doing)
 }
 
-// edited is the entry with the message that a change gives it; nil if it gives none.
+// edited is the entry with the message of a change, or nil if the change has none.
 func edited(entry store.Entry, change store.Change) *store.Entry {
 	if change.Value == nil && change.OriginalEvent == nil {
 		return nil
@@ -91,7 +91,7 @@ func (s *Store) Alter(ctx context.Context, id string, version int64, change stor
 	return err
 }
 
-// whatHappened says what came between the reading of an entry and its change.
+// whatHappened returns what changed between the reading of an entry and its update.
 func (s *Store) whatHappened(ctx context.Context, id string) error {
 	entry, err := s.Get(ctx, id)
 	switch {
@@ -104,7 +104,7 @@ func (s *Store) whatHappened(ctx context.Context, id string) error {
 	}
 }
 
-// Remove deletes entries that nobody has locked and whose status is known.
+// Remove deletes entries that are unlocked and have a known status.
 func (s *Store) Remove(ctx context.Context, ids []string) (int, error) {
 	if err := s.check(ctx); err != nil {
 		return 0, err

@@ -23,7 +23,7 @@ func (s *Store) List(ctx context.Context, query store.Query) ([]store.Entry, str
 	if err != nil {
 		return nil, "", fmt.Errorf("listing dead letters: %w", err)
 	}
-	// One more than the page tells whether there is a next one.
+	// One more entry than the page shows whether there is a next page.
 	found, err := s.messages.Find(ctx, filter, options.Find().SetSort(order).SetLimit(int64(limit+1)))
 	if err != nil {
 		return nil, "", explain("listing dead letters", err)
@@ -73,7 +73,7 @@ func (s *Store) page(query store.Query) (limit int, filter, order bson.D, err er
 	return limit, append(filter, bson.E{Key: "$and", Value: bson.A{beyond(keys, last, query.Descending)}}), order, nil
 }
 
-// orderKeys are the fields that a list is sorted by; the id at the end makes the order total.
+// orderKeys are the fields by which a list is sorted. The id at the end makes the order total.
 func orderKeys(by string) ([]string, error) {
 	switch by {
 	case "", "createdAt":
@@ -86,7 +86,7 @@ func orderKeys(by string) ([]string, error) {
 	return nil, fmt.Errorf("there is no order by %q: it is createdAt, updatedAt or priority", by)
 }
 
-// beyond selects what comes after an entry in the order of the keys: the first key is beyond, or it is equal and the
+// beyond selects the entries after an entry in the order of the keys: the first key is beyond, or it is equal and the
 // next is beyond, and so on.
 func beyond(keys []string, last store.Cursor, descending bool) bson.D {
 	operator := "$gt"
@@ -104,7 +104,7 @@ func beyond(keys []string, last store.Cursor, descending bool) bson.D {
 	return bson.D{{Key: "$or", Value: alternatives}}
 }
 
-// valueIn is what a cursor says of a key.
+// valueIn is the value of a key in a cursor.
 func valueIn(c store.Cursor, key string) any {
 	switch key {
 	case "_id":
@@ -116,7 +116,7 @@ func valueIn(c store.Cursor, key string) any {
 	}
 }
 
-// filter is what a query selects.
+// filter is the filter of a query.
 func (s *Store) filter(query store.Query) bson.D {
 	filter := bson.D{}
 	put := func(field string, value any) { filter = append(filter, bson.E{Key: field, Value: value}) }
@@ -171,8 +171,7 @@ func (s *Store) filter(query store.Query) bson.D {
 	return filter
 }
 
-// between is from ≤ t < to; a time that is kept has whole milliseconds, so that a bound with less than one is rounded
-// up.
+// between is from ≤ t < to. Stored times are whole milliseconds, so a fractional bound is rounded up.
 func between(from, to time.Time) bson.D {
 	var bounds bson.D
 	if !from.IsZero() {
@@ -191,8 +190,8 @@ func roundUp(t time.Time) time.Time {
 	return millis(t).Add(time.Millisecond)
 }
 
-// patternRegexp is a regular expression for patterns whose * is any text. One that begins with a text can use the
-// index.
+// patternRegexp is a regular expression for patterns in which * is any text. A pattern that begins with text can use
+// the index.
 func patternRegexp(patterns []string) string {
 	alternatives := make([]string, len(patterns))
 	for i, pattern := range patterns {
@@ -208,7 +207,7 @@ func patternRegexp(patterns []string) string {
 	return "^(?:" + strings.Join(alternatives, "|") + ")\\z"
 }
 
-// Count counts what a query selects, whatever its page.
+// Count counts the entries that a query selects, regardless of its page.
 func (s *Store) Count(ctx context.Context, query store.Query) (int64, error) {
 	if err := s.check(ctx); err != nil {
 		return 0, err

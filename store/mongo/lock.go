@@ -16,7 +16,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// found is what is read of an entry before a compare-and-set.
+// found holds the fields of an entry that are read before a compare-and-set.
 type found struct {
 	ID      string `bson:"_id"`
 	Version int64  `bson:"version"`
@@ -24,9 +24,9 @@ type found struct {
 
 func foundFields() bson.D { return bson.D{{Key: "_id", Value: 1}, {Key: "version", Value: 1}} }
 
-// Claim locks up to limit due entries for the worker: what is due is found, then locked one by one; one that another
-// worker was faster with is left to it. Each begins somewhere else among those it found, for workers that poll together
-// find the same ones.
+// Claim locks up to limit due entries for the worker: it finds the due entries and then locks them one by one. It skips
+// an entry that another worker has locked first. Each worker begins at a different one of the found entries, because
+// workers that poll together find the same ones.
 func (s *Store) Claim(ctx context.Context, worker string, lease time.Duration, limit int) ([]store.Entry, error) {
 	if worker == "" || lease <= 0 || limit < 1 {
 		return nil, fmt.Errorf(
@@ -60,7 +60,7 @@ func (s *Store) Claim(ctx context.Context, worker string, lease time.Duration, l
 	return sorted(claimed), nil
 }
 
-// sorted puts entries in the order of the document's query.
+// sorted sorts entries in the order of the document's query.
 func sorted(claimed []store.Entry) []store.Entry {
 	slices.SortFunc(claimed, func(a, b store.Entry) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
@@ -74,7 +74,7 @@ func (s *Store) dueFilter(now time.Time) bson.D {
 		bson.E{Key: "lockedBy", Value: nil})
 }
 
-// inState selects the entries in a state; one that nothing holds may also lack the field that says so.
+// inState selects the entries in a state. If nothing holds an entry, its field for that may also be missing.
 func (s *Store) inState(state store.State) bson.D {
 	status, held := s.words.Write(state)
 	filter := bson.D{{Key: "status", Value: status}}
@@ -84,7 +84,7 @@ func (s *Store) inState(state store.State) bson.D {
 	return append(filter, bson.E{Key: "held", Value: held})
 }
 
-// due finds what is due. The document's query sorts by priority, which its own schema has in metadata.
+// due finds the due entries. The document's query sorts by priority, which its own schema has in metadata.
 func (s *Store) due(ctx context.Context, now time.Time, limit int) ([]found, error) {
 	order := bson.D{{Key: "metadata.priority", Value: -1}, {Key: "createdAt", Value: 1}, {Key: "_id", Value: 1}}
 	return s.find(ctx, s.dueFilter(now), order, limit)
@@ -100,7 +100,7 @@ func (s *Store) find(ctx context.Context, filter, order bson.D, limit int) ([]fo
 	return all, explain("looking for dead letters", cursor.All(ctx, &all))
 }
 
-// lock is the compare-and-set: true if this worker has the entry now.
+// lock is the compare-and-set. It returns true if this worker has locked the entry.
 func (s *Store) lock(ctx context.Context, candidate found, worker string, now time.Time,
 	lease time.Duration) (store.Entry, bool, error) {
 	filter := append(bson.D{{Key: "_id", Value: candidate.ID}, {Key: "version", Value: candidate.Version}},
@@ -140,7 +140,7 @@ func (s *Store) Renew(ctx context.Context, lock store.Lock, lease time.Duration)
 	return s.compareAndSet(ctx, s.held(lock), set, "renewing the lock of "+lock.ID)
 }
 
-// compareAndSet changes the entry if the filter still selects it, otherwise it is ErrLockLost.
+// compareAndSet changes the entry if the filter still selects it, otherwise it returns ErrLockLost.
 func (s *Store) compareAndSet(ctx context.Context, filter, change bson.D, doing string) error {
 	result, err := s.messages.UpdateOne(ctx, filter, change)
 	if err != nil {
@@ -152,14 +152,14 @@ func (s *Store) compareAndSet(ctx context.Context, filter, change bson.D, doing 
 	return nil
 }
 
-// Recover gives back what workers hold whose lease is over. A worker that renews meanwhile keeps its entry: the lease
+// Recover releases entries whose lease has expired. A worker that renews meanwhile keeps its entry, because the lease
 // is part of the comparison.
 func (s *Store) Recover(ctx context.Context) (int, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return 0, err
 	}
-	// One without a lease was locked by somebody who gave it none, and can't say that it still works.
+	// An entry without a lease was locked without one, so its holder cannot renew.
 	over := append(s.inState(store.Processing), bson.E{Key: "$or", Value: bson.A{
 		bson.D{{Key: "leaseUntil", Value: nil}}, bson.D{{Key: "leaseUntil", Value: bson.D{{Key: "$lte", Value: now}}}},
 	}})
@@ -175,7 +175,7 @@ func (s *Store) Recover(ctx context.Context) (int, error) {
 			freed := update{now: now, from: store.Processing, to: store.Pending, version: orphan.Version + 1, next: now}
 			err := s.compareAndSet(ctx, filter, s.operators(freed), "recovering "+orphan.ID)
 			if errors.Is(err, store.ErrLockLost) {
-				continue // settled, renewed or recovered by another
+				continue // settled, renewed or recovered by another process
 			}
 			if err != nil {
 				return recovered, err

@@ -15,19 +15,19 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Each migration is one command in extended JSON, made so that doing it again after it was cut off completes it.
+// Each migration is one idempotent command in extended JSON: repeating it after a crash completes it.
 //
 //go:embed migrations/*.json
 var migrations embed.FS
 
-// done is a document of dlq_migrations: a migration that was begun, and ended if EndedAt is set. The one called
-// vocabulary has the words of the status field, and whether changes are kept.
+// done is a document of dlq_migrations: a migration that was begun, and that has ended if EndedAt is set. The one named
+// vocabulary has the words of the status field, and whether changes are recorded.
 type done struct {
 	Name    string     `bson:"_id"`
 	BegunAt time.Time  `bson:"begunAt"`
 	EndedAt *time.Time `bson:"endedAt"`
 	Words   string     `bson:"words,omitempty"`
-	// Audit: every change is kept, by whoever makes it.
+	// Audit means that every change is recorded, whoever makes it.
 	Audit bool `bson:"audit,omitempty"`
 }
 
@@ -46,7 +46,8 @@ func migrationNames() ([]string, error) {
 
 func (s *Store) record() *mongo.Collection { return s.database.Collection("dlq_migrations") }
 
-// Migrate brings the indexes up to date and says which migrations it made. One that was cut off is made again.
+// Migrate brings the indexes up to date and returns the names of the migrations it made. An interrupted migration is
+// repeated.
 func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 	names, err := migrationNames()
 	if err != nil {
@@ -106,8 +107,8 @@ func (s *Store) note(ctx context.Context, name string, set bson.D) error {
 	return explain("noting the migration "+name, err)
 }
 
-// settleWords writes the vocabulary into a database that has none, one that has another is not changed, and that
-// changes are kept, if that is asked.
+// settleWords writes the vocabulary into a database that has none, and whether changes are recorded, if requested. It
+// does not change an existing vocabulary.
 func (s *Store) settleWords(ctx context.Context, has done) error {
 	if has.Words != "" {
 		if err := s.agree(has.Words); err != nil || !s.audit || has.Audit {
@@ -135,7 +136,7 @@ func (s *Store) agree(has string) error {
 	return nil
 }
 
-// check returns store.ErrNotMigrated until the schema is up to date, and remembers that it is.
+// check returns store.ErrNotMigrated until the schema is up to date, and caches that it is.
 func (s *Store) check(ctx context.Context) error {
 	if s.ready.Load() {
 		return nil
@@ -180,7 +181,7 @@ func (s *Store) check(ctx context.Context) error {
 	return nil
 }
 
-// newer complains of migrations that this program doesn't know.
+// newer returns an error for migrations that this program does not know.
 func newer(known map[string]done, names []string) error {
 	ours := map[string]bool{vocabularyName: true}
 	for _, name := range names {

@@ -10,13 +10,13 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// group is a line of a $group.
+// group is a row of a $group result.
 type group struct {
 	Key any   `bson:"_id"`
 	Sum int64 `bson:"sum"`
 }
 
-// Stats is what dashboards show.
+// Stats returns the counts for dashboards.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	if err := s.check(ctx); err != nil {
 		return store.Stats{}, err
@@ -40,8 +40,8 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	return stats, err
 }
 
-// grouped sums by a field, with what FerretDB v1 knows too: $sum of a number, which counts, or of a field, and only one
-// of them (a second gets 0).
+// grouped sums by a field. It uses only what FerretDB v1 supports: a single $sum, of a number, which counts, or of a
+// field (a second one gets 0).
 func (s *Store) grouped(ctx context.Context, match bson.D, by string, sum any) ([]group, error) {
 	cursor, err := s.messages.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: match}},
@@ -56,7 +56,7 @@ func (s *Store) grouped(ctx context.Context, match bson.D, by string, sum any) (
 	return lines, explain("counting dead letters", cursor.All(ctx, &lines))
 }
 
-// countStates counts by status; where one word stands for several states, by what holds the entries, too.
+// countStates counts by status. If one word stands for several states, it also counts by what holds the entries.
 func (s *Store) countStates(ctx context.Context, counts map[store.State]int64) error {
 	words, err := s.grouped(ctx, bson.D{}, "$status", 1)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Store) countStates(ctx context.Context, counts map[store.State]int64) e
 			return err
 		}
 		for _, hold := range holds {
-			state, _ := s.words.Read(text(word.Key), text(hold.Key)) // an unknown word is counted as itself
+			state, _ := s.words.Read(text(word.Key), text(hold.Key)) // an unknown word is counted under itself
 			counts[state] += hold.Sum
 		}
 	}
@@ -112,7 +112,7 @@ func (s *Store) oldest(ctx context.Context) (time.Time, error) {
 	return first[0].CreatedAt.UTC(), nil
 }
 
-// text is a key of a group; a field that is missing is none.
+// text is a key of a group, or "" for a missing field.
 func text(key any) string {
 	word, _ := key.(string)
 	return word

@@ -18,7 +18,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// defaultDatabase is used where the URL names none.
+// defaultDatabase is the database if the URL names none.
 const defaultDatabase = "dlq"
 
 // Store is a database of dead letters in MongoDB.
@@ -28,18 +28,19 @@ type Store struct {
 	messages *mongo.Collection
 	clock    func() time.Time
 	audit    bool
-	// asked is the vocabulary of the options; words is set once the database's is known, which ready says.
+	// asked is the vocabulary of the options. words is set once the database's vocabulary is known, which ready
+	// reports.
 	asked string
 	words store.Vocabulary
 	ready atomic.Bool
-	// settling lets one caller at a time find out about the schema.
+	// settling lets one caller at a time check the schema.
 	settling chan struct{}
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to the database that the URL names, "dlq" if it names none, and asks it whether it is there. Writes
-// wait until a majority has them in its journal.
+// Open connects to the database that the URL names, "dlq" if it names none, and pings it. Writes wait until a majority
+// has them in its journal.
 func Open(ctx context.Context, url string, opts store.Options) (*Store, error) {
 	if opts.Vocabulary != "" {
 		if _, err := store.NamedVocabulary(opts.Vocabulary); err != nil {
@@ -72,7 +73,7 @@ func Open(ctx context.Context, url string, opts store.Options) (*Store, error) {
 	return opened, nil
 }
 
-// closing is how long Close lets calls that are under way come to their end.
+// closing is the time that Close gives to calls in progress.
 const closing = 5 * time.Second
 
 // Close ends the connections.
@@ -85,7 +86,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Now is the server's clock, to the millisecond, as it was when the server answered.
+// Now is the server's clock, to the millisecond, at the time of its answer.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if s.clock != nil {
 		return millis(s.clock()), nil
@@ -102,7 +103,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return answer.LocalTime.UTC(), nil
 }
 
-// begin is how every operation begins: the schema must be up to date; it returns the time.
+// begin starts every operation: it checks that the schema is up to date, and returns the time.
 func (s *Store) begin(ctx context.Context) (time.Time, error) {
 	if err := s.check(ctx); err != nil {
 		return time.Time{}, err
@@ -110,13 +111,13 @@ func (s *Store) begin(ctx context.Context) (time.Time, error) {
 	return s.Now(ctx)
 }
 
-// outOfSpace are MongoDB's code for a full disk (OutOfDiskSpace) and Atlas's for a full quota.
+// These are MongoDB's error code for a full disk (OutOfDiskSpace) and Atlas's for an exhausted quota.
 const (
 	outOfDiskSpace = 14031
 	overQuota      = 8000
 )
 
-// explain wraps a server's error with what was being done; a server without room is store.ErrFull.
+// explain adds the operation to a server's error. An error about a lack of space becomes store.ErrFull.
 func explain(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -125,7 +126,7 @@ func explain(doing string, err error) error {
 	full := errors.As(err, &answered) &&
 		(answered.HasErrorCode(outOfDiskSpace) || answered.HasErrorCode(overQuota) && strings.Contains(err.Error(),
 			"space quota"))
-	if full || strings.Contains(err.Error(), "database or disk is full") { // FerretDB says it in SQLite's words only
+	if full || strings.Contains(err.Error(), "database or disk is full") { // FerretDB only has SQLite's message
 		return fmt.Errorf("%s: %w: %w", doing, store.ErrFull, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

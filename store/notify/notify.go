@@ -1,5 +1,5 @@
-// Package notify owns telling people of dead letters that need them: a webhook for critical failures. It knows entries;
-// of stores, workers and Kafka it knows nothing.
+// Package notify owns the notification of people about dead letters that need them: a webhook for critical failures. It
+// knows entries, and nothing about stores, workers and Kafka.
 package notify
 
 import (
@@ -20,29 +20,30 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// What becomes of a notification that isn't taken.
+// These are the errors of notifications.
 var (
-	// ErrQueueFull: so many wait already that this one was dropped; the receiver is down or too slow.
+	// ErrQueueFull means that the notification was dropped because the queue is full. The receiver is down or too slow.
 	ErrQueueFull = errors.New("the webhook's queue is full: the notification was dropped")
-	// ErrClosed: the webhook was closed.
+	// ErrClosed means that the webhook was closed.
 	ErrClosed = errors.New("the webhook is closed")
 )
 
-// Options of a webhook; zero fields have defaults.
+// Options configure a webhook. Zero fields have defaults.
 type Options struct {
-	// URL that gets a POST for each notification. It is taken for a secret: no error and no log has it.
+	// URL receives a POST for each notification. It is treated as a secret: no error and no log contains it.
 	URL string
-	// Queue is how many notifications may wait, default 1000.
+	// Queue is the maximum number of waiting notifications, default 1000.
 	Queue int
-	// Attempts is how often one is tried, the first included, default 8. The time between two tries begins at
-	// FirstDelay (default 1 s), doubles up to LongestDelay (default 1 min), and is drawn from its upper half.
+	// Attempts is the maximum number of tries per notification, including the first, default 8. The wait between two
+	// tries begins at FirstDelay (default 1 s), doubles up to LongestDelay (default 1 min), and is drawn from its upper
+	// half.
 	Attempts                 int
 	FirstDelay, LongestDelay time.Duration
-	// Timeout of one try, default 10 s.
+	// Timeout is the limit of one try, default 10 s.
 	Timeout time.Duration
 	// Transport is http.DefaultTransport if nil.
 	Transport http.RoundTripper
-	// Failed is told of every notification that was given up; nil if nobody wants to know.
+	// Failed is called for every notification that was given up. nil ignores them.
 	Failed func(entryID string, err error)
 }
 
@@ -65,17 +66,17 @@ type Message struct {
 	CreatedAt     time.Time `json:"createdAt"`
 }
 
-// longestError is how much of an error's text is sent, in characters.
+// longestError is the maximum length of an error's text in a notification, in characters.
 const longestError = 1000
 
-// Webhook posts notifications one after another, in the order in which they came. Close ends it.
+// Webhook posts notifications one after another, in the order of their arrival. Close ends it.
 type Webhook struct {
 	options  Options
 	client   *http.Client
 	queue    chan Message
 	stop     context.CancelFunc
 	done     chan struct{}
-	lock     sync.Mutex // between Notify's send and Close's close
+	lock     sync.Mutex // orders Notify's send and Close's close
 	closed   bool
 	sent     atomic.Int64
 	dropped  atomic.Int64
@@ -95,8 +96,8 @@ func New(options Options) (*Webhook, error) {
 		options: options, queue: make(chan Message, options.Queue), stop: stop, done: make(chan struct{}),
 		client: &http.Client{
 			Transport: options.Transport, Timeout: options.Timeout,
-			// Whoever moved the receiver has to say so here: a redirect would send what is said of a failure to
-			// somebody else.
+			// Redirects are not followed: otherwise data about a failure could go to another party. A moved receiver
+			// needs a new URL here.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -127,7 +128,7 @@ func withDefaults(options Options) Options {
 	return options
 }
 
-// Notify queues a notification and returns at once: it never waits for the receiver. ErrQueueFull, ErrClosed.
+// Notify queues a notification and returns at once. It never waits for the receiver. Errors: ErrQueueFull, ErrClosed.
 func (w *Webhook) Notify(ctx context.Context, entry store.Entry, why string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -146,10 +147,10 @@ func (w *Webhook) Notify(ctx context.Context, entry store.Entry, why string) err
 	}
 }
 
-// Ingested makes the webhook an observer of workers: what comes in is nothing to wake anybody for.
+// Ingested makes the webhook an observer of workers. New entries cause no notification.
 func (w *Webhook) Ingested([]store.Entry, int) {}
 
-// Settled notifies of entries that no worker will try again: their retries are used up, or they need a person.
+// Settled notifies about entries that no worker will retry: their retries are used up, or they need a person.
 func (w *Webhook) Settled(entry store.Entry, change store.Change) {
 	if change.State != store.Failed && change.State != store.Manual {
 		return
@@ -176,13 +177,12 @@ func messageOf(entry store.Entry, why string) Message {
 	}
 }
 
-// Counts says how many notifications were sent, how many were dropped because the queue was full, and how many were
-// given up after all their tries.
+// Counts returns the number of notifications sent, dropped because the queue was full, and given up after all tries.
 func (w *Webhook) Counts() (sent, dropped, failed int64) {
 	return w.sent.Load(), w.dropped.Load(), w.failures.Load()
 }
 
-// Close takes nothing more, sends what waits until ctx is over, and gives up the rest.
+// Close accepts no more notifications, sends the waiting ones until ctx ends, and gives up the rest.
 func (w *Webhook) Close(ctx context.Context) error {
 	w.lock.Lock()
 	if !w.closed {
@@ -195,13 +195,13 @@ func (w *Webhook) Close(ctx context.Context) error {
 	case <-w.done:
 		return nil
 	case <-ctx.Done():
-		w.stop() // what is left fails at once, each by itself
+		w.stop() // the remaining ones fail at once, each separately
 		<-w.done
 		return fmt.Errorf("closing the webhook before everything was sent: %w", ctx.Err())
 	}
 }
 
-// deliver tries until the receiver has taken the message, refuses it, or the tries are used up.
+// deliver tries until the receiver accepts or refuses the message, or the tries are used up.
 func (w *Webhook) deliver(ctx context.Context, message Message) {
 	body, err := json.Marshal(message)
 	if err != nil {
@@ -236,7 +236,7 @@ func (w *Webhook) giveUp(entryID string, err error) {
 	}
 }
 
-// post is one try: whether another may help, and how long the receiver asked to be left alone.
+// post makes one try. It returns whether another try may help, and the wait that the receiver asked for.
 func (w *Webhook) post(ctx context.Context, body []byte) (retry bool, asked time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.options.URL, bytes.NewReader(body))
 	if err != nil {
@@ -248,7 +248,7 @@ func (w *Webhook) post(ctx context.Context, body []byte) (retry bool, asked time
 		return true, 0, fmt.Errorf("posting to the webhook: %w", withoutURL(err))
 	}
 	defer response.Body.Close()
-	const drained = 4 << 10 // so that the connection can be used again
+	const drained = 4 << 10 // allows the connection to be reused
 	if _, err := io.CopyN(io.Discard, response.Body, drained); err != nil && !errors.Is(err, io.EOF) {
 		return true, 0, fmt.Errorf("reading the webhook's answer: %w", withoutURL(err))
 	}
@@ -269,7 +269,7 @@ func retryAfter(response *http.Response) time.Duration {
 	return time.Duration(min(seconds, 3600)) * time.Second
 }
 
-// withoutURL takes the address off an error of net/http.
+// withoutURL removes the address from an error of net/http.
 func withoutURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -278,7 +278,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// wait reports whether the time is over, not the context.
+// wait reports whether the time elapsed before the context ended.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

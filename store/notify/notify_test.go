@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const secret = "T0KEN-in-the-path"
 
-// receiver answers as it is told and remembers when it was asked.
+// receiver gives the configured answers and records the times of the requests.
 type receiver struct {
 	sync.Mutex
 	answers []func() (*http.Response, error)
@@ -35,7 +35,7 @@ func (r *receiver) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.Lock()
 	defer r.Unlock()
 	r.asked = append(r.asked, time.Now())
-	if request.Body == nil { // a redirect that was followed
+	if request.Body == nil { // a followed redirect
 		return status(200, "")()
 	}
 	var message Message
@@ -91,8 +91,8 @@ func closeNow(t *testing.T, webhook *Webhook) {
 	}
 }
 
-// The time between two tries doubles from its first value to its longest, is drawn from the upper half, and is no
-// shorter than the receiver asks for.
+// The wait between two tries doubles from its first value to its maximum, is drawn from the upper half, and is at least
+// as long as the receiver asks for.
 func TestRetriesWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{answers: []func() (*http.Response, error){status(503, ""), broken, status(429, "7"), status(500, ""),
@@ -152,7 +152,7 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// A receiver that hangs holds nobody up: what doesn't fit the queue is dropped, and counted.
+// A receiver that hangs delays nothing else. Notifications that do not fit in the queue are dropped and counted.
 func TestNeverBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -165,7 +165,7 @@ func TestNeverBlocks(t *testing.T) {
 		var errs []error
 		for _, id := range []string{"first", "b", "c", "d", "e"} {
 			errs = append(errs, webhook.Notify(t.Context(), entry(id), "failed"))
-			synctest.Wait() // the first is taken from the queue, then nothing moves
+			synctest.Wait() // the first leaves the queue, then nothing moves
 		}
 		want := []error{nil, nil, nil, ErrQueueFull, ErrQueueFull}
 		if !slices.Equal(errs, want) || time.Since(begun) != 0 {
@@ -182,7 +182,7 @@ func TestNeverBlocks(t *testing.T) {
 	})
 }
 
-// Close gives up what it can't send in its time, and says so of each.
+// Close gives up the notifications that it cannot send in time, and reports each.
 func TestCloseHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
@@ -204,7 +204,7 @@ func TestCloseHasADeadline(t *testing.T) {
 	})
 }
 
-// Only what no worker tries again is worth a notification, as it is after the change.
+// Only entries that no worker retries cause a notification, with their content after the change.
 func TestSettledNotifiesOfCriticalFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{}
@@ -226,8 +226,8 @@ func TestSettledNotifiesOfCriticalFailures(t *testing.T) {
 	})
 }
 
-// A real receiver gets a POST with JSON that has neither the record nor the stack, and an error's text cut to a length
-// that anything takes.
+// A real receiver gets a POST with JSON that contains neither the record nor the stack, and an error text cut to an
+// acceptable length.
 func TestPostsJSON(t *testing.T) {
 	got := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {

@@ -1,5 +1,4 @@
-// Package open chooses the dead-letter store for an address. It knows the stores by their addresses, and nothing else
-// of them.
+// Package open chooses the dead-letter store for an address. It knows nothing about the stores except their addresses.
 package open
 
 import (
@@ -13,10 +12,10 @@ import (
 	"github.com/dlqbench/dlqbench/store/sqlstore"
 )
 
-// ErrAddress tells that no store has such an address.
+// ErrAddress means that no store supports the address.
 var ErrAddress = errors.New("the address of a dead-letter store is sqlite:PATH, postgres://… or mongodb://…")
 
-// Store opens the store at an address: sqlite:PATH, postgres://… or mongodb://…. Nothing is migrated yet.
+// Store opens the store at an address: sqlite:PATH, postgres://… or mongodb://…. It does not migrate the store.
 func Store(ctx context.Context, address string, options store.Options) (store.Store, error) {
 	scheme, _, _ := strings.Cut(address, ":")
 	switch scheme {
@@ -27,10 +26,10 @@ func Store(ctx context.Context, address string, options store.Options) (store.St
 	case "mongodb", "mongodb+srv":
 		return opened(mongo.Open(ctx, address, options))
 	}
-	return nil, fmt.Errorf("%w, not %q and so on", ErrAddress, scheme+":") // the rest may hold a password
+	return nil, fmt.Errorf("%w, not %q and so on", ErrAddress, scheme+":") // the rest may contain a password
 }
 
-// opened keeps a nil pointer from passing for a store.
+// opened converts the result, so that a nil pointer does not become a non-nil store.
 func opened[S store.Store](there S, err error) (store.Store, error) {
 	if err != nil {
 		return nil, err

@@ -18,18 +18,18 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// A file is completed when it has so many entries, or so many bytes of them: what is written and not yet marked is done
-// again after a crash.
+// These are the limits of a file's entries and bytes at which it is completed. Entries that are written but not marked
+// are processed again after a crash.
 const (
 	segmentEntries = 10_000
 	segmentBytes   = 256 << 20
-	// A row group is what the writer keeps in memory.
+	// The writer keeps a row group in memory.
 	groupEntries = 1000
 	groupBytes   = 32 << 20
 )
 
-// Names in the folder: archive-YYYYMMDD-NNNNNN-SUM.parquet, where SUM is the XXH64 of all bytes of the file, by which a
-// damaged one is known before anything is removed for its sake. Until it is complete a file is
+// The names in the folder are archive-YYYYMMDD-NNNNNN-SUM.parquet. SUM is the XXH64 of all bytes of the file, which
+// reveals a damaged file before any entry is removed on its account. An incomplete file is named
 // archive-YYYYMMDD-NNNNNN.part.
 const (
 	filePrefix = "archive-"
@@ -39,17 +39,17 @@ const (
 	lockName   = "archive.lock"
 )
 
-// writable is the archive of one run, which has it alone.
+// writable is the archive of one run, which has exclusive access.
 type writable struct {
 	folder string
 	lock   *flock.Flock
-	// versions of the entries that are in complete files, the highest of each; nil until they were looked for.
+	// versions holds the highest version of each entry in complete files, or is nil before they are read.
 	versions map[string]int64
 	number   int
 	part     *part
 }
 
-// part is a file that isn't complete.
+// part is an incomplete file.
 type part struct {
 	file         *os.File
 	name         string
@@ -59,7 +59,7 @@ type part struct {
 	bytes, group int
 }
 
-// openWritable locks the folder, which is made if there is none, and deletes what a crash left half written.
+// openWritable locks the folder, which it creates if necessary, and deletes partial files left by a crash.
 func openWritable(folder string) (*writable, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("making the archive's folder: %w", err)
@@ -91,7 +91,7 @@ func (w *writable) tidy() error {
 	return nil
 }
 
-// look reads which entries are in the archive, once.
+// look reads the entries of the archive, once.
 func (w *writable) look() error {
 	if w.versions != nil {
 		return nil
@@ -114,7 +114,7 @@ func (w *writable) look() error {
 	return nil
 }
 
-// numberOf is the number in a file's name, 0 if it has none.
+// numberOf is the number in a file's name, or 0.
 func numberOf(name string) int {
 	parts := strings.Split(strings.TrimPrefix(name, filePrefix), "-")
 	if len(parts) < 2 {
@@ -127,20 +127,20 @@ func numberOf(name string) int {
 	return number
 }
 
-// has reports whether the entry is in a complete file as it is.
+// has reports whether a complete file contains the entry in its present version.
 func (w *writable) has(entry store.Entry) bool {
 	version, there := w.versions[entry.ID]
 	return there && version >= entry.Version
 }
 
-// hasFailed reports whether an archived entry is in a complete file, perhaps as the failed one that it was one change
-// before.
+// hasFailed reports whether a complete file contains an archived entry, in its present version or in the failed one
+// just before it.
 func (w *writable) hasFailed(entry store.Entry) bool {
 	version, there := w.versions[entry.ID]
 	return there && version >= entry.Version-1
 }
 
-// add writes an entry to the file that isn't complete yet. Which entries the archive has must be known.
+// add writes an entry to the incomplete file. The entries of the archive must have been read.
 func (w *writable) add(entry store.Entry, at time.Time) error {
 	if w.part == nil {
 		if err := w.begin(at); err != nil {
@@ -181,7 +181,7 @@ func (w *writable) full() bool {
 	return w.part != nil && (len(w.part.added) >= segmentEntries || w.part.bytes >= segmentBytes)
 }
 
-// complete puts the file that was written under its name, once it is on the disk; "" if none was.
+// complete syncs the written file to disk and renames it to its final name. It returns "" if there is none.
 func (w *writable) complete() (string, error) {
 	p := w.part
 	if p == nil {
@@ -207,7 +207,7 @@ func (w *writable) complete() (string, error) {
 	return name, nil
 }
 
-// syncFolder writes the names in a folder to the disk.
+// syncFolder syncs the names in a folder to disk.
 func syncFolder(folder string) error {
 	directory, err := os.Open(folder)
 	if err != nil {
@@ -216,12 +216,12 @@ func syncFolder(folder string) error {
 	return errors.Join(directory.Sync(), directory.Close())
 }
 
-// close gives the folder free; a file that isn't complete is deleted.
+// close releases the folder and deletes an incomplete file.
 func (w *writable) close() error {
 	var err error
 	if w.part != nil {
 		err = errors.Join(w.part.file.Close(), os.Remove(w.part.file.Name()))
 		w.part = nil
 	}
-	return errors.Join(err, w.lock.Close()) // which unlocks it
+	return errors.Join(err, w.lock.Close()) // also unlocks it
 }

@@ -18,24 +18,24 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// ErrNotArchived says that no complete file of the archive has an entry with this id.
+// ErrNotArchived means that no complete file of the archive contains the entry.
 var ErrNotArchived = errors.New("the archive has no such dead letter")
 
-// Archive reads archive files. It sees complete files only, and may read while a run writes.
+// Archive reads archive files. It sees complete files only, and may be used during a run.
 type Archive struct{ folder string }
 
-// OpenArchive reads the archive in a folder, which may not exist yet: it is empty then.
+// OpenArchive reads the archive in a folder. A folder that does not exist is an empty archive.
 func OpenArchive(folder string) Archive { return Archive{folder: folder} }
 
-// Archived is an entry as it was when it was archived.
+// Archived is an entry with its content at the time of archiving.
 type Archived struct {
 	store.Entry
-	// File is the name of the file that has it, At when it was written there.
+	// File is the name of its file, At the time at which it was written there.
 	File string
 	At   time.Time
 }
 
-// Files are the names of the complete files, oldest first.
+// Files lists the names of the complete files, oldest first.
 func (a Archive) Files() ([]string, error) {
 	entries, err := os.ReadDir(a.folder)
 	if errors.Is(err, os.ErrNotExist) {
@@ -54,8 +54,8 @@ func (a Archive) Files() ([]string, error) {
 	return names, nil
 }
 
-// Each hands over every entry, file by file, oldest first; an error of visit ends it and is returned. An entry that was
-// taken up again after it was written, and archived later, is there once for each version.
+// Each calls visit with every entry, file by file, oldest first. An error of visit ends it and is returned. An entry
+// that was taken up again after it was written, and archived later, occurs once for each version.
 func (a Archive) Each(ctx context.Context, visit func(Archived) error) error {
 	names, err := a.Files()
 	if err != nil {
@@ -75,7 +75,7 @@ func (a Archive) Each(ctx context.Context, visit func(Archived) error) error {
 	return nil
 }
 
-// Get returns the newest version of an entry. ErrNotArchived.
+// Get returns the newest version of an entry, or ErrNotArchived.
 func (a Archive) Get(ctx context.Context, id string) (Archived, error) {
 	var newest Archived
 	err := a.Each(ctx, func(one Archived) error {
@@ -90,8 +90,8 @@ func (a Archive) Get(ctx context.Context, id string) (Archived, error) {
 	return newest, err
 }
 
-// Select returns the newest version of every entry of which that is selected, in the query's order; its page is not
-// looked at.
+// Select returns the newest version of every entry if the query selects that version, in the query's order. It ignores
+// the query's page.
 func (a Archive) Select(ctx context.Context, query store.Query) ([]Archived, error) {
 	newest := map[string]Archived{}
 	err := a.Each(ctx, func(one Archived) error {
@@ -129,16 +129,15 @@ func inOrder(by string, a, b store.Entry) int {
 	return age
 }
 
-// ErrInStore says that an entry needs no restoring: the store has it.
+// ErrInStore means that an entry needs no restoring, because the store has it.
 var ErrInStore = errors.New("the store has it")
 
-// Restore puts an entry back into a store: failed, with its id, its history and its counts, and not tried again of its
-// own accord. ErrInStore where the store has the entry, or another of the same source. It is one write, so that one
-// that was killed has restored the entry or not, and can be done again; at no time is the entry one that a worker may
-// take.
+// Restore puts an entry back into a store as failed, with its id, its history and its counts. Workers do not retry it.
+// The error is ErrInStore if the store has the entry, or another one of the same source. Restore makes a single write:
+// if it is killed, the entry is either restored or not, and it can be repeated. At no time may a worker take the entry.
 //
-// Its versions go on behind the archived one: by id and version the archive knows what it has, and must not take what
-// becomes of the entry from here on for what was there before.
+// The versions continue after the archived one. The archive identifies its contents by id and version, and must not
+// mistake later states of the entry for the archived one.
 func Restore(ctx context.Context, one Archived, db store.Store) error {
 	now, err := db.Now(ctx)
 	if err != nil {
@@ -165,7 +164,7 @@ func Restore(ctx context.Context, one Archived, db store.Store) error {
 	}
 }
 
-// key is the part of a row that says which entry it is.
+// key is the part of a row that identifies the entry.
 type key struct {
 	ID      string `parquet:"id"`
 	Version int64  `parquet:"version"`
@@ -180,8 +179,8 @@ func eachKey(path string, visit func(id string, version int64)) error {
 
 func rows(path string, visit func(row) error) error { return read(path, visit) }
 
-// read hands over the rows of a file, or the columns of them that T has, after it made sure that the file is as it was
-// written.
+// read calls visit with the rows of a file, reduced to the columns that T has, after it has verified the file's
+// checksum.
 func read[T any](path string, visit func(T) error) (err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -215,8 +214,8 @@ func read[T any](path string, visit func(T) error) (err error) {
 	}
 }
 
-// intact compares a file with the sum in its name, and returns its length. The decoder of Parquet must not see a
-// damaged one: it panics.
+// intact compares a file with the checksum in its name, and returns its length. The Parquet decoder must not read a
+// damaged file, because it panics.
 func intact(file *os.File) (int64, error) {
 	sum := xxhash.New()
 	size, err := io.Copy(sum, file)

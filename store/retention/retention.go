@@ -1,18 +1,18 @@
 // Package retention owns how long dead letters are kept: the table of "Dead Letter Queue Lifecycle", and the Parquet
-// archive that outlives the store. It knows stores by their interface; of Kafka and of workers it knows nothing.
+// archive that outlives the store. It knows stores by their interface, and nothing about Kafka and workers.
 //
 //	resolved ──30 days──▶ gone
 //	failed ──90 days──▶ archive file, archived
 //	archived ──1 year──▶ archive file unless it is in one, gone
 //
-// # Why a crash neither loses nor doubles
+// # Why a crash neither loses nor duplicates entries
 //
-// An entry is written to a file that has another name until it is complete and on the disk (fsync, rename, fsync of the
-// folder); only then is the entry marked as archived, or removed. A crash before the rename leaves a part that the next
-// run deletes, and every entry as it was. A crash after it leaves entries that are in a file and not marked: the next
-// run finds them there, by id and version, and only marks them. Two runs at a time would not find each other's rows:
-// the folder is locked. Marking is a compare-and-set with the version that was written, so that an entry that somebody
-// took up again meanwhile stays as it is; its row stays too, a copy of that version.
+// An entry is written to a file that has a temporary name until it is complete and on disk (fsync, rename, fsync of the
+// folder). Only then is the entry marked as archived, or removed. A crash before the rename leaves a partial file, which
+// the next run deletes, and every entry unchanged. A crash after it leaves entries that are in a file and not marked:
+// the next run finds them there, by id and version, and only marks them. Two concurrent runs would not find each other's
+// rows, so the folder is locked. Marking is a compare-and-set with the version that was written: an entry that was taken
+// up again meanwhile keeps its state, and its row remains as a copy of that version.
 package retention
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Store is what retention needs of a store.
+// Store is the part of a store that retention needs.
 type Store interface {
 	store.Reader
 	store.Keeper
@@ -33,22 +33,22 @@ type Store interface {
 
 const day = 24 * time.Hour
 
-// Policy says how long entries are kept, counted from their last change by the store's clock, and where they go.
+// Policy defines how long entries are kept, counted from their last change by the store's clock, and where they go.
 type Policy struct {
-	// Resolved entries are deleted after this time, failed ones archived, archived ones removed. Each must be above 0.
-	// Pending ones, those in process and those that wait for a person stay for ever.
+	// After these times, resolved entries are deleted, failed ones archived, and archived ones removed. Each must be
+	// above 0. Entries that are pending, in process or waiting for a person are kept for ever.
 	Resolved, Failed, Archived time.Duration
-	// Scale divides these times, at least 1; 0 is 1. At 600 a day takes 2 min 24 s.
+	// Scale divides these times. It is at least 1; 0 means 1. At 600, a day takes 2 min 24 s.
 	Scale float64
-	// Folder is where the archive's files are.
+	// Folder is the folder of the archive's files.
 	Folder string
-	// Batch is how many entries are read and removed at a time, 1 to 1000.
+	// Batch is the number of entries read and removed at a time, 1 to 1000.
 	Batch int
 	// DryRun counts and changes nothing.
 	DryRun bool
 }
 
-// DefaultPolicy returns the document's times; Folder is still to be set.
+// DefaultPolicy returns the document's times. Folder must still be set.
 func DefaultPolicy() Policy {
 	return Policy{Resolved: 30 * day, Failed: 90 * day, Archived: 365 * day, Scale: 1, Batch: 100}
 }
@@ -57,7 +57,7 @@ func (p Policy) validate() error {
 	switch {
 	case p.Resolved <= 0 || p.Failed <= 0 || p.Archived <= 0:
 		return errors.New("the times that entries are kept must be more than 0s")
-	case p.Scale != 0 && !(p.Scale >= 1 && p.Scale <= 1e6): // not a number, too
+	case p.Scale != 0 && !(p.Scale >= 1 && p.Scale <= 1e6): // also excludes NaN
 		return fmt.Errorf("the time scale is 1 to 1000000, not %g", p.Scale)
 	case p.Batch < 1 || p.Batch > 1000:
 		return fmt.Errorf("a batch has 1 to 1000 entries, not %d", p.Batch)
@@ -67,25 +67,27 @@ func (p Policy) validate() error {
 	return nil
 }
 
-// cutoff is when an entry must have been changed last to have been kept for so long.
+// cutoff is the latest time of the last change for an entry to be due.
 func (p Policy) cutoff(now time.Time, kept time.Duration) time.Time {
 	return now.Add(-time.Duration(math.Ceil(float64(kept) / max(p.Scale, 1))))
 }
 
-// Report says what a run did, or would do.
+// Report is what a run did or, in a dry run, would do.
 type Report struct {
 	// At is the store's clock when the run began.
 	At     time.Time
 	DryRun bool
-	// Deleted were resolved, Filed failed and are archived now, Removed were archived.
+	// Deleted counts the resolved entries that were deleted, Filed the failed ones that were archived, Removed the
+	// archived ones that were removed.
 	Deleted, Filed, Removed int
-	// Unchanged were due too, but somebody changed or locked them in that moment.
+	// Unchanged counts due entries that were changed or locked during the run.
 	Unchanged int
 	// Files are the names of the archive files that this run wrote.
 	Files []string
 }
 
-// Run applies the policy once. What it did before an error is in the report; running it again goes on where it was.
+// Run applies the policy once. After an error the report has the work done until then. Running it again continues from
+// there.
 func Run(ctx context.Context, db Store, policy Policy) (Report, error) {
 	if err := policy.validate(); err != nil {
 		return Report{}, fmt.Errorf("applying retention: %w", err)
@@ -104,7 +106,7 @@ func Run(ctx context.Context, db Store, policy Policy) (Report, error) {
 	return r.report, nil
 }
 
-// Keep applies the policy now and then every so often until the context is over; tell gets every report.
+// Keep applies the policy at once and then at each interval until the context ends. It calls tell with every report.
 func Keep(ctx context.Context, db Store, policy Policy, every time.Duration, tell func(Report, error)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -159,7 +161,7 @@ func (r *run) apply(ctx context.Context) (err error) {
 	if err := r.deleteResolved(ctx); err != nil {
 		return err
 	}
-	// What this run archives was changed by it, and is not yet due for removal.
+	// Entries that this run archives were changed by it, and are not yet due for removal.
 	if err := r.sweep(ctx, r.due(store.Failed, r.policy.Failed), r.archive.has, r.mark); err != nil {
 		return err
 	}
@@ -187,13 +189,13 @@ func (r *run) deleteResolved(ctx context.Context) error {
 	}
 }
 
-// filed is an entry, at a version, that is in the archive.
+// filed is an entry, at a version, that the archive contains.
 type filed struct {
 	id      string
 	version int64
 }
 
-// sweep makes sure that each due entry is in a file that is complete and on the disk before it is finished with.
+// sweep ensures that each due entry is in a complete file on disk before it finishes with the entry.
 func (r *run) sweep(ctx context.Context, query store.Query, has func(store.Entry) bool,
 	finish func(context.Context, []filed) error) error {
 	var waiting []filed
@@ -234,7 +236,7 @@ func (r *run) sweep(ctx context.Context, query store.Query, has func(store.Entry
 	return nil
 }
 
-// mark archives what was failed and is filed.
+// mark archives the failed entries that are in a file.
 func (r *run) mark(ctx context.Context, entries []filed) error {
 	for _, one := range entries {
 		err := r.db.Alter(ctx, one.id, one.version, store.Change{State: store.Archived, Notes: "archived by retention"})
@@ -252,8 +254,8 @@ func (r *run) mark(ctx context.Context, entries []filed) error {
 	return nil
 }
 
-// remove takes what was archived, and is filed, out of the store. Archived entries don't change, so that what is
-// removed is what was written.
+// remove deletes from the store the archived entries that are in a file. Archived entries do not change, so the removed
+// content is the written one.
 func (r *run) remove(ctx context.Context, entries []filed) error {
 	for begin := 0; begin < len(entries); begin += r.policy.Batch {
 		some := entries[begin:min(begin+r.policy.Batch, len(entries))]

@@ -19,7 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/store/sqlstore"
 )
 
-// clock is a store's, which tests set.
+// clock is the clock of a store, which tests set.
 type clock struct {
 	sync.Mutex
 	at time.Time
@@ -57,7 +57,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// letter is one that is due at once.
+// letter is an entry that is due at once.
 func letter(n int) store.Entry {
 	return store.Entry{
 		ID: fmt.Sprintf("507f1f77-bcf8-4cd7-9943-%012d", n), Source: store.Place{Topic: "orders", Offset: int64(n)},
@@ -67,7 +67,7 @@ func letter(n int) store.Entry {
 	}
 }
 
-// reach brings a new entry into a state by what workers and people do.
+// reach brings a new entry into a state through the actions of workers and people.
 func reach(t *testing.T, db store.Store, n int, state store.State) string {
 	t.Helper()
 	ctx := t.Context()
@@ -109,7 +109,7 @@ func apply(t *testing.T, db Store, policy Policy) Report {
 	return report
 }
 
-// kept are the states of what the store has.
+// kept returns the states of the store's entries.
 func kept(t *testing.T, db store.Store) string {
 	t.Helper()
 	stats, err := db.Stats(t.Context())
@@ -122,7 +122,7 @@ func kept(t *testing.T, db store.Store) string {
 	return strings.Join(words, " ")
 }
 
-// rowsIn are the entries of the archive, once for each time they are there.
+// rowsIn lists the entries of the archive, with repetitions.
 func rowsIn(t *testing.T, policy Policy) []string {
 	t.Helper()
 	var ids []string
@@ -134,7 +134,7 @@ func rowsIn(t *testing.T, policy Policy) []string {
 	return ids
 }
 
-// The table of the document, a millisecond before and after each of its times.
+// The test covers the table of the document, a millisecond before and after each of its times.
 func TestTheDocumentsTable(t *testing.T) {
 	for name, scale := range map[string]float64{"as it is": 1, "600 times as fast": 600} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestTheDocumentsTable(t *testing.T) {
 				{90 * day, time.Millisecond, "archived:2 manual:1 pending:1 processing:1", []string{"002"}},
 				{365 * day, 0, "archived:2 manual:1 pending:1 processing:1", []string{"002"}},
 				{365 * day, time.Millisecond, "archived:1 manual:1 pending:1 processing:1", []string{"002", "004"}},
-				// A year after it was archived; what is in a file already is not written again.
+				// An archived entry is removed after a year. An entry that is in a file already is not written again.
 				{455 * day, time.Millisecond, "archived:1 manual:1 pending:1 processing:1", []string{"002", "004"}},
 				{455 * day, 2 * time.Millisecond, "manual:1 pending:1 processing:1", []string{"002", "004"}},
 				{36500 * day, 0, "manual:1 pending:1 processing:1", []string{"002", "004"}},
@@ -172,7 +172,7 @@ func TestTheDocumentsTable(t *testing.T) {
 				until(step.after)
 				c.advance(step.extra)
 				passed += step.extra
-				for range 2 { // a second run has nothing to do
+				for range 2 { // a second run changes nothing
 					apply(t, db, policy)
 					if got := kept(t, db); got != step.want {
 						t.Errorf("after %s+%s: %s, not %s", step.after, step.extra, got, step.want)
@@ -234,7 +234,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// cut is a store whose process dies at the n-th change that it is asked for.
+// cut is a store whose process dies at its n-th change.
 type cut struct {
 	store.Store
 	left int
@@ -256,7 +256,7 @@ func (c *cut) Remove(ctx context.Context, ids []string) (int, error) {
 	return c.Store.Remove(ctx, ids)
 }
 
-// However far a run gets before it dies, the next one ends with each entry in the archive once, and nothing lost.
+// Wherever a run dies, after the next one each entry is in the archive once, and none is lost.
 func TestACrashNeitherLosesNorDoubles(t *testing.T) {
 	for after := range 9 {
 		t.Run(fmt.Sprint("after ", after, " changes"), func(t *testing.T) {
@@ -271,7 +271,7 @@ func TestACrashNeitherLosesNorDoubles(t *testing.T) {
 			if _, err := Run(t.Context(), &cut{Store: db, left: after}, policy); !errors.Is(err, errCut) && after < 7 {
 				t.Fatalf("the run was not cut off: %v", err)
 			}
-			// It also left a file half written.
+			// The dead run also left a partial file.
 			must(t, os.WriteFile(filepath.Join(policy.Folder, "archive-20270212-000009.part"), []byte("PAR1half"), 0o600))
 			apply(t, db, policy)
 			if got := kept(t, db); got != "archived:4" {
@@ -289,7 +289,7 @@ func TestACrashNeitherLosesNorDoubles(t *testing.T) {
 	}
 }
 
-// busy is a store in which somebody takes an entry up between its being written and its being marked.
+// busy is a store in which another party takes an entry up between its writing and its marking.
 type busy struct {
 	store.Store
 	t    *testing.T
@@ -303,8 +303,8 @@ func (b *busy) Alter(ctx context.Context, id string, version int64, change store
 	return b.Store.Alter(ctx, id, version, change)
 }
 
-// What somebody takes up again in that moment is left to them, and is written again, as it is then, when it is due
-// again.
+// An entry that is taken up again at that moment keeps its state, and is written again, with its new content, when it
+// is next due.
 func TestEntriesInUseAreLeftAlone(t *testing.T) {
 	db, c := newStore(t)
 	policy := policyIn(t)
@@ -348,7 +348,7 @@ func TestTwoRunsAtATime(t *testing.T) {
 	}
 }
 
-// Where it can't be read which entries the archive has, nothing is taken away.
+// If the entries of the archive cannot be read, nothing is removed.
 func TestADamagedArchive(t *testing.T) {
 	for name, damage := range map[string]func(data []byte) []byte{
 		"empty":              func([]byte) []byte { return nil },
@@ -423,8 +423,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// A restore that is killed before any of its changes, and done again, restores the entry once; and however long after
-// it, with locks recovered, no worker is given the entry.
+// A restore that is killed before any of its changes, and repeated, restores the entry once. However long it takes, and
+// although locks are recovered, no worker gets the entry.
 func TestARestoreThatWasKilled(t *testing.T) {
 	for steps, finished := 0, false; !finished; steps++ {
 		db, c := newStore(t)
@@ -458,7 +458,7 @@ func TestARestoreThatWasKilled(t *testing.T) {
 	}
 }
 
-// Files are numbered on from run to run and read in that order; what isn't complete is none.
+// File numbers continue from run to run, and files are read in that order. Incomplete files are ignored.
 func TestFilesAreNumberedOn(t *testing.T) {
 	db, c := newStore(t)
 	policy := policyIn(t)
@@ -479,7 +479,7 @@ func TestFilesAreNumberedOn(t *testing.T) {
 	}
 }
 
-// meddling is a store in which somebody edits each failed entry in the moment after it was read.
+// meddling is a store in which each failed entry is edited just after it was read.
 type meddling struct{ store.Store }
 
 func (m meddling) List(ctx context.Context, query store.Query) (page []store.Entry, after string, err error) {
@@ -493,7 +493,7 @@ func (m meddling) List(ctx context.Context, query store.Query) (page []store.Ent
 	return page, after, err
 }
 
-// What somebody changes between its writing and its marking stays his.
+// An entry that is changed between its writing and its marking keeps the change.
 func TestWhatIsEditedMeanwhileIsNotArchived(t *testing.T) {
 	db, c := newStore(t)
 	id := reach(t, db, 1, store.Failed)
@@ -507,8 +507,7 @@ func TestWhatIsEditedMeanwhileIsNotArchived(t *testing.T) {
 	}
 }
 
-// What becomes of a restored entry is archived like anything else: the archive does not take it for what it has
-// already.
+// Later versions of a restored entry are archived like any other. The archive does not mistake them for the one it has.
 func TestARestoredEntryIsArchivedAgain(t *testing.T) {
 	db, c := newStore(t)
 	policy := policyIn(t)
@@ -546,7 +545,7 @@ func TestARestoredEntryIsArchivedAgain(t *testing.T) {
 
 var errKilled = errors.New("killed")
 
-// killed is a store that carries out so many changes.
+// killed is a store that dies after a number of changes.
 type killed struct {
 	store.Store
 	steps int
@@ -581,7 +580,7 @@ func (k *killed) Settle(ctx context.Context, lock store.Lock, change store.Chang
 	return k.Store.Settle(ctx, lock, change)
 }
 
-// What is selected of an archive is the newest version of each entry, in order.
+// Select returns the newest version of each entry, in order.
 func TestSelect(t *testing.T) {
 	db, c := newStore(t)
 	policy := policyIn(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// row is an entry in an archive file. Texts are as store.EncodeText writes them, so that every reader of Parquet takes
-// them; a time or a value that there is none of is null.
+// row is an entry in an archive file. Texts are encoded by store.EncodeText, so that every Parquet reader accepts them.
+// A missing time or value is null.
 type row struct {
 	ID              string    `parquet:"id"`
 	Version         int64     `parquet:"version"`
@@ -131,7 +131,7 @@ func (r row) entry() store.Entry {
 	return e
 }
 
-// bytes is about what a row needs in memory.
+// bytes estimates the memory for a row.
 func (r row) bytes() int {
 	bytes := 1000 + len(r.OriginalEvent) + len(r.ErrorMessage) + len(r.ErrorStack) + len(r.ErrorContext)
 	for _, value := range []*[]byte{r.Key, r.Value} {
@@ -150,7 +150,7 @@ func (r row) bytes() int {
 	return bytes
 }
 
-// document is JSON that was kept as a text, nil where there was none.
+// document is JSON that was stored as text, or nil if there was none.
 func document(kept string) json.RawMessage {
 	if kept == "" {
 		return nil
@@ -158,7 +158,7 @@ func document(kept string) json.RawMessage {
 	return json.RawMessage(store.DecodeText(kept))
 }
 
-// present and absent keep nil and empty apart.
+// present and absent preserve the difference between nil and empty.
 func present(value []byte) *[]byte {
 	if value == nil {
 		return nil

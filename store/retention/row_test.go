@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// anyEntry is an entry of the archive, whatever bytes its parts have.
+// anyEntry generates entries of the archive with arbitrary bytes.
 func anyEntry() *rapid.Generator[store.Entry] {
 	return rapid.Custom(func(t *rapid.T) store.Entry {
 		text := func(name string) string {
@@ -66,7 +66,7 @@ func anyEntry() *rapid.Generator[store.Entry] {
 	})
 }
 
-// What is written to a file comes back, nil and empty apart.
+// Entries come back from a file unchanged, with nil and empty distinguished.
 func TestEntriesComeBackFromTheArchive(t *testing.T) {
 	at := time.UnixMilli(1_770_000_000_123).UTC()
 	folder := t.TempDir()
@@ -121,7 +121,7 @@ func writeAll(t failer, folder string, at time.Time, entries []store.Entry) {
 	}
 }
 
-// ticking is a store with nothing in it that is asked now and then.
+// ticking is an empty store that counts its calls.
 type ticking struct {
 	Store
 	asked []time.Time

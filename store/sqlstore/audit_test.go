@@ -15,7 +15,7 @@ const auditRows = `SELECT operation, COALESCE(old_status, ''), COALESCE(new_stat
 	COALESCE(new_locked_by, ''), COALESCE(old_version, 0), COALESCE(new_version, 0), dlq_retry_count, next_retry_at IS NULL, lease_until IS NULL, COALESCE(resolution_strategy, '')
 	FROM dead_letter_audit ORDER BY seq`
 
-// TestAuditSeesEveryChange follows one entry through its life, and a hand that changes the table past the store.
+// TestAuditSeesEveryChange follows one entry through its life, including a change made to the table without the store.
 func TestAuditSeesEveryChange(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		db := p.migrated(t, store.Options{Audit: true, Vocabulary: store.VocabularyManagement})
@@ -72,8 +72,7 @@ func TestAuditSeesEveryChange(t *testing.T) {
 }
 
 // TestAuditIsReadWhole reads the audit by the query of docs/dead-letter-store.md while transactions of different
-// lengths commit out of the order of their seq: no row comes twice, none is missed, and each entry's changes come in
-// their order.
+// lengths commit out of the order of their seq. No row is repeated or missed, and each entry's changes are in order.
 func TestAuditIsReadWhole(t *testing.T) {
 	url := database(t)
 	p := newPlace(t, url, "pgx", url)
@@ -93,7 +92,7 @@ func TestAuditIsReadWhole(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				// Each changes its own entry and then one that all share, holding the rows for a while.
+				// Each transaction changes its own entry and then a shared one, and holds the rows for a while.
 				for _, offset := range []int{n, 0} {
 					if _, err := tx.ExecContext(t.Context(),
 						"UPDATE dead_letter_queue SET version = version + 1 WHERE source_offset = $1", offset); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// unsearchedStatus is a status that no index is searched for: as long as PostgreSQL has no statistics it would rather
-// look through all that are processing than for one id.
+// unsearchedStatus is an expression for the status that no index can serve. Without statistics, PostgreSQL would scan
+// all processing entries instead of searching for one id.
 const unsearchedStatus = "status || ''"
 
 // Settle implements store.Locker.
@@ -46,8 +46,7 @@ func (db *DB) Settle(ctx context.Context, lock store.Lock, change store.Change) 
 	return nil
 }
 
-// Alter implements store.Keeper. What the entry is is read first; that it still is so is part of the statement that
-// changes it.
+// Alter implements store.Keeper. It reads the entry first. The statement that changes it checks that it is unchanged.
 func (db *DB) Alter(ctx context.Context, id string, version int64, change store.Change) error {
 	entry, err := db.Get(ctx, id)
 	if err != nil {
@@ -77,7 +76,7 @@ func (db *DB) Alter(ctx context.Context, id string, version int64, change store.
 	if changed > 0 {
 		return nil
 	}
-	// Somebody was faster.
+	// Another process was faster.
 	if entry, err = db.Get(ctx, id); err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func (db *DB) Alter(ctx context.Context, id string, version int64, change store.
 	return fmt.Errorf("%w: %s", store.ErrStale, id)
 }
 
-// update is the statement that makes a change, but for the condition.
+// update is the statement for a change, without its condition.
 func (db *DB) update(from store.State, change store.Change, vocabulary store.Vocabulary) (*statement, error) {
 	status, held := vocabulary.Write(change.State)
 	s := db.statement("UPDATE dead_letter_queue SET status = ?, held = ?, version = version + 1, updated_at = {now}",
@@ -130,8 +129,8 @@ func (db *DB) update(from store.State, change store.Change, vocabulary store.Voc
 	return s, nil
 }
 
-// scheduled writes when a worker may take the entry: an edit leaves that as it is unless it says otherwise, and who
-// holds an entry keeps it.
+// scheduled sets the time at which a worker may take the entry. An edit leaves it unchanged unless it names one, and a
+// lock keeps it.
 func (db *DB) scheduled(s *statement, from store.State, change store.Change) {
 	switch {
 	case !change.RetryAt.IsZero() && change.State == store.Pending:
@@ -144,7 +143,7 @@ func (db *DB) scheduled(s *statement, from store.State, change store.Change) {
 	}
 }
 
-// resolved writes how the entry came to its end, and notes.
+// resolved writes the resolution and its notes.
 func resolved(s *statement, change store.Change) error {
 	if err := store.CheckEnd(change); err != nil {
 		return err
@@ -186,7 +185,7 @@ func (db *DB) Remove(ctx context.Context, ids []string) (removed int, err error)
 		}
 		s.add(")")
 		if db.engine.numbered {
-			// The source coordinate goes with the entry.
+			// The source coordinate is deleted with the entry.
 			gone := s.text.String()
 			s.text.Reset()
 			s.text.WriteString("WITH gone AS (" + gone +
@@ -201,7 +200,7 @@ func (db *DB) Remove(ctx context.Context, ids []string) (removed int, err error)
 	return removed, nil
 }
 
-// removable are the states from which an entry may go.
+// removable are the states in which an entry may be removed.
 func removable() (from []store.State) {
 	for _, transition := range store.Transitions() {
 		if transition.To == store.Gone {

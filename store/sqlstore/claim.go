@@ -11,9 +11,8 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Claim implements store.Locker: one statement finds what is due and locks it. In SQLite there is one writer at a time;
-// in PostgreSQL rows that another worker is locking are skipped, and one that was locked meanwhile no longer meets the
-// condition when it is looked at again.
+// Claim implements store.Locker. One statement finds the due entries and locks them. SQLite has one writer at a time.
+// PostgreSQL skips rows that another worker is locking, and rechecks the condition for a row that was locked meanwhile.
 func (db *DB) Claim(ctx context.Context, worker string, lease time.Duration, limit int) ([]store.Entry, error) {
 	if worker == "" || lease <= 0 || limit < 1 {
 		return nil, fmt.Errorf("claiming dead letters: a worker (%q), a lease (%s) and a limit (%d) of at least 1 are needed",
@@ -32,9 +31,9 @@ func (db *DB) Claim(ctx context.Context, worker string, lease time.Duration, lim
 		"locked_by = ?, locked_at = {now}, lease_until = {after}"
 	s := db.statement("")
 	if db.engine.numbered {
-		// Materialized: a plan that looked for the rows twice would skip those it locked itself, and lock more than the
-		// limit. By id alone: with created_at PostgreSQL would take the index on that, in which all of a batch have one
-		// value.
+		// The CTE is materialized: a plan that evaluated it twice would skip the rows that it had locked itself, and
+		// lock more than the limit. It selects by id alone: with created_at, PostgreSQL would use the index on that, in
+		// which all rows of a batch have one value.
 		s.add("WITH due AS MATERIALIZED (SELECT id AS due_id"+due+" FOR UPDATE SKIP LOCKED) ", pending, none, limit)
 		s.add(lock+" FROM due WHERE id = due_id", processing, held, text(worker, 255), lease)
 	} else {
@@ -56,7 +55,7 @@ func (db *DB) Claim(ctx context.Context, worker string, lease time.Duration, lim
 	return claimed, nil
 }
 
-// entries reads what a statement returns.
+// entries reads the entries that a statement returns.
 func entries(ctx context.Context, on querier, s *statement,
 	vocabulary store.Vocabulary) (all []store.Entry, err error) {
 	rows, err := on.QueryContext(ctx, s.text.String(), s.args...)
@@ -95,7 +94,7 @@ func (db *DB) Renew(ctx context.Context, lock store.Lock, lease time.Duration) e
 	return nil
 }
 
-// lockLost says why a lock was of no use.
+// lockLost returns why a lock was invalid.
 func (db *DB) lockLost(ctx context.Context, lock store.Lock) error {
 	entry, err := db.Get(ctx, lock.ID)
 	if errors.Is(err, store.ErrNotFound) {

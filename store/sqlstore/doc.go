@@ -1,6 +1,6 @@
 // Package sqlstore owns the dead-letter stores in SQL databases: SQLite, the embedded default, and PostgreSQL. One set
-// of statements serves both; what differs is an engine's. It knows nothing of Kafka clients, of how an entry is tried
-// again, or of judging.
+// of statements serves both; the differences are in engine. It knows nothing about Kafka clients, retry strategies, or
+// judging.
 //
 //	open.go      connecting               migrate.go   schema files, one at a time
 //	statement.go placeholders and clock   ready.go     is the schema what this program expects?

@@ -105,7 +105,7 @@ func tagsOf(kept []byte) ([]string, error) {
 	return rows, nil
 }
 
-// document is JSON that a database takes, NULL where there is none.
+// document is JSON that a database accepts, or NULL if there is none.
 func document(value json.RawMessage) any {
 	if len(value) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func document(value json.RawMessage) any {
 	return string(store.OriginalEvent(value, "", ""))
 }
 
-// encode writes rows of texts and numbers, which always have a JSON form.
+// encode encodes rows of texts and numbers, which always have a JSON form.
 func encode(rows any) string {
 	out, err := json.Marshal(rows)
 	if err != nil {

@@ -13,25 +13,25 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// engine is what SQLite and PostgreSQL say differently.
+// engine holds the SQL that differs between SQLite and PostgreSQL.
 type engine struct {
 	name string
 	// numbered placeholders are $1, $2, …
 	numbered bool
-	// moment is a time as a column takes it; NULL for the zero time.
+	// moment converts a time to its column form; the zero time is NULL.
 	moment func(time.Time) any
-	// now is the clock as a column has it; cast wraps an argument that replaces it, plus a clock and a number of
-	// seconds to add.
+	// now is the clock in column form. cast wraps an argument that replaces it, plus a clock and a number of seconds to
+	// add.
 	now  string
 	cast [2]string
 	plus [3]string
-	// appended wraps retry_history and the attempt that is added to it.
+	// appended wraps retry_history and the attempt that is appended to it.
 	appended [2]string
 	// seconds is the time from creation to resolution.
 	seconds string
-	// migrationLock keeps a second Migrate waiting; SQLite's transaction does so by itself.
+	// migrationLock makes a second Migrate wait. SQLite's transaction does so by itself.
 	migrationLock string
-	// prefix are the comparisons by which the index on the pattern is used.
+	// prefix are the comparisons that use the index on the pattern.
 	prefix [2]string
 	like   string
 }
@@ -52,8 +52,8 @@ func sqliteEngine() *engine {
 func postgresEngine() *engine {
 	return &engine{
 		name: "postgres", numbered: true, moment: momentValue,
-		// statement_timestamp is stable, so that indexes can be searched by it; a lock is never waited for with SKIP
-		// LOCKED.
+		// statement_timestamp is stable, so that indexes can be searched by it. With SKIP LOCKED, a statement never
+		// waits for a lock.
 		now:           `date_trunc('milliseconds', statement_timestamp() AT TIME ZONE 'UTC')`,
 		cast:          [2]string{"CAST(", " AS TIMESTAMP)"},
 		plus:          [3]string{"(", " + CAST(", " AS INTERVAL SECOND))"},
@@ -65,7 +65,7 @@ func postgresEngine() *engine {
 	}
 }
 
-// refused translates what a database says into the store's errors.
+// refused translates a database's errors into the store's errors.
 func refused(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -76,7 +76,7 @@ func refused(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// full reports whether the database lacks room: SQLITE_FULL, or PostgreSQL's class 53 "insufficient resources".
+// full reports whether the database lacks space: SQLITE_FULL, or PostgreSQL's class 53 "insufficient resources".
 func full(err error) bool {
 	var inProcess *sqlite.Error
 	if errors.As(err, &inProcess) {
@@ -86,14 +86,14 @@ func full(err error) bool {
 	return errors.As(err, &server) && len(server.Code) == 5 && server.Code[:2] == "53"
 }
 
-// again reports whether PostgreSQL asks for the transaction to be tried once more: a serialization failure or a
-// deadlock, which left nothing behind.
+// again reports whether PostgreSQL asks to retry the transaction: a serialization failure or a deadlock, which changed
+// nothing.
 func again(err error) bool {
 	var server *pgconn.PgError
 	return errors.As(err, &server) && (server.Code == "40001" || server.Code == "40P01")
 }
 
-// missing reports whether a statement named a table or a column that isn't there.
+// missing reports whether a statement named a table or a column that does not exist.
 func missing(err error) bool {
 	var inProcess *sqlite.Error
 	if errors.As(err, &inProcess) {
@@ -109,7 +109,7 @@ func noPartition(err error) bool {
 	return errors.As(err, &server) && server.Code == "23514" && server.ConstraintName == ""
 }
 
-// wild turns a pattern in which * is any text into one of GLOB, or of LIKE.
+// wild converts a pattern in which * is any text into one for GLOB or LIKE.
 func (e *engine) wild(pattern string) string {
 	if e.numbered {
 		return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%").Replace(pattern)

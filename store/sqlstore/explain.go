@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Explain is the engine's plan for a list, in its own words: what reads the table and by which index.
+// Explain returns the engine's plan for a list, in the engine's format: how the table is read, and by which index.
 func (db *DB) Explain(ctx context.Context, query store.Query) (string, error) {
 	vocabulary, err := db.ready(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// maxAttempts is how often what PostgreSQL asks to try again is tried.
+// maxAttempts is the maximum number of attempts at a transaction that PostgreSQL asks to retry.
 const maxAttempts = 5
 
 // Ingest implements store.Ingester.
@@ -47,8 +47,8 @@ func (db *DB) Ingest(ctx context.Context, entries []store.Entry) (fresh int, err
 	return fresh, nil
 }
 
-// completed are the entries as they are kept, in the order of their sources: two routers that bring the same letters
-// wait for each other, but not both at once.
+// completed returns the entries as they are stored, sorted by source, so that two routers with the same dead letters
+// cannot deadlock.
 func completed(entries []store.Entry, now time.Time) ([]store.Entry, error) {
 	all := make([]store.Entry, len(entries))
 	for i, entry := range entries {
@@ -89,8 +89,8 @@ func (db *DB) ingestSQLite(ctx context.Context, rows [][]any) (fresh int, err er
 	return fresh, err
 }
 
-// ingestPostgres sends all rows in one go, each with its source in one statement: who comes second waits for the first
-// to commit, and then adds nothing.
+// ingestPostgres sends all rows in one batch, each with its source in one statement. A concurrent ingest waits for the
+// first to commit, and then adds nothing.
 func (db *DB) ingestPostgres(ctx context.Context, entries []store.Entry, rows [][]any) (fresh int, err error) {
 	if err := db.partitionsFor(ctx, entries); err != nil {
 		return 0, err
@@ -115,7 +115,7 @@ func (db *DB) ingestPostgres(ctx context.Context, entries []store.Entry, rows []
 			return fresh, err
 		case again(err):
 		case noPartition(err):
-			// Somebody dropped a partition that was there.
+			// An existing partition was dropped meanwhile.
 			db.forgetPartitions()
 			if err := db.partitionsFor(ctx, entries); err != nil {
 				return 0, err
@@ -126,7 +126,7 @@ func (db *DB) ingestPostgres(ctx context.Context, entries []store.Entry, rows []
 	}
 }
 
-// insertPostgres adds a row unless its source is there already.
+// insertPostgres adds a row unless its source exists.
 func (db *DB) insertPostgres() string {
 	s := db.statement(`WITH source AS (
 		INSERT INTO dead_letter_source (source_topic, source_partition, source_offset, entry_id) VALUES (?, ?, ?, ?)

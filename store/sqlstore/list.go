@@ -56,7 +56,7 @@ func (db *DB) List(ctx context.Context, query store.Query) (page []store.Entry, 
 	return page, after, err
 }
 
-// listing is the statement of a page, which asks for one entry more than the page has.
+// listing is the statement for a page. It selects one entry more than the page has.
 func (db *DB) listing(query store.Query, vocabulary store.Vocabulary,
 	crowded map[string]bool) (*statement, int, error) {
 	limit, err := query.PageSize()
@@ -85,7 +85,7 @@ func (db *DB) listing(query store.Query, vocabulary store.Vocabulary,
 	return s.add(" LIMIT ?", limit+1), limit, nil
 }
 
-// orderOf are the columns of an order; id makes it total.
+// orderOf are the columns of an order. The id makes it total.
 func orderOf(name string) ([]string, error) {
 	switch name {
 	case "", "createdAt":
@@ -98,7 +98,7 @@ func orderOf(name string) ([]string, error) {
 	return nil, fmt.Errorf("the order is createdAt, updatedAt or priority, not %q", name)
 }
 
-// behind selects what comes behind the cursor; the first comparison alone is what partitions are chosen by.
+// behind selects the entries after the cursor. The first comparison alone determines the partitions.
 func (s *statement) behind(order []string, beyond string, from store.Cursor) {
 	values := []any{from.At, from.ID}
 	if len(order) == 3 {
@@ -143,10 +143,10 @@ func (s *statement) filter(query store.Query, vocabulary store.Vocabulary) {
 	}
 }
 
-// search is a filter for whose column there is an index.
+// search is a filter on an indexed column.
 type search struct {
 	column string
-	// ordered says that the index has the entries in the order of the list.
+	// ordered reports whether the index has the entries in the order of the list.
 	ordered bool
 	add     func(s *statement)
 }
@@ -188,7 +188,7 @@ func searches(query store.Query, vocabulary store.Vocabulary) (all []search) {
 	return all
 }
 
-// searched is a column as a condition names it: with a plus SQLite doesn't search the column's index.
+// searched is a column as a condition names it. A plus sign keeps SQLite from searching the column's index.
 func (s *statement) searched(column string) string {
 	if s.crowded[column] {
 		return "+" + column
@@ -196,12 +196,12 @@ func (s *statement) searched(column string) string {
 	return column
 }
 
-// manyFound is how many entries SQLite may find by an index and sort in the time a page may take.
+// manyFound is the number of entries that SQLite may find by an index and sort within the time for a page.
 const manyFound = 5000
 
-// crowded are the columns by whose filters too many entries would be found to be sorted: it is faster to go through the
-// entries in the order of the list until the page is full. PostgreSQL knows that from its statistics, SQLite has to be
-// told.
+// crowded returns the columns whose filters find too many entries to be sorted. For these it is faster to read the
+// entries in the order of the list until the page is full. PostgreSQL knows that from its statistics, but SQLite has to
+// be told.
 func (db *DB) crowded(ctx context.Context, query store.Query, vocabulary store.Vocabulary) (map[string]bool, error) {
 	if db.engine.numbered {
 		return nil, nil
@@ -223,7 +223,7 @@ func (db *DB) crowded(ctx context.Context, query store.Query, vocabulary store.V
 	return crowded, nil
 }
 
-// anyOf joins n conditions with OR; none is no condition.
+// anyOf joins n conditions with OR. With n = 0 it adds no condition.
 func (s *statement) anyOf(n int, condition func(i int)) {
 	for i := range n {
 		if i == 0 {
@@ -238,7 +238,7 @@ func (s *statement) anyOf(n int, condition func(i int)) {
 	}
 }
 
-// in selects a column's values; none is no condition.
+// in selects a column's values. Without values it adds no condition.
 func (s *statement) in(column string, values []string) {
 	if len(values) == 0 {
 		return
@@ -253,11 +253,10 @@ func (s *statement) in(column string, values []string) {
 	s.add(")")
 }
 
-// patternColumn is what the pattern index is of, letter by letter.
+// patternColumn is exactly the expression of the pattern index.
 const patternColumn = "(original_event->>'pattern')"
 
-// pattern selects events by a pattern in which * is any text. What comes before the first * is what the index is
-// searched by.
+// pattern selects events by a pattern in which * is any text. The text before the first * is searched in the index.
 func (s *statement) pattern(pattern string) {
 	pattern = store.EncodeText(pattern)
 	column := s.searched(patternColumn)
@@ -273,7 +272,7 @@ func (s *statement) pattern(pattern string) {
 	s.add(column+" "+engine.like+" ?", engine.wild(pattern))
 }
 
-// successor is the first text, byte by byte, behind all that begin with prefix; "" if there is none.
+// successor is the first text, by byte order, after all texts that begin with prefix, or "" if there is none.
 func successor(prefix string) string {
 	runes := []rune(prefix)
 	for len(runes) > 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/store/storetest"
 )
 
-// filled is a store of so many entries that has been at work.
+// filled is a store with a number of entries in the states of a store in use.
 func filled(t testing.TB, db *sqlstore.DB, past *sql.DB, entries int, start time.Time) {
 	t.Helper()
 	for from := 0; from < entries; from += 1000 {
@@ -28,8 +28,7 @@ func filled(t testing.TB, db *sqlstore.DB, past *sql.DB, entries int, start time
 			t.Fatal(err)
 		}
 	}
-	// PostgreSQL gathers statistics by itself after a while. SQLite has none unless somebody asks for them, and has to
-	// do without.
+	// PostgreSQL gathers statistics by itself after a while. SQLite has none unless requested, and must work without.
 	if _, isPostgres := past.Driver().(*stdlib.Driver); isPostgres {
 		if _, err := past.ExecContext(t.Context(), "VACUUM ANALYZE"); err != nil {
 			t.Fatal(err)
@@ -37,8 +36,8 @@ func filled(t testing.TB, db *sqlstore.DB, past *sql.DB, entries int, start time
 	}
 }
 
-// TestListsUseTheIndexes looks at the plans: no list that an index is for reads the whole table. PostgreSQL, which
-// reads a small table whole whatever there is, is told not to.
+// TestListsUseTheIndexes checks the plans: no list that has an index reads the whole table. PostgreSQL, which reads any
+// small table whole, is told not to.
 func TestListsUseTheIndexes(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		db := p.migrated(t, store.Options{})
@@ -65,8 +64,8 @@ func TestListsUseTheIndexes(t *testing.T) {
 	})
 }
 
-// TestPagesOfASubscriber: however many entries a subscriber has, its page is read from the index in the order of time,
-// and nothing is sorted.
+// TestPagesOfASubscriber checks that the page of a subscriber is read from the index in the order of time, without
+// sorting, however many entries the subscriber has.
 func TestPagesOfASubscriber(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "subscribers.db")
 	p := newPlace(t, "sqlite:"+file, "sqlite", file)
@@ -86,8 +85,8 @@ func TestPagesOfASubscriber(t *testing.T) {
 	}
 }
 
-// TestCrowdedFilters: where a filter fits more entries than SQLite can sort in time, it goes through them in the order
-// of the list, and finds the same.
+// TestCrowdedFilters checks that, if a filter matches more entries than SQLite can sort in time, the list is read in
+// its order and finds the same.
 func TestCrowdedFilters(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "crowded.db")
 	p := newPlace(t, "sqlite:"+file, "sqlite", file)

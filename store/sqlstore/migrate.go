@@ -25,10 +25,10 @@ type migration struct {
 	text           string
 }
 
-// auditMigration is made only for stores that are watched from outside.
+// auditMigration is applied only to stores that are observed from outside.
 const auditMigration = "0002_dead_letter_audit"
 
-// migrations are an engine's, in the order in which they are made.
+// migrations are an engine's migrations, in the order of their application.
 func migrations(engine string) ([]migration, error) {
 	names, err := fs.Glob(migrationFiles, "migrations/"+engine+"/*.sql")
 	if err != nil {
@@ -57,9 +57,9 @@ const bookkeeping = `CREATE TABLE IF NOT EXISTS dead_letter_migration (
 	version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS dead_letter_setting (name TEXT PRIMARY KEY, value TEXT NOT NULL)`
 
-// Migrate makes the migrations that the database lacks, in order, each in a transaction of its own in which nobody else
-// migrates: one that fails leaves nothing behind. made are the names of those it made. A schema that it can't bring up
-// to date is ErrNotMigrated, with what to do.
+// Migrate applies the migrations that the database lacks, in order, each in a transaction that excludes other
+// migrations. A migration that fails leaves no changes. made lists the applied ones. The error is ErrNotMigrated, with
+// a remedy, for a schema that it cannot bring up to date.
 func (db *DB) Migrate(ctx context.Context) (made []string, err error) {
 	all, err := migrations(db.engine.name)
 	if err != nil {
@@ -95,7 +95,7 @@ func (db *DB) Migrate(ctx context.Context) (made []string, err error) {
 	return made, nil
 }
 
-// locked runs work in a transaction that no other Migrate is in.
+// locked runs work in a transaction that excludes any other Migrate.
 func (db *DB) locked(ctx context.Context, work func(tx *sql.Tx) error) error {
 	return db.transaction(ctx, func(tx *sql.Tx) error {
 		if db.engine.migrationLock != "" {
@@ -107,7 +107,7 @@ func (db *DB) locked(ctx context.Context, work func(tx *sql.Tx) error) error {
 	})
 }
 
-// prepare makes the tables that say what was made, and fixes the vocabulary.
+// prepare creates the tables that record the migrations, and fixes the vocabulary.
 func (db *DB) prepare(ctx context.Context, tx *sql.Tx, all []migration) error {
 	if _, err := tx.ExecContext(ctx, bookkeeping); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (db *DB) prepare(ctx context.Context, tx *sql.Tx, all []migration) error {
 	return err
 }
 
-// apply makes a migration unless it was made already.
+// apply applies a migration unless it was applied already.
 func (db *DB) apply(ctx context.Context, tx *sql.Tx, one migration) (bool, error) {
 	applied, err := appliedMigrations(ctx, tx)
 	if err != nil {

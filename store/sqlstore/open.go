@@ -20,11 +20,11 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// How many connections a store has: those that write to SQLite are one, for it has one writer anyway.
+// These are the numbers of connections. SQLite has one writer, so one connection writes to it.
 const (
 	sqliteReaders       = 4
 	postgresConnections = 16
-	// busyTimeout is how long SQLite waits for a writer of another process.
+	// busyTimeout is the time that SQLite waits for a writer of another process.
 	busyTimeout = 10 * time.Second
 )
 
@@ -34,9 +34,9 @@ type DB struct {
 	options     store.Options
 	write, read *sql.DB
 	writer      writer
-	// vocabulary is known once the schema was found to be up to date.
+	// vocabulary is set once the schema was found to be up to date.
 	vocabulary atomic.Pointer[store.Vocabulary]
-	// partitions are the months for which PostgreSQL has one.
+	// partitions are the months for which PostgreSQL has a partition.
 	partitions struct {
 		sync.Mutex
 		known map[string]bool
@@ -45,12 +45,12 @@ type DB struct {
 
 var _ store.Store = (*DB)(nil)
 
-// private makes the file of a new database, which SQLite would let everybody read. What SQLite keeps beside it gets the
-// same mode. A file that is there keeps its own.
+// private creates the file of a new database, which SQLite would make readable for everyone. SQLite's auxiliary files
+// get the same mode. An existing file keeps its mode.
 func private(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // SQLite says what is wrong, if anything is
+		return nil // SQLite reports the problem, if there is one
 	}
 	if err != nil {
 		return err
@@ -58,8 +58,8 @@ func private(path string) error {
 	return file.Close()
 }
 
-// SQLite opens the database in a file, which is made if there is none. The address is sqlite:PATH; parameters of the
-// driver may follow, such as ?_pragma=max_page_count(1000). Every commit is on the disk when it returns (WAL,
+// SQLite opens the database in a file, which is created if necessary. The address is sqlite:PATH. Parameters of the
+// driver may follow, such as ?_pragma=max_page_count(1000). Every commit is on disk when it returns (WAL,
 // synchronous=FULL).
 func SQLite(ctx context.Context, address string, options store.Options) (*DB, error) {
 	path, parameters, _ := strings.Cut(strings.TrimPrefix(address, "sqlite:"), "?")
@@ -116,8 +116,8 @@ func (db *DB) Close() error {
 	if db.read == db.write {
 		return db.write.Close()
 	}
-	// The readers first: SQLite folds its log into the file with the last connection, which has to be one that may
-	// write.
+	// The readers are closed first: SQLite merges its log into the file with the last connection, which must be one
+	// that may write.
 	return errors.Join(db.read.Close(), db.write.Close())
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// monthsAhead are the partitions that are made before anything needs them.
+// monthsAhead is the number of partitions created in advance.
 const monthsAhead = 2
 
-// partitionsAhead makes those of this month and the next ones.
+// partitionsAhead creates the partitions of this month and the next ones.
 func (db *DB) partitionsAhead(ctx context.Context) error {
 	now, err := db.Now(ctx)
 	if err != nil {
@@ -28,7 +28,7 @@ func (db *DB) partitionsAhead(ctx context.Context) error {
 	return nil
 }
 
-// partitionsFor makes those that the entries need, and the next month's.
+// partitionsFor creates the partitions that the entries need, and the next month's.
 func (db *DB) partitionsFor(ctx context.Context, entries []store.Entry) error {
 	for _, entry := range entries {
 		month := monthOf(entry.CreatedAt)
@@ -47,8 +47,8 @@ func (db *DB) forgetPartitions() {
 	db.partitions.known = nil
 }
 
-// partition makes a month's partition unless it is known to be there. Making one holds up everybody for a moment, so it
-// is looked for first.
+// partition creates a month's partition unless it is known to exist. Creating one blocks everyone for a moment, so it
+// first checks for it.
 func (db *DB) partition(ctx context.Context, month time.Time) error {
 	name := "dead_letter_queue_" + month.Format("2006_01")
 	db.partitions.Lock()

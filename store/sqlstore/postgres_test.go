@@ -15,7 +15,8 @@ import (
 	"github.com/dlqbench/dlqbench/store/storetest"
 )
 
-// server is one PostgreSQL for all tests, each of which has a database of its own; absent says why there is none.
+// server is one PostgreSQL for all tests, each of which has a database of its own. absent is the reason if there is
+// none.
 var (
 	server    *postgres.Server
 	absent    error
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	settings := map[string]string{"max_connections": "200", "fsync": "off"}
 	if flag.Lookup("test.bench").Value.String() != "" {
-		// What is measured is what is on the disk; tests don't care what is lost when the machine goes down.
+		// Benchmarks measure writes to disk. Tests do not need data to survive a crash of the machine.
 		settings["fsync"], settings["shared_buffers"], settings["max_wal_size"] = "on", "512MB", "2GB"
 	}
 	server, absent = postgres.Start(context.Background(), settings)
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// database is the URL of a new, empty one.
+// database returns the URL of a new, empty database.
 func database(t testing.TB) string {
 	t.Helper()
 	if errors.Is(absent, postgres.ErrAbsent) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// appliedMigrations are those the database has, by version.
+// appliedMigrations are the database's applied migrations, by version.
 func appliedMigrations(ctx context.Context, on querier) (applied map[int]migration, err error) {
 	rows, err := on.QueryContext(ctx, "SELECT version, name, checksum FROM dead_letter_migration")
 	if err != nil {
@@ -27,7 +27,7 @@ func appliedMigrations(ctx context.Context, on querier) (applied map[int]migrati
 	return applied, rows.Err()
 }
 
-// recognise fails for a schema that this program doesn't know.
+// recognise returns an error for a schema that this program does not know.
 func recognise(known []migration, applied map[int]migration) error {
 	seen := 0
 	for _, one := range known {
@@ -56,7 +56,7 @@ func recognise(known []migration, applied map[int]migration) error {
 		store.ErrNotMigrated, newest.name)
 }
 
-// ready returns the vocabulary of a database whose schema is what this program expects.
+// ready returns the vocabulary of a database whose schema is the expected one.
 func (db *DB) ready(ctx context.Context) (store.Vocabulary, error) {
 	if known := db.vocabulary.Load(); known != nil {
 		return *known, nil
@@ -76,7 +76,7 @@ func (db *DB) ready(ctx context.Context) (store.Vocabulary, error) {
 	return vocabulary, nil
 }
 
-// complete checks that every migration was made, and that what they make is there.
+// complete checks that every migration was applied and that its tables and views exist.
 func (db *DB) complete(ctx context.Context, all []migration) error {
 	if there, err := db.has(ctx, "dead_letter_migration"); err != nil || !there {
 		if err != nil {
@@ -122,7 +122,7 @@ func (db *DB) has(ctx context.Context, table string) (bool, error) {
 	return there, err
 }
 
-// spoken is the vocabulary of the database, which has to be the one that was asked for.
+// spoken is the vocabulary of the database, which must be the requested one.
 func (db *DB) spoken(ctx context.Context) (store.Vocabulary, error) {
 	var name string
 	err := db.read.QueryRowContext(ctx, "SELECT value FROM dead_letter_setting WHERE name = 'vocabulary'").Scan(&name)

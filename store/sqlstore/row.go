@@ -6,7 +6,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// columns are those of an entry, in the order in which row writes and scan reads them.
+// columns are the columns of an entry, in the order of row and scan.
 const columns = `id, event_id, subscriber_id, original_event, error_message, error_type, error_code,
 	error_stack_trace, error_context, retry_history, retry_count, max_retries, status,
 	resolution_timestamp, resolution_strategy, resolved_by, resolution_notes, created_at, updated_at,
@@ -15,14 +15,14 @@ const columns = `id, event_id, subscriber_id, original_event, error_message, err
 	last_failed_at, dlq_retry_count, retry_strategy, next_retry_at, priority, locked_by, locked_at,
 	lease_until, service, tags`
 
-// columnCount and placeholders go with columns.
+// columnCount and placeholders must match columns.
 const (
 	columnCount  = 42
 	placeholders = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " +
 		"?, ?, ?, ?, ?, ?, ?, ?, ?"
 )
 
-// row is what the columns of a complete entry hold.
+// row returns the column values of a complete entry.
 func (db *DB) row(entry store.Entry, vocabulary store.Vocabulary) []any {
 	moment := db.engine.moment
 	status, held := vocabulary.Write(entry.State)
@@ -46,7 +46,7 @@ func (db *DB) row(entry store.Entry, vocabulary store.Vocabulary) []any {
 // scanner is a row of a result.
 type scanner interface{ Scan(dest ...any) error }
 
-// scan reads an entry; a status that the vocabulary doesn't know is the entry's state as it is (Entry.Problem).
+// scan reads an entry. A status outside the vocabulary becomes the entry's state unchanged (Entry.Problem).
 func scan(row scanner, vocabulary store.Vocabulary) (store.Entry, error) {
 	var e store.Entry
 	var status, held, strategy string
@@ -68,7 +68,7 @@ func scan(row scanner, vocabulary store.Vocabulary) (store.Entry, error) {
 	if len(context) > 0 {
 		e.Error.Context = context
 	}
-	// An unknown word is no reason to fail: the entry has to be seen.
+	// An unknown word is not an error, because the entry must be visible.
 	e.State, _ = vocabulary.Read(status, held)
 	if e.RetryHistory, err = attempts(history); err != nil {
 		return e, fmt.Errorf("reading the retry history of %s: %w", e.ID, err)
@@ -82,7 +82,7 @@ func scan(row scanner, vocabulary store.Vocabulary) (store.Entry, error) {
 	return e, nil
 }
 
-// text is what a column of so many characters (0: any) keeps of a text.
+// text is a text as a column of the given number of characters (0: unlimited) stores it.
 func text(value string, characters int) string {
 	kept := store.EncodeText(value)
 	if characters == 0 || len(kept) <= characters {
@@ -94,7 +94,7 @@ func text(value string, characters int) string {
 	return kept
 }
 
-// nullText reads a text as text kept it; NULL is "".
+// nullText reads a text that text stored; NULL is "".
 type nullText struct{ to *string }
 
 // Scan implements sql.Scanner.
@@ -112,7 +112,7 @@ func (n nullText) Scan(src any) error {
 	return nil
 }
 
-// nullBytes reads bytes as they were kept: NULL is nil, and what is empty is not.
+// nullBytes reads stored bytes. NULL is nil, and an empty value is not.
 type nullBytes struct{ to *[]byte }
 
 // Scan implements sql.Scanner.
@@ -128,7 +128,7 @@ func (n nullBytes) Scan(src any) error {
 	return nil
 }
 
-// bytesOrNull keeps nil and empty apart.
+// bytesOrNull preserves the difference between nil and empty.
 func bytesOrNull(value []byte) any {
 	if value == nil {
 		return nil

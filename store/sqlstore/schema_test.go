@@ -17,7 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/store/storetest"
 )
 
-// place is an empty database of either engine, and a way into it past the store.
+// place is an empty database of either engine, with direct access that bypasses the store.
 type place struct {
 	address string
 	db      *sql.DB
@@ -67,7 +67,7 @@ func (p place) migrated(t *testing.T, options store.Options) *sqlstore.DB {
 	return db
 }
 
-// exec runs SQL past the store.
+// exec runs SQL directly.
 func (p place) exec(t *testing.T, text string) {
 	t.Helper()
 	if _, err := p.db.ExecContext(t.Context(), text); err != nil {
@@ -75,7 +75,7 @@ func (p place) exec(t *testing.T, text string) {
 	}
 }
 
-// rows are what a query past the store finds, as text, a field a column.
+// rows returns the result of a direct query, as text by row and column.
 func (p place) rows(t *testing.T, text string) [][]string {
 	t.Helper()
 	rows, err := p.db.QueryContext(t.Context(), text)
@@ -108,7 +108,7 @@ func (p place) rows(t *testing.T, text string) [][]string {
 	return all
 }
 
-// migrations are those of the database, of a store that is watched.
+// migrations are the database's migrations, including that of an observed store.
 func (p place) migrations() []string {
 	all := []string{"0001_dead_letter_queue", "0002_dead_letter_audit"}
 	if strings.HasPrefix(p.address, "sqlite:") {
@@ -205,11 +205,11 @@ func dropTriggers(p place) string {
 	return "DROP TRIGGER dead_letter_queue_audit ON dead_letter_queue; DROP FUNCTION dead_letter_queue_audit()"
 }
 
-// TestHalfAMigrationIsNoMigration begins a migration by hand: what Migrate adds to it is undone, and it says so.
+// TestHalfAMigrationIsNoMigration begins a migration by hand. Migrate undoes its own part and reports the problem.
 func TestHalfAMigrationIsNoMigration(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		p.migrated(t, store.Options{})
-		// The table is there, its triggers and its mark are not.
+		// The table exists, but its triggers and its mark do not.
 		p.exec(t, "CREATE INDEX dead_letter_audit_entry_id_idx ON dead_letter_queue (event_id)")
 		_, err := p.open(t, store.Options{Audit: true}).Migrate(t.Context())
 		if !errors.Is(err, store.ErrNotMigrated) || !strings.Contains(err.Error(), "0002_dead_letter_audit, of which "+
@@ -283,7 +283,7 @@ func TestVocabularyIsTheDatabases(t *testing.T) {
 	})
 }
 
-// TestUnknownStatus: an entry whose status nobody knows is shown, never claimed, never changed, never removed.
+// TestUnknownStatus checks that an entry with an unknown status is shown, and never claimed, changed or removed.
 func TestUnknownStatus(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		db := p.migrated(t, store.Options{})

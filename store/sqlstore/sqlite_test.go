@@ -15,7 +15,7 @@ func openSQLite(t testing.TB, options store.Options) *sqlstore.DB {
 	return migrated(t, db, err)
 }
 
-// migrated brings the schema of a store that was opened up to date; it is closed at the test's end.
+// migrated migrates an opened store and closes it at the end of the test.
 func migrated(t testing.TB, db *sqlstore.DB, err error) *sqlstore.DB {
 	t.Helper()
 	if err != nil {

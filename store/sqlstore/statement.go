@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// statement is SQL that is put together with its arguments.
+// statement is SQL under construction, with its arguments.
 type statement struct {
 	db   *DB
 	text strings.Builder
 	args []any
-	// crowded are the columns whose index is not to be searched (see DB.crowded).
+	// crowded are the columns whose index must not be searched (see DB.crowded).
 	crowded map[string]bool
 }
 
@@ -22,8 +22,8 @@ func (db *DB) statement(text string, args ...any) *statement {
 	return s.add(text, args...)
 }
 
-// add appends SQL. In it ? is the next argument, {now} the store's clock and {after} that clock plus the next argument,
-// a time.Duration.
+// add appends SQL. In it, ? is the next argument, {now} the store's clock, and {after} that clock plus the next
+// argument, a time.Duration.
 func (s *statement) add(text string, args ...any) *statement {
 	for text != "" {
 		at := strings.IndexAny(text, "?{")
@@ -64,7 +64,7 @@ func (s *statement) argument(arg any) {
 	s.text.WriteByte('?')
 }
 
-// now is the database's own clock, the same for the whole statement, or the one that replaces it.
+// now appends the database's own clock, which is constant within the statement, or the clock that replaces it.
 func (s *statement) now() {
 	if s.db.options.Clock == nil {
 		s.text.WriteString(s.db.engine.now)
@@ -83,7 +83,7 @@ func (s *statement) after(d time.Duration) {
 	s.text.WriteString(s.db.engine.plus[2])
 }
 
-// Moments are kept to the millisecond; text has one width, so that its order is the order of time.
+// momentLayout has milliseconds and a fixed width, so that the order of texts is the order of times.
 const momentLayout = "2006-01-02T15:04:05.000Z"
 
 func momentText(at time.Time) any {
@@ -122,7 +122,7 @@ func (m moment) Scan(src any) error {
 	return nil
 }
 
-// orNull is a text, or NULL where it is empty.
+// orNull is a text, or NULL if it is empty.
 func orNull(text string) driver.Value {
 	if text == "" {
 		return nil

@@ -32,7 +32,7 @@ func (db *DB) Stats(ctx context.Context) (store.Stats, error) {
 	err = errors.Join(
 		db.counted(ctx, "SELECT status, held, count(*) FROM dead_letter_queue GROUP BY status, held",
 			func(status, held string, n int64) {
-				// An unknown word counts under itself.
+				// An unknown word is counted under itself.
 				state, _ := vocabulary.Read(status, held)
 				stats.ByState[state] += n
 			}),
@@ -68,7 +68,7 @@ func (db *DB) counted(ctx context.Context, text string, add func(a, b string, n 
 	return rows.Err()
 }
 
-// resolutions counts the resolved by how, and means their time in the store.
+// resolutions counts the resolved entries by how, and computes their mean time in the store.
 func (db *DB) resolutions(ctx context.Context, vocabulary store.Vocabulary, stats *store.Stats) (err error) {
 	status, _ := vocabulary.Write(store.Resolved)
 	s := db.statement("SELECT resolution_strategy, count(*), COALESCE(sum("+db.engine.seconds+

@@ -15,8 +15,8 @@ import (
 	"github.com/dlqbench/dlqbench/store/storetest"
 )
 
-// TestFull fills a database that may have few pages: it says that it is full, keeps what it has, and takes more once
-// there is room.
+// TestFull fills a database with a page limit. It reports that it is full, keeps its entries, and accepts more once
+// there is space.
 func TestFull(t *testing.T) {
 	address := "sqlite:" + filepath.Join(t.TempDir(), "small.db") + "?_pragma=max_page_count(150)"
 	db, err := sqlstore.SQLite(t.Context(), address, store.Options{})
@@ -45,7 +45,7 @@ func TestFull(t *testing.T) {
 	if err != nil || int(n) != kept || kept == 0 {
 		t.Errorf("%d are there, %d were kept (%v)", n, kept, err)
 	}
-	// Among the changes of one transaction the one that doesn't fit takes nothing of the others along.
+	// In a shared transaction, a change that does not fit must not affect the others.
 	var all sync.WaitGroup
 	var failed, done int
 	var mu sync.Mutex
@@ -92,7 +92,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestFullServer: PostgreSQL's class of insufficient resources is a full store too.
+// TestFullServer checks that PostgreSQL's class of insufficient resources counts as a full store.
 func TestFullServer(t *testing.T) {
 	url := database(t)
 	p := newPlace(t, url, "pgx", url)
@@ -108,14 +108,14 @@ func TestFullServer(t *testing.T) {
 	if n, err := db.Count(t.Context(), store.Query{}); n != 0 || err != nil {
 		t.Errorf("%d are there (%v)", n, err)
 	}
-	// The coordinates of what wasn't kept are free.
+	// The coordinates of entries that were not stored stay free.
 	if fresh, err := db.Ingest(t.Context(), []store.Entry{due(1), due(2)}); err != nil || fresh != 2 {
 		t.Errorf("%d were kept: %v", fresh, err)
 	}
 }
 
-// TestChangesThatShareATransaction: in SQLite callers' changes go into one commit. One that fails, or whose caller has
-// gone, doesn't touch the others.
+// TestChangesThatShareATransaction checks that, in SQLite, several callers' changes go into one commit. A change that
+// fails, or whose caller has gone, does not affect the others.
 func TestChangesThatShareATransaction(t *testing.T) {
 	db := openSQLite(t, store.Options{})
 	const n = 60
@@ -129,7 +129,7 @@ func TestChangesThatShareATransaction(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	clash := storetest.Typicals(1000, 2, time.Now())
-	clash[1].ID = page[0].ID // the first is in before the second fails
+	clash[1].ID = page[0].ID // the first is inserted before the second fails
 	var all sync.WaitGroup
 	for i, entry := range page {
 		all.Go(func() {
@@ -160,9 +160,9 @@ func TestChangesThatShareATransaction(t *testing.T) {
 	}
 }
 
-// TestTwoProgramsOneFile: workers of several programs (each with connections of its own) share one SQLite file, and no
-// entry has two holders. SQLite lets writers wait without an order, so that on a slow disk the eight of them may keep
-// one out for longer than busyTimeout: it asks again at its next poll, here as in the worker.
+// TestTwoProgramsOneFile checks that workers of several programs (each with connections of its own) share one SQLite
+// file, and that no entry has two holders. SQLite's writers wait without an order, so that on a slow disk the eight of
+// them may block one for longer than busyTimeout. That worker tries again at its next poll, here as in production.
 func TestTwoProgramsOneFile(t *testing.T) {
 	file := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	p := place{address: file}
@@ -205,8 +205,8 @@ func TestTwoProgramsOneFile(t *testing.T) {
 	}
 }
 
-// TestPartitions: there is one for each month that has entries, those of the next months are there before they are
-// needed, and one that somebody dropped is made again.
+// TestPartitions checks that each month with entries has a partition, that those of the next months are created in
+// advance, and that a dropped one is created again.
 func TestPartitions(t *testing.T) {
 	url := database(t)
 	p := newPlace(t, url, "pgx", url)
@@ -235,7 +235,7 @@ func TestPartitions(t *testing.T) {
 	if fresh, err := db.Ingest(t.Context(), []store.Entry{due(3)}); err != nil || fresh != 1 {
 		t.Errorf("after a partition was dropped: %d (%v)", fresh, err)
 	}
-	// The same source in another month is the same source.
+	// A source is the same in another month.
 	again := due(1)
 	again.CreatedAt = now
 	if fresh, err := db.Ingest(t.Context(), []store.Entry{again}); err != nil || fresh != 0 {
@@ -283,7 +283,7 @@ func TestTheManagementSchema(t *testing.T) {
 	}
 }
 
-// TestSurvivesARestart: what was ingested is there after the server crashed.
+// TestSurvivesARestart checks that ingested entries survive a crash of the server.
 func TestSurvivesARestart(t *testing.T) {
 	url := database(t)
 	p := newPlace(t, url, "pgx", url)

@@ -7,35 +7,35 @@ import (
 	"sync"
 )
 
-// querier is a transaction, or a connection that commits each statement by itself.
+// querier is a transaction, or a connection that commits each statement separately.
 type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// writer puts the changes that wait for SQLite's one writer into one transaction: a commit costs a write to the disk,
-// however much it holds.
+// writer combines the changes that wait for SQLite's single writer into one transaction, because a commit costs one
+// disk write, whatever its size.
 type writer struct {
 	sync.Mutex
 	leading bool
 	waiting []*change
 }
 
-// change is one caller's work in a transaction that it may share with others'.
+// change is one caller's work in a transaction that may be shared with others.
 type change struct {
 	ctx  context.Context
 	work func(ctx context.Context, on querier) error
 	err  error
-	// lead is closed when its caller has to commit for those that wait, done when somebody has.
+	// lead is closed when its caller must commit for the waiting ones, done when the change is finished.
 	lead, done chan struct{}
 }
 
-// maxShared is how many changes one transaction takes: a caller doesn't wait for more than these, twice.
+// maxShared is the maximum number of changes in one transaction. A caller waits for at most two such transactions.
 const maxShared = 64
 
-// change runs one statement, or for SQLite anything that is to be made as one; it returns when that is durable. The
-// work may be done twice, of which one counts.
+// change runs one statement or, for SQLite, any work that must be atomic. It returns when that is durable. The work may
+// run twice, but takes effect once.
 func (db *DB) change(ctx context.Context, work func(ctx context.Context, on querier) error) error {
 	if db.engine.numbered {
 		err := work(ctx, db.write)
@@ -51,8 +51,8 @@ func (db *DB) change(ctx context.Context, work func(ctx context.Context, on quer
 	db.writer.leading = true
 	db.writer.Unlock()
 	if follows {
-		// The caller waits even if its context ends: it has to know what became of its change, and no commit waits
-		// longer than busyTimeout.
+		// The caller waits even if its context ends, because it must know the outcome of its change, and no commit
+		// waits longer than busyTimeout.
 		select {
 		case <-mine.done:
 			return mine.err
@@ -73,9 +73,9 @@ func (db *DB) change(ctx context.Context, work func(ctx context.Context, on quer
 	return mine.err
 }
 
-// commit makes the changes in one transaction, each within a savepoint: one that fails takes nothing of the others
-// along. Some errors (a full disk) make SQLite roll the whole transaction back: then each change is made in one of its
-// own.
+// commit makes the changes in one transaction, each within a savepoint, so that a failing one does not affect the
+// others. After some errors (a full disk), SQLite rolls the whole transaction back. Then each change gets a transaction
+// of its own.
 func (db *DB) commit(shared []*change) {
 	err := db.transaction(context.Background(), func(tx *sql.Tx) error {
 		for _, one := range shared {
@@ -99,8 +99,8 @@ func (db *DB) commit(shared []*change) {
 	}
 }
 
-// within makes a change as part of a transaction, which is broken if it fails itself. The context is asked only before:
-// to interrupt a statement rolls the transaction back.
+// within makes a change as part of a transaction. If within itself fails, the transaction is broken. The context is
+// checked only before, because interrupting a statement rolls the transaction back.
 func (one *change) within(tx *sql.Tx) error {
 	if one.abandoned() {
 		return nil
@@ -119,21 +119,21 @@ func (one *change) within(tx *sql.Tx) error {
 	return nil
 }
 
-// abandoned reports whether the caller has given up before its change was begun.
+// abandoned reports whether the caller gave up before its change was begun.
 func (one *change) abandoned() bool {
 	one.err = one.ctx.Err()
 	return one.err != nil
 }
 
-// transaction runs work in a transaction; SQLite's begins as a writer, so that it can't fail half way for another
-// writer's sake.
+// transaction runs work in a transaction. In SQLite it begins as a writer, so that it cannot fail halfway because of
+// another writer.
 func (db *DB) transaction(ctx context.Context, work func(tx *sql.Tx) error) error {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("beginning a transaction: %w", err)
 	}
 	if err := work(tx); err != nil {
-		// That the transaction can't be rolled back says that it is gone already, or the connection.
+		// If the rollback fails, the transaction or the connection is gone already.
 		_ = tx.Rollback()
 		return err
 	}
@@ -143,7 +143,7 @@ func (db *DB) transaction(ctx context.Context, work func(tx *sql.Tx) error) erro
 	return nil
 }
 
-// exec runs one statement and says how many rows it changed.
+// exec runs one statement and returns the number of changed rows.
 func (db *DB) exec(ctx context.Context, s *statement) (changed int64, err error) {
 	err = db.change(ctx, func(ctx context.Context, on querier) error {
 		result, err := on.ExecContext(ctx, s.text.String(), s.args...)

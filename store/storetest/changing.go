@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// reach brings a fresh entry to a state, and returns it as it is then.
+// reach brings a new entry to a state, and returns it in that state.
 func reach(t *testing.T, db store.Store, n int, state store.State) store.Entry {
 	t.Helper()
 	entry := letter(n)
@@ -39,7 +39,7 @@ func (s suite) alter(t *testing.T) {
 	c.advance(time.Hour)
 	now := c.now()
 	manual := reach(t, db, 1, store.Manual)
-	// Manual replay: taken by hand, and settled like any other.
+	// A manual replay takes the entry by hand and settles it like any other.
 	must(t, db.Alter(t.Context(), manual.ID, manual.Version, store.Change{State: store.Processing, Worker: "alice",
 		Lease: time.Minute}))
 	taken := get(t, db, manual.ID)
@@ -60,7 +60,7 @@ func (s suite) alter(t *testing.T) {
 	if got := get(t, db, pending.ID); !got.NextRetryAt.Equal(now.Add(time.Hour)) || got.Strategy != store.Scheduled {
 		t.Errorf("scheduled for %s by %s", got.NextRetryAt, got.Strategy)
 	}
-	// An edit leaves alone what it doesn't name.
+	// An edit leaves the fields that it does not name unchanged.
 	must(t, db.Alter(t.Context(), pending.ID, 2,
 		store.Change{State: store.Pending, Value: []byte(`{"pattern":"fixed","n":1}`), Priority: number(9), Notes: "fixed"}))
 	got := get(t, db, pending.ID)
@@ -130,8 +130,7 @@ func (s suite) refusedEdits(t *testing.T) {
 	equal(t, get(t, db, pending.ID), again)
 }
 
-// illegal tries every change of state there could be: what the state machine doesn't have is refused, and changes
-// nothing.
+// illegal tries every conceivable change of state. A change that the state machine lacks is refused and has no effect.
 func (s suite) illegal(t *testing.T) {
 	db, _ := s.clocked(t)
 	n := 0
@@ -170,7 +169,8 @@ func (s suite) illegal(t *testing.T) {
 	}
 }
 
-// putBack: an entry of an earlier life is failed from the first moment on, whatever it was, and its versions go on.
+// putBack checks that a restored entry is failed from the first moment on, whatever it was, and that its versions
+// continue.
 func (s suite) putBack(t *testing.T) {
 	db, c := s.clocked(t)
 	kept := letter(1)

@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// whole is an entry in which every field says something.
+// whole is an entry with a value in every field.
 func whole() store.Entry {
 	at := start()
 	return store.Entry{

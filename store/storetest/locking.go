@@ -81,7 +81,7 @@ func (s suite) leases(t *testing.T) {
 			t.Errorf("a lock that was recovered was %s: %v", name, err)
 		}
 	}
-	// The same worker again: its old lock is void all the same.
+	// Even for the same worker, the old lock is void.
 	again := claim(t, db, "w1", 2)
 	if len(again) != 1 || again[0].ID != stale.ID {
 		t.Fatalf("claimed %s again", offsets(again))
@@ -97,7 +97,7 @@ func (s suite) leases(t *testing.T) {
 	if err := db.Settle(t.Context(), impostor, store.Change{State: store.Resolved}); !errors.Is(err, store.ErrLockLost) {
 		t.Errorf("settled under another's name: %v", err)
 	}
-	// A lease that is over, while nobody else has had the entry, still lets its worker say what became of it.
+	// After its lease has expired, and as long as no other worker has had the entry, its worker may still settle it.
 	c.advance(time.Hour)
 	must(t, db.Settle(t.Context(), lockOf(again[0]), store.Change{State: store.Resolved}))
 	if err := db.Settle(t.Context(), lockOf(again[0]), store.Change{State: store.Resolved}); !errors.Is(err,
@@ -163,8 +163,8 @@ func (s suite) settle(t *testing.T) {
 	}
 }
 
-// race lets eight workers claim, settle and lose locks at once, and looks at every version of every entry: each was one
-// worker's.
+// race lets eight workers claim, settle and lose locks concurrently, and checks that every version of every entry
+// belonged to one worker.
 func (s suite) race(t *testing.T) {
 	db := s.open(t, store.Options{})
 	const workers, entries, cycles = 8, 40, 6
@@ -208,7 +208,7 @@ func (s suite) race(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A worker that finds nothing ends though others still put entries back: the last ones are taken here.
+	// A worker ends when it finds nothing, although others may still return entries. The last ones are taken here.
 	must(t, work("w-last"))
 	if len(holders) != entries*cycles {
 		t.Errorf("%d locks were given, want %d", len(holders), entries*cycles)

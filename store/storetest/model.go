@@ -14,8 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// anyLife drives a store with any sequence of calls and compares it, after each, with a model in memory: the state
-// machine, the locks and leases, the order of claims and what is due are written there a second time.
+// anyLife drives a store with random sequences of calls and compares it, after each call, with a model in memory: an
+// independent implementation of the state machine, the locks and leases, the order of claims, and due times.
 func (s suite) anyLife(t *testing.T) {
 	few(t)
 	db, c := s.clocked(t)
@@ -32,12 +32,12 @@ func (s suite) anyLife(t *testing.T) {
 	})
 }
 
-// few bounds how many sequences are tried: each call is one to a database.
+// few limits the number of sequences, because each call goes to a database.
 func few(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
 	before := checks.Value.String()
 	if before != checks.DefValue {
-		return // somebody asked for more
+		return // a larger number was requested
 	}
 	if err := checks.Value.Set("15"); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func few(t *testing.T) {
 	})
 }
 
-// emptied removes what the sequence before left, locked or not.
+// emptied removes the entries of the previous sequence, locked or not.
 func emptied(t *testing.T, db store.Store) error {
 	page, _, err := db.List(t.Context(), store.Query{Limit: 1000})
 	if err != nil {
@@ -77,7 +77,7 @@ type model struct {
 	clock   *clock
 	offset  *int
 	entries map[string]*modelEntry
-	// locks are all that were ever given.
+	// locks holds all locks ever granted.
 	locks []store.Lock
 }
 
@@ -160,7 +160,7 @@ func (m *model) claim(r *rapid.T) {
 	}
 }
 
-// holds reports whether a lock is one that its worker still has.
+// holds returns the entry if its worker still holds the lock.
 func (m *model) holds(lock store.Lock) *modelEntry {
 	entry := m.entries[lock.ID]
 	if entry == nil || entry.state != store.Processing || entry.version != lock.Version || entry.worker != lock.Worker {
@@ -198,7 +198,7 @@ func (m *model) settle(r *rapid.T) {
 	}
 }
 
-// change is one to any state.
+// change draws a change to any state.
 func (m *model) change(r *rapid.T) store.Change {
 	change := store.Change{State: rapid.SampledFrom(store.States()).Draw(r, "state"),
 		Retried: rapid.Bool().Draw(r, "retried")}
@@ -214,7 +214,7 @@ func (m *model) change(r *rapid.T) store.Change {
 	return change
 }
 
-// apply is what a legal change makes of an entry.
+// apply applies a legal change to an entry.
 func (m *model) apply(entry *modelEntry, change store.Change) {
 	now := m.clock.now()
 	switch {

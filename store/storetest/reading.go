@@ -10,7 +10,7 @@ import (
 
 func number(n int) *int { return &n }
 
-// mixed is a store of 12 entries whose fields differ by offset; 9 to 11 are processing, failed and manual.
+// mixed is a store of 12 entries whose fields depend on the offset. 9 to 11 are processing, failed and manual.
 func (s suite) mixed(t *testing.T) store.Store {
 	db, c := s.clocked(t)
 	c.advance(time.Hour)
@@ -94,7 +94,7 @@ func (s suite) filters(t *testing.T) {
 	}
 }
 
-// sameAsFits holds that the database selects what the query says of each entry by itself.
+// sameAsFits checks that the database selects the entries for which the query's Fits is true.
 func sameAsFits(t *testing.T, db store.Store, query store.Query) {
 	t.Helper()
 	listed := map[string]bool{}
@@ -150,7 +150,7 @@ func (s suite) pages(t *testing.T) {
 	db := s.open(t, store.Options{})
 	all := letters(57)
 	for i := range all {
-		// Many of one moment: the order has to be total all the same.
+		// Many entries share one time, and the order must still be total.
 		all[i].CreatedAt, all[i].Priority = start().Add(time.Duration(i/20)*time.Second), i%3
 	}
 	ingest(t, db, all...)
@@ -205,7 +205,7 @@ func (s suite) stats(t *testing.T) {
 	got := fmt.Sprint(stats.ByState, stats.ByErrorType, stats.Resolutions, stats.MeanInDLQ, stats.Oldest.UTC())
 	want := fmt.Sprint(map[store.State]int64{store.Resolved: 2, store.Manual: 1, store.Processing: 1, store.Pending: 2},
 		map[string]int64{"A": 3, "B": 3},
-		// The first was created at 0 s and resolved at 10 s, the second at 1 s and 30 s.
+		// The first entry was created at 0 s and resolved at 10 s, the second at 1 s and 30 s.
 		map[string]int64{store.AutomaticRetry: 1, store.ManualRetry: 1}, 19500*time.Millisecond, start().Add(4*time.Second))
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

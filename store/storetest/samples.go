@@ -1,6 +1,6 @@
 package storetest
 
-// Entries and queries of ordinary kinds, for tests of plans and for measuring.
+// This file has sample entries and queries, for tests of plans and for benchmarks.
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Typical is an entry of an ordinary size: a value of 300 bytes, a stack trace of 800.
+// Typical is an entry of typical size: a value of 300 bytes, a stack trace of 800.
 func Typical(n int, due time.Time) store.Entry {
 	stack := "Error: Failed to connect\n"
 	for i := range 10 {
@@ -31,7 +31,7 @@ func Typical(n int, due time.Time) store.Entry {
 	}
 }
 
-// Typicals are so many entries, the first of which is number from.
+// Typicals returns n typical entries, numbered from from.
 func Typicals(from, n int, due time.Time) []store.Entry {
 	all := make([]store.Entry, n)
 	for i := range all {
@@ -40,8 +40,8 @@ func Typicals(from, n int, due time.Time) []store.Entry {
 	return all
 }
 
-// Lists are queries of which each has a filter or an order that an index is for, and words of the plans that show it is
-// used.
+// Lists returns queries with a filter or an order that has an index, and words that a plan contains if it uses the
+// index.
 func Lists(start time.Time) map[string]List {
 	from := start.Add(24 * time.Hour)
 	return map[string]List{
@@ -65,13 +65,13 @@ func Lists(start time.Time) map[string]List {
 	}
 }
 
-// List is a query, and what is in the plan of one that uses its index.
+// List is a query, and the words of a plan that uses its index.
 type List struct {
 	Query store.Query
 	Uses  string
 }
 
-// Spread are entries over 90 days, with a few of rare kinds.
+// Spread returns entries over 90 days, with a few of rare kinds.
 func Spread(from, n int, start time.Time) []store.Entry {
 	all := Typicals(from, n, start)
 	for i := range all {
@@ -86,8 +86,8 @@ func Spread(from, n int, start time.Time) []store.Entry {
 	return all
 }
 
-// Ripen are statements that make of spread entries (in the vocabulary lifecycle) those of a store that has been at
-// work: 8 of 10 are resolved, one in a hundred is failed, the others are pending.
+// Ripen returns statements that give spread entries (in the lifecycle vocabulary) the states of a store in use: 8 of 10
+// are resolved, one in a hundred is failed, the others are pending.
 func Ripen() []string {
 	return []string{
 		"UPDATE dead_letter_queue SET status = 'dlq_resolved', next_retry_at = NULL, resolution_strategy = " +

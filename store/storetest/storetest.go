@@ -1,4 +1,4 @@
-// Package storetest is what every dead-letter store has to pass. It knows stores by their interface alone.
+// Package storetest has the conformance tests of dead-letter stores. It knows stores by their interface alone.
 package storetest
 
 import (
@@ -16,10 +16,11 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Open returns an empty store that is migrated; whoever opened it closes it with t.Cleanup.
+// Open returns an empty, migrated store. It closes the store with t.Cleanup.
 type Open func(t *testing.T, options store.Options) store.Store
 
-// Conformance runs every test of what package store promises, those in which status words matter in both vocabularies.
+// Conformance runs all tests of the promises of package store. Tests that depend on status words run in both
+// vocabularies.
 func Conformance(t *testing.T, open Open) {
 	for _, vocabulary := range []string{store.VocabularyLifecycle, store.VocabularyManagement} {
 		t.Run(vocabulary, func(t *testing.T) {
@@ -54,10 +55,10 @@ func Conformance(t *testing.T, open Open) {
 
 type suite struct{ open Open }
 
-// Start is when the clocks of the tests begin: a whole second.
+// start is the time at which the clocks of the tests begin, a whole second.
 func start() time.Time { return time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC) }
 
-// clock is one that tests set.
+// clock is a clock that tests set.
 type clock struct {
 	sync.Mutex
 	at time.Time
@@ -80,7 +81,7 @@ func (s suite) clocked(t *testing.T) (store.Store, *clock) {
 	return s.open(t, store.Options{Clock: c.now}), c
 }
 
-// letter is the n-th of a topic's letters, due at the start.
+// letter is the n-th dead letter of a topic, due at the start.
 func letter(n int) store.Entry {
 	return store.Entry{
 		Source:  store.Place{Topic: "orders", Partition: 1, Offset: int64(n)},
@@ -147,7 +148,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// equal compares entries; JSON by what it says.
+// equal compares entries. It compares JSON by content.
 func equal(t *testing.T, got, want store.Entry) {
 	t.Helper()
 	for _, pair := range [][2]*json.RawMessage{{&got.OriginalEvent, &want.OriginalEvent},
