@@ -59,7 +59,7 @@ func (o *observeFlags) open(there store.Store, log zerolog.Logger) (observer wor
 			return nil, end, usageError{err}
 		}
 		observers = append(observers, webhook)
-		ends = append(ends, func(ctx context.Context) { _ = webhook.Close(ctx) }) // it reports lost notifications to Failed
+		ends = append(ends, func(ctx context.Context) { _ = webhook.Close(ctx) }) // losses go to Failed
 	}
 	if o.address != "" {
 		stop, err := serveMetrics(o.address, counts.Handler(), log)
