@@ -7,12 +7,12 @@
 //
 // # Why a crash neither loses nor duplicates entries
 //
-// An entry is written to a file that has a temporary name until it is complete and on disk (fsync, rename, fsync of the
-// folder). Only then is the entry marked as archived, or removed. A crash before the rename leaves a partial file, which
-// the next run deletes, and every entry unchanged. A crash after it leaves entries that are in a file and not marked:
-// the next run finds them there, by id and version, and only marks them. Two concurrent runs would not find each other's
-// rows, so the folder is locked. Marking is a compare-and-set with the version that was written: an entry that was taken
-// up again meanwhile keeps its state, and its row remains as a copy of that version.
+// An entry is written to a file that has a temporary name until it is complete and on disk (fsync, rename, fsync of
+// the folder). Only then is the entry marked as archived, or removed. A crash before the rename leaves a partial file,
+// which the next run deletes, and every entry unchanged. A crash after it leaves entries that are in a file and not
+// marked: the next run finds them there, by id and version, and only marks them. Two concurrent runs would not find
+// each other's rows, so the folder is locked. Marking is a compare-and-set with the version that was written: an entry
+// that was taken up again meanwhile keeps its state, and its row remains as a copy of that version.
 package retention
 
 import (

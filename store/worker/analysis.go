@@ -8,26 +8,26 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Class is what kind of error made a dead letter.
+// Class is the kind of error that caused a dead letter.
 type Class string
 
-// The classes. Transient, with RateLimited and Outage that are tried again in ways of their own, and Permanent are
-// those of "Dead Letter Queue" (management schema).
+// These are the classes of "Dead Letter Queue" (management schema): Transient, of which RateLimited and Outage have
+// strategies of their own, and Permanent. Unknown is added.
 const (
-	// Transient: network timeouts, unavailability, database connections, HTTP 5xx.
+	// Transient errors are network timeouts, unavailability, database connections, HTTP 5xx.
 	Transient Class = "transient"
-	// RateLimited: too many requests, or a quota that is used up.
+	// RateLimited means too many requests, or an exhausted quota.
 	RateLimited Class = "rate_limited"
-	// Outage: the downstream, or the system itself, is out of order.
+	// Outage means that the downstream, or the system itself, is unavailable.
 	Outage Class = "outage"
-	// Permanent: validation, authorization, not found, business rules, malformed data.
+	// Permanent errors are validation, authorization, not found, business rules, malformed data.
 	Permanent Class = "permanent"
-	// Unknown: nothing of this is recognised.
+	// Unknown means that no other class was recognised.
 	Unknown Class = "unknown"
 )
 
-// Strategy returns how errors of the class are tried again, by "Dead Letter Queue Lifecycle": what is unknown or won't
-// go better by itself waits for a person.
+// Strategy returns the strategy for errors of the class, by "Dead Letter Queue Lifecycle". Errors that are unknown or
+// will not go away by themselves wait for a person.
 func (c Class) Strategy() store.Strategy {
 	switch c {
 	case Transient:
@@ -41,9 +41,9 @@ func (c Class) Strategy() store.Strategy {
 	return store.ByHand
 }
 
-// Analyse classifies an error by its type, else its code, else its message: the first of the three that says anything
-// decides, since it is the more deliberate. Words are recognised in any spelling: "TIMEOUT_ERROR", "TimeoutException"
-// and "timeout error" are the same.
+// Analyse classifies an error by its type, else its code, else its message. The first of the three that is recognised
+// decides, because the earlier ones are more deliberate. Words are recognised in any spelling: "TIMEOUT_ERROR",
+// "TimeoutException" and "timeout error" are the same.
 func Analyse(failure store.Failure) Class {
 	for _, text := range []string{failure.Type, failure.Code, failure.Message} {
 		if class := classify(words(text)); class != Unknown {
@@ -53,11 +53,11 @@ func Analyse(failure store.Failure) Class {
 	return Unknown
 }
 
-// maxAnalysed bounds the text that is looked at, in bytes: messages may hold whole stack traces.
+// maxAnalysed is the maximum length of the analysed text in bytes, because messages may contain whole stack traces.
 const maxAnalysed = 8 << 10
 
-// words returns the text in lower case, its words divided by single spaces, with a space at either end. A word ends
-// where the next one begins with a capital letter.
+// words returns the text in lower case, with its words separated by single spaces and a space at either end. A capital
+// letter inside a word begins a new word.
 func words(text string) string {
 	text = text[:min(len(text), maxAnalysed)]
 	out := make([]rune, 0, len(text)+8)
@@ -82,9 +82,9 @@ func words(text string) string {
 	return string(out)
 }
 
-// classify finds the first class that one of its phrases names. The order is from the particular to the general:
-// "connection pool exhausted" is an outage although a connection error is transient, and "429 too many requests" no
-// mere client error.
+// classify returns the first class with a phrase in the text. Specific classes come before general ones: "connection
+// pool exhausted" is an outage although a connection error is transient, and "429 too many requests" is not just a
+// client error.
 func classify(text string) Class {
 	for _, rule := range [...]struct {
 		class   Class
@@ -116,7 +116,7 @@ func classify(text string) Class {
 	return classifyStatus(text)
 }
 
-// classifyStatus looks for an HTTP status: a text that is nothing else, or a number after a word that announces one.
+// classifyStatus looks for an HTTP status: a text that consists of it, or a number after a word that announces one.
 func classifyStatus(text string) Class {
 	fields := strings.Fields(text)
 	for i, field := range fields {

@@ -12,14 +12,14 @@ func TestErrorsAreClassified(t *testing.T) {
 		failure store.Failure
 		want    Class
 	}{
-		// The examples of both documents.
+		// These are the examples of both documents.
 		{store.Failure{Message: "Failed to connect to payment service: Connection timed out", Type: "NetworkError",
 			Code: "CONNECTION_TIMEOUT"}, Transient},
 		{store.Failure{Message: "External API timeout after 5000ms", Type: "TIMEOUT_ERROR"}, Transient},
 		{store.Failure{Type: "RATE_LIMIT_ERROR"}, RateLimited},
 		{store.Failure{Type: "ServiceUnavailableError"}, Transient},
 		{store.Failure{Type: "ValidationError"}, Permanent},
-		// Transient: each kind of the management schema.
+		// Transient errors, of each kind in the management schema.
 		{store.Failure{Message: "read tcp 127.0.0.1: i/o timeout"}, Transient},
 		{store.Failure{Message: "the stock service is overloaded"}, Transient},
 		{store.Failure{Message: "database connection lost"}, Transient},
@@ -47,7 +47,7 @@ func TestErrorsAreClassified(t *testing.T) {
 		{store.Failure{Message: "connection pool exhausted"}, Outage},
 		{store.Failure{Message: "closed for maintenance"}, Outage},
 		{store.Failure{Type: "OutOfMemoryError"}, Outage},
-		// Permanent: each kind of the management schema.
+		// Permanent errors, of each kind in the management schema.
 		{store.Failure{Message: "403 forbidden"}, Permanent},
 		{store.Failure{Type: "AuthorizationError"}, Permanent},
 		{store.Failure{Type: "NotFoundException"}, Permanent},
@@ -57,7 +57,7 @@ func TestErrorsAreClassified(t *testing.T) {
 		{store.Failure{Message: "malformed payload at byte 3"}, Permanent},
 		{store.Failure{Type: "DeserializationException"}, Permanent},
 		{store.Failure{Message: "invalid amount"}, Permanent},
-		// The type decides before the message, and a number that nothing announces is no status.
+		// The type takes precedence over the message. A number without a word that announces it is not a status.
 		{store.Failure{Type: "ValidationError", Message: "timeout must be positive"}, Permanent},
 		{store.Failure{Type: "TimeoutError", Message: "validation service"}, Transient},
 		{store.Failure{Type: "Error", Code: "E_TIMEOUT", Message: "invalid"}, Transient},

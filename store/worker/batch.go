@@ -10,22 +10,22 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// settleShare is the part of the stop grace that is kept for writing down what became of the retries that were awaited.
+// settleShare is the divisor that gives the part of the stop grace reserved for settling retries in progress.
 const settleShare = 4
 
 // hold is one lock of a batch.
 type hold struct {
 	entry store.Entry
 	lock  store.Lock
-	// cancel ends the retry under way; it is called when the lock is lost.
+	// cancel ends the retry in progress. It is called when the lock is lost.
 	ctx    context.Context
 	cancel context.CancelFunc
 
 	clock func() time.Time // of this process
 
 	mu sync.Mutex
-	// until is when the lease is over unless it is renewed, by this process's own clock and counted from before the
-	// store was asked: never later than the store's.
+	// until is the time at which the lease expires unless it is renewed. It is measured by this process's own clock
+	// from before the request to the store, so that it is never later than the store's.
 	until      time.Time
 	lost, over bool
 }
@@ -50,7 +50,7 @@ func (h *hold) lose() {
 	h.cancel()
 }
 
-// end says that the lock needs no more heartbeats.
+// end stops the heartbeats of the lock.
 func (h *hold) end() {
 	h.mu.Lock()
 	h.over = true
@@ -64,21 +64,21 @@ func (h *hold) open() bool {
 	return !h.lost && !h.over
 }
 
-// batch is what a worker holds at a time.
+// batch is the set of entries that a worker holds at a time.
 type batch struct {
 	*member
 	holds []*hold
-	// settling ends when nothing more may be written; the holds' contexts when nothing more may be tried.
+	// settling ends when nothing more may be written. The contexts of the holds end when nothing more may be tried.
 	settling context.Context
 	cancel   func()
 	unmet    func() string
-	// now is the store's clock: the schedule must not depend on how this machine's is set.
+	// now is the store's clock. The schedule must not depend on this machine's clock.
 	now  func() time.Time
 	done chan struct{}
 }
 
-// newBatch arranges the end of the work: once ctx ends, retries have three quarters of the grace, settling has all of
-// it.
+// newBatch schedules the end of the work: after ctx ends, retries have three quarters of the grace, and settling has
+// all of it.
 func newBatch(ctx context.Context, m *member, entries []store.Entry, at moment) *batch {
 	trying, stopTrying := context.WithCancel(context.WithoutCancel(ctx))
 	settling, stopSettling := context.WithCancel(context.WithoutCancel(ctx))
@@ -101,7 +101,7 @@ func newBatch(ctx context.Context, m *member, entries []store.Entry, at moment) 
 			timer.Stop()
 		}
 	}
-	// All conditional entries of a batch see the same health: it is asked for once.
+	// All conditional entries of a batch see the same health, which is queried once.
 	b.unmet = sync.OnceValue(func() string { return m.Unmet(trying) })
 	for _, entry := range entries {
 		holding, cancel := context.WithCancel(trying)
@@ -113,7 +113,7 @@ func newBatch(ctx context.Context, m *member, entries []store.Entry, at moment) 
 	return b
 }
 
-// beat renews the locks that are held, three times in a lease.
+// beat renews the locks in use, three times per lease.
 func (b *batch) beat() {
 	ticker := time.NewTicker(max(b.lease()/3, time.Millisecond))
 	defer ticker.Stop()
@@ -139,7 +139,7 @@ func (b *batch) renew(each *hold) {
 	switch {
 	case err == nil:
 		each.renewed(asked.Add(b.lease()))
-	case !each.open(): // it was settled meanwhile
+	case !each.open(): // settled meanwhile
 	case errors.Is(err, store.ErrLockLost):
 		each.lose()
 	default:
@@ -147,7 +147,7 @@ func (b *batch) renew(each *hold) {
 	}
 }
 
-// handle brings one entry to its end.
+// handle processes one entry to its end.
 func (b *batch) handle(ctx context.Context, each *hold) {
 	defer each.end()
 	if ctx.Err() != nil {
@@ -169,7 +169,7 @@ func (b *batch) handle(ctx context.Context, each *hold) {
 	b.try(each, step.Strategy)
 }
 
-// giveBack returns an entry that was not tried, as it was.
+// giveBack returns an untried entry unchanged.
 func (b *batch) giveBack(each *hold) {
 	change := store.Change{State: store.Pending, Strategy: each.entry.Strategy, RetryAt: each.entry.NextRetryAt}
 	if change.RetryAt.IsZero() {
@@ -178,8 +178,8 @@ func (b *batch) giveBack(each *hold) {
 	b.conclude(each, change, nil)
 }
 
-// try executes the retry and settles the entry with what came of it. A lock that may be over isn't worked with:
-// somebody else may have the entry by now.
+// try executes the retry and settles the entry with the result. It does not start if the lock may have expired, because
+// another worker may have the entry by then.
 func (b *batch) try(each *hold, strategy store.Strategy) {
 	if !each.isOurs() {
 		b.Logger.Error().Str("worker", b.name).Str("entry", each.lock.ID).Msg(
@@ -194,7 +194,7 @@ func (b *batch) try(each *hold, strategy store.Strategy) {
 	b.conclude(each, change, err)
 }
 
-// retryError is what a retrier's error means; nil for nil.
+// retryError converts a retrier's error; nil stays nil.
 func retryError(err error) *RetryError {
 	var failed *RetryError
 	switch {
@@ -206,7 +206,7 @@ func retryError(err error) *RetryError {
 	return &RetryError{Class: Transient, Err: fmt.Errorf("retrying: %w", err)}
 }
 
-// conclude settles the entry and says what was lost if it can't be. tried is why the retry failed, if it did.
+// conclude settles the entry, and logs the lost result if that fails. tried is the retry's error, if there was one.
 func (b *batch) conclude(each *hold, change store.Change, tried error) {
 	err := b.settle(b.settling, each, change)
 	if err == nil {

@@ -23,14 +23,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// fasthttp's cleaner of idle connections sleeps up to ten seconds at a time and can't be woken; it ends by itself.
+	// fasthttp's cleaner of idle connections sleeps up to ten seconds at a time and cannot be woken. It ends by itself.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"))
 }
 
 const (
 	sourceTopic = "orders"
 	dlqTopic    = "orders.dlq"
-	// testDeadline bounds every wait; it is reached only when something is broken.
+	// testDeadline bounds every wait. It is reached only if something is broken.
 	testDeadline = 30 * time.Second
 )
 
@@ -54,7 +54,7 @@ func newBench(t *testing.T, partitions int32) *bench {
 	return b
 }
 
-// newStore makes a store in a file of its own.
+// newStore makes a store in a separate file.
 func newStore(t *testing.T) (store.Store, string) {
 	t.Helper()
 	address := "sqlite:" + filepath.Join(t.TempDir(), "letters.db")
@@ -69,7 +69,7 @@ func newStore(t *testing.T) (store.Store, string) {
 	return there, address
 }
 
-// letter is the i-th dead letter of a source partition, sealed in the plain dialect.
+// letter is the i-th dead letter of a source partition, encoded in the plain dialect.
 func letter(partition int32, i int, reason string) *kgo.Record {
 	record := &kgo.Record{
 		Topic: sourceTopic, Partition: partition, Offset: int64(i), Key: fmt.Appendf(nil, "k%d", i%7),
@@ -96,12 +96,12 @@ func (b *bench) routerConfig() RouterConfig {
 	}
 }
 
-// route starts a router; stop ends it in order.
+// route starts a router. stop ends it in order.
 func (b *bench) route(config RouterConfig) (stop func()) {
 	return b.background(func(ctx context.Context) error { return Route(ctx, config) })
 }
 
-// background runs until it is stopped, at the latest by the test's end.
+// background runs a function until stop is called, at the latest until the end of the test.
 func (b *bench) background(run func(context.Context) error) (stop func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,7 +122,7 @@ func (b *bench) background(run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// eventually waits for what must come.
+// eventually waits for a condition that must become true.
 func (b *bench) eventually(what string, come func() bool) {
 	b.Helper()
 	for deadline := time.Now().Add(testDeadline); !come(); time.Sleep(5 * time.Millisecond) {
@@ -151,7 +151,7 @@ func (b *bench) entries(query store.Query) []store.Entry {
 	return entries
 }
 
-// committed is the router's offset in the dead-letter topic; 0 if it has none.
+// committed is the router's offset in the dead-letter topic, or 0.
 func (b *bench) committed(partition int32) int64 {
 	b.Helper()
 	offsets, err := b.admin.FetchOffsets(b.Context(), "router")
@@ -174,7 +174,8 @@ func downstream(t *testing.T, answer http.HandlerFunc) string {
 
 func plainOpener() deadletter.Opener { return deadletter.Plain{} }
 
-// BenchmarkNewEntry is the router's own work for one letter: finding its dialect, opening it, analysing its error.
+// BenchmarkNewEntry measures the router's own work for one dead letter: finding its dialect, decoding it, analysing its
+// error.
 func BenchmarkNewEntry(b *testing.B) {
 	one := letter(0, 1, "connection timed out")
 	strategies, now := DefaultStrategies(), time.Now()

@@ -12,17 +12,17 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// DefaultCallTimeout is how long a downstream may take for its answer, as for the reference consumer.
+// DefaultCallTimeout is the time that a downstream has for its answer, as for the reference consumer.
 const DefaultCallTimeout = 2 * time.Second
 
-// Call tries an entry by calling the downstream with the original value, as the reference consumer does: what the
-// downstream answers decides.
+// Call retries an entry by calling the downstream with the original value, as the reference consumer does. The
+// downstream's answer decides.
 type Call struct {
 	handler consumer.Handler
 	timeout time.Duration
 }
 
-// NewCall returns a Retrier that POSTs to {base}/v1/attempt and waits for an answer no longer than timeout (> 0). See
+// NewCall returns a Retrier that POSTs to {base}/v1/attempt and waits for an answer up to timeout (> 0). See
 // consumer.HTTPHandler.
 func NewCall(base string, timeout time.Duration) (*Call, error) {
 	if timeout <= 0 {
@@ -51,14 +51,14 @@ func (c *Call) Retry(ctx context.Context, entry store.Entry) error {
 	if errors.As(err, &answered) {
 		failed.RetryAfter = answered.RetryAfter
 	}
-	// The downstream says that it may go better next time; that knows more than the words of the error.
+	// The downstream says that a retry may help. That takes precedence over the words of the error.
 	if failed.Class == Unknown || failed.Class == Permanent {
 		failed.Class = Transient
 	}
 	return failed
 }
 
-// original is the record that was dead-lettered, where it was.
+// original is the record that was dead-lettered, at its original position.
 func original(entry store.Entry) *kgo.Record {
 	headers := make([]kgo.RecordHeader, len(entry.Headers))
 	for i, header := range entry.Headers {

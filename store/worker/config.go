@@ -13,16 +13,16 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Observer is told what happens to entries: metrics and notifications hang on it. Its methods are called by several
+// Observer is called with the changes of entries, for metrics and notifications. Its methods are called by several
 // goroutines and must not block for long.
 type Observer interface {
-	// Ingested: the entries are durable, so many of which are fresh.
+	// Ingested is called when the entries are durable. fresh is the number of new ones.
 	Ingested(entries []store.Entry, fresh int)
-	// Settled: the entry, as it was claimed, was settled with the change.
+	// Settled is called when an entry was settled with the change. entry has its content when it was claimed.
 	Settled(entry store.Entry, change store.Change)
 }
 
-// Observers are told one after the other.
+// Observers calls several observers, one after another.
 type Observers []Observer
 
 // Ingested implements Observer.
@@ -39,24 +39,23 @@ func (o Observers) Settled(entry store.Entry, change store.Change) {
 	}
 }
 
-// Settings say how workers work. Intervals are nominal: the strategies' Clock scales them.
+// Settings configure the workers. Intervals are nominal: the strategies' Clock scales them.
 type Settings struct {
-	// Workers is how many work side by side; each claims batches of its own.
+	// Workers is the number of concurrent workers. Each claims batches of its own.
 	Workers int
-	// PollInterval is the time between two looks for entries that are due; a worker that got a whole batch looks again
-	// at once.
+	// PollInterval is the time between two polls for due entries. A worker that got a full batch polls again at once.
 	PollInterval time.Duration
-	// BatchSize is how many entries are claimed at a time; Concurrency how many of them are tried at a time.
+	// BatchSize is the number of entries claimed at a time, Concurrency the number of them tried at a time.
 	BatchSize, Concurrency int
-	// Lease is how long a lock lasts unless it is renewed, which is done three times as often.
+	// Lease is the duration of a lock. Locks are renewed three times per lease.
 	Lease time.Duration
-	// Rate is retries per second, of all workers together, in real time; 0: as fast as it goes.
+	// Rate is the maximum number of retries per second, of all workers together, in real time. 0 means unlimited.
 	Rate float64
 	// Grace bounds the orderly stop, in real time.
 	Grace time.Duration
 }
 
-// DefaultSettings returns those of "Dead Letter Queue Lifecycle": three workers that look every 30 s and take ten
+// DefaultSettings returns the settings of "Dead Letter Queue Lifecycle": three workers that poll every 30 s for ten
 // entries.
 func DefaultSettings() Settings {
 	return Settings{Workers: 3, PollInterval: 30 * time.Second, BatchSize: 10, Concurrency: 5, Lease: 5 * time.Minute,
@@ -77,36 +76,37 @@ func (s Settings) validate() error {
 	return nil
 }
 
-// Config is what a pool of workers needs.
+// Config configures a pool of workers.
 type Config struct {
 	Store      Store
 	Retrier    Retrier
 	Strategies Strategies
 	Settings   Settings
-	// Unmet says which conditions of conditional retries aren't met, "" if all are; nil unless Strategies.Probed.
+	// Unmet returns the unmet conditions of conditional retries, or "". It is nil unless Strategies.Probed is set.
 	Unmet func(ctx context.Context) string
-	// Name of the pool in locks and histories, the same for no two processes; "" makes one of host, process and chance.
+	// Name of the pool in locks and histories, unique to the process. "" generates one from host, process id and a
+	// random number.
 	Name string
 	// Observer may be nil.
 	Observer Observer
 	Logger   zerolog.Logger
-	// Clock is what the machine's clock shows, in tests one that is wrong; nil: time.Now. It measures how much time has
-	// passed: what is due, and whose a lock is, the store's clock decides.
+	// Clock is the machine's clock, which tests may set wrong; nil means time.Now. It only measures elapsed time: the
+	// store's clock decides which entries are due and who holds a lock.
 	Clock func() time.Time
 }
 
-// ConfigError says that a configuration can't be carried out as it is: nothing was begun.
+// ConfigError means that a configuration is invalid. Nothing was started.
 type ConfigError struct{ Err error }
 
 func (e *ConfigError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// Store is what workers need of a store.
+// Store is the part of a store that workers need.
 type Store interface {
 	store.Locker
-	// Get returns an entry as it is now.
+	// Get returns the present content of an entry.
 	Get(ctx context.Context, id string) (store.Entry, error)
 	// Now is the store's clock.
 	Now(ctx context.Context) (time.Time, error)
@@ -126,7 +126,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// poolName makes a name that no other process has.
+// poolName makes a unique name.
 func poolName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -135,8 +135,7 @@ func poolName() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), uuid.NewString()[:8])
 }
 
-// Declares returns what a pool of workers and its router promise and what they don't, for people and for those who
-// judge them.
+// Declares returns what a pool of workers and its router promise, and what they do not, for people and for judging.
 func Declares() []string {
 	return []string{
 		"router: at least once out of Kafka, exactly once into the store: an offset is committed after its entry is " +

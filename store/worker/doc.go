@@ -1,6 +1,6 @@
-// Package worker owns how dead letters come into the store and out of it again: the router that takes them from Kafka,
-// the analysis of their errors, the strategies by which they are tried again, and the workers that do it. It knows
-// stores by the interfaces of package store, never a database, and nothing of judging.
+// Package worker owns how dead letters enter the store and leave it again: the router that takes them from Kafka, the
+// analysis of their errors, the strategies by which they are retried, and the workers that retry them. It knows stores
+// by the interfaces of package store, never a database, and nothing about judging.
 //
 //	dead-letter topics ──Router──▶ store.Ingest (durable) ──▶ offsets committed
 //	                       └ Analyse: class ──▶ strategy, first due time
@@ -8,6 +8,6 @@
 //	                  └─try──▶ Retrier (Call | Republish) ──Strategies.After──▶ store.Settle
 //	                                                                             resolved | pending | failed | manual
 //
-// Both sides err on at-least-once, see Declares. Times that a strategy names are nominal: a Clock with a scale shortens
-// all of them alike.
+// Router and workers are both at-least-once, see Declares. The times of a strategy are nominal: a Clock with a scale
+// shortens all of them alike.
 package worker

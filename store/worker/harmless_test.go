@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Not every consumer has every codec, and one that meets one it lacks crashes.
+// Not every consumer has every codec, and a consumer that lacks one crashes.
 func TestRepublishingWritesNoCodec(t *testing.T) {
 	b := newBench(t, 1)
 	client, err := kgo.NewClient(ProducerOptions(b.cluster.ListenAddrs())...)
@@ -33,7 +33,7 @@ func TestRepublishingWritesNoCodec(t *testing.T) {
 	}
 }
 
-// What can't be read is neither dropped nor committed, and holds no other partition up.
+// A batch that cannot be read is neither dropped nor committed, and does not block other partitions.
 func TestARouterStopsAtABatchThatIsTooLarge(t *testing.T) {
 	b := newBench(t, 2)
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.ProducerBatchMaxBytes(100<<20),

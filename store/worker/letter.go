@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// maxPeeked bounds the values that are looked into for ids, in bytes.
+// maxPeeked is the maximum size in bytes of a value that is searched for ids.
 const maxPeeked = 1 << 20
 
 // LetterContext is what an entry's error context says of its letter, as far as the letter does.
@@ -35,8 +35,8 @@ type LetterContext struct {
 	Missing []string `json:"missing,omitempty"`
 }
 
-// maxFirstStack bounds the stack of a FirstError, in bytes: a document of a database may be as long as it may be
-// already.
+// maxFirstStack is the maximum size in bytes of the stack of a FirstError, because the database's document may already
+// have its maximum size.
 const maxFirstStack = 64 << 10
 
 // FirstError is the error that a record was dead-lettered for.
@@ -47,15 +47,15 @@ type FirstError struct {
 	StackTrace string `json:"stackTrace,omitempty"`
 }
 
-// keepFirst returns the error's context with the error itself in it, unless an earlier one is there. A context that is
-// no object stays as it is.
+// keepFirst returns the error's context with the error itself added, unless it contains an earlier one. A context that
+// is not an object is unchanged.
 func keepFirst(before store.Failure) json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	if len(before.Context) > 0 && json.Unmarshal(before.Context, &fields) != nil || fields == nil ||
 		fields["firstError"] != nil {
 		return before.Context
 	}
-	// Strings always encode; what isn't UTF-8 is replaced.
+	// Strings can always be encoded; invalid UTF-8 is replaced.
 	fields["firstError"], _ = json.Marshal(FirstError{Message: before.Message, Type: before.Type, Code: before.Code,
 		StackTrace: before.Stack[:min(len(before.Stack), maxFirstStack)]})
 	kept, err := json.Marshal(fields)
@@ -65,7 +65,7 @@ func keepFirst(before store.Failure) json.RawMessage {
 	return kept
 }
 
-// letterContext reads what newEntry wrote; zero where somebody else wrote the entry.
+// letterContext reads the context that newEntry wrote. It is zero if another program wrote the entry.
 func letterContext(entry store.Entry) (said LetterContext) {
 	if json.Unmarshal(entry.Error.Context, &said) != nil {
 		return LetterContext{}
@@ -73,9 +73,9 @@ func letterContext(entry store.Entry) (said LetterContext) {
 	return said
 }
 
-// newEntry makes an entry of a letter. It holds the record as the dialect prepares it for a replay: key, value and
-// headers as they were before the record failed. Two entries of one letter are equal but for what the dialect draws by
-// chance.
+// newEntry makes an entry of a dead letter. The entry has the record that the dialect prepares for a replay: key, value
+// and headers as they were before the failure. Two entries of one dead letter are equal except for values that the
+// dialect draws at random.
 func newEntry(letter *kgo.Record, name string, opener deadletter.Opener) store.Entry {
 	place := store.Place{Topic: letter.Topic, Partition: letter.Partition, Offset: letter.Offset}
 	failure, missing := opener.Open(letter)
@@ -89,7 +89,7 @@ func newEntry(letter *kgo.Record, name string, opener deadletter.Opener) store.E
 	return entry
 }
 
-// describe says in the entry what the letter says of the failure.
+// describe copies the dead letter's description of the failure into the entry.
 func describe(entry *store.Entry, failure deadletter.Failure, more LetterContext) {
 	if failure.Topic != "" && failure.Partition >= 0 && failure.Offset >= 0 {
 		entry.Source = store.Place{Topic: failure.Topic, Partition: failure.Partition, Offset: failure.Offset}
@@ -99,7 +99,7 @@ func describe(entry *store.Entry, failure deadletter.Failure, more LetterContext
 	if failure.Context != "" {
 		more.Context = json.RawMessage(failure.Context)
 	}
-	// Strings, and JSON that was decoded, always encode; what isn't UTF-8 is replaced.
+	// Strings, and JSON that was decoded, can always be encoded; invalid UTF-8 is replaced.
 	encoded, _ := json.Marshal(more)
 	entry.Error = store.Failure{Message: failure.Reason, Type: failure.Class, Code: failure.Code, Stack: failure.Stack,
 		Context: encoded}
@@ -127,10 +127,10 @@ type event struct {
 	} `json:"metadata"`
 }
 
-// text is a JSON string or number, as text; anything else is empty.
+// text is a JSON string or number, as text. Any other value is empty.
 type text string
 
-// UnmarshalJSON never fails: a field that is no text says nothing.
+// UnmarshalJSON never fails. A field that is not text is ignored.
 func (t *text) UnmarshalJSON(data []byte) error {
 	var number json.Number
 	var str string
@@ -143,7 +143,7 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// peek completes the entry by what value and headers say: the event's id, its type, its service and priority.
+// peek completes the entry from value and headers: the event's id, its type, its service and priority.
 func peek(entry *store.Entry) {
 	for _, header := range entry.Headers {
 		value := string(header.Value)
@@ -163,7 +163,7 @@ func peek(entry *store.Entry) {
 	if len(entry.Value) > maxPeeked {
 		return
 	}
-	var otherType *json.UnmarshalTypeError // one field is of another type than both documents have; the others are read
+	var otherType *json.UnmarshalTypeError // one field has another type than in both documents; the others are read
 	if err := json.Unmarshal(entry.Value, &said); err != nil && !errors.As(err, &otherType) {
 		return
 	}
@@ -187,7 +187,7 @@ func firstOf(texts ...string) string {
 	return ""
 }
 
-// plan gives a new entry its strategy and its first due time, by the store's clock.
+// plan sets a new entry's strategy and its first due time, by the store's clock.
 func plan(entry *store.Entry, strategies Strategies, now time.Time) {
 	entry.Strategy, entry.NextRetryAt = strategies.First(entry.Error, now)
 	if entry.NextRetryAt.IsZero() {

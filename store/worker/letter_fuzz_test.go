@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Whatever a letter holds, it becomes an entry that has its bytes, its own place and a strategy.
+// Any dead letter becomes an entry that has its bytes, its own place and a strategy.
 func FuzzNewEntry(f *testing.F) {
 	f.Add([]byte("k"), []byte(`{"eventId":"1","pattern":"payment.created","metadata":{"priority":1,"tags":["a",2]}}`),
 		"priority", []byte("7"))

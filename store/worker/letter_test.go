@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// What a letter says of its failure and its event is in the entry, also where another producer wrote it.
+// The entry has the dead letter's description of the failure and the event, also if another producer wrote it.
 func TestEntriesSayWhatTheirLettersSay(t *testing.T) {
 	event := `{"eventId":"e-1","pattern":"invoice.created","source":{"type":"task","id":"1","name":"Invoices"},"payload":{"amount":99.99},"metadata":{"priority":2}}`
 	letter := &kgo.Record{Topic: "dlq", Partition: 1, Offset: 7,
@@ -41,7 +41,7 @@ func TestEntriesSayWhatTheirLettersSay(t *testing.T) {
 	}
 }
 
-// The error that a record was dead-lettered for is still there after retries failed with others.
+// The error for which a record was dead-lettered is kept after retries fail with other errors.
 func TestTheFirstErrorIsKept(t *testing.T) {
 	strategies, now := DefaultStrategies(), time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC)
 	first := FirstError{Message: "connection timed out", Type: "NetworkError", Code: "E1", StackTrace: "at payment.ts:42"}

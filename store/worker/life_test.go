@@ -16,14 +16,14 @@ import (
 	"github.com/dlqbench/dlqbench/store/open"
 )
 
-// fast makes a minute 1 ms.
+// fast scales a minute to 1 ms.
 func fast() Strategies {
 	strategies := DefaultStrategies()
 	strategies.Clock.Scale = 60000
 	return strategies
 }
 
-// fastSettings go with fast: leases are not what these tests are about.
+// fastSettings go with fast. The leases are long, because these tests are not about leases.
 func fastSettings() Settings {
 	settings := DefaultSettings()
 	settings.Lease = 1000 * time.Hour
@@ -56,7 +56,7 @@ func TestFromTheTopicToItsEndOnPostgreSQL(t *testing.T) {
 	throughLife(b)
 }
 
-// throughLife takes letters into the store and tries them until all are resolved.
+// throughLife ingests dead letters into the store and retries them until all are resolved.
 func throughLife(b *bench) {
 	t := b.T
 	var seen sync.Map

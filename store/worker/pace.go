@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// Pace spaces retries evenly, for all workers that share it; what was late is not caught up. The zero Pace doesn't
-// wait.
+// Pace spaces retries evenly, for all workers that share it. Delays are not made up for. The zero Pace does not wait.
 type Pace struct {
-	// Rate is retries per real second; 0: as fast as it goes.
+	// Rate is the number of retries per real second. 0 means unlimited.
 	Rate float64
 
 	mu   sync.Mutex
 	next time.Time
 }
 
-// Wait returns when the next retry may begin, or ctx's error.
+// Wait returns when the next retry may begin, or with ctx's error.
 func (p *Pace) Wait(ctx context.Context) error {
 	if p.Rate == 0 {
 		return ctx.Err()

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// The conditions of "Dead Letter Queue Lifecycle" for a conditional retry: shares from 0 to 1, both exclusive.
+// These are the conditions of "Dead Letter Queue Lifecycle" for a conditional retry: shares from 0 to 1, both
+// exclusive.
 const (
 	maxCPU    = 0.80
 	maxMemory = 0.85
@@ -30,7 +31,7 @@ type Health struct {
 	DBConnections *int `json:"dbConnectionsAvailable"`
 }
 
-// Unmet says which conditions of a conditional retry aren't met; "" if all are.
+// Unmet returns the unmet conditions of a conditional retry, or "".
 func (h Health) Unmet() string {
 	var unmet []string
 	note := func(met bool, format string, args ...any) {
@@ -63,7 +64,7 @@ func (h Health) Unmet() string {
 	return strings.Join(unmet, ", ")
 }
 
-// Probe asks an HTTP endpoint for the health of what the retries depend on.
+// Probe queries an HTTP endpoint for the health of the retries' dependencies.
 type Probe struct {
 	url    string
 	client *http.Client
@@ -71,24 +72,24 @@ type Probe struct {
 
 const (
 	probeLimit = 3 * time.Second
-	// maxProbe bounds the answer, in bytes.
+	// maxProbe is the maximum size of the answer in bytes.
 	maxProbe = 64 << 10
 )
 
-// NewProbe returns a probe that GETs the URL; any other answer than 200 with a Health in JSON is ill health.
+// NewProbe returns a probe that GETs the URL. Any answer except 200 with a Health in JSON counts as unhealthy.
 func NewProbe(address string) (*Probe, error) {
 	target, err := url.Parse(address)
 	if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {
 		return nil, errors.New("the health probe needs an http:// or https:// URL that answers GET with JSON such as " +
 			`{"circuitBreaker":"CLOSED","cpuUsage":0.4,"memoryUsage":0.5,"dbConnectionsAvailable":8}`)
 	}
-	// A client of its own, without kept connections: nothing is left behind, and a server that was restarted is found
-	// at once.
+	// The client is separate and keeps no connections, so that none is left open and a restarted server is reached at
+	// once.
 	return &Probe{url: address,
 		client: &http.Client{Timeout: probeLimit, Transport: &http.Transport{DisableKeepAlives: true}}}, nil
 }
 
-// Unmet asks and says which conditions aren't met; "" if all are.
+// Unmet queries the endpoint and returns the unmet conditions, or "".
 func (p *Probe) Unmet(ctx context.Context) string {
 	health, err := p.ask(ctx)
 	if err != nil {

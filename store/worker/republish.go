@@ -14,32 +14,32 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// Producer is what Republish needs of a Kafka client.
+// Producer is the part of a Kafka client that Republish needs.
 type Producer interface {
-	// Produce writes the record and calls promise once when it is acknowledged or has failed for good.
+	// Produce writes the record. It calls promise once, when the record is acknowledged or has failed for good.
 	Produce(ctx context.Context, record *kgo.Record, promise func(*kgo.Record, error))
 }
 
-// Republish tries an entry by producing the record that its dialect prepares for a replay; it is dealt with once the
-// broker has acknowledged it. If it fails again, it becomes a new dead letter.
+// Republish retries an entry by producing the record that its dialect prepares for a replay. The entry is resolved when
+// the broker has acknowledged the record. If the record fails again, it becomes a new dead letter.
 type Republish struct {
 	Producer Producer
-	// To is where the records go; "": each to the topic its dialect names.
+	// To is the target topic. With "", each record goes to the topic that its dialect names.
 	To string
 }
 
 const (
-	// deliveryTimeout is when a record is given up that was certainly not written. One that may have been is not given
-	// up: to write it again in another retry would be to write it twice, so the retry waits, its lock renewed, until
-	// the broker answers.
+	// deliveryTimeout is the time after which a record that was certainly not written is given up. A record that may
+	// have been written is not given up, because another retry could write it twice: the retry waits, with its lock
+	// renewed, until the broker answers.
 	deliveryTimeout = 10 * time.Second
-	// lastAnswer is how long an answer is waited for after the retry was told to end.
+	// lastAnswer is the time to wait for an answer after the retry was told to end.
 	lastAnswer = 100 * time.Millisecond
 )
 
-// ProducerOptions are what the client of a Republish is opened with: an idempotent producer, so that a write that the
-// broker didn't answer and that is sent again is one record, and one that gives an unknown topic up soon. connection is
-// what it needs beside the addresses to reach the brokers (SASL, TLS).
+// ProducerOptions are the client options of a Republish. The producer is idempotent, so that a write that is repeated
+// because it got no answer makes one record, and it gives up an unknown topic soon. connection has further options for
+// reaching the brokers (SASL, TLS).
 func ProducerOptions(bootstrap []string, connection ...kgo.Opt) []kgo.Opt {
 	connection = append([]kgo.Opt{kgo.SeedBrokers(bootstrap...), kgo.ClientID("dlqbench-dlq")}, connection...)
 	return slices.Concat(connection, kafkaio.Writing(connection), []kgo.Opt{
@@ -51,11 +51,11 @@ func ProducerOptions(bootstrap []string, connection ...kgo.Opt) []kgo.Opt {
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
 			return func(record *kgo.Record, partitions int) int { return int(max(record.Partition, 0)) % partitions }
 		})),
-		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
+		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may close a connection before its first answer
 	})
 }
 
-// errNoTarget: nobody knows where the entry belongs.
+// errNoTarget means that the entry's target topic is unknown.
 var errNoTarget = errors.New("the dead letter doesn't say which topic it came from; give the target by hand (--to)")
 
 // Retry implements Retrier.
@@ -90,8 +90,8 @@ func (r *Republish) produce(ctx context.Context, record *kgo.Record) error {
 	}
 }
 
-// ProduceError says what follows from a producer's error (not nil): Permanent if it will be the same next time,
-// otherwise Transient.
+// ProduceError converts a producer's error (not nil): Permanent if a retry would fail in the same way, otherwise
+// Transient.
 func ProduceError(topic string, err error) *RetryError {
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
@@ -105,12 +105,12 @@ func ProduceError(topic string, err error) *RetryError {
 	return &RetryError{Class: Transient, Err: fmt.Errorf("republishing to %s: %w", topic, err)}
 }
 
-// Prepare returns the record that a replay of the entry produces: as the letter's dialect prepared it, to where the
-// dialect says. Its error says that nobody knows where to.
+// Prepare returns the record that a replay of the entry produces: as prepared by the dead letter's dialect, with the
+// topic that the dialect names. The error means that the topic is unknown.
 func Prepare(entry store.Entry) (*kgo.Record, error) {
 	record := original(entry)
 	record.Offset, record.Topic = 0, letterContext(entry).ReplayTopic
-	if record.Topic == "" && entry.Source != entry.Letter { // the dead-letter topic itself is no target
+	if record.Topic == "" && entry.Source != entry.Letter { // the dead-letter topic itself is not a target
 		record.Topic = entry.Source.Topic
 	}
 	if record.Topic == "" {

@@ -7,23 +7,23 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// The results of attempts, as entries tell them.
+// These are the results of attempts, as entries have them.
 const (
 	Succeeded   = "succeeded"
 	FailedAgain = "failed"
 )
 
-// Retrier tries an entry again.
+// Retrier retries an entry.
 type Retrier interface {
-	// Retry returns nil when the entry is dealt with. An error that is no *RetryError counts as Transient. It ends when
-	// ctx does; what became of the entry is then unknown.
+	// Retry returns nil when the entry is resolved. An error other than a *RetryError counts as Transient. Retry ends
+	// when ctx does; the outcome is then unknown.
 	Retry(ctx context.Context, entry store.Entry) error
 }
 
-// RetryError is why a retry failed.
+// RetryError is the reason why a retry failed.
 type RetryError struct {
 	Class Class
-	// RetryAfter is the shortest real wait that the downstream asks for; 0 if it doesn't.
+	// RetryAfter is the minimum real wait that the downstream asks for, or 0.
 	RetryAfter time.Duration
 	Err        error
 }
@@ -33,12 +33,11 @@ func (e *RetryError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RetryError) Unwrap() error { return e.Err }
 
-// failure is what the entry says of its error from now on. The stack is that of another failure, and goes; the context
-// is the letter's, and stays, with the error that the record was dead-lettered for: whoever looks into the failure must
-// still find it.
+// failure is the entry's new failure. The stack belongs to another failure and is dropped. The context is the dead
+// letter's and stays, together with the error for which the record was dead-lettered, so that people can still find it.
 func (e *RetryError) failure(before store.Failure) *store.Failure {
 	after := store.Failure{Message: e.Error(), Type: before.Type, Code: before.Code, Context: keepFirst(before)}
-	if Analyse(before) != e.Class { // it failed for another reason than it did at first
+	if Analyse(before) != e.Class { // the reason differs from that of the first failure
 		after.Type, after.Code = string(e.Class), ""
 	}
 	return &after

@@ -20,13 +20,13 @@ func TestCallsAreTheReferenceConsumers(t *testing.T) {
 	for _, one := range []struct {
 		status int
 		body   string
-		class  Class // "" = success
+		class  Class // "" means success
 		wait   time.Duration
 	}{
 		{200, "", "", 0}, {204, "", "", 0},
 		{503, `{"error":"the stock service is overloaded"}`, Transient, 0},
 		{500, `{"error":"who knows"}`, Transient, 0},
-		{503, `{"error":"validation service is not there"}`, Transient, 0}, // the downstream says that it may go better
+		{503, `{"error":"validation service is not there"}`, Transient, 0}, // the downstream says that a retry may help
 		{503, `{"error":"the circuit breaker is open"}`, Outage, 0},
 		{429, `{"error":"too many requests"}`, RateLimited, 7 * time.Second},
 		{429, ``, RateLimited, 7 * time.Second},

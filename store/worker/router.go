@@ -18,26 +18,26 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// RouterStore is what a router needs of a store.
+// RouterStore is the part of a store that a router needs.
 type RouterStore interface {
 	store.Ingester
 	// Now is the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// RouterConfig says which dead letters go into which store.
+// RouterConfig configures which dead letters go into which store.
 type RouterConfig struct {
-	// Bootstrap are the brokers' addresses; Options are added to the client's (SASL, TLS).
+	// Bootstrap are the brokers' addresses. Options are added to the client's (SASL, TLS).
 	Bootstrap []string
 	Options   []kgo.Opt
-	// Topics are the dead-letter topics, Group the consumer group whose offsets say how far the router has come.
+	// Topics are the dead-letter topics. Group is the consumer group whose offsets record the router's progress.
 	Topics []string
 	Group  string
-	// ClientID is how brokers name the router.
+	// ClientID is the router's client id.
 	ClientID string
-	// Dialect names how the letters are written; "": each letter is looked at.
+	// Dialect names the dialect of the dead letters. With "", it is detected for each dead letter.
 	Dialect string
-	// BatchSize is how many letters are made durable at a time, at most.
+	// BatchSize is the maximum number of dead letters made durable at a time.
 	BatchSize  int
 	Store      RouterStore
 	Strategies Strategies
@@ -46,14 +46,14 @@ type RouterConfig struct {
 	Logger   zerolog.Logger
 }
 
-// DefaultBatch is how many letters a router makes durable at a time.
+// DefaultBatch is the number of dead letters that a router makes durable at a time.
 const DefaultBatch = 500
 
 const (
-	// routerPoll bounds one poll; a rebalance waits for no more than it and one commit.
+	// routerPoll bounds one poll. A rebalance waits at most for one poll and one commit.
 	routerPoll  = 250 * time.Millisecond
 	commitLimit = 3 * time.Second
-	// stopLimit bounds leaving the group.
+	// stopLimit bounds the time for leaving the group.
 	stopLimit = 2 * time.Second
 )
 
@@ -79,11 +79,11 @@ func (c RouterConfig) validate() error {
 	return nil
 }
 
-// Route takes dead letters into the store until ctx ends. An offset is committed only after all entries below it are
-// durable, and the store leaves out sources that it has: so each letter is in the store exactly once, however often the
-// router is killed, its partitions move or the letters are delivered. While the store is down or full nothing is
-// committed and nothing is dropped: the same letters are offered again, with growing pauses, and the log says so at
-// level error.
+// Route ingests dead letters into the store until ctx ends. It commits an offset only after all entries below it are
+// durable, and the store leaves out sources that it has. Each dead letter is therefore in the store exactly once, even
+// if the router is killed, its partitions move or dead letters are redelivered. While the store is down or full,
+// nothing is committed and nothing is dropped: the same dead letters are offered again, with growing pauses, and the
+// log reports it at level error.
 func Route(ctx context.Context, config RouterConfig) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -104,7 +104,7 @@ func Route(ctx context.Context, config RouterConfig) error {
 		config.Logger.Warn().Err(err).Str("group", config.Group).Msg(
 			"the group was not left in order; it notices by the session timeout")
 	}
-	disconnect() // nothing more is wanted of the brokers: the client needn't wait for their goodbyes
+	disconnect() // no further requests: the client need not wait for the brokers' answers
 	client.CloseAllowingRebalance()
 	return nil
 }
@@ -121,7 +121,7 @@ func (r *router) options(connected context.Context) []kgo.Opt {
 		kgo.MetadataMaxAge(2 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.OnPartitionsAssigned(r.assigned), kgo.OnPartitionsRevoked(r.gone), kgo.OnPartitionsLost(r.gone),
-		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may go before its first answer on a connection
+		kgo.DisableClientMetrics(), kgo.AlwaysRetryEOF(), // a broker may close a connection before its first answer
 	}, r.Options)
 }
 
@@ -130,18 +130,19 @@ type topicPartition struct {
 	partition int32
 }
 
-// router is one run. Its goroutine owns everything but what mu guards, which the client's callbacks write.
+// router is the state of one run. Its goroutine owns all fields except those guarded by mu, which the client's
+// callbacks write.
 type router struct {
 	RouterConfig
 	client  *kgo.Client
 	reader  kafkaio.Reader
 	trouble trouble
-	// size is how many letters are offered to the store at a time: it is halved when they are refused, so that one that
-	// can't be stored is found and named.
+	// size is the number of dead letters offered to the store at a time. It is halved when they are refused, so that a
+	// dead letter that cannot be stored is found and named.
 	size int
 
 	mu sync.Mutex
-	// owned has the partitions that are assigned, with a number that is another one for each assignment.
+	// owned holds the assigned partitions, each with a number that is unique to the assignment.
 	owned       map[topicPartition]int
 	assignments int
 	ready       bool
@@ -165,7 +166,7 @@ func (r *router) assigned(_ context.Context, _ *kgo.Client, partitions map[strin
 	}
 }
 
-// gone waits for a commit under way: it still belongs to the assignment that ends.
+// gone waits for a commit in progress, which still belongs to the assignment that ends.
 func (r *router) gone(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,13 +196,13 @@ func (r *router) run(ctx context.Context) {
 					"fetching dead letters failed; it is tried again")
 			}
 		}
-		// Rebalances wait since the poll, so this is the assignment that the letters were fetched in.
+		// Rebalances are blocked since the poll, so this is the assignment in which the dead letters were fetched.
 		fetched := r.assignment()
 		letters := fetches.Records()
 		for len(letters) > 0 {
 			taken, err := r.store(ctx, letters)
 			if err != nil {
-				break // ctx has ended: what isn't committed comes again
+				break // ctx has ended: uncommitted dead letters are redelivered
 			}
 			r.commit(ctx, letters[:taken], fetched)
 			letters = letters[taken:]
@@ -220,8 +221,8 @@ func (r *router) assignment() map[topicPartition]int {
 	return fetched
 }
 
-// store makes letters durable, from the first on, and says how many: it comes back only when some are, or with ctx's
-// error.
+// store makes a prefix of the dead letters durable and returns its length. It returns only when some are durable, or
+// with ctx's error.
 func (r *router) store(ctx context.Context, letters []*kgo.Record) (int, error) {
 	for failures := 1; ; failures++ {
 		batch := letters[:min(r.size, len(letters))]
@@ -233,8 +234,8 @@ func (r *router) store(ctx context.Context, letters []*kgo.Record) (int, error) 
 		}
 		r.refused(batch, err)
 		r.size = max(1, len(batch)/2)
-		// A rebalance needn't wait for the store: whoever owns the partitions then is offered the same letters, and the
-		// store takes each once.
+		// A rebalance need not wait for the store: the next owner of the partitions offers the same dead letters, and
+		// the store accepts each once.
 		r.client.AllowRebalance()
 		if err := sleep(ctx, pause(failures)); err != nil {
 			return 0, err
@@ -260,7 +261,7 @@ func (r *router) refused(batch []*kgo.Record, err error) {
 
 // ingest makes one batch durable.
 func (r *router) ingest(ctx context.Context, letters []*kgo.Record) error {
-	// Not ctx: an interruption must not leave it open whether the letters are stored.
+	// It does not use ctx: an interruption must not leave it unknown whether the dead letters are stored.
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 	defer cancel()
 	now, err := r.Store.Now(storing)
@@ -284,7 +285,7 @@ func (r *router) ingest(ctx context.Context, letters []*kgo.Record) error {
 	return nil
 }
 
-// dialect returns how the letter is written, and what opens it.
+// dialect returns the dialect of the dead letter, and its opener.
 func (r *router) dialect(letter *kgo.Record) (string, deadletter.Opener) {
 	switch r.Dialect {
 	case "":
@@ -302,8 +303,8 @@ func (r *router) dialect(letter *kgo.Record) (string, deadletter.Opener) {
 	return r.Dialect, dialect
 }
 
-// commit notes that the letters are in the store. A partition that was taken away since they were fetched is somebody
-// else's: a commit would turn its progress back.
+// commit commits that the dead letters are in the store. It skips partitions that were revoked since the fetch: they
+// belong to another member, and a commit would set its progress back.
 func (r *router) commit(ctx context.Context, letters []*kgo.Record, fetched map[topicPartition]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -328,7 +329,7 @@ func (r *router) commit(ctx context.Context, letters []*kgo.Record, fetched map[
 		response *kmsg.OffsetCommitResponse, err error) {
 		failed = commitError(response, err)
 	})
-	// the next commit covers it; until then a restart delivers the letters again, and the store leaves them out
+	// the next commit covers it; a restart before that redelivers the dead letters, and the store leaves them out
 	if failed != nil {
 		r.Logger.Warn().Err(failed).Str("group",
 			r.Group).Msg("the offsets of stored dead letters were not committed; they are committed with the next ones")

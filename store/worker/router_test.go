@@ -21,7 +21,7 @@ import (
 	"github.com/dlqbench/dlqbench/store/open"
 )
 
-// faultyStore fails what fault says.
+// faultyStore fails the operations that fault selects.
 type faultyStore struct {
 	store.Store
 	mu    sync.Mutex
@@ -61,7 +61,7 @@ func TestDuplicatesAndDisorderMakeOneEntryEach(t *testing.T) {
 	for range 3 {
 		for i := range 200 {
 			one := letter(int32(i%3), i, "timeout")
-			one.Partition = rand.Int32N(3) // copies lie anywhere
+			one.Partition = rand.Int32N(3) // duplicates may be anywhere
 			letters = append(letters, one)
 		}
 	}
@@ -90,8 +90,8 @@ func TestDuplicatesAndDisorderMakeOneEntryEach(t *testing.T) {
 	}
 }
 
-// A router that dies between the store's answer and the commit delivers its letters again; so does one whose commits
-// are refused.
+// A router that dies between the store's answer and the commit gets its dead letters again, and so does one whose
+// commits are refused.
 func TestLettersThatComeAgainAreLeftOut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
@@ -156,8 +156,8 @@ func TestAStoppedRouterDoesNotWaitForItsStore(t *testing.T) {
 	}
 }
 
-// While one router waits for its store the group goes on: another takes over, and the first one, whose store is back,
-// must not turn its progress back.
+// While one router waits for its store, the group continues: another router takes over. When the first one's store is
+// back, it must not set the progress back.
 func TestPartitionsMoveAwayFromARouterThatWaits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
@@ -188,15 +188,15 @@ func TestPartitionsMoveAwayFromARouterThatWaits(t *testing.T) {
 	}
 }
 
-// A partition that was taken away and given back since its letters were fetched is not the one they were fetched of:
-// whoever had it meanwhile may be further.
+// A partition that was revoked and assigned again since its dead letters were fetched counts as a new assignment,
+// because the owner in between may have got further.
 func TestWhatWasTakenAwayIsNotCommitted(t *testing.T) {
 	log := &kafkatest.Log{}
 	at := topicPartition{dlqTopic, 0}
 	r := &router{RouterConfig: RouterConfig{Logger: zerolog.New(log)}, owned: map[topicPartition]int{at: 3}}
 	one := letter(0, 1, "timeout")
 	for _, fetched := range []map[topicPartition]int{{at: 1}, {}} {
-		r.commit(t.Context(), []*kgo.Record{one}, fetched) // would need the client that isn't there
+		r.commit(t.Context(), []*kgo.Record{one}, fetched) // would need the missing client
 	}
 	if log.String() != "" {
 		t.Error(log)
@@ -253,7 +253,7 @@ func TestAFullStoreLosesNothing(t *testing.T) {
 		t.Fatalf("committed %d", at)
 	}
 	stop()
-	b.route(b.routerConfig()) // this one has room
+	b.route(b.routerConfig()) // this one has space
 	b.eventually("all are stored and committed", func() bool { return b.committed(0) == 1000 && b.count() == 1000 })
 }
 
@@ -304,7 +304,7 @@ func TestDialectsThatAreNamedAreHeld(t *testing.T) {
 			if entry.Dialect != deadletter.PlainName || entry.Source.Topic != sourceTopic {
 				t.Errorf("entry %+v", entry)
 			}
-		case 1: // it doesn't say where it came from, but to which topic it goes
+		case 1: // names no source, but the target topic
 			record, err := Prepare(entry)
 			if entry.Dialect != deadletter.PlainName || entry.Source != entry.Letter || err != nil ||
 				record.Topic != sourceTopic || !strings.Contains(string(entry.Error.Context), `"missing":["offset","epoch"]`) {
@@ -318,8 +318,8 @@ func TestDialectsThatAreNamedAreHeld(t *testing.T) {
 	}
 }
 
-// What hexkit's letters say decides where their replay goes; several retries of one entry have one event id, so that a
-// repeated one can be told.
+// The dead letters of hexkit name the target of their replay. Several retries of one entry share one event id, so that
+// a repeated one can be recognised.
 func TestReplaysGoWhereTheDialectSays(t *testing.T) {
 	t.Parallel()
 	hexkit := deadletter.Hexkit{}

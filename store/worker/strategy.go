@@ -9,21 +9,21 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// MaxRetries is how often workers try an entry before it has failed, by "Dead Letter Queue Lifecycle".
+// MaxRetries is the number of tries by workers before an entry has failed, by "Dead Letter Queue Lifecycle".
 const MaxRetries = 5
 
-// conditionWait is the nominal wait before conditions are looked at again that were not met.
+// conditionWait is the nominal wait before unmet conditions are checked again.
 const conditionWait = time.Minute
 
-// Backoff returns the nominal waits of the immediate strategy: before the n-th retry, from 0, as "Dead Letter Queue
-// Lifecycle" has them.
+// Backoff returns the nominal waits of the immediate strategy before the n-th retry, counted from 0, as in "Dead Letter
+// Queue Lifecycle".
 func Backoff() []time.Duration {
 	return []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour}
 }
 
-// OffPeak says when scheduled entries are tried.
+// OffPeak defines when scheduled entries are retried.
 type OffPeak struct {
-	// Hours of the day, 0 to 23; Zone is where they are read from the clock.
+	// Hours are hours of the day, 0 to 23, in the time zone Zone.
 	Hours []int
 	Zone  *time.Location
 }
@@ -43,11 +43,11 @@ func (o OffPeak) validate() error {
 	return nil
 }
 
-// horizon is how many days are looked through for an off-peak hour; a zone may leave out a whole day.
+// horizon is the number of days that are searched for an off-peak hour. A zone may skip a whole day.
 const horizon = 4
 
-// Next returns the first off-peak hour that begins after the time. An hour that the zone's clocks leave out (in spring)
-// is passed over; one that they repeat (in autumn) counts once, when it comes first.
+// Next returns the first off-peak hour that begins after the time. It skips an hour that the zone's clocks leave out
+// (in spring), and counts an hour that they repeat (in autumn) once, when it first occurs.
 func (o OffPeak) Next(after time.Time) time.Time {
 	local := after.In(o.Zone)
 	var next time.Time
@@ -62,12 +62,12 @@ func (o OffPeak) Next(after time.Time) time.Time {
 			return next
 		}
 	}
-	return after.Add(24 * time.Hour) // no clock leaves out its off-peak hours for so many days
+	return after.Add(24 * time.Hour) // no clock skips its off-peak hours for that many days
 }
 
-// start returns when the hour begins on that day for the first time.
+// start returns the first time at which the hour begins on that day.
 func (o OffPeak) start(year int, month time.Month, day, hour int) (time.Time, bool) {
-	date := time.Date(year, month, day, 12, 0, 0, 0, time.UTC) // a day past the month's end is one of the next month
+	date := time.Date(year, month, day, 12, 0, 0, 0, time.UTC) // a day past the month's end belongs to the next month
 	shows := func(t time.Time) bool {
 		y, m, d := t.Date()
 		return y == date.Year() && m == date.Month() && d == date.Day() && t.Hour() == hour && t.Minute() == 0
@@ -76,7 +76,7 @@ func (o OffPeak) start(year int, month time.Month, day, hour int) (time.Time, bo
 	if !shows(start) {
 		return time.Time{}, false
 	}
-	// time.Date doesn't say which of two it returns. Clocks are put back by half an hour to two hours.
+	// time.Date does not define which of two times it returns. Clocks are put back by half an hour to two hours.
 	for _, back := range []time.Duration{30 * time.Minute, time.Hour, 2 * time.Hour} {
 		if earlier := start.Add(-back); shows(earlier) {
 			return earlier, true
@@ -85,7 +85,7 @@ func (o OffPeak) start(year int, month time.Month, day, hour int) (time.Time, bo
 	return start, true
 }
 
-// Within reports whether the clock shows one of the hours; while a repeated hour comes for the second time it does not.
+// Within reports whether the time is in one of the hours. The second occurrence of a repeated hour does not count.
 func (o OffPeak) Within(at time.Time) bool {
 	local := at.In(o.Zone)
 	if !slices.Contains(o.Hours, local.Hour()) {
@@ -95,15 +95,15 @@ func (o OffPeak) Within(at time.Time) bool {
 	return !exists || at.Sub(start) < time.Hour
 }
 
-// Strategies decide when an entry is tried and what becomes of it then. It is a value without state: the same entry and
-// time give the same answer.
+// Strategies decide when an entry is tried and what follows. It is a value without state: the same entry and time give
+// the same answer.
 type Strategies struct {
 	Clock   Clock
 	OffPeak OffPeak
-	// MaxRetries is how often workers try an entry, ≥ 1.
+	// MaxRetries is the number of tries of an entry by workers, ≥ 1.
 	MaxRetries int
-	// Probed: the conditions of conditional retries can be looked at. Without a probe such entries are tried with the
-	// immediate strategy's waits.
+	// Probed reports whether the conditions of conditional retries can be checked. Without a probe, such entries are
+	// retried with the immediate strategy's waits.
 	Probed bool
 }
 
@@ -119,8 +119,8 @@ func (s Strategies) validate() error {
 	return errors.Join(s.Clock.validate(), s.OffPeak.validate())
 }
 
-// First returns the strategy of a new entry and when it is due; the zero time: at once, to be handed to a person or to
-// have its conditions looked at.
+// First returns the strategy of a new entry and its due time. The zero time means at once, either to hand the entry to
+// a person or to check its conditions.
 func (s Strategies) First(failure store.Failure, now time.Time) (store.Strategy, time.Time) {
 	strategy := Analyse(failure).Strategy()
 	switch {
@@ -130,7 +130,7 @@ func (s Strategies) First(failure store.Failure, now time.Time) (store.Strategy,
 	return strategy, s.due(strategy, 0, now)
 }
 
-// due returns when an entry that was tried so often is tried next.
+// due returns the time of the next try after the given number of retries.
 func (s Strategies) due(strategy store.Strategy, retries int, now time.Time) time.Time {
 	if strategy == store.Scheduled {
 		calendar := s.Clock.Calendar(now)
@@ -140,20 +140,20 @@ func (s Strategies) due(strategy store.Strategy, retries int, now time.Time) tim
 	return now.Add(s.Clock.Real(waits[min(retries, len(waits)-1)]))
 }
 
-// Step is what a worker does with an entry that it has claimed: it tries it, unless Instead says what to settle it
-// with.
+// Step is a worker's action on a claimed entry. The worker tries the entry unless Instead is set, which it then settles
+// the entry with.
 type Step struct {
 	Strategy store.Strategy
 	Instead  *store.Change
-	// Why goes with Instead, for people.
+	// Why explains Instead to people.
 	Why string
 }
 
-// Before decides about an entry that is due. unmet is asked only for conditional entries, and says which condition
-// isn't met, "" if all are.
+// Before decides about a due entry. It calls unmet only for conditional entries; unmet returns the unmet conditions, or
+// "".
 func (s Strategies) Before(entry store.Entry, now time.Time, unmet func() string) Step {
 	strategy := entry.Strategy
-	if strategy == "" { // whoever wrote the entry didn't analyse it
+	if strategy == "" { // the entry's author did not analyse it
 		strategy = Analyse(entry.Error).Strategy()
 	}
 	postponed := func(at time.Time, why string) Step {
@@ -178,8 +178,8 @@ func (s Strategies) Before(entry store.Entry, now time.Time, unmet func() string
 	return Step{Strategy: strategy}
 }
 
-// After returns what an entry is settled with that was tried; failed is nil after a success. By says who tried it, as
-// the history has it.
+// After returns the change that settles a tried entry. failed is nil after a success. attempt.By is the name of the
+// worker for the history.
 func (s Strategies) After(entry store.Entry, attempt store.Attempt, failed *RetryError, now time.Time) store.Change {
 	change := store.Change{Strategy: attempt.Strategy, Retried: true, Attempt: &attempt}
 	if failed == nil {
@@ -197,7 +197,7 @@ func (s Strategies) After(entry store.Entry, attempt store.Attempt, failed *Retr
 		change.State, change.Strategy = store.Manual, store.ByHand
 	default:
 		change.State, change.Strategy = store.Pending, failed.Class.Strategy()
-		if change.Strategy == store.ByHand { // unknown: it was tried for another reason, and that goes on
+		if change.Strategy == store.ByHand { // unknown: the strategy of the earlier error continues
 			change.Strategy = attempt.Strategy
 		}
 		change.RetryAt = s.due(change.Strategy, entry.DLQRetryCount+1, now)

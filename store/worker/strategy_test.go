@@ -37,17 +37,17 @@ func TestOffPeakHours(t *testing.T) {
 		{"UTC", "2026-02-28T12:00:00Z", "2026-03-01T02:00:00Z", "the next month"},
 		{"UTC", "2026-12-31T12:00:00Z", "2027-01-01T02:00:00Z", "the next year"},
 		{"America/New_York", "2026-02-11T12:00:00Z", "2026-02-12T02:00:00-05:00", "another zone"},
-		// Clocks go forward from 2 to 3 o'clock: there is no 2 o'clock.
+		// Clocks go forward from 2 to 3 o'clock, so 2 o'clock does not exist.
 		{"Europe/Berlin", "2026-03-29T00:00:00Z", "2026-03-29T03:00:00+02:00", "the hour that is left out"},
 		{"America/New_York", "2026-03-08T01:30:00-05:00", "2026-03-08T03:00:00-04:00", "the hour that is left out"},
-		// Clocks go back from 3 to 2 o'clock: there are two 2 o'clocks, the first one counts.
+		// Clocks go back from 3 to 2 o'clock, so 2 o'clock occurs twice, and the first one counts.
 		{"Europe/Berlin", "2026-10-25T00:30:00+02:00", "2026-10-25T02:00:00+02:00", "the first of two"},
 		{"Europe/Berlin", "2026-10-25T02:10:00+02:00", "2026-10-25T03:00:00+01:00", "not the second of two"},
 		{"Europe/Berlin", "2026-10-25T02:00:00+01:00", "2026-10-25T03:00:00+01:00", "in the second of two"},
-		// Clocks go by half an hour: from 2:00 to 2:30, and back from 2:00 to 1:30.
+		// Clocks change by half an hour: from 2:00 to 2:30, and back from 2:00 to 1:30.
 		{"Australia/Lord_Howe", "2026-10-04T01:00:00+10:30", "2026-10-04T03:00:00+11:00", "2 o'clock is left out"},
 		{"Australia/Lord_Howe", "2026-04-05T01:00:00+11:00", "2026-04-05T02:00:00+10:30", "2 o'clock comes once"},
-		// A day that never was.
+		// A day that was skipped.
 		{"Pacific/Apia", "2011-12-29T12:00:00-10:00", "2011-12-31T02:00:00+14:00", "30 December was left out"},
 	} {
 		off := DefaultOffPeak()
@@ -75,12 +75,12 @@ func TestOffPeakHoursOfAnyZone(t *testing.T) {
 		switch {
 		case !next.After(after):
 			t.Fatalf("%s is not after %s", next, after)
-		case next.Sub(after) > 51*time.Hour: // a day that is left out, and one more
+		case next.Sub(after) > 51*time.Hour: // a skipped day, and one more
 			t.Fatalf("%s is %s after", local, next.Sub(after))
 		case !off.Within(next) || local.Minute() != 0:
 			t.Fatalf("%s is no off-peak hour", local)
 		}
-		// No off-peak hour begins in between: each minute says so.
+		// No off-peak hour begins in between, which the test checks for each minute.
 		for at := after.Truncate(time.Minute).Add(time.Minute); at.Before(next); at = at.Add(time.Minute) {
 			if off.Within(at) && !off.Within(at.Add(-time.Minute)) && at.In(location).Minute() == 0 {
 				t.Fatalf("%s was passed over for %s", at.In(location), local)
@@ -101,7 +101,7 @@ func TestScaledTime(t *testing.T) {
 	if got := clock.Calendar(midnight.Add(time.Second)); !got.Equal(midnight.Add(10 * time.Minute)) {
 		t.Errorf("a second after midnight it is %s", got)
 	}
-	// Over midnight the time of day goes on.
+	// Over midnight the time of day continues.
 	before, after := clock.Calendar(midnight.Add(-time.Millisecond)), clock.Calendar(midnight.Add(time.Millisecond))
 	if got := after.Sub(before) % (24 * time.Hour); (got+24*time.Hour)%(24*time.Hour) != 1200*time.Millisecond {
 		t.Errorf("over midnight the time of day goes on by %s", got)
@@ -153,7 +153,7 @@ func TestWhatIsDoneWithDueEntries(t *testing.T) {
 		now    time.Time
 		probed bool
 		unmet  string
-		state  store.State // "" = it is tried
+		state  store.State // "" means that it is tried
 		at     string
 	}{
 		"immediate":               {store.Entry{Strategy: store.Immediate}, noon, false, "", "", ""},
@@ -243,7 +243,7 @@ func TestWhatBecomesOfTriedEntries(t *testing.T) {
 	}
 }
 
-// However an entry fails, it is tried as often as there are retries, and no more.
+// However an entry fails, it is tried exactly MaxRetries times.
 func TestRetriesEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strategies := DefaultStrategies()

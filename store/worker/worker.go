@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// answerLimit bounds each question to the store, in real time.
+	// answerLimit bounds each request to the store, in real time.
 	answerLimit = 5 * time.Second
-	// firstPause and longestPause bound the real wait after the store failed; it doubles from one to the other.
+	// firstPause and longestPause bound the real wait after the store failed. It doubles from one to the other.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 5 * time.Second
-	// complainEvery is the real time between two lines of log about one trouble that lasts.
+	// complainEvery is the real time between two log lines about a lasting problem.
 	complainEvery = 5 * time.Second
 )
 
-// Run works until ctx ends, then stops in order within Settings.Grace: nothing more is claimed, what was claimed and
-// not begun is given back, retries under way are awaited and settled. Trouble with the store or the downstream doesn't
-// end it: it is logged, and goes on with growing pauses.
+// Run works until ctx ends, then stops in order within Settings.Grace: it claims nothing more, returns entries that are
+// claimed and not begun, and waits for retries in progress and settles them. A problem with the store or the downstream
+// does not end it: Run logs the problem and continues with growing pauses.
 func Run(ctx context.Context, config Config) error {
 	if config.Name == "" {
 		config.Name = poolName()
@@ -49,7 +49,7 @@ func Run(ctx context.Context, config Config) error {
 	return nil
 }
 
-// readyLine returns a function that says once that the pool works: the store has answered.
+// readyLine returns a function that logs once that the pool works, after the store's first answer.
 func readyLine(config Config) func() {
 	return sync.OnceFunc(func() {
 		config.Logger.Log().Str(zerolog.LevelFieldName, "info").Str("state", "ready").Str("name", config.Name).Int("workers",
@@ -86,18 +86,18 @@ func (m *member) run(ctx context.Context) {
 			m.ready()
 			m.trouble.over("the store answers again")
 		}
-		_ = sleep(ctx, wait) // the loop asks ctx
+		_ = sleep(ctx, wait) // the loop checks ctx
 	}
 }
 
-// pause is the wait after so many failures in a row.
+// pause is the wait after a number of consecutive failures.
 func pause(failures int) time.Duration {
 	return min(firstPause<<min(failures-1, 10), longestPause)
 }
 
-// round claims a batch and works it off; it says how many entries that were.
+// round claims a batch and processes it. It returns the number of entries.
 func (m *member) round(ctx context.Context) (int, error) {
-	// Not ctx: an interruption must not cancel a claim that may have been made.
+	// It does not use ctx: an interruption must not cancel a claim that may have been made.
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 	defer cancel()
 	recovered, err := m.Store.Recover(asking)
@@ -122,20 +122,19 @@ func (m *member) round(ctx context.Context) (int, error) {
 	return len(entries), nil
 }
 
-// moment is one point in time on two clocks; local was read first, so what is reckoned from it is never before the
+// moment is one point in time on two clocks. local was read first, so that times computed from it are never before the
 // store's time.
 type moment struct {
 	local, store time.Time
-	clock        func() time.Time // that of local
+	clock        func() time.Time // the clock of local
 }
 
-// now is what the store's clock shows, or a little more.
+// now is the time of the store's clock, or slightly later.
 func (m moment) now() time.Time { return m.store.Add(m.clock().Sub(m.local)) }
 
 func (m *member) lease() time.Duration { return m.Strategies.Clock.Real(m.Settings.Lease) }
 
-// work brings the claimed entries to an end and returns when none is held any more. at is a moment before they were
-// locked.
+// work processes the claimed entries and returns when it holds none. at is a moment before they were locked.
 func (m *member) work(ctx context.Context, entries []store.Entry, at moment) {
 	b := newBatch(ctx, m, entries, at)
 	defer b.cancel()
@@ -159,11 +158,11 @@ func (m *member) work(ctx context.Context, entries []store.Entry, at moment) {
 	beating.Wait()
 }
 
-// settle writes what became of an entry, again and again until the store says something about it or the time for it is
-// over; it reports whether the entry is settled.
+// settle stores the result of an entry. It repeats the request until the store answers or its time is over, and returns
+// whether the entry is settled.
 //
-// An answer that got lost must not look like a lost lock: store settles, answer lost, settle again → ErrLockLost. So
-// the entry is asked whether it has our attempt.
+// A lost answer must not be mistaken for a lost lock: the store settles, the answer is lost, and settling again gives
+// ErrLockLost. Therefore it checks whether the entry has this worker's attempt.
 func (m *member) settle(ctx context.Context, each *hold, change store.Change) error {
 	for failures := 1; ; failures++ {
 		asking, cancel := context.WithTimeout(ctx, answerLimit)
@@ -183,7 +182,7 @@ func (m *member) settle(ctx context.Context, each *hold, change store.Change) er
 	}
 }
 
-// settledBefore reports whether the entry is as an unanswered Settle would have left it.
+// settledBefore reports whether the entry is in the state that an unanswered Settle would have left.
 func (m *member) settledBefore(ctx context.Context, each *hold, change store.Change) bool {
 	asking, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -195,7 +194,7 @@ func (m *member) settledBefore(ctx context.Context, each *hold, change store.Cha
 		return entry.Version == each.lock.Version+1 && entry.State == change.State
 	}
 	for _, attempt := range entry.RetryHistory {
-		// Databases keep times to the millisecond.
+		// Databases store times with millisecond precision.
 		if attempt.Worker == change.Attempt.Worker && attempt.At.Sub(change.Attempt.At).Abs() < 2*time.Millisecond {
 			return true
 		}
@@ -203,7 +202,7 @@ func (m *member) settledBefore(ctx context.Context, each *hold, change store.Cha
 	return false
 }
 
-// trouble tells the log about something that lasts: at once, and then now and then.
+// trouble logs a lasting problem: at once, and then at intervals.
 type trouble struct {
 	log  zerolog.Logger
 	mu   sync.Mutex

@@ -17,8 +17,8 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// fakeStore keeps entries in memory, so that hours pass in a bubble of fake time; the real stores are tested where they
-// are. fault, if set, is asked before (and, as "after OP", after) each operation.
+// fakeStore keeps entries in memory, so that hours pass in a bubble of fake time. The real stores are tested in their
+// own packages. fault, if set, is called before (and, as "after OP", after) each operation.
 type fakeStore struct {
 	mu      sync.Mutex
 	entries []*store.Entry
@@ -176,7 +176,7 @@ func (f *fakeStore) states() map[store.State]int {
 	return states
 }
 
-// entries that are due in the given times from now on.
+// fakeEntries makes entries that are due after the given times.
 func fakeEntries(strategy store.Strategy, due ...time.Duration) *fakeStore {
 	f := &fakeStore{}
 	for i, in := range due {
@@ -191,7 +191,7 @@ type retrierFunc func(ctx context.Context, entry store.Entry) error
 
 func (r retrierFunc) Retry(ctx context.Context, entry store.Entry) error { return r(ctx, entry) }
 
-// oneWorker runs a pool of one in the bubble; stop ends it.
+// oneWorker runs a pool of one worker in the bubble. stop ends it.
 func oneWorker(t *testing.T, there Store, retry retrierFunc, change func(*Config)) (log *kafkatest.Log, stop func()) {
 	t.Helper()
 	log = &kafkatest.Log{}
@@ -251,7 +251,7 @@ func TestWholeBatchesAreFollowedAtOnce(t *testing.T) {
 		if there.states()[store.Resolved] != 25 || last != began {
 			t.Errorf("%v, the last after %s", there.states(), last.Sub(began))
 		}
-		// 3 batches in the first look, then one each 30 s.
+		// The first poll claims 3 batches, then there is one poll every 30 s.
 		if looks := there.count("claim"); looks < 20 || looks > 24 {
 			t.Errorf("%d looks in ten minutes", looks)
 		}
@@ -296,7 +296,7 @@ func TestLocksOfDeadWorkersAreRecovered(t *testing.T) {
 	})
 }
 
-// A worker whose renewals don't get through leaves alone what it has not begun: somebody else may have it.
+// A worker whose renewals fail does not begin further entries, because another worker may have them.
 func TestWhatMayBeSomebodyElsesIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		there := fakeEntries(store.Immediate, 0, 0, 0)
@@ -320,13 +320,13 @@ func TestWhatMayBeSomebodyElsesIsNotBegun(t *testing.T) {
 	})
 }
 
-// A lease is counted from before the store was asked for it: its answer may come late.
+// A lease counts from before the request to the store, because the answer may be late.
 func TestALeaseIsNotCountedFromALateAnswer(t *testing.T) {
 	for operation, first := range map[string]time.Duration{"claim": 7 * time.Second, "renew": 17 * time.Second} {
 		t.Run(operation, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				there := fakeEntries(store.Immediate, 0, 0)
-				slow := 1 // the answers until one is slow: that of the renewal of the second entry
+				slow := 1 // answers before the slow one: that of the second entry's renewal
 				if operation == "renew" {
 					slow = 2
 				}
@@ -365,7 +365,7 @@ func TestALockLostWhileItIsTriedIsSurfaced(t *testing.T) {
 		ended := false
 		log, stop := oneWorker(t, there, func(ctx context.Context, _ store.Entry) error {
 			there.mu.Lock()
-			there.entries[0].Version++ // somebody else has had it
+			there.entries[0].Version++ // another worker has had it
 			there.entries[0].State, there.entries[0].NextRetryAt = store.Pending, time.Time{}
 			there.mu.Unlock()
 			ended = sleep(ctx, time.Hour) != nil
@@ -405,7 +405,7 @@ func TestAStoreThatIsDownIsAskedWithPauses(t *testing.T) {
 	})
 }
 
-// The store goes away after the retry: what came of it is written when the store is back, without another retry.
+// The store becomes unavailable after the retry. The result is stored when the store is back, without another retry.
 func TestResultsWaitForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		there := fakeEntries(store.Immediate, 0)
@@ -447,14 +447,14 @@ func TestAnAnswerThatGotLostIsNoLostLock(t *testing.T) {
 	})
 }
 
-// observed counts what an Observer is told.
+// observed counts the calls of an Observer.
 type observed struct{ settled int }
 
 func (o *observed) Ingested([]store.Entry, int) {}
 
 func (o *observed) Settled(store.Entry, store.Change) { o.settled++ }
 
-// What is settled needs no heartbeats.
+// Settled entries need no heartbeats.
 func TestOnlyWhatIsHeldIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		there := fakeEntries(store.Immediate, 0, 0)
@@ -473,7 +473,7 @@ func TestOnlyWhatIsHeldIsRenewed(t *testing.T) {
 	})
 }
 
-// When an entry is tried next goes by the store's clock, however this machine's is set.
+// The next try of an entry is scheduled by the store's clock, however this machine's clock is set.
 func TestTheScheduleIsTheStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		there := fakeEntries(store.Immediate, 0)
@@ -491,8 +491,8 @@ func TestTheScheduleIsTheStores(t *testing.T) {
 	})
 }
 
-// The store is away when the result is to be written, and when it answers again somebody else has had the entry: that
-// is a lost lock, however like a lost answer it looks.
+// The store is unavailable when the result is to be stored, and when it answers again, another worker has had the
+// entry. That is a lost lock, although it looks like a lost answer.
 func TestALockLostWhileTheStoreIsAwayIsNoLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, result := range []error{nil, errors.New("down")} {
@@ -619,7 +619,7 @@ func TestConditionsAreAwaited(t *testing.T) {
 			"is OPEN") {
 			t.Errorf("tried at %v\n%s", tried, log)
 		}
-		// Each batch asks once, each minute has one.
+		// Each batch queries once, and each minute has one batch.
 		if asked < 8 || asked > 12 {
 			t.Errorf("asked %d times", asked)
 		}
@@ -676,7 +676,7 @@ func TestRetriesKeepTheirRate(t *testing.T) {
 	})
 }
 
-// Scaled time goes through the same life in a 600th of the time.
+// Scaled time passes through the same life in a 600th of the time.
 func TestScaledWorkersLiveFaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		born := time.Now()
