@@ -178,7 +178,7 @@ func (s Strategies) Before(entry store.Entry, now time.Time, unmet func() string
 	return Step{Strategy: strategy}
 }
 
-// After returns the change that settles a tried entry. failed is nil after a success. attempt.By is the name of the
+// After returns the change that settles a tried entry. failed is nil after a success. attempt.Worker is the name of the
 // worker for the history.
 func (s Strategies) After(entry store.Entry, attempt store.Attempt, failed *RetryError, now time.Time) store.Change {
 	change := store.Change{Strategy: attempt.Strategy, Retried: true, Attempt: &attempt}

@@ -158,11 +158,11 @@ func (m *member) work(ctx context.Context, entries []store.Entry, at moment) {
 	beating.Wait()
 }
 
-// settle stores the result of an entry. It repeats the request until the store answers or its time is over, and returns
-// whether the entry is settled.
+// settle stores the result of an entry. It repeats the request until the store gives a definite answer or its time is
+// over. The error is nil if the entry is settled.
 //
 // A lost answer must not be mistaken for a lost lock: the store settles, the answer is lost, and settling again gives
-// ErrLockLost. Therefore it checks whether the entry has this worker's attempt.
+// ErrLockLost. Therefore settle checks whether the entry has this worker's attempt.
 func (m *member) settle(ctx context.Context, each *hold, change store.Change) error {
 	for failures := 1; ; failures++ {
 		asking, cancel := context.WithTimeout(ctx, answerLimit)

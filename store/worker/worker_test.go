@@ -176,7 +176,7 @@ func (f *fakeStore) states() map[store.State]int {
 	return states
 }
 
-// fakeEntries makes entries that are due after the given times.
+// fakeEntries returns a store with entries that are due after the given times.
 func fakeEntries(strategy store.Strategy, due ...time.Duration) *fakeStore {
 	f := &fakeStore{}
 	for i, in := range due {
