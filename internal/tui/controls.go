@@ -1,6 +1,6 @@
 package tui
 
-// The keys of a drill, and what they ask for.
+// This file maps the keys of a drill to actions.
 
 import (
 	"fmt"
@@ -13,12 +13,12 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// control is a key and what it does.
+// control is a key and its action.
 type control struct {
 	key, word, action string
 }
 
-// controls are the keys of a drill; without one there are none.
+// controls are the keys of a drill. Without a drill there are none.
 func (m *model) controls() []control {
 	if m.drill == nil {
 		return nil
@@ -31,7 +31,7 @@ func (m *model) controls() []control {
 	}
 }
 
-// may reports whether an action may be done now.
+// may reports whether an action is allowed now.
 func (m *model) may(action string) bool {
 	if action == ActionPause && slices.Contains(m.state.May, ActionResume) {
 		return true
@@ -39,7 +39,7 @@ func (m *model) may(action string) bool {
 	return slices.Contains(m.state.May, action)
 }
 
-// begin starts what the key stands for: at once, or with a dialog for what must be said first.
+// begin starts the action of a key, either at once or after a dialog for its parameters.
 func (m *model) begin(control control) tea.Cmd {
 	if control.action == ActionBreak && m.state.Unbreakable != "" {
 		m.say(did{err: fmt.Errorf("no fault can be injected by hand: %s", m.state.Unbreakable)})
@@ -76,7 +76,7 @@ func (m *model) begin(control control) tea.Cmd {
 	return nil
 }
 
-// chooseFault lists what can be broken, then asks for its parameters.
+// chooseFault lists the faults, then asks for the parameters of the chosen one.
 func (m *model) chooseFault() dialog {
 	list := &choice{title: "Break what? (type to search)", search: true}
 	for _, one := range m.drill.Breakable() {
@@ -109,7 +109,7 @@ func (m *model) chooseHeal() dialog {
 	return list
 }
 
-// chooseInstance lists the subject's instances; pausing a paused one lets it go on.
+// chooseInstance lists the subject's instances. Pausing a paused instance resumes it.
 func (m *model) chooseInstance(action string) dialog {
 	list := &choice{title: strings.ToUpper(action[:1]) + action[1:] + " which instance?",
 		empty: "no instance was started yet"}

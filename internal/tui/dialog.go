@@ -9,30 +9,30 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// dialog asks for something before an action. key returns what comes next: itself, another dialog, or nil with the
-// action, or without one if there is none to do.
+// dialog asks for input before an action. key returns the next dialog (itself or another one), or nil together with the
+// action, or without one if it was cancelled.
 type dialog interface {
 	key(press tea.KeyPressMsg) (dialog, *Action)
 	paste(text string)
-	// lines draws it in so many lines at most.
+	// lines draws the dialog within the given size.
 	lines(look look, width, height int) []string
 }
 
 // item is a line of a choice.
 type item struct {
 	label, detail string
-	// refused says why it can't be chosen.
+	// refused is the reason why the item cannot be chosen.
 	refused string
 	action  *Action
 	next    func() dialog
 }
 
-// choice is a list of which one thing is chosen.
+// choice is a list from which one item is chosen.
 type choice struct {
 	title, empty string
 	items        []item
 	at           int
-	// search: what is typed narrows the list to the items that have it.
+	// search means that typed text filters the items.
 	search bool
 	typed  string
 }
@@ -120,7 +120,7 @@ type field struct {
 	choices            []string
 }
 
-// form is a few values that are asked for together.
+// form asks for several values together.
 type form struct {
 	title  string
 	fields []field
@@ -151,7 +151,7 @@ func (f *form) key(press tea.KeyPressMsg) (dialog, *Action) {
 	return f, nil
 }
 
-// turn goes to the next or the previous of the choices that there are.
+// turn selects the next or the previous of the choices.
 func (f *form) turn(on bool) {
 	one := &f.fields[f.at]
 	if len(one.choices) == 0 {
@@ -210,13 +210,13 @@ func (f *form) lines(look look, width, height int) []string {
 	return append(lines, look.faint("  enter do it   ↑↓ field   esc leave"))
 }
 
-// shortened is without the last character.
+// shortened returns the text without its last character.
 func shortened(text string) string {
 	runes := []rune(text)
 	return string(runes[:max(len(runes)-1, 0)])
 }
 
-// oneLine is what was typed or pasted, without line breaks.
+// oneLine returns typed or pasted text without line breaks.
 func oneLine(text string) string {
 	return strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ").Replace(text)
 }

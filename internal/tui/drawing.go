@@ -10,16 +10,16 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// box is a part of the system: what it is called, and two lines about it.
+// box is a part of the system, with a title and two lines of text.
 type box struct {
 	title       string
 	first, next string
 }
 
-// drawingWidth is the least that the drawing of the system needs.
+// drawingWidth is the minimum width of the drawing of the system.
 const drawingWidth = 72
 
-// drawing is the system, with what flows between its parts on the arrows:
+// drawing draws the system, with the flow between its parts on the arrows:
 //
 //	workload          input             consumer          done              dead letters
 //	2,000/s       ──▶ lag 412       ──▶ 2 of 3 run    ──▶ 1,874/s       ──▶ 3.0/s

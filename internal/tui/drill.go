@@ -7,39 +7,39 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// Drill is what people do by hand while they watch. It is safe for concurrent use; what may not be done is refused with
-// an error for the person who reads it.
+// Drill offers the manual actions of a drill. It is safe for concurrent use. It refuses a forbidden action with an
+// error text for people.
 type Drill interface {
-	// State returns what may be seen now.
+	// State returns the currently visible state.
 	State() State
-	// Breakable lists what can be broken.
+	// Breakable lists the faults that can be injected.
 	Breakable() []Breakable
-	// Do does something and says in a few words what became of it.
+	// Do executes an action and returns a short message about the result.
 	Do(ctx context.Context, action Action) (string, error)
 }
 
-// State is a drill at one moment. Times count from the start of the steady load.
+// State is the state of a drill. Times count from the start of the steady load.
 type State struct {
-	// Stage is how far it is, in a word; Ending why it ends, "" while it goes on.
+	// Stage is the stage of the drill, in a word. Ending is the reason why it ends, or "" while it continues.
 	Stage, Ending string
-	// At is the time now, Until when it ends by itself.
+	// At is the present time, Until the time at which the drill ends by itself.
 	At, Until time.Duration
-	// May are the names of the actions that may be done now.
+	// May lists the names of the actions that are allowed now.
 	May []string
-	// Unbreakable says why nothing may be broken in this drill at any time, "" if it may.
+	// Unbreakable is the reason why no fault may ever be injected in this drill, or "".
 	Unbreakable string
 	// Live is nil before there are figures.
 	Live *reports.Snapshot
-	// Faults are those in force.
+	// Faults are the faults in force.
 	Faults []Fault
-	// Log is what happened and was said, oldest first.
+	// Log has events and people's notes, oldest first.
 	Log []Line
 }
 
-// Fault is something that is broken.
+// Fault is a fault in force.
 type Fault struct {
 	ID, Name, What string
-	// Note says what people made of it ("noticed after 4.0 s").
+	// Note is a remark on people's reaction ("noticed after 4.0 s").
 	Note  string
 	Since time.Duration
 }
@@ -47,27 +47,27 @@ type Fault struct {
 // Line is a line of a log.
 type Line struct {
 	At time.Duration
-	// Kind is what it is about, in a word; Text may be anything.
+	// Kind is the subject of the line, in a word. Text is untrusted text.
 	Kind, Text string
 }
 
-// Breakable is a fault that can be broken.
+// Breakable is a fault that can be injected.
 type Breakable struct {
 	Name, Summary string
 	Parameters    []Parameter
-	// Refused says why it can't be broken in this drill, "" if it can.
+	// Refused is the reason why the fault cannot be injected in this drill, or "".
 	Refused string
 }
 
-// Parameter is a value of a fault that can be chosen.
+// Parameter is an adjustable value of a fault.
 type Parameter struct {
-	// Name is what it is called, Value what it is at first, Hint how it is written.
+	// Name is its name, Value its initial value, Hint its format.
 	Name, Value, Hint string
-	// Choices, if there are any, are the values there are.
+	// Choices are the permitted values, if they are limited.
 	Choices []string
 }
 
-// The names of actions.
+// These are the names of actions.
 const (
 	ActionBreak   = "break"
 	ActionHeal    = "heal"
@@ -83,16 +83,16 @@ const (
 	ActionStop    = "stop"
 )
 
-// Action is something to do.
+// Action is an action to execute.
 type Action struct {
 	// Name is one of the names of actions.
 	Name string
-	// Fault is the name of what is broken, with the values of its parameters by their names, or the id of what is
-	// healed.
+	// Fault is the name of the fault to inject, with the values of its parameters by name, or the id of the fault to
+	// lift.
 	Fault  string
 	Values map[string]string
-	// Instance is which one is killed, paused, resumed or restarted; Count how many there are to be.
+	// Instance is the instance to kill, pause, resume or restart. Count is the number of instances to scale to.
 	Instance, Count int
-	// Text is what somebody says.
+	// Text is a person's text.
 	Text string
 }

@@ -7,9 +7,9 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// guard ends the view in order when a bug in it panics. Left to the library, a panic would end it without waiting for
-// who reads the keys, and print the stack to a terminal that is still raw. Its methods are called by the program's own
-// loop only.
+// guard ends the view in order when a bug in it panics. The library would handle a panic by ending the view without
+// waiting for the key reader, and print the stack to a terminal in raw mode. Only the program's own loop calls its
+// methods.
 type guard struct {
 	tea.Model
 	// err is the panic, with its stack.
@@ -26,7 +26,8 @@ func (g *guard) Update(message tea.Msg) (model tea.Model, then tea.Cmd) {
 	return g, then
 }
 
-// View implements tea.Model. After a panic the view is ended with the next message: a tick comes five times a second.
+// View implements tea.Model. After a panic, the view ends with the next message, at the latest with the next tick,
+// which comes five times a second.
 func (g *guard) View() (view tea.View) {
 	view.AltScreen = true
 	if g.err != nil {
@@ -36,7 +37,7 @@ func (g *guard) View() (view tea.View) {
 	return g.Model.View()
 }
 
-// catch is deferred: after a panic it notes what happened, and calls instead.
+// catch must be deferred. After a panic, it stores the error and calls instead.
 func (g *guard) catch(instead func()) {
 	if cause := recover(); cause != nil {
 		g.err = fmt.Errorf("showing the run in the terminal: %w: %v\n%s", tea.ErrProgramPanic, cause, debug.Stack())

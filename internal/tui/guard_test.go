@@ -26,7 +26,7 @@ func (f faulty) View() tea.View {
 	return tea.NewView("fine")
 }
 
-// Whichever of the two panics, the view quits in order and says where it was.
+// After a panic in either method, the view quits in order and reports the place.
 func TestGuard(t *testing.T) {
 	for name, model := range map[string]faulty{"updating": {}, "drawing": {updates: true}} {
 		g := &guard{Model: model}

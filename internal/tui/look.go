@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// look is how things are shown: without colour, nothing is styled at all.
+// look defines the style. Without colour, nothing is styled.
 type look struct{ color bool }
 
 func (l look) style(style lipgloss.Style, text string) string {
@@ -35,13 +35,13 @@ func (l look) line(text string) string {
 	return l.style(lipgloss.NewStyle().Foreground(lipgloss.Color("6")), text)
 }
 
-// heading is a title with a rule to the right edge.
+// heading is a title followed by a rule to the right edge.
 func (l look) heading(title string, width int) string {
 	rule := strings.Repeat("─", max(width-ansi.StringWidth(title)-2, 0))
 	return l.strong(title) + " " + l.faint(rule)
 }
 
-// pad brings text to a width, in columns; what is wider is cut.
+// pad pads or cuts text to a width in columns.
 func pad(text string, width int) string {
 	text = ansi.Truncate(text, width, "…")
 	return text + strings.Repeat(" ", max(width-ansi.StringWidth(text), 0))
@@ -52,7 +52,7 @@ func right(text string, width int) string {
 	return strings.Repeat(" ", max(width-ansi.StringWidth(text), 0)) + text
 }
 
-// spark draws the last points as bars of eighths, the largest of them as a full one.
+// spark draws the last points as bars in eighths of the height, scaled to the largest.
 func spark(points []float64, width int) string {
 	bars := []rune(" ▁▂▃▄▅▆▇█")
 	points = points[max(len(points)-max(width, 0), 0):]
@@ -71,7 +71,7 @@ func spark(points []float64, width int) string {
 	return b.String()
 }
 
-// brief prints a duration in few characters: 812µs, 4.9ms, 87ms, 1.2s, 3m05s.
+// brief formats a duration in few characters: 812µs, 4.9ms, 87ms, 1.2s, 3m05s.
 func brief(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -88,7 +88,7 @@ func brief(d time.Duration) string {
 	return clock(d)
 }
 
-// clock prints a time of the run: 0:04, 12:31, 1:02:03.
+// clock formats a time of the run: 0:04, 12:31, 1:02:03.
 func clock(d time.Duration) string {
 	sign := ""
 	if d < 0 {

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// coursePoints is how much of the recent course is kept, one point per second.
+	// coursePoints is the number of points kept of the recent course, one per second.
 	coursePoints = 240
-	// shownLogs is how many lines of the program's own log are kept to be shown.
+	// shownLogs is the number of lines kept of the program's own log.
 	shownLogs = 50
-	// saidFor is how long what became of an action stays on the screen.
+	// saidFor is the time for which the result of an action stays on the screen.
 	saidFor = 8 * time.Second
 )
 
-// model is what is shown.
+// model is the state of the view.
 type model struct {
 	mail      *mailbox
 	acting    *acting
@@ -27,15 +27,16 @@ type model struct {
 
 	width, height int
 	live          reports.Snapshot
-	seen          int // snapshots so far
+	seen          int // number of snapshots so far
 	state         State
 	course        course
 	logs          []string
-	// scrolled is how many of the newest events are scrolled away.
+	// scrolled is the number of newest events that are scrolled out of view.
 	scrolled int
 	help     bool
 	dialog   dialog
-	// said is what became of the last action, until when it is shown; busy how many are under way.
+	// said is the result of the last action, with the time until which it is shown. busy is the number of actions in
+	// progress.
 	said        string
 	saidIsError bool
 	saidUntil   time.Time
@@ -48,7 +49,7 @@ func newModel(mail *mailbox, acting *acting, options Options) *model {
 		look: look{color: options.Color}, now: time.Now}
 }
 
-// tick is when it is looked at what there is to show.
+// tick makes the model check for new data.
 type tick struct{}
 
 func ticking() tea.Cmd { return tea.Tick(every, func(time.Time) tea.Msg { return tick{} }) }
@@ -77,7 +78,7 @@ func (m *model) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// refresh takes what is to be shown.
+// refresh takes new data from the mailbox.
 func (m *model) refresh() {
 	live, seen, lines := m.mail.take()
 	m.logs = append(m.logs, lines...)
@@ -97,7 +98,7 @@ func (m *model) refresh() {
 	}
 }
 
-// say shows what became of an action.
+// say shows the result of an action.
 func (m *model) say(done did) {
 	m.said, m.saidIsError, m.saidUntil = done.text, done.err != nil, m.now().Add(saidFor)
 	if done.err != nil {
@@ -105,7 +106,7 @@ func (m *model) say(done did) {
 	}
 }
 
-// key acts on a key.
+// key handles a key.
 func (m *model) key(press tea.KeyPressMsg) tea.Cmd {
 	name := press.String()
 	switch {
@@ -132,7 +133,7 @@ func (m *model) key(press tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// inDialog gives the key to the dialog, which may end with an action.
+// inDialog passes the key to the dialog, which may end with an action.
 func (m *model) inDialog(press tea.KeyPressMsg) tea.Cmd {
 	if press.String() == "esc" {
 		m.dialog = nil
@@ -146,7 +147,7 @@ func (m *model) inDialog(press tea.KeyPressMsg) tea.Cmd {
 	return m.act(*action)
 }
 
-// act does something.
+// act executes an action.
 func (m *model) act(action Action) tea.Cmd {
 	does := m.acting.do(m.drill, action)
 	if does != nil {
@@ -155,13 +156,13 @@ func (m *model) act(action Action) tea.Cmd {
 	return does
 }
 
-// course is how the main figures went, one point per second.
+// course is the course of the main figures, one point per second.
 type course struct {
 	last                                             time.Duration
 	sent, processed, lag, retrying, p99, deadLetters []float64
 }
 
-// add takes the figures, unless it has those of this second.
+// add adds the figures, unless it has those of this second.
 func (c *course) add(s *reports.Snapshot) {
 	if len(c.sent) > 0 && s.Now-c.last < time.Second-every/2 {
 		return

@@ -20,7 +20,8 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// compareGolden holds a screen. After a wanted change run it with UPDATE_GOLDEN=1 and read the difference.
+// compareGolden compares a screen with its golden file. After an intended change, run it with UPDATE_GOLDEN=1 and read
+// the difference.
 func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
@@ -38,7 +39,7 @@ func compareGolden(t *testing.T, name, got string) {
 	}
 }
 
-// at is a snapshot of a run that has been going for so many seconds, with something broken in it.
+// at is a snapshot of a run after the given number of seconds, with a fault in force.
 func at(second int) reports.Snapshot {
 	now := time.Duration(second) * time.Second
 	wave := 1 + math.Sin(float64(second)/3)/4
@@ -84,7 +85,7 @@ func at(second int) reports.Snapshot {
 	return s
 }
 
-// played is a drill without a system behind it.
+// played is a drill without a system.
 type played struct {
 	state State
 	did   []Action
@@ -110,7 +111,7 @@ func (p *played) Do(_ context.Context, action Action) (string, error) {
 	return action.Name + " done", p.err
 }
 
-// shown is a model in a window, with as many seconds of a run behind it.
+// shown is a model in a window, after that many seconds of a run.
 func shown(width, height int, drill *played) *model {
 	options := Options{Interrupt: func() {}}
 	if drill != nil {
@@ -142,7 +143,7 @@ func running() *played {
 	}}
 }
 
-// press presses keys one after another and carries out what they ask for; a key of more than one letter is named.
+// press presses keys one after another and executes their actions. A key with more than one letter is named.
 func press(t *testing.T, m *model, keys ...string) {
 	t.Helper()
 	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "up": tea.KeyUp, "down": tea.KeyDown,
@@ -191,7 +192,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// Before there is anything to show, and with a view that was just opened.
+// The screen before the first snapshot, and just after the view was opened.
 func TestScreenAtFirst(t *testing.T) {
 	m := newModel(&mailbox{}, newActing(), Options{})
 	if got := m.View().Content; got != "" {
@@ -204,7 +205,7 @@ func TestScreenAtFirst(t *testing.T) {
 	}
 }
 
-// Whatever is shown, in whatever window, it fits, and nothing that came from outside moves the cursor.
+// In any window, any content fits, and foreign text cannot move the cursor.
 func TestScreenFits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var drill *played
@@ -234,7 +235,7 @@ func TestScreenFits(t *testing.T) {
 	})
 }
 
-// What the keys ask for.
+// Keys request the right actions.
 func TestKeys(t *testing.T) {
 	for name, test := range map[string]struct {
 		keys []string
@@ -284,7 +285,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A paused instance goes on with the same key.
+// The same key resumes a paused instance.
 func TestPauseResumes(t *testing.T) {
 	drill := running()
 	m := shown(80, 24, drill)
@@ -295,7 +296,7 @@ func TestPauseResumes(t *testing.T) {
 	}
 }
 
-// Where nothing can be broken the key tells why.
+// If no fault can ever be injected, the key shows the reason.
 func TestBreakingThatCanNeverBe(t *testing.T) {
 	drill := running()
 	drill.state.Unbreakable = "this Kafka is another's"
@@ -306,7 +307,7 @@ func TestBreakingThatCanNeverBe(t *testing.T) {
 	}
 }
 
-// What became of an action is shown for a while; a failure as one.
+// The result of an action is shown for a while. A failure is marked as such.
 func TestActionsAreAnswered(t *testing.T) {
 	drill := running()
 	m := shown(80, 24, drill)
@@ -326,7 +327,7 @@ func TestActionsAreAnswered(t *testing.T) {
 	}
 }
 
-// Ctrl-C is the run's interruption, wherever it is pressed.
+// Ctrl-C interrupts the run, in any dialog.
 func TestInterruptKey(t *testing.T) {
 	interrupts := 0
 	m := shown(80, 24, running())
@@ -337,7 +338,7 @@ func TestInterruptKey(t *testing.T) {
 	}
 }
 
-// Events can be scrolled, no further than there are some.
+// Events can be scrolled, but not past the first or last one.
 func TestScroll(t *testing.T) {
 	m := newModel(&mailbox{}, newActing(), Options{})
 	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
@@ -350,7 +351,7 @@ func TestScroll(t *testing.T) {
 	if !strings.Contains(m.View().Content, "event 199") {
 		t.Errorf("the newest is not shown:\n%s", m.View().Content)
 	}
-	press(t, m, "down", "down", "up", "down") // there is nothing newer than the newest
+	press(t, m, "down", "down", "up", "down") // there is no line after the newest
 	if !strings.Contains(m.View().Content, "event 199") {
 		t.Errorf("the newest is not shown any more:\n%s", m.View().Content)
 	}

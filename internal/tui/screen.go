@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// every is how often what is shown is looked at.
+	// every is the interval at which the view checks for new data.
 	every = 200 * time.Millisecond
-	// closeLimit is how long a terminal may take to be given back.
+	// closeLimit is the time that closing the terminal may take.
 	closeLimit = 2 * time.Second
-	// actLimit bounds an action; the drill bounds its own, and is heard out.
+	// actLimit bounds an action. The drill has a limit of its own, which is shorter in normal cases.
 	actLimit = time.Minute
-	// maxHeld is how many bytes of the log are kept to be written at the end, the last ones.
+	// maxHeld is the maximum number of bytes of the log, the last ones, that are kept to be written at the end.
 	maxHeld = 1 << 20
 )
 
-// Options of a view.
+// Options configure a view.
 type Options struct {
-	// In and Out are the terminal; In is put into raw mode.
+	// In and Out are the terminal. In is set to raw mode.
 	In, Out *os.File
-	// Color: nothing is coloured without.
+	// Color enables colours.
 	Color bool
-	// Interrupt is called for Ctrl-C, which is a key while the view is there.
+	// Interrupt is called for Ctrl-C, which is a key while the view is open.
 	Interrupt func()
-	// Drill, if not nil, adds what can be done by hand.
+	// Drill, if not nil, adds the manual actions.
 	Drill Drill
 }
 
@@ -49,7 +49,7 @@ type Screen struct {
 	close   sync.Once
 }
 
-// Open takes the terminal. Close must be called, whatever happens: it gives the terminal back.
+// Open takes over the terminal. Close must be called in all cases to restore the terminal.
 func Open(options Options) *Screen {
 	s := &Screen{mail: &mailbox{}, ended: make(chan struct{}), acting: newActing()}
 	profile := colorprofile.NoTTY
@@ -76,17 +76,17 @@ func Open(options Options) *Screen {
 // Update shows the snapshot soon. It never waits.
 func (s *Screen) Update(snapshot reports.Snapshot) { s.mail.put(snapshot) }
 
-// Around returns a writer for log lines that would tear the screen: they are shown on it, and go to w when it is
-// closed.
+// Around returns a writer for log lines, which would otherwise disturb the screen. The view shows them, and writes them
+// to w when it is closed.
 func (s *Screen) Around(w io.Writer) io.Writer { return &logs{mail: s.mail, to: w, closed: s.ended} }
 
-// Done gives the terminal back and writes what was logged meanwhile. Further calls do nothing.
+// Done restores the terminal and writes the log lines kept meanwhile. Further calls do nothing.
 func (s *Screen) Done() {
 	s.close.Do(func() {
 		s.acting.stop()
 		go s.program.Quit()
 		if !s.endsWithin(closeLimit) {
-			go s.program.Kill() // a terminal that takes nothing may keep it for ever
+			go s.program.Kill() // a terminal that does not read could block it for ever
 			s.endsWithin(closeLimit)
 		}
 		s.mail.flush()
@@ -104,7 +104,7 @@ func (s *Screen) endsWithin(limit time.Duration) bool {
 	}
 }
 
-// Err is what went wrong with the terminal, after Done.
+// Err is the error of the terminal, available after Done.
 func (s *Screen) Err() error {
 	select {
 	case <-s.ended:
@@ -115,7 +115,7 @@ func (s *Screen) Err() error {
 	}
 }
 
-// mailbox has what is to be shown next.
+// mailbox holds the data to show next.
 type mailbox struct {
 	mu     sync.Mutex
 	newest reports.Snapshot
@@ -132,7 +132,7 @@ func (m *mailbox) put(snapshot reports.Snapshot) {
 	m.count++
 }
 
-// take returns the newest snapshot, how many there were, and the lines that were logged since it was last called.
+// take returns the newest snapshot, the number of snapshots, and the lines logged since the last call.
 func (m *mailbox) take() (reports.Snapshot, int, []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +141,7 @@ func (m *mailbox) take() (reports.Snapshot, int, []string) {
 	return m.newest, m.count, lines
 }
 
-// log takes what was written to a log.
+// log adds data written to a log.
 func (m *mailbox) log(data []byte, to io.Writer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,7 +157,7 @@ func (m *mailbox) log(data []byte, to io.Writer) {
 	}
 }
 
-// flush writes what was logged to where it belongs.
+// flush writes the kept log lines to their writers.
 func (m *mailbox) flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,7 +167,7 @@ func (m *mailbox) flush() {
 	}
 }
 
-// logs keeps a log off the screen while there is one.
+// logs keeps log lines off the screen while the view is open.
 type logs struct {
 	mail   *mailbox
 	to     io.Writer
@@ -177,7 +177,7 @@ type logs struct {
 func (l *logs) Write(data []byte) (int, error) {
 	select {
 	case <-l.closed:
-		l.mail.flush() // what was logged before comes first
+		l.mail.flush() // earlier log lines come first
 		return l.to.Write(data)
 	default:
 		l.mail.log(data, l.to)
@@ -185,7 +185,7 @@ func (l *logs) Write(data []byte) (int, error) {
 	}
 }
 
-// acting owns the actions that are under way.
+// acting owns the actions in progress.
 type acting struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -200,13 +200,13 @@ func newActing() *acting {
 	return a
 }
 
-// did is what became of an action.
+// did is the result of an action.
 type did struct {
 	text string
 	err  error
 }
 
-// do returns what does something, outside of the view's own loop.
+// do returns a command that executes an action outside of the view's own loop.
 func (a *acting) do(drill Drill, action Action) tea.Cmd {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -232,7 +232,7 @@ func (a *acting) do(drill Drill, action Action) tea.Cmd {
 	}
 }
 
-// stop ends what is under way and waits for it, as long as a terminal may take to be given back.
+// stop cancels the actions in progress and waits for them, up to closeLimit.
 func (a *acting) stop() {
 	a.mu.Lock()
 	a.over = true

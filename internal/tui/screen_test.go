@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// opened is a screen on pipes: what is written to it can be read, or not.
+// opened opens a screen on pipes. The test may read its output or not.
 func opened(t *testing.T, drill Drill) (screen *Screen, out *os.File) {
 	t.Helper()
 	in, typed, err := os.Pipe()
@@ -36,7 +36,7 @@ func opened(t *testing.T, drill Drill) (screen *Screen, out *os.File) {
 	return screen, out
 }
 
-// reading keeps what is written.
+// reading collects the output.
 type reading struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -54,8 +54,8 @@ func (r *reading) String() string {
 	return r.text.String()
 }
 
-// What is logged while there is a screen comes out when it is closed, in its order, and nothing of it is lost; later
-// lines go straight through.
+// Lines logged while the screen is open are written when it is closed, in order and completely. Later lines are written
+// at once.
 func TestLogsWait(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	screen, out := opened(t, nil)
@@ -82,7 +82,7 @@ func TestLogsWait(t *testing.T) {
 	<-drained
 }
 
-// A terminal that takes nothing any more holds up nobody.
+// A terminal that stops reading blocks nothing.
 func TestTerminalThatStops(t *testing.T) {
 	if underRace {
 		t.Skip("Program.Kill, the last resort for such a terminal, closes the file that its reader (muesli/cancelreader " +
@@ -111,12 +111,12 @@ func TestTerminalThatStops(t *testing.T) {
 	}
 }
 
-// broken panics when it is asked.
+// broken panics when its state is read.
 type broken struct{ played }
 
 func (*broken) State() State { panic("a bug in what is shown") }
 
-// A bug in the view ends the view, not the run, and the terminal is given back.
+// A bug in the view ends the view, not the run, and the terminal is restored.
 func TestViewThatPanics(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	screen, out := opened(t, &broken{})
@@ -139,7 +139,7 @@ func TestViewThatPanics(t *testing.T) {
 	if err := screen.Err(); !errors.Is(err, tea.ErrProgramPanic) {
 		t.Errorf("it says %v", err)
 	}
-	// What was written to the terminal is lost when its other end is closed before it is read.
+	// Output to the terminal is lost if its other end is closed before it is read.
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(shown.String(), "?1049l") &&
 		time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)

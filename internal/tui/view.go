@@ -19,7 +19,8 @@ func (m *model) View() tea.View {
 	return view
 }
 
-// screen is what is on the terminal, line by line: never more lines than it has, and none wider.
+// screen returns the content of the terminal, line by line. It has never more lines than the terminal, and none is
+// wider.
 func (m *model) screen() []string {
 	if m.width < 10 || m.height < 3 {
 		return []string{ansi.Truncate("too small", max(m.width, 0), "")}
@@ -46,7 +47,7 @@ func (m *model) screen() []string {
 	return lines
 }
 
-// fill brings lines to a number.
+// fill pads or cuts lines to a number.
 func fill(lines []string, count int) []string {
 	lines = lines[:min(len(lines), count)]
 	for len(lines) < count {
@@ -55,7 +56,7 @@ func fill(lines []string, count int) []string {
 	return lines
 }
 
-// head says which run it is, and how far.
+// head identifies the run and its progress.
 func (m *model) head() []string {
 	title := "dlqbench  " + reports.Visible(m.live.Scenario, 60)
 	if m.seen == 0 {
@@ -68,7 +69,7 @@ func (m *model) head() []string {
 	return []string{title, m.progress()}
 }
 
-// progress is the phase, a bar and the time.
+// progress shows the phase, a bar and the time.
 func (m *model) progress() string {
 	phase, at, total := m.live.Phase, m.live.Elapsed, m.live.Total
 	if m.drill != nil && m.state.Stage != "" {
@@ -93,21 +94,21 @@ func (m *model) progress() string {
 	return line
 }
 
-// section is a part of the body. What matters less is left out first, where there is no room for all.
+// section is a part of the body. If there is too little room, the least important sections are omitted.
 type section struct {
 	lines    []string
 	priority int
 }
 
-// body draws what fits into the room, in its order, and gives what is left to the events.
+// body draws the sections that fit, in order, and gives the remaining room to the events.
 func (m *model) body(room int) []string {
-	const events = 3 // the least that the log should have
+	const events = 3 // the minimum number of lines for the log
 	sections := []section{
 		{m.drawing(), 2}, {m.figures(), 0}, {m.courses(), 3}, {m.latency(), 2}, {m.faults(), 1}, {m.instances(), 1},
 		{m.lags(), 4}, {m.store(), 4},
 	}
 	if len(sections[0].lines)+len(sections[2].lines)+events <= room && len(sections[0].lines) > 0 {
-		sections[0].priority, sections[1].lines = 0, nil // the drawing and the courses have it all
+		sections[0].priority, sections[1].lines = 0, nil // the drawing and the courses show these figures already
 	}
 	shown := make([]bool, len(sections))
 	left := room - events
@@ -128,7 +129,7 @@ func (m *model) body(room int) []string {
 	return append(lines, m.events(room-len(lines))...)
 }
 
-// figures are the main figures in words, for terminals that have no room for more.
+// figures shows the main figures in words, for terminals without room for more.
 func (m *model) figures() []string {
 	s := &m.live
 	return []string{
@@ -146,7 +147,7 @@ func (m *model) lagText(lag int64) string {
 	return units.Count(lag)
 }
 
-// courses are the main figures and how they went.
+// courses shows the main figures and their course.
 func (m *model) courses() []string {
 	s, room := &m.live, m.width-30
 	if m.width < 50 {
@@ -178,7 +179,7 @@ func (m *model) latency() []string {
 	}
 }
 
-// faults are those in force.
+// faults lists the faults in force.
 func (m *model) faults() []string {
 	var lines []string
 	if m.drill == nil {
@@ -236,7 +237,7 @@ func (m *model) status(status reports.InstanceStatus, text string) string {
 	return m.look.faint(text)
 }
 
-// lags is the lag of each partition, as a bar each, in their order.
+// lags shows the lag of each partition as a bar, in order.
 func (m *model) lags() []string {
 	if len(m.live.Partitions) == 0 {
 		return nil
@@ -249,7 +250,7 @@ func (m *model) lags() []string {
 		m.look.line(spark(points, m.width-30))}
 }
 
-// store is the dead-letter store in a line.
+// store shows the dead-letter store in one line.
 func (m *model) store() []string {
 	if m.live.Store == nil {
 		return nil
@@ -257,7 +258,7 @@ func (m *model) store() []string {
 	return []string{"store  " + m.storeText()}
 }
 
-// storeText are the states that there are entries in, in the order of an entry's life.
+// storeText lists the states that have entries, in the order of an entry's life.
 func (m *model) storeText() string {
 	var parts []string
 	for _, state := range reports.StoreStates() {
@@ -271,7 +272,7 @@ func (m *model) storeText() string {
 	return strings.Join(parts, "  ")
 }
 
-// events are the newest lines of the log, with the program's own at the end.
+// events shows the newest lines of the log, with the program's own lines at the end.
 func (m *model) events(room int) []string {
 	if room < 1 {
 		return nil
@@ -287,7 +288,7 @@ func (m *model) events(room int) []string {
 		}
 	} else {
 		for _, event := range m.live.Events {
-			// from the load's beginning, as in the head
+			// counted from the beginning of the load, as in the head
 			add(event.At-(m.live.Now-m.live.Elapsed), string(event.Kind), event.Text)
 		}
 	}
@@ -303,7 +304,7 @@ func (m *model) events(room int) []string {
 	return append([]string{m.look.heading(title, m.width)}, lines[max(last-room+1, 0):last]...)
 }
 
-// foot is what became of the last action, or the keys.
+// foot shows the result of the last action, or the keys.
 func (m *model) foot() []string {
 	if m.said != "" {
 		if m.saidIsError {
@@ -323,7 +324,7 @@ func (m *model) foot() []string {
 	return m.wrapped(append(keys, "? help"))
 }
 
-// wrapped puts words into as few lines as they need; in a low window into one, which may cut them off.
+// wrapped wraps words into as few lines as possible. In a low window it uses one line, which may be cut off.
 func (m *model) wrapped(words []string) []string {
 	lines := []string{words[0]}
 	for _, word := range words[1:] {
