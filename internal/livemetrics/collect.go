@@ -9,7 +9,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// collector shows the newest snapshots.
+// collector collects the newest snapshots.
 type collector struct{ *Metrics }
 
 // Describe implements prometheus.Collector.
@@ -45,7 +45,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// below are the counts by upper bound in seconds.
+// below returns the counts by upper bound in seconds.
 func below(buckets reports.Buckets) map[float64]uint64 {
 	counts := make(map[float64]uint64, len(buckets.Bounds))
 	for i, bound := range buckets.Bounds {
@@ -54,7 +54,7 @@ func below(buckets reports.Buckets) map[float64]uint64 {
 	return counts
 }
 
-// labelOf makes a label of what somebody else wrote: UTF-8, and not longer than a label should be.
+// labelOf turns foreign text into a label: valid UTF-8, cut to the maximum length of a label.
 func labelOf(text string) string {
 	const longest = 100
 	runes := []rune(strings.ToValidUTF8(text, "\uFFFD"))

@@ -11,20 +11,21 @@ import (
 
 const prefix = "dlqbench_"
 
-// MaxFaults is how many faults in force have a series of their own: their names come from scenarios and from people.
+// MaxFaults is the maximum number of faults in force with series of their own, because their names come from scenarios
+// and from people.
 const MaxFaults = 50
 
-// family is a metric and where its value is in a snapshot.
+// family is a metric, and the place of its value in a snapshot.
 type family struct {
 	name, help string
 	kind       prometheus.ValueType
-	labels     []string // besides those of the run
-	// show tells each series' value and labels.
+	labels     []string // in addition to those of the run
+	// show calls series with the value and labels of each series.
 	show func(s *reports.Snapshot, series func(value float64, labels ...string))
 	desc *prometheus.Desc
 }
 
-// histogram is a latency.
+// histogram is the histogram of a latency.
 type histogram struct {
 	name, help string
 	of         func(s *reports.Snapshot) reports.Buckets
@@ -36,7 +37,7 @@ type families struct {
 	histograms []histogram
 }
 
-// describe lists all that is shown of a run.
+// describe lists all metrics of a run.
 func describe() families {
 	all := families{histograms: []histogram{
 		{name: "success_latency_seconds",
@@ -60,15 +61,15 @@ func describe() families {
 	return all
 }
 
-// runLabels are on every series of a run.
+// runLabels are the labels of every series of a run.
 func runLabels() []string { return []string{"slot", "scenario"} }
 
-// one is a series without labels of its own.
+// one returns a show function for a single series without labels of its own.
 func one(value func(s *reports.Snapshot) float64) func(*reports.Snapshot, func(float64, ...string)) {
 	return func(s *reports.Snapshot, series func(float64, ...string)) { series(value(s)) }
 }
 
-// runFamilies tell which run it is, and how far.
+// runFamilies identify the run and its progress.
 func runFamilies() []family {
 	return []family{
 		{name: "run_info", help: "The run that has the slot, or had it last; always 1.", kind: prometheus.GaugeValue,
@@ -105,7 +106,7 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// countFamilies are the totals.
+// countFamilies are the total counts.
 func countFamilies() []family {
 	count := func(name, help string, of func(t reports.Totals) int64) family {
 		return family{name: name, help: help, kind: prometheus.CounterValue, show: one(func(s *reports.Snapshot) float64 {
@@ -143,7 +144,7 @@ func countFamilies() []family {
 	}
 }
 
-// stateFamilies are what is in force.
+// stateFamilies are the present state, such as the faults in force.
 func stateFamilies() []family {
 	return []family{
 		{name: "lag_records", help: "Records of the partition that no accepted commit covers yet.",
@@ -160,7 +161,7 @@ func stateFamilies() []family {
 				shown := map[[3]string]bool{}
 				for _, fault := range s.ActiveFaults {
 					name := [3]string{labelOf(fault.Name), fault.Kind, labelOf(fault.Target)}
-					if !shown[name] && len(shown) < MaxFaults { // two of one name are one series
+					if !shown[name] && len(shown) < MaxFaults { // two faults of one name form one series
 						shown[name] = true
 						series(1, name[:]...)
 					}
@@ -169,8 +170,8 @@ func stateFamilies() []family {
 	}
 }
 
-// processFamilies are about the subject's instances and the processes of the dead-letter store's service. The label is
-// not "instance": that is the target's, for Prometheus.
+// processFamilies describe the subject's instances and the processes of the dead-letter store's service. The label is
+// not "instance", which Prometheus uses for the target.
 func processFamilies() []family {
 	each := func(of func(p *reports.InstanceState) float64) func(*reports.Snapshot, func(float64, ...string)) {
 		return func(s *reports.Snapshot, series func(float64, ...string)) {
@@ -209,7 +210,7 @@ func processStates() []reports.InstanceStatus {
 	}
 }
 
-// storeFamilies are about the dead-letter store, where one is judged.
+// storeFamilies describe the dead-letter store, if one is judged.
 func storeFamilies() []family {
 	return []family{
 		{name: "store_entries", help: "Entries of the dead-letter store, by state.", kind: prometheus.GaugeValue,

@@ -1,12 +1,12 @@
-// Package livemetrics owns what Prometheus is told of a run while it goes on. It knows the snapshots that a run shows
-// of itself and nothing of how they come about; who serves the metrics, and where, is not its business.
+// Package livemetrics owns the Prometheus metrics of runs in progress. It knows the snapshots of a run and nothing about
+// their origin. Serving the metrics belongs to its callers.
 //
 //	run ──snapshots──▶ Watch ──▶ the newest of each slot ◀── scrape
 //
-// A process may carry out many runs, one after another or a few at a time. Each takes the lowest slot that is free, and
-// its series carry the slot and the scenario's name: so there are never more series than runs at a time need, and
-// counters begin anew with each run, as those of a process that was started again. What a run showed last stays until
-// another one takes its slot, so that the last scrape misses nothing.
+// A process may carry out many runs, one after another or several at a time. Each takes the lowest free slot, and its
+// series carry the slot and the scenario's name. There are therefore never more series than concurrent runs need, and
+// counters start anew with each run, like those of a restarted process. The last values of a run remain until another
+// run takes its slot, so that the last scrape misses nothing.
 package livemetrics
 
 import (
@@ -31,13 +31,13 @@ type Metrics struct {
 	slots []*slot
 }
 
-// slot is where a run's snapshots go.
+// slot holds a run's snapshots.
 type slot struct {
 	busy, shown bool
 	last        reports.Snapshot
 }
 
-// New returns metrics in a registry of their own; version is dlqbench's.
+// New returns metrics in a registry of their own. version is that of dlqbench.
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), families: describe()}
 	m.finished = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -45,7 +45,7 @@ func New(version string) *Metrics {
 		Help: "Runs of this process that have ended, by verdict (error: nothing could be judged).",
 	}, []string{"verdict"})
 	for _, verdict := range verdicts() {
-		m.finished.WithLabelValues(verdict) // series that begin at 0: the first failure must not go unseen
+		m.finished.WithLabelValues(verdict) // start at 0, so that the first failure is visible
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: prefix + "build_info", Help: "The version of dlqbench; always 1.",
@@ -61,7 +61,7 @@ const noVerdict = "error"
 
 func verdicts() []string { return []string{"pass", "fail", "inconclusive", noVerdict} }
 
-// Watch takes a slot for a run, whose snapshots update is then told; end gives the slot free with the run's verdict, ""
+// Watch takes a slot for a run. update takes the run's snapshots. end releases the slot with the run's verdict, or ""
 // if it has none.
 func (m *Metrics) Watch() (update func(reports.Snapshot), end func(verdict string)) {
 	m.mu.Lock()
@@ -86,20 +86,20 @@ func (m *Metrics) Watch() (update func(reports.Snapshot), end func(verdict strin
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		mine.busy = false
-		// What was in force at the end is not in force any more.
+		// Faults in force at the end are not in force any more.
 		mine.last.Phase, mine.last.ActiveFaults = "", nil
 	}
 }
 
-// Handler shows the metrics.
+// Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// Registry is where the metrics are.
+// Registry is the registry of the metrics.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
-// runs are the newest snapshots, by slot; nil where a slot has none.
+// runs returns the newest snapshots by slot; nil for an empty slot.
 func (m *Metrics) runs() []*reports.Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *Metrics) runs() []*reports.Snapshot {
 	return newest
 }
 
-// topicOf is a topic's name without the run's id, which would make new series for each run.
+// topicOf is a topic's name without the run's id, which would create new series for each run.
 func topicOf(snapshot *reports.Snapshot, topic string) string {
 	return strings.TrimPrefix(topic, snapshot.RunID+".")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// snapshot is one with something everywhere.
+// snapshot returns a snapshot with a value in every field.
 func snapshot() reports.Snapshot {
 	latencies := reports.LiveLatencies{SinceBegin: reports.Buckets{
 		Bounds: []time.Duration{time.Millisecond, 10 * time.Millisecond}, Below: []uint64{3, 7}, Count: 9,
@@ -89,7 +89,7 @@ func TestShown(t *testing.T) {
 		"dlqbench_success_latency_seconds_bucket" + run + " le=0.001":                                     3,
 		"dlqbench_first_attempt_latency_seconds_bucket" + run + " le=0.01":                                7,
 	})
-	// What a run showed last stays, but for what is over with it.
+	// The last values of a run remain, except those that end with it.
 	end("fail")
 	shown := promtest.Series(t, m.Registry())
 	promtest.Compare(t, shown, map[string]float64{"dlqbench_runs_finished_total verdict=fail": 1,
@@ -101,7 +101,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// Names, units and help are as Prometheus asks for them.
+// Names, units and help follow the conventions of Prometheus.
 func TestConventions(t *testing.T) {
 	m := New("v1")
 	update, _ := m.Watch()
@@ -123,12 +123,12 @@ func TestConventions(t *testing.T) {
 	}
 }
 
-// Runs that go on at a time have a slot each, those that follow one another share one: there are never more series than
-// at a time.
+// Concurrent runs have a slot each, and consecutive runs share one, so there are never more series than concurrent runs
+// need.
 func TestSlots(t *testing.T) {
 	m := New("v1")
 	var ends []func(string)
-	for range 3 { // of one scenario: without slots their series would be the same
+	for range 3 { // of one scenario: without slots their series would collide
 		update, end := m.Watch()
 		update(snapshot())
 		ends = append(ends, end)
@@ -149,7 +149,7 @@ func TestSlots(t *testing.T) {
 		map[string]float64{"dlqbench_runs_finished_total verdict=pass": 18, "dlqbench_runs_finished_total verdict=error": 33})
 }
 
-// However many faults are in force, and whatever they are called, their series are bounded.
+// The number of series is bounded for any number and any names of faults in force.
 func TestFaultsAreBounded(t *testing.T) {
 	m := New("v1")
 	update, _ := m.Watch()
@@ -173,8 +173,8 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 }
 
-// The page as it is served: what the dashboard in docs/grafana is checked against, too. After a wanted change run this
-// with UPDATE_GOLDEN=1.
+// TestPage compares the page as it is served. The dashboard in docs/grafana is checked against it, too. After an
+// intended change, run it with UPDATE_GOLDEN=1.
 func TestPage(t *testing.T) {
 	m := New("v1")
 	update, _ := m.Watch()
@@ -198,7 +198,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// docs/live.md lists every metric with its type and its help, and no other.
+// docs/live.md lists exactly the existing metrics, with type and help.
 func TestDocumented(t *testing.T) {
 	m := New("v1")
 	update, _ := m.Watch()
