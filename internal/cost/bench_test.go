@@ -8,7 +8,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// What is measured on a history that judging gives up on early, or finds wrong, says nothing.
+// Figures from a history on which judging ends early, or finds anomalies, are meaningless.
 func TestStoryIsACorrectRunInWhichEverythingIsJudged(t *testing.T) {
 	for _, s := range []story{{records: 3000, attempts: 1}, {records: 2000, attempts: 23}} {
 		verdict, _, err := assertions.Judge(s)

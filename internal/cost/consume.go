@@ -1,6 +1,6 @@
 package main
 
-// Section 2: what lies between a consumer and its broker and downstream costs it throughput.
+// Section 2 measures how much throughput a consumer loses to the components between it and its broker and downstream.
 
 import (
 	"context"
@@ -71,7 +71,7 @@ func measureConsume(ctx context.Context, o options) (found section, err error) {
 	return found, nil
 }
 
-// addedTime is the processor time per record that one way takes more than another.
+// addedTime is the additional processor time per record of one way over another.
 func addedTime(name string, way, base []sample) row {
 	var added []float64
 	for i := range way {
@@ -83,7 +83,7 @@ func addedTime(name string, way, base []sample) row {
 	return r
 }
 
-// readAll reads that many records of the input topic from its start.
+// readAll reads count records of the input topic from its start.
 func readAll(ctx context.Context, w way, count int) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -108,15 +108,17 @@ func readAll(ctx context.Context, w way, count int) (sample, error) {
 	})
 }
 
-// measureReference measures the reference consumer straight and, in turns with it, through tap and link, with a link
-// before the oracle: what they see is counted the one time, recorded the other.
+// measureReference measures the reference consumer with a direct connection and, in turns with it, through tap and
+// link, with a link before the downstream stub. The observations are only counted in one variant, and recorded in the
+// other.
 func measureReference(ctx context.Context, o options, count, rounds int) (measured [][]sample, err error) {
 	r, err := newRig(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = firstOf(err, r.close()) }()
-	// More than is measured: at the end of a topic a consumer waits for records rather than works.
+	// The topic has more records than are measured, because at the end of a topic a consumer waits for records instead
+	// of working.
 	stored := count + count/4
 	if err := r.fill(ctx, stored); err != nil {
 		return nil, fmt.Errorf("filling the topic: %w", err)
@@ -149,7 +151,7 @@ func measureReference(ctx context.Context, o options, count, rounds int) (measur
 	})
 }
 
-// recorded measures while the history is written to the disk.
+// recorded measures while the history is written to disk.
 func (r *rig) recorded(measure func() (sample, error)) (sample, error) {
 	dir, err := os.MkdirTemp(r.dir, "history-")
 	if err != nil {
@@ -173,8 +175,8 @@ func allSucceed(count int) *plan.Plan {
 	return p
 }
 
-// processAll runs the reference consumer, a new group, until it has processed count records. It is measured from its
-// first record on: joining a group takes as long as it takes.
+// processAll runs the reference consumer, with a new group, until it has processed count records. The measurement
+// begins with its first record, because the time for joining a group varies.
 func processAll(ctx context.Context, kafka, downstream, group string, count int) (sample, error) {
 	call, err := consumer.HTTPHandler(downstream)
 	if err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// Section 7: what it costs to seal a dead letter and to open one, in each dialect.
+// Section 7 measures the cost of encoding and decoding a dead letter, in each dialect.
 
 import (
 	"bytes"
@@ -14,13 +14,13 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-// envelopeGoal is for the dialects that write headers and leave the value as it is: those that encode the whole record
-// again do more.
+// envelopeGoal applies to the dialects that write headers and leave the value unchanged. Those that encode the whole
+// record again do more work.
 const envelopeGoal = "≥ 1 M/s"
 
 func measureEnvelopes(ctx context.Context, _ options) (section, error) {
 	const letters, rounds = 100_000, 5
-	// Per core: nothing may be done beside it on another one.
+	// The figure is per core, so no other core may do part of the work.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	record, failure := ordinaryRecord()
 	found := section{
@@ -66,7 +66,7 @@ func repeated(count int, do func()) (sample, error) {
 	})
 }
 
-// ordinaryRecord is one with three headers of its own, and why it was dead-lettered.
+// ordinaryRecord returns a record with three headers of its own, and the reason why it was dead-lettered.
 func ordinaryRecord() (*kgo.Record, deadletter.Failure) {
 	header := func(key, value string) kgo.RecordHeader { return kgo.RecordHeader{Key: key, Value: []byte(value)} }
 	return &kgo.Record{Key: []byte("key-17"), Value: make([]byte, 256), Headers: []kgo.RecordHeader{

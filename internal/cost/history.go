@@ -1,6 +1,6 @@
 package main
 
-// Section 4: what it costs to write a history, to read it and to judge it.
+// Section 4 measures the cost of writing, reading and judging a history.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 func measureHistory(ctx context.Context, o options) (section, error) {
 	const records, rounds = 200_000, 5
-	// Per core: nothing may be done beside it on another one.
+	// The figure is per core, so no other core may do part of the work.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	events := story{records: records, attempts: 1}.events()
 	figures := &historyFigures{dir: o.dir, header: story{records: records, attempts: 1}.Header(), events: events}
@@ -65,8 +65,8 @@ func measureHistory(ctx context.Context, o options) (section, error) {
 	return found, err
 }
 
-// measureCurve judges histories of 10⁵, 10⁶ and 10⁷ records that are made as they are judged; the time of making them
-// is taken off.
+// measureCurve judges histories of 10⁵, 10⁶ and 10⁷ records that are generated during judging. The time for generating
+// them is subtracted.
 func measureCurve(ctx context.Context) (rows []row, err error) {
 	for _, records := range []int{100_000, 1_000_000, 10_000_000} {
 		if ctx.Err() != nil {
@@ -96,7 +96,8 @@ func measureCurve(ctx context.Context) (rows []row, err error) {
 	return rows, nil
 }
 
-// historyFigures measures one history. It is written anew each time; what reads it reads the last one.
+// historyFigures measures one history. Each measurement of writing writes it anew; the measurements of reading read the
+// last one.
 type historyFigures struct {
 	dir    string
 	header history.Header
@@ -109,8 +110,8 @@ func (f *historyFigures) path() string {
 	return filepath.Join(f.dir, fmt.Sprintf("history-%d", f.rounds))
 }
 
-// write records all events and seals the history. The events are handed over as fast as they are written: the recorder
-// drops what comes faster.
+// write records all events and seals the history. It hands over events no faster than they are written, because the
+// recorder drops the excess.
 func (f *historyFigures) write() (sample, error) {
 	if err := os.RemoveAll(f.path()); err != nil {
 		return sample{}, err
@@ -142,7 +143,7 @@ func (f *historyFigures) write() (sample, error) {
 	return one, err
 }
 
-// writeBreath is after how many events the writing goroutine gets its turn on the one core.
+// writeBreath is the number of events after which the writing goroutine gets its turn on the single core.
 const writeBreath = 1 << 14
 
 func (f *historyFigures) read() (sample, error) {
@@ -172,8 +173,8 @@ func (f *historyFigures) judge(source history.Source) (sample, error) {
 	return one, err
 }
 
-// measureMemory compares what judging holds at the end of three histories: ten times the events, for as many records
-// and for ten times as many.
+// measureMemory compares the memory of judging at the end of three histories. The second and third have ten times the
+// events of the first, for the same number of records and for ten times as many.
 func measureMemory() ([]row, error) {
 	const records = 20_000
 	small, err := holding(story{records: records, attempts: 1})
@@ -205,7 +206,7 @@ func measureMemory() ([]row, error) {
 	}, nil
 }
 
-// held is what judging holds when it has seen the last event.
+// held is the memory of judging after the last event.
 type held struct {
 	bytes  float64
 	events int
@@ -221,7 +222,7 @@ func holding(s story) (held, error) {
 	return held{bytes: float64(watched.heap) - float64(before), events: watched.count}, err
 }
 
-// watchedStory looks at the memory after the last event, while all that judging has gathered is still needed.
+// watchedStory measures the memory after the last event, while all data gathered by judging is still in use.
 type watchedStory struct {
 	story
 	count int
@@ -237,7 +238,7 @@ func (w *watchedStory) Each(see func(*history.Event) error) error {
 
 func heapInUse() uint64 {
 	runtime.GC()
-	runtime.GC() // what finalizers and pools held
+	runtime.GC() // frees the memory of finalizers and pools
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc

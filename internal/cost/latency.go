@@ -1,6 +1,6 @@
 package main
 
-// Section 3: what lies between a client and its broker adds to a round trip.
+// Section 3 measures the latency that the components between a client and its broker add to a round trip.
 
 import (
 	"context"
@@ -70,7 +70,7 @@ func measureLatency(ctx context.Context, o options) (found section, err error) {
 	return found, nil
 }
 
-// roundTrips produces records one by one, on each client in turns, and returns how long each took, by client.
+// roundTrips produces records one by one, on each client in turns. It returns the durations by client.
 func roundTrips(ctx context.Context, r *rig, clients []*kgo.Client, trips int) ([][]time.Duration, error) {
 	took := make([][]time.Duration, len(clients))
 	for trip := range trips {
@@ -88,7 +88,7 @@ func roundTrips(ctx context.Context, r *rig, clients []*kgo.Client, trips int) (
 	return took, nil
 }
 
-// quantile is in microseconds.
+// quantile returns microseconds.
 func quantile(took []time.Duration, q float64) float64 {
 	slices.Sort(took)
 	return took[int(q*float64(len(took)-1))].Seconds() * 1e6

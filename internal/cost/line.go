@@ -1,6 +1,6 @@
 package main
 
-// Section 5: everything at once, as a run does it, with the consumer as a process of its own.
+// Section 5 measures everything together, as in a run, with the consumer as a separate process.
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// lineScenario is a load like a run's: some records fail and are tried again, some are dead-lettered.
+// lineScenario is a load like that of a real run: some records fail and are retried, some are dead-lettered.
 const lineScenario = `
 name: bench-line
 description: What the whole line costs.
@@ -88,8 +88,8 @@ func lineRows(verdict *assertions.Verdict, m *measure.Measurements) []row {
 	}
 }
 
-// usage is the processor time that the two sides use, the harness's from the first sight of the load to the first of
-// its end.
+// usage is the processor time of the two sides. The harness's time is measured from the first snapshot of the load to
+// the first one of its end.
 type usage struct {
 	mu                sync.Mutex
 	loaded, over      bool
@@ -97,7 +97,7 @@ type usage struct {
 	harness, consumer time.Duration
 }
 
-// see is told several times a second.
+// see is called several times a second.
 func (u *usage) see(snapshot reports.Snapshot) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

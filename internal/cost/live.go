@@ -1,6 +1,6 @@
 package main
 
-// Section 8: what it costs that people watch a run.
+// Section 8 measures the cost of viewers of a run.
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// liveScenario offers about what two cores can do, so that whatever is added shows in how long it takes.
+// liveScenario offers about the maximum load for two cores, so that any additional work shows in its duration.
 const liveScenario = `
 name: bench-live
 description: What it costs that a run is watched.
@@ -36,20 +36,21 @@ expect: {max_slip: 1m, drain: 5m}
 `
 
 const (
-	// watchedRounds is how often each way is measured: an even number, so that each comes first as often as the other.
+	// watchedRounds is the number of measurements of each variant. It is even, so that each variant comes first equally
+	// often.
 	watchedRounds = 12
-	// viewers are so many because what one costs, the goal is two hundredths at most, is lost in the noise: rounds
-	// differ by a tenth.
+	// viewers is large because the cost of one viewer, two hundredths at most by the goal, would be lost in the noise:
+	// rounds differ by a tenth.
 	viewers = 20
 )
 
-// watched is one run.
+// watched is the result of one run.
 type watched struct {
-	// took is the time from the beginning of the load until the consumer had done all of it.
+	// took is the time from the beginning of the load until the consumer had processed all of it.
 	took     time.Duration
-	sample   // of this process; the consumer's is in consumer
+	sample   // of this process; consumer holds the consumer's
 	consumer sample
-	// viewed is the time that was spent in making something of snapshots.
+	// viewed is the time spent on processing snapshots.
 	viewed time.Duration
 }
 
@@ -65,7 +66,7 @@ func measureLiveView(ctx context.Context, o options) (section, error) {
 			if err != nil {
 				return section{}, err
 			}
-			if round > 0 { // the first one does not count
+			if round > 0 { // the first round does not count
 				*way = append(*way, one)
 			}
 		}
@@ -109,7 +110,7 @@ func runWatched(ctx context.Context, o options, seen bool) (watched, error) {
 		Scenario: scenario, Source: []byte(liveScenario), Out: o.dir, Executable: o.executable,
 		Rerun: "bench -only 8 # seed %d", Version: "bench", Log: zerolog.Nop(),
 	}
-	var viewed time.Duration // by one goroutine, which ends with the run
+	var viewed time.Duration // written by one goroutine, which ends with the run
 	if seen {
 		options.Watch = watcher(&viewed)
 	}
@@ -135,8 +136,8 @@ func runWatched(ctx context.Context, o options, seen bool) (watched, error) {
 	return watched{took: load + measured.DrainTime, sample: run, consumer: consumer, viewed: viewed}, nil
 }
 
-// watcher does with a snapshot what each viewer's page and Prometheus make of it, and adds up the time that it takes:
-// on a busy machine more than it needs.
+// watcher processes a snapshot like each viewer's page and Prometheus do, and adds up the elapsed time, which on a busy
+// machine exceeds the time needed.
 func watcher(spent *time.Duration) func(reports.Snapshot) {
 	metrics := livemetrics.New("bench")
 	update, _ := metrics.Watch()

@@ -1,6 +1,6 @@
-// Command cost measures what dlqbench costs, as ratios between ways of doing the same thing that are measured in turns
-// in one run, so that a noisy machine hits them alike. It knows every part of the product from outside; it judges
-// nothing, and a figure never makes it fail: it fails only when something could not be measured.
+// Command cost measures the cost of dlqbench, as ratios between ways of doing the same work. The ways are measured in
+// turns within one run, so that noise of the machine affects them alike. It uses every part of the product from outside
+// and judges nothing. No figure makes it fail: it fails only if something could not be measured.
 //
 // Usage: cost -dlqbench PATH [-real] [-only 1,5] [-entries N] [-json FILE] [-cpuprofile FILE]
 package main
@@ -20,14 +20,14 @@ import (
 	"time"
 )
 
-// options are the command line's, and what follows from them.
+// options holds the options of the command line, and the values derived from them.
 type options struct {
 	executable    string
 	only          string
 	json, profile string
-	real          bool   // Apache Kafka as a process in the place of the embedded one, for sections 1 to 3
-	entries       int    // of the store whose lists are measured
-	dir           string // for everything that is written; removed at the end
+	real          bool   // Apache Kafka as a process instead of the embedded one, for sections 1 to 3
+	entries       int    // of the store for the list measurements
+	dir           string // for all written files; removed at the end
 }
 
 func main() {

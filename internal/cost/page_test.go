@@ -1,6 +1,6 @@
 package main
 
-// The report of a large run that went wrong: how big its page is, what making it takes.
+// This file measures the report of a large run with many anomalies: the size of its page, and the cost of making it.
 
 import (
 	"bytes"
@@ -14,11 +14,11 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// pageLimit is how big a report may be, in bytes: it is attached to tickets and opened on phones.
+// pageLimit is the maximum size of a report in bytes, because reports are attached to tickets and opened on phones.
 const pageLimit = 3 << 20
 
-// spoiled is a story in which many records go wrong: of a hundred, two are processed twice, one is committed and never
-// processed, and all dead letters carry another value.
+// spoiled is a synthetic history with many anomalies: of a hundred records, two are processed twice, one is committed
+// without being processed, and all dead letters have another value.
 type spoiled struct{ story }
 
 func (s spoiled) Each(see func(*history.Event) error) error {
@@ -49,7 +49,7 @@ func (s spoiled) Each(see func(*history.Event) error) error {
 	})
 }
 
-// judgeSpoiled judges a spoiled story of so many records, which must have found all three of its faults.
+// judgeSpoiled judges a spoiled history with the given number of records, which must show all three anomalies.
 func judgeSpoiled(t testing.TB, records int) reports.Run {
 	t.Helper()
 	source := spoiled{story{records: records, attempts: 1}}
@@ -87,8 +87,8 @@ func TestReportOfALargeRunIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkReportOfAMillion renders the report of a run of a million records of which 30,000 went wrong, and asserts
-// its size.
+// BenchmarkReportOfAMillion renders the report of a run of a million records, of which 30,000 have anomalies, and
+// asserts its size.
 //
 //	go test ./internal/cost -run XXX -bench ReportOfAMillion -benchtime 1x
 func BenchmarkReportOfAMillion(b *testing.B) {

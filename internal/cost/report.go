@@ -1,6 +1,6 @@
 package main
 
-// What was found, as a table for people and as JSON for machines.
+// This file prints the results, as a table for people and as JSON for machines.
 
 import (
 	"fmt"
@@ -53,7 +53,7 @@ func newReport(to io.Writer) *report {
 	return r
 }
 
-// add takes a section and prints it.
+// add adds a section and prints it.
 func (r *report) add(s section) {
 	r.Sections = append(r.Sections, s)
 	fmt.Fprintf(r.to, "\n%d  %s  (%.0f s)\n", s.Number, s.Title, s.Took.Seconds())
@@ -74,7 +74,7 @@ func (r *report) add(s section) {
 	}
 }
 
-// number writes a figure with three digits that count, its unit, and the unit's prefix where it is large.
+// number formats a figure with three significant digits, its unit, and a prefix of the unit if it is large.
 func number(value float64, unit string) string {
 	if unit == "×" {
 		return fmt.Sprintf("%.2f×", value)

@@ -1,6 +1,6 @@
 package main
 
-// The ways to a Kafka that are compared: straight, through a link, through a tap, through both as in a run.
+// This file sets up the compared ways to a Kafka: direct, through a link, through a tap, and through both as in a run.
 
 import (
 	"context"
@@ -30,11 +30,11 @@ const (
 	dlqTopic   = "bench.dlq"
 	partitions = 6
 	valueSize  = 256
-	// keyCount is how many keys the records have.
+	// keyCount is the number of different keys.
 	keyCount = 1000
 )
 
-// topics are the topics of a rig, as a run's header has them.
+// topics are the topics of a rig, in the form of a run's header.
 func topics() []history.Topic {
 	return []history.Topic{
 		{Name: inputTopic, Role: history.RoleInput, Partitions: partitions},
@@ -42,8 +42,8 @@ func topics() []history.Topic {
 	}
 }
 
-// counter is a sink that counts events and keeps none, unless it is told to: what is measured is the observer, not the
-// recorder.
+// counter is a sink that counts events and discards them unless told otherwise, so that the observer is measured and
+// not the recorder.
 type counter struct {
 	count atomic.Int64
 	keep  atomic.Pointer[history.Recorder]
@@ -57,7 +57,7 @@ func (c *counter) Record(event history.Event) {
 	}
 }
 
-// kafka is the Kafka that a rig is around.
+// kafka is the Kafka of a rig.
 type kafka interface {
 	Brokers() []cluster.Broker
 	CreateTopics(ctx context.Context, topics []cluster.Topic) error
@@ -65,7 +65,7 @@ type kafka interface {
 	Close() error
 }
 
-// rig is a Kafka of one broker, embedded unless the command line asks for a real one.
+// rig is a Kafka with one broker, embedded unless the command line asks for a real one.
 type rig struct {
 	dir   string
 	kafka kafka
@@ -96,7 +96,7 @@ func newRig(ctx context.Context, o options) (*rig, error) {
 	return r, nil
 }
 
-// startKafka starts the Kafka that the command line asks for.
+// startKafka starts the Kafka that the command line selects.
 func (o options) startKafka(ctx context.Context, dir string) (kafka, error) {
 	if !o.real {
 		return embedded.Start(ctx, embedded.Options{Brokers: 1, Dir: dir, Log: zerolog.Nop()})
@@ -108,7 +108,7 @@ func (o options) startKafka(ctx context.Context, dir string) (kafka, error) {
 	return process.Start(ctx, process.Options{Brokers: 1, Dir: dir, Kafka: installed, Log: zerolog.Nop()})
 }
 
-// address is the broker's.
+// address is the broker's address.
 func (r *rig) address() string { return r.kafka.Brokers()[0].Address }
 
 func (r *rig) close() error {
@@ -123,13 +123,13 @@ func (r *rig) close() error {
 	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
 }
 
-// way is one of the ways to a rig's broker.
+// way is one of the ways to the broker of a rig.
 type way struct {
 	name, address string
 }
 
-// client opens a client that keeps to the way whatever address the broker says it has: no tap tells it another one on a
-// bare link.
+// client opens a client that connects through the way, whatever address the broker announces: on a bare link, no tap
+// rewrites that address.
 func (w way) client(options ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(options, kgo.SeedBrokers(w.address), kgo.DisableClientMetrics(),
 		kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -137,7 +137,7 @@ func (w way) client(options ...kgo.Opt) (*kgo.Client, error) {
 		}))...)
 }
 
-// ways returns the four ways, the straight one first.
+// ways returns the four ways, the direct one first.
 func (r *rig) ways() ([]way, error) {
 	straight := r.address()
 	link, err := r.link(straight)
@@ -165,7 +165,7 @@ func (r *rig) link(upstream string) (string, error) {
 	return link.Address(), nil
 }
 
-// tap opens a tap as a run does, with the injector of a run without Kafka faults.
+// tap opens a tap as in a run, with the injector of a run without Kafka faults.
 func (r *rig) tap(upstream string) (string, error) {
 	t := tap.New(tap.Config{
 		Clock: r.clock, Sink: r.sink, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: topics(),
@@ -201,7 +201,7 @@ func (r *rig) fill(ctx context.Context, count int) error {
 	return nil
 }
 
-// record returns record seq of the input topic.
+// record returns record number seq of the input topic.
 func (r *rig) record(seq int32) *kgo.Record {
 	value := append([]byte(`{"id":"`), r.ids.Token(seq)...)
 	value = append(value, `","pad":"`...)
@@ -212,5 +212,5 @@ func (r *rig) record(seq int32) *kgo.Record {
 	}
 }
 
-// limit bounds one measurement; it is reached only when something hangs.
+// limit bounds one measurement. It is reached only if something hangs.
 const limit = time.Minute

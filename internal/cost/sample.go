@@ -1,7 +1,7 @@
 package main
 
-// How figures are taken: in turns, and by processor time beside the time on the wall, which on a busy machine says
-// little.
+// This file takes the measurements: in turns, and by processor time in addition to wall-clock time, which is unreliable
+// on a busy machine.
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// sample is what one measurement of a way took for so many things.
+// sample is the cost of processing a number of items in one measurement.
 type sample struct {
 	wall, cpu time.Duration
 	count     int
@@ -21,8 +21,8 @@ func (s sample) perSecond() float64    { return float64(s.count) / s.wall.Second
 func (s sample) cpuPerSecond() float64 { return float64(s.count) / s.cpu.Seconds() }
 func (s sample) cpuMicros() float64    { return s.cpu.Seconds() * 1e6 / float64(s.count) }
 
-// take measures one go of do over count things. What earlier measurements left behind is collected before, not at its
-// expense.
+// take measures one call of do that processes count items. It collects garbage of earlier measurements first, so that
+// this one does not pay for it.
 func take(count int, do func() error) (sample, error) {
 	runtime.GC()
 	cpu, start := processorTime(syscall.RUSAGE_SELF), time.Now()
@@ -30,7 +30,7 @@ func take(count int, do func() error) (sample, error) {
 	return sample{wall: time.Since(start), cpu: processorTime(syscall.RUSAGE_SELF) - cpu, count: count}, err
 }
 
-// processorTime is what this process, or those of its children that have ended, have used so far.
+// processorTime is the processor time used so far by this process, or by its children that have ended.
 func processorTime(who int) time.Duration {
 	var usage syscall.Rusage
 	if syscall.Getrusage(who, &usage) != nil {
@@ -39,8 +39,8 @@ func processorTime(who int) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// inTurns measures every way once per round, in turns, after one round that does not count. Every other round goes
-// backwards, so that none always comes first. It returns the samples by way.
+// inTurns measures every way once per round, in turns, after one round that does not count. Every other round runs in
+// reverse order, so that none always comes first. It returns the samples by way.
 func inTurns(rounds int, ways []func() (sample, error)) ([][]sample, error) {
 	all := make([][]sample, len(ways))
 	for round := range rounds + 1 {
@@ -60,7 +60,7 @@ func inTurns(rounds int, ways []func() (sample, error)) ([][]sample, error) {
 	return all, nil
 }
 
-// ratios compares a figure of two ways round by round.
+// ratios compares a figure of two ways, round by round.
 func ratios(name, goal string, way, base []sample, figure func(sample) float64, unit string) row {
 	var values []float64
 	for i := range way {
@@ -81,7 +81,7 @@ func each(samples []sample, figure func(sample) float64) []float64 {
 	return values
 }
 
-// summary is the row of several measurements of one figure.
+// summary returns a row that summarizes several measurements of one figure.
 func summary(name, unit string, values []float64) row {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) == 0 {

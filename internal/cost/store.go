@@ -1,7 +1,7 @@
 package main
 
-// Section 6: the dead-letter store. How many entries it takes in, how many cycles of lock, process and resolve its
-// workers make, and how long a page of a list takes.
+// Section 6 measures the dead-letter store: the rate of ingested entries, the rate of cycles of lock, process and
+// resolve by its workers, and the time for a page of a list.
 
 import (
 	"context"
@@ -27,20 +27,21 @@ const (
 	storeBacklog = 4_000
 	storeWorkers = 8
 	storeRounds  = 3
-	// pageAsked is how often each list is asked for, after once that does not count: that one reads from the disk what
-	// nobody had in memory.
+	// pageAsked is the number of requests of each list, after one that does not count because it reads data from disk
+	// that is not cached yet.
 	pageAsked = 30
 )
 
-// storeKind is a database that stores can be opened in.
+// storeKind is a database in which stores can be opened.
 type storeKind struct {
 	name string
-	// fresh returns the address of a new database, and the driver and the name by which it is opened beside the store.
+	// fresh returns the address of a new database, and the driver and the name with which it is opened in parallel to
+	// the store.
 	fresh func(ctx context.Context) (address, driver, name string, err error)
 	open  func(ctx context.Context, address string, options store.Options) (*sqlstore.DB, error)
 }
 
-// storeKinds are the databases of this machine; absent says what is not measured, and why.
+// storeKinds are the databases available on this machine. absent says which are not measured, and why.
 func storeKinds(ctx context.Context, o options) (kinds []storeKind, absent string, end func() error, err error) {
 	count := 0
 	kinds = []storeKind{{"sqlite", func(context.Context) (string, string, string, error) {
@@ -101,7 +102,7 @@ func measureStore(ctx context.Context, o options) (found section, err error) {
 	return found, nil
 }
 
-// variants are the kinds with and without an audit table, named.
+// variants are the kinds with and without an audit table, with their names.
 func variants(kinds []storeKind, each func(kind storeKind, options store.Options) (sample, error)) (names []string,
 	ways []func() (sample, error)) {
 	for _, kind := range kinds {
@@ -117,7 +118,7 @@ func variants(kinds []storeKind, each func(kind storeKind, options store.Options
 	return names, ways
 }
 
-// withStore opens a new store and lets do measure in it.
+// withStore opens a new store and calls do to measure in it.
 func withStore(ctx context.Context, kind storeKind, options store.Options,
 	do func(*sqlstore.DB) (sample, error)) (one sample, err error) {
 	address, _, _, err := kind.fresh(ctx)
@@ -179,7 +180,7 @@ func storeRows(what, unit, goal string, names []string, ways []func() (sample, e
 	return rows, nil
 }
 
-// workOff resolves everything that is due, with all workers at a time.
+// workOff resolves all due entries, with all workers concurrently.
 func workOff(ctx context.Context, db *sqlstore.DB) error {
 	resolved, errs := make([]int, storeWorkers), make([]error, storeWorkers)
 	var all sync.WaitGroup
@@ -217,7 +218,7 @@ func resolveDue(ctx context.Context, db *sqlstore.DB, name string) (resolved int
 	}
 }
 
-// pageRows measures every list that an index is for, and returns the plans of all of them.
+// pageRows measures every list that has an index, and returns the plans of all lists.
 func pageRows(ctx context.Context, kind storeKind, entries int) (rows []row, plans []string, err error) {
 	start := time.Now().Add(-90 * 24 * time.Hour)
 	db, err := spreadStore(ctx, kind, entries, start)
@@ -258,7 +259,7 @@ func timed(do func() error) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// spreadStore is one that has been at work for 90 days.
+// spreadStore is a store like one that was in use for 90 days.
 func spreadStore(ctx context.Context, kind storeKind, entries int, start time.Time) (*sqlstore.DB, error) {
 	address, driver, name, err := kind.fresh(ctx)
 	if err != nil {
@@ -289,7 +290,7 @@ func spreadIn(ctx context.Context, db *sqlstore.DB, driver, name string, entries
 		return err
 	}
 	ripen := storetest.Ripen()
-	if driver == "pgx" { // it gathers statistics by itself after a while; SQLite has none
+	if driver == "pgx" { // PostgreSQL gathers statistics by itself after a while; SQLite has none
 		ripen = append(ripen, "VACUUM ANALYZE")
 	}
 	for _, statement := range ripen {

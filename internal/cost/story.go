@@ -1,7 +1,7 @@
 package main
 
-// A made-up history of a correct run, for measuring what a history costs: as many records as asked for, with the times,
-// hashes and numbers scattered as in a real one, so that it compresses as a real one does.
+// This file generates a synthetic history of a correct run, for measuring the cost of a history. It has any number of
+// records, with times, hashes and numbers scattered as in a real one, so that it compresses like a real one.
 
 import (
 	"math/rand/v2"
@@ -14,25 +14,25 @@ import (
 
 const (
 	inputIndex, dlqIndex = int16(0), int16(1)
-	// storyBatch is how many records are handled together in the story.
+	// storyBatch is the number of records handled together.
 	storyBatch = 64
-	// storyStep is the mean time between two events: 20,000 records/s of four to five events each.
+	// storyStep is the mean time between two events: 20,000 records/s with four to five events each.
 	storyStep = 10 * time.Microsecond
-	// storyKeys is how many keys there are; each has its records in one partition.
+	// storyKeys is the number of keys. Each key has its records in one partition.
 	storyKeys = 3 * storyBatch * partitions
-	// storySlip is by how much a record is sent late at most.
+	// storySlip is the maximum delay with which a record is sent.
 	storySlip = 500 * time.Microsecond
 )
 
-// story is a run of the reference consumer in which every record succeeds at the last of so many attempts, but one in
-// fifty fails for good and is dead-lettered. It implements history.Source and makes its events as it goes.
+// story is a run of the reference consumer. Every record succeeds at the last of its attempts, except one in fifty,
+// which fails for good and is dead-lettered. story implements history.Source and generates its events on the fly.
 type story struct{ records, attempts int }
 
 // Header implements history.Source.
 func (s story) Header() history.Header {
 	settings := consumer.DefaultSettings()
 	settings.MaxRetries = s.attempts
-	settings.RetryBackoffMS = 0 // nobody waits in it
+	settings.RetryBackoffMS = 0 // the history has no waits
 	return history.Header{
 		Format: history.FormatVersion, RunID: "bench", Scenario: "bench", Rerun: "bench", Subject: "reference", Instances: 1,
 		Records: s.records, Topics: topics(),
@@ -55,7 +55,7 @@ func (s story) events() []history.Event {
 	return all
 }
 
-// teller tells a story event by event.
+// teller emits the events of a story.
 type teller struct {
 	see    func(*history.Event) error
 	err    error
@@ -63,7 +63,7 @@ type teller struct {
 	event  history.Event
 	now    time.Duration
 	op     int64
-	// next offset of each input partition, and of the dead-letter topic's.
+	// next holds the next offset of each input partition, nextDLQ that of each partition of the dead-letter topic.
 	next, nextDLQ [partitions]int64
 }
 
@@ -97,17 +97,17 @@ func (t *teller) tell(s story) {
 	t.phase(history.PhaseSeal)
 }
 
-// partitionOf a record: those of a batch lie in one.
+// partitionOf is the partition of a record. All records of a batch are in one partition.
 func partitionOf(record int32) int32 { return record / storyBatch % partitions }
 
-// original is what a record looks like wherever it is found.
+// original sets the fields that a record has wherever it is found.
 func original(e *history.Event, record int32) {
 	e.Record, e.KeyHash, e.ValueHash, e.HeadersHash = record, scatter(uint64(record%storyKeys)),
 		scatter(uint64(record)+storyKeys), scatter(uint64(record))
 	e.HeaderCount = 2
 }
 
-// scatter is splitmix64's finalizer: numbers as random as hashes are.
+// scatter is splitmix64's finalizer. Its results are as random as hashes.
 func scatter(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -115,7 +115,8 @@ func scatter(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// batch tells of the records from first to below last: sent, acknowledged, fetched, processed, committed.
+// batch emits the events of the records from first up to, but excluding, last: sent, acknowledged, fetched, processed,
+// committed.
 func (t *teller) batch(s story, first, last int32) {
 	p := partitionOf(first)
 	from := t.next[p]
@@ -195,7 +196,7 @@ func (t *teller) deadLetter(record int32) {
 	t.nextDLQ[p]++
 }
 
-// audit tells what is found in the topics: what was written.
+// audit emits the contents of the topics, which are the written records.
 func (t *teller) audit(s story) {
 	t.put(history.KindAuditStart, func(e *history.Event) { e.Topic = inputIndex })
 	var offset, letter [partitions]int64

@@ -1,6 +1,6 @@
 package main
 
-// Section 1: the workload's producer against the client it is made of, both as fast as they can.
+// Section 1 compares the workload's producer with the client that it uses, both at maximum speed.
 
 import (
 	"context"
@@ -25,9 +25,9 @@ func measureWorkload(ctx context.Context, o options) (section, error) {
 	const records = 250_000
 	rounds := 9
 	if o.real {
-		rounds = 5 // a broker takes seconds to start
+		rounds = 5 // a real broker takes seconds to start
 	}
-	// One broker per turn: what lies in the topics of the one before would be in the way.
+	// Each turn has a broker of its own, because earlier records in the topics would distort the result.
 	onRig := func(produce func(context.Context, *rig, int) (sample, error)) func() (sample, error) {
 		return func() (one sample, err error) {
 			r, err := newRig(ctx, o)
@@ -79,8 +79,8 @@ func measureWorkload(ctx context.Context, o options) (section, error) {
 	return found, nil
 }
 
-// hasTool reports whether the Kafka to measure on brings kafka-producer-perf-test: an unpacked release does
-// (KAFKA_HOME), what dlqbench installs does not.
+// hasTool reports whether the selected Kafka includes kafka-producer-perf-test. An unpacked release does (KAFKA_HOME),
+// the installation by dlqbench does not.
 func hasTool() bool {
 	installed, err := install.Open("")
 	return err == nil && slices.ContainsFunc(installed.Jars, func(jar string) bool {
@@ -90,10 +90,10 @@ func hasTool() bool {
 
 var toolJar = regexp.MustCompile(`^kafka-tools-\d.*\.jar$`)
 
-// toolRate is how kafka-producer-perf-test tells what it reached in all.
+// toolRate matches the overall rate in the output of kafka-producer-perf-test.
 var toolRate = regexp.MustCompile(`records sent, ([0-9.]+) records/sec .* 50th`)
 
-// produceTool has Apache Kafka's own tool send as many records with the workload's settings.
+// produceTool makes Apache Kafka's own tool send the same number of records with the workload's settings.
 func produceTool(ctx context.Context, r *rig, count int) (sample, error) {
 	installed, err := install.Open("")
 	if err != nil {
@@ -120,7 +120,7 @@ func produceTool(ctx context.Context, r *rig, count int) (sample, error) {
 	return sample{wall: time.Duration(float64(count) / perSecond * float64(time.Second)), count: count}, nil
 }
 
-// produceBare sends ready-made records with the workload's client options.
+// produceBare sends prepared records with the workload's client options.
 func produceBare(ctx context.Context, r *rig, count int) (sample, error) {
 	records := make([]*kgo.Record, count)
 	for i := range records {
