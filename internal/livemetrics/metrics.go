@@ -1,5 +1,5 @@
-// Package livemetrics owns the Prometheus metrics of runs in progress. It knows the snapshots of a run and nothing about
-// their origin. Serving the metrics belongs to its callers.
+// Package livemetrics owns the Prometheus metrics of runs in progress. It knows the snapshots of a run and nothing
+// about their origin. Serving the metrics belongs to its callers.
 //
 //	run ──snapshots──▶ Watch ──▶ the newest of each slot ◀── scrape
 //

@@ -21,7 +21,7 @@ const (
 	every = 200 * time.Millisecond
 	// closeLimit is the time that closing the terminal may take.
 	closeLimit = 2 * time.Second
-	// actLimit bounds an action. The drill has a limit of its own, which is shorter in normal cases.
+	// actLimit bounds an action. The drill bounds its own actions, too, and the view waits for its answer.
 	actLimit = time.Minute
 	// maxHeld is the maximum number of bytes of the log, the last ones, that are kept to be written at the end.
 	maxHeld = 1 << 20
@@ -49,7 +49,7 @@ type Screen struct {
 	close   sync.Once
 }
 
-// Open takes over the terminal. Close must be called in all cases to restore the terminal.
+// Open takes over the terminal. Done must be called in all cases to restore the terminal.
 func Open(options Options) *Screen {
 	s := &Screen{mail: &mailbox{}, ended: make(chan struct{}), acting: newActing()}
 	profile := colorprofile.NoTTY
