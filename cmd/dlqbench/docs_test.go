@@ -17,7 +17,8 @@ var markdownLink = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 // fencedBlock matches code, which contains no links.
 var fencedBlock = regexp.MustCompile("(?s)\n```.*?\n```|`[^`\n]*`")
 
-// links returns the targets of a page's links within the repository: the file's path from the root, and the heading.
+// links returns the targets of a page's links within the repository: the path of the file from the root, and the
+// heading.
 func links(t *testing.T, page string) (targets [][2]string) {
 	t.Helper()
 	for _, match := range markdownLink.FindAllStringSubmatch(fencedBlock.ReplaceAllString(readPage(t, page), ""), -1) {
@@ -49,7 +50,7 @@ func pagesBelow(t *testing.T, folder string) (found []string) {
 	return found
 }
 
-// anchors returns the headings of a page as GitHub makes anchors of them.
+// anchors returns the anchors that GitHub generates for the headings of a page.
 func anchors(t *testing.T, page string) (all []string) {
 	t.Helper()
 	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
@@ -79,7 +80,7 @@ func TestLinksOfPagesResolve(t *testing.T) {
 	}
 }
 
-// The index links every page once. The pages of invariants and faults have indexes of their own, which are generated.
+// The index links every page once. The pages of invariants and faults have generated indexes of their own.
 func TestIndexLinksEveryPageOnce(t *testing.T) {
 	t.Parallel()
 	const index = "docs/README.md"
@@ -99,7 +100,7 @@ func TestIndexLinksEveryPageOnce(t *testing.T) {
 	}
 }
 
-// Every command that README.md and the tutorial print exists, with the flags that they give it.
+// Every command and flag that README.md and the tutorial print exists.
 func TestPrintedCommandsExist(t *testing.T) {
 	t.Parallel()
 	printed := regexp.MustCompile(`(?m)^    (?:\$ )?(?:\./)?dlqbench ([^…\n]*)$`)
@@ -113,7 +114,7 @@ func TestPrintedCommandsExist(t *testing.T) {
 	}
 }
 
-// checkPrinted parses the words of a command line, without carrying it out.
+// checkPrinted parses the words of a command line without executing it.
 func checkPrinted(t *testing.T, page string, words []string) {
 	t.Helper()
 	command, rest, err := (&app{}).root().Find(words)

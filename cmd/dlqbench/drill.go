@@ -168,7 +168,7 @@ func (a *app) drillOptions(scenario string, flags drillFlags) (run.Options, erro
 	return options, nil
 }
 
-// anothers reports whether nobody has declared ownership of the Kafka.
+// anothers reports whether the Kafka is external and its user has not declared ownership.
 func (f drillFlags) anothers() bool {
 	return f.cluster.provider == run.ClusterExternal && !f.foreign
 }

@@ -260,7 +260,7 @@ func quoteWord(word string) string {
 	return word
 }
 
-// runOne runs one scenario and shows what was judged, while it holds printing. The error says what failed besides the
+// runOne runs one scenario and prints its verdict while it holds printing. The error describes a failure outside the
 // subject.
 func (a *app) runOne(ctx context.Context, options run.Options, flags runFlags, printing *sync.Mutex) (int, error) {
 	outcome, err := a.carryOut(ctx, options, flags)
@@ -285,7 +285,7 @@ func (a *app) runOne(ctx context.Context, options run.Options, flags runFlags, p
 // carryOut runs one scenario with its progress and its log on stderr.
 func (a *app) carryOut(ctx context.Context, options run.Options, flags runFlags) (*run.Outcome, error) {
 	progress := a.shower(flags)
-	defer progress.Done() // also when something panics: the terminal must be given back
+	defer progress.Done() // restores the terminal even after a panic
 	options.Log = a.logger(progress.Around(a.stderr))
 	options.Watch = progress.Update
 	defer context.AfterFunc(ctx, func() {
@@ -298,7 +298,7 @@ func (a *app) carryOut(ctx context.Context, options run.Options, flags runFlags)
 	return a.runShown(ctx, options, false)
 }
 
-// shower is what shows a run while it goes on.
+// shower returns the display of a run in progress.
 func (a *app) shower(flags runFlags) shower {
 	if flags.tui {
 		return a.openScreen(nil)
@@ -306,7 +306,7 @@ func (a *app) shower(flags runFlags) shower {
 	return a.progress(flags)
 }
 
-// progress is redrawn in place on a terminal that can, and plain lines elsewhere.
+// progress is redrawn in place on a capable terminal, and printed as plain lines elsewhere.
 func (a *app) progress(flags runFlags) *reports.Progress {
 	quiet := flags.quiet || flags.json || flags.parallel > 1
 	if a.logFormat == "json" {
@@ -322,8 +322,7 @@ func (a *app) printRun(judged reports.Run, flags runFlags) error {
 	return a.print(judged, flags.json)
 }
 
-// printBriefly shows the verdict in one line, what it is about in another, and why it is no pass in one more for each
-// reason.
+// printBriefly prints one line with the verdict, one with its subject, and one for each reason why it is not a pass.
 func (a *app) printBriefly(judged reports.Run) error {
 	verdict := judged.Verdict
 	word := string(verdict.Verdict)

@@ -59,8 +59,8 @@ func systems(t *testing.T) []statement {
 	return all
 }
 
-// named are the shipped scenarios that a name means: one, or all that begin so ("store-*"); the name itself if there is
-// none.
+// named lists the shipped scenarios that a name denotes: one, or all with the prefix ("store-*"). If there is none, it
+// returns the name itself.
 func named(pattern string) []string {
 	var found []string
 	for _, name := range scenarios.Names() {
@@ -74,7 +74,7 @@ func named(pattern string) []string {
 	return found
 }
 
-// invariants are those that the name means: itself, or those with an anomaly of the name.
+// invariants lists the invariants that the name denotes: the invariant itself, or those with an anomaly of the name.
 func invariants(name string) []string {
 	var found []string
 	for _, about := range assertions.Explain(name) {
@@ -87,8 +87,8 @@ func invariants(name string) []string {
 	return found
 }
 
-// TestSystemsNameWhatThereIs: what the tables of docs/systems.md name exists, and each document has two scenarios or
-// more.
+// TestSystemsNameWhatThereIs checks that every name in the tables of docs/systems.md exists, and that each document has
+// at least two scenarios.
 func TestSystemsNameWhatThereIs(t *testing.T) {
 	t.Parallel()
 	shown := map[string]map[string]bool{}
@@ -115,7 +115,7 @@ func TestSystemsNameWhatThereIs(t *testing.T) {
 				t.Errorf("%s: %q is judged by %s, which nothing explains", row.document, row.text, name)
 			}
 		}
-		// Rows whose scenario shows it and whose tests judge it say so by a path.
+		// A row that is judged by tests, not by an invariant, names their path.
 		if !judged && !slices.ContainsFunc(row.judges, func(name string) bool { return strings.HasPrefix(name, "store/") }) {
 			t.Errorf("%s: nothing judges %q", row.document, row.text)
 		}
@@ -130,8 +130,8 @@ func TestSystemsNameWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestSystemsWereJudged looks into the verdicts of runs in DLQBENCH_RUNS: what a row names must have judged something
-// in one of its scenarios.
+// TestSystemsWereJudged checks the verdicts of the runs in DLQBENCH_RUNS: each invariant that a row names must have
+// judged something in one of the row's scenarios.
 func TestSystemsWereJudged(t *testing.T) {
 	runs := os.Getenv("DLQBENCH_RUNS")
 	if runs == "" {
@@ -158,7 +158,8 @@ func TestSystemsWereJudged(t *testing.T) {
 	}
 }
 
-// judgedIn says how much each invariant judged in each scenario ("SCENARIO INVARIANT"), and which scenarios were run.
+// judgedIn returns the number of judgements by scenario and invariant ("SCENARIO INVARIANT"), and the scenarios that
+// were run.
 func judgedIn(t *testing.T, folder string) (judged map[string]int64, ran map[string]bool) {
 	t.Helper()
 	judged, ran = map[string]int64{}, map[string]bool{}
