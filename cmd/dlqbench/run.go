@@ -322,7 +322,7 @@ func (a *app) printRun(judged reports.Run, flags runFlags) error {
 	return a.print(judged, flags.json)
 }
 
-// printBriefly prints one line with the verdict, one with its subject, and one for each reason why it is not a pass.
+// printBriefly prints one line with the verdict, one with its coverage, and one for each reason why it is not a pass.
 func (a *app) printBriefly(judged reports.Run) error {
 	verdict := judged.Verdict
 	word := string(verdict.Verdict)
