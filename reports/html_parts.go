@@ -113,7 +113,9 @@ func (p *view) addInvariants(v *assertions.Verdict) {
 	p.anchors = tell(v, anomalies, counterexampleBudget)
 }
 
-func newInvariantView(v *assertions.Verdict, r assertions.Result, anchor string, logs *int) (invariantView, []*telling) {
+func newInvariantView(
+	v *assertions.Verdict, r assertions.Result, anchor string, logs *int,
+) (invariantView, []*telling) {
 	iv := invariantView{
 		Name: name(r.Name), Promise: promise(r.Name), Status: r.Status, Judged: judgedOf(r),
 		NotJudged: notJudged(r), Why: text(r.Why),

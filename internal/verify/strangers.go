@@ -53,8 +53,8 @@ func FindStrangers(folder string) ([]Stranger, error) {
 	return all, nil
 }
 
-// Selected returns the strangers whose subjects have these names, all if there are none. A name without a stranger is an
-// error.
+// Selected returns the strangers whose subjects have these names, or all if there are no names. A name without a
+// stranger is an error.
 func Selected(all []Stranger, names []string) ([]Stranger, error) {
 	if len(names) == 0 {
 		return all, nil
