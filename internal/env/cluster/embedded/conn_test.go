@@ -117,7 +117,12 @@ func FuzzFollow(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 8, 0, 3, 0, 1, 0, 0, 0, 1})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0, 10, 0, 1, 0, 0, 0, 1, 9, 9})
 	f.Add([]byte{0, 0, 0, 9, 0, 10, 0, 1, 0, 0, 0, 1, 9})
+	// kmsg reads as many tags as a request claims to have, even if there are no bytes left (up to 2^32, which takes a
+	// minute and a half), and kfake decodes every request with it. The time for such a claim says nothing about follow.
 	f.Fuzz(func(t *testing.T, stream []byte) {
+		if claimsManyTags(stream) {
+			t.Skip("it may claim to have more than 2^28 tags")
+		}
 		c := newBrokerConn(nil, &gate{parked: newParkedRequests()})
 		c.follow(stream)
 		if c.have > len(c.head) || len(c.body) > len(stream) {
@@ -129,4 +134,15 @@ func FuzzFollow(f *testing.F) {
 			}
 		}
 	})
+}
+
+// claimsManyTags reports whether the stream has a varint of 2^28 or more: five bytes, of which four go on.
+func claimsManyTags(stream []byte) bool {
+	for i := 4; i < len(stream); i++ {
+		goesOn := stream[i-4]&stream[i-3]&stream[i-2]&stream[i-1]&0x80 != 0
+		if goesOn && stream[i] > 0 && stream[i] < 0x10 {
+			return true
+		}
+	}
+	return false
 }
