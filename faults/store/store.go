@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -229,7 +230,8 @@ type Workers interface {
 	// SetClock restarts a worker with its clock ahead by offset (negative: behind; 0: correct), and returns when it
 	// is ready.
 	SetClock(ctx context.Context, worker int, offset time.Duration) error
-	// WatchLocks calls locked for each entry that the worker is seen to lock, until end is called.
+	// WatchLocks calls locked for each entry that the worker is seen to lock, until end is called. A worker is watched
+	// by one caller at a time.
 	WatchLocks(worker int, locked func()) (end func())
 }
 
@@ -257,6 +259,9 @@ type Injector struct {
 	Workers  Workers
 	Letters  Letters
 	Health   Health // nil: workers call no probe
+
+	mu     sync.Mutex
+	clocks map[int]*workerClock // by worker; set by the first fault of its clock
 }
 
 // startLimit is the maximum time to start the database in Inject. The database must also be started if the run is
@@ -311,26 +316,6 @@ func (i *Injector) stop(ctx context.Context, active faults.Active, what string,
 			active.Effect("database started", 1, time.Since(began).Nanoseconds(), history.None)
 		}
 		return nil
-	}, nil
-}
-
-// clock reports at its end what the worker locked meanwhile. A worker that locked nothing was not affected by its
-// clock.
-func (i *Injector) clock(ctx context.Context, active faults.Active, spec *Store) (faults.Heal, error) {
-	_, worker, err := faults.ReadProcess(spec.Process)
-	if err != nil {
-		return nil, err
-	}
-	right := func(ctx context.Context) error { return i.Workers.SetClock(ctx, worker, 0) }
-	if err := i.Workers.SetClock(ctx, worker, spec.offset()); err != nil {
-		return nil, errors.Join(err, right(context.WithoutCancel(ctx)))
-	}
-	locked := counter{active: active}
-	end := i.Workers.WatchLocks(worker, locked.add)
-	return func(ctx context.Context) error {
-		end()
-		locked.report("entries locked by a worker whose clock is wrong", spec.offset(), int(history.Worker(worker)))
-		return right(ctx)
 	}, nil
 }
 

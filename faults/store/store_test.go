@@ -22,6 +22,7 @@ type rig struct {
 	outOfOrder  int
 	fails       error
 	effects     []string
+	watched     map[int]func() // by worker, as in a run
 }
 
 func (r *rig) Record(event history.Event) {
@@ -50,11 +51,22 @@ func (r *rig) SetClock(_ context.Context, worker int, offset time.Duration) erro
 	return r.fails
 }
 
-func (r *rig) WatchLocks(_ int, locked func()) func() {
+func (r *rig) WatchLocks(worker int, locked func()) func() {
 	for range r.locked {
 		locked()
 	}
-	return func() {}
+	if r.watched == nil {
+		r.watched = map[int]func(){}
+	}
+	r.watched[worker] = locked
+	return func() { r.watched[worker] = nil }
+}
+
+// lock is the worker locking an entry.
+func (r *rig) lock(worker int) {
+	if locked := r.watched[worker]; locked != nil {
+		locked()
+	}
 }
 
 func (r *rig) Repeat(_ context.Context, share float64, seed uint64) (int, int, error) {

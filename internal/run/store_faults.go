@@ -118,7 +118,7 @@ func (s storeWorkers) SetClock(ctx context.Context, worker int, offset time.Dura
 	return nil
 }
 
-// WatchLocks implements faultstore.Workers. Only one fault at a time changes a worker's clock.
+// WatchLocks implements faultstore.Workers. The injector watches a worker for one fault at a time.
 func (s storeWorkers) WatchLocks(worker int, locked func()) (end func()) {
 	set := func(to func()) {
 		s.r.store.broken.mu.Lock()
