@@ -16,9 +16,10 @@ func replayInvariant() Invariant {
 		Promise: "A replayed dead letter is written back once, restored to the original record, and is then " +
 			"processed.",
 		Rule: "Every selected dead letter is written once to the topic where it belongs, with the original's key, " +
-			"value and headers and without failure headers, and is then finished. One that fails again makes a dead " +
-			"letter with no more headers than the first; that is judged where the envelope is a dialect, because of " +
-			"headers that the contract does not name nobody knows which a replay should remove.",
+			"value and headers and without failure headers, and is then finished. If the record fails again, its second " +
+			"dead letter has no more headers than the first. The number of headers is judged only if the contract's " +
+			"envelope is a dialect. A contract with custom headers need not list all of them, and a replay cannot remove " +
+			"headers that it does not know.",
 		Evidence: "the writes of the replay tool, the audits before and after it, and the answers of the downstream " +
 			"stub; a record is recognised by its id, in its value or in the workload's header, and never by the " +
 			"position that its dead letter names, because some dialects name only the topic",
