@@ -204,7 +204,7 @@ func missedText(t measure.Threshold) string {
 	case t.Error != "":
 		return fmt.Sprintf("the threshold %q could not be evaluated: %s", t.Expression, t.Error)
 	case t.Actual != "":
-		return fmt.Sprintf("the threshold %q was missed: it was %s", t.Expression, t.Actual)
+		return fmt.Sprintf("the threshold %q was missed: it was %s", t.Expression, t.Shown())
 	}
 	return fmt.Sprintf("the threshold %q was missed", t.Expression)
 }

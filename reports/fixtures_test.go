@@ -281,10 +281,10 @@ func missedRun() Run {
 	run := passRun()
 	v := *run.Verdict
 	v.Thresholds = []measure.Threshold{
-		{Expression: "latency.success.p99 < 100ms", Met: false, Actual: "212ms"},
+		{Expression: "latency.success.p99 < 100ms", Met: false, Actual: "212.486225ms"},
 		{Expression: "recovery.drain < 10s", Met: true, Actual: "2.8s"},
 	}
-	v.Reasons = []string{"the threshold \"latency.success.p99 < 100ms\" was missed: it was 212ms"}
+	v.Reasons = []string{"the threshold \"latency.success.p99 < 100ms\" was missed: it was 212 ms"}
 	v.Invariants = slices.Clone(v.Invariants)
 	v.Invariants[0].Judged, v.Invariants[0].Open = 353, 2740
 	v.Invariants[0].NotJudged = map[string]int64{"outcome not observable": 2739, "no audit": 1}

@@ -168,7 +168,7 @@ func tookEffect(v *assertions.Verdict) string {
 func thresholdText(t measure.Threshold) string {
 	out := text(t.Expression)
 	if t.Actual != "" {
-		out += " (was " + text(t.Actual) + ")"
+		out += " (was " + text(t.Shown()) + ")"
 	}
 	if t.Error != "" {
 		out += ": " + text(t.Error)

@@ -251,7 +251,7 @@ func runFigures(v *assertions.Verdict) document.KeyValues {
 func thresholdTable(v *assertions.Verdict) document.Table {
 	out := document.Table{Columns: []document.Column{{Title: "threshold"}, {Title: "actual"}}}
 	for _, t := range v.Thresholds {
-		mark, actual := document.Pass, t.Actual
+		mark, actual := document.Pass, t.Shown()
 		if !t.Met {
 			mark = document.Fail
 		}

@@ -57,7 +57,7 @@ func TestHeadlines(t *testing.T) {
 			"acknowledged.",
 		"inconclusive": "The fault dlq-refuses never took effect: no Produce to the DLQ arrived while it was in force.",
 		"missed": "Every promise that was judged was kept, but 1 threshold was not met: latency.success.p99 < 100ms " +
-			"(was 212ms).",
+			"(was 212 ms).",
 	} {
 		if got := headline(fixtures()[name].Verdict); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

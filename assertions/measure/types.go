@@ -98,7 +98,7 @@ type Phase struct {
 type Threshold struct {
 	Expression string `json:"expression"`
 	Met        bool   `json:"met"`
-	// Actual is the value of the left-hand side as text, where it can be told.
+	// Actual is the value of the left-hand side as text, where it can be told. It is exact; reports print Shown.
 	Actual string `json:"actual,omitempty"`
 	// Error says why it could not be evaluated (no data is never "met").
 	Error string `json:"error,omitempty"`

@@ -109,7 +109,7 @@ func boundHeld(bound string, run reports.BenchRun) (reports.BenchHold, string) {
 	case run.Thresholds[at].Error != "":
 		return reports.BenchUnproven, fmt.Sprintf("%s can't be told: %s", bound, run.Thresholds[at].Error)
 	}
-	why := fmt.Sprintf("%s was missed: %s", bound, run.Thresholds[at].Actual)
+	why := fmt.Sprintf("%s was missed: %s", bound, run.Thresholds[at].Shown())
 	if !strings.Contains(bound, "latency.") {
 		return reports.BenchNotHeld, why
 	}

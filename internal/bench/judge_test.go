@@ -40,7 +40,7 @@ func TestHeld(t *testing.T) {
 		{"all is well", func(*reports.BenchRun) {}, reports.BenchHeld, ""},
 		{"the bound is missed", func(r *reports.BenchRun) {
 			missed(r, 150*time.Millisecond)
-		}, reports.BenchNotHeld, "was missed: 150ms"},
+		}, reports.BenchNotHeld, "was missed: 150 ms"},
 		{"a promise is broken", func(r *reports.BenchRun) {
 			r.Verdict, r.Reasons = assertions.Fail, []string{"lost"}
 		}, reports.BenchNotHeld, "lost"},
