@@ -26,6 +26,8 @@ type Proposal struct {
 	// Framework is the one that probably writes its dead letters, Because what says so; "" where nothing does.
 	Framework
 	Because string
+	// Variables get the addresses.
+	Variables Variables
 	// Setup is the step of GitHub Actions that installs what the build needs, "" if the runner has it.
 	Setup string
 }
@@ -83,7 +85,14 @@ func Propose(files fs.FS, name string) Proposal {
 	}
 	chosen.Name = subjectName(chosen.Name, name)
 	chosen.Framework, chosen.Because = r.framework(chosen.File)
+	chosen.look(r)
 	return *chosen
+}
+
+// look adds what the program's own code shows.
+func (p *Proposal) look(r repository) {
+	sources := r.sources()
+	p.Variables = variables(sources)
 }
 
 // note keeps a sentence in one line: it becomes a comment, and names of the repository may be in it.

@@ -44,6 +44,5 @@ func (r repository) framework(file string) (found Framework, because string) {
 // orPlain fills in what holds of a consumer without a framework.
 func (f Framework) orPlain() Framework {
 	f.Letters = cmp.Or(f.Letters, "enabled: true, keeps_headers: true")
-	f.Bootstrap, f.Group = cmp.Or(f.Bootstrap, "KAFKA_BOOTSTRAP_SERVERS"), cmp.Or(f.Group, "KAFKA_GROUP_ID")
 	return f
 }

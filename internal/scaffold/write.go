@@ -33,6 +33,7 @@ func Files(proposal Proposal, version string) ([]File, error) {
 	if !released.MatchString(version) {
 		version = "main"
 	}
+	proposal.Variables = proposal.Variables.or(proposal.Framework)
 	proposal.Framework = proposal.orPlain()
 	values := struct {
 		Proposal

@@ -1,0 +1,107 @@
+package scaffold
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// proposed returns the subject.yaml that is written for these files, and its text.
+func proposed(t *testing.T, files ...string) (*scenarios.SubjectFile, string) {
+	t.Helper()
+	written, err := Files(Propose(folderOf(files), "orders"), "v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(written[1].Text)
+	subject, err := scenarios.ParseSubject("subject.yaml", written[1].Text)
+	if err != nil {
+		t.Fatalf("it does not decode: %v\n%s", err, text)
+	}
+	return subject, text
+}
+
+// The variables that the code reads get the addresses, in whatever language it reads them.
+func TestVariables(t *testing.T) {
+	python := []string{"requirements.txt", "confluent-kafka\n"}
+	for name, test := range map[string]struct {
+		files []string
+		// names of the variables of the bootstrap servers, the topic, the dead-letter topic, the group and the URL
+		want string
+	}{
+		"python": {append(python, "consumer.py", `import os
+servers = os.environ["KAFKA_BOOTSTRAP"]
+group = os.environ.get('CONSUMER_GROUP', "orders")
+topic, dlq = os.getenv("ORDERS_TOPIC"), os.getenv("ORDERS_DLQ", "orders.dlq")
+url = os.environ.get("PAYMENTS_URL", "http://localhost")
+`), "KAFKA_BOOTSTRAP ORDERS_TOPIC ORDERS_DLQ CONSUMER_GROUP PAYMENTS_URL"},
+		"python, below the top": {append(python, "orders/settings.py",
+			`from os import environ, getenv
+BROKERS = getenv("BROKERS")
+DLQ = environ["DEAD_LETTER_TOPIC"]`), "BROKERS KAFKA_TOPIC DEAD_LETTER_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+		"go": {[]string{"go.mod", "module orders\n", "main.go", "package main\n\n" +
+			`var brokers = os.Getenv("KAFKA_BROKERS")
+var group, ok = os.LookupEnv("GROUP_ID")
+var topic = envOr("INPUT_TOPIC", "orders")
+type config struct {
+	DLQ string ` + "`env:\"DLQ_TOPIC,required\"`" + `
+}`}, "KAFKA_BROKERS INPUT_TOPIC DLQ_TOPIC GROUP_ID DOWNSTREAM_URL"},
+		"node": {[]string{"package.json", "{}", "src/consumer.ts",
+			`const kafka = new Kafka({ brokers: process.env.KAFKA_BROKER_LIST!.split(",") });
+const { ORDERS_TOPIC, GROUP_ID: groupId = "orders" } = process.env;
+const url = process.env["API_ENDPOINT"] ?? "x", dlq = process.env?.DLQ;`},
+			"KAFKA_BROKER_LIST ORDERS_TOPIC DLQ GROUP_ID API_ENDPOINT"},
+		"java": {[]string{"pom.xml", "<project/>", "src/main/java/shop/Main.java",
+			`props.put(BOOTSTRAP_SERVERS_CONFIG, System.getenv("KAFKA_URL"));
+String topic = System.getenv().getOrDefault("SOURCE_TOPIC", "orders");
+String dlq = System.getenv().get("DLT_TOPIC");`}, "KAFKA_URL SOURCE_TOPIC DLT_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+		"placeholders of Spring": {[]string{"pom.xml", "<project>spring-kafka</project>",
+			"src/main/resources/application.yml", "spring.kafka.bootstrap-servers: ${BROKERS:localhost:9092}\n" +
+				"orders.topic: ${ORDERS_TOPIC}\n"},
+			"BROKERS ORDERS_TOPIC KAFKA_DLQ_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID DOWNSTREAM_URL"},
+		"dotnet": {[]string{"Orders.csproj", "<Project/>", "Program.cs",
+			`var servers = Environment.GetEnvironmentVariable("BOOTSTRAP_SERVERS");
+var uri = Environment.GetEnvironmentVariable("WAREHOUSE_URI");`},
+			"BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID WAREHOUSE_URI"},
+		"rust": {[]string{"Cargo.toml", "[package]\nname = \"orders\"\n", "src/main.rs",
+			`let brokers = env::var("KAFKA_HOSTS")?; let group = std::env::var_os("GROUP");`},
+			"KAFKA_HOSTS KAFKA_TOPIC KAFKA_DLQ_TOPIC GROUP DOWNSTREAM_URL"},
+		"nothing else is taken for one": {append(python, "consumer.py", `import os
+os.environ["SCHEMA_REGISTRY_URL"], os.environ["DATABASE_URL"], os.environ["GROUP_INSTANCE_ID"], os.environ["LOG_TOPICS"]
+os.environ["RETRY_TOPIC"], os.environ["DLQ_ENABLED"], os.environ["ON_DLQ_FAILURE"], os.environ["OUTPUT_TOPIC"]
+os.environ["OTEL_EXPORTER_ENDPOINT"]
+os.environ[KAFKA_BOOTSTRAP]  # a name that is somewhere else
+KAFKA_BROKERS = "localhost:9092"`),
+			"KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+		"tests and packages are not read": {append(python, "tests/test_x.py", `os.environ["TEST_BROKERS"]`, "x_test.go",
+			`os.Getenv("A_BROKERS")`, ".venv/lib/a.py", `os.environ["B_BROKERS"]`, "node_modules/a.js", `process.env.C_BROKERS`),
+			"KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+		"the consumer's before the others'": {append(python, "api.py", `os.environ["API_BROKERS"]`, "consumer.py",
+			`os.environ["CONSUMER_BROKERS"]`), "CONSUMER_BROKERS KAFKA_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			subject, text := proposed(t, test.files...)
+			values := []string{"{{.BootstrapServers}}", "{{.InputTopic}}", "{{.DLQTopic}}", "{{.GroupID}}", "{{.OracleURL}}"}
+			want := map[string]string{}
+			for i, name := range strings.Fields(test.want) {
+				want[name] = values[i]
+			}
+			if !maps.Equal(subject.Env, want) {
+				t.Errorf("it is given %v, want %v\n%s", subject.Env, want, text)
+			}
+		})
+	}
+}
+
+// Where several variables may be meant, the others are named, and so is the file of each.
+func TestVariablesSay(t *testing.T) {
+	_, text := proposed(t, "requirements.txt", "", "consumer.py", `os.environ["A_TOPIC"], os.environ["B_TOPIC"]`)
+	for _, want := range []string{"A_TOPIC: \"{{.InputTopic}}\"  # read in consumer.py; or B_TOPIC?",
+		"KAFKA_GROUP_ID: \"{{.GroupID}}\"  # an example: put in its own name"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+}

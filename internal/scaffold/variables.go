@@ -1,0 +1,139 @@
+package scaffold
+
+// Which environment variables the program reads, and what each is probably for.
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Variable is an environment variable that gets one of the addresses.
+type Variable struct {
+	Name string
+	// Because says where it is read; "" if the name is an example.
+	Because string
+}
+
+// Comment is what the line of the variable says of it.
+func (v Variable) Comment() string {
+	if v.Because == "" {
+		return "  # an example: put in its own name"
+	}
+	return "  # " + oneLine(v.Because)
+}
+
+// Variables are those of the addresses.
+type Variables struct{ Bootstrap, Topic, DLQ, Group, Downstream Variable }
+
+var (
+	// reads matches an access to the environment by a variable's name, and Go's struct tags: whatever has env in its name
+	// takes the name as its first argument, key or tag.
+	reads = regexp.MustCompile(`(?i:\w*env)[\w.:?!]*(?:\(\)(?:\??\.\w+)?)?\s*[\[(:]\s*` +
+		"[\"'`]([A-Z][A-Z0-9_]*)[\"'`,;]" + `|\bprocess\.env\??\.([A-Z][A-Z0-9_]*)\b`)
+	// takes matches names that are taken out of Node's environment at once, and names one of them.
+	takes, taken = regexp.MustCompile(`\{([^{}]*)\}\s*=\s*process\.env\b`), regexp.MustCompile(`\b([A-Z][A-Z0-9_]*)\b`)
+	// placeholder matches a variable in the settings of Spring or Quarkus.
+	placeholder = regexp.MustCompile(`\$\{([A-Z][A-Z0-9_]*)[:}]`)
+)
+
+// names are the variables that a file reads, in order.
+func (s source) names() []string {
+	if !codeFile.MatchString(s.path) {
+		return oneOf(placeholder, s.text)
+	}
+	names := oneOf(reads, s.text)
+	for _, list := range oneOf(takes, s.text) {
+		names = append(names, oneOf(taken, list)...)
+	}
+	return names
+}
+
+// role is what a variable may be for: it has one of the words, and none of the others.
+type role struct {
+	target     func(*Variables) *Variable
+	has, hasNo *regexp.Regexp
+}
+
+// words matches names that have one of these words; words of a name are joined by _.
+func words(list string) *regexp.Regexp { return regexp.MustCompile(`(?:^|_)(?:` + list + `)(?:_|$)`) }
+
+const (
+	deadWords  = `DLQS?|DLTS?|DEAD|DEAD_?LETTERS?(?:_?QUEUE)?`
+	limitWords = `ENABLED?|MAX|MIN|COUNT|LIMIT|SIZE|TIMEOUT|MS|SECONDS|INTERVAL|RETENTION|PARTITIONS?|REPLICAS|` +
+		`REPLICATION|FACTOR|RETRIES|ATTEMPTS`
+	otherKafka = `REGISTRY|SCHEMAS?|REST|PROXY|CONNECT|ZOOKEEPER|UI|USER|USERNAME|PASSWORD|PROTOCOL|VERSION`
+	otherTopic = `RETRY|RETRIES|OUT|OUTPUT|SINK|TARGET|DESTINATION|PRODUCER?|PUBLISH|RESULTS?|REPLY|RESPONSE|LOG|LOGS|` +
+		`CHANGELOG|AUDIT|PREFIX|SUFFIX|PATTERN`
+	otherURL = `DB|DATABASE|JDBC|SQL|POSTGRES|POSTGRESQL|PG|MYSQL|MONGO|MONGODB|REDIS|RABBITMQ|AMQP|ELASTIC\w*|S3|` +
+		`OTEL|OTLP|SENTRY|JAEGER|ZIPKIN|TEMPO|LOKI|PROMETHEUS|METRICS|TRACING|LOG|LOGS|VAULT|CONSUL|AUTH|OAUTH|OIDC|JWKS|` +
+		`TOKEN|PROXY|KAFKA|BROKERS?|BOOTSTRAP|STORE|CALLBACK|PUBLIC`
+)
+
+// roles are in the order in which a variable is given one.
+func roles() []role {
+	return []role{
+		{func(v *Variables) *Variable { return &v.DLQ },
+			regexp.MustCompile(`(?:^|_)(?:` + deadWords + `)(?:_\w*(?:TOPICS?|NAME|QUEUE))?$`),
+			words(limitWords + `|GROUP|URL|PREFIX|SUFFIX|ON`)},
+		{func(v *Variables) *Variable { return &v.Group }, words(`GROUP|GROUPID`), words(limitWords + `|INSTANCE|PROTOCOL|` +
+			deadWords)},
+		{func(v *Variables) *Variable { return &v.Topic }, words(`TOPICS?`), words(limitWords + `|` + otherTopic + `|` +
+			deadWords)},
+		{func(v *Variables) *Variable { return &v.Bootstrap },
+			words(`BOOTSTRAP|BROKERS?|KAFKA_(?:BOOTSTRAP_)?(?:SERVERS?|HOSTS?|URLS?|ADDR|ADDRS|ADDRESS|ADDRESSES|ENDPOINTS?)`),
+			words(limitWords + `|` + otherKafka + `|ID|PORT`)},
+		{func(v *Variables) *Variable { return &v.Downstream }, words(`URL|URI|ENDPOINT`), words(limitWords + `|` +
+			otherKafka + `|` + otherURL)},
+	}
+}
+
+// variables gives each role the first variable that fits it, and names the others. A variable that dlqbench sets anyway
+// needs no line of its own, but does no harm.
+func variables(sources []source) Variables {
+	var v Variables
+	var seen []string
+	for _, one := range sources {
+		for _, name := range one.names() {
+			if slices.Contains(seen, name) {
+				continue
+			}
+			seen = append(seen, name)
+			for _, role := range roles() {
+				if !role.has.MatchString(name) || role.hasNo.MatchString(name) {
+					continue
+				}
+				switch target := role.target(&v); {
+				case target.Name == "":
+					*target = Variable{name, "read in " + one.path}
+				case strings.Contains(target.Because, "; or "):
+					target.Because = strings.TrimSuffix(target.Because, "?") + ", " + name + "?"
+				default:
+					target.Because += "; or " + name + "?"
+				}
+				break
+			}
+		}
+	}
+	return v
+}
+
+// or fills in examples, and what the framework reads.
+func (v Variables) or(f Framework) Variables {
+	for _, one := range []struct {
+		of               *Variable
+		known, otherwise string
+	}{
+		{&v.Bootstrap, f.Bootstrap, "KAFKA_BOOTSTRAP_SERVERS"}, {&v.Topic, "", "KAFKA_TOPIC"},
+		{&v.DLQ, "", "KAFKA_DLQ_TOPIC"}, {&v.Group, f.Group, "KAFKA_GROUP_ID"}, {&v.Downstream, "", "DOWNSTREAM_URL"},
+	} {
+		if one.of.Name == "" {
+			one.of.Name = cmp.Or(one.known, one.otherwise)
+			if one.known != "" {
+				one.of.Because = "read by " + f.dependency
+			}
+		}
+	}
+	return v
+}
