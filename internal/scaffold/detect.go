@@ -26,8 +26,9 @@ type Proposal struct {
 	// Framework is the one that probably writes its dead letters, Because what says so; "" where nothing does.
 	Framework
 	Because string
-	// Variables get the addresses.
+	// Variables get the addresses; Failures is what the code shows of how records fail.
 	Variables Variables
+	Failures  Failures
 	// Setup is the step of GitHub Actions that installs what the build needs, "" if the runner has it.
 	Setup string
 }
@@ -92,7 +93,7 @@ func Propose(files fs.FS, name string) Proposal {
 // look adds what the program's own code shows.
 func (p *Proposal) look(r repository) {
 	sources := r.sources()
-	p.Variables = variables(sources)
+	p.Variables, p.Failures = variables(sources), failures(sources)
 }
 
 // note keeps a sentence in one line: it becomes a comment, and names of the repository may be in it.

@@ -105,3 +105,55 @@ func TestVariablesSay(t *testing.T) {
 		}
 	}
 }
+
+// What becomes of a business failure is promised where the code shows it, and else said to be open.
+func TestLogical(t *testing.T) {
+	all := "503 429 timeout reset 400 422"
+	for name, test := range map[string]struct {
+		files              []string
+		logical, retryable string
+	}{
+		"nothing is read": {[]string{"requirements.txt", ""}, "", ""},
+		"no dead letters": {[]string{"requirements.txt", "", "consumer.py", "process(record)"}, "", ""},
+		"every failure is dead-lettered": {[]string{"requirements.txt", "", "consumer.py",
+			"try: process(record)\nexcept Exception: producer.produce(dead_letter_topic)"}, "dead-letter", all},
+		"a framework that is set up to dead-letter": {[]string{"pom.xml", "<project>spring-kafka:3.3.1</project>",
+			"src/main/java/L.java", "@RetryableTopic @KafkaListener void on(String order) { payments.pay(order); }"},
+			"dead-letter", all},
+		"a framework whose dead letters are not set up": {[]string{"pom.xml", "<project>spring-kafka</project>",
+			"src/main/java/L.java", "@KafkaListener void on(String order) { payments.pay(order); }"}, "", ""},
+		"a framework, and no code": {[]string{"pom.xml", "<project>spring-kafka</project>"}, "", ""},
+		"422 has its own way": {[]string{"requirements.txt", "", "consumer.py",
+			"if status == 422: return\nsend(DLQ_TOPIC)"}, "", ""},
+		"422 by its name": {[]string{"pom.xml", "<project>spring-kafka</project>", "src/main/java/L.java",
+			"catch (HttpClientErrorException.UnprocessableEntity e) { return; }"}, "", ""},
+		"failures are told apart by class": {[]string{"go.mod", "module orders\n", "main.go",
+			"package main\nfunc f() { if resp.StatusCode >= 500 { retry() } else { deadLetter() } }"}, "dead-letter", ""},
+		"failures are told apart by class, without dead letters": {[]string{"go.mod", "module orders\n", "main.go",
+			"package main\nfunc f() { if resp.StatusCode >= 500 { retry() } else { drop() } }"}, "", ""},
+		"a delay is no status": {[]string{"requirements.txt", "", "consumer.py", "delay = 500; sleep(400)\ndead_letter(r)"},
+			"dead-letter", all},
+		"a list of statuses": {[]string{"requirements.txt", "", "consumer.py", "if status in (400, 404): dead_letter(r)"},
+			"dead-letter", ""},
+		"a package named example": {[]string{"pom.xml", "<project/>", "src/main/java/com/example/L.java",
+			"if (status == 422) return; deadLetter();"}, "", ""},
+		"a virtual environment's 422 is not the program's": {[]string{"requirements.txt", "", "consumer.py", "dead_letter(r)",
+			"env/pyvenv.cfg", "", "env/lib/a.py", "422"}, "dead-letter", all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			subject, text := proposed(t, test.files...)
+			var retryable []string
+			for _, one := range subject.Contract.Classes.Retryable {
+				retryable = append(retryable, string(one))
+			}
+			written := strings.Contains(text, "\n  logical: ")
+			if got := strings.Join(retryable, " "); got != test.retryable ||
+				written != (test.logical != "") || written && subject.Contract.Logical != test.logical {
+				t.Errorf("it promises logical: %s (written: %v) and retries %q\n%s", subject.Contract.Logical, written, got, text)
+			}
+			if !written && !strings.Contains(text, "Without it: terminal") {
+				t.Errorf("it does not say what holds without it\n%s", text)
+			}
+		})
+	}
+}

@@ -61,6 +61,51 @@ func (r repository) sources() []source {
 	return found
 }
 
+var (
+	// business matches a business failure's own status, by number or by the name that a library gives it; statuses
+	// matches the others that tell failures apart. Their numbers are often delays or sizes, so they count in comparisons.
+	business = regexp.MustCompile(`\b422\b|(?i:unprocessable)`)
+	statuses = regexp.MustCompile(`(?:[=!<>]=|[<>]|\b(?:case|when|in\s*[\[({]|of\s*\())\s*(?:400|500)\b` +
+		`|(?i:\b[45]xx|is[45]xx|client_?error|server_?error|bad_?request)`)
+	// deadLetters matches what writes them, or names their topic.
+	deadLetters = regexp.MustCompile(`(?i)dead[-_. ]?letter|\bdl[qt]|dl[qt]\b|_dl[qt]|poison_?queue|RetryableTopic`)
+)
+
+// Failures are what the code shows of how it handles them.
+type Failures struct {
+	// Lettered: it writes dead letters, and nothing in it is about business failures, so they take the way of the others.
+	Lettered bool
+	// Alike: besides, nothing in it tells one failure from another.
+	Alike bool
+	// Because says what showed that, or why nothing is known.
+	Because string
+}
+
+// failures looks for what tells failures apart. A number that means something else leaves more open, and promises no
+// more.
+func failures(sources []source) Failures {
+	code, letters, apart := false, "", false
+	for _, one := range sources {
+		if letters == "" && deadLetters.MatchString(one.text) {
+			letters = one.path
+		}
+		if !codeFile.MatchString(one.path) {
+			continue
+		}
+		if found := business.FindString(one.text); found != "" {
+			return Failures{Because: one.path + " has " + found + ", and what follows is not read"}
+		}
+		code, apart = true, apart || statuses.MatchString(one.text)
+	}
+	switch {
+	case !code:
+		return Failures{Because: "no code was found"}
+	case letters == "":
+		return Failures{Because: "no dead letters were found in the code"}
+	}
+	return Failures{Lettered: true, Alike: !apart, Because: letters + " has dead letters, and no code has 422"}
+}
+
 // oneOf returns the pattern's first group in each of the matches.
 func oneOf(pattern *regexp.Regexp, text string) []string {
 	var found []string
