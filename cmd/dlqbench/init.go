@@ -18,7 +18,7 @@ func (a *app) initCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "init [DIR]", Short: "Write dlqbench.yaml, subject.yaml and a workflow for this repository", Args: takes(0, 1),
 		Long: strings.TrimSpace(`
-Look at the build files of the repository in DIR (default: the current folder) and write a first version of
+Look at the build files and the code of the repository in DIR (default: the current folder) and write a first version of
 dlqbench.yaml (the suite), subject.yaml (how the consumer is built and started and what it promises, with open
 questions as comments) and .github/workflows/dlqbench.yml. Existing files are not changed. Folders that runs create
 are added to .gitignore.`),

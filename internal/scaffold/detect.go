@@ -26,9 +26,10 @@ type Proposal struct {
 	// Framework is the one that probably writes its dead letters, Because what says so; "" where nothing does.
 	Framework
 	Because string
-	// Variables get the addresses; Failures is what the code shows of how records fail.
+	// Variables get the addresses; Failures and Retries are what the code shows of how records fail.
 	Variables Variables
 	Failures  Failures
+	Retries   Retries
 	// Setup is the step of GitHub Actions that installs what the build needs, "" if the runner has it.
 	Setup string
 }
@@ -94,6 +95,17 @@ func Propose(files fs.FS, name string) Proposal {
 func (p *Proposal) look(r repository) {
 	sources := r.sources()
 	p.Variables, p.Failures = variables(sources), failures(sources)
+	var notes []string
+	if p.Retries, notes = r.retries(sources, p.File); p.Retries.Found {
+		p.Framework, p.Because = p.Retries.framework(), "@RetryableTopic in "+p.Retries.In
+	}
+	if p.Retries.Why != "" {
+		notes = append(notes, "the names of the retry topics are not known ("+p.Retries.Why+
+			"): the contract is refused until retry_topics has them")
+	}
+	for _, note := range notes {
+		p.note(note)
+	}
 }
 
 // note keeps a sentence in one line: it becomes a comment, and names of the repository may be in it.

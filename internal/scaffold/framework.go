@@ -16,12 +16,8 @@ type Framework struct {
 
 // frameworks are those that are known, by the name of their dependency in the build file.
 func frameworks() []Framework {
-	spring := Framework{dependency: "spring-kafka", Envelope: "spring",
-		// DeadLetterPublishingRecoverer appends -dlt to the topic's name.
-		Letters:   `topic: "{{.InputTopic}}-dlt", enabled: true, keeps_headers: true`,
-		Bootstrap: "SPRING_KAFKA_BOOTSTRAP_SERVERS", Group: "SPRING_KAFKA_CONSUMER_GROUP_ID"}
 	return []Framework{
-		spring,
+		spring("spring", "-dlt"), // DeadLetterPublishingRecoverer appends it to the topic's name
 		{dependency: "smallrye-reactive-messaging-kafka", Envelope: "smallrye"},
 		{dependency: "quarkus-messaging-kafka", Envelope: "smallrye"},
 		{dependency: "kafka-streams", Envelope: "streams"},
@@ -29,6 +25,22 @@ func frameworks() []Framework {
 		{dependency: "ThreeDotsLabs/watermill", Envelope: "watermill",
 			Letters: "enabled: true, keeps_key: false, keeps_headers: false"},
 	}
+}
+
+// spring is spring-kafka with this envelope and suffix of the dead-letter topic's name.
+func spring(envelope, suffix string) Framework {
+	return Framework{dependency: "spring-kafka", Envelope: envelope,
+		Letters:   `topic: "{{.InputTopic}}` + suffix + `", enabled: true, keeps_headers: true`,
+		Bootstrap: "SPRING_KAFKA_BOOTSTRAP_SERVERS", Group: "SPRING_KAFKA_CONSUMER_GROUP_ID"}
+}
+
+// framework is the one whose annotation was found.
+func (f Retries) framework() Framework {
+	of := spring("spring-retryable-topic", f.suffix)
+	if f.suffix == "" {
+		of.Envelope, of.Letters = "", "enabled: false"
+	}
+	return of
 }
 
 // framework finds the one that the build file names, and says where it is named.

@@ -2,8 +2,13 @@ package scaffold
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -155,5 +160,149 @@ func TestLogical(t *testing.T) {
 				t.Errorf("it does not say what holds without it\n%s", text)
 			}
 		})
+	}
+}
+
+// retryable returns the files of a Spring application of this version whose listener has the annotation.
+func retryable(boot, annotation string) []string {
+	return []string{"pom.xml", "<project><parent><artifactId>spring-boot-starter-parent</artifactId><version>" + boot +
+		"</version></parent><artifactId>orders</artifactId><dependency>spring-kafka</dependency></project>",
+		"src/main/java/shop/Listener.java", "class Listener {\n  " + annotation +
+			"\n  @KafkaListener(topics = \"${topic}\")\n  void on(String order) { payments.pay(order); }\n}\n"}
+}
+
+// @RetryableTopic is written down as far as it is literal. Expected names are those of spring-kafka's
+// DestinationTopicPropertiesFactory before and since 3.2 (Spring Boot 3.3).
+func TestRetryableTopic(t *testing.T) {
+	const second = time.Second
+	for name, test := range map[string]struct {
+		boot, annotation string
+		// topics without the input topic, "?" for unknown
+		topics   string
+		attempts int
+		initial  time.Duration
+		mult     float64
+		limit    time.Duration
+		dlq      string
+	}{
+		"defaults":             {"3.5.0", `@RetryableTopic`, "-retry", 3, second, 1, 0, "-dlt"},
+		"defaults before 3.2":  {"3.2.5", `@RetryableTopic()`, "-retry-0 -retry-1", 3, second, 1, 0, "-dlt"},
+		"two attempts":         {"3.3.0", `@RetryableTopic(attempts = "2")`, "-retry", 2, second, 1, 0, "-dlt"},
+		"two attempts, before": {"3.1.0", `@RetryableTopic(attempts = "2")`, "-retry-1000", 2, second, 1, 0, "-dlt"},
+		"one attempt":          {"3.3.0", `@RetryableTopic(attempts = "1")`, "", 1, second, 1, 0, "-dlt"},
+		"exponential, of old": {"2.7.0", `@RetryableTopic(attempts="4", backoff=@Backoff(delay = 1_000L, multiplier = 2.0))`,
+			"-retry-1000 -retry-2000 -retry-4000", 4, second, 2, 30 * second, "-dlt"},
+		"exponential, of 4.0": {"4.0.0", `@RetryableTopic(attempts = "4", backOff = @BackOff(delay = 1000, multiplier = 2))`,
+			"-retry-1000 -retry-2000 -retry-4000", 4, second, 2, 0, "-dlt"},
+		"one topic for equal waits": {"3.5.0",
+			`@RetryableTopic(attempts = "5", backoff = @Backoff(delay = 1000, multiplier = 2, maxDelay = 2000))`,
+			"-retry-1000 -retry-2000", 5, second, 2, 2 * second, "-dlt"},
+		"topics for equal waits": {"3.5.0", `@RetryableTopic(attempts = "5",
+      sameIntervalTopicReuseStrategy = SameIntervalTopicReuseStrategy.MULTIPLE_TOPICS,
+      backoff = @Backoff(delay = 1000, multiplier = 2, maxDelay = 2000))`,
+			"-retry-1000 -retry-2000-0 -retry-2000-1 -retry-2000-2", 5, second, 2, 2 * second, "-dlt"},
+		"by index": {"3.5.0", `@RetryableTopic(attempts = "4", backoff = @Backoff(delay = 500, multiplier = 3),
+      topicSuffixingStrategy = TopicSuffixingStrategy.SUFFIX_WITH_INDEX_VALUE)`, "-retry-0 -retry-1 -retry-2", 4,
+			second / 2, 3, 30 * second, "-dlt"},
+		"one topic for a fixed delay, of old": {"2.7.0",
+			`@RetryableTopic(backoff = @Backoff(2000), fixedDelayTopicStrategy = FixedDelayStrategy.SINGLE_TOPIC)`, "-retry", 3,
+			2 * second, 1, 0, "-dlt"},
+		"suffixes": {"3.5.0", `@RetryableTopic(retryTopicSuffix = "-again", dltTopicSuffix = ".dead")`, "-again", 3, second,
+			1, 0, ".dead"},
+		"kotlin": {"3.5.0", `@RetryableTopic(attempts = "3", backoff = Backoff(delay = 1000, multiplier = 2.0))`,
+			"-retry-1000 -retry-2000", 3, second, 2, 30 * second, "-dlt"},
+		"the cap is reached without a word": {"3.5.0",
+			`@RetryableTopic(attempts = "4", backoff = @Backoff(delay = 20000, multiplier = 2))`,
+			"-retry-20000 -retry-30000", 4, 20 * second, 2, 30 * second, "-dlt"},
+		"a version that is not told, and does not matter": {"${boot}",
+			`@RetryableTopic(attempts = "3", backoff = @Backoff(delay = 1000, multiplier = 2))`, "-retry-1000 -retry-2000", 3,
+			second, 2, 0, "-dlt"},
+		"a version that is not told": {"${boot}", `@RetryableTopic`, "?", 3, second, 1, 0, "-dlt"},
+		"attempts from a property":   {"3.5.0", `@RetryableTopic(attempts = "${tries}")`, "?", 0, second, 1, 0, "-dlt"},
+		"a delay from a property": {"3.5.0", `@RetryableTopic(attempts = "4", backoff = @Backoff(delayExpression = "${d}"))`,
+			"?", 4, 0, 1, 0, "-dlt"},
+		"random waits": {"3.5.0",
+			`@RetryableTopic(attempts = "4", backoff = @Backoff(delay = 1000, multiplier = 2, random = true))`,
+			"?", 4, 0, 1, 0, "-dlt"},
+		"some exceptions are not retried": {"3.5.0", `@RetryableTopic(exclude = {ValidationException.class, A.class})`,
+			"-retry", 0, second, 1, 0, "-dlt"},
+		"a time limit":    {"3.5.0", `@RetryableTopic(timeout = "10000")`, "-retry", 0, second, 1, 0, "-dlt"},
+		"no dead letters": {"3.5.0", `@RetryableTopic(dltStrategy = DltStrategy.NO_DLT)`, "-retry", 3, second, 1, 0, "none"},
+		"two that differ": {"3.5.0", "@RetryableTopic void a() {}\n@RetryableTopic(timeout = \"5\")",
+			"?", 0, 0, 1, 0, "-dlt"},
+		"parts in strings": {"3.5.0",
+			`@RetryableTopic(concurrency = "a),(b", attempts = "2")`, "-retry", 2, second, 1, 0, "-dlt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			written, err := Files(Propose(folderOf(retryable(test.boot, test.annotation)), "orders"), "v1.2.3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(written[1].Text)
+			if test.topics == "?" {
+				_, err := scenarios.ParseSubject("subject.yaml", written[1].Text)
+				if err == nil || !strings.Contains(err.Error(), "retry_topics") {
+					t.Fatalf("it is taken although its retry topics are not known: %v\n%s", err, text)
+				}
+				if !strings.Contains(text, "# Look here: the names of the retry topics are not known (") {
+					t.Errorf("it does not ask for them\n%s", text)
+				}
+				text = strings.ReplaceAll(text, "\n  # retry_topics: [", "\n  retry_topics: [")
+			}
+			subject, err := scenarios.ParseSubject("subject.yaml", []byte(text))
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			c := subject.Contract
+			if c.Backoff.Initial != 0 {
+				t.Errorf("it promises waits that Spring does not keep under load: %+v", c.Backoff)
+			}
+			var topics []string
+			for _, suffix := range strings.Fields(test.topics) {
+				topics = append(topics, "{{.InputTopic}}"+suffix)
+			}
+			retry := "topics"
+			if test.topics == "" {
+				retry = "in-place"
+			}
+			if c.Retry != retry || test.topics != "?" && !slices.Equal(c.RetryTopics, topics) {
+				t.Errorf("it retries by %s, through %v\n%s", c.Retry, c.RetryTopics, text)
+			}
+			if c.Attempts.Max != test.attempts || test.attempts > 0 && c.Attempts.Counter != "header" {
+				t.Errorf("it promises %+v\n%s", c.Attempts, text)
+			}
+			uncommented := regexp.MustCompile(`# (backoff: .*late: 10s})`).ReplaceAllString(text, "$1")
+			if subject, err = scenarios.ParseSubject("subject.yaml", []byte(uncommented)); err != nil {
+				t.Fatalf("with the waits it does not decode: %v\n%s", err, uncommented)
+			}
+			b := subject.Contract.Backoff
+			if b.Initial.D() != test.initial || b.Multiplier != test.mult || b.Cap.D() != test.limit {
+				t.Errorf("it waits %+v\n%s", b, text)
+			}
+			if got := c.DLQ; got.Enabled != (test.dlq != "none") || got.Enabled && got.Topic != "{{.InputTopic}}"+test.dlq {
+				t.Errorf("it dead-letters to %+v\n%s", got, text)
+			}
+		})
+	}
+}
+
+// What the contract can't hold of an annotation is said.
+func TestRetryableTopicSays(t *testing.T) {
+	for annotation, want := range map[string]string{
+		`@RetryableTopic @KafkaListener(topics = "x", groupId = "orders")`: "the retry topics have groups of their own",
+		`@RetryableTopic(exceptionBasedDltRouting = {})`:                   "dead letters of some exceptions go to topics",
+		"// @RetryableTopic": "",
+	} {
+		subject, text := proposed(t, retryable("3.5.0", annotation)...)
+		if (subject.Contract.Retry == "topics") != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("of %s it retries by %s, and does not say %q\n%s", annotation, subject.Contract.Retry, want, text)
+		}
+	}
+}
+
+// A folder that can't be read has nothing to guess from, and is no reason to fail.
+func TestSourcesUnreadable(t *testing.T) {
+	if found := (repository{os.DirFS(filepath.Join(t.TempDir(), "nowhere")), "x"}).sources(); len(found) > 0 {
+		t.Errorf("it finds %v", found)
 	}
 }
