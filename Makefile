@@ -106,7 +106,7 @@ prove-library: build
 SUITE_SEEDS ?= 5
 prove-suite: build
 	./dlqbench prove completeness --suite default --quiet --parallel 4 --first $$(($(SLICE) * 5)) --seeds $(SUITE_SEEDS) \
-		$$(./dlqbench mutant | $(PART) | awk '{print "--mutant", $$1}')
+		$$(./dlqbench bug | $(PART) | awk '{print "--bug", $$1}')
 
 # Correct consumers in Go, Python, Java and JavaScript that know nothing of dlqbench, in the shipped scenarios. What this machine can't build is told as SKIPPED.
 # Before them, one that is told to make mistakes.
@@ -133,7 +133,7 @@ prove-oracle: build
 	./dlqbench prove oracle --quiet $(ORACLE)
 prove-runs: build
 	./dlqbench prove completeness --quiet --parallel 6 --first $$(($(SLICE) * 20)) --seeds 1 \
-		$$(./dlqbench mutant | $(PART) | awk '{print "--mutant", $$1}')
+		$$(./dlqbench bug | $(PART) | awk '{print "--bug", $$1}')
 	./dlqbench prove soundness --quiet --parallel 6 --first $$(($(SLICE) * 20)) --runs 10000 --for 30s
 
 # The net under a redesign of the judges. `make corpus-runs` with a build that is trusted fills the corpus: every shipped scenario,

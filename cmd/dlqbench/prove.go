@@ -20,7 +20,7 @@ import (
 
 // proveFlags are the flags of `dlqbench prove`.
 type proveFlags struct {
-	mutants, scenarios     []string
+	bugs, scenarios        []string
 	suite, resume          string
 	first                  uint64
 	seeds, runs, histories int
@@ -68,7 +68,7 @@ the command that repeats it is printed.`),
 		Example: `  dlqbench prove
   dlqbench prove soundness --first 5000 --runs 100000 --for 8h
   dlqbench prove strangers --strangers test/strangers --first 200 --runs 12
-  dlqbench prove completeness --mutant commit-before-dlq-ack --seeds 20
+  dlqbench prove completeness --bug commit-before-dlq-ack --seeds 20
   dlqbench prove completeness --suite default
   dlqbench prove completeness --suite library --for 1h --resume library.json`,
 		ValidArgs: proofParts(),
@@ -92,7 +92,7 @@ the command that repeats it is printed.`),
 		"completeness: only this scenario of the suite library or default; may be repeated")
 	f.StringVar(&flags.resume, "resume", "", "completeness, suites library and default: continue from the runs in this "+
 		"file and add new ones; it need not exist yet")
-	f.StringArrayVar(&flags.mutants, "mutant", nil, "completeness: only this planted bug; may be repeated")
+	f.StringArrayVar(&flags.bugs, "bug", nil, "completeness: only this planted bug; may be repeated")
 	f.IntVar(&flags.runs, "runs", 1000, "soundness and strangers: number of runs")
 	f.DurationVar(&flags.limit, "for", 0, "completeness and soundness: start no run after this time (0: no limit)")
 	f.IntVar(&flags.histories, "histories", 100_000, "oracle: number of generated histories")
@@ -193,7 +193,7 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 func (a *app) proveCompleteness(ctx context.Context, config *verify.Config,
 	flags proveFlags) (*verify.Completeness, error) {
 	aim := verify.Aim{
-		Suite: flags.suite, Mutants: flags.mutants, Scenarios: flags.scenarios, First: flags.first, Seeds: flags.seeds,
+		Suite: flags.suite, Bugs: flags.bugs, Scenarios: flags.scenarios, First: flags.first, Seeds: flags.seeds,
 		Limit: flags.limit,
 	}
 	if aim.Suite == verify.SuiteDefault && len(aim.Scenarios) == 0 {

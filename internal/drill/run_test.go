@@ -297,7 +297,7 @@ func TestInterruptedInMidFault(t *testing.T) {
 // fault.
 func TestPlantedBug(t *testing.T) {
 	g := start(t, load, func(o *run.Options) {
-		o.ReferenceCommand = []string{o.Executable, "mutant", "consume", "ignore-dlq-error"}
+		o.ReferenceCommand = []string{o.Executable, "bug", "consume", "ignore-dlq-error"}
 	})
 	_, err := g.Break(t.Context(), ada, refusal())
 	must(t, err)

@@ -11,33 +11,35 @@ import (
 // bugs, but at least four, it may also miss one, so that a slice holds whenever the whole set does.
 const missedShare = 10
 
-// bug is a planted bug over all scenarios of the suite.
-type bug struct {
-	*MutantRow
+// bugResult is the result of a planted bug over all scenarios of the suite.
+type bugResult struct {
+	*BugRow
 	// rows are the rows in which the bug was run, the best first.
-	rows []*MutantRow
+	rows []*BugRow
 	// named is the number of seeds, out of tried, that named the bug: in the scenario that names it best, or in the
 	// suite as a whole.
 	named, tried int
 }
 
 // full reports whether the bug was named with all requested seeds.
-func (b bug) full(wanted int) bool { return b.tried > 0 && b.tried >= wanted && b.named == b.tried }
+func (b bugResult) full(wanted int) bool {
+	return b.tried > 0 && b.tried >= wanted && b.named == b.tried
+}
 
-// bugs returns the bugs in the order of the rows.
-func (c *Completeness) bugs() []bug {
-	var all []bug
-	for i := range c.Mutants {
-		row := &c.Mutants[i]
-		at := slices.IndexFunc(all, func(b bug) bool { return b.Mutant == row.Mutant })
+// results returns one result for each bug, in the order of the rows.
+func (c *Completeness) results() []bugResult {
+	var all []bugResult
+	for i := range c.Bugs {
+		row := &c.Bugs[i]
+		at := slices.IndexFunc(all, func(b bugResult) bool { return b.Bug == row.Bug })
 		if at < 0 {
-			at, all = len(all), append(all, bug{MutantRow: row})
+			at, all = len(all), append(all, bugResult{BugRow: row})
 		}
 		all[at].rows = append(all[at].rows, row)
 	}
 	for i := range all {
 		b := &all[i]
-		slices.SortStableFunc(b.rows, func(x, y *MutantRow) int {
+		slices.SortStableFunc(b.rows, func(x, y *BugRow) int {
 			return cmp.Or(cmp.Compare(min(y.Seeds, c.Wanted), min(x.Seeds, c.Wanted)), better(x, y))
 		})
 		if b.named, b.tried = b.rows[0].Caught, b.rows[0].Seeds; c.Suite == SuiteDefault {
@@ -49,7 +51,7 @@ func (c *Completeness) bugs() []bug {
 
 // together counts the seeds with which at least one scenario named the bug, and the seeds with which one scenario named
 // it or all were run.
-func together(rows []*MutantRow) (named, tried int) {
+func together(rows []*BugRow) (named, tried int) {
 	times := map[uint64]int{}
 	for _, row := range rows {
 		for _, run := range row.Runs {
@@ -71,7 +73,7 @@ func together(rows []*MutantRow) (named, tried int) {
 
 // named counts the bugs that were named with all seeds, and all bugs, including those to which no scenario applies.
 func (c *Completeness) named() (full, all int) {
-	for _, b := range c.bugs() {
+	for _, b := range c.results() {
 		all++
 		if b.full(c.Wanted) {
 			full++
@@ -90,7 +92,7 @@ func (c *Completeness) Holds() bool {
 		enough = tried-full <= max(tried/missedShare, min(1, tried/4))
 	}
 	passed := !slices.ContainsFunc(c.Controls, func(r ControlRow) bool { return r.Passed < r.Seeds })
-	return enough && passed && len(c.Errors) == 0 && len(c.Mutants) > 0
+	return enough && passed && len(c.Errors) == 0 && len(c.Bugs) > 0
 }
 
 // round is the time in seconds that the scenarios of the suite take, run one after the other with the correct consumer.

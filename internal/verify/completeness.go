@@ -24,10 +24,10 @@ type SeedRun struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// MutantRow is one planted bug in one scenario of the matrix.
-type MutantRow struct {
-	Mutant string `json:"mutant"`
-	What   string `json:"what"`
+// BugRow is one planted bug in one scenario of the matrix.
+type BugRow struct {
+	Bug  string `json:"bug"`
+	What string `json:"what"`
 	// Invariant and Anomaly are what must name it.
 	Invariant string `json:"invariant"`
 	Anomaly   string `json:"anomaly"`
@@ -54,7 +54,7 @@ func meanSeconds(runs []SeedRun) (mean float64) {
 }
 
 // share is the fraction of runs in which the bug was caught, from 0 to 1.
-func (r *MutantRow) share() float64 { return float64(r.Caught) / float64(max(r.Seeds, 1)) }
+func (r *BugRow) share() float64 { return float64(r.Caught) / float64(max(r.Seeds, 1)) }
 
 // ran returns the run with the seed, if there is one.
 func ran(runs []SeedRun, seed uint64) (SeedRun, bool) {
@@ -82,7 +82,7 @@ type Completeness struct {
 	// Suite is what was run, "" for aimed; Wanted is how many seeds were asked for.
 	Suite    string       `json:"suite,omitempty"`
 	Wanted   int          `json:"wanted,omitempty"`
-	Mutants  []MutantRow  `json:"mutants"`
+	Bugs     []BugRow     `json:"bugs"`
 	Controls []ControlRow `json:"controls"`
 	// Untried are bugs to which no scenario of the suite applies.
 	Untried []string `json:"untried,omitempty"`
@@ -130,14 +130,14 @@ func (c *Config) ProveCompleteness(ctx context.Context, aim Aim) (*Completeness,
 }
 
 // table returns all rows of an aim, with the earlier results for them, before anything is run.
-func (c *Config) table(aim Aim) (*matrix, []planted.Mutant, error) {
+func (c *Config) table(aim Aim) (*matrix, []planted.Bug, error) {
 	bugs, of, err := aim.aims()
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(bugs) == 0 {
-		return nil, nil, fmt.Errorf("there is no planted bug named %s for the suite %s: dlqbench mutant lists all",
-			strings.Join(aim.Mutants, " or "), aim.Suite)
+		return nil, nil, fmt.Errorf("there is no planted bug named %s for the suite %s: dlqbench bug lists all",
+			strings.Join(aim.Bugs, " or "), aim.Suite)
 	}
 	m := &matrix{Config: c, Completeness: &Completeness{Suite: aim.Suite, Wanted: aim.Seeds}, aim: aim,
 		texts: map[string][]byte{}}
@@ -146,21 +146,21 @@ func (c *Config) table(aim Aim) (*matrix, []planted.Mutant, error) {
 }
 
 // rows creates the rows before anything is run and takes over earlier measurements.
-func (m *matrix) rows(bugs []planted.Mutant, of map[string][]target) {
+func (m *matrix) rows(bugs []planted.Bug, of map[string][]target) {
 	earlier := cmp.Or(m.aim.Earlier, &Measured{})
-	for _, mutant := range bugs {
-		if len(of[mutant.Name]) == 0 {
-			m.Untried = append(m.Untried, mutant.Name)
+	for _, bug := range bugs {
+		if len(of[bug.Name]) == 0 {
+			m.Untried = append(m.Untried, bug.Name)
 		}
-		for _, at := range of[mutant.Name] {
-			row := MutantRow{
-				Mutant: mutant.Name, What: mutant.What, Invariant: mutant.Invariant, Anomaly: mutant.Anomaly, Scenario: at.name,
-				Digest: rowDigest(mutant, at), Runs: earlier.find(earlier.Bugs, mutant.Name, at.name), Named: map[string]int{},
+		for _, at := range of[bug.Name] {
+			row := BugRow{
+				Bug: bug.Name, What: bug.What, Invariant: bug.Invariant, Anomaly: bug.Anomaly, Scenario: at.name,
+				Digest: rowDigest(bug, at), Runs: earlier.find(earlier.Bugs, bug.Name, at.name), Named: map[string]int{},
 			}
 			row.Caught, row.Seeds = shown(row.Runs), len(row.Runs)
-			m.Mutants = append(m.Mutants, row)
+			m.Bugs = append(m.Bugs, row)
 			if m.texts[at.name] == nil {
-				control := ControlRow{Scenario: at.name, Digest: at.digest, beside: mutant.Name,
+				control := ControlRow{Scenario: at.name, Digest: at.digest, beside: bug.Name,
 					Runs: earlier.find(earlier.Correct, "", at.name)}
 				control.Passed, control.Seeds = shown(control.Runs), len(control.Runs)
 				m.Controls, m.texts[at.name] = append(m.Controls, control), at.text
@@ -181,29 +181,29 @@ func shown(runs []SeedRun) (n int) {
 
 // everySeed runs every row with each seed.
 func (m *matrix) everySeed(ctx context.Context) {
-	all := len(m.Controls) + len(m.Mutants)
+	all := len(m.Controls) + len(m.Bugs)
 	m.each(m.begin, m.aim.Seeds*all, func(i int) {
 		seed, which := m.aim.First+uint64(i/all), i%all
 		if which < len(m.Controls) {
 			m.control(ctx, &m.Controls[which], seed)
 			return
 		}
-		m.mutant(ctx, &m.Mutants[which-len(m.Controls)], seed)
+		m.bug(ctx, &m.Bugs[which-len(m.Controls)], seed)
 	})
 }
 
 // survey runs each row with the first seed. It runs one scenario of each bug, then a second one of each, and so on, so
 // that a survey that ends early has a result for every bug.
 func (m *matrix) survey(ctx context.Context) {
-	var rounds [][]*MutantRow
+	var rounds [][]*BugRow
 	nth := map[string]int{}
-	for i := range m.Mutants {
-		row := &m.Mutants[i]
-		if nth[row.Mutant] == len(rounds) {
+	for i := range m.Bugs {
+		row := &m.Bugs[i]
+		if nth[row.Bug] == len(rounds) {
 			rounds = append(rounds, nil)
 		}
-		rounds[nth[row.Mutant]] = append(rounds[nth[row.Mutant]], row)
-		nth[row.Mutant]++
+		rounds[nth[row.Bug]] = append(rounds[nth[row.Bug]], row)
+		nth[row.Bug]++
 	}
 	rows := slices.Concat(rounds...)
 	m.each(m.begin, len(m.Controls)+len(rows), func(i int) {
@@ -211,38 +211,38 @@ func (m *matrix) survey(ctx context.Context) {
 			m.control(ctx, &m.Controls[i], m.aim.First)
 			return
 		}
-		m.mutant(ctx, rows[i-len(m.Controls)], m.aim.First)
+		m.bug(ctx, rows[i-len(m.Controls)], m.aim.First)
 	})
 }
 
 // best runs, with all seeds, the n scenarios that named each bug best. Of equally good scenarios, it takes the
 // quickest.
 func (m *matrix) best(ctx context.Context, n int) {
-	of := map[string][]*MutantRow{}
-	for i := range m.Mutants {
-		if row := &m.Mutants[i]; row.Caught > 0 {
-			of[row.Mutant] = append(of[row.Mutant], row)
+	of := map[string][]*BugRow{}
+	for i := range m.Bugs {
+		if row := &m.Bugs[i]; row.Caught > 0 {
+			of[row.Bug] = append(of[row.Bug], row)
 		}
 	}
-	var rows []*MutantRow
+	var rows []*BugRow
 	for _, all := range of {
 		slices.SortFunc(all, better)
 		rows = append(rows, all[:min(n, len(all))]...)
 	}
-	slices.SortFunc(rows, func(a, b *MutantRow) int { return cmp.Compare(a.Mutant, b.Mutant) })
+	slices.SortFunc(rows, func(a, b *BugRow) int { return cmp.Compare(a.Bug, b.Bug) })
 	m.each(m.begin, m.aim.Seeds*len(rows), func(i int) {
-		m.mutant(ctx, rows[i%len(rows)], m.aim.First+uint64(i/len(rows)))
+		m.bug(ctx, rows[i%len(rows)], m.aim.First+uint64(i/len(rows)))
 	})
 }
 
 // better orders rows by the share of runs in which the bug was caught, descending, then by duration.
-func better(a, b *MutantRow) int {
+func better(a, b *BugRow) int {
 	return cmp.Or(cmp.Compare(b.share(), a.share()), cmp.Compare(meanSeconds(a.Runs), meanSeconds(b.Runs)),
 		cmp.Compare(a.Scenario, b.Scenario))
 }
 
 // inTurn runs, with each of the seeds, each bug in one scenario after another until one of them names it.
-func (m *matrix) inTurn(ctx context.Context, bugs []planted.Mutant, seeds int) {
+func (m *matrix) inTurn(ctx context.Context, bugs []planted.Bug, seeds int) {
 	all := len(m.Controls) + len(bugs)
 	m.each(m.begin, seeds*all, func(i int) {
 		seed, which := m.aim.First+uint64(i/all), i%all
@@ -251,7 +251,7 @@ func (m *matrix) inTurn(ctx context.Context, bugs []planted.Mutant, seeds int) {
 			return
 		}
 		for _, row := range m.likeliest(bugs[which-len(m.Controls)].Name) {
-			if m.begin.Err() != nil || m.mutant(ctx, row, seed) {
+			if m.begin.Err() != nil || m.bug(ctx, row, seed) {
 				return
 			}
 		}
@@ -260,29 +260,29 @@ func (m *matrix) inTurn(ctx context.Context, bugs []planted.Mutant, seeds int) {
 
 // likeliest returns the rows of a bug: first those that have named it most often, then those whose scenarios have named
 // most bugs.
-func (m *matrix) likeliest(mutant string) (rows []*MutantRow) {
+func (m *matrix) likeliest(bug string) (rows []*BugRow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	caught := map[string]int{}
-	for i := range m.Mutants {
-		row := &m.Mutants[i]
-		if caught[row.Scenario] += row.Caught; row.Mutant == mutant {
+	for i := range m.Bugs {
+		row := &m.Bugs[i]
+		if caught[row.Scenario] += row.Caught; row.Bug == bug {
 			rows = append(rows, row)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b *MutantRow) int {
+	slices.SortStableFunc(rows, func(a, b *BugRow) int {
 		return cmp.Or(cmp.Compare(b.Caught, a.Caught), cmp.Compare(caught[b.Scenario], caught[a.Scenario]))
 	})
 	return rows
 }
 
 // rerun is the command that repeats a run, with %d for the seed.
-func (m *matrix) rerun(mutant, scenario string) string {
+func (m *matrix) rerun(bug, scenario string) string {
 	command := "dlqbench prove completeness"
 	if m.aim.Suite != SuiteAimed {
 		command += " --suite library --scenario " + scenario
 	}
-	return command + " --mutant " + mutant + " --first %d --seeds 1"
+	return command + " --bug " + bug + " --first %d --seeds 1"
 }
 
 // try runs a trial unless it was run before. sets are the settings of every run in a shipped scenario.
@@ -327,19 +327,19 @@ func (m *matrix) control(ctx context.Context, row *ControlRow, seed uint64) {
 		outcome.Verdict.Reasons, outcome.Dir)
 }
 
-// mutant runs a planted bug and reports whether it was named.
-func (m *matrix) mutant(ctx context.Context, row *MutantRow, seed uint64) bool {
+// bug runs a planted bug and reports whether it was named.
+func (m *matrix) bug(ctx context.Context, row *BugRow, seed uint64) bool {
 	m.mu.Lock()
 	known, done := ran(row.Runs, seed)
 	m.mu.Unlock()
 	if done {
 		return known.Shown
 	}
-	t := trial{name: row.Mutant, scenario: m.texts[row.Scenario], seed: seed, rerun: m.rerun(row.Mutant, row.Scenario)}
+	t := trial{name: row.Bug, scenario: m.texts[row.Scenario], seed: seed, rerun: m.rerun(row.Bug, row.Scenario)}
 	if m.aim.Suite != SuiteAimed {
 		t.name += "-" + row.Scenario
 	}
-	m.plant(&t, row.Mutant)
+	m.plant(&t, row.Bug)
 	outcome, seconds, err := m.try(ctx, t)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -350,12 +350,12 @@ func (m *matrix) mutant(ctx context.Context, row *MutantRow, seed uint64) bool {
 	caught := row.count(seed, seconds, outcome.Verdict)
 	switch {
 	case caught:
-		m.say("%-34s seed %d, %s: caught as %s", row.Mutant, seed, row.Scenario, row.Anomaly)
+		m.say("%-34s seed %d, %s: caught as %s", row.Bug, seed, row.Scenario, row.Anomaly)
 	case m.aim.Suite != SuiteAimed:
-		m.say("%-34s seed %d, %s: not named: %s", row.Mutant, seed, row.Scenario, outcome.Verdict.Verdict)
+		m.say("%-34s seed %d, %s: not named: %s", row.Bug, seed, row.Scenario, outcome.Verdict.Verdict)
 	default:
 		row.Missed = append(row.Missed, fmt.Sprintf(t.rerun, seed))
-		m.say("%-34s seed %d: MISSED: %s with %v; kept in %s", row.Mutant, seed, outcome.Verdict.Verdict,
+		m.say("%-34s seed %d: MISSED: %s with %v; kept in %s", row.Bug, seed, outcome.Verdict.Verdict,
 			outcome.Verdict.Reasons, outcome.Dir)
 		return false
 	}
@@ -364,7 +364,7 @@ func (m *matrix) mutant(ctx context.Context, row *MutantRow, seed uint64) bool {
 }
 
 // count adds a run to the row and reports whether the bug was named in it.
-func (r *MutantRow) count(seed uint64, seconds float64, verdict *assertions.Verdict) (caught bool) {
+func (r *BugRow) count(seed uint64, seconds float64, verdict *assertions.Verdict) (caught bool) {
 	for _, result := range verdict.Invariants {
 		for _, anomaly := range result.Anomalies {
 			r.Named[result.Name+": "+anomaly.Name]++
@@ -385,7 +385,7 @@ func (c *Config) plant(t *trial, name string) {
 	if one, err := planted.Named(name); err == nil {
 		kind = one.Kind()
 	}
-	switch command := []string{c.Executable, "mutant", kind, name}; kind {
+	switch command := []string{c.Executable, "bug", kind, name}; kind {
 	case "consume":
 		t.consume = command
 	case "replay":

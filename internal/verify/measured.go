@@ -42,8 +42,8 @@ type MeasuredRow struct {
 
 // rowDigest distinguishes a bug in a scenario from earlier versions of both. The row of the correct consumer depends on
 // the scenario only.
-func rowDigest(mutant planted.Mutant, at target) string {
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(mutant.Digest()+at.digest)))[:digestLength]
+func rowDigest(bug planted.Bug, at target) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(bug.Digest()+at.digest)))[:digestLength]
 }
 
 // ReadMeasured reads the file that WriteTo writes, without the rows that are out of date. The file need not exist.
@@ -71,8 +71,8 @@ func ReadMeasured(path string) (*Measured, error) {
 		if row.Bug == "" {
 			return row.Digest != at.digest
 		}
-		mutant, err := planted.Named(row.Bug)
-		return err != nil || row.Digest != rowDigest(mutant, at)
+		bug, err := planted.Named(row.Bug)
+		return err != nil || row.Digest != rowDigest(bug, at)
 	}
 	measured.Bugs, measured.Correct = slices.DeleteFunc(measured.Bugs, stale), slices.DeleteFunc(measured.Correct, stale)
 	return measured, nil
@@ -98,8 +98,8 @@ func (m *Measured) find(rows []MeasuredRow, bug, scenario string) (runs []SeedRu
 
 // Add takes over the runs of a table, which include those known before. Rows that the table lacks are kept.
 func (m *Measured) Add(table *Completeness) {
-	for _, row := range table.Mutants {
-		m.Bugs = replaced(m.Bugs, MeasuredRow{Bug: row.Mutant, Scenario: row.Scenario, Digest: row.Digest}, row.Runs)
+	for _, row := range table.Bugs {
+		m.Bugs = replaced(m.Bugs, MeasuredRow{Bug: row.Bug, Scenario: row.Scenario, Digest: row.Digest}, row.Runs)
 	}
 	for _, row := range table.Controls {
 		m.Correct = replaced(m.Correct, MeasuredRow{Scenario: row.Scenario, Digest: row.Digest}, row.Runs)

@@ -40,29 +40,29 @@ func written(t *testing.T, measured *Measured) string {
 // bug or the scenario changes.
 func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "measured.json")
-	aim := Aim{Suite: SuiteDefault, Mutants: []string{"drop-on-term"}, Scenarios: []string{"smoke", "consumer-kill"},
+	aim := Aim{Suite: SuiteDefault, Bugs: []string{"drop-on-term"}, Scenarios: []string{"smoke", "consumer-kill"},
 		Seeds: 2}
 	measured := measuredAt(t, path)
 	table, err := measured.Table(aim)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table.Mutants[0].count(2, 4, &assertions.Verdict{})
-	table.Mutants[0].count(1, 5, &assertions.Verdict{Invariants: []assertions.Result{{
-		Name: table.Mutants[0].Invariant, Anomalies: []assertions.Anomaly{{Name: table.Mutants[0].Anomaly}},
+	table.Bugs[0].count(2, 4, &assertions.Verdict{})
+	table.Bugs[0].count(1, 5, &assertions.Verdict{Invariants: []assertions.Result{{
+		Name: table.Bugs[0].Invariant, Anomalies: []assertions.Anomaly{{Name: table.Bugs[0].Anomaly}},
 	}}})
 	table.Controls[1].Runs = []SeedRun{{Seed: 1, Shown: true, Seconds: 3}}
 	measured.Add(table)
 
 	other := aim
-	other.Mutants = []string{"duplicate"}
+	other.Bugs = []string{"duplicate"}
 	if table, err = measured.Table(other); err != nil {
 		t.Fatal(err)
 	}
 	if table.Controls[1].Passed != 1 || table.Controls[1].Seeds != 1 {
 		t.Errorf("the correct consumer's run is not known: %+v", table.Controls[1])
 	}
-	table.Mutants[1].count(1, 4, &assertions.Verdict{})
+	table.Bugs[1].count(1, 4, &assertions.Verdict{})
 	measured.Add(table)
 	text := written(t, measured)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -75,11 +75,11 @@ func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
 	if table, err = measuredAt(t, path).Table(aim); err != nil {
 		t.Fatal(err)
 	}
-	if row := table.Mutants[0]; row.Caught != 1 || row.Seeds != 2 || meanSeconds(row.Runs) != 4.5 ||
-		table.Mutants[1].Seeds != 0 {
-		t.Errorf("taken over: %+v", table.Mutants)
+	if row := table.Bugs[0]; row.Caught != 1 || row.Seeds != 2 || meanSeconds(row.Runs) != 4.5 ||
+		table.Bugs[1].Seeds != 0 {
+		t.Errorf("taken over: %+v", table.Bugs)
 	}
-	changed := strings.Replace(text, `"digest":"`+table.Mutants[0].Digest, `"digest":"of another`, 1)
+	changed := strings.Replace(text, `"digest":"`+table.Bugs[0].Digest, `"digest":"of another`, 1)
 	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}

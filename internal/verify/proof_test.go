@@ -15,10 +15,10 @@ import (
 // Every anomaly that a verdict can name must have been found in a real run of a consumer that has the bug.
 func TestEveryAnomalyHasAPlantedBug(t *testing.T) {
 	named := map[string]bool{}
-	for _, mutant := range planted.All() {
-		named[mutant.Invariant+": "+mutant.Anomaly] = true
-		if _, err := aimed.ReadFile("testdata/" + mutant.Scenario + ".yaml"); err != nil {
-			t.Errorf("%s is aimed at a scenario that is not there: %v", mutant.Name, err)
+	for _, bug := range planted.All() {
+		named[bug.Invariant+": "+bug.Anomaly] = true
+		if _, err := aimed.ReadFile("testdata/" + bug.Scenario + ".yaml"); err != nil {
+			t.Errorf("%s is aimed at a scenario that is not there: %v", bug.Name, err)
 		}
 	}
 	for _, invariant := range assertions.Deciding() {
@@ -43,8 +43,8 @@ func TestAimedScenariosAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	aim := map[string]bool{}
-	for _, mutant := range planted.All() {
-		aim[mutant.Scenario+".yaml"] = true
+	for _, bug := range planted.All() {
+		aim[bug.Scenario+".yaml"] = true
 	}
 	for _, entry := range entries {
 		text, err := aimed.ReadFile("testdata/" + entry.Name())
@@ -101,7 +101,7 @@ func TestDrawnSituationsCoverEverything(t *testing.T) {
 
 // A table must not hold if a bug was missed or if nothing was run.
 func TestWhatDoesNotHold(t *testing.T) {
-	caught := MutantRow{Mutant: "m", Invariant: "i", Anomaly: "a", Caught: 2, Seeds: 2,
+	caught := BugRow{Bug: "m", Invariant: "i", Anomaly: "a", Caught: 2, Seeds: 2,
 		Named: map[string]int{"i: a": 2, "j: b": 1}}
 	missed := caught
 	missed.Caught = 1
@@ -111,16 +111,16 @@ func TestWhatDoesNotHold(t *testing.T) {
 		result Result
 		holds  bool
 	}{
-		"caught": {Result{Completeness: &Completeness{Mutants: []MutantRow{caught},
+		"caught": {Result{Completeness: &Completeness{Bugs: []BugRow{caught},
 			Controls: []ControlRow{passed}}}, true},
-		"missed once": {Result{Completeness: &Completeness{Mutants: []MutantRow{missed},
+		"missed once": {Result{Completeness: &Completeness{Bugs: []BugRow{missed},
 			Controls: []ControlRow{passed}}}, false},
-		"control accused": {Result{Completeness: &Completeness{Mutants: []MutantRow{caught},
+		"control accused": {Result{Completeness: &Completeness{Bugs: []BugRow{caught},
 			Controls: []ControlRow{accused}}}, false},
-		"a run failed": {Result{Completeness: &Completeness{Mutants: []MutantRow{caught},
+		"a run failed": {Result{Completeness: &Completeness{Bugs: []BugRow{caught},
 			Errors: []string{"x"}}}, false},
-		"no runs of a mutant":   {Result{Completeness: &Completeness{Mutants: []MutantRow{{Mutant: "m"}}}}, false},
-		"no mutants":            {Result{Completeness: &Completeness{}}, false},
+		"no runs of a bug":      {Result{Completeness: &Completeness{Bugs: []BugRow{{Bug: "m"}}}}, false},
+		"no bugs":               {Result{Completeness: &Completeness{}}, false},
 		"sound":                 {Result{Soundness: &Soundness{Runs: 40, Passed: 38, Inconclusive: 2}}, true},
 		"accused":               {Result{Soundness: &Soundness{Runs: 40, Passed: 39, Accused: 1}}, false},
 		"too much inconclusive": {Result{Soundness: &Soundness{Runs: 100, Passed: 94, Inconclusive: 6}}, false},
@@ -161,11 +161,11 @@ func TestSharesAreNeverRoundedUp(t *testing.T) {
 func TestTables(t *testing.T) {
 	result := Result{
 		Completeness: &Completeness{
-			Mutants: []MutantRow{
-				{Mutant: "eager", What: "it does not wait", Invariant: "commit-after-dlq", Anomaly: "commit-before-dlq", Caught: 1,
+			Bugs: []BugRow{
+				{Bug: "eager", What: "it does not wait", Invariant: "commit-after-dlq", Anomaly: "commit-before-dlq", Caught: 1,
 					Seeds: 2, Named: map[string]int{"commit-after-dlq: commit-before-dlq": 1, "no-loss: lost": 2,
 						"dlq-once: dlq-duplicate": 1, "liveness: stalled": 2},
-					Missed: []string{"dlqbench prove completeness --mutant eager --first 7 --seeds 1"}},
+					Missed: []string{"dlqbench prove completeness --bug eager --first 7 --seeds 1"}},
 			},
 			Controls: []ControlRow{{Scenario: "mix", Passed: 2, Seeds: 2}},
 		},
@@ -188,7 +188,7 @@ func TestTables(t *testing.T) {
 		"50.0% (1 of 2) caught by name; the correct one passed 100%",
 		"1 false alarm (0 runs inconclusive, 3 more SKIPPED)", "- skipped, 3×: no PostgreSQL\n", "1 disagreement",
 		"| eager       | commit-after-dlq: commit-before-dlq | 1/2    | liveness: stalled 2/2, no-loss: lost 2/2, and 1 more |",
-		"- missed, again with: dlqbench prove completeness --mutant eager --first 7 --seeds 1\n",
+		"- missed, again with: dlqbench prove completeness --bug eager --first 7 --seeds 1\n",
 		"- accused: key under broker.kill: no-loss is violated; again with: dlqbench prove soundness --first 11 --runs 1\n",
 		"| 2    | 1      | 0            | 1       |",
 		"## Soundness: the correct consumer, seeds 10 to 14\n", "| lost       | 2              |",

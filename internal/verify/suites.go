@@ -46,9 +46,9 @@ const again = 2
 // Aim selects the scope of a completeness measurement.
 type Aim struct {
 	Suite string
-	// Mutants and Scenarios restrict the runs by name; empty means all of the suite's. The default suite's scenarios
+	// Bugs and Scenarios restrict the runs by name; empty means all of the suite's. The default suite's scenarios
 	// must be named.
-	Mutants, Scenarios []string
+	Bugs, Scenarios []string
 	// First is the first seed, Seeds the number of consecutive seeds.
 	First uint64
 	Seeds int
@@ -88,12 +88,12 @@ func readTarget(name string, text []byte) (target, error) {
 		digest: fmt.Sprintf("%x", sha256.Sum256(meaning))[:digestLength]}, nil
 }
 
-func aimedAt(mutant planted.Mutant) (target, error) {
-	text, err := aimed.ReadFile("testdata/" + mutant.Scenario + ".yaml")
+func aimedAt(bug planted.Bug) (target, error) {
+	text, err := aimed.ReadFile("testdata/" + bug.Scenario + ".yaml")
 	if err != nil {
-		return target{}, fmt.Errorf("reading the scenario at which %s is aimed: %w", mutant.Name, err)
+		return target{}, fmt.Errorf("reading the scenario at which %s is aimed: %w", bug.Name, err)
 	}
-	return readTarget(mutant.Scenario, text)
+	return readTarget(bug.Scenario, text)
 }
 
 // shippedTargets returns the shipped scenarios that run on the embedded Kafka, or the named ones of them, in the order
@@ -121,7 +121,7 @@ func shippedTargets(names []string) ([]target, error) {
 }
 
 // aims pairs every requested bug with the scenarios of the suite that apply to it, of which there may be none.
-func (a *Aim) aims() (bugs []planted.Mutant, of map[string][]target, err error) {
+func (a *Aim) aims() (bugs []planted.Bug, of map[string][]target, err error) {
 	var shipped []target
 	if a.Suite != SuiteAimed {
 		if shipped, err = shippedTargets(a.Scenarios); err != nil {
@@ -130,29 +130,29 @@ func (a *Aim) aims() (bugs []planted.Mutant, of map[string][]target, err error) 
 	}
 	of = map[string][]target{}
 	owns := map[string]target{}
-	for _, mutant := range planted.All() {
-		if len(a.Mutants) > 0 && !slices.Contains(a.Mutants, mutant.Name) {
+	for _, bug := range planted.All() {
+		if len(a.Bugs) > 0 && !slices.Contains(a.Bugs, bug.Name) {
 			continue
 		}
-		own, known := owns[mutant.Scenario]
+		own, known := owns[bug.Scenario]
 		if !known {
-			if own, err = aimedAt(mutant); err != nil {
+			if own, err = aimedAt(bug); err != nil {
 				return nil, nil, err
 			}
-			owns[mutant.Scenario] = own
+			owns[bug.Scenario] = own
 		}
 		plain := ordinary(own.scenario) && own.scenario.Unfit(scenarios.ContractSpec{}) == ""
-		if a.Suite == SuiteDefault && (mutant.Kind() != "consume" || !plain) {
+		if a.Suite == SuiteDefault && (bug.Kind() != "consume" || !plain) {
 			continue
 		}
-		bugs = append(bugs, mutant)
+		bugs = append(bugs, bug)
 		if a.Suite == SuiteAimed {
-			of[mutant.Name] = []target{own}
+			of[bug.Name] = []target{own}
 			continue
 		}
 		for _, one := range shipped {
 			if applies(own.scenario, one.scenario) {
-				of[mutant.Name] = append(of[mutant.Name], one)
+				of[bug.Name] = append(of[bug.Name], one)
 			}
 		}
 	}

@@ -14,14 +14,14 @@ import (
 func suiteOf(suite string, always, once int) *Completeness {
 	c := &Completeness{Suite: suite, Wanted: 2}
 	row := func(n int, scenario string, shown ...bool) {
-		r := MutantRow{Mutant: fmt.Sprint("m", n), Scenario: scenario}
+		r := BugRow{Bug: fmt.Sprint("m", n), Scenario: scenario}
 		for i, is := range shown {
 			if r.Seeds++; is {
 				r.Caught++
 			}
 			r.Runs = append(r.Runs, SeedRun{Seed: uint64(i + 1), Shown: is, Seconds: 3})
 		}
-		c.Mutants = append(c.Mutants, r)
+		c.Bugs = append(c.Bugs, r)
 	}
 	for n := range always + once {
 		row(n, "smoke", false, n < always)
@@ -33,7 +33,7 @@ func suiteOf(suite string, always, once int) *Completeness {
 // The default suite names a bug with a seed if one of its scenarios does. The library's table judges each scenario
 // separately.
 func TestTogether(t *testing.T) {
-	split := []*MutantRow{
+	split := []*BugRow{
 		{Runs: []SeedRun{{Seed: 1, Shown: true}, {Seed: 2}, {Seed: 3}}},
 		{Runs: []SeedRun{{Seed: 2, Shown: true}, {Seed: 3}, {Seed: 4}}},
 	}
@@ -51,8 +51,8 @@ func TestTogether(t *testing.T) {
 
 func TestApplies(t *testing.T) {
 	for _, c := range []struct {
-		suite, mutant string
-		yes, no       []string
+		suite, bug string
+		yes, no    []string
 	}{
 		{SuiteLibrary, "drop-on-term", []string{"smoke", "consumer-kill", "replay-round-trip"},
 			[]string{"retry-topics", "share-group", "transactions", "store-lifecycle", "pipestream-graph", "spring-envelope",
@@ -73,7 +73,7 @@ func TestApplies(t *testing.T) {
 		{SuiteLibrary, "time-of-1970", []string{"management-envelope"}, []string{"smoke", "management-store"}},
 		{SuiteDefault, "drop-on-term", scaffold.Suite(), nil},
 	} {
-		aim := Aim{Suite: c.suite, Mutants: []string{c.mutant}}
+		aim := Aim{Suite: c.suite, Bugs: []string{c.bug}}
 		if c.suite == SuiteDefault {
 			aim.Scenarios = scaffold.Suite()
 		}
@@ -82,16 +82,16 @@ func TestApplies(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := func(name string) bool {
-			return slices.ContainsFunc(of[c.mutant], func(one target) bool { return one.name == name })
+			return slices.ContainsFunc(of[c.bug], func(one target) bool { return one.name == name })
 		}
 		for _, name := range c.yes {
 			if !at(name) {
-				t.Errorf("%s does not apply to %s", name, c.mutant)
+				t.Errorf("%s does not apply to %s", name, c.bug)
 			}
 		}
 		for _, name := range c.no {
 			if at(name) {
-				t.Errorf("%s applies to %s", name, c.mutant)
+				t.Errorf("%s applies to %s", name, c.bug)
 			}
 		}
 	}

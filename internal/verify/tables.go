@@ -56,7 +56,7 @@ func (r *Result) Summary() string {
 	rows := [][]string{{"proof", "what was done", "result"}}
 	if c := r.Completeness; c != nil {
 		caught, runs, passed, controls := 0, 0, 0, 0
-		for _, row := range c.Mutants {
+		for _, row := range c.Bugs {
 			caught, runs = caught+row.Caught, runs+row.Seeds
 		}
 		for _, row := range c.Controls {
@@ -133,9 +133,9 @@ func (c *Completeness) markdown() string {
 	var b strings.Builder
 	b.WriteString("\n## Completeness: planted bug × anomaly\n\n")
 	rows := [][]string{{"planted bug", "must be named as", "caught", "also named", "what is wrong"}}
-	for _, m := range c.Mutants {
-		rows = append(rows, []string{m.Mutant, m.Invariant + ": " + m.Anomaly, fmt.Sprintf("%d/%d", m.Caught, m.Seeds),
-			m.alsoNamed(), m.What})
+	for _, row := range c.Bugs {
+		rows = append(rows, []string{row.Bug, row.Invariant + ": " + row.Anomaly,
+			fmt.Sprintf("%d/%d", row.Caught, row.Seeds), row.alsoNamed(), row.What})
 	}
 	b.WriteString(table(rows))
 	b.WriteString("\nThe correct consumer on the scenarios at which they are aimed:\n\n")
@@ -144,7 +144,7 @@ func (c *Completeness) markdown() string {
 		rows = append(rows, []string{row.Scenario, fmt.Sprintf("%d/%d", row.Passed, row.Seeds)})
 	}
 	b.WriteString(table(rows))
-	for _, row := range c.Mutants {
+	for _, row := range c.Bugs {
 		list(&b, "missed, again with: ", row.Missed)
 	}
 	c.failures(&b)
@@ -156,7 +156,7 @@ func (c *Completeness) markdown() string {
 const widestAlso = 2
 
 // alsoNamed lists the anomalies that were named besides the row's own, sorted by the number of runs, descending.
-func (r *MutantRow) alsoNamed() string {
+func (r *BugRow) alsoNamed() string {
 	var also []string
 	for _, name := range sorted(r.Named) {
 		if name != r.Invariant+": "+r.Anomaly {
@@ -192,7 +192,7 @@ func (c *Completeness) suiteTables() string {
 	var b strings.Builder
 	b.WriteString(c.counts() + "\n\n")
 	rows := [][]string{{"planted bug", "must be named as", "named", "by", "by none of", "what is wrong"}}
-	for _, one := range c.bugs() {
+	for _, one := range c.results() {
 		var by, none []string
 		for _, row := range one.rows {
 			switch {
@@ -206,7 +206,7 @@ func (c *Completeness) suiteTables() string {
 		if len(by) == 0 {
 			missed = strings.Join(none, ", ")
 		}
-		rows = append(rows, []string{one.Mutant, one.Invariant + ": " + one.Anomaly,
+		rows = append(rows, []string{one.Bug, one.Invariant + ": " + one.Anomaly,
 			fmt.Sprintf("%d/%d", one.named, one.tried), strings.Join(by, ", "), missed, one.What})
 	}
 	b.WriteString(table(rows))
@@ -229,11 +229,11 @@ func (c *Completeness) suiteTables() string {
 func (c *Completeness) counts() string {
 	full, all := c.named()
 	once, pairs, tried, runs, unnamed := 0, 0, 0, 0, []string(nil)
-	for _, one := range c.bugs() {
-		if slices.ContainsFunc(one.rows, func(row *MutantRow) bool { return row.Caught > 0 }) {
+	for _, one := range c.results() {
+		if slices.ContainsFunc(one.rows, func(row *BugRow) bool { return row.Caught > 0 }) {
 			once++
 		} else {
-			unnamed = append(unnamed, one.Mutant)
+			unnamed = append(unnamed, one.Bug)
 		}
 		for _, row := range one.rows {
 			pairs, runs = pairs+1, runs+row.Seeds

@@ -15,7 +15,7 @@ import (
 )
 
 // bounded is a planted bug whose policy has other limits than the settings.
-func bounded(name, what, invariant, anomaly, scenario string, change func(*consumer.Bounded)) Mutant {
+func bounded(name, what, invariant, anomaly, scenario string, change func(*consumer.Bounded)) Bug {
 	return policied(name, what, invariant, anomaly, scenario, func(policy consumer.Policy) consumer.Policy {
 		changed, ok := policy.(consumer.Bounded)
 		if !ok {
@@ -26,8 +26,8 @@ func bounded(name, what, invariant, anomaly, scenario string, change func(*consu
 	})
 }
 
-func policied(name, what, invariant, anomaly, scenario string, replace func(consumer.Policy) consumer.Policy) Mutant {
-	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: invariant, Scenario: scenario,
+func policied(name, what, invariant, anomaly, scenario string, replace func(consumer.Policy) consumer.Policy) Bug {
+	return Bug{Name: name, What: what, Anomaly: anomaly, Invariant: invariant, Scenario: scenario,
 		Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 			parts.Policy = replace(parts.Policy)
 		}}
@@ -199,8 +199,8 @@ func twice(handler consumer.Handler) consumer.Handler {
 }
 
 // sealed is a planted bug that changes dead letters after they are encoded.
-func sealed(name, what, anomaly string, change func(*kgo.Record)) Mutant {
-	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "dlq-fidelity", Scenario: "mix",
+func sealed(name, what, anomaly string, change func(*kgo.Record)) Bug {
+	return Bug{Name: name, What: what, Anomaly: anomaly, Invariant: "dlq-fidelity", Scenario: "mix",
 		Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 			parts.Sealer = changed{parts.Sealer, change}
 		}}

@@ -13,8 +13,8 @@ var digests string
 const digestLength = 12
 
 // Digest identifies the version of the code that plants the bug.
-func (m Mutant) Digest() string {
-	_, after, _ := strings.Cut("\n"+digests, "\n"+m.Name+" ")
+func (b Bug) Digest() string {
+	_, after, _ := strings.Cut("\n"+digests, "\n"+b.Name+" ")
 	digest, _, _ := strings.Cut(after, "\n")
 	return digest
 }

@@ -26,8 +26,8 @@ var update = flag.Bool("update", false, "write the digests again")
 func TestDigestsAreCurrent(t *testing.T) {
 	code := parse(t)
 	var want strings.Builder
-	for _, mutant := range All() {
-		fmt.Fprintf(&want, "%s %s\n", mutant.Name, code.digest(t, mutant))
+	for _, bug := range All() {
+		fmt.Fprintf(&want, "%s %s\n", bug.Name, code.digest(t, bug))
 	}
 	if *update {
 		if err := os.WriteFile("digests.txt", []byte(want.String()), 0o644); err != nil {
@@ -38,9 +38,9 @@ func TestDigestsAreCurrent(t *testing.T) {
 	if digests != want.String() {
 		t.Errorf("digests.txt is not that of the code: go test ./internal/verify/planted -run TestDigestsAreCurrent -update")
 	}
-	for _, mutant := range All() {
-		if len(mutant.Digest()) != digestLength {
-			t.Errorf("%s has the digest %q", mutant.Name, mutant.Digest())
+	for _, bug := range All() {
+		if len(bug.Digest()) != digestLength {
+			t.Errorf("%s has the digest %q", bug.Name, bug.Digest())
 		}
 	}
 }
@@ -48,17 +48,17 @@ func TestDigestsAreCurrent(t *testing.T) {
 // A bug's digest changes with the code that plants it and with everything that this code calls. It does not change with
 // wording or with another bug.
 func TestDigestFollowsTheCode(t *testing.T) {
-	const before = `package mutants
-func list() []Mutant {
-	made := func(name, what string, plant int) Mutant { return Mutant{Name: name} }
-	return []Mutant{made("one", "says this", parker{}.Park()), made("two", "says that", 2)}
+	const before = `package planted
+func list() []Bug {
+	made := func(name, what string, plant int) Bug { return Bug{Name: name} }
+	return []Bug{made("one", "says this", parker{}.Park()), made("two", "says that", 2)}
 }
 type parker struct{}
 // Park is described.
 func (parker) Park() int { return deep() }
 func deep() int { return 1 }`
 	of := func(text, name, what string) string {
-		return parseTexts(t, map[string]string{"a.go": text}).digest(t, Mutant{Name: name, What: what})
+		return parseTexts(t, map[string]string{"a.go": text}).digest(t, Bug{Name: name, What: what})
 	}
 	one, two := of(before, "one", "says this"), of(before, "two", "says that")
 	for _, c := range []struct {
@@ -154,13 +154,13 @@ func (c *code) declare(declared ast.Decl) {
 
 // digest covers the bug's entry in its list, the statements that the list runs for all of its entries, and every
 // declaration that these need.
-func (c *code) digest(t *testing.T, mutant Mutant) string {
+func (c *code) digest(t *testing.T, bug Bug) string {
 	t.Helper()
-	nodes := c.entry(mutant.Name)
+	nodes := c.entry(bug.Name)
 	if len(nodes) == 0 {
-		t.Fatalf("%s is in no list of the package by its name", mutant.Name)
+		t.Fatalf("%s is in no list of the package by its name", bug.Name)
 	}
-	seen := map[string]bool{"Mutant": true}
+	seen := map[string]bool{"Bug": true}
 	for at := 0; at < len(nodes); at++ {
 		ast.Inspect(nodes[at], func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok && !seen[id.Name] {
@@ -176,7 +176,7 @@ func (c *code) digest(t *testing.T, mutant Mutant) string {
 		if err := printer.Fprint(&text, c.files, node); err != nil {
 			t.Fatal(err)
 		}
-		texts = append(texts, strings.ReplaceAll(tokens(text.Bytes()), strconv.Quote(mutant.What), `""`))
+		texts = append(texts, strings.ReplaceAll(tokens(text.Bytes()), strconv.Quote(bug.What), `""`))
 	}
 	slices.Sort(texts)
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(texts, "\n"))))[:digestLength]
@@ -237,7 +237,7 @@ func isList(literal *ast.CompositeLit) bool {
 		return false
 	}
 	element, ok := array.Elt.(*ast.Ident)
-	return ok && element.Name == "Mutant"
+	return ok && element.Name == "Bug"
 }
 
 func says(n ast.Node, name string) (found bool) {

@@ -15,21 +15,21 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-func graphMutants() []Mutant {
+func graphBugs() []Bug {
 	const conserved = "graph-conservation"
-	routed := func(name, what, anomaly string, replace func(consumer.Node, consumer.Router) consumer.Router) Mutant {
-		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: conserved, Scenario: "graph",
+	routed := func(name, what, anomaly string, replace func(consumer.Node, consumer.Router) consumer.Router) Bug {
+		return Bug{Name: name, What: what, Anomaly: anomaly, Invariant: conserved, Scenario: "graph",
 			Consumer: func(config *consumer.Config, parts *consumer.Parts) {
 				parts.Router = replace(*config.Node, parts.Router)
 			}}
 	}
-	parked := func(name, what, anomaly string, replace func(letters string) consumer.Parker) Mutant {
-		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: conserved, Scenario: "graph",
+	parked := func(name, what, anomaly string, replace func(letters string) consumer.Parker) Bug {
+		return Bug{Name: name, What: what, Anomaly: anomaly, Invariant: conserved, Scenario: "graph",
 			Consumer: func(config *consumer.Config, parts *consumer.Parts) {
 				parts.Parker = forwarding{replace(config.DLQTopic), config.DLQTopic}
 			}}
 	}
-	return []Mutant{
+	return []Bug{
 		parked("forward-not-awaited",
 			"a document counts as passed on when it is handed to the producer; the acknowledgement is awaited in the background",
 			"commit-before-forward", func(string) consumer.Parker { return eagerParker{} }),
@@ -75,15 +75,15 @@ func graphMutants() []Mutant {
 }
 
 // graphReplays are bugs of the tool that replays the dead letters of a graph's nodes.
-func graphReplays() []Mutant {
+func graphReplays() []Bug {
 	published := func(name, what, anomaly string,
-		wrap func(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher) Mutant {
-		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "graph-conservation", Scenario: "graph-replay",
+		wrap func(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher) Bug {
+		return Bug{Name: name, What: what, Anomaly: anomaly, Invariant: "graph-conservation", Scenario: "graph-replay",
 			Replay: func(config *deadletter.Config) {
 				config.Publish = wrap(config)
 			}}
 	}
-	return []Mutant{
+	return []Bug{
 		published("graph-replays-twice", "every letter of a node is replayed twice", "replayed-twice", doublePublisher),
 		published("graph-replay-drops", "one letter in ten is not replayed", "replay-missing", droppingPublisher),
 		published("graph-replay-wrong-node", "letters of the second node are replayed to the first", "replayed-to-wrong-node",

@@ -14,15 +14,15 @@ import (
 	"github.com/dlqbench/dlqbench/consumer"
 )
 
-func groupMutants() []Mutant {
+func groupBugs() []Bug {
 	committed := func(name, what, invariant, anomaly, scenario string,
-		wrap func(*consumer.Config, consumer.Committer) consumer.Committer) Mutant {
-		return Mutant{Name: name, What: what, Invariant: invariant, Anomaly: anomaly, Scenario: scenario,
+		wrap func(*consumer.Config, consumer.Committer) consumer.Committer) Bug {
+		return Bug{Name: name, What: what, Invariant: invariant, Anomaly: anomaly, Scenario: scenario,
 			Consumer: func(config *consumer.Config, parts *consumer.Parts) {
 				parts.Committer = wrap(config, parts.Committer)
 			}}
 	}
-	return []Mutant{
+	return []Bug{
 		committed("commit-wrong-partition", "with its own partitions it commits the others, too, at their start",
 			"commit-after-outcome", "commit-wrong-partition", "mix",
 			func(_ *consumer.Config, next consumer.Committer) consumer.Committer { return strayCommitter{next} }),

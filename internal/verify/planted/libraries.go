@@ -16,8 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-func libraryMutants() []Mutant {
-	return concat(offsetMutants(), skippingMutants(), []Mutant{
+func libraryBugs() []Bug {
+	return concat(offsetBugs(), skippingBugs(), []Bug{
 		{
 			Name:      "letters-written-in-batches",
 			What:      "a dead letter counts as published when it is put into a buffer, which is written when there are twenty",
@@ -43,9 +43,9 @@ func libraryMutants() []Mutant {
 	})
 }
 
-// offsetMutants have bugs in the committed offsets and in the offset at which reading begins.
-func offsetMutants() []Mutant {
-	return []Mutant{
+// offsetBugs are bugs in the committed offsets and in the offset at which reading begins.
+func offsetBugs() []Bug {
+	return []Bug{
 		{
 			Name:      "commits-what-it-lost",
 			What:      "the map of offsets to commit outlives a rebalance: partitions of others are committed with every commit",
@@ -81,15 +81,15 @@ func offsetMutants() []Mutant {
 	}
 }
 
-// skippingMutants finish records without an attempt.
-func skippingMutants() []Mutant {
-	skipping := func(name, what, scenario string, wrap func(consumer.Handler) consumer.Handler) Mutant {
-		return Mutant{Name: name, What: what, Invariant: "no-loss", Anomaly: "lost", Scenario: scenario,
+// skippingBugs are bugs that finish records without an attempt.
+func skippingBugs() []Bug {
+	skipping := func(name, what, scenario string, wrap func(consumer.Handler) consumer.Handler) Bug {
+		return Bug{Name: name, What: what, Invariant: "no-loss", Anomaly: "lost", Scenario: scenario,
 			Consumer: func(config *consumer.Config, _ *consumer.Parts) {
 				config.Handler = wrap(config.Handler)
 			}}
 	}
-	return []Mutant{
+	return []Bug{
 		skipping("rest-of-the-batch-skipped",
 			"a failure for good ends the batch that the record came in: those behind it count as read", "mix", skipRest),
 		skipping("repeats-known-by-offset",
@@ -122,8 +122,8 @@ func (c shortCommitter) Commit(ctx context.Context, client *kgo.Client, own mark
 	return c.Committer.Commit(ctx, client, short)
 }
 
-// lettersGathered is the number of dead letters that a gatheringParker writes together.
-const lettersGathered = 20
+// deadLettersGathered is the number of dead letters that a gatheringParker writes together.
+const deadLettersGathered = 20
 
 // gatheringParker writes dead letters together, later.
 type gatheringParker struct {
@@ -136,7 +136,7 @@ func (p *gatheringParker) Park(ctx context.Context, publisher consumer.Publisher
 	p.mu.Lock()
 	p.held = append(p.held, letter)
 	var full []*kgo.Record
-	if len(p.held) == lettersGathered {
+	if len(p.held) == deadLettersGathered {
 		full, p.held = p.held, nil
 	}
 	p.mu.Unlock()

@@ -18,11 +18,11 @@ import (
 	"github.com/dlqbench/dlqbench/consumer"
 )
 
-func lifeMutants() []Mutant {
-	lives := func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Mutant {
-		return Mutant{Name: name, What: what, Invariant: "stays-up", Anomaly: anomaly, Scenario: scenario, Consumer: plant}
+func lifeBugs() []Bug {
+	lives := func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Bug {
+		return Bug{Name: name, What: what, Invariant: "stays-up", Anomaly: anomaly, Scenario: scenario, Consumer: plant}
 	}
-	return append(refusalMutants(lives), []Mutant{
+	return append(refusalBugs(lives), []Bug{
 		lives("panics-at-garbage", "a value that is not text is an exception that nobody catches", "crashed", "lives",
 			looked(func(_ int64, record *kgo.Record) {
 				if !utf8.Valid(record.Value) {
@@ -78,11 +78,11 @@ func lifeMutants() []Mutant {
 	}...)
 }
 
-// refusalMutants deviate from the promised reaction to a refused dead letter.
-func refusalMutants(lives func(name, what, anomaly, scenario string,
-	plant func(*consumer.Config, *consumer.Parts)) Mutant) []Mutant {
-	unkept := func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Mutant {
-		return Mutant{Name: name, What: what, Invariant: "halt-on-dlq-failure", Anomaly: anomaly, Scenario: scenario,
+// refusalBugs are bugs that deviate from the promised reaction to a refused dead letter.
+func refusalBugs(lives func(name, what, anomaly, scenario string,
+	plant func(*consumer.Config, *consumer.Parts)) Bug) []Bug {
+	unkept := func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Bug {
+		return Bug{Name: name, What: what, Invariant: "halt-on-dlq-failure", Anomaly: anomaly, Scenario: scenario,
 			Consumer: plant}
 	}
 	ends := func(code int) func(*consumer.Config, *consumer.Parts) {
@@ -96,7 +96,7 @@ func refusalMutants(lives func(name, what, anomaly, scenario string,
 			}
 		}
 	}
-	return []Mutant{
+	return []Bug{
 		lives("crashes-where-it-promised-to-halt", "a dead letter that is refused ends the process, which promised to halt",
 			"crashed", "dlq-down", ends(1)),
 		lives("crashes-where-it-promised-to-retry",

@@ -20,9 +20,9 @@ const (
 	billingEnd = ".billing"
 )
 
-func sharedLetterMutants() []Mutant {
+func sharedDeadLetterBugs() []Bug {
 	const scenario = "services"
-	return []Mutant{
+	return []Bug{
 		{
 			Name: "names-another-service", What: "the dead letters of one service name another of those that share the topic",
 			Anomaly: "metadata-wrong", Invariant: "orders/dlq-fidelity",
@@ -40,9 +40,9 @@ func sharedLetterMutants() []Mutant {
 	}
 }
 
-// sharedLetterReplays are bugs of the tool that replays the dead letters of several services.
-func sharedLetterReplays() []Mutant {
-	return []Mutant{{
+// sharedDeadLetterReplays are bugs of the tool that replays the dead letters of several services.
+func sharedDeadLetterReplays() []Bug {
+	return []Bug{{
 		Name: "replays-to-another-service", What: "the letters of one service go to the retry topic of another",
 		Anomaly: "replay-wrong-topic", Invariant: "orders/replay-round-trip",
 		Scenario: "services", Replay: func(config *deadletter.Config) { config.Publish = misdelivering },

@@ -10,8 +10,8 @@ import (
 	"github.com/dlqbench/dlqbench/consumer"
 )
 
-func shareMutants() []Mutant {
-	return []Mutant{
+func shareBugs() []Bug {
+	return []Bug{
 		{
 			Name: "share-accept-at-once", What: "a record is accepted when it is fetched, not when it is done",
 			Invariant: "commit-after-outcome", Anomaly: "commit-past-unfinished",

@@ -17,24 +17,24 @@ import (
 )
 
 // stores are bugs of the dead-letter store's service: of its router and of its workers.
-func stores() []Mutant { return concat(serviceMutants(), brokenStoreMutants()) }
+func stores() []Bug { return concat(serviceBugs(), brokenStoreBugs()) }
 
-func working(name, what, anomaly, scenario string, plant func(address string, config *worker.Config)) Mutant {
-	return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: scenario,
+func working(name, what, anomaly, scenario string, plant func(address string, config *worker.Config)) Bug {
+	return Bug{Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: scenario,
 		Worker: plant}
 }
 
 // routing is a bug in how a router passes its dead letters to the store.
 func routing(scenario, name, what, anomaly string, ingest func(worker.RouterStore) func(context.Context,
-	[]store.Entry) (int, error)) Mutant {
-	return Mutant{
+	[]store.Entry) (int, error)) Bug {
+	return Bug{
 		Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: scenario,
 		Router: func(config *worker.RouterConfig) { config.Store = ingester{config.Store, ingest(config.Store)} },
 	}
 }
 
-func serviceMutants() []Mutant {
-	return []Mutant{
+func serviceBugs() []Bug {
+	return []Bug{
 		routing("store", "store-commit-before-durable",
 			"the router commits what it has handed over, and the rows are written in the background", "committed-before-stored",
 			lateIngest),
@@ -100,15 +100,15 @@ func serviceMutants() []Mutant {
 	}
 }
 
-// brokenStoreMutants are bugs that show when the store, or a dependency of its workers, fails.
-func brokenStoreMutants() []Mutant {
-	return []Mutant{
+// brokenStoreBugs are bugs that show when the store, or a dependency of its workers, fails.
+func brokenStoreBugs() []Bug {
+	return []Bug{
 		working("store-lease-by-own-clock", "a worker takes back locks whose lease is over by its own machine's clock",
 			"double-lock", "store-clock", func(address string, config *worker.Config) {
 				config.Store = ownClockStore{config.Store, address, config.Clock}
 			}),
 		routing("store-repeats", "store-inserts-every-letter", "the router inserts every letter as it comes, by the place "+
-			"where it lies, without asking whether its record is there already", "doubled-in-store", everyLetter),
+			"where it lies, without asking whether its record is there already", "doubled-in-store", everyDeadLetter),
 		{
 			Name: "store-error-is-done", What: "the router takes an answer that never came for a yes", Anomaly: "lost-in-store",
 			Invariant: "store-lifecycle", Scenario: "store-restart",
@@ -174,8 +174,8 @@ func doublingIngest(next worker.RouterStore) func(context.Context, []store.Entry
 	}
 }
 
-// everyLetter makes an entry of each dead letter. The store's unique key is the position of the dead letter.
-func everyLetter(next worker.RouterStore) func(context.Context, []store.Entry) (int, error) {
+// everyDeadLetter makes an entry of each dead letter. The store's unique key is the position of the dead letter.
+func everyDeadLetter(next worker.RouterStore) func(context.Context, []store.Entry) (int, error) {
 	return func(ctx context.Context, entries []store.Entry) (int, error) {
 		inserted := append([]store.Entry{}, entries...)
 		for i := range inserted {

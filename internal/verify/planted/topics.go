@@ -15,14 +15,14 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter"
 )
 
-func topicMutants() []Mutant {
-	copied := func(name, what, invariant, anomaly string, wrap func(consumer.Copier) consumer.Copier) Mutant {
-		return Mutant{Name: name, What: what, Invariant: invariant, Anomaly: anomaly, Scenario: "retry-topics",
+func topicBugs() []Bug {
+	copied := func(name, what, invariant, anomaly string, wrap func(consumer.Copier) consumer.Copier) Bug {
+		return Bug{Name: name, What: what, Invariant: invariant, Anomaly: anomaly, Scenario: "retry-topics",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 				parts.Copier = wrap(parts.Copier)
 			}}
 	}
-	return []Mutant{
+	return []Bug{
 		policied("record-forgotten", "one failed record in ten is set aside and never taken up again", "no-loss", "stalled",
 			"stuck", func(policy consumer.Policy) consumer.Policy { return &forgetful{Policy: policy} }),
 		bounded("count-starts-again", "a record whose attempts are used up has as many again, twice", "bounded-retries",

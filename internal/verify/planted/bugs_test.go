@@ -39,59 +39,59 @@ func trialed() []string {
 	}
 }
 
-func inTrials(mutant Mutant) bool {
-	ownScenario := slices.Contains([]string{"mix", "dlq-down", "dlq-slow", "replay"}, mutant.Scenario)
-	switch mutant.Name {
+func inTrials(bug Bug) bool {
+	ownScenario := slices.Contains([]string{"mix", "dlq-down", "dlq-slow", "replay"}, bug.Scenario)
+	switch bug.Name {
 	case "payload-re-encoded", "envelope-twice", "reason-of-another", "epoch-made-up":
 		return false // the trials identify a dead letter by its value, and check only its position and attempts
 	case "attempts-from-zero", "letters-written-in-batches":
 		return false // the trials report wrong attempts as missing, and have fewer dead letters than a batch
 	}
-	return mutant.Name == "none" ||
-		mutant.Invariant == "graceful-stop" && mutant.Anomaly != "stop-timeout" || mutant.Name == "commit-past-unfinished" ||
-		mutant.Name == "metadata-missing" || ownScenario && slices.Contains(trialed(), mutant.Anomaly)
+	return bug.Name == "none" ||
+		bug.Invariant == "graceful-stop" && bug.Anomaly != "stop-timeout" || bug.Name == "commit-past-unfinished" ||
+		bug.Name == "metadata-missing" || ownScenario && slices.Contains(trialed(), bug.Anomaly)
 }
 
-// TestEveryMutantShowsItsAnomaly runs the control, and each planted bug that small trials can show, through the same
+// TestEveryBugShowsItsAnomaly runs the control, and each planted bug that small trials can show, through the same
 // trials, which look for every anomaly.
-func TestEveryMutantShowsItsAnomaly(t *testing.T) {
+func TestEveryBugShowsItsAnomaly(t *testing.T) {
 	none, err := Named("none")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, mutant := range append([]Mutant{none}, All()...) {
-		if !inTrials(mutant) {
+	for _, bug := range append([]Bug{none}, All()...) {
+		if !inTrials(bug) {
 			continue
 		}
-		t.Run(mutant.Name, func(t *testing.T) {
+		t.Run(bug.Name, func(t *testing.T) {
 			t.Parallel()
 			found := anomalies{}
-			if mutant.Consumer != nil {
-				tryConsumer(t, mutant, found)
+			if bug.Consumer != nil {
+				tryConsumer(t, bug, found)
 			}
-			if mutant.Replay != nil {
-				tryReplay(t, mutant, found)
+			if bug.Replay != nil {
+				tryReplay(t, bug, found)
 			}
-			if mutant.Name == "none" && len(found) > 0 {
+			if bug.Name == "none" && len(found) > 0 {
 				t.Errorf("the control shows %v", found)
 			}
-			if mutant.Name != "none" && found[mutant.Anomaly] == 0 {
-				t.Errorf("%s is not among %v", mutant.Anomaly, found)
+			if bug.Name != "none" && found[bug.Anomaly] == 0 {
+				t.Errorf("%s is not among %v", bug.Anomaly, found)
 			}
 		})
 	}
 }
 
-func TestMutantsAreDescribed(t *testing.T) {
+func TestBugsAreDescribed(t *testing.T) {
 	seen := map[string]bool{"none": true}
-	for _, mutant := range All() {
-		if seen[mutant.Name] || mutant.What == "" || mutant.Anomaly == "" || mutant.Invariant == "" ||
-			mutant.Scenario == "" || parts(mutant) != 1 {
-			t.Errorf("%+v", mutant)
+	for _, bug := range All() {
+		if seen[bug.Name] || bug.What == "" || bug.Anomaly == "" || bug.Invariant == "" ||
+			bug.Scenario == "" || parts(bug) != 1 {
+			t.Errorf("%+v", bug)
 		}
-		seen[mutant.Name] = true
-		if named, err := Named(mutant.Name); err != nil || named.What != mutant.What {
-			t.Errorf("%s is not found by its name: %v", mutant.Name, err)
+		seen[bug.Name] = true
+		if named, err := Named(bug.Name); err != nil || named.What != bug.What {
+			t.Errorf("%s is not found by its name: %v", bug.Name, err)
 		}
 	}
 	if _, err := Named("no-such"); err == nil || !strings.Contains(err.Error(), "commit-before-dlq-ack") {
@@ -100,10 +100,10 @@ func TestMutantsAreDescribed(t *testing.T) {
 }
 
 // parts counts the components that have the bug.
-func parts(mutant Mutant) int {
+func parts(bug Bug) int {
 	count := 0
-	for _, has := range []bool{mutant.Consumer != nil, mutant.Replay != nil, mutant.Router != nil, mutant.Worker != nil,
-		mutant.Keeper != nil} {
+	for _, has := range []bool{bug.Consumer != nil, bug.Replay != nil, bug.Router != nil, bug.Worker != nil,
+		bug.Keeper != nil} {
 		if has {
 			count++
 		}
@@ -218,14 +218,14 @@ func settings() consumer.Settings {
 }
 
 // start runs the planted bug. The returned function stops it.
-func (tr *trial) start(mutant Mutant, s consumer.Settings, handler consumer.Handler) (*consumer.Consumer, func()) {
+func (tr *trial) start(bug Bug, s consumer.Settings, handler consumer.Handler) (*consumer.Consumer, func()) {
 	tr.Helper()
 	config := consumer.Config{
 		Bootstrap: tr.cluster.ListenAddrs(), Topic: "in", DLQTopic: "dlq", Group: "g", Settings: s, Handler: handler,
 		Logger: zerolog.New(&tr.log),
 	}
 	parts := consumer.DefaultParts(s)
-	mutant.Consumer(&config, &parts)
+	bug.Consumer(&config, &parts)
 	c, err := consumer.New(config, parts)
 	if err != nil {
 		tr.Fatal(err)
@@ -280,25 +280,25 @@ func (tr *trial) content(topic string) map[string][]*kgo.Record {
 }
 
 // tryConsumer continues until the anomaly is found. For the control it runs all trials.
-func tryConsumer(t *testing.T, mutant Mutant, found anomalies) {
+func tryConsumer(t *testing.T, bug Bug, found anomalies) {
 	for _, try := range []func(){
-		func() { tryPolicy(mutant, found) },
-		func() { tryProcessing(newTrial(t, found), mutant) },
-		func() { tryOutage(newTrial(t, anomalies{}), mutant, found) },
-		func() { tryStop(newTrial(t, anomalies{}), mutant, found) },
+		func() { tryPolicy(bug, found) },
+		func() { tryProcessing(newTrial(t, found), bug) },
+		func() { tryOutage(newTrial(t, anomalies{}), bug, found) },
+		func() { tryStop(newTrial(t, anomalies{}), bug, found) },
 	} {
-		if try(); found[mutant.Anomaly] > 0 {
+		if try(); found[bug.Anomaly] > 0 {
 			return
 		}
 	}
 }
 
 // tryPolicy asks the policy for its waits, because measured waits would be noisy.
-func tryPolicy(mutant Mutant, found anomalies) {
+func tryPolicy(bug Bug, found anomalies) {
 	s := settings()
 	s.MaxRetries = 8
 	config, parts := consumer.Config{Settings: s}, consumer.DefaultParts(s)
-	mutant.Consumer(&config, &parts)
+	bug.Consumer(&config, &parts)
 	wait := func(attempts int, err error) time.Duration {
 		return parts.Policy.Decide(&kgo.Record{}, attempts, err).Wait
 	}
@@ -317,7 +317,7 @@ func tryPolicy(mutant Mutant, found anomalies) {
 
 // tryProcessing consumes everything and compares the commits, the attempts and the dead letters with the planned
 // answers.
-func tryProcessing(tr *trial, mutant Mutant) {
+func tryProcessing(tr *trial, bug Bug) {
 	last := int64(0)
 	tr.cluster.ControlKey(int16(kmsg.OffsetCommit), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		tr.cluster.KeepControl()
@@ -332,7 +332,7 @@ func tryProcessing(tr *trial, mutant Mutant) {
 		}
 		return nil, nil, false
 	})
-	_, stop := tr.start(mutant, settings(), func(ctx context.Context, record *kgo.Record) error {
+	_, stop := tr.start(bug, settings(), func(ctx context.Context, record *kgo.Record) error {
 		err := tr.handle(ctx, record)
 		if err != nil && (fate(record.Offset) == "permanent" || fate(record.Offset) == "exhausted") {
 			tr.mu.Lock()
@@ -375,10 +375,10 @@ func (tr *trial) judge(offset int64, letters []*kgo.Record) {
 
 // tryOutage makes the DLQ refuse everything until the commits stop, and then lifts the outage. A planted bug that has
 // given up the dead letter never publishes it, so there is nothing to wait for.
-func tryOutage(tr *trial, mutant Mutant, found anomalies) {
+func tryOutage(tr *trial, bug Bug, found anomalies) {
 	fault := tr.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dlq", Err: kerr.NotEnoughReplicas,
 		Count: -1})
-	_, stop := tr.start(mutant, settings(), func(_ context.Context, record *kgo.Record) error {
+	_, stop := tr.start(bug, settings(), func(_ context.Context, record *kgo.Record) error {
 		if record.Offset == 7 {
 			return &consumer.Error{Class: consumer.Permanent, Err: errors.New("broken")}
 		}
@@ -388,8 +388,8 @@ func tryOutage(tr *trial, mutant Mutant, found anomalies) {
 	passed := tr.committed() > 7
 	fault.Remove()
 	tr.await(func() bool {
-		return len(tr.content("dlq")) > 0 || mutant.Anomaly == "commit-without-dlq" ||
-			fault.Hits() < 8 && passed && mutant.Name != "commit-before-dlq-ack"
+		return len(tr.content("dlq")) > 0 || bug.Anomaly == "commit-without-dlq" ||
+			fault.Hits() < 8 && passed && bug.Name != "commit-before-dlq-ack"
 	})
 	letters := len(tr.content("dlq")["v7"])
 	tr.await(func() bool { return tr.committed() >= records-10 })
@@ -401,10 +401,10 @@ func tryOutage(tr *trial, mutant Mutant, found anomalies) {
 }
 
 // tryStop stops while half of the records are in backoff.
-func tryStop(tr *trial, mutant Mutant, found anomalies) {
+func tryStop(tr *trial, bug Bug, found anomalies) {
 	s := settings()
 	s.RetryBackoffMS, s.MaxRetryBackoffMS, s.Ordering = 60_000, 60_000, consumer.OrderingNone
-	c, stop := tr.start(mutant, s, func(_ context.Context, record *kgo.Record) error {
+	c, stop := tr.start(bug, s, func(_ context.Context, record *kgo.Record) error {
 		if record.Offset%2 == 1 {
 			return errors.New("down")
 		}
@@ -418,7 +418,7 @@ func tryStop(tr *trial, mutant Mutant, found anomalies) {
 }
 
 // tryReplay replays half of the dead letters and compares the replayed records with the originals.
-func tryReplay(t *testing.T, mutant Mutant, found anomalies) {
+func tryReplay(t *testing.T, bug Bug, found anomalies) {
 	tr := newTrial(t, found)
 	var letters []*kgo.Record
 	for i := range records {
@@ -434,7 +434,7 @@ func tryReplay(t *testing.T, mutant Mutant, found anomalies) {
 		t.Fatal(err)
 	}
 	config := deadletter.Config{Bootstrap: tr.cluster.ListenAddrs(), From: "dlq", Where: `reason == "even"`}
-	mutant.Replay(&config)
+	bug.Replay(&config)
 	if _, err := deadletter.Run(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}

@@ -15,15 +15,15 @@ import (
 )
 
 // oddly is a planted bug that changes dead letters of records with unusual headers and keys.
-func oddly(name, what, anomaly string, change func(*kgo.Record)) Mutant {
+func oddly(name, what, anomaly string, change func(*kgo.Record)) Bug {
 	one := sealed(name, what, anomaly, change)
 	one.Scenario = "odd-headers"
 	return one
 }
 
 // sealedBy is a planted bug whose dead letters have false metadata.
-func sealedBy(name, what, scenario string, wrap func(deadletter.Sealer) deadletter.Sealer) Mutant {
-	return Mutant{Name: name, What: what, Anomaly: "metadata-wrong", Invariant: "dlq-fidelity", Scenario: scenario,
+func sealedBy(name, what, scenario string, wrap func(deadletter.Sealer) deadletter.Sealer) Bug {
+	return Bug{Name: name, What: what, Anomaly: "metadata-wrong", Invariant: "dlq-fidelity", Scenario: scenario,
 		Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
 			parts.Sealer = wrap(parts.Sealer)
 		}}

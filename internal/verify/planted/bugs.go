@@ -12,9 +12,9 @@ import (
 	"github.com/dlqbench/dlqbench/store/worker"
 )
 
-// Mutant is one planted bug.
-type Mutant struct {
-	// Name is the name that `dlqbench mutant` takes.
+// Bug is one planted bug.
+type Bug struct {
+	// Name is the name in the list of `dlqbench bug`, and the argument of its subcommands.
 	Name string
 	// What describes the bug in one sentence.
 	What string
@@ -33,61 +33,62 @@ type Mutant struct {
 	Keeper map[string]string
 }
 
-// Kind is the component that has the bug, as the subcommand of `dlqbench mutant`: consume, replay, router or worker.
-func (m Mutant) Kind() string {
+// Kind is the component that has the bug, as the subcommand of `dlqbench bug`: consume, replay, router, worker or
+// keeper.
+func (b Bug) Kind() string {
 	switch {
-	case m.Consumer != nil:
+	case b.Consumer != nil:
 		return "consume"
-	case m.Replay != nil:
+	case b.Replay != nil:
 		return "replay"
-	case m.Router != nil:
+	case b.Router != nil:
 		return "router"
 	}
-	if m.Worker != nil {
+	if b.Worker != nil {
 		return "worker"
 	}
 	return "keeper"
 }
 
 // All returns every planted bug, consumers first.
-func All() []Mutant {
-	return concat(consumers(), replays(), graphReplays(), sharedLetterReplays(), stores())
+func All() []Bug {
+	return concat(consumers(), replays(), graphReplays(), sharedDeadLetterReplays(), stores())
 }
 
 // Named returns the planted bug with this name. "none" is the control: the unchanged reference consumer and replay.
-func Named(name string) (Mutant, error) {
+func Named(name string) (Bug, error) {
 	if name == "none" {
-		return Mutant{
+		return Bug{
 			Name: "none", What: "nothing is wrong: the control",
 			Consumer: func(*consumer.Config, *consumer.Parts) {}, Replay: func(*deadletter.Config) {},
 			Router: func(*worker.RouterConfig) {}, Worker: func(string, *worker.Config) {}, Keeper: map[string]string{},
 		}, nil
 	}
 	names := []string{"none"}
-	for _, mutant := range All() {
-		if mutant.Name == name {
-			return mutant, nil
+	for _, bug := range All() {
+		if bug.Name == name {
+			return bug, nil
 		}
-		names = append(names, mutant.Name)
+		names = append(names, bug.Name)
 	}
-	return Mutant{}, fmt.Errorf("%q is not a planted bug: known are %s", name, strings.Join(names, ", "))
+	return Bug{}, fmt.Errorf("%q is not a planted bug: known are %s", name, strings.Join(names, ", "))
 }
 
-func consumers() []Mutant {
-	return concat(commitMutants(), retryMutants(), letterMutants(), stopMutants(), lifeMutants(), libraryMutants(),
-		groupMutants(), topicMutants(), shareMutants(), graphMutants(), sharedLetterMutants())
+func consumers() []Bug {
+	return concat(commitBugs(), retryBugs(), deadLetterBugs(), stopBugs(), lifeBugs(), libraryBugs(),
+		groupBugs(), topicBugs(), shareBugs(), graphBugs(), sharedDeadLetterBugs())
 }
 
-func concat(lists ...[]Mutant) []Mutant {
-	var all []Mutant
+func concat(lists ...[]Bug) []Bug {
+	var all []Bug
 	for _, list := range lists {
 		all = append(all, list...)
 	}
 	return all
 }
 
-func commitMutants() []Mutant {
-	return []Mutant{
+func commitBugs() []Bug {
+	return []Bug{
 		{
 			Name: "commit-before-dlq-ack", What: "a record counts as finished when its dead letter is handed to the producer; " +
 				"the acknowledgement is awaited in the background",
@@ -127,8 +128,8 @@ func commitMutants() []Mutant {
 	}
 }
 
-func retryMutants() []Mutant {
-	return []Mutant{
+func retryBugs() []Bug {
+	return []Bug{
 		bounded("one-retry-too-many", "a record is tried once more than promised", "bounded-retries", "over-retried", "mix",
 			func(policy *consumer.Bounded) { policy.MaxAttempts++ }),
 		bounded("one-retry-too-few", "a record is tried once less than promised", "bounded-retries", "under-retried", "mix",
@@ -162,8 +163,8 @@ func retryMutants() []Mutant {
 	}
 }
 
-func letterMutants() []Mutant {
-	return []Mutant{
+func deadLetterBugs() []Bug {
+	return []Bug{
 		sealed("payload-altered", "the value of a dead letter gets one byte more", "payload-changed", addByte),
 		sealed("key-altered", "the key of a dead letter gets one byte more", "key-changed", addKeyByte),
 		sealed("header-dropped", "one of the original headers is left out of the dead letter", "headers-lost", dropHeader),
@@ -209,8 +210,8 @@ func letterMutants() []Mutant {
 	}
 }
 
-func stopMutants() []Mutant {
-	return []Mutant{
+func stopBugs() []Bug {
+	return []Bug{
 		{
 			Name: "drop-on-term", What: "what is in backoff at TERM counts as finished", Anomaly: "lost",
 			Invariant: "graceful-stop", Scenario: "restart",
@@ -224,15 +225,15 @@ func stopMutants() []Mutant {
 	}
 }
 
-func replays() []Mutant {
+func replays() []Bug {
 	published := func(name, what, anomaly string,
-		wrap func(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher) Mutant {
-		return Mutant{Name: name, What: what, Anomaly: anomaly, Invariant: "replay-round-trip", Scenario: "replay",
+		wrap func(*deadletter.Config) func(deadletter.Publisher) deadletter.Publisher) Bug {
+		return Bug{Name: name, What: what, Anomaly: anomaly, Invariant: "replay-round-trip", Scenario: "replay",
 			Replay: func(config *deadletter.Config) {
 				config.Publish = wrap(config)
 			}}
 	}
-	return []Mutant{
+	return []Bug{
 		published("replays-twice", "every letter is replayed twice", "replay-duplicated", doublePublisher),
 		published("replay-wrong-topic", "letters go back to the dead-letter topic", "replay-wrong-topic", lostPublisher),
 		published("replay-drops", "one letter in ten is not replayed", "replay-lost", droppingPublisher),
