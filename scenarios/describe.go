@@ -194,7 +194,7 @@ func deadLetterPromises(c history.Contract) []string {
 	}
 	if c.HasDLQ() && !c.WritesDLQ() {
 		return append([]string{"What has failed for good it rejects; the broker then writes the dead letter."},
-			letterPromises(c)...)
+			fidelityPromises(c)...)
 	}
 	list := []string{map[history.OnFailure]string{
 		history.OnFailureHalt: "When a dead letter can't be written it commits nothing past that record, and says so.",
@@ -208,11 +208,11 @@ func deadLetterPromises(c history.Contract) []string {
 	if c.SurfacedWithin > 0 {
 		list = append(list, fmt.Sprintf("It makes that known within %s, also where the reason may pass.", c.SurfacedWithin))
 	}
-	return append(list, letterPromises(c)...)
+	return append(list, fidelityPromises(c)...)
 }
 
-// letterPromises are about what is in a dead letter.
-func letterPromises(c history.Contract) []string {
+// fidelityPromises are about what is in a dead letter.
+func fidelityPromises(c history.Contract) []string {
 	list := []string{fmt.Sprintf("Dead letters keep %s.", kept(c))}
 	if c.Envelope != "" {
 		list = append(list, fmt.Sprintf("Dead letters carry the metadata of the dialect %q%s.", c.Envelope,

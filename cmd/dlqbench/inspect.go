@@ -163,8 +163,8 @@ func (a *app) showRow(letter *kgo.Record, dialect string, failure deadletter.Fai
 
 func instant(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
 
-// letterJSON is a dead letter as JSON: what it is and holds, and what it says.
-type letterJSON struct {
+// deadLetterJSON is a dead letter as JSON: what it is and holds, and what it says.
+type deadLetterJSON struct {
 	Topic     string       `json:"topic"`
 	Partition int32        `json:"partition"`
 	Offset    int64        `json:"offset"`
@@ -260,7 +260,7 @@ func (b bytesJSON) MarshalJSON() ([]byte, error) {
 }
 
 func (a *app) showJSON(letter *kgo.Record, dialect string, failure deadletter.Failure, missing []string) {
-	line := letterJSON{
+	line := deadLetterJSON{
 		Topic: letter.Topic, Partition: letter.Partition, Offset: letter.Offset, Timestamp: letter.Timestamp.UTC(),
 		Dialect: dialect, Missing: missing,
 		Failure: newFailureJSON(&failure), Key: letter.Key, Value: letter.Value,

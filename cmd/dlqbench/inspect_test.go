@@ -114,7 +114,7 @@ func TestInspectWritesJSONLines(t *testing.T) {
 			Attempts: 1, Time: time.Now()})
 	huge.Topic, huge.Partition = "large", 0
 	k.produceLarge(huge)
-	decoded := map[string]letterLine{}
+	decoded := map[string]deadLetterLine{}
 	for line := range strings.Lines(k.inspect(exitPass, "--topic", "elsewhere", "--json") + k.inspect(exitPass, "--topic",
 		"large", "--json")) {
 		if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(char rune) bool {
@@ -122,7 +122,7 @@ func TestInspectWritesJSONLines(t *testing.T) {
 		}) {
 			t.Errorf("a line holds what a terminal acts on: %.300q", line)
 		}
-		var one letterLine
+		var one deadLetterLine
 		if err := json.Unmarshal([]byte(line), &one); err != nil {
 			t.Fatalf("%v in %.300s", err, line)
 		}
@@ -155,7 +155,7 @@ func TestInspectWritesJSONLines(t *testing.T) {
 	}
 }
 
-type letterLine struct {
+type deadLetterLine struct {
 	Topic, Dialect string
 	Key, Value     json.RawMessage
 	Headers        []struct{ Value json.RawMessage }

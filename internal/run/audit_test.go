@@ -12,9 +12,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// TestWhatALetterHoldsIsItsRecord checks, in every dialect, that the audit compares the original with the record
+// TestWhatADeadLetterHoldsIsItsRecord checks, in every dialect, that the audit compares the original with the record
 // that the dead letter holds, not with the dialect's form of it, and that it detects a change.
-func TestWhatALetterHoldsIsItsRecord(t *testing.T) {
+func TestWhatADeadLetterHoldsIsItsRecord(t *testing.T) {
 	value := []byte(`{"id":"DLQB","seq":1,"key":null,"sent_at":"2026-01-01T00:00:00Z","pad":"the quick"}`)
 	record := &kgo.Record{Key: []byte("k"), Value: value,
 		Headers: []kgo.RecordHeader{{Key: "trace-1", Value: []byte("span")}}}

@@ -40,12 +40,12 @@ func (r *run) writeForeign(ctx context.Context) error {
 	defer cancel()
 	letters := make([]*kgo.Record, r.header.Foreign)
 	for i := range letters {
-		letters[i] = r.foreignLetter(dialect, i)
+		letters[i] = r.foreignDeadLetter(dialect, i)
 	}
 	return client.ProduceSync(ctx, letters...).FirstErr()
 }
 
-func (r *run) foreignLetter(dialect deadletter.Dialect, i int) *kgo.Record {
+func (r *run) foreignDeadLetter(dialect deadletter.Dialect, i int) *kgo.Record {
 	text := func(format string) []byte { return fmt.Appendf(nil, format, i) }
 	letter := dialect.Seal(&kgo.Record{
 		Key: text("user-%d"), Value: text(`{"user":%d}`),

@@ -35,14 +35,14 @@ func (r *run) replayGraph(ctx context.Context) error {
 				known[letters] = map[int32]int64{}
 			}
 			before := maps.Clone(known[letters])
-			selected, err := r.selectNodeLetters(ctx, i, known[letters])
+			selected, err := r.selectNodeDeadLetters(ctx, i, known[letters])
 			if err != nil {
 				return environment("reading the dead letters", err)
 			}
 			if len(selected) == 0 {
 				continue
 			}
-			err = r.replayNode(ctx, bootstrap, tools, i, selected, newLetters(before, known[letters]))
+			err = r.replayNode(ctx, bootstrap, tools, i, selected, newDeadLetters(before, known[letters]))
 			if err != nil || ctx.Err() != nil {
 				return err
 			}
@@ -61,9 +61,9 @@ func (r *run) replayGraph(ctx context.Context) error {
 	return nil
 }
 
-// selectNodeLetters audits a node's dead letters and selects those that are new and planned to succeed after a
+// selectNodeDeadLetters audits a node's dead letters and selects those that are new and planned to succeed after a
 // replay.
-func (r *run) selectNodeLetters(ctx context.Context, node int, known map[int32]int64) ([]int32, error) {
+func (r *run) selectNodeDeadLetters(ctx context.Context, node int, known map[int32]int64) ([]int32, error) {
 	var records []int32
 	planned := r.plan.Node(node).Records
 	err := r.auditTopic(ctx, r.header.Consumers[node].DLQ, func(_ *kgo.Record, found history.Event) {
@@ -83,9 +83,9 @@ func (r *run) selectNodeLetters(ctx context.Context, node int, known map[int32]i
 	return records, err
 }
 
-// newLetters returns an expression for the dead letters that were written since the previous look at the topic. Dead
-// letters written during a replay belong to the next round.
-func newLetters(before, now map[int32]int64) string {
+// newDeadLetters returns an expression for the dead letters that were written since the previous look at the topic.
+// Dead letters written during a replay belong to the next round.
+func newDeadLetters(before, now map[int32]int64) string {
 	var ranges []string
 	for _, partition := range slices.Sorted(maps.Keys(now)) {
 		ranges = append(ranges, fmt.Sprintf("partition == %d && offset >= %d && offset < %d", partition, before[partition],

@@ -142,8 +142,8 @@ func TestConsumerAndJudgeChooseTheSameEdge(t *testing.T) {
 	}
 }
 
-func TestNewLettersAreThoseSinceTheLastLook(t *testing.T) {
-	got := newLetters(map[int32]int64{0: 2}, map[int32]int64{0: 5, 3: 1})
+func TestNewDeadLettersAreThoseSinceTheLastLook(t *testing.T) {
+	got := newDeadLetters(map[int32]int64{0: 2}, map[int32]int64{0: 5, 3: 1})
 	parts := strings.Split(got, " || ")
 	if want := []string{"partition == 0 && offset >= 2 && offset < 5",
 		"partition == 3 && offset >= 0 && offset < 1"}; !slices.Equal(parts, want) {

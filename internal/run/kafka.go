@@ -118,7 +118,7 @@ func (r *run) startCluster(ctx context.Context) error {
 		created := cluster.Topic{Name: topic.Name, Partitions: topic.Partitions}
 		if topic.Role == history.RoleDLQ {
 			created.Broker = int32(r.scenario.Topics.DLQ.Broker)
-			if created.Configs, err = r.takesLetters(ctx, client, topic.Name); err != nil {
+			if created.Configs, err = r.takesDeadLetters(ctx, client, topic.Name); err != nil {
 				return err
 			}
 		}

@@ -27,7 +27,7 @@ func (r *run) replay(ctx context.Context) error {
 		return r.replayGraph(ctx)
 	}
 	r.enter(history.PhaseReplay)
-	selected, err := r.selectLetters(ctx)
+	selected, err := r.selectDeadLetters(ctx)
 	if err != nil {
 		return environment("reading the dead letters", err)
 	}
@@ -108,9 +108,9 @@ func replayLimit(letters int, perSecond float64) time.Duration {
 	return 20*time.Second + 2*time.Duration(float64(letters)/perSecond*float64(time.Second))
 }
 
-// selectLetters audits the DLQ and selects every dead letter whose record is planned to succeed after a replay. It
+// selectDeadLetters audits the DLQ and selects every dead letter whose record is planned to succeed after a replay. It
 // selects all copies, because a legitimate duplicate is replayed like any other dead letter.
-func (r *run) selectLetters(ctx context.Context) ([]int32, error) {
+func (r *run) selectDeadLetters(ctx context.Context) ([]int32, error) {
 	var records []int32
 	if r.scenario.Store != nil {
 		r.store.waiting, r.store.selected = r.store.watcher.Waiting(), nil

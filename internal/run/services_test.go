@@ -75,7 +75,7 @@ func TestTheSubjectsOwnReplayTool(t *testing.T) {
 }
 
 // A tool that replays everything, including other services' dead letters, is detected.
-func TestAReplayToolThatTakesTheLettersOfOthers(t *testing.T) {
+func TestAReplayToolThatTakesTheDeadLettersOfOthers(t *testing.T) {
 	noLeaks(t)
 	outcome, err := Run(t.Context(), hexkitService(t, `--from-start, --to, "retry-{{.GroupID}}"`))
 	if err != nil {

@@ -43,8 +43,8 @@ func (r *run) beginGroup(ctx context.Context, client *kgo.Client) error {
 		r.cluster.Brokers())
 }
 
-// takesLetters returns the settings of the DLQ topic. A topic to which brokers write dead letters must permit that.
-func (r *run) takesLetters(ctx context.Context, client *kgo.Client, dlq string) (map[string]string, error) {
+// takesDeadLetters returns the settings of the DLQ topic. A topic to which brokers write dead letters must permit that.
+func (r *run) takesDeadLetters(ctx context.Context, client *kgo.Client, dlq string) (map[string]string, error) {
 	if !r.header.Contract().BrokerLetters {
 		return nil, nil
 	}

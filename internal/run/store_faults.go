@@ -36,7 +36,7 @@ type breakage struct {
 
 // storeFaults returns the injector of faults of the dead-letter store.
 func (r *run) storeFaults() faults.Injector {
-	injector := &faultstore.Injector{Workers: storeWorkers{r}, Letters: storeLetters{r}}
+	injector := &faultstore.Injector{Workers: storeWorkers{r}, Letters: storeDeadLetters{r}}
 	if r.store.server != nil {
 		injector.Database = &privateDatabase{server: r.store.server, links: r.links[network.LinkStore]}
 	}
@@ -155,12 +155,12 @@ func (l lockCounter) Record(event history.Event) {
 	l.r.live.Record(event)
 }
 
-// storeLetters implements faultstore.Letters.
-type storeLetters struct{ r *run }
+// storeDeadLetters implements faultstore.Letters.
+type storeDeadLetters struct{ r *run }
 
 // Repeat implements faultstore.Letters. Each copy goes to a randomly drawn partition, so routers read some copies
 // before the dead letters that they duplicate.
-func (s storeLetters) Repeat(ctx context.Context, share float64, seed uint64) (written, outOfOrder int, err error) {
+func (s storeDeadLetters) Repeat(ctx context.Context, share float64, seed uint64) (written, outOfOrder int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, repeatLimit)
 	defer cancel()
 	r, random := s.r, rand.New(rand.NewPCG(seed, 1))

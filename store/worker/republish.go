@@ -109,7 +109,7 @@ func ProduceError(topic string, err error) *RetryError {
 // topic that the dialect names. The error means that the topic is unknown.
 func Prepare(entry store.Entry) (*kgo.Record, error) {
 	record := original(entry)
-	record.Offset, record.Topic = 0, letterContext(entry).ReplayTopic
+	record.Offset, record.Topic = 0, deadLetterContext(entry).ReplayTopic
 	if record.Topic == "" && entry.Source != entry.Letter { // the dead-letter topic itself is not a target
 		record.Topic = entry.Source.Topic
 	}

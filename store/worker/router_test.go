@@ -92,7 +92,7 @@ func TestDuplicatesAndDisorderMakeOneEntryEach(t *testing.T) {
 
 // A router that dies between the store's answer and the commit gets its dead letters again, and so does one whose
 // commits are refused.
-func TestLettersThatComeAgainAreLeftOut(t *testing.T) {
+func TestDeadLettersThatComeAgainAreLeftOut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	for i := range 50 {
@@ -203,7 +203,7 @@ func TestWhatWasTakenAwayIsNotCommitted(t *testing.T) {
 	}
 }
 
-func TestALetterThatCanNotBeStoredIsNamedAndNotPassed(t *testing.T) {
+func TestADeadLetterThatCanNotBeStoredIsNamedAndNotPassed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	there := &faultyStore{Store: b.store}
@@ -350,7 +350,7 @@ func TestReplaysGoWhereTheDialectSays(t *testing.T) {
 	}
 }
 
-func TestMonstrousLettersAreStored(t *testing.T) {
+func TestMonstrousDeadLettersAreStored(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	stack := strings.Repeat("at stock.Client.reserve(Client.java:42)\n", 10<<20/40)

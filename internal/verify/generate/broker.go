@@ -45,7 +45,7 @@ func (s *simulation) append(at spot, one entry) int64 {
 		a.wake()
 	}
 	offset := int64(len(log.entries)) - 1
-	if s.isLetters(at.topic) {
+	if s.isDeadLetterTopic(at.topic) {
 		s.store.arrives(at, offset, one)
 	}
 	return offset

@@ -25,8 +25,8 @@ func attemptCorruptions() []Corruption {
 		{Name: "an attempt after a logical failure", Promise: class("permanent-retried"),
 			apply: afterOutcome(history.OutcomeLogical)},
 		{Name: "a logical failure is dead-lettered", Promise: class("logical-dead-lettered"),
-			apply: letterAfter(history.OutcomeLogical)},
-		{Name: "a success is dead-lettered", Promise: class("dual-terminal"), apply: letterAfter(history.OutcomeSuccess)},
+			apply: deadLetterAfter(history.OutcomeLogical)},
+		{Name: "a success is dead-lettered", Promise: class("dual-terminal"), apply: deadLetterAfter(history.OutcomeSuccess)},
 		{Name: "a record succeeds twice", Promise: Promise{"duplicates", "duplicate"}, apply: twice},
 		{Name: "a record is attempted before the one before it is finished", Promise: Promise{"ordering", "reordered"},
 			apply: reorder},
@@ -96,11 +96,11 @@ func underRetried(v *view) (int32, bool) { return raise(v, func(limit int) bool 
 func premature(v *view) (int32, bool) { return raise(v, func(limit int) bool { return limit == 1 }) }
 
 func unattempted(v *view) (int32, bool) {
-	f := v.chosen(func(f *facts) bool { return v.lettered(f) && len(f.asLetter) == 1 && v.inPlace() })
+	f := v.chosen(func(f *facts) bool { return v.deadLettered(f) && len(f.asDeadLetter) == 1 && v.inPlace() })
 	if f == nil {
 		return none, false
 	}
-	v.Events[f.asLetter[0]].Claim.Attempts = 0
+	v.Events[f.asDeadLetter[0]].Claim.Attempts = 0
 	v.remove(f.attemptEvents()...)
 	return about(f)
 }
@@ -122,15 +122,15 @@ func afterOutcome(outcome history.Outcome) func(*view) (int32, bool) {
 	}
 }
 
-// letterAfter changes the answer to the only attempt before a dead letter.
-func letterAfter(outcome history.Outcome) func(*view) (int32, bool) {
+// deadLetterAfter changes the answer to the only attempt before a dead letter.
+func deadLetterAfter(outcome history.Outcome) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
-		f := v.chosen(func(f *facts) bool { return v.lettered(f) && len(f.attempts) == 1 && v.inPlace() })
+		f := v.chosen(func(f *facts) bool { return v.deadLettered(f) && len(f.attempts) == 1 && v.inPlace() })
 		if f == nil || outcome == history.OutcomeLogical && v.Header.Contract().LogicalDeadLetters {
 			return none, false
 		}
 		v.answerWith(f.attempts[0], outcome)
-		for _, i := range f.asLetter {
+		for _, i := range f.asDeadLetter {
 			more := v.Events[i].Claim.Beside()
 			more.Quotes = nil // the reason quoted the previous answer
 			v.Events[i].Claim.More = more.Encode()

@@ -24,14 +24,14 @@ func commitCorruptions() []Corruption {
 	}
 }
 
-// lettered reports whether the record has one dead letter and nothing after it has to wait for that.
-func (v *view) lettered(f *facts) bool {
+// deadLettered reports whether the record has one dead letter and nothing after it has to wait for that.
+func (v *view) deadLettered(f *facts) bool {
 	return v.quiet(f) && len(f.letters) == 1 && len(f.copies) == 0 && v.alone(f) && len(f.attempts) > 0
 }
 
 func lateAck(v *view) (int32, bool) {
 	// In an outage, the commit would break two promises: it also passes a record while no dead letter can be written.
-	f := v.chosen(func(f *facts) bool { return v.lettered(f) && !v.outage(f) })
+	f := v.chosen(func(f *facts) bool { return v.deadLettered(f) && !v.outage(f) })
 	if f == nil {
 		return none, false
 	}
@@ -44,7 +44,7 @@ func lateAck(v *view) (int32, bool) {
 }
 
 func noAck(v *view) (int32, bool) {
-	f := v.chosen(func(f *facts) bool { return v.lettered(f) && f.letters[0].answer != none && !v.outage(f) })
+	f := v.chosen(func(f *facts) bool { return v.deadLettered(f) && f.letters[0].answer != none && !v.outage(f) })
 	if f != nil {
 		v.remove(f.letters[0].answer)
 	}
@@ -52,7 +52,7 @@ func noAck(v *view) (int32, bool) {
 }
 
 func refusedAck(v *view) (int32, bool) {
-	f := v.chosen(func(f *facts) bool { return v.lettered(f) && !v.outage(f) })
+	f := v.chosen(func(f *facts) bool { return v.deadLettered(f) && !v.outage(f) })
 	if f != nil {
 		// The produce is refused, but the record is in the topic all the same; otherwise it would also be lost.
 		e := &v.Events[f.letters[0].answer]

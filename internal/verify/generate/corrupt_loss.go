@@ -20,7 +20,8 @@ func lossCorruptions() []Corruption {
 			About: "what keeps a record uncommitted keeps its partition behind",
 		},
 		{Name: "the audit does not find an acknowledged record", Promise: loss("dropped-by-ack"), apply: dropped},
-		{Name: "the audit does not find an acknowledged dead letter", Promise: loss("dropped-by-ack"), apply: droppedLetter},
+		{Name: "the audit does not find an acknowledged dead letter", Promise: loss("dropped-by-ack"),
+			apply: droppedDeadLetter},
 	}
 }
 
@@ -102,17 +103,17 @@ func dropped(v *view) (int32, bool) {
 	return about(f)
 }
 
-func droppedLetter(v *view) (int32, bool) {
+func droppedDeadLetter(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
 		acked := false
 		for _, one := range f.letters {
 			acked = acked || one.answer != none && plain(&v.Events[one.answer])
 		}
-		return acked && len(f.asLetter) == 1 && len(f.selected) == 0 && !v.Header.Replay &&
-			v.role(v.Events[f.asLetter[0]].Topic) == history.RoleDLQ
+		return acked && len(f.asDeadLetter) == 1 && len(f.selected) == 0 && !v.Header.Replay &&
+			v.role(v.Events[f.asDeadLetter[0]].Topic) == history.RoleDLQ
 	})
 	if f != nil {
-		v.remove(f.asLetter...)
+		v.remove(f.asDeadLetter...)
 	}
 	return about(f)
 }

@@ -25,7 +25,7 @@ func idles(promised history.OnFailure) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
 		c := v.Header.Contract()
 		f := v.chosen(func(f *facts) bool {
-			return v.lettered(f) && len(f.letters) == 1 && !v.someRefused() && len(v.Header.Faults) == 0 &&
+			return v.deadLettered(f) && len(f.letters) == 1 && !v.someRefused() && len(v.Header.Faults) == 0 &&
 				len(v.exited) == 0 && v.nothingAround(f) // a record stopped in between would end late
 		})
 		if f == nil || c.Retry == history.RetryTopics || c.GroupType == history.GroupShare || v.Header.Replay {

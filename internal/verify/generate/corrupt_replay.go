@@ -108,11 +108,11 @@ func (v *view) sentBack(f *facts) bool {
 }
 
 func notReplayed(v *view) (int32, bool) {
-	f := v.chosen(func(f *facts) bool { return v.Calm && v.inPlace() && len(f.asLetter) == 1 && len(f.selected) == 0 })
+	f := v.chosen(func(f *facts) bool { return v.Calm && v.inPlace() && len(f.asDeadLetter) == 1 && len(f.selected) == 0 })
 	if f == nil || !v.Header.Replay {
 		return none, false
 	}
-	letter := &v.Events[f.asLetter[0]]
+	letter := &v.Events[f.asDeadLetter[0]]
 	e := history.New(history.KindReplaySelected, v.phase(history.PhaseReplay)+ms)
 	e.Record, e.Topic, e.Partition, e.Offset = letter.Record, letter.Topic, letter.Partition, letter.Offset
 	v.add(e)
@@ -126,7 +126,7 @@ func replayedTwice(v *view) (int32, bool) {
 		}
 		at := v.time(f.replays[0].answer) + 3*brief
 		back := &v.Events[f.replays[0].answer]
-		copied := letterAt{spot{back.Topic, back.Partition}, back.Offset}
+		copied := deadLetterAt{spot{back.Topic, back.Partition}, back.Offset}
 		between := func(ask int) bool { return v.time(ask) > v.time(f.replays[0].ask) && v.time(ask) <= at }
 		return !slices.ContainsFunc(f.attempts, func(one pair) bool { return between(one.ask) }) &&
 			!slices.ContainsFunc(v.unnamedAt(copied), between)
@@ -170,7 +170,7 @@ func keptHeaders(v *view) (int32, bool) {
 }
 
 func wrongTopic(v *view) (int32, bool) {
-	f := v.chosen(func(f *facts) bool { return v.sentBack(f) && len(f.asLetter) == 1 })
+	f := v.chosen(func(f *facts) bool { return v.sentBack(f) && len(f.asDeadLetter) == 1 })
 	if f == nil {
 		return none, false
 	}
@@ -182,13 +182,13 @@ func wrongTopic(v *view) (int32, bool) {
 
 func grown(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
-		return tellsSome(v) && v.sentBack(f) && len(f.asLetter) == 2 && len(f.letters) == 2 &&
+		return tellsSome(v) && v.sentBack(f) && len(f.asDeadLetter) == 2 && len(f.letters) == 2 &&
 			v.time(f.letters[1].ask) > v.time(f.replays[0].ask)
 	})
 	if f == nil {
 		return none, false
 	}
-	for _, i := range f.asLetter {
+	for _, i := range f.asDeadLetter {
 		if e := &v.Events[i]; e.Offset == v.Events[f.letters[1].answer].Offset &&
 			e.Partition == v.Events[f.letters[1].answer].Partition {
 			e.HeaderCount += 5

@@ -159,7 +159,7 @@ func committedEarly(v *view) (int32, bool) {
 		return none, false
 	}
 	_, first := v.change(one, 0)
-	made, letter := time.Duration(first.Aux), letterAt{spot{first.Topic, first.Partition}, first.Offset}
+	made, letter := time.Duration(first.Aux), deadLetterAt{spot{first.Topic, first.Partition}, first.Offset}
 	for i := range v.Events {
 		e := &v.Events[i]
 		isCommit := e.Kind == history.KindCommitRequest || e.Kind == history.KindCommitResponse

@@ -21,10 +21,10 @@ func UnnamedCorruptions() []Corruption {
 
 // unnamed returns the events of the attempts at the record's position in which the downstream stub found no id.
 func (v *view) unnamed(f *facts) []int {
-	return v.unnamedAt(letterAt{v.home(f), v.offset(f)})
+	return v.unnamedAt(deadLetterAt{v.home(f), v.offset(f)})
 }
 
-func (v *view) unnamedAt(at letterAt) (all []int) {
+func (v *view) unnamedAt(at deadLetterAt) (all []int) {
 	for i := range v.Events {
 		e := &v.Events[i]
 		if e.Record == none && (e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd) &&

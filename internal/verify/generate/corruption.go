@@ -51,7 +51,7 @@ func (c *Corruption) Apply(h *History, choices Choices) (*History, []Finding) {
 // Corruptions lists all corruptions, grouped by invariant.
 func Corruptions() []Corruption {
 	return slices.Concat(commitCorruptions(), lossCorruptions(), attemptCorruptions(), backoffCorruptions(),
-		letterCorruptions(),
+		deadLetterCorruptions(),
 		outageCorruptions(), replayCorruptions(), refusedCorruptions(), groupCorruptions(), lifeCorruptions())
 }
 

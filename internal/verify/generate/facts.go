@@ -28,7 +28,7 @@ type facts struct {
 	selected []int
 	// These are the record's audit records from the last audit of each topic: in the input topic at its offset,
 	// elsewhere in the input or retry topics, and in the dead-letter topic.
-	inTopic, asCopy, asLetter []int
+	inTopic, asCopy, asDeadLetter []int
 }
 
 // view is a history and its facts.
@@ -162,7 +162,7 @@ func (v *view) noteAudit(i int, e *history.Event, f *facts) {
 	list := &f.asCopy
 	switch {
 	case v.role(e.Topic) == history.RoleDLQ:
-		list = &f.asLetter
+		list = &f.asDeadLetter
 	case f.acked != none && v.Events[f.acked].Offset == e.Offset && v.role(e.Topic) == history.RoleInput:
 		list = &f.inTopic
 	}

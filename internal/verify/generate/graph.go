@@ -136,8 +136,8 @@ func (w *work) letterbox() int16 {
 	return w.process.nodes()[w.process.node].DLQ
 }
 
-// letterAt is the position of a dead letter.
-type letterAt struct {
+// deadLetterAt is the position of a dead letter.
+type deadLetterAt struct {
 	spot
 	offset int64
 }
@@ -145,7 +145,7 @@ type letterAt struct {
 // replayRounds replays the dead letters of every node in several rounds, each dead letter once.
 func (s *simulation) replayRounds() {
 	s.phase(history.PhaseReplay)
-	taken := map[letterAt]bool{}
+	taken := map[deadLetterAt]bool{}
 	sequence := int32(0)
 	for range 1 + s.Intn(3) {
 		for n := range s.nodes() {
@@ -154,7 +154,7 @@ func (s *simulation) replayRounds() {
 			var back []entry
 			for partition := range int32(partitions) {
 				for offset, one := range s.logs[spot{node.DLQ, partition}].entries {
-					at := letterAt{spot{node.DLQ, partition}, int64(offset)}
+					at := deadLetterAt{spot{node.DLQ, partition}, int64(offset)}
 					if taken[at] || s.Intn(3) == 0 {
 						continue
 					}

@@ -291,7 +291,7 @@ func (w *work) giveUp() {
 	case !p.contract().HasDLQ():
 		w.finish()
 	case !p.stopping:
-		w.write(spot{w.letterbox(), w.letterPartition()}, w.letterEntry(), nil)
+		w.write(spot{w.letterbox(), w.deadLetterPartition()}, w.deadLetterEntry(), nil)
 	}
 }
 
@@ -303,14 +303,14 @@ func (s *simulation) losesID(r *planned) bool {
 		c.Retry != history.RetryTopics
 }
 
-func (w *work) letterPartition() int32 {
+func (w *work) deadLetterPartition() int32 {
 	if w.process.contract().SamePartition {
 		return w.record.partition
 	}
 	return int32(w.process.Intn(partitions))
 }
 
-func (w *work) letterEntry() entry {
+func (w *work) deadLetterEntry() entry {
 	claim := history.Claim{Present: true, Topic: inputTopic, Partition: w.record.partition, Offset: w.origin(),
 		Attempts: int32(w.k)}
 	if w.process.graph() != nil {

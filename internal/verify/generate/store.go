@@ -33,7 +33,7 @@ type stored struct {
 	*storeSide
 	number   int64
 	record   *planned
-	letter   letterAt
+	letter   deadLetterAt
 	source   history.Claim
 	state    history.StoreState
 	by       int // the worker, or none
@@ -141,7 +141,7 @@ func (t *storeSide) arrives(at spot, offset int64, letter entry) {
 		place := func(e *history.Event) { e.Topic, e.Partition, e.Offset, e.Aux = at.topic, at.partition, offset, offset }
 		t.tell(history.KindFetched, history.Router(0), 0, place)
 		one := &stored{
-			storeSide: t, number: int64(len(t.entries) + 1), record: t.records[letter.record], letter: letterAt{at, offset},
+			storeSide: t, number: int64(len(t.entries) + 1), record: t.records[letter.record], letter: deadLetterAt{at, offset},
 			source: letter.letter, state: history.StoreAbsent, by: none, failures: t.Intn(4), lasting: t.Intn(8) == 7,
 		}
 		one.source.Attempts = none
@@ -306,7 +306,7 @@ func (t *storeSide) endWorker(n int) {
 	})
 }
 
-// isLetters reports whether the dead letters of a topic go into a store.
-func (s *simulation) isLetters(topic int16) bool {
+// isDeadLetterTopic reports whether the dead letters of a topic go into a store.
+func (s *simulation) isDeadLetterTopic(topic int16) bool {
 	return s.store != nil && s.h.role(topic) == history.RoleDLQ
 }

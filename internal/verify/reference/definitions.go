@@ -42,15 +42,15 @@ func (j *judge) series(r *record) []int {
 		numbers[i] = 1
 		// Giving up for good does not justify a fresh count: another attempt would be one too many.
 		over := i > 0 && j.final(&r.attempts[i-1], numbers[i-1]) && !j.retryable(r.attempts[i-1].outcome)
-		if i > 0 && !over && !r.lettered(r.attempts[i-1].start, r.attempts[i].start) {
+		if i > 0 && !over && !r.deadLettered(r.attempts[i-1].start, r.attempts[i].start) {
 			numbers[i] = numbers[i-1] + 1
 		}
 	}
 	return numbers
 }
 
-// lettered reports whether a dead letter was requested or acknowledged between from and to.
-func (r *record) lettered(from, to time.Duration) bool {
+// deadLettered reports whether a dead letter was requested or acknowledged between from and to.
+func (r *record) deadLettered(from, to time.Duration) bool {
 	return slices.ContainsFunc(r.letters, func(l written) bool {
 		return l.asked >= from && l.asked < to || l.acked >= from && l.acked <= to
 	})

@@ -179,7 +179,7 @@ func (j *judge) addWrite(d *document, ask *history.Event) bool {
 		return false
 	}
 	c.exits = append(c.exits, one)
-	if j.isLetter(ask.Topic) {
+	if j.isDeadLetter(ask.Topic) {
 		d.letters[at], d.places[at] = c, true
 		return true
 	}
@@ -192,7 +192,7 @@ func (j *judge) addWrite(d *document, ask *history.Event) bool {
 	return true
 }
 
-func (j *judge) isLetter(topic int16) bool {
+func (j *judge) isDeadLetter(topic int16) bool {
 	return j.role(topic) == history.RoleDLQ || j.role(topic) == history.RoleQuarantine
 }
 
@@ -216,7 +216,7 @@ func (j *judge) conserved(d *document, c *docCopy) {
 	saw := func(anomaly string) { j.saw(conservation, anomaly, d.record) }
 	forwards, letters := 0, 0
 	for i := range c.exits {
-		if j.isLetter(c.exits[i].ask.Topic) {
+		if j.isDeadLetter(c.exits[i].ask.Topic) {
 			letters++
 			j.dead(d, c, &c.exits[i])
 			continue

@@ -208,7 +208,7 @@ func (j *judge) gather(number int32) *record {
 	if r == nil || r.send.Flags != 0 || !j.steady(r) {
 		return nil
 	}
-	if !j.addAttempts(r) || !j.addLetters(r) || j.stale(number) {
+	if !j.addAttempts(r) || !j.addDeadLetters(r) || j.stale(number) {
 		return nil
 	}
 	for i := range j.events {
@@ -343,9 +343,9 @@ func (j *judge) begun(answer *history.Event, asks history.Kind) bool {
 	})
 }
 
-// addLetters adds the dead letters. A dead letter that was never answered is decided, too, because it was not
+// addDeadLetters adds the dead letters. A dead letter that was never answered is decided, too, because it was not
 // acknowledged; a refused one, whatever refused it, may be written again.
-func (j *judge) addLetters(r *record) bool {
+func (j *judge) addDeadLetters(r *record) bool {
 	silent := 0
 	for i := range j.events {
 		ask := &j.events[i]

@@ -463,7 +463,7 @@ func (j *judge) trials(r *record, calls []tried, l *life) {
 	if len(calls) > 0 {
 		// The entry got its strategy after its dead letter was written and before the change was observed.
 		switch since := calls[0].start - c.Waits[0]; {
-		case since < j.lettered(r.number)-grain:
+		case since < j.deadLettered(r.number)-grain:
 			j.saw(lifecycle, "retry-early", r)
 		case since < l.steps[0].made+blur:
 			j.open(lifecycle, "retry-early", r)
@@ -471,8 +471,8 @@ func (j *judge) trials(r *record, calls []tried, l *life) {
 	}
 }
 
-// lettered is the time at which the record's first dead letter was requested.
-func (j *judge) lettered(number int32) time.Duration {
+// deadLettered is the time at which the record's first dead letter was requested.
+func (j *judge) deadLettered(number int32) time.Duration {
 	for i := range j.events {
 		if e := &j.events[i]; e.Kind == history.KindProduceRequest && e.Record == number &&
 			j.role(e.Topic) == history.RoleDLQ {

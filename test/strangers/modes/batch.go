@@ -114,7 +114,7 @@ func (b *batch) seekBack(record *kgo.Record, attempts int, wait time.Duration) {
 }
 
 func (b *batch) deadLetter(record *kgo.Record, attempts int, failed *failure) bool {
-	made := letter(b.letters, record, attempts, failed)
+	made := deadLetter(b.letters, record, attempts, failed)
 	if !b.letters.batched {
 		return b.writer.write(b.ctx, made) && b.done(record)
 	}

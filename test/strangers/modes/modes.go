@@ -27,7 +27,7 @@ type settings struct {
 	retries retries
 
 	commits commits
-	letters letters
+	letters deadLetters
 	log     string
 }
 
@@ -59,7 +59,7 @@ type commits struct {
 	noEpoch  bool
 }
 
-type letters struct {
+type deadLetters struct {
 	acks    string // "" (idempotent), all, transactional
 	batched bool   // those of a poll are written together
 	codec   kgo.CompressionCodec
@@ -76,7 +76,7 @@ func standard() settings {
 	return settings{
 		members: 1, pollRecords: 100, lanes: byPartition, log: "text",
 		retries: retries{attempts: 3, first: 50 * time.Millisecond, cap: 200 * time.Millisecond},
-		commits: commits{each: "poll"}, letters: letters{codec: kgo.NoCompression()},
+		commits: commits{each: "poll"}, letters: deadLetters{codec: kgo.NoCompression()},
 	}
 }
 
@@ -88,7 +88,7 @@ type mode struct {
 
 func modes() []mode {
 	var all []mode
-	for _, part := range [][]mode{groupModes(), readingModes(), commitModes(), letterModes(), processingModes(),
+	for _, part := range [][]mode{groupModes(), readingModes(), commitModes(), deadLetterModes(), processingModes(),
 		logModes()} {
 		all = append(all, part...)
 	}
@@ -153,7 +153,7 @@ func commitModes() []mode {
 	}
 }
 
-func letterModes() []mode {
+func deadLetterModes() []mode {
 	codec := func(name string, codec kgo.CompressionCodec) mode {
 		return mode{"letters-" + name, "letters compressed with " + name, func(s *settings) { s.letters.codec = codec }}
 	}

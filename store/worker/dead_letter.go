@@ -65,8 +65,8 @@ func keepFirst(before store.Failure) json.RawMessage {
 	return kept
 }
 
-// letterContext reads the context that newEntry wrote. It is zero if another program wrote the entry.
-func letterContext(entry store.Entry) (said LetterContext) {
+// deadLetterContext reads the context that newEntry wrote. It is zero if another program wrote the entry.
+func deadLetterContext(entry store.Entry) (said LetterContext) {
 	if json.Unmarshal(entry.Error.Context, &said) != nil {
 		return LetterContext{}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // The entry has the dead letter's description of the failure and the event, also if another producer wrote it.
-func TestEntriesSayWhatTheirLettersSay(t *testing.T) {
+func TestEntriesSayWhatTheirDeadLettersSay(t *testing.T) {
 	event := `{"eventId":"e-1","pattern":"invoice.created","source":{"type":"task","id":"1","name":"Invoices"},"payload":{"amount":99.99},"metadata":{"priority":2}}`
 	letter := &kgo.Record{Topic: "dlq", Partition: 1, Offset: 7,
 		Value: []byte(`{"id":"i-1","eventId":"e-1","subscriberId":"billing","originalEvent":` + event + `,
@@ -34,7 +34,7 @@ func TestEntriesSayWhatTheirLettersSay(t *testing.T) {
 		failure.Code != "CONNECTION_TIMEOUT" || failure.Stack != "at x" || Analyse(failure) != Transient {
 		t.Errorf("error %+v, which is %s", failure, Analyse(failure))
 	}
-	said := letterContext(entry)
+	said := deadLetterContext(entry)
 	if string(said.Context) != `{"systemState":{"cpuUsage":0.75}}` || said.LetterID != "i-1" ||
 		!slices.Contains(said.Missing, "originalEvent.metadata.topic") {
 		t.Errorf("context %+v", said)
@@ -51,7 +51,7 @@ func TestTheFirstErrorIsKept(t *testing.T) {
 		for _, again := range []string{"answered 503", "answered 429: too many requests"} {
 			change := strategies.After(entry, store.Attempt{At: now}, &RetryError{Class: Transient, Err: errors.New(again)}, now)
 			entry.Error = *change.Failure
-			said := letterContext(entry)
+			said := deadLetterContext(entry)
 			if said.FirstError == nil || *said.FirstError != first || said.ReplayTopic != others ||
 				entry.Error.Message != again {
 				t.Fatalf("after %q the error is %+v, its context %s", again, entry.Error, entry.Error.Context)
@@ -64,7 +64,7 @@ func TestTheFirstErrorIsKept(t *testing.T) {
 			t.Errorf("the context %s became %s", foreign, kept)
 		}
 	}
-	long := letterContext(
+	long := deadLetterContext(
 		store.Entry{Error: store.Failure{Context: keepFirst(store.Failure{Stack: strings.Repeat("x", 10<<20)})}})
 	if len(long.FirstError.StackTrace) != maxFirstStack {
 		t.Errorf("a stack of %d bytes is kept a second time", len(long.FirstError.StackTrace))

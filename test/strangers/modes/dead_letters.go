@@ -13,7 +13,7 @@ import (
 )
 
 // options are those of the client that writes letters.
-func (l letters) options() []kgo.Opt {
+func (l deadLetters) options() []kgo.Opt {
 	options := []kgo.Opt{kgo.ProducerBatchMaxBytes(1048588), kgo.ProducerBatchCompression(l.codec),
 		kgo.ProducerLinger(l.linger)}
 	if l.acks == "all" {
@@ -43,8 +43,8 @@ func ownHeaders(headers []kgo.RecordHeader, names []string) []kgo.RecordHeader {
 	return own
 }
 
-// letter is the dead letter of a record: its key, value and headers, and those of its failure.
-func letter(l letters, record *kgo.Record, attempts int, failed *failure) *kgo.Record {
+// deadLetter is the dead letter of a record: its key, value and headers, and those of its failure.
+func deadLetter(l deadLetters, record *kgo.Record, attempts int, failed *failure) *kgo.Record {
 	values := []string{
 		strings.ToValidUTF8(failed.reason, "?"), strconv.Itoa(attempts), record.Topic, strconv.Itoa(int(record.Partition)),
 		strconv.FormatInt(record.Offset, 10), strconv.Itoa(int(record.LeaderEpoch)),
@@ -78,14 +78,14 @@ func letter(l letters, record *kgo.Record, attempts int, failed *failure) *kgo.R
 
 // writer writes letters.
 type writer struct {
-	letters
+	deadLetters
 	client        *kgo.Client
 	transactional string // the id of its transactions, "" for none
 	log           *logger
 }
 
-func newWriter(l letters, client *kgo.Client, id string, log *logger) (*writer, error) {
-	w := &writer{letters: l, client: client, log: log}
+func newWriter(l deadLetters, client *kgo.Client, id string, log *logger) (*writer, error) {
+	w := &writer{deadLetters: l, client: client, log: log}
 	if l.acks == "transactional" {
 		w.transactional = id
 		return w, w.open()

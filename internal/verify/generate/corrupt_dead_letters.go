@@ -6,7 +6,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-func letterCorruptions() []Corruption {
+func deadLetterCorruptions() []Corruption {
 	fidelity := func(anomaly string) Promise { return Promise{"dlq-fidelity", anomaly} }
 	return []Corruption{
 		{Name: "a dead letter has another value", Promise: fidelity("payload-changed"),
@@ -42,7 +42,7 @@ func letterCorruptions() []Corruption {
 			})},
 		{Name: "a dead letter gives the reason of another failure", Promise: fidelity("metadata-wrong"), apply: otherReason},
 		{Name: "a dead letter is in another partition", Promise: fidelity("metadata-wrong"), apply: elsewhere},
-		{Name: "a dead letter is written twice", Promise: Promise{"dlq-once", "dlq-duplicate"}, apply: letterTwice},
+		{Name: "a dead letter is written twice", Promise: Promise{"dlq-once", "dlq-duplicate"}, apply: deadLetterTwice},
 		{
 			Name: "the second of two dead letters has another value", Promise: Promise{"dlq-once", "two-payloads-one-source"},
 			apply: twoPayloads, Also: []Promise{{"dlq-fidelity", "payload-changed"}},
@@ -65,9 +65,9 @@ func edited(promised func(*view) bool, edit func(*history.Event)) func(*view) (i
 		if !promised(v) {
 			return none, false
 		}
-		f := v.chosen(func(f *facts) bool { return f.acked != none && len(f.asLetter) == 1 && !v.Header.Replay })
+		f := v.chosen(func(f *facts) bool { return f.acked != none && len(f.asDeadLetter) == 1 && !v.Header.Replay })
 		if f != nil {
-			edit(&v.Events[f.asLetter[0]])
+			edit(&v.Events[f.asDeadLetter[0]])
 		}
 		return about(f)
 	}
@@ -87,7 +87,7 @@ func retold(edit func(*history.Event, *history.ClaimMore)) func(*view) (int32, b
 // otherReason makes a dead letter quote an answer that the record's last attempt did not get.
 func otherReason(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
-		if !v.lettered(f) || len(f.asLetter) != 1 || len(f.attempts) == 0 || !tellsSome(v) || v.Header.Replay {
+		if !v.deadLettered(f) || len(f.asDeadLetter) != 1 || len(f.attempts) == 0 || !tellsSome(v) || v.Header.Replay {
 			return false
 		}
 		last := v.outcome(f.attempts[len(f.attempts)-1])
@@ -97,7 +97,7 @@ func otherReason(v *view) (int32, bool) {
 		return none, false
 	}
 	last := v.outcome(f.attempts[len(f.attempts)-1])
-	e := &v.Events[f.asLetter[0]]
+	e := &v.Events[f.asDeadLetter[0]]
 	more := e.Claim.Beside()
 	more.Quotes = []history.Outcome{history.OutcomePermanent}
 	if last == history.OutcomePermanent {
@@ -108,34 +108,36 @@ func otherReason(v *view) (int32, bool) {
 }
 
 func wrongCount(v *view) (int32, bool) {
-	f := v.chosen(func(f *facts) bool { return v.lettered(f) && len(f.asLetter) == 1 && v.inPlace() && tellsAll(v) })
+	f := v.chosen(func(f *facts) bool {
+		return v.deadLettered(f) && len(f.asDeadLetter) == 1 && v.inPlace() && tellsAll(v)
+	})
 	if f != nil {
-		v.Events[f.asLetter[0]].Claim.Attempts += int32(1 + v.Intn(3))
+		v.Events[f.asDeadLetter[0]].Claim.Attempts += int32(1 + v.Intn(3))
 	}
 	return about(f)
 }
 
 func elsewhere(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
-		return f.acked != none && len(f.asLetter) == 1 && v.Header.Contract().SamePartition && !v.Header.Replay
+		return f.acked != none && len(f.asDeadLetter) == 1 && v.Header.Contract().SamePartition && !v.Header.Replay
 	})
 	if f == nil {
 		return none, false
 	}
-	e := &v.Events[f.asLetter[0]]
+	e := &v.Events[f.asDeadLetter[0]]
 	e.Partition = (e.Partition + 1) % partitions
 	e.Offset = 1000
 	return about(f)
 }
 
-func letterTwice(v *view) (int32, bool) {
-	f := v.chosen(func(f *facts) bool { return v.lettered(f) && len(f.asLetter) == 1 })
+func deadLetterTwice(v *view) (int32, bool) {
+	f := v.chosen(func(f *facts) bool { return v.deadLettered(f) && len(f.asDeadLetter) == 1 })
 	if f == nil {
 		return none, false
 	}
 	one := f.letters[0]
 	at := v.time(one.answer)
-	ask, answer, found := v.again(one.ask, at+brief), v.again(one.answer, at+2*brief), v.Events[f.asLetter[0]]
+	ask, answer, found := v.again(one.ask, at+brief), v.again(one.answer, at+2*brief), v.Events[f.asDeadLetter[0]]
 	ask.Op, ask.Sequence = v.freshOp(), 1<<20
 	answer.Op, answer.Sequence = ask.Op, ask.Sequence
 	end := v.offsets(spot{found.Topic, found.Partition})
@@ -147,9 +149,9 @@ func letterTwice(v *view) (int32, bool) {
 }
 
 func twoPayloads(v *view) (int32, bool) {
-	f := v.chosen(func(f *facts) bool { return f.acked != none && len(f.asLetter) == 2 && !v.Header.Replay })
+	f := v.chosen(func(f *facts) bool { return f.acked != none && len(f.asDeadLetter) == 2 && !v.Header.Replay })
 	if f != nil {
-		v.Events[f.asLetter[1]].ValueHash++
+		v.Events[f.asDeadLetter[1]].ValueHash++
 	}
 	return about(f)
 }
