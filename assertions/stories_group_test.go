@@ -702,25 +702,70 @@ func TestStopNamesItsInstance(t *testing.T) {
 	}
 }
 
-// TestEndlessAttemptsWithoutAPromise: a record that is attempted endlessly breaks no promise if the contract names no
-// number of attempts. The run proves nothing, and the reason names the record and the promise to make.
-func TestEndlessAttemptsWithoutAPromise(t *testing.T) {
-	for attempts, named := range map[int]bool{20: false, 120: true} {
-		b := newBuilder()
-		b.h.Contract().MaxAttempts, b.h.Contract().Backoff.Initial = 0, 0
-		b.begin().send(0).success(0).send(1).phase(history.PhaseHeal).phase(history.PhaseDrain)
+// endlessStories are histories without a promised number of attempts that end before standing still is proven, and the
+// record that is named as tried again and again, "" if none is.
+func endlessStories() map[string]struct {
+	tell  func(*builder)
+	named string
+} {
+	tries := func(b *builder, record int32, attempts int) {
 		for range attempts {
-			b.wait(20*ms).attempt(1, history.OutcomeTransient)
+			b.wait(20*ms).attempt(record, history.OutcomeTransient)
 		}
-		verdict := judged(t, b.done())
-		if verdict.Verdict != Inconclusive {
-			t.Errorf("%d attempts: %s, because %v", attempts, verdict.Verdict, verdict.Reasons)
-		}
-		for _, name := range []string{"no-loss", "liveness"} {
-			why := resultOf(t, verdict, name).Why
-			if strings.Contains(why, fmt.Sprintf("record 1 (in-0 offset 1) was tried %d times", attempts)) != named {
-				t.Errorf("%d attempts, %s: %s", attempts, name, why)
+	}
+	drains := func(b *builder) *builder { return b.phase(history.PhaseHeal).phase(history.PhaseDrain) }
+	return map[string]struct {
+		tell  func(*builder)
+		named string
+	}{
+		"tried some times": {func(b *builder) { tries(drains(b), 1, 20) }, ""},
+		"tried more often than a run waits for": {func(b *builder) { tries(drains(b), 1, 120) },
+			"record 1 (in-0 offset 1) was tried 120 times"},
+		"the most often of two": {func(b *builder) {
+			drains(b.sendTo(2, 1, 1))
+			tries(b, 1, 120)
+			tries(b, 2, 125)
+		}, "record 2 (in-1 offset 0) was tried 125 times"},
+		"the name of the topic begins with that of the run": {func(b *builder) {
+			b.h.Topics[input].Name = "run.in"
+			tries(drains(b), 1, 120)
+		}, "record 1 (in-0 offset 1) was tried 120 times"},
+		"it succeeds at last": {func(b *builder) {
+			tries(drains(b.sendTo(2, 1, 1)), 1, 120)
+			b.success(1)
+		}, ""},
+		"not in the drain": {func(b *builder) {
+			tries(b, 1, 120)
+			drains(b)
+		}, ""},
+		"a number is promised": {func(b *builder) {
+			b.h.Contract().MaxAttempts = 3
+			tries(drains(b.sendTo(2, 1, 1)), 1, 120)
+			b.attempt(2, history.OutcomeTransient)
+		}, ""},
+	}
+}
+
+// TestEndlessAttemptsWithoutAPromise checks that a record that is attempted endlessly breaks no promise if the contract
+// names no number of attempts. The run proves nothing, and the reason names the record.
+func TestEndlessAttemptsWithoutAPromise(t *testing.T) {
+	for name, one := range endlessStories() {
+		t.Run(name, func(t *testing.T) {
+			b := newBuilder()
+			b.h.Contract().MaxAttempts, b.h.Contract().Backoff.Initial = 0, 0
+			b.begin().send(0).success(0).send(1)
+			one.tell(b)
+			verdict := judged(t, b.done())
+			if promised := b.h.Contract().MaxAttempts > 0; promised != (verdict.Verdict == Fail) ||
+				!promised && verdict.Verdict != Inconclusive {
+				t.Errorf("%s, because %v", verdict.Verdict, verdict.Reasons)
 			}
-		}
+			for _, invariant := range []string{"no-loss", "liveness"} {
+				why := resultOf(t, verdict, invariant).Why
+				if why == "" || !strings.Contains(why, one.named) || one.named == "" && strings.Contains(why, "was tried") {
+					t.Errorf("%s: %q; want %q", invariant, why, one.named)
+				}
+			}
+		})
 	}
 }
