@@ -54,6 +54,16 @@ func TestExperimentalDecidesNothing(t *testing.T) {
 	}
 }
 
+// An invariant whose name ends like that of an experimental one decides all the same.
+func TestExperimentalByTheWholeName(t *testing.T) {
+	all := []Invariant{{Name: "once", Experimental: true}, {Name: "dlq-once"}}
+	for name, want := range map[string]bool{"once": true, "node/once": true, "dlq-once": false, "node/dlq-once": false} {
+		if got := experimental(all, name); got != want {
+			t.Errorf("%s: experimental is %v, want %v", name, got, want)
+		}
+	}
+}
+
 // forwardedTwice is a graph in which a node processes a document twice and passes it on twice.
 func forwardedTwice() history.Source {
 	g := newGraphStory()

@@ -215,6 +215,10 @@ func TestTraceLeavesOutLinesOfOthers(t *testing.T) {
 		"in-0@0 and in-0@1 failed":                               true,
 		"in-0@0, in-0@2 failed":                                  false,
 		"lost partitions [in-0, in-3]":                           true,
+		"wrote to in.dlq-3, of topic=in offset=1":                true,
+		"offset 1 of in.retry failed":                            false,
+		"part 3, offset 1 failed":                                false,
+		"main-0@2 failed":                                        true,
 		"kafka: in topic in, partition 0, offset 1: it failed":   true,
 		"kafka: in topic in, partition 0, offset 10: it failed":  false,
 		"kafka: wrote to in.dlq partition 0 at offset 3: failed": false,
@@ -243,5 +247,32 @@ func TestTraceLeavesOutLinesOfOthers(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: told is %v, want %v", text, got, want)
 		}
+	}
+}
+
+// TestLinesOfTopicsWithSimilarNames checks that a place belongs to the topic with the longest name that fits.
+func TestLinesOfTopicsWithSimilarNames(t *testing.T) {
+	header := history.Header{Topics: []history.Topic{{Name: "orders"}, {Name: "orders-1"}}}
+	lines := newLineReader(&header, history.NewIDs("run"))
+	for text, want := range map[string]namedPlace{
+		"orders-1-0@7 failed": {topic: 1, partition: 0, offset: 7},
+		"orders-2@7 failed":   {topic: 0, partition: 2, offset: 7},
+	} {
+		if got := lines.placesIn(text); len(got) != 1 || got[0] != want {
+			t.Errorf("%q names %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// TestLinesOfACrashAreKept checks that the trace of a process has its log lines, whatever record they name.
+func TestLinesOfACrashAreKept(t *testing.T) {
+	b := newBuilder()
+	b.begin().send(0).success(0).commitAll().logs("panic: in-0@0").falls(2, "")
+	v := judged(t, b.as(0, 1).up().assign(0, 1, 2, 3).drain().done())
+	r := resultOf(t, v, "stays-up")
+	if len(r.Anomalies) != 1 || !slices.ContainsFunc(r.Anomalies[0].Counterexamples[0].Trace, func(line Line) bool {
+		return strings.HasSuffix(line.Text, "logs: panic: in-0@0")
+	}) {
+		t.Errorf("the line is missing: %+v", r.Anomalies)
 	}
 }
