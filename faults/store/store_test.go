@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
@@ -134,6 +135,60 @@ func TestWhatIsDone(t *testing.T) {
 				t.Errorf("did %q with the effects %q, want %q with %q", r.done, r.effects, one.done, one.effects)
 			}
 		})
+	}
+}
+
+// lateRig has its first lock and its first answer to a health probe after a time.
+type lateRig struct {
+	*rig
+	after time.Duration
+	ended time.Duration
+}
+
+func (r *lateRig) Record(event history.Event) {
+	if event.Kind == history.KindFaultEnd {
+		r.ended = event.Time
+	}
+}
+
+func (r *lateRig) WatchLocks(_ int, locked func()) func() {
+	timer := time.AfterFunc(r.after, locked)
+	return func() { timer.Stop() }
+}
+
+func (r *lateRig) Unhealthy(_ context.Context, _ string, answered func()) (func(), error) {
+	timer := time.AfterFunc(r.after, answered)
+	return func() { timer.Stop() }, nil
+}
+
+// Faults on workers that have met nothing when their time is over stay in force until they have, and then for their
+// duration, although they report their effects at their end.
+func TestFaultsOnWorkersArePatient(t *testing.T) {
+	for name, spec := range map[string]Store{
+		"clock":     {Process: "worker 1", ClockAhead: units.Duration(time.Minute)},
+		"unhealthy": {Unhealthy: UnhealthyCPU},
+	} {
+		for after, want := range map[time.Duration]time.Duration{
+			time.Second: 2 * time.Second, 5 * time.Second: 7 * time.Second,
+		} {
+			t.Run(fmt.Sprint(name, " ", after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := &lateRig{rig: &rig{}, after: after}
+					nemesis := &faults.Nemesis{Injectors: map[string]faults.Injector{"store": &Injector{Workers: r, Health: r}},
+						Sink: r, Clock: history.NewClock(), Closing: make(chan struct{})}
+					planned := faults.Planned{Fault: &spec, Patient: spec.Traits().Patient,
+						PlannedFault: history.PlannedFault{Kind: "store", For: 2 * time.Second}}
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					if err := nemesis.Carry(ctx, planned); err != nil {
+						t.Fatal(err)
+					}
+					if got := r.ended.Round(time.Millisecond); got != want {
+						t.Errorf("it met something after %s and ended after %s, want %s", after, got, want)
+					}
+				})
+			})
+		}
 	}
 }
 
