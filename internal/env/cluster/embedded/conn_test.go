@@ -136,13 +136,68 @@ func FuzzFollow(f *testing.F) {
 	})
 }
 
-// claimsManyTags reports whether the stream has a varint of 2^28 or more: five bytes, of which four go on.
+// claimsManyTags reports whether the stream has a complete request that follow decodes by a version with tags, and in
+// it a varint of 2^28 or more: five bytes, of which four go on. It may be a length, which kmsg checks.
 func claimsManyTags(stream []byte) bool {
-	for i := 4; i < len(stream); i++ {
-		goesOn := stream[i-4]&stream[i-3]&stream[i-2]&stream[i-1]&0x80 != 0
-		if goesOn && stream[i] > 0 && stream[i] < 0x10 {
+	for len(stream) >= 12 {
+		size, key := int32(binary.BigEndian.Uint32(stream)), int16(binary.BigEndian.Uint16(stream[4:]))
+		version := int16(binary.BigEndian.Uint16(stream[6:]))
+		if size < 8 || int(size) > len(stream)-4 {
+			return false
+		}
+		body := stream[12 : 4+size]
+		stream = stream[4+size:]
+		if kept(key) && taggedVersion(key, version) && hasLongVarint(body) {
 			return true
 		}
 	}
 	return false
+}
+
+func taggedVersion(key, version int16) bool {
+	request := kmsg.RequestForKey(key)
+	request.SetVersion(version)
+	return request.IsFlexible()
+}
+
+func hasLongVarint(body []byte) bool {
+	for i := 4; i < len(body); i++ {
+		goesOn := body[i-4]&body[i-3]&body[i-2]&body[i-1]&0x80 != 0
+		if goesOn && body[i] > 0 && body[i] < 0x10 {
+			return true
+		}
+	}
+	return false
+}
+
+// TestFollowWithoutManyTags checks which streams FuzzFollow skips. It follows those whose claim is harmless, among them
+// a claim of coordinators, which FuzzFollow takes for one of tags.
+func TestFollowWithoutManyTags(t *testing.T) {
+	const claim = "\xff\xff\xff\xff\x0f"
+	for name, one := range map[string]struct {
+		stream          string
+		skipped, broken bool
+	}{
+		"coordinators without end": {"\x00\x00\x00\x14\x00\x0a\x00\x04\x00\x00\x00\x01\x00\x01c\x00\x00" + claim +
+			"\x00\x00", true, false},
+		"a version without tags": {"\x00\x00\x00\x12\x00\x0a\x00\x01\x00\x00\x00\x01\x00\x01c" + claim + "\x00\x00",
+			false, true},
+		"a request that is not read": {"\x00\x00\x00\x0d\x00\x03\x00\x09\x00\x00\x00\x01" + claim, false, false},
+		"a request without its end": {"\x00\x00\x00\x20\x00\x0a\x00\x04\x00\x00\x00\x01\x00\x01c" + claim, false,
+			false},
+	} {
+		if got := claimsManyTags([]byte(one.stream)); got != one.skipped {
+			t.Errorf("%s: skipped is %v, want %v", name, got, one.skipped)
+		}
+		c := newBrokerConn(nil, &gate{parked: newParkedRequests()})
+		c.follow([]byte(one.stream))
+		if c.broken != one.broken {
+			t.Errorf("%s: broken is %v, want %v", name, c.broken, one.broken)
+		}
+	}
+	const before = "\x00\x00\x00\x08\x00\x03\x00\x01\x00\x00\x00\x01"
+	const tags = "\x00\x00\x00\x14\x00\x0a\x00\x04\x00d\x00\x01\x00\x01c\x00\x00\x00" + claim + "\x00\x00"
+	if !claimsManyTags([]byte(tags)) || !claimsManyTags([]byte(before+tags)) {
+		t.Error("a claim of many tags is not skipped")
+	}
 }
