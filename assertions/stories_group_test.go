@@ -769,3 +769,14 @@ func TestEndlessAttemptsWithoutAPromise(t *testing.T) {
 		})
 	}
 }
+
+// TestAStalledMachineProvesNoStandstill checks that the reason names the machine if it stood still for much of the
+// drain.
+func TestAStalledMachineProvesNoStandstill(t *testing.T) {
+	b := newBuilder()
+	b.begin().send(0).success(0).commit(1).send(1).fails(1, 1)
+	verdict := judged(t, b.drain().stall(history.None, 600*ms).done())
+	if why := resultOf(t, verdict, "no-loss").Why; !strings.Contains(why, "but the machine stood still for much of that") {
+		t.Errorf("no-loss can't be judged: %q", why)
+	}
+}
