@@ -176,7 +176,7 @@ func (c *classification) judgeLetter(one *write) {
 		c.suspect("dual-terminal", one.record, one.by, b.start, one.at, func() string {
 			return fmt.Sprintf("dead-lettered %s after it had succeeded", units.Text(at-b.end))
 		}, moment{history.KindAttemptEnd, b.end}, asked)
-	case answered && class == classLogical && !c.w.contract.LogicalDeadLetters && one.sameDelivery:
+	case answered && class == classLogical && c.w.contract.LogicalNeverDeadLetters() && one.sameDelivery:
 		c.suspect("logical-dead-lettered", one.record, one.by, b.start, one.at, func() string {
 			return "dead-lettered after a logical failure, which the contract calls a result"
 		}, moment{history.KindAttemptEnd, b.end}, asked)

@@ -390,7 +390,7 @@ func (w *state) ends(a *attempt) bool {
 	case a.gone:
 		return false
 	default:
-		return class == classSuccess || class == classLogical && !w.contract.LogicalDeadLetters ||
+		return class == classSuccess || class == classLogical && w.contract.LogicalEnds() ||
 			givesUp && (class == classPermanent || class == classLogical)
 	}
 }

@@ -81,7 +81,7 @@ func (w *state) refusals(l *life, e *history.Event) {
 // finishes reports whether an attempt with the outcome is its record's end.
 func (w *state) finishes(outcome history.Outcome) bool {
 	class := w.classes[outcome]
-	return class == classSuccess || class == classLogical && !w.contract.LogicalDeadLetters
+	return class == classSuccess || class == classLogical && w.contract.LogicalEnds()
 }
 
 // lies returns the partition of the record's current position, without an offset.

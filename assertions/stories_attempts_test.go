@@ -196,6 +196,16 @@ func classTales() []tale {
 			b.begin().send(0).attempt(0, history.OutcomeLogical).letter(0).commit(1)
 			return b.drain().done()
 		}},
+		{"a logical failure is dead-lettered, of which the contract says nothing", nil, func(b *builder) history.Source {
+			b.h.Contract().LogicalEither = true
+			b.begin().send(0).attempt(0, history.OutcomeLogical).letter(0).commit(1)
+			return b.drain().done()
+		}},
+		{"a logical failure is a result, of which the contract says nothing", nil, func(b *builder) history.Source {
+			b.h.Contract().LogicalEither = true
+			b.begin().send(0).attempt(0, history.OutcomeLogical).commit(1)
+			return b.drain().done()
+		}},
 		{"dead-lettered without a try", []string{"premature-dead-letter"}, func(b *builder) history.Source {
 			b.begin().send(0).letter(0).commit(1)
 			return b.drain().done()

@@ -22,9 +22,11 @@ type Contract struct {
 	Permanent []Outcome `json:"permanent"`
 	Logical   []Outcome `json:"logical"`
 	// LogicalDeadLetters: logical failures go to the DLQ; otherwise they end the record's processing.
-	LogicalDeadLetters bool     `json:"logical_dead_letters"`
-	Ordering           Ordering `json:"ordering"`
-	Retry              Retry    `json:"retry"`
+	LogicalDeadLetters bool `json:"logical_dead_letters"`
+	// LogicalEither: nothing is promised about logical failures, so both are right.
+	LogicalEither bool     `json:"logical_either,omitempty"`
+	Ordering      Ordering `json:"ordering"`
+	Retry         Retry    `json:"retry"`
 	// DeadLetters: what fails for good goes to a dead-letter topic; see HasDLQ.
 	DeadLetters bool `json:"dead_letters,omitempty"`
 	// Envelope is the dead letters' dialect, which governs their metadata and nothing else; "" = no metadata is
@@ -93,6 +95,12 @@ func (c *Contract) NamesAllHeaders() bool {
 
 // OwnHeadersPrefix is the prefix of the name of an envelope that lists the subject's custom headers.
 const OwnHeadersPrefix = "headers:"
+
+// LogicalEnds reports whether a logical failure may be the end of a record's processing.
+func (c *Contract) LogicalEnds() bool { return c.LogicalEither || !c.LogicalDeadLetters }
+
+// LogicalNeverDeadLetters reports whether a dead letter after a logical failure breaks the contract.
+func (c *Contract) LogicalNeverDeadLetters() bool { return !c.LogicalEither && !c.LogicalDeadLetters }
 
 // WritesDLQ reports whether the subject itself writes the dead letters.
 func (c *Contract) WritesDLQ() bool { return c.HasDLQ() && !c.BrokerLetters }

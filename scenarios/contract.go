@@ -50,7 +50,7 @@ const commitInterval = 30 * time.Second
 //	                        nothing
 //	backoff.late 1s, usually half of the wait (see usualLate)
 //	classes                 503, 429, time-outs and resets may be retried, 400 is final, 422 is a business failure
-//	logical terminal        a business failure ends the record's processing
+//	logical (either)        a business failure may end the record's processing or lead to a dead letter
 //	ordering none           records may be processed in any order
 //	retry in-place          no retry topics, and a record's offset is committed when it is done
 //	retry_after ignored     a 429's Retry-After need not be waited for
@@ -73,8 +73,8 @@ func defaultSubject() SubjectFile {
 		Dir: ".", Observe: ObserveOracle, Ready: Ready{Timeout: units.Duration(30 * time.Second)},
 		Contract: ContractSpec{
 			Group: "{{.GroupID}}", Attempts: AttemptsSpec{Counter: string(history.CounterMemory)},
-			Backoff: BackoffSpec{Multiplier: 1},
-			Logical: LogicalTerminal, Ordering: string(history.OrderingNone), Retry: string(history.RetryInPlace),
+			Backoff:  BackoffSpec{Multiplier: 1},
+			Ordering: string(history.OrderingNone), Retry: string(history.RetryInPlace),
 			RetryAfter: RetryAfterIgnored,
 			DLQ: DLQSpec{
 				Enabled: true, Topic: "{{.DLQTopic}}", WrittenBy: WrittenByConsumer, Partition: PartitionAny,
@@ -112,8 +112,8 @@ func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 func (c ContractSpec) Contract() (history.Contract, error) {
 	contract := history.Contract{
 		MaxAttempts: c.Attempts.Max, Counter: history.Counter(c.Attempts.Counter), GroupType: history.GroupType(c.GroupType),
-		LogicalDeadLetters: c.Logical == LogicalDeadLetter,
-		Ordering:           history.Ordering(c.Ordering), Retry: history.Retry(c.Retry),
+		LogicalDeadLetters: c.Logical == LogicalDeadLetter, LogicalEither: c.Logical == "",
+		Ordering: history.Ordering(c.Ordering), Retry: history.Retry(c.Retry),
 		IgnoresRetryAfter: c.RetryAfter != RetryAfterHonoured,
 		OnFailure:         history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits.After == commitsTime,
 		CommitInterval: c.Commits.Interval.D(), StopGrace: c.Stop.Grace.D(),

@@ -52,7 +52,8 @@ func TestContractThatPromisesTheLeast(t *testing.T) {
 		Retryable: []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout,
 			history.OutcomeReset},
 		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
-		Ordering: history.OrderingNone, Retry: history.RetryInPlace, DeadLetters: true, KeepsHeaders: true,
+		LogicalEither: true,
+		Ordering:      history.OrderingNone, Retry: history.RetryInPlace, DeadLetters: true, KeepsHeaders: true,
 		OnFailure: history.OnFailureHalt,
 		StopGrace: 10 * time.Second, IgnoresRetryAfter: true, CommitInterval: 30 * time.Second,
 	}

@@ -107,7 +107,7 @@ func promises(c history.Contract) []string {
 	list := []string{attempts, counterPromise(c), backoffPromise(c.Backoff)}
 	list = append(list, fmt.Sprintf("Retried: %s. Final at once: %s. Business failures: %s, which %s.",
 		outcomeList(c.Retryable), outcomeList(c.Permanent), outcomeList(c.Logical),
-		either(c.LogicalDeadLetters, "are dead-lettered", "end the record's processing without a dead letter")))
+		logicalPromise(c)))
 	list = append(list, orderPromise(c), map[history.Retry]string{
 		history.RetryInPlace:    "Retries happen in the consumer, while it holds the record.",
 		history.RetryRedelivery: "Retries are new deliveries of the record.",
@@ -267,6 +267,16 @@ func stopCodes(c history.Contract) string {
 		return "code 0, or 143 as a JVM does"
 	}
 	return fmt.Sprintf("one of the codes %v", c.StopCodes)
+}
+
+func logicalPromise(c history.Contract) string {
+	switch {
+	case c.LogicalEither:
+		return "end the record's processing, or are dead-lettered: the contract does not say which (logical)"
+	case c.LogicalDeadLetters:
+		return "are dead-lettered"
+	}
+	return "end the record's processing without a dead letter"
 }
 
 func either(yes bool, a, b string) string {

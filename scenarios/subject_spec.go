@@ -80,7 +80,8 @@ type ContractSpec struct {
 	Attempts     AttemptsSpec `json:"attempts,omitempty"`
 	Backoff      BackoffSpec  `json:"backoff,omitempty"`
 	Classes      ClassesSpec  `json:"classes,omitempty"`
-	// Logical: terminal (default) or dead-letter.
+	// Logical: terminal, if a business failure ends the record's processing; dead-letter, if it is dead-lettered. Both
+	// are right where this is left out.
 	Logical  string `json:"logical,omitempty" jsonschema:"enum=terminal,enum=dead-letter"`
 	Ordering string `json:"ordering,omitempty" jsonschema:"enum=none,enum=partition,enum=key"`
 	// OrderOf: outcomes (default), if the next record begins when the one before has come to its end; attempts, if

@@ -75,14 +75,16 @@ func (m *Measurer) conserve() {
 
 // entryOf returns the entry in which a sent record ended.
 func (m *Measurer) entryOf(r *record) entryIndex {
+	// A dead letter shows that a logical failure was not the end, where the contract leaves that open.
+	ended := r.has(logical) && !m.header.Contract().LogicalEither
 	switch {
 	case !r.has(acked):
 		return entryUnacknowledged
 	case !m.over(r):
 		return entryUnfinished
-	case r.has(dead) && r.has(success) && r.has(replayed|returned) && !r.has(logical):
+	case r.has(dead) && r.has(success) && r.has(replayed|returned) && !ended:
 		return entryReplayed
-	case r.has(success) && r.has(dead), r.has(success) && r.has(logical), r.has(dead) && r.has(logical):
+	case r.has(success) && r.has(dead), r.has(success) && r.has(logical), r.has(dead) && ended:
 		return entryEndedTwice
 	case r.has(success):
 		return entrySucceeded

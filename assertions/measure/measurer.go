@@ -284,7 +284,7 @@ func (m *Measurer) answered(e *history.Event) {
 	switch {
 	case e.Outcome == history.OutcomeSuccess:
 		m.succeeded(r, e)
-	case slices.Contains(contract.Logical, e.Outcome) && !contract.LogicalDeadLetters:
+	case slices.Contains(contract.Logical, e.Outcome) && contract.LogicalEnds():
 		if !r.has(logical) {
 			r.set(logical)
 			m.out.Ledger.Logical++

@@ -156,7 +156,7 @@ func TestLogical(t *testing.T) {
 				written != (test.logical != "") || written && subject.Contract.Logical != test.logical {
 				t.Errorf("it promises logical: %s (written: %v) and retries %q\n%s", subject.Contract.Logical, written, got, text)
 			}
-			if !written && !strings.Contains(text, "Without it: terminal") {
+			if !written && !strings.Contains(text, "Without it, both are accepted") {
 				t.Errorf("it does not say what holds without it\n%s", text)
 			}
 		})

@@ -126,7 +126,7 @@ func afterOutcome(outcome history.Outcome) func(*view) (int32, bool) {
 func deadLetterAfter(outcome history.Outcome) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
 		f := v.chosen(func(f *facts) bool { return v.deadLettered(f) && len(f.attempts) == 1 && v.inPlace() })
-		if f == nil || outcome == history.OutcomeLogical && v.Header.Contract().LogicalDeadLetters {
+		if f == nil || outcome == history.OutcomeLogical && !v.Header.Contract().LogicalNeverDeadLetters() {
 			return none, false
 		}
 		v.answerWith(f.attempts[0], outcome)

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -26,7 +27,15 @@ func commitCorruptions() []Corruption {
 
 // deadLettered reports whether the record has one dead letter and nothing after it has to wait for that.
 func (v *view) deadLettered(f *facts) bool {
-	return v.quiet(f) && len(f.letters) == 1 && len(f.copies) == 0 && v.alone(f) && len(f.attempts) > 0
+	return v.quiet(f) && len(f.letters) == 1 && len(f.copies) == 0 && v.alone(f) && len(f.attempts) > 0 && !v.mayEnd(f)
+}
+
+// mayEnd reports whether an attempt may have ended the record, although it was dead-lettered.
+func (v *view) mayEnd(f *facts) bool {
+	c := v.Header.Contract()
+	return c.LogicalEither && slices.ContainsFunc(f.attempts, func(one pair) bool {
+		return one.answer != none && v.Events[one.answer].Outcome == history.OutcomeLogical
+	})
 }
 
 func lateAck(v *view) (int32, bool) {

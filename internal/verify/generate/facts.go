@@ -259,7 +259,7 @@ func (v *view) ended(f *facts) (time.Duration, bool) {
 		}
 		e := &v.Events[one.answer]
 		if e.Outcome == history.OutcomeSuccess ||
-			e.Outcome == history.OutcomeLogical && !v.Header.Contract().LogicalDeadLetters {
+			e.Outcome == history.OutcomeLogical && v.Header.Contract().LogicalEnds() {
 			return e.Time, true
 		}
 	}

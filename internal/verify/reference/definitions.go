@@ -26,7 +26,7 @@ func (j *judge) final(a *tried, k int) bool {
 	case a.outcome == history.OutcomeSuccess:
 		return true
 	case j.is(c.Logical, a.outcome):
-		return !c.LogicalDeadLetters || givesUp
+		return c.LogicalEnds() || givesUp
 	case j.is(c.Permanent, a.outcome):
 		return givesUp
 	}
@@ -241,7 +241,7 @@ func (j *judge) classification(r *record) {
 			}
 		case last.outcome == history.OutcomeSuccess:
 			j.saw("classification", "dual-terminal", r)
-		case j.is(c.Logical, last.outcome) && !c.LogicalDeadLetters:
+		case j.is(c.Logical, last.outcome) && c.LogicalNeverDeadLetters():
 			j.saw("classification", "logical-dead-lettered", r)
 		case j.retryable(last.outcome) && count < c.MaxAttempts && (count == 1 || j.stopping(l.ask) != nil):
 			j.saw("classification", "premature-dead-letter", r)

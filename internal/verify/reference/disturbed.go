@@ -171,7 +171,7 @@ func (j *judge) finished(s *trace) time.Duration {
 	for i := range s.attempts {
 		a := &s.attempts[i]
 		ends := a.end >= 0 && !a.gone &&
-			(a.outcome == history.OutcomeSuccess || j.is(c.Logical, a.outcome) && !c.LogicalDeadLetters)
+			(a.outcome == history.OutcomeSuccess || j.is(c.Logical, a.outcome) && c.LogicalEnds())
 		if ends && (first < 0 || a.end < first) {
 			first = a.end
 		}

@@ -286,7 +286,7 @@ func (j *judge) endedSince(number int32, from, on time.Duration) bool {
 			continue
 		}
 		ends := e.Kind == history.KindAttemptEnd && !e.Flags.Has(history.ClientGone) &&
-			(e.Outcome == history.OutcomeSuccess || j.is(c.Logical, e.Outcome) && !c.LogicalDeadLetters)
+			(e.Outcome == history.OutcomeSuccess || j.is(c.Logical, e.Outcome) && c.LogicalEnds())
 		ends = ends || e.Kind == history.KindProduceResponse && e.Instance != history.Replayer &&
 			j.role(e.Topic) == history.RoleDLQ && accepted(e)
 		if !ends {
