@@ -42,7 +42,7 @@ func notGrowing(v *view) (int32, bool) {
 	return about(f)
 }
 
-// waiting reports whether no other record waits for its next attempt at the given time.
+// waiting reports whether another record waits for its next attempt at the given time.
 func (v *view) waiting(f *facts, at time.Duration) bool {
 	for _, other := range v.records {
 		for k := 1; k < len(other.attempts) && other != f; k++ {
@@ -54,10 +54,27 @@ func (v *view) waiting(f *facts, at time.Duration) bool {
 	return false
 }
 
+// busyBetween reports whether an attempt of another record is under way between the two times: a process that does one
+// thing at a time is late by right for as long as that takes.
+func (v *view) busyBetween(f *facts, from, to time.Duration) bool {
+	for _, other := range v.records {
+		for _, one := range other.attempts {
+			if other != f && v.time(one.ask) < to && (one.answer == none || v.time(one.answer) > from) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // stretch lengthens a gap of a record by the amount that by returns for its present length.
 func stretch(v *view, k int, by func(length time.Duration) time.Duration) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
-		return v.waited(f, k) && !v.waiting(f, v.time(f.attempts[k].ask)) && v.Calm
+		if !v.waited(f, k) || !v.Calm {
+			return false
+		}
+		from, to := v.time(f.attempts[k-1].answer), v.time(f.attempts[k].ask)
+		return !v.waiting(f, to) && !v.busyBetween(f, from, to)
 	})
 	if f == nil {
 		return none, false
