@@ -279,7 +279,7 @@ func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 		return false
 	}
 	from := r.born
-	if r.letterAsked >= 0 && r.letterAsked <= by && (!w.hops || !w.everDisrupted(number)) {
+	if r.letterAsked >= 0 && r.letterAsked <= by && !r.several() && (!w.hops || !w.everDisrupted(number)) {
 		from = r.letterAsked
 	}
 	next, _ := slices.BinarySearchFunc(w.unnamed, from, func(one unnamed, at time.Duration) int {

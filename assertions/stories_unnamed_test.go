@@ -76,6 +76,15 @@ func unnamedTales() []tale {
 					b.commit(2).fetch(0).unnamed(input, 0, 2)
 				})
 			}},
+		{"of two copies of garbage one is tried and committed, while the other is dead-lettered", []string{"replay-duplicated"},
+			func(b *builder) history.Source {
+				return replayedGarbage(b, func() {
+					b.goBack(0, input)
+					b.unnamed(input, 0, 1)
+					asked := b.askLetter(0)
+					b.commit(2).answerLetter(asked, 0, 0)
+				})
+			}},
 		{"a dead letter without an id is written twice", []string{"dlq-duplicate"}, func(b *builder) history.Source {
 			return b.begin().garbage(0).unnamed(input, 0, 0).untold(0, 0).untold(0, 0).commit(1).drain().done()
 		}},

@@ -146,9 +146,9 @@ func (s *simulation) run() *History {
 	s.auditOffsets()
 	s.phase(history.PhaseSeal)
 	s.h.sampled()
-	// Whatever the consumer does with logical failures is right where the contract leaves it open. This is drawn last,
-	// so that a seed still gives the same events.
-	s.contract().LogicalEither = chance(s, 5)
+	// Whatever the consumer does with logical failures is right where the contract leaves it open. This is not drawn, so
+	// that the seeds that disagreed once still give the same histories.
+	s.contract().LogicalEither = len(s.h.Events)%5 == 0
 	return s.h
 }
 
