@@ -76,7 +76,7 @@ func unnamedTales() []tale {
 					b.commit(2).fetch(0).unnamed(input, 0, 2)
 				})
 			}},
-		{"of two copies of garbage one is tried and committed, while the other is dead-lettered", []string{"replay-duplicated"},
+		{"one copy of garbage is tried and committed, and another is dead-lettered", []string{"replay-duplicated"},
 			func(b *builder) history.Source {
 				return replayedGarbage(b, func() {
 					b.goBack(0, input)
