@@ -23,66 +23,119 @@ const (
 // IDHeader is the record header that repeats the record's id.
 const IDHeader = "dlqbench-id"
 
-// IDs creates and finds the record ids of one run. An id is an ASCII token with a checksum that can be found anywhere
-// in a value, key or header, raw or inside base64. Tokens of other runs are not found, so leftover data is never
-// mistaken for a record. IDs is safe for concurrent use.
+// IDForm is how ids are written.
+type IDForm string
+
+// The forms of ids: an ASCII token, and a UUID of version 8 (RFC 9562, 5.8).
+const (
+	IDText IDForm = "text"
+	IDUUID IDForm = "uuid"
+)
+
+// IDs creates and finds the record ids of one run. An id carries the run's tag, the record's sequence number and a
+// checksum, so it can be found anywhere in a value, key or header, raw or inside base64. Ids of other runs are not
+// found, so leftover data is never mistaken for a record. IDs is safe for concurrent use.
 type IDs struct {
-	head    [idHeadLen]byte
-	encoded [3][]byte // the head in base64, for its three possible alignments
+	// shapes are the ways in which an id may be written; Append writes the first.
+	shapes []idShape
 }
 
-// NewIDs returns the ids of the run with the id runID.
-func NewIDs(runID string) *IDs {
-	ids := &IDs{}
-	copy(ids.head[:], idMark)
-	appendBase32(ids.head[:len(idMark)], xxhash.Sum64String(runID), idTagLen)
-	for shift := range ids.encoded {
-		padded := append(make([]byte, shift), ids.head[:]...)
-		text := base64.RawStdEncoding.EncodeToString(padded)
-		first := []int{0, 2, 3}[shift]      // earlier characters also hold bits of the preceding bytes
-		last := (shift + idHeadLen) / 3 * 4 // later characters also hold bits of the sequence number
-		ids.encoded[shift] = []byte(text[first:min(last, len(text))])
+// idShape is one way in which ids are written. All ids of a run begin with the same bytes in it.
+type idShape struct {
+	head   []byte
+	length int
+	append func(dst []byte, seq int32) []byte
+	// parse reads the id at the start of data, which has at least length bytes.
+	parse func(data []byte) (int32, bool)
+	// encoded is the head in base64: for its three possible alignments, and in the alphabet of URLs where that differs.
+	encoded []encodedHead
+}
+
+// encodedHead is what base64 makes of a head that begins shift bytes after the first byte of a group.
+type encodedHead struct {
+	text  []byte
+	shift int
+}
+
+// base64Skip returns the number of leading base64 characters that also hold bits of the shift bytes before the id.
+func base64Skip(shift int) int { return [...]int{0, 2, 3}[shift] }
+
+// NewIDs returns the ids of the run with the id runID, as text.
+func NewIDs(runID string) *IDs { return NewIDsAs(runID, IDText) }
+
+// NewIDsAs returns the ids of the run with the id runID in a form; "" stands for text.
+func NewIDsAs(runID string, form IDForm) *IDs {
+	tag := xxhash.Sum64String(runID)
+	ids := &IDs{shapes: []idShape{textShape(tag)}}
+	if form == IDUUID {
+		ids.shapes = uuidShapes(tag)
+	}
+	for i := range ids.shapes {
+		ids.shapes[i].encode()
 	}
 	return ids
 }
 
-// Append appends the id of record seq (≥ 0) to dst.
-func (ids *IDs) Append(dst []byte, seq int32) []byte {
-	start := len(dst)
-	dst = append(dst, ids.head[:]...)
-	dst = appendBase32(dst, uint64(uint32(seq)), idSeqLen)
-	sum := crc32.ChecksumIEEE(dst[start:])
-	return appendBase32(dst, uint64(sum), idSumLen)
+func (s *idShape) encode() {
+	for shift := range 3 {
+		padded := append(make([]byte, shift), s.head...)
+		last := len(padded) / 3 * 4 // later characters also hold bits of what follows the head
+		text := base64.RawStdEncoding.EncodeToString(padded)
+		inURL := base64.RawURLEncoding.EncodeToString(padded)
+		from, to := base64Skip(shift), min(last, len(text))
+		s.encoded = append(s.encoded, encodedHead{[]byte(text[from:to]), shift})
+		if inURL[from:to] != text[from:to] {
+			s.encoded = append(s.encoded, encodedHead{[]byte(inURL[from:to]), shift})
+		}
+	}
 }
+
+// Len is the length in bytes of an id that Append writes.
+func (ids *IDs) Len() int { return ids.shapes[0].length }
+
+// Append appends the id of record seq (≥ 0) to dst.
+func (ids *IDs) Append(dst []byte, seq int32) []byte { return ids.shapes[0].append(dst, seq) }
 
 // Token returns the id of record seq.
 func (ids *IDs) Token(seq int32) string { return string(ids.Append(nil, seq)) }
 
-// Find returns the sequence number of the first id of this run in data.
+// Find returns the sequence number of the first id of this run in data: the first of the form that is most likely.
 func (ids *IDs) Find(data []byte) (seq int32, found bool) {
-	for rest := data; ; {
-		at := bytes.Index(rest, ids.head[:])
-		if at < 0 {
-			break
+	for i := range ids.shapes {
+		if seq, found = ids.shapes[i].find(data); found {
+			return seq, true
 		}
-		if seq, ok := ids.parse(rest[at:]); ok {
+	}
+	for i := range ids.shapes {
+		if seq, found = ids.shapes[i].findEncoded(data); found {
+			return seq, true
+		}
+	}
+	return 0, false
+}
+
+func (s *idShape) find(data []byte) (int32, bool) {
+	for rest := data; ; {
+		at := bytes.Index(rest, s.head)
+		if at < 0 || at+s.length > len(rest) {
+			return 0, false
+		}
+		if seq, ok := s.parse(rest[at:]); ok {
 			return seq, true
 		}
 		rest = rest[at+1:]
 	}
-	return ids.findEncoded(data)
 }
 
-func (ids *IDs) findEncoded(data []byte) (int32, bool) {
-	for shift, needle := range ids.encoded {
-		first := []int{0, 2, 3}[shift]
+func (s *idShape) findEncoded(data []byte) (int32, bool) {
+	for _, head := range s.encoded {
 		for from := 0; ; {
-			at := bytes.Index(data[from:], needle)
+			at := bytes.Index(data[from:], head.text)
 			if at < 0 {
 				break
 			}
-			group := from + at - first
-			if seq, ok := ids.decodeAt(data, group, shift); ok {
+			group := from + at - base64Skip(head.shift)
+			if seq, ok := s.decodeAt(data, group, head.shift); ok {
 				return seq, true
 			}
 			from += at + 1
@@ -92,17 +145,17 @@ func (ids *IDs) findEncoded(data []byte) (int32, bool) {
 }
 
 // decodeAt decodes the base64 groups that begin at data[group:] and hold an id after shift bytes.
-func (ids *IDs) decodeAt(data []byte, group, shift int) (int32, bool) {
-	chars := ((shift+IDLen)*8 + 5) / 6
+func (s *idShape) decodeAt(data []byte, group, shift int) (int32, bool) {
+	chars := ((shift+s.length)*8 + 5) / 6
 	if group < 0 || group+chars > len(data) {
 		return 0, false
 	}
 	text := data[group : group+chars]
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		var out [IDLen + 6]byte
+		var out [longestID + 6]byte
 		n, _ := encoding.Decode(out[:], text)
-		if n >= shift+IDLen {
-			if seq, ok := ids.parse(out[shift:n]); ok {
+		if n >= shift+s.length {
+			if seq, ok := s.parse(out[shift:n]); ok {
 				return seq, true
 			}
 		}
@@ -110,10 +163,26 @@ func (ids *IDs) decodeAt(data []byte, group, shift int) (int32, bool) {
 	return 0, false
 }
 
-func (ids *IDs) parse(data []byte) (int32, bool) {
-	if len(data) < IDLen || !bytes.Equal(data[:idHeadLen], ids.head[:]) {
-		return 0, false
+// longestID is the length of the longest shape.
+const longestID = uuidLen
+
+// textShape is the shape of ids as text: the mark, the run's tag, the sequence number and the checksum, in base 32.
+func textShape(tag uint64) idShape {
+	head := appendBase32([]byte(idMark), tag, idTagLen)
+	return idShape{
+		head: head, length: IDLen,
+		append: func(dst []byte, seq int32) []byte {
+			start := len(dst)
+			dst = append(dst, head...)
+			dst = appendBase32(dst, uint64(uint32(seq)), idSeqLen)
+			return appendBase32(dst, uint64(crc32.ChecksumIEEE(dst[start:])), idSumLen)
+		},
+		parse: parseText,
 	}
+}
+
+// parseText reads an id as text whose head is known to be right.
+func parseText(data []byte) (int32, bool) {
 	seq, ok := parseBase32(data[idHeadLen : idHeadLen+idSeqLen])
 	sum, sumOK := parseBase32(data[idHeadLen+idSeqLen : IDLen])
 	want := uint64(crc32.ChecksumIEEE(data[:idHeadLen+idSeqLen])) & (1<<(5*idSumLen) - 1)
