@@ -119,9 +119,9 @@ func keysOf(v *Verdict) (wanted keys, until time.Duration) {
 }
 
 // hear learns a key from a record that the workload sent.
-func (k keys) hear(e *history.Event) {
+func (k keys) hear(e *history.Event, header *history.Header) {
 	if _, wanted := k[e.Record]; wanted && e.Kind == history.KindSend && e.N >= 0 {
-		k[e.Record] = strings.ToValidUTF8(string(history.AppendKey(nil, e.N)), "\uFFFD")
+		k[e.Record] = strings.ToValidUTF8(header.Key(e.N), "\uFFFD")
 	}
 }
 

@@ -236,7 +236,7 @@ func (g *graphStory) ask(instance int16, document int32, topic int16, claim hist
 
 // next returns the topic to which parse passes the document.
 func (g *graphStory) next(document int32) int16 {
-	return g.h.Next(parse, history.NewIDs(g.h.RunID).Token(document))
+	return g.h.Next(parse, g.h.IDs().Token(document))
 }
 
 func (g *graphStory) forward(node int, document int32) *graphStory {

@@ -67,7 +67,7 @@ type narrator struct {
 }
 
 func newNarrator(w *state) *narrator {
-	ids := history.NewIDs(w.header.RunID)
+	ids := w.header.IDs()
 	return &narrator{w: w, ids: ids, lines: newLineReader(w.header, ids), byRecord: map[int32][]*trace{},
 		active: map[int64]string{}}
 }
@@ -128,7 +128,7 @@ func (n *narrator) take(e *history.Event) error {
 	if e.Time > n.until {
 		return errTold
 	}
-	n.keys.hear(e)
+	n.keys.hear(e, n.w.header)
 	switch e.Kind {
 	case history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
 		history.KindProduceResponse, history.KindAuditRecord, history.KindReplaySelected:
@@ -397,7 +397,7 @@ func (n *narrator) words(e *history.Event) string {
 	case history.KindAcked:
 		return n.ofWorkload(e, where)
 	case history.KindAttemptStart:
-		return fmt.Sprintf("%s: attempt %d starts", who, e.N)
+		return fmt.Sprintf("%s: attempt %d starts%s", who, e.N, calling(e))
 	case history.KindAttemptEnd:
 		return fmt.Sprintf("%s: attempt %d is answered %s%s", who, e.N, e.Outcome,
 			flagged(e.Flags, history.ClientGone, ", but the client had gone"))
@@ -421,6 +421,14 @@ func (n *narrator) words(e *history.Event) string {
 		return fmt.Sprintf("the end of the transaction is %s", answer(e))
 	}
 	return n.rareWords(e, who, where)
+}
+
+// calling describes the call of an attempt, if the history tells it.
+func calling(e *history.Event) string {
+	if e.Text == "" {
+		return ""
+	}
+	return " with " + e.Text
 }
 
 // naming describes the offsets beyond the committed one that the commit's metadata names.

@@ -59,10 +59,11 @@ const (
 	KindTxnEndResponse
 
 	// AttemptStart: the downstream stub has read a request. Op, Instance, Run, Record, N = number of attempts of this
-	// record that the stub has received (from 1); Topic, Partition, Offset if the subject sent them.
+	// record that the stub has received (from 1); Topic, Partition, Offset if the subject sent them; Text = the call
+	// ("PUT /payments/{id}"), if the subject declares the calls it makes.
 	KindAttemptStart
-	// AttemptEnd: the downstream stub is about to answer, or abandons the connection. As AttemptStart, and Outcome =
-	// the answer, Code = HTTP status (0: no answer), Aux = the Retry-After sent, in ns; Flags ClientGone if the
+	// AttemptEnd: the downstream stub is about to answer, or abandons the connection. As AttemptStart, without Text, and
+	// Outcome = the answer, Code = HTTP status (0: no answer), Aux = the Retry-After sent, in ns; Flags ClientGone if the
 	// client closed the connection before the answer. The subject then stopped waiting at an unknown moment between
 	// the start and Time.
 	KindAttemptEnd

@@ -90,6 +90,10 @@ type Header struct {
 	Expect    Expect         `json:"expect"`
 	// Consumers are those that are judged; at least one.
 	Consumers []Consumer `json:"consumers"`
+	// IDForm is how the records' ids are written; "" stands for text.
+	IDForm IDForm `json:"id_form,omitempty"`
+	// Keys are the keys of the subject's own samples; see AppendKey.
+	Keys []string `json:"keys,omitempty"`
 	// Replay tells that the run has a replay phase.
 	Replay bool `json:"replay"`
 	// Foreign is how many dead letters of another service were in the dead-letter topic before the subject began. They
@@ -101,6 +105,9 @@ type Header struct {
 	// Store is what the dead-letter store and its service promise; nil if the run has none.
 	Store *StoreContract `json:"store,omitempty"`
 }
+
+// IDs returns the ids of the run's records.
+func (h *Header) IDs() *IDs { return NewIDsAs(h.RunID, h.IDForm) }
 
 // TopicIndex returns the index of the named topic, or None.
 func (h *Header) TopicIndex(name string) int16 {

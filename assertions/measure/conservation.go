@@ -112,7 +112,7 @@ func (m *Measurer) putNotSent(entry *Entry) {
 
 // locate adds ids and positions to the listed records.
 func (m *Measurer) locate(c *Conservation) {
-	ids := history.NewIDs(m.header.RunID)
+	ids := m.header.IDs()
 	listed := map[int32][]*EntryRecord{}
 	for _, entries := range [][]Entry{c.Entries, c.Notes} {
 		for i := range entries {

@@ -65,14 +65,14 @@ func findRecord(reader *history.Reader, text string) (int32, error) {
 	if number, err := strconv.ParseInt(text, 10, 32); err == nil && number >= 0 {
 		return int32(number), nil
 	}
-	if number, found := history.NewIDs(header.RunID).Find([]byte(text)); found {
+	if number, found := header.IDs().Find([]byte(text)); found {
 		return number, nil
 	}
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
 		return 0, usageError{fmt.Errorf(
 			"looking for record %q: give its number (0 to %d), its id (such as %s), or TOPIC/PARTITION/OFFSET",
-			text, header.Records-1, history.NewIDs(header.RunID).Token(0))}
+			text, header.Records-1, header.IDs().Token(0))}
 	}
 	partition, err := strconv.ParseInt(parts[1], 10, 32)
 	if err != nil {

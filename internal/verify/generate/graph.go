@@ -120,7 +120,7 @@ func (w *work) succeed() {
 		w.finish()
 		return
 	}
-	next := p.h.Header.Next(p.node, history.NewIDs(p.h.Header.RunID).Token(w.record.number))
+	next := p.h.Header.Next(p.node, p.h.Header.IDs().Token(w.record.number))
 	w.write(spot{next, w.at.partition}, entry{record: w.record.number, replays: w.replays}, nil)
 }
 

@@ -282,7 +282,7 @@ func (j *judge) processed(c *docCopy, by time.Duration) bool {
 
 // passedOn implements "by the one edge that its id chooses", and not "before the module had processed it".
 func (j *judge) passedOn(d *document, c *docCopy, exit *written) {
-	if exit.ask.Topic != j.header.Next(c.node, history.NewIDs(j.header.RunID).Token(d.number)) {
+	if exit.ask.Topic != j.header.Next(c.node, j.header.IDs().Token(d.number)) {
 		j.saw(conservation, "skipped-node", d.record)
 	}
 	if !j.processed(c, exit.asked) {
