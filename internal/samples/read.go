@@ -1,0 +1,334 @@
+package samples
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// The bounds of a file. A line is smaller than the largest record that brokers accept by default, with room for the
+// headers of a dead letter.
+const (
+	MaxLine     = 900 << 10
+	maxFile     = 64 << 20
+	maxLines    = 100_000
+	maxKey      = 1 << 10
+	maxHeaders  = 64
+	maxHeader   = 4 << 10
+	maxKeys     = 64 << 10 // bytes of all different keys, which the history's header lists
+	maxProblems = 20
+)
+
+// The shapes of lines.
+const (
+	// LinesValue: a line is the value itself. LinesEnvelope: it is an object with the members value, key and headers.
+	LinesValue    = "value"
+	LinesEnvelope = "envelope"
+)
+
+// Options say how a file is read.
+type Options struct {
+	// Lines is the shape of the lines.
+	Lines string
+	// ID is where in the value the record's identity stands.
+	ID Place
+	// As is how ids are written; "" stands for UUIDs if all samples have UUIDs there, else for text.
+	As history.IDForm
+}
+
+// Problem is what is wrong with a line. Line counts from 1, and is 0 if the file as a whole is meant. Column counts
+// characters from 1.
+type Problem struct {
+	Line, Column int
+	Source       string
+	Message      string
+}
+
+// Read reads a file with a record in each line. It returns the problems that it found, or a set without any.
+func Read(from io.Reader, options Options) (*Set, []Problem) {
+	r := &reader{options: options, set: &Set{}, keys: map[string]int32{}, uuids: true}
+	whole := sha256.New()
+	r.lines(io.TeeReader(io.LimitReader(from, maxFile+1), whole))
+	if len(r.problems) > 0 {
+		return nil, r.problems
+	}
+	if len(r.set.samples) == 0 {
+		return nil, []Problem{{Message: "the file has no records: write one in each line, as JSON"}}
+	}
+	r.set.Form = options.As
+	if options.As == "" {
+		r.set.Form = history.IDText
+		if r.uuids {
+			r.set.Form = history.IDUUID
+		}
+	}
+	fmt.Fprint(whole, options.Lines, options.ID, r.set.Form)
+	whole.Sum(r.set.digest[:0])
+	return r.set, nil
+}
+
+type reader struct {
+	options  Options
+	set      *Set
+	keys     map[string]int32
+	keyBytes int
+	// uuids: all ids so far are UUIDs.
+	uuids    bool
+	problems []Problem
+}
+
+// lines reads line by line, and stops where reading on would tell nothing new.
+func (r *reader) lines(from io.Reader) {
+	buffered, size := bufio.NewReaderSize(from, MaxLine+2), 0
+	for number := 1; len(r.problems) < maxProblems; number++ {
+		line, err := buffered.ReadSlice('\n')
+		size += len(line)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			r.problem(number, 1, string(line[:80]), fmt.Sprintf("this line has more than %d KiB, which a record can't have",
+				MaxLine>>10))
+			return
+		case size > maxFile:
+			r.problem(0, 0, "", fmt.Sprintf("the file has more than %d MiB: a few hundred samples are enough, as they take "+
+				"turns", maxFile>>20))
+			return
+		case err != nil && !errors.Is(err, io.EOF):
+			r.problem(0, 0, "", fmt.Sprintf("reading it: %v", err))
+			return
+		}
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			if len(r.set.samples) == maxLines {
+				r.problem(number, 1, "", fmt.Sprintf("the file has more than %d records: a few hundred are enough, as they take "+
+					"turns", maxLines))
+				return
+			}
+			r.line(number, bytes.Clone(line))
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (r *reader) problem(line, column int, source, message string) {
+	r.problems = append(r.problems, Problem{Line: line, Column: column, Source: source, Message: message})
+}
+
+// line reads a record.
+func (r *reader) line(number int, text []byte) {
+	if column, reason := invalid(text); reason != "" {
+		r.problem(number, column, string(text), reason)
+		return
+	}
+	parts := envelope{value: text}
+	if r.options.Lines == LinesEnvelope {
+		var err error
+		if parts, err = openEnvelope(text); err != nil {
+			r.problem(number, 1, string(text), err.Error())
+			return
+		}
+	}
+	sample, err := r.sample(parts)
+	if err != nil {
+		reason := err.Error()
+		if r.options.Lines != LinesEnvelope && looksLikeEnvelope(text) {
+			reason += "; if the record is in this line's member value, write lines: envelope"
+		}
+		r.problem(number, 1, string(text), reason)
+		return
+	}
+	r.set.samples = append(r.set.samples, sample)
+}
+
+// invalid says what keeps a line from being one JSON value, and in which column.
+func invalid(text []byte) (column int, reason string) {
+	if !utf8.Valid(text) {
+		valid := 0
+		for rest := text; len(rest) > 0; {
+			r, size := utf8.DecodeRune(rest)
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			valid, rest = valid+1, rest[size:]
+		}
+		return valid + 1, "this is not UTF-8 text, as JSON is"
+	}
+	var value json.RawMessage
+	err := json.Unmarshal(text, &value)
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return 0, ""
+	}
+	column = utf8.RuneCount(text[:max(min(int(syntax.Offset)-1, len(text)), 0)]) + 1
+	return column, fmt.Sprintf("this line is not one JSON value: %v; write each record in a line of its own "+
+		"(jq -c '.[]' makes such lines of an array)", err)
+}
+
+var uuidText = regexp.MustCompile(`^(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+
+// sample finds the id in a record's value, and wherever the key or a header is the same text.
+func (r *reader) sample(parts envelope) (Sample, error) {
+	text, from, to, err := r.options.ID.Find(parts.value)
+	if err != nil {
+		return Sample{}, err
+	}
+	r.uuids = r.uuids && uuidText.MatchString(text)
+	one := Sample{before: parts.value[:from+1], after: parts.value[to-1:], Key: Key{Kind: KeyUnsaid}}
+	for _, header := range parts.headers {
+		header.IsID = text != "" && string(header.Value) == text
+		one.Headers = append(one.Headers, header)
+		if !slices.Contains(r.set.headers, header.Name) {
+			r.set.headers = append(r.set.headers, header.Name)
+		}
+	}
+	switch {
+	case !parts.hasKey:
+	case parts.key == nil:
+		one.Key.Kind = KeyNull
+	case text != "" && string(parts.key) == text:
+		one.Key.Kind = KeyID
+	default:
+		one.Key.Kind = KeyOwn
+		one.Key.Index, err = r.key(string(parts.key))
+	}
+	return one, err
+}
+
+// key returns the index of a key.
+func (r *reader) key(text string) (int32, error) {
+	if index, known := r.keys[text]; known {
+		return index, nil
+	}
+	if r.keyBytes += len(text); r.keyBytes > maxKeys {
+		return 0, fmt.Errorf("the different keys up to here have more than %d KiB: use fewer samples, or leave the keys out",
+			maxKeys>>10)
+	}
+	index := int32(len(r.set.keys))
+	r.keys[text], r.set.keys = index, append(r.set.keys, text)
+	return index, nil
+}
+
+// looksLikeEnvelope reports whether a line would be one with lines: envelope.
+func looksLikeEnvelope(text []byte) bool {
+	_, err := openEnvelope(text)
+	return err == nil
+}
+
+// envelope is the parts of a line.
+type envelope struct {
+	value   []byte
+	hasKey  bool
+	key     []byte // nil for null
+	headers []Header
+}
+
+// openEnvelope reads a line with the members value, key and headers.
+func openEnvelope(text []byte) (e envelope, err error) {
+	members, err := membersOf(text)
+	if err != nil {
+		return e, fmt.Errorf("with lines: envelope each line is an object such as "+
+			`{"key": "k", "headers": {"h": "v"}, "value": {…}}: %w`, err)
+	}
+	for _, member := range members {
+		switch member.name {
+		case "value":
+			e.value = member.raw
+		case "key":
+			if e.hasKey = true; string(member.raw) != "null" {
+				e.key = textOf(member.raw)
+			}
+		case "headers":
+			if e.headers, err = headersOf(member.raw); err != nil {
+				return e, err
+			}
+		default:
+			return e, fmt.Errorf("an envelope has no member %q: its members are value, key and headers", member.name)
+		}
+	}
+	switch {
+	case e.value == nil:
+		return e, errors.New("the envelope has no member value: the record itself")
+	case len(e.key) > maxKey:
+		return e, fmt.Errorf("the key has %d bytes, and can have %d at most", len(e.key), maxKey)
+	}
+	return e, nil
+}
+
+// headersOf reads an object of header names and values.
+func headersOf(raw []byte) ([]Header, error) {
+	members, err := membersOf(raw)
+	if err != nil {
+		return nil, fmt.Errorf(`headers are an object of names and texts, such as {"type": "order"}: %w`, err)
+	}
+	var headers []Header
+	for _, member := range members {
+		header := Header{Name: member.name}
+		switch {
+		case member.raw[0] == '"':
+			header.Value = textOf(member.raw)
+		case string(member.raw) != "null":
+			return nil, fmt.Errorf("the header %q is %s: write it as text, or as null", member.name, kindOf(member.raw))
+		}
+		if len(member.name)+len(header.Value) > maxHeader {
+			return nil, fmt.Errorf("the header %.40q has more than %d KiB", member.name, maxHeader>>10)
+		}
+		headers = append(headers, header)
+	}
+	if len(headers) > maxHeaders {
+		return nil, fmt.Errorf("the record has %d headers, and can have %d at most", len(headers), maxHeaders)
+	}
+	return headers, nil
+}
+
+// textOf returns the text of a JSON string, and any other value as it is written.
+func textOf(raw []byte) []byte {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return []byte(text)
+	}
+	return raw
+}
+
+type member struct {
+	name string
+	raw  []byte
+}
+
+// membersOf returns the members of a JSON object, in their order.
+func membersOf(text []byte) ([]member, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	token, err := decoder.Token()
+	if err != nil || token != json.Delim('{') {
+		return nil, fmt.Errorf("this is %s", kindOf(text))
+	}
+	var all []member
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		one := member{name: name.(string)}
+		var raw json.RawMessage
+		if err := decoder.Decode(&raw); err != nil {
+			return nil, err
+		}
+		if one.raw = raw; slices.ContainsFunc(all, func(other member) bool { return other.name == one.name }) {
+			return nil, fmt.Errorf("the member %q is there twice", strings.ToValidUTF8(one.name, "?"))
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
