@@ -57,7 +57,7 @@ func (c *checker) checkFits(name string, data []byte, sets []string) {
 	if err != nil {
 		return
 	}
-	if why := own.Unfit(c.file.Contract); why != "" {
+	if why := own.Unfit(c.file); why != "" {
 		c.at("/subject/file", why)
 	}
 }
@@ -111,6 +111,9 @@ func (c *checker) checkSubjectOf(folder string) {
 	switch {
 	case err == nil:
 		c.file = subject
+		if why := c.s.unfitInput(subject); why != "" {
+			c.at("/subject/file", why)
+		}
 	case errors.As(err, &problems):
 		c.problems = append(c.problems, problems.Problems...)
 	case errors.Is(err, os.ErrNotExist):

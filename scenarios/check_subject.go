@@ -14,7 +14,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-func (d *document) checkSubject(s *SubjectFile) {
+// checkSubject checks a subject file; folder is what its paths are relative to.
+func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c := newChecker(d, nil)
 	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group",
 		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/ready", "/replay"} {
@@ -35,12 +36,14 @@ func (d *document) checkSubject(s *SubjectFile) {
 	}
 	c.checkRecordHeaders("/record_headers", s.RecordHeaders)
 	c.checkOwnStore(s.Store)
-	c.checkClasses(s.Contract.Classes)
+	c.checkClasses(s.Contract.Classes, s.answers())
 	c.checkBackoff(s.Contract.Backoff)
 	c.checkRetryTopics(s.Contract)
 	c.checkExits(s.Contract)
 	c.checkEnvelope(s.Contract.DLQ)
 	c.checkShareGroup(s.Contract)
+	c.checkInput(s, folder)
+	c.checkDownstreams(s)
 }
 
 // checkKind: each kind of subject is started by something else.
@@ -95,22 +98,25 @@ func (c *checker) checkReady(ready Ready) {
 	}
 }
 
-func (c *checker) checkClasses(classes ClassesSpec) {
-	claimed := map[history.Outcome]string{}
-	lists := map[string][]StatusOrName{"retryable": classes.Retryable, "permanent": classes.Permanent,
-		"logical": classes.Logical}
+func (c *checker) checkClasses(classes ClassesSpec, answers []classed) {
+	claimed, lists := map[history.Outcome]string{}, classes.lists()
 	for _, name := range []string{"retryable", "permanent", "logical"} {
 		for i, written := range lists[name] {
 			path := fmt.Sprintf("/contract/classes/%s/%d", name, i)
-			outcome, err := written.outcome()
+			outcomes, err := written.outcomes(answers)
 			if err != nil {
 				c.hinted(path, err.Error(), hint(string(written), []string{"timeout", "reset"}))
 				continue
 			}
-			if earlier := claimed[outcome]; earlier != "" && outcome != history.OutcomeNone {
-				c.at(path, fmt.Sprintf("%s is in classes.%s already: an outcome has one class", written, earlier))
+			for _, outcome := range outcomes {
+				if earlier := claimed[outcome]; earlier != "" {
+					c.at(path, fmt.Sprintf("%s is in classes.%s already: an outcome has one class", written, earlier))
+					break
+				}
 			}
-			claimed[outcome] = name
+			for _, outcome := range outcomes {
+				claimed[outcome] = name
+			}
 		}
 	}
 }

@@ -101,7 +101,7 @@ const (
 // HistoryContract returns the subject's contract. The error names a class that is no HTTP status, timeout or reset, or
 // that is in two lists.
 func (s *SubjectFile) HistoryContract() (history.Contract, error) {
-	contract, err := s.Contract.Contract()
+	contract, err := s.Contract.contract(s.answers())
 	contract.WireOnly = s.Observe == ObserveWire
 	return contract, err
 }
@@ -109,7 +109,10 @@ func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 // Contract returns the contract as invariants read it. Of the lists of classes, the ones left out hold what the oracle
 // answers by default and no other list claims; a status that the oracle never answers is left out, for nothing can be
 // judged of it.
-func (c ContractSpec) Contract() (history.Contract, error) {
+func (c ContractSpec) Contract() (history.Contract, error) { return c.contract(usualAnswers()) }
+
+// contract is Contract where these are the answers.
+func (c ContractSpec) contract(answers []classed) (history.Contract, error) {
 	contract := history.Contract{
 		MaxAttempts: c.Attempts.Max, Counter: history.Counter(c.Attempts.Counter), GroupType: history.GroupType(c.GroupType),
 		LogicalDeadLetters: c.Logical == LogicalDeadLetter, LogicalEither: c.Logical == "",
@@ -139,7 +142,7 @@ func (c ContractSpec) Contract() (history.Contract, error) {
 		}
 	}
 	var err error
-	contract.Retryable, contract.Permanent, contract.Logical, err = c.Classes.outcomes()
+	contract.Retryable, contract.Permanent, contract.Logical, err = c.Classes.outcomes(answers)
 	return contract, err
 }
 
@@ -163,7 +166,7 @@ func defaultClasses() [3][]history.Outcome {
 	}
 }
 
-func (c ClassesSpec) outcomes() (retryable, permanent, logical []history.Outcome, err error) {
+func (c ClassesSpec) outcomes(answers []classed) (retryable, permanent, logical []history.Outcome, err error) {
 	lists := [3][]StatusOrName{c.Retryable, c.Permanent, c.Logical}
 	classes, claimed := defaultClasses(), map[history.Outcome]StatusOrName{}
 	for i, list := range lists {
@@ -172,18 +175,17 @@ func (c ClassesSpec) outcomes() (retryable, permanent, logical []history.Outcome
 		}
 		classes[i] = []history.Outcome{}
 		for _, written := range list {
-			outcome, err := written.outcome()
+			outcomes, err := written.outcomes(answers)
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			if outcome == history.OutcomeNone {
-				continue
+			for _, outcome := range outcomes {
+				if _, twice := claimed[outcome]; twice {
+					return nil, nil, nil, fmt.Errorf("%s is in two places of classes: an outcome has one class", written)
+				}
+				claimed[outcome] = written
+				classes[i] = append(classes[i], outcome)
 			}
-			if _, twice := claimed[outcome]; twice {
-				return nil, nil, nil, fmt.Errorf("%s is in two places of classes: an outcome has one class", written)
-			}
-			claimed[outcome] = written
-			classes[i] = append(classes[i], outcome)
 		}
 	}
 	for i, list := range lists {
@@ -194,20 +196,30 @@ func (c ClassesSpec) outcomes() (retryable, permanent, logical []history.Outcome
 	return classes[0], classes[1], classes[2], nil
 }
 
-// outcome returns what the oracle does under that name; OutcomeNone for a status that it never answers.
-func (s StatusOrName) outcome() (history.Outcome, error) {
-	known := map[StatusOrName]history.Outcome{
-		"503": history.OutcomeTransient, "429": history.OutcomeRateLimited, "400": history.OutcomePermanent,
-		"422": history.OutcomeLogical, "timeout": history.OutcomeTimeout, "reset": history.OutcomeReset,
+// lists are the lists of classes by their names.
+func (c ClassesSpec) lists() map[string][]StatusOrName {
+	return map[string][]StatusOrName{"retryable": c.Retryable, "permanent": c.Permanent, "logical": c.Logical}
+}
+
+// outcomes returns the outcomes that are answered so; none for a status that is never answered.
+func (s StatusOrName) outcomes(answers []classed) ([]history.Outcome, error) {
+	switch s {
+	case "timeout":
+		return []history.Outcome{history.OutcomeTimeout}, nil
+	case "reset":
+		return []history.Outcome{history.OutcomeReset}, nil
 	}
-	if outcome, found := known[s]; found {
-		return outcome, nil
+	status, err := strconv.Atoi(string(s))
+	if err != nil || status < 400 || status > 599 {
+		return nil, fmt.Errorf("%q is no class: write an HTTP status from 400 to 599, timeout or reset", string(s))
 	}
-	if status, err := strconv.Atoi(string(s)); err == nil && status >= 400 && status <= 599 {
-		return history.OutcomeNone, nil
+	var outcomes []history.Outcome
+	for _, one := range answers {
+		if one.status == status {
+			outcomes = append(outcomes, one.outcome)
+		}
 	}
-	return history.OutcomeNone, fmt.Errorf("%q is no class: write an HTTP status from 400 to 599, timeout or reset",
-		string(s))
+	return outcomes, nil
 }
 
 const (

@@ -68,14 +68,14 @@ func TestContractThatPromisesTheLeast(t *testing.T) {
 // TestDefaultClassesYield: a list that is left out has the oracle's answers that no other list claims.
 func TestDefaultClassesYield(t *testing.T) {
 	classes := ClassesSpec{Logical: []StatusOrName{"422", "400"}}
-	retryable, permanent, logical, err := classes.outcomes()
+	retryable, permanent, logical, err := classes.outcomes(usualAnswers())
 	if err != nil || len(retryable) != 4 || len(permanent) != 0 ||
 		!slices.Equal(logical, []history.Outcome{history.OutcomeLogical, history.OutcomePermanent}) {
 		t.Errorf("%v %v %v %v", retryable, permanent, logical, err)
 	}
 	for _, wrong := range []ClassesSpec{{Retryable: []StatusOrName{"200"}}, {Permanent: []StatusOrName{"never"}},
 		{Retryable: []StatusOrName{"400"}, Permanent: []StatusOrName{"400"}}} {
-		if _, _, _, err := wrong.outcomes(); err == nil {
+		if _, _, _, err := wrong.outcomes(usualAnswers()); err == nil {
 			t.Errorf("%+v was accepted", wrong)
 		}
 	}

@@ -82,7 +82,7 @@ func ParseSubject(name string, data []byte) (*SubjectFile, error) {
 		return nil, err
 	}
 	if d.root != nil {
-		d.checkSubject(&subject)
+		d.checkSubject(&subject, filepath.Dir(name))
 	}
 	if problems := sorted(d.problems); problems != nil {
 		return nil, problems

@@ -4,6 +4,8 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -79,7 +81,26 @@ const leastText = 24
 // because of it the checkers say themselves; what can't apply to such a subject, as the invariants of a graph, is left
 // out.
 func DescribeContract(c history.Contract, store bool) ContractText {
-	text := ContractText{Promises: promises(c)}
+	return describe(c, store, usualAnswers())
+}
+
+// Describe explains the subject's contract, and what its records are made of.
+func (s *SubjectFile) Describe() (ContractText, error) {
+	contract, err := s.HistoryContract()
+	if err != nil {
+		return ContractText{}, err
+	}
+	text := describe(contract, s.Store != nil, s.answers())
+	if s.Samples != nil {
+		form := map[history.IDForm]string{history.IDUUID: "a fresh UUID", history.IDText: "a fresh id of 24 letters and digits"}
+		text.Promises = append([]string{fmt.Sprintf("Its records are made from the %d of %s in turn, each with %s at %s.",
+			s.Samples.Len(), s.Input.Samples, form[s.Samples.Form], s.Input.ID.At)}, text.Promises...)
+	}
+	return text, nil
+}
+
+func describe(c history.Contract, store bool, answers []classed) ContractText {
+	text := ContractText{Promises: promises(c, answers)}
 	header := history.Header{Consumers: []history.Consumer{{Contract: c}}, Replay: true}
 	if store {
 		header.Store = &history.StoreContract{}
@@ -99,14 +120,14 @@ func DescribeContract(c history.Contract, store bool) ContractText {
 	return text
 }
 
-func promises(c history.Contract) []string {
+func promises(c history.Contract, answers []classed) []string {
 	attempts := "A record that fails for a while is tried any number of times."
 	if c.MaxAttempts > 0 {
 		attempts = fmt.Sprintf("A record that keeps failing is tried %d times in all, the first included.", c.MaxAttempts)
 	}
 	list := []string{attempts, counterPromise(c), backoffPromise(c.Backoff)}
 	list = append(list, fmt.Sprintf("Retried: %s. Final at once: %s. Business failures: %s, which %s.",
-		outcomeList(c.Retryable), outcomeList(c.Permanent), outcomeList(c.Logical),
+		outcomeList(c.Retryable, answers), outcomeList(c.Permanent, answers), outcomeList(c.Logical, answers),
 		logicalPromise(c)))
 	list = append(list, orderPromise(c), map[history.Retry]string{
 		history.RetryInPlace:    "Retries happen in the consumer, while it holds the record.",
@@ -286,14 +307,16 @@ func either(yes bool, a, b string) string {
 	return b
 }
 
-func outcomeList(list []history.Outcome) string {
-	names := map[history.Outcome]string{
-		history.OutcomeTransient: "503", history.OutcomeRateLimited: "429", history.OutcomePermanent: "400",
-		history.OutcomeLogical: "422", history.OutcomeTimeout: "time-outs", history.OutcomeReset: "connection resets",
+func outcomeList(list []history.Outcome, answers []classed) string {
+	names := map[history.Outcome]string{history.OutcomeTimeout: "time-outs", history.OutcomeReset: "connection resets"}
+	for _, one := range answers {
+		names[one.outcome] = strconv.Itoa(one.status)
 	}
 	var words []string
 	for _, outcome := range list {
-		words = append(words, names[outcome])
+		if !slices.Contains(words, names[outcome]) {
+			words = append(words, names[outcome])
+		}
 	}
 	if len(words) == 0 {
 		return "nothing"

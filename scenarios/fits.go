@@ -12,8 +12,11 @@ import (
 // Unfit says why a scenario that was written for the reference consumer has nothing to show of the subject, and what to
 // do about that; it is empty where it has. What the reference's settings make a scenario about, the subject's contract
 // must promise: otherwise its faults meet nothing, or what it is to prove is not judged.
-func (s *Scenario) Unfit(contract ContractSpec) string {
-	own := s.Subject.Reference
+func (s *Scenario) Unfit(subject *SubjectFile) string {
+	if why := s.unfitInput(subject); why != "" {
+		return why
+	}
+	own, contract := s.Subject.Reference, subject.Contract
 	if own == nil {
 		return ""
 	}

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -37,6 +38,10 @@ type SubjectFile struct {
 	// RecordHeaders are headers without which the subject takes no record: each record carries them; {{.UUID}} in a
 	// value is a fresh UUID of version 4.
 	RecordHeaders map[string]string `json:"record_headers,omitempty"`
+	// Input is what its records are made of; default: records of dlqbench's own.
+	Input *Input `json:"input,omitempty"`
+	// Downstreams are the services that it calls; default: POST /v1/attempt with the record's value. There can be one.
+	Downstreams []Downstream `json:"downstreams,omitempty"`
 	// Observe: oracle (default) or wire (the subject does not call the oracle).
 	Observe string `json:"observe,omitempty" jsonschema:"enum=oracle,enum=wire"`
 	// Replay says how its dead letters go back.
@@ -44,6 +49,8 @@ type SubjectFile struct {
 	Contract ContractSpec `json:"contract,omitempty"`
 	// Store is where the subject keeps dead letters in a database of its own, if it does.
 	Store *OwnStore `json:"store,omitempty"`
+	// Samples are what Input names, nil without it.
+	Samples *samples.Set `json:"-"`
 }
 
 // ReplayTool is how the dead letters of a subject go back.

@@ -31,12 +31,11 @@ func (a *app) subjectCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			contract, err := file.HistoryContract()
+			text, err := file.Describe()
 			if err != nil {
 				return usageError{err}
 			}
-			for _, line := range scenarios.DescribeContract(contract, file.Store != nil).Lines(
-				min(reports.Columns(a.stdout), widestText)) {
+			for _, line := range text.Lines(min(reports.Columns(a.stdout), widestText)) {
 				fmt.Fprintln(a.stdout, line)
 			}
 			return nil

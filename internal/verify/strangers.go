@@ -94,7 +94,7 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 		}
 		var met []encounter
 		for _, one := range strangers {
-			if scenario.Unfit(one.Subject.Contract) != "" || scenario.Replay != nil && !replayable(one.Subject) {
+			if scenario.Unfit(one.Subject) != "" || scenario.Replay != nil && !replayable(one.Subject) {
 				unfit[encounter{stranger: one, scenario: name}] = true
 			} else {
 				met = append(met, encounter{stranger: one, scenario: name})

@@ -141,7 +141,7 @@ func (a *Aim) aims() (bugs []planted.Bug, of map[string][]target, err error) {
 			}
 			owns[bug.Scenario] = own
 		}
-		plain := ordinary(own.scenario) && own.scenario.Unfit(scenarios.ContractSpec{}) == ""
+		plain := ordinary(own.scenario) && own.scenario.Unfit(&scenarios.SubjectFile{}) == ""
 		if a.Suite == SuiteDefault && (bug.Kind() != "consume" || !plain) {
 			continue
 		}

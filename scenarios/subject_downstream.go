@@ -1,0 +1,303 @@
+package scenarios
+
+// What a real service calls while it processes a record: any route of its own, with answers of its own.
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/samples"
+)
+
+// Downstream is a service that the subject calls while it processes a record. Exactly one kind is given.
+type Downstream struct {
+	HTTP *HTTPDownstream `json:"http" jsonschema:"required"`
+}
+
+// HTTPDownstream is a service over HTTP. A call with a record's id, of any method and path, is an attempt to process
+// that record, and is answered as the scenario plans.
+type HTTPDownstream struct {
+	// ID is where a call carries the record's id. Default: anywhere; path, query, headers and body are searched in that
+	// order.
+	ID *CallID `json:"id,omitempty"`
+	// Answers are the answers to attempts by outcome, where they differ from the usual ones.
+	Answers Answers `json:"answers,omitempty"`
+	// Routes are calls with a fixed answer, which are no attempts: tokens, health, look-ups. The first that matches
+	// answers.
+	Routes []Route `json:"routes,omitempty"`
+}
+
+// The parts of a request that can carry a record's id.
+const (
+	InPath   = "path"
+	InQuery  = "query"
+	InHeader = "header"
+	InBody   = "body"
+)
+
+// CallID is where a call carries a record's id.
+type CallID struct {
+	// In: path, query, header or body.
+	In string `json:"in" jsonschema:"required,enum=path,enum=query,enum=header,enum=body"`
+	// Name of the header, or of the parameter in the query; default: any.
+	Name string `json:"name,omitempty"`
+	// At is the path to a string in a body of JSON, such as $.orderId; default: anywhere in the body.
+	At string `json:"at,omitempty"`
+}
+
+// Answers are answers to attempts by outcome.
+type Answers struct {
+	Success     *Answer `json:"success,omitempty"`
+	Transient   *Answer `json:"transient,omitempty"`
+	RateLimited *Answer `json:"rate_limited,omitempty"`
+	Permanent   *Answer `json:"permanent,omitempty"`
+	Logical     *Answer `json:"logical,omitempty"`
+}
+
+// Answer is an HTTP response. What is left out is as usual.
+type Answer struct {
+	Status  int               `json:"status,omitempty" jsonschema:"minimum=200,maximum=599"`
+	Headers map[string]string `json:"headers,omitempty"`
+	// Body may have {{.ID}}, the record's id, and {{.Error}}, the text of the error, escaped for a JSON string.
+	Body *string `json:"body,omitempty"`
+}
+
+// The values in an answer's body.
+const (
+	AnswerID    = "{{.ID}}"
+	AnswerError = "{{.Error}}"
+)
+
+// Route is a call with a fixed answer.
+type Route struct {
+	// Method, such as GET; default: any.
+	Method string `json:"method,omitempty" jsonschema:"pattern=^[A-Z]+$"`
+	// Path of the call; * stands for one segment, as in /customers/*/address.
+	Path    string            `json:"path" jsonschema:"required,pattern=^/"`
+	Status  int               `json:"status,omitempty" jsonschema:"minimum=200,maximum=599"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    string            `json:"body,omitempty"`
+}
+
+// UnmarshalJSON reads a route over its defaults.
+func (r *Route) UnmarshalJSON(data []byte) error {
+	type plain Route
+	filled := plain{Status: 200}
+	if err := json.Unmarshal(data, &filled); err != nil {
+		return err
+	}
+	*r = Route(filled)
+	return nil
+}
+
+// byOutcome are the answers that are given, with the words of the scenario for their outcomes.
+func (a *Answers) byOutcome() []namedAnswer {
+	var given []namedAnswer
+	for _, one := range []namedAnswer{
+		{history.OutcomeSuccess, "success", a.Success}, {history.OutcomeTransient, "transient", a.Transient},
+		{history.OutcomeRateLimited, "rate_limited", a.RateLimited}, {history.OutcomePermanent, "permanent", a.Permanent},
+		{history.OutcomeLogical, "logical", a.Logical},
+	} {
+		if one.answer != nil {
+			given = append(given, one)
+		}
+	}
+	return given
+}
+
+type namedAnswer struct {
+	outcome history.Outcome
+	name    string
+	answer  *Answer
+}
+
+// ByOutcome are the answers that are given.
+func (a *Answers) ByOutcome() map[history.Outcome]*Answer {
+	all := map[history.Outcome]*Answer{}
+	for _, one := range a.byOutcome() {
+		all[one.outcome] = one.answer
+	}
+	return all
+}
+
+// HTTP returns the downstream that the subject calls over its own routes, nil if it calls the usual one.
+func (s *SubjectFile) HTTP() *HTTPDownstream {
+	if len(s.Downstreams) == 0 {
+		return nil
+	}
+	return s.Downstreams[0].HTTP
+}
+
+// usualAnswers are the statuses of the answers to outcomes, and the classes that these outcomes have.
+func usualAnswers() []classed {
+	return []classed{
+		{history.OutcomeTransient, 503, "retryable"}, {history.OutcomeRateLimited, 429, "retryable"},
+		{history.OutcomePermanent, 400, "permanent"}, {history.OutcomeLogical, 422, "logical"},
+	}
+}
+
+type classed struct {
+	outcome history.Outcome
+	status  int
+	class   string
+}
+
+// answers are the statuses that the subject gets as answers.
+func (s *SubjectFile) answers() []classed {
+	all := usualAnswers()
+	if http := s.HTTP(); http != nil {
+		given := http.Answers.ByOutcome()
+		for i := range all {
+			if one := given[all[i].outcome]; one != nil && one.Status != 0 {
+				all[i].status = one.Status
+			}
+		}
+	}
+	return all
+}
+
+// Limits of a downstream.
+const (
+	maxRoutes = 100
+	maxAnswer = 64 << 10
+)
+
+func (c *checker) checkDownstreams(s *SubjectFile) {
+	const path = "/downstreams"
+	if !c.has(path) || !c.allSound(path) {
+		return
+	}
+	switch {
+	case len(s.Downstreams) == 0:
+		c.at(path, "there is no downstream in the list: leave downstreams out, or add one, such as - http: {}")
+	case len(s.Downstreams) > 1:
+		c.at(path+"/1", "a second downstream can't be watched yet: keep the one whose calls are attempts to process a "+
+			"record, and answer those of others as its routes")
+	case s.Observe == ObserveWire:
+		c.at(path, "observe: wire says that the subject makes no calls that can be watched: keep one of the two")
+	default:
+		c.checkHTTP(path+"/0/http", s)
+	}
+}
+
+func (c *checker) checkHTTP(path string, s *SubjectFile) {
+	http := s.HTTP()
+	if http == nil {
+		return
+	}
+	if id := http.ID; id != nil {
+		if id.Name != "" && id.In != InQuery && id.In != InHeader {
+			c.at(path+"/id/name", fmt.Sprintf("a %s has no names: name goes with in: query and in: header", id.In))
+		}
+		if id.At != "" && id.In != InBody {
+			c.at(path+"/id/at", "at is a path into a JSON body: it goes with in: body")
+		}
+		if _, err := samples.ParsePlace(id.At); id.At != "" && err != nil {
+			c.at(path+"/id/at", err.Error())
+		}
+	}
+	for _, one := range http.Answers.byOutcome() {
+		c.checkAnswer(path+"/answers/"+one.name, one)
+	}
+	c.checkAnswersAgree(path+"/answers/", s)
+	if len(http.Routes) > maxRoutes {
+		c.at(fmt.Sprintf("%s/routes/%d", path, maxRoutes), fmt.Sprintf("there can be %d routes at most", maxRoutes))
+	}
+	for i, route := range http.Routes {
+		at := fmt.Sprintf("%s/routes/%d", path, i)
+		c.checkHeaders(at, route.Headers)
+		if len(route.Body) > maxAnswer {
+			c.at(at+"/body", fmt.Sprintf("a body can have %d KiB at most", maxAnswer>>10))
+		}
+		if strings.ContainsAny(route.Path, "?#") {
+			c.at(at+"/path", "a route is told by its path alone: leave out what begins with ? or #")
+		}
+	}
+}
+
+// checkAnswer checks one answer by itself.
+func (c *checker) checkAnswer(path string, one namedAnswer) {
+	c.checkHeaders(path, one.answer.Headers)
+	status := one.answer.Status
+	switch {
+	case status == 0:
+	case one.outcome == history.OutcomeSuccess && status >= 300:
+		c.at(path+"/status", fmt.Sprintf("%d is no success: write a status from 200 to 299", status))
+	case one.outcome != history.OutcomeSuccess && one.outcome != history.OutcomeLogical && status < 400:
+		c.at(path+"/status", fmt.Sprintf("%d tells nobody that it failed: write a status from 400 to 599", status))
+	}
+	if body := one.answer.Body; body != nil {
+		rest := strings.NewReplacer(AnswerID, "", AnswerError, "").Replace(*body)
+		switch {
+		case len(*body) > maxAnswer:
+			c.at(path+"/body", fmt.Sprintf("a body can have %d KiB at most", maxAnswer>>10))
+		case strings.Contains(rest, "{{"):
+			c.at(path+"/body", "the body of an answer knows no other values than "+AnswerID+" and "+AnswerError)
+		case one.outcome == history.OutcomeSuccess && strings.Contains(*body, AnswerError):
+			c.at(path+"/body", "a success has no "+AnswerError)
+		}
+	}
+}
+
+// checkHeaders checks the names and values of an answer's headers.
+func (c *checker) checkHeaders(path string, headers map[string]string) {
+	for _, name := range c.names(path + "/headers") {
+		n := c.root.get(path + "/headers").fields[name]
+		switch lower := strings.ToLower(name); {
+		case n.bad:
+		case name == "" || strings.ContainsFunc(name, notInToken):
+			c.add(n.key, fmt.Sprintf("%q can't be the name of an HTTP header", name), "")
+		case slices.Contains([]string{"content-length", "transfer-encoding", "connection", "retry-after"}, lower):
+			c.add(n.key, fmt.Sprintf("the header %s is set by dlqbench: leave it out", name), "")
+		case strings.ContainsAny(headers[name], "\r\n\x00") || len(headers[name]) > maxRecordHeader:
+			c.add(n.at, fmt.Sprintf("the value of a header is one line of %d bytes at most", maxRecordHeader), "")
+		}
+	}
+}
+
+// notInToken reports whether a name of a header can't have the character (RFC 9110, 5.6.2).
+func notInToken(r rune) bool {
+	return r <= ' ' || r >= 0x7f || bytes.ContainsRune([]byte(`"(),/:;<=>?@[\]{}`), r)
+}
+
+// checkAnswersAgree holds the answers to the contract's classes, by which a status is retryable or final.
+func (c *checker) checkAnswersAgree(path string, s *SubjectFile) {
+	if !c.allSound("/contract") {
+		return
+	}
+	lists, listed := s.Contract.Classes.lists(), map[string]string{}
+	for name, list := range lists {
+		for _, written := range list {
+			listed[string(written)] = name
+		}
+	}
+	earlier := map[int]classed{}
+	for _, one := range s.answers() {
+		name := strings.ReplaceAll(one.outcome.String(), "-", "_")
+		at, class := path+name+"/status", listed[strconv.Itoa(one.status)]
+		before, taken := earlier[one.status]
+		earlier[one.status] = one
+		if taken && before.class != one.class {
+			if !c.has(at) {
+				at = path + strings.ReplaceAll(before.outcome.String(), "-", "_") + "/status"
+			}
+			c.at(at, fmt.Sprintf("%s and %s are both answered %d, but one is %s and the other %s: answer one of them with "+
+				"another status", before.outcome, one.outcome, one.status, before.class, one.class))
+			continue
+		}
+		switch {
+		case !c.has(at) || one.status < 300: // a failure that only the body tells has no class by its status
+		case class != "" && class != one.class:
+			c.at(at, fmt.Sprintf("%s is answered %d, which contract.classes.%s lists: list %d in %s, or answer with another "+
+				"status", one.outcome, one.status, class, one.status, one.class))
+		case class == "" && lists[one.class] != nil:
+			c.at(at, fmt.Sprintf("%s is answered %d, which contract.classes does not list: add %d to %s", one.outcome,
+				one.status, one.status, one.class))
+		}
+	}
+}
