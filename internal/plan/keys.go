@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -73,8 +74,12 @@ func picker(random *rand.Rand, keys scenarios.Keys) func() int32 {
 const hotKey = 0
 
 // addKeys assigns every record its key and the partition that Kafka's default partitioner assigns to that key.
-// Records without a key are distributed round robin.
-func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
+// Records without a key are distributed round robin. The key of a sample replaces the one that was drawn, unless that
+// is null or binary, which the scenario asks for.
+func (p *Plan) addKeys(keys scenarios.Keys, partitions int, from *samples.Set) {
+	if from != nil {
+		p.Keys, p.largestSample = from.Keys(), from.Largest()
+	}
 	var (
 		random     = p.stream("keys")
 		nullRandom = p.stream("null keys")
@@ -91,16 +96,26 @@ func (p *Plan) addKeys(keys scenarios.Keys, partitions int) {
 		if hotRandom.Float64() < hot {
 			key = hotKey
 		}
-		if nullRandom.Float64() < keys.Null.Share() {
+		sample := samples.Key{Kind: samples.KeyUnsaid}
+		if from != nil {
+			record.Sample = int32(i % from.Len())
+			sample = from.At(record.Sample).Key
+		}
+		if nullRandom.Float64() < keys.Null.Share() || sample.Kind == samples.KeyNull {
 			record.Partition = next
 			next = (next + 1) % int32(partitions)
 			continue
 		}
 		if binary.Float64() < keys.Binary.Share() {
-			key += history.BinaryKey
+			key, sample.Kind = key+history.BinaryKey, samples.KeyUnsaid
 		}
-		record.Key = key
-		text = AppendKey(text[:0], key)
+		record.Key, text = key, AppendKey(text[:0], key)
+		switch sample.Kind {
+		case samples.KeyOwn:
+			record.Key, text = history.SampleKey+sample.Index, append(text[:0], p.Keys[sample.Index]...)
+		case samples.KeyID: // the id is known once the run has its name; the key that was drawn stands for its hash
+			record.Key = history.KeyIsID
+		}
 		record.Partition = Partition(text, partitions)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -21,7 +22,10 @@ const maxRate = 1e9
 
 // Make returns the plan of the scenario for the seed. It returns an error for a scenario whose load scenarios.Parse
 // would reject.
-func Make(s *scenarios.Scenario, seed uint64) (*Plan, error) {
+func Make(s *scenarios.Scenario, seed uint64) (*Plan, error) { return MakeFrom(s, seed, nil) }
+
+// MakeFrom is Make with records that are made from samples; nil stands for records of the workload's own.
+func MakeFrom(s *scenarios.Scenario, seed uint64, from *samples.Set) (*Plan, error) {
 	load := s.Workload
 	if err := sane(load); err != nil {
 		return nil, fmt.Errorf("making the plan of %s: %w", s.Name, err)
@@ -38,7 +42,7 @@ func Make(s *scenarios.Scenario, seed uint64) (*Plan, error) {
 	p.addBursts(load.Bursts)
 	due := len(p.Records)
 	p.addSpare(load)
-	p.addKeys(load.Keys, s.Topics.Input.Partitions)
+	p.addKeys(load.Keys, s.Topics.Input.Partitions, from)
 	p.addOutcomes(load.Outcomes, "outcomes")
 	p.failPartitions(load.Failing)
 	p.addValues(load)

@@ -20,13 +20,16 @@ type Record struct {
 	Outcome  history.Outcome
 	Failures uint8
 	Warmup   bool
-	// Key is the index of its key, None for a null key.
+	// Key is the index of its key, None for a null key, history.KeyIsID for its own id. Indices from history.SampleKey
+	// are those of Plan.Keys.
 	Key       int32
 	Partition int32
 	// Size is the size of the value in bytes; 0 for a tombstone.
 	Size int32
-	// Tombstone: its value is null. Garbage: its value is random bytes.
-	Tombstone, Garbage bool
+	// Sample is the number of the sample that it is made from, if there are any.
+	Sample int32
+	// Tombstone: its value is null. Garbage: its value is random bytes. Large: its value is larger than usual.
+	Tombstone, Garbage, Large bool
 	// OddHeaders: it carries unusual headers that can break careless code.
 	OddHeaders bool
 	// Healed: once dead-lettered, it is selected for replay. FailsAgain: after the replay it exhausts its retries
@@ -54,6 +57,10 @@ type Plan struct {
 	RetryAfter time.Duration
 	// ErrorText is the kind of error texts: plain, non-ascii, long, hostile.
 	ErrorText string
+	// Keys are the keys of the samples.
+	Keys []string
+	// largestSample is the size of the largest record that is made from a sample.
+	largestSample int
 }
 
 // Due returns the number of records that are sent in any case.
@@ -71,7 +78,7 @@ func (p *Plan) DropSpare() {
 
 // LargestRecord returns the maximum size of a record in bytes, with its key and headers.
 func (p *Plan) LargestRecord() int {
-	largest := 0
+	largest := p.largestSample
 	for i := range p.Records {
 		largest = max(largest, int(p.Records[i].Size))
 	}

@@ -133,7 +133,7 @@ func (p *Plan) addValues(load scenarios.Workload) {
 			record.Garbage = true
 			record.Outcome, record.Failures = history.OutcomeUnknownID, 0
 		case three:
-			record.Size = size
+			record.Large, record.Size = true, size
 		}
 	}
 }

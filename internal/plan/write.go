@@ -171,7 +171,8 @@ func (p *Plan) writeRecords(to io.Writer) error {
 	return errors.Join(out.Flush(), packed.Close())
 }
 
-// appendLine appends the record as a line of CSV. A record without a key has an empty key field.
+// appendLine appends the record as a line of CSV. A record without a key has an empty key field; one whose key is its
+// id has "id", and one with a key of the samples has the number of that key among them: "sample-key-0".
 func (r *Record) appendLine(line []byte, seq int) []byte {
 	number := func(n int64) { line = append(strconv.AppendInt(line, n, 10), ',') }
 	flag := func(set bool) int64 {
@@ -185,7 +186,13 @@ func (r *Record) appendLine(line []byte, seq int) []byte {
 	number(flag(r.Warmup))
 	line = append(append(line, r.Outcome.String()...), ',')
 	number(int64(r.Failures))
-	if r.Key != history.None {
+	switch {
+	case r.Key == history.None:
+	case r.Key == history.KeyIsID:
+		line = append(line, "id"...)
+	case r.Key >= history.SampleKey && r.Key < history.BinaryKey:
+		line = strconv.AppendInt(append(line, "sample-key-"...), int64(r.Key-history.SampleKey), 10)
+	default:
 		line = AppendKey(line, r.Key)
 	}
 	line = append(line, ',')
