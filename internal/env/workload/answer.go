@@ -4,6 +4,8 @@ package workload
 // headers.
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -38,38 +40,82 @@ func decide(record *plan.Record, k int32, replayed bool) history.Outcome {
 
 // answer is a prepared HTTP response; status 0 means no answer at all.
 type answer struct {
-	status     int
-	body       []byte
+	status  int
+	headers map[string]string
+	// body is the pieces of the body between which the record's id stands; the first may be the whole.
+	body       [][]byte
 	text       string // of the error
 	retryAfter string
 	// waits is retryAfter as a duration.
 	waits time.Duration
 }
 
-// newAnswers prepares the answer to every possible outcome of an attempt.
-func newAnswers(errorText string, retryAfter time.Duration) (map[history.Outcome]answer, error) {
-	answers := map[history.Outcome]answer{
-		history.OutcomeSuccess: {status: fasthttp.StatusOK, body: []byte(`{"status":"processed"}`)},
-		history.OutcomeTimeout: {}, history.OutcomeReset: {},
+// bodyFor returns the body of an answer to an attempt of the record.
+func (a *answer) bodyFor(ids *history.IDs, record int32) []byte {
+	if len(a.body) == 1 {
+		return a.body[0]
 	}
-	for outcome, class := range failures() {
+	var id []byte
+	if record >= 0 {
+		id = ids.Append(nil, record)
+	}
+	return bytes.Join(a.body, id)
+}
+
+// newAnswers prepares the answer to every possible outcome of an attempt: the usual one, as far as given does not
+// replace it.
+func newAnswers(given map[history.Outcome]Response, errorText string,
+	retryAfter time.Duration) (map[history.Outcome]answer, error) {
+	answers := map[history.Outcome]answer{history.OutcomeTimeout: {}, history.OutcomeReset: {}}
+	usual := failures()
+	usual[history.OutcomeSuccess] = failed{status: fasthttp.StatusOK}
+	for outcome, class := range usual {
 		text, err := dress(class.text, errorText)
 		if err != nil {
 			return nil, err
 		}
-		body, err := json.Marshal(struct {
-			Error string `json:"error"`
-			Class string `json:"class"`
-		}{text, class.class})
+		body, err := usualBody(outcome, text, class.class)
 		if err != nil {
 			return nil, fmt.Errorf("preparing the stub's answers: %w", err)
 		}
-		answers[outcome] = answer{status: class.status, body: body, text: text}
+		one := answer{status: class.status, text: text, body: [][]byte{body}}
+		if replaced, found := given[outcome]; found {
+			one.replace(replaced)
+		}
+		answers[outcome] = one
 	}
 	limited := answers[history.OutcomeRateLimited]
 	limited.retryIn(retryAfter)
 	answers[history.OutcomeRateLimited] = limited
 	return answers, nil
+}
+
+// usualBody is the body of an answer where nothing else is asked for.
+func usualBody(outcome history.Outcome, text, class string) ([]byte, error) {
+	if outcome == history.OutcomeSuccess {
+		return []byte(`{"status":"processed"}`), nil
+	}
+	return json.Marshal(struct {
+		Error string `json:"error"`
+		Class string `json:"class"`
+	}{text, class})
+}
+
+// replace puts what is given in the place of the usual answer. A status without a body has none.
+func (a *answer) replace(given Response) {
+	a.headers = given.Headers
+	a.status = cmp.Or(given.Status, a.status)
+	switch {
+	case given.Body != nil:
+		escaped, _ := json.Marshal(a.text) // text never fails
+		filled := strings.ReplaceAll(*given.Body, BodyError, string(escaped[1:len(escaped)-1]))
+		a.body = nil
+		for piece := range strings.SplitSeq(filled, BodyID) {
+			a.body = append(a.body, []byte(piece))
+		}
+	case a.status == fasthttp.StatusNoContent || a.status == fasthttp.StatusResetContent:
+		a.body = [][]byte{nil}
+	}
 }
 
 // failed is an answer that reports a failure.
@@ -86,7 +132,7 @@ func failures() map[history.Outcome]failed {
 		history.OutcomeRateLimited: {fasthttp.StatusTooManyRequests, "rate-limited", "too many requests for this customer"},
 		history.OutcomePermanent:   {fasthttp.StatusBadRequest, "permanent", "the order has no delivery address"},
 		history.OutcomeLogical:     {fasthttp.StatusUnprocessableEntity, "logical", "the order was cancelled"},
-		history.OutcomeUnknownID:   {fasthttp.StatusNotFound, "unknown-id", "the body carries no record id of this run"},
+		history.OutcomeUnknownID:   {fasthttp.StatusNotFound, "unknown-id", "the request carries no record id of this run"},
 	}
 }
 

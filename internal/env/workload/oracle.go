@@ -41,6 +41,8 @@ type OracleConfig struct {
 	IDs  *history.IDs
 	// Instances is the number of subject instances that get a listener. First is the number of the first of them.
 	Instances, First int
+	// Calls describe the downstream over HTTP; nil for the usual one.
+	Calls *Calls
 	// GRPC makes attempts calls of PipeStepProcessor.ProcessData instead of HTTP requests.
 	GRPC bool
 	// Topics are the run's topics, as in the history's header. An instance may name them in X-Kafka-Topic.
@@ -54,6 +56,7 @@ type OracleConfig struct {
 // Oracle is the downstream stub. It answers attempts as planned. It is safe for concurrent use.
 type Oracle struct {
 	cfg       OracleConfig
+	calls     Calls
 	answers   map[history.Outcome]answer
 	topics    map[string]int16
 	records   []recordState
@@ -91,12 +94,17 @@ type OracleCounts struct {
 
 // NewOracle returns a downstream stub that already answers on one port of 127.0.0.1 per instance. Close ends it.
 func NewOracle(cfg OracleConfig) (*Oracle, error) {
-	answers, err := newAnswers(cfg.Plan.ErrorText, cfg.Plan.RetryAfter)
+	calls := *UsualCalls()
+	if cfg.Calls != nil {
+		calls = *cfg.Calls
+	}
+	calls.Routes = append(calls.Routes[:len(calls.Routes):len(calls.Routes)], healthRoute())
+	answers, err := newAnswers(calls.Answers, cfg.Plan.ErrorText, cfg.Plan.RetryAfter)
 	if err != nil {
 		return nil, err
 	}
 	o := &Oracle{
-		cfg: cfg, answers: answers, topics: map[string]int16{}, conns: map[*attemptConn]struct{}{},
+		cfg: cfg, calls: calls, answers: answers, topics: map[string]int16{}, conns: map[*attemptConn]struct{}{},
 		records: make([]recordState, len(cfg.Plan.Records)), instances: make([]instanceState, cfg.Instances),
 	}
 	for i, topic := range cfg.Topics {
@@ -231,13 +239,15 @@ func (o *Oracle) forget(conn *attemptConn) {
 }
 
 func (o *Oracle) handle(ctx *fasthttp.RequestCtx) {
-	switch path := ctx.Path(); {
-	case string(path) == healthPath:
-		ctx.SetStatusCode(fasthttp.StatusOK)
-	case string(path) != attemptPath:
+	method, path := string(ctx.Method()), string(ctx.Path())
+	route := o.calls.route(method, path)
+	switch {
+	case route != nil:
+		route.write(ctx)
+	case o.calls.Path != "" && o.calls.Path != path:
 		refuse(ctx, fasthttp.StatusNotFound, `{"error":"the downstream stub serves POST /v1/attempt and GET /healthz"}`)
-	case !ctx.IsPost():
-		ctx.Response.Header.Set(fasthttp.HeaderAllow, fasthttp.MethodPost)
+	case o.calls.Method != "" && o.calls.Method != method:
+		ctx.Response.Header.Set(fasthttp.HeaderAllow, o.calls.Method)
 		refuse(ctx, fasthttp.StatusMethodNotAllowed, `{"error":"an attempt is a POST"}`)
 	default:
 		o.attempt(ctx, ctx.Conn().(*attemptConn))
@@ -259,19 +269,24 @@ func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 	defer o.open.Add(-1)
 	event.Op, event.Instance, event.Run = o.cfg.Ops.Add(1), conn.instance, conn.run
 	o.source(ctx, &event)
-	o.identify(ctx.PostBody(), &event)
+	seq, found := o.calls.find(ctx, o.cfg.IDs)
+	o.number(seq, found, &event)
+	if o.calls.Told {
+		event.Text = o.told(ctx, event.Record)
+	}
 	o.cfg.Sink.Record(event)
+	event.Text = ""
 	answer, _ := o.conclude(conn, &event, true)
 	if answer.status == 0 {
 		conn.giveUp(ctx, event.Outcome == history.OutcomeReset)
 		return
 	}
-	ctx.Response.Header.SetContentType("application/json")
+	writeHeaders(ctx, answer.headers)
 	if answer.retryAfter != "" {
 		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, answer.retryAfter)
 	}
 	ctx.SetStatusCode(answer.status)
-	ctx.Response.SetBodyRaw(answer.body)
+	ctx.Response.SetBodyRaw(answer.bodyFor(o.cfg.IDs, event.Record))
 }
 
 // conclude waits for the attempt's planned time, records its end, and returns its answer and how the wait ended.
@@ -303,9 +318,9 @@ type patient interface {
 	over() bool
 }
 
-// identify finds the record in the body and numbers the attempt.
-func (o *Oracle) identify(body []byte, event *history.Event) {
-	if seq, found := o.cfg.IDs.Find(body); found && int(seq) < len(o.records) {
+// number numbers the attempt, if its record is one of the plan.
+func (o *Oracle) number(seq int32, found bool, event *history.Event) {
+	if found && int(seq) < len(o.records) {
 		event.Record, event.N = seq, o.records[seq].all.Add(1)
 	}
 }

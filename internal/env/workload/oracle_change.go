@@ -14,8 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -53,7 +51,7 @@ func (o *Oracle) Slow(by time.Duration, seen func()) (end func()) {
 // ErrorText changes the text of failures until end is called. kind is plain, non-ascii, long, hostile or outage.
 // seen is called, concurrently, for every failure with the changed text.
 func (o *Oracle) ErrorText(kind string, seen func()) (end func(), err error) {
-	texts, err := newAnswers(kind, o.cfg.Plan.RetryAfter)
+	texts, err := newAnswers(o.calls.Answers, kind, o.cfg.Plan.RetryAfter)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +131,7 @@ func (o *Oracle) rule(record, attempt int32) ruling {
 // response returns the HTTP response to an attempt.
 func (o *Oracle) response(r ruling) answer {
 	chosen := o.answers[r.outcome]
-	if chosen.status != fasthttp.StatusOK && chosen.status != 0 {
+	if r.outcome != history.OutcomeSuccess && chosen.status != 0 {
 		for _, c := range o.inForce() {
 			if c.texts != nil {
 				chosen = c.texts[r.outcome]

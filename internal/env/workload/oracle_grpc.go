@@ -130,9 +130,11 @@ func (s rpcServer) ProcessData(ctx context.Context,
 	if topic, known := o.topics[metadata.GetTopic()]; known {
 		event.Topic, event.Partition, event.Offset = topic, metadata.GetPartition(), metadata.GetOffset()
 	}
-	if o.identify([]byte(metadata.GetStreamId()), &event); event.Record == history.None {
-		o.identify(request.GetDocument().GetInline(), &event)
+	seq, found := o.cfg.IDs.Find([]byte(metadata.GetStreamId()))
+	if !found {
+		seq, found = o.cfg.IDs.Find(request.GetDocument().GetInline())
 	}
+	o.number(seq, found, &event)
 	o.cfg.Sink.Record(event)
 	answer, ended := o.conclude(rpcCall{ctx}, &event, false)
 	if ended == gone {

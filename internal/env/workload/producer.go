@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/samples"
 )
 
 // deliveryTimeout bounds how long the producer tries to deliver a record. It is longer than any planned outage of a
@@ -42,6 +43,10 @@ type ProducerConfig struct {
 	Named []NamedHeader
 	// Odd are the names of envelope headers that the odd headers use too.
 	Odd []string
+	// Samples are what records are made from; nil for records of the workload's own.
+	Samples *samples.Set
+	// NoIDHeader leaves out the header that repeats the record's id.
+	NoIDHeader bool
 	// Kept reports whether a header of a record counts for the hash of its headers; nil stands for all of the record's
 	// own.
 	Kept func(name string) bool
@@ -103,7 +108,10 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		cfg.Kept = OriginalHeaders(cfg.Headers, cfg.Named)
 	}
 	build := newBuilder(cfg.IDs, cfg.Plan.Seed, cfg.Inputs[0].Topic, cfg.Headers, cfg.Named...)
-	build.odd = cfg.Odd
+	build.odd, build.samples, build.keys = cfg.Odd, cfg.Samples, cfg.Plan.Keys
+	if cfg.NoIDHeader {
+		build.names = build.names[1:]
+	}
 	return &Producer{cfg: cfg, client: client, build: build, hash: cfg.Kept,
 		putOff: make([]atomic.Int64, cfg.Plan.Spare)}, nil
 }
@@ -174,7 +182,7 @@ func (p *Producer) send(i int) {
 
 	event := history.New(history.KindSend, p.cfg.Clock.Now())
 	event.Record, event.Topic, event.Partition = seq, input.Index, planned.Partition
-	event.Aux, event.Outcome, event.N = int64(intended), planned.Outcome, planned.Key
+	event.Aux, event.Outcome, event.N = int64(intended), planned.Outcome, keyNumber(seq, planned.Key)
 	event.KeyHash, event.ValueHash = HashBytes(record.Key), HashBytes(record.Value)
 	event.HeadersHash, event.HeaderCount = HashHeaders(record.Headers, p.hash), int32(len(record.Headers))
 	event.Flags = flagsOf(planned)
@@ -184,6 +192,15 @@ func (p *Producer) send(i int) {
 	p.cfg.Sink.Record(event)
 	p.sent.Add(1)
 	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) { p.acknowledged(seq, r, err) })
+}
+
+// keyNumber returns the number that tells the record's key from others in the history. A key that is the record's id
+// is nobody else's.
+func keyNumber(seq, index int32) int32 {
+	if index == history.KeyIsID {
+		return history.IDKey + seq
+	}
+	return index
 }
 
 // input returns the topic that the record goes to.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/samples"
 )
 
 // headerPrefix is the beginning of the extra headers' names; a number from 1 follows.
@@ -81,12 +82,15 @@ func HashBytes(data []byte) uint64 {
 
 // builder builds records. It is not safe for concurrent use.
 type builder struct {
-	ids     *history.IDs
-	seed    uint64
-	topic   string
-	names   []string
-	named   []NamedHeader
-	odd     []string // names of the dialect's headers that odd headers use too
+	ids   *history.IDs
+	seed  uint64
+	topic string
+	names []string
+	named []NamedHeader
+	odd   []string // names of the dialect's headers that odd headers use too
+	// samples are what records are made from, nil for records of the workload's own; keys are the samples' keys.
+	samples *samples.Set
+	keys    []string
 	slab    []byte
 	headers []kgo.RecordHeader
 	records []kgo.Record
@@ -105,39 +109,80 @@ func newBuilder(ids *history.IDs, seed uint64, topic string, extraHeaders int, n
 func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.Record {
 	record := b.nextRecord()
 	record.Topic, record.Partition = b.topic, planned.Partition
-	if planned.Key != history.None {
-		record.Key = b.take(keyRoom, func(dst []byte) []byte { return plan.AppendKey(dst, planned.Key) })
-	}
-	room := max(int(planned.Size), smallestValue)
+	record.Key = b.key(seq, planned)
 	switch {
 	case planned.Tombstone: // the value stays null
 	case planned.Garbage:
+		room := max(int(planned.Size), smallestValue)
 		record.Value = b.take(room, func(dst []byte) []byte { return b.appendGarbage(dst, seq, room) })
+	case b.samples != nil:
+		record.Value = b.fromSample(seq, planned)
 	default:
+		room := max(int(planned.Size), smallestValue)
 		record.Value = b.take(room, func(dst []byte) []byte { return b.appendValue(dst, seq, planned, sentAt) })
 	}
-	var odd []kgo.RecordHeader
-	if planned.OddHeaders {
-		odd = oddHeaders(seq, b.odd)
+	record.Headers = b.headersOf(seq, planned)
+	return record
+}
+
+// key returns the key of a record: null, the record's id, a sample's, or the workload's own.
+func (b *builder) key(seq int32, planned *plan.Record) []byte {
+	switch index := planned.Key; {
+	case index == history.None:
+		return nil
+	case index == history.KeyIsID:
+		return b.take(b.ids.Len(), func(dst []byte) []byte { return b.ids.Append(dst, seq) })
+	case index >= history.SampleKey && index < history.BinaryKey:
+		key := b.keys[index-history.SampleKey]
+		return b.take(len(key), func(dst []byte) []byte { return append(dst, key...) })
 	}
-	record.Headers = b.nextHeaders(len(odd))
+	return b.take(keyRoom, func(dst []byte) []byte { return plan.AppendKey(dst, planned.Key) })
+}
+
+// fromSample returns a sample's value with the record's id. Of the planned sizes, only the large ones count.
+func (b *builder) fromSample(seq int32, planned *plan.Record) []byte {
+	sample, size := b.samples.At(planned.Sample), 0
+	if planned.Large {
+		size = int(planned.Size)
+	}
+	return b.take(max(sample.Room(b.ids), size), func(dst []byte) []byte {
+		return sample.AppendValue(dst, b.ids, seq, size)
+	})
+}
+
+// headersOf returns the headers of a record.
+func (b *builder) headersOf(seq int32, planned *plan.Record) []kgo.RecordHeader {
+	var more []kgo.RecordHeader
+	if b.samples != nil {
+		for _, header := range b.samples.At(planned.Sample).Headers {
+			one := kgo.RecordHeader{Key: header.Name, Value: header.Value}
+			if header.IsID {
+				one.Value = b.take(b.ids.Len(), func(dst []byte) []byte { return b.ids.Append(dst, seq) })
+			}
+			more = append(more, one)
+		}
+	}
+	if planned.OddHeaders {
+		more = append(more, oddHeaders(seq, b.odd)...)
+	}
+	headers := b.nextHeaders(len(more))
 	for i, name := range b.names {
-		record.Headers[i].Key = name
-		record.Headers[i].Value = b.take(headerRoom, func(dst []byte) []byte { return b.appendHeader(dst, i, seq) })
+		headers[i].Key = name
+		headers[i].Value = b.take(headerRoom, func(dst []byte) []byte { return b.appendHeader(dst, name, i, seq) })
 	}
 	for i := range b.named {
-		header := &record.Headers[len(b.names)+i]
+		header := &headers[len(b.names)+i]
 		header.Key = b.named[i].Name
 		header.Value = b.take(b.named[i].room(), func(dst []byte) []byte { return b.named[i].append(dst, b.seed, seq) })
 	}
-	copy(record.Headers[len(b.names)+len(b.named):], odd)
-	return record
+	copy(headers[len(b.names)+len(b.named):], more)
+	return headers
 }
 
 // The largest sizes, in bytes, of a key, an extra header's value, and a value without padding.
 const (
 	keyRoom       = len("key-") + len("2147483647") + len("\xff\xfe\x80")
-	headerRoom    = history.IDLen + 16
+	headerRoom    = history.IDLen + 16 // an id of either form, too
 	smallestValue = 128
 )
 
@@ -197,7 +242,7 @@ const garbageGap = 8
 
 // appendGarbage appends size bytes that are not a message: random bytes (splitmix64, from the plan's seed and the
 // record's number), of which every eighth is 0xf8 to 0xff. None of these occurs in UTF-8 (RFC 3629, 1), nor in an id
-// or its base64 form. Every run of eight bytes contains one, and an id is longer.
+// as text or its base64 form. Every run of eight bytes contains one, and an id is longer.
 func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 	state := b.seed ^ uint64(uint32(seq))*0xd1342543de82ef95
 	for i := 0; i < size; i += garbageGap {
@@ -213,10 +258,10 @@ func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 	return dst
 }
 
-// appendHeader appends the value of header i of record seq: the id, or for the extra headers a text that differs
-// from record to record and from header to header.
-func (b *builder) appendHeader(dst []byte, i int, seq int32) []byte {
-	if i == 0 {
+// appendHeader appends the value of the header with that name, the i-th, of record seq: the id, or for the extra
+// headers a text that differs from record to record and from header to header.
+func (b *builder) appendHeader(dst []byte, name string, i int, seq int32) []byte {
+	if name == history.IDHeader {
 		return b.ids.Append(dst, seq)
 	}
 	dst = append(dst, "span-"...)
