@@ -19,7 +19,7 @@ func TestLoadDigest(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(s)
-		return loadDigest(s)
+		return loadDigest(s, nil)
 	}
 	same := load(func(*scenarios.Scenario) {})
 	if len(same) != 12 {

@@ -114,7 +114,7 @@ func (o oracles) close() {
 func (r *run) openOracles() error {
 	config := workload.OracleConfig{
 		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Topics: r.header.Topics, Ops: &r.ops, Clock: r.clock,
-		Sink: r.live,
+		Sink: r.live, Calls: r.calls(),
 	}
 	configs := []workload.OracleConfig{config}
 	if r.header.Graph != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -46,6 +47,14 @@ type Options struct {
 	Watch func(reports.Snapshot)
 	// Manual, if set, injects and lifts faults during the run, and may end its load.
 	Manual *Manual
+}
+
+// samples are what the subject has its records made from, nil for records of the workload's own.
+func (o *Options) samples() *samples.Set {
+	if o.Subject == nil {
+		return nil
+	}
+	return o.Subject.Samples
 }
 
 // Outcome is the result of a run.

@@ -29,7 +29,7 @@ func prepare(options Options) (_ *run, err error) {
 	if options.Seed != nil {
 		seed = *options.Seed
 	}
-	if r.plan, err = plan.Make(r.scenario, seed); err != nil {
+	if r.plan, err = plan.MakeFrom(r.scenario, seed, options.samples()); err != nil {
 		return nil, err
 	}
 	if options.Manual != nil { // people end the load manually
@@ -43,10 +43,10 @@ func prepare(options Options) (_ *run, err error) {
 			err = errors.Join(err, os.RemoveAll(r.dir.path))
 		}
 	}()
-	r.ids = history.NewIDs(r.dir.id)
 	if err := r.writeHeader(); err != nil {
 		return nil, err
 	}
+	r.ids = r.header.IDs()
 	if err := r.keepInputs(); err != nil {
 		return nil, environment("preparing the run directory", err)
 	}
@@ -103,6 +103,9 @@ func (r *run) writeHeader() error {
 			return fmt.Errorf("reading the contract of %s: %w", r.options.SubjectFile, err)
 		}
 		r.header.Subject = rendered.Name
+		if from := r.options.samples(); from != nil {
+			r.header.IDForm, r.header.Keys = from.Form, from.Keys()
+		}
 		one.Group = cmp.Or(rendered.Contract.Group, values.GroupID)
 		dlq, retries = cmp.Or(rendered.Contract.DLQ.Topic, dlq), rendered.Contract.RetryTopics
 		one.ReplayTo = rendered.Replay.To
@@ -175,7 +178,7 @@ func (r *run) environment() map[string]string {
 		environmentSubject: kind, "dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS,
 		"arch": runtime.GOARCH,
 		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: cmp.Or(r.options.Cluster.Provider, ClusterEmbedded),
-		reports.EnvironmentLoad: loadDigest(r.scenario),
+		reports.EnvironmentLoad: loadDigest(r.scenario, r.options.samples()),
 	}
 }
 

@@ -211,9 +211,14 @@ func (r *run) openProducer(context.Context) error {
 	r.producer, err = workload.NewProducer(workload.ProducerConfig{
 		Client: r.cluster.client, Inputs: inputs, Plan: r.plan, IDs: r.ids,
 		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Odd: r.ownNames(), Kept: r.keptHeaders(),
-		Node: r.entry(), Clock: r.clock, Sink: r.live,
+		Samples: r.options.samples(), NoIDHeader: r.hidesIDHeader(), Node: r.entry(), Clock: r.clock, Sink: r.live,
 	})
 	return err
+}
+
+// hidesIDHeader reports whether the subject takes no records with the header that repeats the id.
+func (r *run) hidesIDHeader() bool {
+	return r.options.Subject != nil && r.options.Subject.Input != nil && !r.options.Subject.Input.Header
 }
 
 // namedHeaders returns the headers that the scenario gives its records, and those that the subject requires of a
@@ -242,6 +247,10 @@ func (r *run) keptHeaders() func(name string) bool {
 // ownHeaders returns a function that reports whether a header is the record's own.
 func (r *run) ownHeaders() func(name string) bool {
 	own := workload.OriginalHeaders(r.scenario.Workload.Headers, r.namedHeaders())
+	if from := r.options.samples(); from != nil {
+		workloads := own
+		own = func(name string) bool { return workloads(name) || slices.Contains(from.HeaderNames(), name) }
+	}
 	if r.scenario.Workload.OddHeaders != nil {
 		own = workload.OddHeaders(own, r.ownNames())
 	}
