@@ -42,7 +42,8 @@ func main() {
 		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(100*time.Millisecond), kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsRevoked(s.revoked), kgo.OnPartitionsLost(s.lost),
 		kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(time.Second), kgo.RequestTimeoutOverhead(2*time.Second),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		// As large as brokers take by default: a dead letter is larger than its order.
+		kgo.ProducerBatchMaxBytes(1048588), kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
 		kgo.MetadataMinAge(250*time.Millisecond),
 	)

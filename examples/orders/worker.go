@@ -57,7 +57,7 @@ func (w *worker) run() {
 func (w *worker) process(record *kgo.Record) bool {
 	order, err := decodeOrder(record.Value)
 	if err != nil {
-		return w.deadLetter(record, 0, err)
+		return w.deadLetter(record, 1, err)
 	}
 	for attempt := 1; w.ctx.Err() == nil; attempt++ {
 		err := w.payments.pay(order)

@@ -186,8 +186,15 @@ func (p *Plan) writeSubject(folder Folder, cell PlannedCell) error {
 	if err != nil {
 		return err
 	}
-	text, err := scenarios.Apply(p.subjectFrom, data,
-		append(slices.Clone(cell.SubjectSets), "dir="+strconv.Quote(filepath.ToSlash(relative))))
+	sets := append(slices.Clone(cell.SubjectSets), "dir="+strconv.Quote(filepath.ToSlash(relative)))
+	if input := original.Input; input != nil && !filepath.IsAbs(input.Samples) {
+		samples, err := filepath.Abs(filepath.Join(filepath.Dir(p.subjectFrom), input.Samples))
+		if err != nil {
+			return err
+		}
+		sets = append(sets, "input.samples="+strconv.Quote(filepath.ToSlash(samples)))
+	}
+	text, err := scenarios.Apply(p.subjectFrom, data, sets)
 	if err != nil {
 		return err
 	}

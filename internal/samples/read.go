@@ -85,12 +85,14 @@ type reader struct {
 	// uuids: all ids so far are UUIDs.
 	uuids    bool
 	problems []Problem
+	// over: the file is of another kind, so that reading on would tell nothing new.
+	over bool
 }
 
 // lines reads line by line, and stops where reading on would tell nothing new.
 func (r *reader) lines(from io.Reader) {
 	buffered, size := bufio.NewReaderSize(from, MaxLine+2), 0
-	for number := 1; len(r.problems) < maxProblems; number++ {
+	for number := 1; len(r.problems) < maxProblems && !r.over; number++ {
 		line, err := buffered.ReadSlice('\n')
 		size += len(line)
 		switch {
@@ -130,6 +132,7 @@ func (r *reader) problem(line, column int, source, message string) {
 // line reads a record.
 func (r *reader) line(number int, text []byte) {
 	if column, reason := invalid(text); reason != "" {
+		r.over = len(r.set.samples) == 0
 		r.problem(number, column, string(text), reason)
 		return
 	}

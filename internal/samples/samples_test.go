@@ -1,0 +1,199 @@
+package samples
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func place(t testing.TB, text string) Place {
+	t.Helper()
+	p, err := ParsePlace(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPlacesAreFound(t *testing.T) {
+	const value = ` {"a.b": {"c": ["x", {"d": "é\"q"}]}, "order" : {"lines":[1e999, {"id":"no"}], "id" : "yes"}, "n": 5} `
+	for text, want := range map[string]string{
+		"$.order.id": "yes", "$['order']['id']": "yes", `$["order"].id`: "yes", "$['a.b'].c[0]": "x",
+		"$['a.b'].c[1].d": `é"q`, "$.order.lines[1].id": "no",
+	} {
+		got, from, to, err := place(t, text).Find([]byte(value))
+		if err != nil || got != want {
+			t.Errorf("%s leads to %q, %v; want %q", text, got, err, want)
+			continue
+		}
+		var decoded string
+		if json.Unmarshal([]byte(value[from:to]), &decoded) != nil || decoded != want {
+			t.Errorf("%s stands in %q", text, value[from:to])
+		}
+	}
+	for text, want := range map[string]string{
+		"$.n": "$.n is a number, not a string", "$.order": "$.order is an object", "$.missing": `no member "missing"`,
+		"$.order.lines[2]": "the value.order.lines has no element 2", "$.n.x": "it is a number",
+		"$[0]": "the value has no element 0: it is an object",
+	} {
+		if _, _, _, err := place(t, text).Find([]byte(value)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q in it", text, err, want)
+		}
+	}
+}
+
+func TestPathsThatLeadToNoPlaceAreRefused(t *testing.T) {
+	for _, text := range []string{
+		"", "$", "order.id", "$order", "$.", "$..id", "$.*", "$.a[*]", "$.a[-1]", "$.a[", "$.a['b", "$.a['b\"]", `$['a\'b']`,
+		"$.a[1]b", "$.a[0:2]", "$.a[?(@.b)]", "$" + strings.Repeat(".a", 33),
+	} {
+		if p, err := ParsePlace(text); err == nil {
+			t.Errorf("%q is read as %+v", text, p)
+		}
+	}
+}
+
+func read(t testing.TB, text string, options Options) (*Set, []Problem) {
+	t.Helper()
+	return Read(strings.NewReader(text), options)
+}
+
+func TestEverythingButTheIDIsKept(t *testing.T) {
+	ids := history.NewIDsAs("run", history.IDUUID)
+	rapid.Check(t, func(t *rapid.T) {
+		space := func() string { return rapid.StringMatching(`[ \t]{0,3}`).Draw(t, "space") }
+		text := func() string { return string(must(json.Marshal(rapid.String().Draw(t, "text")))) }
+		before := "{" + space() + `"note"` + space() + ":" + text() + "," + space() + `"order":{"amount":1.50E+3,"id":` + space()
+		after := space() + `,"last":` + text() + "}" + space() + "}"
+		set, problems := Read(strings.NewReader(before+text()+after+"\n"), Options{ID: must(ParsePlace("$.order.id"))})
+		if problems != nil {
+			t.Fatalf("%+v", problems)
+		}
+		seq := rapid.Int32Min(0).Draw(t, "seq")
+		got := string(set.At(0).AppendValue(nil, ids, seq, 0))
+		if want := before + `"` + ids.Token(seq) + `"` + strings.TrimRight(after, " \t"); got != want {
+			t.Fatalf("made %q, want %q", got, want)
+		}
+		if len(got) != set.At(0).Room(ids) {
+			t.Fatalf("%d bytes need room for %d", len(got), set.At(0).Room(ids))
+		}
+		large := set.At(0).AppendValue(nil, ids, seq, 5000)
+		if !json.Valid(large) || len(large) != max(5000, len(got)) {
+			t.Fatalf("filled up to %d bytes", len(large))
+		}
+	})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func TestEnvelopes(t *testing.T) {
+	const lines = `{"key": "o-1", "headers": {"type": "order", "ref": "o-1", "none": null}, "value": {"id": "o-1"}}
+{"value": {"id": "o-2"}, "key": "customer-7"}
+
+{"key": null, "value": {"id": "o-3"}}
+{"key": {"tenant": 5}, "value": {"id": "o-4"}}
+{"headers": {}, "value": {"id": "o-5"}}
+{"value": {"id": "o-6"}, "key": "customer-7"}
+`
+	set, problems := read(t, "\ufeff"+strings.ReplaceAll(lines, "\n", "\r\n"),
+		Options{Lines: LinesEnvelope, ID: place(t, "$.id")})
+	if problems != nil {
+		t.Fatalf("%+v", problems)
+	}
+	var kinds []string
+	for i := range set.Len() {
+		kinds = append(kinds, fmt.Sprint(set.At(int32(i)).Key))
+	}
+	if want := []string{"{3 0}", "{2 0}", "{1 0}", "{2 1}", "{0 0}", "{2 0}"}; !slices.Equal(kinds, want) {
+		t.Errorf("keys %v, want %v", kinds, want)
+	}
+	if want := []string{"customer-7", `{"tenant": 5}`}; !slices.Equal(set.Keys(), want) || !set.HasKeys() {
+		t.Errorf("keys %q", set.Keys())
+	}
+	headers := set.At(0).Headers
+	if len(headers) != 3 || string(headers[0].Value) != "order" || headers[0].IsID || !headers[1].IsID ||
+		headers[2].Value != nil {
+		t.Errorf("headers %+v", headers)
+	}
+	if set.Form != history.IDText {
+		t.Errorf("ids are written as %s", set.Form)
+	}
+	if value := set.At(1).AppendValue(nil, history.NewIDs("r"), 1, 0); string(value) != `{"id": "`+
+		history.NewIDs("r").Token(1)+`"}` {
+		t.Errorf("made %s", value)
+	}
+}
+
+func TestFormOfIDsFollowsTheSamples(t *testing.T) {
+	const uuid, text = `{"id":"0B7E4A52-91d3-4c1f-8a60-5b1f0a3a9f10"}`, `{"id":"o-1"}`
+	for lines, want := range map[string]history.IDForm{uuid: history.IDUUID, uuid + "\n" + text: history.IDText} {
+		if set, _ := read(t, lines, Options{ID: place(t, "$.id")}); set.Form != want {
+			t.Errorf("%s: %s, want %s", lines, set.Form, want)
+		}
+	}
+	set, _ := read(t, text, Options{ID: place(t, "$.id"), As: history.IDUUID})
+	other, _ := read(t, text, Options{ID: place(t, "$.id")})
+	if set.Form != history.IDUUID || set.Digest() == other.Digest() {
+		t.Errorf("form %s, digest %s", set.Form, set.Digest())
+	}
+}
+
+func TestProblemsNameTheirLine(t *testing.T) {
+	for name, one := range map[string]struct {
+		text, lines  string
+		line, column int
+		want         string
+	}{
+		"no field":       {"{\"id\":\"a\"}\n\n{\"ID\":\"b\"}", "", 3, 1, `there is no $.id: the value has no member "id"`},
+		"a number":       {`{"id":17}`, "", 1, 1, "$.id is a number, not a string"},
+		"not JSON":       {"{\"id\":\"a\"}\n{\"id\":é}", "", 2, 7, "not one JSON value"},
+		"an array":       {"[\n{\"id\":\"a\"}\n]", "", 1, 1, "jq -c"},
+		"two values":     {`{"id":"a"} {"id":"b"}`, "", 1, 12, "not one JSON value"},
+		"not UTF-8":      {"{\"id\":\"é\xff\"}", "", 1, 9, "not UTF-8"},
+		"empty":          {" \n\n", "", 0, 0, "the file has no records"},
+		"an envelope":    {`{"key":"k","value":{"id":"a"}}`, "", 1, 1, "write lines: envelope"},
+		"no value":       {`{"key":"k"}`, LinesEnvelope, 1, 1, "no member value"},
+		"no object":      {`"text"`, LinesEnvelope, 1, 1, "this is a string"},
+		"unknown member": {`{"payload":{"id":"a"}}`, LinesEnvelope, 1, 1, `no member "payload"`},
+		"twice":          {`{"value":{"id":"a"},"value":1}`, LinesEnvelope, 1, 1, `"value" is there twice`},
+		"a header":       {`{"headers":{"n":5},"value":{"id":"a"}}`, LinesEnvelope, 1, 1, `the header "n" is a number`},
+		"no headers":     {`{"headers":[],"value":{"id":"a"}}`, LinesEnvelope, 1, 1, "headers are an object"},
+		"a long key": {`{"key":"` + strings.Repeat("k", maxKey+1) + `","value":{"id":"a"}}`, LinesEnvelope, 1, 1,
+			"the key has 1025 bytes"},
+		"a long line": {"{\"id\":\"a\"}\n\"" + strings.Repeat("x", MaxLine+10), "", 2, 1, "more than 900 KiB"},
+	} {
+		set, problems := read(t, one.text, Options{Lines: one.lines, ID: place(t, "$.id")})
+		if set != nil || len(problems) != 1 || problems[0].Line != one.line || problems[0].Column != one.column ||
+			!strings.Contains(problems[0].Message, one.want) {
+			t.Errorf("%s: %+v, want line %d, column %d, %q", name, problems, one.line, one.column, one.want)
+		}
+	}
+}
+
+func TestProblemsAndFilesAreBounded(t *testing.T) {
+	_, problems := read(t, "{\"id\":\"a\"}\n"+strings.Repeat("nothing\n", 5000), Options{ID: place(t, "$.id")})
+	if len(problems) != maxProblems {
+		t.Errorf("%d problems are told", len(problems))
+	}
+	_, problems = read(t, strings.Repeat("{\"id\":\"a\"}\n", maxLines+1), Options{ID: place(t, "$.id")})
+	if len(problems) != 1 || problems[0].Line != maxLines+1 {
+		t.Errorf("too many lines: %+v", problems)
+	}
+	line := []byte(`{"id":"a","pad":"` + strings.Repeat("x", MaxLine-100) + "\"}\n")
+	_, problems = Read(bytes.NewReader(bytes.Repeat(line, maxFile/len(line)+2)), Options{ID: place(t, "$.id")})
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "64 MiB") {
+		t.Errorf("a file that is too large: %+v", problems)
+	}
+}
