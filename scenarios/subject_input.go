@@ -79,9 +79,10 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 			c.at("/input/samples", fmt.Sprintf("the samples have the header %s, and so has record_headers: keep one", name))
 		}
 	}
-	if dialect, err := deadletter.Named(string(s.Contract.DLQ.Envelope)); err == nil && dialect.Traits().JSON {
+	dialect, err := deadletter.Named(string(s.Contract.DLQ.Envelope))
+	if err == nil && dialect.Traits().JSON && s.Contract.DLQ.KeepsValue {
 		c.at("/input", fmt.Sprintf("dead letters with the envelope %s hold values that were decoded and encoded again, which "+
-			"can't be compared with samples yet: leave input out, or write envelope: none and dlq.keeps_value: false",
+			"can't be compared with samples yet: leave input out, or withdraw the promise (dlq: {keeps_value: false})",
 			s.Contract.DLQ.Envelope))
 	}
 }

@@ -101,13 +101,14 @@ func (p *Plan) addKeys(keys scenarios.Keys, partitions int, from *samples.Set) {
 			record.Sample = int32(i % from.Len())
 			sample = from.At(record.Sample).Key
 		}
-		if nullRandom.Float64() < keys.Null.Share() || sample.Kind == samples.KeyNull {
+		null := nullRandom.Float64() < keys.Null.Share()
+		if !null && binary.Float64() < keys.Binary.Share() {
+			key, sample.Kind = key+history.BinaryKey, samples.KeyUnsaid
+		}
+		if null || sample.Kind == samples.KeyNull {
 			record.Partition = next
 			next = (next + 1) % int32(partitions)
 			continue
-		}
-		if binary.Float64() < keys.Binary.Share() {
-			key, sample.Kind = key+history.BinaryKey, samples.KeyUnsaid
 		}
 		record.Key, text = key, AppendKey(text[:0], key)
 		switch sample.Kind {

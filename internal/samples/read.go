@@ -27,6 +27,7 @@ const (
 	maxHeader   = 4 << 10
 	maxKeys     = 64 << 10 // bytes of all different keys, which the history's header lists
 	maxProblems = 20
+	maxSource   = 400 // characters of a line in a problem
 )
 
 // The shapes of lines.
@@ -47,7 +48,7 @@ type Options struct {
 }
 
 // Problem is what is wrong with a line. Line counts from 1, and is 0 if the file as a whole is meant. Column counts
-// characters from 1.
+// characters from 1. Source is the line, or the part of it that ends near the column, if it is very long.
 type Problem struct {
 	Line, Column int
 	Source       string
@@ -126,6 +127,10 @@ func (r *reader) lines(from io.Reader) {
 }
 
 func (r *reader) problem(line, column int, source, message string) {
+	if runes := []rune(source); len(runes) > maxSource {
+		from := max(0, min(column-maxSource/2, len(runes)-maxSource))
+		source, column = string(runes[from:from+maxSource]), column-from
+	}
 	r.problems = append(r.problems, Problem{Line: line, Column: column, Source: source, Message: message})
 }
 

@@ -1,0 +1,231 @@
+package workload
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/samples"
+)
+
+// newCalls is newBed for a downstream with calls of its own.
+func newCalls(t *testing.T, p *plan.Plan, form history.IDForm, calls Calls) *bed {
+	t.Helper()
+	b := &bed{t: t, ids: history.NewIDsAs("run", form), sink: &events{}, client: &http.Client{Transport: &http.Transport{}}}
+	calls.Told = true
+	oracle, err := NewOracle(OracleConfig{
+		Plan: p, IDs: b.ids, Instances: 1, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: b.sink, Calls: &calls,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Oracle = oracle
+	t.Cleanup(oracle.Close)
+	t.Cleanup(b.client.CloseIdleConnections)
+	return b
+}
+
+// call makes a request; headers are names and values.
+func (b *bed) call(method, target, body string, headers ...string) (int, http.Header, string) {
+	b.t.Helper()
+	request, err := http.NewRequestWithContext(b.t.Context(), method, "http://"+b.Addr(0)+target, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := b.client.Do(request)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return response.StatusCode, response.Header, string(text)
+}
+
+func at(t *testing.T, path string) samples.Place {
+	t.Helper()
+	place, err := samples.ParsePlace(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return place
+}
+
+// An id is found in each part of a request, unless another one is stated.
+func TestCallsCarryTheIDAnywhere(t *testing.T) {
+	for _, form := range []history.IDForm{history.IDText, history.IDUUID} {
+		id := history.NewIDsAs("run", form).Token(1)
+		encoded := base64.StdEncoding.EncodeToString([]byte("order " + id + "?>"))
+		for name, one := range map[string]struct {
+			method, target, body string
+			headers              []string
+			part                 Part
+		}{
+			"path":            {"PUT", "/payments/" + id, "{}", nil, InPath},
+			"encoded path":    {"PUT", "/payments/" + strings.Replace(id, id[:1], fmt.Sprintf("%%%02x", id[0]), 1), "", nil, InPath},
+			"query":           {"GET", "/pay?order=" + id + "&x=1", "", nil, InQuery},
+			"base64 in query": {"GET", "/pay?x=1&order=" + url.QueryEscape(encoded), "", nil, InQuery},
+			"header":          {"DELETE", "/pay", "", []string{"X-Order", "urn:" + id}, InHeader},
+			"body":            {"POST", "/pay", `<order id="` + id + `"/>`, nil, InBody},
+			"form":            {"PATCH", "/pay", "order=" + id, []string{"Content-Type", "application/x-www-form-urlencoded"}, InBody},
+		} {
+			for _, in := range []Part{"", InPath, InQuery, InHeader, InBody} {
+				b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 2)}, form, Calls{In: in})
+				want := 404
+				if in == "" || in == one.part {
+					want = 200
+				}
+				if status, _, _ := b.call(one.method, one.target, one.body, one.headers...); status != want {
+					t.Errorf("%s, id as %s in %q: answered %d, want %d", name, form, in, status, want)
+				}
+				if end := b.sink.of(history.KindAttemptEnd)[0]; want == 200 && end.Record != 1 || end.Text != "" {
+					t.Errorf("%s: noted as %+v", name, end)
+				}
+			}
+		}
+	}
+}
+
+func TestCallsStateWhereTheIDIs(t *testing.T) {
+	ids := history.NewIDs("run")
+	id, other := ids.Token(0), ids.Token(1)
+	for name, one := range map[string]struct {
+		calls        Calls
+		target, body string
+		header       string
+		want         int32
+	}{
+		"a parameter":    {Calls{In: InQuery, Name: "order"}, "/?ref=" + other + "&order=" + id, "", "", 0},
+		"no parameter":   {Calls{In: InQuery, Name: "order"}, "/?ref=" + other, "", "", history.None},
+		"a header":       {Calls{In: InHeader, Name: "x-order"}, "/" + other, other, id, 0},
+		"a place":        {Calls{In: InBody, At: at(t, "$.order.id")}, "/" + other, `{"ref":"` + other + `","order":{"id":"` + id + `"}}`, "", 0},
+		"no place":       {Calls{In: InBody, At: at(t, "$.order.id")}, "/", `{"ref":"` + other + `"}`, "", history.None},
+		"not JSON":       {Calls{In: InBody, At: at(t, "$.order.id")}, "/", id, "", history.None},
+		"the first part": {Calls{}, "/" + id, other, "", 0},
+	} {
+		b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 2)}, history.IDText, one.calls)
+		b.call("POST", one.target, one.body, "X-Order", one.header)
+		if got := b.sink.of(history.KindAttemptStart)[0].Record; got != one.want {
+			t.Errorf("%s: record %d, want %d", name, got, one.want)
+		}
+	}
+}
+
+func TestCallsAreToldWithoutTheirID(t *testing.T) {
+	b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 1)}, history.IDUUID, Calls{})
+	id := b.ids.Token(0)
+	b.call("PUT", "/payments/"+id+"/lines/"+id+"?token=secret", "")
+	b.call("GET", "/customers/7", "")
+	b.call("POST", "/%01"+strings.Repeat("é", 500), id)
+	var told []string
+	for _, event := range b.sink.of(history.KindAttemptStart) {
+		told = append(told, event.Text)
+	}
+	if told[0] != "PUT /payments/{id}/lines/{id}" || told[1] != "GET /customers/7" {
+		t.Errorf("told as %q", told)
+	}
+	if len(told[2]) > 200 || !strings.HasPrefix(told[2], "POST /\uFFFDéé") || strings.ToValidUTF8(told[2], "") != told[2] {
+		t.Errorf("a long path is told as %q", told[2])
+	}
+}
+
+func TestCallsAreAnsweredAsDeclared(t *testing.T) {
+	text := func(s string) *string { return &s }
+	b := newCalls(t, &plan.Plan{RetryAfter: 2 * time.Second, ErrorText: "hostile", Records: []plan.Record{
+		{Outcome: history.OutcomeTransient, Failures: 1}, {Outcome: history.OutcomeRateLimited, Failures: 1},
+		{Outcome: history.OutcomePermanent}, {Outcome: history.OutcomeLogical},
+	}}, history.IDUUID, Calls{Answers: map[history.Outcome]Response{
+		history.OutcomeSuccess:   {Status: 201, Body: text(`{"id":"{{.ID}}","again":"{{.ID}}"}`), Headers: map[string]string{"Location": "/x"}},
+		history.OutcomeTransient: {Status: 500, Body: text(`<error>{{.Error}}</error>`), Headers: map[string]string{"Content-Type": "text/xml"}},
+		history.OutcomePermanent: {Status: 404},
+		history.OutcomeLogical:   {Status: 204},
+	}})
+	id := b.ids.Token(0)
+	status, header, body := b.call("PUT", "/"+id, "")
+	if status != 500 || header.Get("Content-Type") != "text/xml" || !strings.HasPrefix(body, "<error>the stock service") ||
+		strings.ContainsAny(body, "\r\n\x00") {
+		t.Errorf("transient is answered %d, %v, %q", status, header, body)
+	}
+	status, header, body = b.call("PUT", "/"+id, "")
+	if status != 201 || header.Get("Location") != "/x" || body != `{"id":"`+id+`","again":"`+id+`"}` ||
+		header.Get("Content-Type") != "application/json" {
+		t.Errorf("success is answered %d, %v, %q", status, header, body)
+	}
+	status, header, _ = b.call("PUT", "/"+b.ids.Token(1), "")
+	if status != 429 || header.Get("Retry-After") != "2" {
+		t.Errorf("a rate limit is answered %d, %v", status, header)
+	}
+	if status, _, body = b.call("PUT", "/"+b.ids.Token(2), ""); status != 404 || !strings.Contains(body, `"permanent"`) {
+		t.Errorf("permanent is answered %d, %q", status, body)
+	}
+	if status, _, body = b.call("PUT", "/"+b.ids.Token(3), ""); status != 204 || body != "" {
+		t.Errorf("logical is answered %d, %q", status, body)
+	}
+	var outcomes []string
+	for _, end := range b.sink.of(history.KindAttemptEnd) {
+		outcomes = append(outcomes, fmt.Sprint(end.Outcome, end.Code))
+	}
+	if got := strings.Join(outcomes, " "); got != "transient 500 success 201 rate-limited 429 permanent 404 logical 204" {
+		t.Errorf("noted as %s", got)
+	}
+}
+
+// A change of the error texts is in the declared body, too.
+func TestChangedTextsFillDeclaredBodies(t *testing.T) {
+	body := `{"why":"{{.Error}}"}`
+	b := newCalls(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomePermanent}}}, history.IDText,
+		Calls{Answers: map[history.Outcome]Response{history.OutcomePermanent: {Status: 410, Body: &body}}})
+	end, err := b.ErrorText("non-ascii", func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _, got := b.call("GET", "/"+b.ids.Token(0), "")
+	if status != 410 || !strings.HasPrefix(got, `{"why":"the order has no`) || !strings.Contains(got, "在庫") {
+		t.Errorf("answered %d, %q", status, got)
+	}
+	end()
+	if _, _, got = b.call("GET", "/"+b.ids.Token(0), ""); strings.Contains(got, "在庫") {
+		t.Errorf("answered %q after the change", got)
+	}
+}
+
+func TestRoutesAreNoAttempts(t *testing.T) {
+	token := "t"
+	b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 1)}, history.IDText, Calls{Routes: []Route{
+		{Method: "POST", Path: "/oauth/token", Response: Response{Status: 200, Body: &token}},
+		{Path: "/customers/*/address", Response: Response{Status: 302, Headers: map[string]string{"Location": "/there"}}},
+	}})
+	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	id := b.ids.Token(0)
+	for _, one := range []struct {
+		method, target string
+		status         int
+	}{
+		{"POST", "/oauth/token", 200}, {"GET", "/customers/" + id + "/address", 302}, {"GET", "/healthz", 200},
+		{"GET", "/oauth/token", 404}, {"GET", "/customers//address", 404}, {"GET", "/customers/7/address/", 404},
+		{"GET", "/customers/" + id, 200},
+	} {
+		if status, _, _ := b.call(one.method, one.target, ""); status != one.status {
+			t.Errorf("%s %s is answered %d, want %d", one.method, one.target, status, one.status)
+		}
+	}
+	if attempts := len(b.sink.of(history.KindAttemptStart)); attempts != 4 {
+		t.Errorf("%d attempts were noted, want the last four calls", attempts)
+	}
+	if _, _, body := b.call("POST", "/oauth/token", ""); body != "t" {
+		t.Errorf("the token is %q", body)
+	}
+}

@@ -1,0 +1,103 @@
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/samples"
+)
+
+func sampleBuilder(t testing.TB, form history.IDForm, lines string) *builder {
+	t.Helper()
+	place, err := samples.ParsePlace("$.id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, problems := samples.Read(strings.NewReader(lines),
+		samples.Options{Lines: samples.LinesEnvelope, ID: place, As: form})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	b := newBuilder(history.NewIDsAs("run", form), 1, "orders", 1)
+	b.samples, b.keys = set, set.Keys()
+	return b
+}
+
+const envelopes = `{"key":"customer-1","headers":{"type":"order","ref":"o-1"},"value":{"id":"o-1","n":1.50}}
+{"value":{"id":"o-2"},"key":"o-2"}
+`
+
+func TestRecordsAreMadeFromSamples(t *testing.T) {
+	for _, form := range []history.IDForm{history.IDText, history.IDUUID} {
+		b := sampleBuilder(t, form, envelopes)
+		id, later := b.ids.Token(4), b.ids.Token(5)
+		first := b.build(4, &plan.Record{Key: history.SampleKey, Size: 256}, time.Now())
+		if string(first.Value) != `{"id":"`+id+`","n":1.50}` || string(first.Key) != "customer-1" {
+			t.Errorf("%s: made %s with the key %s", form, first.Value, first.Key)
+		}
+		if got := fmt.Sprintf("%s", first.Headers); got != "[{dlqbench-id "+id+"} {trace-1 span-1-"+
+			string(first.Headers[1].Value[len("span-1-"):])+"} {type order} {ref "+id+"}]" {
+			t.Errorf("%s: headers %s", form, got)
+		}
+		second := b.build(5, &plan.Record{Key: history.KeyIsID, Sample: 1, Size: 4000, Large: true}, time.Now())
+		if string(second.Key) != later || len(second.Value) != 4000 || !json.Valid(second.Value) ||
+			!strings.HasPrefix(string(second.Value), `{"id":"`+later+`"}`) {
+			t.Errorf("%s: made %.80s with the key %s", form, second.Value, second.Key)
+		}
+		for what, one := range map[string]plan.Record{
+			"a tombstone":  {Key: history.SampleKey, Tombstone: true},
+			"garbage":      {Key: history.None, Garbage: true, Size: 256},
+			"a binary key": {Key: history.BinaryKey + 3, Sample: 1},
+		} {
+			record := b.build(6, &one, time.Now())
+			if (record.Value == nil) != one.Tombstone || one.Garbage && (len(record.Value) != 256 || json.Valid(record.Value)) ||
+				(record.Key == nil) != (one.Key == history.None) {
+				t.Errorf("%s: made %q with the key %q", what, record.Value, record.Key)
+			}
+			if record.Headers[0].Key != history.IDHeader {
+				t.Errorf("%s can't be followed: %s", what, record.Headers)
+			}
+		}
+	}
+}
+
+func TestKeysHaveNumbersOfTheirOwn(t *testing.T) {
+	for index, want := range map[int32]int32{
+		history.None: history.None, 7: 7, history.SampleKey + 2: history.SampleKey + 2, history.KeyIsID: history.IDKey + 9,
+	} {
+		if got := keyNumber(9, index); got != want {
+			t.Errorf("key %d has the number %d, want %d", index, got, want)
+		}
+	}
+	header := history.Header{RunID: "run", IDForm: history.IDUUID, Keys: []string{"a", "b"}}
+	for number, want := range map[int32]string{
+		7: "key-000007", history.SampleKey + 1: "b", history.SampleKey + 2: "", history.IDKey + 9: header.IDs().Token(9),
+		history.BinaryKey + 1: "key-000001\xff\xfe\x80",
+	} {
+		if got := header.Key(number); got != want {
+			t.Errorf("key number %d is %q, want %q", number, got, want)
+		}
+	}
+}
+
+// BenchmarkBuild compares records from samples with the workload's own.
+func BenchmarkBuild(b *testing.B) {
+	own := newBuilder(history.NewIDs("run"), 1, "orders", 1)
+	line := `{"value":{"id":"x","pad":"` + strings.Repeat("a", 200) + `"}}`
+	for name, one := range map[string]*builder{
+		"own": own, "text": sampleBuilder(b, history.IDText, line), "uuid": sampleBuilder(b, history.IDUUID, line),
+	} {
+		b.Run(name, func(b *testing.B) {
+			planned, now := &plan.Record{Key: 3, Size: 256}, time.Now()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				one.build(int32(i), planned, now)
+			}
+		})
+	}
+}

@@ -1,0 +1,179 @@
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/samples"
+)
+
+const service = "name: s\nkind: process\ncommand: [s]\n"
+
+// inFolder writes files and returns their folder.
+func inFolder(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestInputIsReadBesideItsSubject(t *testing.T) {
+	dir := inFolder(t, map[string]string{
+		"subject.yaml":  service + "input: {samples: orders.jsonl, id: {at: $.id}}\n",
+		"orders.jsonl":  "{\"id\":\"0b7e4a52-91d3-4c1f-8a60-5b1f0a3a9f10\"}\n",
+		"enveloped.yml": service + "input: {samples: e.jsonl, lines: envelope, id: {at: $.id, as: text}, header: false}\n",
+		"e.jsonl":       `{"key":"k","value":{"id":"a"}}`,
+	})
+	subject, err := LoadSubject(filepath.Join(dir, "subject.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if subject.Samples.Len() != 1 || subject.Samples.Form != history.IDUUID || !subject.Input.Header ||
+		subject.Input.Lines != samples.LinesValue {
+		t.Errorf("read as %+v, %+v", subject.Input, subject.Samples)
+	}
+	text, err := subject.Describe()
+	if err != nil || !strings.HasPrefix(text.Promises[0], "Its records are made from the 1 of orders.jsonl in turn, each "+
+		"with a fresh UUID at $.id.") {
+		t.Errorf("described as %q, %v", text.Promises, err)
+	}
+	subject, err = LoadSubject(filepath.Join(dir, "enveloped.yml"))
+	if err != nil || subject.Input.Header || !subject.Samples.HasKeys() || subject.Samples.Form != history.IDText {
+		t.Errorf("read as %+v, %v", subject, err)
+	}
+}
+
+func TestProblemsOfInputNameTheirPlace(t *testing.T) {
+	dir := inFolder(t, map[string]string{
+		"good.jsonl": `{"id":"a"}`, "empty.jsonl": "\n", "bad.jsonl": "{\"id\":\"a\"}\n{\"id\":7}\n",
+		"headers.jsonl": `{"headers":{"type":"order","trace-1":"x"},"value":{"id":"a"}}`,
+	})
+	for text, want := range map[string]string{
+		"input: {samples: none.jsonl, id: {at: $.id}}":                                                          "subject.yaml:4:18: there is no file " + filepath.Join(dir, "none.jsonl"),
+		"input: {samples: ., id: {at: $.id}}":                                                                   "is not a file",
+		"input: {samples: good.jsonl, id: {at: id}}":                                                            `subject.yaml:4:39: "id" is not a place in a JSON value`,
+		"input: {samples: good.jsonl}":                                                                          "subject.yaml:4:1: id is missing in input",
+		"input: {samples: empty.jsonl, id: {at: $.id}}":                                                         "empty.jsonl: the file has no records",
+		"input: {samples: bad.jsonl, id: {at: $.id}}":                                                           "bad.jsonl:2:1: $.id is a number, not a string",
+		"input: {samples: good.jsonl, id: {at: $.key}}":                                                         `good.jsonl:1:1: there is no $.key: the value has no member "key"`,
+		"record_headers: {type: x}\ninput: {samples: headers.jsonl, lines: envelope, id: {at: $.id}}":           "record_headers: keep one",
+		"input: {samples: headers.jsonl, lines: envelope, id: {at: $.id}}":                                      "have the header trace-1",
+		"input: {samples: good.jsonl, id: {at: $.id, as: int64}}":                                               "subject.yaml:4:49",
+		"contract: {dlq: {envelope: hexkit}}\ninput: {samples: good.jsonl, id: {at: $.id}}":                     "can't be compared with samples",
+		"contract: {dlq: {envelope: hexkit, keeps_value: false}}\ninput: {samples: good.jsonl, id: {at: $.id}}": "",
+	} {
+		_, err := ParseSubject(filepath.Join(dir, "subject.yaml"), []byte(service+text+"\n"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s\n%v\nwant %q", text, err, want)
+		}
+	}
+}
+
+func TestSamplesFitScenarios(t *testing.T) {
+	dir := inFolder(t, map[string]string{
+		"hidden.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}, header: false}\n", "s.jsonl": `{"id":"a"}`,
+		"keys.yaml": service + "input: {samples: k.jsonl, lines: envelope, id: {at: $.id}}\n",
+		"k.jsonl":   `{"key":"k","value":{"id":"a"}}`,
+	})
+	const scenario = "name: x\ndescription: x\nworkload: {rate: 10/s, duration: 1s, %s}\n"
+	for _, one := range []struct{ subject, load, want string }{
+		{"hidden.yaml", "garbage: 1%", "can only be followed by the header dlqbench-id"},
+		{"hidden.yaml", "tombstones: 1%", "can only be followed by the header dlqbench-id"},
+		{"hidden.yaml", "headers: 2", ""},
+		{"keys.yaml", "garbage: 1%", ""},
+		{"keys.yaml", "keys: {hot: 50%}", "samples have keys of their own"},
+	} {
+		_, _, err := ParseForSubject("x.yaml", fmt.Appendf(nil, scenario, one.load), nil, filepath.Join(dir, one.subject))
+		if one.want == "" && err != nil || one.want != "" && (err == nil || !strings.Contains(err.Error(), one.want)) {
+			t.Errorf("%s with %s: %v, want %q", one.subject, one.load, err, one.want)
+		}
+	}
+}
+
+func TestAnswersAgreeWithClasses(t *testing.T) {
+	const contract = "contract: {classes: {retryable: [503, 429, timeout, reset], permanent: [400], logical: [422]}}\n"
+	for _, one := range []struct{ text, want string }{
+		{"downstreams: [{http: {}}]", ""},
+		{contract + "downstreams: [{http: {answers: {transient: {status: 503}}}}]", ""},
+		{contract + "downstreams: [{http: {answers: {transient: {status: 500}}}}]",
+			"subject.yaml:5:53: transient is answered 500, which contract.classes does not list: add 500 to retryable"},
+		{"downstreams: [{http: {answers: {transient: {status: 500}}}}]", ""},
+		{contract + "downstreams: [{http: {answers: {logical: {status: 429}}}}]",
+			"rate-limited and logical are both answered 429, but one is retryable and the other logical"},
+		{"contract: {classes: {retryable: [400, 503]}}\ndownstreams: [{http: {answers: {permanent: {status: 400}}}}]",
+			"permanent is answered 400, which contract.classes.retryable lists"},
+		{"downstreams: [{http: {answers: {transient: {status: 429}}}}]", ""},
+		{"downstreams: [{http: {answers: {logical: {status: 200, body: declined}}}}]", ""},
+		{"downstreams: [{http: {answers: {permanent: {status: 200}}}}]", "200 tells nobody that it failed"},
+		{"downstreams: [{http: {answers: {success: {status: 302}}}}]", "302 is no success"},
+	} {
+		_, err := ParseSubject("subject.yaml", []byte(service+one.text+"\n"))
+		if one.want == "" && err != nil || one.want != "" && (err == nil || !strings.Contains(err.Error(), one.want)) {
+			t.Errorf("%s\n%v\nwant %q", one.text, err, one.want)
+		}
+	}
+}
+
+func TestStatusesOfAnswersDecideClasses(t *testing.T) {
+	subject, err := ParseSubject("subject.yaml", []byte(service+`
+downstreams:
+  - http: {answers: {transient: {status: 500}, permanent: {status: 422}, logical: {status: 409}}}
+contract: {classes: {retryable: [500, 503, timeout], permanent: [422, 429, 418], logical: [409]}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract, err := subject.HistoryContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(contract.Retryable, []history.Outcome{history.OutcomeTransient, history.OutcomeTimeout}) ||
+		!slices.Equal(contract.Permanent, []history.Outcome{history.OutcomePermanent, history.OutcomeRateLimited}) ||
+		!slices.Equal(contract.Logical, []history.Outcome{history.OutcomeLogical}) {
+		t.Errorf("classes %v, %v, %v", contract.Retryable, contract.Permanent, contract.Logical)
+	}
+	text, err := subject.Describe()
+	if err != nil || !slices.ContainsFunc(text.Promises, func(line string) bool {
+		return strings.HasPrefix(line, "Retried: 500, time-outs. Final at once: 422, 429. Business failures: 409")
+	}) {
+		t.Errorf("described as %q, %v", text.Promises, err)
+	}
+}
+
+func TestProblemsOfDownstreams(t *testing.T) {
+	for text, want := range map[string]string{
+		"downstreams: []":                                                                            "there is no downstream in the list",
+		"downstreams: [{http: {}}, {http: {}}]":                                                      "subject.yaml:4:27: a second downstream can't be watched yet",
+		"downstreams: [{grpc: {}}]":                                                                  "grpc",
+		"observe: wire\ndownstreams: [{http: {}}]":                                                   "observe: wire says",
+		"downstreams: [{http: {id: {in: cookie}}}]":                                                  "cookie",
+		"downstreams: [{http: {id: {in: path, name: x}}}]":                                           "a path has no names",
+		"downstreams: [{http: {id: {in: query, at: $.x}}}]":                                          "it goes with in: body",
+		"downstreams: [{http: {id: {in: body, at: x}}}]":                                             "is not a place in a JSON value",
+		"downstreams: [{http: {routes: [{path: token}]}}]":                                           "path",
+		"downstreams: [{http: {routes: [{path: /a?b}]}}]":                                            "a route is told by its path alone",
+		"downstreams: [{http: {routes: [{path: /a, headers: {Content-Length: x}}]}}]":                "Content-Length is set by dlqbench",
+		"downstreams: [{http: {answers: {success: {headers: {\"a b\": x}}}}}]":                       "can't be the name of an HTTP header",
+		"downstreams: [{http: {answers: {success: {headers: {X: \"a\\r\\nb\"}}}}}]":                  "is one line",
+		"downstreams: [{http: {answers: {success: {body: \"{{.Error}}\"}}}}]":                        "a success has no {{.Error}}",
+		"downstreams: [{http: {answers: {transient: {body: \"{{.Key}}\"}}}}]":                        "knows no other values",
+		"downstreams: [{http: {answers: {timeout: {status: 504}}}}]":                                 "timeout",
+		"downstreams: [{http: {answers: {transient: {body: " + strings.Repeat("x", 70_000) + "}}}}]": "64 KiB at most",
+	} {
+		_, err := ParseSubject("subject.yaml", []byte(service+text+"\n"))
+		var problems *Problems
+		if !errors.As(err, &problems) || len(problems.Problems) > 2 || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.200s\n%.600v\nwant a problem with %q", text, err, want)
+		}
+	}
+}
