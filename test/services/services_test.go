@@ -1,0 +1,120 @@
+// Package services_test judges services that know nothing of dlqbench, with their own records and routes.
+package services_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(programtest.Main(m)) }
+
+const (
+	service = "../../examples/orders"
+	limit   = 4 * time.Minute
+)
+
+// judge runs a scenario and returns the exit code, and what was printed.
+func judge(t *testing.T, scenario, subject string, sets ...string) (int, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	arguments := []string{"run", scenario, "--subject", subject, "--out", t.TempDir()}
+	for _, set := range sets {
+		arguments = append(arguments, "--set", set)
+	}
+	command := exec.CommandContext(ctx, programtest.Path(), arguments...)
+	output, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v: %v\n%s", command.Args, err, output)
+	}
+	return command.ProcessState.ExitCode(), string(output)
+}
+
+// changed writes the subject file with a text replaced, beside a copy of its samples, and returns its path.
+func changed(t *testing.T, from, to string) string {
+	t.Helper()
+	folder, err := filepath.Abs(service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "subject.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(data), "samples: orders.jsonl", "samples: "+filepath.Join(folder, "orders.jsonl"), 1)
+	text = strings.Replace(text, "kind: process", "kind: process\ndir: "+folder, 1)
+	if !strings.Contains(text, from) {
+		t.Fatalf("the subject has no %q to change", from)
+	}
+	path := filepath.Join(t.TempDir(), "subject.yaml")
+	if err := os.WriteFile(path, []byte(strings.Replace(text, from, to, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// scenarios are those that the test runs: all in a full test, else the first.
+func scenarios(all ...string) []string {
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
+}
+
+func TestServiceKeepsItsPromises(t *testing.T) {
+	for _, scenario := range scenarios("smoke", "poison-mix", "dlq-publish-failure", "replay-round-trip", "hostile-payloads") {
+		code, output := judge(t, scenario, filepath.Join(service, "subject.yaml"))
+		if code != 0 {
+			t.Errorf("%s: exit code %d\n%s", scenario, code, output)
+		}
+	}
+}
+
+// Without the header by which records are otherwise followed, only the id in the value and in the path is left.
+func TestServiceIsFollowedByItsOwnIDAlone(t *testing.T) {
+	subject := changed(t, "id: {at: $.order.id, as: uuid}", "id: {at: $.order.id, as: uuid}\n  header: false")
+	for _, scenario := range scenarios("smoke", "replay-round-trip") {
+		if code, output := judge(t, scenario, subject, "workload.headers=0"); code != 0 {
+			t.Errorf("%s: exit code %d\n%s", scenario, code, output)
+		}
+	}
+}
+
+// A service that goes on before its dead letters are acknowledged loses some, or commits too early.
+func TestBugOfTheServiceIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the suite is run in the full test")
+	}
+	subject := changed(t, "env:\n", "env:\n  DEAD_LETTERS_UNACKNOWLEDGED: \"1\"\n")
+	code, output := judge(t, "dlq-publish-failure", subject)
+	if code != 1 || !strings.Contains(output, "commit-after-dlq") || !strings.Contains(output, "commit-without-dlq") {
+		t.Errorf("exit code %d\n%s", code, output)
+	}
+}
+
+func TestSourcesOfTheServiceKnowNothingOfDlqbench(t *testing.T) {
+	err := filepath.WalkDir(service, func(path string, entry os.DirEntry, err error) error {
+		name := entry.Name()
+		if err != nil || entry.IsDir() || name == "subject.yaml" || name == "README.md" || strings.Contains(path, "/bin/") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if lower := bytes.ToLower(text); bytes.Contains(lower, []byte("dlqbench")) || bytes.Contains(lower, []byte("oracle")) {
+			t.Errorf("%s names dlqbench or its downstream stub", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
