@@ -91,6 +91,15 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 		return ContractText{}, err
 	}
 	text := describe(contract, s.Store != nil, s.answers())
+	if http := s.HTTP(); http != nil {
+		where := "anywhere"
+		if http.ID != nil {
+			where = map[string]string{InPath: "in the path", InQuery: "in the query", InHeader: "in a header",
+				InBody: "in the body"}[http.ID.In]
+		}
+		text.Promises = append([]string{"Its calls with a record's id " + where + " are attempts to process that record."},
+			text.Promises...)
+	}
 	if s.Samples != nil {
 		form := map[history.IDForm]string{history.IDUUID: "a fresh UUID", history.IDText: "a fresh id of 24 letters and digits"}
 		text.Promises = append([]string{fmt.Sprintf("Its records are made from the %d of %s in turn, each with %s at %s.",

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
@@ -125,6 +127,12 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 	case subject.Samples != nil && subject.Samples.HasKeys() && load.Keys.Hot > 0:
 		return s.Name + " is about one key with most of the records, but the subject's samples have keys of their own: " +
 			"leave their keys out, or run another scenario"
+	}
+	for _, name := range slices.Sorted(maps.Keys(load.RecordHeaders)) {
+		if subject.Samples != nil && slices.Contains(subject.Samples.HeaderNames(), name) {
+			return fmt.Sprintf("%s gives its records the header %s, which the subject's samples have, too: take it out of the "+
+				"samples, or run another scenario", s.Name, name)
+		}
 	}
 	return ""
 }

@@ -82,8 +82,10 @@ func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 func TestSamplesFitScenarios(t *testing.T) {
 	dir := inFolder(t, map[string]string{
 		"hidden.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}, header: false}\n", "s.jsonl": `{"id":"a"}`,
-		"keys.yaml": service + "input: {samples: k.jsonl, lines: envelope, id: {at: $.id}}\n",
-		"k.jsonl":   `{"key":"k","value":{"id":"a"}}`,
+		"keys.yaml":    service + "input: {samples: k.jsonl, lines: envelope, id: {at: $.id}}\n",
+		"k.jsonl":      `{"key":"k","value":{"id":"a"}}`,
+		"headers.yaml": service + "input: {samples: h.jsonl, lines: envelope, id: {at: $.id}}\n",
+		"h.jsonl":      `{"headers":{"type":"y"},"value":{"id":"a"}}`,
 	})
 	const scenario = "name: x\ndescription: x\nworkload: {rate: 10/s, duration: 1s, %s}\n"
 	for _, one := range []struct{ subject, load, want string }{
@@ -92,6 +94,8 @@ func TestSamplesFitScenarios(t *testing.T) {
 		{"hidden.yaml", "headers: 2", ""},
 		{"keys.yaml", "garbage: 1%", ""},
 		{"keys.yaml", "keys: {hot: 50%}", "samples have keys of their own"},
+		{"keys.yaml", "record_headers: {type: x}", ""},
+		{"headers.yaml", "record_headers: {type: x}", "gives its records the header type, which the subject's samples have"},
 	} {
 		_, _, err := ParseForSubject("x.yaml", fmt.Appendf(nil, scenario, one.load), nil, filepath.Join(dir, one.subject))
 		if one.want == "" && err != nil || one.want != "" && (err == nil || !strings.Contains(err.Error(), one.want)) {

@@ -35,3 +35,14 @@ func (r *run) calls() *workload.Calls {
 func response(route scenarios.Route) workload.Response {
 	return workload.Response{Status: route.Status, Headers: maps.Clone(route.Headers), Body: &route.Body}
 }
+
+// warnOfStrays logs that the subject made calls that are neither attempts nor routes. It may have failed because of
+// them.
+func (r *run) warnOfStrays() {
+	for _, one := range r.oracles.list {
+		if count, first := one.Strays(); count > 0 {
+			r.options.Log.Warn().Int64("calls", count).Str("first", first).Msg("calls without a record's id were answered " +
+				"404; if they are none of a record, give them an answer under routes in subject.yaml")
+		}
+	}
+}

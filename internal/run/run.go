@@ -119,6 +119,7 @@ func (r *run) stopAndAudit(ctx context.Context) error {
 	if err := r.subject.StopAll(stopping); err != nil {
 		return environment("stopping the subject", err)
 	}
+	r.warnOfStrays()
 	auditing, cancel := graced(ctx, auditLimit)
 	defer cancel()
 	return r.audit(auditing)

@@ -69,6 +69,9 @@ type Oracle struct {
 	changes atomic.Pointer[[]*change]
 
 	attempts, successes, failures, retries, open atomic.Int64
+	// strays is the number of calls without an id, stray the first of them, if calls are told.
+	strays atomic.Int64
+	stray  atomic.Pointer[string]
 
 	mu    sync.Mutex
 	conns map[*attemptConn]struct{}
@@ -165,6 +168,23 @@ func (o *Oracle) Counts() OracleCounts {
 	return OracleCounts{
 		Attempts: o.attempts.Load(), Successes: o.successes.Load(), Failures: o.failures.Load(),
 		Retries: o.retries.Load(), Open: o.open.Load(),
+	}
+}
+
+// Strays returns the number of calls that were neither attempts of a known record nor those of a route, and the first
+// of them. They are counted only if the subject declares its calls.
+func (o *Oracle) Strays() (count int64, first string) {
+	if text := o.stray.Load(); text != nil {
+		first = *text
+	}
+	return o.strays.Load(), first
+}
+
+func (o *Oracle) noteStray(event *history.Event) {
+	if event.Record == history.None {
+		o.strays.Add(1)
+		text := event.Text
+		o.stray.CompareAndSwap(nil, &text)
 	}
 }
 
@@ -273,6 +293,7 @@ func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 	o.number(seq, found, &event)
 	if o.calls.Told {
 		event.Text = o.told(ctx, event.Record)
+		o.noteStray(&event)
 	}
 	o.cfg.Sink.Record(event)
 	event.Text = ""

@@ -130,6 +130,9 @@ func TestCallsAreToldWithoutTheirID(t *testing.T) {
 	b.call("PUT", "/payments/"+id+"/lines/"+id+"?token=secret", "")
 	b.call("GET", "/customers/7", "")
 	b.call("POST", "/%01"+strings.Repeat("é", 500), id)
+	if count, first := b.Strays(); count != 1 || first != "GET /customers/7" {
+		t.Errorf("%d calls without an id, the first %q", count, first)
+	}
 	var told []string
 	for _, event := range b.sink.of(history.KindAttemptStart) {
 		told = append(told, event.Text)
