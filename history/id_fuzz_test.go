@@ -8,10 +8,14 @@ import (
 // FuzzFind checks that an id is found whatever surrounds it, raw or inside base64, and that nothing else is taken for
 // one.
 func FuzzFind(f *testing.F) {
-	f.Add([]byte("before"), []byte("after"), int32(7))
-	f.Add([]byte("DLQB"), []byte{0xff, 0}, int32(0))
-	f.Fuzz(func(t *testing.T, before, after []byte, seq int32) {
-		ids := NewIDs("run")
+	f.Add([]byte("before"), []byte("after"), int32(7), false)
+	f.Add([]byte("DLQB"), []byte{0xff, 0}, int32(0), true)
+	f.Fuzz(func(t *testing.T, before, after []byte, seq int32, uuid bool) {
+		form := IDText
+		if uuid {
+			form = IDUUID
+		}
+		ids := NewIDsAs("run", form)
 		if found, ok := ids.Find(before); ok && ids.Token(found) == "" {
 			t.Fatal("what was found is no id")
 		}
@@ -25,7 +29,7 @@ func FuzzFind(f *testing.F) {
 				t.Fatalf("found %d, %v in %q, put %d in", found, ok, data, seq)
 			}
 		}
-		if _, ok := NewIDs("another run").Find(text); ok {
+		if _, ok := NewIDsAs("another run", form).Find(text); ok {
 			t.Fatal("an id of another run was found")
 		}
 	})
