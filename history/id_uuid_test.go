@@ -56,8 +56,8 @@ func TestDamagedUUIDIsNotFound(t *testing.T) {
 	}
 }
 
-// The 91 bits that tell an id from a random UUID can't be tested by drawing some. So the tag, of all its parts, is
-// given: 2^43 of the remaining UUIDs are taken for an id, of 2^74.
+// The 91 bits that tell an id from a random UUID can't be tested by drawing some. So every other UUID begins with the
+// run's tag: of the 2^74 that do, 2^31 are ids.
 func TestOtherUUIDsAreNotTakenForIDs(t *testing.T) {
 	ids := NewIDsAs("run", IDUUID)
 	head := ids.shapes[len(ids.shapes)-1].head

@@ -290,14 +290,33 @@ func (c *checker) checkAnswersAgree(path string, s *SubjectFile) {
 				"another status", before.outcome, one.outcome, one.status, before.class, one.class))
 			continue
 		}
+		given, list := c.has(at), lists[one.class]
 		switch {
-		case !c.has(at) || one.status < 300: // a failure that only the body tells has no class by its status
-		case class != "" && class != one.class:
+		case one.status < 300 && list == nil: // a failure that only the body tells has its outcome's class
+		case one.status < 300:
+			c.at(at, fmt.Sprintf("%s is answered %d, which only the body tells from a success: leave contract.classes.%s out",
+				one.outcome, one.status, one.class))
+		case given && class != "" && class != one.class:
 			c.at(at, fmt.Sprintf("%s is answered %d, which contract.classes.%s lists: list %d in %s, or answer with another "+
 				"status", one.outcome, one.status, class, one.status, one.class))
-		case class == "" && lists[one.class] != nil:
-			c.at(at, fmt.Sprintf("%s is answered %d, which contract.classes does not list: add %d to %s", one.outcome,
-				one.status, one.status, one.class))
+		case class == "" && (given && list != nil || one.outcome != history.OutcomeRateLimited && s.neverAnswered(list)):
+			c.at(at, fmt.Sprintf("%s is answered %d, which contract.classes does not list: add %d to %s, or answer with a "+
+				"status that it lists", one.outcome, one.status, one.status, one.class))
 		}
 	}
+}
+
+// neverAnswered reports whether a class lists statuses, and none of them is an answer.
+func (s *SubjectFile) neverAnswered(list []StatusOrName) bool {
+	statuses := 0
+	for _, written := range list {
+		if _, err := strconv.Atoi(string(written)); err != nil {
+			continue
+		}
+		statuses++
+		if outcomes, err := written.outcomes(s.answers()); err != nil || len(outcomes) > 0 {
+			return false
+		}
+	}
+	return statuses > 0
 }

@@ -75,10 +75,11 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 		_, named := s.RecordHeaders[name]
 		switch {
 		case ownHeader.MatchString(name):
-			c.at("/input/samples", fmt.Sprintf("the samples have the header %s, which every record has of its own here: take "+
-				"it out of %s", name, path))
+			c.at("/input/samples", fmt.Sprintf("the samples have the header %s, which every record has of its own here: "+
+				"take it out of %s", name, path))
 		case named:
-			c.at("/input/samples", fmt.Sprintf("the samples have the header %s, and so has record_headers: keep one", name))
+			c.at("/input/samples",
+				fmt.Sprintf("the samples have the header %s, and so has record_headers: keep one", name))
 		}
 	}
 	dialect, err := deadletter.Named(string(s.Contract.DLQ.Envelope))

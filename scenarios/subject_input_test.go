@@ -118,6 +118,11 @@ func TestAnswersAgreeWithClasses(t *testing.T) {
 			"permanent is answered 400, which contract.classes.retryable lists"},
 		{"downstreams: [{http: {answers: {transient: {status: 429}}}}]", ""},
 		{"downstreams: [{http: {answers: {logical: {status: 200, body: declined}}}}]", ""},
+		{contract + "downstreams: [{http: {answers: {logical: {status: 200, body: declined}}}}]",
+			"leave contract.classes.logical out"},
+		{"contract: {classes: {retryable: [500, timeout]}}\ndownstreams: [{http: {}}]",
+			"transient is answered 503, which contract.classes does not list: add 503 to retryable, or answer"},
+		{"contract: {classes: {retryable: [503, timeout], permanent: [], logical: [409, 422]}}\ndownstreams: [{http: {}}]", ""},
 		{"downstreams: [{http: {answers: {permanent: {status: 200}}}}]", "200 tells nobody that it failed"},
 		{"downstreams: [{http: {answers: {success: {status: 302}}}}]", "302 is no success"},
 	} {

@@ -399,6 +399,30 @@ func TestSubjectOfACell(t *testing.T) {
 	}
 }
 
+// TestSamplesOfACell checks that a cell's subject.yaml still names the samples of the original, which are beside that.
+func TestSamplesOfACell(t *testing.T) {
+	file := written(t, "name: b\nscenario: calm.yaml\nsubject: orders.yaml\nmatrix: {subject.env.CONCURRENCY: ['1', '8']}\n")
+	for name, text := range map[string]string{
+		"orders.yaml": orders + "\ninput: {samples: orders.jsonl, id: {at: $.id}}\n", "orders.jsonl": `{"id":"a"}`,
+	} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(file), name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := Load(file, anyKafka)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, _, _, err := p.OpenFolder(t.TempDir(), "v1", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject, err := scenarios.LoadSubject(p.SubjectFile(folder, p.Cells[1]))
+	if err != nil || subject.Samples.Len() != 1 {
+		t.Errorf("%+v, %v", subject, err)
+	}
+}
+
 // TestRefusedFolders checks that results of another bench are never mixed in, and never removed unless requested.
 func TestRefusedFolders(t *testing.T) {
 	p := plan(t, compared)
