@@ -84,8 +84,8 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	}
 	dialect, err := deadletter.Named(string(s.Contract.DLQ.Envelope))
 	if err == nil && dialect.Traits().JSON && s.Contract.DLQ.KeepsValue {
-		c.at("/input", fmt.Sprintf("dead letters with the envelope %s hold values that were decoded and encoded again, which "+
-			"can't be compared with samples yet: leave input out, or withdraw the promise (dlq: {keeps_value: false})",
+		c.at("/input", fmt.Sprintf("dead letters with the envelope %s hold values that were decoded and encoded again, "+
+			"which can't be compared with samples yet: leave input out, or withdraw the promise (dlq: {keeps_value: false})",
 			s.Contract.DLQ.Envelope))
 	}
 }
