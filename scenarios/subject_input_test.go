@@ -125,6 +125,7 @@ func TestAnswersAgreeWithClasses(t *testing.T) {
 		{"contract: {classes: {retryable: [503, timeout], permanent: [], logical: [409, 422]}}\ndownstreams: [{http: {}}]", ""},
 		{"downstreams: [{http: {answers: {permanent: {status: 200}}}}]", "200 tells nobody that it failed"},
 		{"downstreams: [{http: {answers: {success: {status: 302}}}}]", "302 is no success"},
+		{"downstreams: [{http: {answers: {logical: {status: 302}}}}]", "302 is a redirection"},
 	} {
 		_, err := ParseSubject("subject.yaml", []byte(service+one.text+"\n"))
 		if one.want == "" && err != nil || one.want != "" && (err == nil || !strings.Contains(err.Error(), one.want)) {
