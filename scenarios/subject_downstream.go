@@ -229,8 +229,8 @@ func (c *checker) checkAnswer(path string, one namedAnswer) {
 	case one.outcome == history.OutcomeSuccess && status >= 300:
 		c.at(path+"/status", fmt.Sprintf("%d is no success: write a status from 200 to 299", status))
 	case one.outcome == history.OutcomeLogical && status >= 300 && status < 400:
-		c.at(path+"/status", fmt.Sprintf("%d is a redirection: write a status from 400 to 599, or from 200 to 299 if the body "+
-			"tells the failure", status))
+		c.at(path+"/status", fmt.Sprintf("%d is a redirection: write a status from 400 to 599, or from 200 to 299 if the "+
+			"body tells the failure", status))
 	case one.outcome != history.OutcomeSuccess && one.outcome != history.OutcomeLogical && status < 400:
 		c.at(path+"/status", fmt.Sprintf("%d tells nobody that it failed: write a status from 400 to 599", status))
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -35,7 +36,7 @@ downstreams:
 		*limited.Body != "{{.Error}}" || len(calls.Answers) != 2 {
 		t.Errorf("answers are %+v", calls.Answers)
 	}
-	if len(calls.Routes) != 2 || calls.Routes[0].Method != "POST" || calls.Routes[0].Response.Status != 200 ||
+	if len(calls.Routes) != 2 || calls.Routes[0].Method != http.MethodPost || calls.Routes[0].Response.Status != 200 ||
 		*calls.Routes[0].Response.Body != "t" || calls.Routes[1].Response.Status != 204 {
 		t.Errorf("routes are %+v", calls.Routes)
 	}
