@@ -133,26 +133,30 @@ func TestBrowserComparesIntendedWithServiceTime(t *testing.T) {
 	curves := run.Verdict.Percentiles["success"]
 	run.Verdict.Percentiles["service"] = curves
 	b := openCharts(t, run)
+	const success = "#figure-percentiles-1"
 	shown := func() string {
-		return browsertest.Eval[string](b, `document.querySelector('[data-chart="percentiles"] canvas').toDataURL()`)
+		return browsertest.Eval[string](b, `document.querySelector("`+success+` canvas").toDataURL()`)
 	}
-	if got := b.Text("#pick-span"); !strings.Contains(got, "what a user waits") {
+	if got := b.Text("#latency .key"); !strings.Contains(got, "what a user waits") {
 		t.Errorf("it explains itself with %q", got)
 	}
 	before := shown()
-	phases := b.Count(`[data-chart="percentiles"] .legend button`)
+	phases := b.Count(success + " .legend button")
 	if want := len(curves.Phases); phases != want {
 		t.Errorf("%d phases can be chosen, want %d: each with both of its curves", phases, want)
 	}
-	browsertest.Eval[any](b, `document.querySelector('[data-chart="percentiles"] .legend button').click()`)
+	browsertest.Eval[any](b, `document.querySelector("`+success+` .legend button").click()`)
 	browsertest.Eval[bool](b, settled)
 	if shown() == before {
 		t.Error("a phase that is switched off is still there")
 	}
-	browsertest.Eval[bool](b, "(() => { const pick = document.getElementById(\"pick-latency\"); pick.value = \"0\"; "+
-		"pick.dispatchEvent(new Event(\"change\")); return true; })()")
-	if got := b.Text("#pick-span"); got != "intended send time to acknowledged" {
+	browsertest.Eval[bool](b, "(() => { const pick = document.getElementById(\"which\"); pick.value = "+
+		"\"percentiles-2\"; pick.dispatchEvent(new Event(\"change\")); return true; })()")
+	if got := b.Text("#figure-percentiles-2 figcaption"); !strings.Contains(got, "intended send time to acknowledged") {
 		t.Errorf("another latency is explained with %q", got)
+	}
+	if b.Count(success+".away") != 1 {
+		t.Error("two latencies are shown at once")
 	}
 	quiet(t, b, "charts")
 }

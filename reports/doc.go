@@ -6,8 +6,8 @@
 //	Measurements, Header
 //
 // Benches (bench*.go), gates (suite*.go) and comparisons (compare*.go) have the same formats. Each product builds one
-// document (*_report.go), which package document renders for a terminal, as Markdown and as a page. The page of a run
-// (html*.go) additionally has curves, traces, faults and logs.
+// document (*_report.go), which package document renders for a terminal, as Markdown and as a page. A run has a second
+// document for its page (run_page.go), which also has curves, traces, faults and logs.
 //
 // The package judges no run and measures nothing: its content comes from the verdict and the measurements. Package
 // stats decides which differences between runs are significant. Texts from records, log lines and errors are treated

@@ -10,6 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 // spanValue formats a time that may be unknown.
@@ -28,12 +29,12 @@ func spanValue(s measure.Span) string {
 func roughly(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
 // recoveryFacts returns the facts about a fault besides its effects. It returns none if the fault was never injected.
-func recoveryFacts(f assertions.FaultResult) []fact {
+func recoveryFacts(f assertions.FaultResult) []document.KeyValue {
 	r := f.Recovery
 	if !f.Observed.Injected || r.Effect.State == "" {
 		return nil
 	}
-	var out []fact
+	var out []document.KeyValue
 	for _, one := range []struct {
 		label string
 		span  measure.Span
@@ -42,14 +43,11 @@ func recoveryFacts(f assertions.FaultResult) []fact {
 		{"First effect", r.Effect, false}, {"Noticed", r.Detect, false}, {"Lag back", r.CatchUp, true},
 		{"Steady again", r.Steady, true},
 	} {
-		next := fact{Label: one.label, Value: spanValue(one.span), Note: text(one.span.Note)}
-		if one.bad && one.span.State == measure.SpanNever {
-			next.Tone = "warn"
-		}
-		out = append(out, next)
+		out = append(out, warned(one.bad && one.span.State == measure.SpanNever,
+			fact(one.label, spanValue(one.span), text(one.span.Note))))
 	}
 	if r.LagPeak > 0 {
-		peak := fact{Label: "Highest lag", Value: units.Count(r.LagPeak)}
+		peak := fact("Highest lag", units.Count(r.LagPeak), "")
 		if r.Before != nil {
 			peak.Note = fmt.Sprintf("%s before it", units.Count(r.Before.Lag))
 		}
@@ -141,27 +139,19 @@ const (
 	muchBacklog = 500_000
 )
 
-func healthFacts(h measure.Health, l measure.Ledger) []fact {
-	tone := func(bad bool) string {
-		if bad {
-			return "warn"
-		}
-		return ""
-	}
-	out := []fact{
-		{Label: "Schedule slip p99", Value: units.Text(h.SlipP99), Note: "intended send time to handed to the producer; " +
-			"at most " + units.Text(h.SlipMax), Tone: tone(h.SlipP99 > muchSlip)},
-		{Label: "Sent late", Value: units.Count(l.Late), Note: "records more than 10 ms after their time"},
-		{Label: "Stalls", Value: units.Count(h.Stalls), Note: units.Text(h.Stalled) + " in all",
-			Tone: tone(h.Stalled > muchStalled)},
-		{Label: "Worst stall", Value: units.Text(h.Worst), Note: "in which the machine ran something else",
-			Tone: tone(h.Worst > muchStalled)},
+func healthFacts(h measure.Health, l measure.Ledger) []document.KeyValue {
+	out := []document.KeyValue{
+		warned(h.SlipP99 > muchSlip, fact("Schedule slip p99", units.Text(h.SlipP99),
+			"intended send time to handed to the producer; at most "+units.Text(h.SlipMax))),
+		fact("Sent late", units.Count(l.Late), "records more than 10 ms after their time"),
+		warned(h.Stalled > muchStalled, fact("Stalls", units.Count(h.Stalls), units.Text(h.Stalled)+" in all")),
+		warned(h.Worst > muchStalled, fact("Worst stall", units.Text(h.Worst), "in which the machine ran something else")),
 	}
 	if h.CPU > 0 {
-		out = append(out, fact{Label: "Processors", Value: units.Significant(h.CPU),
-			Note: "used by the harness under load; at most " + units.Significant(h.CPUMax)},
-			fact{Label: "Unwritten events", Value: units.Count(h.BacklogMax), Note: "at most, waiting for the disk",
-				Tone: tone(h.BacklogMax > muchBacklog)})
+		out = append(out, fact("Processors", units.Significant(h.CPU),
+			"used by the harness under load; at most "+units.Significant(h.CPUMax)),
+			warned(h.BacklogMax > muchBacklog, fact("Unwritten events", units.Count(h.BacklogMax),
+				"at most, waiting for the disk")))
 	}
 	return out
 }

@@ -7,31 +7,27 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 // busyRecord is the number of attempts of one record within a second from which on every format remarks on it.
 const busyRecord = 100
 
 // usageFacts returns the facts about the instances with the highest usage, and the most frequently attempted record.
-func usageFacts(u measure.Usage) []fact {
-	out := []fact{{Label: "Memory", Value: "n/a", Note: "not measured"}}
+func usageFacts(u measure.Usage) []document.KeyValue {
+	out := []document.KeyValue{fact("Memory", "n/a", "not measured")}
 	if len(u.Instances) > 0 {
 		out = instanceFacts(u.Instances)
 	}
 	if u.Busiest != nil {
-		busiest := fact{
-			Label: "Attempts of one record", Value: units.Count(u.Busiest.Attempts),
-			Note: fmt.Sprintf("at most, within one second: record %d at %s", u.Busiest.Record, moment(u.Busiest.At)),
-		}
-		if u.Busiest.Attempts >= busyRecord {
-			busiest.Tone = "warn"
-		}
-		out = append(out, busiest)
+		out = append(out, warned(u.Busiest.Attempts >= busyRecord, fact("Attempts of one record",
+			units.Count(u.Busiest.Attempts), fmt.Sprintf("at most, within one second: record %d at %s", u.Busiest.Record,
+				moment(u.Busiest.At)))))
 	}
 	return out
 }
 
-func instanceFacts(instances []measure.InstanceUsage) []fact {
+func instanceFacts(instances []measure.InstanceUsage) []document.KeyValue {
 	of := func(instance int16) string { return fmt.Sprintf("instance %d", instance) }
 	most, grown, busy := instances[0], instances[0], instances[0]
 	for _, one := range instances[1:] {
@@ -45,17 +41,14 @@ func instanceFacts(instances []measure.InstanceUsage) []fact {
 			busy = one
 		}
 	}
-	growth := fact{Label: "Growth", Value: "n/a", Note: "no process was under load for long enough"}
+	growth := fact("Growth", "n/a", "no process was under load for long enough")
 	if grown.RSSGrowth != nil {
-		growth = fact{Label: "Growth", Value: size(*grown.RSSGrowth), Note: "of its memory under load, at most: " +
-			of(grown.Instance)}
+		growth = fact("Growth", size(*grown.RSSGrowth), "of its memory under load, at most: "+of(grown.Instance))
 	}
-	out := []fact{{Label: "Memory", Value: size(most.RSSMax), Note: "at most: " + of(most.Instance)}, growth}
+	out := []document.KeyValue{fact("Memory", size(most.RSSMax), "at most: "+of(most.Instance)), growth}
 	if busy.CPUMean != nil {
-		out = append(out, fact{
-			Label: "Processors", Value: units.Significant(*busy.CPUMean),
-			Note: fmt.Sprintf("under load; at most %s: %s", units.Significant(*busy.CPUMax), of(busy.Instance)),
-		})
+		out = append(out, fact("Processors", units.Significant(*busy.CPUMean),
+			fmt.Sprintf("under load; at most %s: %s", units.Significant(*busy.CPUMax), of(busy.Instance))))
 	}
 	return out
 }

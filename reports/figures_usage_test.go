@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -21,30 +20,24 @@ func TestSizes(t *testing.T) {
 
 func TestUsageIsDrawnByInstance(t *testing.T) {
 	page := parsePage(t, render(t, withInstances(passRun(), 2), HTML))
-	var data struct {
-		chartPoints
-		Instances []string
-	}
-	if err := json.Unmarshal([]byte(page.scripts[0]), &data); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Join(data.Instances, ", ") != "instance 0, instance 1" {
-		t.Errorf("drawn are %q", data.Instances)
-	}
-	for name, want := range map[string]float64{"rss0": 150, "cpu0": 0.1, "rss1": 150, "cpu1": 0.2} {
-		if v := data.Curves[name][50]; v == nil || *v != want {
+	data := drawnIn(t, page)
+	for name, want := range map[string]float64{"memory instance 0": 150, "processors instance 0": 0.1,
+		"memory instance 1": 150, "processors instance 1": 0.2} {
+		if v := data.curves[name][50]; v == nil || *v != want {
 			t.Errorf("%s is not %v", name, want)
 		}
 	}
-	if data.Curves["rss1"][105] != nil || data.Curves["cpu1"][105] != nil || data.Curves["rss0"][105] == nil {
+	if data.curves["memory instance 1"][105] != nil || data.curves["processors instance 1"][105] != nil ||
+		data.curves["memory instance 0"][105] == nil {
 		t.Error("there is a curve of a process that was not there, or none of one that was")
 	}
 	if !strings.Contains(page.words, "Memory of each instance (MiB)") ||
 		!strings.Contains(page.words, "203 MiB") || !strings.Contains(page.words, "3.00 MiB") {
 		t.Error("the memory is missing")
 	}
-	if got := newChartData(withInstances(passRun(), 30)); len(got.Instances) != maxInstances {
-		t.Errorf("%d instances are drawn", len(got.Instances))
+	crowd := drawnIn(t, parsePage(t, render(t, withInstances(passRun(), 30), HTML)))
+	if crowd.curves["memory instance 7"] == nil || crowd.curves["memory instance 8"] != nil {
+		t.Error("not as many instances are drawn as there are colours")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 // clock formats a time on the run's clock, to the millisecond: 12.345 s.
@@ -43,4 +44,17 @@ func singular(of string) string {
 		return one + "ss"
 	}
 	return strings.TrimSuffix(of, "s")
+}
+
+// fact returns a figure or a fact with its note.
+func fact(key, value, note string) document.KeyValue {
+	return document.KeyValue{Key: key, Value: document.Plain(value), Note: note}
+}
+
+// warned marks a fact that is not as it should be.
+func warned(bad bool, of document.KeyValue) document.KeyValue {
+	if bad {
+		of.Mark = document.Warning
+	}
+	return of
 }

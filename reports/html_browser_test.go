@@ -46,7 +46,7 @@ func quiet(t *testing.T, b *browsertest.Browser, name string) {
 const blankCharts = `Array.from(document.querySelectorAll("canvas")).filter((c) => {
 	const d = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
 	return d.every((v) => v === d[0]);
-}).map((c) => c.closest("[data-chart]").dataset.chart)`
+}).map((c) => c.closest("figure")).filter((f) => !f.classList.contains("away")).map((f) => f.dataset.chart || f.dataset.figure)`
 
 func TestBrowserShowsEveryRunQuietly(t *testing.T) {
 	b := browsertest.Open(t)
@@ -130,7 +130,7 @@ func TestBrowserFindsRecords(t *testing.T) {
 	browsertest.Eval[any](b, "document.activeElement.blur()")
 	search("refused 9001", "1 hit") // words of a trace's events
 	b.Click("#hits button")
-	b.Until(`document.querySelector("details.counterexample.hit").dataset.record === "9001"`)
+	b.Until(`document.querySelector("details.evidence.hit").dataset.record === "9001"`)
 	b.Press(keyEscape) // with the focus on the hit
 	if b.Count("#found[hidden]") != 1 {
 		t.Error("Esc does not clear the search when a hit has the focus")
@@ -147,26 +147,31 @@ func TestBrowserControls(t *testing.T) {
 			t.Errorf("the banner does not say %q: %q", want, words)
 		}
 	}
-	b.Click(`[data-copy="rerun"]`)
-	b.Until(`["Copied", "Selected"].includes(document.querySelector('[data-copy="rerun"]').textContent)`)
-	if b.Count(".counterexample .seq svg") < 2 {
+	b.Click(".banner [data-copy]")
+	b.Until(`["Copied", "Selected"].includes(document.querySelector(".banner [data-copy]").textContent)`)
+	colours := browsertest.Eval[[]string](b, `[".facts > div", ".facts > .fail", "#run .facts > .inconclusive"].map((s) =>
+		getComputedStyle(document.querySelector(s + " dd")).color)`)
+	if slices.Sort(colours); len(slices.Compact(colours)) != 3 {
+		t.Errorf("figures that are bad, not as they should be, or neither have the colours %q", colours)
+	}
+	if b.Count(".evidence .seq svg") < 2 {
 		t.Error("the stories are not drawn")
 	}
 	b.Click(".plainform > summary")
 	if list := b.Text(".plainform[open] .bio"); !strings.Contains(list, "the write to dlq-3 is refused") {
 		t.Errorf("the list beside the diagram says %q", list)
 	}
-	b.Click(".log > summary")
-	if log := b.Text(".log[open] .lines"); !strings.Contains(log, "WRN dead letter refused") {
+	b.Click("#invariants .spare > summary")
+	if log := b.Text("#invariants .spare[open] pre"); !strings.Contains(log, "WRN dead letter refused") {
 		t.Errorf("the log says %q", log)
 	}
-	b.Click(`.pin a[href^="#w-"]`)
+	b.Click(`.banner a[href^="#w-"]`)
 	if focus := browsertest.Eval[string](b, "document.activeElement.tagName"); focus != "SUMMARY" {
 		t.Errorf("the first violation's link focuses %q", focus)
 	}
 	b.Click("[data-unfold]")
 	// a click may be sent before the page has processed the previous one
-	b.Until("document.querySelectorAll(\"#invariants .counterexample:not([open])\").length === 0")
+	b.Until("document.querySelectorAll(\"#invariants .evidence:not([open])\").length === 0")
 	quiet(t, b, "fail")
 }
 

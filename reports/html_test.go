@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 // parsedPage is a parsed HTML report: its raw texts (scripts, styles) and its elements.
@@ -90,10 +91,10 @@ func (p *parsedPage) takeRawTexts(t interface{ Fatalf(string, ...any) }, documen
 
 func checkElement(t interface{ Fatalf(string, ...any) }, e xml.StartElement) {
 	elements := strings.Fields(`html head meta title link body a header div p span nav main section h1 h2 h3 ul ol li code button dl dt dd small
-		details summary b strong em i figure figcaption noscript label select svg rect table caption thead tbody tr th td footer
+		details summary b strong em i figure figcaption noscript label select option pre br svg rect table caption thead tbody tr th td footer
 		form input g path circle text desc`)
 	attributes := strings.Fields(`lang charset http-equiv content name rel href class aria-label aria-hidden aria-labelledby aria-pressed id tabindex
-		type data-copy data-unfold data-chart open role scope for viewBox preserveAspectRatio x y width height title
+		type data-copy data-unfold data-chart data-figure value open role scope for viewBox preserveAspectRatio x y width height title
 		hidden aria-live aria-describedby aria-controls placeholder autocomplete spellcheck data-record data-id data-key data-partition data-offset
 		d cx cy r rx text-anchor`)
 	if !slices.Contains(elements, e.Name.Local) {
@@ -112,20 +113,26 @@ func checkElement(t interface{ Fatalf(string, ...any) }, e xml.StartElement) {
 
 func TestHTMLPolicyAllowsExactlyWhatIsEmbedded(t *testing.T) {
 	for name, run := range fixtures() {
-		document := render(t, run, HTML)
-		page := parsePage(t, document)
-		if len(page.scripts) != 4 || len(page.styles) != 1 {
-			t.Fatalf("%s has %d scripts and %d styles, want 4 (data, plots, charts, page) and 1", name, len(page.scripts),
-				len(page.styles))
+		html := render(t, run, HTML)
+		page := parsePage(t, html)
+		scripts := page.scripts
+		if hasCurves(run.Verdict) {
+			scripts = scripts[1:] // the data
 		}
-		want := "default-src 'none'; style-src " + sourceHash(page.styles[0]) + "; script-src " +
-			sourceHash(page.scripts[1]) + " " +
-			sourceHash(page.scripts[2]) + " " + sourceHash(page.scripts[3]) +
+		if wanted := 1; len(page.styles) != wanted || len(scripts) != wanted && len(scripts) != 4 {
+			t.Fatalf("%s has %d scripts and %d styles, want 4 (plots, figures, timeline, page) or the page's alone, and 1",
+				name, len(scripts), len(page.styles))
+		}
+		var hashes []string
+		for _, script := range scripts {
+			hashes = append(hashes, sourceHash(script))
+		}
+		want := "default-src 'none'; style-src " + sourceHash(page.styles[0]) + "; script-src " + strings.Join(hashes, " ") +
 			"; img-src data:; base-uri 'none'; form-action 'none'"
-		if !strings.Contains(strings.NewReplacer("&#39;", "'", "&#43;", "+").Replace(document), `content="`+want+`"`) {
+		if !strings.Contains(strings.NewReplacer("&#39;", "'", "&#43;", "+").Replace(html), `content="`+want+`"`) {
 			t.Errorf("%s: the policy is not %s", name, want)
 		}
-		if at := strings.Index(document, "Content-Security-Policy"); at > strings.Index(document, "<style") {
+		if at := strings.Index(html, "Content-Security-Policy"); at > strings.Index(html, "<style") {
 			t.Errorf("%s: the policy comes after what it should guard", name)
 		}
 	}
@@ -136,7 +143,7 @@ func TestHTMLHostileContentStaysText(t *testing.T) {
 	for _, payload := range []string{hostile, "</script><script>alert(1)//", "<!--<script>", `"><svg onload=alert(1)>`,
 		"javascript:alert(1)", "]]>", "\u2028\u2029", strings.Repeat("<b>", 1400)} {
 		page := parsePage(t, render(t, injected(payload), HTML))
-		if len(page.scripts) != 4 || !slices.Equal(page.scripts[1:], clean.scripts[1:]) {
+		if len(page.scripts) != 5 || !slices.Equal(page.scripts[1:], clean.scripts[1:]) {
 			t.Errorf("%.30q changed the scripts", payload)
 		}
 		for element, n := range clean.elements {
@@ -161,7 +168,7 @@ func TestHTMLHostileContentProperty(t *testing.T) {
 			t.Fatalf("rendering: %v", err)
 		}
 		page := parsePage(t, b.String())
-		if len(page.scripts) != 4 || page.elements["span"] != clean.elements["span"] {
+		if len(page.scripts) != 5 || page.elements["span"] != clean.elements["span"] {
 			t.Fatalf("%q changed the page", payload)
 		}
 		if err := json.Unmarshal([]byte(page.scripts[0]), &map[string]any{}); err != nil {
@@ -171,8 +178,8 @@ func TestHTMLHostileContentProperty(t *testing.T) {
 }
 
 func TestHTMLAsksNobody(t *testing.T) {
-	document := render(t, failRun(), HTML)
-	page := parsePage(t, document)
+	html := render(t, failRun(), HTML)
+	page := parsePage(t, html)
 	for _, source := range append(page.styles, page.scripts[2:]...) {
 		for _, word := range []string{"http:", "https:", "url(", "@import", "fetch(", "XMLHttpRequest", "WebSocket",
 			"innerHTML", "insertAdjacentHTML", "document.write", "eval("} {
@@ -247,86 +254,104 @@ func bigRun() Run {
 }
 
 func TestHTMLOfABigRunStaysSmall(t *testing.T) {
-	document := render(t, bigRun(), HTML)
-	if len(document) > 3<<20 {
-		t.Errorf("the report of a big run has %d bytes, more than 3 MiB", len(document))
+	html := render(t, bigRun(), HTML)
+	if len(html) > 3<<20 {
+		t.Errorf("the report of a big run has %d bytes, more than 3 MiB", len(html))
 	}
-	page := parsePage(t, document)
+	page := parsePage(t, html)
 	// Every anomaly has at least one counterexample, whatever the size of the first ones.
 	if got, want := strings.Count(page.words, "Offset 1353 of partition 3 was committed"), 16*5; got < want {
 		t.Errorf("%d counterexamples are told, want at least %d: one of each anomaly", got, want)
 	}
-	var data chartPoints
-	if err := json.Unmarshal([]byte(page.scripts[0]), &data); err != nil {
-		t.Fatal(err)
-	}
+	data := drawnIn(t, page)
 	if n := len(data.Time); n > maxPoints || n < maxPoints/2 {
 		t.Errorf("the curves have %d points, want at most %d and not far fewer", n, maxPoints)
 	}
-	for name, curve := range data.Curves {
+	for label, curve := range data.curves {
 		if len(curve) != len(data.Time) {
-			t.Errorf("the curve %s has %d points for %d times", name, len(curve), len(data.Time))
+			t.Errorf("the curve %s has %d points for %d times", label, len(curve), len(data.Time))
 		}
 	}
 }
 
-// chartPoints is the data of the charts in the form that the script reads.
-type chartPoints struct {
-	Time        []float64
-	Curves      map[string][]*float64
-	Percentiles []struct {
-		Key    string
-		Nines  []float64
-		Phases []struct {
-			Name   string
-			Count  int64
-			Values []*float64
+// drawn is the data of the charts in the form that the scripts read, with the curves of the timeline by their label.
+type drawn struct {
+	Time    []float64
+	Figures []document.Figure
+	curves  map[string][]*float64
+}
+
+func drawnIn(t *testing.T, page parsedPage) drawn {
+	t.Helper()
+	var data struct {
+		Figures  []document.Figure
+		Timeline struct {
+			Time   []float64
+			Charts []struct {
+				ID     string
+				Curves []struct {
+					Label  string
+					Values []*float64
+				}
+			}
 		}
 	}
+	if err := json.Unmarshal([]byte(page.scripts[0]), &data); err != nil {
+		t.Fatal(err)
+	}
+	out := drawn{Time: data.Timeline.Time, Figures: data.Figures, curves: map[string][]*float64{}}
+	for _, chart := range data.Timeline.Charts {
+		for _, curve := range chart.Curves {
+			out.curves[chart.ID+" "+curve.Label] = curve.Values
+		}
+	}
+	return out
 }
 
 func TestChartsShowGapsAsNull(t *testing.T) {
-	var data chartPoints
-	if err := json.Unmarshal([]byte(parsePage(t, render(t, passRun(), HTML)).scripts[0]), &data); err != nil {
-		t.Fatal(err)
-	}
-	if data.Curves["p50"][0] != nil || data.Curves["p99"][0] != nil {
+	data := drawnIn(t, parsePage(t, render(t, passRun(), HTML)))
+	if data.curves["latency p50"][0] != nil || data.curves["latency p99"][0] != nil {
 		t.Error("a step with no success has a latency")
 	}
-	if v := data.Curves["p50"][100]; v == nil || *v < 100 {
+	if v := data.curves["latency p50"][100]; v == nil || *v < 100 {
 		t.Error("the latency under the fault is missing")
 	}
-	if v := data.Curves["sent"][50]; v == nil || math.Abs(*v-2000) > 100 {
+	if v := data.curves["rates sent"][50]; v == nil || math.Abs(*v-2000) > 100 {
 		t.Errorf("the rate sent is not per second")
 	}
 }
 
 func TestPercentileCurvesAgreeWithTheHistograms(t *testing.T) {
 	run := passRun()
-	var data chartPoints
-	if err := json.Unmarshal([]byte(parsePage(t, render(t, run, HTML)).scripts[0]), &data); err != nil {
-		t.Fatal(err)
+	data := drawnIn(t, parsePage(t, render(t, run, HTML)))
+	titles := map[string]string{}
+	for key := range run.Measurements.Histograms {
+		title, _ := latencyTitle(key)
+		titles[title] = key
 	}
-	for _, latency := range data.Percentiles {
-		for _, phase := range latency.Phases {
-			h := run.Measurements.Histograms[latency.Key][phase.Name]
+	figures := percentiles(run.Verdict).Figures
+	if len(figures) != len(titles) || len(data.Figures) != len(figures) {
+		t.Fatalf("%d figures on the page of %d, want one for each of %d latencies", len(data.Figures), len(figures),
+			len(titles))
+	}
+	for i, figure := range figures {
+		for _, curve := range data.Figures[i].Series {
+			phase := strings.Replace(curve.Name, "whole run", measure.PhaseAll, 1)
+			h := run.Measurements.Histograms[titles[figure.Title]][phase]
 			last := 0.0
-			for i, nines := range latency.Nines {
-				if phase.Values[i] == nil {
-					continue
+			for i, nines := range curve.X {
+				if curve.Y[i] < last {
+					t.Fatalf("%s in %s falls at %.2f", figure.Title, phase, nines)
 				}
-				if *phase.Values[i] < last {
-					t.Fatalf("%s in %s falls at %.2f", latency.Key, phase.Name, nines)
-				}
-				last = *phase.Values[i]
+				last = curve.Y[i]
 				if nines == 2 {
 					if want := float64(h.ValueAtPercentile(99)) / 1e3; math.Abs(last-want) > want/1000 {
-						t.Errorf("%s in %s has p99 %g, want %g", latency.Key, phase.Name, last, want)
+						t.Errorf("%s in %s has p99 %g, want %g", figure.Title, phase, last, want)
 					}
 				}
 			}
 			if want := float64(h.Max()) / 1e3; math.Abs(last-want) > want/1000 {
-				t.Errorf("%s in %s ends at %g, want its largest value %g", latency.Key, phase.Name, last, want)
+				t.Errorf("%s in %s ends at %g, want its largest value %g", figure.Title, phase, last, want)
 			}
 		}
 	}
@@ -362,12 +387,11 @@ func TestLedgerAddsUp(t *testing.T) {
 	for open, want := range map[int64]string{0: "", 12: "12 records are not accounted for.",
 		-7: "7 records ended in two ways."} {
 		l := measure.Ledger{Acknowledged: 1000 + open, Succeeded: 900, Logical: 20, DeadLettered: 70, Unfinished: 10}
-		v := newLedgerView(l)
-		if v.Balance != want {
-			t.Errorf("open %d: the balance says %q, want %q", open, v.Balance, want)
+		if got := ledgerBalance(l); got != want {
+			t.Errorf("open %d: the balance says %q, want %q", open, got, want)
 		}
-		if wantParts := 4 + min(1, max(0, int(open))); len(v.Parts) != wantParts {
-			t.Errorf("open %d: %d parts, want %d", open, len(v.Parts), wantParts)
+		if got, want := len(ledgerBar(l).Parts), 4+min(1, max(0, int(open))); got != want {
+			t.Errorf("open %d: %d parts, want %d", open, got, want)
 		}
 	}
 }

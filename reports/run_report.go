@@ -1,7 +1,7 @@
 package reports
 
 // This file builds the document of a run for a terminal and for Markdown: the verdict first, the next steps last. The
-// page of a run (html.go) has more: curves, traces as diagrams, logs.
+// page of a run (run_page.go) has more: curves, traces as diagrams, logs.
 
 import (
 	"cmp"

@@ -17,6 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 // The dimensions of a diagram, in its own units, which are CSS pixels if there is room.
@@ -36,55 +37,8 @@ const (
 	letterWidth = 6.6
 )
 
-// sequenceView is a diagram for the template. Numbers are coordinates. Every text is the result of name or text.
-type sequenceView struct {
-	Width, Height int
-	Title         string
-	Lanes         []laneView
-	Rows          []rowView
-	Bracket       *bracketView
-	// Left is the start of the lanes, Right their end, Span the distance.
-	Left, Right, Span int
-}
-
-type laneView struct {
-	X, HeadX, HeadWidth, Bottom int
-	Name, Role, Full, Class     string
-}
-
-// rowView is one row: an arrow from FromX to ToX, a mark at FromX, or words across all lanes.
-type rowView struct {
-	Class  string
-	Marked bool
-	Y      int
-	// TextY is the position of the words, Top and Tall the stripe of a marked row.
-	TextY, Top, Tall int
-	Time, Faults     string
-	FaultsY          int
-	// InForce: a fault was in force.
-	InForce    bool
-	FromX, ToX int
-	Arrow, Dot bool
-	// Head is the path of the arrowhead.
-	Head   string
-	Label  string
-	LabelX int
-	Anchor string
-	// Across is the text across all lanes; "" for an arrow or a mark.
-	Across string
-}
-
-type bracketView struct {
-	Path   string
-	X, Y   int
-	Apart  string
-	Badges []badgeView
-}
-
-type badgeView struct{ X, Y int }
-
 // newSequence draws a counterexample. It returns nil if there are fewer than two events between participants.
-func newSequence(v *assertions.Verdict, w assertions.Counterexample) *sequenceView {
+func newSequence(v *assertions.Verdict, w assertions.Counterexample) *document.Drawing {
 	if len(w.Actors) < 2 {
 		return nil
 	}
@@ -104,9 +58,10 @@ func newSequence(v *assertions.Verdict, w assertions.Counterexample) *sequenceVi
 // drawing is a diagram under construction.
 type drawing struct {
 	v     *assertions.Verdict
-	view  sequenceView
+	view  document.Drawing
 	lanes map[string]int // the middle of each lane
 	width int            // of each lane
+	right int            // the end of the lanes
 	y     int
 	// previous is the time of the previous event, arrows the number of arrows drawn.
 	previous time.Duration
@@ -123,14 +78,14 @@ func (d *drawing) addLanes(w assertions.Counterexample) {
 	for i, actor := range actors {
 		x := timeWidth + d.width*i + d.width/2
 		d.lanes[actor.Name] = x
-		d.view.Lanes = append(d.view.Lanes, laneView{
+		d.view.Lanes = append(d.view.Lanes, document.Lane{
 			X: x, HeadX: x - d.width/2 + 4, HeadWidth: d.width - 8,
 			Name: shortened(name(actor.Name), int(float64(d.width-10)/letterWidth)),
 			Role: roleOf(actor), Full: name(actor.Name), Class: laneClass(actor.Role),
 		})
 	}
-	d.view.Left, d.view.Right = timeWidth, timeWidth+d.width*len(actors)
-	d.view.Span, d.view.Width = d.view.Right-d.view.Left, d.view.Right+bracketWidth
+	d.view.Left, d.right = timeWidth, timeWidth+d.width*len(actors)
+	d.view.Span, d.view.Width = d.right-d.view.Left, d.right+bracketWidth
 }
 
 // mostConcerned returns the participants that are drawn: those of the marked events, and as many of the others as
@@ -226,7 +181,7 @@ func (d *drawing) addLine(line told, first bool) {
 	}
 	from, known := d.lanes[line.From]
 	if !known {
-		d.across(class+" at-large", shortened(text(line.Text), (d.view.Right-d.view.Left-16)*10/66), line.Time)
+		d.across(class+" at-large", shortened(text(line.Text), (d.right-d.view.Left-16)*10/66), line.Time)
 		return
 	}
 	d.arrows++
@@ -266,9 +221,9 @@ func folded(line told) string {
 	return out
 }
 
-func (d *drawing) row(class string, height int) rowView {
-	row := rowView{Class: class, Y: d.y + height - 10, TextY: d.y + height - 16, FaultsY: d.y + height - 23, Top: d.y,
-		Tall: height, Marked: strings.Contains(class, "marked")}
+func (d *drawing) row(class string, height int) document.Step {
+	row := document.Step{Class: class, Y: d.y + height - 10, TextY: d.y + height - 16, FaultsY: d.y + height - 23,
+		Top: d.y, Tall: height, Marked: strings.Contains(class, "marked")}
 	d.y += height
 	return row
 }
@@ -276,14 +231,14 @@ func (d *drawing) row(class string, height int) rowView {
 // across adds a row of words across all lanes. A time of 0 is not shown.
 func (d *drawing) across(class, words string, at time.Duration) {
 	row := d.row(class, smallRow)
-	row.Across, row.LabelX, row.TextY = words, (d.view.Left+d.view.Right)/2, row.Top+16
+	row.Across, row.LabelX, row.TextY = words, (d.view.Left+d.right)/2, row.Top+16
 	if at > 0 {
 		row.Time, row.Y = clock(at), row.TextY
 	}
 	d.view.Rows = append(d.view.Rows, row)
 }
 
-func (d *drawing) arrow(row *rowView, to int, answer bool) {
+func (d *drawing) arrow(row *document.Step, to int, answer bool) {
 	row.Arrow, row.ToX = true, to
 	if answer {
 		row.Class += " answer"
@@ -297,26 +252,26 @@ func (d *drawing) arrow(row *rowView, to int, answer bool) {
 
 // place puts the words where they can be read: above the middle of an arrow, beside a mark, and never outside the
 // diagram.
-func (d *drawing) place(row *rowView, words string) {
-	room := d.view.Right - d.view.Left
+func (d *drawing) place(row *document.Step, words string) {
+	room := d.right - d.view.Left
 	row.Label = shortened(words, int(float64(room)/letterWidth))
 	width := int(float64(utf8.RuneCountInString(row.Label)) * letterWidth)
 	if row.Arrow {
 		row.Anchor, row.LabelX = "middle", (row.FromX+row.ToX)/2
-		row.LabelX = max(d.view.Left+width/2+2, min(row.LabelX, d.view.Right-width/2-2))
+		row.LabelX = max(d.view.Left+width/2+2, min(row.LabelX, d.right-width/2-2))
 		return
 	}
 	row.Anchor, row.LabelX, row.TextY = "start", row.FromX+10, row.Y+4
-	if row.LabelX+width > d.view.Right {
+	if row.LabelX+width > d.right {
 		row.Anchor, row.LabelX = "end", row.FromX-10
 	}
 }
 
 // force shows the faults in force: a bar beside the row, and their names if they changed.
-func (d *drawing) force(row *rowView, at time.Duration) {
+func (d *drawing) force(row *document.Step, at time.Duration) {
 	var labels []string
-	for _, ref := range faultsAt(d.v, at) {
-		labels = append(labels, ref.Label)
+	for _, ref := range faultTags(d.v, at) {
+		labels = append(labels, ref.Text)
 	}
 	now := strings.Join(labels[:min(len(labels), 4)], " ")
 	row.InForce = now != ""
@@ -326,7 +281,7 @@ func (d *drawing) force(row *rowView, at time.Duration) {
 	d.inForce = now
 }
 
-func (d *drawing) finish(w assertions.Counterexample) *sequenceView {
+func (d *drawing) finish(w assertions.Counterexample) *document.Drawing {
 	bottom := d.y + 8
 	d.view.Height = bottom + 8
 	for i := range d.view.Lanes {
@@ -341,15 +296,15 @@ func (d *drawing) finish(w assertions.Counterexample) *sequenceView {
 
 // bracket joins the marked rows.
 func (d *drawing) bracket() {
-	x := d.view.Right + 10
+	x := d.right + 10
 	first, last := d.view.Rows[d.marked[0]], d.view.Rows[d.marked[len(d.marked)-1]]
-	b := &bracketView{X: x + 14, Y: (first.Y+last.Y)/2 + 4}
+	b := &document.Bracket{X: x + 14, Y: (first.Y+last.Y)/2 + 4}
 	var path strings.Builder
 	fmt.Fprintf(&path, "M%d %dV%d", x+6, first.Y, last.Y)
 	for _, i := range d.marked {
 		row := d.view.Rows[i]
 		fmt.Fprintf(&path, "M%d %dH%d", x, row.Y, x+6)
-		b.Badges = append(b.Badges, badgeView{X: x, Y: row.Y})
+		b.Badges = append(b.Badges, document.Point{X: x, Y: row.Y})
 	}
 	b.Path = path.String()
 	if apart := slices.Max(d.times) - slices.Min(d.times); apart > 0 {

@@ -3,7 +3,6 @@ package reports
 import (
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,21 +15,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 // draw renders the diagram of a counterexample as in the page.
 func draw(t interface{ Fatalf(string, ...any) }, v *assertions.Verdict, w assertions.Counterexample) string {
-	tmpl, err := template.ParseFS(embedded, "templates/sequence.html.tmpl")
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
 	var b strings.Builder
-	view := newCounterexampleView(v, w)
-	view.Anchor = "w-1-1-1"
-	if err := tmpl.ExecuteTemplate(&b, "drawing", view); err != nil {
+	doc := document.Document{Sections: []document.Section{{Blocks: []document.Block{newCounterexample(v, w, "w-1-1-1")}}}}
+	if err := document.HTML(&b, doc); err != nil {
 		t.Fatalf("%v", err)
 	}
-	return b.String()
+	from := strings.Index(b.String(), "<svg ")
+	return b.String()[from : strings.Index(b.String(), "</svg>")+len("</svg>")]
 }
 
 // TestSequenceGolden draws traces from runs of consumers with planted bugs: in place and with retry topics, in a
@@ -70,11 +66,11 @@ func TestSequenceMarksAndJoinsTheContradiction(t *testing.T) {
 	if marked != 2 || d.Bracket == nil || d.Bracket.Apart != "1.52 s" || len(d.Bracket.Badges) != 2 {
 		t.Errorf("%d rows are marked, the bracket is %+v", marked, d.Bracket)
 	}
-	gap := slices.IndexFunc(d.Rows, func(r rowView) bool { return r.Across == "⋮ 1.52 s" })
+	gap := slices.IndexFunc(d.Rows, func(r document.Step) bool { return r.Across == "⋮ 1.52 s" })
 	if gap < 0 || !d.Rows[gap+1].Marked {
 		t.Error("the long wait before the late acknowledgement is not told")
 	}
-	if first := slices.IndexFunc(d.Rows, func(r rowView) bool {
+	if first := slices.IndexFunc(d.Rows, func(r document.Step) bool {
 		return r.InForce
 	}); first < 0 || d.Rows[first].Faults != "F1" {
 		t.Error("the fault that was in force is not shown")
@@ -120,7 +116,7 @@ func TestSequenceOfManyLanes(t *testing.T) {
 		t.Errorf("%d lanes, want %d", len(d.Lanes), maxLanes)
 	}
 	for _, want := range []string{"input", "instance 0", "dlq"} {
-		if !slices.ContainsFunc(d.Lanes, func(l laneView) bool { return l.Full == want }) {
+		if !slices.ContainsFunc(d.Lanes, func(l document.Lane) bool { return l.Full == want }) {
 			t.Errorf("%s, which the contradiction is about, has no lane", want)
 		}
 	}

@@ -23,6 +23,8 @@ var (
 	darkColours string
 	//go:embed assets/document.js
 	figureScript string
+	//go:embed assets/timeline.js
+	timelineScript string
 	//go:embed assets/document.html.tmpl
 	pageTemplate string
 )

@@ -18,10 +18,13 @@ type Document struct {
 	Mark  Mark
 	Word  string
 	Title string
-	// Lead has the sentences below the title. About has facts of a few words each.
+	// Lead has the sentences below the title. About has facts of a few words each. Banner is what a page shows with them.
 	Lead     []Text
 	About    []string
+	Banner   []Block
 	Sections []Section
+	// Search explains what the search of a page finds: everything with Find. A page without it has no search.
+	Search string
 	// Foot is the text at the end of a page.
 	Foot string
 }
@@ -61,16 +64,21 @@ type List struct {
 type Item struct {
 	Text  Text
 	Below []Text
+	Find  Find
 }
+
+// Find has the names and values by which the search of a page finds an element. Names are words of a product, in lower
+// case.
+type Find map[string]string
 
 // KeyValues are figures or facts with their names.
 type KeyValues struct {
-	// Big ones are the figures that a reader wants first.
-	Big   bool
-	Items []KeyValue
+	// Big ones are the figures that a reader wants first. Those that are Across stand side by side.
+	Big, Across bool
+	Items       []KeyValue
 }
 
-// KeyValue is a fact. The note explains it.
+// KeyValue is a fact. The note explains it. A value that is only meant to be copied has a button for it on a page.
 type KeyValue struct {
 	Key   string
 	Value Text
@@ -81,17 +89,19 @@ type KeyValue struct {
 // Code is preformatted text.
 type Code string
 
-// Details are folded. Mark, Word and Aside are shown beside the title. With them, Details are a finding with its
-// evidence.
+// Details are folded. Mark, Word, Note and Aside are shown beside the title. With a mark, Details are a finding with
+// its evidence; a finding without evidence is a line that can't be unfolded.
 type Details struct {
 	ID    string
 	Mark  Mark
 	Word  string
 	Title string
+	Note  string
 	Aside string
-	// Open: the details are initially unfolded on a page.
-	Open   bool
-	Blocks []Block
+	// Open: the details are initially unfolded on a page. Spare ones stay folded on paper.
+	Open, Spare bool
+	Blocks      []Block
+	Find        Find
 }
 
 // Table is a table with typed columns.
@@ -121,6 +131,21 @@ type Row struct {
 	Cells []Text
 	// Strong rows are emphasized.
 	Strong bool
+	Find   Find
+}
+
+// Bar has the parts of a whole. It is drawn along a line on a page.
+type Bar struct {
+	Whole float64
+	Parts []Part
+}
+
+// Part is a stretch of a bar, with its meaning unless it is explained elsewhere. Shape is its appearance: "good",
+// "dead", "odd", "bad", "planned" or "seen".
+type Part struct {
+	From, To          float64
+	Shape             string
+	Name, Value, Note string
 }
 
 // Figures are drawn on a page. With Choose, the reader sees one of them at a time. Key explains how to read them.
@@ -138,6 +163,9 @@ func (Code) kind() string      { return "code" }
 func (Details) kind() string   { return "details" }
 func (Table) kind() string     { return "table" }
 func (Figures) kind() string   { return "figures" }
+func (Bar) kind() string       { return "bar" }
+func (Trace) kind() string     { return "trace" }
+func (Timeline) kind() string  { return "timeline" }
 
 // Figure is a plot of series over two axes.
 type Figure struct {
@@ -154,8 +182,8 @@ type Figure struct {
 // Axis is one axis of a figure.
 type Axis struct {
 	Title string `json:"title"`
-	// Unit is how its values are written: "s", "/s", "share", "nines" (−log10(1 − q) of a quantile), "none", or "" for
-	// plain numbers.
+	// Unit is how its values are written: "s", "ms", "/s", "share", "nines" (−log10(1 − q) of a quantile), "none", or ""
+	// for plain numbers.
 	Unit string  `json:"unit"`
 	Log  bool    `json:"log"`
 	Low  float64 `json:"low"`
@@ -172,8 +200,9 @@ type Series struct {
 	Around []float64 `json:"around,omitempty"`
 	// Shape of a point: "front", "alone", "open" or "broken"; of a curve "", or "steps".
 	Shape string `json:"shape,omitempty"`
-	// Colour counts those of the page.
-	Colour int `json:"colour"`
+	// Colour counts those of the page. A hidden curve appears when the reader asks for it.
+	Colour int  `json:"colour"`
+	Hidden bool `json:"hidden,omitempty"`
 }
 
 // Text is a piece of prose.
@@ -183,20 +212,23 @@ type Text []Span
 type Span struct {
 	Text  string
 	Style Style
-	// Mark gives the span the colour of the mark. Link is the target: a place in the page, or a file beside it.
+	// Mark gives the span the colour of the mark. Link is the target: a place in the page, or a file beside it. Note
+	// explains a tag.
 	Mark Mark
 	Link string
+	Note string
 }
 
 // Style is the style of a span.
 type Style int
 
-// The styles. Code is meant to be copied, so a terminal never breaks it. A Break ends a line.
+// The styles. Code is meant to be copied, so a terminal never breaks it. A Break ends a line. A Tag is a short name.
 const (
 	StylePlain Style = iota
 	StyleBold
 	StyleCode
 	StyleBreak
+	StyleTag
 )
 
 // Plain returns a text without style, or no text if s is empty.

@@ -2,6 +2,7 @@ package document
 
 import (
 	"io"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -18,6 +19,8 @@ const hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\
 func sample() Document {
 	return Document{
 		Kind: "sample", Mark: Fail, Word: "FAIL", Title: "everything", Foot: "The end.", About: []string{"4 runs", "seed 42"},
+		Search: "record:812 or any words", Banner: []Block{KeyValues{Items: []KeyValue{
+			{Key: "Since when", Value: Text{{Text: "F1", Style: StyleTag, Link: "#fault-1", Note: "a fault"}}}}}},
 		Lead: []Text{Plain("no-loss is violated: 3 records were lost, which took the consumer 211 ms and the reader 1.5 s.")},
 		Sections: []Section{
 			{Blocks: []Block{KeyValues{Big: true, Items: []KeyValue{{Key: "Best throughput", Value: Plain("1,990/s"),
@@ -34,6 +37,12 @@ func sample() Document {
 			{Title: "What to change", Blocks: []Block{List{Items: []Item{{Text: Plain("Keep it."), Below: []Text{Plain("It works.")}}}}}},
 			{Title: "Nothing", Blocks: []Block{Table{Columns: []Column{{Title: "none"}}}}},
 			{Title: "Evidence", Folded: true, Blocks: []Block{
+				Details{Mark: Pass, Word: "pass", Title: "no-loss", Note: "nothing is lost", Aside: "612 records"},
+				Details{Title: "record 812", Find: Find{"record": "812"}, Spare: true, Blocks: []Block{sampleTrace()}},
+				Bar{Whole: 10, Parts: []Part{{To: 4, Shape: "good", Name: "succeeded", Value: "4", Note: "40 %"}}},
+				KeyValues{Across: true, Items: []KeyValue{{Key: "Sent", Value: Plain("10")}}},
+				Timeline{Time: []Number{0.5}, End: 1, Windows: []Window{{Label: "F1", Name: "a fault", To: 1}}, Charts: []Chart{
+					{ID: "rates", Title: "Rates", Curves: []Curve{{Label: "sent", Column: "Sent/s", Values: []Number{Number(math.NaN())}}}}}},
 				Details{ID: "cell-1", Mark: Pass, Word: "ok", Title: "cell 1", Aside: "5 runs", Open: true,
 					Blocks: []Block{Code("line 1\nline 2"), Details{Title: "inner", Blocks: []Block{Paragraph{Text: Plain("folded twice")}}}}},
 				Figures{Choose: true, Figures: []Figure{{ID: "one", Title: "p99", Note: "by cell", Words: "one cell",
@@ -43,6 +52,14 @@ func sample() Document {
 			},
 		},
 	}
+}
+
+func sampleTrace() Trace {
+	return Trace{ID: "w-1", Title: "The same as a list", Events: []Event{{Between: "1.52 s"},
+		{Time: "7.412 s", Delta: "+1 ms", Text: "sent", Kind: "send", Marked: true, Aside: Marked("late", Fail)}},
+		Drawing: &Drawing{Title: "Sequence", Lanes: []Lane{{Name: "dlq", Role: "dead-letter topic", Full: "dlqbench.dlq"}},
+			Rows:    []Step{{Class: "event", Time: "7.412 s", Faults: "F1", Label: "offset 12"}, {Across: "1.52 s later"}},
+			Bracket: &Bracket{Apart: "1.52 s", Badges: []Point{{X: 1, Y: 2}}}}}
 }
 
 func rendered(t *testing.T, doc Document, to func(io.Writer, Document) error) string {
@@ -124,8 +141,8 @@ func TestHostileStringsStayText(t *testing.T) {
 	if at := unseen.FindStringIndex(strings.ReplaceAll(content, "\t", "")); at != nil {
 		t.Errorf("the page holds a character that is not seen: %q", content[max(0, at[0]-80):at[1]])
 	}
-	if n := strings.Count(page, "<script"); n != 4 {
-		t.Errorf("%d scripts, want the page's own 4", n)
+	if n := strings.Count(page, "<script"); n != 5 {
+		t.Errorf("%d scripts, want the page's own 5", n)
 	}
 }
 
@@ -136,7 +153,7 @@ func spoil(v reflect.Value) {
 		v.SetString(hostile)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if name := v.Type().Field(i).Name; !slices.Contains([]string{"ID", "Link", "Unit", "Shape"}, name) {
+			if name := v.Type().Field(i).Name; !slices.Contains([]string{"ID", "Link", "Unit", "Shape", "Class", "Anchor", "Head", "Path"}, name) {
 				spoil(v.Field(i))
 			}
 		}
@@ -144,6 +161,12 @@ func spoil(v reflect.Value) {
 		for i := range v.Len() {
 			spoil(v.Index(i))
 		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			v.SetMapIndex(key, reflect.ValueOf(hostile))
+		}
+	case reflect.Pointer:
+		spoil(v.Elem())
 	case reflect.Interface:
 		inner := reflect.New(v.Elem().Type()).Elem()
 		inner.Set(v.Elem())
@@ -161,8 +184,8 @@ func TestPageStandsAlone(t *testing.T) {
 		script, _, _ := strings.Cut(part, "</script>")
 		scripts = append(scripts, script)
 	}
-	if len(scripts) != 3 || !strings.Contains(page, `type="application/json"`) {
-		t.Fatalf("%d scripts, want those of the plots, the figures and the page", len(scripts))
+	if len(scripts) != 4 || !strings.Contains(page, `type="application/json"`) {
+		t.Fatalf("%d scripts, want those of the plots, the figures, the timeline and the page", len(scripts))
 	}
 	policy := strings.ReplaceAll(strings.ReplaceAll(between(page, `Content-Security-Policy" content="`, `"`), "&#39;", "'"),
 		"&#43;", "+")

@@ -1,39 +1,52 @@
 package document
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
+	"strconv"
 	"strings"
 )
 
 // page is the data of the template.
 type page struct {
 	Document
-	CSP                            string
-	Style                          template.CSS
-	PlotScript, Figures, AppScript template.JS
-	Data                           template.JS
+	CSP     string
+	Icon    template.URL
+	Style   template.CSS
+	Scripts []template.JS
+	// Data is what the scripts draw, as JSON.
+	Data template.JS
 }
 
 // HTML writes a document as one self-contained page that makes no requests. Its content security policy allows
 // exactly the styles and scripts embedded here, by their hashes, so that even a text that slipped through the
 // escaping could not run.
 func HTML(w io.Writer, doc Document) error {
-	style, scripts := PageStyle(), []string{PageScript}
-	content := page{Document: doc, Style: template.CSS(style), AppScript: template.JS(PageScript)}
-	if figures := doc.figures(); len(figures) > 0 {
-		// json.Marshal escapes <, > and &, so nothing in the data can end the element that holds it.
-		data, err := json.Marshal(figures)
+	scripts := []string{PageScript}
+	content := page{Document: doc, Style: template.CSS(PageStyle()), Icon: icon(doc.Mark)}
+	figures, timeline := doc.drawn()
+	if len(figures) > 0 || timeline != nil {
+		data, err := visibleJSON(map[string]any{"figures": figures, "timeline": timeline})
 		if err != nil {
 			return fmt.Errorf("encoding the figures: %w", err)
 		}
-		content.Data, content.PlotScript, content.Figures = template.JS(data), template.JS(PlotScript),
-			template.JS(figureScript)
-		scripts = append(scripts, PlotScript, figureScript)
+		content.Data = template.JS(data)
+		if timeline != nil {
+			scripts = append([]string{timelineScript}, scripts...)
+		}
+		if len(figures) > 0 {
+			scripts = append([]string{figureScript}, scripts...)
+		}
+		scripts = append([]string{PlotScript}, scripts...)
 	}
-	content.CSP = Policy(style, scripts...)
+	for _, script := range scripts {
+		content.Scripts = append(content.Scripts, template.JS(script))
+	}
+	content.CSP = Policy(PageStyle(), scripts...)
 	tmpl, err := parse()
 	if err != nil {
 		return err
@@ -44,34 +57,69 @@ func HTML(w io.Writer, doc Document) error {
 	return nil
 }
 
-// Part renders a block for a page that has its own template.
-func Part(block Block) (template.HTML, error) {
-	tmpl, err := parse()
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	if err := tmpl.ExecuteTemplate(&b, "part", []Block{block}); err != nil {
-		return "", fmt.Errorf("writing a part of the page: %w", err)
-	}
-	return template.HTML(b.String()), nil
-}
-
 func parse() (*template.Template, error) {
 	tmpl, err := template.New("page").Funcs(template.FuncMap{
-		"clean":  func(s string) string { return Visible(s, Whole) },
-		"kind":   func(b Block) string { return b.kind() },
-		"class":  Mark.Class,
-		"sign":   func(m Mark) string { return m.look().sign },
-		"empty":  Section.empty,
-		"slug":   slug,
-		"spread": spread,
-		"whole":  func(c Code) string { return visibleLines(string(c)) },
+		"clean":   func(s string) string { return Visible(s, Whole) },
+		"kind":    func(b Block) string { return b.kind() },
+		"class":   Mark.Class,
+		"sign":    func(m Mark) string { return m.look().sign },
+		"empty":   Section.empty,
+		"unfolds": Section.unfolds,
+		"slug":    slug,
+		"spread":  spread,
+		"copied":  func(t Text) bool { return len(t) == 1 && t[0].Style == StyleCode },
+		"whole":   func(c Code) string { return visibleLines(string(c)) },
+		"scaled":  func(b Bar, v float64) string { return fmt.Sprintf("%.2f", 1000*v/max(b.Whole, 1e-9)) },
+		"minus":   func(a, b float64) float64 { return a - b },
 	}).Parse(pageTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("reading the template of the page: %w", err)
 	}
 	return tmpl, nil
+}
+
+// icon returns the icon of a page, a dot in the colour of its mark.
+func icon(mark Mark) template.URL {
+	colour := map[string]string{"pass": "15803d", "fail": "c2261c", "inconclusive": "b07400"}[mark.Class()]
+	return template.URL("data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E" +
+		"%3Ccircle cx='8' cy='8' r='7' fill='%23" + cmp.Or(colour, "1f5fbf") + "'/%3E%3C/svg%3E")
+}
+
+// visibleJSON encodes a value with all texts in it visible. json.Marshal escapes <, > and &, so nothing in the data can
+// end the element that holds it.
+func visibleJSON(v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var decoded any
+	if err := decoder.Decode(&decoded); err != nil {
+		return nil, err
+	}
+	return json.Marshal(visible(decoded))
+}
+
+// visible makes every text in a decoded JSON value visible, and leaves fractions six digits, more than a screen shows.
+func visible(v any) any {
+	switch v := v.(type) {
+	case string:
+		return Visible(v, Whole)
+	case json.Number:
+		if fraction, err := v.Float64(); err == nil && strings.Contains(v.String(), ".") {
+			return json.Number(strconv.FormatFloat(fraction, 'g', 6, 64))
+		}
+	case []any:
+		for i := range v {
+			v[i] = visible(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = visible(v[key])
+		}
+	}
+	return v
 }
 
 // visibleLines makes each line visible.
@@ -90,25 +138,30 @@ func slug(title string) string {
 	}), "-")
 }
 
-// figures returns the figures of the whole document, with visible names.
-func (d Document) figures() []Figure {
-	var out []Figure
+// drawn returns what scripts draw in a document: its figures and its timeline.
+func (d Document) drawn() (figures []Figure, timeline *Timeline) {
 	for _, section := range d.Sections {
 		for _, block := range section.Blocks {
-			group, drawn := block.(Figures)
-			if !drawn {
-				continue
-			}
-			for _, figure := range group.Figures {
-				figure.Series = append([]Series(nil), figure.Series...)
-				for i, series := range figure.Series {
-					figure.Series[i].Name, figure.Series[i].Label = Visible(series.Name, Whole), Visible(series.Label, Whole)
-				}
-				out = append(out, figure)
+			switch block := block.(type) {
+			case Figures:
+				figures = append(figures, block.Figures...)
+			case Timeline:
+				timeline = &block
 			}
 		}
 	}
-	return out
+	return figures, timeline
+}
+
+// unfolds reports whether a section has several findings to unfold.
+func (s Section) unfolds() bool {
+	findings := 0
+	for _, block := range s.Blocks {
+		if details, ok := block.(Details); ok && details.Mark != None && len(details.Blocks) > 0 {
+			findings++
+		}
+	}
+	return findings > 0
 }
 
 // empty reports whether a section has no content and so is left out.

@@ -3,7 +3,7 @@
   "use strict";
   const root = document.documentElement;
   root.classList.add("js");
-  const figures = new Map(JSON.parse(document.getElementById("data").textContent).map((f) => [f.id, f]));
+  const figures = new Map(JSON.parse(document.getElementById("data").textContent).figures.map((f) => [f.id, f]));
   const plots = []; // { holder, figure, plot, off: the labels of the series that are hidden }
   const radius = 11; // of a point's marker
 
@@ -17,6 +17,7 @@
         if (a >= 1 || a === 0) return short(v) + " s";
         return a >= 1e-3 ? short(v * 1e3) + " ms" : short(v * 1e6) + " µs";
       }
+      case "ms": return written(v / 1e3, "s");
       case "/s": return (+v.toPrecision(6)).toLocaleString("en-US", { maximumFractionDigits: 6 }) + "/s";
       case "none": return "";
       case "share": return short(v * 100) + " %";
@@ -104,13 +105,14 @@
     ctx.restore();
   }
 
-  // ends writes the number of each curve at its end.
+  // ends writes the number of each curve at its end, that of several with the same at the end of the first.
   function ends(u, one) {
     const ctx = u.ctx, px = devicePixelRatio;
     ctx.save();
     ctx.font = "650 " + 12 * px + "px system-ui, sans-serif";
     ctx.textBaseline = "middle";
-    const all = one.figure.series.filter((s) => !s.shape && !one.off.has(s.label)).map((s) => {
+    const first = one.figure.series.filter((s, i, all) => all.findIndex((other) => other.label === s.label) === i);
+    const all = first.filter((s) => !s.shape && !one.off.has(s.label)).map((s) => {
       const last = s.x.length - 1;
       return { s: s, x: u.valToPos(s.x[last], "x", true), y: u.valToPos(s.y[last], "y", true) };
     }).sort((a, b) => a.y - b.y);
@@ -161,11 +163,17 @@
     legend.className = "legend";
     one.outputs = one.figure.series.map((s) => {
       if (s.shape) return null;
-      const button = document.createElement("button"), line = document.createElement("i"), name = document.createElement("span");
+      if (s.hidden) one.off.add(s.label);
       const out = document.createElement("output");
+      const same = Array.from(legend.children).find((button) => button.dataset.series === s.label);
+      if (same) {
+        same.append(out);
+        return out;
+      }
+      const button = document.createElement("button"), line = document.createElement("i"), name = document.createElement("span");
       button.type = "button";
       button.dataset.series = s.label;
-      button.setAttribute("aria-pressed", "true");
+      button.setAttribute("aria-pressed", String(!s.hidden));
       line.style.background = colour("c" + (s.colour % 8));
       name.textContent = s.label + " " + s.name;
       button.append(line, name, out);

@@ -153,7 +153,7 @@
   function wireCopies() {
     for (const button of document.querySelectorAll("[data-copy]")) {
       button.addEventListener("click", async () => {
-        const source = document.getElementById(button.dataset.copy);
+        const source = button.previousElementSibling;
         let done = true;
         try {
           await navigator.clipboard.writeText(source.textContent);
@@ -170,26 +170,36 @@
 
   function wireFolding() {
     for (const button of document.querySelectorAll("[data-unfold]")) {
-      button.addEventListener("click", () => {
-        const open = button.getAttribute("aria-pressed") !== "true";
+      const all = Array.from(document.getElementById(button.dataset.unfold).querySelectorAll("details:not(.plainform)"));
+      const tell = () => {
+        const open = all.every((d) => d.open);
         button.setAttribute("aria-pressed", String(open));
         button.textContent = open ? "Fold all" : "Unfold all";
-        for (const d of document.getElementById(button.dataset.unfold).querySelectorAll("details:not(.plainform)")) d.open = open;
+      };
+      button.addEventListener("click", () => {
+        const open = all.some((d) => !d.open);
+        for (const d of all) d.open = open;
+        tell();
       });
+      tell();
     }
   }
 
-  // For paper what is folded is opened, and folded again afterwards; but of each anomaly no more than three stories, and neither the lists that
-  // repeat the diagrams nor the logs nor the index of records.
-  const printedStories = 3;
+  // For paper what is folded is opened, and folded again afterwards; but nothing that is spare, and of pieces of evidence in a row no more
+  // than three.
+  const printedInARow = 3;
+
+  function before(details) {
+    let n = 0;
+    for (let e = details.previousElementSibling; e && e.classList.contains("evidence"); e = e.previousElementSibling) n++;
+    return n;
+  }
 
   function wirePrinting() {
     let opened = [];
     addEventListener("beforeprint", () => {
-      opened = Array.from(document.querySelectorAll("details:not([open]):not(.plainform):not(.log)")).filter((d) => {
-        if (d.closest("#problems, .entry")) return false;
-        return !d.classList.contains("counterexample") || Array.from(d.parentElement.querySelectorAll(".counterexample")).indexOf(d) < printedStories;
-      });
+      opened = Array.from(document.querySelectorAll("details:not([open]):not(.plainform):not(.spare)"))
+        .filter((d) => !d.closest(".spare") && (!d.classList.contains("evidence") || before(d) < printedInARow));
       for (const d of opened) d.open = true;
     });
     addEventListener("afterprint", () => {

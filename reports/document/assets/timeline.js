@@ -1,13 +1,14 @@
-// Draws the charts of the report; page.js makes the page's controls work. Everything that comes from the run is set as text, never as markup.
+// Draws the charts of a timeline. Everything that comes from a run is set as text, never as markup.
 (function () {
   "use strict";
   const root = document.documentElement;
   root.classList.add("js");
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const data = JSON.parse(document.getElementById("data").textContent).timeline;
   const end = Math.max(data.end, data.time.length ? data.time[data.time.length - 1] : 0, 1e-3);
-  const drawn = []; // all charts
-  const onTime = []; // those on the time axis
-  const rightAxis = 34; // the room for the axis of one chart, which the others on the time axis leave free
+  const hint = "drag to zoom all, double-click for the whole run; or the arrow keys, + and −";
+  const drawn = []; // the charts that are drawn
+  const hasRight = (chart) => chart.curves.some((c) => c.right);
+  const rightAxis = data.charts.some(hasRight) ? 34 : 10; // the room for the axis of one chart, which the others leave free
   let range = null; // the seconds that are shown, null for all of them
   let hovered = null; // the plot that the mouse is over
 
@@ -47,7 +48,7 @@
     const width = Math.min(Math.max(to - from, end / 500), end);
     from = Math.min(Math.max(from, 0), end - width);
     range = width >= end * 0.999 ? null : [from, from + width];
-    for (const chart of onTime) chart.plot.setScale("x", { min: shown()[0], max: shown()[1] });
+    for (const chart of drawn) chart.plot.setScale("x", { min: shown()[0], max: shown()[1] });
     announce();
     fillTable();
   }
@@ -73,11 +74,11 @@
     return [ctx, box, devicePixelRatio];
   }
 
-  // shadeFaults paints the windows in which faults were in force, behind the curves, paler until the subject was steady again, and where phases begin.
-  function shadeFaults(u) {
+  // shadeWindows paints the windows behind the curves, paler until all was steady again, and where phases begin.
+  function shadeWindows(u) {
     const [ctx, box, px] = clip(u);
     const at = (v) => u.valToPos(v, "x", true);
-    for (const f of data.faults) {
+    for (const f of data.windows) {
       const from = at(f.from), width = Math.max(at(f.to) - from, 2 * px);
       ctx.fillStyle = colour("shade");
       ctx.fillRect(from, box.top, width, box.height);
@@ -99,7 +100,7 @@
     ctx.restore();
   }
 
-  // nameWindows writes the phases above the plot and the faults at its top, where there is room for the words.
+  // nameWindows writes the phases above the plot and the windows at its top, where there is room for the words.
   function nameWindows(u) {
     const ctx = u.ctx, box = u.bbox, px = devicePixelRatio;
     const clipped = (v) => Math.min(Math.max(u.valToPos(v, "x", true), box.left), box.left + box.width);
@@ -115,7 +116,7 @@
     ctx.font = "600 " + 11.5 * px + "px system-ui, sans-serif";
     ctx.fillStyle = colour("retries");
     const ends = [];
-    for (const f of data.faults) {
+    for (const f of data.windows) {
       if (f.to < u.scales.x.min || f.from > u.scales.x.max) continue;
       const from = clipped(f.from) + 4 * px;
       const full = f.label + " " + f.name;
@@ -129,17 +130,17 @@
     markMoments(u);
   }
 
-  // markMoments draws, at the foot of the plot, when faults were planned (a bracket), when they were noticed (a diamond), and when something was violated (a triangle).
+  // markMoments draws, at the foot of the plot, when windows were planned (a bracket), when they were noticed (a diamond), and the marks (triangles).
   function markMoments(u) {
     const [ctx, box, px] = clip(u);
     const at = (v) => u.valToPos(v, "x", true);
     const foot = box.top + box.height;
     ctx.strokeStyle = colour("edge");
     ctx.lineWidth = 1.5 * px;
-    for (const f of data.faults) {
+    for (const f of data.windows) {
       const from = at(f.plannedFrom), to = Math.max(at(f.plannedTo), from + 2 * px);
       ctx.strokeRect(from, foot - 5 * px, to - from, 4 * px);
-      if (f.detected !== null) shape(ctx, at(f.detected), foot - 12 * px, colour("retries"), [[0, -5], [4, 0], [0, 5], [-4, 0]], px);
+      if (f.noticed !== null) shape(ctx, at(f.noticed), foot - 12 * px, colour("retries"), [[0, -5], [4, 0], [0, 5], [-4, 0]], px);
     }
     for (const m of data.marks) shape(ctx, at(m.at), foot - 1 * px, colour("fail"), [[0, -10], [5, 0], [-5, 0]], px);
     ctx.restore();
@@ -153,12 +154,12 @@
   }
 
   // heatColour mixes the colours of the theme's scale: a count of 1 is the first, the highest the last, by logarithm.
-  function heatColours() {
+  function heatColours(heat) {
     const stops = [0, 1, 2, 3, 4].map((i) => {
       const hex = colour("heat-" + i).slice(1);
       return [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16));
     });
-    const most = Math.log1p(data.heat.most - 1) || 1;
+    const most = Math.log1p(heat.most - 1) || 1;
     return function (count) {
       const place = (Math.log1p(count - 1) / most) * (stops.length - 1), low = Math.min(Math.floor(place), stops.length - 2);
       const mixed = stops[low].map((c, i) => Math.round(c + (stops[low + 1][i] - c) * (place - low)));
@@ -167,15 +168,14 @@
   }
 
   // rowBounds are the bounds of the heat map's rows; a log scale has no place for zero.
-  function rowBounds() {
-    return data.heat.bounds.map((b, i, all) => (b > 0 ? b : all[1] / 2));
+  function rowBounds(heat) {
+    return heat.bounds.map((b, i, all) => (b > 0 ? b : all[1] / 2));
   }
 
-  function paintHeat(u) {
-    shadeFaults(u);
+  function paintHeat(u, heat) {
     const [ctx] = clip(u);
-    const pick = heatColours(), step = data.heat.step, cells = data.heat.cells;
-    const ys = rowBounds().map((b) => Math.round(u.valToPos(b, "y", true)));
+    const pick = heatColours(heat), step = heat.step, cells = heat.cells;
+    const ys = rowBounds(heat).map((b) => Math.round(u.valToPos(b, "y", true)));
     const [from, to] = [u.scales.x.min, u.scales.x.max];
     for (let i = 0; i < cells.length; i += 3) {
       const start = cells[i] * step;
@@ -189,15 +189,15 @@
   }
 
   // readHeat says what is counted under the mouse.
-  function readHeat(u, out) {
+  function readHeat(u, heat, out) {
     out.textContent = "";
     if (u !== hovered || u.cursor.left < 0) return;
-    const bounds = rowBounds(), y = u.posToVal(u.cursor.top, "y");
-    const column = Math.floor(u.posToVal(u.cursor.left, "x") / data.heat.step);
+    const bounds = rowBounds(heat), y = u.posToVal(u.cursor.top, "y");
+    const column = Math.floor(u.posToVal(u.cursor.left, "x") / heat.step);
     const row = bounds.findIndex((b, i) => y >= b && y < bounds[i + 1]);
     if (row < 0) return;
     let count = 0;
-    for (let i = 0; i < data.heat.cells.length; i += 3) if (data.heat.cells[i] === column && data.heat.cells[i + 1] === row) count = data.heat.cells[i + 2];
+    for (let i = 0; i < heat.cells.length; i += 3) if (heat.cells[i] === column && heat.cells[i + 1] === row) count = heat.cells[i + 2];
     out.textContent = count.toLocaleString("en-US") + " between " + figure(bounds[row]) + " and " + figure(bounds[row + 1], "ms");
   }
 
@@ -205,49 +205,36 @@
     const key = element("span", "", legend, "heat-key");
     element("span", "1", key);
     const bar = element("i", "", key);
-    const pick = heatColours(), most = data.heat.most;
+    const pick = heatColours(chart.heat), most = chart.heat.most;
     const colours = [0, 0.25, 0.5, 0.75, 1].map((share) => pick(Math.pow(most, share)));
     bar.style.background = "linear-gradient(to right, " + colours.join(", ") + ")";
     element("span", most.toLocaleString("en-US") + " records", key);
     chart.cell = element("output", "", key);
   }
 
+  const unitOf = (chart, c) => (c.right ? "" : chart.unit);
+
   function addLegend(holder, chart) {
     const legend = element("div", "", holder, "legend");
-    if (chart.heat && data.heat.most) addHeatLegend(legend, chart);
-    const groups = new Map();
-    const outputs = chart.series.map((s, i) => {
-      const name = s.group || s.label;
-      let group = groups.get(name);
-      if (!group) {
-        const button = element("button", "", legend);
-        button.type = "button";
-        const line = element("i", "", button);
-        line.style.background = colour(s.colour);
-        element("span", name, button);
-        group = { button: button, series: [] };
-        groups.set(name, group);
-        button.addEventListener("click", () => {
-          const visible = button.getAttribute("aria-pressed") !== "true";
-          button.setAttribute("aria-pressed", String(visible));
-          for (const n of group.series) {
-            chart.series[n].show = visible;
-            chart.plot.setSeries(n + 1, { show: visible });
-          }
-        });
-      }
-      group.series.push(i);
-      group.button.setAttribute("aria-pressed", String(s.show !== false));
-      return element("output", "", group.button);
+    if (chart.heat && chart.heat.most) addHeatLegend(legend, chart);
+    const outputs = chart.curves.map((c, i) => {
+      const button = element("button", "", legend);
+      button.type = "button";
+      button.setAttribute("aria-pressed", String(!c.hidden));
+      element("i", "", button).style.background = colour(c.colour);
+      element("span", c.label, button);
+      button.addEventListener("click", () => {
+        c.hidden = !c.hidden;
+        button.setAttribute("aria-pressed", String(!c.hidden));
+        chart.plot.setSeries(i + 1, { show: !c.hidden });
+      });
+      return element("output", "", button);
     });
     chart.read = function (u) {
-      outputs.forEach((out, i) => {
-        const at = u.cursor.idx, unit = chart.series[i].unit === undefined ? chart.unit : chart.series[i].unit;
-        const value = at === null || at === undefined ? null : u.data[i + 1][at];
-        out.textContent = at === null || at === undefined || (value === null && chart.series[i].group) ? "" : figure(value, unit);
-      });
-      if (chart.cell) readHeat(u, chart.cell);
-      if (chart.time) readMoment(u);
+      const at = u.cursor.idx, away = at === null || at === undefined;
+      outputs.forEach((out, i) => (out.textContent = away ? "" : figure(u.data[i + 1][at], unitOf(chart, chart.curves[i]))));
+      if (chart.cell) readHeat(u, chart.heat, chart.cell);
+      readMoment(u);
     };
   }
 
@@ -270,62 +257,58 @@
     if (u === hovered) zoom(from, to);
   }
 
-  function timeOptions(chart) {
-    return {
-      y: chart.heat === true, sync: { key: "time", scales: ["x", null] }, drag: { x: true, y: false, setScale: false },
-      bind: { dblclick: () => () => { zoom(0, end); return null; } },
-    };
-  }
-
   function plotOptions(chart, width) {
     const axis = {
       stroke: colour("axis"), font: "12px system-ui, sans-serif", grid: { stroke: colour("grid"), width: 1 },
       ticks: { stroke: colour("grid"), width: 1, size: 5 },
     };
-    const narrow = width < 520;
+    const narrow = width < 520, named = chart === data.charts[0], right = hasRight(chart);
     const side = { size: narrow ? 44 : 56, space: 34, values: (u, marks) => (chart.log ? wholeDecades(u, marks) : marks).map((v) => (v === null ? null : short(v))) };
-    const hooks = { setCursor: [(u) => chart.read(u)] };
-    if (chart.time) {
-      hooks.drawClear = [chart.heat ? paintHeat : shadeFaults];
-      hooks.setSelect = [selected];
-      hooks.ready = [(u) => {
-        u.over.addEventListener("mouseenter", () => (hovered = u));
-        u.over.addEventListener("mouseleave", () => (hovered = null));
-      }];
-      if (chart.named) hooks.draw = [nameWindows];
-    }
+    const filter = chart.log ? { filter: decades } : {};
+    const bounds = chart.heat ? rowBounds(chart.heat) : [];
+    const upwards = { range: (u, low, high) => [0, Math.max(1, high || 0) * 1.12] };
     const scales = {
-      x: { time: false, range: chart.range },
-      y: chart.log ? { distr: 3, log: 10, range: chart.yRange } : { range: (u, low, high) => [0, Math.max(1, high || 0) * 1.12] },
+      x: { time: false, range: () => shown() },
+      y: chart.log ? { distr: 3, log: 10, range: bounds.length ? () => [bounds[0], bounds[bounds.length - 1]] : undefined } : upwards,
     };
     const axes = [
-      Object.assign({ size: 30, space: narrow ? 44 : 60 }, axis, chart.xAxis),
-      Object.assign({}, side, axis, {
-        grid: Object.assign({}, axis.grid, chart.log ? { filter: decades } : {}), ticks: Object.assign({}, axis.ticks, chart.log ? { filter: decades } : {}),
-      }),
+      Object.assign({ size: 30, space: narrow ? 44 : 60 }, axis, { values: (u, marks) => marks.map((v) => short(v) + " s") }),
+      Object.assign({}, side, axis, { grid: Object.assign({}, axis.grid, filter), ticks: Object.assign({}, axis.ticks, filter) }),
     ];
-    if (chart.right) {
-      scales.right = { range: (u, low, high) => [0, Math.max(1, high || 0) * 1.12] };
+    if (right) {
+      scales.right = upwards;
       axes.push(Object.assign({}, side, axis, { scale: "right", side: 1, size: rightAxis, grid: { show: false } }));
     }
     return {
-      width: width, height: chart.height, legend: { show: false }, padding: [chart.named ? 20 : 8, chart.right ? 0 : chart.time && has("cpu") ? rightAxis : 10, 0, 0],
-      cursor: chart.time ? timeOptions(chart) : { y: false, drag: { x: false, y: false } },
+      width: width, height: chart.height, legend: { show: false }, padding: [named ? 20 : 8, right ? 0 : rightAxis, 0, 0],
+      cursor: {
+        y: Boolean(chart.heat), sync: { key: "time", scales: ["x", null] }, drag: { x: true, y: false, setScale: false },
+        bind: { dblclick: () => () => { zoom(0, end); return null; } },
+      },
       scales: scales, axes: axes,
-      series: [{}].concat(chart.series.map((s) => ({
-        label: s.label, stroke: colour(s.colour), width: s.width || 1.75, show: s.show !== false, dash: s.dash, scale: s.scale || "y",
-        fill: s.area ? colour(s.colour) + "22" : undefined, points: { show: false }, spanGaps: chart.spanGaps === true || s.spanGaps === true,
+      series: [{}].concat(chart.curves.map((c) => ({
+        label: c.label, stroke: colour(c.colour), width: c.strong ? 2 : 1.75, show: !c.hidden, dash: c.dashed ? [6, 3] : undefined,
+        scale: c.right ? "right" : "y", fill: c.area ? colour(c.colour) + "22" : undefined, points: { show: false }, spanGaps: Boolean(c.right),
       }))),
-      hooks: hooks,
+      hooks: {
+        setCursor: [(u) => chart.read(u)], setSelect: [selected], draw: named ? [nameWindows] : [],
+        drawClear: [shadeWindows].concat(chart.heat ? (u) => paintHeat(u, chart.heat) : []),
+        ready: [(u) => {
+          u.over.addEventListener("mouseenter", () => (hovered = u));
+          u.over.addEventListener("mouseleave", () => (hovered = null));
+        }],
+      },
     };
   }
 
+  // values are those of a curve that can be drawn: a log scale has no place for zero and below.
+  const values = (chart, c) => (chart.log ? c.values.map((v) => (v > 0 ? v : null)) : c.values);
+
   // summary tells who can't see a chart what its curves come to.
   function summary(chart) {
-    const parts = chart.series.map((s, i) => {
-      const values = chart.data[i + 1].filter((v) => v !== null);
-      const unit = s.unit === undefined ? chart.unit : s.unit;
-      return s.label + (values.length ? " up to " + figure(values.reduce((a, b) => Math.max(a, b)), unit) : " nothing");
+    const parts = chart.curves.map((c) => {
+      const known = values(chart, c).filter((v) => v !== null);
+      return c.label + (known.length ? " up to " + figure(known.reduce((a, b) => Math.max(a, b)), unitOf(chart, c)) : " nothing");
     });
     return chart.title + ": " + parts.join(", ") + ". The same figures are in the table below the charts.";
   }
@@ -335,14 +318,12 @@
     if (chart.plot) chart.plot.destroy();
     chart.holder.replaceChildren();
     const caption = element("div", "", chart.holder, "caption");
-    if (chart.title) element("figcaption", chart.title, caption);
+    element("figcaption", chart.title, caption);
     addLegend(caption, chart);
     const plot = element("div", "", chart.holder, "plot");
-    if (chart.time) {
-      plot.setAttribute("role", "img");
-      plot.setAttribute("aria-label", summary(chart));
-    }
-    chart.plot = new uPlot(plotOptions(chart, plot.clientWidth || 600), chart.data, plot);
+    plot.setAttribute("role", "img");
+    plot.setAttribute("aria-label", summary(chart));
+    chart.plot = new uPlot(plotOptions(chart, plot.clientWidth || 600), [data.time].concat(chart.curves.map((c) => values(chart, c))), plot);
   }
 
   const resized = new ResizeObserver((entries) => {
@@ -355,67 +336,17 @@
     }
   });
 
-  function show(name, chart) {
-    chart.holder = document.querySelector('[data-chart="' + name + '"]');
-    if (!chart.holder) return null;
-    const caption = chart.holder.querySelector("figcaption");
-    chart.title = caption ? caption.textContent : "";
-    draw(chart);
-    drawn.push(chart);
-    if (chart.time) onTime.push(chart);
-    resized.observe(chart.holder);
-    return chart;
-  }
-
-  function curve(name, label, colourName, more) {
-    return Object.assign({ label: label, colour: colourName, data: data.curves[name] || data.time.map(() => null) }, more);
-  }
-
-  function has(name) {
-    return (data.curves[name] || []).some((v) => v);
-  }
-
-  // instances are the curves of this name of all instances.
-  function instances(name) {
-    return data.instances.map((label, i) => curve(name + i, label, "c" + i));
-  }
-
-  function timeCharts() {
-    const bounds = rowBounds();
-    const failures = [curve("retries", "retries", "retries"), curve("deadLetters", "dead letters", "dead", { area: true })];
-    if (has("duplicates")) failures.push(curve("duplicates", "duplicates", "c4", { dash: [6, 3] }));
-    const harness = [curve("slip", "latest send", "p50", { unit: "ms" }), curve("stalled", "stood still", "dead", { unit: "ms", area: true })];
-    if (has("cpu")) harness.push(curve("cpu", "processors used", "lag", { scale: "right", unit: "", dash: [6, 3], spanGaps: true }));
-    return {
-      rates: {
-        named: true, height: 210, unit: "/s",
-        series: [curve("sent", "sent", "sent", { area: true }), curve("acknowledged", "acknowledged", "c5", { show: false }), curve("processed", "processed", "processed")],
-      },
-      latency: {
-        height: 230, unit: "ms", log: true, heat: true, yRange: bounds.length ? () => [bounds[0], bounds[bounds.length - 1]] : undefined,
-        series: [curve("p50", "p50", "heat-p50", { width: 2 }), curve("p99", "p99", "heat-p99", { dash: [5, 3], width: 2 })],
-      },
-      lag: { height: 150, unit: "", series: [curve("lag", "lag", "lag", { area: true }), curve("inRetry", "retries in flight", "retries", { dash: [6, 3] })] },
-      failures: { height: 150, unit: "/s", series: failures },
-      memory: { height: 130, unit: "MiB", series: instances("rss") },
-      processors: { height: 110, unit: "", series: instances("cpu") },
-      harness: { height: 120, unit: "ms", series: harness, right: has("cpu") },
-    };
-  }
-
   function showTimeline() {
-    const holder = document.getElementById("timeline");
-    if (!holder || !data.time.length) return;
-    const charts = timeCharts();
-    for (const name of Object.keys(charts)) {
-      const c = charts[name];
-      // A log scale has no place for zero and below.
-      const clean = (values) => (c.log ? values.map((v) => (v > 0 ? v : null)) : values);
-      const xAxis = { values: (u, marks) => marks.map((v) => short(v) + " s") };
-      show(name, Object.assign(c, { time: true, range: () => shown(), xAxis: xAxis, data: [data.time].concat(c.series.map((s) => clean(s.data))) }));
+    const holder = document.querySelector(".timeline");
+    addControls(holder);
+    for (const chart of data.charts) {
+      chart.holder = document.querySelector('[data-chart="' + chart.id + '"]');
+      if (!chart.holder) continue; // its curves are only in the table
+      draw(chart);
+      drawn.push(chart);
+      resized.observe(chart.holder);
     }
-    addControls(holder.querySelector(".charts"));
-    addTable(holder);
+    addTable(holder.parentElement);
     announce();
   }
 
@@ -423,11 +354,10 @@
 
   // addControls makes the charts one thing that the keyboard can move.
   function addControls(charts) {
-    if (!charts) return;
     const bar = element("div", "", null, "timebar");
     charts.before(bar);
     reading = element("output", "", bar, "range");
-    moment = element("span", "", bar, "moment");
+    moment = element("span", hint, bar, "moment");
     const buttons = [["−", "Zoom out", () => scale(2)], ["+", "Zoom in", () => scale(0.5)], ["◂", "Earlier", () => pan(-0.25)], ["▸", "Later", () => pan(0.25)], ["All", "Show the whole run", () => zoom(0, end)]];
     for (const [sign, name, act] of buttons) {
       const button = element("button", sign, bar);
@@ -448,7 +378,6 @@
   }
 
   function announce() {
-    if (!reading) return;
     const [from, to] = shown();
     const text = range ? from.toFixed(2) + " to " + to.toFixed(2) + " s" : "whole run, " + end.toFixed(1) + " s";
     if (reading.textContent !== text) reading.textContent = text;
@@ -456,30 +385,24 @@
 
   // readMoment says what was going on at the cursor.
   function readMoment(u) {
-    if (!moment) return;
     const at = u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : null;
     if (at === null || at === undefined) {
-      moment.textContent = "";
+      moment.textContent = hint;
       return;
     }
     const parts = [at.toFixed(2) + " s"];
     for (const p of data.phases) if (at >= p.from && at < p.to) parts.push(p.name);
-    for (const f of data.faults) if (at >= f.from && at <= f.to) parts.push(f.label + " " + f.name);
+    for (const f of data.windows) if (at >= f.from && at <= f.to) parts.push(f.label + " " + f.name);
     const near = (shown()[1] - shown()[0]) / 150;
     const marks = data.marks.filter((m) => Math.abs(m.at - at) <= near);
     if (marks.length) parts.push(marks[0].name + (marks.length > 1 ? " and " + (marks.length - 1) + " more" : ""));
     moment.textContent = parts.join(" · ");
   }
 
-  // tableColumns are the curves as the table has them: what to make one row of several steps.
-  function tableColumns() {
-    const mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
-    const most = (values) => (values.length ? Math.max(...values) : null);
-    return [
-      ["sent", "Sent/s", mean], ["processed", "Processed/s", mean], ["p50", "p50 ms", mean], ["p99", "p99 ms", most], ["lag", "Lag", most],
-      ["inRetry", "In retry", most], ["retries", "Retries/s", mean], ["deadLetters", "Dead letters/s", mean], ["duplicates", "Duplicates/s", mean],
-      ["slip", "Latest send ms", most], ["stalled", "Stood still ms", most], ["backlog", "Unwritten events", most], ["cpu", "Processors", mean],
-    ].concat(data.instances.flatMap((label, i) => [["rss" + i, label + ", MiB", most], ["cpu" + i, label + ", processors", mean]])).filter((c) => data.curves[c[0]]);
+  // merged makes one number of several of a curve, as the table shows it.
+  function merged(c, numbers) {
+    if (!numbers.length) return null;
+    return c.mean ? numbers.reduce((a, b) => a + b, 0) / numbers.length : Math.max(...numbers);
   }
 
   function addTable(holder) {
@@ -499,72 +422,24 @@
     const [from, to] = shown();
     const within = data.time.map((t, i) => i).filter((i) => data.time[i] >= from && data.time[i] <= to);
     const every = Math.max(1, Math.ceil(within.length / 40));
-    const columns = tableColumns();
+    const columns = data.charts.flatMap((chart) => chart.curves).filter((c) => c.column);
     const t = element("table", "", null, "curves");
     element("caption", "From " + from.toFixed(2) + " to " + to.toFixed(2) + " s; rates and p50 are means of the time, the others its highest", t);
     const head = element("tr", "", element("thead", "", t));
-    for (const title of ["Second"].concat(columns.map((c) => c[1]), "Faults")) element("th", title, head).scope = "col";
+    for (const title of ["Second"].concat(columns.map((c) => c.column), "Faults")) element("th", title, head).scope = "col";
     const body = element("tbody", "", t);
     for (let i = 0; i < within.length; i += every) {
       const part = within.slice(i, i + every);
       const row = element("tr", "", body);
       element("th", data.time[part[0]].toFixed(2), row).scope = "row";
-      for (const c of columns) element("td", figure(c[2](part.map((n) => data.curves[c[0]][n]).filter((v) => v !== null))), row);
+      for (const c of columns) element("td", figure(merged(c, part.map((n) => c.values[n]).filter((v) => v !== null))), row);
       const first = data.time[part[0]], last = data.time[part[part.length - 1]];
-      element("td", data.faults.filter((f) => f.from <= last && f.to >= first).map((f) => f.label).join(" "), row);
+      element("td", data.windows.filter((f) => f.from <= last && f.to >= first).map((f) => f.label).join(" "), row);
     }
     table.box.replaceChildren(t);
   }
 
-  // percentile prints a mark of the percentile axis: 1 is p90, 2 is p99.
-  function percentile(nines) {
-    if (nines === 0) return "0 %";
-    return String(+(100 * (1 - Math.pow(10, -nines))).toFixed(Math.max(0, Math.ceil(nines) - 2 + 1))) + " %";
-  }
-
-  // percentileSeries are the curves of a latency, one per phase; a success has its service time beside it, dashed.
-  function percentileSeries(latency) {
-    const series = [];
-    latency.phases.forEach((p, i) => {
-      const name = p.name === "all" ? "whole run" : p.name;
-      const look = { label: name, group: name, colour: "c" + (i % 8), show: i === 0 || p.count >= 20 };
-      series.push(Object.assign({ data: p.values }, look));
-      if (p.service) series.push(Object.assign({ data: p.service, dash: [5, 4] }, look, { label: name + ", service time" }));
-    });
-    return series;
-  }
-
-  function showPercentiles() {
-    const pick = document.getElementById("pick-latency");
-    if (!pick || !data.percentiles.length) return;
-    data.percentiles.forEach((l, i) => (element("option", l.key === "success" ? "Success: intended against service time" : l.title, pick).value = String(i)));
-    let chart = null;
-    const choose = () => {
-      const latency = data.percentiles[+pick.value];
-      document.getElementById("pick-span").textContent = latency.key === "success"
-        ? "solid: from the planned send time, what a user waits; dashed: from the start of the first attempt, what the consumer would measure of itself. Between them records were waiting."
-        : latency.span;
-      const last = latency.nines[latency.nines.length - 1];
-      const series = percentileSeries(latency);
-      const next = {
-        height: 280, unit: "ms", log: true, spanGaps: true, range: (u, low, high) => [low, Math.max(high, 1)], series: series,
-        data: [latency.nines].concat(series.map((s) => s.data.map((v) => (v > 0 ? v : null)))),
-        xAxis: {
-          splits: () => [0, Math.log10(2), 1, 2, 3, 4, 5, 6].filter((v) => v <= Math.max(last, 1) + 1e-6),
-          values: (u, marks) => marks.map(percentile),
-        },
-      };
-      if (chart) draw(Object.assign(chart, next));
-      else chart = show("percentiles", next);
-    };
-    const success = data.percentiles.findIndex((l) => l.key === "success");
-    pick.value = String(Math.max(0, success));
-    pick.addEventListener("change", choose);
-    choose();
-  }
-
   showTimeline();
-  showPercentiles();
   const redraw = () => drawn.forEach(draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("dlqbench:colours", redraw);

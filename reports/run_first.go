@@ -1,7 +1,6 @@
 package reports
 
-// This file adds to the banner of the HTML report: the first violation, its position and time, and the command that
-// shows it again.
+// This file describes the first violation of a run for the banner of its page: what, where, and since when.
 
 import (
 	"strconv"
@@ -10,17 +9,8 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
-
-// pinView is the first violation. Its texts are "" if the verdict does not have them.
-type pinView struct {
-	What, Where, Since string
-	// Anchor is the id of its counterexample in the page, "" if the page does not have it.
-	Anchor string
-	Faults []faultRef
-	// Command shows the whole trace of its record.
-	Command string
-}
 
 // failure is an anomaly with the name of its invariant.
 type failure struct {
@@ -54,16 +44,22 @@ func firstFailure(v *assertions.Verdict) *failure {
 	return first
 }
 
-func newPinView(v *assertions.Verdict) *pinView {
+// firstViolation describes the first violation, and returns the command that shows its record again, "" if there is
+// none.
+func firstViolation(v *assertions.Verdict, shown evidence) (facts []document.KeyValue, command string) {
 	first := firstFailure(v)
 	if first == nil {
-		return nil
+		return nil, ""
 	}
-	out := &pinView{What: name(first.invariant) + ": " + name(first.Name) + ", " +
-		units.Plural(first.Count, "time", "times")}
+	what := name(first.invariant) + ": " + name(first.Name) + ", " + units.Plural(first.Count, "time", "times")
 	if all := failures(v); len(all) > 1 {
-		out.What += "; " + units.Plural(int64(len(all)-1), "more kind of violation", "more kinds of violation")
+		what += "; " + units.Plural(int64(len(all)-1), "more kind of violation", "more kinds of violation")
 	}
+	value := document.Plain(what)
+	if first.First != nil && shown.anchors[first.First.Record] != "" {
+		value = append(append(value, document.Plain(" ")...), traceLink("its trace", shown.anchors[first.First.Record])...)
+	}
+	out := []document.KeyValue{{Key: "First violation", Value: value}}
 	at := first.First
 	if at == nil && len(first.Counterexamples) > 0 {
 		w := first.Counterexamples[0]
@@ -71,14 +67,14 @@ func newPinView(v *assertions.Verdict) *pinView {
 			Offset: w.Offset, At: -1, Command: w.Command}
 	}
 	if at == nil {
-		return out
+		return out, ""
 	}
-	out.Where, out.Command = whereWords(at), text(at.Command)
+	out = append(out, fact("Where", whereWords(at), ""))
 	if at.At >= 0 {
-		out.Since = sinceWords(v, at)
-		out.Faults = faultsAt(v, at.At)
+		out = append(out, document.KeyValue{Key: "Since when",
+			Value: append(document.Plain(sinceWords(v, at)), faultTags(v, at.At)...)})
 	}
-	return out
+	return out, text(at.Command)
 }
 
 // whereWords describes the position of an occurrence: topic, partition, offset, record, key.

@@ -1,0 +1,250 @@
+package reports
+
+// This file builds the parts of a run's page on records: what became of all of them, as a sum with the affected records
+// for each of its differences, and the index of those with known problems. The index is short, so it can name many more
+// records than there are counterexamples. The page's search covers both.
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
+)
+
+const (
+	// entryLinks is the maximum number of records that the page names for a difference.
+	entryLinks = 20
+	// indexLimit is the maximum number of records in the index. verdict.json has more of them.
+	indexLimit = 1000
+	// openIndex is the length from which on the index is folded.
+	openIndex = 13
+)
+
+func recordBlocks(v *assertions.Verdict, shown evidence) []document.Block {
+	out := []document.Block{ledgerBar(v.Ledger)}
+	warn := func(words string) {
+		if words != "" {
+			out = append(out, document.Paragraph{Text: document.Marked(words, document.Warning)})
+		}
+	}
+	warn(ledgerBalance(v.Ledger))
+	if c := v.Conservation; len(c.Entries) > 0 {
+		out = append(out, document.Paragraph{Text: document.Bold(conservation(v))})
+		sum := int64(0)
+		for _, entry := range c.Entries {
+			sum += entry.Count
+		}
+		if sum != c.Planned {
+			warn(fmt.Sprintf("These are %s records, and %s were planned.", units.Count(sum), units.Count(c.Planned)))
+		}
+		entries := entryBlocks(c, shown)
+		if out = append(out, entries...); len(entries) > 0 && v.RunID != "" {
+			out = append(out, document.KeyValues{Items: []document.KeyValue{{Key: "Any of them",
+				Value: document.Command("dlqbench show-record " + name(v.RunID) + " RECORD")}}})
+		}
+	}
+	l := v.Ledger
+	return append(out, document.KeyValues{Across: true, Items: []document.KeyValue{
+		fact("Planned", units.Count(l.Planned), ""), fact("Sent", units.Count(l.Sent), ""),
+		fact("Acknowledged", units.Count(l.Acknowledged), ""), fact("Sent late", units.Count(l.Late), ""),
+		fact("Attempts", units.Count(l.Attempts), ""), fact("Duplicates", units.Count(l.Duplicates), ""),
+		fact("Replayed", units.Count(l.Replayed), "")}})
+}
+
+// ledgerBar returns the shares of the final states of the acknowledged records.
+func ledgerBar(l measure.Ledger) document.Bar {
+	open := balance(l)
+	whole := max(1, l.Acknowledged, l.Acknowledged-open)
+	out := document.Bar{Whole: float64(whole)}
+	x := int64(0)
+	for i, end := range []struct {
+		name, shape string
+		n           int64
+	}{
+		{"succeeded", "good", l.Succeeded}, {"dead-lettered", "dead", l.DeadLettered},
+		{"logical failures", "odd", l.Logical}, {"unfinished", "bad", l.Unfinished},
+		{"not accounted for", "bad", max(0, open)},
+	} {
+		if i < 4 || end.n > 0 {
+			out.Parts = append(out.Parts, document.Part{From: float64(x), To: float64(x + end.n), Shape: end.shape,
+				Name: end.name, Value: units.Count(end.n), Note: share(end.n, whole)})
+		}
+		x += end.n
+	}
+	return out
+}
+
+// ledgerBalance says what the final states do not account for, "" if nothing.
+func ledgerBalance(l measure.Ledger) string {
+	switch open := balance(l); {
+	case open > 0:
+		return units.Count(open) + " records are not accounted for."
+	case open < 0:
+		return units.Count(-open) + " records ended in two ways."
+	}
+	return ""
+}
+
+// share formats a part of a whole. A part above zero is never formatted as zero.
+func share(n, whole int64) string {
+	percent := 100 * float64(n) / float64(whole)
+	switch {
+	case n == 0:
+		return "0 %"
+	case percent < 0.01:
+		return "< 0.01 %"
+	case percent > 99.99 && n < whole:
+		return "> 99.99 %"
+	}
+	return fmt.Sprintf("%.2f %%", percent)
+}
+
+// entryBlocks returns the differences and notes of the ledger, with the records concerned.
+func entryBlocks(c measure.Conservation, shown evidence) []document.Block {
+	var out []document.Block
+	for _, entry := range slices.Concat(c.Entries, c.Notes) {
+		isNote := slices.ContainsFunc(c.Notes, func(note measure.Entry) bool { return note.Name == entry.Name })
+		if entry.Count == 0 || !entry.Difference && !isNote {
+			continue
+		}
+		block := document.Details{Mark: document.Skipped, Word: units.Count(entry.Count), Spare: true,
+			Title: entryWords(entry.Name), Note: entryMeaning(entry.Name)}
+		if entry.Difference {
+			block.Mark = document.Fail
+		}
+		list := document.List{}
+		for _, one := range entry.Records[:min(len(entry.Records), entryLinks)] {
+			words := traceLink(fmt.Sprintf("record %d", one.Record), shown.anchors[one.Record])
+			if one.Topic != "" && one.Partition >= 0 {
+				words = append(words, document.Plain(fmt.Sprintf(" %s-%d @ %d", name(one.Topic), one.Partition, one.Offset))...)
+			}
+			list.Items = append(list.Items, document.Item{Text: append(words, document.Plain(" "+name(one.ID))...),
+				Find: find(one.Record, one.Partition, one.Offset, one.ID, "")})
+		}
+		if more := entry.Count - int64(len(list.Items)); more > 0 {
+			list.Items = append(list.Items, document.Item{Text: document.Plain("and " + units.Count(more) + " more")})
+		}
+		block.Blocks = []document.Block{list}
+		out = append(out, block)
+	}
+	return out
+}
+
+// traceLink returns words that lead to a record's trace if the page has it.
+func traceLink(words, anchor string) document.Text {
+	if anchor == "" {
+		return document.Plain(words)
+	}
+	return document.Link(words, "#"+anchor)
+}
+
+// entryMeaning explains an entry of the ledger whose words do not explain it.
+func entryMeaning(entry string) string {
+	switch entry {
+	case measure.EntryUnfinished:
+		return "acknowledged, and neither processed nor dead-lettered"
+	case measure.EntryEndedTwice:
+		return "both processed and dead-lettered, and not through a replay"
+	case measure.EntryUnacknowledged:
+		return "sent, and the producer gave up, so they may be in the topic or not"
+	case measure.EntryNotSent:
+		return "the run ended before their time came"
+	case measure.NoteDuplicates:
+		return "a disruption may explain it; where none does, duplicates is violated"
+	case measure.NoteUnasked:
+		return "what was lost is the acknowledgement, not the record"
+	}
+	return ""
+}
+
+// problem is a record, or a partition, with all its known problems.
+type problem struct {
+	assertions.Occurrence
+	what []string
+}
+
+// problemPlace identifies a problem: occurrences with the same place belong to the same problem.
+type problemPlace struct {
+	record    int32
+	topic     string
+	partition int32
+	offset    int64
+}
+
+// problemSection lists the problems in the order of the run's clock. Those without a time come last.
+func problemSection(v *assertions.Verdict, shown evidence) document.Section {
+	problems, counted, kept := problemsOf(v)
+	if len(problems) == 0 {
+		return document.Section{}
+	}
+	table := document.Table{Columns: []document.Column{{Title: "record"}, {Title: "partition"}, {Title: "offset"},
+		{Title: "key"}, {Title: "since"}, {Title: "what"}, {Title: "record id"}}}
+	for _, one := range problems[:min(len(problems), indexLimit)] {
+		at := "–"
+		if one.At >= 0 {
+			at = clock(one.At)
+		}
+		anchor := shown.anchors[one.Record]
+		label := numberWord(int64(one.Record))
+		if label == "" {
+			label = "–"
+		}
+		row := document.Row{Cells: []document.Text{traceLink(label, anchor)},
+			Find: find(one.Record, one.Partition, one.Offset, one.ID, one.Key)}
+		for _, cell := range []string{row.Find["partition"], row.Find["offset"], row.Find["key"], at,
+			strings.Join(one.what, ", "), row.Find["id"]} {
+			row.Cells = append(row.Cells, document.Plain(cell))
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	aside := units.Count(int64(len(table.Rows))) + " places, earliest first"
+	if more := len(problems) - len(table.Rows); more > 0 {
+		aside += "; " + units.Plural(int64(more), "more is", "more are") + " named in verdict.json"
+	}
+	if more := counted - kept; more > 0 {
+		aside += "; " + units.Plural(more, "more violation is", "more violations are") + " counted but not named"
+	}
+	return document.Section{Title: "Problem records", Aside: aside, Blocks: []document.Block{document.Details{Spare: true,
+		Title: "Show them", Open: len(table.Rows) < openIndex, Blocks: []document.Block{table}}}}
+}
+
+// problemsOf groups the occurrences by place. It returns how many occurrences were counted and how many of them are
+// kept.
+func problemsOf(v *assertions.Verdict) (all []*problem, counted, kept int64) {
+	known := map[problemPlace]*problem{}
+	for _, f := range failures(v) {
+		counted += f.Count
+		kept += min(f.Count, int64(len(f.Records)))
+		for _, o := range f.Records {
+			at := problemPlace{o.Record, o.Topic, o.Partition, o.Offset}
+			one := known[at]
+			if one == nil {
+				one = &problem{Occurrence: o}
+				known[at] = one
+				all = append(all, one)
+			}
+			if o.At >= 0 && (one.At < 0 || o.At < one.At) {
+				one.At = o.At
+			}
+			if what := name(f.Name); !slices.Contains(one.what, what) {
+				one.what = append(one.what, what)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *problem) int { return cmp.Compare(sortTime(a.At), sortTime(b.At)) })
+	return all, counted, kept
+}
+
+// sortTime sorts problems without a time after all others.
+func sortTime(at time.Duration) time.Duration {
+	if at < 0 {
+		return 1<<63 - 1
+	}
+	return at
+}
