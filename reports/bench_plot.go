@@ -87,8 +87,9 @@ func newScatter(bench Bench, x, y BenchFigure, yTitle string) []document.Figure 
 		case p.front:
 			shape = "front"
 		}
-		series = append(series, document.Series{Label: fmt.Sprint(p.cell.Number), Name: name(p.cell.Name), Shape: shape,
-			X: []float64{p.x.Median}, Y: []float64{p.y.Median}, Around: []float64{p.x.Q1, p.x.Q3, p.y.Q1, p.y.Q3}})
+		series = append(series, document.Series{Label: document.Words(fmt.Sprint(p.cell.Number)),
+			Name: document.Words(name(p.cell.Name)), Shape: shape, X: []float64{p.x.Median}, Y: []float64{p.y.Median},
+			Around: []float64{p.x.Q1, p.x.Q3, p.y.Q1, p.y.Q3}})
 	}
 	return []document.Figure{{
 		ID: "front-" + strings.ReplaceAll(y.Name, ".", "-"), Title: yTitle + " against " + x.Words,
@@ -207,7 +208,8 @@ const (
 )
 
 func newCurve(of BenchCell, histogram *hdrhistogram.Histogram) document.Series {
-	out := document.Series{Label: fmt.Sprint(of.Number), Name: name(of.Name), Colour: of.Number - 1}
+	out := document.Series{Label: document.Words(fmt.Sprint(of.Number)), Name: document.Words(name(of.Name)),
+		Colour: of.Number - 1}
 	if of.State == BenchBroken {
 		out.Name += " (broken)"
 	}

@@ -117,11 +117,10 @@ func cellAnchor(of BenchCell) string { return fmt.Sprintf("cell-%d", of.Number) 
 // benchFacts returns the figures that a reader wants first: for each figure, the best of the cells that kept their
 // promises.
 func benchFacts(bench Bench) []document.KeyValue {
-	out := []document.KeyValue{{Key: "Cells", Value: document.Plain(units.Count(int64(len(bench.Cells)))),
-		Note: fmt.Sprintf("%d kept every promise", bench.Count(BenchOK))}}
+	out := []document.KeyValue{fact("Cells", units.Count(int64(len(bench.Cells))),
+		fmt.Sprintf("%d kept every promise", bench.Count(BenchOK)))}
 	if broken := bench.Count(BenchBroken); broken > 0 {
-		out = append(out, document.KeyValue{Key: "Broken", Value: document.Plain(units.Count(int64(broken))),
-			Note: "never called fast", Mark: document.Fail})
+		out = append(out, marked(document.Fail, fact("Broken", units.Count(int64(broken)), "never called fast")))
 	}
 	wanted := []string{primary(bench.Mode).Name, "latency.success.p99", "recovery.steady"}
 	if bench.Mode == BenchMaxThroughput {
@@ -140,7 +139,7 @@ func benchFacts(bench Bench) []document.KeyValue {
 		}
 		if best != nil {
 			value, _ := column.shown(*best)
-			out = append(out, document.KeyValue{Key: key, Value: document.Plain(value), Note: visible(best.Name, 60)})
+			out = append(out, fact(key, value, visible(best.Name, 60)))
 		}
 	}
 	return out
@@ -230,7 +229,7 @@ func benchNoise(bench Bench) []document.KeyValue {
 	var out []document.KeyValue
 	for _, column := range benchColumns(bench) {
 		if noise, known := noiseOf(bench, column.BenchFigure); known {
-			out = append(out, document.KeyValue{Key: column.title, Value: document.Plain(percent(noise))})
+			out = append(out, fact(column.title, percent(noise), ""))
 		}
 	}
 	return out
@@ -238,24 +237,18 @@ func benchNoise(bench Bench) []document.KeyValue {
 
 // benchDetails returns the configuration of the bench.
 func benchDetails(bench Bench) []document.KeyValue {
-	var out []document.KeyValue
-	add := func(label, value string) {
-		if value != "" {
-			out = append(out, document.KeyValue{Key: label, Value: document.Plain(value)})
-		}
-	}
-	add("File", bench.File)
-	add("SHA-256 of what the runs are made from", name(bench.SpecHash))
-	add("dlqbench", name(bench.Version))
+	out := []document.KeyValue{fact("File", bench.File, ""),
+		fact("SHA-256 of what the runs are made from", name(bench.SpecHash), ""), fact("dlqbench", name(bench.Version), "")}
 	if bench.Overhead.Runs > 0 {
-		add("Runs", units.Text(bench.Overhead.Runs)+", and the bench itself "+percent(bench.Overhead.Share)+" more")
+		out = append(out, fact("Runs", units.Text(bench.Overhead.Runs)+", and the bench itself "+
+			percent(bench.Overhead.Share)+" more", ""))
 	}
 	for _, key := range sortedKeys(bench.Environment) {
 		if key != EnvironmentLoad && key != "dlqbench" {
-			add(strings.ReplaceAll(name(key), "_", " "), text(bench.Environment[key]))
+			out = append(out, fact(strings.ReplaceAll(name(key), "_", " "), text(bench.Environment[key]), ""))
 		}
 	}
-	return out
+	return known(out...)
 }
 
 func benchRecoveryTable(bench Bench) document.Table {
@@ -327,15 +320,13 @@ func benchRuns(bench Bench) []document.Block {
 		var settings []document.KeyValue
 		for _, one := range append(slices.Clone(of.Settings), BenchSetting{"workload", of.Workload},
 			BenchSetting{"faults", of.Faults}) {
-			if one.Value != "" {
-				settings = append(settings, document.KeyValue{Key: name(one.Path), Value: document.Plain(text(one.Value))})
-			}
+			settings = append(settings, fact(name(one.Path), text(one.Value), ""))
 		}
 		probes, parts := benchProbes(of), benchParts(of)
 		cell := document.Details{ID: cellAnchor(of), Mark: benchMark(of.State), Word: benchWord(of.State),
 			Title: cellLabel(of), Aside: fmt.Sprintf("%d of %d runs", len(of.Repetitions), bench.Repetitions),
 			Open:   of.State == BenchBroken,
-			Blocks: []document.Block{document.KeyValues{Items: settings}, benchRepetitions(bench, of)}}
+			Blocks: []document.Block{document.KeyValues{Items: known(settings...)}, benchRepetitions(bench, of)}}
 		if n := len(probes.Rows); n > 0 {
 			cell.Blocks = append(cell.Blocks, document.Details{Title: fmt.Sprintf("The rates that were tried (%d)", n),
 				Blocks: []document.Block{probes}})

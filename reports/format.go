@@ -5,6 +5,7 @@ package reports
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,10 +52,26 @@ func fact(key, value, note string) document.KeyValue {
 	return document.KeyValue{Key: key, Value: document.Plain(value), Note: note}
 }
 
+// marked returns a fact with a mark.
+func marked(mark document.Mark, of document.KeyValue) document.KeyValue {
+	of.Mark = mark
+	return of
+}
+
 // warned marks a fact that is not as it should be.
 func warned(bad bool, of document.KeyValue) document.KeyValue {
 	if bad {
-		of.Mark = document.Warning
+		return marked(document.Warning, of)
 	}
 	return of
+}
+
+// command returns a command or a name that is meant to be copied.
+func command(key, value string) document.KeyValue {
+	return document.KeyValue{Key: key, Value: document.Command(value)}
+}
+
+// known returns the facts that have a value.
+func known(facts ...document.KeyValue) []document.KeyValue {
+	return slices.DeleteFunc(facts, func(one document.KeyValue) bool { return len(one.Value) == 0 })
 }

@@ -128,10 +128,7 @@ func findings(v *assertions.Verdict, shown evidence) []document.Block {
 		out = append(out, document.Details{Title: fmt.Sprintf("Not judged in this run (%d)", n),
 			Blocks: []document.Block{idle}})
 	}
-	if note := logsNote(v); note != "" {
-		out = append(out, document.Paragraph{Text: document.Plain(note), Soft: true})
-	}
-	return out
+	return append(out, document.Paragraph{Text: document.Plain(logsNote(v)), Soft: true})
 }
 
 // finding returns what was found of an invariant. One that held but was judged only in part gets no tick.
@@ -177,17 +174,13 @@ func untold(all, inVerdict, here int64) string {
 
 // newCounterexample returns a counterexample: where it is, and its trace.
 func newCounterexample(v *assertions.Verdict, w assertions.Counterexample, anchor string) document.Details {
-	where := document.KeyValues{}
-	for _, one := range []struct{ key, value string }{{"Record id", name(w.ID)}, {"All of it", text(w.Command)}} {
-		if one.value != "" {
-			where.Items = append(where.Items, document.KeyValue{Key: one.key, Value: document.Command(one.value)})
-		}
-	}
 	return document.Details{
 		ID: anchor, Title: text(w.Summary), Aside: strings.TrimSpace(position(w) + "  " + name(w.Key)),
-		Find: find(w.Record, w.Partition, w.Offset, w.ID, w.Key), Blocks: []document.Block{where, document.Trace{
-			ID: anchor, Drawing: newSequence(v, w), Events: traceEvents(v, w.Trace),
-			Title: "The same as a list (" + units.Plural(int64(len(w.Trace)), "event", "events") + ")"}},
+		Find: find(w.Record, w.Partition, w.Offset, w.ID, w.Key), Blocks: []document.Block{
+			document.KeyValues{Items: known(command("Record id", name(w.ID)), command("All of it", text(w.Command)))},
+			document.Trace{
+				ID: anchor, Drawing: newSequence(v, w), Events: traceEvents(v, w.Trace),
+				Title: "The same as a list (" + units.Plural(int64(len(w.Trace)), "event", "events") + ")"}},
 	}
 }
 

@@ -3,6 +3,9 @@ package reports
 // This file describes the first violation of a run for the banner of its page: what, where, and since when.
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,28 +34,27 @@ func failures(v *assertions.Verdict) []failure {
 	return out
 }
 
-// firstFailure returns the failure that was seen first on the run's clock. If no time is known, it returns the first
-// one in the verdict. It returns nil if nothing failed.
-func firstFailure(v *assertions.Verdict) *failure {
-	var first *failure
-	for _, one := range failures(v) {
-		switch {
-		case first == nil, one.First != nil && (first.First == nil || one.First.At < first.First.At):
-			first = &one
+// bySight compares occurrences by the run's clock. Those without a time come last.
+func bySight(a, b *assertions.Occurrence) int {
+	at := func(o *assertions.Occurrence) uint64 {
+		if o == nil {
+			return math.MaxUint64
 		}
+		return uint64(o.At) // no time is -1
 	}
-	return first
+	return cmp.Compare(at(a), at(b))
 }
 
 // firstViolation describes the first violation, and returns the command that shows its record again, "" if there is
 // none.
 func firstViolation(v *assertions.Verdict, shown evidence) (facts []document.KeyValue, command string) {
-	first := firstFailure(v)
-	if first == nil {
+	all := failures(v)
+	if len(all) == 0 {
 		return nil, ""
 	}
+	first := slices.MinFunc(all, func(a, b failure) int { return bySight(a.First, b.First) })
 	what := name(first.invariant) + ": " + name(first.Name) + ", " + units.Plural(first.Count, "time", "times")
-	if all := failures(v); len(all) > 1 {
+	if len(all) > 1 {
 		what += "; " + units.Plural(int64(len(all)-1), "more kind of violation", "more kinds of violation")
 	}
 	value := document.Plain(what)

@@ -67,16 +67,9 @@ func about(run Run) []string {
 func banner(v *assertions.Verdict, shown evidence) []document.Block {
 	reasons := alsoList(v)
 	reasons.Most = 0
-	first, command := firstViolation(v, shown)
-	commands := document.KeyValues{}
-	for _, one := range []struct{ key, command string }{
-		{"Run it again", visible(v.Rerun, document.Whole)}, {"Show the record", command},
-	} {
-		if one.command != "" {
-			commands.Items = append(commands.Items, document.KeyValue{Key: one.key, Value: document.Command(one.command)})
-		}
-	}
-	return []document.Block{reasons, document.KeyValues{Items: first}, commands}
+	first, show := firstViolation(v, shown)
+	return []document.Block{reasons, document.KeyValues{Items: first}, document.KeyValues{Items: known(
+		command("Run it again", visible(v.Rerun, document.Whole)), command("Show the record", show))}}
 }
 
 // headFacts returns the figures that a reader wants first.
@@ -100,9 +93,7 @@ func headFacts(v *assertions.Verdict) []document.KeyValue {
 		out = append(out, warned(sound < all, fact("Faults", units.Count(sound)+" of "+units.Count(all), "took effect")))
 	}
 	if l.Unfinished > 0 {
-		unfinished := fact("Unfinished", units.Count(l.Unfinished), "records with no end")
-		unfinished.Mark = document.Fail
-		out = append(out, unfinished)
+		out = append(out, marked(document.Fail, fact("Unfinished", units.Count(l.Unfinished), "records with no end")))
 	} else if v.Drain.Drained {
 		out = append(out, fact("Drain", units.Text(v.Drain.Time), "lag at most "+units.Count(v.Drain.LagMax)))
 	}
@@ -206,21 +197,14 @@ func faultTag(index int, f assertions.FaultResult) document.Span {
 // detailFacts returns the configuration of the run.
 func detailFacts(run Run) []document.KeyValue {
 	v := run.Verdict
-	var out []document.KeyValue
-	add := func(label, value string) {
-		if value != "" {
-			out = append(out, fact(label, value, ""))
-		}
-	}
-	add("Run", name(v.RunID))
-	add("Directory", visible(run.Dir, document.Whole))
-	add("Group", name(v.Group))
+	out := []document.KeyValue{fact("Run", name(v.RunID), ""), fact("Directory", visible(run.Dir, document.Whole), ""),
+		fact("Group", name(v.Group), "")}
 	for _, topic := range v.Topics {
-		add("Topic ("+name(string(topic.Role))+")", name(topic.Name)+", "+units.Plural(int64(topic.Partitions), "partition",
-			"partitions"))
+		out = append(out, fact("Topic ("+name(string(topic.Role))+")", name(topic.Name)+", "+
+			units.Plural(int64(topic.Partitions), "partition", "partitions"), ""))
 	}
 	for _, key := range sortedKeys(v.Environment) {
-		add(name(key), text(v.Environment[key]))
+		out = append(out, fact(name(key), text(v.Environment[key]), ""))
 	}
-	return out
+	return known(out...)
 }

@@ -5,11 +5,9 @@ package reports
 // records than there are counterexamples. The page's search covers both.
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
@@ -27,26 +25,20 @@ const (
 )
 
 func recordBlocks(v *assertions.Verdict, shown evidence) []document.Block {
-	out := []document.Block{ledgerBar(v.Ledger)}
-	warn := func(words string) {
-		if words != "" {
-			out = append(out, document.Paragraph{Text: document.Marked(words, document.Warning)})
-		}
-	}
-	warn(ledgerBalance(v.Ledger))
+	out := []document.Block{ledgerBar(v.Ledger), document.Paragraph{Text: document.Bold(conservation(v))}}
 	if c := v.Conservation; len(c.Entries) > 0 {
-		out = append(out, document.Paragraph{Text: document.Bold(conservation(v))})
 		sum := int64(0)
 		for _, entry := range c.Entries {
 			sum += entry.Count
 		}
 		if sum != c.Planned {
-			warn(fmt.Sprintf("These are %s records, and %s were planned.", units.Count(sum), units.Count(c.Planned)))
+			out = append(out, document.Paragraph{Text: document.Marked(fmt.Sprintf("These are %s records, and %s were planned.",
+				units.Count(sum), units.Count(c.Planned)), document.Warning)})
 		}
 		entries := entryBlocks(c, shown)
 		if out = append(out, entries...); len(entries) > 0 && v.RunID != "" {
-			out = append(out, document.KeyValues{Items: []document.KeyValue{{Key: "Any of them",
-				Value: document.Command("dlqbench show-record " + name(v.RunID) + " RECORD")}}})
+			out = append(out, document.KeyValues{Items: known(command("Any of them",
+				"dlqbench show-record "+name(v.RunID)+" RECORD"))})
 		}
 	}
 	l := v.Ledger
@@ -78,17 +70,6 @@ func ledgerBar(l measure.Ledger) document.Bar {
 		x += end.n
 	}
 	return out
-}
-
-// ledgerBalance says what the final states do not account for, "" if nothing.
-func ledgerBalance(l measure.Ledger) string {
-	switch open := balance(l); {
-	case open > 0:
-		return units.Count(open) + " records are not accounted for."
-	case open < 0:
-		return units.Count(-open) + " records ended in two ways."
-	}
-	return ""
 }
 
 // share formats a part of a whole. A part above zero is never formatted as zero.
@@ -169,14 +150,6 @@ type problem struct {
 	what []string
 }
 
-// problemPlace identifies a problem: occurrences with the same place belong to the same problem.
-type problemPlace struct {
-	record    int32
-	topic     string
-	partition int32
-	offset    int64
-}
-
 // problemSection lists the problems in the order of the run's clock. Those without a time come last.
 func problemSection(v *assertions.Verdict, shown evidence) document.Section {
 	problems, counted, kept := problemsOf(v)
@@ -217,16 +190,16 @@ func problemSection(v *assertions.Verdict, shown evidence) document.Section {
 // problemsOf groups the occurrences by place. It returns how many occurrences were counted and how many of them are
 // kept.
 func problemsOf(v *assertions.Verdict) (all []*problem, counted, kept int64) {
-	known := map[problemPlace]*problem{}
+	found := map[assertions.Occurrence]*problem{}
 	for _, f := range failures(v) {
 		counted += f.Count
 		kept += min(f.Count, int64(len(f.Records)))
 		for _, o := range f.Records {
-			at := problemPlace{o.Record, o.Topic, o.Partition, o.Offset}
-			one := known[at]
+			at := assertions.Occurrence{Record: o.Record, Topic: o.Topic, Partition: o.Partition, Offset: o.Offset}
+			one := found[at]
 			if one == nil {
 				one = &problem{Occurrence: o}
-				known[at] = one
+				found[at] = one
 				all = append(all, one)
 			}
 			if o.At >= 0 && (one.At < 0 || o.At < one.At) {
@@ -237,14 +210,6 @@ func problemsOf(v *assertions.Verdict) (all []*problem, counted, kept int64) {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *problem) int { return cmp.Compare(sortTime(a.At), sortTime(b.At)) })
+	slices.SortStableFunc(all, func(a, b *problem) int { return bySight(&a.Occurrence, &b.Occurrence) })
 	return all, counted, kept
-}
-
-// sortTime sorts problems without a time after all others.
-func sortTime(at time.Duration) time.Duration {
-	if at < 0 {
-		return 1<<63 - 1
-	}
-	return at
 }

@@ -80,15 +80,11 @@ func runDocument(run Run) document.Document {
 
 // whatNext returns the next steps for the reader.
 func whatNext(run Run) document.KeyValues {
-	next := document.KeyValues{}
+	report := ""
 	if run.Dir != "" {
-		next.Items = append(next.Items, document.KeyValue{Key: "Report",
-			Value: document.Command(filepath.Join(run.Dir, HTMLFile))})
+		report = filepath.Join(run.Dir, HTMLFile)
 	}
-	if run.Verdict.Rerun != "" {
-		next.Items = append(next.Items, document.KeyValue{Key: "Rerun", Value: document.Command(run.Verdict.Rerun)})
-	}
-	return next
+	return document.KeyValues{Items: known(command("Report", report), command("Rerun", run.Verdict.Rerun))}
 }
 
 func runMark(s standing) document.Mark {
@@ -220,22 +216,15 @@ func quantilesRow(title string, q measure.Quantiles) document.Row {
 
 // runFigures returns where the records went, how the run ended, and the state of the harness.
 func runFigures(v *assertions.Verdict) document.KeyValues {
-	out := document.KeyValues{}
-	add := func(key, value string) {
-		if value != "" {
-			out.Items = append(out.Items, document.KeyValue{Key: key, Value: document.Plain(value)})
-		}
-	}
-	add("Records", conservation(v))
+	drain := ""
 	if len(v.Phases) > 0 {
 		drained := "not drained"
 		if v.Drain.Drained {
 			drained = units.Text(v.Drain.Time)
 		}
-		add("Drain", fmt.Sprintf("%s; lag at most %s, %s at the end", drained, units.Count(v.Drain.LagMax),
-			units.Count(v.Drain.LagEnd)))
+		drain = fmt.Sprintf("%s; lag at most %s, %s at the end", drained, units.Count(v.Drain.LagMax),
+			units.Count(v.Drain.LagEnd))
 	}
-	add("Retries", remarkOnRetries(v.Usage))
 	h := v.Health
 	words := fmt.Sprintf("slip p99 %s, %s", units.Text(h.SlipP99), units.Plural(h.Stalls, "stall", "stalls"))
 	if h.Stalls > 0 {
@@ -244,8 +233,8 @@ func runFigures(v *assertions.Verdict) document.KeyValues {
 	if h.CPU > 0 {
 		words += ", " + units.Significant(h.CPU) + " processors used"
 	}
-	add("Harness", words)
-	return out
+	return document.KeyValues{Items: known(fact("Records", conservation(v), ""), fact("Drain", drain, ""),
+		fact("Retries", remarkOnRetries(v.Usage), ""), fact("Harness", words, ""))}
 }
 
 func thresholdTable(v *assertions.Verdict) document.Table {

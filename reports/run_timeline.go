@@ -31,8 +31,6 @@ func hasCurves(v *assertions.Verdict) bool {
 	return v.Series.Step > 0 && len(v.Series.Sent)+len(v.Series.Processed)+len(v.Series.Lag) > 0
 }
 
-func seconds(d time.Duration) document.Number { return document.Number(d.Seconds()) }
-
 func timeline(v *assertions.Verdict) []document.Block {
 	if !hasCurves(v) {
 		return nil
@@ -42,14 +40,15 @@ func timeline(v *assertions.Verdict) []document.Block {
 		t.length = max(t.length, len(values))
 	}
 	t.every = (t.length + maxPoints - 1) / maxPoints
-	out := document.Timeline{End: seconds(ended(v)), Charts: t.charts(newHeat(v.HeatMap)), Windows: faultWindows(v),
+	out := document.Timeline{End: ended(v).Seconds(), Charts: t.charts(newHeat(v.HeatMap)), Windows: faultWindows(v),
 		Phases: []document.Window{}, Marks: violationMarks(v)}
 	for from := 0; from < t.length; from += t.every {
 		middle := (float64(from) + float64(min(from+t.every, t.length))) / 2
-		out.Time = append(out.Time, document.Number(middle*t.Step.Seconds()))
+		out.Time = append(out.Time, middle*t.Step.Seconds())
 	}
 	for _, p := range v.Phases {
-		out.Phases = append(out.Phases, document.Window{Name: p.Name, From: seconds(p.From), To: seconds(p.To)})
+		out.Phases = append(out.Phases, document.Window{Name: document.Words(p.Name), From: p.From.Seconds(),
+			To: p.To.Seconds()})
 	}
 	if len(v.Faults) > 0 {
 		out.Key = document.Text{{Text: "Shaded: fault in force, paler until steady again; ▭ as planned, "},
@@ -68,19 +67,20 @@ func timeline(v *assertions.Verdict) []document.Block {
 // none.
 func faultWindows(v *assertions.Verdict) []document.Window {
 	out := make([]document.Window, 0, len(v.Faults))
-	after := func(from time.Duration, span measure.Span) document.Number {
+	after := func(from time.Duration, span measure.Span) *float64 {
+		at := (from + span.Time).Seconds()
 		if !span.Known() {
-			return document.Number(math.NaN())
+			return nil
 		}
-		return seconds(from + span.Time)
+		return &at
 	}
 	for i, f := range v.Faults {
 		if !f.Observed.Injected {
 			continue
 		}
 		from, to := f.Observed.From, max(f.Observed.From, f.Observed.To)
-		out = append(out, document.Window{Label: faultLabel(i), Name: faultName(f), From: seconds(from), To: seconds(to),
-			PlannedFrom: seconds(f.Planned.From), PlannedTo: seconds(f.Planned.To),
+		out = append(out, document.Window{Label: document.Words(faultLabel(i)), Name: document.Words(faultName(f)),
+			From: from.Seconds(), To: to.Seconds(), Planned: []float64{f.Planned.From.Seconds(), f.Planned.To.Seconds()},
 			Noticed: after(from, f.Recovery.Detect), Steady: after(to, f.Recovery.Steady)})
 	}
 	return out
@@ -92,13 +92,13 @@ func violationMarks(v *assertions.Verdict) []document.Moment {
 	out, rest := []document.Moment{}, []document.Moment{}
 	for _, r := range v.Invariants {
 		for _, a := range r.Anomalies {
-			label := name(r.Name) + ": " + name(a.Name)
+			label := document.Words(name(r.Name) + ": " + name(a.Name))
 			if a.First != nil && a.First.At >= 0 {
-				out = append(out, document.Moment{At: seconds(a.First.At), Name: label})
+				out = append(out, document.Moment{At: a.First.At.Seconds(), Name: label})
 			}
 			for _, one := range a.Records {
 				if one.At >= 0 && (a.First == nil || one.At != a.First.At) {
-					rest = append(rest, document.Moment{At: seconds(one.At), Name: label})
+					rest = append(rest, document.Moment{At: one.At.Seconds(), Name: label})
 				}
 			}
 		}
@@ -112,9 +112,9 @@ func newHeat(of measure.HeatMap) *document.Heat {
 	if len(of.Bounds) == 0 {
 		return nil
 	}
-	out := document.Heat{Step: seconds(of.Step), Cells: []int64{}}
+	out := document.Heat{Step: of.Step.Seconds(), Cells: []int64{}}
 	for _, bound := range of.Bounds {
-		out.Bounds = append(out.Bounds, document.Number(bound.Seconds()*1e3))
+		out.Bounds = append(out.Bounds, bound.Seconds()*1e3)
 	}
 	for column, counts := range of.Counts {
 		for row, n := range counts {
@@ -177,7 +177,7 @@ func (t thinned) instances() []document.Chart {
 	memory := document.Chart{ID: "memory", Title: "Memory of each instance (MiB)", Unit: "MiB", Height: 130}
 	processors := document.Chart{ID: "processors", Title: "Processors used by each instance", Height: 110}
 	for i, one := range t.Instances[:min(len(t.Instances), pageColours)] {
-		label, colour := "instance "+strconv.Itoa(int(one.Instance)), "c"+strconv.Itoa(i)
+		label, colour := document.Words(fmt.Sprintf("instance %d", one.Instance)), "c"+strconv.Itoa(i)
 		memory.Curves = append(memory.Curves, t.curve(one.RSS, highest, 1.0/(1<<20), document.Curve{Label: label,
 			Colour: colour, Column: label + ", MiB"}))
 		processors.Curves = append(processors.Curves, t.curve(one.CPU, mean, 1, document.Curve{Label: label,
@@ -202,11 +202,11 @@ func (t thinned) curve(values []float64, merge func([]float64) float64, factor f
 	return of
 }
 
-func thin(values []float64, length, every int, merge func([]float64) float64, factor float64) []document.Number {
-	out := make([]document.Number, 0, length/every+1)
+func thin(values []float64, length, every int, merge func([]float64) float64, factor float64) document.Numbers {
+	out := make(document.Numbers, 0, length/every+1)
 	for from := 0; from < length; from += every {
 		part := values[min(from, len(values)):min(from+every, len(values))]
-		out = append(out, document.Number(merge(part)*factor))
+		out = append(out, merge(part)*factor)
 	}
 	return out
 }
@@ -274,8 +274,8 @@ func percentiles(v *assertions.Verdict) document.Figures {
 			if phase == measure.PhaseAll {
 				label = "whole run"
 			}
-			curve := document.Series{Label: strconv.Itoa(i + 1), Name: name(label), Colour: i % pageColours,
-				Hidden: i > 0 && v.Percentiles[key].Phases[phase].Count < fewValues}
+			curve := document.Series{Label: document.Words(strconv.Itoa(i + 1)), Name: document.Words(name(label)),
+				Colour: i % pageColours, Hidden: i > 0 && v.Percentiles[key].Phases[phase].Count < fewValues}
 			addPercentiles(&figure, v.Percentiles[key], phase, curve)
 			if key == measure.LatencySuccess {
 				curve.Name, curve.Colour = curve.Name+", service time", curve.Colour+pageColours
@@ -295,7 +295,7 @@ func addPercentiles(figure *document.Figure, of measure.PercentileCurves, phase 
 	for i, value := range of.Phases[phase].Values {
 		if isNumber(value) && value > 0 && i < len(of.Nines) {
 			curve.X, curve.Y = append(curve.X, of.Nines[i]), append(curve.Y, value)
-			figure.X.High = max(figure.X.High, of.Nines[i])
+			figure.X.High = max(figure.X.High, math.Ceil(of.Nines[i]*100)/100)
 			figure.Y.Low = min(figure.Y.Low, math.Pow10(int(math.Floor(math.Log10(value)))))
 			figure.Y.High = max(figure.Y.High, math.Pow10(int(math.Floor(math.Log10(value)))+1))
 		}

@@ -294,11 +294,12 @@ func (r Record) lanes() document.Figures {
 		X: document.Axis{Title: "time", Unit: "s", High: length.Seconds()},
 		Y: document.Axis{Unit: "none", Low: -float64(len(r.Faults)) - 0.5, High: -0.5}}
 	for i, f := range r.Faults {
-		lane, label := -float64(i+1), fmt.Sprint(i+1)
-		out.Series = append(out.Series, document.Series{Label: label, Name: f.Name, Colour: i, Y: []float64{lane, lane},
+		lane, label := -float64(i+1), document.Words(fmt.Sprint(i+1))
+		name := document.Words(f.Name)
+		out.Series = append(out.Series, document.Series{Label: label, Name: name, Colour: i, Y: []float64{lane, lane},
 			X: []float64{f.Injected.Seconds(), max(cmp.Or(deref(f.Healed), length), f.Injected+time.Millisecond).Seconds()}})
 		if at := deref(f.Noticed).Seconds(); f.Noticed != nil {
-			out.Series = append(out.Series, document.Series{Label: label, Name: f.Name + ", noticed", Shape: "front",
+			out.Series = append(out.Series, document.Series{Label: label, Name: name + ", noticed", Shape: "front",
 				X: []float64{at}, Y: []float64{lane}, Around: []float64{at, at, lane, lane}})
 		}
 	}

@@ -192,12 +192,12 @@ type Axis struct {
 
 // Series is a curve, or a point with what is around it.
 type Series struct {
-	Label string    `json:"label"`
-	Name  string    `json:"name"`
-	X     []float64 `json:"x"`
-	Y     []float64 `json:"y"`
+	Label Words   `json:"label"`
+	Name  Words   `json:"name"`
+	X     Numbers `json:"x"`
+	Y     Numbers `json:"y"`
 	// Around is the box around a point: low and high x, low and high y.
-	Around []float64 `json:"around,omitempty"`
+	Around Numbers `json:"around,omitempty"`
 	// Shape of a point: "front", "alone", "open" or "broken"; of a curve "", or "steps".
 	Shape string `json:"shape,omitempty"`
 	// Colour counts those of the page. A hidden curve appears when the reader asks for it.

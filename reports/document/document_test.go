@@ -41,8 +41,8 @@ func sample() Document {
 				Details{Title: "record 812", Find: Find{"record": "812"}, Spare: true, Blocks: []Block{sampleTrace()}},
 				Bar{Whole: 10, Parts: []Part{{To: 4, Shape: "good", Name: "succeeded", Value: "4", Note: "40 %"}}},
 				KeyValues{Across: true, Items: []KeyValue{{Key: "Sent", Value: Plain("10")}}},
-				Timeline{Time: []Number{0.5}, End: 1, Windows: []Window{{Label: "F1", Name: "a fault", To: 1}}, Charts: []Chart{
-					{ID: "rates", Title: "Rates", Curves: []Curve{{Label: "sent", Column: "Sent/s", Values: []Number{Number(math.NaN())}}}}}},
+				Timeline{Time: Numbers{0.5}, End: 1, Windows: []Window{{Label: "F1", Name: "a fault", To: 1}}, Charts: []Chart{
+					{ID: "rates", Title: "Rates", Curves: []Curve{{Label: "sent", Column: "Sent/s", Values: Numbers{math.NaN()}}}}}},
 				Details{ID: "cell-1", Mark: Pass, Word: "ok", Title: "cell 1", Aside: "5 runs", Open: true,
 					Blocks: []Block{Code("line 1\nline 2"), Details{Title: "inner", Blocks: []Block{Paragraph{Text: Plain("folded twice")}}}}},
 				Figures{Choose: true, Figures: []Figure{{ID: "one", Title: "p99", Note: "by cell", Words: "one cell",

@@ -1,13 +1,12 @@
 package document
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
-	"strconv"
+	"slices"
 	"strings"
 )
 
@@ -30,7 +29,8 @@ func HTML(w io.Writer, doc Document) error {
 	content := page{Document: doc, Style: template.CSS(PageStyle()), Icon: icon(doc.Mark)}
 	figures, timeline := doc.drawn()
 	if len(figures) > 0 || timeline != nil {
-		data, err := visibleJSON(map[string]any{"figures": figures, "timeline": timeline})
+		// json.Marshal escapes <, > and &, so nothing in the data can end the element that holds it.
+		data, err := json.Marshal(map[string]any{"figures": figures, "timeline": timeline})
 		if err != nil {
 			return fmt.Errorf("encoding the figures: %w", err)
 		}
@@ -85,43 +85,6 @@ func icon(mark Mark) template.URL {
 		"%3Ccircle cx='8' cy='8' r='7' fill='%23" + cmp.Or(colour, "1f5fbf") + "'/%3E%3C/svg%3E")
 }
 
-// visibleJSON encodes a value with all texts in it visible. json.Marshal escapes <, > and &, so nothing in the data can
-// end the element that holds it.
-func visibleJSON(v any) ([]byte, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var decoded any
-	if err := decoder.Decode(&decoded); err != nil {
-		return nil, err
-	}
-	return json.Marshal(visible(decoded))
-}
-
-// visible makes every text in a decoded JSON value visible, and leaves fractions six digits, more than a screen shows.
-func visible(v any) any {
-	switch v := v.(type) {
-	case string:
-		return Visible(v, Whole)
-	case json.Number:
-		if fraction, err := v.Float64(); err == nil && strings.Contains(v.String(), ".") {
-			return json.Number(strconv.FormatFloat(fraction, 'g', 6, 64))
-		}
-	case []any:
-		for i := range v {
-			v[i] = visible(v[i])
-		}
-	case map[string]any:
-		for key := range v {
-			v[key] = visible(v[key])
-		}
-	}
-	return v
-}
-
 // visibleLines makes each line visible.
 func visibleLines(s string) string {
 	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
@@ -153,42 +116,29 @@ func (d Document) drawn() (figures []Figure, timeline *Timeline) {
 	return figures, timeline
 }
 
-// unfolds reports whether a section has several findings to unfold.
+// unfolds reports whether a section has findings to unfold.
 func (s Section) unfolds() bool {
-	findings := 0
-	for _, block := range s.Blocks {
-		if details, ok := block.(Details); ok && details.Mark != None && len(details.Blocks) > 0 {
-			findings++
-		}
-	}
-	return findings > 0
+	return slices.ContainsFunc(s.Blocks, func(block Block) bool {
+		details, ok := block.(Details)
+		return ok && details.Mark != None && len(details.Blocks) > 0
+	})
 }
 
 // empty reports whether a section has no content and so is left out.
 func (s Section) empty() bool {
-	for _, block := range s.Blocks {
+	return !slices.ContainsFunc(s.Blocks, func(block Block) bool {
 		switch block := block.(type) {
 		case Table:
-			if len(block.Rows) > 0 {
-				return false
-			}
+			return len(block.Rows) > 0
 		case List:
-			if len(block.Items) > 0 {
-				return false
-			}
+			return len(block.Items) > 0
 		case KeyValues:
-			if len(block.Items) > 0 {
-				return false
-			}
+			return len(block.Items) > 0
 		case Figures:
-			if len(block.Figures) > 0 {
-				return false
-			}
-		default:
-			return false
+			return len(block.Figures) > 0
 		}
-	}
-	return true
+		return true
+	})
 }
 
 // spread splits a figure into its value and the part after ±, which a page writes below it. A text that is more than

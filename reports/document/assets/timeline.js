@@ -138,7 +138,7 @@
     ctx.strokeStyle = colour("edge");
     ctx.lineWidth = 1.5 * px;
     for (const f of data.windows) {
-      const from = at(f.plannedFrom), to = Math.max(at(f.plannedTo), from + 2 * px);
+      const from = at(f.planned[0]), to = Math.max(at(f.planned[1]), from + 2 * px);
       ctx.strokeRect(from, foot - 5 * px, to - from, 4 * px);
       if (f.noticed !== null) shape(ctx, at(f.noticed), foot - 12 * px, colour("retries"), [[0, -5], [4, 0], [0, 5], [-4, 0]], px);
     }
@@ -342,6 +342,7 @@
     for (const chart of data.charts) {
       chart.holder = document.querySelector('[data-chart="' + chart.id + '"]');
       if (!chart.holder) continue; // its curves are only in the table
+      chart.title = chart.holder.textContent;
       draw(chart);
       drawn.push(chart);
       resized.observe(chart.holder);
