@@ -223,21 +223,22 @@ func (c *backoff) observeGap(a *attempt, r *record) {
 
 // noteBusy notes the activity of an attempt's process, and the time the attempt had to wait for other records.
 func (c *backoff) noteBusy(a *attempt, e *history.Event) {
-	topic := c.w.position(a.number, c.w.record(a.number)).topic
-	copied, limit := c.w.role(topic) == history.RoleRetry, c.w.contract.MaxAttempts
+	lane := c.w.lies(a.number, c.w.record(a.number))
+	copied, limit := c.w.role(lane.topic) == history.RoleRetry, c.w.contract.MaxAttempts
 	c.others = 0
 	switch b := &a.before; {
 	case copied && e.Kind == history.KindAttemptStart && b.ended:
-		c.others = c.busy.copied(a.by, topic, b.end+c.waits(a.k-1).least, a.start)
+		c.others = c.busy.copied(a.by, lane.topic, b.end+c.waits(a.k-1).least, a.start)
 	case copied && e.Kind == history.KindAttemptEnd:
-		c.busy.copyEnded(a.by, topic, a.end)
+		c.busy.copyEnded(a.by, lane.topic, a.end)
 	case c.w.hops:
 	case e.Kind == history.KindAttemptStart:
-		c.others = c.busy.start(a)
+		c.others = c.busy.start(a, lane)
 	case c.w.classes[a.outcome] == classRetryable && (limit == 0 || int(a.k) < limit):
-		c.busy.end(a, c.waits(a.k).least+c.b.Jitter+c.b.Late)
+		least := c.waits(a.k).least
+		c.busy.end(a, lane, pause{least, least + c.b.Jitter + c.b.Late}, false)
 	default:
-		c.busy.end(a, -1)
+		c.busy.end(a, lane, pause{}, true)
 	}
 }
 

@@ -31,14 +31,21 @@ type thread struct {
 	several bool
 	// spent is the total time of its attempts, and of the waits after them in which it did nothing else.
 	spent time.Duration
-	// last is the record of its latest attempt to end, ended the time of that end, and most the longest time for which
-	// that record may have blocked the process.
+	// last is the record of its latest attempt to end, in the partition lane, ended the time of that end, and wait how
+	// long that record may have blocked the process.
 	last  int32
+	lane  place
 	ended time.Duration
-	most  time.Duration
+	wait  pause
+	// blocked and free count the waits after which, or in which, another record was attempted. A wait counts as free only
+	// if that record is of the same partition: another one may belong to another thread of the process.
+	blocked, free int
 	// failed holds the waiting records, with the value of spent at the latest time when their own wait was over.
 	failed map[int32]time.Duration
 }
+
+// pause is the shortest and the longest time for which a failed record may block its process. The zero value is no wait.
+type pause struct{ least, most time.Duration }
 
 func newBusy() busy { return busy{threads: map[holder]*thread{}, queues: map[retryLane]*queue{}} }
 
@@ -51,14 +58,14 @@ func (b *busy) of(by holder) *thread {
 	return t
 }
 
-// start notes an attempt of a record, and returns for how long the process was busy with others since that record
-// failed.
-func (b *busy) start(a *attempt) time.Duration {
+// start notes an attempt of a record of the partition lane, and returns for how long the process was busy with others
+// since that record failed.
+func (b *busy) start(a *attempt, lane place) time.Duration {
 	t := b.of(a.by)
 	t.several = t.several || t.open > 0
 	t.open++
 	if t.last != none {
-		t.spent += min(max(a.start-t.ended, 0), t.most)
+		t.passed(a, lane, max(a.start-t.ended, 0))
 		if _, waits := t.failed[t.last]; waits {
 			t.failed[t.last] = t.spent // the time until now was its own wait
 		}
@@ -72,13 +79,29 @@ func (b *busy) start(a *attempt) time.Duration {
 	return t.spent - since
 }
 
-// end notes the end of an attempt. Its record may wait for most; a negative value means that it does not wait.
-func (b *busy) end(a *attempt, most time.Duration) {
+// passed notes the time between the latest attempt and the next one. A process that mostly attempts other records of the
+// partition while one waits is not blocked by waits: a record that it attempts late is late on its own account.
+func (t *thread) passed(next *attempt, lane place, took time.Duration) {
+	switch {
+	case t.wait.least <= 0 || next.number == t.last:
+	case took >= t.wait.least:
+		t.blocked++
+	case lane == t.lane:
+		t.free++
+	}
+	if t.free <= t.blocked {
+		t.spent += min(took, t.wait.most)
+	}
+}
+
+// end notes the end of an attempt of a record of the partition lane, which is tried again after the wait unless it is
+// settled.
+func (b *busy) end(a *attempt, lane place, wait pause, settled bool) {
 	t := b.of(a.by)
 	t.open = max(t.open-1, 0)
 	t.spent += a.end - a.start
-	t.last, t.ended, t.most = a.number, a.end, max(most, 0)
-	if most >= 0 {
+	t.last, t.lane, t.ended, t.wait = a.number, lane, a.end, wait
+	if !settled {
 		t.failed[a.number] = t.spent
 	}
 }

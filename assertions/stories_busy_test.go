@@ -25,6 +25,12 @@ func busyTales() []tale {
 		{"late, as the only thread has another partition's record", nil, func(b *builder) history.Source {
 			return ends(waitsForAnother(two(b).attempt(0, failed).wait(105 * ms)).success(2))
 		}},
+		// It turns to record 1 while record 0 waits, so waits do not block it.
+		{"late, in a process that goes on with the partition while a record waits", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).sendTo(2, 1, 2)
+				return ends(waitsForAnother(b.attempt(0, failed)).success(2))
+			}},
 		{"late, and others are tried in between, which takes no time", []string{"backoff-late"},
 			func(b *builder) history.Source {
 				two(b).attempt(0, failed).wait(105 * ms).success(1).wait(150 * ms).success(2).wait(150 * ms)
