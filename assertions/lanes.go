@@ -16,20 +16,21 @@ type Role string
 
 // The roles of participants, beside those of topics (history.RoleInput …).
 const (
-	RoleWorkload Role = "workload"
-	RoleBroker   Role = "broker"
-	RoleInstance Role = "instance"
-	RoleOracle   Role = "oracle"
-	RoleRouter   Role = "router"
-	RoleStore    Role = "store"
-	RoleWorker   Role = "worker"
-	RoleKeeper   Role = "keeper"
-	RoleReplay   Role = "replay tool"
+	RoleWorkload   Role = "workload"
+	RoleBroker     Role = "broker"
+	RoleInstance   Role = "instance"
+	RoleDownstream Role = "downstream"
+	RoleRouter     Role = "router"
+	RoleStore      Role = "store"
+	RoleWorker     Role = "worker"
+	RoleKeeper     Role = "keeper"
+	RoleReplay     Role = "replay tool"
 )
 
 // Actor is a participant of a trace.
 type Actor struct {
-	// Name as the lines say it in From and To: "workload", "instance 0", "oracle", or a topic without the run's prefix.
+	// Name as the lines say it in From and To: "workload", "instance 0", "downstream", or a topic without the run's
+	// prefix.
 	Name string `json:"name"`
 	Role Role   `json:"role"`
 }
@@ -37,7 +38,7 @@ type Actor struct {
 // rolesInOrder is the order of the lanes: the path of a record.
 func rolesInOrder() []Role {
 	return []Role{
-		RoleWorkload, Role(history.RoleInput), Role(history.RoleNode), RoleBroker, RoleInstance, RoleOracle,
+		RoleWorkload, Role(history.RoleInput), Role(history.RoleNode), RoleBroker, RoleInstance, RoleDownstream,
 		Role(history.RoleRetry), Role(history.RoleDLQ),
 		Role(history.RoleQuarantine), Role(history.RoleSink), RoleRouter, RoleStore, RoleWorker, RoleKeeper, RoleReplay,
 	}
@@ -67,7 +68,8 @@ func who(e *history.Event) Actor {
 // wayOf returns the sender and the receiver of an event.
 func (w *state) wayOf(e *history.Event) way {
 	topic := Actor{w.topicName(e.Topic), Role(w.role(e.Topic))}
-	oracle, workload, store := Actor{"oracle", RoleOracle}, Actor{"workload", RoleWorkload}, Actor{"store", RoleStore}
+	workload, store := Actor{"workload", RoleWorkload}, Actor{"store", RoleStore}
+	downstream := Actor{"downstream", RoleDownstream}
 	refused := e.Code != 0
 	switch e.Kind {
 	case history.KindSend:
@@ -85,9 +87,9 @@ func (w *state) wayOf(e *history.Event) way {
 	case history.KindTxnEndResponse:
 		return way{from: Actor{"broker", RoleBroker}, to: who(e), failed: refused}
 	case history.KindAttemptStart:
-		return way{from: who(e), to: oracle}
+		return way{from: who(e), to: downstream}
 	case history.KindAttemptEnd:
-		return way{from: oracle, to: who(e), failed: e.Outcome != history.OutcomeSuccess}
+		return way{from: downstream, to: who(e), failed: e.Outcome != history.OutcomeSuccess}
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindMembership:
 		return way{from: who(e)}
 	case history.KindInstanceExited:

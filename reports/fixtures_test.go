@@ -171,7 +171,7 @@ func commitCounterexample() assertions.Counterexample {
 		Actors: []assertions.Actor{
 			{Name: "workload", Role: assertions.RoleWorkload}, {Name: "input", Role: "input"},
 			{Name: "instance 0", Role: assertions.RoleInstance},
-			{Name: "oracle", Role: assertions.RoleOracle}, {Name: "dlq", Role: "dlq"},
+			{Name: "downstream", Role: assertions.RoleDownstream}, {Name: "dlq", Role: "dlq"},
 		},
 		Trace: []assertions.Line{
 			{Time: 7262*ms + 120*time.Microsecond, Kind: "send", Text: "sent to input-3, planned as permanent", From: "workload",
@@ -180,9 +180,9 @@ func commitCounterexample() assertions.Counterexample {
 				To: "workload", Label: "offset 1352"},
 			{Time: 7265 * ms, Kind: "fetched", Text: "instance 0 fetches input-3 offsets 1349 to 1352", From: "input",
 				To: "instance 0", Label: "fetch 1349–1352"},
-			{Time: 7266 * ms, Kind: "attempt-start", Text: "instance 0: attempt 1 starts", From: "instance 0", To: "oracle",
+			{Time: 7266 * ms, Kind: "attempt-start", Text: "instance 0: attempt 1 starts", From: "instance 0", To: "downstream",
 				Label: "attempt 1"},
-			{Time: 7267 * ms, Kind: "attempt-end", Text: "instance 0: attempt 1 is answered permanent", From: "oracle",
+			{Time: 7267 * ms, Kind: "attempt-end", Text: "instance 0: attempt 1 is answered permanent", From: "downstream",
 				To: "instance 0", Label: "permanent", Failed: true},
 			{Time: 7268*ms + 300*time.Microsecond, Kind: "produce-request", Text: "instance 0 writes it to dlq-3",
 				From: "instance 0", To: "dlq", Label: "produce"},
@@ -401,12 +401,12 @@ func injected(payload string) Run {
 	counterexample := assertions.Counterexample{
 		Record: 1, ID: payload, Key: payload, Topic: payload, Summary: payload, Command: payload,
 		Actors: []assertions.Actor{{Name: payload, Role: assertions.Role(payload)},
-			{Name: "oracle", Role: assertions.RoleOracle}},
+			{Name: "downstream", Role: assertions.RoleDownstream}},
 		Trace: []assertions.Line{
 			{Time: 8 * sec, Kind: payload, Text: payload, Marked: true}, {Time: 9 * sec, Kind: payload, Text: payload},
-			{Time: 9 * sec, Kind: payload, Text: payload, From: payload, To: "oracle", Label: payload, Marked: true},
-			{Time: 9 * sec, Kind: payload, Text: payload, From: "oracle", To: payload},
-			{Time: 9 * sec, Kind: payload, Text: payload, From: "oracle", Label: payload},
+			{Time: 9 * sec, Kind: payload, Text: payload, From: payload, To: "downstream", Label: payload, Marked: true},
+			{Time: 9 * sec, Kind: payload, Text: payload, From: "downstream", To: payload},
+			{Time: 9 * sec, Kind: payload, Text: payload, From: "downstream", Label: payload},
 		},
 	}
 	occurrence := assertions.Occurrence{Record: 1, ID: payload, Key: payload, Topic: payload, At: 8 * sec, Phase: payload,

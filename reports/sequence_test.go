@@ -82,9 +82,10 @@ func TestSequenceFoldsWhatRepeats(t *testing.T) {
 	var long []assertions.Line
 	for i := range 40 {
 		at := time.Duration(i) * ms
-		long = append(long, assertions.Line{Time: at, Kind: "attempt-start", From: "instance 0", To: "oracle",
+		long = append(long, assertions.Line{Time: at, Kind: "attempt-start", From: "instance 0", To: "downstream",
 			Label: fmt.Sprintf("attempt %d", i+1)},
-			assertions.Line{Time: at, Kind: "attempt-end", From: "oracle", To: "instance 0", Label: "transient", Failed: true})
+			assertions.Line{Time: at, Kind: "attempt-end", From: "downstream", To: "instance 0", Label: "transient",
+				Failed: true})
 	}
 	w.Trace = slices.Concat(long, w.Trace)
 	d := newSequence(&assertions.Verdict{}, w)
@@ -139,7 +140,7 @@ var coordinate = regexp.MustCompile(`(?:[xy]|cx|cy|width|height)="(-?\d+)"`)
 
 // For any trace, nothing is drawn outside the diagram, no text is wider than it, and marked events are drawn.
 func TestSequenceProperty(t *testing.T) {
-	names := rapid.SampledFrom([]string{"workload", "input", "instance 0", "instance 1", "oracle", "dlq", "store",
+	names := rapid.SampledFrom([]string{"workload", "input", "instance 0", "instance 1", "downstream", "dlq", "store",
 		"worker 0", hostile, ""})
 	rapid.Check(t, func(t *rapid.T) {
 		w := assertions.Counterexample{Summary: hostile}
