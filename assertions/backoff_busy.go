@@ -44,7 +44,8 @@ type thread struct {
 	failed map[int32]time.Duration
 }
 
-// pause is the shortest and the longest time for which a failed record may block its process. The zero value is no wait.
+// pause is the shortest and the longest time for which a failed record may block its process. The zero value is no
+// wait.
 type pause struct{ least, most time.Duration }
 
 func newBusy() busy { return busy{threads: map[holder]*thread{}, queues: map[retryLane]*queue{}} }
@@ -79,8 +80,8 @@ func (b *busy) start(a *attempt, lane place) time.Duration {
 	return t.spent - since
 }
 
-// passed notes the time between the latest attempt and the next one. A process that mostly attempts other records of the
-// partition while one waits is not blocked by waits: a record that it attempts late is late on its own account.
+// passed notes the time between the latest attempt and the next one. A process that mostly attempts other records of
+// the partition while one waits is not blocked by waits: a record that it attempts late is late on its own account.
 func (t *thread) passed(next *attempt, lane place, took time.Duration) {
 	switch {
 	case t.wait.least <= 0 || next.number == t.last:
