@@ -25,7 +25,7 @@ func TestCounterexamplesSayBetweenWhom(t *testing.T) {
 		actors = append(actors, one.Name+"/"+string(one.Role))
 	}
 	if got, want := strings.Join(actors, " "),
-		"workload/workload in/input instance 0/instance oracle/oracle in.dlq/dlq"; got != want {
+		"workload/workload in/input instance 0/instance downstream/downstream in.dlq/dlq"; got != want {
 		t.Errorf("the actors are %s, want %s", got, want)
 	}
 	for _, line := range w.Trace {
@@ -33,10 +33,10 @@ func TestCounterexamplesSayBetweenWhom(t *testing.T) {
 			map[bool]string{true: "!"}[line.Failed]))
 	}
 	want := []string{
-		"workload>in send", "in>workload offset 0", "in>instance 0 fetch 0", "instance 0>oracle attempt 1",
-		"oracle>instance 0 transient!",
-		"instance 0>oracle attempt 2", "oracle>instance 0 transient!", "instance 0>oracle attempt 3",
-		"oracle>instance 0 transient!", "> ",
+		"workload>in send", "in>workload offset 0", "in>instance 0 fetch 0", "instance 0>downstream attempt 1",
+		"downstream>instance 0 transient!",
+		"instance 0>downstream attempt 2", "downstream>instance 0 transient!", "instance 0>downstream attempt 3",
+		"downstream>instance 0 transient!", "> ",
 		"instance 0>in.dlq produce", "in.dlq>instance 0 NOT_ENOUGH_REPLICAS!", "instance 0> logs an error!",
 		"instance 0>in commit 2", "in>instance 0 ok", "instance 0>in.dlq produce", "in.dlq>instance 0 ok, offset 0",
 	}

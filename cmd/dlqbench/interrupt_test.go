@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -61,7 +60,7 @@ func TestInterrupt(t *testing.T) {
 		},
 		{
 			"heal", "", []string{"workload.duration=5m", "faults=[{at: 100ms, for: 10ms, downstream: {outage: true}}]"},
-			hangup(), func(p *program) { p.waitForPhase("heal") },
+			syscall.SIGTERM, func(p *program) { p.waitForPhase("heal") },
 		},
 		{
 			"drain", "", []string{
@@ -105,14 +104,6 @@ func TestInterrupt(t *testing.T) {
 			}
 		})
 	}
-}
-
-// hangup is SIGHUP, or SIGTERM where SIGHUP is ignored, as under nohup: the program leaves it ignored, as it should.
-func hangup() syscall.Signal {
-	if signal.Ignored(syscall.SIGHUP) {
-		return syscall.SIGTERM
-	}
-	return syscall.SIGHUP
 }
 
 // The second interrupt ends the program at once. No process is left, and the recorded history can still be judged.

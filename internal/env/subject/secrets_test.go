@@ -89,7 +89,9 @@ func TestRedactLeavesOrdinaryFilesAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Redact(text, Launch{}); string(got) != string(text) {
+		// The token that the stub hands out to the service is masked as any other.
+		want := strings.Replace(string(text), `"t0k3n"`, "MASKED", 1)
+		if got := Redact(text, Launch{}); string(got) != want {
 			t.Errorf("%s became\n%s", path, got)
 		}
 	}
