@@ -52,7 +52,7 @@ test-modules:
 test-kafka: build
 	./dlqbench kafka install
 	DLQBENCH_KAFKA_TESTS=1 $(GO) test -count=1 -p 1 -v ./internal/env/cluster/external ./test/external \
-		$$($(GO) list ./internal/env/cluster/process ./test/... | grep -v -e /external -e /containers | $(PART)) \
+		$$($(GO) list ./internal/env/cluster/process ./test/... | grep -v -e /external -e /containers -e /services | $(PART)) \
 		| grep -E '^(ok|FAIL|panic|---|    ---|exit status)|_test\.go:'; exit $${PIPESTATUS[0]}
 
 # The tests with containers, in PARTS, and one run. .ci/docker.sh make test-docker: it starts an engine where there is none, and makes an image of Kafka.
@@ -109,9 +109,10 @@ prove-suite: build
 		$$(./dlqbench bug | $(PART) | awk '{print "--bug", $$1}')
 
 # Correct consumers in Go, Python, Java and JavaScript that know nothing of dlqbench, in the shipped scenarios. What this machine can't build is told as SKIPPED.
-# Before them, one that is told to make mistakes.
+# Before them, one that is told to make mistakes, and a service with records and calls of its own, also with a mistake.
 STRANGERS ?= --runs 600
 strangers: build
+	$(GO) test -count=1 ./test/services
 	$(GO) test -count=1 -timeout 30m -run TestBugsOfAStrangerAreNamed ./internal/verify
 	./dlqbench prove strangers --strangers test/strangers $(STRANGERS)
 
