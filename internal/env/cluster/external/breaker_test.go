@@ -109,7 +109,8 @@ func (c gateConn) Write(p []byte) (int, error) {
 func breakable(t *testing.T) (*Kafka, string) {
 	t.Helper()
 	dir := t.TempDir()
-	config := plainConfig(start(t, 3, gated(dir)))
+	theirs := start(t, 3, gated(dir))
+	config := plainConfig(theirs)
 	config.Commands = BrokerCommands{
 		Kill: "touch " + dir + "/down-{{id}}; echo {{broker}} > " + dir + "/number", Stop: "touch " + dir + "/down-{{id}}",
 		Start: "rm " + dir + "/down-{{id}}", Pause: "touch " + dir + "/still-{{id}}", Resume: "rm " + dir + "/still-{{id}}",
@@ -118,6 +119,12 @@ func breakable(t *testing.T) (*Kafka, string) {
 	if err := k.CreateTopics(within(t), []cluster.Topic{{Name: prefix + ".input", Partitions: 12},
 		{Name: prefix + ".dlq", Partitions: 1, Broker: 1}}); err != nil {
 		t.Fatal(err)
+	}
+	// kfake draws the leaders, and may leave a broker without any.
+	for partition := range int32(12) {
+		if err := theirs.MoveTopicPartition(prefix+".input", partition, k.brokers[partition%3].ID); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return k, dir
 }
