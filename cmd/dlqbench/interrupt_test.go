@@ -60,7 +60,7 @@ func TestInterrupt(t *testing.T) {
 		},
 		{
 			"heal", "", []string{"workload.duration=5m", "faults=[{at: 100ms, for: 10ms, downstream: {outage: true}}]"},
-			syscall.SIGTERM, func(p *program) { p.waitForPhase("heal") },
+			syscall.SIGHUP, func(p *program) { p.waitForPhase("heal") },
 		},
 		{
 			"drain", "", []string{

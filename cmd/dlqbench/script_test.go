@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +20,9 @@ import (
 // reaper, which a test binary that only pretends to be dlqbench could not. The test also builds the consumer with
 // planted bugs and one that crashes.
 func TestMain(m *testing.M) {
+	// Under nohup the tests start with SIGHUP ignored, and the programs that they start would inherit that and respect
+	// it. A signal that is handled here has its default action there.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(buildAndRun(m))
 }
 

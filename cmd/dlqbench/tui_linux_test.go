@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/signal"
 	"regexp"
 	"strings"
 	"syscall"
@@ -185,11 +184,6 @@ func TestTUINeedsATerminal(t *testing.T) {
 // A terminal that disappears ends the run in order, as it does without the view.
 func TestTUIHangup(t *testing.T) {
 	t.Parallel()
-	// Under nohup the tests start with SIGHUP ignored, and the program would inherit that and respect it. A signal that
-	// is handled here is not ignored there.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	x := onTerminal(t, nil, "run", "tiny.yaml", "--tui", "--set", "workload.duration=5m")
 	x.waitForScreen("phase      steady")
 	if err := x.command.Process.Signal(syscall.SIGHUP); err != nil {
