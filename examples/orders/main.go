@@ -96,7 +96,9 @@ func (s *service) revoked(ctx context.Context, client *kgo.Client, partitions ma
 	}
 }
 
-func (s *service) lost(_ context.Context, _ *kgo.Client, partitions map[string][]int32) { s.drop(partitions) }
+func (s *service) lost(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+	s.drop(partitions)
+}
 
 // drop stops the workers of partitions that go to another instance.
 func (s *service) drop(partitions map[string][]int32) {

@@ -216,8 +216,8 @@ func breakByHand(t *testing.T, dir, program string, cluster ...string) {
 	g.must("stop", `{}`)
 	g.wait()
 	debrief := g.file("debrief.md")
-	for _, words := range []string{"pass: Debrief: crew", "broker-2-kill: broker 2 killed", "of 4 noticed", "Faults without effect",
-		"stopped by"} {
+	for _, words := range []string{"pass: Debrief: crew", "broker-2-kill: broker 2 killed", "of 4 noticed",
+		"Faults without effect", "stopped by"} {
 		if !strings.Contains(debrief, words) {
 			t.Errorf("the debrief does not have %q:\n%s", words, debrief)
 		}

@@ -73,7 +73,8 @@ func scenarios(all ...string) []string {
 }
 
 func TestServiceKeepsItsPromises(t *testing.T) {
-	for _, scenario := range scenarios("smoke", "poison-mix", "dlq-publish-failure", "replay-round-trip", "hostile-payloads") {
+	for _, scenario := range scenarios("smoke", "poison-mix", "dlq-publish-failure", "replay-round-trip",
+		"hostile-payloads") {
 		code, output := judge(t, scenario, filepath.Join(service, "subject.yaml"))
 		if code != 0 {
 			t.Errorf("%s: exit code %d\n%s", scenario, code, output)
@@ -93,9 +94,6 @@ func TestServiceIsFollowedByItsOwnIDAlone(t *testing.T) {
 
 // A service that goes on before its dead letters are acknowledged loses some, or commits too early.
 func TestBugOfTheServiceIsNamed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the suite is run in the full test")
-	}
 	subject := changed(t, "env:\n", "env:\n  DEAD_LETTERS_UNACKNOWLEDGED: \"1\"\n")
 	code, output := judge(t, "dlq-publish-failure", subject)
 	if code != 1 || !strings.Contains(output, "commit-after-dlq") || !strings.Contains(output, "commit-without-dlq") {
@@ -110,7 +108,8 @@ func TestSourcesOfTheServiceKnowNothingOfDlqbench(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if lower := bytes.ToLower(text); bytes.Contains(lower, []byte("dlqbench")) || bytes.Contains(lower, []byte("oracle")) {
+		lower := bytes.ToLower(text)
+		if bytes.Contains(lower, []byte("dlqbench")) || bytes.Contains(lower, []byte("oracle")) {
 			t.Errorf("%s names dlqbench or its downstream stub", path)
 		}
 		return err
