@@ -206,7 +206,7 @@ func (w *state) noteFailing(l *life) {
 	case classPermanent:
 		l.failing[a.number] = true
 	case classLogical:
-		l.failing[a.number] = c.LogicalDeadLetters || c.LogicalEither
+		l.failing[a.number] = !c.LogicalNeverDeadLetters()
 	case classRetryable:
 		if c.MaxAttempts > 0 && (a.stray || w.mayBeAttempt(a) >= c.MaxAttempts) {
 			l.failing[a.number] = true

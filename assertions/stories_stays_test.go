@@ -142,6 +142,13 @@ func refusedTales() []tale {
 			refused(b).falls(1, "")
 		}),
 		crashing("no dead letter was due", []string{"crashed"}, func(b *builder) { b.send(0).fails(0, 1).falls(1, "") }),
+		crashing("a business failure, which is a result", []string{"crashed"}, func(b *builder) {
+			b.send(0).attempt(0, history.OutcomeLogical).falls(1, "")
+		}),
+		crashing("a business failure, of which the contract says nothing", nil, func(b *builder) {
+			b.h.Contract().LogicalEither = true
+			b.send(0).attempt(0, history.OutcomeLogical).falls(1, "")
+		}),
 		crashing("a dead letter too large for its client", nil, func(b *builder) { b.send(0).fails(0, 3).falls(1, "") }),
 	}
 }

@@ -112,6 +112,34 @@ func TestHeatMapHoldsEachLatencyInItsRow(t *testing.T) {
 	})
 }
 
+// Where the contract says nothing of logical failures, a dead letter after one is the record's end, also if that is
+// replayed and then succeeds.
+func TestConservationOfLogicalFailures(t *testing.T) {
+	for _, c := range []struct {
+		either, replayed bool
+		want             string
+	}{
+		{false, false, EntryEndedTwice}, {false, true, EntryEndedTwice},
+		{true, false, EntryDeadLettered}, {true, true, EntryReplayed},
+	} {
+		s := newStory(1)
+		s.header.Contract().LogicalEither = c.either
+		s.sent(0, 0, 0, ms, 0, 0)
+		s.attempt(0, 2*ms, 3*ms, history.OutcomeLogical, nil)
+		s.produced(0, 5*ms, dlq, 0, 0, 0)
+		if c.replayed {
+			s.produced(0, 20*ms, input, history.Replayer, 0, 0)
+			s.attempt(0, 30*ms, 31*ms, history.OutcomeSuccess, nil)
+		}
+		s.phase(time.Second, history.PhaseSeal)
+		for _, entry := range s.measure(t).Conservation.Entries {
+			if (entry.Count == 1) != (entry.Name == c.want) {
+				t.Errorf("either %v, replayed %v: %d as %s", c.either, c.replayed, entry.Count, entry.Name)
+			}
+		}
+	}
+}
+
 func TestConservation(t *testing.T) {
 	s := newStory(15)
 	s.header.RunID = "run"
