@@ -99,6 +99,7 @@ type backoff struct {
 	spread  [8 * jitterBins]int64
 	spreads int64
 	step    [65]waits
+	lengths [65]lengths
 	copies  *chains
 	// usual counts the gaps of each number that show the usual length of the wait; refetched is when a partition was
 	// last fetched again from an earlier offset.
@@ -108,6 +109,21 @@ type backoff struct {
 	busy      busy
 	// others is how long the process was busy with other records before the current attempt.
 	others time.Duration
+}
+
+// lengths counts the gaps of one number that could be too long.
+type lengths struct {
+	all, long int64
+	// apart is the number of long gaps that do not overlap, the last of which ended at until.
+	apart int64
+	until time.Duration
+}
+
+func (l *lengths) tooLong(g *gap) {
+	l.long++
+	if g.ended >= l.until {
+		l.apart, l.until = l.apart+1, g.start
+	}
 }
 
 // waits are the bounds of the k-th gap.
@@ -154,6 +170,8 @@ func newBackoff(w *state) checker {
 	}
 	return c
 }
+
+func (c *backoff) length(k uint16) *lengths { return &c.lengths[min(int(k), len(c.lengths)-1)] }
 
 func (c *backoff) waits(k uint16) waits { return c.step[min(int(k), len(c.step)-1)] }
 
@@ -317,13 +335,18 @@ func (c *backoff) sort(g *gap, r *record) {
 			c.skip("disrupted")
 			return
 		}
+		c.length(g.k).all++
 		// If the process had the partition before, it may have kept its count. Then the promise is for a larger k.
 		if c.w.memory && r.hops == 0 && r.attempts > r.inSeries {
 			c.skip("count may have been carried over")
 			return
 		}
 		c.gaps = append(c.gaps, *g)
-	case !g.unanswered && !g.disturbed && g.least == g.most-c.b.Jitter-c.b.Late-g.others:
+	case !g.disturbed:
+		c.length(g.k).all++
+		if g.unanswered || g.least != g.most-c.b.Jitter-c.b.Late-g.others {
+			return
+		}
 		c.noteSpread(g.length - g.least)
 		c.noteUsual(g, r)
 	}
@@ -382,7 +405,8 @@ func (c *backoff) contractAlone() bool { return c.w.contract.MaxAttempts == 1 }
 // heldUp determines the causes of the gaps that are too long, and returns the longest delay that stalls of the machine
 // added. It returns 0 unless stalls explain more of these gaps than are left unexplained. Short waits for a processor
 // add up along the way of a request, and not all are noticed: if the machine delayed most of the gaps that are too
-// long, it may have delayed the others as well, as long as they are no longer than those.
+// long, it may have delayed the others as well, as long as they are no longer than those. It delays all waits alike,
+// so it is no excuse for the waits of one number if those of another are on time (c.ownDelay).
 func (c *backoff) heldUp() (most time.Duration) {
 	stalls, others := 0, 0
 	for i := range c.gaps {
@@ -390,6 +414,7 @@ func (c *backoff) heldUp() (most time.Duration) {
 		if g.early || g.usual {
 			continue
 		}
+		c.length(g.k).tooLong(g)
 		if g.excuse = c.excuse(g, g.most); g.excuse == "stall" {
 			stalls, most = stalls+1, max(most, g.length-g.most)
 		} else {
@@ -402,12 +427,21 @@ func (c *backoff) heldUp() (most time.Duration) {
 	return most
 }
 
+// ownDelay reports whether most of the k-th gaps are too long, at several times, while most gaps of another number are
+// not.
+func (c *backoff) ownDelay(k uint16) bool {
+	if of := c.length(k); of.all < usualGaps || of.long*2 <= of.all || of.apart < apartGaps {
+		return false
+	}
+	return slices.ContainsFunc(c.lengths[:], func(of lengths) bool { return of.all >= usualGaps && of.long*2 < of.all })
+}
+
 func (c *backoff) judge(g *gap, heldUp time.Duration) {
 	var name string
 	var why string
 	if g.early {
 		name, why = c.nameEarly(g)
-	} else if name, why = c.nameLate(g); why == "" && g.length-g.most <= heldUp {
+	} else if name, why = c.nameLate(g); why == "" && g.length-g.most <= heldUp && !c.ownDelay(g.k) {
 		why = "stall"
 	}
 	if why != "" {

@@ -312,6 +312,39 @@ func backoffTales() []tale {
 			func(b *builder) history.Source {
 				return b.begin().late(0, 180*ms, 60*ms).late(1, 180*ms, 0).drain().done()
 			}},
+		{"late as often as not held up, in one wait of a record at several times", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				b.begin()
+				for n := range int32(24) {
+					b.lateSecond(n, 105*ms, time.Duration(1-n%2)*60*ms)
+				}
+				return b.lateSecond(24, 105*ms, 60*ms).drain().done()
+			}},
+		{"late as often as not held up, with no waits that are on time", nil, func(b *builder) history.Source {
+			b.begin()
+			for n := range int32(24) {
+				b.late(n, 180*ms, time.Duration(1-n%2)*60*ms)
+			}
+			return b.late(24, 180*ms, 60*ms).drain().done()
+		}},
+		{"late as often as not held up, in one wait of a record, at one time", nil, func(b *builder) history.Source {
+			b.begin()
+			for n := range int32(24) {
+				b.sendTo(n, 0, n).fails(n, 1)
+			}
+			b.wait(70 * ms)
+			for n := range int32(24) {
+				b.fails(n, 1)
+			}
+			b.wait(280 * ms)
+			for n := range int32(24) {
+				if n == 20 {
+					b.stall(history.None, 36*ms)
+				}
+				b.success(n)
+			}
+			return b.commit(24).drain().done()
+		}},
 		{"late, and the harness starved", nil, func(b *builder) history.Source {
 			return b.begin().send(0).fails(0, 1).starve(600 * ms).success(0).commit(1).drain().done()
 		}},
@@ -523,6 +556,15 @@ func orderTales() []tale {
 // late has a record fail and succeed after the gap, with a stall of the harness at its end.
 func (b *builder) late(number int32, gap, stall time.Duration) *builder {
 	b.send(number).fails(number, 1).wait(gap)
+	if stall > 0 {
+		b.stall(history.None, stall)
+	}
+	return b.success(number).commit(int64(number) + 1)
+}
+
+// lateSecond is a record whose first wait is that long, and whose second is late.
+func (b *builder) lateSecond(number int32, first, stall time.Duration) *builder {
+	b.send(number).fails(number, 1).wait(first).fails(number, 1).wait(280 * ms)
 	if stall > 0 {
 		b.stall(history.None, stall)
 	}

@@ -110,6 +110,8 @@ const (
 	// promised wait by which it may be longer.
 	usualGaps  = 20
 	usualShare = 2
+	// apartGaps is the number of gaps, none of which overlaps another, that a single stall of the machine cannot delay.
+	apartGaps = 5
 	// expelling is the number of rebalances that a member expelled later justifies: a cooperative change.
 	expelling = 2
 	// stormLeast is the least number of unexplained rebalances in a storm.
