@@ -3,6 +3,7 @@ package scenarios
 // What a subject file can get wrong although every value is well written.
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -18,7 +19,7 @@ import (
 func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c := newChecker(d, nil)
 	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group",
-		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/ready", "/replay"} {
+		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/ready", "/replay", "/input/topic"} {
 		d.checkTemplates(d.root.get(path))
 	}
 	c.checkKind(s)
@@ -43,6 +44,7 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c.checkEnvelope(s.Contract.DLQ)
 	c.checkShareGroup(s.Contract)
 	c.checkInput(s, folder)
+	c.checkTopicNames(s)
 	c.checkDownstreams(s)
 }
 
@@ -236,5 +238,45 @@ func (c *checker) checkRetryTopics(contract ContractSpec) {
 	}
 	if i := slices.Index(contract.RetryTopics, ""); i >= 0 {
 		c.at(fmt.Sprintf("%s/%d", path, i), "a topic needs a name")
+	}
+}
+
+// topicName is what Kafka takes as the name of a topic.
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// checkTopicNames checks the names of topics of the subject's own: each is legal, and no topic has two purposes.
+func (c *checker) checkTopicNames(s *SubjectFile) {
+	paths := []string{"/input/topic", "/contract/dlq/topic", "/contract/retry_topics", "/replay/to"}
+	if slices.ContainsFunc(paths, func(path string) bool { return !c.allSound(path) }) {
+		return
+	}
+	values, err := s.TakesFrom(Values{RunID: "run", GroupID: "run", InputTopic: "run.input", DLQTopic: "run.input.dlq"})
+	if err != nil {
+		return // checkTemplates has said so
+	}
+	rendered, err := s.Render(values)
+	if err != nil {
+		return
+	}
+	purposes := map[string]string{}
+	claim := func(path, name, purpose string) {
+		switch earlier := purposes[name]; {
+		case name == "":
+		case !topicName.MatchString(name) || name == "." || name == "..":
+			c.at(path, fmt.Sprintf("%q can't be the name of a topic: up to 249 letters, digits, dots, dashes and underscores can",
+				name))
+		case earlier != "":
+			c.at(path, fmt.Sprintf("%s is the %s already: name another one as %s", name, earlier, purpose))
+		default:
+			purposes[name] = purpose
+		}
+	}
+	claim("/input/topic", values.InputTopic, "input topic")
+	claim("/contract/dlq/topic", cmp.Or(rendered.Contract.DLQ.Topic, values.DLQTopic), "dead-letter topic")
+	for i, name := range rendered.Contract.RetryTopics {
+		claim(fmt.Sprintf("/contract/retry_topics/%d", i), name, fmt.Sprintf("retry topic %d", i+1))
+	}
+	if rendered.Replay.To != values.InputTopic {
+		claim("/replay/to", rendered.Replay.To, "topic of replayed records")
 	}
 }

@@ -1,6 +1,6 @@
 package scenarios
 
-// What the records of a real service are made of: samples of its own.
+// What a real service takes: records made from samples of its own, in a topic with a name of its own.
 
 import (
 	"encoding/json"
@@ -16,15 +16,18 @@ import (
 	"github.com/dlqbench/dlqbench/internal/samples"
 )
 
-// Input is what the subject's records are made of.
+// Input is where the subject's records come from, and what they are made of.
 type Input struct {
+	// Topic is the input topic of a subject that can't be told another; default: {{.RunID}}.input.
+	Topic string `json:"topic,omitempty" jsonschema:"minLength=1"`
 	// Samples is a file with a record in each line, as JSON: absolute, or relative to subject.yaml. Its records take
-	// turns, each with an id of its own.
-	Samples string `json:"samples" jsonschema:"required,minLength=1"`
+	// turns, each with an id of its own. Default: records of dlqbench's own.
+	Samples string `json:"samples,omitempty" jsonschema:"minLength=1"`
 	// Lines says what a line is: value (default), the record's value; or envelope, an object with the members value, key
 	// and headers.
-	Lines string  `json:"lines,omitempty" jsonschema:"enum=value,enum=envelope"`
-	ID    InputID `json:"id" jsonschema:"required"`
+	Lines string `json:"lines,omitempty" jsonschema:"enum=value,enum=envelope"`
+	// ID is required with Samples.
+	ID InputID `json:"id,omitempty"`
 	// Header: false, if the records must not have the header dlqbench-id, by which records without a readable value are
 	// followed.
 	Header bool `json:"header,omitempty"`
@@ -55,6 +58,18 @@ func (i *Input) UnmarshalJSON(data []byte) error {
 // checkInput reads the samples. Folder is what their path is relative to.
 func (c *checker) checkInput(s *SubjectFile, folder string) {
 	if s.Input == nil || !c.allSound("/input") {
+		return
+	}
+	if s.Input.Samples == "" {
+		for _, name := range []string{"lines", "id"} {
+			if c.has("/input/" + name) {
+				c.at("/input/"+name, name+" is about samples: add samples, such as samples: orders.jsonl")
+			}
+		}
+		return
+	}
+	if !c.has("/input/id") {
+		c.at("/input/id", "id is missing in input: the place of a record's id, such as id: {at: $.order.id}")
 		return
 	}
 	place, err := samples.ParsePlace(s.Input.ID.At)

@@ -79,6 +79,19 @@ func (v Values) Environment() map[string]string {
 	return environment
 }
 
+// TakesFrom returns the values with the subject's own input topic in them, if it has one.
+func (s *SubjectFile) TakesFrom(values Values) (Values, error) {
+	if s.Input == nil || s.Input.Topic == "" {
+		return values, nil
+	}
+	topic, err := renderText(s.Input.Topic, values)
+	if err != nil {
+		return values, fmt.Errorf("filling in the input topic of the subject %s: %w", s.Name, err)
+	}
+	values.InputTopic, values.InputTopics = topic, topic
+	return values, nil
+}
+
 // Render returns the subject with the values in the place of all templates. A list of retry topics that was one
 // comma-joined template becomes a list.
 func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
@@ -111,6 +124,10 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered.Contract.Health, rendered.Ready.URL = text(s.Contract.Health), text(s.Ready.URL)
 	rendered.Replay = ReplayTool{To: text(s.Replay.To), Command: list(s.Replay.Command)}
 	rendered.Contract.RetryTopics = splitList(strings.Join(list(s.Contract.RetryTopics), ","))
+	if s.Input != nil {
+		input := *s.Input
+		input.Topic, rendered.Input = text(input.Topic), &input
+	}
 	if s.Store != nil {
 		own := *s.Store
 		own.URL, rendered.Store = text(own.URL), &own

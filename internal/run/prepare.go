@@ -95,7 +95,11 @@ func (r *run) writeHeader() error {
 			one.Contract.Service = values.GroupID
 		}
 	default:
-		rendered, err := r.options.Subject.Render(values)
+		var rendered *scenarios.SubjectFile
+		var err error
+		if values, err = r.options.Subject.TakesFrom(values); err == nil {
+			rendered, err = r.options.Subject.Render(values)
+		}
 		if err != nil {
 			return fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
 		}
