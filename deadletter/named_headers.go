@@ -125,7 +125,7 @@ func (d OwnHeaders) Open(letter *kgo.Record) (Failure, []string) {
 		case "offset":
 			failure.Offset = found.anyNumber(field, value, 0, 63)
 		case "attempts":
-			failure.Attempts = int32(max(found.anyNumber(field, value, 1, 31), 0))
+			failure.Attempts = int32(max(found.anyNumber(field, value, 0, 31), 0)) // 0 if the record couldn't be read
 		case "reason":
 			failure.Reason = found.text(field, value)
 		case "class":

@@ -35,6 +35,14 @@ func TestOwnHeaders(t *testing.T) {
 	if back.Topic != "orders" || len(back.Headers) != 1 || back.Headers[0].Key != "app" || back.Headers[0].Value != nil {
 		t.Errorf("a replay produces %+v", back)
 	}
+	tries := &letter.Headers[4]
+	for value, absent := range map[string]int{"0": 0, "-1": 1, "": 1} { // 0: it could not be read, so it was not tried
+		tries.Value = []byte(value)
+		if failure, missing := dialect.Open(letter); failure.Attempts != 0 || len(missing) != absent {
+			t.Errorf("attempts %q are read as %d, missing %v", value, failure.Attempts, missing)
+		}
+	}
+	tries.Value = []byte("4")
 	letter.Headers[3].Value = []byte("not a number")
 	if failure, missing := dialect.Open(letter); failure.Offset != -1 || len(missing) != 1 || missing[0] != "x-off" {
 		t.Errorf("have offset %d, missing %v", failure.Offset, missing)

@@ -186,7 +186,7 @@ func (r *run) claim(dialect deadletter.Dialect, record *kgo.Record) history.Clai
 		Present: true, Topic: r.header.TopicIndex(failure.Topic), Partition: failure.Partition, Offset: failure.Offset,
 		Attempts: failure.Attempts, Missing: strings.Join(missing, ","),
 	}
-	if claim.Attempts == 0 { // the dead letter does not state it
+	if claim.Attempts == 0 && (len(missing) > 0 || !dialect.Traits().Attempts) { // the dead letter does not state it
 		claim.Attempts = history.None
 	}
 	return claim

@@ -52,6 +52,16 @@ func TestWhatADeadLetterHoldsIsItsRecord(t *testing.T) {
 			t.Errorf("%s claims %+v, want %+v", name, claim, want)
 		}
 	}
+	own, err := deadletter.Named("headers:topic=t,attempts=a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tried, want := range map[string]int32{"0": 0, "3": 3, "x": history.None} {
+		letter := &kgo.Record{Headers: []kgo.RecordHeader{{Key: "t", Value: []byte("in")}, {Key: "a", Value: []byte(tried)}}}
+		if claim := r.claim(own, letter); claim.Attempts != want {
+			t.Errorf("%s attempts are claimed as %d", tried, claim.Attempts)
+		}
+	}
 	spaced := deadletter.Hexkit{}.Seal(&kgo.Record{Value: []byte(strings.ReplaceAll(string(value), ":", ": "))}, said)
 	spaced.Value = bytes.ReplaceAll(spaced.Value, []byte("00: 00: 00"), []byte("00:00:00"))
 	for what, got := range map[string][]byte{
