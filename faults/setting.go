@@ -38,6 +38,8 @@ type Setting struct {
 	StoreFixed string
 	// StoreProbe: the store's workers call a health probe.
 	StoreProbe bool
+	// Registry: the subject's records have a schema, which it finds over the link "registry".
+	Registry bool
 	// Reference describes the reference consumer; nil for any other subject.
 	Reference *ReferenceSetting
 }

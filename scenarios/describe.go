@@ -12,6 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/format"
 )
 
 // ContractText is a contract in sentences.
@@ -103,8 +104,9 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 	if s.Samples != nil {
 		form := map[history.IDForm]string{history.IDUUID: "a fresh UUID",
 			history.IDText: "a fresh id of 24 letters and digits"}
-		text.Promises = append([]string{fmt.Sprintf("Its records are made from the %d of %s in turn, each with %s at %s.",
-			s.Samples.Len(), s.Input.Samples, form[s.Samples.Form], s.Input.ID.At)}, text.Promises...)
+		written := map[string]string{format.Avro: ", as Avro", format.Protobuf: ", as Protobuf"}[s.Input.Format]
+		text.Promises = append([]string{fmt.Sprintf("Its records are made from the %d of %s in turn%s, each with %s at %s.",
+			s.Samples.Len(), s.Input.Samples, written, form[s.Samples.Form], s.Input.ID.At)}, text.Promises...)
 	}
 	return text, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/format"
 	"github.com/dlqbench/dlqbench/internal/samples"
 )
 
@@ -26,6 +27,15 @@ type Input struct {
 	// Lines says what a line is: value (default), the record's value; or envelope, an object with the members value, key
 	// and headers.
 	Lines string `json:"lines,omitempty" jsonschema:"enum=value,enum=envelope"`
+	// Format is how the values are written: json (default), or json-schema, avro, protobuf, with a Schema.
+	Format string `json:"format,omitempty" jsonschema:"enum=json,enum=json-schema,enum=avro,enum=protobuf"`
+	// Schema is the file with the schema: absolute, or relative to subject.yaml. The subject finds it in the run's schema
+	// registry ({{.SchemaRegistryURL}}).
+	Schema string `json:"schema,omitempty" jsonschema:"minLength=1"`
+	// Message is the full name of the Protobuf message; default: the first of the file.
+	Message string `json:"message,omitempty"`
+	// Framing says what precedes a value with a schema: confluent (default), a zero byte and the schema's id; or none.
+	Framing string `json:"framing,omitempty" jsonschema:"enum=confluent,enum=none"`
 	// ID is required with Samples.
 	ID InputID `json:"id,omitempty"`
 	// Header: false, if the records must not have the header dlqbench-id, by which records without a readable value are
@@ -42,7 +52,9 @@ type InputID struct {
 	As string `json:"as,omitempty" jsonschema:"enum=text,enum=uuid"`
 }
 
-func defaultInput() Input { return Input{Lines: samples.LinesValue, Header: true} }
+func defaultInput() Input {
+	return Input{Lines: samples.LinesValue, Format: format.JSON, Framing: format.FramingConfluent, Header: true}
+}
 
 // UnmarshalJSON reads an input over its defaults.
 func (i *Input) UnmarshalJSON(data []byte) error {
@@ -61,7 +73,7 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 		return
 	}
 	if s.Input.Samples == "" {
-		for _, name := range []string{"lines", "id"} {
+		for _, name := range []string{"lines", "id", "format", "schema", "message", "framing"} {
 			if c.has("/input/" + name) {
 				c.at("/input/"+name, name+" is about samples: add samples, such as samples: orders.jsonl")
 			}
@@ -81,9 +93,14 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)
 	}
-	if s.Samples = c.readSamples(path, samples.Options{
-		Lines: s.Input.Lines, ID: place, As: history.IDForm(s.Input.ID.As),
-	}); s.Samples == nil {
+	options := samples.Options{Lines: s.Input.Lines, ID: place, As: history.IDForm(s.Input.ID.As)}
+	if s.Format = c.readSchema(s.Input, folder); s.Format != nil {
+		options.Format = s.Format
+	}
+	if s.Format == nil && s.Input.Format != format.JSON {
+		return
+	}
+	if s.Samples = c.readSamples(path, options); s.Samples == nil {
 		return
 	}
 	for _, name := range s.Samples.HeaderNames() {
@@ -103,6 +120,36 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 			"which can't be compared with samples yet: leave input out, or withdraw the promise (dlq: {keeps_value: false})",
 			s.Contract.DLQ.Envelope))
 	}
+}
+
+// readSchema reads the schema of the records; nil if they have none, or something is wrong with it.
+func (c *checker) readSchema(input *Input, folder string) *format.Format {
+	if input.Format == format.JSON {
+		for _, name := range []string{"schema", "message", "framing"} {
+			if c.has("/input/" + name) {
+				c.at("/input/"+name, name+" goes with a format that has a schema: add format: avro, protobuf or json-schema")
+			}
+		}
+		return nil
+	}
+	switch {
+	case input.Schema == "":
+		c.at("/input/format", fmt.Sprintf("%s needs the file with the schema, such as schema: orders.avsc", input.Format))
+		return nil
+	case input.Message != "" && input.Format != format.Protobuf:
+		c.at("/input/message", "message goes with format: protobuf")
+		return nil
+	}
+	path := input.Schema
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	read, err := format.Load(format.Options{Kind: input.Format, File: path, Message: input.Message, Framing: input.Framing})
+	if err != nil {
+		c.at("/input/schema", err.Error())
+		return nil
+	}
+	return read
 }
 
 // readSamples reads a file; nil if something is wrong with it.
@@ -143,6 +190,9 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 	case subject.Samples != nil && subject.Samples.HasKeys() && load.Keys.Hot > 0:
 		return s.Name + " is about one key with most of the records, but the subject's samples have keys of their own: " +
 			"leave their keys out, or run another scenario"
+	case subject.Samples != nil && load.Large != nil && !subject.Samples.Enlarge(int(load.Large.Size)):
+		return s.Name + " has large records, but the schema of the subject's samples has no text that can grow: run " +
+			"another scenario"
 	}
 	for _, name := range slices.Sorted(maps.Keys(load.RecordHeaders)) {
 		if subject.Samples != nil && slices.Contains(subject.Samples.HeaderNames(), name) {

@@ -56,6 +56,7 @@ func TestInputIsReadBesideItsSubject(t *testing.T) {
 func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 	dir := inFolder(t, map[string]string{
 		"good.jsonl": `{"id":"a"}`, "empty.jsonl": "\n", "bad.jsonl": "{\"id\":\"a\"}\n{\"id\":7}\n",
+		"a.avsc": `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`, "more.jsonl": `{"id":"a","n":1}`,
 		"headers.jsonl": `{"headers":{"type":"order","trace-1":"x"},"value":{"id":"a"}}`,
 	})
 	for text, want := range map[string]string{
@@ -63,6 +64,16 @@ func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 		"input: {samples: ., id: {at: $.id}}":                                                                   "is not a file",
 		"input: {samples: good.jsonl, id: {at: id}}":                                                            `subject.yaml:4:39: "id" is not a place in a JSON value`,
 		"input: {samples: good.jsonl}":                                                                          "subject.yaml:4:1: id is missing in input",
+		"input: {samples: good.jsonl, id: {at: $.id}, format: avro}":                                            "subject.yaml:4:54: avro needs the file with the schema",
+		"input: {samples: good.jsonl, id: {at: $.id}, schema: a.avsc}":                                          "schema goes with a format that has a schema",
+		"input: {samples: good.jsonl, id: {at: $.id}, framing: none}":                                           "framing goes with a format that has a schema",
+		"input: {samples: good.jsonl, id: {at: $.id}, format: avro, schema: none.avsc}":                         "subject.yaml:4:68: there is no file",
+		"input: {samples: good.jsonl, id: {at: $.id}, format: avro, schema: good.jsonl}":                        "this is no Avro schema",
+		"input: {samples: good.jsonl, id: {at: $.id}, format: avro, schema: a.avsc, message: X}":                "message goes with format: protobuf",
+		"input: {samples: good.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}":                            "",
+		"input: {samples: bad.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}":                             "bad.jsonl:2:1: $.id is a number",
+		"input: {samples: more.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}":                            "more.jsonl:1:1: the value does not fit the schema: it has no field n",
+		"input: {topic: orders, format: avro}":                                                                  "format is about samples",
 		"input: {topic: orders}":                                                                                "",
 		"input: {topic: \"{{.RunID}}.orders\"}":                                                                 "",
 		"input: {topic: orders, lines: envelope}":                                                               "subject.yaml:4:31: lines is about samples",
@@ -98,12 +109,20 @@ func TestSamplesFitScenarios(t *testing.T) {
 		"k.jsonl":      `{"key":"k","value":{"id":"a"}}`,
 		"headers.yaml": service + "input: {samples: h.jsonl, lines: envelope, id: {at: $.id}}\n",
 		"h.jsonl":      `{"headers":{"type":"y"},"value":{"id":"a"}}`,
+		"avro.yaml":    service + "input: {samples: s.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}\n",
+		"a.avsc":       `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`,
+		"grows.yaml":   service + "input: {samples: g.jsonl, id: {at: $.id}, format: avro, schema: g.avsc}\n",
+		"g.jsonl":      `{"id":"a","note":""}`,
+		"g.avsc":       `{"type":"record","name":"A","fields":[{"name":"id","type":"string"},{"name":"note","type":"string"}]}`,
 	})
 	const scenario = "name: x\ndescription: x\nworkload: {rate: 10/s, duration: 1s, %s}\n"
 	for _, one := range []struct{ subject, load, want string }{
 		{"hidden.yaml", "garbage: 1%", "can only be followed by the header dlqbench-id"},
 		{"hidden.yaml", "tombstones: 1%", "can only be followed by the header dlqbench-id"},
 		{"hidden.yaml", "headers: 2", ""},
+		{"avro.yaml", "large: {share: 1%, size: 2KiB}", "has no text that can grow"},
+		{"grows.yaml", "large: {share: 1%, size: 2KiB}", ""},
+		{"hidden.yaml", "large: {share: 1%, size: 2KiB}", ""},
 		{"keys.yaml", "garbage: 1%", ""},
 		{"keys.yaml", "keys: {hot: 50%}", "samples have keys of their own"},
 		{"keys.yaml", "record_headers: {type: x}", ""},
@@ -196,6 +215,23 @@ func TestProblemsOfDownstreams(t *testing.T) {
 		var problems *Problems
 		if !errors.As(err, &problems) || len(problems.Problems) > 2 || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.200s\n%.600v\nwant a problem with %q", text, err, want)
+		}
+	}
+}
+
+// The link to the schema registry exists only where the records have a schema.
+func TestRegistryHasALink(t *testing.T) {
+	dir := inFolder(t, map[string]string{
+		"avro.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}\n",
+		"json.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}}\n", "s.jsonl": `{"id":"a"}`,
+		"a.avsc": `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`,
+	})
+	const scenario = "name: x\ndescription: x\nworkload: {rate: 10/s, duration: 2s}\n" +
+		"faults: [{at: 0s, for: 1s, network: {link: registry, down: true}}]\n"
+	for subject, want := range map[string]string{"avro.yaml": "", "json.yaml": "it needs a subject whose records have a schema"} {
+		_, _, err := ParseForSubject("x.yaml", []byte(scenario), nil, filepath.Join(dir, subject))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", subject, err, want)
 		}
 	}
 }

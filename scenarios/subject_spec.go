@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/internal/format"
 	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -51,6 +52,8 @@ type SubjectFile struct {
 	Store *OwnStore `json:"store,omitempty"`
 	// Samples are what Input names, nil without it.
 	Samples *samples.Set `json:"-"`
+	// Format is what Input names, nil for JSON without a schema.
+	Format *format.Format `json:"-"`
 }
 
 // ReplayTool is how the dead letters of a subject go back.

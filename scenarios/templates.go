@@ -34,6 +34,8 @@ type Values struct {
 	Port string
 	// StoreURL is the dead-letter store's database; empty when there is none.
 	StoreURL string
+	// SchemaRegistryURL is the registry that has the schema of the records; empty when they have none.
+	SchemaRegistryURL string
 	// WorkDir is the instance's own folder, in which its files are written.
 	WorkDir string
 	// IDsFile names the records to put back, one id per line, and ReplayRate is how many the replay tool may write per
@@ -59,21 +61,22 @@ func (v Values) Security() map[string]string {
 // Environment returns the values as environment variables, DLQBENCH_BOOTSTRAP_SERVERS and so on.
 func (v Values) Environment() map[string]string {
 	environment := map[string]string{
-		"DLQBENCH_BOOTSTRAP_SERVERS": v.BootstrapServers,
-		"DLQBENCH_INPUT_TOPIC":       v.InputTopic,
-		"DLQBENCH_INPUT_TOPICS":      v.InputTopics,
-		"DLQBENCH_DLQ_TOPIC":         v.DLQTopic,
-		"DLQBENCH_RETRY_TOPICS":      v.RetryTopics,
-		"DLQBENCH_REPLAY_TOPIC":      v.ReplayTopic,
-		"DLQBENCH_GROUP_ID":          v.GroupID,
-		"DLQBENCH_INSTANCE":          strconv.Itoa(v.Instance),
-		"DLQBENCH_ORACLE_URL":        v.OracleURL,
-		"DLQBENCH_PORT":              v.Port,
-		"DLQBENCH_STORE_URL":         v.StoreURL,
-		"DLQBENCH_WORK_DIR":          v.WorkDir,
-		"DLQBENCH_IDS_FILE":          v.IDsFile,
-		"DLQBENCH_REPLAY_RATE":       v.ReplayRate,
-		"DLQBENCH_RUN_ID":            v.RunID,
+		"DLQBENCH_BOOTSTRAP_SERVERS":   v.BootstrapServers,
+		"DLQBENCH_INPUT_TOPIC":         v.InputTopic,
+		"DLQBENCH_INPUT_TOPICS":        v.InputTopics,
+		"DLQBENCH_DLQ_TOPIC":           v.DLQTopic,
+		"DLQBENCH_RETRY_TOPICS":        v.RetryTopics,
+		"DLQBENCH_REPLAY_TOPIC":        v.ReplayTopic,
+		"DLQBENCH_GROUP_ID":            v.GroupID,
+		"DLQBENCH_INSTANCE":            strconv.Itoa(v.Instance),
+		"DLQBENCH_ORACLE_URL":          v.OracleURL,
+		"DLQBENCH_PORT":                v.Port,
+		"DLQBENCH_STORE_URL":           v.StoreURL,
+		"DLQBENCH_SCHEMA_REGISTRY_URL": v.SchemaRegistryURL,
+		"DLQBENCH_WORK_DIR":            v.WorkDir,
+		"DLQBENCH_IDS_FILE":            v.IDsFile,
+		"DLQBENCH_REPLAY_RATE":         v.ReplayRate,
+		"DLQBENCH_RUN_ID":              v.RunID,
 	}
 	maps.Copy(environment, v.Security())
 	return environment

@@ -15,6 +15,9 @@ import (
 // LinkStore is the Network.Link of the dead-letter store's database.
 const LinkStore = "store"
 
+// LinkRegistry is the Network.Link of the schema registry.
+const LinkRegistry = "registry"
+
 // The values of Network.Direction besides "both".
 const (
 	directionRequests  = "requests"
@@ -26,7 +29,8 @@ const (
 type Network struct {
 	// Link is "broker N" (N from 1), "brokers" (all of them), "dlq" (the broker that holds the DLQ topic; needs
 	// topics.dlq.broker) or "downstream" (the oracle; in a graph the modules of all nodes, those of one node are
-	// "downstream of NODE"), or "store" (the database of the dead-letter store, where it is a server).
+	// "downstream of NODE"), "store" (the database of the dead-letter store, where it is a server), or "registry" (the
+	// schema registry, where the subject's records have a schema).
 	Link string `json:"link" jsonschema:"required"`
 	// Direction limits latency, bandwidth, timeout, slicer and limit_data to what the subject sends (requests) or gets
 	// (responses); default both.
@@ -303,6 +307,9 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 	if setting.StoreLink {
 		known = append(known, LinkStore)
 	}
+	if setting.Registry {
+		known = append(known, LinkRegistry)
+	}
 	number, isBroker := n.broker()
 	at := func(message string) []faults.Defect {
 		return []faults.Defect{{Path: "/link", Message: message, Got: n.Link, Known: known}}
@@ -315,6 +322,9 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 			"topic alone")
 	case n.Link == "dlq" && setting.NoDeadLetters:
 		return faults.At("/link", "%s", faults.NoLetters+", so nothing goes over the link \"dlq\"")
+	case n.Link == LinkRegistry && !setting.Registry:
+		return faults.At("/link", "there is no link \"registry\": it needs a subject whose records have a schema "+
+			"(input: {format: avro, schema: …})")
 	case n.Link == "downstream" && !setting.Oracle:
 		return faults.At("/link", "%s", faults.NoOracle)
 	case isBroker && number < 1:

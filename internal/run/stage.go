@@ -22,9 +22,11 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/ports"
+	"github.com/dlqbench/dlqbench/internal/env/registry"
 	"github.com/dlqbench/dlqbench/internal/env/subject"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
+	"github.com/dlqbench/dlqbench/internal/format"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -62,6 +64,7 @@ type stage struct {
 	rules      *faultkafka.Injector
 	tap        *tap.Tap
 	oracles    oracles
+	registry   *registry.Registry // nil if the records have no schema
 	store      storeStage
 	bootstraps []string // of each instance
 	oracleURLs []string // of each instance
@@ -145,6 +148,9 @@ func (r *run) openLinks(context.Context) error {
 	if err := r.openOracles(); err != nil {
 		return err
 	}
+	if err := r.openRegistry(open); err != nil {
+		return err
+	}
 	if err := r.findPorts(); err != nil {
 		return err
 	}
@@ -159,6 +165,23 @@ func (r *run) openLinks(context.Context) error {
 		}
 		r.oracleURLs = append(r.oracleURLs, scheme+r.links[name][0].Address())
 	}
+	return nil
+}
+
+// openRegistry starts the schema registry of a subject whose records have a schema, behind the link "registry".
+func (r *run) openRegistry(open func(name, upstream string, groups ...string) error) error {
+	if r.options.Subject == nil || r.options.Subject.Format == nil {
+		return nil
+	}
+	var err error
+	r.registry, err = registry.Start(r.values.InputTopic+"-value", format.SchemaID, r.options.Subject.Format.Schema)
+	if err != nil {
+		return err
+	}
+	if err := open(network.LinkRegistry, r.registry.Address()); err != nil {
+		return err
+	}
+	r.values.SchemaRegistryURL = "http://" + r.links[network.LinkRegistry][0].Address()
 	return nil
 }
 
@@ -296,6 +319,9 @@ func (r *run) tearDown(ctx context.Context) error {
 		for _, link := range links {
 			errs = append(errs, link.Close())
 		}
+	}
+	if r.registry != nil {
+		errs = append(errs, r.registry.Close())
 	}
 	r.oracles.close()
 	errs = append(errs, r.closeStore())

@@ -45,6 +45,14 @@ type Options struct {
 	ID Place
 	// As is how ids are written; "" stands for UUIDs if all samples have UUIDs there, else for text.
 	As history.IDForm
+	// Format is how the records' values are written; nil stands for the JSON of the file.
+	Format Format
+}
+
+// Format writes values in another format than JSON.
+type Format interface {
+	// Encode returns the value that the JSON of a sample stands for. The error says how it does not fit.
+	Encode(value []byte) ([]byte, error)
 }
 
 // Problem is what is wrong with a line. Line counts from 1, and is 0 if the file as a whole is meant. Column counts
@@ -74,8 +82,35 @@ func Read(from io.Reader, options Options) (*Set, []Problem) {
 		}
 	}
 	fmt.Fprint(whole, options.Lines, options.ID, r.set.Form)
+	if options.Format != nil {
+		r.encode(whole)
+	}
 	whole.Sum(r.set.digest[:0])
+	if len(r.problems) > 0 {
+		return nil, r.problems
+	}
 	return r.set, nil
+}
+
+// encode puts every sample into the format of the records, and the result into the digest.
+func (r *reader) encode(digest io.Writer) {
+	r.set.format = r.options.Format
+	for i := range r.set.samples {
+		one := &r.set.samples[i]
+		text := one.pieces
+		encoded, err := r.set.encode(text)
+		if err != nil {
+			if r.problem(r.numbers[i], 1, string(text.join(nil)), err.Error()); len(r.problems) == maxProblems {
+				return
+			}
+			continue
+		}
+		one.pieces = encoded
+		if !bytes.HasSuffix(encoded.join(nil), text.join(nil)) { // it is JSON no more
+			one.text = text
+		}
+		fmt.Fprintf(digest, "%q", encoded.join(nil))
+	}
 }
 
 type reader struct {
@@ -83,6 +118,7 @@ type reader struct {
 	set      *Set
 	keys     map[string]int32
 	keyBytes int
+	numbers  []int // of the samples' lines
 	// uuids: all ids so far are UUIDs.
 	uuids    bool
 	problems []Problem
@@ -158,7 +194,7 @@ func (r *reader) line(number int, text []byte) {
 		r.problem(number, 1, string(text), reason)
 		return
 	}
-	r.set.samples = append(r.set.samples, sample)
+	r.set.samples, r.numbers = append(r.set.samples, sample), append(r.numbers, number)
 }
 
 // invalid says what keeps a line from being one JSON value, and in which column.
@@ -194,7 +230,7 @@ func (r *reader) sample(parts envelope) (Sample, error) {
 		return Sample{}, err
 	}
 	r.uuids = r.uuids && uuidText.MatchString(text)
-	one := Sample{before: parts.value[:from+1], after: parts.value[to-1:], Key: Key{Kind: KeyUnsaid}}
+	one := Sample{pieces: pieces{parts.value[:from+1], parts.value[to-1:]}, Key: Key{Kind: KeyUnsaid}}
 	for _, header := range parts.headers {
 		header.IsID = text != "" && string(header.Value) == text
 		one.Headers = append(one.Headers, header)

@@ -16,15 +16,23 @@ type Set struct {
 	keys    []string
 	headers []string
 	digest  [sha256.Size]byte
+	format  Format // nil for JSON
 }
 
 // Sample is a record to make others from.
 type Sample struct {
-	// before and after are the parts of the value around the text of its id.
-	before, after []byte
-	Key           Key
-	Headers       []Header
+	pieces
+	// text is the JSON of a value that is none, and large is a large value in its format (see Enlarge).
+	text, large pieces
+	Key         Key
+	Headers     []Header
 }
+
+// pieces are the parts of a value around the text of its id.
+type pieces struct{ before, after []byte }
+
+// join returns the value with an id.
+func (p pieces) join(id []byte) []byte { return slices.Concat(p.before, id, p.after) }
 
 // Key is the key of a sample.
 type Key struct {
@@ -92,13 +100,17 @@ const longestID = 64
 // Room is the size of a value with an id of ids.
 func (s *Sample) Room(ids *history.IDs) int { return len(s.before) + ids.Len() + len(s.after) }
 
-// AppendValue appends the value of record seq. It is filled up to size bytes with spaces at its end, which JSON allows.
+// AppendValue appends the value of record seq. If it is smaller than size bytes, it is filled up with spaces at its end,
+// which JSON allows, or is the large value of its format.
 func (s *Sample) AppendValue(dst []byte, ids *history.IDs, seq int32, size int) []byte {
-	start := len(dst)
-	dst = append(dst, s.before...)
+	start, value, filled := len(dst), s.pieces, s.text.before == nil
+	if size > s.Room(ids) && s.large.before != nil {
+		value = s.large
+	}
+	dst = append(dst, value.before...)
 	dst = ids.Append(dst, seq)
-	dst = append(dst, s.after...)
-	for len(dst)-start < size {
+	dst = append(dst, value.after...)
+	for filled && len(dst)-start < size {
 		dst = append(dst, ' ')
 	}
 	return dst

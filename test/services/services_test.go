@@ -101,10 +101,63 @@ func TestBugOfTheServiceIsNamed(t *testing.T) {
 	}
 }
 
-func TestSourcesOfTheServiceKnowNothingOfDlqbench(t *testing.T) {
-	err := filepath.WalkDir(service, func(path string, entry os.DirEntry, err error) error {
+// payments runs a scenario with the Python service whose records are Avro. It needs Python, and installs packages.
+func payments(t *testing.T, scenario string, environment string) (int, string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("the service in Python is judged by make strangers")
+	}
+	folder, err := filepath.Abs("../../examples/payments")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "subject.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("kind: process", "kind: process\ndir: "+folder, "env:\n", "env:\n"+environment,
+		"samples: ", "samples: "+folder+"/", "schema: ", "schema: "+folder+"/").Replace(string(data))
+	subject := filepath.Join(t.TempDir(), "subject.yaml")
+	if err := os.WriteFile(subject, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, output := judge(t, scenario, subject)
+	if strings.Contains(output, "no python3") {
+		t.Skip("this machine has no Python 3.9 with venv")
+	}
+	return code, output
+}
+
+func TestServiceWithAvroKeepsItsPromises(t *testing.T) {
+	for _, scenario := range []string{"smoke", "poison-mix", "hostile-payloads", "replay-round-trip",
+		"../../examples/payments/registry-outage.yaml"} {
+		if code, output := payments(t, scenario, ""); code != 0 {
+			t.Errorf("%s: exit code %d\n%s", scenario, code, output)
+		}
+	}
+}
+
+// A service that takes an error of the registry for an error of the record parks good payments.
+func TestGoodRecordsParkedWhileTheRegistryIsAwayAreNamed(t *testing.T) {
+	code, output := payments(t, "../../examples/payments/registry-outage.yaml", "  PARK_WHEN_REGISTRY_IS_AWAY: \"1\"\n")
+	if code != 1 || !strings.Contains(output, "classification is violated") {
+		t.Errorf("exit code %d\n%s", code, output)
+	}
+}
+
+func TestSourcesOfTheServicesKnowNothingOfDlqbench(t *testing.T) {
+	for _, folder := range []string{service, "../../examples/payments"} {
+		ignorant(t, folder)
+	}
+}
+
+// ignorant reports files of a service that name dlqbench or its downstream stub. Scenarios and the subject file may.
+func ignorant(t *testing.T, folder string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
 		name := entry.Name()
-		if err != nil || entry.IsDir() || name == "subject.yaml" || name == "README.md" || strings.Contains(path, "/bin/") {
+		if err != nil || entry.IsDir() || strings.HasSuffix(name, ".yaml") || name == "README.md" ||
+			strings.Contains(path, "/bin/") || strings.Contains(path, "/.venv/") {
 			return err
 		}
 		text, err := os.ReadFile(path)

@@ -1,0 +1,68 @@
+package format
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/twmb/franz-go/pkg/sr"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// protobuf reads a .proto file. What it imports is found beside it; Google's well-known types are built in. Values are
+// Protobuf's JSON mapping. It returns the message's place in the file, which the wire format has after the schema's id.
+func (f *Format) protobuf(file, name string) (place []byte, err error) {
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
+		ImportPaths: []string{filepath.Dir(file)},
+	})}
+	compiled, err := compiler.Compile(context.Background(), filepath.Base(file))
+	if err != nil {
+		return nil, fmt.Errorf("this is no Protobuf schema: %w", err)
+	}
+	messages := compiled[0].Messages()
+	if messages.Len() == 0 {
+		return nil, fmt.Errorf("the file has no message")
+	}
+	message := messages.Get(0)
+	if name != "" {
+		found, isMessage := compiled[0].FindDescriptorByName(protoreflect.FullName(name)).(protoreflect.MessageDescriptor)
+		if !isMessage {
+			return nil, fmt.Errorf("the file has no message %q: write its full name, such as %s", name, message.FullName())
+		}
+		message = found
+	}
+	f.Schema.Type = sr.TypeProtobuf
+	f.encode = func(value []byte) ([]byte, error) {
+		sample := dynamicpb.NewMessage(message)
+		if err := protojson.Unmarshal(value, sample); err != nil {
+			return nil, fmt.Errorf("the value does not fit the message %s: %w", message.FullName(), err)
+		}
+		return proto.MarshalOptions{Deterministic: true}.Marshal(sample)
+	}
+	return indexes(message), nil
+}
+
+// indexes returns a message's place in its file: the number of indexes and each of them, as zigzag varints. The first
+// message of a file is a single zero.
+func indexes(message protoreflect.MessageDescriptor) []byte {
+	var path []int
+	for at := protoreflect.Descriptor(message); ; at = at.Parent() {
+		if _, isMessage := at.(protoreflect.MessageDescriptor); !isMessage {
+			break
+		}
+		path = append([]int{at.Index()}, path...)
+	}
+	if len(path) == 1 && path[0] == 0 {
+		return []byte{0}
+	}
+	written := binary.AppendVarint(nil, int64(len(path)))
+	for _, index := range path {
+		written = binary.AppendVarint(written, int64(index))
+	}
+	return written
+}
