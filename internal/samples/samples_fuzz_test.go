@@ -31,7 +31,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		ids := history.NewIDsAs("run", set.Form)
+		ids := history.NewIDsAs("run", set.Form, set.Len())
 		for i := range set.Len() {
 			value := set.At(int32(i)).AppendValue(nil, ids, int32(i), 0)
 			if text, _, _, err := at.Find(value); err != nil || text != ids.Token(int32(i)) || !json.Valid(value) {

@@ -66,7 +66,7 @@ func read(t testing.TB, text string, options Options) (*Set, []Problem) {
 }
 
 func TestEverythingButTheIDIsKept(t *testing.T) {
-	ids := history.NewIDsAs("run", history.IDUUID)
+	ids := history.NewIDsAs("run", history.IDUUID, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		space := func() string { return rapid.StringMatching(`[ \t]{0,3}`).Draw(t, "space") }
 		text := func() string { return string(must(json.Marshal(rapid.String().Draw(t, "text")))) }

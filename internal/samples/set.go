@@ -77,7 +77,7 @@ func (s *Set) Digest() string { return hex.EncodeToString(s.digest[:6]) }
 func (s *Set) Largest() int {
 	largest := 0
 	for i := range s.samples {
-		size := s.samples[i].Room(history.NewIDsAs("", s.Form))
+		size := s.samples[i].Room(history.NewIDsAs("", s.Form, 0))
 		for _, header := range s.samples[i].Headers {
 			size += len(header.Name) + len(header.Value) + longestID
 		}

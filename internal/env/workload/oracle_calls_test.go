@@ -19,7 +19,7 @@ import (
 // newCalls is newBed for a downstream with calls of its own.
 func newCalls(t *testing.T, p *plan.Plan, form history.IDForm, calls Calls) *bed {
 	t.Helper()
-	b := &bed{t: t, ids: history.NewIDsAs("run", form), sink: &events{}, client: &http.Client{Transport: &http.Transport{}}}
+	b := &bed{t: t, ids: history.NewIDsAs("run", form, 10), sink: &events{}, client: &http.Client{Transport: &http.Transport{}}}
 	calls.Told = true
 	oracle, err := NewOracle(OracleConfig{
 		Plan: p, IDs: b.ids, Instances: 1, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: b.sink, Calls: &calls,
@@ -67,7 +67,7 @@ func at(t *testing.T, path string) samples.Place {
 // An id is found in each part of a request, unless another one is stated.
 func TestCallsCarryTheIDAnywhere(t *testing.T) {
 	for _, form := range []history.IDForm{history.IDText, history.IDUUID} {
-		id := history.NewIDsAs("run", form).Token(1)
+		id := history.NewIDsAs("run", form, 10).Token(1)
 		encoded := base64.StdEncoding.EncodeToString([]byte("order " + id + "?>"))
 		for name, one := range map[string]struct {
 			method, target, body string

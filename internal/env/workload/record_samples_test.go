@@ -23,7 +23,7 @@ func sampleBuilder(t testing.TB, form history.IDForm, lines string) *builder {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	b := newBuilder(history.NewIDsAs("run", form), 1, "orders", 1)
+	b := newBuilder(history.NewIDsAs("run", form, 1000), 1, "orders", 1)
 	b.samples, b.keys = set, set.Keys()
 	return b
 }
