@@ -102,7 +102,7 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 	}
 	if s.Samples != nil {
 		form := map[history.IDForm]string{history.IDUUID: "a fresh UUID",
-			history.IDText: "a fresh id of 24 letters and digits"}
+			history.IDText: "a fresh id of 24 letters and digits", history.IDInt64: "a fresh whole number of 16 digits"}
 		text.Promises = append([]string{fmt.Sprintf("Its records are made from the %d of %s in turn, each with %s at %s.",
 			s.Samples.Len(), s.Input.Samples, form[s.Samples.Form], s.Input.ID.At)}, text.Promises...)
 	}

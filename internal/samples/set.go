@@ -20,7 +20,7 @@ type Set struct {
 
 // Sample is a record to make others from.
 type Sample struct {
-	// before and after are the parts of the value around the text of its id.
+	// before and after are the parts of the value around the text of its id. Quotes, if any, are in them.
 	before, after []byte
 	Key           Key
 	Headers       []Header
