@@ -107,7 +107,7 @@ type Header struct {
 }
 
 // IDs returns the ids of the run's records.
-func (h *Header) IDs() *IDs { return NewIDsAs(h.RunID, h.IDForm) }
+func (h *Header) IDs() *IDs { return NewIDsAs(h.RunID, h.IDForm, h.Records) }
 
 // TopicIndex returns the index of the named topic, or None.
 func (h *Header) TopicIndex(name string) int16 {

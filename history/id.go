@@ -26,18 +26,22 @@ const IDHeader = "dlqbench-id"
 // IDForm is how ids are written.
 type IDForm string
 
-// The forms of ids: an ASCII token, and a UUID of version 8 (RFC 9562, 5.8).
+// The forms of ids: an ASCII token, a UUID of version 8 (RFC 9562, 5.8), and a whole number of 16 digits.
 const (
-	IDText IDForm = "text"
-	IDUUID IDForm = "uuid"
+	IDText  IDForm = "text"
+	IDUUID  IDForm = "uuid"
+	IDInt64 IDForm = "int64"
 )
 
 // IDs creates and finds the record ids of one run. An id carries the run's tag, the record's sequence number and a
 // checksum, so it can be found anywhere in a value, key or header, raw or inside base64. Ids of other runs are not
 // found, so leftover data is never mistaken for a record. IDs is safe for concurrent use.
 type IDs struct {
-	// shapes are the ways in which an id may be written; Append writes the first.
-	shapes []idShape
+	// write appends the id of a record to dst, which takes length bytes.
+	write  func(dst []byte, seq int32) []byte
+	length int
+	// finders find the first id in data, each in one of the ways in which ids may be written. The likeliest come first.
+	finders []func(data []byte) (seq int32, found bool)
 }
 
 // idShape is one way in which ids are written. All ids of a run begin with the same bytes in it.
@@ -61,17 +65,31 @@ type encodedHead struct {
 func base64Skip(shift int) int { return [...]int{0, 2, 3}[shift] }
 
 // NewIDs returns the ids of the run with the id runID, as text.
-func NewIDs(runID string) *IDs { return NewIDsAs(runID, IDText) }
+func NewIDs(runID string) *IDs { return NewIDsAs(runID, IDText, 0) }
 
-// NewIDsAs returns the ids of the run with the id runID in a form; "" stands for text.
-func NewIDsAs(runID string, form IDForm) *IDs {
+// NewIDsAs returns the ids of the run with the id runID in a form; "" stands for text. records is the number of the
+// run's records: of the form IDInt64, only their ids are found. The other forms have room for a checksum that makes
+// this needless.
+func NewIDsAs(runID string, form IDForm, records int) *IDs {
 	tag := xxhash.Sum64String(runID)
-	ids := &IDs{shapes: []idShape{textShape(tag)}}
-	if form == IDUUID {
-		ids.shapes = uuidShapes(tag)
+	switch form {
+	case IDInt64:
+		return newNumberIDs(tag, records).ids()
+	case IDUUID:
+		return idsOf(uuidShapes(tag))
 	}
-	for i := range ids.shapes {
-		ids.shapes[i].encode()
+	return idsOf([]idShape{textShape(tag)})
+}
+
+// idsOf returns ids that may be written in these shapes, and are written in the first.
+func idsOf(shapes []idShape) *IDs {
+	ids := &IDs{write: shapes[0].append, length: shapes[0].length}
+	for i := range shapes {
+		shapes[i].encode()
+		ids.finders = append(ids.finders, shapes[i].find)
+	}
+	for i := range shapes {
+		ids.finders = append(ids.finders, shapes[i].findEncoded)
 	}
 	return ids
 }
@@ -91,23 +109,19 @@ func (s *idShape) encode() {
 }
 
 // Len is the length in bytes of an id that Append writes.
-func (ids *IDs) Len() int { return ids.shapes[0].length }
+func (ids *IDs) Len() int { return ids.length }
 
 // Append appends the id of record seq (≥ 0) to dst.
-func (ids *IDs) Append(dst []byte, seq int32) []byte { return ids.shapes[0].append(dst, seq) }
+func (ids *IDs) Append(dst []byte, seq int32) []byte { return ids.write(dst, seq) }
 
 // Token returns the id of record seq.
 func (ids *IDs) Token(seq int32) string { return string(ids.Append(nil, seq)) }
 
-// Find returns the sequence number of the first id of this run in data: the first of the form that is most likely.
+// Find returns the sequence number of the first id of this run in data: the first of those written in the likeliest
+// way.
 func (ids *IDs) Find(data []byte) (seq int32, found bool) {
-	for i := range ids.shapes {
-		if seq, found = ids.shapes[i].find(data); found {
-			return seq, true
-		}
-	}
-	for i := range ids.shapes {
-		if seq, found = ids.shapes[i].findEncoded(data); found {
+	for _, find := range ids.finders {
+		if seq, found = find(data); found {
 			return seq, true
 		}
 	}

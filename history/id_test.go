@@ -18,7 +18,7 @@ func TestIDIsFoundWhereverItIsCarried(t *testing.T) {
 			"raw":     raw,
 			"base64":  []byte(base64.StdEncoding.EncodeToString(raw)),
 			"rawurl":  []byte("{\"v\":\"" + base64.RawURLEncoding.EncodeToString(raw) + "\"}"),
-			"decoy":   append(append([]byte{}, ids.shapes[0].head...), raw...),
+			"decoy":   append(append([]byte{}, ids.Token(0)[:idHeadLen]...), raw...),
 			"trimmed": raw[len(before) : len(before)+IDLen],
 		}
 		for how, data := range carried {

@@ -45,11 +45,12 @@ type Input struct {
 
 // InputID is where a record carries its identity.
 type InputID struct {
-	// At is the path to a string in the value, such as $.order.id.
+	// At is the path to a string or a whole number in the value, such as $.order.id.
 	At string `json:"at" jsonschema:"required"`
-	// As is how ids are written: uuid (version 8), or text (24 capitals and digits). Default: uuid, if all samples have
-	// UUIDs there, else text.
-	As string `json:"as,omitempty" jsonschema:"enum=text,enum=uuid"`
+	// As is how ids are written: uuid (version 8), int64 (a whole number of 16 digits, below 2^53), or text (24 capitals
+	// and digits). Default: uuid, if all samples have UUIDs there; int64, if all have whole numbers or digits there; else
+	// text.
+	As string `json:"as,omitempty" jsonschema:"enum=text,enum=uuid,enum=int64"`
 }
 
 func defaultInput() Input {

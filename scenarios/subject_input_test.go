@@ -33,6 +33,7 @@ func TestInputIsReadBesideItsSubject(t *testing.T) {
 		"orders.jsonl":  "{\"id\":\"0b7e4a52-91d3-4c1f-8a60-5b1f0a3a9f10\"}\n",
 		"enveloped.yml": service + "input: {samples: e.jsonl, lines: envelope, id: {at: $.id, as: text}, header: false}\n",
 		"e.jsonl":       `{"key":"k","value":{"id":"a"}}`,
+		"numbers.yaml":  service + "input: {samples: n.jsonl, id: {at: $.id, as: int64}}\n", "n.jsonl": `{"id":7}`,
 	})
 	subject, err := LoadSubject(filepath.Join(dir, "subject.yaml"))
 	if err != nil {
@@ -47,6 +48,14 @@ func TestInputIsReadBesideItsSubject(t *testing.T) {
 		"with a fresh UUID at $.id.") {
 		t.Errorf("described as %q, %v", text.Promises, err)
 	}
+	subject, err = LoadSubject(filepath.Join(dir, "numbers.yaml"))
+	if err != nil || subject.Samples.Form != history.IDInt64 {
+		t.Fatalf("read as %+v, %v", subject, err)
+	}
+	if text, err = subject.Describe(); err != nil || !strings.Contains(text.Promises[0], "with a fresh whole number of 16 "+
+		"digits at $.id.") {
+		t.Errorf("described as %q, %v", text.Promises, err)
+	}
 	subject, err = LoadSubject(filepath.Join(dir, "enveloped.yml"))
 	if err != nil || subject.Input.Header || !subject.Samples.HasKeys() || subject.Samples.Form != history.IDText {
 		t.Errorf("read as %+v, %v", subject, err)
@@ -55,8 +64,9 @@ func TestInputIsReadBesideItsSubject(t *testing.T) {
 
 func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 	dir := inFolder(t, map[string]string{
-		"good.jsonl": `{"id":"a"}`, "empty.jsonl": "\n", "bad.jsonl": "{\"id\":\"a\"}\n{\"id\":7}\n",
+		"good.jsonl": `{"id":"a"}`, "empty.jsonl": "\n", "bad.jsonl": "{\"id\":\"a\"}\n{\"id\":7}\n", "numbers.jsonl": `{"id":7}`,
 		"a.avsc": `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`, "more.jsonl": `{"id":"a","n":1}`,
+		"n.avsc":        `{"type":"record","name":"A","fields":[{"name":"id","type":"long"}]}`,
 		"headers.jsonl": `{"headers":{"type":"order","trace-1":"x"},"value":{"id":"a"}}`,
 	})
 	for text, want := range map[string]string{
@@ -71,8 +81,9 @@ func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 		"input: {samples: good.jsonl, id: {at: $.id}, format: avro, schema: good.jsonl}":                        "this is no Avro schema",
 		"input: {samples: good.jsonl, id: {at: $.id}, format: avro, schema: a.avsc, message: X}":                "message goes with format: protobuf",
 		"input: {samples: good.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}":                            "",
-		"input: {samples: bad.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}":                             "bad.jsonl:2:1: $.id is a number",
+		"input: {samples: bad.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}":                             "bad.jsonl:2:7: $.id is a number here",
 		"input: {samples: more.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}":                            "more.jsonl:1:1: the value does not fit the schema: it has no field n",
+		"input: {samples: numbers.jsonl, id: {at: $.id}, format: avro, schema: n.avsc}":                         "numbers.jsonl:1:1: the id is not written as text: make its field a string",
 		"input: {topic: orders, format: avro}":                                                                  "format is about samples",
 		"input: {topic: orders}":                                                                                "",
 		"input: {topic: \"{{.RunID}}.orders\"}":                                                                 "",
@@ -87,11 +98,15 @@ func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 		"input: {topic: orders}\nreplay: {to: orders}":                                                          "",
 		"replay: {to: \"{{.DLQTopic}}\"}":                                                                       "is the dead-letter topic already",
 		"input: {samples: empty.jsonl, id: {at: $.id}}":                                                         "empty.jsonl: the file has no records",
-		"input: {samples: bad.jsonl, id: {at: $.id}}":                                                           "bad.jsonl:2:1: $.id is a number, not a string",
+		"input: {samples: bad.jsonl, id: {at: $.id}}":                                                           "bad.jsonl:2:7: $.id is a number here, but text in line 1",
 		"input: {samples: good.jsonl, id: {at: $.key}}":                                                         `good.jsonl:1:1: there is no $.key: the value has no member "key"`,
 		"record_headers: {type: x}\ninput: {samples: headers.jsonl, lines: envelope, id: {at: $.id}}":           "record_headers: keep one",
 		"input: {samples: headers.jsonl, lines: envelope, id: {at: $.id}}":                                      "have the header trace-1",
-		"input: {samples: good.jsonl, id: {at: $.id, as: int64}}":                                               "subject.yaml:4:49",
+		"input: {samples: good.jsonl, id: {at: $.id, as: int32}}":                                               "subject.yaml:4:49",
+		"input: {samples: good.jsonl, id: {at: $.id, as: int64}}":                                               `good.jsonl:1:7: $.id is "a", neither a number nor a string of digits`,
+		"input: {samples: numbers.jsonl, id: {at: $.id, as: uuid}}":                                             "numbers.jsonl:1:7: $.id is a number, not a string",
+		"input: {samples: numbers.jsonl, id: {at: $.id, as: int64}}":                                            "",
+		"input: {samples: numbers.jsonl, id: {at: $.id}}":                                                       "",
 		"contract: {dlq: {envelope: hexkit}}\ninput: {samples: good.jsonl, id: {at: $.id}}":                     "can't be compared with samples",
 		"contract: {dlq: {envelope: hexkit, keeps_value: false}}\ninput: {samples: good.jsonl, id: {at: $.id}}": "",
 	} {

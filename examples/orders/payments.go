@@ -15,9 +15,9 @@ import (
 
 // order is an order as other services publish it.
 type order struct {
-	ID       string `json:"id"`
-	Customer string `json:"customer"`
-	Currency string `json:"currency"`
+	ID       orderID `json:"id"`
+	Customer string  `json:"customer"`
+	Currency string  `json:"currency"`
 	Lines    []struct {
 		SKU      string `json:"sku"`
 		Quantity int    `json:"quantity"`
@@ -25,7 +25,27 @@ type order struct {
 	} `json:"lines"`
 }
 
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+// orderID is a UUID, or the number of an order of the old shop, which has no UUIDs.
+type orderID string
+
+var (
+	uuid   = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	number = regexp.MustCompile(`^[1-9][0-9]{0,15}$`)
+)
+
+// UnmarshalJSON reads a string with a UUID, or a number.
+func (id *orderID) UnmarshalJSON(data []byte) error {
+	var text string
+	switch err := json.Unmarshal(data, &text); {
+	case err == nil && uuid.MatchString(text):
+		*id = orderID(text)
+	case number.Match(data):
+		*id = orderID(data)
+	default:
+		return fmt.Errorf("%.60s is not an order's id", data)
+	}
+	return nil
+}
 
 // decodeOrder reads and checks an order.
 func decodeOrder(value []byte) (*order, error) {
@@ -39,8 +59,8 @@ func decodeOrder(value []byte) (*order, error) {
 	switch o := event.Order; {
 	case event.Type != "order-placed" || o == nil:
 		return nil, errors.New("reading the order: this is no placed order")
-	case !uuid.MatchString(o.ID):
-		return nil, fmt.Errorf("reading the order: %q is not an order's id", o.ID)
+	case o.ID == "":
+		return nil, errors.New("reading the order: it has no id")
 	case len(o.Lines) == 0 || o.Currency == "":
 		return nil, fmt.Errorf("reading the order %s: it has nothing to pay", o.ID)
 	}
@@ -87,7 +107,7 @@ func (p *payments) pay(o *order) error {
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequest(http.MethodPut, p.url+"/payments/"+o.ID, bytes.NewReader(body))
+	request, err := http.NewRequest(http.MethodPut, p.url+"/payments/"+string(o.ID), bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // encode returns a value in the set's format. The id must stand in it as the same text, so that each record's own can
 // take its place: ids of a form have one length, and formats write the length of a text before it, not inside.
 func (s *Set) encode(text pieces) (pieces, error) {
-	id := history.NewIDsAs("sample", s.Form).Append(nil, 0)
+	id := history.NewIDsAs("sample", s.Form, 1).Append(nil, 0)
 	encoded, err := s.format.Encode(text.join(id))
 	if err != nil {
 		return pieces{}, err

@@ -41,7 +41,7 @@ func TestValuesAreWrittenInTheirFormat(t *testing.T) {
 		if len(problems) > 0 || !set.Enlarge(100) {
 			t.Fatal(problems)
 		}
-		ids := history.NewIDsAs("run", set.Form)
+		ids := history.NewIDsAs("run", set.Form, 10)
 		id := ids.Append(nil, 5)
 		if got := set.At(0).AppendValue(nil, ids, 5, 0); string(got) != strings.Replace(one.want, "ID", string(id), 1) {
 			t.Errorf("the value is %q, want %q", got, one.want)
@@ -79,7 +79,7 @@ func TestOnlyTextsGrow(t *testing.T) {
 		if got := set.Enlarge(200); got != want {
 			t.Errorf("%s can grow: %v, want %v", text, got, want)
 		}
-		ids := history.NewIDsAs("run", set.Form)
+		ids := history.NewIDsAs("run", set.Form, 10)
 		value := set.At(0).AppendValue(nil, ids, 0, 200)
 		if want != (len(value) >= 200) || !bytes.Contains(value, ids.Append(nil, 0)) {
 			t.Errorf("%s is written with %d bytes", text, len(value))

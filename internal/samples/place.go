@@ -84,28 +84,40 @@ func (p Place) IsZero() bool { return p.steps == nil }
 // String returns the place as it was written.
 func (p Place) String() string { return p.written }
 
-// Find returns the text of the string at the place, and where in value it stands, quotes included. The value must be
-// valid JSON. The error says how far the place leads, or what stands there instead of a string.
-func (p Place) Find(value []byte) (text string, from, to int, err error) {
+// Spot is what stands at a place in a JSON value: a string or a number, from byte From up to byte To, quotes included.
+type Spot struct {
+	// Text is the text of the string, or the number as it is written.
+	Text     string
+	Number   bool
+	From, To int
+}
+
+// Find returns the string or number at the place in a value, which must be valid JSON. The error says how far the place
+// leads, or what stands there instead; From is then the beginning of what does.
+func (p Place) Find(value []byte) (Spot, error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber() // no number is too large to be passed by
 	for i, one := range p.steps {
 		if err := one.enter(decoder); err != nil {
-			return "", 0, 0, fmt.Errorf("there is no %s: %w", p, p.at(i, err))
+			return Spot{}, fmt.Errorf("there is no %s: %w", p, p.at(i, err))
 		}
 	}
 	var raw json.RawMessage
 	if err := decoder.Decode(&raw); err != nil {
-		return "", 0, 0, fmt.Errorf("reading %s: %w", p, err)
+		return Spot{}, fmt.Errorf("reading %s: %w", p, err)
 	}
-	to = int(decoder.InputOffset())
-	from = to - len(raw)
-	if raw[0] != '"' {
-		return "", from, to, fmt.Errorf("%s is %s, not a string: name a place where the record's id stands as text",
-			p, kindOf(raw))
+	to := int(decoder.InputOffset())
+	spot := Spot{From: to - len(raw), To: to}
+	switch first := raw[0]; {
+	case first == '"':
+		err := json.Unmarshal(raw, &spot.Text)
+		return spot, err
+	case first == '-' || first >= '0' && first <= '9':
+		spot.Text, spot.Number = string(raw), true
+		return spot, nil
 	}
-	err = json.Unmarshal(raw, &text)
-	return text, from, to, err
+	return spot, fmt.Errorf("%s is %s, neither a string nor a number: name a place where the record's id stands", p,
+		kindOf(raw))
 }
 
 // at describes the value that step i could not enter.

@@ -43,7 +43,8 @@ type Options struct {
 	Lines string
 	// ID is where in the value the record's identity stands.
 	ID Place
-	// As is how ids are written; "" stands for UUIDs if all samples have UUIDs there, else for text.
+	// As is how ids are written. "" stands for UUIDs if all samples have UUIDs there, for numbers if all have whole
+	// numbers or digits there, else for text.
 	As history.IDForm
 	// Format is how the records' values are written; nil stands for the JSON of the file.
 	Format Format
@@ -65,7 +66,7 @@ type Problem struct {
 
 // Read reads a file with a record in each line. It returns the problems that it found, or a set without any.
 func Read(from io.Reader, options Options) (*Set, []Problem) {
-	r := &reader{options: options, set: &Set{}, keys: map[string]int32{}, uuids: true}
+	r := &reader{options: options, set: &Set{}, keys: map[string]int32{}, uuids: true, digits: true}
 	whole := sha256.New()
 	r.lines(io.TeeReader(io.LimitReader(from, maxFile+1), whole))
 	if len(r.problems) > 0 {
@@ -76,10 +77,7 @@ func Read(from io.Reader, options Options) (*Set, []Problem) {
 	}
 	r.set.Form = options.As
 	if options.As == "" {
-		r.set.Form = history.IDText
-		if r.uuids {
-			r.set.Form = history.IDUUID
-		}
+		r.set.Form = r.form()
 	}
 	fmt.Fprint(whole, options.Lines, options.ID, r.set.Form)
 	if options.Format != nil {
@@ -119,9 +117,11 @@ type reader struct {
 	keys     map[string]int32
 	keyBytes int
 	numbers  []int // of the samples' lines
-	// uuids: all ids so far are UUIDs.
-	uuids    bool
-	problems []Problem
+	// uuids and digits: all ids so far are UUIDs, or whole numbers and digits.
+	uuids, digits bool
+	// withNumber and withText are the first lines with a number and with a string that is not all digits; 0: none.
+	withNumber, withText int
+	problems             []Problem
 	// over: the file is of another kind, so that reading on would tell nothing new.
 	over bool
 }
@@ -185,13 +185,13 @@ func (r *reader) line(number int, text []byte) {
 			return
 		}
 	}
-	sample, err := r.sample(parts)
+	sample, at, err := r.sample(number, parts)
 	if err != nil {
 		reason := err.Error()
 		if r.options.Lines != LinesEnvelope && looksLikeEnvelope(text) {
 			reason += "; if the record is in this line's member value, write lines: envelope"
 		}
-		r.problem(number, 1, string(text), reason)
+		r.problem(number, utf8.RuneCount(text[:parts.at+at])+1, string(text), reason)
 		return
 	}
 	r.set.samples, r.numbers = append(r.set.samples, sample), append(r.numbers, number)
@@ -221,16 +221,66 @@ func invalid(text []byte) (column int, reason string) {
 		"(jq -c '.[]' makes such lines of an array)", err)
 }
 
-var uuidText = regexp.MustCompile(`^(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+var (
+	uuidText    = regexp.MustCompile(`^(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+	wholeNumber = regexp.MustCompile(`^[0-9]+$`)
+)
 
-// sample finds the id in a record's value, and wherever the key or a header is the same text.
-func (r *reader) sample(parts envelope) (Sample, error) {
-	text, from, to, err := r.options.ID.Find(parts.value)
-	if err != nil {
-		return Sample{}, err
+// form is the form of ids that fits all samples.
+func (r *reader) form() history.IDForm {
+	switch {
+	case r.digits:
+		return history.IDInt64
+	case r.uuids:
+		return history.IDUUID
 	}
-	r.uuids = r.uuids && uuidText.MatchString(text)
-	one := Sample{pieces: pieces{parts.value[:from+1], parts.value[to-1:]}, Key: Key{Kind: KeyUnsaid}}
+	return history.IDText
+}
+
+// fits reports why an id can't stand where a sample has this string or number, in line number.
+func (r *reader) fits(number int, spot Spot) error {
+	place, whole := r.options.ID, wholeNumber.MatchString(spot.Text)
+	switch {
+	case spot.Number && r.withNumber == 0:
+		r.withNumber = number
+	case !spot.Number && !whole && r.withText == 0:
+		r.withText = number
+	}
+	r.uuids, r.digits = r.uuids && uuidText.MatchString(spot.Text), r.digits && whole
+	switch as := r.options.As; {
+	case spot.Number && !whole:
+		return fmt.Errorf("%s is %.40s, but a number is an id only if it consists of digits alone: name the place where the "+
+			"record's id stands", place, spot.Text)
+	case spot.Number && (as == history.IDText || as == history.IDUUID):
+		return fmt.Errorf("%s is a number, not a string, as ids with as: %s are: write as: int64", place, as)
+	case !spot.Number && !whole && as == history.IDInt64:
+		return fmt.Errorf("%s is %.60q, neither a number nor a string of digits, as ids with as: int64 are: write as: text, "+
+			"or as: uuid for a UUID", place, spot.Text)
+	case as == "" && spot.Number && r.withText > 0:
+		return fmt.Errorf("%s is a number here, but text in line %d: all ids of a run are written in one way, so split "+
+			"the file", place, r.withText)
+	case as == "" && r.withText == number && r.withNumber > 0:
+		return fmt.Errorf("%s is %.60q here, but a number in line %d: all ids of a run are written in one way, so split "+
+			"the file", place, spot.Text, r.withNumber)
+	}
+	return nil
+}
+
+// sample finds the id in the value of line number, and wherever the key or a header is the same text. An error is about
+// what begins at that byte of the value.
+func (r *reader) sample(number int, parts envelope) (one Sample, at int, err error) {
+	spot, err := r.options.ID.Find(parts.value)
+	if err == nil {
+		err = r.fits(number, spot)
+	}
+	if err != nil {
+		return Sample{}, spot.From, err
+	}
+	text, quote := spot.Text, 1
+	if spot.Number {
+		quote = 0
+	}
+	one = Sample{pieces: pieces{parts.value[:spot.From+quote], parts.value[spot.To-quote:]}, Key: Key{Kind: KeyUnsaid}}
 	for _, header := range parts.headers {
 		header.IsID = text != "" && string(header.Value) == text
 		one.Headers = append(one.Headers, header)
@@ -248,7 +298,7 @@ func (r *reader) sample(parts envelope) (Sample, error) {
 		one.Key.Kind = KeyOwn
 		one.Key.Index, err = r.key(string(parts.key))
 	}
-	return one, err
+	return one, 0, err
 }
 
 // key returns the index of a key.
@@ -274,6 +324,7 @@ func looksLikeEnvelope(text []byte) bool {
 // envelope is the parts of a line.
 type envelope struct {
 	value   []byte
+	at      int // where in the line the value begins
 	hasKey  bool
 	key     []byte // nil for null
 	headers []Header
@@ -289,7 +340,7 @@ func openEnvelope(text []byte) (e envelope, err error) {
 	for _, member := range members {
 		switch member.name {
 		case "value":
-			e.value = member.raw
+			e.value, e.at = member.raw, member.at
 		case "key":
 			if e.hasKey = true; string(member.raw) != "null" {
 				e.key = textOf(member.raw)
@@ -349,6 +400,7 @@ func textOf(raw []byte) []byte {
 type member struct {
 	name string
 	raw  []byte
+	at   int // where in the object raw begins
 }
 
 // membersOf returns the members of a JSON object, in their order.
@@ -369,6 +421,7 @@ func membersOf(text []byte) ([]member, error) {
 		if err := decoder.Decode(&raw); err != nil {
 			return nil, err
 		}
+		one.at = int(decoder.InputOffset()) - len(raw)
 		if one.raw = raw; slices.ContainsFunc(all, func(other member) bool { return other.name == one.name }) {
 			return nil, fmt.Errorf("the member %q is there twice", strings.ToValidUTF8(one.name, "?"))
 		}

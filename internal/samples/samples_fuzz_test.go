@@ -14,6 +14,7 @@ import (
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"order":{"id":"a"}}`), "$.order.id", false)
 	f.Add([]byte("{\"key\":\"a\",\"headers\":{\"h\":null},\"value\":{\"id\":\"a\"}}\r\n\n"), "$['id']", true)
+	f.Add([]byte("{\"id\":17}\n{\"id\":\"18\"}"), "$.id", false)
 	f.Add([]byte("\ufeff[\"a\",\"\\ud800\"]\n[\"\\u0000\"]"), "$[0]", false)
 	f.Fuzz(func(t *testing.T, file []byte, path string, envelope bool) {
 		at, err := ParsePlace(path)
@@ -31,11 +32,11 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		ids := history.NewIDsAs("run", set.Form)
+		ids := history.NewIDsAs("run", set.Form, set.Len())
 		for i := range set.Len() {
 			value := set.At(int32(i)).AppendValue(nil, ids, int32(i), 0)
-			if text, _, _, err := at.Find(value); err != nil || text != ids.Token(int32(i)) || !json.Valid(value) {
-				t.Fatalf("%q has %q at %s: %v", value, text, path, err)
+			if spot, err := at.Find(value); err != nil || spot.Text != ids.Token(int32(i)) || !json.Valid(value) {
+				t.Fatalf("%q has %q at %s: %v", value, spot.Text, path, err)
 			}
 			if seq, found := ids.Find(value); !found || seq != int32(i) && !strings.Contains(string(file), "DLQB") {
 				t.Fatalf("found %d, %v in %q", seq, found, value)

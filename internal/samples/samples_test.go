@@ -28,22 +28,28 @@ func TestPlacesAreFound(t *testing.T) {
 		"$.order.id": "yes", "$['order']['id']": "yes", `$["order"].id`: "yes", "$['a.b'].c[0]": "x",
 		"$['a.b'].c[1].d": `é"q`, "$.order.lines[1].id": "no",
 	} {
-		got, from, to, err := place(t, text).Find([]byte(value))
-		if err != nil || got != want {
-			t.Errorf("%s leads to %q, %v; want %q", text, got, err, want)
+		got, err := place(t, text).Find([]byte(value))
+		if err != nil || got.Text != want || got.Number {
+			t.Errorf("%s leads to %+v, %v; want %q", text, got, err, want)
 			continue
 		}
 		var decoded string
-		if json.Unmarshal([]byte(value[from:to]), &decoded) != nil || decoded != want {
-			t.Errorf("%s stands in %q", text, value[from:to])
+		if json.Unmarshal([]byte(value[got.From:got.To]), &decoded) != nil || decoded != want {
+			t.Errorf("%s stands in %q", text, value[got.From:got.To])
+		}
+	}
+	for text, want := range map[string]string{"$.n": "5", "$.order.lines[0]": "1e999"} {
+		got, err := place(t, text).Find([]byte(value))
+		if err != nil || got.Text != want || !got.Number || value[got.From:got.To] != want {
+			t.Errorf("%s leads to %+v, %v; want %s", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]string{
-		"$.n": "$.n is a number, not a string", "$.order": "$.order is an object", "$.missing": `no member "missing"`,
+		"$.order": "$.order is an object, neither a string nor a number", "$.missing": `no member "missing"`,
 		"$.order.lines[2]": "the value.order.lines has no element 2", "$.n.x": "it is a number",
 		"$[0]": "the value has no element 0: it is an object",
 	} {
-		if _, _, _, err := place(t, text).Find([]byte(value)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := place(t, text).Find([]byte(value)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q in it", text, err, want)
 		}
 	}
@@ -66,7 +72,7 @@ func read(t testing.TB, text string, options Options) (*Set, []Problem) {
 }
 
 func TestEverythingButTheIDIsKept(t *testing.T) {
-	ids := history.NewIDsAs("run", history.IDUUID)
+	ids := history.NewIDsAs("run", history.IDUUID, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		space := func() string { return rapid.StringMatching(`[ \t]{0,3}`).Draw(t, "space") }
 		text := func() string { return string(must(json.Marshal(rapid.String().Draw(t, "text")))) }
@@ -138,9 +144,15 @@ func TestEnvelopes(t *testing.T) {
 
 func TestFormOfIDsFollowsTheSamples(t *testing.T) {
 	const uuid, text = `{"id":"0B7E4A52-91d3-4c1f-8a60-5b1f0a3a9f10"}`, `{"id":"o-1"}`
-	for lines, want := range map[string]history.IDForm{uuid: history.IDUUID, uuid + "\n" + text: history.IDText} {
-		if set, _ := read(t, lines, Options{ID: place(t, "$.id")}); set.Form != want {
-			t.Errorf("%s: %s, want %s", lines, set.Form, want)
+	const number, digits = `{"id":1017}`, `{"id":"01017"}`
+	for lines, want := range map[string]history.IDForm{
+		uuid: history.IDUUID, uuid + "\n" + text: history.IDText, number: history.IDInt64, digits: history.IDInt64,
+		number + "\n" + digits: history.IDInt64, digits + "\n" + text: history.IDText, `{"id":""}`: history.IDText,
+		digits + "\n" + uuid: history.IDText,
+	} {
+		set, problems := read(t, lines, Options{ID: place(t, "$.id")})
+		if problems != nil || set.Form != want {
+			t.Errorf("%s: %+v, %+v, want %s", lines, set, problems, want)
 		}
 	}
 	set, _ := read(t, text, Options{ID: place(t, "$.id"), As: history.IDUUID})
@@ -157,7 +169,11 @@ func TestProblemsNameTheirLine(t *testing.T) {
 		want         string
 	}{
 		"no field":       {"{\"id\":\"a\"}\n\n{\"ID\":\"b\"}", "", 3, 1, `there is no $.id: the value has no member "id"`},
-		"a number":       {`{"id":17}`, "", 1, 1, "$.id is a number, not a string"},
+		"a list":         {`{"id":[17]}`, "", 1, 7, "$.id is an array, neither a string nor a number"},
+		"a fraction":     {`{"id":1.5}`, "", 1, 7, "$.id is 1.5, but a number is an id only if it consists of digits alone"},
+		"a number later": {"{\"id\":\"a\"}\n{\"id\": 17}", "", 2, 8, "$.id is a number here, but text in line 1"},
+		"text later":     {"{\"é\":1,\"id\":17}\n{\"é\":1,\"id\":\"a\"}", "", 2, 13, `$.id is "a" here, but a number in line 1`},
+		"in an envelope": {`{"key":"é","value":{"id":-1}}`, LinesEnvelope, 1, 26, "$.id is -1"},
 		"not JSON":       {"{\"id\":\"a\"}\n{\"id\":é}", "", 2, 7, "not one JSON value"},
 		"an array":       {"[\n{\"id\":\"a\"}\n]", "", 1, 1, "jq -c"},
 		"two values":     {`{"id":"a"} {"id":"b"}`, "", 1, 12, "not one JSON value"},
@@ -179,6 +195,61 @@ func TestProblemsNameTheirLine(t *testing.T) {
 			!strings.Contains(problems[0].Message, one.want) {
 			t.Errorf("%s: %+v, want line %d, column %d, %q", name, problems, one.line, one.column, one.want)
 		}
+	}
+}
+
+// A form that was asked for is needed from every sample.
+func TestSamplesFitTheFormOfIDs(t *testing.T) {
+	const uuid, text, number, digits = `{"id":"0b7e4a52-91d3-4c1f-8a60-5b1f0a3a9f10"}`, `{"id":"o-1"}`, `{"id":17}`,
+		`{"id":"17"}`
+	for _, one := range []struct {
+		as   history.IDForm
+		line string
+		want string
+	}{
+		{history.IDInt64, number, ""}, {history.IDInt64, digits, ""}, {history.IDText, digits, ""},
+		{history.IDUUID, text, ""}, {history.IDText, uuid, ""},
+		{history.IDInt64, text, `$.id is "o-1", neither a number nor a string of digits, as ids with as: int64 are: write as: text`},
+		{history.IDInt64, uuid, "or as: uuid for a UUID"},
+		{history.IDInt64, `{"id":""}`, `$.id is "", neither a number nor a string of digits`},
+		{history.IDInt64, `{"id":"-17"}`, "neither a number nor a string of digits"},
+		{history.IDInt64, `{"id":1e3}`, "$.id is 1e3, but a number is an id only if it consists of digits alone"},
+		{history.IDInt64, `{"id":null}`, "$.id is null, neither a string nor a number"},
+		{history.IDText, number, "$.id is a number, not a string, as ids with as: text are: write as: int64"},
+		{history.IDUUID, number, "ids with as: uuid are"},
+	} {
+		set, problems := read(t, digits+"\n"+one.line, Options{ID: place(t, "$.id"), As: one.as})
+		if one.want == "" && (problems != nil || set.Form != one.as) || one.want != "" && (len(problems) != 1 ||
+			problems[0].Line != 2 || problems[0].Column != 7 || !strings.Contains(problems[0].Message, one.want)) {
+			t.Errorf("%s as %s: %+v, want line 2, column 7, %q", one.line, one.as, problems, one.want)
+		}
+	}
+}
+
+// A number stays a number, and a string a string, whatever the file has.
+func TestNumbersAreReplacedByNumbers(t *testing.T) {
+	const lines = `{"value":{"n":17,"id":  17 },"key":"17","headers":{"ref":"17","n":"117"}}
+{"value":{"id":"0018"},"key":18}
+{"value":{"id":18},"key":18}
+`
+	set, problems := read(t, lines, Options{Lines: LinesEnvelope, ID: place(t, "$.id"), As: history.IDInt64})
+	if problems != nil {
+		t.Fatalf("%+v", problems)
+	}
+	ids := history.NewIDsAs("run", history.IDInt64, 10)
+	for i, want := range []string{`{"n":17,"id":  ` + ids.Token(0) + ` }`, `{"id":"` + ids.Token(1) + `"}`,
+		`{"id":` + ids.Token(2) + `}`} {
+		one := set.At(int32(i))
+		if got := string(one.AppendValue(nil, ids, int32(i), 0)); got != want || len(got) != one.Room(ids) {
+			t.Errorf("made %s, want %s", got, want)
+		}
+	}
+	if headers := set.At(0).Headers; !headers[0].IsID || headers[1].IsID || set.At(0).Key.Kind != KeyID ||
+		set.At(1).Key.Kind != KeyOwn || set.At(2).Key.Kind != KeyID {
+		t.Errorf("headers %+v, keys %v, %v, %v", headers, set.At(0).Key, set.At(1).Key, set.At(2).Key)
+	}
+	if large := set.At(2).AppendValue(nil, ids, 2, 500); len(large) != 500 || !json.Valid(large) {
+		t.Errorf("filled up to %d bytes: %.60s", len(large), large)
 	}
 }
 

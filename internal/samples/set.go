@@ -28,7 +28,7 @@ type Sample struct {
 	Headers     []Header
 }
 
-// pieces are the parts of a value around the text of its id.
+// pieces are the parts of a value around the text of its id. Quotes, if any, are in them.
 type pieces struct{ before, after []byte }
 
 // join returns the value with an id.
@@ -85,7 +85,7 @@ func (s *Set) Digest() string { return hex.EncodeToString(s.digest[:6]) }
 func (s *Set) Largest() int {
 	largest := 0
 	for i := range s.samples {
-		size := s.samples[i].Room(history.NewIDsAs("", s.Form))
+		size := s.samples[i].Room(history.NewIDsAs("", s.Form, 0))
 		for _, header := range s.samples[i].Headers {
 			size += len(header.Name) + len(header.Value) + longestID
 		}

@@ -129,11 +129,11 @@ func (c *Calls) findIn(part Part, ctx *fasthttp.RequestCtx, ids *history.IDs) (s
 	if c.At.IsZero() {
 		return ids.Find(body)
 	}
-	text, _, _, err := c.At.Find(body)
+	spot, err := c.At.Find(body)
 	if err != nil {
 		return 0, false // what stands there is not an id, whatever it is
 	}
-	return ids.Find([]byte(text))
+	return ids.Find([]byte(spot.Text))
 }
 
 // findInQuery searches the query as it was sent, then decoded: an id in base64 may have escaped characters.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,7 +20,7 @@ import (
 // newCalls is newBed for a downstream with calls of its own.
 func newCalls(t *testing.T, p *plan.Plan, form history.IDForm, calls Calls) *bed {
 	t.Helper()
-	b := &bed{t: t, ids: history.NewIDsAs("run", form), sink: &events{}, client: &http.Client{Transport: &http.Transport{}}}
+	b := &bed{t: t, ids: history.NewIDsAs("run", form, 10), sink: &events{}, client: &http.Client{Transport: &http.Transport{}}}
 	calls.Told = true
 	oracle, err := NewOracle(OracleConfig{
 		Plan: p, IDs: b.ids, Instances: 1, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: b.sink, Calls: &calls,
@@ -66,8 +67,8 @@ func at(t *testing.T, path string) samples.Place {
 
 // An id is found in each part of a request, unless another one is stated.
 func TestCallsCarryTheIDAnywhere(t *testing.T) {
-	for _, form := range []history.IDForm{history.IDText, history.IDUUID} {
-		id := history.NewIDsAs("run", form).Token(1)
+	for _, form := range []history.IDForm{history.IDText, history.IDUUID, history.IDInt64} {
+		id := history.NewIDsAs("run", form, 10).Token(1)
 		encoded := base64.StdEncoding.EncodeToString([]byte("order " + id + "?>"))
 		for name, one := range map[string]struct {
 			method, target, body string
@@ -118,6 +119,44 @@ func TestCallsStateWhereTheIDIs(t *testing.T) {
 	} {
 		b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 2)}, history.IDText, one.calls)
 		b.call("POST", one.target, one.body, "X-Order", one.header)
+		if got := b.sink.of(history.KindAttemptStart)[0].Record; got != one.want {
+			t.Errorf("%s: record %d, want %d", name, got, one.want)
+		}
+	}
+}
+
+// A service that reads numbers as double writes them in the way of its language.
+func TestCallsCarryNumbersAsTheServiceWritesThem(t *testing.T) {
+	ids := history.NewIDsAs("run", history.IDInt64, 10)
+	id, other := ids.Token(1), ids.Token(0)
+	double, err := strconv.ParseFloat(id, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := Calls{In: InBody, At: at(t, "$.order.id")}
+	for name, one := range map[string]struct {
+		calls        Calls
+		target, body string
+		want         int32
+	}{
+		"a number":            {place, "/" + other, `{"ref":` + other + `,"order":{"id":` + id + `}}`, 1},
+		"a string":            {place, "/", `{"order":{"id":"` + id + `"}}`, 1},
+		"Python's float":      {place, "/", `{"order":{"id":` + id + `.0}}`, 1},
+		"Java's double":       {place, "/", `{"order":{"id":` + strings.Replace(fmt.Sprint(double), "e+", "E", 1) + `}}`, 1},
+		"another number":      {place, "/" + id, `{"order":{"id":1772356364000000}}`, history.None},
+		"a list":              {place, "/" + id, `{"order":{"id":[` + id + `]}}`, history.None},
+		"anywhere":            {Calls{}, "/pay", `{"at":1772356364000000,"ids":[17,` + id + `]}`, 1},
+		"Go's %v in a path":   {Calls{In: InPath}, "/payments/" + fmt.Sprint(double), "", 1},
+		"Go's %v in a query":  {Calls{In: InQuery}, "/?order=" + fmt.Sprint(double), "", 1},
+		"escaped in a query":  {Calls{In: InQuery}, "/?order=" + url.QueryEscape(fmt.Sprint(double)), "", 1},
+		"named in a query":    {Calls{In: InQuery, Name: "order"}, "/?order=" + fmt.Sprint(double), "", 1},
+		"cut off in a path":   {Calls{In: InPath}, "/payments/" + id[:15], "", history.None},
+		"longer in a path":    {Calls{In: InPath}, "/payments/" + id + "0", "", history.None},
+		"rounded to float32":  {Calls{In: InPath}, fmt.Sprintf("/payments/%.0f", float32(double)), "", history.None},
+		"beyond the last one": {Calls{In: InPath}, "/payments/" + ids.Token(10), "", history.None},
+	} {
+		b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 2)}, history.IDInt64, one.calls)
+		b.call("POST", one.target, one.body)
 		if got := b.sink.of(history.KindAttemptStart)[0].Record; got != one.want {
 			t.Errorf("%s: record %d, want %d", name, got, one.want)
 		}

@@ -182,7 +182,7 @@ func (b *builder) headersOf(seq int32, planned *plan.Record) []kgo.RecordHeader 
 // The largest sizes, in bytes, of a key, an extra header's value, and a value without padding.
 const (
 	keyRoom       = len("key-") + len("2147483647") + len("\xff\xfe\x80")
-	headerRoom    = history.IDLen + 16 // an id of either form, too
+	headerRoom    = history.IDLen + 16 // an id of any form, too
 	smallestValue = 128
 )
 
@@ -242,7 +242,7 @@ const garbageGap = 8
 
 // appendGarbage appends size bytes that are not a message: random bytes (splitmix64, from the plan's seed and the
 // record's number), of which every eighth is 0xf8 to 0xff. None of these occurs in UTF-8 (RFC 3629, 1), nor in an id
-// as text or its base64 form. Every run of eight bytes contains one, and an id is longer.
+// as text or its base64 form. Every run of eight bytes contains one, and an id is longer. Ids in binary have checksums.
 func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 	state := b.seed ^ uint64(uint32(seq))*0xd1342543de82ef95
 	for i := 0; i < size; i += garbageGap {

@@ -23,7 +23,7 @@ func sampleBuilder(t testing.TB, form history.IDForm, lines string) *builder {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	b := newBuilder(history.NewIDsAs("run", form), 1, "orders", 1)
+	b := newBuilder(history.NewIDsAs("run", form, 1000), 1, "orders", 1)
 	b.samples, b.keys = set, set.Keys()
 	return b
 }
@@ -33,8 +33,12 @@ const envelopes = `{"key":"customer-1","headers":{"type":"order","ref":"o-1"},"v
 `
 
 func TestRecordsAreMadeFromSamples(t *testing.T) {
-	for _, form := range []history.IDForm{history.IDText, history.IDUUID} {
-		b := sampleBuilder(t, form, envelopes)
+	for _, form := range []history.IDForm{history.IDText, history.IDUUID, history.IDInt64} {
+		lines := envelopes
+		if form == history.IDInt64 {
+			lines = strings.ReplaceAll(lines, "o-", "170")
+		}
+		b := sampleBuilder(t, form, lines)
 		id, later := b.ids.Token(4), b.ids.Token(5)
 		first := b.build(4, &plan.Record{Key: history.SampleKey, Size: 256}, time.Now())
 		if string(first.Value) != `{"id":"`+id+`","n":1.50}` || string(first.Key) != "customer-1" {
@@ -66,6 +70,22 @@ func TestRecordsAreMadeFromSamples(t *testing.T) {
 	}
 }
 
+func TestNumbersStayNumbersInRecords(t *testing.T) {
+	b := sampleBuilder(t, history.IDInt64, `{"key":"17","headers":{"ref":"17"},"value":{"n":17,"id":17}}`)
+	id := b.ids.Token(4)
+	record := b.build(4, &plan.Record{Key: history.KeyIsID}, time.Now())
+	if string(record.Value) != `{"n":17,"id":`+id+`}` || string(record.Key) != id {
+		t.Errorf("made %s with the key %s", record.Value, record.Key)
+	}
+	if last := record.Headers[len(record.Headers)-1]; last.Key != "ref" || string(last.Value) != id {
+		t.Errorf("headers %s", record.Headers)
+	}
+	garbage := b.build(5, &plan.Record{Key: history.None, Garbage: true, Size: 100_000}, time.Now())
+	if seq, found := b.ids.Find(garbage.Value); found {
+		t.Errorf("garbage has the id of record %d", seq)
+	}
+}
+
 func TestKeysHaveNumbersOfTheirOwn(t *testing.T) {
 	for index, want := range map[int32]int32{
 		history.None: history.None, 7: 7, history.SampleKey + 2: history.SampleKey + 2, history.KeyIsID: history.IDKey + 9,
@@ -88,9 +108,11 @@ func TestKeysHaveNumbersOfTheirOwn(t *testing.T) {
 // BenchmarkBuild compares records from samples with the workload's own.
 func BenchmarkBuild(b *testing.B) {
 	own := newBuilder(history.NewIDs("run"), 1, "orders", 1)
+	number := sampleBuilder(b, history.IDInt64, `{"value":{"id":7,"pad":"`+strings.Repeat("a", 200)+`"}}`)
 	line := `{"value":{"id":"x","pad":"` + strings.Repeat("a", 200) + `"}}`
 	for name, one := range map[string]*builder{
 		"own": own, "text": sampleBuilder(b, history.IDText, line), "uuid": sampleBuilder(b, history.IDUUID, line),
+		"int64": number,
 	} {
 		b.Run(name, func(b *testing.B) {
 			planned, now := &plan.Record{Key: 3, Size: 256}, time.Now()
