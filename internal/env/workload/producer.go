@@ -132,11 +132,15 @@ func (p *Producer) Run(ctx context.Context, base time.Duration) error {
 // subject is behind: the subject has enough to do then, and the more it has prefetched, the longer it fetches
 // nothing.
 func (p *Producer) Extend(ctx context.Context, behind func() bool) {
-	due, putOff := p.cfg.Plan.Due(), time.Duration(0)
+	due, putOff, waits := p.cfg.Plan.Due(), time.Duration(0), false
 	spare := p.cfg.Plan.Records[due:]
 	_ = pace(ctx, p.cfg.Clock, p.base, len(spare), func(i int) time.Duration {
-		if behind() {
-			putOff = max(putOff, p.cfg.Clock.Now()+behindPoll-p.base-spare[i].At)
+		now := p.cfg.Clock.Now() - p.base - spare[i].At
+		waited := waits
+		if waits = behind(); waits {
+			putOff = max(putOff, now+behindPoll)
+		} else if waited { // noticed late if the machine stood still: what waited is due now, not all at once
+			putOff = max(putOff, now)
 		}
 		p.putOff[i].Store(int64(putOff))
 		return spare[i].At + putOff
