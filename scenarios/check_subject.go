@@ -263,8 +263,8 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 		switch earlier := purposes[name]; {
 		case name == "":
 		case !topicName.MatchString(name) || name == "." || name == "..":
-			c.at(path, fmt.Sprintf("%q can't be the name of a topic: up to 249 letters, digits, dots, dashes and underscores can",
-				name))
+			c.at(path, fmt.Sprintf("%q can't be the name of a topic: it has up to 249 letters, digits, dots, dashes and "+
+				"underscores", name))
 		case earlier != "":
 			c.at(path, fmt.Sprintf("%s is the %s already: name another one as %s", name, earlier, purpose))
 		default:

@@ -145,7 +145,9 @@ func (c *checker) readSchema(input *Input, folder string) *format.Format {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)
 	}
-	read, err := format.Load(format.Options{Kind: input.Format, File: path, Message: input.Message, Framing: input.Framing})
+	read, err := format.Load(format.Options{
+		Kind: input.Format, File: path, Message: input.Message, Framing: input.Framing,
+	})
 	if err != nil {
 		c.at("/input/schema", err.Error())
 		return nil

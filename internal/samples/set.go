@@ -100,8 +100,8 @@ const longestID = 64
 // Room is the size of a value with an id of ids.
 func (s *Sample) Room(ids *history.IDs) int { return len(s.before) + ids.Len() + len(s.after) }
 
-// AppendValue appends the value of record seq. If it is smaller than size bytes, it is filled up with spaces at its end,
-// which JSON allows, or is the large value of its format.
+// AppendValue appends the value of record seq. If it is smaller than size bytes, it is filled up with spaces at its
+// end, which JSON allows, or is the large value of its format.
 func (s *Sample) AppendValue(dst []byte, ids *history.IDs, seq int32, size int) []byte {
 	start, value, filled := len(dst), s.pieces, s.text.before == nil
 	if size > s.Room(ids) && s.large.before != nil {
