@@ -104,8 +104,8 @@ func actions() []action { return append(impediments(), breaks()...) }
 const (
 	made = "toxiproxy's toxics, in this process, act on the subject's connections; the workload's own " +
 		"connections are not affected. The link is \"broker N\", brokers (all of them), dlq (the broker that holds the DLQ " +
-		"topic alone; needs topics.dlq.broker) or downstream (the stub). toxicity limits the fault to that share of the " +
-		"connections, drawn from the seed."
+		"topic alone; needs topics.dlq.broker), downstream (the stub) or registry (the schema registry). toxicity limits " +
+		"the fault to that share of the connections, drawn from the seed."
 	eitherWay = " direction limits it to requests (what the subject sends) or responses."
 )
 
@@ -333,7 +333,7 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 		return faults.At("/link", "%s", setting.NoBroker(number))
 	case !isBroker && !slices.Contains([]string{"brokers", "downstream", "dlq"}, n.Link) &&
 		!slices.Contains(known, n.Link):
-		return at(fmt.Sprintf(`there is no link %q: write "broker N", brokers, dlq or downstream`, n.Link))
+		return at(fmt.Sprintf(`there is no link %q: write "broker N", brokers, dlq, downstream or registry`, n.Link))
 	}
 	return nil
 }
