@@ -84,6 +84,8 @@ type report struct {
 	kept   map[string][]kept
 	first  map[string]earliest
 	places map[string][]Occurrence
+	// stalled counts the suspicions that a stall of the machine may explain.
+	stalled int
 }
 
 func newReport(w *state, name, of string) *report {
@@ -211,6 +213,9 @@ func (s sighting) missingSince(known time.Duration, how Missing) sighting {
 // judgedOrNot is the status of a checker that found nothing: pass if it judged something.
 func (r *report) judgedOrNot(nothing Status, why string) Result {
 	switch {
+	case r.stalled >= stalledSuspects && len(r.order) == 0:
+		return r.done(Inconclusive, fmt.Sprintf("%d suspicious %s could not be judged, as the machine stood still in them",
+			r.stalled, r.result.Of))
 	case r.result.Judged > 0:
 		return r.done(Pass, "")
 	case r.result.Open > 0:

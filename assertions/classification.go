@@ -219,6 +219,9 @@ func (r *report) accuse(suspects []suspect) {
 		s := &suspects[i]
 		if why, hidden := r.w.attemptsHidden(s.instance, s.from, s.to, s.rush); hidden {
 			r.remark(why)
+			if why == stallExcuse {
+				r.stalled++
+			}
 			continue
 		}
 		if r.w.missed(s.answered, s.told) {

@@ -143,6 +143,9 @@ func (w *state) faulted(matches func(*history.PlannedFault) bool, from, to time.
 	return false
 }
 
+// stallExcuse is the reason that answersHidden gives for a stall.
+const stallExcuse = "stall"
+
 // answersHidden reports whether, between from and to, an attempt of the instance may not have reached the downstream
 // stub, or an answer of the stub may not have reached the instance; why names the reason. If so, the stub and the
 // subject may have observed different attempts.
@@ -151,7 +154,7 @@ func (w *state) answersHidden(instance int16, from, to time.Duration) (why strin
 		return "fault on the link to the oracle", true
 	}
 	if w.stalls.stoodStill(instance, from-catchUp, to) {
-		return "stall", true
+		return stallExcuse, true
 	}
 	return "", false
 }

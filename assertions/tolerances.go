@@ -110,6 +110,9 @@ const (
 	// promised wait by which it may be longer.
 	usualGaps  = 20
 	usualShare = 2
+	// stalledSuspects is the number of suspicions that stalls alone explain from which they are no coincidence: 1,280
+	// runs of correct consumers on busy machines had none.
+	stalledSuspects = 5
 	// apartGaps is the number of gaps, none of which overlaps another, that a single stall of the machine cannot delay.
 	apartGaps = 5
 	// expelling is the number of rebalances that a member expelled later justifies: a cooperative change.

@@ -398,6 +398,27 @@ func TestTooManyGapsThatCantBeJudged(t *testing.T) {
 	}
 }
 
+// A bug whose every occurrence falls into a stall is not excused by as many stalls.
+func TestTooManySuspicionsInStalls(t *testing.T) {
+	for count, want := range map[int32]Status{stalledSuspects - 1: Pass, stalledSuspects: Inconclusive} {
+		b := newBuilder()
+		b.begin()
+		for n := range count {
+			b.sendTo(n, 0, n).attempt(n, history.OutcomeLogical)
+			b.wait(ms).stall(history.None, 300*ms).letter(n).wait(2 * time.Second)
+		}
+		r := resultOf(t, judged(t, b.commit(int64(count)).drain().done()), "classification")
+		if r.Status != want || r.NotJudged[stallExcuse] != int64(count) {
+			t.Errorf("with %d: %s (%s), not judged %v", count, r.Status, r.Why, r.NotJudged)
+		}
+		b.sendTo(count, 0, count).attempt(count, history.OutcomeLogical)
+		b.letter(count).commit(int64(count) + 1)
+		if r := resultOf(t, judged(t, b.drain().done()), "classification"); r.Status != Fail {
+			t.Errorf("with %d and one outside of stalls: %s (%s)", count, r.Status, r.Why)
+		}
+	}
+}
+
 // The first occurrence is reported whatever its length, with its time and place; the other counterexamples are the
 // shortest.
 func TestCounterexamplesAreTheFirstAndTheShortestStories(t *testing.T) {
