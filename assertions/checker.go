@@ -171,6 +171,10 @@ func (r *report) done(otherwise Status, why string) Result {
 		r.result.Anomalies = append(r.result.Anomalies, a)
 	}
 	r.result.Status, r.result.Why = otherwise, why
+	if otherwise == Pass && r.stalled >= stalledSuspects {
+		r.result.Status, r.result.Why = Inconclusive, fmt.Sprintf("%d suspicions could not be judged, as the machine stood "+
+			"still in them", r.stalled)
+	}
 	if r.result.Unjudged == "" {
 		r.result.Unjudged = Unexercised
 	}
@@ -213,9 +217,6 @@ func (s sighting) missingSince(known time.Duration, how Missing) sighting {
 // judgedOrNot is the status of a checker that found nothing: pass if it judged something.
 func (r *report) judgedOrNot(nothing Status, why string) Result {
 	switch {
-	case r.stalled >= stalledSuspects && len(r.order) == 0:
-		return r.done(Inconclusive, fmt.Sprintf("%d suspicious %s could not be judged, as the machine stood still in them",
-			r.stalled, r.result.Of))
 	case r.result.Judged > 0:
 		return r.done(Pass, "")
 	case r.result.Open > 0:
