@@ -57,7 +57,7 @@ plan() {
 		if [ -n "$version" ]; then
 			key=$version-$(date -u +%Y%m%d)
 		else
-			key=$(cd "$source" && find . -type f ! -path './.git/*' ! -path './docs/*' ! -path './test/*' |
+			key=$(cd "$source" && find . -type f ! -path './.git/*' ! -path './docs/*' ! -path './test/*' ! -path './runs/*' |
 				LC_ALL=C sort | xargs $sha256 | digest)
 		fi
 		output key "$(uname -s)-$(uname -m)-$(printf '%s' "$key" | tr -c 'A-Za-z0-9.-' _)"
