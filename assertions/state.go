@@ -44,6 +44,9 @@ type state struct {
 
 	records records
 	copies  map[int32]*copies
+	// returning holds where a replay writes records, while that has no answer. A process may fetch and attempt a record
+	// there before the broker's answer to the replay passes the tap.
+	returning map[int32]place
 	parts   [][]partition
 	latest  map[orderGroup]int32 // the last record sent with a key (or to a partition), for prev and next
 
@@ -139,7 +142,7 @@ const partitionLimit = 1 << 16
 func newState(header *history.Header) *state {
 	w := &state{
 		header: header, contract: header.Contract(), asked: none,
-		copies: map[int32]*copies{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{},
+		copies: map[int32]*copies{}, returning: map[int32]place{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{},
 		commits: map[commitKey]*commit{},
 		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{}, letters: map[int32]*lettered{},
 		txns:    map[int64]*transaction{},
@@ -325,6 +328,9 @@ func (w *state) short(name string) string { return strings.TrimPrefix(name, w.he
 
 // home returns the partition of the record's current position.
 func (w *state) home(number int32, r *record) *partition {
+	if to, unanswered := w.returning[number]; unanswered {
+		return w.partition(to.topic, to.partition)
+	}
 	if at := w.position(number, r); at.offset >= 0 {
 		return w.partition(at.topic, at.partition)
 	}

@@ -379,6 +379,7 @@ func (w *state) copied(number int32, r *record, one copied) {
 			return
 		}
 	}
+	delete(w.returning, number) // if it had no answer, this copy is later, or it is that copy
 	c.list = append(c.list, one)
 	w.learn(one.place, number, r)
 }
@@ -503,6 +504,7 @@ func (w *state) askReplay(e *history.Event) {
 		r.excuses = bump(r.excuses)
 	}
 	r.born = e.Time
+	w.returning[e.Record] = place{e.Topic, e.Partition, none}
 	w.replays = append(w.replays, replayWrite{number: e.Record, topic: e.Topic, at: e.Time, op: e.Op,
 		byStore: history.OfStore(e.Instance)})
 	one := write{
@@ -515,6 +517,7 @@ func (w *state) askReplay(e *history.Event) {
 }
 
 func (w *state) answerReplay(e *history.Event, r *record, one *write, stored bool) {
+	delete(w.returning, e.Record)
 	known := &w.replays[one.order]
 	known.settled = !one.silent
 	known.refused = !stored

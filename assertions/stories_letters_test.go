@@ -224,6 +224,33 @@ func (b *builder) goBackTo(number int32, topic int16, partition int32) *history.
 	return &b.inTopics[len(b.inTopics)-1]
 }
 
+// attemptedBeforeAnswer is a history of a dead letter of instance 0 that is written back to a partition of instance 1.
+// That instance fetches it, fails with it for the first of attempts times, and only then the replay tool is answered.
+func attemptedBeforeAnswer(attempts int) func(*builder) history.Source {
+	return func(b *builder) history.Source {
+		b.h.Replay, b.h.Contract().Ordering = true, ""
+		b.phase(history.PhaseSetup).up().assign(0, 1).as(1, 0).up().assign(2, 3).as(0, 0)
+		b.phase(history.PhaseWarmup).phase(history.PhaseSteady)
+		b.send(0).fails(0, 3).letter(0).commit(1).drain()
+		b.phase(history.PhaseReplay).audit(dlq)
+		selected := b.event(history.KindReplaySelected)
+		selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
+		b.put(selected)
+		before := len(b.events)
+		b.goBackTo(0, input, 2)
+		answer := b.events[before+1]
+		b.events = append(b.events[:before+1], b.events[before+2:]...)
+		b.as(1, 0).tries[0] = 0
+		b.fails(0, 1)
+		answer.Time = b.tick()
+		b.put(answer)
+		for k := 1; k < attempts; k++ {
+			b.wait(b.h.Contract().Backoff.Wait(k)+5*ms).attempt(0, history.OutcomeTransient)
+		}
+		return b.letter(0).commitAll().wait(b.h.Expect.DrainLimit).done()
+	}
+}
+
 // numberedAsFirst writes the record's dead letter with the sequence of the first one, the given number of producer
 // epochs later.
 func (b *builder) numberedAsFirst(number int32, later int16) *builder {
@@ -440,6 +467,10 @@ func replayTales() []tale {
 				asked := b.askLetter(1)
 				b.commitAll().answerLetter(asked, 0, 0)
 			}),
+		{"written back to another instance, which attempts it before the tool has its answer", nil,
+			attemptedBeforeAnswer(3)},
+		{"written back to another instance, which attempts it before the tool has its answer, and gives up early",
+			[]string{"under-retried"}, attemptedBeforeAnswer(2)},
 		{"a commit before the first dead letter is not forgotten by the replay", []string{"commit-before-dlq"},
 			func(b *builder) history.Source {
 				b.h.Replay = true

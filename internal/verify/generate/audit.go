@@ -90,16 +90,20 @@ func (s *simulation) replay() {
 	s.drain()
 }
 
-// sendBack writes a dead letter to the topic that it names as its source.
+// sendBack writes a dead letter to the topic that it names as its source. If the contract does not say in which
+// partition, that may be another. The answer may come later than the first attempts there.
 func (s *simulation) sendBack(sequence int32, one entry) {
 	r := s.records[one.record]
 	to := spot{one.letter.Topic, max(one.letter.Partition, 0)}
+	if !s.h.Header.Contract().SamePartition && chance(s, 2) {
+		to.partition = int32(s.Intn(partitions))
+	}
 	e := s.event(history.KindProduceRequest)
 	e.Instance, e.Op, e.Record, e.Topic, e.Partition = history.Replayer, s.nextOp(), r.number, to.topic, to.partition
 	e.KeyHash, e.ValueHash, e.ProducerID, e.ProducerEpoch, e.Sequence = r.keyHash(), r.valueHash(), 1<<20, 0, sequence
 	s.put(e)
 	offset := s.append(to, entry{record: r.number, replays: one.replays + 1})
-	s.after(ms, func() {
+	s.after(ms+4*s.lag(), func() {
 		e.Kind, e.Time, e.Offset = history.KindProduceResponse, s.now, offset
 		s.put(e)
 	})

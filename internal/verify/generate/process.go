@@ -311,8 +311,8 @@ func (w *work) deadLetterPartition() int32 {
 }
 
 func (w *work) deadLetterEntry() entry {
-	claim := history.Claim{Present: true, Topic: inputTopic, Partition: w.record.partition, Offset: w.origin(),
-		Attempts: int32(w.k)}
+	claim := history.Claim{Present: true, Topic: inputTopic, Attempts: int32(w.k)}
+	claim.Partition, claim.Offset = w.origin()
 	if w.process.graph() != nil {
 		claim.Topic, claim.Partition, claim.Offset = w.at.topic, w.at.partition, w.offset
 	}
@@ -349,12 +349,12 @@ func (w *work) tells() string {
 	return more.Encode()
 }
 
-// origin is the offset that a dead letter names: that of the failed copy or, after a retry topic, that of the original.
-func (w *work) origin() int64 {
+// origin is the place that a dead letter names: that of the failed copy or, after a retry topic, that of the original.
+func (w *work) origin() (partition int32, offset int64) {
 	if w.at.topic == inputTopic {
-		return w.offset
+		return w.at.partition, w.offset
 	}
-	return w.record.offset
+	return w.record.partition, w.record.offset
 }
 
 // handOn writes a copy to the retry topic with the earliest time of its next attempt.
