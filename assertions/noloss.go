@@ -250,6 +250,7 @@ func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) boo
 	switch committed := p.committedAt(at.offset); {
 	case c.w.contract.WireOnly, r.has(markLeft):
 		return !committed // its processing cannot be observed
+	case c.w.contract.MustDeadLetter(r.kind()):
 	case r.exempt():
 		// The downstream cannot identify the record of a request, so any attempt may have been its last. Without an
 		// attempt it was not processed.

@@ -156,6 +156,17 @@ func (r *record) has(m mark) bool { return r.flags&m != 0 }
 // unnamed reports whether the downstream stub finds no id in what the subject may send of the record.
 func (r *record) unnamed() bool { return r.has(markTombstone | markGarbage) }
 
+// kind tells a record without an id: history.Tombstone, history.Garbage, or 0.
+func (r *record) kind() history.Flags {
+	switch {
+	case r.has(markTombstone):
+		return history.Tombstone
+	case r.has(markGarbage):
+		return history.Garbage
+	}
+	return 0
+}
+
 // exempt reports whether nothing can be concluded from its attempts: they have no id, or another process may have made
 // some of them.
 func (r *record) exempt() bool { return r.unnamed() || r.has(markLeft) }

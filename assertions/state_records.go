@@ -264,8 +264,11 @@ func (w *state) exemptAt(at place) *record {
 }
 
 // perhapsTried reports whether an attempt that cannot be attributed may belong to the record, which has no id, since it
-// was written.
+// was written, and may have ended it.
 func (w *state) perhapsTried(r *record) bool {
+	if w.contract.MustDeadLetter(r.kind()) {
+		return false
+	}
 	last := len(w.unnamed) - 1 // they are ordered by time
 	return last >= 0 && w.unnamed[last].at >= r.born
 }
@@ -277,6 +280,9 @@ func (w *state) perhapsTried(r *record) bool {
 func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 	if !r.unnamed() {
 		return false
+	}
+	if w.contract.MustDeadLetter(r.kind()) {
+		return w.stray
 	}
 	from := r.born
 	if r.letterAsked >= 0 && r.letterAsked <= by && !r.several() && (!w.hops || !w.everDisrupted(number)) {
@@ -290,7 +296,7 @@ func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 }
 
 // skipped reports whether the contract says that the record is committed without processing.
-func (w *state) skipped(r *record) bool { return w.contract.SkipsTombstones && r.has(markTombstone) }
+func (w *state) skipped(r *record) bool { return w.contract.Skips(r.kind()) }
 
 // anonymous reports whether records may have been attempted without the downstream stub identifying them. Tombstones
 // and garbage, which have no id to find, account for as many such attempts as the contract allows for each record, and

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"testing"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -44,6 +45,29 @@ func replayedGarbage(b *builder, after func()) history.Source {
 
 func unnamedTales() []tale {
 	return []tale{
+		{"garbage is tried and committed, though it must be dead-lettered", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				b.h.Contract().Poison = history.PoisonDeadLetter
+				return b.begin().garbage(0).unnamed(input, 0, 0).commit(1).drain().done()
+			}},
+		{"garbage is tried somewhere and committed, though it must be dead-lettered",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+				b.h.Contract().Poison = history.PoisonDeadLetter
+				return b.begin().garbage(0).unnamed(none, none, none).commit(1).drain().done()
+			}},
+		{"garbage that must be dead-lettered is tried in vain, and the process stops", []string{"stalled"},
+			func(b *builder) history.Source {
+				b.h.Contract().Poison = history.PoisonDeadLetter
+				return b.begin().garbage(0).unnamed(input, 0, 0).wait(3 * time.Second).drain().done()
+			}},
+		{"garbage is dead-lettered at once, as it must be", nil, func(b *builder) history.Source {
+			b.h.Contract().Poison = history.PoisonDeadLetter
+			return b.begin().garbage(0).letter(0).commit(1).drain().done()
+		}},
+		{"garbage is skipped, as the contract has it", nil, func(b *builder) history.Source {
+			b.h.Contract().Poison = history.PoisonSkip
+			return b.begin().garbage(0).commit(1).drain().done()
+		}},
 		{"garbage is committed before it is tried", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
 			return b.begin().garbage(0).commit(1).unnamed(input, 0, 0).drain().done()
 		}},

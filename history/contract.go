@@ -66,6 +66,8 @@ type Contract struct {
 	RestartsUnhealthy bool `json:"restarts_unhealthy,omitempty"`
 	// SkipsTombstones: records with a null value are committed unprocessed, by design.
 	SkipsTombstones bool `json:"skips_tombstones"`
+	// Poison is what becomes of records with a value that can't be read; "" promises nothing but an end.
+	Poison Poison `json:"poison,omitempty"`
 	// OffsetMetadata says that commits carry the finished offsets beyond the committed one in their metadata, in this
 	// format (MetadataRanges); "" = their metadata means nothing. A subject that promises it skips those offsets after
 	// a restart or a rebalance.
@@ -95,6 +97,25 @@ func (c *Contract) NamesAllHeaders() bool {
 
 // OwnHeadersPrefix is the prefix of the name of an envelope that lists the subject's custom headers.
 const OwnHeadersPrefix = "headers:"
+
+// Poison is what becomes of a record with a value that can't be read.
+type Poison string
+
+// PoisonDeadLetter: it is dead-lettered, with or without an attempt. PoisonSkip: it is committed unprocessed.
+const (
+	PoisonDeadLetter Poison = "dead-letter"
+	PoisonSkip       Poison = "skip"
+)
+
+// Skips reports whether records of the kind (Tombstone, Garbage) are committed unprocessed, by design.
+func (c *Contract) Skips(kind Flags) bool {
+	return c.SkipsTombstones && kind.Has(Tombstone) || c.Poison == PoisonSkip && kind.Has(Garbage)
+}
+
+// MustDeadLetter reports whether only a dead letter ends a record of the kind (Tombstone, Garbage).
+func (c *Contract) MustDeadLetter(kind Flags) bool {
+	return c.Poison == PoisonDeadLetter && kind.Has(Garbage)
+}
 
 // LogicalEnds reports whether a logical failure may be the end of a record's processing.
 func (c *Contract) LogicalEnds() bool { return c.LogicalEither || !c.LogicalDeadLetters }

@@ -221,22 +221,24 @@ func (c *checker) checkShares() {
 		c.at("/workload/keys/hot", fmt.Sprintf("hot and null add up to %s: together they can be 100%% at most",
 			load.Keys.Hot+load.Keys.Null))
 	}
-	share := units.Percent(0)
+	sum, last := load.Tombstones+load.Garbage, ""
+	if load.Malformed != nil {
+		sum += load.Malformed.Share
+	}
 	if load.Large != nil {
-		share = load.Large.Share
+		sum += load.Large.Share
 	}
-	if !c.sound("/workload/tombstones", "/workload/garbage") || !c.allSound("/workload/large") {
-		return
-	}
-	if sum := load.Tombstones + load.Garbage + share; sum > 1+rounding {
-		last := ""
-		for _, name := range []string{"tombstones", "garbage", "large"} {
-			if c.has("/workload/" + name) {
-				last = name
-			}
+	for _, name := range []string{"tombstones", "garbage", "malformed", "large"} {
+		if !c.allSound("/workload/" + name) {
+			return
 		}
-		c.at("/workload/"+last,
-			fmt.Sprintf("tombstones, garbage and large records add up to %s: together they can be 100%% at most", sum))
+		if c.has("/workload/" + name) {
+			last = name
+		}
+	}
+	if sum > 1+rounding {
+		c.at("/workload/"+last, fmt.Sprintf(
+			"tombstones, garbage, malformed and large records add up to %s: together they can be 100%% at most", sum))
 	}
 }
 

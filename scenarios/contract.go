@@ -120,7 +120,7 @@ func (c ContractSpec) contract(answers []classed) (history.Contract, error) {
 		IgnoresRetryAfter: c.RetryAfter != RetryAfterHonoured,
 		OnFailure:         history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits.After == commitsTime,
 		CommitInterval: c.Commits.Interval.D(), StopGrace: c.Stop.Grace.D(),
-		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone), OffsetMetadata: c.OffsetMetadata,
+		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone), Poison: history.Poison(c.Poison), OffsetMetadata: c.OffsetMetadata,
 		Isolation:      c.Isolation.Share(),
 		ExitsExhausted: c.OnExhausted == consumer.ExhaustedExit, OrderOfAttempts: c.OrderOf == OrderOfAttempts,
 		StopCodes: c.Stop.Codes, ExitsOnError: c.OnError == ErrorExit,
@@ -281,6 +281,7 @@ func ReferenceContract(r Reference) history.Contract {
 	contract.ExitsExhausted = r.OnExhausted == consumer.ExhaustedExit
 	if r.DLQEnabled {
 		contract.DeadLetters, contract.Envelope, contract.BrokerLetters = true, r.Envelope, !r.WritesDLQ()
+		contract.Poison = history.PoisonDeadLetter
 		if contract.WritesDLQ() {
 			contract.SurfacedWithin = referenceSurfaces
 		}

@@ -93,7 +93,7 @@ func TestContractOfTheReference(t *testing.T) {
 		Permanent: []history.Outcome{history.OutcomePermanent}, Logical: []history.Outcome{history.OutcomeLogical},
 		Ordering: history.OrderingKey, Retry: history.RetryInPlace, DeadLetters: true, Envelope: "plain", KeepsHeaders: true,
 		OnFailure: history.OnFailureHalt, StopGrace: 5 * time.Second, SurfacedWithin: 3 * time.Second, Isolation: 0.5,
-		CommitInterval: 100 * time.Millisecond,
+		CommitInterval: 100 * time.Millisecond, Poison: history.PoisonDeadLetter,
 	}
 	if !reflect.DeepEqual(have, want) {
 		t.Errorf("have %+v\nwant %+v", have, want)

@@ -271,7 +271,7 @@ func TestEveryExampleOfTheWorkloadIsSound(t *testing.T) {
 
 func TestTheWorkloadsForms(t *testing.T) {
 	s := mustParse(t, strings.Replace(least,
-		"duration: 2s}", `duration: 2s, bursts: {every: 500ms, records: 30}, tombstones: 1%, garbage: 2%, large: {share: 3%, size: 1000KiB},
+		"duration: 2s}", `duration: 2s, bursts: {every: 500ms, records: 30}, tombstones: 1%, garbage: 2%, malformed: {share: 4%, how: [truncated]}, large: {share: 3%, size: 1000KiB},
   failing: [{partitions: [0, 5], at: 500ms, for: 1s, outcome: logical}], keys: {hot: 40%}}`,
 		1)+"topics: {retry: {partitions: 2}}\nsubject: {reference: {retry: topics, ordering: none}}\n")
 	want := Workload{
@@ -279,7 +279,8 @@ func TestTheWorkloadsForms(t *testing.T) {
 		Headers: 1, ErrorText: "plain",
 		Keys: Keys{Count: 1000, Hot: 0.4}, Outcomes: Outcomes{Success: 100},
 		Bursts: &Bursts{Every: units.Duration(5e8), Records: 30}, Tombstones: 0.01, Garbage: 0.02,
-		Large: &Large{Share: 0.03, Size: 1000 << 10},
+		Malformed: &Malformed{Share: 0.04, How: []string{"truncated"}},
+		Large:     &Large{Share: 0.03, Size: 1000 << 10},
 		Failing: []FailingPartitions{{Partitions: []int{0, 5}, At: units.Duration(5e8), For: units.Duration(1e9),
 			Outcome: "logical"}},
 	}

@@ -155,6 +155,12 @@ func promises(c history.Contract, answers []classed) []string {
 	if c.SkipsTombstones {
 		list = append(list, "Records without a value are skipped and committed, by design.")
 	}
+	switch c.Poison {
+	case history.PoisonDeadLetter:
+		list = append(list, "Records with a value that can't be read are dead-lettered.")
+	case history.PoisonSkip:
+		list = append(list, "Records with a value that can't be read are skipped and committed, by design.")
+	}
 	if c.OffsetMetadata == history.MetadataRanges {
 		list = append(list, "Commits carry the finished offsets beyond the committed one as ranges in their metadata; "+
 			"after a restart or a rebalance these are skipped.")

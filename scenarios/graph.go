@@ -143,6 +143,7 @@ func (c *checker) checkGraph() {
 		"/workload/failing":    "in a graph each node has its own outcomes, so whole partitions can't be made to fail",
 		"/workload/tombstones": "a graph takes documents only: a tombstone has none",
 		"/workload/garbage":    "a graph takes documents only: random bytes are none",
+		"/workload/malformed":  "a graph takes documents only: malformed records are none",
 		"/topics/dlq/broker":   "a graph has a dead-letter topic for each node: they can't all have a broker of their own",
 	} {
 		if c.has(path) {

@@ -89,6 +89,7 @@ func (c *checker) checkServices() {
 		"/workload/failing":    "each service has partitions of these numbers: leave failing out",
 		"/workload/tombstones": "what has no id can't be told from what another service wrote: leave tombstones out",
 		"/workload/garbage":    "what has no id can't be told from what another service wrote: leave garbage out",
+		"/workload/malformed":  "what has no id can't be told from what another service wrote: leave malformed out",
 	} {
 		if c.has(path) {
 			c.at(path, why)

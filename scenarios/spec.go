@@ -1,8 +1,11 @@
 package scenarios
 
 import (
+	"slices"
+
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -127,6 +130,8 @@ type Workload struct {
 	// random bytes, not UTF-8, without an id.
 	Tombstones units.Percent `json:"tombstones,omitempty"`
 	Garbage    units.Percent `json:"garbage,omitempty"`
+	// Malformed makes a share of the records ones that their consumer can't read.
+	Malformed *Malformed `json:"malformed,omitempty"`
 	// Large makes a share of the records much larger, up to the broker's limit of 1 MiB.
 	Large *Large `json:"large,omitempty"`
 	// OddHeaders gives a share of the records headers that careless code breaks.
@@ -163,6 +168,32 @@ type FailingPartitions struct {
 type Large struct {
 	Share units.Percent `json:"share" jsonschema:"required"`
 	Size  units.Size    `json:"size" jsonschema:"required"`
+}
+
+// Malformed are records of the usual kind with a fault in their value, by which nobody can find their id there.
+type Malformed struct {
+	Share units.Percent `json:"share" jsonschema:"required"`
+	// How: truncated, not-json, wrong-type (of the id), missing-field (the id's), unknown-schema-id. Default: all that the
+	// format of the subject's records has; dlqbench's own are JSON.
+	How []string `json:"how,omitempty" jsonschema:"minItems=1,enum=truncated,enum=not-json,enum=wrong-type,enum=missing-field,enum=unknown-schema-id"`
+}
+
+// Ways are those in which records of the shape are malformed. Missing is one that is asked for and which the shape does
+// not have.
+func (m *Malformed) Ways(shape samples.Shape) (ways []samples.How, missing string) {
+	if m == nil {
+		return nil, ""
+	}
+	ways = shape.Hows()
+	if m.How == nil {
+		return ways, ""
+	}
+	for _, name := range m.How {
+		if !slices.ContainsFunc(ways, func(how samples.How) bool { return how.String() == name }) {
+			missing = name
+		}
+	}
+	return slices.DeleteFunc(ways, func(how samples.How) bool { return !slices.Contains(m.How, how.String()) }), missing
 }
 
 // OddHeaders are a header whose value is not UTF-8, one with a null value, one with an empty value, and two of one

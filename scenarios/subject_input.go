@@ -186,10 +186,14 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 		return ""
 	}
 	load := s.Workload
+	_, missing := load.Malformed.Ways(subject.Samples.Shape())
 	switch {
-	case !subject.Input.Header && (load.Tombstones > 0 || load.Garbage > 0):
+	case !subject.Input.Header && (load.Tombstones > 0 || load.Garbage > 0 || load.Malformed != nil):
 		return s.Name + " sends records without a readable value, which can only be followed by the header dlqbench-id: " +
 			"leave input.header: false out, or run another scenario"
+	case missing != "":
+		return fmt.Sprintf("%s has records with the fault %s, which values of the subject's format can't have: run another "+
+			"scenario", s.Name, missing)
 	case subject.Samples != nil && subject.Samples.HasKeys() && load.Keys.Hot > 0:
 		return s.Name + " is about one key with most of the records, but the subject's samples have keys of their own: " +
 			"leave their keys out, or run another scenario"

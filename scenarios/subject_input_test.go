@@ -134,6 +134,12 @@ func TestSamplesFitScenarios(t *testing.T) {
 	for _, one := range []struct{ subject, load, want string }{
 		{"hidden.yaml", "garbage: 1%", "can only be followed by the header dlqbench-id"},
 		{"hidden.yaml", "tombstones: 1%", "can only be followed by the header dlqbench-id"},
+		{"hidden.yaml", "malformed: {share: 1%}", "can only be followed by the header dlqbench-id"},
+		{"keys.yaml", "malformed: {share: 1%}", ""},
+		{"avro.yaml", "malformed: {share: 1%}", ""},
+		{"avro.yaml", "malformed: {share: 1%, how: [truncated, unknown-schema-id]}", ""},
+		{"avro.yaml", "malformed: {share: 1%, how: [truncated, not-json]}", "the fault not-json, which values of the"},
+		{"keys.yaml", "malformed: {share: 1%, how: [unknown-schema-id]}", "the fault unknown-schema-id, which values of the"},
 		{"hidden.yaml", "headers: 2", ""},
 		{"avro.yaml", "large: {share: 1%, size: 2KiB}", "has no text that can grow"},
 		{"grows.yaml", "large: {share: 1%, size: 2KiB}", ""},

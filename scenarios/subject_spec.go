@@ -126,6 +126,9 @@ type ContractSpec struct {
 	Health string `json:"health,omitempty" jsonschema:"pattern=^https?://"`
 	// Skips: "tombstone".
 	Skips []string `json:"skips,omitempty" jsonschema:"enum=tombstone"`
+	// Poison says what becomes of a record whose value can't be read (garbage, malformed): dead-letter, or skip, which
+	// commits it unprocessed. Without it, an attempt may end such a record, too.
+	Poison string `json:"poison,omitempty" jsonschema:"enum=dead-letter,enum=skip"`
 }
 
 // AttemptsSpec promises Max executions, the first included (0, the default: no promise); Counter is memory, header,

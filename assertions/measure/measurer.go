@@ -173,7 +173,7 @@ func (m *Measurer) handedOver(e *history.Event) {
 	} else {
 		r.phase = due.index
 	}
-	if m.header.Contract().SkipsTombstones && e.Flags.Has(history.Tombstone) {
+	if m.header.Contract().Skips(e.Flags) {
 		r.set(skipped)
 	}
 	late := e.Time - r.intended

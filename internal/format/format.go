@@ -85,6 +85,9 @@ func Load(options Options) (*Format, error) {
 	return f, nil
 }
 
+// Head is the number of bytes before each value that name its schema.
+func (f *Format) Head() int { return len(f.frame) }
+
 // Encode returns the record that a JSON value stands for. The error says how the value does not fit the schema.
 func (f *Format) Encode(value []byte) ([]byte, error) {
 	encoded, err := f.encode(value)

@@ -45,7 +45,7 @@ func MakeFrom(s *scenarios.Scenario, seed uint64, from *samples.Set) (*Plan, err
 	p.addKeys(load.Keys, s.Topics.Input.Partitions, from)
 	p.addOutcomes(load.Outcomes, "outcomes")
 	p.failPartitions(load.Failing)
-	p.addValues(load)
+	p.addValues(load, from.Shape())
 	p.addReplay(s.Replay, "replay")
 	p.merge(regular, due)
 	p.addNodes(s)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/samples"
 )
 
 // Record is one planned record of the workload. Its index in Plan.Records is its sequence number.
@@ -15,8 +16,8 @@ type Record struct {
 	// At is the intended send time, from the start of the warm-up.
 	At time.Duration
 	// Outcome is the record's planned outcome. Failures is the number of attempts that fail first (transient,
-	// rate-limited, timeout, reset). Tombstones and garbage carry no id that the downstream stub could find, so
-	// theirs is OutcomeUnknownID.
+	// rate-limited, timeout, reset). Tombstones, garbage and malformed values carry no id that the downstream stub could
+	// find, so theirs is OutcomeUnknownID.
 	Outcome  history.Outcome
 	Failures uint8
 	Warmup   bool
@@ -30,6 +31,8 @@ type Record struct {
 	Sample int32
 	// Tombstone: its value is null. Garbage: its value is random bytes. Large: its value is larger than usual.
 	Tombstone, Garbage, Large bool
+	// Malformed is how its value is made unreadable, 0 if it is not.
+	Malformed samples.How
 	// OddHeaders: it carries unusual headers that can break careless code.
 	OddHeaders bool
 	// Healed: once dead-lettered, it is selected for replay. FailsAgain: after the replay it exhausts its retries

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
@@ -60,6 +61,7 @@ const everything = `workload:
   failing: [{partitions: [1, 4], at: 100ms, for: 300ms, outcome: exhausted}]
   tombstones: 5%
   garbage: 5%
+  malformed: {share: 5%}
   large: {share: 5%, size: 2KiB}
 replay: {healed: 50%, fail_again: 30%}
 faults:
@@ -141,7 +143,9 @@ func TestRecordsAreInOrderAndInRange(t *testing.T) {
 				int(r.Key) >= s.Workload.Keys.Count {
 				t.Fatalf("record %d: %+v", i, r)
 			}
-			if odd := r.Tombstone || r.Garbage; r.Tombstone && r.Garbage || odd && r.Warmup ||
+			malformed := r.Malformed != 0
+			if odd := r.Tombstone || r.Garbage || malformed; r.Tombstone && r.Garbage || malformed && r.Garbage ||
+				malformed && r.Tombstone || odd && r.Warmup ||
 				odd != (r.Outcome == history.OutcomeUnknownID) || odd && r.Failures > 0 {
 				t.Fatalf("record %d: %+v", i, r)
 			}
@@ -365,7 +369,7 @@ func TestConcernsAreIndependent(t *testing.T) {
 	same("large records", with(workload("large: {share: 20%, size: 1KiB}")), func(r *Record) any {
 		return []any{r.At, r.Outcome, r.Key, r.Partition}
 	})
-	for _, what := range []string{"tombstones: 20%", "garbage: 20%"} {
+	for _, what := range []string{"tombstones: 20%", "garbage: 20%", "malformed: {share: 20%}"} {
 		same(what, with(workload(what)), func(r *Record) any { return []any{r.At, r.Key, r.Partition} })
 	}
 	same("failing partitions", with(workload("failing: [{partitions: [2], at: 1s, for: 500ms, outcome: permanent}]")),
@@ -434,7 +438,7 @@ faults:
 
 func TestWrittenRecords(t *testing.T) {
 	p := planOf(t, scenario(t, "workload: {rate: 100/s, duration: 1s, keys: {null: 30%}, outcomes: {success: 1, "+
-		"transient: 1, permanent: 1}, arrivals: poisson, tombstones: 20%, garbage: 20%}\nreplay: {}"), 5)
+		"transient: 1, permanent: 1}, arrivals: poisson, tombstones: 20%, garbage: 20%, malformed: {share: 20%}}\nreplay: {}"), 5)
 	files := written(t, p)
 	unpacked, err := gzip.NewReader(bytes.NewReader(files[RecordsFile]))
 	if err != nil {
@@ -464,8 +468,8 @@ func TestWrittenRecords(t *testing.T) {
 		want := []string{
 			fmt.Sprint(i), fmt.Sprint(int64(r.At)), flag[r.Warmup], r.Outcome.String(), fmt.Sprint(r.Failures), key,
 			fmt.Sprint(r.Partition), fmt.Sprint(r.Size),
-			map[bool]string{true: "tombstone",
-				false: map[bool]string{true: "garbage", false: "message"}[r.Garbage]}[r.Tombstone], flag[r.Healed],
+			cmp.Or(map[bool]string{true: "tombstone"}[r.Tombstone], map[bool]string{true: "garbage"}[r.Garbage],
+				r.Malformed.String(), "message"), flag[r.Healed],
 			flag[r.FailsAgain],
 		}
 		if !slices.Equal(rows[i+1], want) {
@@ -543,18 +547,18 @@ func TestHotKey(t *testing.T) {
 
 func TestSortsOfValues(t *testing.T) {
 	p := planOf(t, scenario(t, `workload:
-  {rate: 20000/s, duration: 1s, warm_up: 0s, tombstones: 20%, garbage: 30%, large: {share: 40%, size: 50KiB}, outcomes: {exhausted: 1}}
+  {rate: 20000/s, duration: 1s, warm_up: 0s, tombstones: 20%, garbage: 30%, malformed: {share: 10%, how: [wrong-type]}, large: {share: 30%, size: 50KiB}, outcomes: {exhausted: 1}}
 replay: {}
 `), 3)
 	counts := map[string]float64{}
 	for i, r := range p.Records {
 		counts[fmt.Sprint(r.value(), " ", r.Size)]++
-		if (r.Tombstone || r.Garbage) == r.Healed {
+		if (r.Tombstone || r.Garbage || r.Malformed != 0) == r.Healed {
 			t.Fatalf("record %d: what no downstream knows can't be healed, all else is here: %+v", i, r)
 		}
 	}
-	for sort, want := range map[string]float64{"tombstone 0": 4000, "garbage 256": 6000, "message 51200": 8000,
-		"message 256": 2000} {
+	for sort, want := range map[string]float64{"tombstone 0": 4000, "garbage 256": 6000, "message 51200": 6000,
+		"wrong-type 256": 2000, "message 256": 2000} {
 		if have := counts[sort]; math.Abs(have-want) > 5*math.Sqrt(want) {
 			t.Errorf("%s: %.0f records, want about %.0f", sort, have, want)
 		}
@@ -567,12 +571,14 @@ replay: {}
 
 // TestValuesDoNotFollowOutcomes: a record's value does not change the outcomes of the others.
 func TestValuesDoNotFollowOutcomes(t *testing.T) {
-	for _, sort := range []string{"tombstones: 50%", "garbage: 50%", "large: {share: 50%, size: 1KiB}"} {
+	for _, sort := range []string{
+		"tombstones: 50%", "garbage: 50%", "malformed: {share: 50%}", "large: {share: 50%, size: 1KiB}",
+	} {
 		p := planOf(t, scenario(t, "workload: {rate: 20000/s, duration: 1s, warm_up: 0s, "+sort+
 			", outcomes: {success: 1, permanent: 1}}"), 3)
 		counts := map[string]float64{}
 		for _, r := range p.Records {
-			if !r.Tombstone && !r.Garbage {
+			if !r.Tombstone && !r.Garbage && r.Malformed == 0 {
 				counts[fmt.Sprint(r.Size, " ", r.Outcome)]++
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -102,28 +103,35 @@ func (p *Plan) failPartitions(failing []scenarios.FailingPartitions) {
 	}
 }
 
-// addValues assigns the kinds of values: tombstones, garbage, large values, and messages of the usual size. Records
+// addValues assigns the kinds of values: tombstones, garbage, malformed, large, and messages of the usual size. Records
 // of the warm-up are usual. Every record draws for each kind, so that adding a kind changes the others as little as
 // possible. A record that is drawn for two kinds gets the first.
-func (p *Plan) addValues(load scenarios.Workload) {
+func (p *Plan) addValues(load scenarios.Workload, shape samples.Shape) {
 	var (
 		tombstones, garbage, large = p.stream("tombstones"), p.stream("garbage"), p.stream("large")
 		nulls, junk                = load.Tombstones.Share(), load.Garbage.Share()
 		share, size                = 0.0, int32(0)
+		malformed, malformedShare  = p.stream("malformed"), 0.0
+		ways, _                    = load.Malformed.Ways(shape)
 		odd, oddShare              = p.stream("odd headers"), 0.0
 	)
 	if load.OddHeaders != nil {
 		oddShare = load.OddHeaders.Share.Share()
 	}
+	if load.Malformed != nil {
+		malformedShare = load.Malformed.Share.Share()
+	}
 	if load.Large != nil {
 		share, size = load.Large.Share.Share(), int32(load.Large.Size)
 	}
-	isJunk, isLarge := among(junk, 1-nulls), among(share, 1-nulls-junk)
+	isJunk, isMalformed := among(junk, 1-nulls), among(malformedShare, 1-nulls-junk)
+	isLarge := among(share, 1-nulls-junk-malformedShare)
 	for i := range p.Records {
 		record := &p.Records[i]
 		record.Size = int32(load.ValueSize)
 		record.OddHeaders = odd.Float64() < oddShare && !record.Warmup
-		one, two, three := tombstones.Float64() < nulls, garbage.Float64() < isJunk, large.Float64() < isLarge
+		one, two, four := tombstones.Float64() < nulls, garbage.Float64() < isJunk, large.Float64() < isLarge
+		three, way := malformed.Float64() < isMalformed, malformed.IntN(max(len(ways), 1))
 		switch {
 		case record.Warmup:
 		case one:
@@ -133,6 +141,9 @@ func (p *Plan) addValues(load scenarios.Workload) {
 			record.Garbage = true
 			record.Outcome, record.Failures = history.OutcomeUnknownID, 0
 		case three:
+			record.Malformed = ways[way]
+			record.Outcome, record.Failures = history.OutcomeUnknownID, 0
+		case four:
 			record.Large, record.Size = true, size
 		}
 	}

@@ -81,6 +81,7 @@ type summary struct {
 	FailAgain  int              `json:"fail_again"`
 	Tombstones int              `json:"tombstones,omitempty"`
 	Garbage    int              `json:"garbage,omitempty"`
+	Malformed  int              `json:"malformed,omitempty"`
 	Faults     []plannedSummary `json:"faults"`
 }
 
@@ -142,6 +143,9 @@ func (p *Plan) summarize() summary {
 		}
 		if record.Garbage {
 			s.Garbage++
+		}
+		if record.Malformed != 0 {
+			s.Malformed++
 		}
 	}
 	for _, fault := range p.Faults {
@@ -205,7 +209,7 @@ func (r *Record) appendLine(line []byte, seq int) []byte {
 	return line
 }
 
-// value returns the kind of the record's value: a message, a tombstone or garbage.
+// value returns the kind of the record's value: a message, a tombstone, garbage, or how it is malformed.
 func (r *Record) value() string {
 	if r.OddHeaders {
 		plain := *r
@@ -217,6 +221,8 @@ func (r *Record) value() string {
 		return "tombstone"
 	case r.Garbage:
 		return "garbage"
+	case r.Malformed != 0:
+		return r.Malformed.String()
 	}
 	return "message"
 }

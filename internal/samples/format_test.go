@@ -12,6 +12,10 @@ import (
 // wrapped writes a value as the byte 7 and the value without braces, so that it is JSON no more; it takes no "no".
 type wrapped struct{}
 
+func (wrapped) Head() int { return 0 }
+func (framed) Head() int  { return 1 }
+func (hashed) Head() int  { return 0 }
+
 func (wrapped) Encode(value []byte) ([]byte, error) {
 	if bytes.Contains(value, []byte("no")) {
 		return nil, errors.New("the value does not fit the schema: no")

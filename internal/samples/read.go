@@ -54,6 +54,8 @@ type Options struct {
 type Format interface {
 	// Encode returns the value that the JSON of a sample stands for. The error says how it does not fit.
 	Encode(value []byte) ([]byte, error)
+	// Head is the number of bytes that name the schema, at the beginning of each value.
+	Head() int
 }
 
 // Problem is what is wrong with a line. Line counts from 1, and is 0 if the file as a whole is meant. Column counts

@@ -135,9 +135,10 @@ func (p *Producer) Extend(ctx context.Context, behind func() bool) {
 	due, putOff, waits := p.cfg.Plan.Due(), time.Duration(0), false
 	spare := p.cfg.Plan.Records[due:]
 	_ = pace(ctx, p.cfg.Clock, p.base, len(spare), func(i int) time.Duration {
-		now := p.cfg.Clock.Now() - p.base - spare[i].At
 		waited := waits
-		if waits = behind(); waits {
+		waits = behind()
+		now := p.cfg.Clock.Now() - p.base - spare[i].At
+		if waits {
 			putOff = max(putOff, now+behindPoll)
 		} else if waited { // noticed late if the machine stood still: what waited is due now, not all at once
 			putOff = max(putOff, now)
@@ -217,7 +218,7 @@ func flagsOf(planned *plan.Record) (flags history.Flags) {
 	if planned.Tombstone {
 		flags |= history.Tombstone
 	}
-	if planned.Garbage {
+	if planned.Garbage || planned.Malformed != 0 {
 		flags |= history.Garbage
 	}
 	return flags

@@ -115,6 +115,8 @@ func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.
 	case planned.Garbage:
 		room := max(int(planned.Size), smallestValue)
 		record.Value = b.take(room, func(dst []byte) []byte { return b.appendGarbage(dst, seq, room) })
+	case planned.Malformed != 0:
+		record.Value = b.malformed(seq, planned, sentAt)
 	case b.samples != nil:
 		record.Value = b.fromSample(seq, planned)
 	default:
@@ -148,6 +150,16 @@ func (b *builder) fromSample(seq int32, planned *plan.Record) []byte {
 	return b.take(max(sample.Room(b.ids), size), func(dst []byte) []byte {
 		return sample.AppendValue(dst, b.ids, seq, size)
 	})
+}
+
+// malformed returns the value of a sample, or of the workload's own record, with a fault.
+func (b *builder) malformed(seq int32, planned *plan.Record, sentAt time.Time) []byte {
+	if b.samples != nil {
+		return b.samples.AppendMalformed(nil, planned.Malformed, planned.Sample, b.ids, seq)
+	}
+	id := b.ids.Append(nil, seq)
+	before, after, _ := bytes.Cut(b.appendValue(nil, seq, planned, sentAt), id)
+	return b.samples.Shape().Malform(nil, planned.Malformed, before, id, after)
 }
 
 // headersOf returns the headers of a record.

@@ -123,7 +123,7 @@ func (a *assignment) fetch() {
 		a.works = append(a.works, w)
 		wait := time.Duration(one.ready) - p.now
 		switch c := p.contract(); {
-		case w.record.flags.Has(history.Tombstone) && c.SkipsTombstones:
+		case c.Skips(w.record.flags):
 			w.started = true
 			w.finish()
 		case w.record.flags != 0 && c.HasDLQ() && w.k == 0 && chance(p, 4):
@@ -256,7 +256,7 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 	}
 	switch {
 	case outcome == history.OutcomeSuccess, outcome == history.OutcomeLogical && !c.LogicalDeadLetters,
-		outcome == history.OutcomeUnknownID && chance(p, 2): // the consumer may treat this answer either way
+		outcome == history.OutcomeUnknownID && chance(p, 2) && !c.MustDeadLetter(w.record.flags): // the consumer may treat this answer either way
 		w.succeed()
 	case outcome == history.OutcomePermanent, outcome == history.OutcomeLogical, w.k >= c.MaxAttempts,
 		outcome == history.OutcomeUnknownID && chance(p, 2):

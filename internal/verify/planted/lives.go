@@ -4,6 +4,7 @@ package planted
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -38,6 +39,20 @@ func lifeBugs() []Bug {
 						return nil
 					}
 					return next(ctx, record)
+				}
+			},
+		},
+		{
+			Name: "unknown-dropped", What: "a record that the downstream does not know (404) is logged and committed",
+			Invariant: "no-loss", Anomaly: "lost", Scenario: "lives", Consumer: func(config *consumer.Config, _ *consumer.Parts) {
+				next := config.Handler
+				config.Handler = func(ctx context.Context, record *kgo.Record) error {
+					err := next(ctx, record)
+					var failure *consumer.Error
+					if errors.As(err, &failure) && failure.Code == "404" {
+						return nil
+					}
+					return err
 				}
 			},
 		},

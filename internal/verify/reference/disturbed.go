@@ -205,7 +205,7 @@ func (j *judge) commitsPast(s *trace) {
 		j.judged("commit-after-dlq")
 	}
 	c := j.passing(s)
-	if c == nil || s.mayBeOver(c.ask.Time) {
+	if c == nil || j.mayBeOver(s, c.ask.Time) {
 		return
 	}
 	if s.astray > 0 {
@@ -240,7 +240,7 @@ func (j *judge) advanced(s *trace) {
 	j.judged(halting)
 	c := j.passing(s)
 	switch {
-	case c == nil || !c.took() || s.acked() >= 0 && s.acked() <= c.ask.Time || s.mayBeOver(c.ask.Time):
+	case c == nil || !c.took() || s.acked() >= 0 && s.acked() <= c.ask.Time || j.mayBeOver(s, c.ask.Time):
 	case s.astray > 0 || s.acked() < 0:
 		// Without an acknowledgement it is unknown when the outage began and ended.
 		j.open(halting, "commit-advanced-while-dlq-down", s.record)

@@ -25,20 +25,20 @@ func (r *record) owns(e *history.Event) bool {
 
 // skipped implements "the contract says such a record is skipped (tombstones, filtered types)".
 func (j *judge) skipped(r *record) bool {
-	return j.header.Contract().SkipsTombstones && r.send.Flags.Has(history.Tombstone)
+	return j.header.Contract().Skips(r.send.Flags)
 }
 
 // mayBeOver reports whether one of its attempts may have been its last by the time, because the subject's reaction to
 // an answer about a record that the downstream stub cannot identify "is not judged". Attempts before a request for its
-// dead letter do not count.
-func (s *trace) mayBeOver(by time.Duration) bool {
+// dead letter do not count. If the contract says that the record is dead-lettered, none does.
+func (j *judge) mayBeOver(s *trace, by time.Duration) bool {
 	asked := time.Duration(-1)
 	for i := range s.letters {
 		if ask := s.letters[i].ask.Time; ask <= by && (asked < 0 || ask < asked) {
 			asked = ask
 		}
 	}
-	return s.send.Flags != 0 && slices.ContainsFunc(s.attempts, func(a tried) bool {
+	return s.send.Flags != 0 && !j.header.Contract().MustDeadLetter(s.send.Flags) && slices.ContainsFunc(s.attempts, func(a tried) bool {
 		return a.start >= asked && a.start <= by
 	})
 }
@@ -49,7 +49,8 @@ func (s *trace) mayBeOver(by time.Duration) bool {
 func (j *judge) unclearPlaces(s *trace) {
 	unseen := slices.ContainsFunc(s.found, func(e *history.Event) bool { return e.Record < 0 })
 	if !unseen && (s.send.Flags == 0 || !slices.ContainsFunc(j.events, func(e history.Event) bool {
-		attempt := e.Kind == history.KindAttemptStart && e.Instance >= 0
+		attempt := e.Kind == history.KindAttemptStart && e.Instance >= 0 &&
+			!j.header.Contract().MustDeadLetter(s.send.Flags)
 		letter := e.Kind == history.KindAuditRecord && j.role(e.Topic) == history.RoleDLQ
 		return e.Record < 0 && (attempt || letter) && !j.owned(&e)
 	})) {

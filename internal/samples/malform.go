@@ -1,0 +1,124 @@
+package samples
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// How is a way in which a value is malformed, so that no consumer finds the record's id in it. 0 is none.
+type How uint8
+
+// The ways in which values are malformed.
+const (
+	// Truncated: the value ends in the middle of the id.
+	Truncated How = iota + 1
+	// NotJSON: the value does not begin as JSON does, and lacks the id.
+	NotJSON
+	// WrongType: true stands in the place of the id.
+	WrongType
+	// MissingField: the member with the id is left out; from a list, the id.
+	MissingField
+	// UnknownSchemaID: the value names a schema that the registry does not have.
+	UnknownSchemaID
+)
+
+// String returns the word for it in scenarios.
+func (h How) String() string {
+	return [...]string{"", "truncated", "not-json", "wrong-type", "missing-field", "unknown-schema-id"}[h]
+}
+
+// Shape says what values consist of.
+type Shape struct {
+	// JSON: after the head, a value is JSON.
+	JSON bool
+	// Head is the number of bytes of the framing, which names the schema, before the value.
+	Head int
+}
+
+// plainJSON is the shape of the workload's own records.
+func plainJSON() Shape { return Shape{JSON: true} }
+
+// Shape is that of the set's values. No set stands for the workload's own records.
+func (s *Set) Shape() Shape {
+	if s == nil || s.format == nil {
+		return plainJSON()
+	}
+	return Shape{JSON: s.samples[0].text.before == nil, Head: s.format.Head()}
+}
+
+// Hows are the ways in which values of the shape can be malformed.
+func (s Shape) Hows() []How {
+	ways := []How{Truncated}
+	if s.JSON {
+		ways = append(ways, NotJSON, WrongType, MissingField)
+	}
+	if s.Head > 0 {
+		ways = append(ways, UnknownSchemaID)
+	}
+	return ways
+}
+
+// unknownSchema is an id that no registry has given: they count from 1.
+const unknownSchema = 1<<31 - 1
+
+// Malform appends the value of a record whose id stands between before and after, malformed.
+func (s Shape) Malform(dst []byte, how How, before, id, after []byte) []byte {
+	quoted := bytes.HasSuffix(before, []byte(`"`)) && bytes.HasPrefix(after, []byte(`"`))
+	start := len(dst)
+	switch how {
+	case Truncated: // within the id, which no decoder takes for the end of a value
+		return append(append(dst, before...), id[:len(id)/2]...)
+	case NotJSON:
+		dst = append(append(dst, before...), after...)
+		dst[start+s.Head] = '<'
+		return dst
+	case MissingField:
+		before, after = withoutMember(before, after)
+		return append(append(dst, before...), after...)
+	case WrongType:
+		if quoted {
+			before, after = before[:len(before)-1], after[1:]
+		}
+		return append(append(append(dst, before...), "true"...), after...)
+	case UnknownSchemaID:
+		dst = append(append(dst, before...), bytes.Repeat([]byte("0"), len(id))...)
+		dst = append(dst, after...)
+		binary.BigEndian.PutUint32(dst[start+1:], unknownSchema)
+	}
+	return dst
+}
+
+// withoutMember returns JSON without the member or element whose value stands, without the quotes, between before and
+// after.
+func withoutMember(before, after []byte) (kept, rest []byte) {
+	space := " \t\r\n"
+	before = bytes.TrimRight(bytes.TrimSuffix(before, []byte(`"`)), space)
+	after = bytes.TrimLeft(bytes.TrimPrefix(after, []byte(`"`)), space)
+	if named, isMember := bytes.CutSuffix(before, []byte(":")); isMember {
+		named = bytes.TrimSuffix(bytes.TrimRight(named, space), []byte(`"`))
+		before = bytes.TrimRight(named[:openingQuote(named)], space)
+	}
+	if rest, followed := bytes.CutPrefix(after, []byte(",")); followed {
+		return before, rest
+	}
+	return bytes.TrimSuffix(before, []byte(",")), after
+}
+
+// openingQuote is where the quote stands that opens the text at the end of JSON, whose closing quote is cut off.
+func openingQuote(text []byte) int {
+	for at := len(text); ; {
+		at = bytes.LastIndexByte(text[:at], '"')
+		escapes := at - len(bytes.TrimRight(text[:max(at, 0)], `\`))
+		if at < 0 || escapes%2 == 0 {
+			return max(at, 0)
+		}
+	}
+}
+
+// AppendMalformed appends the value of record seq, malformed in a way that the set's shape has.
+func (s *Set) AppendMalformed(dst []byte, how How, sample int32, ids *history.IDs, seq int32) []byte {
+	one := &s.samples[sample]
+	return s.Shape().Malform(dst, how, one.before, ids.Append(nil, seq), one.after)
+}
