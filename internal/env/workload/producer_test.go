@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -43,10 +46,18 @@ func evenPlan(count int, gap time.Duration) *plan.Plan {
 	return p
 }
 
+// newTestProducer returns a producer that never reaches a broker if there is no bootstrap address.
 func newTestProducer(t testing.TB, bootstrap []string, p *plan.Plan, sink history.Sink, clock history.Clock) *Producer {
 	t.Helper()
+	to := []kgo.Opt{kgo.SeedBrokers(bootstrap...)}
+	if bootstrap == nil {
+		to = []kgo.Opt{kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})}
+	}
 	producer, err := NewProducer(ProducerConfig{
-		Client: []kgo.Opt{kgo.SeedBrokers(bootstrap...)}, Inputs: []Input{{"orders", 3}}, Plan: p, IDs: history.NewIDs("run"),
+		Client: to, Inputs: []Input{{"orders", 3}}, Plan: p, IDs: history.NewIDs("run"),
 		Headers: 1, Clock: clock, Sink: sink,
 	})
 	if err != nil {
@@ -96,35 +107,44 @@ func TestProducerSendsThePlan(t *testing.T) {
 }
 
 // Spare records wait while the subject is behind. After that they are sent at their planned distances, and none of
-// them is late.
+// them is late. The time is synctest's: on a machine that stands still, records are late for that reason alone. So no
+// broker is there, and records wait for one in the client.
 func TestSpareRecordsArePutOff(t *testing.T) {
-	cluster := startKafka(t)
-	clock, sink := history.NewClock(), &events{}
-	p := evenPlan(20, time.Millisecond)
-	p.Spare = 10
-	producer := newTestProducer(t, cluster.ListenAddrs(), p, sink, clock)
-	base := clock.Now()
-	if err := producer.Run(t.Context(), base); err != nil {
-		t.Fatal(err)
-	}
-	until := base + 300*time.Millisecond
-	producer.Extend(t.Context(), func() bool { return clock.Now() < until })
-	sends := sink.of(history.KindSend)
-	if len(sends) != 20 {
-		t.Fatalf("%d of 20 records were sent", len(sends))
-	}
-	for i, e := range sends[10:] {
-		putOff := producer.PutOff(e.Record)
-		if want := base + p.Records[10+i].At + putOff; time.Duration(e.Aux) != want || e.Time < until {
-			t.Errorf("record %d was sent at %v, intended at %v, want %v", e.Record, e.Time, time.Duration(e.Aux), want)
+	synctest.Test(t, func(t *testing.T) {
+		clock, sink := history.NewClock(), &events{}
+		p := evenPlan(20, time.Millisecond)
+		p.Spare = 10
+		producer := newTestProducer(t, nil, p, sink, clock)
+		base := clock.Now()
+		if err := producer.Run(t.Context(), base); err != nil {
+			t.Fatal(err)
 		}
-		if first := producer.PutOff(10); putOff != first || first < 290*time.Millisecond {
-			t.Errorf("record %d was put off by %v, the first by %v", e.Record, putOff, first)
+		until := base + 300*time.Millisecond
+		stood := sync.OnceFunc(func() { time.Sleep(50 * time.Millisecond) }) // the machine, when the subject has caught up
+		producer.Extend(t.Context(), func() bool {
+			if clock.Now() < until {
+				return true
+			}
+			stood()
+			return false
+		})
+		sends := sink.of(history.KindSend)
+		if len(sends) != 20 {
+			t.Fatalf("%d of 20 records were sent", len(sends))
 		}
-	}
-	if _, _, _, late := producer.Counts(); late > 0 || producer.PutOff(9) != 0 {
-		t.Errorf("%d records are late, the last that is none of the spare by %v", late, producer.PutOff(9))
-	}
+		for i, e := range sends[10:] {
+			putOff := producer.PutOff(e.Record)
+			if want := base + p.Records[10+i].At + putOff; time.Duration(e.Aux) != want || e.Time < until {
+				t.Errorf("record %d was sent at %v, intended at %v, want %v", e.Record, e.Time, time.Duration(e.Aux), want)
+			}
+			if first := producer.PutOff(10); putOff != first || first < 290*time.Millisecond {
+				t.Errorf("record %d was put off by %v, the first by %v", e.Record, putOff, first)
+			}
+		}
+		if _, _, _, late := producer.Counts(); late > 0 || producer.PutOff(9) != 0 {
+			t.Errorf("%d records are late, the last that is none of the spare by %v", late, producer.PutOff(9))
+		}
+	})
 }
 
 // TestProducerSendsOddValues checks that null values, garbage and the largest records that a scenario can ask for
