@@ -111,18 +111,24 @@ type backoff struct {
 	others time.Duration
 }
 
-// lengths counts the gaps of one number that could be too long.
+// lengths counts the gaps of one number, and those that are too long and too short.
 type lengths struct {
-	all, long int64
-	// apart is the number of long gaps that do not overlap, the last of which ended at until.
+	all         int64
+	long, short deviating
+}
+
+// deviating counts gaps that are not as long as promised.
+type deviating struct {
+	count int64
+	// apart is the number of those that do not overlap, the last of which ended at until.
 	apart int64
 	until time.Duration
 }
 
-func (l *lengths) tooLong(g *gap) {
-	l.long++
-	if g.ended >= l.until {
-		l.apart, l.until = l.apart+1, g.start
+func (d *deviating) note(g *gap) {
+	d.count++
+	if g.ended >= d.until {
+		d.apart, d.until = d.apart+1, g.start
 	}
 }
 
@@ -326,6 +332,8 @@ func (c *backoff) sort(g *gap, r *record) {
 	switch {
 	case g.tooShort():
 		g.early, g.length = true, g.shortest()
+		c.length(g.k).all++
+		c.length(g.k).short.note(g)
 		if g.k == 1 {
 			c.early1++
 		}
@@ -386,7 +394,7 @@ func (c *backoff) finish() Result {
 	}
 	c.judgeUsual()
 	c.judgeJitter()
-	if c.result.Judged > 0 && c.result.NotJudged["stall"] > c.result.Judged {
+	if c.result.Judged > 0 && c.result.NotJudged[stallExcuse] > c.result.Judged {
 		return c.done(Inconclusive, "most gaps could not be judged, as the machine stood still in them")
 	}
 	if c.result.Judged == 0 && c.contractAlone() {
@@ -406,7 +414,7 @@ func (c *backoff) contractAlone() bool { return c.w.contract.MaxAttempts == 1 }
 // added. It returns 0 unless stalls explain more of these gaps than are left unexplained. Short waits for a processor
 // add up along the way of a request, and not all are noticed: if the machine delayed most of the gaps that are too
 // long, it may have delayed the others as well, as long as they are no longer than those. It delays all waits alike,
-// so it is no excuse for the waits of one number if those of another are on time (c.ownDelay).
+// so it is no excuse for the waits of one number if those of another are on time (c.own).
 func (c *backoff) heldUp() (most time.Duration) {
 	stalls, others := 0, 0
 	for i := range c.gaps {
@@ -414,8 +422,8 @@ func (c *backoff) heldUp() (most time.Duration) {
 		if g.early || g.usual {
 			continue
 		}
-		c.length(g.k).tooLong(g)
-		if g.excuse = c.excuse(g, g.most); g.excuse == "stall" {
+		c.length(g.k).long.note(g)
+		if g.excuse = c.excuse(g, g.most); g.excuse == stallExcuse {
 			stalls, most = stalls+1, max(most, g.length-g.most)
 		} else {
 			others++
@@ -427,24 +435,34 @@ func (c *backoff) heldUp() (most time.Duration) {
 	return most
 }
 
-// ownDelay reports whether most of the k-th gaps are too long, at several times, while most gaps of another number are
-// not.
-func (c *backoff) ownDelay(k uint16) bool {
-	if of := c.length(k); of.all < usualGaps || of.long*2 <= of.all || of.apart < apartGaps {
+// own reports whether most of the k-th gaps deviate in this way, at several times, while most gaps of another number do
+// not. The machine does not make such a difference.
+func (c *backoff) own(k uint16, deviate func(*lengths) *deviating) bool {
+	of := c.length(k)
+	if d := deviate(of); of.all < usualGaps || d.count*2 <= of.all || d.apart < apartGaps {
 		return false
 	}
-	return slices.ContainsFunc(c.lengths[:], func(of lengths) bool { return of.all >= usualGaps && of.long*2 < of.all })
+	return slices.ContainsFunc(c.lengths[:], func(of lengths) bool {
+		return of.all >= usualGaps && deviate(&of).count*2 < of.all
+	})
 }
+
+func tooLong(of *lengths) *deviating { return &of.long }
+
+func tooShort(of *lengths) *deviating { return &of.short }
 
 func (c *backoff) judge(g *gap, heldUp time.Duration) {
 	var name string
 	var why string
 	if g.early {
 		name, why = c.nameEarly(g)
-	} else if name, why = c.nameLate(g); why == "" && g.length-g.most <= heldUp && !c.ownDelay(g.k) {
-		why = "stall"
+	} else if name, why = c.nameLate(g); why == "" && g.length-g.most <= heldUp && !c.own(g.k, tooLong) {
+		why = stallExcuse
 	}
 	if why != "" {
+		if g.early && why == stallExcuse {
+			c.stalled++
+		}
 		c.result.Judged--
 		c.skip(why)
 		return
@@ -471,8 +489,8 @@ func (c *backoff) nameEarly(g *gap) (name, why string) {
 		return "", "fault on the link to the oracle"
 	}
 	stalled, _ := c.w.stalls.stalled(none, g.from-catchUp, g.ended)
-	if g.length+catchUpShare*stalled >= g.least-earlySlack {
-		return "", "stall"
+	if g.length+catchUpShare*stalled >= g.least-earlySlack && !c.own(g.k, tooShort) {
+		return "", stallExcuse
 	}
 	first := c.waits(1).least
 	if g.k >= 2 && c.early1 == 0 && c.waits(g.k).least > first && g.length >= first-earlySlack &&
@@ -502,7 +520,7 @@ func (c *backoff) excuse(g *gap, most time.Duration) string {
 	case c.w.faulted(anyFault, g.ended, g.start):
 		return "fault"
 	case stopped || stalled >= g.length-most:
-		return "stall"
+		return stallExcuse
 	case c.w.handingOver(g.instance, g.ended, g.start):
 		return "rebalance"
 	case c.w.faulted(onDownstreamLink, g.since, g.start):

@@ -1,6 +1,7 @@
 package assertions
 
 import (
+	"testing"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -249,9 +250,9 @@ func backoffTales() []tale {
 		return b
 	}
 	// stamped makes an attempt that fails, with an end that the harness stamps late because it is stalled.
-	stamped := func(b *builder, late time.Duration) *builder {
-		op := b.start(0)
-		b.wait(late).stall(history.None, late).end(op, 0, history.OutcomeTransient)
+	stamped := func(b *builder, number int32, late time.Duration) *builder {
+		op := b.start(number)
+		b.wait(late).stall(history.None, late).end(op, number, history.OutcomeTransient)
 		return b
 	}
 	return []tale{
@@ -273,11 +274,11 @@ func backoffTales() []tale {
 				return b.drain().done()
 			}},
 		{"too early by less than the harness stood still before it noted the end", nil, func(b *builder) history.Source {
-			stamped(b.begin().send(0), 60*ms).wait(50 * ms).success(0).commit(1)
+			stamped(b.begin().send(0), 0, 60*ms).wait(50 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
 		{"too early by much more than the harness stood still", []string{"backoff-early"}, func(b *builder) history.Source {
-			stamped(b.begin().send(0), 20*ms).wait(50 * ms).success(0).commit(1)
+			stamped(b.begin().send(0), 0, 20*ms).wait(50 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
 		{"after an attempt without an answer, counted from when the subject may have given up", nil,
@@ -289,6 +290,24 @@ func backoffTales() []tale {
 			unanswered(b.begin().send(0), history.OutcomeReset, 10*ms).wait(40 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
+		{"too early in one wait of a record, again and again just after the harness stood still",
+			[]string{"backoff-not-growing"}, func(b *builder) history.Source {
+				b.begin()
+				for n := range int32(24) {
+					stamped(b.send(n).fails(n, 1).wait(105*ms), n, 60*ms)
+					b.wait(105 * ms).success(n).commit(int64(n) + 1)
+				}
+				return b.drain().done()
+			}},
+		{"too early in every wait, again and again just after the harness stood still", nil,
+			func(b *builder) history.Source {
+				b.begin()
+				for n := range int32(24) {
+					stamped(b.send(n), n, 60*ms)
+					b.wait(50 * ms).success(n).commit(int64(n) + 1)
+				}
+				return b.drain().done()
+			}},
 		{"too late", []string{"backoff-late"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).wait(180 * ms).success(0).commit(1)
 			return b.drain().done()
@@ -577,4 +596,28 @@ func (b *builder) starve(total time.Duration) *builder {
 		b.wait(20*ms).stall(history.None, 12*ms)
 	}
 	return b
+}
+
+// TestEarlyGapsInStallsAreNoPass checks that an invariant does not pass whose only suspicions stalls may explain.
+func TestEarlyGapsInStallsAreNoPass(t *testing.T) {
+	for records, want := range map[int32]Status{4: Pass, 5: Inconclusive} {
+		b := newBuilder().begin()
+		for n := range int32(12) {
+			if b.send(n); n >= records {
+				b.fails(n, 1).wait(105 * ms)
+			} else {
+				op := b.start(n)
+				b.wait(60*ms).stall(history.None, 60*ms).end(op, n, history.OutcomeTransient)
+				b.wait(50 * ms)
+			}
+			b.success(n).commit(int64(n) + 1)
+		}
+		verdict, _, err := Judge(b.drain().done())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := resultOf(t, verdict, "backoff"); got.Status != want {
+			t.Errorf("%d early gaps in stalls: %s (%s), want %s", records, got.Status, got.Why, want)
+		}
+	}
 }
