@@ -206,7 +206,8 @@ func (c *checker) checkEnvelope(dlq DLQSpec) {
 	}
 }
 
-// checkExits: a process ends because of a record only where it has no dead-letter topic for it and still holds it.
+// checkExits checks what ends a record or a process. A process ends because of a record only where it has no
+// dead-letter topic for it and still holds it.
 func (c *checker) checkExits(contract ContractSpec) {
 	const path = "/contract/on_exhausted"
 	if contract.OnExhausted == consumer.ExhaustedExit {
@@ -218,6 +219,9 @@ func (c *checker) checkExits(contract ContractSpec) {
 			contract.GroupType == string(history.GroupShare) || contract.Commits.After == commitsTime:
 			c.at(path, "exit goes with retry: in-place, in a consumer group, and with commits: after-outcome")
 		}
+	}
+	if contract.Poison == string(history.PoisonDeadLetter) && !contract.DLQ.Enabled {
+		c.at("/contract/poison", "there are no dead letters with dlq.enabled: false: write poison: skip, or leave it out")
 	}
 	if contract.OnUnhealthy == UnhealthyRestart && contract.Health == "" {
 		c.at("/contract/on_unhealthy", "restart needs health: the URL by which an instance is seen to be unhealthy")

@@ -96,6 +96,8 @@ func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 		"contract: {dlq: {topic: \"{{.InputTopic}}\"}}":                                                         "is the input topic already",
 		"contract: {retry: topics, retry_topics: [again, again]}":                                               "subject.yaml:4:49: again is the retry topic 1 already",
 		"input: {topic: orders}\nreplay: {to: orders}":                                                          "",
+		"contract: {dlq: {enabled: false}, poison: dead-letter}":                                                "there are no dead letters with dlq.enabled: false: write poison: skip",
+		"contract: {dlq: {enabled: false}, poison: skip}":                                                       "",
 		"replay: {to: \"{{.DLQTopic}}\"}":                                                                       "is the dead-letter topic already",
 		"input: {samples: empty.jsonl, id: {at: $.id}}":                                                         "empty.jsonl: the file has no records",
 		"input: {samples: bad.jsonl, id: {at: $.id}}":                                                           "bad.jsonl:2:7: $.id is a number here, but text in line 1",
