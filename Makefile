@@ -119,7 +119,7 @@ strangers: build
 # Each scenario that applies to all of them, under each of four conditions that are legal and slow: sessions of 45 s with eager assignment, ready after
 # 10 s, commits every 5 s, 30 s of retries for each record.
 strangers-slow: build
-	./dlqbench prove strangers --strangers test/strangers --parallel 3 --runs 144 \
+	./dlqbench prove strangers --strangers test/strangers --parallel 3 --runs 148 \
 		$(addprefix --stranger stranger-,eager-range slow-start commits-every-5s patient)
 
 # Six of those runs, the next ones with each commit.
