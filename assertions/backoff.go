@@ -394,8 +394,8 @@ func (c *backoff) finish() Result {
 	}
 	c.judgeUsual()
 	c.judgeJitter()
-	if c.result.Judged > 0 && c.result.NotJudged[stallExcuse] > c.result.Judged {
-		return c.done(Inconclusive, "most gaps could not be judged, as the machine stood still in them")
+	if c.result.Judged > 0 && c.result.NotJudged[stallExcuse] >= c.result.Judged {
+		return c.done(Inconclusive, "half of the gaps or more could not be judged, as the machine stood still in them")
 	}
 	if c.result.Judged == 0 && c.contractAlone() {
 		c.result.Unjudged = Unpromised
@@ -460,9 +460,6 @@ func (c *backoff) judge(g *gap, heldUp time.Duration) {
 		why = stallExcuse
 	}
 	if why != "" {
-		if g.early && why == stallExcuse {
-			c.stalled++
-		}
 		c.result.Judged--
 		c.skip(why)
 		return

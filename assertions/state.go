@@ -47,8 +47,8 @@ type state struct {
 	// returning holds where a replay writes records, while that has no answer. A process may fetch and attempt a record
 	// there before the broker's answer to the replay passes the tap.
 	returning map[int32]place
-	parts   [][]partition
-	latest  map[orderGroup]int32 // the last record sent with a key (or to a partition), for prev and next
+	parts     [][]partition
+	latest    map[orderGroup]int32 // the last record sent with a key (or to a partition), for prev and next
 
 	open    map[int64]attempt
 	commits map[commitKey]*commit

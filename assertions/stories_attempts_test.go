@@ -598,9 +598,9 @@ func (b *builder) starve(total time.Duration) *builder {
 	return b
 }
 
-// TestEarlyGapsInStallsAreNoPass checks that an invariant does not pass whose only suspicions stalls may explain.
+// TestEarlyGapsInStallsAreNoPass checks that backoff does not pass if stalls may explain half of the gaps.
 func TestEarlyGapsInStallsAreNoPass(t *testing.T) {
-	for records, want := range map[int32]Status{4: Pass, 5: Inconclusive} {
+	for records, want := range map[int32]Status{5: Pass, 6: Inconclusive} {
 		b := newBuilder().begin()
 		for n := range int32(12) {
 			if b.send(n); n >= records {

@@ -256,7 +256,8 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 	}
 	switch {
 	case outcome == history.OutcomeSuccess, outcome == history.OutcomeLogical && !c.LogicalDeadLetters,
-		outcome == history.OutcomeUnknownID && chance(p, 2) && !c.MustDeadLetter(w.record.flags): // the consumer may treat this answer either way
+		// The consumer may treat this answer either way, unless it must dead-letter the record.
+		outcome == history.OutcomeUnknownID && chance(p, 2) && !c.MustDeadLetter(w.record.flags):
 		w.succeed()
 	case outcome == history.OutcomePermanent, outcome == history.OutcomeLogical, w.k >= c.MaxAttempts,
 		outcome == history.OutcomeUnknownID && chance(p, 2):

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,39 +24,13 @@ func lifeBugs() []Bug {
 	lives := func(name, what, anomaly, scenario string, plant func(*consumer.Config, *consumer.Parts)) Bug {
 		return Bug{Name: name, What: what, Invariant: "stays-up", Anomaly: anomaly, Scenario: scenario, Consumer: plant}
 	}
-	return append(refusalBugs(lives), []Bug{
+	return slices.Concat(refusalBugs(lives), droppingBugs(), []Bug{
 		lives("panics-at-garbage", "a value that is not text is an exception that nobody catches", "crashed", "lives",
 			looked(func(_ int64, record *kgo.Record) {
 				if !utf8.Valid(record.Value) {
 					panic("decoding the record: invalid character")
 				}
 			})),
-		{
-			Name: "garbage-dropped", What: "a value that is not text is committed, and nothing else", Invariant: "no-loss",
-			Anomaly: "lost", Scenario: "lives", Consumer: func(config *consumer.Config, _ *consumer.Parts) {
-				next := config.Handler
-				config.Handler = func(ctx context.Context, record *kgo.Record) error {
-					if !utf8.Valid(record.Value) {
-						return nil
-					}
-					return next(ctx, record)
-				}
-			},
-		},
-		{
-			Name: "unknown-dropped", What: "a record that the downstream does not know (404) is logged and committed",
-			Invariant: "no-loss", Anomaly: "lost", Scenario: "lives", Consumer: func(config *consumer.Config, _ *consumer.Parts) {
-				next := config.Handler
-				config.Handler = func(ctx context.Context, record *kgo.Record) error {
-					err := next(ctx, record)
-					var failure *consumer.Error
-					if errors.As(err, &failure) && failure.Code == "404" {
-						return nil
-					}
-					return err
-				}
-			},
-		},
 		lives("panics-after-a-while", "the two-hundredth record that a process takes in makes it panic", "crashed", "lives",
 			looked(func(n int64, _ *kgo.Record) {
 				if n == 200 {
@@ -90,7 +65,40 @@ func lifeBugs() []Bug {
 			"gave-up", "stuck", func(config *consumer.Config, _ *consumer.Parts) {
 				config.Options = append(config.Options, kgo.WithHooks(&stuckHook{}))
 			}),
-	}...)
+	})
+}
+
+// droppingBugs lose records that can't be read.
+func droppingBugs() []Bug {
+	return []Bug{
+		{
+			Name: "garbage-dropped", What: "a value that is not text is committed, and nothing else", Invariant: "no-loss",
+			Anomaly: "lost", Scenario: "lives", Consumer: func(config *consumer.Config, _ *consumer.Parts) {
+				next := config.Handler
+				config.Handler = func(ctx context.Context, record *kgo.Record) error {
+					if !utf8.Valid(record.Value) {
+						return nil
+					}
+					return next(ctx, record)
+				}
+			},
+		},
+		{
+			Name: "unknown-dropped", What: "a record that the downstream does not know (404) is logged and committed",
+			Invariant: "no-loss", Anomaly: "lost", Scenario: "lives",
+			Consumer: func(config *consumer.Config, _ *consumer.Parts) {
+				next := config.Handler
+				config.Handler = func(ctx context.Context, record *kgo.Record) error {
+					err := next(ctx, record)
+					var failure *consumer.Error
+					if errors.As(err, &failure) && failure.Code == "404" {
+						return nil
+					}
+					return err
+				}
+			},
+		},
+	}
 }
 
 // refusalBugs are bugs that deviate from the promised reaction to a refused dead letter.

@@ -38,9 +38,10 @@ func (j *judge) mayBeOver(s *trace, by time.Duration) bool {
 			asked = ask
 		}
 	}
-	return s.send.Flags != 0 && !j.header.Contract().MustDeadLetter(s.send.Flags) && slices.ContainsFunc(s.attempts, func(a tried) bool {
-		return a.start >= asked && a.start <= by
-	})
+	if s.send.Flags == 0 || j.header.Contract().MustDeadLetter(s.send.Flags) {
+		return false
+	}
+	return slices.ContainsFunc(s.attempts, func(a tried) bool { return a.start >= asked && a.start <= by })
 }
 
 // unclearPlaces handles attempts and dead letters that name neither a record nor its position: they may belong to any
