@@ -394,8 +394,8 @@ func (c *backoff) finish() Result {
 	}
 	c.judgeUsual()
 	c.judgeJitter()
-	if c.result.Judged > 0 && c.result.NotJudged[stallExcuse] >= c.result.Judged {
-		return c.done(Inconclusive, "half of the gaps or more could not be judged, as the machine stood still in them")
+	if c.result.Judged > 0 && c.result.NotJudged[stallExcuse] > c.result.Judged {
+		return c.done(Inconclusive, "most gaps could not be judged, as the machine stood still in them")
 	}
 	if c.result.Judged == 0 && c.contractAlone() {
 		c.result.Unjudged = Unpromised
