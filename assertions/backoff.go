@@ -414,7 +414,7 @@ func (c *backoff) contractAlone() bool { return c.w.contract.MaxAttempts == 1 }
 // added. It returns 0 unless stalls explain more of these gaps than are left unexplained. Short waits for a processor
 // add up along the way of a request, and not all are noticed: if the machine delayed most of the gaps that are too
 // long, it may have delayed the others as well, as long as they are no longer than those. It delays all waits alike,
-// so it is no excuse for the waits of one number if those of another are on time (c.own).
+// so it does not excuse the waits of one number if those of another are on time (c.own).
 func (c *backoff) heldUp() (most time.Duration) {
 	stalls, others := 0, 0
 	for i := range c.gaps {

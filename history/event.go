@@ -246,7 +246,7 @@ type Flags uint32
 // The flags. The kinds that carry them define their meaning.
 const (
 	Tombstone Flags = 1 << iota
-	Garbage // a value in which nobody finds the record's id: random bytes, or a malformed value
+	Garbage         // a value without a readable id: random bytes, or a malformed value
 	Warmup
 	InTransaction
 	Withheld

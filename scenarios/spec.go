@@ -170,7 +170,7 @@ type Large struct {
 	Size  units.Size    `json:"size" jsonschema:"required"`
 }
 
-// Malformed are records of the usual kind with a fault in their value, by which nobody can find their id there.
+// Malformed are records of the usual kind whose value has a fault, so that no id can be read from it.
 type Malformed struct {
 	Share units.Percent `json:"share" jsonschema:"required"`
 	// How: truncated, not-json, wrong-type (of the id), missing-field (the id's), unknown-schema-id. Default: all that the

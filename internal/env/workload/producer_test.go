@@ -46,7 +46,7 @@ func evenPlan(count int, gap time.Duration) *plan.Plan {
 	return p
 }
 
-// newTestProducer returns a producer that never reaches a broker if there is no bootstrap address.
+// newTestProducer returns a producer. Without bootstrap addresses, it never reaches a broker.
 func newTestProducer(t testing.TB, bootstrap []string, p *plan.Plan, sink history.Sink, clock history.Clock) *Producer {
 	t.Helper()
 	to := []kgo.Opt{kgo.SeedBrokers(bootstrap...)}
