@@ -126,6 +126,12 @@ strangers-slow: build
 strangers-short: build
 	./dlqbench prove strangers --strangers test/strangers --quiet --parallel 3 --first $$(($(SLICE) * 6)) --runs 6
 
+# That what dlqbench learn finds out about consumers is what their authors promise. In PARTS.
+LEARNED := go orders franz-go sarama confluent-kafka aiokafka java kafkajs
+learn:
+	$(GO) test -count=1 -timeout 20m ./internal/learn -run \
+		"TestContractsAreLearned/^($$(printf '%s\n' $(LEARNED) | $(PART) | paste -sd '|' -))$$"
+
 # The same in minutes: each planted bug once, in PARTS, and runs with other seeds for each commit. The generated histories are the same for each commit,
 # because a landing must not be refused for a disagreement that it did not cause and that chance found. The nightly workflow sets ORACLE to judge others.
 ORACLE ?= --histories 4000

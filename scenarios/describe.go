@@ -36,7 +36,7 @@ type Reason struct {
 func (t ContractText) Lines(columns int) []string {
 	lines := []string{"promises"}
 	for _, promise := range t.Promises {
-		lines = append(lines, hanging("  ", promise, columns)...)
+		lines = append(lines, Hanging("  ", promise, columns)...)
 	}
 	for _, part := range []struct {
 		title, needs string
@@ -51,14 +51,14 @@ func (t ContractText) Lines(columns int) []string {
 			if reason.Needs != "" {
 				text += "; " + part.needs + reason.Needs
 			}
-			lines = append(lines, hanging(fmt.Sprintf("  %-21s ", reason.Invariant), text, columns)...)
+			lines = append(lines, Hanging(fmt.Sprintf("  %-21s ", reason.Invariant), text, columns)...)
 		}
 	}
 	return lines
 }
 
-// hanging breaks a text between words into lines of so many columns, indented by what stands before the first.
-func hanging(head, text string, columns int) []string {
+// Hanging breaks a text between words into lines of so many columns, indented by what stands before the first.
+func Hanging(head, text string, columns int) []string {
 	width := max(columns-len(head), leastText)
 	lines, room := []string{head}, width
 	for i, word := range strings.Fields(text) {

@@ -161,6 +161,21 @@ func (s *SubjectFile) answers() []classed {
 	return all
 }
 
+// AnswerTo returns the answer to an outcome as classes name it: an HTTP status, "timeout" or "reset"; "" for an outcome
+// that is no answer.
+func (s *SubjectFile) AnswerTo(outcome history.Outcome) string {
+	switch outcome {
+	case history.OutcomeTimeout, history.OutcomeReset:
+		return outcome.String()
+	}
+	for _, one := range s.answers() {
+		if one.outcome == outcome {
+			return strconv.Itoa(one.status)
+		}
+	}
+	return ""
+}
+
 // Limits of a downstream.
 const (
 	maxRoutes = 100

@@ -87,8 +87,8 @@ func (a *app) commandGroups() []commandGroup {
 		}},
 		{"Results", []*cobra.Command{a.checkCommand(), a.reportCommand(), a.showRecordCommand(), a.explainCommand()}},
 		{"Scenarios and subjects", []*cobra.Command{
-			a.initCommand(), a.listCommand(), a.showCommand(), a.validateCommand(), a.schemaCommand(), a.subjectCommand(),
-			a.consumeCommand(),
+			a.learnCommand(), a.initCommand(), a.listCommand(), a.showCommand(), a.validateCommand(), a.schemaCommand(),
+			a.subjectCommand(), a.consumeCommand(),
 		}},
 		{"Dead letters", []*cobra.Command{a.inspectCommand(), a.replayCommand(), a.dlqCommand()}},
 		{"Environment and proof", []*cobra.Command{a.kafkaCommand(), a.cleanCommand(), a.proveCommand(), a.parityCommand()}},

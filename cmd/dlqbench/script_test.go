@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,6 +24,11 @@ func TestMain(m *testing.M) {
 	// Under nohup the tests start with SIGHUP ignored, and the programs that they start would inherit that and respect
 	// it. A signal that is handled here has its default action there.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	// These tests mostly wait for runs, whose loads are small: more of them fit side by side than there are processors.
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set("5")
+	}
 	os.Exit(buildAndRun(m))
 }
 

@@ -57,6 +57,9 @@ func (r *run) auditTopic(ctx context.Context, index int16, see func(*kgo.Record,
 		if see != nil {
 			see(record, event)
 		}
+		if r.options.Audited != nil {
+			r.options.Audited(r.header.Topics[index], record, event)
+		}
 	})
 }
 

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -45,6 +47,8 @@ type Options struct {
 	Log      zerolog.Logger
 	// Watch, if set, is called several times a second with the content of the live view.
 	Watch func(reports.Snapshot)
+	// Audited, if set, is called with each record that an audit finds in a topic, and with what is recorded of it.
+	Audited func(topic history.Topic, record *kgo.Record, found history.Event)
 	// Manual, if set, injects and lifts faults during the run, and may end its load.
 	Manual *Manual
 }

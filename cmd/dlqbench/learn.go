@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/learn"
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/scaffold"
+	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// learnFlags are the flags of `dlqbench learn`.
+type learnFlags struct {
+	subject string
+	write   bool
+	out     string
+	quiet   bool
+	cluster clusterFlags
+}
+
+func (a *app) learnCommand() *cobra.Command {
+	flags := learnFlags{}
+	command := &cobra.Command{
+		Use:   "learn [SUBJECT.yaml] [-- COMMAND…]",
+		Short: "Watch your consumer and write down the contract that fits",
+		Long: strings.TrimSpace(`
+Run a consumer twice with little load, first without faults, then with a kill, a restart and a refused dead-letter
+topic, and propose its contract: attempts, waits, classes of answers, order, dead letters, commits, stop. Each line
+says what it was learned from; what was not the same every time is a question behind a comment sign. Promises that the
+second run broke are listed as surprises: they are bugs, or the contract must say less.
+
+SUBJECT.yaml (default: subject.yaml) says how the consumer is started. With a COMMAND and no such file, one is written
+first, with the names of environment variables that the code in this folder reads.`),
+		Example: `  dlqbench learn -- java -jar target/orders.jar
+  dlqbench learn services/orders/subject.yaml --write`,
+		Args: func(command *cobra.Command, args []string) error {
+			if at := command.ArgsLenAtDash(); at > 1 || at < 0 && len(args) > 1 {
+				return usageError{errors.New("learn takes one subject file; the consumer's command stands behind --")}
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			before, words := args, []string(nil)
+			if at := command.ArgsLenAtDash(); at >= 0 {
+				before, words = args[:at], args[at:]
+			}
+			flags.subject = "subject.yaml"
+			if len(before) == 1 {
+				flags.subject = before[0]
+			}
+			return a.learn(command.Context(), flags, words)
+		},
+	}
+	command.Flags().BoolVar(&flags.write, "write", false, "put the contract into the file, in the place of its own")
+	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
+	command.Flags().BoolVar(&flags.quiet, "quiet", false, "print no progress")
+	flags.cluster.add(command.Flags())
+	return command
+}
+
+func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error {
+	text, made, err := subjectToLearn(flags.subject, words)
+	if err != nil {
+		return usageError{err}
+	}
+	if made {
+		fmt.Fprintf(a.stderr, "wrote  %s\n", flags.subject)
+	}
+	kafka, notes, err := flags.cluster.options()
+	for _, note := range notes {
+		fmt.Fprintln(a.stderr, note)
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program's own file: %w", err)
+	}
+	report, err := learn.Learn(ctx, learn.Config{
+		File: flags.subject, Text: text,
+		Options: run.Options{Out: flags.out, Executable: executable, Version: programVersion(), Cluster: kafka},
+		Run: func(ctx context.Context, options run.Options) (*run.Outcome, error) {
+			return a.carryOut(ctx, options, runFlags{quiet: flags.quiet})
+		},
+	})
+	if err != nil {
+		a.code = a.exitCode(ctx, err)
+		return err
+	}
+	if made || flags.write {
+		if err := os.WriteFile(flags.subject, report.Text, 0o644); err != nil {
+			return fmt.Errorf("writing what was learned: %w", err)
+		}
+	}
+	return a.printLearned(flags, report, made || flags.write)
+}
+
+// subjectToLearn reads the subject file. If there is none and a command is given, it writes one.
+func subjectToLearn(path string, words []string) (text []byte, made bool, err error) {
+	text, err = os.ReadFile(path)
+	switch {
+	case err == nil && len(words) > 0:
+		return nil, false, fmt.Errorf("%s is there already and says how the consumer is started: leave the command out, or "+
+			"name another file", path)
+	case err == nil:
+		return text, false, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, false, fmt.Errorf("reading the subject: %w", err)
+	case len(words) == 0:
+		return nil, false, fmt.Errorf("there is no %s: write one (dlqbench init), or say how your consumer is started: "+
+			"dlqbench learn -- java -jar target/orders.jar", path)
+	}
+	folder, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, false, err
+	}
+	proposal := scaffold.Propose(os.DirFS(folder), filepath.Base(folder))
+	proposal.Command, proposal.Build, proposal.File = words, nil, ""
+	files, err := scaffold.Files(proposal, programVersion())
+	if err != nil {
+		return nil, false, err
+	}
+	for _, file := range files {
+		if file.Path == "subject.yaml" {
+			head, _, _ := bytes.Cut(file.Text, []byte("\n# What is written without a comment sign"))
+			return append(head, '\n'), true, os.WriteFile(path, append(head, '\n'), 0o644)
+		}
+	}
+	return nil, false, errors.New("the files to begin with have no subject.yaml")
+}
+
+// oddShown is how many surprises are printed.
+const oddShown = 5
+
+func (a *app) printLearned(flags learnFlags, report *learn.Report, written bool) error {
+	out := a.stdout
+	if !written {
+		fmt.Fprint(out, learn.Contract(report.Lines))
+		fmt.Fprintln(out)
+	}
+	columns := min(reports.Columns(out), widestText)
+	if len(report.Odd) > 0 {
+		fmt.Fprintln(out, "Surprising:")
+		for _, one := range report.Odd[:min(len(report.Odd), oddShown)] {
+			for _, line := range scenarios.Hanging(" - ", one, columns) {
+				fmt.Fprintln(out, line)
+			}
+		}
+		if more := len(report.Odd) - oddShown; more > 0 {
+			fmt.Fprintf(out, " and %d more: see %s\n", more, filepath.Join(report.Runs[len(report.Runs)-1], "report.html"))
+		}
+		fmt.Fprintln(out)
+	}
+	for _, note := range report.Notes {
+		for _, line := range scenarios.Hanging("Note: ", note, columns) {
+			fmt.Fprintln(out, line)
+		}
+	}
+	described, err := report.Subject.Describe()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Learned from %d records in %s\n", report.Records, strings.Join(report.Runs, " and "))
+	fmt.Fprintf(out, "%d invariants are judged by it; dlqbench subject check %s says which, and what else can be\n",
+		len(described.Judged), flags.subject)
+	if !written {
+		fmt.Fprintf(out, "--write puts it into %s\n", flags.subject)
+	}
+	return nil
+}

@@ -1,0 +1,400 @@
+package learn
+
+// From what was seen to the lines of a contract.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// Line is one entry of a contract.
+type Line struct {
+	// Key is its key in subject.yaml, Value what stands behind it.
+	Key, Value string
+	// Seen says what it was learned from.
+	Seen string
+	// Open: it is a question, not a promise, and is written behind a comment sign.
+	Open bool
+}
+
+// learned is a contract in the making.
+type learned struct {
+	seen    *seen
+	subject *scenarios.SubjectFile
+	lines   []Line
+	// path and text are the subject file.
+	path string
+	text []byte
+	// odd are the surprising things that were seen, in sentences.
+	odd []string
+}
+
+// propose writes down what was seen. Ordering is left to the judge; see strengthen.
+func propose(s *seen, subject *scenarios.SubjectFile) *learned {
+	l := &learned{seen: s, subject: subject}
+	l.names()
+	if subject.Observe != scenarios.ObserveWire {
+		l.attempts()
+		l.backoff()
+		l.classes()
+		l.retryAfter()
+	}
+	l.deadLetters()
+	l.poison()
+	l.commits()
+	l.stop()
+	return l
+}
+
+func (l *learned) promise(key, value, seen string, about ...any) {
+	l.lines = append(l.lines, Line{Key: key, Value: value, Seen: fmt.Sprintf(seen, about...)})
+}
+
+func (l *learned) ask(key, value, seen string, about ...any) {
+	l.lines = append(l.lines, Line{Key: key, Value: value, Seen: fmt.Sprintf(seen, about...), Open: true})
+}
+
+func (l *learned) wonder(text string, about ...any) {
+	l.odd = append(l.odd, fmt.Sprintf(text, about...))
+}
+
+// names keeps what the file says and watching can't tell.
+func (l *learned) names() {
+	c := l.subject.Contract
+	keep := func(key, value string, unless ...string) {
+		if value != "" && !slices.Contains(unless, value) {
+			l.promise(key, quoted(value), "Kept from the file.")
+		}
+	}
+	keep("group", c.Group, "{{.GroupID}}")
+	keep("group_type", c.GroupType)
+	keep("group_protocol", c.GroupProtocol)
+	keep("retry", c.Retry, string(history.RetryInPlace))
+	keep("retry_topics", strings.Join(c.RetryTopics, ","))
+	keep("health", c.Health)
+	keep("on_exhausted", c.OnExhausted)
+	keep("on_error", c.OnError)
+	keep("on_unhealthy", c.OnUnhealthy)
+	keep("offset_metadata", c.OffsetMetadata)
+	if t := l.seen.transactional; c.Transactions || t.letters > 0 && t.offsets > 0 {
+		l.promise("transactions", "true", "Dead letters and offsets were written in transactions.")
+	}
+}
+
+// flow is a mapping as YAML has it: in one line if it fits in, else in one line for each entry.
+func flow(parts []string) string {
+	if one := "{" + strings.Join(parts, ", ") + "}"; len(one) <= valueWidth {
+		return one
+	}
+	return "\n    " + strings.Join(parts, "\n    ")
+}
+
+// valueWidth is the longest value in one line, in bytes.
+const valueWidth = 100
+
+// quoted is a text as YAML takes it.
+func quoted(text string) string {
+	if strings.ContainsAny(text, "{}[],:#\"'&*!|>%@` ") {
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
+	}
+	return text
+}
+
+// mode returns the most frequent number, and how often it occurs.
+func mode(all []int) (number, times int) {
+	count := map[int]int{}
+	for _, n := range all {
+		if count[n]++; count[n] > times || count[n] == times && n > number {
+			number, times = n, count[n]
+		}
+	}
+	return number, times
+}
+
+// attempts counts the attempts of records that failed each time and came to an end.
+func (l *learned) attempts() {
+	var counts []int
+	open := 0
+	for _, r := range l.seen.of(history.OutcomeExhausted) {
+		if r.letters == 0 && !l.seen.finished(r) {
+			open++
+			continue
+		}
+		counts = append(counts, len(r.tries))
+	}
+	counter := history.CounterMemory
+	switch l.subject.Contract.Retry {
+	case string(history.RetryTopics):
+		counter = history.CounterHeader
+	case string(history.RetryRedelivery):
+		counter = history.CounterDelivery
+	}
+	number, times := mode(counts)
+	value := fmt.Sprintf("{max: %d, counter: %s}", number, counter)
+	switch {
+	case len(counts) == 0 && open == 0:
+	case len(counts) == 0:
+		l.wonder("%d records failed each time and came to no end: no attempt is promised to be the last", open)
+	case float64(times) < most*float64(len(counts)):
+		l.ask("attempts", value, "Not the same for all: from %d to %d attempts of records that failed each time.",
+			slices.Min(counts), slices.Max(counts))
+	default:
+		l.promise("attempts", value, "%s in %d of %d records that failed each time.",
+			units.Plural(int64(number), "attempt", "attempts"), times, len(counts))
+	}
+}
+
+// gaps returns the waits after the first failed attempt, after the second, and so on, of records that were answered
+// with plain failures.
+func (s *seen) gaps() [][]time.Duration {
+	var all [][]time.Duration
+	for _, r := range s.of(history.OutcomeExhausted, history.OutcomeTransient) {
+		for k := 1; k < len(r.tries); k++ {
+			before := r.tries[k-1]
+			if before.outcome != history.OutcomeTransient {
+				break
+			}
+			for len(all) < k {
+				all = append(all, nil)
+			}
+			all[k-1] = append(all[k-1], r.tries[k].begin-before.end)
+		}
+	}
+	return all
+}
+
+func (l *learned) backoff() {
+	gaps := l.seen.gaps()
+	if len(gaps) == 0 {
+		return
+	}
+	b, ok := fit(gaps)
+	if !ok {
+		if len(gaps[0]) >= leastGaps {
+			l.wonder("it tries again at once: the shortest of %d first waits was %s", len(gaps[0]),
+				units.Text(slices.Min(gaps[0])))
+		}
+		return
+	}
+	parts := []string{"initial: " + written(b.initial)}
+	if b.multiplier > 1 {
+		parts = append(parts, fmt.Sprintf("multiplier: %g", b.multiplier))
+	}
+	if b.cap > 0 {
+		parts = append(parts, "cap: "+written(b.cap))
+	}
+	var ranges []string
+	for k, of := range gaps {
+		if len(of) > 0 && k < 5 {
+			ranges = append(ranges, fmt.Sprintf("%s to %s (%d)", units.Text(slices.Min(of)), units.Text(slices.Max(of)),
+				len(of)))
+		}
+	}
+	l.promise("backoff", flow(parts), "Waits after the first attempt, the second, …: %s.",
+		strings.Join(ranges, ", "))
+}
+
+// written is a duration as YAML has it.
+func written(d time.Duration) string { return units.Duration(d).String() }
+
+// fate is what became of records after an answer.
+type fate struct{ retried, deadLettered, finished, open int }
+
+func (f fate) of() int { return f.retried + f.deadLettered + f.finished + f.open }
+
+// after counts what came after the first answer of this outcome.
+func (s *seen) after(outcome history.Outcome) fate {
+	var f fate
+	for i := range s.records {
+		r := &s.records[i]
+		at := slices.IndexFunc(r.tries, func(t try) bool { return t.outcome == outcome })
+		switch {
+		case at < 0 || r.offset < 0:
+		case at+1 < len(r.tries):
+			f.retried++
+		case r.letters > 0:
+			f.deadLettered++
+		case s.finished(r):
+			f.finished++
+		default:
+			f.open++
+		}
+	}
+	return f
+}
+
+// failures are the outcomes that stand for answers, in the order in which they are written.
+func failures() []history.Outcome {
+	return []history.Outcome{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout,
+		history.OutcomeReset, history.OutcomePermanent, history.OutcomeLogical}
+}
+
+// classes tells retryable answers from final ones.
+func (l *learned) classes() {
+	var retryable, permanent, logical, seen, unseen []string
+	for _, outcome := range failures() {
+		name, f := l.subject.AnswerTo(outcome), l.seen.after(outcome)
+		switch {
+		case f.of() == 0:
+			unseen = append(unseen, name)
+		case float64(f.retried) >= most*float64(f.of()):
+			retryable = append(retryable, name)
+		case outcome == history.OutcomeLogical:
+			logical = append(logical, name)
+			l.business(f)
+		default:
+			permanent = append(permanent, name)
+			if f.finished > f.deadLettered {
+				l.wonder("of %d records answered %s, %d were neither tried again nor dead-lettered, and are lost", f.of(), name,
+					f.finished)
+			}
+		}
+		if f.of() > 0 {
+			seen = append(seen, fmt.Sprintf("%s retried %d of %d", name, f.retried, f.of()))
+		}
+	}
+	if len(seen) == 0 {
+		return
+	}
+	text := strings.Join(seen, ", ") + "."
+	if len(unseen) > 0 {
+		text += " Not seen: " + strings.Join(unseen, ", ") + "."
+	}
+	var parts []string
+	for _, list := range []struct {
+		name string
+		of   []string
+	}{{"retryable", retryable}, {"permanent", permanent}, {"logical", logical}} {
+		parts = append(parts, list.name+": ["+strings.Join(list.of, ", ")+"]")
+	}
+	l.promise("classes", flow(parts), "%s", text)
+}
+
+// business is about failures that are results of their own.
+func (l *learned) business(f fate) {
+	value, n := scenarios.LogicalTerminal, f.finished
+	if f.deadLettered > f.finished {
+		value, n = scenarios.LogicalDeadLetter, f.deadLettered
+	}
+	if float64(n) < most*float64(f.of()) {
+		l.ask("logical", value, "Business failures: %d dead-lettered, %d finished without.", f.deadLettered, f.finished)
+		return
+	}
+	l.promise("logical", value, "%d of %d business failures.", n, f.of())
+}
+
+// retryAfter finds out whether the time in a 429's Retry-After is waited for. That can be told only if it is longer
+// than the usual wait.
+func (l *learned) retryAfter() {
+	usual, honoured, early := time.Duration(0), 0, 0
+	if gaps := l.seen.gaps(); len(gaps) > 0 && len(gaps[0]) > 0 {
+		usual = slices.Max(gaps[0])
+	}
+	for i := range l.seen.records {
+		tries := l.seen.records[i].tries
+		for k := 1; k < len(tries); k++ {
+			before := tries[k-1]
+			if before.outcome != history.OutcomeRateLimited || before.after <= usual {
+				continue
+			}
+			if tries[k].begin-before.end >= before.after {
+				honoured++
+			} else {
+				early++
+			}
+		}
+	}
+	switch {
+	case honoured > 0 && early == 0:
+		l.promise("retry_after", scenarios.RetryAfterHonoured, "Waited for in %d of %d cases.", honoured, honoured)
+	case early > 0:
+		l.promise("retry_after", scenarios.RetryAfterIgnored, "Tried again earlier in %d of %d cases.", early,
+			honoured+early)
+	}
+}
+
+func (l *learned) commits() {
+	value := "after-outcome"
+	if l.seen.pause > 30*time.Second {
+		value = "{after: outcome, interval: " + written(roundUp(l.seen.pause)) + "}"
+	}
+	l.promise("commits", value, "%d commits; with records in hand, none came later than %s after the one before.",
+		l.seen.commits, units.Text(l.seen.pause))
+}
+
+const (
+	// usualGrace is the default of stop.grace.
+	usualGrace = 10 * time.Second
+	// longGrace is how long a consumer may take to end while it is watched.
+	longGrace = units.Duration(30 * time.Second)
+)
+
+func (l *learned) stop() {
+	if len(l.seen.stops) == 0 {
+		return
+	}
+	longest, codes := time.Duration(0), map[string]bool{}
+	for _, one := range l.seen.stops {
+		longest = max(longest, one.took)
+		codes[ending(one.code, one.text)] = true
+	}
+	grace := max(usualGrace, roundUp(longest))
+	var all []string
+	for code := range codes {
+		all = append(all, code)
+	}
+	slices.Sort(all)
+	l.promise("stop", "{grace: "+written(grace)+"}", "%s after TERM, after %s at most, with %s.",
+		units.Plural(int64(len(l.seen.stops)), "end", "ends"), units.Text(longest), strings.Join(all, ", "))
+}
+
+// ending is how a process ended, in words.
+func ending(code int, signal string) string {
+	if code < 0 {
+		return "signal " + signal
+	}
+	return fmt.Sprintf("code %d", code)
+}
+
+// poison is about values that can't be read, and records without a value.
+func (l *learned) poison() {
+	lettered, skipped, tried, all := 0, 0, 0, l.seen.marked(history.Garbage)
+	for _, r := range all {
+		switch {
+		case r.letters > 0:
+			lettered++
+		case len(r.tries) > 0:
+			tried++
+		case l.seen.finished(r):
+			skipped++
+		}
+	}
+	switch n := len(all); {
+	case n == 0:
+	case lettered == n:
+		l.promise("poison", string(history.PoisonDeadLetter), "%d of %d unreadable records were dead-lettered.", n, n)
+	case skipped == n:
+		l.promise("poison", string(history.PoisonSkip), "%d of %d unreadable records were committed unprocessed.", n, n)
+		l.wonder("it commits records that it can't read, without an attempt or a dead letter: %d of %d", n, n)
+	default:
+		l.ask("poison", string(history.PoisonDeadLetter),
+			"Of %d unreadable records, %d were dead-lettered, %d called the downstream, and %d were committed unprocessed.", n,
+			lettered, tried, skipped)
+	}
+	skipped, all = 0, l.seen.marked(history.Tombstone)
+	for _, r := range all {
+		if r.letters == 0 && len(r.tries) == 0 && l.seen.finished(r) {
+			skipped++
+		}
+	}
+	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire {
+		l.promise("skips", "["+scenarios.SkipTombstone+"]", "%d of %d records without a value were committed unprocessed.",
+			skipped, skipped)
+	}
+}

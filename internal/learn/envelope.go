@@ -1,0 +1,247 @@
+package learn
+
+// What the dead letters show: their dialect, the headers that were added, and whether the record is still in them.
+
+import (
+	"bytes"
+	"encoding/binary"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// most is the share of the cases that must agree for a habit to be learned from them.
+const most = 0.9
+
+// dialect returns the dialect that most dead letters are in; "" if there is none, or no dead letter.
+func (s *seen) dialect() string {
+	count := map[string]int{}
+	for _, one := range s.letters {
+		name, _ := deadletter.Detect(one.found)
+		count[name]++
+	}
+	for name, n := range count {
+		if name != deadletter.RawName && float64(n) >= most*float64(len(s.letters)) {
+			return name
+		}
+	}
+	return ""
+}
+
+// added returns the names of the headers that most dead letters have and no record had, sorted.
+func (s *seen) added() []string {
+	count := map[string]int{}
+	for _, one := range s.letters {
+		names := map[string]bool{}
+		for _, header := range one.found.Headers {
+			names[header.Key] = true
+		}
+		for name := range names {
+			count[name]++
+		}
+	}
+	var names []string
+	for name, n := range count {
+		if !s.headers[name] && float64(n) >= most*float64(len(s.letters)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// field is a field of an envelope made from headers of the consumer's own.
+type field struct{ name, header string }
+
+// fields finds out what the added headers hold; nil unless one of them names the record's topic, without which a dead
+// letter can't go back.
+func (s *seen) fields() []field {
+	names := s.added()
+	var found []field
+	take := func(name string, fits func(letter, string) bool) {
+		for i, header := range names {
+			if s.all(header, fits) {
+				found = append(found, field{name, header})
+				names = slices.Delete(slices.Clone(names), i, i+1)
+				return
+			}
+		}
+	}
+	take("topic", func(l letter, value string) bool { return value == s.header.Topics[s.records[l.record].at.topic].Name })
+	if len(found) == 0 {
+		return nil
+	}
+	take("offset", func(l letter, value string) bool { return number(value) == s.records[l.record].offset })
+	take("partition", func(l letter, value string) bool {
+		return number(value) == int64(s.records[l.record].at.partition)
+	})
+	take("attempts", func(l letter, value string) bool { return number(value) == int64(len(s.records[l.record].tries)) })
+	for _, text := range []struct {
+		name string
+		of   *regexp.Regexp
+	}{
+		{"reason", regexp.MustCompile(`(?i)reason|message|error|exception`)}, {"class", regexp.MustCompile(`(?i)class|type`)},
+	} {
+		for i, header := range names {
+			if text.of.MatchString(header) {
+				found = append(found, field{text.name, header})
+				names = slices.Delete(slices.Clone(names), i, i+1)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// all reports whether the header's value fits in most dead letters whose record is known.
+func (s *seen) all(header string, fits func(letter, string) bool) bool {
+	n, good := 0, 0
+	for _, one := range s.letters {
+		if r := &s.records[one.record]; r.offset < 0 || len(r.tries) == 0 {
+			continue
+		}
+		n++
+		if value, has := valueOf(one.found, header); has && fits(one, value) {
+			good++
+		}
+	}
+	return n > 0 && float64(good) >= most*float64(n)
+}
+
+func valueOf(record *kgo.Record, name string) (string, bool) {
+	for _, header := range record.Headers {
+		if header.Key == name {
+			return string(header.Value), true
+		}
+	}
+	return "", false
+}
+
+// number returns the number in a header: decimal, or 4 or 8 bytes, the highest first; -1 if there is none.
+func number(value string) int64 {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return n
+	}
+	switch len(value) {
+	case 4:
+		return int64(binary.BigEndian.Uint32([]byte(value)))
+	case 8:
+		return int64(binary.BigEndian.Uint64([]byte(value)))
+	}
+	return -1
+}
+
+// kept counts the dead letters that still have their record's key, value and headers, of those whose record is known.
+type kept struct{ key, value, headers, of int }
+
+func (s *seen) kept() kept {
+	var count kept
+	for _, one := range s.letters {
+		original := s.records[one.record].original
+		if original == nil {
+			continue
+		}
+		count.of++
+		_, opener := deadletter.Detect(one.found)
+		held := opener.Prepare(one.found)
+		if same(held.Key, original.Key) || same(one.found.Key, original.Key) {
+			count.key++
+		}
+		if same(held.Value, original.Value) || same(one.found.Value, original.Value) {
+			count.value++
+		}
+		if hasAll(one.found, original) || hasAll(held, original) {
+			count.headers++
+		}
+	}
+	return count
+}
+
+// same reports whether two keys or values are alike; null is not empty.
+func same(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
+
+func hasAll(letter, original *kgo.Record) bool {
+	for _, header := range original.Headers {
+		if !slices.ContainsFunc(letter.Headers, func(h kgo.RecordHeader) bool {
+			return h.Key == header.Key && bytes.Equal(h.Value, header.Value)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// deadLetters is about the dead-letter topic.
+func (l *learned) deadLetters() {
+	c, failed := l.subject.Contract.DLQ, 0
+	for _, r := range l.seen.of(history.OutcomeExhausted, history.OutcomePermanent) {
+		if len(r.tries) > 0 && l.seen.finished(r) {
+			failed++
+		}
+	}
+	var parts []string
+	if c.Topic != "{{.DLQTopic}}" && c.Topic != "" {
+		parts = append(parts, "topic: "+quoted(c.Topic))
+	}
+	if c.WrittenBy != "" && c.WrittenBy != scenarios.WrittenByConsumer {
+		parts = append(parts, "written_by: "+c.WrittenBy)
+	}
+	if len(l.seen.letters) == 0 {
+		if failed == 0 && c.Enabled {
+			l.ask("dlq", flow(append(parts, "on_failure: halt")), "No dead letter was written.")
+			return
+		}
+		l.promise("dlq", "{enabled: false}",
+			"No dead letter in the topic, and %d records that failed for good were committed.", failed)
+		if c.Enabled {
+			l.wonder("it writes no dead letters to %s: %d records that failed for good were committed. If it has another "+
+				"dead-letter topic, name it in dlq.topic and learn again", c.Topic, failed)
+		}
+		return
+	}
+	dialect, of := l.envelope()
+	if dialect != "" {
+		parts = append(parts, "envelope: "+dialect)
+	}
+	count := l.seen.kept()
+	for _, one := range []struct {
+		name string
+		kept int
+	}{{"key", count.key}, {"value", count.value}, {"headers", count.headers}} {
+		if one.kept < count.of {
+			parts = append(parts, "keeps_"+one.name+": false")
+			l.wonder("%d of %d dead letters don't have the %s of their record any more", count.of-one.kept, count.of, one.name)
+		}
+	}
+	parts = append(parts, "on_failure: "+c.OnFailure)
+	l.promise("dlq", flow(parts), "%s; %s", units.Plural(int64(len(l.seen.letters)), "dead letter",
+		"dead letters"), of)
+}
+
+// envelope returns the envelope of the dead letters as the contract has it, and what it was recognised by.
+func (l *learned) envelope() (value, because string) {
+	if name := l.seen.dialect(); name != "" {
+		return name, "their headers are those of " + name + "."
+	}
+	added := l.seen.added()
+	if fields := l.seen.fields(); fields != nil {
+		var parts []string
+		for _, one := range fields {
+			parts = append(parts, one.name+": "+quoted(one.header))
+		}
+		return "{" + strings.Join(parts, ", ") + "}",
+			"recognised among the headers they add: " + strings.Join(added, ", ") + "."
+	}
+	if len(added) == 0 {
+		return "", "they add no headers."
+	}
+	return "", "the headers they add name no topic: " + strings.Join(added, ", ") + "."
+}

@@ -1,0 +1,71 @@
+package learn
+
+// The subject file with what was learned.
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// textWidth is the longest text of a comment in a line, in columns.
+const textWidth = 116
+
+// Contract returns the lines as the contract of a subject file.
+func Contract(lines []Line) string {
+	var text strings.Builder
+	text.WriteString("contract:\n")
+	for _, line := range lines {
+		if line.Seen != "" {
+			for _, part := range scenarios.Hanging("", line.Seen, textWidth) {
+				text.WriteString("  # " + part + "\n")
+			}
+		}
+		sign := ""
+		if line.Open {
+			sign = "# "
+		}
+		entry := line.Key + ": " + line.Value
+		if strings.HasPrefix(line.Value, "\n") {
+			entry = line.Key + ":" + line.Value
+		}
+		text.WriteString("  " + sign + strings.ReplaceAll(entry, "\n", "\n"+sign) + "\n")
+	}
+	return text.String()
+}
+
+// Splice returns the subject file with another contract: in the place of its own, or at its end.
+func Splice(file []byte, contract string) []byte {
+	lines := bytes.SplitAfter(file, []byte("\n"))
+	var out bytes.Buffer
+	inside, done := false, false
+	for _, line := range lines {
+		switch {
+		case bytes.HasPrefix(line, []byte("contract:")):
+			inside, done = true, true
+			out.WriteString(contract)
+		case inside && belongs(line):
+		default:
+			inside = false
+			out.Write(line)
+		}
+	}
+	if !done {
+		if text := out.Bytes(); len(text) > 0 && text[len(text)-1] != '\n' {
+			out.WriteByte('\n')
+		}
+		out.WriteString(contract)
+	}
+	return out.Bytes()
+}
+
+// belongs reports whether a line is part of the entry above it: indented, a comment, blank, or an item of a list.
+func belongs(line []byte) bool {
+	return len(bytes.TrimSpace(line)) == 0 || bytes.ContainsAny(line[:1], " \t#-}")
+}
+
+// file returns the subject with the proposed contract, and with further lines.
+func (l *learned) file(more ...Line) (*scenarios.SubjectFile, error) {
+	return scenarios.ParseSubject(l.path, Splice(l.text, Contract(append(append([]Line(nil), l.lines...), more...))))
+}

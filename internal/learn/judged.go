@@ -1,0 +1,111 @@
+package learn
+
+// What the judge says of a proposal. It holds the consumer, in the history that the proposal was learned from, to each
+// promise, so that nothing is promised that was broken already.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// held is a history under another contract than it was recorded with.
+type held struct {
+	history.Source
+	contract history.Contract
+}
+
+// Header implements history.Source.
+func (h held) Header() history.Header {
+	header := h.Source.Header()
+	header.Consumers = append([]history.Consumer(nil), header.Consumers...)
+	header.Consumers[0].Contract = h.contract
+	return header
+}
+
+// Sealed tells the judge that the history is whole: an incomplete one is not learned from.
+func (held) Sealed() bool { return true }
+
+// hold judges the history by the contract of the subject file. Metadata of dead letters is left out: a history holds
+// only what was decoded when it was recorded.
+func hold(source history.Source, subject *scenarios.SubjectFile) ([]assertions.Result, error) {
+	contract, err := subject.HistoryContract()
+	if err != nil {
+		return nil, err
+	}
+	contract.DeadLetters, contract.Envelope = contract.HasDLQ(), ""
+	verdict, _, err := assertions.Judge(held{source, contract})
+	if err != nil {
+		return nil, fmt.Errorf("judging what was learned: %w", err)
+	}
+	return verdict.Invariants, nil
+}
+
+// strengthen adds the strongest order that the history does not contradict, and takes back what it does.
+func (l *learned) strengthen(source history.Source) error {
+	if l.subject.Observe != scenarios.ObserveWire && !l.seen.shared {
+		if err := l.order(source); err != nil {
+			return err
+		}
+	}
+	subject, err := l.file()
+	if err != nil {
+		return err
+	}
+	results, err := hold(source, subject)
+	if err != nil {
+		return err
+	}
+	guessed := map[string]string{"backoff": "backoff", "bounded-retries": "attempts"}
+	for _, result := range results {
+		if key := guessed[result.Name]; key != "" && result.Status == assertions.Fail {
+			l.withdraw(key, result)
+		} else if result.Status == assertions.Fail {
+			l.odd = append(l.odd, broken(result)...)
+		}
+	}
+	return nil
+}
+
+func (l *learned) order(source history.Source) error {
+	for _, ordering := range []history.Ordering{history.OrderingPartition, history.OrderingKey} {
+		subject, err := l.file(Line{Key: "ordering", Value: string(ordering)})
+		if err != nil {
+			return err
+		}
+		results, err := hold(source, subject)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(results, func(r assertions.Result) bool { return r.Name == "ordering" })
+		if at < 0 {
+			return nil
+		}
+		switch result := results[at]; {
+		case result.Status == assertions.Pass && result.Judged > 0:
+			l.promise("ordering", string(ordering), "%d %s were judged, and none was out of order.", result.Judged, result.Of)
+			return nil
+		case result.Status != assertions.Fail:
+			l.ask("ordering", string(ordering), "Not tested: no record failed while others of its %s waited.", ordering)
+			return nil
+		}
+	}
+	l.promise("ordering", string(history.OrderingNone), "Records of one key passed each other.")
+	return nil
+}
+
+// withdraw turns a promise into a question.
+func (l *learned) withdraw(key string, result assertions.Result) {
+	for i := range l.lines {
+		line := &l.lines[i]
+		if line.Key != key || line.Open {
+			continue
+		}
+		line.Open = true
+		line.Seen += " Not promised, as it does not always hold: " + strings.Join(broken(result), "; ") + "."
+	}
+}

@@ -1,0 +1,243 @@
+package learn
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+//go:embed watch.yaml
+var watchScenario []byte
+
+//go:embed break.yaml
+var breakScenario []byte
+
+// Config is what is learned from.
+type Config struct {
+	// File is the path of the subject file, Text what it holds.
+	File string
+	Text []byte
+	// Options are those of both runs, without scenario and subject.
+	Options run.Options
+	// Run carries out a run; it is run.Run with whatever shows its progress.
+	Run func(context.Context, run.Options) (*run.Outcome, error)
+}
+
+// Report is what was learned.
+type Report struct {
+	// Lines are the contract, in order.
+	Lines []Line
+	// Text is the subject file with that contract, Subject what it says.
+	Text    []byte
+	Subject *scenarios.SubjectFile
+	// Odd are the surprising things that were seen, in sentences. Those that broke a promise come first.
+	Odd []string
+	// Notes say why the run with faults proved less than it should.
+	Notes []string
+	// Records is how many records were sent in the run without faults; Runs are the run directories.
+	Records int
+	Runs    []string
+}
+
+// ErrNothingSeen is the error for a consumer of which nothing could be learned, because it did not consume or made no
+// call.
+var ErrNothingSeen = errors.New("nothing to learn from")
+
+// Learn watches the consumer of a subject file and proposes its contract. What the file's own contract says of names
+// (topics, groups) and kinds (group_type, retry) is kept; all else is learned. The error reports a subject file that is
+// wrong, a run that failed, or a consumer that did nothing (ErrNothingSeen).
+func Learn(ctx context.Context, c Config) (*Report, error) {
+	subject, err := scenarios.ParseSubject(c.File, c.Text)
+	if err != nil {
+		return nil, err
+	}
+	report := &Report{}
+	s := newSeen()
+	source, err := c.run(ctx, report, "watch.yaml", watchScenario, least(subject), s)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.read(source); err != nil {
+		return nil, fmt.Errorf("reading the history of %s: %w", report.Runs[0], err)
+	}
+	if err := s.nothing(subject); err != nil {
+		return nil, err
+	}
+	l := propose(s, subject)
+	l.path, l.text = c.File, c.Text
+	if err := l.strengthen(source); err != nil {
+		return nil, err
+	}
+	report.Records = len(s.records)
+	if err := l.test(ctx, c, report); err != nil {
+		return nil, err
+	}
+	l.arrange()
+	report.Lines, report.Odd = l.lines, append(report.Odd, l.odd...)
+	report.Text = Splice(c.Text, Contract(l.lines))
+	report.Subject, err = l.file()
+	return report, err
+}
+
+// run carries out one of the two scenarios and opens its history.
+func (c *Config) run(ctx context.Context, report *Report, name string, text []byte, subject *scenarios.SubjectFile,
+	audited *seen) (history.Source, error) {
+	options := c.Options
+	sets := []string(nil)
+	if subject.Input != nil && !subject.Input.Header {
+		sets = []string{"workload.garbage=0%", "workload.tombstones=0%", "workload.malformed.share=0%"} // can't be followed
+	}
+	scenario, source, err := scenarios.ParseWith(name, text, sets)
+	if err != nil {
+		return nil, err
+	}
+	scenario.Subject = scenarios.Subject{File: c.File, Instances: scenario.InstanceCount()}
+	options.Scenario, options.Source = scenario, source
+	options.Subject, options.SubjectFile = subject, c.File
+	if audited != nil {
+		options.Audited = audited.audited
+	}
+	outcome, err := c.Run(ctx, options)
+	if outcome != nil {
+		report.Runs = append(report.Runs, outcome.Dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if outcome.Interrupted {
+		return nil, fmt.Errorf("learning from %s: %w", c.File, context.Cause(ctx))
+	}
+	reader, err := history.Open(filepath.Join(outcome.Dir, "history"))
+	if err != nil {
+		return nil, err
+	}
+	return reader, nil
+}
+
+// least returns the subject with a contract that promises nothing but names and kinds, so that the run waits for
+// whatever the consumer does.
+func least(of *scenarios.SubjectFile) *scenarios.SubjectFile {
+	subject := *of
+	plain, err := scenarios.ParseSubject(scenarios.KindProcess, []byte("{name: least, kind: process, command: [none]}"))
+	if err != nil {
+		return &subject // it is its own least contract
+	}
+	own := of.Contract
+	subject.Contract = plain.Contract
+	c := &subject.Contract
+	c.Group, c.GroupType, c.GroupProtocol, c.Transactions = own.Group, own.GroupType, own.GroupProtocol, own.Transactions
+	c.Retry, c.RetryTopics, c.Health, c.OffsetMetadata = own.Retry, own.RetryTopics, own.Health, own.OffsetMetadata
+	c.OnError, c.OnExhausted, c.OnUnhealthy = own.OnError, own.OnExhausted, own.OnUnhealthy
+	c.DLQ.Enabled, c.DLQ.Topic, c.DLQ.WrittenBy = own.DLQ.Enabled, own.DLQ.Topic, own.DLQ.WrittenBy
+	c.DLQ.OnFailure, c.Attempts.Counter = own.DLQ.OnFailure, own.Attempts.Counter
+	c.Stop.Grace = longGrace
+	return &subject
+}
+
+// nothing reports why nothing can be learned of the consumer.
+func (s *seen) nothing(subject *scenarios.SubjectFile) error {
+	said := ""
+	if len(s.said) > 0 {
+		said = "; its log says: " + strings.Join(s.said, " | ")
+	}
+	if s.shared && subject.Contract.GroupType != string(history.GroupShare) {
+		return fmt.Errorf("%w: it consumes through a share group: write contract: {group_type: share} in its file, and "+
+			"learn again", ErrNothingSeen)
+	}
+	tried := slices.ContainsFunc(s.records, func(r record) bool { return len(r.tries) > 0 })
+	if !tried && subject.Observe != scenarios.ObserveWire {
+		return fmt.Errorf("%w: the downstream stub saw no call for any of %d records. Give the consumer the address "+
+			"{{.OracleURL}} in the place of what it calls, or write observe: wire in its file if it calls nothing%s",
+			ErrNothingSeen, len(s.records), said)
+	}
+	if s.commits == 0 && !s.shared {
+		return fmt.Errorf("%w: no offset was committed for the group %s: name the consumer's own group in contract.group, "+
+			"or give it {{.GroupID}}%s", ErrNothingSeen, s.header.Group(), said)
+	}
+	return nil
+}
+
+// test runs the consumer under faults, judged by what was learned.
+func (l *learned) test(ctx context.Context, c Config, report *Report) error {
+	subject, err := l.file()
+	if err != nil {
+		return err
+	}
+	s := newSeen()
+	source, err := c.run(ctx, report, "break.yaml", breakScenario, subject, s)
+	if err != nil {
+		return err
+	}
+	if err := s.read(source); err != nil {
+		return fmt.Errorf("reading the history of %s: %w", report.Runs[1], err)
+	}
+	verdict, _, err := assertions.Judge(source)
+	if err != nil {
+		return fmt.Errorf("judging %s: %w", report.Runs[1], err)
+	}
+	l.onFailure(s, verdict)
+	for _, result := range verdict.Invariants {
+		report.Odd = append(report.Odd, broken(result)...)
+	}
+	if verdict.Verdict == assertions.Inconclusive {
+		report.Notes = append(report.Notes, verdict.Reasons...)
+	}
+	return nil
+}
+
+// broken tells the anomalies of an invariant in sentences.
+func broken(result assertions.Result) []string {
+	var all []string
+	for _, anomaly := range result.Anomalies {
+		text := fmt.Sprintf("%s: %s × %d", result.Name, anomaly.Name, anomaly.Count)
+		if len(anomaly.Counterexamples) > 0 {
+			text += ": " + anomaly.Counterexamples[0].Summary
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// onFailure finds out what the process does when a dead letter is refused.
+func (l *learned) onFailure(s *seen, verdict *assertions.Verdict) {
+	for _, fault := range verdict.Faults {
+		if fault.API != "Produce" || fault.Observed.From <= 0 {
+			continue
+		}
+		for _, one := range s.crashes {
+			if one.at < fault.Observed.From || one.code <= 0 {
+				continue
+			}
+			l.replace("dlq", "on_failure: "+string(history.OnFailureHalt), "on_failure: "+string(history.OnFailureCrash),
+				fmt.Sprintf("When dead letters were refused, a process ended with %s.", ending(one.code, one.text)))
+			return
+		}
+	}
+}
+
+// replace changes a part of a line's value.
+func (l *learned) replace(key, from, to, because string) {
+	for i := range l.lines {
+		if l.lines[i].Key == key && strings.Contains(l.lines[i].Value, from) {
+			l.lines[i].Value = strings.Replace(l.lines[i].Value, from, to, 1)
+			l.lines[i].Seen += " " + because
+		}
+	}
+}
+
+// arrange puts the lines in the order in which subject files have them.
+func (l *learned) arrange() {
+	order := []string{"group", "group_type", "group_protocol", "transactions", "attempts", "backoff", "classes", "logical",
+		"retry_after", "ordering", "retry", "retry_topics", "dlq", "poison", "skips", "commits", "offset_metadata",
+		"on_exhausted", "on_error", "on_unhealthy", "health", "stop"}
+	slices.SortStableFunc(l.lines, func(a, b Line) int { return slices.Index(order, a.Key) - slices.Index(order, b.Key) })
+}

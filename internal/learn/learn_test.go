@@ -1,0 +1,434 @@
+package learn
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// habits are how a simulated consumer of two partitions behaves. It takes one record after the other.
+type habits struct {
+	attempts int
+	first    time.Duration
+	grows    float64
+	// retries are the outcomes that it tries again; letters those that it dead-letters when it gives up.
+	retries, letters map[history.Outcome]bool
+	honours          bool
+	// seal makes a dead letter; nil for the dialect plain.
+	seal func(*kgo.Record, deadletter.Failure) *kgo.Record
+	// skips says that values that can't be read, and tombstones, are committed without an attempt.
+	skips bool
+	// overtakes says that a record that fails waits while those behind it, of its key too, are processed.
+	overtakes bool
+	// irregular gives every other record one more attempt.
+	irregular bool
+}
+
+func outcomes(all ...history.Outcome) map[history.Outcome]bool {
+	set := map[history.Outcome]bool{}
+	for _, one := range all {
+		set[one] = true
+	}
+	return set
+}
+
+func usual() habits {
+	return habits{
+		attempts: 4, first: 100 * time.Millisecond, grows: 2, honours: true,
+		retries: outcomes(history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout,
+			history.OutcomeReset),
+		letters: outcomes(history.OutcomeTransient, history.OutcomePermanent, history.OutcomeUnknownID),
+	}
+}
+
+// simulation writes the history of a consumer with these habits.
+type simulation struct {
+	habits
+	seen   *seen
+	events []history.Event
+	now    time.Duration
+	op     int64
+	next   [2]int64
+	// overtakers are how many records overtook another; written counts dead letters, and audits are what an audit finds.
+	overtakers int32
+	written    int64
+	audits     []func(*history.Event)
+}
+
+const retryAfter = 2 * time.Second
+
+func (s *simulation) event(kind history.Kind, change func(*history.Event)) {
+	e := history.New(kind, s.now)
+	e.Instance, e.Topic = 0, 0
+	change(&e)
+	s.events = append(s.events, e)
+	s.now += 100 * time.Microsecond
+}
+
+// plan returns the outcome of an attempt at a record that was planned so.
+func plan(planned history.Outcome, number int) history.Outcome {
+	switch {
+	case planned == history.OutcomeExhausted:
+		return history.OutcomeTransient
+	case planned == history.OutcomePermanent || planned == history.OutcomeLogical || number == 1:
+		return planned
+	}
+	return history.OutcomeSuccess
+}
+
+func (s *simulation) take(number int32, planned history.Outcome, flags history.Flags) {
+	partition := number % 2
+	offset := s.next[partition]
+	s.next[partition]++
+	place := func(e *history.Event) { e.Record, e.Partition, e.Offset = number, partition, offset }
+	s.event(history.KindSend, func(e *history.Event) {
+		place(e)
+		e.Instance, e.Offset, e.Outcome, e.Flags, e.N, e.KeyHash, e.Aux = history.None, history.None, planned, flags, 1, 7,
+			int64(s.now)
+	})
+	s.event(history.KindAcked, func(e *history.Event) { place(e); e.Instance = history.None })
+	s.audits = append(s.audits, func(e *history.Event) { place(e); e.Instance, e.Topic, e.KeyHash = history.None, 0, 7 })
+	s.event(history.KindFetched, func(e *history.Event) { place(e); e.Record, e.Aux = history.None, offset })
+	last := history.OutcomeSuccess
+	unreadable := flags&(history.Garbage|history.Tombstone) != 0
+	if !s.skips || !unreadable {
+		last = s.tries(number, planned, unreadable, place)
+	}
+	original := &kgo.Record{Topic: "in", Partition: partition, Offset: offset, Key: []byte("k"), Value: []byte("v"),
+		Headers: []kgo.RecordHeader{{Key: "own", Value: []byte("1")}}, Timestamp: time.UnixMilli(1)}
+	s.seen.audited(s.seen.header.Topics[0], original, history.Event{Record: number})
+	if s.letters[last] {
+		s.letter(number)
+		failure := deadletter.Failure{Reason: "it failed", Attempts: int32(s.attempts), Topic: "in", Partition: partition,
+			Offset: offset, Epoch: 1, Time: time.UnixMilli(5)}
+		seal := s.seal
+		if seal == nil {
+			seal = deadletter.Plain{}.Seal
+		}
+		s.seen.audited(s.seen.header.Topics[1], seal(original, failure), history.Event{Record: number})
+	}
+	for _, kind := range []history.Kind{history.KindCommitRequest, history.KindCommitResponse} {
+		s.event(kind, func(e *history.Event) { place(e); e.Record, e.Offset, e.Op = history.None, offset+1, s.op })
+	}
+	s.op++
+}
+
+// letter writes a dead letter into the history.
+func (s *simulation) letter(number int32) {
+	s.op++
+	at := s.written
+	s.written++
+	for _, kind := range []history.Kind{history.KindProduceRequest, history.KindProduceResponse} {
+		s.event(kind, func(e *history.Event) {
+			e.Topic, e.Partition, e.Record, e.Op, e.KeyHash, e.ValueHash = 1, 0, number, s.op, 7, 0
+			if kind == history.KindProduceResponse {
+				e.Offset = at
+			}
+		})
+	}
+	s.audits = append(s.audits, func(e *history.Event) {
+		e.Instance, e.Topic, e.Partition, e.Offset, e.Record, e.KeyHash = history.None, 1, 0, at, number, 7
+	})
+}
+
+func (s *simulation) tries(number int32, planned history.Outcome, unreadable bool, place func(*history.Event)) history.Outcome {
+	most := s.attempts
+	if s.irregular && number%4 < 2 {
+		most++
+	}
+	wait := s.first
+	for k := 1; ; k++ {
+		outcome := plan(planned, k)
+		if unreadable {
+			outcome = history.OutcomeUnknownID
+		}
+		s.op++
+		op := s.op
+		attempt := func(e *history.Event) { place(e); e.Op, e.N = op, int32(k) }
+		s.event(history.KindAttemptStart, attempt)
+		s.now += time.Millisecond
+		s.event(history.KindAttemptEnd, func(e *history.Event) {
+			attempt(e)
+			e.Outcome = outcome
+			if e.Aux = 0; outcome == history.OutcomeRateLimited {
+				e.Aux = int64(retryAfter)
+			}
+		})
+		if outcome == history.OutcomeSuccess || k >= most || !s.retries[outcome] {
+			return outcome
+		}
+		if s.overtakes {
+			s.now += wait / 2
+			s.other(place)
+		}
+		if s.now += wait; outcome == history.OutcomeRateLimited && s.honours {
+			s.now += retryAfter
+		}
+		wait = time.Duration(float64(wait) * s.grows)
+	}
+}
+
+// other is a success of the record behind, which was sent meanwhile.
+func (s *simulation) other(place func(*history.Event)) {
+	at := history.Event{}
+	place(&at)
+	s.overtakers++
+	behind := 1000 + s.overtakers
+	offset := s.next[at.Partition]
+	s.next[at.Partition]++
+	where := func(e *history.Event) { e.Record, e.Partition, e.Offset = behind, at.Partition, offset }
+	s.event(history.KindSend, func(e *history.Event) {
+		where(e)
+		e.Instance, e.Offset, e.Outcome, e.N, e.KeyHash = history.None, history.None, history.OutcomeSuccess, 1, 7
+	})
+	s.event(history.KindAcked, func(e *history.Event) { where(e); e.Instance = history.None })
+	s.audits = append(s.audits, func(e *history.Event) { where(e); e.Instance, e.Topic, e.KeyHash = history.None, 0, 7 })
+	s.op++
+	op := s.op
+	s.event(history.KindAttemptStart, func(e *history.Event) { where(e); e.Op, e.N = op, 1 })
+	s.event(history.KindAttemptEnd, func(e *history.Event) { where(e); e.Op, e.N, e.Outcome = op, 1, history.OutcomeSuccess })
+}
+
+// watch returns what is proposed for a consumer with these habits.
+func watch(t *testing.T, how habits) *learned {
+	t.Helper()
+	text := []byte("name: it\nkind: process\ncommand: [it]\n")
+	subject, err := scenarios.ParseSubject("subject.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract, err := subject.HistoryContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := &simulation{habits: how, seen: newSeen()}
+	sim.seen.header = history.Header{
+		Format: history.FormatVersion, RunID: "r", Records: 4000, Instances: 1,
+		Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2},
+			{Name: "dead", Role: history.RoleDLQ, Partitions: 1}},
+		Consumers: []history.Consumer{{Group: "g", Instances: 1, DLQ: 1, Contract: contract}},
+	}
+	number := int32(0)
+	for range 6 {
+		for _, planned := range []history.Outcome{
+			history.OutcomeSuccess, history.OutcomeTransient, history.OutcomeExhausted, history.OutcomePermanent,
+			history.OutcomeLogical, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset,
+		} {
+			sim.take(number, planned, 0)
+			number++
+		}
+		sim.take(number, history.OutcomeSuccess, history.Garbage)
+		sim.take(number+1, history.OutcomeSuccess, history.Tombstone)
+		number += 2
+	}
+	sim.event(history.KindInstanceSignal, func(e *history.Event) { e.Code, e.Text = 15, "TERM" })
+	sim.now += 40 * time.Millisecond
+	sim.event(history.KindInstanceExited, func(e *history.Event) { e.Code, e.Flags, e.Aux = 0, history.Expected, 0 })
+	for topic := range int16(2) {
+		sim.event(history.KindAuditStart, func(e *history.Event) { e.Topic, e.Instance = topic, history.None })
+	}
+	for _, one := range sim.audits {
+		sim.event(history.KindAuditRecord, one)
+	}
+	for partition := range int32(2) {
+		sim.event(history.KindAuditOffsets, func(e *history.Event) {
+			e.Partition, e.Offset, e.Aux = partition, sim.next[partition], sim.next[partition]
+		})
+	}
+	source := history.FromEvents(sim.seen.header, sim.events)
+	if err := sim.seen.read(source); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.seen.nothing(subject); err != nil {
+		t.Fatal(err)
+	}
+	l := propose(sim.seen, subject)
+	l.path, l.text = "subject.yaml", text
+	if err := l.strengthen(source); err != nil {
+		t.Fatal(err)
+	}
+	l.arrange()
+	return l
+}
+
+// What is proposed for consumers with different habits. testdata has the contracts.
+func TestContractsFitHabits(t *testing.T) {
+	for name, change := range map[string]func(*habits){
+		"usual":         func(*habits) {},
+		"never-retries": func(h *habits) { h.retries = nil },
+		"retries-all": func(h *habits) {
+			for _, outcome := range failures() {
+				h.retries[outcome], h.letters[outcome] = true, true
+			}
+		},
+		"no-dead-letter": func(h *habits) { h.letters = nil },
+		"business-lettered": func(h *habits) {
+			h.letters[history.OutcomeLogical] = true
+		},
+		"at-once":           func(h *habits) { h.first = 0 },
+		"ignores-the-429":   func(h *habits) { h.honours = false },
+		"skips-what-is-odd": func(h *habits) { h.skips = true },
+		"overtakes":         func(h *habits) { h.overtakes = true },
+		"irregular":         func(h *habits) { h.irregular = true },
+		"headers-of-its-own": func(h *habits) {
+			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
+				return &kgo.Record{Key: r.Key, Value: r.Value, Headers: append(r.Headers[:1:1],
+					kgo.RecordHeader{Key: "from", Value: []byte(f.Topic)},
+					kgo.RecordHeader{Key: "at", Value: fmt.Append(nil, f.Offset)},
+					kgo.RecordHeader{Key: "why-error", Value: []byte(f.Reason)})}
+			}
+		},
+		"wrapped": func(h *habits) {
+			h.seal = func(r *kgo.Record, _ deadletter.Failure) *kgo.Record {
+				return &kgo.Record{Key: r.Key, Value: append([]byte("wrapped:"), r.Value...)}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			how := usual()
+			change(&how)
+			l := watch(t, how)
+			got := Contract(l.lines)
+			for _, one := range l.odd {
+				got += "# odd: " + one + "\n"
+			}
+			golden(t, name, got)
+			if _, err := l.file(); err != nil {
+				t.Errorf("the subject file with it is refused: %v", err)
+			}
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("it is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A consumer of which nothing was seen is told what to do.
+func TestNothingSeen(t *testing.T) {
+	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSeen()
+	s.header.Consumers = []history.Consumer{{Group: "g"}}
+	s.said = []string{"ERROR no such host"}
+	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "saw no call") ||
+		!strings.Contains(err.Error(), "no such host") {
+		t.Errorf("without a call: %v", err)
+	}
+	s.record(0).tries = []try{{}}
+	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "contract.group") {
+		t.Errorf("without a commit: %v", err)
+	}
+	s.shared = true
+	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "group_type: share") {
+		t.Errorf("in a share group: %v", err)
+	}
+	s.shared, s.commits = false, 1
+	if err := s.nothing(subject); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFitFindsWhatPeopleWrite(t *testing.T) {
+	ms := func(all ...int) [][]time.Duration {
+		var gaps [][]time.Duration
+		for _, one := range all {
+			d := time.Duration(one) * time.Millisecond
+			gaps = append(gaps, []time.Duration{d, d + time.Millisecond, d + 3*time.Millisecond})
+		}
+		return gaps
+	}
+	for _, one := range []struct {
+		gaps [][]time.Duration
+		want backoff
+	}{
+		{ms(100), backoff{initial: 100 * time.Millisecond, multiplier: 1}},
+		{ms(101, 202, 401), backoff{initial: 100 * time.Millisecond, multiplier: 2}},
+		{ms(1000, 1003, 1001, 1002), backoff{initial: time.Second, multiplier: 1}},
+		{ms(100, 200, 400, 500, 501, 500), backoff{initial: 100 * time.Millisecond, multiplier: 2,
+			cap: 500 * time.Millisecond}},
+		{ms(100, 300, 900), backoff{initial: 100 * time.Millisecond, multiplier: 3}},
+		{ms(100, 200, 300, 400), backoff{initial: 100 * time.Millisecond, multiplier: 1.5}}, // linear
+		{ms(300, 200, 100), backoff{initial: 100 * time.Millisecond, multiplier: 1}},
+	} {
+		if got, ok := fit(one.gaps); !ok || got != one.want {
+			t.Errorf("fit(%v) = %+v, %v, want %+v", one.gaps, got, ok, one.want)
+		}
+	}
+	for _, gaps := range [][][]time.Duration{nil, {{time.Second}}, ms(0), ms(1)} {
+		if got, ok := fit(gaps); ok {
+			t.Errorf("fit(%v) = %+v", gaps, got)
+		}
+	}
+}
+
+// What is promised never forbids a wait that was seen, and it is not much less than the waits.
+func TestFitIsNeverLongerThanTheWaits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		initial := rapid.IntRange(5, 5000).Draw(t, "initial, ms")
+		grows := rapid.SampledFrom([]float64{1, 1.5, 2, 3}).Draw(t, "multiplier")
+		limit := rapid.IntRange(initial, 100*initial).Draw(t, "cap, ms")
+		jitter := rapid.Float64Range(0, 0.5).Draw(t, "jitter")
+		var gaps [][]time.Duration
+		wait := float64(initial)
+		for range rapid.IntRange(1, 8).Draw(t, "waits") {
+			var of []time.Duration
+			for range rapid.IntRange(leastGaps, 20).Draw(t, "records") {
+				of = append(of, time.Duration(wait*(1+jitter*rapid.Float64Range(0, 1).Draw(t, "jittered"))*1e6))
+			}
+			gaps = append(gaps, of)
+			wait = min(wait*grows, float64(limit))
+		}
+		b, ok := fit(gaps)
+		if !ok {
+			t.Fatal("nothing fits")
+		}
+		if least := shortest(gaps); b.contradicted(least) || b.initial < shortest(gaps)[0]/3 && grows*1.3 < 1 {
+			t.Fatalf("%+v forbids %v", b, least)
+		}
+	})
+}
+
+func TestSplice(t *testing.T) {
+	const contract = "contract:\n  a: 1\n"
+	for _, one := range []struct{ file, want string }{
+		{"name: x\n", "name: x\n" + contract},
+		{"name: x", "name: x\n" + contract},
+		{"name: x\ncontract:\n  b: 2\n\n  # why\n  c: {d: 3}\nenv: {E: f}\n", "name: x\n" + contract + "env: {E: f}\n"},
+		{"contract: {b: 2}\nname: x\n", contract + "name: x\n"},
+		{"contract: {b: 2,\n           c: 3}\n", contract},
+		{"contract:\n  b: 2", contract},
+	} {
+		if got := string(Splice([]byte(one.file), contract)); got != one.want {
+			t.Errorf("Splice(%q) = %q, want %q", one.file, got, one.want)
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package learn
+
+// What the history of a run shows, without a contract.
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// seen is what was observed of a consumer in one run.
+type seen struct {
+	header  history.Header
+	records []record
+	// committed is the group's offset in each partition at the end.
+	committed map[place]int64
+	stops     []stop
+	crashes   []crash
+	session   time.Duration
+	// commits counts the answered commits, pause is the longest time between two of an instance while it had records.
+	commits int
+	pause   time.Duration
+	// transactional counts dead letters and offsets that were written in a transaction.
+	transactional struct{ letters, offsets int }
+	shared        bool
+	// lines and stated count the lines of the log, and those with a level; said are the first that report an error.
+	lines, stated int64
+	said          []string
+	// letters are the dead letters that the audit found, with their records.
+	letters []letter
+	// headers are the names of the headers that records had before they were consumed.
+	headers map[string]bool
+}
+
+type place struct {
+	topic     int16
+	partition int32
+}
+
+// record is what was planned for a record, and what became of it.
+type record struct {
+	planned history.Outcome
+	flags   history.Flags
+	at      place
+	offset  int64
+	tries   []try
+	letters int
+	// original is the record as the audit found it in the input topic, nil if it did not.
+	original *kgo.Record
+}
+
+// try is one attempt. end is 0 if it was never answered.
+type try struct {
+	begin, end time.Duration
+	outcome    history.Outcome
+	after      time.Duration
+}
+
+// letter is a dead letter and the record that it is about.
+type letter struct {
+	record int32
+	found  *kgo.Record
+}
+
+// stop is an end that was asked for with TERM; crash one that nobody asked for.
+type stop struct {
+	took time.Duration
+	code int
+	text string
+}
+
+type crash struct {
+	at   time.Duration
+	code int
+	text string
+}
+
+// saidKept bounds the error lines that are kept.
+const saidKept = 3
+
+func newSeen() *seen {
+	return &seen{committed: map[place]int64{}, headers: map[string]bool{}}
+}
+
+// audited takes one record that an audit found; it is run.Options.Audited.
+func (s *seen) audited(topic history.Topic, found *kgo.Record, event history.Event) {
+	switch {
+	case topic.Role == history.RoleInput:
+		for _, header := range found.Headers {
+			s.headers[header.Key] = true
+		}
+		if event.Record >= 0 {
+			s.record(event.Record).original = found
+		}
+	case topic.Role == history.RoleDLQ && event.Record >= 0:
+		s.letters = append(s.letters, letter{event.Record, found})
+		s.record(event.Record).letters++
+	}
+}
+
+func (s *seen) record(number int32) *record {
+	for len(s.records) <= int(number) {
+		s.records = append(s.records, record{offset: history.None})
+	}
+	return &s.records[number]
+}
+
+// read walks through the history.
+func (s *seen) read(source history.Source) error {
+	s.header = source.Header()
+	walk := walker{seen: s, open: map[int64]int32{}, asked: map[int16]time.Duration{}, busy: map[int16]time.Duration{}}
+	return source.Each(func(e *history.Event) error {
+		walk.take(e)
+		return nil
+	})
+}
+
+// walker holds what is under way at one point of a history.
+type walker struct {
+	*seen
+	// open are the records whose attempts are under way, by operation; asked the times of TERM; busy since when an
+	// instance has records that it has not committed.
+	open  map[int64]int32
+	asked map[int16]time.Duration
+	busy  map[int16]time.Duration
+}
+
+func (w *walker) take(e *history.Event) {
+	switch e.Kind {
+	case history.KindSend:
+		r := w.record(e.Record)
+		r.planned, r.flags = e.Outcome, e.Flags
+	case history.KindAcked:
+		if e.Code == 0 {
+			r := w.record(e.Record)
+			r.at, r.offset = place{e.Topic, e.Partition}, e.Offset
+		}
+	case history.KindAttemptStart, history.KindAttemptEnd:
+		w.attempt(e)
+	case history.KindCommitRequest, history.KindCommitResponse, history.KindFetched, history.KindProduceRequest:
+		w.traffic(e)
+	case history.KindShareAcquired:
+		w.shared = true
+	case history.KindJoining:
+		w.session = max(w.session, time.Duration(e.Aux))
+	case history.KindInstanceSignal, history.KindInstanceExited:
+		w.process(e)
+	case history.KindSubjectError:
+		if len(w.said) < saidKept {
+			w.said = append(w.said, e.Text)
+		}
+	case history.KindSubjectLog:
+		w.lines, w.stated = w.lines+int64(e.N), w.stated+e.Aux
+	case history.KindAuditOffsets:
+		w.committed[place{e.Topic, e.Partition}] = e.Aux
+	}
+}
+
+func (w *walker) attempt(e *history.Event) {
+	if e.Record < 0 || e.Instance < 0 {
+		return
+	}
+	r := w.record(e.Record)
+	if e.Kind == history.KindAttemptStart {
+		r.tries = append(r.tries, try{begin: e.Time})
+		w.open[e.Op] = int32(len(r.tries) - 1)
+		return
+	}
+	if i, found := w.open[e.Op]; found && int(i) < len(r.tries) {
+		r.tries[i].end, r.tries[i].outcome, r.tries[i].after = e.Time, e.Outcome, time.Duration(e.Aux)
+		delete(w.open, e.Op)
+	}
+}
+
+func (w *walker) traffic(e *history.Event) {
+	if e.Instance < 0 {
+		return
+	}
+	switch e.Kind {
+	case history.KindFetched:
+		if _, busy := w.busy[e.Instance]; !busy {
+			w.busy[e.Instance] = e.Time
+		}
+	case history.KindCommitRequest:
+		if e.Flags.Has(history.InTransaction) {
+			w.transactional.offsets++
+		}
+	case history.KindCommitResponse:
+		if e.Code != 0 {
+			return
+		}
+		w.commits++
+		if since, busy := w.busy[e.Instance]; busy {
+			w.pause = max(w.pause, e.Time-since)
+			delete(w.busy, e.Instance)
+		}
+	case history.KindProduceRequest:
+		if w.header.Topics[max(e.Topic, 0)].Role == history.RoleDLQ && e.Flags.Has(history.InTransaction) {
+			w.transactional.letters++
+		}
+	}
+}
+
+func (w *walker) process(e *history.Event) {
+	if e.Kind == history.KindInstanceSignal {
+		if e.Text == "TERM" {
+			w.asked[e.Instance] = e.Time
+		}
+		return
+	}
+	asked, term := w.asked[e.Instance]
+	switch delete(w.asked, e.Instance); {
+	case term:
+		w.stops = append(w.stops, stop{took: e.Time - time.Duration(max(e.Aux, 0)) - asked, code: int(e.Code), text: e.Text})
+	case !e.Flags.Has(history.Expected):
+		w.crashes = append(w.crashes, crash{at: e.Time, code: int(e.Code), text: e.Text})
+	}
+}
+
+// finished reports whether the group has committed past the record.
+func (s *seen) finished(r *record) bool {
+	return r.offset >= 0 && s.committed[r.at] > r.offset
+}
+
+// of returns the records that were planned so and have a readable value.
+func (s *seen) of(planned ...history.Outcome) []*record {
+	var all []*record
+	for i := range s.records {
+		r := &s.records[i]
+		for _, one := range planned {
+			if r.planned == one && r.flags&(history.Tombstone|history.Garbage) == 0 && r.offset >= 0 {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// marked returns the records that carry the flag (Tombstone, Garbage).
+func (s *seen) marked(flag history.Flags) []*record {
+	var all []*record
+	for i := range s.records {
+		if s.records[i].flags.Has(flag) && s.records[i].offset >= 0 {
+			all = append(all, &s.records[i])
+		}
+	}
+	return all
+}

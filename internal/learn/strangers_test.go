@@ -1,0 +1,105 @@
+package learn
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// absent is the exit code with which a build says that this machine lacks a prerequisite.
+const absent = 77
+
+// What is learned of consumers that others wrote, on six clients, is what their authors promise, as far as it shows: with
+// few attempts, no wait reaches its cap. And none of them is found to break it under faults.
+func TestContractsAreLearned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds consumers in four languages and runs each for a minute: make learn")
+	}
+	program, err := programtest.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"examples/go", "examples/orders", "test/strangers/franz-go", "test/strangers/sarama",
+		"test/strangers/confluent-kafka", "test/strangers/aiokafka", "test/strangers/java", "test/strangers/kafkajs"} {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			path := filepath.Join("..", "..", name, "subject.yaml")
+			written, err := scenarios.LoadSubject(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			build(t, filepath.Dir(path), written.Build)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := Learn(t.Context(), Config{File: path, Text: text, Run: run.Run, Options: run.Options{
+				Out: t.TempDir(), Executable: program, Log: zerolog.Nop()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			agree(t, written.Contract, report.Subject.Contract)
+			if len(report.Odd) > 0 {
+				t.Errorf("it is accused: %q", report.Odd)
+			}
+			if t.Failed() {
+				t.Log(Contract(report.Lines))
+			}
+		})
+	}
+}
+
+func build(t *testing.T, folder string, words []string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	command.Dir = folder
+	output, err := command.CombinedOutput()
+	var ended *exec.ExitError
+	switch {
+	case errors.Is(err, exec.ErrNotFound) || errors.As(err, &ended) && ended.ExitCode() == absent:
+		t.Skipf("%s can't be built here: %s", folder, output)
+	case err != nil:
+		t.Fatalf("building %s: %v\n%s", folder, err, output)
+	}
+}
+
+func agree(t *testing.T, written, learned scenarios.ContractSpec) {
+	t.Helper()
+	for _, one := range []struct {
+		what          string
+		written, have any
+	}{
+		{"attempts", written.Attempts, learned.Attempts}, {"classes", written.Classes, learned.Classes},
+		{"the first wait", written.Backoff.Initial, learned.Backoff.Initial},
+		{"the multiplier", written.Backoff.Multiplier, learned.Backoff.Multiplier},
+		{"business failures", written.Logical, learned.Logical}, {"ordering", written.Ordering, learned.Ordering},
+		{"a dead-letter topic", written.DLQ.Enabled, learned.DLQ.Enabled},
+		{"the dead letters' key", written.DLQ.KeepsKey, learned.DLQ.KeepsKey},
+		{"the dead letters' value", written.DLQ.KeepsValue, learned.DLQ.KeepsValue},
+		{"the envelope", written.DLQ.Envelope, learned.DLQ.Envelope},
+		{"on_failure", written.DLQ.OnFailure, learned.DLQ.OnFailure},
+		{"commits", written.Commits.After, learned.Commits.After},
+	} {
+		if !reflect.DeepEqual(one.written, one.have) {
+			t.Errorf("%s: learned %v, its author wrote %v", one.what, one.have, one.written)
+		}
+	}
+	if limit := learned.Backoff.Cap; limit != 0 && limit != written.Backoff.Cap {
+		t.Errorf("the cap: learned %v, its author wrote %v", limit, written.Backoff.Cap)
+	}
+	if written.RetryAfter == scenarios.RetryAfterHonoured && learned.RetryAfter != scenarios.RetryAfterHonoured {
+		t.Error("it waits for Retry-After, which was not learned")
+	}
+	if slices.Contains(learned.Skips, scenarios.SkipTombstone) != slices.Contains(written.Skips, scenarios.SkipTombstone) {
+		t.Errorf("skips: learned %v, its author wrote %v", learned.Skips, written.Skips)
+	}
+}
