@@ -70,8 +70,8 @@ const (
 
 	// InstanceStarting: a subject process was started. Instance, Run, Aux = process id.
 	KindInstanceStarting
-	// InstanceReady: the instance fetched from an assigned partition, or met the readiness that its subject.yaml
-	// declares.
+	// InstanceReady: the instance fetched from an assigned partition, stood by in its group while others owned every
+	// partition, or met the readiness that its subject.yaml declares.
 	KindInstanceReady
 	// InstanceSignal: the harness sent the instance a signal. Code = signal number, Text = its name ("TERM"); N = 1
 	// if this is the restart that the contract promises for an instance that turned unhealthy.

@@ -33,7 +33,7 @@ func (r *run) openSubject(context.Context) error {
 		OnStart: func(instance int, process uint16) {
 			r.beginRun(instance, process)
 		},
-		Ready: func(instance int, process uint16) <-chan struct{} { return r.tap.Fetching(instance, process) },
+		Ready: r.ready,
 		Clock: r.clock, Sink: renumbered{r}, Log: r.options.Log, Render: r.launch, LogName: r.slotName, InGroup: r.inGroup,
 	}
 	if r.options.Subject != nil {

@@ -169,10 +169,12 @@ func (l *live) follow(event *history.Event, ofStore bool) {
 		}
 	case history.KindRevoked:
 		l.partitions.own(event, false)
+	case history.KindMembership:
+		l.partitions.join(event)
 	case history.KindJoining:
 		l.session.Store(max(l.session.Load(), event.Aux))
 	case history.KindInstanceExited:
-		l.partitions.disown(event.Instance)
+		l.partitions.disown(event.Instance, event.Time)
 		l.processes.changed(event)
 	case history.KindInstanceStarting, history.KindInstanceReady, history.KindInstanceSignal, history.KindSubjectError:
 		l.processes.changed(event)

@@ -3,6 +3,7 @@ package run
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/reports"
@@ -21,8 +22,11 @@ type partitions struct {
 	mu sync.Mutex
 	// taken marks, by place, the records that a share group has settled.
 	taken [][]bool
-	// owner is, by place, the instance that owns the partition.
-	owner []int16
+	// owner is, by place, the instance that owns the partition. members is the number of group members in each instance.
+	// changed is when either last changed.
+	owner   []int16
+	members map[int16]int32
+	changed time.Duration
 }
 
 // partition is what the taps and the workload's producer have observed of one partition.
@@ -33,7 +37,7 @@ type partition struct {
 }
 
 func newPartitions(header *history.Header) *partitions {
-	p := &partitions{topics: header.Topics, farthest: 4*int64(header.Records) + 1<<16}
+	p := &partitions{topics: header.Topics, farthest: 4*int64(header.Records) + 1<<16, members: map[int16]int32{}}
 	count := 0
 	for _, topic := range header.Topics {
 		if topic.Role != history.RoleInput && topic.Role != history.RoleNode {
@@ -126,18 +130,24 @@ func (p *partitions) own(event *history.Event, has bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	before := p.owner[at]
 	switch {
 	case has:
 		p.owner[at] = event.Instance
-	case p.owner[at] == event.Instance:
+	case before == event.Instance:
 		p.owner[at] = history.None
+	}
+	if p.owner[at] != before {
+		p.changed = event.Time
 	}
 }
 
-// disown removes the instance as the owner of all its partitions.
-func (p *partitions) disown(instance int16) {
+// disown removes the instance as the owner of all its partitions, and as a member of the group.
+func (p *partitions) disown(instance int16, at time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.members, instance)
+	p.changed = at
 	for at, owner := range p.owner {
 		if owner == instance {
 			p.owner[at] = history.None

@@ -89,8 +89,8 @@ type Config struct {
 	GuardCommand []string
 	// OnStart is called before a process is started, so that its actions can be attributed from its first byte.
 	OnStart func(instance int, run uint16)
-	// Ready returns a channel that is closed when the process is observed to be ready.
-	Ready func(instance int, run uint16) <-chan struct{}
+	// Ready returns a channel that is closed when the process is observed to be ready. Observing ends with ctx.
+	Ready func(ctx context.Context, instance int, run uint16) <-chan struct{}
 	// InGroup returns how long an instance may wait in its group in addition to Ready.Timeout: for the session of a
 	// departed member to end, and for the others to rejoin. It may grow meanwhile. nil allows no additional time.
 	InGroup func() time.Duration

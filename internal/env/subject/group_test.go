@@ -225,7 +225,7 @@ func TestInstanceThatDiesAtOnceIsSeenAtOnce(t *testing.T) {
 func TestInstanceThatIsNeverReady(t *testing.T) {
 	g, _ := group(t, func(cfg *Config) {
 		render := cfg.Render
-		cfg.Ready = func(int, uint16) <-chan struct{} { return make(chan struct{}) }
+		cfg.Ready = func(context.Context, int, uint16) <-chan struct{} { return make(chan struct{}) }
 		cfg.Render = func(instance int, run uint16) (Launch, error) {
 			launch, err := render(instance, run)
 			launch.Ready = Ready{Timeout: 50 * time.Millisecond}
@@ -252,7 +252,7 @@ func TestInstanceThatWaitsForItsGroup(t *testing.T) {
 	var inGroup atomic.Int64
 	g, sink := group(t, func(cfg *Config) {
 		render := cfg.Render
-		cfg.Ready = func(int, uint16) <-chan struct{} { return seen }
+		cfg.Ready = func(context.Context, int, uint16) <-chan struct{} { return seen }
 		cfg.InGroup = func() time.Duration { return time.Duration(inGroup.Load()) }
 		cfg.Render = func(instance int, run uint16) (Launch, error) {
 			launch, err := render(instance, run)
@@ -291,7 +291,7 @@ func TestReadyByPortURLAndObservation(t *testing.T) {
 	ready := []Ready{{Port: port}, {URL: server.URL}, {}}
 	g, sink := group(t, func(cfg *Config) {
 		render := cfg.Render
-		cfg.Ready = func(int, uint16) <-chan struct{} { return seen }
+		cfg.Ready = func(context.Context, int, uint16) <-chan struct{} { return seen }
 		cfg.Render = func(instance int, run uint16) (Launch, error) {
 			launch, err := render(instance, run)
 			launch.Ready = ready[instance]

@@ -79,7 +79,7 @@ func (r Ready) waitsFor() string {
 	case r.URL != "":
 		return r.URL + " did not answer 2xx"
 	}
-	return "it was not seen to fetch from an assigned partition"
+	return "it was not seen to fetch from an assigned partition, nor to stand by in its group"
 }
 
 // free fails if the condition for readiness is met before the process starts: another process has the port, or the
@@ -112,7 +112,7 @@ func (g *Group) readiness(ctx context.Context, p *process) <-chan struct{} {
 	case ready.URL != "":
 		return g.probe(ctx, func(ctx context.Context) bool { return answers(ctx, ready.URL) })
 	}
-	return g.cfg.Ready(p.instance, p.run)
+	return g.cfg.Ready(ctx, p.instance, p.run)
 }
 
 // probe calls ask repeatedly until it returns true or ctx ends.
