@@ -24,7 +24,7 @@ endif
 endif
 PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 
-.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs prove-library prove-suite strangers strangers-slow strangers-short corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
+.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs prove-library prove-suite strangers strangers-slow strangers-short learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
 
 # The compiler spends 15 to 30 % of its time on a large package in its garbage collector, as each package is compiled by
 # a process that starts with a small heap. It may use a GiB instead, which only the largest packages need. The variables are set for
@@ -129,8 +129,9 @@ strangers-short: build
 # That what dlqbench learn finds out about consumers is what their authors promise. In PARTS.
 LEARNED := go orders franz-go sarama confluent-kafka aiokafka java kafkajs
 learn:
-	$(GO) test -count=1 -timeout 20m ./internal/learn -run \
-		"TestContractsAreLearned/^($$(printf '%s\n' $(LEARNED) | $(PART) | paste -sd '|' -))$$"
+	$(GO) test -count=1 -v -timeout 20m ./internal/learn -run \
+		"TestContractsAreLearned/^($$(printf '%s\n' $(LEARNED) | $(PART) | paste -sd '|' -))$$" \
+		| grep -E '^(ok|FAIL|panic|---|    ---)|_test\.go:'; exit $${PIPESTATUS[0]}
 
 # The same in minutes: each planted bug once, in PARTS, and runs with other seeds for each commit. The generated histories are the same for each commit,
 # because a landing must not be refused for a disagreement that it did not cause and that chance found. The nightly workflow sets ORACLE to judge others.
