@@ -6,7 +6,8 @@ import "hash/fnv"
 const (
 	// RoleNode: the input topic of a node that is not the entry.
 	RoleNode Role = "node"
-	// RoleSink: the topic for documents that leave the graph.
+	// RoleSink: the topic for documents that leave the graph, or another topic that the subject needs. What is in it is
+	// not judged.
 	RoleSink Role = "sink"
 	// RoleQuarantine: the topic for documents that were replayed too often.
 	RoleQuarantine Role = "quarantine"

@@ -250,7 +250,7 @@ var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 // checkTopicNames checks the names of topics of the subject's own: each is legal, and no topic has two purposes.
 func (c *checker) checkTopicNames(s *SubjectFile) {
-	paths := []string{"/input/topic", "/contract/dlq/topic", "/contract/retry_topics", "/replay/to"}
+	paths := []string{"/input/topic", "/contract/dlq/topic", "/contract/retry_topics", "/replay/to", "/topics"}
 	if slices.ContainsFunc(paths, func(path string) bool { return !c.allSound(path) }) {
 		return
 	}
@@ -282,5 +282,8 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 	}
 	if rendered.Replay.To != values.InputTopic {
 		claim("/replay/to", rendered.Replay.To, "topic of replayed records")
+	}
+	for i, name := range rendered.Topics {
+		claim(fmt.Sprintf("/topics/%d", i), name, "further topic")
 	}
 }

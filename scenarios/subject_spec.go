@@ -15,7 +15,7 @@ const (
 )
 
 // SubjectFile is a subject.yaml: how a consumer of the user's own is built and run, and what it promises. Text in
-// Command, Build, Env, Files, Group, Topic and RetryTopics may hold templates such as {{.BootstrapServers}}.
+// Command, Build, Env, Files, Group, Topic, Topics and RetryTopics may hold templates such as {{.BootstrapServers}}.
 type SubjectFile struct {
 	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
 	// Kind: process or container.
@@ -43,6 +43,9 @@ type SubjectFile struct {
 	Input *Input `json:"input,omitempty"`
 	// Downstreams are the services that it calls; default: POST /v1/attempt with the record's value. There can be one.
 	Downstreams []Downstream `json:"downstreams,omitempty"`
+	// Topics are further topics that the subject needs, such as those that it writes results to. They are created, and
+	// what is read from them or written to them is recorded, but not judged.
+	Topics TextList `json:"topics,omitempty"`
 	// Observe: oracle (default) or wire (the subject does not call the oracle).
 	Observe string `json:"observe,omitempty" jsonschema:"enum=oracle,enum=wire"`
 	// Replay says how its dead letters go back.

@@ -127,6 +127,7 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered.Contract.Health, rendered.Ready.URL = text(s.Contract.Health), text(s.Ready.URL)
 	rendered.Replay = ReplayTool{To: text(s.Replay.To), Command: list(s.Replay.Command)}
 	rendered.Contract.RetryTopics = splitList(strings.Join(list(s.Contract.RetryTopics), ","))
+	rendered.Topics = list(s.Topics)
 	if s.Input != nil {
 		input := *s.Input
 		input.Topic, rendered.Input = text(input.Topic), &input

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -376,7 +377,12 @@ func TestFitFindsWhatPeopleWrite(t *testing.T) {
 		{ms(100, 200, 400, 500, 501, 500), backoff{initial: 100 * time.Millisecond, multiplier: 2,
 			cap: 500 * time.Millisecond}},
 		{ms(100, 300, 900), backoff{initial: 100 * time.Millisecond, multiplier: 3}},
-		{ms(100, 200, 300, 400), backoff{initial: 100 * time.Millisecond, multiplier: 1.5}}, // linear
+		{ms(100, 200, 300, 400), backoff{initial: 100 * time.Millisecond, multiplier: 1}}, // linear: no multiplier fits
+		// A consumer that fetches a record again for each attempt: 50 and 100 ms, and up to a fetch's wait on top.
+		{[][]time.Duration{spread(51, 60, 110, 300, 420), spread(150, 171, 240, 330, 400, 520)},
+			backoff{initial: 50 * time.Millisecond, multiplier: 1}},
+		{[][]time.Duration{spread(51, 52, 110, 300, 420), spread(101, 103, 105, 110, 107, 120)},
+			backoff{initial: 50 * time.Millisecond, multiplier: 2}},
 		{ms(300, 200, 100), backoff{initial: 100 * time.Millisecond, multiplier: 1}},
 	} {
 		if got, ok := fit(one.gaps); !ok || got != one.want {
@@ -390,29 +396,43 @@ func TestFitFindsWhatPeopleWrite(t *testing.T) {
 	}
 }
 
-// What is promised never forbids a wait that was seen, and it is not much less than the waits.
+func spread(all ...int) []time.Duration {
+	var gaps []time.Duration
+	for _, one := range all {
+		gaps = append(gaps, time.Duration(one)*time.Millisecond)
+	}
+	return gaps
+}
+
+// What is promised never forbids a wait that was seen, and exact waits are found again.
 func TestFitIsNeverLongerThanTheWaits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		initial := rapid.IntRange(5, 5000).Draw(t, "initial, ms")
-		grows := rapid.SampledFrom([]float64{1, 1.5, 2, 3}).Draw(t, "multiplier")
-		limit := rapid.IntRange(initial, 100*initial).Draw(t, "cap, ms")
-		jitter := rapid.Float64Range(0, 0.5).Draw(t, "jitter")
+		meant := backoff{
+			initial: time.Duration(rapid.SampledFrom(mantissas()).Draw(t, "initial") *
+				rapid.SampledFrom([]float64{1e7, 1e8, 1e9}).Draw(t, "unit, ns")),
+			multiplier: rapid.SampledFrom([]float64{1, 1.5, 2, 3, 4}).Draw(t, "multiplier"),
+		}
+		jitter := rapid.SampledFrom([]float64{0, 0, 0.1, 0.5}).Draw(t, "jitter")
+		waits := rapid.IntRange(1, 8).Draw(t, "waits")
+		if limit := rapid.IntRange(0, 8).Draw(t, "cap"); limit > 0 && meant.multiplier > 1 {
+			meant.cap = roundDown(meant.wait(limit))
+		}
 		var gaps [][]time.Duration
-		wait := float64(initial)
-		for range rapid.IntRange(1, 8).Draw(t, "waits") {
+		for k := range waits {
 			var of []time.Duration
 			for range rapid.IntRange(leastGaps, 20).Draw(t, "records") {
-				of = append(of, time.Duration(wait*(1+jitter*rapid.Float64Range(0, 1).Draw(t, "jittered"))*1e6))
+				of = append(of, time.Duration(float64(meant.wait(k+1))*(1+jitter*rapid.Float64Range(0, 1).Draw(t, "jittered"))))
 			}
 			gaps = append(gaps, of)
-			wait = min(wait*grows, float64(limit))
 		}
 		b, ok := fit(gaps)
 		if !ok {
 			t.Fatal("nothing fits")
 		}
-		if least := shortest(gaps); b.contradicted(least) || b.initial < shortest(gaps)[0]/3 && grows*1.3 < 1 {
-			t.Fatalf("%+v forbids %v", b, least)
+		for k, of := range gaps {
+			if wait := b.wait(k + 1); wait > slices.Min(of) || jitter == 0 && wait < slices.Min(of)*7/10 {
+				t.Fatalf("%+v promises %v, and the shortest of %v was %v; meant was %+v", b, wait, of, slices.Min(of), meant)
+			}
 		}
 	})
 }

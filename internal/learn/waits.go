@@ -15,8 +15,6 @@ const (
 	atOnce = 3 * time.Millisecond
 	// grows is by how much a wait must be longer than the one before to be a later step of the same backoff.
 	grows = 1.15
-	// near is how far a ratio of two waits may be from a common multiplier.
-	near = 0.12
 )
 
 // backoff is a promise of waits: never earlier than min(cap, initial·multiplier^(k−1)) after the k-th attempt. Jitter
@@ -35,89 +33,70 @@ func (b backoff) wait(k int) time.Duration {
 	return wait
 }
 
-// fit finds a backoff with figures that people write, which no wait contradicts by being shorter. gaps holds the waits
-// after the first attempt, after the second, and so on. ok is false if there are too few, or if they are no waits.
+// fit finds a backoff with figures that people write that fits the waits. gaps holds the waits after the first attempt,
+// after the second, and so on. ok is false if there are too few, or if they are no waits.
+//
+// A wait may be longer than the consumer meant, by a timer, a busy machine or a fetch under way, and is never shorter. So
+// no promise is longer than the shortest wait seen, and of several that fit, the one that grows least is taken.
 func fit(gaps [][]time.Duration) (b backoff, ok bool) {
-	least := shortest(gaps)
-	if len(least) == 0 || len(gaps[0]) < leastGaps || least[0] < atOnce {
+	steps := stepsOf(gaps)
+	if len(steps) == 0 || len(gaps[0]) < leastGaps || steps[0].most < atOnce {
 		return b, false
 	}
-	limit := limitOf(least)
-	for _, multiplier := range multipliers(least) {
-		for initial := roundDown(least[0]); initial >= least[0]*lowest/100; initial = roundDown(initial - 1) {
-			b = backoff{initial: initial, multiplier: multiplier, cap: limit}
-			if !b.contradicted(least) {
-				return b, true
+	b = backoff{initial: roundDown(steps[0].most), multiplier: 1, cap: limitOf(steps)}
+	for _, b.multiplier = range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 10} {
+		if b.fits(steps) {
+			if b.cap <= b.initial {
+				b.cap = 0
 			}
+			return b, true
 		}
 	}
-	return backoff{initial: roundDown(slices.Min(least)), multiplier: 1}, true
+	return backoff{initial: roundDown(slices.MinFunc(steps, step.compare).most), multiplier: 1}, true
 }
 
-// lowest is the smallest initial wait that is tried, in percent of the shortest one seen: jitter may have shortened it.
-const lowest = 60
+// step is what the waits after one attempt say of the promised one: it is not longer than most, the shortest wait seen,
+// and probably not shorter than least.
+type step struct{ least, most time.Duration }
 
-// shortest returns the shortest wait after each attempt.
-func shortest(gaps [][]time.Duration) []time.Duration {
-	var least []time.Duration
+func (s step) compare(other step) int { return int(s.most - other.most) }
+
+// stepsOf returns the steps, up to the first without a wait. The shortest of n waits that are spread evenly over a range
+// is longer than its lower end by the n-th part of it, on average; twice that is allowed for.
+func stepsOf(gaps [][]time.Duration) []step {
+	var steps []step
 	for _, of := range gaps {
 		if len(of) == 0 {
 			break
 		}
-		least = append(least, slices.Min(of))
+		shortest := slices.Min(of)
+		spread := slices.Max(of) - shortest
+		steps = append(steps, step{least: shortest - 2*spread/time.Duration(len(of)) - shortest/50, most: shortest})
 	}
-	return least
+	return steps
 }
 
 // limitOf returns the wait from which on waits don't grow any more, 0 if they grow to the end or never do.
-func limitOf(least []time.Duration) time.Duration {
-	from := len(least)
-	for from > 1 && float64(least[from-1]) < grows*float64(least[from-2]) {
+func limitOf(steps []step) time.Duration {
+	from := len(steps)
+	for from > 1 && float64(steps[from-1].most) < grows*float64(steps[from-2].most) {
 		from--
 	}
-	if from == len(least) || from == 1 {
+	if from == len(steps) || from == 1 {
 		return 0
 	}
-	return roundDown(slices.Min(least[from-1:]))
+	return roundDown(slices.MinFunc(steps[from-1:], step.compare).most)
 }
 
-// multipliers returns the multipliers to try, the likeliest first.
-func multipliers(least []time.Duration) []float64 {
-	if len(least) == 1 {
-		return []float64{1}
-	}
-	first := multiplier(float64(least[1]) / float64(least[0]))
-	all := []float64{first}
-	for _, smaller := range []float64{3, 2, 1.5, 1.2} {
-		if smaller < first {
-			all = append(all, smaller)
+// fits reports whether every step can be the promised wait. Where waits have reached the cap, they may be longer.
+func (b backoff) fits(steps []step) bool {
+	for k, one := range steps {
+		wait := b.wait(k + 1)
+		if wait > one.most || wait < one.least && (b.cap == 0 || wait < b.cap) && k > 0 {
+			return false
 		}
 	}
-	return append(all, 1)
-}
-
-// contradicted reports whether a wait was shorter than promised.
-func (b backoff) contradicted(least []time.Duration) bool {
-	for k, wait := range least {
-		if wait < b.wait(k+1) {
-			return true
-		}
-	}
-	return false
-}
-
-// multiplier returns the common multiplier that the ratio is near to, else the ratio rounded down to a tenth; 1 if the
-// waits don't grow.
-func multiplier(ratio float64) float64 {
-	if ratio < grows {
-		return 1
-	}
-	for _, common := range []float64{1.5, 2, 2.5, 3, 4, 5, 10} {
-		if math.Abs(ratio/common-1) <= near {
-			return common
-		}
-	}
-	return math.Floor(ratio*10) / 10
+	return true
 }
 
 // mantissas are the figures that people write.

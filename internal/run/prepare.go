@@ -84,7 +84,7 @@ func (r *run) writeHeader() error {
 	}
 	one := history.Consumer{Group: values.GroupID, Instances: r.header.Instances, DLQ: 1}
 	dlq := values.DLQTopic
-	var retries []string
+	var retries, others []string
 	switch {
 	case r.scenario.Services != nil: // writeServices sets everything
 	case r.options.Subject == nil:
@@ -112,13 +112,13 @@ func (r *run) writeHeader() error {
 		}
 		one.Group = cmp.Or(rendered.Contract.Group, values.GroupID)
 		dlq, retries = cmp.Or(rendered.Contract.DLQ.Topic, dlq), rendered.Contract.RetryTopics
-		one.ReplayTo = rendered.Replay.To
+		one.ReplayTo, others = rendered.Replay.To, rendered.Topics
 	}
 	r.values = values
 	r.values.GroupID, r.values.DLQTopic, r.values.RetryTopics = one.Group, dlq, strings.Join(retries, ",")
 	r.values.ReplayTopic = one.ReplayTo
 	r.header.Consumers = []history.Consumer{one}
-	r.writeTopics(dlq, retries)
+	r.writeTopics(dlq, retries, others)
 	r.writeGraph()
 	r.writeServices()
 	r.writeStore()
@@ -135,7 +135,7 @@ func (r *run) writeHeader() error {
 }
 
 // writeTopics puts the topics of a single consumer into the header: its input first, then its dead-letter topic.
-func (r *run) writeTopics(dlq string, retries []string) {
+func (r *run) writeTopics(dlq string, retries, others []string) {
 	partitions := r.scenario.Topics
 	r.addTopic(r.values.InputTopic, history.RoleInput, partitions.Input.Partitions)
 	r.addTopic(dlq, history.RoleDLQ, partitions.DLQ.Partitions)
@@ -144,6 +144,9 @@ func (r *run) writeTopics(dlq string, retries []string) {
 	}
 	if to := r.header.Consumers[0].ReplayTo; to != "" && to != r.values.InputTopic {
 		r.addTopic(to, history.RoleInput, partitions.Input.Partitions)
+	}
+	for _, name := range others {
+		r.addTopic(name, history.RoleSink, partitions.Input.Partitions)
 	}
 }
 

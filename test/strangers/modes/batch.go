@@ -84,7 +84,7 @@ func (b *batch) handle(record *kgo.Record) bool {
 		failed := b.call(record)
 		switch {
 		case failed == nil:
-			return b.done(record)
+			return b.passOn(record) && b.done(record)
 		case failed.status == http.StatusUnprocessableEntity && !b.retries.logicalIsFailure:
 			return b.done(record)
 		case failed.status == http.StatusUnprocessableEntity, failed.status == http.StatusBadRequest,
@@ -105,6 +105,12 @@ func (b *batch) handle(record *kgo.Record) bool {
 		sleep(b.ctx, wait)
 	}
 	return false
+}
+
+// passOn writes what was processed to the topic of results, if there is one. It tries until it is acknowledged.
+func (b *batch) passOn(record *kgo.Record) bool {
+	return !b.elsewhere || b.writer.write(b.ctx, &kgo.Record{
+		Topic: os.Getenv("KAFKA_RESULT_TOPIC"), Key: record.Key, Value: record.Value})
 }
 
 func (b *batch) seekBack(record *kgo.Record, attempts int, wait time.Duration) {

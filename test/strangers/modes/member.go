@@ -52,6 +52,9 @@ func (m *member) group(number int) []kgo.Opt {
 		kgo.ConsumerGroup(os.Getenv("KAFKA_GROUP")), kgo.ConsumeTopics(os.Getenv("KAFKA_TOPIC")),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.BlockRebalanceOnPoll(),
 	}
+	if m.elsewhere {
+		options = append(options, kgo.ConsumeTopics(os.Getenv("KAFKA_TOPIC"), os.Getenv("KAFKA_SECOND_TOPIC")))
+	}
 	if m.balancers != nil {
 		options = append(options, kgo.Balancers(m.balancers...))
 	}

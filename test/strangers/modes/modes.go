@@ -20,6 +20,7 @@ type settings struct {
 	fetchMin     int32 // the least that a fetch waits for, up to fetchWait; 0: the client's defaults
 	fetchWait    time.Duration
 	committed    bool // reads committed records only
+	elsewhere    bool // subscribes to a second topic, too, and writes what succeeds to a third
 
 	lanes   lanes
 	pause   bool // a record that fails is left: its partition is paused, set back to it, and resumed after the wait
@@ -199,6 +200,9 @@ func processingModes() []mode {
 		{"jitter", "ten attempts with jitter", func(s *settings) {
 			s.lanes, s.retries = byKey, retries{attempts: 10, first: 10 * time.Millisecond, cap: 80 * time.Millisecond,
 				jitter: 40 * time.Millisecond}
+		}},
+		{"writes-elsewhere", "what succeeds is written to another topic, and it reads a second one", func(s *settings) {
+			s.elsewhere = true
 		}},
 		{"ignores-retry-after", "does not look at Retry-After", func(s *settings) { s.retries.ignoreAfter = true }},
 		{"logical-letters", "business failures are dead-lettered", func(s *settings) { s.retries.logicalIsFailure = true }},

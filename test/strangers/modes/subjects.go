@@ -35,7 +35,7 @@ env:
   KAFKA_TOPIC: "{{.InputTopic}}"
   KAFKA_DLQ_TOPIC: "{{.DLQTopic}}"
   DOWNSTREAM_URL: "{{.OracleURL}}"
-%scontract:
+%s%scontract:
 %s  attempts: {max: %d, counter: memory}
 %s%s%s  retry: in-place
 %s  dlq:
@@ -43,7 +43,7 @@ env:
     on_failure: halt
 %s  commits: after-outcome
   stop: {grace: %s}
-%s%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, healthPort(s), groupProtocol(s), s.retries.attempts,
+%s%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, healthPort(s), topics(s), groupProtocol(s), s.retries.attempts,
 		backoff(s), classes(s), ordering(s), retryAfter(s), envelope(s), grace(s), skips(s), health(s))
 }
 
@@ -124,6 +124,16 @@ func skips(s settings) string {
 		return "  skips: [tombstone]\n"
 	}
 	return ""
+}
+
+func topics(s settings) string {
+	if !s.elsewhere {
+		return ""
+	}
+	return `  KAFKA_SECOND_TOPIC: "{{.InputTopic}}.second"
+  KAFKA_RESULT_TOPIC: "{{.InputTopic}}.results"
+topics: ["{{.InputTopic}}.second", "{{.InputTopic}}.results"]
+`
 }
 
 func healthPort(s settings) string {
