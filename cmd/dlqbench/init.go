@@ -82,7 +82,8 @@ func (a *app) initialise(dir string, force bool) error {
 	}
 	subject := filepath.Join(dir, "subject.yaml")
 	fmt.Fprintf(a.stdout, "\nNext: correct the command and the addresses in %s, then\n", subject)
-	fmt.Fprintf(a.stdout, "  dlqbench learn %s --write   (watches the consumer, and answers the questions there)\n", subject)
+	fmt.Fprintf(a.stdout, "  dlqbench learn %s --write   (watches the consumer, and answers the questions there)\n",
+		subject)
 	fmt.Fprintf(a.stdout, "  dlqbench subject check %s\n  dlqbench gate --config %s --list\n", subject,
 		filepath.Join(dir, "dlqbench.yaml"))
 	return nil

@@ -36,8 +36,8 @@ func (b backoff) wait(k int) time.Duration {
 // fit finds a backoff with figures that people write that fits the waits. gaps holds the waits after the first attempt,
 // after the second, and so on. ok is false if there are too few, or if they are no waits.
 //
-// A wait may be longer than the consumer meant, by a timer, a busy machine or a fetch under way, and is never shorter. So
-// no promise is longer than the shortest wait seen, and of several that fit, the one that grows least is taken.
+// A wait may be longer than the consumer meant, by a timer, a busy machine or a fetch under way, and is never shorter.
+// So no promise is longer than the shortest wait seen, and of several that fit, the one that grows least is taken.
 func fit(gaps [][]time.Duration) (b backoff, ok bool) {
 	steps := stepsOf(gaps)
 	if len(steps) == 0 || len(gaps[0]) < leastGaps || steps[0].most < atOnce {
@@ -61,8 +61,8 @@ type step struct{ least, most time.Duration }
 
 func (s step) compare(other step) int { return int(s.most - other.most) }
 
-// stepsOf returns the steps, up to the first without a wait. The shortest of n waits that are spread evenly over a range
-// is longer than its lower end by the n-th part of it, on average; twice that is allowed for.
+// stepsOf returns the steps, up to the first without a wait. The shortest of n waits that are spread evenly over a
+// range is longer than its lower end by the n-th part of it, on average; twice that is allowed for.
 func stepsOf(gaps [][]time.Duration) []step {
 	var steps []step
 	for _, of := range gaps {
