@@ -100,7 +100,7 @@ type state struct {
 	// share: the contract says that the subject consumes through a share group (KIP-932). sharing: the history
 	// shows it. committing: the history shows commits of a consumer group.
 	share, sharing, committing bool
-	// unread describes the requests that were refused because the tap cannot read them.
+	// unread describes the requests that dlqbench cannot read.
 	unread  []string
 	earlier map[place]bool // where audits before the last found dead letters; made on demand
 	store   *storeState

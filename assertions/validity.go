@@ -57,15 +57,25 @@ func (w *state) otherGroup() string {
 	return ""
 }
 
-// notRead notes a request that was refused because the tap cannot read it. The subject's reaction to a regular answer
-// is unknown.
+// notRead notes a request that the tap cannot read and refused, so that the subject's reaction to a regular answer is
+// unknown; or a call for several records, whose attempts cannot be told.
 func (w *state) notRead(e *history.Event) {
+	if e.Code == history.None {
+		w.cannotRead("the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for an " +
+			"attempt at one: say where the record's id is in it (id, with in: and at:), or write observe: wire, and what " +
+			"needs attempts is not judged")
+		return
+	}
 	what := fmt.Sprintf("the subject sent %s in version %d, which dlqbench does not read", e.Text, e.N)
 	if e.Aux != history.None {
 		what = fmt.Sprintf("the subject sent %s in version %d, and dlqbench reads it up to version %d", e.Text, e.N, e.Aux)
 	}
 	what += ": it was refused, as brokers refuse what they don't know; have the client ask for versions (ApiVersions), " +
 		"or use a newer dlqbench"
+	w.cannotRead(what)
+}
+
+func (w *state) cannotRead(what string) {
 	if !slices.Contains(w.unread, what) {
 		w.unread = append(w.unread, what)
 	}
@@ -91,7 +101,7 @@ func (j *judge) weaken(r Result) Result {
 	}
 	missing := "part of the history is missing"
 	if j.broken == nil {
-		missing = "requests that dlqbench does not read were refused"
+		missing = "the subject made requests that dlqbench does not read"
 	}
 	if r.Why = missing + ", and that could explain it"; r.Status == Pass {
 		r.Why = missing + ", and with it perhaps a violation"

@@ -32,6 +32,14 @@ func unread(b *builder, name string, newest int64) *builder {
 	return b
 }
 
+// batched has an instance call the downstream stub for several records at once.
+func batched(b *builder) *builder {
+	e := b.of(history.KindUnreadable)
+	e.Code, e.N, e.Text = history.None, history.None, "POST /bulk"
+	b.put(e)
+	return b
+}
+
 // shared has an instance acquire an offset as a member of a share group.
 func shared(b *builder) *builder {
 	e := b.of(history.KindShareAcquired)
@@ -223,7 +231,14 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.h.Records = 1
 			return unread(b.begin().send(0).commit(1), "API key 200", history.None).drain().done()
 		}, Inconclusive,
-			"no-loss can't be judged: requests that dlqbench does not read were refused, and that could explain it"},
+			"no-loss can't be judged: the subject made requests that dlqbench does not read, and that could explain it"},
+		{"a client that calls for several records at once", func(b *builder) history.Source {
+			return batched(batched(fine(b))).done()
+		}, Inconclusive, "made a call for several records at once (POST /bulk)"},
+		{"a client whose batches hide attempts", func(b *builder) history.Source {
+			b.h.Records = 1
+			return batched(b.begin().send(0).commit(1)).drain().done()
+		}, Inconclusive, "no-loss can't be judged: the subject made requests that dlqbench does not read"},
 		{"a client that loses records", func(b *builder) history.Source {
 			b.h.Records = 1
 			return b.begin().send(0).commit(1).drain().done()

@@ -128,6 +128,23 @@ func (ids *IDs) Find(data []byte) (seq int32, found bool) {
 	return 0, false
 }
 
+// HasOther reports whether data, in which Find found the id of record seq, has the id of another record behind it,
+// written in the same way.
+func (ids *IDs) HasOther(data []byte, seq int32) bool {
+	token := ids.Append(nil, seq)
+	for rest := data; ; {
+		at := bytes.Index(rest, token)
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(token):]
+		next, found := ids.finders[0](rest)
+		if !found || next != seq {
+			return found
+		}
+	}
+}
+
 func (s *idShape) find(data []byte) (int32, bool) {
 	for rest := data; ; {
 		at := bytes.Index(rest, s.head)

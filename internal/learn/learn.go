@@ -159,6 +159,10 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 			"{{.OracleURL}} in the place of what it calls, or write observe: wire in its file if it calls nothing%s",
 			ErrNothingSeen, len(s.records), said)
 	}
+	if s.batch != "" {
+		return fmt.Errorf("%w: it calls for several records at once (%s), and dlqbench takes a call for an attempt at one. "+
+			"Write observe: wire in its file, and learn again: what needs attempts is then not judged", ErrNothingSeen, s.batch)
+	}
 	if s.commits == 0 && !s.shared {
 		return fmt.Errorf("%w: no offset was committed for the group %s: name the consumer's own group in contract.group, "+
 			"or give it {{.GroupID}}%s", ErrNothingSeen, s.header.Group(), said)

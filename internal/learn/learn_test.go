@@ -348,7 +348,11 @@ func TestNothingSeen(t *testing.T) {
 	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "contract.group") {
 		t.Errorf("without a commit: %v", err)
 	}
-	s.shared = true
+	s.batch = "POST /bulk"
+	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "observe: wire") {
+		t.Errorf("with calls for several records: %v", err)
+	}
+	s.batch, s.shared = "", true
 	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "group_type: share") {
 		t.Errorf("in a share group: %v", err)
 	}

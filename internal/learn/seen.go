@@ -25,6 +25,8 @@ type seen struct {
 	// transactional counts dead letters and offsets that were written in a transaction.
 	transactional struct{ letters, offsets int }
 	shared        bool
+	// batch is a call for several records at once, "" if there was none.
+	batch string
 	// lines and stated count the lines of the log, and those with a level; said are the first that report an error.
 	lines, stated int64
 	said          []string
@@ -153,6 +155,10 @@ func (w *walker) take(e *history.Event) {
 		}
 	case history.KindSubjectLog:
 		w.lines, w.stated = w.lines+int64(e.N), w.stated+e.Aux
+	case history.KindUnreadable:
+		if e.Code == history.None {
+			w.batch = e.Text
+		}
 	case history.KindAuditOffsets:
 		w.committed[place{e.Topic, e.Partition}] = e.Aux
 	}

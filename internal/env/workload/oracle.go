@@ -84,9 +84,12 @@ type recordState struct {
 	replayed     atomic.Bool
 }
 
+// instanceState is the stub's state of an instance: its listener, its current process, and the number of the first
+// process, from 1, from which no call with several ids was recorded.
 type instanceState struct {
 	listener net.Listener
 	run      atomic.Uint32
+	batches  atomic.Uint32
 }
 
 // OracleCounts are live figures. Retries are attempts of a record after its first. Open are the attempts being
@@ -186,6 +189,18 @@ func (o *Oracle) noteStray(event *history.Event) {
 		text := event.Text
 		o.stray.CompareAndSwap(nil, &text)
 	}
+}
+
+// noteBatch records that a process makes calls for several records at once.
+func (o *Oracle) noteBatch(ctx *fasthttp.RequestCtx, conn *attemptConn) {
+	told, process := &o.instances[int(conn.instance)-o.cfg.First].batches, uint32(conn.run)
+	if before := told.Load(); before > process || !told.CompareAndSwap(before, process+1) {
+		return
+	}
+	event := history.New(history.KindUnreadable, o.cfg.Clock.Now())
+	event.Instance, event.Run, event.Code = conn.instance, conn.run, history.None
+	event.Text = o.told(ctx, history.None)
+	o.cfg.Sink.Record(event)
 }
 
 // Close closes the ports and every connection, ends hanging attempts, and waits until all of them have ended.
@@ -297,6 +312,9 @@ func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 	}
 	o.cfg.Sink.Record(event)
 	event.Text = ""
+	if found && o.calls.several(ctx, o.cfg.IDs, seq) {
+		o.noteBatch(ctx, conn)
+	}
 	answer, _ := o.conclude(conn, &event, true)
 	if answer.status == 0 {
 		conn.giveUp(ctx, event.Outcome == history.OutcomeReset)

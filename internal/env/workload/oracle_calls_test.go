@@ -125,6 +125,46 @@ func TestCallsStateWhereTheIDIs(t *testing.T) {
 	}
 }
 
+// A call for several records is told once for each process, unless its place in the body says which one it is for.
+func TestCallsForSeveralRecordsAreTold(t *testing.T) {
+	for _, form := range []history.IDForm{history.IDText, history.IDUUID, history.IDInt64} {
+		ids := history.NewIDsAs("run", form, 10)
+		id, other := ids.Token(0), ids.Token(1)
+		for name, one := range map[string]struct {
+			calls  Calls
+			target string
+			bodies []string
+			want   int
+		}{
+			"a batch":          {Calls{}, "/bulk", []string{`[{"id":"` + id + `"},{"id":"` + other + `"}]`}, 1},
+			"two batches":      {Calls{}, "/bulk", []string{id + " " + other, other + " " + id}, 1},
+			"one after itself": {Calls{}, "/bulk", []string{id + " " + id + " " + other}, 1},
+			"one record":       {Calls{}, "/one", []string{id, other, `{"id":"` + id + `","ref":"` + id + `"}`}, 0},
+			"at a place":       {Calls{At: at(t, "$.id")}, "/one", []string{`{"id":"` + id + `","ref":"` + other + `"}`}, 0},
+			"in the path":      {Calls{}, "/" + id, []string{other}, 0},
+			"by the path":      {Calls{In: InPath}, "/" + id, []string{id + " " + other}, 0},
+		} {
+			b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 2)}, form, one.calls)
+			for _, body := range one.bodies {
+				b.call("POST", one.target, body)
+			}
+			told := b.sink.of(history.KindUnreadable)
+			if len(told) != one.want {
+				t.Errorf("%s, %s: told %d times, want %d", name, form, len(told), one.want)
+			}
+			if len(told) > 0 && (told[0].Text != "POST "+one.target || told[0].Code != history.None || told[0].Instance != 0) {
+				t.Errorf("%s, %s: told as %+v", name, form, told[0])
+			}
+			b.SetRun(0, 1)
+			b.client.CloseIdleConnections()
+			b.call("POST", one.target, one.bodies[0])
+			if told := b.sink.of(history.KindUnreadable); one.want > 0 && len(told) != one.want+1 {
+				t.Errorf("%s, %s: a second process is told %d times", name, form, len(told)-one.want)
+			}
+		}
+	}
+}
+
 // A service that reads numbers as double writes them in the way of its language.
 func TestCallsCarryNumbersAsTheServiceWritesThem(t *testing.T) {
 	ids := history.NewIDsAs("run", history.IDInt64, 10)
