@@ -61,8 +61,8 @@ func (w *state) otherGroup() string {
 // unknown; or a call for several records, whose attempts cannot be told.
 func (w *state) notRead(e *history.Event) {
 	if e.Code == history.None {
-		w.cannotRead("the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for an " +
-			"attempt at one: say where the record's id is in it (id, with in: and at:), or write observe: wire, and what " +
+		w.cannotRead("the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call " +
+			"for an attempt at one: say where the record's id is in it (id, with in: and at:), or write observe: wire, and what " +
 			"needs attempts is not judged")
 		return
 	}

@@ -171,10 +171,11 @@ const (
 	KindSubjectHealth
 
 	// Unreadable: the downstream stub got a call with the ids of several records, and took it for an attempt at the
-	// first (Code = None; Text = the call; recorded once for each process), or a request of an instance was rejected by closing its connection, as brokers do with unknown
-	// requests: the tap does not support that API, or not that version of it. Instance, Run, Code = the API key, N =
-	// the version, Aux = the newest version that the tap supports (None: it does not support the API), Text = the
-	// API's name. Recorded once for each API and version that a process uses.
+	// first (Code = None; Text = the call; recorded once for each process), or a request of an instance was rejected by
+	// closing its connection, as brokers do with unknown requests: the tap does not support that API, or not that
+	// version of it. Instance, Run, Code = the API key, N = the version, Aux = the newest version that the tap supports
+	// (None: it does not support the API), Text = the API's name. Recorded once for each API and version that a process
+	// uses.
 	KindUnreadable
 
 	// Joining: an instance asks to join its consumer group, for the first time or with another session timeout than

@@ -108,8 +108,8 @@ func (c *Calls) find(ctx *fasthttp.RequestCtx, ids *history.IDs) (int32, bool) {
 	return 0, false
 }
 
-// several reports whether the body of a call for the record has the id of another record, too. Where a place in the body
-// is given, only that counts.
+// several reports whether the body of a call for the record has the id of another record, too. Where a place in the
+// body is given, only that counts.
 func (c *Calls) several(ctx *fasthttp.RequestCtx, ids *history.IDs, record int32) bool {
 	return (c.In == "" || c.In == InBody) && c.At.IsZero() && ids.HasOther(ctx.PostBody(), record)
 }
