@@ -45,6 +45,9 @@ type Options struct {
 	Log      zerolog.Logger
 	// Watch, if set, is called several times a second with the content of the live view.
 	Watch func(reports.Snapshot)
+	// Announce, if set, shows a person what to do: how to start a consumer that dlqbench does not start. Without it,
+	// the log does.
+	Announce func(text string)
 	// Manual, if set, injects and lifts faults during the run, and may end its load.
 	Manual *Manual
 }
