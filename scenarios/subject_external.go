@@ -100,7 +100,7 @@ func (s *SubjectFile) fillExternal(root *node) {
 		filled := defaultExternal()
 		s.External = &filled
 	}
-	if root.get("/ready/timeout") == nil {
+	if root.get("/ready/timeout") == nil && s.External.Signals.Start == nil {
 		s.Ready.Timeout = units.Duration(externalReady)
 	}
 }

@@ -29,7 +29,7 @@ func (r *run) external() *scenarios.External {
 
 func (r *run) portsOf(instance int) fixed {
 	e := r.external()
-	if e == nil {
+	if e == nil || instance >= e.Instances { // nobody starts it
 		return fixed{}
 	}
 	return fixed{e.KafkaPort(instance), e.DownstreamPort(instance), e.Registry}
@@ -37,7 +37,8 @@ func (r *run) portsOf(instance int) fixed {
 
 // checkPorts fails if a port of the consumer's is in use, before anything is started.
 func (r *run) checkPorts(ctx context.Context) error {
-	if r.external() == nil {
+	e := r.external()
+	if e == nil {
 		return nil
 	}
 	check := func(name string, port int) error {
@@ -48,7 +49,7 @@ func (r *run) checkPorts(ctx context.Context) error {
 		}
 		return listener.Close()
 	}
-	for instance := range r.header.Instances {
+	for instance := range min(r.header.Instances, e.Instances) {
 		ports := r.portsOf(instance)
 		for broker := range r.scenario.Cluster.Brokers {
 			if err := check("kafka", ports.kafka+broker); err != nil {

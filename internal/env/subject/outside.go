@@ -92,6 +92,7 @@ func (g *Group) beginOutside(p *process) {
 		g.watching.Go(func() {
 			if err := p.runOutside(CommandStart); err != nil && !p.over() {
 				p.notStarted <- err
+				p.left() // so that it can be started again
 			}
 		})
 	}

@@ -34,8 +34,6 @@ func (g *Group) WaitReady(ctx context.Context, instance int) error {
 		p.isReady.Store(true)
 		p.ready.Do(func() { g.cfg.Sink.Record(p.event(history.KindInstanceReady, g.cfg.Clock.Now())) })
 		return nil
-	case err := <-p.notStarted:
-		return fmt.Errorf("starting instance %d of subject %s: %w", instance, g.cfg.Name, err)
 	case <-p.done:
 		return g.notReady(p, fmt.Sprintf("ended with %v before it was ready", p.exit))
 	case waited := <-g.patience(probing, p):
@@ -47,6 +45,11 @@ func (g *Group) WaitReady(ctx context.Context, instance int) error {
 
 // notReady returns the error of an instance that did not get ready, with what is known about the reason.
 func (g *Group) notReady(p *process, what string) error {
+	select {
+	case err := <-p.notStarted:
+		return fmt.Errorf("starting instance %d of subject %s: %w", p.instance, g.cfg.Name, err)
+	default:
+	}
 	if p.outside != nil {
 		return fmt.Errorf("instance %d of subject %s %s; %s", p.instance, g.cfg.Name, what, p.outside.absent())
 	}
