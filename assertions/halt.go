@@ -47,8 +47,9 @@ func haltInvariant() Invariant {
 			"three seconds and twice the waits of a whole series. An error that may pass (NOT_ENOUGH_REPLICAS), or no " +
 			"answer at all, is retried by clients themselves, so a report is due within the contract's " +
 			"dlq.surfaced_within, or within five minutes, librdkafka's message.timeout.ms. If no line of the log states " +
-			"a level, or the log is not seen, reports cannot be recognised and the invariant is inconclusive. A subject without dead letters " +
-			"that promises to end (on_exhausted: exit) ends with an error after the last attempt of a series. " +
+			"a level, or the log is not seen, reports cannot be recognised and the invariant is inconclusive. A " +
+			"subject without dead letters that promises to end (on_exhausted: exit) ends with an error after the last " +
+			"attempt of a series. " +
 			"on_failure says what a process does after a refusal. retry: it keeps trying; a process that makes neither " +
 			"an attempt nor a write for 30 s plus its longest promised wait has stopped trying. crash: it ends with a " +
 			"code above 0 within that time plus its stop grace, after an error that no client retries by itself " +

@@ -1,7 +1,7 @@
 package scenarios
 
-// A consumer that somebody else starts: in a debugger, in an IDE, with docker compose. It finds Kafka and its downstream
-// at addresses that stay the same, and dlqbench can do to it only what the user has commands for.
+// A consumer that somebody else starts: in a debugger, in an IDE, with docker compose. It finds Kafka and its
+// downstream at addresses that stay the same, and dlqbench can do to it only what the user has commands for.
 
 import (
 	"encoding/json"
@@ -215,10 +215,10 @@ func (c *checker) checkExternalFaults() {
 
 // needed returns the names of the commands that a fault uses.
 func needed(fault *subject.Subject) []string {
-	switch {
-	case fault.Signal == "STOP":
+	switch fault.Signal {
+	case "STOP":
 		return []string{"stop", "cont"}
-	case fault.Signal == "KILL":
+	case "KILL":
 		return []string{"kill", "start"}
 	}
 	return []string{"term", "start"}

@@ -77,7 +77,8 @@ type Ready struct {
 	Log  string `json:"log,omitempty"`
 	Port int    `json:"port,omitempty" jsonschema:"minimum=1,maximum=65535"`
 	URL  string `json:"url,omitempty"`
-	// Timeout, default 30s, or 5m for a person who starts it (kind external). A member of a group may take longer: until the sessions of others that are gone have ended.
+	// Timeout, default 30s, or 5m for a person who starts it (kind external). A member of a group may take longer: until
+	// the sessions of others that are gone have ended.
 	Timeout units.Duration `json:"timeout,omitempty"`
 }
 

@@ -84,8 +84,8 @@ func (r *run) outside(e *scenarios.External, instance int) *subject.Outside {
 	}
 }
 
-// settingsOf returns what an instance must be told, as NAME=value: the variables that an instance of dlqbench's own gets,
-// without those that are empty, that lead to a folder of the run, or that are secret.
+// settingsOf returns what an instance must be told, as NAME=value: the variables that an instance of dlqbench's own
+// gets, without those that are empty, that lead to a folder of the run, or that are secret.
 func (r *run) settingsOf(instance int) []string {
 	variables := r.valuesOf(instance).Environment()
 	for name, value := range variables {

@@ -1,7 +1,8 @@
 package subject
 
-// An instance that somebody else starts: a person, an IDE, docker compose. There is no process to watch, so its log, its
-// exit codes and its usage are not known. What is known of it are its connections. Signals are commands of the user's.
+// An instance that somebody else starts: a person, an IDE, docker compose. There is no process to watch, so its log,
+// its exit codes and its usage are not known. What is known of it are its connections. Signals are commands of the
+// user's.
 
 import (
 	"context"
@@ -150,16 +151,16 @@ func (g *Group) killOutside(p *process) (Exit, error) {
 	case <-p.done:
 		return p.exit, nil
 	case <-timer.C:
-		return Exit{}, fmt.Errorf("killing instance %d of subject %s: the command for KILL has run, but it is still connected "+
-			"to %s after %v: does it end the right process?", p.instance, g.cfg.Name, p.outside.Address, killLimit)
+		return Exit{}, fmt.Errorf("killing instance %d of subject %s: the command for KILL has run, but it is still "+
+			"connected to %s after %v: does it end the right process?", p.instance, g.cfg.Name, p.outside.Address, killLimit)
 	}
 }
 
 // absent says why an instance that somebody else starts is not ready.
 func (o *Outside) absent() string {
 	if o.Connected() {
-		return "it is connected to " + o.Address + "; if it ran before this run began, start it again, as this Kafka is new, " +
-			"and otherwise compare its topic and its group with the settings printed above"
+		return "it is connected to " + o.Address + "; if it ran before this run began, start it again, as this Kafka is " +
+			"new, and otherwise compare its topic and its group with the settings printed above"
 	}
 	return "nothing is connected to " + o.Address + ": start your consumer with the settings printed above"
 }
