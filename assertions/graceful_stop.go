@@ -83,7 +83,11 @@ type stop struct {
 }
 
 func newGracefulStop(w *state) checker {
-	return &gracefulStop{report: newReport(w, "graceful-stop", "stops")}
+	const name, of = "graceful-stop", "stops"
+	if w.contract.ProcessUnseen {
+		return unpromised{unseen(name, of, endsUnseen)}
+	}
+	return &gracefulStop{report: newReport(w, name, of)}
 }
 
 func (c *gracefulStop) observe(e *history.Event) {

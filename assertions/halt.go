@@ -16,8 +16,8 @@ package assertions
 // retries. So neither a process that has ended nor one that was stopped has to report the failure.
 //
 // A failure shows in a log line that reports an error, in an exit with an error, or in the health that the contract
-// names. In a log without levels, any line may be a report. In that case nothing is held against the subject, and the
-// invariant is inconclusive.
+// names. In a log without levels, any line may be a report, and so in a log that is not seen. In that case nothing is
+// held against the subject, and the invariant is inconclusive.
 //
 // The contract also says how a process reacts to a refusal. stopped-trying is a process that promised to keep retrying
 // and does nothing. did-not-crash is a process that promised to end with an error, and runs on or ends without one. A
@@ -47,8 +47,9 @@ func haltInvariant() Invariant {
 			"three seconds and twice the waits of a whole series. An error that may pass (NOT_ENOUGH_REPLICAS), or no " +
 			"answer at all, is retried by clients themselves, so a report is due within the contract's " +
 			"dlq.surfaced_within, or within five minutes, librdkafka's message.timeout.ms. If no line of the log states " +
-			"a level, reports cannot be recognised and the invariant is inconclusive. A subject without dead letters " +
-			"that promises to end (on_exhausted: exit) ends with an error after the last attempt of a series. " +
+			"a level, or the log is not seen, reports cannot be recognised and the invariant is inconclusive. A " +
+			"subject without dead letters that promises to end (on_exhausted: exit) ends with an error after the last " +
+			"attempt of a series. " +
 			"on_failure says what a process does after a refusal. retry: it keeps trying; a process that makes neither " +
 			"an attempt nor a write for 30 s plus its longest promised wait has stopped trying. crash: it ends with a " +
 			"code above 0 within that time plus its stop grace, after an error that no client retries by itself " +
@@ -261,10 +262,19 @@ func (c *halt) finish() Result {
 	}
 	if c.untold > 0 {
 		return c.done(Inconclusive, "dead letters were refused for long, and whether the subject reported it can't be "+
-			"told: no line of its log states a level in a form that dlqbench knows. Write levels in one of the forms that "+
-			"docs/subjects.md lists, or name the URL of its health (contract.health)")
+			"told: "+c.untoldWhy())
 	}
 	return c.judgedOrNot(NotApplicable, "no dead-letter write failed, and nothing of the plan should have made one fail")
+}
+
+// untoldWhy says why it is not known whether the subject reported a failure, and what to do about that.
+func (c *halt) untoldWhy() string {
+	if c.w.contract.ProcessUnseen {
+		return "dlqbench does not start this consumer, so its log is not seen, and it has no health that turned bad. Name " +
+			"the URL of a health that turns bad then (contract.health)"
+	}
+	return "no line of its log states a level in a form that dlqbench knows. Write levels in one of the forms that " +
+		"docs/subjects.md lists, or name the URL of its health (contract.health)"
 }
 
 // judgePass reports a commit that, within a window, passed a record of which only the dead letter was outstanding.
@@ -317,6 +327,11 @@ func (c *halt) judgeSurface(window *outage) {
 		return
 	}
 	if c.w.surface.told(window.from, window.to+surfaceGrace, window.codes) {
+		return
+	}
+	if c.w.contract.ProcessUnseen {
+		c.skip("dlqbench does not start this consumer, so its log is not seen, and its health did not turn bad")
+		c.untold++
 		return
 	}
 	if c.w.surface.unreadable(window.from, window.to+surfaceGrace) {

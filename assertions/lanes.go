@@ -175,8 +175,11 @@ func rareLabel(e *history.Event) string {
 	case history.KindInstanceSignal:
 		return e.Text
 	case history.KindInstanceExited:
-		if e.Text != "" {
+		switch {
+		case e.Text != "":
 			return "ends by " + e.Text
+		case e.Code < 0:
+			return "ends"
 		}
 		return fmt.Sprintf("ends, code %d", e.Code)
 	case history.KindMembership:

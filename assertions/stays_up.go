@@ -78,7 +78,16 @@ type staysUp struct {
 	*report
 }
 
-func newStaysUp(w *state) checker { return &staysUp{report: newReport(w, "stays-up", "processes")} }
+func newStaysUp(w *state) checker {
+	const name, of = "stays-up", "processes"
+	if w.contract.ProcessUnseen {
+		return unpromised{unseen(name, of, endsUnseen)}
+	}
+	return &staysUp{report: newReport(w, name, of)}
+}
+
+// endsUnseen is why the ends of processes cannot be judged.
+const endsUnseen = "dlqbench does not start this consumer, so its ends and exit codes are not seen"
 
 func (c *staysUp) observe(*history.Event) {}
 

@@ -460,8 +460,11 @@ func (n *narrator) rareWords(e *history.Event, who, where string) string {
 		}
 		return fmt.Sprintf("%s gets %s", who, e.Text)
 	case history.KindInstanceExited:
-		if e.Text != "" {
+		switch {
+		case e.Text != "":
 			return fmt.Sprintf("%s ends by %s", who, e.Text)
+		case n.w.contract.ProcessUnseen:
+			return who + " ends, with its last connection"
 		}
 		return fmt.Sprintf("%s ends with code %d", who, e.Code)
 	case history.KindMembership:

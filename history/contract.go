@@ -83,6 +83,9 @@ type Contract struct {
 	OrderOfAttempts bool `json:"order_of_attempts,omitempty"`
 	// WireOnly: the subject does not call the oracle; invariants that need attempts do not apply.
 	WireOnly bool `json:"wire_only"`
+	// ProcessUnseen: somebody else starts the subject. Neither its log nor an exit code is seen, and no end that the
+	// harness did not ask for.
+	ProcessUnseen bool `json:"process_unseen,omitempty"`
 }
 
 // HasDLQ reports whether records that fail permanently go to a dead-letter topic. Otherwise the consumer gives them

@@ -68,7 +68,8 @@ const (
 	// the start and Time.
 	KindAttemptEnd
 
-	// InstanceStarting: a subject process was started. Instance, Run, Aux = process id.
+	// InstanceStarting: a subject process was started, or is waited for where somebody else starts it. Instance, Run,
+	// Aux = process id, 0 if it is not known.
 	KindInstanceStarting
 	// InstanceReady: the instance fetched from an assigned partition, stood by in its group while others owned every
 	// partition, or met the readiness that its subject.yaml declares.
@@ -76,9 +77,10 @@ const (
 	// InstanceSignal: the harness sent the instance a signal. Code = signal number, Text = its name ("TERM"); N = 1
 	// if this is the restart that the contract promises for an instance that turned unhealthy.
 	KindInstanceSignal
-	// InstanceExited: the instance's process ended. Code = exit code (-1 if a signal ended it, then Text = its name);
-	// Flags Expected if the harness asked for it. Aux = how long before Time, in ns, the process was gone: the
-	// harness may be notified of its end late.
+	// InstanceExited: the instance's process ended, or is without connections for good where somebody else starts it.
+	// Code = exit code (-1 if a signal ended it, then Text = its name, or if it is not known); Flags Expected if the
+	// harness asked for it. Aux = how long before Time, in ns, the process was gone: the harness may be notified of its
+	// end late.
 	KindInstanceExited
 	// SubjectError: the instance logged a line that reports an error. Text = the line, cut to 300 bytes. Code = the
 	// Kafka error that the line names, if this name is the only sign that it reports an error; 0 otherwise.

@@ -59,7 +59,7 @@ func (p *Progress) Update(s Snapshot) {
 		return
 	}
 	faults := faultList(s)
-	changed := !p.shown || s.Phase != p.last.Phase || faults != faultList(p.last)
+	changed := !p.shown || s.Phase != p.last.Phase || s.Waiting != p.last.Waiting || faults != faultList(p.last)
 	p.last, p.shown = s, true
 	if p.tty {
 		p.write(p.clear() + p.draw())
@@ -152,7 +152,7 @@ func (p *Progress) clear() string {
 // wrap a full line, and the block would then be taller than clear assumes.
 func (p *Progress) draw() string {
 	width := p.width()
-	lines := []string{titleLine(p.last, width), figuresLine(p.last)}
+	lines := []string{titleLine(p.last, width), lastLine(p.last)}
 	for i := range lines {
 		lines[i] = ansi.Truncate(lines[i], width-1, "…")
 	}
@@ -194,6 +194,14 @@ func bar(elapsed, total time.Duration) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
+// lastLine returns what the run waits for, or else its figures.
+func lastLine(s Snapshot) string {
+	if s.Waiting != "" {
+		return "waiting for " + s.Waiting
+	}
+	return figuresLine(s)
+}
+
 func figuresLine(s Snapshot) string {
 	return fmt.Sprintf("sent %s  processed %s  lag %s  dead letters %s  retries %s",
 		units.PerSecond(s.SentRate), units.PerSecond(s.ProcessedRate), units.Count(s.Lag),
@@ -201,7 +209,7 @@ func figuresLine(s Snapshot) string {
 }
 
 func plainLine(s Snapshot) string {
-	line := fmt.Sprintf("%7s  %s  %s", moment(s.Elapsed), cell(name(s.Phase), 7), figuresLine(s))
+	line := fmt.Sprintf("%7s  %s  %s", moment(s.Elapsed), cell(name(s.Phase), 7), lastLine(s))
 	if len(s.ActiveFaults) > 0 {
 		line += "  faults: " + faultList(s)
 	}

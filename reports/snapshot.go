@@ -28,6 +28,8 @@ type Snapshot struct {
 	Now     time.Duration `json:"now_ns"`
 
 	Phase string `json:"phase"`
+	// Waiting is what somebody has to do before the run goes on, "" for nothing.
+	Waiting string `json:"waiting,omitempty"`
 	// Elapsed and Total are the load's times, from its beginning on (before it, Elapsed is that of setting up); Total 0
 	// is unknown.
 	Elapsed time.Duration `json:"elapsed_ns"`

@@ -46,6 +46,7 @@ func (c *checker) check(folder string) {
 	c.checkServices()
 	c.checkStore()
 	c.checkFaults()
+	c.checkExternalFaults()
 	c.checkReplay()
 	c.checkExpect()
 }
@@ -111,6 +112,7 @@ func (c *checker) checkSubjectOf(folder string) {
 	switch {
 	case err == nil:
 		c.file = subject
+		c.s.fitExternal(subject)
 		if why := c.s.unfitInput(subject); why != "" {
 			c.at("/subject/file", why)
 		}

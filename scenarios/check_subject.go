@@ -19,7 +19,8 @@ import (
 func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c := newChecker(d, nil)
 	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group",
-		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/ready", "/replay", "/input/topic"} {
+		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/ready", "/replay", "/input/topic",
+		"/external"} {
 		d.checkTemplates(d.root.get(path))
 	}
 	c.checkKind(s)
@@ -53,7 +54,12 @@ func (c *checker) checkKind(s *SubjectFile) {
 	if !c.sound("/kind") {
 		return
 	}
+	if s.Kind != KindExternal && c.has("/external") {
+		c.at("/external", "external goes with kind: external: dlqbench gives an instance that it starts free addresses")
+	}
 	switch s.Kind {
+	case KindExternal:
+		c.checkExternal(s)
 	case KindProcess:
 		if !c.has("/command") {
 			c.at("/kind", "command is missing: what starts the subject, such as command: [./orders]")

@@ -102,7 +102,7 @@ const (
 // that is in two lists.
 func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 	contract, err := s.Contract.contract(s.answers())
-	contract.WireOnly = s.Observe == ObserveWire
+	contract.WireOnly, contract.ProcessUnseen = s.Observe == ObserveWire, s.Kind == KindExternal
 	return contract, err
 }
 

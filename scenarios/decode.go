@@ -82,6 +82,7 @@ func ParseSubject(name string, data []byte) (*SubjectFile, error) {
 		return nil, err
 	}
 	if d.root != nil {
+		subject.fillExternal(d.root)
 		d.checkSubject(&subject, filepath.Dir(name))
 	}
 	if problems := sorted(d.problems); problems != nil {

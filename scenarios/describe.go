@@ -92,6 +92,10 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 		return ContractText{}, err
 	}
 	text := describe(contract, s.Store != nil, s.answers())
+	if e := s.External; e != nil {
+		text.Promises = append([]string{fmt.Sprintf("You start it, %d in all: instance 0 finds Kafka at 127.0.0.1:%d and "+
+			"its downstream at http://127.0.0.1:%d.", e.Instances, e.KafkaPort(0), e.DownstreamPort(0))}, text.Promises...)
+	}
 	if http := s.HTTP(); http != nil {
 		where := "anywhere"
 		if http.ID != nil {

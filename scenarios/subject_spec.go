@@ -9,17 +9,21 @@ import (
 
 // Kinds of subjects.
 const (
-	// KindProcess is a command that is run on this machine, KindContainer an image that is run by its container engine.
+	// KindProcess is a command that is run on this machine, KindContainer an image that is run by its container engine,
+	// KindExternal a consumer that somebody else starts on this machine.
 	KindProcess   = "process"
 	KindContainer = "container"
+	KindExternal  = "external"
 )
 
 // SubjectFile is a subject.yaml: how a consumer of the user's own is built and run, and what it promises. Text in
 // Command, Build, Env, Files, Group, Topic, Topics and RetryTopics may hold templates such as {{.BootstrapServers}}.
 type SubjectFile struct {
 	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
-	// Kind: process or container.
-	Kind string `json:"kind" jsonschema:"required,enum=process,enum=container"`
+	// Kind: process or container; external for a consumer that you start yourself.
+	Kind string `json:"kind" jsonschema:"required,enum=process,enum=container,enum=external"`
+	// External is where a consumer of kind external finds Kafka and its downstream, and what acts on it.
+	External *External `json:"external,omitempty"`
 	// Image is what a container is made of; it is pulled if the engine does not have it.
 	Image string `json:"image,omitempty"`
 	// Dir is where commands run: absolute, or relative to the file; default ".".
@@ -76,7 +80,8 @@ type Ready struct {
 	Log  string `json:"log,omitempty"`
 	Port int    `json:"port,omitempty" jsonschema:"minimum=1,maximum=65535"`
 	URL  string `json:"url,omitempty"`
-	// Timeout, default 30s. A member of a group may take longer: until the sessions of others that are gone have ended.
+	// Timeout, default 30s, or 5m for a person who starts it (kind external). A member of a group may take longer: until
+	// the sessions of others that are gone have ended.
 	Timeout units.Duration `json:"timeout,omitempty"`
 }
 

@@ -132,6 +132,12 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 		input := *s.Input
 		input.Topic, rendered.Input = text(input.Topic), &input
 	}
+	if s.External != nil {
+		external, signals := *s.External, s.External.Signals
+		external.Signals = Signals{Start: list(signals.Start), Term: list(signals.Term), Kill: list(signals.Kill),
+			Stop: list(signals.Stop), Cont: list(signals.Cont)}
+		rendered.External = &external
+	}
 	if s.Store != nil {
 		own := *s.Store
 		own.URL, rendered.Store = text(own.URL), &own

@@ -200,7 +200,7 @@ func (a *app) carryOutDrill(ctx context.Context, options run.Options, session *d
 	flags drillFlags) (int, error) {
 	progress := a.drillShower(session, flags)
 	defer progress.Done() // restores the terminal even after a panic
-	options.Log = a.logger(progress.Around(a.stderr))
+	options.Log, options.Announce = a.logger(progress.Around(a.stderr)), a.announcer(progress)
 	options.Watch = func(snapshot reports.Snapshot) {
 		session.Watch(snapshot)
 		if flags.scripted {

@@ -145,8 +145,8 @@ const aloneRate = 1000
 // countsOnly matches thresholds that do not depend on other work on the machine.
 var countsOnly = regexp.MustCompile(`^(count|share)\.[a-z_]+ *[<>=]+ *[0-9.]+%?$`)
 
-// whatRunsAlone separates the runs that may run in parallel from those that may not: high rates, and thresholds about
-// time.
+// whatRunsAlone separates the runs that may run in parallel from those that may not: high rates, thresholds about
+// time, and fixed addresses.
 func whatRunsAlone(all []run.Options) (beside, alone []run.Options) {
 	for _, options := range all {
 		peak := 0.0
@@ -156,7 +156,9 @@ func whatRunsAlone(all []run.Options) (beside, alone []run.Options) {
 		timed := slices.ContainsFunc(options.Scenario.Expect.Thresholds, func(expression string) bool {
 			return !countsOnly.MatchString(expression)
 		})
-		if peak >= aloneRate || timed {
+		// A consumer that somebody else starts has its addresses once.
+		outside := options.Subject != nil && options.Subject.Kind == scenarios.KindExternal
+		if peak >= aloneRate || timed || outside {
 			alone = append(alone, options)
 			continue
 		}
@@ -287,7 +289,7 @@ func (a *app) carryOut(ctx context.Context, options run.Options, flags runFlags)
 	progress := a.shower(flags)
 	defer progress.Done() // restores the terminal even after a panic
 	options.Log = a.logger(progress.Around(a.stderr))
-	options.Watch = progress.Update
+	options.Watch, options.Announce = progress.Update, a.announcer(progress)
 	defer context.AfterFunc(ctx, func() {
 		why := "interrupted: healing, ending and judging what there is; interrupt again to end at once"
 		if errors.Is(context.Cause(ctx), gate.ErrBudget) {
@@ -296,6 +298,20 @@ func (a *app) carryOut(ctx context.Context, options run.Options, flags runFlags)
 		options.Log.Warn().Msg(why)
 	})()
 	return a.runShown(ctx, options, false)
+}
+
+// announcer returns a function that prints what a person has to do, also with --quiet: without it the run would wait
+// in vain.
+func (a *app) announcer(progress shower) func(string) {
+	out := progress.Around(a.stderr)
+	return func(text string) {
+		if a.logFormat == "json" {
+			log := a.logger(out)
+			log.Log().Msg(text)
+			return
+		}
+		_, _ = fmt.Fprint(out, text)
+	}
 }
 
 // shower returns the display of a run in progress.

@@ -376,7 +376,7 @@ func TestHalfOpenWhileDialing(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn)
 		close(ended)
 	})
-	link, err := newLink("test", "unused", func(ctx context.Context, network, _ string) (net.Conn, error) {
+	link, err := newLink("test", "unused", 0, func(ctx context.Context, network, _ string) (net.Conn, error) {
 		<-proceed
 		return new(net.Dialer).DialContext(ctx, network, upstream)
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,15 +44,18 @@ const (
 
 // NewLink starts a link on a port of 127.0.0.1 that the system picks. upstream is a host and port, which need not be
 // reachable yet. name is used in errors ("broker 1").
-func NewLink(name, upstream string) (*Link, error) {
-	return newLink(name, upstream, (&net.Dialer{Timeout: dialLimit}).DialContext)
+func NewLink(name, upstream string) (*Link, error) { return NewLinkAt(name, upstream, 0) }
+
+// NewLinkAt is NewLink on a given port of 127.0.0.1; 0 lets the system pick one.
+func NewLinkAt(name, upstream string, port int) (*Link, error) {
+	return newLink(name, upstream, port, (&net.Dialer{Timeout: dialLimit}).DialContext)
 }
 
 // dialFunc connects to an upstream. It returns when ctx ends.
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-func newLink(name, upstream string, dial dialFunc) (*Link, error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+func newLink(name, upstream string, port int, dial dialFunc) (*Link, error) {
+	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("opening link %s: %w", name, err)
 	}

@@ -124,7 +124,7 @@ func TestTrapDialsAreNotSerial(t *testing.T) {
 	upstream := echoServer(t)
 	var dials atomic.Int32
 	dialed := make(chan struct{}, 10)
-	link, err := newLink("test", "unused", func(ctx context.Context, network, _ string) (net.Conn, error) {
+	link, err := newLink("test", "unused", 0, func(ctx context.Context, network, _ string) (net.Conn, error) {
 		if dials.Add(1) <= 3 {
 			dialed <- struct{}{}
 			<-ctx.Done() // never answers
@@ -172,7 +172,7 @@ func TestTrapDeadUpstream(t *testing.T) {
 	upstream := echoServer(t)
 	var dead atomic.Bool
 	dead.Store(true)
-	link, err := newLink("test", "unused", func(ctx context.Context, network, _ string) (net.Conn, error) {
+	link, err := newLink("test", "unused", 0, func(ctx context.Context, network, _ string) (net.Conn, error) {
 		if dead.Load() {
 			return nil, syscall.ECONNREFUSED
 		}

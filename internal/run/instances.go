@@ -89,16 +89,21 @@ func (r *run) startSubject(ctx context.Context) error {
 	if err := r.haveImage(ctx); err != nil {
 		return err
 	}
+	if err := r.announce(); err != nil {
+		return err
+	}
 	for instance := range r.scenario.InstanceCount() {
 		if err := r.subject.Start(ctx, instance); err != nil {
 			return err
 		}
 	}
 	for instance := range r.scenario.InstanceCount() {
+		r.waitFor(instance)
 		if err := r.subject.WaitReady(ctx, instance); err != nil {
 			return err
 		}
 	}
+	r.awaits.Store(nil)
 	return nil
 }
 
@@ -136,6 +141,9 @@ func (r *run) launchFile(instance int, process uint16) (subject.Launch, error) {
 		WorkDir: r.workDir(instance), Env: append(environ(values.Environment()), environ(rendered.Env)...),
 		Health: rendered.Contract.Health,
 		Ready:  subject.Ready{Port: rendered.Ready.Port, URL: rendered.Ready.URL, Timeout: rendered.Ready.Timeout.D()},
+	}
+	if rendered.External != nil {
+		launch.Outside = r.outside(rendered.External, instance)
 	}
 	if r.engine != nil {
 		r.contain(&launch, rendered.Image, instance, process)

@@ -144,8 +144,11 @@ func (v *instanceView) signalled(signal string) {
 // exited describes how the process ended.
 func (v *instanceView) exited(event *history.Event) string {
 	how := fmt.Sprintf("exit code %d", event.Code)
-	if event.Text != "" {
+	switch {
+	case event.Text != "":
 		how = "signal " + event.Text
+	case event.Code < 0:
+		how = "its connections are closed"
 	}
 	switch {
 	case !event.Flags.Has(history.Expected):

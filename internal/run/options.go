@@ -49,6 +49,9 @@ type Options struct {
 	Watch func(reports.Snapshot)
 	// Audited, if set, is called with each record that an audit finds in a topic, and with what is recorded of it.
 	Audited func(topic history.Topic, record *kgo.Record, found history.Event)
+	// Announce, if set, shows a person what to do: how to start a consumer that dlqbench does not start. Without it,
+	// the log does.
+	Announce func(text string)
 	// Manual, if set, injects and lifts faults during the run, and may end its load.
 	Manual *Manual
 }

@@ -97,6 +97,9 @@ func (r *run) writeHeader() error {
 	default:
 		var rendered *scenarios.SubjectFile
 		var err error
+		if r.options.Cluster.Provider != ClusterExternal { // there, every name must begin with the run's id
+			values = r.options.Subject.StableNames(values)
+		}
 		if values, err = r.options.Subject.TakesFrom(values); err == nil {
 			rendered, err = r.options.Subject.Render(values)
 		}

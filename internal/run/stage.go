@@ -52,6 +52,7 @@ type run struct {
 
 	stage
 	phase    atomic.Pointer[string]
+	awaits   atomic.Pointer[string]        // what somebody has to do before the run goes on, nil for nothing
 	loadedAt atomic.Pointer[time.Duration] // when the load began, nil before
 }
 
@@ -88,6 +89,7 @@ func (r *run) setUp(ctx context.Context) error {
 		do    func(context.Context) error
 	}{
 		{"looking for the container engine", r.openEngine},
+		{"looking for the consumer's ports", r.checkPorts},
 		{"starting the guard", r.openSubject},
 		{"starting the brokers", r.startCluster},
 		{"writing the dead letters of another service", r.writeForeign},
@@ -126,8 +128,8 @@ func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
 // openLinks puts a toxiproxy link before every broker and, one per instance, before the downstream stub.
 func (r *run) openLinks(context.Context) error {
 	r.links = map[string][]*network.Link{}
-	open := func(name, upstream string, groups ...string) error {
-		link, err := network.NewLink(name, upstream)
+	open := func(name, upstream string, port int, groups ...string) error {
+		link, err := network.NewLinkAt(name, upstream, port)
 		if err != nil {
 			return err
 		}
@@ -141,7 +143,7 @@ func (r *run) openLinks(context.Context) error {
 		if int(broker.Number) == r.scenario.Topics.DLQ.Broker {
 			groups = append(groups, "dlq")
 		}
-		if err := open(fmt.Sprintf("broker %d", broker.Number), broker.Address, groups...); err != nil {
+		if err := open(fmt.Sprintf("broker %d", broker.Number), broker.Address, 0, groups...); err != nil {
 			return err
 		}
 	}
@@ -155,12 +157,12 @@ func (r *run) openLinks(context.Context) error {
 		return err
 	}
 	for instance := range r.header.Instances {
-		name, groups := fmt.Sprintf("oracle of instance %d", instance), []string{"downstream"}
+		name, groups := downstreamLink(instance), []string{"downstream"}
 		scheme := "http://"
 		if r.header.Graph != nil {
 			scheme, groups = "grpc://", append(groups, network.DownstreamOf(r.consumerOf(instance).Name))
 		}
-		if err := open(name, r.oracles.of(instance).Addr(instance), groups...); err != nil {
+		if err := open(name, r.oracles.of(instance).Addr(instance), r.portsOf(instance).downstream, groups...); err != nil {
 			return err
 		}
 		r.oracleURLs = append(r.oracleURLs, scheme+r.links[name][0].Address())
@@ -168,8 +170,10 @@ func (r *run) openLinks(context.Context) error {
 	return nil
 }
 
+func downstreamLink(instance int) string { return fmt.Sprintf("oracle of instance %d", instance) }
+
 // openRegistry starts the schema registry of a subject whose records have a schema, behind the link "registry".
-func (r *run) openRegistry(open func(name, upstream string, groups ...string) error) error {
+func (r *run) openRegistry(open func(name, upstream string, port int, groups ...string) error) error {
 	if r.options.Subject == nil || r.options.Subject.Format == nil {
 		return nil
 	}
@@ -178,7 +182,7 @@ func (r *run) openRegistry(open func(name, upstream string, groups ...string) er
 	if err != nil {
 		return err
 	}
-	if err := open(network.LinkRegistry, r.registry.Address()); err != nil {
+	if err := open(network.LinkRegistry, r.registry.Address(), r.portsOf(0).registry); err != nil {
 		return err
 	}
 	r.values.SchemaRegistryURL = "http://" + r.links[network.LinkRegistry][0].Address()
@@ -216,7 +220,7 @@ func (r *run) openTaps(context.Context) error {
 		}), TopicIDs: r.cluster.topicIDs,
 	})
 	for instance := range r.header.Instances {
-		bootstrap, err := r.tap.Open(instance)
+		bootstrap, err := r.tap.OpenAt(instance, r.portsOf(instance).kafka)
 		if err != nil {
 			return err
 		}

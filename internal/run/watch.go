@@ -108,6 +108,9 @@ func (r *run) snapshot(seen *sightings) reports.Snapshot {
 		},
 		Instances: r.live.processes.states(before.processes, now.processes, passed),
 	}
+	if waiting := r.awaits.Load(); waiting != nil {
+		snapshot.Waiting = *waiting
+	}
 	r.live.now(&snapshot)
 	r.place(&snapshot)
 	// From the load's beginning the view shows the time of the load, because the duration of setting up is not known in

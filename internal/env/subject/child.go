@@ -28,6 +28,8 @@ type child struct {
 	// there, 0 until it is known.
 	elsewhere Elsewhere
 	inside    atomic.Int64
+	// outside is set in place of a command, if somebody else starts the instance; then pid is 0.
+	outside *outsider
 	// asked says that the end is expected. forced says that the grace period was over.
 	asked, forced atomic.Bool
 	// ended is closed when the group is gone; exit is set before.
@@ -173,7 +175,10 @@ func waitCopied(copied <-chan struct{}, reader *os.File) {
 
 // signal sends a signal to the group, or to the place where the work is done, unless it is gone.
 func (c *child) signal(signal syscall.Signal) error {
-	if c.elsewhere != nil {
+	switch {
+	case c.outside != nil:
+		return c.signalOutside(signal)
+	case c.elsewhere != nil:
 		return c.signalElsewhere(signal)
 	}
 	return c.signalGroup(signal)

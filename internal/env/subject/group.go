@@ -56,6 +56,8 @@ type Launch struct {
 	Health string
 	// Elsewhere is where the work is done, if Command only stands for it; nil if it does the work itself.
 	Elsewhere Elsewhere
+	// Outside is set instead of all of the above but Ready and Health, if somebody else starts the instance.
+	Outside *Outside
 }
 
 // Ready says when an instance counts as ready. Without Log, Port and URL, Config.Ready decides.
@@ -177,6 +179,10 @@ func (g *Group) Close() error {
 	}
 	var errs []error
 	for instance := range g.slots {
+		if process := g.process(instance); process.alive() && process.outside != nil {
+			process.asked.Store(true) // no time is left to tell it to end
+			g.dismiss(context.Background(), process)
+		}
 		if _, err := g.Kill(context.Background(), instance); err != nil && !errors.Is(err, ErrNotRunning) {
 			errs = append(errs, err)
 		}
@@ -319,6 +325,9 @@ func (g *Group) Kill(_ context.Context, instance int) (Exit, error) {
 }
 
 func (g *Group) kill(p *process) (Exit, error) {
+	if p.outside != nil {
+		return g.killOutside(p)
+	}
 	// The process may end by itself meanwhile; that is not an error.
 	if err := g.signal(p, syscall.SIGKILL); err != nil && !errors.Is(err, ErrNotRunning) {
 		return Exit{}, err
@@ -350,6 +359,9 @@ func (g *Group) Pause(ctx context.Context, instance int, on bool) error {
 		return err
 	}
 	process := g.process(instance)
+	if process.outside != nil {
+		return nil // its command has run, and there is nothing to look at
+	}
 	for process.alive() {
 		if is, err := process.standsStill(ctx); err == nil && is == on {
 			break
@@ -383,6 +395,10 @@ func (g *Group) StopAll(ctx context.Context) error {
 	var stopping sync.WaitGroup
 	for instance := range g.slots {
 		stopping.Go(func() {
+			if process := g.process(instance); process.alive() && process.outside != nil {
+				g.dismiss(ctx, process)
+				return
+			}
 			if _, err := g.Stop(ctx, instance); !errors.Is(err, ErrNotRunning) {
 				errs[instance] = err
 			}

@@ -22,7 +22,7 @@ type process struct {
 	instance int
 	run      uint16
 	launch   Launch
-	out      *output
+	out      *output // nil if somebody else starts it
 	paused   atomic.Bool
 	// ailing is closed when the health has been bad for unhealthyFor. restarting says that the process is ended for
 	// that reason.
@@ -37,6 +37,8 @@ type process struct {
 	done chan struct{}
 	// saidReady is closed when a line of the output matches Ready.Log.
 	saidReady chan struct{}
+	// notStarted receives the error of the user's command that was to start it.
+	notStarted chan error
 }
 
 // alive reports whether any process of the group exists.
@@ -58,45 +60,62 @@ func (g *Group) startProcess(instance int, run uint16) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := launch.Ready.free(); err != nil {
-		return nil, err
-	}
-	if err := writeFiles(launch); err != nil {
-		return nil, err
-	}
 	p := &process{instance: instance, run: run, launch: launch, done: make(chan struct{}), saidReady: make(chan struct{}),
-		ailing: make(chan struct{})}
-	p.out, err = newOutput(g.logPath(instance), g.watchLines(p), func(line []byte, code int16) {
-		g.noteError(p, line, code)
-	})
-	if err != nil {
-		return nil, err
-	}
-	p.out.mask = newMask(launch.secrets())
-	if err := p.out.keepTimes(g.cfg.Clock); err != nil {
-		return nil, errors.Join(err, p.out.close())
+		ailing: make(chan struct{}), notStarted: make(chan error, 1)}
+	if launch.Outside == nil {
+		if err := g.prepare(p); err != nil {
+			return nil, err
+		}
 	}
 	if g.cfg.OnStart != nil {
 		g.cfg.OnStart(instance, run)
 	}
 	// Stamped before the start, so that no action of the process can seem to precede it.
 	starting := p.event(history.KindInstanceStarting, g.cfg.Clock.Now())
-	p.child, err = g.start(instance, launch, p.out)
-	if err != nil {
+	if launch.Outside != nil {
+		p.child = &child{grace: g.cfg.Grace, outside: &outsider{Outside: launch.Outside}, ended: make(chan struct{})}
+	} else if p.child, err = g.start(instance, launch, p.out); err != nil {
 		return nil, err
 	}
 	starting.Aux = int64(p.pid)
 	g.cfg.Sink.Record(starting)
+	if launch.Outside != nil {
+		g.beginOutside(p)
+	}
 	if launch.Health != "" {
 		g.watching.Go(func() { g.watchHealth(p) })
 	}
 	g.watching.Go(func() {
 		<-p.child.ended
-		g.noteLog(p)
+		if p.out != nil {
+			g.noteLog(p)
+		}
 		g.noteExit(p)
 		close(p.done)
 	})
 	return p, nil
+}
+
+// prepare checks and writes what a process needs before it is started, and opens the file of its output.
+func (g *Group) prepare(p *process) error {
+	if err := p.launch.Ready.free(); err != nil {
+		return err
+	}
+	if err := writeFiles(p.launch); err != nil {
+		return err
+	}
+	var err error
+	p.out, err = newOutput(g.logPath(p.instance), g.watchLines(p), func(line []byte, code int16) {
+		g.noteError(p, line, code)
+	})
+	if err != nil {
+		return err
+	}
+	p.out.mask = newMask(p.launch.secrets())
+	if err := p.out.keepTimes(g.cfg.Clock); err != nil {
+		return errors.Join(err, p.out.close())
+	}
+	return nil
 }
 
 func (g *Group) logPath(instance int) string {
@@ -137,8 +156,11 @@ func (g *Group) signal(p *process, signal syscall.Signal) error {
 		return fmt.Errorf("sending %s to instance %d of subject %s (pid %d): %w", signalName(signal), p.instance, g.cfg.Name,
 			p.pid, err)
 	}
-	if p.elsewhere != nil {
+	if p.elsewhere != nil || p.outside != nil {
 		g.noteDelivery(p, g.cfg.Clock.Now()-event.Time)
+	}
+	if p.outside != nil && p.asked.Load() {
+		g.watching.Go(func() { g.seeLeft(p) })
 	}
 	return nil
 }

@@ -35,16 +35,26 @@ func (g *Group) WaitReady(ctx context.Context, instance int) error {
 		p.ready.Do(func() { g.cfg.Sink.Record(p.event(history.KindInstanceReady, g.cfg.Clock.Now())) })
 		return nil
 	case <-p.done:
-		return fmt.Errorf(
-			"instance %d of subject %s ended with %v before it was ready; its last lines are:\n%sall of its output is in %s",
-			instance, g.cfg.Name, p.exit, p.out.lastLines(), g.logPath(instance))
+		return g.notReady(p, fmt.Sprintf("ended with %v before it was ready", p.exit))
 	case waited := <-g.patience(probing, p):
-		return fmt.Errorf(
-			"instance %d of subject %s was not ready after %v (%s); its last lines are:\n%sall of its output is in %s",
-			instance, g.cfg.Name, waited, p.launch.Ready.waitsFor(), p.out.lastLines(), g.logPath(instance))
+		return g.notReady(p, fmt.Sprintf("was not ready after %v (%s)", waited, p.launch.Ready.waitsFor()))
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for instance %d of subject %s to get ready: %w", instance, g.cfg.Name, context.Cause(ctx))
 	}
+}
+
+// notReady returns the error of an instance that did not get ready, with what is known about the reason.
+func (g *Group) notReady(p *process, what string) error {
+	select {
+	case err := <-p.notStarted:
+		return fmt.Errorf("starting instance %d of subject %s: %w", p.instance, g.cfg.Name, err)
+	default:
+	}
+	if p.outside != nil {
+		return fmt.Errorf("instance %d of subject %s %s; %s", p.instance, g.cfg.Name, what, p.outside.absent())
+	}
+	return fmt.Errorf("instance %d of subject %s %s; its last lines are:\n%sall of its output is in %s", p.instance,
+		g.cfg.Name, what, p.out.lastLines(), g.logPath(p.instance))
 }
 
 // patience returns a channel that signals when the time for getting ready is over: the timeout, and the permitted

@@ -5,7 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -91,7 +94,10 @@ func New(config Config) *Tap {
 
 // Open starts one listener per broker for the instance on 127.0.0.1. It returns their addresses, comma-joined, as
 // the instance's bootstrap.servers. It fails if the instance is open already or no port is available.
-func (t *Tap) Open(number int) (bootstrap string, err error) {
+func (t *Tap) Open(number int) (bootstrap string, err error) { return t.OpenAt(number, 0) }
+
+// OpenAt is Open with consecutive ports, in the order of the brokers; port is the first, and 0 takes any free ones.
+func (t *Tap) OpenAt(number, port int) (bootstrap string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -103,8 +109,12 @@ func (t *Tap) Open(number int) (bootstrap string, err error) {
 	}
 	listeners := map[int32]net.Listener{}
 	var addresses []string
-	for _, upstream := range t.Upstreams {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	for i, upstream := range t.Upstreams {
+		at := 0
+		if port > 0 {
+			at = port + i
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(at)))
 		if err != nil {
 			closeAll(listeners)
 			return "", fmt.Errorf("opening the tap of instance %d for broker %d: %w", number, upstream.NodeID, err)
@@ -145,6 +155,31 @@ func (t *Tap) Fetching(number int, run uint16) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.process(t.instance(number), run).fetching
+}
+
+// Connected reports whether the current process of the instance has any connection.
+func (t *Tap) Connected(number int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	in := t.instance(number)
+	for c := range in.conns {
+		if c.process == in.current {
+			return true
+		}
+	}
+	return false
+}
+
+// Cut closes the instance's listeners and connections. For Kafka, the instance is then gone.
+func (t *Tap) Cut(number int) {
+	t.mu.Lock()
+	in := t.instance(number)
+	closeAll(in.listeners)
+	open := slices.Collect(maps.Keys(in.conns))
+	t.mu.Unlock()
+	for _, c := range open {
+		c.close()
+	}
 }
 
 // Close closes every listener and connection and returns when all goroutines have ended.

@@ -41,11 +41,19 @@ func (c *Corruption) Apply(h *History, choices Choices) (*History, []Finding) {
 		return nil, nil
 	}
 	damaged.sort()
+	if slices.ContainsFunc(append(slices.Clone(c.Also), c.Promise), Promise.ofProcess) {
+		damaged.Header.Contract().ProcessUnseen = false
+	}
 	found := []Finding{{c.Promise, record}}
 	for _, also := range c.Also {
 		found = append(found, Finding{also, record})
 	}
 	return damaged, found
+}
+
+// ofProcess reports whether only the log or the end of a process shows that the promise is broken.
+func (p Promise) ofProcess() bool {
+	return p.Invariant == "stays-up" || p.Invariant == "graceful-stop" || p.Anomaly == "failure-not-surfaced"
 }
 
 // Corruptions lists all corruptions, grouped by invariant.

@@ -128,9 +128,10 @@ func (j *judge) ill(from, to time.Duration) bool {
 	return false
 }
 
-// mute reports whether a process that ran between the two times wrote log lines but gave a level in none.
+// mute reports whether a report may have been in a log that does not show it: the log is not seen at all, or a process
+// that ran between the two times wrote lines but gave a level in none.
 func (j *judge) mute(from, to time.Duration) bool {
-	return slices.ContainsFunc(j.events, func(end history.Event) bool {
+	return j.header.Contract().ProcessUnseen || slices.ContainsFunc(j.events, func(end history.Event) bool {
 		if end.Kind != history.KindSubjectLog || end.N <= 0 || end.Aux != 0 || end.Time < from {
 			return false
 		}

@@ -2,11 +2,9 @@ package external
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,8 +24,6 @@ const (
 	confirmPause = 100 * time.Millisecond
 	// stillLimit is how long a paused broker is given to answer.
 	stillLimit = time.Second
-	// keptOutput is how much of a command's output an error shows.
-	keptOutput = 2 << 10
 )
 
 // breakage is the broker's role in the run at the time when a fault was injected into it.
@@ -297,41 +293,15 @@ func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.
 	if command == "" {
 		return k.CanBreak(action)
 	}
-	ctx, cancel := context.WithTimeout(ctx, commandLimit)
-	defer cancel()
-	// A file, not a pipe: a broker that the command leaves running may continue to write to it.
-	output, err := os.CreateTemp("", "dlqbench-command-*")
-	if err != nil {
-		return fmt.Errorf("keeping the output of the command for %s: %w", action, err)
-	}
-	defer func() { _, _ = output.Close(), os.Remove(output.Name()) }()
 	line := strings.NewReplacer("{{broker}}", strconv.Itoa(int(broker.Number)), "{{id}}", strconv.Itoa(int(broker.ID))).
 		Replace(command)
-	cmd := exec.CommandContext(ctx, "sh", "-c", line)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
+	environment := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return name == EnvPassword || strings.HasPrefix(name, "DLQBENCH_") && strings.HasSuffix(name, "_TOKEN")
 	})
-	procgroup.KillOnCancel(cmd)
-	cmd.Stdout, cmd.Stderr = output, output
-	if err = cmd.Run(); err == nil {
-		return nil
+	run := procgroup.Command{Args: []string{"sh", "-c", line}, Env: environment, Redact: k.config.redact}
+	if err := run.Run(ctx, commandLimit); err != nil {
+		return fmt.Errorf("the command for %s failed: %w", action, err)
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("it did not end within %s", commandLimit)
-	}
-	return fmt.Errorf("the command for %s failed: %w; it said: %s", action, err, k.said(output.Name()))
-}
-
-// said returns the end of a command's output, without secrets.
-func (k *Kafka) said(path string) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	text := strings.TrimSpace(k.config.redact(string(data)))
-	if text == "" {
-		return "nothing"
-	}
-	return text[max(0, len(text)-keptOutput):]
+	return nil
 }

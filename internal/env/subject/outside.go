@@ -1,0 +1,166 @@
+package subject
+
+// An instance that somebody else starts: a person, an IDE, docker compose. There is no process to watch, so its log,
+// its exit codes and its usage are not known. What is known of it are its connections. Signals are commands of the
+// user's.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/dlqbench/dlqbench/internal/env/procgroup"
+)
+
+const (
+	// outsideLimit bounds a command of the user's.
+	outsideLimit = time.Minute
+	// leftAfter is how long an instance that was told to end must be without connections to count as ended. It is longer
+	// than the pauses in which clients connect again.
+	leftAfter = time.Second
+)
+
+// CommandStart is the key of the command that starts an instance in Outside.Commands. The others are the names of
+// signals.
+const CommandStart = "START"
+
+// Outside is an instance that somebody else starts.
+type Outside struct {
+	// Commands are the user's own, by the name of the signal (TERM, KILL, STOP, CONT), and CommandStart.
+	Commands map[string][]string
+	// Dir and Env are those of the commands.
+	Dir string
+	Env []string
+	// Address is where it is expected to connect, for messages.
+	Address string
+	// Connected reports whether it has a connection. Cut closes its addresses for good.
+	Connected func() bool
+	Cut       func()
+}
+
+// outsider stands for the process of an instance that somebody else starts.
+type outsider struct {
+	*Outside
+	leave sync.Once
+}
+
+func (o *Outside) can(name string) bool { return len(o.Commands[name]) > 0 }
+
+// runOutside runs one of the user's commands. It ends with the instance, so that it never outlasts the run.
+func (c *child) runOutside(name string) error {
+	if !c.outside.can(name) {
+		return fmt.Errorf("there is no command for %s: dlqbench does not start this consumer", name)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-c.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	command := procgroup.Command{Args: c.outside.Commands[name], Dir: c.outside.Dir,
+		Env: append(cleanEnvironment(os.Environ()), c.outside.Env...)}
+	if err := command.Run(ctx, outsideLimit); err != nil {
+		return fmt.Errorf("the command for %s failed: %w", name, err)
+	}
+	return nil
+}
+
+func (c *child) signalOutside(signal syscall.Signal) error {
+	if c.over() {
+		return ErrNotRunning
+	}
+	return c.runOutside(signalName(signal))
+}
+
+// left notes that the instance is gone.
+func (c *child) left() {
+	c.outside.leave.Do(func() {
+		c.exit = Exit{Code: -1, Expected: true, Forced: c.forced.Load()}
+		close(c.ended)
+	})
+}
+
+// beginOutside begins to expect an instance that somebody else starts, with the user's command if there is one.
+func (g *Group) beginOutside(p *process) {
+	if p.outside.can(CommandStart) {
+		g.watching.Go(func() {
+			if err := p.runOutside(CommandStart); err != nil && !p.over() {
+				p.notStarted <- err
+				p.left() // so that it can be started again
+			}
+		})
+	}
+}
+
+// seeLeft watches for the end of an instance that was told to end.
+func (g *Group) seeLeft(p *process) {
+	const connected = time.Duration(-1)
+	ticker := time.NewTicker(goneEvery)
+	defer ticker.Stop()
+	for since := connected; ; {
+		switch now := g.cfg.Clock.Now(); {
+		case p.outside.Connected():
+			since = connected
+		case since == connected:
+			since = now
+		case now-since >= leftAfter:
+			p.gone.Store(int64(since))
+			p.left()
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-p.ended:
+			return
+		}
+	}
+}
+
+// dismiss is the end of an instance at the end of the run: it is told to end if the user has a command for that. Then
+// its addresses are closed, as no more of what it does belongs to the run.
+func (g *Group) dismiss(ctx context.Context, p *process) {
+	if p.outside.can(signalName(syscall.SIGTERM)) && !p.asked.Load() {
+		if _, err := g.Stop(ctx, p.instance); err != nil && !errors.Is(err, ErrNotRunning) {
+			g.cfg.Log.Warn().Err(err).Msg("the consumer did not end; its addresses are closed")
+		}
+	}
+	p.outside.Cut()
+	p.left()
+	<-p.done
+}
+
+// killOutside is kill for an instance that somebody else starts.
+func (g *Group) killOutside(p *process) (Exit, error) {
+	if !p.outside.can(signalName(syscall.SIGKILL)) {
+		return Exit{}, fmt.Errorf("ending instance %d of subject %s: it is still connected to %s after its grace of %v, and "+
+			"there is no command for KILL", p.instance, g.cfg.Name, p.outside.Address, g.cfg.Grace)
+	}
+	if err := g.signal(p, syscall.SIGKILL); err != nil && !errors.Is(err, ErrNotRunning) {
+		return Exit{}, err
+	}
+	timer := time.NewTimer(killLimit)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return p.exit, nil
+	case <-timer.C:
+		return Exit{}, fmt.Errorf("killing instance %d of subject %s: the command for KILL has run, but it is still "+
+			"connected to %s after %v: does it end the right process?", p.instance, g.cfg.Name, p.outside.Address, killLimit)
+	}
+}
+
+// absent says why an instance that somebody else starts is not ready.
+func (o *Outside) absent() string {
+	if o.Connected() {
+		return "it is connected to " + o.Address + "; if it ran before this run began, start it again, as this Kafka is " +
+			"new, and otherwise compare its topic and its group with the settings printed above"
+	}
+	return "nothing is connected to " + o.Address + ": start your consumer with the settings printed above"
+}

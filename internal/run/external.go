@@ -1,0 +1,149 @@
+package run
+
+// A consumer that somebody else starts. The run gives out addresses and names that stay the same, says which, and waits
+// until the consumer has joined.
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/env/subject"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// fixed are the ports of an instance, each 0 if any free one will do.
+type fixed struct{ kafka, downstream, registry int }
+
+// external describes where somebody else starts the consumer, nil if nobody does.
+func (r *run) external() *scenarios.External {
+	if r.options.Subject == nil {
+		return nil
+	}
+	return r.options.Subject.External
+}
+
+func (r *run) portsOf(instance int) fixed {
+	e := r.external()
+	if e == nil || instance >= e.Instances { // nobody starts it
+		return fixed{}
+	}
+	return fixed{e.KafkaPort(instance), e.DownstreamPort(instance), e.Registry}
+}
+
+// checkPorts fails if a port of the consumer's is in use, before anything is started.
+func (r *run) checkPorts(ctx context.Context) error {
+	e := r.external()
+	if e == nil {
+		return nil
+	}
+	check := func(name string, port int) error {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			return fmt.Errorf("port %d of external.%s can't be listened on: %w: end what listens there, such as another run, "+
+				"or write another port in %s", port, name, err, r.options.SubjectFile)
+		}
+		return listener.Close()
+	}
+	for instance := range min(r.header.Instances, e.Instances) {
+		ports := r.portsOf(instance)
+		for broker := range r.scenario.Cluster.Brokers {
+			if err := check("kafka", ports.kafka+broker); err != nil {
+				return err
+			}
+		}
+		if err := check("downstream", ports.downstream); err != nil {
+			return err
+		}
+	}
+	if r.options.Subject.Format == nil {
+		return nil
+	}
+	return check("registry", r.portsOf(0).registry)
+}
+
+// outside returns an instance that somebody else starts.
+func (r *run) outside(e *scenarios.External, instance int) *subject.Outside {
+	commands := map[string][]string{}
+	for _, name := range scenarios.SignalNames() {
+		commands[strings.ToUpper(name)] = e.Signals.Command(name)
+	}
+	return &subject.Outside{
+		Commands: commands, Dir: r.subjectDir(), Env: r.settingsOf(instance), Address: r.bootstraps[instance],
+		Connected: func() bool { return r.tap.Connected(instance) },
+		Cut: func() {
+			r.tap.Cut(instance)
+			for _, link := range r.links[downstreamLink(instance)] {
+				_ = link.Close() // tearDown closes it again, and reports what is left of it
+			}
+		},
+	}
+}
+
+// settingsOf returns what an instance must be told, as NAME=value: the variables that an instance of dlqbench's own
+// gets, without those that are empty, that lead to a folder of the run, or that are secret.
+func (r *run) settingsOf(instance int) []string {
+	variables := r.valuesOf(instance).Environment()
+	for name, value := range variables {
+		switch name {
+		case "DLQBENCH_WORK_DIR", "DLQBENCH_PORT", "DLQBENCH_SASL_PASSWORD", subject.RunIDVariable:
+			delete(variables, name)
+		default:
+			if value == "" {
+				delete(variables, name)
+			}
+		}
+	}
+	return environ(variables)
+}
+
+// announce says how the consumer is to be started: on the screen, in a form for a shell, and in a file for an IDE or
+// for docker compose.
+func (r *run) announce() error {
+	if r.external() == nil {
+		return nil
+	}
+	var text strings.Builder
+	for instance := range r.scenario.InstanceCount() {
+		file := r.dir.file(fmt.Sprintf("external-%d.env", instance))
+		settings := r.settingsOf(instance)
+		if err := os.WriteFile(file, []byte(strings.Join(settings, "\n")+"\n"), 0o600); err != nil {
+			return fmt.Errorf("writing the settings of the consumer: %w", err)
+		}
+		fmt.Fprintf(&text, "instance %d of %s must run with these settings (also in %s):\n", instance, r.header.Subject,
+			filepath.ToSlash(file))
+		for _, setting := range settings {
+			name, value, _ := strings.Cut(setting, "=")
+			fmt.Fprintf(&text, "  export %s=%s\n", name, shellWord(value))
+		}
+	}
+	if r.options.Announce == nil {
+		r.options.Log.Warn().Msg(text.String())
+		return nil
+	}
+	r.options.Announce(text.String())
+	return nil
+}
+
+// shellWord returns a value as a shell reads it.
+func shellWord(value string) string {
+	if !strings.ContainsAny(value, " \t\"'`$&|;<>()*?[]#~!{}\\") {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+}
+
+// waitFor notes which instance the run waits for, if somebody else starts it.
+func (r *run) waitFor(instance int) {
+	if r.external() == nil {
+		return
+	}
+	values := r.valuesOf(instance)
+	text := fmt.Sprintf("instance %d of %s to consume %s in group %s from %s", instance, r.header.Subject,
+		values.InputTopic, values.GroupID, values.BootstrapServers)
+	r.awaits.Store(&text)
+}
