@@ -107,7 +107,8 @@ type Result struct {
 // Anomaly is one way in which an invariant was violated.
 type Anomaly struct {
 	Name string `json:"name"`
-	// Count of all occurrences; Counterexamples holds at most MaxCounterexamples of them, shortest first.
+	// Count of all occurrences; Counterexamples holds at most MaxCounterexamples of them: that of the record
+	// which the reports show, then the shortest.
 	Count           int64            `json:"count"`
 	Counterexamples []Counterexample `json:"witnesses"`
 	// First is the earliest occurrence, which need not be among the counterexamples; nil where no moment can be told.
