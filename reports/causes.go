@@ -196,11 +196,14 @@ func bySight(a, b *assertions.Occurrence) int {
 
 // whereFacts says where and when the example of a root is, with links to its trace and to the faults in force.
 func whereFacts(v *assertions.Verdict, root assertions.Root, shown evidence) []document.KeyValue {
+	var out []document.KeyValue
 	where := document.Plain(whereWords(&root.Example))
 	if anchor := shown.anchors[root.Example.Record]; anchor != "" {
 		where = append(append(where, document.Plain(" ")...), traceLink("its trace", anchor)...)
 	}
-	out := []document.KeyValue{{Key: "Where", Value: where}}
+	if root.Example.Partition >= 0 || root.Example.Record >= 0 {
+		out = append(out, document.KeyValue{Key: "Where", Value: where})
+	}
 	if root.Example.At > 0 {
 		out = append(out, document.KeyValue{Key: "When",
 			Value: append(document.Plain(sinceWords(v, &root.Example)), faultTags(v, root.Example.At)...)})

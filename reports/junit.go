@@ -202,7 +202,8 @@ func junitExperimental(class string, v *assertions.Verdict, r assertions.Result)
 	return out
 }
 
-// violationWords is the message of a violated invariant: of each anomaly, how it was violated, or from which root it follows.
+// violationWords is the message of a violated invariant: how each of its roots was violated, and from which root its
+// other anomalies follow.
 func violationWords(v *assertions.Verdict, r assertions.Result) string {
 	var told []string
 	for _, a := range r.Anomalies {
