@@ -89,7 +89,7 @@ type Invariant struct {
 type Anomaly struct {
 	Name  string `json:"name"`
 	Count int64  `json:"count"`
-	// Counterexamples are at most 20 of the occurrences, shortest first.
+	// Counterexamples are at most 20 of the occurrences: that of the record which the reports show, then the shortest.
 	Counterexamples []Counterexample `json:"witnesses"`
 }
 

@@ -476,7 +476,15 @@ func (c *backoff) judge(g *gap, heldUp time.Duration) {
 		}
 		return fmt.Sprintf("gap %d was %s; promised are %s to %s", g.k, units.Text(g.length), units.Text(g.least),
 			units.Text(g.most))
-	}, moment{history.KindAttemptEnd, g.ended}, moment{history.KindAttemptStart, g.start}))
+	}, moment{history.KindAttemptEnd, g.ended}, moment{history.KindAttemptStart, g.start}).by(g.beyond()))
+}
+
+// beyond is by how much the gap is shorter or longer than promised.
+func (g *gap) beyond() time.Duration {
+	if g.early {
+		return g.least - g.length
+	}
+	return g.length - g.most
 }
 
 // nameEarly names the anomaly of an early gap. If the first gap is kept, and later gaps are as short as the first may

@@ -64,6 +64,8 @@ type sighting struct {
 	gone    time.Duration
 	// leads: other anomalies follow from it, so it comes before them, however long its trace.
 	leads bool
+	// margin is by how much time the promise was broken; 0 if it is not a matter of time, or nothing ever came.
+	margin time.Duration
 	// say makes the summary. It is called only for the sightings that are kept.
 	say func() string
 }
@@ -83,6 +85,8 @@ type report struct {
 	counts map[string]int64
 	kept   map[string][]kept
 	first  map[string]earliest
+	// widest is the occurrence with the largest margin.
+	widest map[string]earliest
 	places map[string][]Occurrence
 	// stalled counts the suspicions that a stall of the machine may explain.
 	stalled int
@@ -91,7 +95,8 @@ type report struct {
 func newReport(w *state, name, of string) *report {
 	return &report{
 		w: w, result: Result{Name: name, Of: of, Anomalies: []Anomaly{}}, counts: map[string]int64{},
-		kept: map[string][]kept{}, first: map[string]earliest{}, places: map[string][]Occurrence{},
+		kept: map[string][]kept{}, first: map[string]earliest{}, widest: map[string]earliest{},
+		places: map[string][]Occurrence{},
 	}
 }
 
@@ -190,7 +195,7 @@ func (r *report) done(otherwise Status, why string) Result {
 // tell fills in a counterexample except for its trace, which needs a second walk through the history.
 func (w *state) tell(to *Counterexample, k *kept) {
 	*to = Counterexample{Record: k.record, Partition: k.partition, Offset: k.offset, Summary: k.summary, Trace: []Line{},
-		leads: k.leads}
+		At: k.moment(), Margin: k.margin, Missing: k.missing, leads: k.leads}
 	if k.topic >= 0 && int(k.topic) < len(w.header.Topics) {
 		to.Topic = w.header.Topics[k.topic].Name
 	}
@@ -203,6 +208,12 @@ func (w *state) about(number int32, from, to time.Duration, say func() string, m
 	if r := w.record(number); r != nil {
 		s.topic, s.partition, s.offset = r.topic, r.partition, r.offset
 	}
+	return s
+}
+
+// by notes by how much time the promise was broken. The more, the less it looks like noise of the clocks.
+func (s sighting) by(margin time.Duration) sighting {
+	s.margin = max(0, margin)
 	return s
 }
 

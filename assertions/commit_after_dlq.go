@@ -96,7 +96,7 @@ func (c *commitAfterDLQ) judge(p *pass) {
 		c.saw("commit-before-dlq", c.w.about(p.number, 0, r.letterAcked.at(), func() string {
 			return fmt.Sprintf("%s %s before the dead letter of offset %d was acknowledged", p.deed(),
 				units.Text(r.letterAcked.at()-p.at), p.place.offset)
-		}, committed, acked))
+		}, committed, acked).by(r.letterAcked.at()-p.at))
 		return
 	}
 	if r.letterAcked.at() < 0 && c.w.classOfLast(r) != classSuccess {

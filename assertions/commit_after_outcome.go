@@ -221,7 +221,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 					p.place.offset, p.offset, c.w.fate(r, p))
 			}
 			return fmt.Sprintf("%s while offset %d was unfinished: %s", p.deed(), p.place.offset, c.w.fate(r, p))
-		}, committed))
+		}, committed).by(r.firstTerminal-p.at))
 	}
 }
 

@@ -109,6 +109,9 @@ func Explain(name string) []Explanation {
 // narrowed returns the explanation of one anomaly of an invariant.
 func (i Invariant) narrowed(a AnomalyNote) Explanation {
 	of := i.Name
+	if cause, known := catalogueCauses()[i.Name+": "+a.Name]; known {
+		i.Cause = cause
+	}
 	i.Promise = strings.ToUpper(a.Meaning[:1]) + a.Meaning[1:] + ". The promise: " + i.Promise
 	i.Name, i.Anomalies = a.Name, []AnomalyNote{a}
 	return Explanation{i, of}

@@ -26,33 +26,44 @@ func (r *report) place(anomaly string, s *sighting, weight int) {
 	if list := r.places[anomaly]; len(list) < MaxRecords {
 		r.places[anomaly] = append(list, one)
 	}
+	one.Command = r.w.showCommand(s)
 	if first, known := r.first[anomaly]; one.At >= 0 && (!known || one.before(&first.Occurrence)) {
-		one.Command = r.w.showCommand(s)
 		r.first[anomaly] = earliest{one, kept{*s, weight, s.say()}}
+	}
+	if s.margin > r.widest[anomaly].margin {
+		r.widest[anomaly] = earliest{one, kept{*s, weight, s.say()}}
 	}
 }
 
 // withFirst returns the first occurrence of an anomaly, or nil if it is unknown, and makes sure that its trace is
-// built: it replaces the longest trace if there is no room.
+// built, and that of the occurrence with the largest margin: they replace the longest traces if there is no room.
 func (r *report) withFirst(anomaly string) *Occurrence {
 	first, known := r.first[anomaly]
+	wanted := []kept{}
+	if known {
+		wanted = append(wanted, first.kept)
+	}
+	if widest := r.widest[anomaly]; widest.margin > 0 && (!known || !widest.is(&first.kept)) {
+		wanted = append(wanted, widest.kept)
+	}
+	wanted = slices.DeleteFunc(wanted, func(k kept) bool {
+		return slices.ContainsFunc(r.kept[anomaly], func(other kept) bool { return k.is(&other) })
+	})
+	r.kept[anomaly] = append(r.kept[anomaly][:min(len(r.kept[anomaly]), MaxCounterexamples-len(wanted))], wanted...)
 	if !known {
 		return nil
 	}
-	list := r.kept[anomaly]
-	told := slices.ContainsFunc(list, func(k kept) bool {
-		return k.record == first.Record && k.partition == first.Partition && k.offset == first.Offset &&
-			k.sighting.moment() == first.At
-	})
-	if !told {
-		list = append(list[:min(len(list), MaxCounterexamples-1)], first.kept)
-	}
-	r.kept[anomaly] = list
 	first.Phase = r.w.phaseAt(first.At)
 	if first.Missing == MissingDrained || first.Missing == MissingReplayed {
 		first.Phase = r.w.phaseAt(first.At - 1) // the phase that it ends, not the next
 	}
 	return &first.Occurrence
+}
+
+// is reports whether two sightings are of the same occurrence.
+func (k *kept) is(other *kept) bool {
+	return k.record == other.record && k.partition == other.partition && k.offset == other.offset &&
+		k.sighting.moment() == other.sighting.moment()
 }
 
 // before orders occurrences by time, and those with equal times by place.

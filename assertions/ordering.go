@@ -193,7 +193,7 @@ func (c *ordering) judge(s *outOfOrder) {
 		c.saw("reordered", c.w.about(s.next, 0, s.then, func() string {
 			return fmt.Sprintf("its first attempt started %s before that of record %d, which comes before it",
 				units.Text(s.then-s.started), s.before)
-		}, moment{history.KindAttemptStart, s.started}))
+		}, moment{history.KindAttemptStart, s.started}).by(s.then-s.started))
 		return
 	}
 	c.saw("reordered", c.w.about(s.next, 0, s.started, func() string {
@@ -208,5 +208,5 @@ func (c *ordering) judge(s *outOfOrder) {
 		}
 		return fmt.Sprintf("its first attempt started %s before record %d, which comes before it, was finished",
 			units.Text(b.firstTerminal-s.started), s.before)
-	}, moment{history.KindAttemptStart, s.started}))
+	}, moment{history.KindAttemptStart, s.started}).by(b.firstTerminal-s.started))
 }

@@ -135,3 +135,13 @@ const (
 	// activityStep is how long a fault must have been in force before a lack of fetches is meaningful.
 	activityStep = time.Second
 )
+
+// The order of the violations (roots.go), on which no verdict depends.
+const (
+	// stampSlack is how much earlier an effect may be stamped than its cause. Several observers stamp the events of one
+	// moment, and an event that never came may be dated to what it should have followed.
+	stampSlack = 100 * time.Millisecond
+	// noiseMargin is the margin below which an anomaly could be taken for noise of the clocks. It is evidence all the
+	// same, but a poor example.
+	noiseMargin = 10 * time.Millisecond
+)

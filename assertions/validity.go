@@ -132,14 +132,14 @@ func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
 	for i := range v.Invariants {
 		r := &v.Invariants[i]
 		judged = judged || r.Status != NotApplicable
-		switch r.Status {
-		case Fail:
-			for _, a := range r.Anomalies {
-				failed = append(failed, fmt.Sprintf("%s is violated: %s, %s", r.Name, a.Name, times(a.Count))+j.example(&a))
-			}
-		case Inconclusive:
+		if r.Status == Inconclusive {
 			open = append(open, fmt.Sprintf("%s can't be judged: %s", r.Name, r.Why))
 		}
+	}
+	v.Roots = Roots(v)
+	v.exampleFirst()
+	for _, root := range v.Roots {
+		failed = append(failed, v.Reason(root))
 	}
 	if !judged {
 		open = append(open, "none of the invariants applies, so nothing was judged")
@@ -182,24 +182,6 @@ func counted(n int64) string {
 		return "one record was"
 	}
 	return fmt.Sprintf("%d records were", n)
-}
-
-// example describes the shortest trace of the anomaly in one sentence.
-func (j *judge) example(a *Anomaly) string {
-	if len(a.Counterexamples) == 0 {
-		return ""
-	}
-	w, eg := &a.Counterexamples[0], ", e.g. "
-	if a.Count == 1 {
-		eg = ": "
-	}
-	switch topic := strings.TrimPrefix(w.Topic, j.header.RunID+"."); {
-	case w.Record >= 0 && w.Offset >= 0:
-		return fmt.Sprintf("%srecord %d (%s-%d offset %d): %s", eg, w.Record, topic, w.Partition, w.Offset, w.Summary)
-	case w.Record >= 0:
-		return fmt.Sprintf("%srecord %d: %s", eg, w.Record, w.Summary)
-	}
-	return eg + w.Summary
 }
 
 func times(n int64) string {

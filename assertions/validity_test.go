@@ -242,7 +242,7 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"a client that loses records", func(b *builder) history.Source {
 			b.h.Records = 1
 			return b.begin().send(0).commit(1).drain().done()
-		}, Fail, "no-loss is violated"},
+		}, Fail, "Follows from it: no-loss: lost × 1"},
 		{"a client that is refused and changes payloads", func(b *builder) history.Source {
 			b.h.Records = 1
 			unread(b.begin().send(0).attempt(0, history.OutcomePermanent).letter(0).commit(1), "Fetch", 18)

@@ -50,8 +50,11 @@ type Verdict struct {
 	// Rerun is the command that runs the same plan again.
 	Rerun   string    `json:"rerun"`
 	Started time.Time `json:"started"`
-	// Reasons say why the verdict is not pass, in sentences, worst first.
-	Reasons    []string `json:"reasons"`
+	// Reasons say why the verdict is not pass, in sentences, worst first: one for each of Roots, then what could not be
+	// judged, then the thresholds that were missed.
+	Reasons []string `json:"reasons"`
+	// Roots are the violations that no other violation explains, each with those that follow from it.
+	Roots      []Root   `json:"roots,omitempty"`
 	Invariants []Result `json:"invariants"`
 	// Experimental is what experimental invariants say, which decides nothing.
 	Experimental []Result                   `json:"experimental,omitempty"`
@@ -104,7 +107,8 @@ type Result struct {
 // Anomaly is one way in which an invariant was violated.
 type Anomaly struct {
 	Name string `json:"name"`
-	// Count of all occurrences; Counterexamples holds at most MaxCounterexamples of them, shortest first.
+	// Count of all occurrences; Counterexamples holds at most MaxCounterexamples of them: that of the record
+	// which the reports show, then the shortest.
 	Count           int64            `json:"count"`
 	Counterexamples []Counterexample `json:"witnesses"`
 	// First is the earliest occurrence, which need not be among the counterexamples; nil where no moment can be told.
@@ -115,6 +119,30 @@ type Anomaly struct {
 
 // MaxRecords is the largest number of occurrences of an anomaly whose places are kept.
 const MaxRecords = 200
+
+// Root is a violation that no other violation explains.
+type Root struct {
+	Invariant string `json:"invariant"`
+	Anomaly   string `json:"anomaly"`
+	Count     int64  `json:"count"`
+	// Example is the occurrence that every report shows: if there is one, of a record that the consequences concern, too,
+	// with the largest margin, and the earliest. Summary says what happened to it.
+	Example Occurrence `json:"example"`
+	Summary string     `json:"summary,omitempty"`
+	// Command prints the trace of the example, or of a record that a consequence concerns; "" if there is none.
+	Command string `json:"command,omitempty"`
+	// Consequences are the violations that follow from it.
+	Consequences []Consequence `json:"consequences,omitempty"`
+}
+
+// Consequence is a violation that follows from another.
+type Consequence struct {
+	Invariant string `json:"invariant"`
+	Anomaly   string `json:"anomaly"`
+	Count     int64  `json:"count"`
+	// Why it follows.
+	Why string `json:"why"`
+}
 
 // Occurrence says where and when something was violated, without its trace.
 type Occurrence struct {
@@ -163,6 +191,11 @@ type Counterexample struct {
 	Topic     string `json:"topic,omitempty"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
+	// At is when it was violated, and Missing what makes that sure, as in Occurrence.
+	At      time.Duration `json:"at_ns,omitempty"`
+	Missing Missing       `json:"missing,omitempty"`
+	// Margin is by how much time the promise was broken; 0 where it is not a matter of time, or where nothing ever came.
+	Margin time.Duration `json:"margin_ns,omitempty"`
 	// Summary says in one sentence what contradicts what.
 	Summary string `json:"summary"`
 	// Command tells the whole trace; "" when it is about no one place.

@@ -133,10 +133,6 @@ func failRun() Run {
 	v.Verdict = assertions.Fail
 	v.Subject, v.Rerun = "early-committer",
 		"dlqbench run dlq-publish-failure --subject examples/early/subject.yaml --seed 42"
-	v.Reasons = []string{
-		"commit-after-dlq is violated: 14 records were committed past before their dead letter was acknowledged.",
-		"dlq-fidelity is violated: 3 dead letters carry another payload than their source.",
-	}
 	v.Invariants = append(passing("no-loss", "bounded-retries", "classification", "dlq-once", "duplicates"),
 		run.Verdict.Invariants[10:]...)
 	v.Invariants = append(v.Invariants, []assertions.Result{
@@ -158,8 +154,17 @@ func failRun() Run {
 			{Time: 7400 * ms, Text: hostile}, {Time: 7500 * ms, Text: "INF committed offset=1353 partition=3"},
 		},
 	}}
+	withRoots(&v)
 	run.Verdict = &v
 	return run
+}
+
+// withRoots fills in what the judge says of the violations.
+func withRoots(v *assertions.Verdict) {
+	v.Roots, v.Reasons = assertions.Roots(v), nil
+	for _, root := range v.Roots {
+		v.Reasons = append(v.Reasons, strings.ToValidUTF8(v.Reason(root), "?"))
+	}
 }
 
 func commitCounterexample() assertions.Counterexample {
@@ -167,7 +172,7 @@ func commitCounterexample() assertions.Counterexample {
 		Record: 8123, ID: "DLQB7Q2M4X9K000FXV4T9R2C", Topic: "dlqbench-7f3a-input", Partition: 3, Offset: 1352,
 		Summary: "Offset 1353 of partition 3 was committed 1.52 s before the dead letter of record 8123 was acknowledged.",
 		Command: "dlqbench show-record 20260102-030405-dlq-publish-failure-a1b2c3 8123",
-		Key:     "key-000417",
+		Key:     "key-000417", At: 7410 * ms, Margin: 1520 * ms,
 		Actors: []assertions.Actor{
 			{Name: "workload", Role: assertions.RoleWorkload}, {Name: "input", Role: "input"},
 			{Name: "instance 0", Role: assertions.RoleInstance},
@@ -225,6 +230,7 @@ func fixtureOccurrences() []assertions.Occurrence {
 func secondCounterexample() assertions.Counterexample {
 	w := commitCounterexample()
 	w.Command = "dlqbench show-record 20260102-030405-dlq-publish-failure-a1b2c3 9001"
+	w.At, w.Margin = 10410*ms, 2100*ms
 	w.Record, w.Offset, w.Summary = 9001, 1499,
 		"Offset 1500 of partition 3 was committed 2.10 s before the dead letter of record 9001 was acknowledged."
 	long := w.Trace[:3:3]
@@ -418,6 +424,9 @@ func injected(payload string) Run {
 			Records: []assertions.Occurrence{occurrence},
 		}},
 	}
+	v.Roots = []assertions.Root{{Invariant: payload, Anomaly: payload, Count: 1, Example: occurrence, Summary: payload,
+		Command: payload, Consequences: []assertions.Consequence{{Invariant: payload, Anomaly: payload, Why: payload}}},
+		{Invariant: payload, Anomaly: payload, Summary: payload, Consequences: []assertions.Consequence{{Why: payload}}}}
 	v.LogsNote = payload
 	v.Logs = []assertions.LogExcerpt{{Invariant: payload, Anomaly: payload, Process: payload, File: payload,
 		Lines: []assertions.LogLine{{Text: payload}}, LeftOut: 1}}

@@ -70,7 +70,7 @@ func headline(v *assertions.Verdict) string {
 	}
 	switch stands(v) {
 	case standsFail:
-		return failedHeadline(v)
+		return "A promise was broken."
 	case standsInconclusive:
 		return "The run does not show enough to judge it either way."
 	case standsMissed:
@@ -80,13 +80,13 @@ func headline(v *assertions.Verdict) string {
 	return passedHeadline(v)
 }
 
-// furtherReasons returns the reasons that the headline does not mention. If the verdict is pass, they are only missed
-// thresholds, which are shown elsewhere.
+// furtherReasons returns the reasons that neither the headline nor the roots mention. If the verdict is pass, they are
+// only missed thresholds, which are shown elsewhere.
 func furtherReasons(v *assertions.Verdict) []string {
-	if v.Verdict == assertions.Pass || len(v.Reasons) == 0 {
+	if v.Verdict == assertions.Pass {
 		return nil
 	}
-	return v.Reasons[1:]
+	return v.Reasons[min(len(v.Reasons), max(1, len(v.Roots))):]
 }
 
 func wasMissed(v *assertions.Verdict) string {
@@ -95,17 +95,6 @@ func wasMissed(v *assertions.Verdict) string {
 		return "1 threshold was"
 	}
 	return fmt.Sprintf("%d thresholds were", n)
-}
-
-func failedHeadline(v *assertions.Verdict) string {
-	for _, r := range v.Invariants {
-		if r.Status == assertions.Fail && len(r.Anomalies) > 0 {
-			a := r.Anomalies[0]
-			return fmt.Sprintf("%s is violated: %s was seen %s.", name(r.Name), name(a.Name),
-				units.Plural(a.Count, "time", "times"))
-		}
-	}
-	return "A promise was broken."
 }
 
 func passedHeadline(v *assertions.Verdict) string {
@@ -126,6 +115,9 @@ func passedHeadline(v *assertions.Verdict) string {
 // coverage describes how much of the contract the verdict covers. A pass says nothing about what was not judged, and
 // a subject that promises little is judged little.
 func coverage(v *assertions.Verdict) string { return visible(v.Coverage().String(), maxCoverage) }
+
+// judgedWords says how many promises held, and how many were judged.
+func judgedWords(v *assertions.Verdict) string { return heldOf(v) + "; " + coverage(v) }
 
 // judgedOf describes how much an invariant judged: "3,093 records", or "353 of 3,093 records" if it judged only a
 // part.

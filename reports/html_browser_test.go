@@ -141,8 +141,8 @@ func TestBrowserFindsRecords(t *testing.T) {
 func TestBrowserControls(t *testing.T) {
 	b := browsertest.Open(t)
 	openReport(t, b, "fail", render(t, failRun(), HTML))
-	for _, want := range []string{"fail", "commit-after-dlq: commit-before-dlq, 14 times", "record 8123",
-		"7.410 s on the run's clock, in the phase fault (210 ms into it)"} {
+	for _, want := range []string{"fail", "commit-after-dlq is violated: commit-before-dlq, 14 times", "record 9001",
+		"10.410 s on the run's clock, in the phase fault (3.21 s into it)"} {
 		if words := strings.ToLower(b.Text(".banner")); !strings.Contains(words, want) {
 			t.Errorf("the banner does not say %q: %q", want, words)
 		}

@@ -110,7 +110,7 @@ func junitRun(run Run, label string, waived func(assertions.Result) *junitProble
 		if r.Unjudged == assertions.Inapplicable {
 			continue
 		}
-		testCase := junitInvariant(class+".invariants", r)
+		testCase := junitInvariant(class+".invariants", v, r)
 		if waived != nil && testCase.Failure != nil {
 			if skipped := waived(r); skipped != nil {
 				skipped.Text, testCase.Failure, testCase.Skipped = testCase.Failure.Message+"\n"+testCase.Failure.Text, nil, skipped
@@ -119,7 +119,7 @@ func junitRun(run Run, label string, waived func(assertions.Result) *junitProble
 		suite.add(testCase)
 	}
 	for _, r := range v.Experimental {
-		suite.add(junitExperimental(class+".experimental", r))
+		suite.add(junitExperimental(class+".experimental", v, r))
 	}
 	for _, t := range v.Thresholds {
 		testCase := junitCase{Class: class + ".thresholds", Name: text(t.Expression)}
@@ -166,7 +166,7 @@ func junitProperties(run Run) []junitProperty {
 	return out
 }
 
-func junitInvariant(class string, r assertions.Result) junitCase {
+func junitInvariant(class string, v *assertions.Verdict, r assertions.Result) junitCase {
 	out := junitCase{Class: class, Name: name(r.Name)}
 	judged := judgedOf(r) + " judged"
 	if more := notJudged(r); more != "" {
@@ -181,7 +181,7 @@ func junitInvariant(class string, r assertions.Result) junitCase {
 	case assertions.NotApplicable:
 		out.Skipped = &junitProblem{Message: "not judged: " + text(r.Why), Type: string(r.Unjudged)}
 	case assertions.Fail:
-		out.Failure = &junitProblem{Message: anomalyCounts(r), Type: "violated", Text: judged + "\n" + junitStories(r)}
+		out.Failure = &junitProblem{Message: violationWords(v, r), Type: "violated", Text: judged + "\n" + junitStories(r)}
 	default:
 		out.Error = &junitProblem{Message: "inconclusive: " + text(r.Why), Type: "inconclusive", Text: judged}
 	}
@@ -189,8 +189,8 @@ func junitInvariant(class string, r assertions.Result) junitCase {
 }
 
 // junitExperimental returns a case that never fails. All findings are in its output.
-func junitExperimental(class string, r assertions.Result) junitCase {
-	out := junitInvariant(class, r)
+func junitExperimental(class string, v *assertions.Verdict, r assertions.Result) junitCase {
+	out := junitInvariant(class, v, r)
 	found := string(r.Status)
 	for _, problem := range []*junitProblem{out.Failure, out.Error, out.Skipped} {
 		if problem != nil {
@@ -202,12 +202,23 @@ func junitExperimental(class string, r assertions.Result) junitCase {
 	return out
 }
 
-func anomalyCounts(r assertions.Result) string {
-	parts := make([]string, 0, len(r.Anomalies))
+// violationWords is the message of a violated invariant: how each of its roots was violated, and from which root its
+// other anomalies follow.
+func violationWords(v *assertions.Verdict, r assertions.Result) string {
+	var told []string
 	for _, a := range r.Anomalies {
-		parts = append(parts, fmt.Sprintf("%s × %s", name(a.Name), units.Count(a.Count)))
+		what := fmt.Sprintf("%s × %s", name(a.Name), units.Count(a.Count))
+		if from := followsFrom(v, r.Name, a.Name); from != "" {
+			what += " " + from
+		}
+		for _, root := range v.Roots {
+			if root.Invariant == r.Name && root.Anomaly == a.Name {
+				what = text(v.Broken(root))
+			}
+		}
+		told = append(told, what)
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(told, "; ")
 }
 
 // junitStories formats the first counterexamples of each anomaly as plain text.
@@ -215,6 +226,9 @@ func junitStories(r assertions.Result) string {
 	var b strings.Builder
 	for _, a := range r.Anomalies {
 		fmt.Fprintf(&b, "\n%s × %s\n", name(a.Name), units.Count(a.Count))
+		if why := cause(r.Name, a.Name); why != "" {
+			fmt.Fprintf(&b, "likely cause: %s\ndocs: %s\n", why, pageOf(r.Name, a.Name))
+		}
 		for _, w := range a.Counterexamples[:min(len(a.Counterexamples), junitCounterexamples)] {
 			fmt.Fprintf(&b, "\n  %s\n", text(w.Summary))
 			if where := position(w); where != "" {

@@ -35,7 +35,7 @@ type evidence struct {
 
 // judged returns the results in the order of the page: the experimental ones, which decide nothing, come last.
 func judged(v *assertions.Verdict) []assertions.Result {
-	return append(ranked(v.Invariants), ranked(v.Experimental)...)
+	return append(causal(v), ranked(v.Experimental)...)
 }
 
 // anomalyAnchor identifies an anomaly by its indices in judged.
@@ -153,6 +153,9 @@ func finding(v *assertions.Verdict, r assertions.Result, index int, shown eviden
 			about += " · first at " + sinceWords(v, a.First)
 		}
 		add(about, true)
+		out.Blocks = append(out.Blocks, document.KeyValues{Items: known(
+			fact("Follows", strings.TrimPrefix(followsFrom(v, r.Name, a.Name), "follows "), ""),
+			fact("Likely cause", cause(r.Name, a.Name), ""), document.KeyValue{Key: "Docs", Value: page(r.Name, a.Name)})})
 		out.Blocks = append(out.Blocks, told...)
 		add(untold(a.Count, int64(len(a.Counterexamples)), int64(len(told))), true)
 		out.Blocks = append(out.Blocks, logExcerpts(v, r.Name, a.Name, logs)...)

@@ -30,7 +30,7 @@ func runPage(run Run) document.Document {
 	shown := tell(v)
 	return document.Document{
 		Kind: "run report", Mark: runMark(stands(v)), Word: stands(v).word(), Title: name(v.Scenario),
-		Lead: []document.Text{document.Plain(headline(v)), document.Plain(coverage(v))}, About: about(run),
+		Lead: lead(v), About: about(run),
 		Banner: banner(v, shown), Foot: "The same facts for programs: verdict.json.",
 		Search: "record:812, key:key-000017, partition:3, offset:1352, an id, or any words",
 		Sections: []document.Section{
@@ -62,14 +62,21 @@ func about(run Run) []string {
 	return out
 }
 
-// banner returns the reasons that the headline does not mention, the first violation, and the commands that show all of
-// it again.
+// banner returns the cause of the first root, the other roots, the reasons that the headline does not mention, and the
+// commands that show all of it again.
 func banner(v *assertions.Verdict, shown evidence) []document.Block {
-	reasons := alsoList(v)
-	reasons.Most = 0
-	first, show := firstViolation(v, shown)
-	return []document.Block{reasons, document.KeyValues{Items: first}, document.KeyValues{Items: known(
-		command("Run it again", visible(v.Rerun, document.Whole)), command("Show the record", show))}}
+	reasons, further := alsoList(v), furtherRoots(v)
+	reasons.Most, further.Most = 0, 0
+	var facts []document.KeyValue
+	if len(v.Roots) > 0 {
+		facts = append(append(rootFacts(v), whereFacts(v, v.Roots[0], shown)...), fact("Promises", judgedWords(v), ""))
+	}
+	facts = append(facts, known(command("Run it again", visible(v.Rerun, document.Whole)))...)
+	out := []document.Block{document.KeyValues{Items: facts}}
+	if len(further.Items) > 0 {
+		out = append(out, document.Paragraph{Text: document.Bold("Also violated, and not explained by this")}, further)
+	}
+	return append(out, reasons)
 }
 
 // headFacts returns the figures that a reader wants first.

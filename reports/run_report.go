@@ -25,7 +25,10 @@ const (
 	// A screen has no room for every fault and reason of a long run. The report has them all.
 	screenFaults  = 8
 	screenReasons = 4
-	screenSummary = 180
+	// That of a run that failed has the cause first, and less room for the rest.
+	screenFaultsFailed = 3
+	screenRoots        = 3
+	screenSummary      = 180
 	// A comment on a change has room for the first counterexamples only.
 	markdownCounterexamples = 2
 	markdownLines           = 25
@@ -59,15 +62,18 @@ func Markdown(w io.Writer, run Run) error {
 
 func runDocument(run Run) document.Document {
 	v := run.Verdict
+	failed := len(v.Roots) > 0
 	out := document.Document{
 		Kind: "run report", Mark: runMark(stands(v)), Word: stands(v).word(), Title: name(v.Scenario),
-		Lead: []document.Text{document.Plain(headline(v)), document.Plain(coverage(v))}, About: facts(run),
+		Lead: lead(v), About: facts(run),
 		Sections: []document.Section{
-			{Title: "Invariants", Blocks: []document.Block{invariantTable(v.Invariants)}},
+			{Blocks: []document.Block{document.KeyValues{Items: rootFacts(v)}}},
+			{Title: "Also violated, and not explained by this", Blocks: []document.Block{furtherRoots(v)}},
+			{Title: "Invariants", Folded: failed, Blocks: []document.Block{invariantTable(causal(v))}},
 			{Title: experimentalTitle, Blocks: []document.Block{invariantTable(v.Experimental)}},
 			{Title: "Faults", Blocks: []document.Block{faultTable(v)}},
-			{Title: "Latency", Blocks: []document.Block{latencyTable(v, []string{measure.LatencySuccess, measure.LatencyService,
-				measure.LatencyDeadLetter, measure.LatencyCommitDelay, measure.LatencyReplay})}},
+			{Title: "Latency", Folded: failed, Blocks: []document.Block{latencyTable(v, []string{measure.LatencySuccess,
+				measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyCommitDelay, measure.LatencyReplay})}},
 			{Blocks: []document.Block{runFigures(v)}},
 			{Title: "Thresholds", Blocks: []document.Block{thresholdTable(v)}},
 			{Title: "Also", Blocks: []document.Block{alsoList(v)}},
@@ -174,6 +180,9 @@ func faultTable(v *assertions.Verdict) document.Table {
 		row.Cells = append(row.Cells, document.Plain(window(f.Planned)), document.Plain(text(f.What)), document.Plain(did))
 		out.Rows = append(out.Rows, row)
 	}
+	if len(v.Roots) > 0 {
+		out.Most = screenFaultsFailed
+	}
 	return out
 }
 
@@ -233,7 +242,12 @@ func runFigures(v *assertions.Verdict) document.KeyValues {
 	if h.CPU > 0 {
 		words += ", " + units.Significant(h.CPU) + " processors used"
 	}
-	return document.KeyValues{Items: known(fact("Records", conservation(v), ""), fact("Drain", drain, ""),
+	promises := ""
+	if len(v.Roots) > 0 { // the report has the state of the harness, and the cause needs the room
+		promises, words = judgedWords(v), ""
+	}
+	return document.KeyValues{Items: known(fact("Promises", promises, ""), fact("Records", conservation(v), ""),
+		fact("Drain", drain, ""),
 		fact("Retries", remarkOnRetries(v.Usage), ""), fact("Harness", words, ""))}
 }
 
@@ -265,7 +279,7 @@ func alsoList(v *assertions.Verdict) document.List {
 // stories returns the traces of the first counterexamples of the violations.
 func stories(v *assertions.Verdict) []document.Section {
 	var out []document.Section
-	for _, r := range v.Invariants {
+	for _, r := range causal(v) {
 		for _, a := range r.Anomalies {
 			section := document.Section{Folded: true,
 				Title: fmt.Sprintf("%s: %s × %s", name(r.Name), name(a.Name), units.Count(a.Count))}

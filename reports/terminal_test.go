@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +21,9 @@ func colourTerminal(w io.Writer, run Run) error { return Terminal(w, run, true) 
 
 // copied reports whether a line is meant to be copied, and so is never broken.
 func copied(line string) bool {
-	return strings.HasPrefix(line, "Report  ") || strings.HasPrefix(line, "Rerun   ") ||
-		strings.HasPrefix(line, "     see: ")
+	return slices.ContainsFunc([]string{"Report  ", "Rerun   ", "Trace  ", "Docs   ", "     see: "}, func(key string) bool {
+		return strings.HasPrefix(line, key)
+	})
 }
 
 func TestTerminalFitsTheScreen(t *testing.T) {

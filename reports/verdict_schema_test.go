@@ -158,9 +158,17 @@ func storyComment(key string) string {
 		"Verdict.Topics": "The topics of the run.",
 		"Verdict.Logs": "What the subject's processes wrote around the first occurrence of each anomaly; passwords " +
 			"are masked.",
-		"Verdict.LogsNote": "Why there are no lines of logs, or not all.",
-		"Anomaly.First":    "The earliest occurrence; absent where no moment can be told.",
-		"Anomaly.Records":  "The places of the first occurrences that were found, at most 200.",
+		"Verdict.Roots": "The violations that no other violation explains, each with those that follow from it. The first " +
+			"reasons are one for each.",
+		"Root.Example": "The occurrence that every report shows: of a record that the consequences concern, too, if there " +
+			"is one, with the largest margin, and the earliest.",
+		"Root.Command":          "The command that prints the trace of the example, or of a record of a consequence.",
+		"Consequence.Why":       "Why it may follow from the root, or from another of its consequences.",
+		"Counterexample.At":     "As in Occurrence; absent in verdicts of older versions.",
+		"Counterexample.Margin": "By how much the promise was broken, in ns; absent where it is not a matter of time.",
+		"Verdict.LogsNote":      "Why there are no lines of logs, or not all.",
+		"Anomaly.First":         "The earliest occurrence; absent where no moment can be told.",
+		"Anomaly.Records":       "The places of the first occurrences that were found, at most 200.",
 		"Occurrence.At": "When it was violated, on the run's clock, in ns: with the commit that went too far, or else " +
 			"with the last of the events that contradict each other; of what never came, from when it is sure not to come " +
 			"(missing); -1 where it has no moment.",

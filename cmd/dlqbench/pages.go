@@ -50,6 +50,11 @@ func invariantPage(about assertions.Explanation) string {
 	for _, anomaly := range about.Anomalies {
 		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n```\n%s\n```\n", anomaly.Name, sentence(anomaly.Meaning),
 			strings.Join(anomaly.Example, "\n"))
+		for _, one := range assertions.Explain(anomaly.Name) {
+			if one.Of == about.Name && one.Cause != about.Cause {
+				fmt.Fprintf(&b, "\nTypical causes: %s\n", one.Cause)
+			}
+		}
 	}
 	fmt.Fprintf(&b, "\n## Typical causes\n\n%s\n", about.Cause)
 	if needs := about.Needs(); needs != "" {

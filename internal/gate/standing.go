@@ -72,16 +72,11 @@ func (w Waiver) matches(scenario, invariant, anomaly string) bool {
 }
 
 // openReasons returns the reasons of a verdict for what it could not show: those that neither a violation nor a missed
-// threshold explains. A verdict lists violations first, one reason per anomaly, then open results, then thresholds
+// threshold explains. A verdict lists violations first, one reason per root, then open results, then thresholds
 // (assertions.Verdict.Reasons). If a history was damaged, the reason that it was judged only up to the damage comes
 // last, and is open as well.
 func openReasons(verdict *assertions.Verdict) []string {
-	violations, missed := 0, 0
-	for _, result := range verdict.Invariants {
-		if result.Status == assertions.Fail {
-			violations += len(result.Anomalies)
-		}
-	}
+	violations, missed := len(verdict.Roots), 0
 	for _, threshold := range verdict.Thresholds {
 		if !threshold.Met {
 			missed++

@@ -43,6 +43,7 @@ func (v verdict) make(scenario string) *assertions.Verdict {
 		made.Thresholds, made.ThresholdsMissed = append(made.Thresholds, measure.Threshold{Expression: fmt.Sprint(i)}), true
 		made.Reasons = append(made.Reasons, fmt.Sprintf("the threshold %d was missed", i))
 	}
+	made.Roots = assertions.Roots(made)
 	return made
 }
 

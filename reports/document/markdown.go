@@ -188,6 +188,10 @@ func mdText(text Text) string {
 		case StyleCode:
 			b.WriteString(code(span.Text))
 		default:
+			if span.address() {
+				b.WriteString("[" + md(span.Text) + "](" + span.Link + ")")
+				continue
+			}
 			b.WriteString(md(span.Text))
 		}
 	}

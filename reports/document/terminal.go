@@ -102,22 +102,51 @@ func (s *terminal) flow(indent int, text Text) {
 	s.hang(strings.Repeat(" ", indent), indent, text)
 }
 
-// quantity is a number with its unit, which are not separated.
-var quantity = regexp.MustCompile(`([0-9]) (%|(?:µs|ms|s|B|[KMG]iB)\b)`)
+// quantity is a number with its unit or its sign, which are not separated. joined is a name such as no-loss or input-3,
+// which is not broken at its hyphens.
+var (
+	quantity = regexp.MustCompile(`([0-9]|×) (%|(?:µs|ms|s|B|[KMG]iB)\b|[0-9])`)
+	joined   = regexp.MustCompile(`([\pL\pN])-([\pL\pN])`)
+)
+
+// The characters that keep a line from being broken at a space or a hyphen.
+const (
+	noBreakSpace  = "\u00a0"
+	noBreakHyphen = "\u2011"
+)
+
+// unbroken marks where a text must not be broken, and whole removes the marks.
+func unbroken(text string) string {
+	text = quantity.ReplaceAllString(text, "$1"+noBreakSpace+"$2")
+	for range 2 { // the two letters of a-b-c share one
+		text = joined.ReplaceAllString(text, "$1"+noBreakHyphen+"$2")
+	}
+	return text
+}
+
+func whole(text string) string {
+	return strings.NewReplacer(noBreakSpace, " ", noBreakHyphen, "-").Replace(text)
+}
 
 // hang is like flow, with the given words before the first line.
 func (s *terminal) hang(first string, indent int, text Text) {
 	for _, line := range text.lines() {
 		styled := s.text(line)
-		if !slices.ContainsFunc(line, func(span Span) bool { return span.Style == StyleCode }) {
-			styled = ansi.Wrap(quantity.ReplaceAllString(styled, "$1\u00a0$2"), s.width-indent, "")
+		if !slices.ContainsFunc(line, Span.copied) {
+			styled = ansi.Wrap(unbroken(styled), s.width-indent, "")
 		}
 		for part := range strings.SplitSeq(styled, "\n") {
-			s.add(first + strings.TrimSpace(strings.ReplaceAll(part, "\u00a0", " ")))
+			s.add(first + strings.TrimSpace(whole(part)))
 			first = strings.Repeat(" ", indent)
 		}
 	}
 }
+
+// copied reports whether a span is meant to be copied: a command or an address.
+func (s Span) copied() bool { return s.Style == StyleCode || s.address() }
+
+// address reports whether a span leads to another site.
+func (s Span) address() bool { return strings.HasPrefix(s.Link, "https://") }
 
 // text formats a one-line text in its styles.
 func (s *terminal) text(text Text) string {

@@ -1,0 +1,105 @@
+package assertions
+
+import "maps"
+
+// catalogueCauses are the typical bugs behind single anomalies, by "invariant: anomaly", where those of the invariant
+// say less. The most frequent one comes first.
+func catalogueCauses() map[string]string {
+	all := map[string]string{}
+	for _, some := range []map[string]string{commitCauses(), attemptCauses(), letterCauses(), processCauses()} {
+		maps.Copy(all, some)
+	}
+	return all
+}
+
+func commitCauses() map[string]string {
+	return map[string]string{
+		"commit-after-dlq: commit-before-dlq": "The dead letter is written asynchronously, and its future or callback is " +
+			"not awaited before the commit. A batch or a buffer of dead letters is not flushed first.",
+		"commit-after-dlq: commit-without-dlq": "The error of the dead-letter write is logged or ignored, and the record " +
+			"counts as finished. Look for a send without a check of its result, and for a catch around it that goes on.",
+		"commit-after-outcome: commit-past-unfinished": "The highest finished offset is committed instead of the end of " +
+			"the finished prefix, or auto-commit is on. After a failure the position is not rewound, and the next success " +
+			"commits past the failed record.",
+		"commit-after-outcome: commit-past-end": "Offsets are computed instead of taken from the records: look for an " +
+			"offset plus a count, or for the position of the client, which is that of the next fetch.",
+		"commit-after-outcome: commit-wrong-partition": "Offsets of all partitions are kept in one place and committed by " +
+			"everyone. Look for state that outlives a rebalance.",
+		"commit-after-outcome: commit-regressed": "Offsets are committed in the order in which work ends. Look for several " +
+			"threads that commit by themselves, and for offsets that outlive a rebalance.",
+		"halt-on-dlq-failure: failure-not-surfaced": "The client retries the write for ever, or its error ends in a " +
+			"callback that nobody reads. Look for a producer without a delivery timeout and an error handler without a log " +
+			"line.",
+		"halt-on-dlq-failure: commit-advanced-while-dlq-down": "The dead letter is given up after some tries, and its " +
+			"record is committed. Look for what follows the last failed write.",
+		"halt-on-dlq-failure: stopped-trying": "The error of the write ends the loop or the thread of the partition, and " +
+			"nothing starts it again.",
+		"halt-on-dlq-failure: did-not-crash": "The error of the write is caught on its way to the end of the process. Look " +
+			"for a catch around the loop, and for an exit without a code.",
+	}
+}
+
+func attemptCauses() map[string]string {
+	return map[string]string{
+		"bounded-retries: over-retried": "Retries and attempts are confused: the first attempt is not counted. Look for " +
+			"max_retries + 1, for a comparison with <= in place of <, and for two layers that both retry.",
+		"bounded-retries: under-retried": "Retries and attempts are confused: the first attempt counts as a retry. Look " +
+			"for an error that is classified as permanent, and for a count shared by several records.",
+		"bounded-retries: endless-redelivery": "The count of attempts is kept where every redelivery clears it. Look for a " +
+			"seek or a nack without an own count.",
+		"classification: permanent-retried": "All errors are handled alike. Look for a status that is compared by class " +
+			"instead of by code, and for a retry around everything.",
+		"classification: logical-dead-lettered": "A business result is raised as an exception and caught like a failure.",
+		"classification: premature-dead-letter": "A failure that may pass is classified as permanent. Look for timeouts, " +
+			"429 and 503, and for hooks that dead-letter what is in backoff at a stop or a rebalance.",
+		"classification: dual-terminal": "A success whose commit or next step failed is handled as a failure. Look for a " +
+			"catch that also covers what comes after the call.",
+		"backoff: backoff-early": "Seconds and milliseconds are mixed up, or the wait is measured from the attempt's " +
+			"start. Look for a Retry-After that is not read, and for a delay that a restart or a rebalance forgets.",
+		"backoff: backoff-late": "The wait is added to another: a poll interval, a queue, or a record ahead in the same " +
+			"thread. Look for a sleep in a shared loop.",
+		"backoff: backoff-not-growing": "The exponent is reset with each delivery, or the number of the attempt is not " +
+			"passed on.",
+		"backoff: cap-exceeded": "The cap is applied before the multiplication, to the wrong term, or not at all.",
+		"backoff: no-jitter":    "The jitter is not added, or its random source is seeded with the same value each time.",
+	}
+}
+
+func letterCauses() map[string]string {
+	return map[string]string{
+		"dlq-fidelity: payload-changed": "The value is decoded and encoded again. Look for a string conversion or a " +
+			"serializer between the record as it was read and the dead letter.",
+		"dlq-fidelity: key-changed": "The key is decoded as text and encoded again. Look for a string deserializer of keys.",
+		"dlq-fidelity: headers-lost": "Headers are rebuilt instead of copied. Look for a map (it keeps one of two equal " +
+			"names), for text conversion, and for null values.",
+		"dlq-fidelity: metadata-missing": "A header of the envelope is not set, or cannot be decoded. Look for text " +
+			"outside ASCII, and for a field that is set on one path only.",
+		"dlq-fidelity: metadata-wrong": "A header is taken from the wrong place: the offset of the consumer's position, " +
+			"which is already one further, a count that starts at 0, or the error of another record.",
+		"no-loss: stalled": "A record was set aside for a retry, and the retry never came. Look for a timer or a queue " +
+			"that an exception or a rebalance drops.",
+		"no-loss: dropped-by-ack": "Something deleted the record after it was acknowledged: a retention time, a " +
+			"compaction, or a clean-up of the dead-letter topic.",
+	}
+}
+
+func processCauses() map[string]string {
+	return map[string]string{
+		"liveness: paused-partition": "A partition is paused for a backoff, and the code that resumes it is skipped by an " +
+			"exception or loses track of it in a rebalance.",
+		"liveness: rebalance-storm": "A handler blocks for longer than the poll interval, so that the group expels the " +
+			"member again and again. Look for a consumer that is closed and made anew after an error.",
+		"liveness: stalled": "A fetcher or a worker has died unnoticed, or a record is never marked as finished, so that " +
+			"nothing behind it is committed. Look for an off-by-one: the offset to commit is the next one.",
+		"stays-up: crashed": "An exception is not caught, or the loop returns after an error. The last line of its log and " +
+			"the last record that it fetched say which.",
+		"stays-up: unclean-exit": "A handler for SIGTERM is missing, or throws. Look for something that is closed twice.",
+		"stays-up: gave-up": "The loop that polls has ended or hangs while the process lives on. Look for a thread whose " +
+			"exception nobody reads, and for callbacks that block.",
+		"graceful-stop: lost": "The shutdown hook commits everything that was read, including what is in backoff.",
+		"graceful-stop: premature-dead-letter": "The shutdown hook dead-letters what is in backoff. Leave it uncommitted: " +
+			"another instance gets it.",
+		"graceful-stop: stop-timeout": "Shutdown waits for a retry timer, or for a producer without a timeout. Look for a " +
+			"sleep that a stop does not interrupt.",
+	}
+}
