@@ -189,8 +189,16 @@ func (l *learned) test(ctx context.Context, c Config, report *Report) error {
 		return fmt.Errorf("judging %s: %w", report.Runs[1], err)
 	}
 	l.onFailure(s, verdict)
-	for _, result := range verdict.Invariants {
-		report.Odd = append(report.Odd, broken(result)...)
+	for _, root := range verdict.Roots {
+		text := fmt.Sprintf("%s: %s × %d: %s", root.Invariant, root.Anomaly, root.Count, root.Summary)
+		var more []string
+		for _, one := range root.Consequences {
+			more = append(more, fmt.Sprintf("%s: %s × %d", one.Invariant, one.Anomaly, one.Count))
+		}
+		if len(more) > 0 {
+			text += "; it leads to " + strings.Join(more, ", ")
+		}
+		report.Odd = append(report.Odd, text)
 	}
 	if verdict.Verdict == assertions.Inconclusive {
 		report.Notes = append(report.Notes, verdict.Reasons...)

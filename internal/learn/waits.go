@@ -43,13 +43,16 @@ func fit(gaps [][]time.Duration) (b backoff, ok bool) {
 	if len(steps) == 0 || len(gaps[0]) < leastGaps || steps[0].most < atOnce {
 		return b, false
 	}
-	b = backoff{initial: roundDown(steps[0].most), multiplier: 1, cap: limitOf(steps)}
-	for _, b.multiplier = range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 10} {
-		if b.fits(steps) {
-			if b.cap <= b.initial {
-				b.cap = 0
+	// The last wait may be the first that the cap shortens: then nothing shows that waits don't grow beyond it.
+	for _, limit := range []time.Duration{limitOf(steps), roundDown(steps[len(steps)-1].most)} {
+		b = backoff{initial: roundDown(steps[0].most), cap: limit}
+		for _, b.multiplier = range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 10} {
+			if b.fits(steps) {
+				if b.cap > 0 && b.cap <= b.initial {
+					b = backoff{initial: b.cap, multiplier: 1}
+				}
+				return b, true
 			}
-			return b, true
 		}
 	}
 	return backoff{initial: roundDown(slices.MinFunc(steps, step.compare).most), multiplier: 1}, true
