@@ -62,8 +62,8 @@ func (w *state) otherGroup() string {
 func (w *state) notRead(e *history.Event) {
 	if e.Code == history.None {
 		w.cannotRead("the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call " +
-			"for an attempt at one: say where the record's id is in it (id, with in: and at:), or write observe: wire, and what " +
-			"needs attempts is not judged")
+			"for an attempt at one: say where the record's id is in it (id, with in: and at:), or write observe: wire, and " +
+			"what needs attempts is not judged")
 		return
 	}
 	what := fmt.Sprintf("the subject sent %s in version %d, which dlqbench does not read", e.Text, e.N)

@@ -73,29 +73,47 @@ func (l *learned) strengthen(source history.Source) error {
 
 func (l *learned) order(source history.Source) error {
 	for _, ordering := range []history.Ordering{history.OrderingPartition, history.OrderingKey} {
-		subject, err := l.file(Line{Key: "ordering", Value: string(ordering)})
-		if err != nil {
+		if done, err := l.orders(source, Line{Key: "ordering", Value: string(ordering)}); done || err != nil {
 			return err
 		}
-		results, err := hold(source, subject)
-		if err != nil {
+		done, err := l.orders(source, Line{Key: "ordering", Value: string(ordering)},
+			Line{Key: "order_of", Value: scenarios.OrderOfAttempts,
+				Seen: "The next record begins before the dead letter of the one before is acknowledged."})
+		if done || err != nil {
 			return err
-		}
-		at := slices.IndexFunc(results, func(r assertions.Result) bool { return r.Name == "ordering" })
-		if at < 0 {
-			return nil
-		}
-		switch result := results[at]; {
-		case result.Status == assertions.Pass && result.Judged > 0:
-			l.promise("ordering", string(ordering), "%d %s were judged, and none was out of order.", result.Judged, result.Of)
-			return nil
-		case result.Status != assertions.Fail:
-			l.ask("ordering", string(ordering), "Not tested: no record failed while others of its %s waited.", ordering)
-			return nil
 		}
 	}
 	l.promise("ordering", string(history.OrderingNone), "Records of one key passed each other.")
 	return nil
+}
+
+// orders promises an order if the history does not contradict it. done says that no weaker one needs to be tried.
+func (l *learned) orders(source history.Source, lines ...Line) (done bool, err error) {
+	subject, err := l.file(lines...)
+	if err != nil {
+		return false, err
+	}
+	results, err := hold(source, subject)
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(results, func(r assertions.Result) bool { return r.Name == "ordering" })
+	if at < 0 {
+		return true, nil
+	}
+	switch result := results[at]; {
+	case result.Status == assertions.Pass && result.Judged > 0:
+		lines[0].Seen = fmt.Sprintf("%d %s were judged, and none was out of order.", result.Judged, result.Of)
+	case result.Status != assertions.Fail:
+		lines[0].Seen = "Not tested: no record failed while others waited behind it."
+		for i := range lines {
+			lines[i].Open = true
+		}
+	default:
+		return false, nil
+	}
+	l.lines = append(l.lines, lines...)
+	return true, nil
 }
 
 // withdraw turns a promise into a question.

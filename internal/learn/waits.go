@@ -45,7 +45,7 @@ func fit(gaps [][]time.Duration) (b backoff, ok bool) {
 	}
 	// The last wait may be the first that the cap shortens: then nothing shows that waits don't grow beyond it.
 	for _, limit := range []time.Duration{limitOf(steps), roundDown(steps[len(steps)-1].most)} {
-		b = backoff{initial: roundDown(steps[0].most), cap: limit}
+		b = backoff{initial: steps[0].written(), cap: limit}
 		for _, b.multiplier = range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 10} {
 			if b.fits(steps) {
 				if b.cap > 0 && b.cap <= b.initial {
@@ -55,7 +55,7 @@ func fit(gaps [][]time.Duration) (b backoff, ok bool) {
 			}
 		}
 	}
-	return backoff{initial: roundDown(slices.MinFunc(steps, step.compare).most), multiplier: 1}, true
+	return backoff{initial: slices.MinFunc(steps, step.compare).written(), multiplier: 1}, true
 }
 
 // step is what the waits after one attempt say of the promised one: it is not longer than most, the shortest wait seen,
@@ -64,8 +64,16 @@ type step struct{ least, most time.Duration }
 
 func (s step) compare(other step) int { return int(s.most - other.most) }
 
+// written returns the least wait with a figure that people write that it can be.
+func (s step) written() time.Duration {
+	if wait := roundUp(s.least); wait > 0 && wait <= s.most {
+		return wait
+	}
+	return roundDown(s.most)
+}
+
 // stepsOf returns the steps, up to the first without a wait. The shortest of n waits that are spread evenly over a
-// range is longer than its lower end by the n-th part of it, on average; twice that is allowed for.
+// range is longer than its lower end by the n-th part of it, on average; three times that is allowed for.
 func stepsOf(gaps [][]time.Duration) []step {
 	var steps []step
 	for _, of := range gaps {
@@ -74,7 +82,7 @@ func stepsOf(gaps [][]time.Duration) []step {
 		}
 		shortest := slices.Min(of)
 		spread := slices.Max(of) - shortest
-		steps = append(steps, step{least: shortest - 2*spread/time.Duration(len(of)) - shortest/50, most: shortest})
+		steps = append(steps, step{least: shortest - 3*spread/time.Duration(len(of)) - shortest/50, most: shortest})
 	}
 	return steps
 }
