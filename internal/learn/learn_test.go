@@ -456,3 +456,23 @@ func TestSplice(t *testing.T) {
 		}
 	}
 }
+
+// Both scenarios are valid, and what can't be followed without a header can be left out.
+func TestScenarios(t *testing.T) {
+	for name, text := range map[string][]byte{"watch.yaml": watchScenario, "break.yaml": breakScenario} {
+		scenario, _, err := scenarios.ParseWith(name, text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if scenario.InstanceCount() != 2 {
+			t.Errorf("%s has %d instances", name, scenario.InstanceCount())
+		}
+		scenario, _, err = scenarios.ParseWith(name, text, unfollowed())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if load := scenario.Workload; load.Garbage > 0 || load.Tombstones > 0 || load.Malformed != nil && load.Malformed.Share > 0 {
+			t.Errorf("%s: %+v", name, load)
+		}
+	}
+}
