@@ -170,31 +170,44 @@ func (g *graphWalk) judgeQuarantine(ref copyRef, e *history.Event) {
 
 // judgeCovered reports a processed copy whose exit was not acknowledged before the covering commit was read. The
 // acknowledgement is stamped before it is written to the instance and the commit after it was read. So for an instance
-// that waited, the acknowledgement never has the later stamp.
-func (g *graphWalk) judgeCovered(ref copyRef, asked time.Duration) {
-	one := &g.copies[ref.node][ref.number]
-	if one.done == never || one.done > asked {
-		return // not processed by then: commit-after-outcome and commit-after-dlq judge that
+// that waited, the acknowledgement never has the later stamp. A commit may be answered after one that was read later, so
+// the copies that those cover are judged again: each when its own commit was read.
+func (g *graphWalk) judgeCovered(ref copyRef) {
+	numbers := g.of[ref.node][g.copies[ref.node][ref.number].document]
+	asked := g.copies[ref.node][ref.number].covered
+	for _, number := range numbers {
+		one := &g.copies[ref.node][number]
+		if one.covered == never || one.covered < asked || one.done == never || one.done > one.covered {
+			continue // not processed by then: commit-after-outcome and commit-after-dlq judge that
+		}
+		missing := g.unacknowledged(ref.node, numbers, one.covered)
+		// Of another copy it was reported before if the new one is not the first that is too many.
+		if missing != 1 && (missing < 1 || number != ref.number) {
+			continue
+		}
+		at := one.covered
+		g.saw("commit-before-forward", g.sight(copyRef{ref.node, number}, at, func() string {
+			return fmt.Sprintf("node %s committed past it, and had no acknowledgement that the next topic has it",
+				g.name(ref.node))
+		}, moment{history.KindCommitRequest, at}))
 	}
-	acked, covered := 0, 0
-	for _, number := range g.of[ref.node][one.document] {
-		other := &g.copies[ref.node][number]
-		for _, out := range other.exits {
-			if out.acked != never && out.acked <= asked {
-				acked++
+}
+
+// unacknowledged returns how many more of the copies were committed past by a time than exits were acknowledged.
+func (g *graphWalk) unacknowledged(node int, numbers []int32, by time.Duration) int {
+	missing := 0
+	for _, number := range numbers {
+		one := &g.copies[node][number]
+		for _, out := range one.exits {
+			if out.acked != never && out.acked <= by {
+				missing--
 			}
 		}
-		if other.covered != never {
-			covered++
+		if one.covered != never && one.covered <= by {
+			missing++
 		}
 	}
-	if acked >= covered {
-		return
-	}
-	g.saw("commit-before-forward", g.sight(ref, asked, func() string {
-		return fmt.Sprintf("node %s committed past it, and had no acknowledgement that the next topic has it",
-			g.name(ref.node))
-	}, moment{history.KindCommitRequest, asked}))
+	return missing
 }
 
 // conclude judges the rules that need the end of the history. disruptions returns how many more exits of a copy its

@@ -306,6 +306,6 @@ func (g *graphWalk) committed(e *history.Event) {
 	for ; g.settled[p] < len(offsets) && offsets[g.settled[p]] < e.Offset; g.settled[p]++ {
 		ref := g.at[place{e.Topic, e.Partition, offsets[g.settled[p]]}]
 		g.copies[ref.node][ref.number].covered = asked
-		g.judgeCovered(ref, asked)
+		g.judgeCovered(ref)
 	}
 }

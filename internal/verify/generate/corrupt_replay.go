@@ -128,7 +128,9 @@ func replayedTwice(v *view) (int32, bool) {
 		back := &v.Events[f.replays[0].answer]
 		copied := deadLetterAt{spot{back.Topic, back.Partition}, back.Offset}
 		between := func(ask int) bool { return v.time(ask) > v.time(f.replays[0].ask) && v.time(ask) <= at }
-		return !slices.ContainsFunc(f.attempts, func(one pair) bool { return between(one.ask) }) &&
+		asked := func(one pair) bool { return between(one.ask) }
+		// What can't be read is dead-lettered without an attempt: then the first copy is over when the second is written.
+		return !slices.ContainsFunc(f.attempts, asked) && !slices.ContainsFunc(f.letters, asked) &&
 			!slices.ContainsFunc(v.unnamedAt(copied), between)
 	})
 	if f == nil {
