@@ -64,6 +64,8 @@ type openPlace struct {
 	number int32
 	offset int64
 	named  bool // by the commit's metadata; it lies beyond the committed offset
+	// state is the record's state when a replay began its next generation, while the commit had no answer.
+	state *record
 }
 
 // pass is a record that a commit passed before it was done.
@@ -260,18 +262,43 @@ func (w *state) passAll(c *commit, accepted bool) {
 		r := w.records.at(int(open.number))
 		w.pass(open.number, r, pass{
 			at: c.at, by: c.by, offset: c.offset, accepted: accepted, fetched: open.offset <= c.fetched, named: open.named,
-			ack: c.ack, place: place{c.partition.topic, c.partition.place.partition, open.offset},
+			ack: c.ack, place: place{c.partition.topic, c.partition.place.partition, open.offset}, state: open.state,
 		})
 	}
 }
 
-// pass notes the first commit that passed a record too early.
+// pass notes the first commit that passed a record, in its replay generation, too early.
 func (w *state) pass(number int32, r *record, one pass) {
+	if one.state != nil {
+		r = one.state
+	}
 	if r.has(markPassed) {
 		return
 	}
 	r.flags |= markPassed
 	one.number = number
-	w.passOf[number] = len(w.passes)
+	if one.state == nil {
+		w.passOf[number] = len(w.passes)
+	}
 	w.passes = append(w.passes, one)
+}
+
+// keepState keeps the state of a record whose next replay generation begins, for the commits that passed it and have no
+// answer so far: whether they count is known later.
+func (w *state) keepState(number int32, r *record) {
+	var kept *record // one for all: of several commits, one passed it first
+	for _, c := range w.commits {
+		for i := range c.open {
+			open := &c.open[i]
+			if open.number != number || open.state != nil || r.born > c.at {
+				continue
+			}
+			if kept == nil {
+				w.placeUnnamed() // while their replay generation is known
+				now := *r
+				kept = &now
+			}
+			open.state = kept
+		}
+	}
 }

@@ -490,6 +490,7 @@ func (w *state) askReplay(e *history.Event) {
 		ended := *r
 		w.passes[w.passOf[e.Record]].state = &ended
 	}
+	w.keepState(e.Record, r)
 	// If a record is written back while a disruption causes its previous place to be delivered again, two places are
 	// open: each may succeed, or come to its end.
 	again := !r.has(markCovered) && w.disruptions(e.Record, r) > 0

@@ -80,6 +80,7 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 		301361: "a second commit fails while a process that went back is still handed what it had",
 		603254: "of two commits of a node that cover copies of one document, the later one is answered first",
 		607171: "garbage that is put back is dead-lettered without an attempt, just when it is put back again",
+		610181: "a commit that has no answer passes a tombstone, whose dead letters are then put back",
 		700264: "a record that was given up after its retries succeeds when it is handed out again, and the contract is " +
 			"made to promise one attempt more",
 	} {
