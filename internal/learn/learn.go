@@ -60,6 +60,10 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if subject.Kind == scenarios.KindExternal {
+		return nil, fmt.Errorf("%w: %s says kind: external, and learning starts, kills and restarts the consumer: say how it "+
+			"is started (kind: process with a command, or kind: container with an image)", ErrNothingSeen, c.File)
+	}
 	report := &Report{}
 	s := newSeen()
 	source, err := c.run(ctx, report, "watch.yaml", watchScenario, least(subject), s)

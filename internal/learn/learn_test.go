@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -454,6 +455,15 @@ func TestSplice(t *testing.T) {
 		if got := string(Splice([]byte(one.file), contract)); got != one.want {
 			t.Errorf("Splice(%q) = %q, want %q", one.file, got, one.want)
 		}
+	}
+}
+
+// A consumer that somebody else starts can't be killed, and nothing is started for it.
+func TestAConsumerThatIsStartedByHand(t *testing.T) {
+	_, err := Learn(t.Context(), Config{File: "subject.yaml",
+		Text: []byte("{name: it, kind: external, external: {kafka: 19092, downstream: 18080}}")})
+	if !errors.Is(err, ErrNothingSeen) || !strings.Contains(err.Error(), "kind: external") {
+		t.Errorf("it says %v", err)
 	}
 }
 
