@@ -170,8 +170,8 @@ func (g *graphWalk) judgeQuarantine(ref copyRef, e *history.Event) {
 
 // judgeCovered reports a processed copy whose exit was not acknowledged before the covering commit was read. The
 // acknowledgement is stamped before it is written to the instance and the commit after it was read. So for an instance
-// that waited, the acknowledgement never has the later stamp. A commit may be answered after one that was read later, so
-// the copies that those cover are judged again: each when its own commit was read.
+// that waited, the acknowledgement never has the later stamp. A commit may be answered after one that was read later,
+// so the copies that those cover are judged again: each when its own commit was read.
 func (g *graphWalk) judgeCovered(ref copyRef) {
 	numbers := g.of[ref.node][g.copies[ref.node][ref.number].document]
 	asked := g.copies[ref.node][ref.number].covered

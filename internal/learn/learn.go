@@ -61,8 +61,8 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	if subject.Kind == scenarios.KindExternal {
-		return nil, fmt.Errorf("%w: %s says kind: external, and learning starts, kills and restarts the consumer: say how it "+
-			"is started (kind: process with a command, or kind: container with an image)", ErrNothingSeen, c.File)
+		return nil, fmt.Errorf("%w: %s says kind: external, and learning starts, kills and restarts the consumer: say how "+
+			"it is started (kind: process with a command, or kind: container with an image)", ErrNothingSeen, c.File)
 	}
 	report := &Report{}
 	s := newSeen()
