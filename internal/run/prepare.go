@@ -95,14 +95,7 @@ func (r *run) writeHeader() error {
 			one.Contract.Service = values.GroupID
 		}
 	default:
-		var rendered *scenarios.SubjectFile
-		var err error
-		if r.options.Cluster.Provider != ClusterExternal { // there, every name must begin with the run's id
-			values = r.options.Subject.StableNames(values)
-		}
-		if values, err = r.options.Subject.TakesFrom(values); err == nil {
-			rendered, err = r.options.Subject.Render(values)
-		}
+		rendered, err := r.render(&values)
 		if err != nil {
 			return fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
 		}
@@ -135,6 +128,18 @@ func (r *run) writeHeader() error {
 		r.header.Faults = append(r.header.Faults, fault.PlannedFault)
 	}
 	return nil
+}
+
+// render fills in the subject file, after it has put its own names into the values.
+func (r *run) render(values *scenarios.Values) (*scenarios.SubjectFile, error) {
+	if r.options.Cluster.Provider != ClusterExternal { // there, every name must begin with the run's id
+		*values = r.options.Subject.StableNames(*values)
+	}
+	var err error
+	if *values, err = r.options.Subject.TakesFrom(*values); err != nil {
+		return nil, err
+	}
+	return r.options.Subject.Render(*values)
 }
 
 // writeTopics puts the topics of a single consumer into the header: its input first, then its dead-letter topic.

@@ -31,7 +31,7 @@ func (r *run) ready(ctx context.Context, instance int, process uint16) <-chan st
 				close(ready)
 				return
 			case <-tick.C:
-				if r.live.standsBy(int16(instance), r.clock.Now()) {
+				if r.live.partitions.standsBy(int16(instance), r.clock.Now()) {
 					close(ready)
 					return
 				}
@@ -41,12 +41,6 @@ func (r *run) ready(ctx context.Context, instance int, process uint16) <-chan st
 		}
 	}()
 	return ready
-}
-
-// standsBy reports whether the instance has members in its group, and others have owned every partition for
-// standbyAfter.
-func (l *live) standsBy(instance int16, now time.Duration) bool {
-	return l.partitions.standsBy(instance, now)
 }
 
 // join notes the number of members in an instance.
@@ -59,6 +53,8 @@ func (p *partitions) join(event *history.Event) {
 	p.members[event.Instance] = event.N
 }
 
+// standsBy reports whether the instance has members in its group, and others have owned every partition for
+// standbyAfter.
 func (p *partitions) standsBy(instance int16, now time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -57,7 +57,7 @@ func TestStandsBy(t *testing.T) {
 			for _, event := range one.events {
 				l.Record(event)
 			}
-			if got := l.standsBy(1, one.at); got != one.want {
+			if got := l.partitions.standsBy(1, one.at); got != one.want {
 				t.Errorf("at %v it is %v", one.at, got)
 			}
 		})
