@@ -290,7 +290,7 @@ func (w *state) keepState(number int32, r *record) {
 	for _, c := range w.commits {
 		for i := range c.open {
 			open := &c.open[i]
-			if open.number != number || open.state != nil || r.born > c.at {
+			if open.number != number || open.state != nil {
 				continue
 			}
 			if kept == nil {

@@ -739,3 +739,44 @@ func TestAGraphsJudgeSurvivesAnything(t *testing.T) {
 		}
 	})
 }
+
+// Two commits of a node cover copies of one document, and the one that was read later is answered first. What counts is
+// what was acknowledged when each was read.
+func TestCommitsOfCopiesAnsweredOutOfOrder(t *testing.T) {
+	const first, second = 10 * ms, 20 * ms
+	for name, one := range map[string]struct {
+		acked [2]time.Duration
+		want  int64
+	}{
+		"both exits in time":              {[2]time.Duration{5 * ms, 15 * ms}, 0},
+		"the exit of the later commit":    {[2]time.Duration{5 * ms, 25 * ms}, 1},
+		"the exit of the earlier commit":  {[2]time.Duration{15 * ms, 16 * ms}, 1},
+		"neither exit":                    {[2]time.Duration{30 * ms, 31 * ms}, 2},
+		"each by the copy of the other":   {[2]time.Duration{15 * ms, 5 * ms}, 0},
+		"one just as the commit was read": {[2]time.Duration{10 * ms, 20 * ms}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			header := history.Header{Records: 1, Consumers: []history.Consumer{{Name: "n", Instances: 1}},
+				Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2}}}
+			x := newGraphIndex(&header)
+			g := newGraphWalk(x, newState(&header))
+			for i := range int32(2) {
+				ref := x.put(0, docCopy{place: place{0, i, 0}})
+				at := &x.copies[0][ref.number]
+				at.done, at.exits = ms, []*exit{{acked: one.acked[i], stored: true}}
+			}
+			for i, asked := range []time.Duration{second, first} { // in the order of the answers
+				ref := copyRef{0, int32(1 - i)}
+				x.copies[0][ref.number].covered = asked
+				g.judgeCovered(ref)
+			}
+			got := int64(0)
+			for _, anomaly := range g.done(Pass, "").Anomalies {
+				got += anomaly.Count
+			}
+			if got != one.want {
+				t.Errorf("commit-before-forward × %d, want %d", got, one.want)
+			}
+		})
+	}
+}
