@@ -28,7 +28,7 @@ func commitCauses() map[string]string {
 		"commit-after-outcome: commit-regressed": "Offsets are committed in the order in which work ends. Look for several " +
 			"threads that commit by themselves, and for offsets that outlive a rebalance.",
 		"halt-on-dlq-failure: failure-not-surfaced": "The client retries the write for ever, or its error ends in a " +
-			"callback that nobody reads. Look for a producer without a delivery timeout and an error handler without a log " +
+			"callback without code. Look for a producer without a delivery timeout and an error handler without a log " +
 			"line.",
 		"halt-on-dlq-failure: commit-advanced-while-dlq-down": "The dead letter is given up after some tries, and its " +
 			"record is committed. Look for what follows the last failed write.",
@@ -94,8 +94,8 @@ func processCauses() map[string]string {
 		"stays-up: crashed": "An exception is not caught, or the loop returns after an error. The last line of its log and " +
 			"the last record that it fetched say which.",
 		"stays-up: unclean-exit": "A handler for SIGTERM is missing, or throws. Look for something that is closed twice.",
-		"stays-up: gave-up": "The loop that polls has ended or hangs while the process lives on. Look for a thread whose " +
-			"exception nobody reads, and for callbacks that block.",
+		"stays-up: gave-up": "The loop that polls has ended or hangs while the process lives on. Look for an " +
+			"exception that ends its thread silently, and for callbacks that block.",
 		"graceful-stop: lost": "The shutdown hook commits everything that was read, including what is in backoff.",
 		"graceful-stop: premature-dead-letter": "The shutdown hook dead-letters what is in backoff. Leave it uncommitted: " +
 			"another instance gets it.",

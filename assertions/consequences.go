@@ -39,7 +39,7 @@ func specificLinks() []link {
 			[]string{"liveness: stalled"}},
 		{"graceful-stop: lost", sameRecord, "the commit at the stop passed it",
 			[]string{"commit-past-unfinished", "no-loss: lost"}},
-		{"graceful-stop: premature-dead-letter", sameRecord, "the stop gave up what was in backoff",
+		{"graceful-stop: premature-dead-letter", sameRecord, "the stop dead-lettered records that were in backoff",
 			[]string{"classification: premature-dead-letter", "under-retried"}},
 		{"commit-past-unfinished", samePartition, "a commit that goes too far also passes dead letters not yet acknowledged",
 			[]string{"commit-before-dlq", "commit-without-dlq", "commit-advanced-while-dlq-down"}},
@@ -78,17 +78,17 @@ func commitLinks() []link {
 
 func processLinks() []link {
 	return []link{
-		{"unclean-exit", anywhere, "what was finished may not have been committed when the process ended",
+		{"unclean-exit", anywhere, "the process may have ended before it committed its finished records",
 			[]string{"duplicate", "dlq-duplicate"}},
 		{"stop-timeout", anywhere, "the process was killed in the middle of its work",
 			[]string{"unclean-exit", "duplicate", "dlq-duplicate"}},
 		{"crashed", anywhere, "a process that has ended does nothing more, and what it did uncommitted is repeated",
 			[]string{"stalled", "paused-partition", "stopped-trying", "gave-up", "rebalance-storm", "backoff-late", "duplicate",
 				"dlq-duplicate", "over-retried", "replay-lost"}},
-		{"gave-up", anywhere, "nobody consumes the partitions of an instance that left its group",
+		{"gave-up", anywhere, "no instance consumes the partitions of one that left its group",
 			[]string{"stalled", "paused-partition", "stopped-trying", "rebalance-storm", "backoff-late", "replay-lost"}},
 		{"gave-up", anywhere, "a loop that hangs does not hear the stop", []string{"stop-timeout"}},
-		{"stopped-trying", anywhere, "the partition waits for a dead letter that nobody writes",
+		{"stopped-trying", anywhere, "the partition waits for a dead letter that is not written",
 			[]string{"stalled", "paused-partition", "replay-lost"}},
 		{"rebalance-storm", anywhere, "every rebalance interrupts the work and repeats some of it",
 			[]string{"stalled", "duplicate", "dlq-duplicate", "backoff-late", "reordered", "over-retried"}},
@@ -128,13 +128,13 @@ func letterLinks() []link {
 			[]string{"replay-wrong-topic", "replay-lost"}},
 		{"metadata-wrong", sameRecord, "the dead letter names a place where the record does not belong",
 			[]string{"replay-wrong-topic", "replay-lost"}},
-		{"replay-wrong-topic", sameRecord, "what was replayed did not come back to its consumer",
+		{"replay-wrong-topic", sameRecord, "the replayed record did not come back to its consumer",
 			[]string{"replay-lost", "metadata-missing", "metadata-wrong", "another-services-record"}},
 		{"replay-altered", sameRecord, "the record came back altered, and its next dead letter has what it came with",
 			[]string{"payload-changed", "key-changed", "headers-lost", "two-payloads-one-source", "envelope-grew",
 				"replay-lost"}},
 		{"replay-duplicated", sameRecord, "the record came back twice", []string{"duplicate", "dlq-duplicate"}},
-		{"selected-wrong", sameRecord, "the record came back although nobody asked for it",
+		{"selected-wrong", sameRecord, "the record came back although its dead letter was not selected",
 			[]string{"duplicate", "dlq-duplicate"}},
 	}
 }
@@ -164,7 +164,7 @@ func graphLinks() []link {
 
 func storeLinks() []link {
 	return []link{
-		{"committed-before-stored", sameRecord, "the router committed what was not stored yet", []string{"lost-in-store"}},
+		{"committed-before-stored", sameRecord, "the router committed dead letters before they were stored", []string{"lost-in-store"}},
 		{"double-lock", sameRecord, "two workers handled the entry at once",
 			[]string{"over-retried-in-store", "illegal-transition", "replay-duplicated", "duplicate"}},
 		{"doubled-in-store", sameRecord, "each of the two entries is handled by itself",
