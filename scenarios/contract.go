@@ -86,6 +86,9 @@ func defaultSubject() SubjectFile {
 	}
 }
 
+// LeastContract returns the contract of a subject file that promises nothing of its own.
+func LeastContract() ContractSpec { return defaultSubject().Contract }
+
 const (
 	// defaultLate is how late one attempt may be where the contract doesn't say. A virtual machine that collects
 	// garbage or compiles, and a client whose fetch is under way, pause for some hundred milliseconds; which of the

@@ -95,7 +95,6 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 		},
 	})
 	if err != nil {
-		a.code = a.exitCode(ctx, err)
 		return err
 	}
 	if made || flags.write {

@@ -82,6 +82,9 @@ func (l *learned) names() {
 	keep("on_error", c.OnError)
 	keep("on_unhealthy", c.OnUnhealthy)
 	keep("offset_metadata", c.OffsetMetadata)
+	if c.Isolation > 0 {
+		keep("isolation", c.Isolation.String())
+	}
 	if t := l.seen.transactional; c.Transactions || t.letters > 0 && t.offsets > 0 {
 		l.promise("transactions", "true", "Dead letters and offsets were written in transactions.")
 	}
@@ -188,6 +191,16 @@ func (l *learned) backoff() {
 	}
 	if b.cap > 0 {
 		parts = append(parts, "cap: "+written(b.cap))
+	}
+	if own := l.subject.Contract.Backoff; own.Initial > 0 {
+		for _, kept := range []struct {
+			key   string
+			value units.Duration
+		}{{"jitter", own.Jitter}, {"late", own.Late}} {
+			if kept.value > 0 {
+				parts = append(parts, kept.key+": "+kept.value.String())
+			}
+		}
 	}
 	var ranges []string
 	for k, of := range gaps {
@@ -350,7 +363,11 @@ func (l *learned) stop() {
 		all = append(all, code)
 	}
 	slices.Sort(all)
-	l.promise("stop", "{grace: "+written(grace)+"}", "%s after TERM, after %s at most, with %s.",
+	parts := []string{"grace: " + written(grace)}
+	if own := l.subject.Contract.Stop.Codes; len(own) > 0 {
+		parts = append(parts, "codes: "+strings.ReplaceAll(fmt.Sprint(own), " ", ", "))
+	}
+	l.promise("stop", flow(parts), "%s after TERM, after %s at most, with %s.",
 		units.Plural(int64(len(l.seen.stops)), "end", "ends"), units.Text(longest), strings.Join(all, ", "))
 }
 

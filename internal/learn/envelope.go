@@ -194,6 +194,12 @@ func (l *learned) deadLetters() {
 	if c.WrittenBy != "" && c.WrittenBy != scenarios.WrittenByConsumer {
 		parts = append(parts, "written_by: "+c.WrittenBy)
 	}
+	if c.Partition == scenarios.PartitionSame {
+		parts = append(parts, "partition: "+c.Partition)
+	}
+	if c.SurfacedWithin > 0 {
+		parts = append(parts, "surfaced_within: "+c.SurfacedWithin.String())
+	}
 	if len(l.seen.letters) == 0 {
 		if failed == 0 && c.Enabled {
 			l.ask("dlq", flow(append(parts, "on_failure: halt")), "No dead letter was written.")

@@ -35,22 +35,28 @@ func Contract(lines []Line) string {
 	return text.String()
 }
 
-// Splice returns the subject file with another contract: in the place of its own, or at its end.
+// Splice returns the subject file with another contract: in the place of its own, or at its end. Comments before the
+// entry behind it are that entry's, and stay.
 func Splice(file []byte, contract string) []byte {
-	lines := bytes.SplitAfter(file, []byte("\n"))
-	var out bytes.Buffer
+	var out, held bytes.Buffer
 	inside, done := false, false
-	for _, line := range lines {
+	for _, line := range bytes.SplitAfter(file, []byte("\n")) {
 		switch {
 		case bytes.HasPrefix(line, []byte("contract:")):
 			inside, done = true, true
 			out.WriteString(contract)
 		case inside && belongs(line):
+			held.Reset()
+		case inside && (len(bytes.TrimSpace(line)) == 0 || line[0] == '#'):
+			held.Write(line)
 		default:
 			inside = false
+			out.Write(held.Bytes())
+			held.Reset()
 			out.Write(line)
 		}
 	}
+	out.Write(bytes.TrimLeft(held.Bytes(), "\r\n"))
 	if !done {
 		if text := out.Bytes(); len(text) > 0 && text[len(text)-1] != '\n' {
 			out.WriteByte('\n')
@@ -60,9 +66,10 @@ func Splice(file []byte, contract string) []byte {
 	return out.Bytes()
 }
 
-// belongs reports whether a line is part of the entry above it: indented, a comment, blank, or an item of a list.
+// belongs reports whether a line is part of the entry above it: it is indented, an item of a list, or the end of a
+// mapping in braces.
 func belongs(line []byte) bool {
-	return len(bytes.TrimSpace(line)) == 0 || bytes.ContainsAny(line[:1], " \t#-}")
+	return len(bytes.TrimSpace(line)) > 0 && bytes.ContainsAny(line[:1], " \t-}")
 }
 
 // file returns the subject with the proposed contract, and with further lines.

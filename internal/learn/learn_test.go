@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
 
+	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -32,6 +33,8 @@ type habits struct {
 	skips bool
 	// overtakes says that a record that fails waits while those behind it, of its key too, are processed.
 	overtakes bool
+	// dawdles makes a third of the waits five seconds longer.
+	dawdles bool
 	// irregular gives every other record one more attempt.
 	irregular bool
 }
@@ -176,6 +179,9 @@ func (s *simulation) tries(number int32, planned history.Outcome, unreadable boo
 		if s.now += wait; outcome == history.OutcomeRateLimited && s.honours {
 			s.now += retryAfter
 		}
+		if s.dawdles && number%3 == 0 {
+			s.now += 5 * time.Second
+		}
 		wait = time.Duration(float64(wait) * s.grows)
 	}
 }
@@ -281,6 +287,7 @@ func TestContractsFitHabits(t *testing.T) {
 		"ignores-the-429":   func(h *habits) { h.honours = false },
 		"skips-what-is-odd": func(h *habits) { h.skips = true },
 		"overtakes":         func(h *habits) { h.overtakes = true },
+		"dawdles":           func(h *habits) { h.dawdles = true },
 		"irregular":         func(h *habits) { h.irregular = true },
 		"headers-of-its-own": func(h *habits) {
 			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
@@ -448,6 +455,8 @@ func TestSplice(t *testing.T) {
 		{"name: x\n", "name: x\n" + contract},
 		{"name: x", "name: x\n" + contract},
 		{"name: x\ncontract:\n  b: 2\n\n  # why\n  c: {d: 3}\nenv: {E: f}\n", "name: x\n" + contract + "env: {E: f}\n"},
+		{"contract:\n  b: 2\n# old\n  c: 3\n\n# How it goes back.\nreplay: {}\n", contract + "\n# How it goes back.\nreplay: {}\n"},
+		{"contract:\n  b: 2\n\n# the end\n", contract + "# the end\n"},
 		{"contract: {b: 2}\nname: x\n", contract + "name: x\n"},
 		{"contract: {b: 2,\n           c: 3}\n", contract},
 		{"contract:\n  b: 2", contract},
@@ -464,6 +473,67 @@ func TestAConsumerThatIsStartedByHand(t *testing.T) {
 		Text: []byte("{name: it, kind: external, external: {kafka: 19092, downstream: 18080}}")})
 	if !errors.Is(err, ErrNothingSeen) || !strings.Contains(err.Error(), "kind: external") {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// What can't be learned is kept from the file.
+func TestPromisesThatCannotBeLearnedAreKept(t *testing.T) {
+	text := []byte(`name: it
+kind: process
+command: [it]
+contract:
+  group: orders
+  isolation: 50%
+  health: "http://127.0.0.1:{{.Port}}/health"
+  backoff: {initial: 1s, jitter: 20ms, late: 300ms}
+  dlq: {topic: parked, partition: same, surfaced_within: 10s}
+  stop: {codes: [3, 4]}
+`)
+	subject, err := scenarios.ParseSubject("subject.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := watch(t, usual())
+	again := propose(l.seen, subject)
+	again.path, again.text = "subject.yaml", text
+	learned, err := again.file()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, is := subject.Contract, learned.Contract
+	if is.Group != was.Group || is.Isolation != was.Isolation || is.Health != was.Health ||
+		is.Backoff.Jitter != was.Backoff.Jitter || is.Backoff.Late != was.Backoff.Late || is.DLQ.Topic != was.DLQ.Topic ||
+		is.DLQ.Partition != was.DLQ.Partition || is.DLQ.SurfacedWithin != was.DLQ.SurfacedWithin ||
+		!slices.Equal(is.Stop.Codes, was.Stop.Codes) {
+		t.Errorf("of %s\nis kept\n%s", text, Contract(again.lines))
+	}
+	if is.Attempts.Max != 4 || is.Backoff.Initial.D() != 100*time.Millisecond {
+		t.Errorf("it is not learned beside that:\n%s", Contract(again.lines))
+	}
+}
+
+// A process that ends by itself while dead letters are refused promises to crash. One that ended before, or was killed,
+// does not.
+func TestAnEndWhileDeadLettersAreRefused(t *testing.T) {
+	verdict := &assertions.Verdict{Faults: []assertions.FaultResult{
+		{PlannedFault: history.PlannedFault{Kind: "subject"}, Observed: assertions.FaultSeen{FaultWindow: assertions.FaultWindow{From: 1}}},
+		{PlannedFault: history.PlannedFault{Kind: "kafka", API: "Produce"},
+			Observed: assertions.FaultSeen{FaultWindow: assertions.FaultWindow{From: 10 * time.Second}}},
+	}}
+	for name, one := range map[string]struct {
+		crash crash
+		want  string
+	}{
+		"refused":  {crash{at: 11 * time.Second, code: 1}, "crash"},
+		"before":   {crash{at: 9 * time.Second, code: 1}, "halt"},
+		"killed":   {crash{at: 11 * time.Second, code: -1, text: "KILL"}, "halt"},
+		"in quiet": {crash{at: 11 * time.Second, code: 0}, "halt"},
+	} {
+		l := &learned{lines: []Line{{Key: "dlq", Value: "{envelope: plain, on_failure: halt}"}}}
+		l.onFailure(&seen{crashes: []crash{one.crash}}, verdict)
+		if want := "{envelope: plain, on_failure: " + one.want + "}"; l.lines[0].Value != want {
+			t.Errorf("%s: it is %s, want %s", name, l.lines[0].Value, want)
+		}
 	}
 }
 

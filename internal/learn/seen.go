@@ -18,7 +18,6 @@ type seen struct {
 	committed map[place]int64
 	stops     []stop
 	crashes   []crash
-	session   time.Duration
 	// commits counts the answered commits, pause is the longest time between two of an instance while it had records.
 	commits int
 	pause   time.Duration
@@ -27,9 +26,8 @@ type seen struct {
 	shared        bool
 	// batch is a call for several records at once, "" if there was none.
 	batch string
-	// lines and stated count the lines of the log, and those with a level; said are the first that report an error.
-	lines, stated int64
-	said          []string
+	// said are the first lines of the log that report an error.
+	said []string
 	// letters are the dead letters that the audit found, with their records.
 	letters []letter
 	// headers are the names of the headers that records had before they were consumed.
@@ -145,16 +143,12 @@ func (w *walker) take(e *history.Event) {
 		w.traffic(e)
 	case history.KindShareAcquired:
 		w.shared = true
-	case history.KindJoining:
-		w.session = max(w.session, time.Duration(e.Aux))
 	case history.KindInstanceSignal, history.KindInstanceExited:
 		w.process(e)
 	case history.KindSubjectError:
 		if len(w.said) < saidKept {
 			w.said = append(w.said, e.Text)
 		}
-	case history.KindSubjectLog:
-		w.lines, w.stated = w.lines+int64(e.N), w.stated+e.Aux
 	case history.KindUnreadable:
 		if e.Code == history.None {
 			w.batch = e.Text
