@@ -164,7 +164,8 @@ func graphLinks() []link {
 
 func storeLinks() []link {
 	return []link{
-		{"committed-before-stored", sameRecord, "the router committed dead letters before they were stored", []string{"lost-in-store"}},
+		{"committed-before-stored", sameRecord, "the router committed dead letters before they were stored",
+			[]string{"lost-in-store"}},
 		{"double-lock", sameRecord, "two workers handled the entry at once",
 			[]string{"over-retried-in-store", "illegal-transition", "replay-duplicated", "duplicate"}},
 		{"doubled-in-store", sameRecord, "each of the two entries is handled by itself",
