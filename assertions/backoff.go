@@ -161,7 +161,7 @@ func newBackoff(w *state) checker {
 	const name, of = "backoff", "gaps"
 	switch {
 	case w.contract.WireOnly:
-		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the downstream, so its attempts are not seen")}
 	case w.contract.Backoff.Initial <= 0:
 		return unpromised{notApplicable(name, of, "the contract promises no waits")}
 	}
@@ -491,7 +491,7 @@ func (g *gap) beyond() time.Duration {
 // be, the wait does not grow.
 func (c *backoff) nameEarly(g *gap) (name, why string) {
 	if c.w.faulted(onDownstreamLink, g.doubted, g.start) {
-		return "", "fault on the link to the oracle"
+		return "", "fault on the link to the downstream"
 	}
 	stalled, _ := c.w.stalls.stalled(none, g.from-catchUp, g.ended)
 	if g.length+catchUpShare*stalled >= g.least-earlySlack && !c.own(g.k, tooShort) {
@@ -529,7 +529,7 @@ func (c *backoff) excuse(g *gap, most time.Duration) string {
 	case c.w.handingOver(g.instance, g.ended, g.start):
 		return "rebalance"
 	case c.w.faulted(onDownstreamLink, g.since, g.start):
-		return "fault on the link to the oracle"
+		return "fault on the link to the downstream"
 	}
 	return ""
 }

@@ -83,7 +83,7 @@ func newBoundedRetries(w *state) checker {
 	const name, of = "bounded-retries", "series"
 	switch {
 	case w.contract.WireOnly:
-		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the downstream, so its attempts are not seen")}
 	case w.contract.MaxAttempts == 0:
 		return unpromised{notApplicable(name, of, "the contract names no number of attempts")}
 	}

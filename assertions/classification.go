@@ -76,7 +76,7 @@ type suspect struct {
 func newClassification(w *state) checker {
 	const name, of = "classification", "attempts"
 	if w.contract.WireOnly {
-		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the downstream, so its attempts are not seen")}
 	}
 	return &classification{report: newReport(w, name, of)}
 }

@@ -48,7 +48,7 @@ type repeated struct {
 func newDuplicates(w *state) checker {
 	const name, of = "duplicates", "successes"
 	if w.contract.WireOnly {
-		return unpromised{unseen(name, of, "the subject does not call the oracle, so its successes are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the downstream, so its successes are not seen")}
 	}
 	return &duplicates{report: newReport(w, name, of)}
 }

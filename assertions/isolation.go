@@ -253,7 +253,7 @@ func newIsolation(w *state) checker {
 	const name, of = "isolation", "backoffs"
 	switch {
 	case w.contract.WireOnly:
-		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the downstream, so its attempts are not seen")}
 	case w.contract.Isolation <= 0:
 		return unpromised{notApplicable(name, of,
 			"the contract does not promise that records keep their pace while others back off")}

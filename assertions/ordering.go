@@ -58,7 +58,7 @@ func newOrdering(w *state) checker {
 	const name, of = "ordering", "pairs"
 	switch {
 	case w.contract.WireOnly:
-		return unpromised{unseen(name, of, "the subject does not call the oracle, so its attempts are not seen")}
+		return unpromised{unseen(name, of, "the subject does not call the downstream, so its attempts are not seen")}
 	case w.contract.Ordering != history.OrderingKey && w.contract.Ordering != history.OrderingPartition:
 		return unpromised{notApplicable(name, of, "the contract promises no order")}
 	case w.hops:
@@ -186,7 +186,7 @@ func (c *ordering) judge(s *outOfOrder) {
 		c.withdraw("outcome not observable")
 		return
 	case s.since != never && c.w.faulted(onDownstreamLink, s.since, max(s.started, s.then)):
-		c.withdraw("fault on the link to the oracle")
+		c.withdraw("fault on the link to the downstream")
 		return
 	}
 	if s.then != never {

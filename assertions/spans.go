@@ -151,7 +151,7 @@ const stallExcuse = "stall"
 // subject may have observed different attempts.
 func (w *state) answersHidden(instance int16, from, to time.Duration) (why string, hidden bool) {
 	if w.faulted(onDownstreamLink, from, to) {
-		return "fault on the link to the oracle", true
+		return "fault on the link to the downstream", true
 	}
 	if w.stalls.stoodStill(instance, from-catchUp, to) {
 		return stallExcuse, true

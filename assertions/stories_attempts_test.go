@@ -17,13 +17,13 @@ func retryTales() []tale {
 			b.begin().send(0).fails(0, 2).letter(0).commit(1)
 			return b.drain().done()
 		}},
-		{"one attempt too few for the oracle, with its link broken", nil, func(b *builder) history.Source {
+		{"one attempt too few for the downstream, with its link broken", nil, func(b *builder) history.Source {
 			f := b.fault("network", "downstream", "downstream down")
 			b.begin().send(0).breaks(f).fails(0, 1).heals(f).wait(190*ms).attempt(0, history.OutcomeTransient).letter(
 				0).commit(1)
 			return b.drain().done()
 		}},
-		{"one attempt too few for the oracle, with the instance stopped meanwhile", nil, func(b *builder) history.Source {
+		{"one attempt too few for the downstream, with the instance stopped meanwhile", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).signal("STOP").wait(time.Second).signal("CONT").attempt(0, history.OutcomeTransient).
 				letter(0).commit(1)
 			return b.drain().done()
@@ -211,7 +211,7 @@ func classTales() []tale {
 			b.begin().send(0).letter(0).commit(1)
 			return b.drain().done()
 		}},
-		{"dead-lettered without a try that the oracle saw, with its link down", nil, func(b *builder) history.Source {
+		{"dead-lettered without a try that the downstream saw, with its link down", nil, func(b *builder) history.Source {
 			f := b.fault("network", "downstream", "downstream down")
 			b.begin().send(0).breaks(f).wait(400 * ms).letter(0).commit(1).heals(f)
 			return b.drain().done()
@@ -465,7 +465,7 @@ func backoffTales() []tale {
 			b.attempt(0, history.OutcomeTransient).wait(205 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
-		{"it gave up on an attempt that the oracle read late, as the link was slow", nil, func(b *builder) history.Source {
+		{"it gave up on an attempt that the downstream read late, as the link was slow", nil, func(b *builder) history.Source {
 			f := b.fault("network", "downstream", "downstream delayed by 2s")
 			unanswered(b.begin().send(0).breaks(f), history.OutcomeReset, 10*ms).wait(40 * ms).success(0).heals(f).commit(1)
 			return b.drain().done()

@@ -52,7 +52,7 @@ func exitTales() []tale {
 		}),
 		attemptsInOrder("the next begins while the letter of the one before is outstanding", nil, true),
 		attemptsInOrder("the same, where the order is that of outcomes", []string{"reordered"}, false),
-		{"the next begins after the last attempt of the one before that reached the oracle", nil,
+		{"the next begins after the last attempt of the one before that reached the downstream", nil,
 			func(b *builder) history.Source {
 				b.h.Contract().OrderOfAttempts = true
 				f := b.fault("network", "downstream", "downstream down")

@@ -84,7 +84,7 @@ func letterTales() []tale {
 			[]string{"metadata-wrong"}, func(b *builder) history.Source {
 				return b.backElsewhere(func() { b.send(0) }, 1)
 			}},
-		{"more attempts than the oracle saw, with its link broken", nil, func(b *builder) history.Source {
+		{"more attempts than the downstream saw, with its link broken", nil, func(b *builder) history.Source {
 			f := b.fault("network", "downstream", "downstream down")
 			b.begin().send(0).breaks(f).wait(300*ms).heals(f).fails(0, 1).letter(0).commit(1)
 			b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3

@@ -371,7 +371,7 @@ func hiddenTales() []tale {
 			b.begin().send(0).breaks(f).success(0).wait(105 * ms).success(0).heals(f).commit(1)
 			return b.drain().done()
 		}},
-		{"a link to a broker hides no answer of the oracle", []string{"duplicate"}, func(b *builder) history.Source {
+		{"a link to a broker hides no answer of the downstream", []string{"duplicate"}, func(b *builder) history.Source {
 			f := b.fault("network", "broker 1", "broker 1 closes its connections late")
 			b.begin().send(0).breaks(f).success(0).wait(105 * ms).success(0).heals(f).commit(1)
 			return b.drain().done()

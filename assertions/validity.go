@@ -341,7 +341,7 @@ func (w *state) idleBlame(f *faultState) string {
 	case "subject":
 		return "the process was not there to be hit: it had ended before, or had not started yet"
 	case "downstream":
-		return "the oracle was not asked for anything that it concerns in the " + lasted +
+		return "the downstream was not asked for anything that it concerns in the " + lasted +
 			" in which it was in force; make it longer, or raise the rate"
 	}
 	if f.planned.Kind == "store" {

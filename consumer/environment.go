@@ -46,7 +46,7 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 		config.DLQTopic = config.Topic + ".dlq"
 	}
 	config.ClientID, config.Instance = clientID(lookup), "0"
-	oracle := required("DLQBENCH_ORACLE_URL",
+	downstream := required("DLQBENCH_ORACLE_URL",
 		"it gives the downstream that processes records, such as http://127.0.0.1:8080")
 	if text, _ := lookup("DLQBENCH_NODE"); text != "" {
 		var err error
@@ -55,11 +55,11 @@ func FromEnvironment(lookup func(string) (string, bool)) (Config, error) {
 		}
 	}
 	switch {
-	case oracle == "":
+	case downstream == "":
 	case config.Node != nil:
-		config.Handler, _ = GRPCHandler(oracle, config.Node.Name) // idle connections are closed by the process's end
+		config.Handler, _ = GRPCHandler(downstream, config.Node.Name) // idle connections are closed by the process's end
 	default:
-		handler, err := HTTPHandler(oracle)
+		handler, err := HTTPHandler(downstream)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("reading DLQBENCH_ORACLE_URL: %w", err))
 		}

@@ -17,8 +17,8 @@ type Setting struct {
 	Brokers, Instances, MaxInstances int
 	// DLQBroker is the broker of the link "dlq", 0 if there is no such link.
 	DLQBroker int
-	// Oracle: the subject calls the downstream stub.
-	Oracle bool
+	// Stub: the subject calls the downstream stub.
+	Stub bool
 	// Topics are the topics that kafka faults can name besides "input", "retry" and "dlq"; nil means any.
 	Topics []string
 	// NoRetryTopics: the subject has no retry topics.
@@ -77,7 +77,7 @@ func At(path, format string, args ...any) []Defect {
 const (
 	NoLetters = "the subject writes no dead letters (dlq_enabled: false or dlq_written_by: broker; in a contract " +
 		"dlq: {enabled: false} or {written_by: broker})"
-	NoOracle = "the subject does not call the downstream (observe: wire), so this fault could have no effect"
+	NoDownstream = "the subject does not call the downstream (observe: wire), so this fault could have no effect"
 )
 
 // NoBroker returns the message that there is no broker with that number.

@@ -113,7 +113,7 @@ func (t Trigger) Check(setting Setting) []Defect {
 	reference := setting.Reference
 	var message string
 	switch {
-	case retries && !setting.Oracle:
+	case retries && !setting.Stub:
 		message = "the subject does not call the downstream (observe: wire), so its attempts are not seen and this event " +
 			"never comes"
 	case retries && reference != nil && reference.MaxAttempts == 1:

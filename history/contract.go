@@ -81,7 +81,7 @@ type Contract struct {
 	// OrderOfAttempts: the next record of a key or partition may begin when the one before has had its last attempt,
 	// also while its dead letter is outstanding.
 	OrderOfAttempts bool `json:"order_of_attempts,omitempty"`
-	// WireOnly: the subject does not call the oracle; invariants that need attempts do not apply.
+	// WireOnly: the subject does not call the downstream; invariants that need attempts do not apply.
 	WireOnly bool `json:"wire_only"`
 	// ProcessUnseen: somebody else starts the subject. Neither its log nor an exit code is seen, and no end that the
 	// harness did not ask for.

@@ -80,7 +80,7 @@ func (c *checker) instancesSound() bool {
 func (c *checker) setting() faults.Setting {
 	setting := faults.Setting{
 		Steady: c.s.Workload.Duration.D(), Brokers: c.s.Cluster.Brokers, DLQBroker: c.s.Topics.DLQ.Broker,
-		Instances: c.s.InstanceCount(), MaxInstances: c.s.MaxInstances(), Oracle: true, Topics: []string{},
+		Instances: c.s.InstanceCount(), MaxInstances: c.s.MaxInstances(), Stub: true, Topics: []string{},
 		Nodes: c.s.nodeNames(),
 	}
 	if !c.allSound("/graph") || !c.allSound("/services") {
@@ -120,7 +120,7 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 		setting.Topics = nil // retry topics may be named by templates
 	}
 	if c.file != nil {
-		setting.Oracle, setting.Registry = c.file.Observe != ObserveWire, c.file.Format != nil
+		setting.Stub, setting.Registry = c.file.Observe != ObserveWire, c.file.Format != nil
 		setting.NoRetryTopics = c.file.Contract.Retry != string(history.RetryTopics)
 		letters := c.file.Contract.DLQ
 		setting.NoDeadLetters = !letters.Enabled || letters.WrittenBy == WrittenByBroker

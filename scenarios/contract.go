@@ -17,8 +17,8 @@ import (
 
 // The words of SubjectFile.Observe and of the contract.
 const (
-	ObserveOracle = "oracle"
-	ObserveWire   = "wire"
+	ObserveDownstream = "downstream"
+	ObserveWire       = "wire"
 
 	LogicalTerminal   = "terminal"
 	LogicalDeadLetter = "dead-letter"
@@ -70,7 +70,7 @@ const commitInterval = 30 * time.Second
 //	skips                   nothing: every record is processed
 func defaultSubject() SubjectFile {
 	return SubjectFile{
-		Dir: ".", Observe: ObserveOracle, Ready: Ready{Timeout: units.Duration(30 * time.Second)},
+		Dir: ".", Observe: ObserveDownstream, Ready: Ready{Timeout: units.Duration(30 * time.Second)},
 		Contract: ContractSpec{
 			Group: "{{.GroupID}}", Attempts: AttemptsSpec{Counter: string(history.CounterMemory)},
 			Backoff:  BackoffSpec{Multiplier: 1},
@@ -109,9 +109,9 @@ func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 	return contract, err
 }
 
-// Contract returns the contract as invariants read it. Of the lists of classes, the ones left out hold what the oracle
-// answers by default and no other list claims; a status that the oracle never answers is left out, for nothing can be
-// judged of it.
+// Contract returns the contract as invariants read it. Of the lists of classes, the ones left out hold what the
+// downstream answers by default and no other list claims; a status that the downstream never answers is left out, for
+// nothing can be judged of it.
 func (c ContractSpec) Contract() (history.Contract, error) { return c.contract(usualAnswers()) }
 
 // contract is Contract where these are the answers.
@@ -160,7 +160,7 @@ func (d DLQSpec) promise(to *history.Contract) {
 	}
 }
 
-// defaultClasses are the classes of the oracle's answers, in the order of the lists.
+// defaultClasses are the classes of the downstream's answers, in the order of the lists.
 func defaultClasses() [3][]history.Outcome {
 	return [3][]history.Outcome{
 		{history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout, history.OutcomeReset},

@@ -65,7 +65,7 @@ func TestContractThatPromisesTheLeast(t *testing.T) {
 	}
 }
 
-// TestDefaultClassesYield: a list that is left out has the oracle's answers that no other list claims.
+// TestDefaultClassesYield: a list that is left out has the downstream's answers that no other list claims.
 func TestDefaultClassesYield(t *testing.T) {
 	classes := ClassesSpec{Logical: []StatusOrName{"422", "400"}}
 	retryable, permanent, logical, err := classes.outcomes(usualAnswers())

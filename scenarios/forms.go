@@ -203,8 +203,8 @@ func (s *StatusOrName) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// SchemaText is the JSON Schema of both written forms; which of them the oracle can answer is checked when the contract
-// is made.
+// SchemaText is the JSON Schema of both written forms; which of them the downstream can answer is checked when the
+// contract is made.
 func (StatusOrName) SchemaText() string {
 	return `{
 		"description": "An HTTP status code of the downstream stub (200, 400, 422, 429, 503), or timeout or reset.",

@@ -136,7 +136,7 @@ type Workload struct {
 	Large *Large `json:"large,omitempty"`
 	// OddHeaders gives a share of the records headers that careless code breaks.
 	OddHeaders *OddHeaders `json:"odd_headers,omitempty"`
-	// ErrorText is what the oracle's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL,
+	// ErrorText is what the downstream's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL,
 	// quotes, markup), outage (a circuit breaker is open).
 	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=plain,enum=non-ascii,enum=long,enum=hostile,enum=outage"`
 }

@@ -46,7 +46,7 @@ func TestWhatAStorePromises(t *testing.T) {
 
 func TestWhatIsWrongWithAStore(t *testing.T) {
 	for store, want := range map[string]string{
-		"{engine: oracle}":                                 "engine",
+		"{engine: stub}":                                   "engine",
 		"{workers: 17}":                                    "17",
 		"{off_peak_hours: [24]}":                           "24 is no hour of the day",
 		"{off_peak_zone: Atlantis/Capital}":                "is not a time zone",

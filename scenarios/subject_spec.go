@@ -50,8 +50,8 @@ type SubjectFile struct {
 	// Topics are further topics that the subject needs, such as those that it writes results to. They are created, and
 	// what is read from them or written to them is recorded, but not judged.
 	Topics TextList `json:"topics,omitempty"`
-	// Observe: oracle (default) or wire (the subject does not call the oracle).
-	Observe string `json:"observe,omitempty" jsonschema:"enum=oracle,enum=wire"`
+	// Observe: downstream (default) or wire (the subject does not call the downstream).
+	Observe string `json:"observe,omitempty" jsonschema:"enum=downstream,enum=wire"`
 	// Replay says how its dead letters go back.
 	Replay   ReplayTool   `json:"replay,omitempty"`
 	Contract ContractSpec `json:"contract,omitempty"`

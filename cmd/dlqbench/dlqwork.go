@@ -183,8 +183,8 @@ func (a *app) dlqWorkerCommand(plant func(address string, config *worker.Config)
 		Long: strings.TrimSpace(`
 Find entries that are due, lock a batch, and retry each by its strategy: immediate (after 1, 5, 15, 30 and 60 min),
 scheduled (in off-peak hours), conditional (when --health-url reports a closed circuit breaker, CPU < 80 %, memory <
-85 % and available connections), or manual (wait for a person). --retry call POSTs the original value to --oracle-url,
-as the reference consumer does; --retry republish produces it to its topic.
+85 % and available connections), or manual (wait for a person). --retry call POSTs the original value to
+--downstream-url, as the reference consumer does; --retry republish produces it to its topic.
 
 An entry that succeeds is resolved. One that fails waits for its next retry, and is failed after --max-dlq-retries.
 Locks are leases, so those of a dead worker are recovered. If a worker dies between a retry and writing its result,
@@ -193,7 +193,8 @@ the entry is tried again: retries happen at least once.
 The worker runs until TERM. It logs "state":"ready" when the store answers. Every flag can be set as DLQBENCH_…
 (--lease: DLQBENCH_LEASE).`),
 		Example: `  dlqbench dlq worker --store sqlite:letters.db --bootstrap localhost:9092
-  dlqbench dlq worker --store sqlite:letters.db --retry call --oracle-url http://127.0.0.1:8080 --off-peak-zone Europe/Berlin`,
+  dlqbench dlq worker --store sqlite:letters.db --retry call --downstream-url http://127.0.0.1:8080 \
+    --off-peak-zone Europe/Berlin`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := fromEnvironment(command); err != nil {
 				return err
@@ -230,8 +231,8 @@ func (w *workerFlags) add(f *pflag.FlagSet) {
 
 // retryFlags define how an entry is retried.
 type retryFlags struct {
-	how, bootstrap, to, oracle string
-	timeout                    time.Duration
+	how, bootstrap, to, downstream string
+	timeout                        time.Duration
 }
 
 // These are the ways to retry an entry.
@@ -242,11 +243,11 @@ const (
 
 func (r *retryFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.how, "retry", retryByRepublish, retryByRepublish+": produce the record to its topic; "+retryByCall+
-		": POST its value to --oracle-url")
+		": POST its value to --downstream-url")
 	f.StringVar(&r.bootstrap, "bootstrap", "",
 		"brokers, comma-separated, for --retry republish (also DLQBENCH_BOOTSTRAP_SERVERS)")
 	f.StringVar(&r.to, "to", "", "topic to produce to (default: the topic that each dead letter names)")
-	f.StringVar(&r.oracle, "oracle-url", "", "the downstream, for --retry call")
+	f.StringVar(&r.downstream, "downstream-url", "", "the downstream, for --retry call")
 	f.DurationVar(&r.timeout, "call-timeout", worker.DefaultCallTimeout,
 		"timeout of a call to the downstream, in real time")
 }
@@ -255,12 +256,12 @@ func (r *retryFlags) add(f *pflag.FlagSet) {
 func (r *retryFlags) open(a *app) (worker.Retrier, func(), error) {
 	switch r.how {
 	case retryByCall:
-		if r.oracle == "" {
-			return nil, nil, usageError{errors.New("--retry call needs --oracle-url: the downstream that processes records")}
+		if r.downstream == "" {
+			return nil, nil, usageError{errors.New("--retry call needs --downstream-url: the downstream that processes records")}
 		}
-		call, err := worker.NewCall(r.oracle, r.timeout)
+		call, err := worker.NewCall(r.downstream, r.timeout)
 		if err != nil {
-			return nil, nil, usageError{fmt.Errorf("--oracle-url: %w", err)}
+			return nil, nil, usageError{fmt.Errorf("--downstream-url: %w", err)}
 		}
 		return call, func() {}, nil
 	case retryByRepublish:

@@ -35,7 +35,7 @@ func parse(t *testing.T, text string) Spec {
 }
 
 func roomy() faults.Setting {
-	return faults.Setting{Steady: 10 * time.Second, Brokers: 3, Instances: 3, DLQBroker: 3, Oracle: true,
+	return faults.Setting{Steady: 10 * time.Second, Brokers: 3, Instances: 3, DLQBroker: 3, Stub: true,
 		Topics:         []string{},
 		StoreProcesses: map[string]int{"router": 2, "worker": 2}, StoreProbe: true}
 }
@@ -387,8 +387,8 @@ func TestValidateInARoomySetting(t *testing.T) {
 	transacting.Reference = &faults.ReferenceSetting{GroupProtocol: "classic", MaxAttempts: 3, Transactions: true}
 	silent := classic
 	silent.NoDeadLetters = true
-	lone := faults.Setting{Brokers: 2, DLQBroker: 2, Oracle: true}
-	one := faults.Setting{Brokers: 1, Oracle: true}
+	lone := faults.Setting{Brokers: 2, DLQBroker: 2, Stub: true}
+	one := faults.Setting{Brokers: 1, Stub: true}
 	for _, c := range []struct {
 		in         faults.Setting
 		text, want string // the defect's path and a part of its message
@@ -451,7 +451,7 @@ func TestValidateInARoomySetting(t *testing.T) {
 
 // TestUnknownSettingsAreNotChecked: a defect elsewhere in a scenario must not make a fault look wrong.
 func TestUnknownSettingsAreNotChecked(t *testing.T) {
-	unknown := faults.Setting{DLQBroker: 1, Oracle: true}
+	unknown := faults.Setting{DLQBroker: 1, Stub: true}
 	for _, text := range []string{
 		"{at: 1h, for: 1h, network: {link: broker 9, down: true}}", "{at: 1h, subject: {instance: 15, signal: KILL}}",
 		"{at: 1h, for: 1s, kafka: {api: Produce, topic: whatever, delay_response: 1s}}",

@@ -13,7 +13,7 @@ import (
 )
 
 func TestProcessesOfTheStoreCanBeHit(t *testing.T) {
-	setting := faults.Setting{Steady: time.Minute, Instances: 1, MaxInstances: 1, Brokers: 1, Oracle: true,
+	setting := faults.Setting{Steady: time.Minute, Instances: 1, MaxInstances: 1, Brokers: 1, Stub: true,
 		StoreProcesses: map[string]int{"router": 1, "worker": 2}, StoreLink: true}
 	spec := Spec{At: units.Duration(time.Second), When: "store-locked",
 		Subject: &subject.Subject{Process: "worker 1", Signal: "KILL"}}
@@ -62,7 +62,7 @@ func TestProcessesOfTheStoreCanBeHit(t *testing.T) {
 }
 
 func TestWhatIsWrongWithFaultsOfTheStore(t *testing.T) {
-	setting := faults.Setting{Steady: time.Minute, Instances: 1, Brokers: 1, Oracle: true,
+	setting := faults.Setting{Steady: time.Minute, Instances: 1, Brokers: 1, Stub: true,
 		StoreProcesses: map[string]int{"router": 1, "worker": 2}}
 	fixed := setting
 	fixed.StoreFixed = "the database is a file"

@@ -14,7 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// Downstream changes what the oracle answers. Exactly one field is set, beside Node.
+// Downstream changes what the downstream stub answers. Exactly one field is set, beside Node.
 type Downstream struct {
 	// Node is the node of a graph whose module is meant; default: the modules of all nodes.
 	Node string `json:"node,omitempty"`
@@ -53,7 +53,7 @@ type Errors struct {
 // action is one downstream fault. Its function starts the fault and returns the function that ends it.
 type action = faults.Action[Downstream, start]
 
-type start func(oracle Oracle, d *Downstream, counts *tally) (end func(), err error)
+type start func(stub Stub, d *Downstream, counts *tally) (end func(), err error)
 
 // actions returns all downstream faults.
 func actions() []action { return append(unanswered(), failures()...) }
@@ -75,8 +75,8 @@ func unanswered() []action {
 	}, {
 		Asked: func(d *Downstream) bool { return d.Slow > 0 },
 		What:  func(d *Downstream) string { return fmt.Sprintf("every attempt answered %s later", d.Slow) },
-		Do: func(oracle Oracle, d *Downstream, counts *tally) (func(), error) {
-			return oracle.Slow(d.Slow.D(), counts.delay), nil
+		Do: func(stub Stub, d *Downstream, counts *tally) (func(), error) {
+			return stub.Slow(d.Slow.D(), counts.delay), nil
 		},
 		Entry: faults.Entry{Name: "downstream.slow", Summary: "The downstream is slow.",
 			Does: "Every attempt is answered as planned, after this delay.", Made: made,
@@ -125,8 +125,8 @@ func failures() []action {
 	}, {
 		Asked: func(d *Downstream) bool { return d.ErrorText != "" },
 		What:  func(d *Downstream) string { return "failures with " + d.ErrorText + " error texts" },
-		Do: func(oracle Oracle, d *Downstream, counts *tally) (func(), error) {
-			return oracle.ErrorText(d.ErrorText, counts.reword)
+		Do: func(stub Stub, d *Downstream, counts *tally) (func(), error) {
+			return stub.ErrorText(d.ErrorText, counts.reword)
 		},
 		Entry: faults.Entry{
 			Name: "downstream.error_text", Summary: "Error texts contain characters that break careless code.",
@@ -175,8 +175,8 @@ func (e Errors) what() string {
 
 // Validate implements faults.Fault.
 func (d *Downstream) Validate(setting faults.Setting) []faults.Defect {
-	if !setting.Oracle {
-		return faults.At("", "%s", faults.NoOracle)
+	if !setting.Stub {
+		return faults.At("", "%s", faults.NoDownstream)
 	}
 	_, defects := faults.CheckActions(actions(), d)
 	defects = append(defects, setting.CheckNode(d.Node, false)...)
@@ -212,9 +212,9 @@ func (e Errors) validate() []faults.Defect {
 	return nil
 }
 
-// Oracle is the downstream stub, as far as faults change it. Each method returns a function that ends the change and
+// Stub is the downstream stub, as far as faults change it. Each method returns a function that ends the change and
 // releases what it holds. The functions passed to it are called concurrently.
-type Oracle interface {
+type Stub interface {
 	// Answer lets rule answer attempts: it is called with the record and the attempt's number (from 1). OutcomeNone
 	// leaves the answer to rules added later, and then to the plan. OutcomeTimeout leaves the attempt unanswered
 	// until the change ends. The duration is the wait that OutcomeRateLimited asks for.
@@ -231,10 +231,10 @@ type Oracle interface {
 // Effects count what happened to attempts: "attempts answered 503" (400, 422, 429), "attempts left unanswered",
 // "attempts reset", "answers delayed", "error texts changed". The first effect of each kind is reported immediately,
 // the rest when the fault is lifted. Effects with a count of zero are not reported.
-type Injector struct{ oracle Oracle }
+type Injector struct{ stub Stub }
 
 // NewInjector returns an injector for the downstream stub.
-func NewInjector(oracle Oracle) *Injector { return &Injector{oracle: oracle} }
+func NewInjector(stub Stub) *Injector { return &Injector{stub: stub} }
 
 // Inject starts a fault. Lifting it releases what it holds and reports its effects.
 func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
@@ -243,7 +243,7 @@ func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal,
 		return nil, fmt.Errorf("breaking the downstream: %w", err)
 	}
 	counts := &tally{active: active}
-	end, err := chosen.Do(i.oracle, spec, counts)
+	end, err := chosen.Do(i.stub, spec, counts)
 	if err != nil {
 		return nil, fmt.Errorf("breaking the downstream: %w", err)
 	}
@@ -256,9 +256,9 @@ func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal,
 
 // answer starts a fault that answers attempts by a rule.
 func answer(ruleOf func(d *Downstream, seed uint64) rule) start {
-	return func(oracle Oracle, d *Downstream, counts *tally) (end func(), err error) {
+	return func(stub Stub, d *Downstream, counts *tally) (end func(), err error) {
 		rule := ruleOf(d, counts.active.Seed)
-		return oracle.Answer(func(record, attempt int32) (history.Outcome, time.Duration) {
+		return stub.Answer(func(record, attempt int32) (history.Outcome, time.Duration) {
 			outcome, wait := rule(record, attempt)
 			counts.answer(outcome)
 			return outcome, wait

@@ -17,8 +17,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// oracle is a downstream stub that keeps the changes made by a fault.
-type oracle struct {
+// stub is a downstream stub that keeps the changes made by a fault.
+type stub struct {
 	rules []func(record, attempt int32) (history.Outcome, time.Duration)
 	slow  time.Duration
 	text  string
@@ -26,21 +26,21 @@ type oracle struct {
 	ended int
 }
 
-func (o *oracle) end() { o.ended++ }
+func (o *stub) end() { o.ended++ }
 
-func (o *oracle) Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) func() {
+func (o *stub) Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) func() {
 	o.rules = append(o.rules, rule)
 	return o.end
 }
 
-func (o *oracle) Slow(by time.Duration, seen func()) func() {
+func (o *stub) Slow(by time.Duration, seen func()) func() {
 	o.slow, o.seen = by, seen
 	return o.end
 }
 
 var errText = errors.New("no such text")
 
-func (o *oracle) ErrorText(kind string, seen func()) (func(), error) {
+func (o *stub) ErrorText(kind string, seen func()) (func(), error) {
 	if kind == "rude" {
 		return nil, errText
 	}
@@ -53,9 +53,9 @@ type events []history.Event
 func (e *events) Record(event history.Event) { *e = append(*e, event) }
 
 // inject starts the fault and returns the changed stub, the reported effects, and the function that lifts the fault.
-func inject(t *testing.T, spec Downstream) (*oracle, *events, func()) {
+func inject(t *testing.T, spec Downstream) (*stub, *events, func()) {
 	t.Helper()
-	o, sink := &oracle{}, &events{}
+	o, sink := &stub{}, &events{}
 	planned := faults.Planned{Index: 3, Seed: 7, Fault: &spec}
 	heal, err := NewInjector(o).Inject(t.Context(), faults.NewActive(planned, sink, history.NewClock()))
 	if err != nil {
@@ -83,15 +83,15 @@ func (e *events) expect(t *testing.T, want map[string]int) {
 }
 
 func TestWhatFaultsDoAndReport(t *testing.T) {
-	outcomes := func(o *oracle) (got []string) {
+	outcomes := func(o *stub) (got []string) {
 		for record := range int32(3) {
 			outcome, wait := o.rules[0](record, 1)
 			got = append(got, fmt.Sprint(outcome, " ", wait))
 		}
 		return got
 	}
-	seen := func(what string) func(*oracle) []string {
-		return func(o *oracle) []string {
+	seen := func(what string) func(*stub) []string {
+		return func(o *stub) []string {
 			o.seen()
 			o.seen()
 			return []string{fmt.Sprintf(what, o.slow, o.text)}
@@ -99,7 +99,7 @@ func TestWhatFaultsDoAndReport(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		spec    Downstream
-		make    func(*oracle) []string
+		make    func(*stub) []string
 		want    string
 		effects map[string]int
 	}{
@@ -163,7 +163,7 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 		{"exclude each other", &Downstream{Outage: true, Hang: true}},
 		{errText.Error(), &Downstream{ErrorText: "rude"}},
 	} {
-		o := &oracle{}
+		o := &stub{}
 		active := faults.NewActive(faults.Planned{Fault: wrong.spec}, &events{}, history.NewClock())
 		_, err := NewInjector(o).Inject(t.Context(), active)
 		if err == nil || !strings.Contains(err.Error(), wrong.says) || len(o.rules) > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// rule decides how an attempt is answered; see Oracle.Answer.
+// rule decides how an attempt is answered; see Stub.Answer.
 type rule func(record, attempt int32) (history.Outcome, time.Duration)
 
 func always(outcome history.Outcome) rule {

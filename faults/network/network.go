@@ -28,7 +28,7 @@ const (
 // LimitData, HalfOpen, Down, Reset is set (Jitter goes with Latency).
 type Network struct {
 	// Link is "broker N" (N from 1), "brokers" (all of them), "dlq" (the broker that holds the DLQ topic; needs
-	// topics.dlq.broker) or "downstream" (the oracle; in a graph the modules of all nodes, those of one node are
+	// topics.dlq.broker) or "downstream" (in a graph the modules of all nodes, those of one node are
 	// "downstream of NODE"), "store" (the database of the dead-letter store, where it is a server), or "registry" (the
 	// schema registry, where the subject's records have a schema).
 	Link string `json:"link" jsonschema:"required"`
@@ -325,8 +325,8 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 	case n.Link == LinkRegistry && !setting.Registry:
 		return faults.At("/link", "there is no link \"registry\": it needs a subject whose records have a schema "+
 			"(input: {format: avro, schema: …})")
-	case n.Link == "downstream" && !setting.Oracle:
-		return faults.At("/link", "%s", faults.NoOracle)
+	case n.Link == "downstream" && !setting.Stub:
+		return faults.At("/link", "%s", faults.NoDownstream)
 	case isBroker && number < 1:
 		return at("brokers are numbered from 1")
 	case isBroker && setting.Brokers > 0 && number > setting.Brokers:

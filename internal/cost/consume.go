@@ -48,9 +48,9 @@ func measureConsume(ctx context.Context, o options) (found section, err error) {
 				"franz-go: %d rounds of the four ways, %d stored records of %d bytes, nothing done with them: the worst case.",
 				bareRounds, bareRecords, valueSize),
 			fmt.Sprintf(
-				"Reference consumer: %d pairs, %d records, one HTTP call to the oracle each; through tap and links as in a run.",
+				"Reference consumer: %d pairs, %d records, one HTTP call each; through tap and links as in a run.",
 				rounds, records),
-			"Client, broker and oracle share this process and its processors with what is measured: at these rates time is " +
+			"Client, broker and stub share this process and its processors with what is measured: at these rates time is " +
 				"what all of them lack.",
 		},
 	}
@@ -123,18 +123,18 @@ func measureReference(ctx context.Context, o options, count, rounds int) (measur
 	if err := r.fill(ctx, stored); err != nil {
 		return nil, fmt.Errorf("filling the topic: %w", err)
 	}
-	oracle, err := workload.NewOracle(workload.OracleConfig{
+	stub, err := workload.NewStub(workload.StubConfig{
 		Plan: allSucceed(stored), IDs: r.ids, Instances: 1, Topics: topics(), Ops: &r.ops, Clock: r.clock, Sink: r.sink,
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer oracle.Close()
+	defer stub.Close()
 	ways, err := r.ways()
 	if err != nil {
 		return nil, err
 	}
-	downstream, err := r.link(oracle.Addr(0))
+	downstream, err := r.link(stub.Addr(0))
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func measureReference(ctx context.Context, o options, count, rounds int) (measur
 	}
 	through := turn(ways[len(ways)-1].address, downstream)
 	return inTurns(rounds, []func() (sample, error){
-		turn(ways[0].address, oracle.Addr(0)), through, func() (sample, error) { return r.recorded(through) },
+		turn(ways[0].address, stub.Addr(0)), through, func() (sample, error) { return r.recorded(through) },
 	})
 }
 

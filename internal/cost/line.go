@@ -56,7 +56,7 @@ func measureLine(ctx context.Context, o options) (section, error) {
 		judged = fmt.Sprintf("%s: %v", verdict.Verdict, verdict.Reasons)
 	}
 	return section{
-		Title: "The whole line: workload → embedded Kafka → tap → link → reference consumer (a process) → oracle → commits",
+		Title: "The whole line: workload → embedded Kafka → tap → link → reference consumer (a process) → stub → commits",
 		How: []string{
 			"20,000 records/s for 10 s after 1 s of warm-up, 1 broker, 1 consumer; 1 % of the records fail at first or for " +
 				"good. One run, no pairs:",
@@ -120,7 +120,7 @@ func (u *usage) rows(ledger measure.Ledger) []row {
 			micros*2, detail)}
 	}
 	return []row{
-		perRecord("processor time per record, harness", u.harness, "Kafka, workload, tap, links, oracle, history"),
+		perRecord("processor time per record, harness", u.harness, "Kafka, workload, tap, links, stub, history"),
 		perRecord("processor time per record, consumer", u.consumer, "its whole life"),
 	}
 }

@@ -39,7 +39,7 @@ func response(route scenarios.Route) workload.Response {
 // warnOfStrays logs that the subject made calls that are neither attempts nor routes. It may have failed because of
 // them.
 func (r *run) warnOfStrays() {
-	for _, one := range r.oracles.list {
+	for _, one := range r.stubs.list {
 		if count, first := one.Strays(); count > 0 {
 			r.options.Log.Warn().Int64("calls", count).Str("first", first).Msg("calls without a record's id were answered " +
 				"404; if they are none of a record, give them an answer under routes in subject.yaml")

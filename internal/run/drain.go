@@ -37,7 +37,7 @@ func (r *run) drain(ctx context.Context) error {
 		committed, sure, asking := r.committedToEnd(ctx) // brokers that do not answer now may answer next time
 		now := r.live.figures()
 		still := watch.still(r.live, now)
-		if committed && (sure && now.retrying == 0 && r.oracles.inFlight() == 0 || still > r.quietAfter()) {
+		if committed && (sure && now.retrying == 0 && r.stubs.inFlight() == 0 || still > r.quietAfter()) {
 			return nil
 		}
 		if still > r.patience()+given.back() || r.clock.Now()-began > drainCap {

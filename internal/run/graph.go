@@ -81,22 +81,22 @@ func (r *run) nodeEnvironment(instance int) ([]string, error) {
 	return []string{"DLQBENCH_NODE=" + string(text)}, nil
 }
 
-// oracles are the downstream stubs of a run: one, or one for each node of a graph.
-type oracles struct {
-	list []*workload.Oracle
+// stubs are the downstream stubs of a run: one, or one for each node of a graph.
+type stubs struct {
+	list []*workload.Stub
 	// nodes returns the index of the downstream stub that an instance calls; nil means that all instances call the
 	// first.
 	nodes func(instance int16) int
 }
 
-func (o oracles) of(instance int) *workload.Oracle {
+func (o stubs) of(instance int) *workload.Stub {
 	if o.nodes == nil {
 		return o.list[0]
 	}
 	return o.list[o.nodes(int16(instance))]
 }
 
-func (o oracles) inFlight() int64 {
+func (o stubs) inFlight() int64 {
 	var sum int64
 	for _, one := range o.list {
 		sum += one.InFlight()
@@ -104,32 +104,32 @@ func (o oracles) inFlight() int64 {
 	return sum
 }
 
-func (o oracles) close() {
+func (o stubs) close() {
 	for _, one := range o.list {
 		one.Close()
 	}
 }
 
-// openOracles starts the downstream stub, or the modules of all nodes.
-func (r *run) openOracles() error {
-	config := workload.OracleConfig{
+// openStubs starts the downstream stub, or the modules of all nodes.
+func (r *run) openStubs() error {
+	config := workload.StubConfig{
 		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Topics: r.header.Topics, Ops: &r.ops, Clock: r.clock,
 		Sink: r.live, Calls: r.calls(),
 	}
-	configs := []workload.OracleConfig{config}
+	configs := []workload.StubConfig{config}
 	if r.header.Graph != nil {
-		configs, r.oracles.nodes = nil, r.header.ConsumerOf
+		configs, r.stubs.nodes = nil, r.header.ConsumerOf
 		for i, node := range r.header.Consumers {
 			config.Plan, config.First, config.Instances, config.GRPC = r.plan.Node(i), node.First, node.Instances, true
 			configs = append(configs, config)
 		}
 	}
 	for _, config := range configs {
-		one, err := workload.NewOracle(config)
+		one, err := workload.NewStub(config)
 		if err != nil {
 			return err
 		}
-		r.oracles.list = append(r.oracles.list, one)
+		r.stubs.list = append(r.stubs.list, one)
 	}
 	return nil
 }
@@ -137,11 +137,11 @@ func (r *run) openOracles() error {
 // modules returns the injector of downstream faults, which affect one node's module or all of them.
 func (r *run) modules() faults.Injector {
 	var list perNode
-	for _, one := range r.oracles.list {
+	for _, one := range r.stubs.list {
 		list.injectors = append(list.injectors, downstream.NewInjector(one))
 	}
-	if r.store.oracle != nil { // the workers' downstream stub takes part in the same faults
-		list.injectors = append(list.injectors, downstream.NewInjector(r.store.oracle))
+	if r.store.stub != nil { // the workers' downstream stub takes part in the same faults
+		list.injectors = append(list.injectors, downstream.NewInjector(r.store.stub))
 	}
 	if r.header.Graph != nil {
 		for _, node := range r.header.Consumers {

@@ -77,7 +77,7 @@ func (r *run) selectNodeDeadLetters(ctx context.Context, node int, known map[int
 		event := history.New(history.KindReplaySelected, r.clock.Now())
 		event.Record, event.Topic, event.Partition, event.Offset = found.Record, found.Topic, found.Partition, found.Offset
 		r.live.Record(event)
-		r.oracles.list[node].SetReplayed(found.Record)
+		r.stubs.list[node].SetReplayed(found.Record)
 		records = append(records, found.Record)
 	})
 	return records, err

@@ -52,12 +52,12 @@ func (r *run) beginRun(slot int, process uint16) {
 	if !is {
 		r.options.Manual.started(slot)
 		r.tap.BeginRun(slot, process)
-		r.oracles.of(slot).SetRun(slot, process)
+		r.stubs.of(slot).SetRun(slot, process)
 		return
 	}
 	r.tap.BeginRun(int(instance), process)
 	if kind, _ := history.StoreProcess(instance); kind == "worker" {
-		r.store.oracle.SetRun(int(instance), process)
+		r.store.stub.SetRun(int(instance), process)
 	}
 }
 
@@ -159,7 +159,8 @@ func (r *run) launchFile(instance int, process uint16) (subject.Launch, error) {
 func (r *run) valuesOf(instance int) scenarios.Values {
 	values := r.values
 	values.WorkDir = r.workDir(instance)
-	values.Instance, values.BootstrapServers, values.OracleURL = instance, r.bootstraps[instance], r.oracleURLs[instance]
+	values.Instance, values.BootstrapServers = instance, r.bootstraps[instance]
+	values.OracleURL = r.downstreamURLs[instance]
 	values.Port = r.ports[instance]
 	one := r.consumerOf(instance)
 	values.GroupID, values.DLQTopic, values.ReplayTopic = one.Group, r.header.Topics[one.DLQ].Name, one.ReplayTo

@@ -133,7 +133,7 @@ func (r *run) selectSettled(letters map[int32][]history.Event, waiting map[int32
 			event.Record, event.Topic, event.Partition, event.Offset = record, found.Topic, found.Partition, found.Offset
 			r.live.Record(event)
 		}
-		r.oracles.list[0].SetReplayed(record)
+		r.stubs.list[0].SetReplayed(record)
 		selected = append(selected, record)
 	}
 	return selected

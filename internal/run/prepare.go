@@ -55,7 +55,7 @@ func prepare(options Options) (_ *run, err error) {
 		return nil, environment("opening the history", err)
 	}
 	r.live = newLive(r.recorder, &r.header)
-	r.live.replayed = func(record int32) { r.oracles.of(0).SetReplayed(record) }
+	r.live.replayed = func(record int32) { r.stubs.of(0).SetReplayed(record) }
 	r.live.intended = r.intended
 	if err := r.dir.pointLatest(); err != nil {
 		return nil, environment("preparing the run directory", errors.Join(err, r.recorder.Close()))

@@ -124,7 +124,7 @@ func (r *run) selectDeadLetters(ctx context.Context) ([]int32, error) {
 		event := history.New(history.KindReplaySelected, r.clock.Now())
 		event.Record, event.Topic, event.Partition, event.Offset = found.Record, found.Topic, found.Partition, found.Offset
 		r.live.Record(event)
-		r.oracles.list[0].SetReplayed(found.Record)
+		r.stubs.list[0].SetReplayed(found.Record)
 		records = append(records, found.Record)
 	})
 	return records, err

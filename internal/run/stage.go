@@ -59,23 +59,23 @@ type run struct {
 // stage is everything that is started for a run, in the order in which it is started. tearDown ends it in reverse
 // order.
 type stage struct {
-	cluster    *provided
-	admin      *kadm.Client
-	links      map[string][]*network.Link
-	rules      *faultkafka.Injector
-	tap        *tap.Tap
-	oracles    oracles
-	registry   *registry.Registry // nil if the records have no schema
-	store      storeStage
-	bootstraps []string // of each instance
-	oracleURLs []string // of each instance
-	ports      []string // of each instance, for the ports it may serve
-	producer   *workload.Producer
-	subject    *subject.Group
-	engine     *testcontainers.DockerClient // of a subject in containers, else nil
-	replayTap  string                       // the replay tool's bootstrap, once it has one; replays counts its processes
-	replays    uint16
-	stopStalls func()
+	cluster        *provided
+	admin          *kadm.Client
+	links          map[string][]*network.Link
+	rules          *faultkafka.Injector
+	tap            *tap.Tap
+	stubs          stubs
+	registry       *registry.Registry // nil if the records have no schema
+	store          storeStage
+	bootstraps     []string // of each instance
+	downstreamURLs []string // of each instance
+	ports          []string // of each instance, for the ports it may serve
+	producer       *workload.Producer
+	subject        *subject.Group
+	engine         *testcontainers.DockerClient // of a subject in containers, else nil
+	replayTap      string                       // the replay tool's bootstrap, if any; replays counts its processes
+	replays        uint16
+	stopStalls     func()
 	// discarding says that the brokers' data is about to be removed, so that log messages about failed writes to it can
 	// be dropped.
 	discarding atomic.Bool
@@ -147,7 +147,7 @@ func (r *run) openLinks(context.Context) error {
 			return err
 		}
 	}
-	if err := r.openOracles(); err != nil {
+	if err := r.openStubs(); err != nil {
 		return err
 	}
 	if err := r.openRegistry(open); err != nil {
@@ -162,15 +162,15 @@ func (r *run) openLinks(context.Context) error {
 		if r.header.Graph != nil {
 			scheme, groups = "grpc://", append(groups, network.DownstreamOf(r.consumerOf(instance).Name))
 		}
-		if err := open(name, r.oracles.of(instance).Addr(instance), r.portsOf(instance).downstream, groups...); err != nil {
+		if err := open(name, r.stubs.of(instance).Addr(instance), r.portsOf(instance).downstream, groups...); err != nil {
 			return err
 		}
-		r.oracleURLs = append(r.oracleURLs, scheme+r.links[name][0].Address())
+		r.downstreamURLs = append(r.downstreamURLs, scheme+r.links[name][0].Address())
 	}
 	return nil
 }
 
-func downstreamLink(instance int) string { return fmt.Sprintf("oracle of instance %d", instance) }
+func downstreamLink(instance int) string { return fmt.Sprintf("downstream of instance %d", instance) }
 
 // openRegistry starts the schema registry of a subject whose records have a schema, behind the link "registry".
 func (r *run) openRegistry(open func(name, upstream string, port int, groups ...string) error) error {
@@ -327,7 +327,7 @@ func (r *run) tearDown(ctx context.Context) error {
 	if r.registry != nil {
 		errs = append(errs, r.registry.Close())
 	}
-	r.oracles.close()
+	r.stubs.close()
 	errs = append(errs, r.closeStore())
 	if r.admin != nil {
 		r.admin.Close()

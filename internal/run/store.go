@@ -47,10 +47,10 @@ type storeStage struct {
 	dropped         string           // database that the run created, and removes
 	broken          breakage
 	probe           *healthProbe // nil if workers use none
-	oracle          *workload.Oracle
+	stub            *workload.Stub
 	watcher         *storewatch.Watcher
 	bootstraps      map[int16]string
-	oracleURLs      map[int16]string
+	downstreamURLs  map[int16]string
 	// waiting are the entries that may be replayed, by record. selected are the ids of the entries that are replayed.
 	waiting  map[int32][]string
 	selected []string
@@ -263,7 +263,7 @@ func hostAndPort(address *url.URL) string {
 // openService opens a tap for every process of the service and, for the workers, the downstream stub, behind links
 // like those of the subject.
 func (r *run) openService() error {
-	r.store.bootstraps, r.store.oracleURLs = map[int16]string{}, map[int16]string{}
+	r.store.bootstraps, r.store.downstreamURLs = map[int16]string{}, map[int16]string{}
 	for slot := r.header.Instances; slot < r.header.Instances+r.services(); slot++ {
 		instance, _ := r.service(slot)
 		bootstrap, err := r.tap.Open(int(instance))
@@ -274,7 +274,7 @@ func (r *run) openService() error {
 	}
 	s := r.scenario.Store
 	var err error
-	r.store.oracle, err = workload.NewOracle(workload.OracleConfig{
+	r.store.stub, err = workload.NewStub(workload.StubConfig{
 		Plan: r.plan.ForStore(s), IDs: r.ids, Instances: s.Workers, First: int(history.Worker(0)), Topics: r.header.Topics,
 		Ops: &r.ops, Clock: r.clock, Sink: r.live,
 	})
@@ -282,14 +282,14 @@ func (r *run) openService() error {
 		return err
 	}
 	for n := range s.Workers {
-		name := fmt.Sprintf("oracle of worker %d", n)
-		link, err := network.NewLink(name, r.store.oracle.Addr(int(history.Worker(n))))
+		name := fmt.Sprintf("downstream of worker %d", n)
+		link, err := network.NewLink(name, r.store.stub.Addr(int(history.Worker(n))))
 		if err != nil {
 			return err
 		}
 		r.links["downstream"] = append(r.links["downstream"], link)
 		r.links[name] = append(r.links[name], link)
-		r.store.oracleURLs[history.Worker(n)] = "http://" + link.Address()
+		r.store.downstreamURLs[history.Worker(n)] = "http://" + link.Address()
 	}
 	return nil
 }
@@ -367,7 +367,7 @@ func (r *run) launchService(instance int16) (subject.Launch, error) {
 		arguments = append(arguments, "--workers", "1", "--worker-name", fmt.Sprintf("worker-%d", n), "--poll-interval",
 			s.PollInterval.D().String(),
 			"--lease", s.Lease.D().String(), "--batch-size", strconv.Itoa(s.BatchSize), "--concurrency",
-			strconv.Itoa(s.Concurrency), "--retry", s.Retry, "--oracle-url", r.store.oracleURLs[instance])
+			strconv.Itoa(s.Concurrency), "--retry", s.Retry, "--downstream-url", r.store.downstreamURLs[instance])
 		if offset := r.clockOffset(n); offset != 0 {
 			arguments = append(arguments, "--clock-offset", offset.String())
 		}
@@ -442,7 +442,7 @@ func (r *run) storeAtRest(ctx context.Context) (bool, error) {
 	if r.header.Store.Retention != nil && kept > 0 {
 		return false, nil // a final entry has not been archived yet
 	}
-	return open == 0 && r.store.oracle.InFlight() == 0, nil
+	return open == 0 && r.store.stub.InFlight() == 0, nil
 }
 
 // drainStore waits until the store has come to rest, and until the subject has finished the records written back to
@@ -495,8 +495,8 @@ func (r *run) closeStore() error {
 	if r.store.watcher != nil {
 		errs = append(errs, r.store.watcher.Close())
 	}
-	if r.store.oracle != nil {
-		r.store.oracle.Close()
+	if r.store.stub != nil {
+		r.store.stub.Close()
 	}
 	errs = append(errs, r.store.probe.close(), r.dropMongo())
 	if r.store.server != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// exactlyOnce is a consumer that processes a record by asking the oracle, and dead-letters what fails: dead letters and
+// exactlyOnce is a consumer that processes a record by asking the downstream, and dead-letters what fails: dead letters and
 // offsets in one transaction (KIP-447). Each third transaction is aborted after everything in it was written. With
 // leaky, dead letters are written outside of the transaction, after its end: the bug to be found.
 func (j job) exactlyOnce(ctx context.Context, leaky bool) error {
@@ -75,7 +75,7 @@ func (j job) exactlyOnce(ctx context.Context, leaky bool) error {
 	return nil
 }
 
-// attempt asks the oracle about each record and returns the dead letters.
+// attempt asks the downstream about each record and returns the dead letters.
 func attempt(ctx context.Context, records []*kgo.Record) (letters []*kgo.Record, err error) {
 	for _, r := range records {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv(oracleVariable), bytes.NewReader(r.Value))
@@ -110,14 +110,14 @@ func transact(ctx context.Context, session *kgo.GroupTransactSession, letters []
 // oracleVariable tells the consumer where the downstream is.
 const oracleVariable = "DLQBENCH_ORACLE_URL"
 
-// oracle answers attempts: each tenth record fails for good. It notes them as the harness's own would.
-type oracle struct {
+// stub answers attempts: each tenth record fails for good. It notes them as the harness's own would.
+type stub struct {
 	*rig
 	mu    sync.Mutex
 	tries map[int32]int32
 }
 
-func (o *oracle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (o *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	record, found := o.ids.Find(body)
 	if err != nil || !found {
@@ -225,7 +225,7 @@ func (r *rig) header(n int) history.Header {
 // observed.
 func (r *rig) judge(t *testing.T, mode string, n int) *assertions.Verdict {
 	t.Helper()
-	server := httptest.NewServer(&oracle{rig: r, tries: map[int32]int32{}})
+	server := httptest.NewServer(&stub{rig: r, tries: map[int32]int32{}})
 	t.Cleanup(server.Close)
 	t.Setenv(oracleVariable, server.URL)
 	r.phase(history.PhaseSetup)

@@ -16,24 +16,24 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// BenchmarkOracle measures one attempt as a subject makes it, including the client. The client sends raw bytes on a
+// BenchmarkStub measures one attempt as a subject makes it, including the client. The client sends raw bytes on a
 // connection, so most of the cost is the downstream stub and the kernel.
-func BenchmarkOracle(b *testing.B) {
+func BenchmarkStub(b *testing.B) {
 	ids := history.NewIDs("run")
-	oracle, err := NewOracle(OracleConfig{
+	stub, err := NewStub(StubConfig{
 		Plan: &plan.Plan{Records: make([]plan.Record, 1)}, IDs: ids, Instances: 1, Ops: &atomic.Int64{},
 		Clock: history.NewClock(), Sink: discard{},
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer oracle.Close()
+	defer stub.Close()
 	body := newBuilder(ids, 1, "t", 0).build(0, &plan.Record{Size: 256}, time.Now()).Value
 	request := fmt.Appendf(nil,
-		"POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
+		"POST /v1/attempt HTTP/1.1\r\nHost: stub\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
 			"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: %d\r\n\r\n%s",
 		len(body), body)
-	post(b, oracle.Addr(0), request)
+	post(b, stub.Addr(0), request)
 }
 
 // BenchmarkNetHTTP measures the same request answered by net/http, without recording and lookups. It is the baseline
@@ -58,7 +58,7 @@ func BenchmarkNetHTTP(b *testing.B) {
 	defer serving.Wait()
 	defer server.Close()
 	request := fmt.Appendf(nil,
-		"POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
+		"POST /v1/attempt HTTP/1.1\r\nHost: stub\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
 			"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: 256\r\n\r\n%s",
 		bytes.Repeat([]byte("x"), 256))
 	post(b, listener.Addr().String(), request)

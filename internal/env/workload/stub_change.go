@@ -38,60 +38,60 @@ type change struct {
 //
 // OutcomeTimeout leaves the attempt without an answer until its client leaves. end closes the connections of the
 // attempts that still wait, without an answer.
-func (o *Oracle) Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) (end func()) {
-	return o.change(&change{answer: rule})
+func (s *Stub) Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) (end func()) {
+	return s.change(&change{answer: rule})
 }
 
 // Slow delays the answer to every attempt of a known record until end is called. Attempts that still wait are then
 // answered at once. seen is called, concurrently, for every attempt that waits.
-func (o *Oracle) Slow(by time.Duration, seen func()) (end func()) {
-	return o.change(&change{slow: by, seen: seen})
+func (s *Stub) Slow(by time.Duration, seen func()) (end func()) {
+	return s.change(&change{slow: by, seen: seen})
 }
 
 // ErrorText changes the text of failures until end is called. kind is plain, non-ascii, long, hostile or outage.
 // seen is called, concurrently, for every failure with the changed text.
-func (o *Oracle) ErrorText(kind string, seen func()) (end func(), err error) {
-	texts, err := newAnswers(o.calls.Answers, kind, o.cfg.Plan.RetryAfter)
+func (s *Stub) ErrorText(kind string, seen func()) (end func(), err error) {
+	texts, err := newAnswers(s.calls.Answers, kind, s.cfg.Plan.RetryAfter)
 	if err != nil {
 		return nil, err
 	}
-	return o.change(&change{texts: texts, seen: seen}), nil
+	return s.change(&change{texts: texts, seen: seen}), nil
 }
 
 // change brings a change into force. The list is never altered, only replaced, so attempts read it without a lock.
-func (o *Oracle) change(c *change) (end func()) {
+func (s *Stub) change(c *change) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.ctx = ctx
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.setChanges(append(slices.Clone(o.inForce()), c))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setChanges(append(slices.Clone(s.inForce()), c))
 	return func() {
-		o.mu.Lock()
-		o.setChanges(slices.DeleteFunc(slices.Clone(o.inForce()), func(other *change) bool { return other == c }))
-		o.mu.Unlock()
+		s.mu.Lock()
+		s.setChanges(slices.DeleteFunc(slices.Clone(s.inForce()), func(other *change) bool { return other == c }))
+		s.mu.Unlock()
 		// Cancel last, so that a released attempt does not find the change again.
 		cancel()
 	}
 }
 
-func (o *Oracle) setChanges(list []*change) {
+func (s *Stub) setChanges(list []*change) {
 	if len(list) == 0 {
-		o.changes.Store(nil)
+		s.changes.Store(nil)
 		return
 	}
-	o.changes.Store(&list)
+	s.changes.Store(&list)
 }
 
-func (o *Oracle) inForce() []*change {
-	if list := o.changes.Load(); list != nil {
+func (s *Stub) inForce() []*change {
+	if list := s.changes.Load(); list != nil {
 		return *list
 	}
 	return nil
 }
 
 // delay makes an attempt wait for the changes that slow it.
-func (o *Oracle) delay(client patient) waited {
-	for _, c := range o.inForce() {
+func (s *Stub) delay(client patient) waited {
+	for _, c := range s.inForce() {
 		if c.slow <= 0 {
 			continue
 		}
@@ -114,8 +114,8 @@ type ruling struct {
 }
 
 // rule decides the answer to an attempt of a known record.
-func (o *Oracle) rule(record, attempt int32) ruling {
-	for _, c := range o.inForce() {
+func (s *Stub) rule(record, attempt int32) ruling {
+	for _, c := range s.inForce() {
 		if c.answer == nil {
 			continue
 		}
@@ -123,16 +123,16 @@ func (o *Oracle) rule(record, attempt int32) ruling {
 			return ruling{outcome: outcome, retryAfter: retryAfter, ctx: c.ctx}
 		}
 	}
-	state := &o.records[record]
-	outcome := decide(&o.cfg.Plan.Records[record], state.planned.Add(1), state.replayed.Load())
+	state := &s.records[record]
+	outcome := decide(&s.cfg.Plan.Records[record], state.planned.Add(1), state.replayed.Load())
 	return ruling{outcome: outcome, hang: hangLimit, ctx: context.Background()}
 }
 
 // response returns the HTTP response to an attempt.
-func (o *Oracle) response(r ruling) answer {
-	chosen := o.answers[r.outcome]
+func (s *Stub) response(r ruling) answer {
+	chosen := s.answers[r.outcome]
 	if r.outcome != history.OutcomeSuccess && chosen.status != 0 {
-		for _, c := range o.inForce() {
+		for _, c := range s.inForce() {
 			if c.texts != nil {
 				chosen = c.texts[r.outcome]
 				c.seen()

@@ -22,14 +22,14 @@ func newCalls(t *testing.T, p *plan.Plan, form history.IDForm, calls Calls) *bed
 	t.Helper()
 	b := &bed{t: t, ids: history.NewIDsAs("run", form, 10), sink: &events{}, client: &http.Client{Transport: &http.Transport{}}}
 	calls.Told = true
-	oracle, err := NewOracle(OracleConfig{
+	stub, err := NewStub(StubConfig{
 		Plan: p, IDs: b.ids, Instances: 1, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: b.sink, Calls: &calls,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Oracle = oracle
-	t.Cleanup(oracle.Close)
+	b.Stub = stub
+	t.Cleanup(stub.Close)
 	t.Cleanup(b.client.CloseIdleConnections)
 	return b
 }

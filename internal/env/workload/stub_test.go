@@ -22,7 +22,7 @@ import (
 
 // bed is a downstream stub with a client in front of it.
 type bed struct {
-	*Oracle
+	*Stub
 	t      *testing.T
 	ids    *history.IDs
 	sink   *events
@@ -32,15 +32,15 @@ type bed struct {
 func newBed(t *testing.T, p *plan.Plan) *bed {
 	t.Helper()
 	b := &bed{t: t, ids: history.NewIDs("run"), sink: &events{}, client: &http.Client{Transport: &http.Transport{}}}
-	oracle, err := NewOracle(OracleConfig{
+	stub, err := NewStub(StubConfig{
 		Plan: p, IDs: b.ids, Instances: 2, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: b.sink,
 		Topics: []history.Topic{{Name: "orders"}, {Name: "orders.dlq"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Oracle = oracle
-	t.Cleanup(oracle.Close)
+	b.Stub = stub
+	t.Cleanup(stub.Close)
 	t.Cleanup(b.client.CloseIdleConnections)
 	return b
 }
@@ -82,7 +82,7 @@ func (b *bed) statuses(record int32, attempts int) (got []int) {
 	return got
 }
 
-func TestOracleAnswersAsPlanned(t *testing.T) {
+func TestStubAnswersAsPlanned(t *testing.T) {
 	tests := []struct {
 		name     string
 		planned  plan.Record
@@ -121,7 +121,7 @@ func TestOracleAnswersAsPlanned(t *testing.T) {
 	}
 }
 
-func TestOracleNotesEveryAttempt(t *testing.T) {
+func TestStubNotesEveryAttempt(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: []plan.Record{{}, {Outcome: history.OutcomeTransient, Failures: 1}}})
 	b.SetRun(1, 7)
 	for range 2 {
@@ -149,14 +149,14 @@ func TestOracleNotesEveryAttempt(t *testing.T) {
 		ends[1].Outcome != history.OutcomeSuccess || ends[1].Code != 200 {
 		t.Errorf("the answers are noted as %+v", ends)
 	}
-	want := OracleCounts{Attempts: 2, Successes: 1, Failures: 1, Retries: 1}
+	want := StubCounts{Attempts: 2, Successes: 1, Failures: 1, Retries: 1}
 	if got := b.Counts(); got != want || b.InFlight() != 0 {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }
 
 // The first process's connection remains attributed to it: a request on it after a restart is not the second's.
-func TestOracleAttributesAConnectionToTheProcessThatOpenedIt(t *testing.T) {
+func TestStubAttributesAConnectionToTheProcessThatOpenedIt(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 1)})
 	b.SetRun(0, 1)
 	b.attempt(0, 0)
@@ -173,7 +173,7 @@ func TestOracleAttributesAConnectionToTheProcessThatOpenedIt(t *testing.T) {
 	}
 }
 
-func TestOracleErrorTextsAreValidJSON(t *testing.T) {
+func TestStubErrorTextsAreValidJSON(t *testing.T) {
 	for kind, check := range map[string]func(string) bool{
 		"":          func(s string) bool { return s != "" },
 		"plain":     func(s string) bool { return s != "" && len(s) < 100 },
@@ -200,13 +200,13 @@ func TestOracleErrorTextsAreValidJSON(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewOracle(OracleConfig{Plan: &plan.Plan{ErrorText: "rude"}}); err == nil ||
+	if _, err := NewStub(StubConfig{Plan: &plan.Plan{ErrorText: "rude"}}); err == nil ||
 		!strings.Contains(err.Error(), `"rude"`) {
 		t.Errorf("an unknown kind of error text gives %v", err)
 	}
 }
 
-func TestOracleTellsHowLongToWait(t *testing.T) {
+func TestStubTellsHowLongToWait(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
 		time.Second: "1", 1500 * time.Millisecond: "2", 200 * time.Millisecond: "1", 0: "0", 3 * time.Second: "3",
 	} {
@@ -221,14 +221,14 @@ func TestOracleTellsHowLongToWait(t *testing.T) {
 	}
 }
 
-func TestOracleResetIsATrueReset(t *testing.T) {
+func TestStubResetIsATrueReset(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeReset, Failures: 1}}})
 	conn, err := net.Dial("tcp", b.Addr(0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nContent-Length: %d\r\n\r\n%s", history.IDLen,
+	fmt.Fprintf(conn, "POST /v1/attempt HTTP/1.1\r\nHost: stub\r\nContent-Length: %d\r\n\r\n%s", history.IDLen,
 		b.ids.Token(0))
 	n, err := conn.Read(make([]byte, 100))
 	if n != 0 || !errors.Is(err, syscall.ECONNRESET) {
@@ -240,7 +240,7 @@ func TestOracleResetIsATrueReset(t *testing.T) {
 	}
 }
 
-func TestOracleHangsUntilTheClientGoes(t *testing.T) {
+func TestStubHangsUntilTheClientGoes(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTimeout, Failures: 1}}})
 	ctx, giveUp := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -271,7 +271,7 @@ func TestOracleHangsUntilTheClientGoes(t *testing.T) {
 	}
 }
 
-func TestOracleClosesWhileAttemptsHang(t *testing.T) {
+func TestStubClosesWhileAttemptsHang(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTimeout, Failures: 9}}})
 	var waiting sync.WaitGroup
 	for range 3 {
@@ -296,7 +296,7 @@ func TestOracleClosesWhileAttemptsHang(t *testing.T) {
 	}
 }
 
-func TestOracleRefusesWhatIsNoAttempt(t *testing.T) {
+func TestStubRefusesWhatIsNoAttempt(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 1)})
 	get := func(method, path, body string) (int, http.Header) {
 		request, _ := http.NewRequestWithContext(t.Context(), method, "http://"+b.Addr(0)+path, strings.NewReader(body))
@@ -333,14 +333,14 @@ func TestOracleRefusesWhatIsNoAttempt(t *testing.T) {
 			t.Errorf("noted as %+v", end)
 		}
 	}
-	if got := b.Counts(); got != (OracleCounts{}) {
+	if got := b.Counts(); got != (StubCounts{}) {
 		t.Errorf("what carries no id was counted: %+v", got)
 	}
 }
 
 // An id is found in any form that consumers give to a value. This test covers chunked and large bodies; base64 is a
 // matter of history.IDs.
-func TestOracleReadsWholeBodies(t *testing.T) {
+func TestStubReadsWholeBodies(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 3)})
 	large := strings.Repeat("x", 1<<20) + b.ids.Token(1)
 	if status, _, _, err := b.post(t.Context(), 0, large); err != nil || status != 200 {
@@ -358,7 +358,7 @@ func TestOracleReadsWholeBodies(t *testing.T) {
 	}
 }
 
-func TestOracleNumbersConcurrentAttemptsOnce(t *testing.T) {
+func TestStubNumbersConcurrentAttemptsOnce(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient, Failures: 20}}})
 	var statuses [2]atomic.Int64
 	var posting sync.WaitGroup

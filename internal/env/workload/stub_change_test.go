@@ -50,7 +50,7 @@ func (b *bed) inBackground(ctx context.Context, record int32) <-chan int {
 	return status
 }
 
-func TestOracleAnswersAsRulesSay(t *testing.T) {
+func TestStubAnswersAsRulesSay(t *testing.T) {
 	for outcome, want := range map[history.Outcome]int{
 		history.OutcomeTransient: 503, history.OutcomePermanent: 400, history.OutcomeLogical: 422, history.OutcomeReset: 0,
 		history.OutcomeSuccess: 200,
@@ -73,7 +73,7 @@ func TestOracleAnswersAsRulesSay(t *testing.T) {
 	}
 }
 
-func TestOracleRulesUseUpNoPlannedFailure(t *testing.T) {
+func TestStubRulesUseUpNoPlannedFailure(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient, Failures: 1},
 		{Outcome: history.OutcomeReset, Failures: 1}}})
 	end := b.Answer(always(history.OutcomeTransient))
@@ -89,7 +89,7 @@ func TestOracleRulesUseUpNoPlannedFailure(t *testing.T) {
 	}
 }
 
-func TestOracleFirstRuleThatWantsToAnswers(t *testing.T) {
+func TestStubFirstRuleThatWantsToAnswers(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 2)})
 	var asked []string
 	endFirst := b.Answer(func(record, attempt int32) (history.Outcome, time.Duration) {
@@ -114,7 +114,7 @@ func TestOracleFirstRuleThatWantsToAnswers(t *testing.T) {
 	}
 }
 
-func TestOracleRateLimitTellsTheFaultsWait(t *testing.T) {
+func TestStubRateLimitTellsTheFaultsWait(t *testing.T) {
 	b := newBed(t, &plan.Plan{RetryAfter: 7 * time.Second,
 		Records: []plan.Record{{Outcome: history.OutcomeRateLimited, Failures: 1}}})
 	end := b.Answer(func(int32, int32) (history.Outcome, time.Duration) {
@@ -132,7 +132,7 @@ func TestOracleRateLimitTellsTheFaultsWait(t *testing.T) {
 	}
 }
 
-func TestOracleSlowAnswersAsPlannedAfterAllWaits(t *testing.T) {
+func TestStubSlowAnswersAsPlannedAfterAllWaits(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient, Failures: 1}}})
 	var seen atomic.Int32
 	for range 2 {
@@ -153,7 +153,7 @@ func TestOracleSlowAnswersAsPlannedAfterAllWaits(t *testing.T) {
 }
 
 // An outage that begins or ends while an attempt waits is judged by the time of the answer.
-func TestOracleSlowDecidesAfterTheWait(t *testing.T) {
+func TestStubSlowDecidesAfterTheWait(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 1)})
 	endSlow := b.Slow(never, func() {})
 	status := b.inBackground(t.Context(), 0)
@@ -165,7 +165,7 @@ func TestOracleSlowDecidesAfterTheWait(t *testing.T) {
 	endOutage()
 }
 
-func TestOracleSlowLetsGoWhenItEnds(t *testing.T) {
+func TestStubSlowLetsGoWhenItEnds(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 1)})
 	end := b.Slow(never, func() {})
 	status := b.inBackground(t.Context(), 0)
@@ -179,11 +179,11 @@ func TestOracleSlowLetsGoWhenItEnds(t *testing.T) {
 	}
 }
 
-func TestOracleNotesThatTheClientWentWhileItWaited(t *testing.T) {
-	tests := map[string]func(*Oracle) func(){
-		"slow": func(o *Oracle) func() { return o.Slow(never, func() {}) },
-		"hang": func(o *Oracle) func() { return o.Answer(always(history.OutcomeTimeout)) },
-		"both": func(o *Oracle) func() {
+func TestStubNotesThatTheClientWentWhileItWaited(t *testing.T) {
+	tests := map[string]func(*Stub) func(){
+		"slow": func(o *Stub) func() { return o.Slow(never, func() {}) },
+		"hang": func(o *Stub) func() { return o.Answer(always(history.OutcomeTimeout)) },
+		"both": func(o *Stub) func() {
 			endSlow, endHang := o.Slow(time.Millisecond, func() {}), o.Answer(always(history.OutcomeTimeout))
 			return func() { endSlow(); endHang() }
 		},
@@ -191,7 +191,7 @@ func TestOracleNotesThatTheClientWentWhileItWaited(t *testing.T) {
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient, Failures: 1}}})
-			end := change(b.Oracle)
+			end := change(b.Stub)
 			defer end()
 			ctx, giveUp := context.WithCancel(t.Context())
 			status := b.inBackground(ctx, 0)
@@ -210,7 +210,7 @@ func TestOracleNotesThatTheClientWentWhileItWaited(t *testing.T) {
 	}
 }
 
-func TestOracleHangLetsGoWithoutAnAnswerWhenItEnds(t *testing.T) {
+func TestStubHangLetsGoWithoutAnAnswerWhenItEnds(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 1)})
 	end := b.Answer(always(history.OutcomeTimeout))
 	conn, err := net.Dial("tcp", b.Addr(0))
@@ -218,7 +218,7 @@ func TestOracleHangLetsGoWithoutAnAnswerWhenItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nContent-Length: %d\r\n\r\n%s", history.IDLen,
+	fmt.Fprintf(conn, "POST /v1/attempt HTTP/1.1\r\nHost: stub\r\nContent-Length: %d\r\n\r\n%s", history.IDLen,
 		b.ids.Token(0))
 	await(t, "the attempt to be open", func() bool { return b.InFlight() == 1 })
 	conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
@@ -235,14 +235,14 @@ func TestOracleHangLetsGoWithoutAnAnswerWhenItEnds(t *testing.T) {
 	}
 }
 
-func TestOracleClosesWhileFaultsHoldAttempts(t *testing.T) {
-	for name, change := range map[string]func(*Oracle) func(){
-		"slow": func(o *Oracle) func() { return o.Slow(never, func() {}) },
-		"hang": func(o *Oracle) func() { return o.Answer(always(history.OutcomeTimeout)) },
+func TestStubClosesWhileFaultsHoldAttempts(t *testing.T) {
+	for name, change := range map[string]func(*Stub) func(){
+		"slow": func(o *Stub) func() { return o.Slow(never, func() {}) },
+		"hang": func(o *Stub) func() { return o.Answer(always(history.OutcomeTimeout)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, &plan.Plan{Records: make([]plan.Record, 1)})
-			defer change(b.Oracle)()
+			defer change(b.Stub)()
 			status := b.inBackground(t.Context(), 0)
 			b.Close()
 			if got := <-status; got != 0 {
@@ -255,7 +255,7 @@ func TestOracleClosesWhileFaultsHoldAttempts(t *testing.T) {
 	}
 }
 
-func TestOracleErrorTextsChangeAndChangeBack(t *testing.T) {
+func TestStubErrorTextsChangeAndChangeBack(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeExhausted}, {}}})
 	plain := func() string {
 		_, _, body, _ := b.attempt(0, 0)
@@ -285,7 +285,7 @@ func TestOracleErrorTextsChangeAndChangeBack(t *testing.T) {
 }
 
 // A request without an id gets the harness's own answer, which no fault changes.
-func TestOracleChangesNoUnknownID(t *testing.T) {
+func TestStubChangesNoUnknownID(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 1)})
 	defer b.Slow(never, func() {})()
 	defer b.Answer(always(history.OutcomeTimeout))()
@@ -295,7 +295,7 @@ func TestOracleChangesNoUnknownID(t *testing.T) {
 }
 
 // A client may send its next request while it waits for an answer. A slow answer must not lose that request.
-func TestOracleSlowKeepsWhatAPipeliningClientSends(t *testing.T) {
+func TestStubSlowKeepsWhatAPipeliningClientSends(t *testing.T) {
 	b := newBed(t, &plan.Plan{Records: make([]plan.Record, 2)})
 	end := b.Slow(never, func() {})
 	conn, err := net.Dial("tcp", b.Addr(0))
@@ -304,7 +304,7 @@ func TestOracleSlowKeepsWhatAPipeliningClientSends(t *testing.T) {
 	}
 	defer conn.Close()
 	request := func(record int32) string {
-		return fmt.Sprintf("POST /v1/attempt HTTP/1.1\r\nHost: oracle\r\nContent-Length: %d\r\n\r\n%s", history.IDLen,
+		return fmt.Sprintf("POST /v1/attempt HTTP/1.1\r\nHost: stub\r\nContent-Length: %d\r\n\r\n%s", history.IDLen,
 			b.ids.Token(record))
 	}
 	io.WriteString(conn, request(0))

@@ -21,7 +21,7 @@ import (
 
 // module is a downstream stub over gRPC whose first instance is number 3.
 type module struct {
-	*Oracle
+	*Stub
 	t    *testing.T
 	ids  *history.IDs
 	sink *events
@@ -30,15 +30,15 @@ type module struct {
 func newModule(t *testing.T, records ...plan.Record) *module {
 	t.Helper()
 	m := &module{t: t, ids: history.NewIDs("run"), sink: &events{}}
-	oracle, err := NewOracle(OracleConfig{
+	stub, err := NewStub(StubConfig{
 		Plan: &plan.Plan{Records: records}, IDs: m.ids, Instances: 2, First: 3, GRPC: true, Ops: &atomic.Int64{},
 		Clock: history.NewClock(), Sink: m.sink, Topics: []history.Topic{{Name: "input.parse"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Oracle = oracle
-	t.Cleanup(oracle.Close)
+	m.Stub = stub
+	t.Cleanup(stub.Close)
 	return m
 }
 

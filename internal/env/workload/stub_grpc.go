@@ -43,19 +43,19 @@ func onItsWay(id, node string, message []byte) []byte {
 // rpcServer is the downstream stub as a gRPC service.
 type rpcServer struct {
 	pipestream.UnimplementedPipeStepProcessorServer
-	oracle *Oracle
+	stub *Stub
 }
 
-func newRPCServer(o *Oracle) *grpc.Server {
+func newRPCServer(s *Stub) *grpc.Server {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxBody))
-	pipestream.RegisterPipeStepProcessorServer(server, rpcServer{oracle: o})
+	pipestream.RegisterPipeStepProcessorServer(server, rpcServer{stub: s})
 	return server
 }
 
 // rpcListener tags connections with the process that they belong to.
 type rpcListener struct {
 	net.Listener
-	oracle   *Oracle
+	stub     *Stub
 	instance int
 }
 
@@ -65,15 +65,15 @@ func (l *rpcListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	tagged := &rpcConn{attemptConn: l.oracle.tag(conn, l.instance), oracle: l.oracle}
-	l.oracle.track(tagged.attemptConn)
+	tagged := &rpcConn{attemptConn: l.stub.tag(conn, l.instance), stub: l.stub}
+	l.stub.track(tagged.attemptConn)
 	return tagged, nil
 }
 
 // rpcConn is a connection that can be found from a call: gRPC tells a call its peer's address.
 type rpcConn struct {
 	*attemptConn
-	oracle *Oracle
+	stub *Stub
 }
 
 // RemoteAddr implements net.Conn.
@@ -81,7 +81,7 @@ func (c *rpcConn) RemoteAddr() net.Addr { return rpcPeer{c.attemptConn.RemoteAdd
 
 // Close implements net.Conn.
 func (c *rpcConn) Close() error {
-	c.oracle.forget(c.attemptConn)
+	c.stub.forget(c.attemptConn)
 	return c.attemptConn.Close()
 }
 
@@ -114,29 +114,29 @@ func (c rpcCall) wait(ctx context.Context, limit time.Duration) waited {
 func (c rpcCall) over() bool { return c.ctx.Err() != nil }
 
 // ProcessData answers one attempt and records its start and its end.
-func (s rpcServer) ProcessData(ctx context.Context,
+func (r rpcServer) ProcessData(ctx context.Context,
 	request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
-	o := s.oracle
-	event := history.New(history.KindAttemptStart, o.cfg.Clock.Now())
+	s := r.stub
+	event := history.New(history.KindAttemptStart, s.cfg.Clock.Now())
 	caller, _ := peer.FromContext(ctx)
 	from, known := caller.Addr.(rpcPeer)
 	if !known {
 		return nil, status.Error(codes.Internal, "the downstream stub cannot attribute this connection to an instance")
 	}
-	o.open.Add(1)
-	defer o.open.Add(-1)
-	event.Op, event.Instance, event.Run = o.cfg.Ops.Add(1), from.conn.instance, from.conn.run
+	s.open.Add(1)
+	defer s.open.Add(-1)
+	event.Op, event.Instance, event.Run = s.cfg.Ops.Add(1), from.conn.instance, from.conn.run
 	metadata := request.GetMetadata()
-	if topic, known := o.topics[metadata.GetTopic()]; known {
+	if topic, known := s.topics[metadata.GetTopic()]; known {
 		event.Topic, event.Partition, event.Offset = topic, metadata.GetPartition(), metadata.GetOffset()
 	}
-	seq, found := o.cfg.IDs.Find([]byte(metadata.GetStreamId()))
+	seq, found := s.cfg.IDs.Find([]byte(metadata.GetStreamId()))
 	if !found {
-		seq, found = o.cfg.IDs.Find(request.GetDocument().GetInline())
+		seq, found = s.cfg.IDs.Find(request.GetDocument().GetInline())
 	}
-	o.number(seq, found, &event)
-	o.cfg.Sink.Record(event)
-	answer, ended := o.conclude(rpcCall{ctx}, &event, false)
+	s.number(seq, found, &event)
+	s.cfg.Sink.Record(event)
+	answer, ended := s.conclude(rpcCall{ctx}, &event, false)
 	if ended == gone {
 		// The deadline has passed here, too, perhaps a moment before the caller notices. Then the caller gets this
 		// status, and not that the module gave up.

@@ -165,10 +165,10 @@ func (c *Calls) findInQuery(ctx *fasthttp.RequestCtx, ids *history.IDs) (seq int
 const toldPath = 120
 
 // told describes a call. The record's id is left out of it, so that the calls of all records read the same.
-func (o *Oracle) told(ctx *fasthttp.RequestCtx, record int32) string {
+func (s *Stub) told(ctx *fasthttp.RequestCtx, record int32) string {
 	path := string(ctx.Path())
 	if record >= 0 {
-		path = strings.ReplaceAll(path, o.cfg.IDs.Token(record), "{id}")
+		path = strings.ReplaceAll(path, s.cfg.IDs.Token(record), "{id}")
 	}
 	if len(path) > toldPath {
 		path = path[:toldPath] + "…"

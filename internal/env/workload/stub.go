@@ -35,8 +35,8 @@ const (
 	maxBody = 16 << 20
 )
 
-// OracleConfig configures a downstream stub.
-type OracleConfig struct {
+// StubConfig configures a downstream stub.
+type StubConfig struct {
 	Plan *plan.Plan
 	IDs  *history.IDs
 	// Instances is the number of subject instances that get a listener. First is the number of the first of them.
@@ -53,9 +53,9 @@ type OracleConfig struct {
 	Sink  history.Sink
 }
 
-// Oracle is the downstream stub. It answers attempts as planned. It is safe for concurrent use.
-type Oracle struct {
-	cfg       OracleConfig
+// Stub is the downstream stub. It answers attempts as planned. It is safe for concurrent use.
+type Stub struct {
+	cfg       StubConfig
 	calls     Calls
 	answers   map[history.Outcome]answer
 	topics    map[string]int16
@@ -92,14 +92,14 @@ type instanceState struct {
 	batches  atomic.Uint32
 }
 
-// OracleCounts are live figures. Retries are attempts of a record after its first. Open are the attempts being
+// StubCounts are live figures. Retries are attempts of a record after its first. Open are the attempts being
 // answered.
-type OracleCounts struct {
+type StubCounts struct {
 	Attempts, Successes, Failures, Retries, Open int64
 }
 
-// NewOracle returns a downstream stub that already answers on one port of 127.0.0.1 per instance. Close ends it.
-func NewOracle(cfg OracleConfig) (*Oracle, error) {
+// NewStub returns a downstream stub that already answers on one port of 127.0.0.1 per instance. Close ends it.
+func NewStub(cfg StubConfig) (*Stub, error) {
 	calls := *UsualCalls()
 	if cfg.Calls != nil {
 		calls = *cfg.Calls
@@ -109,15 +109,15 @@ func NewOracle(cfg OracleConfig) (*Oracle, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Oracle{
+	s := &Stub{
 		cfg: cfg, calls: calls, answers: answers, topics: map[string]int16{}, conns: map[*attemptConn]struct{}{},
 		records: make([]recordState, len(cfg.Plan.Records)), instances: make([]instanceState, cfg.Instances),
 	}
 	for i, topic := range cfg.Topics {
-		o.topics[topic.Name] = int16(i)
+		s.topics[topic.Name] = int16(i)
 	}
-	o.server = &fasthttp.Server{
-		Handler: o.handle, Name: "dlqbench-oracle", MaxRequestBodySize: maxBody, ReadBufferSize: 16 << 10,
+	s.server = &fasthttp.Server{
+		Handler: s.handle, Name: "dlqbench-stub", MaxRequestBodySize: maxBody, ReadBufferSize: 16 << 10,
 		// fasthttp runs a clock goroutine for the Date header forever.
 		NoDefaultDate: true, DisablePreParseMultipartForm: true,
 		// Not 400, which would be a planned answer.
@@ -126,107 +126,107 @@ func NewOracle(cfg OracleConfig) (*Oracle, error) {
 		},
 	}
 	if cfg.GRPC {
-		o.rpc = newRPCServer(o)
+		s.rpc = newRPCServer(s)
 	}
-	for i := range o.instances {
+	for i := range s.instances {
 		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
-			o.Close()
+			s.Close()
 			return nil, fmt.Errorf("opening the downstream stub's port for instance %d: %w", i, err)
 		}
-		o.instances[i].listener = listener
+		s.instances[i].listener = listener
 		if cfg.GRPC {
 			// The only error is that the listener was closed.
-			o.serving.Go(func() { _ = o.rpc.Serve(&rpcListener{Listener: listener, oracle: o, instance: i}) })
+			s.serving.Go(func() { _ = s.rpc.Serve(&rpcListener{Listener: listener, stub: s, instance: i}) })
 			continue
 		}
-		o.serving.Go(func() { o.accept(i, listener) })
+		s.serving.Go(func() { s.accept(i, listener) })
 	}
-	return o, nil
+	return s, nil
 }
 
 // Addr returns the host:port to which an instance must send its attempts.
-func (o *Oracle) Addr(instance int) string {
-	return o.instances[instance-o.cfg.First].listener.Addr().String()
+func (s *Stub) Addr(instance int) string {
+	return s.instances[instance-s.cfg.First].listener.Addr().String()
 }
 
 // SetRun sets the process of an instance that is about to start. Connections accepted from then on belong to it.
-func (o *Oracle) SetRun(instance int, run uint16) {
-	o.instances[instance-o.cfg.First].run.Store(uint32(run))
+func (s *Stub) SetRun(instance int, run uint16) {
+	s.instances[instance-s.cfg.First].run.Store(uint32(run))
 }
 
 // SetReplayed says that a record's dead letter is about to be replayed. From then on the record succeeds if it is
 // planned as healed.
-func (o *Oracle) SetReplayed(record int32) {
-	if record >= 0 && int(record) < len(o.records) {
-		o.records[record].replayed.Store(true)
+func (s *Stub) SetReplayed(record int32) {
+	if record >= 0 && int(record) < len(s.records) {
+		s.records[record].replayed.Store(true)
 	}
 }
 
 // InFlight returns the number of attempts being answered.
-func (o *Oracle) InFlight() int64 { return o.open.Load() }
+func (s *Stub) InFlight() int64 { return s.open.Load() }
 
 // Counts returns the live figures.
-func (o *Oracle) Counts() OracleCounts {
-	return OracleCounts{
-		Attempts: o.attempts.Load(), Successes: o.successes.Load(), Failures: o.failures.Load(),
-		Retries: o.retries.Load(), Open: o.open.Load(),
+func (s *Stub) Counts() StubCounts {
+	return StubCounts{
+		Attempts: s.attempts.Load(), Successes: s.successes.Load(), Failures: s.failures.Load(),
+		Retries: s.retries.Load(), Open: s.open.Load(),
 	}
 }
 
 // Strays returns the number of calls that were neither attempts of a known record nor those of a route, and the first
 // of them. They are counted only if the subject declares its calls.
-func (o *Oracle) Strays() (count int64, first string) {
-	if text := o.stray.Load(); text != nil {
+func (s *Stub) Strays() (count int64, first string) {
+	if text := s.stray.Load(); text != nil {
 		first = *text
 	}
-	return o.strays.Load(), first
+	return s.strays.Load(), first
 }
 
-func (o *Oracle) noteStray(event *history.Event) {
+func (s *Stub) noteStray(event *history.Event) {
 	if event.Record == history.None {
-		o.strays.Add(1)
+		s.strays.Add(1)
 		text := event.Text
-		o.stray.CompareAndSwap(nil, &text)
+		s.stray.CompareAndSwap(nil, &text)
 	}
 }
 
 // noteBatch records that a process makes calls for several records at once.
-func (o *Oracle) noteBatch(ctx *fasthttp.RequestCtx, conn *attemptConn) {
-	told, process := &o.instances[int(conn.instance)-o.cfg.First].batches, uint32(conn.run)
+func (s *Stub) noteBatch(ctx *fasthttp.RequestCtx, conn *attemptConn) {
+	told, process := &s.instances[int(conn.instance)-s.cfg.First].batches, uint32(conn.run)
 	if before := told.Load(); before > process || !told.CompareAndSwap(before, process+1) {
 		return
 	}
-	event := history.New(history.KindUnreadable, o.cfg.Clock.Now())
+	event := history.New(history.KindUnreadable, s.cfg.Clock.Now())
 	event.Instance, event.Run, event.Code = conn.instance, conn.run, history.None
-	event.Text = o.told(ctx, history.None)
-	o.cfg.Sink.Record(event)
+	event.Text = s.told(ctx, history.None)
+	s.cfg.Sink.Record(event)
 }
 
 // Close closes the ports and every connection, ends hanging attempts, and waits until all of them have ended.
-func (o *Oracle) Close() {
-	o.closing.Store(true)
-	for i := range o.instances {
-		if listener := o.instances[i].listener; listener != nil {
+func (s *Stub) Close() {
+	s.closing.Store(true)
+	for i := range s.instances {
+		if listener := s.instances[i].listener; listener != nil {
 			listener.Close()
 		}
 	}
-	o.mu.Lock()
-	for conn := range o.conns {
+	s.mu.Lock()
+	for conn := range s.conns {
 		_ = conn.Close()
 	}
-	o.mu.Unlock()
-	if o.rpc != nil {
-		o.rpc.Stop()
+	s.mu.Unlock()
+	if s.rpc != nil {
+		s.rpc.Stop()
 	}
-	o.serving.Wait()
+	s.serving.Wait()
 }
 
-func (o *Oracle) accept(instance int, listener net.Listener) {
+func (s *Stub) accept(instance int, listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
 		switch {
-		case o.closing.Load():
+		case s.closing.Load():
 			if err == nil {
 				_ = conn.Close()
 			}
@@ -236,56 +236,56 @@ func (o *Oracle) accept(instance int, listener net.Listener) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		tagged := o.tag(conn, instance)
-		if o.track(tagged) {
-			o.serving.Go(func() { o.serve(tagged) })
+		tagged := s.tag(conn, instance)
+		if s.track(tagged) {
+			s.serving.Go(func() { s.serve(tagged) })
 		}
 	}
 }
 
 // tag attributes a connection to the current process of the instance, counted from 0.
-func (o *Oracle) tag(conn net.Conn, instance int) *attemptConn {
-	return &attemptConn{TCPConn: conn.(*net.TCPConn), instance: int16(o.cfg.First + instance),
-		run: uint16(o.instances[instance].run.Load())}
+func (s *Stub) tag(conn net.Conn, instance int) *attemptConn {
+	return &attemptConn{TCPConn: conn.(*net.TCPConn), instance: int16(s.cfg.First + instance),
+		run: uint16(s.instances[instance].run.Load())}
 }
 
 // track notes an open connection. If the stub is closing, it closes the connection and returns false.
-func (o *Oracle) track(conn *attemptConn) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closing.Load() {
+func (s *Stub) track(conn *attemptConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
 		_ = conn.Close()
 		return false
 	}
-	o.conns[conn] = struct{}{}
+	s.conns[conn] = struct{}{}
 	return true
 }
 
-func (o *Oracle) serve(conn *attemptConn) {
+func (s *Stub) serve(conn *attemptConn) {
 	// The error says that the peer left or sent something other than HTTP; nothing waits for it.
-	_ = o.server.ServeConn(conn)
-	o.forget(conn)
+	_ = s.server.ServeConn(conn)
+	s.forget(conn)
 }
 
-func (o *Oracle) forget(conn *attemptConn) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.conns, conn)
+func (s *Stub) forget(conn *attemptConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, conn)
 }
 
-func (o *Oracle) handle(ctx *fasthttp.RequestCtx) {
+func (s *Stub) handle(ctx *fasthttp.RequestCtx) {
 	method, path := string(ctx.Method()), string(ctx.Path())
-	route := o.calls.route(method, path)
+	route := s.calls.route(method, path)
 	switch {
 	case route != nil:
 		route.write(ctx)
-	case o.calls.Path != "" && o.calls.Path != path:
+	case s.calls.Path != "" && s.calls.Path != path:
 		refuse(ctx, fasthttp.StatusNotFound, `{"error":"the downstream stub serves POST /v1/attempt and GET /healthz"}`)
-	case o.calls.Method != "" && o.calls.Method != method:
-		ctx.Response.Header.Set(fasthttp.HeaderAllow, o.calls.Method)
+	case s.calls.Method != "" && s.calls.Method != method:
+		ctx.Response.Header.Set(fasthttp.HeaderAllow, s.calls.Method)
 		refuse(ctx, fasthttp.StatusMethodNotAllowed, `{"error":"an attempt is a POST"}`)
 	default:
-		o.attempt(ctx, ctx.Conn().(*attemptConn))
+		s.attempt(ctx, ctx.Conn().(*attemptConn))
 	}
 }
 
@@ -298,24 +298,24 @@ func refuse(ctx *fasthttp.RequestCtx, status int, body string) {
 }
 
 // attempt answers one attempt and records its start and its end.
-func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
-	event := history.New(history.KindAttemptStart, o.cfg.Clock.Now())
-	o.open.Add(1)
-	defer o.open.Add(-1)
-	event.Op, event.Instance, event.Run = o.cfg.Ops.Add(1), conn.instance, conn.run
-	o.source(ctx, &event)
-	seq, found := o.calls.find(ctx, o.cfg.IDs)
-	o.number(seq, found, &event)
-	if o.calls.Told {
-		event.Text = o.told(ctx, event.Record)
-		o.noteStray(&event)
+func (s *Stub) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
+	event := history.New(history.KindAttemptStart, s.cfg.Clock.Now())
+	s.open.Add(1)
+	defer s.open.Add(-1)
+	event.Op, event.Instance, event.Run = s.cfg.Ops.Add(1), conn.instance, conn.run
+	s.source(ctx, &event)
+	seq, found := s.calls.find(ctx, s.cfg.IDs)
+	s.number(seq, found, &event)
+	if s.calls.Told {
+		event.Text = s.told(ctx, event.Record)
+		s.noteStray(&event)
 	}
-	o.cfg.Sink.Record(event)
+	s.cfg.Sink.Record(event)
 	event.Text = ""
-	if found && o.calls.several(ctx, o.cfg.IDs, seq) {
-		o.noteBatch(ctx, conn)
+	if found && s.calls.several(ctx, s.cfg.IDs, seq) {
+		s.noteBatch(ctx, conn)
 	}
-	answer, _ := o.conclude(conn, &event, true)
+	answer, _ := s.conclude(conn, &event, true)
 	if answer.status == 0 {
 		conn.giveUp(ctx, event.Outcome == history.OutcomeReset)
 		return
@@ -325,15 +325,15 @@ func (o *Oracle) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, answer.retryAfter)
 	}
 	ctx.SetStatusCode(answer.status)
-	ctx.Response.SetBodyRaw(answer.bodyFor(o.cfg.IDs, event.Record))
+	ctx.Response.SetBodyRaw(answer.bodyFor(s.cfg.IDs, event.Record))
 }
 
 // conclude waits for the attempt's planned time, records its end, and returns its answer and how the wait ended.
 // told says that the answer can state the wait before the next attempt.
-func (o *Oracle) conclude(client patient, event *history.Event, told bool) (answer, waited) {
+func (s *Stub) conclude(client patient, event *history.Event, told bool) (answer, waited) {
 	event.Kind = history.KindAttemptEnd
-	outcome, ended := o.outcome(client, event)
-	answer := o.response(outcome)
+	outcome, ended := s.outcome(client, event)
+	answer := s.response(outcome)
 	if ended == elapsed && client.over() {
 		ended = gone
 	}
@@ -344,9 +344,9 @@ func (o *Oracle) conclude(client patient, event *history.Event, told bool) (answ
 	if ended == gone {
 		event.Flags |= history.ClientGone
 	}
-	event.Time = o.cfg.Clock.Now()
-	o.cfg.Sink.Record(*event)
-	o.count(event.Outcome, event.N)
+	event.Time = s.cfg.Clock.Now()
+	s.cfg.Sink.Record(*event)
+	s.count(event.Outcome, event.N)
 	return answer, ended
 }
 
@@ -358,23 +358,23 @@ type patient interface {
 }
 
 // number numbers the attempt, if its record is one of the plan.
-func (o *Oracle) number(seq int32, found bool, event *history.Event) {
-	if found && int(seq) < len(o.records) {
-		event.Record, event.N = seq, o.records[seq].all.Add(1)
+func (s *Stub) number(seq int32, found bool, event *history.Event) {
+	if found && int(seq) < len(s.records) {
+		event.Record, event.N = seq, s.records[seq].all.Add(1)
 	}
 }
 
 // outcome waits for the attempt's planned time, and returns its answer and how the wait ended. A client that leaves
 // before its answer gets none, and neither does one whose connection was closed here. Both have OutcomeTimeout,
 // whatever the outcome would have been.
-func (o *Oracle) outcome(client patient, event *history.Event) (ruling, waited) {
+func (s *Stub) outcome(client patient, event *history.Event) (ruling, waited) {
 	if event.Record == history.None {
 		return ruling{outcome: history.OutcomeUnknownID}, elapsed
 	}
-	if ended := o.delay(client); ended != elapsed {
+	if ended := s.delay(client); ended != elapsed {
 		return ruling{outcome: history.OutcomeTimeout}, ended
 	}
-	ruling := o.rule(event.Record, event.N)
+	ruling := s.rule(event.Record, event.N)
 	if ruling.outcome != history.OutcomeTimeout {
 		return ruling, elapsed
 	}
@@ -382,9 +382,9 @@ func (o *Oracle) outcome(client patient, event *history.Event) (ruling, waited) 
 }
 
 // source records the topic and partition from which the subject claims to have the record.
-func (o *Oracle) source(ctx *fasthttp.RequestCtx, event *history.Event) {
+func (s *Stub) source(ctx *fasthttp.RequestCtx, event *history.Event) {
 	header := &ctx.Request.Header
-	if topic, known := o.topics[string(header.Peek("X-Kafka-Topic"))]; known {
+	if topic, known := s.topics[string(header.Peek("X-Kafka-Topic"))]; known {
 		event.Topic = topic
 	}
 	if partition, err := strconv.ParseInt(string(header.Peek("X-Kafka-Partition")), 10, 32); err == nil && partition >= 0 {
@@ -395,17 +395,17 @@ func (o *Oracle) source(ctx *fasthttp.RequestCtx, event *history.Event) {
 	}
 }
 
-func (o *Oracle) count(outcome history.Outcome, nth int32) {
+func (s *Stub) count(outcome history.Outcome, nth int32) {
 	if outcome == history.OutcomeUnknownID {
 		return
 	}
-	o.attempts.Add(1)
+	s.attempts.Add(1)
 	if nth > 1 {
-		o.retries.Add(1)
+		s.retries.Add(1)
 	}
 	if outcome == history.OutcomeSuccess {
-		o.successes.Add(1)
+		s.successes.Add(1)
 	} else {
-		o.failures.Add(1)
+		s.failures.Add(1)
 	}
 }
