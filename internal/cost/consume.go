@@ -124,7 +124,10 @@ func measureReference(ctx context.Context, o options, count, rounds int) (measur
 		return nil, fmt.Errorf("filling the topic: %w", err)
 	}
 	stub, err := workload.NewStub(workload.StubConfig{
-		Plan: allSucceed(stored), IDs: r.ids, Instances: 1, Topics: topics(), Ops: &r.ops, Clock: r.clock, Sink: r.sink,
+		AttemptsConfig: workload.AttemptsConfig{
+			Plan: allSucceed(stored), IDs: r.ids, Instances: 1, Ops: &r.ops, Clock: r.clock, Sink: r.sink,
+		},
+		Topics: topics(),
 	})
 	if err != nil {
 		return nil, err

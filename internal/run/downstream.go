@@ -1,13 +1,79 @@
 package run
 
 import (
+	"context"
+	"io"
 	"maps"
 
+	"github.com/dlqbench/dlqbench/faults/downstream"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
+
+// called is a downstream: what the subject's instances call while they process a record. Each call with a record's id
+// is an attempt, answered as planned or as faults say, and recorded. Its connections are attributed to an instance by
+// the address they arrive at, before which there is a link.
+type called interface {
+	downstream.Stub
+	reached
+	attempted
+}
+
+// reached is a downstream as its instances reach it.
+type reached interface {
+	// Addr is the host:port of an instance, to which its link leads.
+	Addr(instance int) string
+	// Tell puts into the instance's values how it calls the downstream over its link's address, host:port.
+	Tell(values *scenarios.Values, address string)
+	// Close ends it, with every connection.
+	io.Closer
+}
+
+// attempted is a downstream as its attempts are recorded.
+type attempted interface {
+	// SetRun sets the process of an instance that is about to start.
+	SetRun(instance int, run uint16)
+	// SetReplayed says that a record's dead letter is about to be replayed.
+	SetReplayed(record int32)
+	// InFlight returns the number of attempts that have begun and not ended.
+	InFlight() int64
+	// Strays returns the number of calls that should be attempts and are not of a known record, and the first of them.
+	Strays() (count int64, first string)
+}
+
+// stub is the downstream stub, over HTTP or gRPC.
+type stub struct {
+	*workload.Stub
+	scheme string
+}
+
+// Tell implements called.
+func (s stub) Tell(values *scenarios.Values, address string) { values.OracleURL = s.scheme + address }
+
+// Close implements called.
+func (s stub) Close() error {
+	s.Stub.Close()
+	return nil
+}
+
+// openDownstream starts the downstream that the subject declares.
+func (r *run) openDownstream(context.Context) (called, error) {
+	one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: r.attemptsConfig(), Calls: r.calls(),
+		Topics: r.header.Topics})
+	if err != nil {
+		return nil, err
+	}
+	return stub{one, "http://"}, nil
+}
+
+// attemptsConfig is what all attempts of the run are recorded with.
+func (r *run) attemptsConfig() workload.AttemptsConfig {
+	return workload.AttemptsConfig{
+		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Ops: &r.ops, Clock: r.clock, Sink: r.live,
+	}
+}
 
 // calls returns the calls that the subject declares, nil for the usual ones.
 func (r *run) calls() *workload.Calls {

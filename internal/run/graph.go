@@ -81,15 +81,15 @@ func (r *run) nodeEnvironment(instance int) ([]string, error) {
 	return []string{"DLQBENCH_NODE=" + string(text)}, nil
 }
 
-// stubs are the downstream stubs of a run: one, or one for each node of a graph.
+// stubs are the downstreams of a run: one, or the module of each node of a graph.
 type stubs struct {
-	list []*workload.Stub
+	list []called
 	// nodes returns the index of the downstream stub that an instance calls; nil means that all instances call the
 	// first.
 	nodes func(instance int16) int
 }
 
-func (o stubs) of(instance int) *workload.Stub {
+func (o stubs) of(instance int) called {
 	if o.nodes == nil {
 		return o.list[0]
 	}
@@ -104,32 +104,39 @@ func (o stubs) inFlight() int64 {
 	return sum
 }
 
-func (o stubs) close() {
+func (o stubs) close() error {
+	var errs []error
 	for _, one := range o.list {
-		one.Close()
+		errs = append(errs, one.Close())
 	}
+	return errors.Join(errs...)
 }
 
-// openStubs starts the downstream stub, or the modules of all nodes.
-func (r *run) openStubs() error {
-	config := workload.StubConfig{
-		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Topics: r.header.Topics, Ops: &r.ops, Clock: r.clock,
-		Sink: r.live, Calls: r.calls(),
-	}
-	configs := []workload.StubConfig{config}
+// openDownstreams starts what the subject calls: a downstream of the kind that it declares, or the modules of all
+// nodes.
+func (r *run) openDownstreams(ctx context.Context) error {
 	if r.header.Graph != nil {
-		configs, r.stubs.nodes = nil, r.header.ConsumerOf
-		for i, node := range r.header.Consumers {
-			config.Plan, config.First, config.Instances, config.GRPC = r.plan.Node(i), node.First, node.Instances, true
-			configs = append(configs, config)
-		}
+		return r.openModules()
 	}
-	for _, config := range configs {
-		one, err := workload.NewStub(config)
+	one, err := r.openDownstream(ctx)
+	if err != nil {
+		return err
+	}
+	r.stubs.list = []called{one}
+	return nil
+}
+
+// openModules starts the modules of all nodes of a graph.
+func (r *run) openModules() error {
+	r.stubs.nodes = r.header.ConsumerOf
+	for i, node := range r.header.Consumers {
+		attempts := r.attemptsConfig()
+		attempts.Plan, attempts.First, attempts.Instances = r.plan.Node(i), node.First, node.Instances
+		one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: attempts, GRPC: true, Topics: r.header.Topics})
 		if err != nil {
 			return err
 		}
-		r.stubs.list = append(r.stubs.list, one)
+		r.stubs.list = append(r.stubs.list, stub{one, "grpc://"})
 	}
 	return nil
 }

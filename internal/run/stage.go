@@ -59,23 +59,22 @@ type run struct {
 // stage is everything that is started for a run, in the order in which it is started. tearDown ends it in reverse
 // order.
 type stage struct {
-	cluster        *provided
-	admin          *kadm.Client
-	links          map[string][]*network.Link
-	rules          *faultkafka.Injector
-	tap            *tap.Tap
-	stubs          stubs
-	registry       *registry.Registry // nil if the records have no schema
-	store          storeStage
-	bootstraps     []string // of each instance
-	downstreamURLs []string // of each instance
-	ports          []string // of each instance, for the ports it may serve
-	producer       *workload.Producer
-	subject        *subject.Group
-	engine         *testcontainers.DockerClient // of a subject in containers, else nil
-	replayTap      string                       // the replay tool's bootstrap, if any; replays counts its processes
-	replays        uint16
-	stopStalls     func()
+	cluster    *provided
+	admin      *kadm.Client
+	links      map[string][]*network.Link
+	rules      *faultkafka.Injector
+	tap        *tap.Tap
+	stubs      stubs
+	registry   *registry.Registry // nil if the records have no schema
+	store      storeStage
+	bootstraps []string // of each instance
+	ports      []string // of each instance, for the ports it may serve
+	producer   *workload.Producer
+	subject    *subject.Group
+	engine     *testcontainers.DockerClient // of a subject in containers, else nil
+	replayTap  string                       // the replay tool's bootstrap, if any; replays counts its processes
+	replays    uint16
+	stopStalls func()
 	// discarding says that the brokers' data is about to be removed, so that log messages about failed writes to it can
 	// be dropped.
 	discarding atomic.Bool
@@ -126,7 +125,7 @@ func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
 }
 
 // openLinks puts a toxiproxy link before every broker and, one per instance, before the downstream stub.
-func (r *run) openLinks(context.Context) error {
+func (r *run) openLinks(ctx context.Context) error {
 	r.links = map[string][]*network.Link{}
 	open := func(name, upstream string, port int, groups ...string) error {
 		link, err := network.NewLinkAt(name, upstream, port)
@@ -147,7 +146,7 @@ func (r *run) openLinks(context.Context) error {
 			return err
 		}
 	}
-	if err := r.openStubs(); err != nil {
+	if err := r.openDownstreams(ctx); err != nil {
 		return err
 	}
 	if err := r.openRegistry(open); err != nil {
@@ -158,14 +157,12 @@ func (r *run) openLinks(context.Context) error {
 	}
 	for instance := range r.header.Instances {
 		name, groups := downstreamLink(instance), []string{"downstream"}
-		scheme := "http://"
 		if r.header.Graph != nil {
-			scheme, groups = "grpc://", append(groups, network.DownstreamOf(r.consumerOf(instance).Name))
+			groups = append(groups, network.DownstreamOf(r.consumerOf(instance).Name))
 		}
 		if err := open(name, r.stubs.of(instance).Addr(instance), r.portsOf(instance).downstream, groups...); err != nil {
 			return err
 		}
-		r.downstreamURLs = append(r.downstreamURLs, scheme+r.links[name][0].Address())
 	}
 	return nil
 }
@@ -327,8 +324,7 @@ func (r *run) tearDown(ctx context.Context) error {
 	if r.registry != nil {
 		errs = append(errs, r.registry.Close())
 	}
-	r.stubs.close()
-	errs = append(errs, r.closeStore())
+	errs = append(errs, r.stubs.close(), r.closeStore())
 	if r.admin != nil {
 		r.admin.Close()
 	}

@@ -275,8 +275,11 @@ func (r *run) openService() error {
 	s := r.scenario.Store
 	var err error
 	r.store.stub, err = workload.NewStub(workload.StubConfig{
-		Plan: r.plan.ForStore(s), IDs: r.ids, Instances: s.Workers, First: int(history.Worker(0)), Topics: r.header.Topics,
-		Ops: &r.ops, Clock: r.clock, Sink: r.live,
+		AttemptsConfig: workload.AttemptsConfig{
+			Plan: r.plan.ForStore(s), IDs: r.ids, Instances: s.Workers, First: int(history.Worker(0)),
+			Ops: &r.ops, Clock: r.clock, Sink: r.live,
+		},
+		Topics: r.header.Topics,
 	})
 	if err != nil {
 		return err

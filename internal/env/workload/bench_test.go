@@ -21,8 +21,10 @@ import (
 func BenchmarkStub(b *testing.B) {
 	ids := history.NewIDs("run")
 	stub, err := NewStub(StubConfig{
-		Plan: &plan.Plan{Records: make([]plan.Record, 1)}, IDs: ids, Instances: 1, Ops: &atomic.Int64{},
-		Clock: history.NewClock(), Sink: discard{},
+		AttemptsConfig: AttemptsConfig{
+			Plan: &plan.Plan{Records: make([]plan.Record, 1)}, IDs: ids, Instances: 1, Ops: &atomic.Int64{},
+			Clock: history.NewClock(), Sink: discard{},
+		},
 	})
 	if err != nil {
 		b.Fatal(err)

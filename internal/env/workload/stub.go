@@ -23,7 +23,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
 const (
@@ -37,65 +36,30 @@ const (
 
 // StubConfig configures a downstream stub.
 type StubConfig struct {
-	Plan *plan.Plan
-	IDs  *history.IDs
-	// Instances is the number of subject instances that get a listener. First is the number of the first of them.
-	Instances, First int
+	AttemptsConfig
 	// Calls describe the downstream over HTTP; nil for the usual one.
 	Calls *Calls
 	// GRPC makes attempts calls of PipeStepProcessor.ProcessData instead of HTTP requests.
 	GRPC bool
 	// Topics are the run's topics, as in the history's header. An instance may name them in X-Kafka-Topic.
 	Topics []history.Topic
-	// Ops is the run's counter of operations, shared with every other observer that numbers them.
-	Ops   *atomic.Int64
-	Clock history.Clock
-	Sink  history.Sink
 }
 
 // Stub is the downstream stub. It answers attempts as planned. It is safe for concurrent use.
 type Stub struct {
+	*Attempts
 	cfg       StubConfig
 	calls     Calls
 	answers   map[history.Outcome]answer
 	topics    map[string]int16
-	records   []recordState
-	instances []instanceState
+	listeners []net.Listener // of each instance
 	server    *fasthttp.Server
 	rpc       *grpc.Server // with GRPC, instead of server
 	closing   atomic.Bool
 	serving   sync.WaitGroup
-	// changes are the changes that faults make to answers, nil for none; replaced under mu.
-	changes atomic.Pointer[[]*change]
-
-	attempts, successes, failures, retries, open atomic.Int64
-	// strays is the number of calls without an id, stray the first of them, if calls are told.
-	strays atomic.Int64
-	stray  atomic.Pointer[string]
 
 	mu    sync.Mutex
-	conns map[*attemptConn]struct{}
-}
-
-// recordState is the stub's state of a record: the number of all its attempts, of those that the plan counts, and
-// whether it was replayed.
-type recordState struct {
-	all, planned atomic.Int32
-	replayed     atomic.Bool
-}
-
-// instanceState is the stub's state of an instance: its listener, its current process, and the number of the first
-// process, from 1, from which no call with several ids was recorded.
-type instanceState struct {
-	listener net.Listener
-	run      atomic.Uint32
-	batches  atomic.Uint32
-}
-
-// StubCounts are live figures. Retries are attempts of a record after its first. Open are the attempts being
-// answered.
-type StubCounts struct {
-	Attempts, Successes, Failures, Retries, Open int64
+	conns map[*Conn]struct{}
 }
 
 // NewStub returns a downstream stub that already answers on one port of 127.0.0.1 per instance. Close ends it.
@@ -110,8 +74,8 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 		return nil, err
 	}
 	s := &Stub{
-		cfg: cfg, calls: calls, answers: answers, topics: map[string]int16{}, conns: map[*attemptConn]struct{}{},
-		records: make([]recordState, len(cfg.Plan.Records)), instances: make([]instanceState, cfg.Instances),
+		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers, topics: map[string]int16{},
+		conns: map[*Conn]struct{}{}, listeners: make([]net.Listener, cfg.Instances),
 	}
 	for i, topic := range cfg.Topics {
 		s.topics[topic.Name] = int16(i)
@@ -128,13 +92,13 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 	if cfg.GRPC {
 		s.rpc = newRPCServer(s)
 	}
-	for i := range s.instances {
+	for i := range s.listeners {
 		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			s.Close()
 			return nil, fmt.Errorf("opening the downstream stub's port for instance %d: %w", i, err)
 		}
-		s.instances[i].listener = listener
+		s.listeners[i] = listener
 		if cfg.GRPC {
 			// The only error is that the listener was closed.
 			s.serving.Go(func() { _ = s.rpc.Serve(&rpcListener{Listener: listener, stub: s, instance: i}) })
@@ -147,67 +111,14 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 
 // Addr returns the host:port to which an instance must send its attempts.
 func (s *Stub) Addr(instance int) string {
-	return s.instances[instance-s.cfg.First].listener.Addr().String()
-}
-
-// SetRun sets the process of an instance that is about to start. Connections accepted from then on belong to it.
-func (s *Stub) SetRun(instance int, run uint16) {
-	s.instances[instance-s.cfg.First].run.Store(uint32(run))
-}
-
-// SetReplayed says that a record's dead letter is about to be replayed. From then on the record succeeds if it is
-// planned as healed.
-func (s *Stub) SetReplayed(record int32) {
-	if record >= 0 && int(record) < len(s.records) {
-		s.records[record].replayed.Store(true)
-	}
-}
-
-// InFlight returns the number of attempts being answered.
-func (s *Stub) InFlight() int64 { return s.open.Load() }
-
-// Counts returns the live figures.
-func (s *Stub) Counts() StubCounts {
-	return StubCounts{
-		Attempts: s.attempts.Load(), Successes: s.successes.Load(), Failures: s.failures.Load(),
-		Retries: s.retries.Load(), Open: s.open.Load(),
-	}
-}
-
-// Strays returns the number of calls that were neither attempts of a known record nor those of a route, and the first
-// of them. They are counted only if the subject declares its calls.
-func (s *Stub) Strays() (count int64, first string) {
-	if text := s.stray.Load(); text != nil {
-		first = *text
-	}
-	return s.strays.Load(), first
-}
-
-func (s *Stub) noteStray(event *history.Event) {
-	if event.Record == history.None {
-		s.strays.Add(1)
-		text := event.Text
-		s.stray.CompareAndSwap(nil, &text)
-	}
-}
-
-// noteBatch records that a process makes calls for several records at once.
-func (s *Stub) noteBatch(ctx *fasthttp.RequestCtx, conn *attemptConn) {
-	told, process := &s.instances[int(conn.instance)-s.cfg.First].batches, uint32(conn.run)
-	if before := told.Load(); before > process || !told.CompareAndSwap(before, process+1) {
-		return
-	}
-	event := history.New(history.KindUnreadable, s.cfg.Clock.Now())
-	event.Instance, event.Run, event.Code = conn.instance, conn.run, history.None
-	event.Text = s.told(ctx, history.None)
-	s.cfg.Sink.Record(event)
+	return s.listeners[instance-s.cfg.First].Addr().String()
 }
 
 // Close closes the ports and every connection, ends hanging attempts, and waits until all of them have ended.
 func (s *Stub) Close() {
 	s.closing.Store(true)
-	for i := range s.instances {
-		if listener := s.instances[i].listener; listener != nil {
+	for _, listener := range s.listeners {
+		if listener != nil {
 			listener.Close()
 		}
 	}
@@ -244,13 +155,13 @@ func (s *Stub) accept(instance int, listener net.Listener) {
 }
 
 // tag attributes a connection to the current process of the instance, counted from 0.
-func (s *Stub) tag(conn net.Conn, instance int) *attemptConn {
-	return &attemptConn{TCPConn: conn.(*net.TCPConn), instance: int16(s.cfg.First + instance),
-		run: uint16(s.instances[instance].run.Load())}
+func (s *Stub) tag(conn net.Conn, instance int) *Conn {
+	number := s.cfg.First + instance
+	return NewConn(conn.(*net.TCPConn), int16(number), s.Process(number))
 }
 
 // track notes an open connection. If the stub is closing, it closes the connection and returns false.
-func (s *Stub) track(conn *attemptConn) bool {
+func (s *Stub) track(conn *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing.Load() {
@@ -261,13 +172,13 @@ func (s *Stub) track(conn *attemptConn) bool {
 	return true
 }
 
-func (s *Stub) serve(conn *attemptConn) {
+func (s *Stub) serve(conn *Conn) {
 	// The error says that the peer left or sent something other than HTTP; nothing waits for it.
 	_ = s.server.ServeConn(conn)
 	s.forget(conn)
 }
 
-func (s *Stub) forget(conn *attemptConn) {
+func (s *Stub) forget(conn *Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, conn)
@@ -285,7 +196,7 @@ func (s *Stub) handle(ctx *fasthttp.RequestCtx) {
 		ctx.Response.Header.Set(fasthttp.HeaderAllow, s.calls.Method)
 		refuse(ctx, fasthttp.StatusMethodNotAllowed, `{"error":"an attempt is a POST"}`)
 	default:
-		s.attempt(ctx, ctx.Conn().(*attemptConn))
+		s.attempt(ctx, ctx.Conn().(*Conn))
 	}
 }
 
@@ -298,22 +209,20 @@ func refuse(ctx *fasthttp.RequestCtx, status int, body string) {
 }
 
 // attempt answers one attempt and records its start and its end.
-func (s *Stub) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
-	event := history.New(history.KindAttemptStart, s.cfg.Clock.Now())
-	s.open.Add(1)
-	defer s.open.Add(-1)
-	event.Op, event.Instance, event.Run = s.cfg.Ops.Add(1), conn.instance, conn.run
+func (s *Stub) attempt(ctx *fasthttp.RequestCtx, conn *Conn) {
+	event := conn.Attempt(s.cfg.Clock.Now())
 	s.source(ctx, &event)
 	seq, found := s.calls.find(ctx, s.cfg.IDs)
-	s.number(seq, found, &event)
 	if s.calls.Told {
-		event.Text = s.told(ctx, event.Record)
-		s.noteStray(&event)
+		event.Text = s.told(ctx, seq, found)
 	}
-	s.cfg.Sink.Record(event)
+	s.Begin(&event, seq, found)
+	if s.calls.Told && event.Record == history.None {
+		s.Stray(event.Text)
+	}
 	event.Text = ""
 	if found && s.calls.several(ctx, s.cfg.IDs, seq) {
-		s.noteBatch(ctx, conn)
+		s.Several(conn.instance, conn.run, func() string { return s.told(ctx, 0, false) })
 	}
 	answer, _ := s.conclude(conn, &event, true)
 	if answer.status == 0 {
@@ -330,55 +239,15 @@ func (s *Stub) attempt(ctx *fasthttp.RequestCtx, conn *attemptConn) {
 
 // conclude waits for the attempt's planned time, records its end, and returns its answer and how the wait ended.
 // told says that the answer can state the wait before the next attempt.
-func (s *Stub) conclude(client patient, event *history.Event, told bool) (answer, waited) {
-	event.Kind = history.KindAttemptEnd
-	outcome, ended := s.outcome(client, event)
-	answer := s.response(outcome)
-	if ended == elapsed && client.over() {
-		ended = gone
-	}
-	event.Outcome, event.Code = outcome.outcome, int16(answer.status)
+func (s *Stub) conclude(caller Caller, event *history.Event, told bool) (answer, Waited) {
+	ruling, ended := s.Decide(caller, event)
+	answer := s.response(ruling)
+	event.Outcome, event.Code = ruling.Outcome, int16(answer.status)
 	if told {
 		event.Aux = int64(answer.waits)
 	}
-	if ended == gone {
-		event.Flags |= history.ClientGone
-	}
-	event.Time = s.cfg.Clock.Now()
-	s.cfg.Sink.Record(*event)
-	s.count(event.Outcome, event.N)
+	s.End(event, ended == Gone)
 	return answer, ended
-}
-
-// patient is a client that waits for its answer. wait waits for limit (0 for no limit), until ctx ends, or until the
-// client leaves. over reports whether the client is known to have left.
-type patient interface {
-	wait(ctx context.Context, limit time.Duration) waited
-	over() bool
-}
-
-// number numbers the attempt, if its record is one of the plan.
-func (s *Stub) number(seq int32, found bool, event *history.Event) {
-	if found && int(seq) < len(s.records) {
-		event.Record, event.N = seq, s.records[seq].all.Add(1)
-	}
-}
-
-// outcome waits for the attempt's planned time, and returns its answer and how the wait ended. A client that leaves
-// before its answer gets none, and neither does one whose connection was closed here. Both have OutcomeTimeout,
-// whatever the outcome would have been.
-func (s *Stub) outcome(client patient, event *history.Event) (ruling, waited) {
-	if event.Record == history.None {
-		return ruling{outcome: history.OutcomeUnknownID}, elapsed
-	}
-	if ended := s.delay(client); ended != elapsed {
-		return ruling{outcome: history.OutcomeTimeout}, ended
-	}
-	ruling := s.rule(event.Record, event.N)
-	if ruling.outcome != history.OutcomeTimeout {
-		return ruling, elapsed
-	}
-	return ruling, client.wait(ruling.ctx, ruling.hang)
 }
 
 // source records the topic and partition from which the subject claims to have the record.
@@ -392,20 +261,5 @@ func (s *Stub) source(ctx *fasthttp.RequestCtx, event *history.Event) {
 	}
 	if offset, err := strconv.ParseInt(string(header.Peek("X-Kafka-Offset")), 10, 64); err == nil && offset >= 0 {
 		event.Offset = offset
-	}
-}
-
-func (s *Stub) count(outcome history.Outcome, nth int32) {
-	if outcome == history.OutcomeUnknownID {
-		return
-	}
-	s.attempts.Add(1)
-	if nth > 1 {
-		s.retries.Add(1)
-	}
-	if outcome == history.OutcomeSuccess {
-		s.successes.Add(1)
-	} else {
-		s.failures.Add(1)
 	}
 }

@@ -164,10 +164,11 @@ func (c *Calls) findInQuery(ctx *fasthttp.RequestCtx, ids *history.IDs) (seq int
 // toldPath is the maximum length of a path in the history, in bytes.
 const toldPath = 120
 
-// told describes a call. The record's id is left out of it, so that the calls of all records read the same.
-func (s *Stub) told(ctx *fasthttp.RequestCtx, record int32) string {
+// told describes a call. The record's id, if it was found, is left out of it, so that the calls of all records read the
+// same.
+func (s *Stub) told(ctx *fasthttp.RequestCtx, record int32, found bool) string {
 	path := string(ctx.Path())
-	if record >= 0 {
+	if found {
 		path = strings.ReplaceAll(path, s.cfg.IDs.Token(record), "{id}")
 	}
 	if len(path) > toldPath {

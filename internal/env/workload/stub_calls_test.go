@@ -23,7 +23,10 @@ func newCalls(t *testing.T, p *plan.Plan, form history.IDForm, calls Calls) *bed
 	b := &bed{t: t, ids: history.NewIDsAs("run", form, 10), sink: &events{}, client: &http.Client{Transport: &http.Transport{}}}
 	calls.Told = true
 	stub, err := NewStub(StubConfig{
-		Plan: p, IDs: b.ids, Instances: 1, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: b.sink, Calls: &calls,
+		AttemptsConfig: AttemptsConfig{
+			Plan: p, IDs: b.ids, Instances: 1, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: b.sink,
+		},
+		Calls: &calls,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -38,14 +38,14 @@ type change struct {
 //
 // OutcomeTimeout leaves the attempt without an answer until its client leaves. end closes the connections of the
 // attempts that still wait, without an answer.
-func (s *Stub) Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) (end func()) {
-	return s.change(&change{answer: rule})
+func (a *Attempts) Answer(rule func(record, attempt int32) (history.Outcome, time.Duration)) (end func()) {
+	return a.change(&change{answer: rule})
 }
 
 // Slow delays the answer to every attempt of a known record until end is called. Attempts that still wait are then
 // answered at once. seen is called, concurrently, for every attempt that waits.
-func (s *Stub) Slow(by time.Duration, seen func()) (end func()) {
-	return s.change(&change{slow: by, seen: seen})
+func (a *Attempts) Slow(by time.Duration, seen func()) (end func()) {
+	return a.change(&change{slow: by, seen: seen})
 }
 
 // ErrorText changes the text of failures until end is called. kind is plain, non-ascii, long, hostile or outage.
@@ -59,53 +59,53 @@ func (s *Stub) ErrorText(kind string, seen func()) (end func(), err error) {
 }
 
 // change brings a change into force. The list is never altered, only replaced, so attempts read it without a lock.
-func (s *Stub) change(c *change) (end func()) {
+func (a *Attempts) change(c *change) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.ctx = ctx
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.setChanges(append(slices.Clone(s.inForce()), c))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.setChanges(append(slices.Clone(a.inForce()), c))
 	return func() {
-		s.mu.Lock()
-		s.setChanges(slices.DeleteFunc(slices.Clone(s.inForce()), func(other *change) bool { return other == c }))
-		s.mu.Unlock()
+		a.mu.Lock()
+		a.setChanges(slices.DeleteFunc(slices.Clone(a.inForce()), func(other *change) bool { return other == c }))
+		a.mu.Unlock()
 		// Cancel last, so that a released attempt does not find the change again.
 		cancel()
 	}
 }
 
-func (s *Stub) setChanges(list []*change) {
+func (a *Attempts) setChanges(list []*change) {
 	if len(list) == 0 {
-		s.changes.Store(nil)
+		a.changes.Store(nil)
 		return
 	}
-	s.changes.Store(&list)
+	a.changes.Store(&list)
 }
 
-func (s *Stub) inForce() []*change {
-	if list := s.changes.Load(); list != nil {
+func (a *Attempts) inForce() []*change {
+	if list := a.changes.Load(); list != nil {
 		return *list
 	}
 	return nil
 }
 
 // delay makes an attempt wait for the changes that slow it.
-func (s *Stub) delay(client patient) waited {
-	for _, c := range s.inForce() {
+func (a *Attempts) delay(caller Caller) Waited {
+	for _, c := range a.inForce() {
 		if c.slow <= 0 {
 			continue
 		}
 		c.seen()
-		if ended := client.wait(c.ctx, c.slow); ended != elapsed {
+		if ended := caller.Wait(c.ctx, c.slow); ended != Elapsed {
 			return ended
 		}
 	}
-	return elapsed
+	return Elapsed
 }
 
-// ruling is the answer decided for an attempt.
-type ruling struct {
-	outcome history.Outcome
+// Ruling is the answer decided for an attempt.
+type Ruling struct {
+	Outcome history.Outcome
 	// retryAfter is the wait that a change asks for; 0 stands for the plan's.
 	retryAfter time.Duration
 	// hang delays the missing answer: there is none until that time has passed (0 for no limit) or ctx has ended.
@@ -113,34 +113,37 @@ type ruling struct {
 	ctx  context.Context
 }
 
+// Hang makes the caller of an attempt that is left unanswered wait.
+func (r Ruling) Hang(caller Caller) Waited { return caller.Wait(r.ctx, r.hang) }
+
 // rule decides the answer to an attempt of a known record.
-func (s *Stub) rule(record, attempt int32) ruling {
-	for _, c := range s.inForce() {
+func (a *Attempts) rule(record, attempt int32) Ruling {
+	for _, c := range a.inForce() {
 		if c.answer == nil {
 			continue
 		}
 		if outcome, retryAfter := c.answer(record, attempt); outcome != history.OutcomeNone {
-			return ruling{outcome: outcome, retryAfter: retryAfter, ctx: c.ctx}
+			return Ruling{Outcome: outcome, retryAfter: retryAfter, ctx: c.ctx}
 		}
 	}
-	state := &s.records[record]
-	outcome := decide(&s.cfg.Plan.Records[record], state.planned.Add(1), state.replayed.Load())
-	return ruling{outcome: outcome, hang: hangLimit, ctx: context.Background()}
+	state := &a.records[record]
+	outcome := decide(&a.cfg.Plan.Records[record], state.planned.Add(1), state.replayed.Load())
+	return Ruling{Outcome: outcome, hang: hangLimit, ctx: context.Background()}
 }
 
 // response returns the HTTP response to an attempt.
-func (s *Stub) response(r ruling) answer {
-	chosen := s.answers[r.outcome]
-	if r.outcome != history.OutcomeSuccess && chosen.status != 0 {
+func (s *Stub) response(r Ruling) answer {
+	chosen := s.answers[r.Outcome]
+	if r.Outcome != history.OutcomeSuccess && chosen.status != 0 {
 		for _, c := range s.inForce() {
 			if c.texts != nil {
-				chosen = c.texts[r.outcome]
+				chosen = c.texts[r.Outcome]
 				c.seen()
 				break
 			}
 		}
 	}
-	if r.outcome == history.OutcomeRateLimited && r.retryAfter > 0 {
+	if r.Outcome == history.OutcomeRateLimited && r.retryAfter > 0 {
 		chosen.retryIn(r.retryAfter)
 	}
 	return chosen

@@ -330,7 +330,7 @@ func TestStubSlowKeepsWhatAPipeliningClientSends(t *testing.T) {
 }
 
 // connected returns a client's connection and the stub's side of it.
-func connected(t *testing.T) (net.Conn, *attemptConn) {
+func connected(t *testing.T) (net.Conn, *Conn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -345,7 +345,7 @@ func connected(t *testing.T) (net.Conn, *attemptConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := &attemptConn{TCPConn: accepted.(*net.TCPConn)}
+	conn := &Conn{TCPConn: accepted.(*net.TCPConn)}
 	t.Cleanup(func() { client.Close(); conn.Close() })
 	return client, conn
 }
@@ -356,12 +356,12 @@ func TestWaitTellsTheLimitFromTheClient(t *testing.T) {
 	if _, err := client.Write([]byte("pipelined")); err != nil {
 		t.Fatal(err)
 	}
-	if got := conn.wait(t.Context(), 5*time.Millisecond); got != elapsed {
+	if got := conn.Wait(t.Context(), 5*time.Millisecond); got != Elapsed {
 		t.Errorf("a wait for a client that stays ended as %d", got)
 	}
 	called, callOff := context.WithCancel(t.Context())
 	callOff()
-	if got := conn.wait(called, 0); got != elapsed {
+	if got := conn.Wait(called, 0); got != Elapsed {
 		t.Errorf("a wait that was called off ended as %d", got)
 	}
 	read := make([]byte, 4)
@@ -369,11 +369,11 @@ func TestWaitTellsTheLimitFromTheClient(t *testing.T) {
 		t.Errorf("read %q, %v, want what came early", read[:n], err)
 	}
 	client.Close()
-	if got := conn.wait(t.Context(), 0); got != gone {
+	if got := conn.Wait(t.Context(), 0); got != Gone {
 		t.Errorf("a wait for a client that went ended as %d", got)
 	}
 	conn.Close()
-	if got := conn.wait(t.Context(), time.Second); got != unusable {
+	if got := conn.Wait(t.Context(), time.Second); got != Unusable {
 		t.Errorf("a wait on a connection that was closed here ended as %d", got)
 	}
 }
@@ -383,7 +383,7 @@ func TestWaitLeavesNoDeadlineBehind(t *testing.T) {
 	client, conn := connected(t)
 	for range 1000 {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Microsecond)
-		if got := conn.wait(ctx, 50*time.Microsecond); got != elapsed {
+		if got := conn.Wait(ctx, 50*time.Microsecond); got != Elapsed {
 			t.Fatalf("ended as %d", got)
 		}
 		cancel()

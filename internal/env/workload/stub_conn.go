@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/dlqbench/dlqbench/history"
 )
 
-// attemptConn is a subject's connection. It is attributed to a process when it is accepted, so a late request of an
-// ended process never counts for its successor.
-type attemptConn struct {
+// Conn is a subject's connection to a downstream. It is attributed to a process when it is accepted, so a late
+// request of an ended process never counts for its successor.
+type Conn struct {
 	*net.TCPConn
 	instance int16
 	run      uint16
@@ -20,8 +22,20 @@ type attemptConn struct {
 	early []byte
 }
 
+// NewConn returns the connection of an instance's process.
+func NewConn(conn *net.TCPConn, instance int16, run uint16) *Conn {
+	return &Conn{TCPConn: conn, instance: instance, run: run}
+}
+
+// Attempt returns the event of an attempt that begins on the connection.
+func (c *Conn) Attempt(now time.Duration) history.Event {
+	event := history.New(history.KindAttemptStart, now)
+	event.Instance, event.Run = c.instance, c.run
+	return event
+}
+
 // Read returns the early bytes first, then continues to read.
-func (c *attemptConn) Read(into []byte) (int, error) {
+func (c *Conn) Read(into []byte) (int, error) {
 	if len(c.early) > 0 {
 		n := copy(into, c.early)
 		c.early = c.early[n:]
@@ -30,27 +44,28 @@ func (c *attemptConn) Read(into []byte) (int, error) {
 	return c.TCPConn.Read(into)
 }
 
-// waited says how a wait on a connection ended.
-type waited int
+// Waited says how a wait on a connection ended.
+type Waited int
 
 const (
-	// elapsed says that the time is over, or the wait was cancelled.
-	elapsed waited = iota
-	// gone says that the client closed the connection.
-	gone
-	// unusable says that the connection was closed here, or the client sent more than can be kept.
-	unusable
+	// Elapsed says that the time is over, or the wait was cancelled.
+	Elapsed Waited = iota
+	// Gone says that the client closed the connection.
+	Gone
+	// Unusable says that the connection was closed here, or the client sent more than can be kept.
+	Unusable
 )
 
-// wait waits for limit (0 for no limit), until ctx ends, or until the client closes the connection. Nothing else
-// reads the connection while its request is being handled. Bytes that a pipelining client sends meanwhile are kept.
-func (c *attemptConn) wait(ctx context.Context, limit time.Duration) waited {
+// Wait implements Caller. It waits for limit (0 for no limit), until ctx ends, or until the client closes the
+// connection. Nothing else reads the connection while its request is being handled. Bytes that a pipelining client
+// sends meanwhile are kept.
+func (c *Conn) Wait(ctx context.Context, limit time.Duration) Waited {
 	var until time.Time
 	if limit > 0 {
 		until = time.Now().Add(limit)
 	}
 	if c.SetReadDeadline(until) != nil {
-		return unusable
+		return Unusable
 	}
 	// A deadline in the past cancels the wait. It must have been set before the deadline is cleared, or the next
 	// request would run into it.
@@ -67,11 +82,11 @@ func (c *attemptConn) wait(ctx context.Context, limit time.Duration) waited {
 	return ended
 }
 
-// over implements patient. Only a wait reads on and detects a closed connection.
-func (c *attemptConn) over() bool { return false }
+// Over implements Caller. Only a wait reads on and detects a closed connection.
+func (c *Conn) Over() bool { return false }
 
 // watch reads until the deadline.
-func (c *attemptConn) watch() waited {
+func (c *Conn) watch() Waited {
 	var buffer [512]byte
 	for len(c.early) < maxBody {
 		n, err := c.TCPConn.Read(buffer[:])
@@ -79,18 +94,18 @@ func (c *attemptConn) watch() waited {
 		switch {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return elapsed
+			return Elapsed
 		case errors.Is(err, net.ErrClosed):
-			return unusable
+			return Unusable
 		default:
-			return gone
+			return Gone
 		}
 	}
-	return unusable
+	return Unusable
 }
 
 // giveUp closes the connection without an answer, with a TCP reset if asked.
-func (c *attemptConn) giveUp(ctx *fasthttp.RequestCtx, reset bool) {
+func (c *Conn) giveUp(ctx *fasthttp.RequestCtx, reset bool) {
 	if reset {
 		// Without lingering, closing sends RST instead of FIN.
 		_ = c.SetLinger(0)

@@ -65,24 +65,24 @@ func (l *rpcListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	tagged := &rpcConn{attemptConn: l.stub.tag(conn, l.instance), stub: l.stub}
-	l.stub.track(tagged.attemptConn)
+	tagged := &rpcConn{Conn: l.stub.tag(conn, l.instance), stub: l.stub}
+	l.stub.track(tagged.Conn)
 	return tagged, nil
 }
 
 // rpcConn is a connection that can be found from a call: gRPC tells a call its peer's address.
 type rpcConn struct {
-	*attemptConn
+	*Conn
 	stub *Stub
 }
 
 // RemoteAddr implements net.Conn.
-func (c *rpcConn) RemoteAddr() net.Addr { return rpcPeer{c.attemptConn.RemoteAddr(), c} }
+func (c *rpcConn) RemoteAddr() net.Addr { return rpcPeer{c.Conn.RemoteAddr(), c} }
 
 // Close implements net.Conn.
 func (c *rpcConn) Close() error {
-	c.stub.forget(c.attemptConn)
-	return c.attemptConn.Close()
+	c.stub.forget(c.Conn)
+	return c.Conn.Close()
 }
 
 type rpcPeer struct {
@@ -93,8 +93,8 @@ type rpcPeer struct {
 // rpcCall is a caller that waits as long as its call lasts.
 type rpcCall struct{ ctx context.Context }
 
-// wait implements patient.
-func (c rpcCall) wait(ctx context.Context, limit time.Duration) waited {
+// Wait implements Caller.
+func (c rpcCall) Wait(ctx context.Context, limit time.Duration) Waited {
 	var over <-chan time.Time
 	if limit > 0 {
 		timer := time.NewTimer(limit)
@@ -103,29 +103,27 @@ func (c rpcCall) wait(ctx context.Context, limit time.Duration) waited {
 	}
 	select {
 	case <-c.ctx.Done():
-		return gone
+		return Gone
 	case <-ctx.Done():
 	case <-over:
 	}
-	return elapsed
+	return Elapsed
 }
 
-// over reports whether the caller has given up: a stub that stood still may read a call only after that.
-func (c rpcCall) over() bool { return c.ctx.Err() != nil }
+// Over reports whether the caller has given up: a stub that stood still may read a call only after that.
+func (c rpcCall) Over() bool { return c.ctx.Err() != nil }
 
 // ProcessData answers one attempt and records its start and its end.
 func (r rpcServer) ProcessData(ctx context.Context,
 	request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
 	s := r.stub
-	event := history.New(history.KindAttemptStart, s.cfg.Clock.Now())
+	now := s.cfg.Clock.Now()
 	caller, _ := peer.FromContext(ctx)
 	from, known := caller.Addr.(rpcPeer)
 	if !known {
 		return nil, status.Error(codes.Internal, "the downstream stub cannot attribute this connection to an instance")
 	}
-	s.open.Add(1)
-	defer s.open.Add(-1)
-	event.Op, event.Instance, event.Run = s.cfg.Ops.Add(1), from.conn.instance, from.conn.run
+	event := from.conn.Attempt(now)
 	metadata := request.GetMetadata()
 	if topic, known := s.topics[metadata.GetTopic()]; known {
 		event.Topic, event.Partition, event.Offset = topic, metadata.GetPartition(), metadata.GetOffset()
@@ -134,10 +132,9 @@ func (r rpcServer) ProcessData(ctx context.Context,
 	if !found {
 		seq, found = s.cfg.IDs.Find(request.GetDocument().GetInline())
 	}
-	s.number(seq, found, &event)
-	s.cfg.Sink.Record(event)
+	s.Begin(&event, seq, found)
 	answer, ended := s.conclude(rpcCall{ctx}, &event, false)
-	if ended == gone {
+	if ended == Gone {
 		// The deadline has passed here, too, perhaps a moment before the caller notices. Then the caller gets this
 		// status, and not that the module gave up.
 		return nil, status.FromContextError(ctx.Err()).Err()

@@ -31,8 +31,11 @@ func newModule(t *testing.T, records ...plan.Record) *module {
 	t.Helper()
 	m := &module{t: t, ids: history.NewIDs("run"), sink: &events{}}
 	stub, err := NewStub(StubConfig{
-		Plan: &plan.Plan{Records: records}, IDs: m.ids, Instances: 2, First: 3, GRPC: true, Ops: &atomic.Int64{},
-		Clock: history.NewClock(), Sink: m.sink, Topics: []history.Topic{{Name: "input.parse"}},
+		AttemptsConfig: AttemptsConfig{
+			Plan: &plan.Plan{Records: records}, IDs: m.ids, Instances: 2, First: 3, Ops: &atomic.Int64{},
+			Clock: history.NewClock(), Sink: m.sink,
+		},
+		GRPC: true, Topics: []history.Topic{{Name: "input.parse"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,9 @@ func newBed(t *testing.T, p *plan.Plan) *bed {
 	t.Helper()
 	b := &bed{t: t, ids: history.NewIDs("run"), sink: &events{}, client: &http.Client{Transport: &http.Transport{}}}
 	stub, err := NewStub(StubConfig{
-		Plan: p, IDs: b.ids, Instances: 2, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: b.sink,
+		AttemptsConfig: AttemptsConfig{
+			Plan: p, IDs: b.ids, Instances: 2, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: b.sink,
+		},
 		Topics: []history.Topic{{Name: "orders"}, {Name: "orders.dlq"}},
 	})
 	if err != nil {
@@ -149,7 +151,7 @@ func TestStubNotesEveryAttempt(t *testing.T) {
 		ends[1].Outcome != history.OutcomeSuccess || ends[1].Code != 200 {
 		t.Errorf("the answers are noted as %+v", ends)
 	}
-	want := StubCounts{Attempts: 2, Successes: 1, Failures: 1, Retries: 1}
+	want := AttemptCounts{Attempts: 2, Successes: 1, Failures: 1, Retries: 1}
 	if got := b.Counts(); got != want || b.InFlight() != 0 {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
@@ -200,7 +202,7 @@ func TestStubErrorTextsAreValidJSON(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewStub(StubConfig{Plan: &plan.Plan{ErrorText: "rude"}}); err == nil ||
+	if _, err := NewStub(StubConfig{AttemptsConfig: AttemptsConfig{Plan: &plan.Plan{ErrorText: "rude"}}}); err == nil ||
 		!strings.Contains(err.Error(), `"rude"`) {
 		t.Errorf("an unknown kind of error text gives %v", err)
 	}
@@ -333,7 +335,7 @@ func TestStubRefusesWhatIsNoAttempt(t *testing.T) {
 			t.Errorf("noted as %+v", end)
 		}
 	}
-	if got := b.Counts(); got != (StubCounts{}) {
+	if got := b.Counts(); got != (AttemptCounts{}) {
 		t.Errorf("what carries no id was counted: %+v", got)
 	}
 }

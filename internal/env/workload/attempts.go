@@ -1,0 +1,195 @@
+package workload
+
+// What every downstream of a subject does, whatever its protocol: it numbers the attempts of each record, decides their
+// outcomes by faults and the plan, and records their starts and ends. The stub (HTTP, gRPC) and other downstreams embed
+// it.
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+)
+
+// AttemptsConfig configures the attempts at a downstream.
+type AttemptsConfig struct {
+	Plan *plan.Plan
+	IDs  *history.IDs
+	// Instances is the number of subject instances that get a listener. First is the number of the first of them.
+	Instances, First int
+	// Ops is the run's counter of operations, shared with every other observer that numbers them.
+	Ops   *atomic.Int64
+	Clock history.Clock
+	Sink  history.Sink
+}
+
+// Attempts are the attempts at a downstream. It is safe for concurrent use.
+type Attempts struct {
+	cfg       AttemptsConfig
+	records   []recordState
+	processes []processState
+	// changes are the changes that faults make to answers, nil for none; replaced under mu.
+	changes atomic.Pointer[[]*change]
+
+	attempts, successes, failures, retries, open atomic.Int64
+	// strays is the number of calls without an id, stray the first of them, if calls are told.
+	strays atomic.Int64
+	stray  atomic.Pointer[string]
+
+	mu sync.Mutex // for replacing changes
+}
+
+// recordState is the state of a record: the number of all its attempts, of those that the plan counts, and whether it
+// was replayed.
+type recordState struct {
+	all, planned atomic.Int32
+	replayed     atomic.Bool
+}
+
+// processState is an instance's current process, and the number of the first process, from 1, from which no call with
+// several ids was recorded.
+type processState struct {
+	run     atomic.Uint32
+	batches atomic.Uint32
+}
+
+// AttemptCounts are live figures. Retries are attempts of a record after its first. Open are the attempts being
+// answered.
+type AttemptCounts struct {
+	Attempts, Successes, Failures, Retries, Open int64
+}
+
+// NewAttempts returns the attempts at a downstream that none has been made at.
+func NewAttempts(cfg AttemptsConfig) *Attempts {
+	return &Attempts{cfg: cfg, records: make([]recordState, len(cfg.Plan.Records)),
+		processes: make([]processState, cfg.Instances)}
+}
+
+// SetRun sets the process of an instance that is about to start. Connections accepted from then on belong to it.
+func (a *Attempts) SetRun(instance int, run uint16) {
+	a.processes[instance-a.cfg.First].run.Store(uint32(run))
+}
+
+// SetReplayed says that a record's dead letter is about to be replayed. From then on the record succeeds if it is
+// planned as healed.
+func (a *Attempts) SetReplayed(record int32) {
+	if record >= 0 && int(record) < len(a.records) {
+		a.records[record].replayed.Store(true)
+	}
+}
+
+// InFlight returns the number of attempts being answered.
+func (a *Attempts) InFlight() int64 { return a.open.Load() }
+
+// Counts returns the live figures.
+func (a *Attempts) Counts() AttemptCounts {
+	return AttemptCounts{
+		Attempts: a.attempts.Load(), Successes: a.successes.Load(), Failures: a.failures.Load(),
+		Retries: a.retries.Load(), Open: a.open.Load(),
+	}
+}
+
+// Strays returns the number of calls that were neither attempts of a known record nor those of a route, and the first
+// of them. They are counted only if the subject declares its calls.
+func (a *Attempts) Strays() (count int64, first string) {
+	if text := a.stray.Load(); text != nil {
+		first = *text
+	}
+	return a.strays.Load(), first
+}
+
+// Process returns the current process of an instance, to which a connection that is accepted now belongs.
+func (a *Attempts) Process(instance int) uint16 {
+	return uint16(a.processes[instance-a.cfg.First].run.Load())
+}
+
+// Begin numbers an attempt and records its start. The event has the instance, the process, and what else is known; seq
+// is the record, if its id was found. End must follow.
+func (a *Attempts) Begin(event *history.Event, seq int32, found bool) {
+	a.open.Add(1)
+	event.Kind, event.Op = history.KindAttemptStart, a.cfg.Ops.Add(1)
+	if found && int(seq) < len(a.records) {
+		event.Record, event.N = seq, a.records[seq].all.Add(1)
+	}
+	a.cfg.Sink.Record(*event)
+}
+
+// End records the end of an attempt with the outcome that the event has. gone says that its client left before.
+func (a *Attempts) End(event *history.Event, gone bool) {
+	event.Kind = history.KindAttemptEnd
+	if gone {
+		event.Flags |= history.ClientGone
+	}
+	event.Time = a.cfg.Clock.Now()
+	a.cfg.Sink.Record(*event)
+	a.count(event.Outcome, event.N)
+	a.open.Add(-1)
+}
+
+// Stray counts a call that is no attempt of a known record, with a text that describes it.
+func (a *Attempts) Stray(text string) {
+	a.strays.Add(1)
+	a.stray.CompareAndSwap(nil, &text)
+}
+
+// Several records that a process makes calls for several records at once, so that its attempts cannot be told. The text
+// describes the call. It is recorded once for each process.
+func (a *Attempts) Several(instance int16, process uint16, text func() string) {
+	told, next := &a.processes[int(instance)-a.cfg.First].batches, uint32(process)+1
+	if before := told.Load(); before >= next || !told.CompareAndSwap(before, next) {
+		return
+	}
+	event := history.New(history.KindUnreadable, a.cfg.Clock.Now())
+	event.Instance, event.Run, event.Code, event.Text = instance, process, history.None, text()
+	a.cfg.Sink.Record(event)
+}
+
+// Caller waits for the answer to its attempt. Wait waits for limit (0 for no limit), until ctx ends, or until the
+// caller leaves. Over reports whether the caller is known to have left.
+type Caller interface {
+	Wait(ctx context.Context, limit time.Duration) Waited
+	Over() bool
+}
+
+// Decide waits for the attempt's planned time, and returns its answer and how the wait ended. A caller that leaves
+// before its answer gets none, and neither does one whose connection was closed here. Both have OutcomeTimeout,
+// whatever the outcome would have been.
+func (a *Attempts) Decide(caller Caller, event *history.Event) (Ruling, Waited) {
+	ruling, ended := a.Rule(caller, event)
+	if ruling.Outcome == history.OutcomeTimeout && ended == Elapsed && event.Record != history.None {
+		ended = ruling.Hang(caller)
+	}
+	if ended == Elapsed && caller.Over() {
+		ended = Gone
+	}
+	return ruling, ended
+}
+
+// Rule is Decide without the wait of an attempt that is left unanswered.
+func (a *Attempts) Rule(caller Caller, event *history.Event) (Ruling, Waited) {
+	if event.Record == history.None {
+		return Ruling{Outcome: history.OutcomeUnknownID}, Elapsed
+	}
+	if ended := a.delay(caller); ended != Elapsed {
+		return Ruling{Outcome: history.OutcomeTimeout}, ended
+	}
+	return a.rule(event.Record, event.N), Elapsed
+}
+
+func (a *Attempts) count(outcome history.Outcome, nth int32) {
+	if outcome == history.OutcomeUnknownID {
+		return
+	}
+	a.attempts.Add(1)
+	if nth > 1 {
+		a.retries.Add(1)
+	}
+	if outcome == history.OutcomeSuccess {
+		a.successes.Add(1)
+	} else {
+		a.failures.Add(1)
+	}
+}
