@@ -32,6 +32,7 @@ func catalogue() []Invariant {
 		fidelityInvariant(),
 		dlqOnceInvariant(),
 		duplicatesInvariant(),
+		effectsInvariant(),
 		orderingInvariant(),
 		isolationInvariant(),
 		livenessInvariant(),

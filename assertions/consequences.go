@@ -111,6 +111,7 @@ func attemptLinks() []link {
 		{"endless-redelivery", samePartition, "the record comes back for ever, and holds up those behind it",
 			[]string{"stalled", "head-of-line-blocked"}},
 		{"head-of-line-blocked", anywhere, "a record in backoff holds up the attempts of others", []string{"backoff-late"}},
+		{"duplicate", sameRecord, "each success leaves its effect", []string{"effect-doubled"}},
 		{"backoff-late", anywhere, "every wait is too long, also those at the cap", []string{"cap-exceeded"}},
 		{"backoff-not-growing", anywhere, "a wait that starts from the first again is too short", []string{"backoff-early"}},
 	}

@@ -100,6 +100,11 @@ func (w *state) wayOf(e *history.Event) way {
 		return way{from: who(e), failed: e.N == 0}
 	case history.KindAuditRecord, history.KindReplaySelected:
 		return way{from: topic}
+	case history.KindEffect:
+		if e.Topic < 0 {
+			return way{from: Actor{"sink", Role(history.RoleSink)}}
+		}
+		return way{from: topic}
 	case history.KindStoreEntry:
 		return way{from: store}
 	case history.KindStoreChange:

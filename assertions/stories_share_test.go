@@ -445,7 +445,7 @@ func TestShareGroupsAreJudged(t *testing.T) {
 		t.Errorf("the verdict is %s: %v", v.Verdict, v.Reasons)
 	}
 	without := []string{"halt-on-dlq-failure", "ordering", "isolation", "replay-round-trip", "store-lifecycle",
-		"graph-conservation", "service-separation"}
+		"graph-conservation", "service-separation", "effects"}
 	v.setApart(catalogue())
 	for _, r := range v.Invariants {
 		if want := !slices.Contains(without, r.Name); (r.Status == Pass) != want {

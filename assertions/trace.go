@@ -131,7 +131,7 @@ func (n *narrator) take(e *history.Event) error {
 	n.keys.hear(e, n.w.header)
 	switch e.Kind {
 	case history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
-		history.KindProduceResponse, history.KindAuditRecord, history.KindReplaySelected:
+		history.KindProduceResponse, history.KindAuditRecord, history.KindReplaySelected, history.KindEffect:
 		for _, s := range n.byRecord[e.Record] {
 			n.own(s, e)
 		}
@@ -485,6 +485,8 @@ func (n *narrator) rareWords(e *history.Event, who, where string) string {
 			return fmt.Sprintf("the audit finds the copy that a fault wrote in %s at offset %d", where, e.Offset)
 		}
 		return fmt.Sprintf("the audit finds it in %s at offset %d", where, e.Offset)
+	case history.KindEffect:
+		return effectWords(e, where)
 	case history.KindShareAcquired:
 		return fmt.Sprintf("%s is handed %s offsets %d to %d, delivery %d", who, where, e.Offset, e.Aux, e.N)
 	case history.KindShareAckRequest:

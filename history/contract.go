@@ -81,11 +81,22 @@ type Contract struct {
 	// OrderOfAttempts: the next record of a key or partition may begin when the one before has had its last attempt,
 	// also while its dead letter is outstanding.
 	OrderOfAttempts bool `json:"order_of_attempts,omitempty"`
+	// Effects is what is promised about the effects of records in the sink; nil promises nothing.
+	Effects *Effects `json:"effects,omitempty"`
 	// WireOnly: the subject does not call the downstream; invariants that need attempts do not apply.
 	WireOnly bool `json:"wire_only"`
 	// ProcessUnseen: somebody else starts the subject. Neither its log nor an exit code is seen, and no end that the
 	// harness did not ask for.
 	ProcessUnseen bool `json:"process_unseen,omitempty"`
+}
+
+// Effects promises that a record that succeeded has its effect in the sink, such as a record in an output topic, or
+// rows of a database.
+type Effects struct {
+	// Once: a record has its effect at most once, whatever happens. Otherwise disruptions may repeat it.
+	Once bool `json:"once,omitempty"`
+	// Atomic: a record that did not succeed left no effect.
+	Atomic bool `json:"atomic,omitempty"`
 }
 
 // HasDLQ reports whether records that fail permanently go to a dead-letter topic. Otherwise the consumer gives them

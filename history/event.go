@@ -193,6 +193,14 @@ const (
 	// coordinator, failed to join, or waits for the answer. "seeks" is recorded at most once a second, and only if
 	// the instance was a member before.
 	KindMembership
+
+	// EffectsRead: the harness starts to read the sink, where the effects of processed records are. Text = what it
+	// reads ("topic results"). A later EffectsRead supersedes an earlier one and its effects.
+	KindEffectsRead
+	// Effect: a record has effects in the sink. Record, N = the number of them (at least 1; a record without effects
+	// has no event); Topic, Partition, Offset of the first if the sink is a topic; Text = where they are, in words, if
+	// it is not.
+	KindEffect
 )
 
 // The types of acknowledgement in a share group (KIP-932; AckRenew is from KIP-1222).

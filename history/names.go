@@ -30,7 +30,7 @@ func kindName(k Kind) string {
 		KindStoreChange: "store-change", KindStoreClock: "store-clock", KindStoreWatch: "store-watch",
 		KindStoreEntry: "store-entry", KindStoreAudited: "store-audited", KindStoreProbe: "store-probe",
 		KindSubjectLog: "subject-log", KindSubjectHealth: "subject-health", KindUnreadable: "unreadable",
-		KindJoining: "joining", KindMembership: "membership",
+		KindJoining: "joining", KindMembership: "membership", KindEffectsRead: "effects-read", KindEffect: "effect",
 	}
 	if int(k) < len(names) {
 		return names[k]

@@ -19,8 +19,8 @@ import (
 func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c := newChecker(d, nil)
 	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group",
-		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/ready", "/replay", "/input/topic",
-		"/external"} {
+		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/contract/effects", "/topics", "/ready",
+		"/replay", "/input/topic", "/external"} {
 		d.checkTemplates(d.root.get(path))
 	}
 	c.checkKind(s)
@@ -47,6 +47,9 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c.checkInput(s, folder)
 	c.checkTopicNames(s)
 	c.checkDownstreams(s)
+	if s.Contract.Effects != nil && s.Contract.Effects.Topic == "" && c.allSound("/contract/effects") {
+		c.at("/contract/effects", "topic is missing in effects: the output topic, such as topic: \"{{.RunID}}.results\"")
+	}
 }
 
 // checkKind: each kind of subject is started by something else.
@@ -256,7 +259,8 @@ var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 // checkTopicNames checks the names of topics of the subject's own: each is legal, and no topic has two purposes.
 func (c *checker) checkTopicNames(s *SubjectFile) {
-	paths := []string{"/input/topic", "/contract/dlq/topic", "/contract/retry_topics", "/replay/to", "/topics"}
+	paths := []string{"/input/topic", "/contract/dlq/topic", "/contract/retry_topics", "/replay/to", "/topics",
+		"/contract/effects"}
 	if slices.ContainsFunc(paths, func(path string) bool { return !c.allSound(path) }) {
 		return
 	}
@@ -291,5 +295,8 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 	}
 	for i, name := range rendered.Topics {
 		claim(fmt.Sprintf("/topics/%d", i), name, "further topic")
+	}
+	if effects := rendered.Contract.Effects; effects != nil && !slices.Contains(rendered.Topics, effects.Topic) {
+		claim("/contract/effects/topic", effects.Topic, "output topic")
 	}
 }

@@ -132,6 +132,9 @@ func (c ContractSpec) contract(answers []classed) (history.Contract, error) {
 	if c.DLQ.Enabled {
 		c.DLQ.promise(&contract)
 	}
+	if c.Effects != nil {
+		contract.Effects = &history.Effects{Once: c.Effects.Repeats == RepeatsNever, Atomic: c.Effects.Atomic}
+	}
 	if c.Backoff.Initial > 0 {
 		contract.Backoff = history.Backoff{
 			Initial: c.Backoff.Initial.D(), Multiplier: c.Backoff.Multiplier, Cap: c.Backoff.Cap.D(),

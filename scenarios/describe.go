@@ -165,6 +165,7 @@ func promises(c history.Contract, answers []classed) []string {
 	case history.PoisonSkip:
 		list = append(list, "Records with a value that can't be read are skipped and committed, by design.")
 	}
+	list = append(list, effectsPromises(c.Effects)...)
 	if c.OffsetMetadata == history.MetadataRanges {
 		list = append(list, "Commits carry the finished offsets beyond the committed one as ranges in their metadata; "+
 			"after a restart or a rebalance these are skipped.")
@@ -172,6 +173,20 @@ func promises(c history.Contract, answers []classed) []string {
 	if c.Isolation > 0 {
 		list = append(list, fmt.Sprintf(
 			"Records that need not wait for failing ones keep %.0f%% of their pace while those back off.", 100*c.Isolation))
+	}
+	return list
+}
+
+func effectsPromises(e *history.Effects) []string {
+	if e == nil {
+		return nil
+	}
+	list := []string{"A record that succeeded has its effect in the sink, again only after a disruption."}
+	if e.Once {
+		list[0] = "A record that succeeded has its effect in the sink once, whatever happens."
+	}
+	if e.Atomic {
+		list = append(list, "A record that did not succeed left no effect.")
 	}
 	return list
 }

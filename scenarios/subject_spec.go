@@ -134,10 +134,30 @@ type ContractSpec struct {
 	Health string `json:"health,omitempty" jsonschema:"pattern=^https?://"`
 	// Skips: "tombstone".
 	Skips []string `json:"skips,omitempty" jsonschema:"enum=tombstone"`
+	// Effects promises that each record that succeeded has its effect in a sink, which dlqbench reads at the end. Without
+	// it nothing is promised.
+	Effects *EffectsSpec `json:"effects,omitempty"`
 	// Poison says what becomes of a record whose value can't be read (garbage, malformed): dead-letter, or skip, which
 	// commits it unprocessed. Without it, an attempt may end such a record, too.
 	Poison string `json:"poison,omitempty" jsonschema:"enum=dead-letter,enum=skip"`
 }
+
+// EffectsSpec says where the effects of records are, and what is promised of them.
+type EffectsSpec struct {
+	// Topic is the output topic, in which a record that succeeded has a record with its id.
+	Topic string `json:"topic,omitempty" jsonschema:"minLength=1"`
+	// Repeats: disrupted (default), if a record may have its effect again after a disruption; never, if it has it once,
+	// whatever happens, as with transactions or with a key by which a repeat is recognised.
+	Repeats string `json:"repeats,omitempty" jsonschema:"enum=disrupted,enum=never"`
+	// Atomic: true, if a record that did not succeed leaves no effect, dead-lettered or not.
+	Atomic bool `json:"atomic,omitempty"`
+}
+
+// The words of EffectsSpec.Repeats.
+const (
+	RepeatsDisrupted = "disrupted"
+	RepeatsNever     = "never"
+)
 
 // AttemptsSpec promises Max executions, the first included (0, the default: no promise); Counter is memory, header,
 // store or delivery (the delivery count of a share group).

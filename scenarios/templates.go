@@ -124,6 +124,10 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered.Build, rendered.Command, rendered.Args = list(s.Build), list(s.Command), list(s.Args)
 	rendered.Env, rendered.Files = all(s.Env), all(s.Files)
 	rendered.Contract.Group, rendered.Contract.DLQ.Topic = text(s.Contract.Group), text(s.Contract.DLQ.Topic)
+	if s.Contract.Effects != nil {
+		effects := *s.Contract.Effects
+		effects.Topic, rendered.Contract.Effects = text(effects.Topic), &effects
+	}
 	rendered.Contract.Health, rendered.Ready.URL = text(s.Contract.Health), text(s.Ready.URL)
 	rendered.Replay = ReplayTool{To: text(s.Replay.To), Command: list(s.Replay.Command)}
 	rendered.Contract.RetryTopics = splitList(strings.Join(list(s.Contract.RetryTopics), ","))

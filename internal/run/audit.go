@@ -26,7 +26,7 @@ const auditPoll = 10_000
 // killed.
 func (r *run) audit(ctx context.Context) error {
 	for index := range r.header.Topics {
-		if err := r.auditTopic(ctx, int16(index), nil); err != nil {
+		if err := r.auditWhole(ctx, int16(index)); err != nil {
 			return environment("auditing the topics", err)
 		}
 	}
@@ -34,6 +34,19 @@ func (r *run) audit(ctx context.Context) error {
 		return err
 	}
 	return environment("auditing the offsets", r.auditOffsets(ctx))
+}
+
+// auditWhole audits a topic, and records the effects in it if it is the output topic.
+func (r *run) auditWhole(ctx context.Context, index int16) error {
+	effects := r.readEffects(index)
+	if effects == nil {
+		return r.auditTopic(ctx, index, nil)
+	}
+	if err := r.auditTopic(ctx, index, effects.see); err != nil {
+		return err
+	}
+	effects.record()
+	return nil
 }
 
 // auditTopic reads one topic from its first to its last record and records its findings. see, if not nil, is called

@@ -108,7 +108,7 @@ func (r *run) writeHeader() error {
 		}
 		one.Group = cmp.Or(rendered.Contract.Group, values.GroupID)
 		dlq, retries = cmp.Or(rendered.Contract.DLQ.Topic, dlq), rendered.Contract.RetryTopics
-		one.ReplayTo, others = rendered.Replay.To, rendered.Topics
+		one.ReplayTo, others = rendered.Replay.To, r.furtherTopics(rendered)
 	}
 	r.values = values
 	r.values.GroupID, r.values.DLQTopic, r.values.RetryTopics = one.Group, dlq, strings.Join(retries, ",")
@@ -156,6 +156,18 @@ func (r *run) writeTopics(dlq string, retries, others []string) {
 	for _, name := range others {
 		r.addTopic(name, history.RoleSink, partitions.Input.Partitions)
 	}
+}
+
+// furtherTopics returns the topics that are neither read nor dead-letter topics, and notes which of them has the
+// effects of records.
+func (r *run) furtherTopics(rendered *scenarios.SubjectFile) []string {
+	topics := rendered.Topics
+	if effects := rendered.Contract.Effects; effects != nil {
+		if r.output = effects.Topic; !slices.Contains(topics, r.output) {
+			topics = append(topics, r.output)
+		}
+	}
+	return topics
 }
 
 func (r *run) expect() history.Expect {

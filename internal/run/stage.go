@@ -49,6 +49,7 @@ type run struct {
 	offSchedule sync.Once
 
 	values scenarios.Values // of every instance, except its own addresses
+	output string           // the topic with the effects of records, "" for none
 
 	stage
 	phase    atomic.Pointer[string]

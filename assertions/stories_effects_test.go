@@ -1,0 +1,134 @@
+package assertions
+
+import (
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+const results = int16(3)
+
+// withSink adds an output topic, and the promise.
+func (b *builder) withSink(promised history.Effects) *builder {
+	b.h.Topics = append(b.h.Topics, history.Topic{Name: "results", Role: history.RoleSink, Partitions: 4})
+	b.h.Contract().Effects = &promised
+	return b
+}
+
+func (b *builder) askResult(number int32) history.Event {
+	b.op++
+	e := b.of(history.KindProduceRequest)
+	e.Op, e.Record, e.Topic, e.Partition = b.op, number, results, 0
+	return *b.put(e)
+}
+
+func (b *builder) answerResult(asked history.Event, code int16, flags history.Flags) *builder {
+	e := asked
+	e.Kind, e.Time, e.Code, e.Flags = history.KindProduceResponse, b.tick(), code, flags
+	b.put(e)
+	return b
+}
+
+// result writes the result of a record and has it accepted.
+func (b *builder) result(number int32) *builder { return b.answerResult(b.askResult(number), 0, 0) }
+
+// sinkHas is the reading of the sink, in which record 0 has the number of effects.
+func (b *builder) sinkHas(effects int32) *builder {
+	b.put(b.event(history.KindEffectsRead))
+	if effects > 0 {
+		e := b.event(history.KindEffect)
+		e.Record, e.N = 0, effects
+		b.put(e)
+	}
+	return b
+}
+
+func effectTales() []tale {
+	atLeast, once, atomic := history.Effects{}, history.Effects{Once: true}, history.Effects{Atomic: true}
+	killed := func(b *builder) *builder {
+		return b.begin().send(0).success(0).result(0).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).result(0)
+	}
+	return []tale{
+		{"a success has its effect", nil, func(b *builder) history.Source {
+			return b.withSink(atLeast).begin().send(0).success(0).result(0).commit(1).drain().sinkHas(1).done()
+		}},
+		{"a success has no effect", []string{"effect-missing"}, func(b *builder) history.Source {
+			return b.withSink(atLeast).begin().send(0).success(0).commit(1).drain().sinkHas(0).done()
+		}},
+		{"what an earlier reading found does not count", []string{"effect-missing"}, func(b *builder) history.Source {
+			return b.withSink(atLeast).begin().send(0).success(0).commit(1).drain().sinkHas(1).sinkHas(0).done()
+		}},
+		{"a dead letter needs no effect", nil, func(b *builder) history.Source {
+			return b.withSink(atomic).begin().send(0).attempt(0, history.OutcomePermanent).letter(0).commit(1).drain().
+				sinkHas(0).done()
+		}},
+		{"a logical failure needs no effect", nil, func(b *builder) history.Source {
+			return b.withSink(atomic).begin().send(0).attempt(0, history.OutcomeLogical).commit(1).drain().sinkHas(0).done()
+		}},
+		{"the result is written before each attempt", []string{"effect-doubled"}, func(b *builder) history.Source {
+			b.withSink(atLeast).begin().send(0).result(0).fails(0, 1).wait(105 * ms)
+			return b.result(0).success(0).commit(1).drain().sinkHas(2).done()
+		}},
+		{"a kill repeats it", nil, func(b *builder) history.Source {
+			return killed(b.withSink(atLeast)).commit(1).drain().sinkHas(2).done()
+		}},
+		{"a kill repeats it, against repeats: never", []string{"effect-doubled"}, func(b *builder) history.Source {
+			return killed(b.withSink(once)).commit(1).drain().sinkHas(2).done()
+		}},
+		{"a kill does not repeat it twice", []string{"effect-doubled"}, func(b *builder) history.Source {
+			return killed(b.withSink(atLeast)).commit(1).drain().sinkHas(4).done()
+		}},
+		{"the answer to the first write is lost", nil, func(b *builder) history.Source {
+			b.withSink(atLeast).begin().send(0).success(0)
+			b.answerResult(b.askResult(0), 0, history.Withheld)
+			return b.result(0).commit(1).drain().sinkHas(2).done()
+		}},
+		{"the first write is never answered", nil, func(b *builder) history.Source {
+			b.withSink(atLeast).begin().send(0).success(0)
+			b.askResult(0)
+			return b.result(0).commit(1).drain().sinkHas(2).done()
+		}},
+		{"the first write is refused before the broker saw it", []string{"effect-doubled"}, func(b *builder) history.Source {
+			b.withSink(atLeast).begin().send(0).success(0)
+			b.answerResult(b.askResult(0), 29, history.Forged)
+			return b.result(0).commit(1).drain().sinkHas(2).done()
+		}},
+		{"a dead-lettered record left an effect", []string{"effect-partial"}, func(b *builder) history.Source {
+			b.withSink(atomic).begin().send(0).result(0).attempt(0, history.OutcomePermanent)
+			return b.letter(0).commit(1).drain().sinkHas(1).done()
+		}},
+		{"a dead-lettered record left an effect, which the contract allows", nil, func(b *builder) history.Source {
+			b.withSink(atLeast).begin().send(0).result(0).attempt(0, history.OutcomePermanent)
+			return b.letter(0).commit(1).drain().sinkHas(1).done()
+		}},
+		{"an attempt without an answer may have left it", nil, func(b *builder) history.Source {
+			b.withSink(atomic).begin().send(0).attempt(0, history.OutcomeTimeout).wait(105*ms).
+				attempt(0, history.OutcomePermanent)
+			return b.letter(0).commit(1).drain().sinkHas(1).done()
+		}},
+		{"a subject whose attempts are not seen lost a result", []string{"effect-missing"}, func(b *builder) history.Source {
+			b.withSink(atLeast).h.Contract().WireOnly = true
+			return b.begin().send(0).commit(1).drain().sinkHas(0).done()
+		}},
+		{"a subject whose attempts are not seen", nil, func(b *builder) history.Source {
+			b.withSink(atomic).h.Contract().WireOnly = true
+			return b.begin().send(0).result(0).commit(1).drain().sinkHas(1).done()
+		}},
+		{"a subject whose attempts are not seen left an effect", []string{"effect-partial"}, func(b *builder) history.Source {
+			b.withSink(atomic).h.Contract().WireOnly = true
+			return b.begin().send(0).result(0).letter(0).commit(1).drain().sinkHas(1).done()
+		}},
+	}
+}
+
+// A sink that was not read proves nothing, and without a promise nothing is judged.
+func TestEffectsThatAreNotRead(t *testing.T) {
+	for status, promised := range map[Status]*history.Effects{Inconclusive: {}, NotApplicable: nil} {
+		b := newBuilder()
+		b.h.Contract().Effects = promised
+		v := judged(t, b.begin().send(0).success(0).commit(1).drain().done())
+		if r := resultOf(t, v, "effects"); r.Status != status {
+			t.Errorf("promising %+v gave %s: %s", promised, r.Status, r.Why)
+		}
+	}
+}
