@@ -24,7 +24,7 @@ endif
 endif
 PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 
-.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs prove-library prove-suite strangers strangers-slow strangers-short learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
+.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs prove-library prove-suite strangers strangers-slow strangers-short apps learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
 
 # The compiler spends 15 to 30 % of its time on a large package in its garbage collector, as each package is compiled by
 # a process that starts with a small heap. It may use a GiB instead, which only the largest packages need. The variables are set for
@@ -121,6 +121,13 @@ strangers: build
 strangers-slow: build
 	./dlqbench prove strangers --strangers test/strangers --parallel 3 --runs 148 \
 		$(addprefix --stranger stranger-,eager-range slow-start commits-every-5s patient)
+
+# The applications of examples/apps, by their own suites, as they are and with planted bugs. In PARTS.
+APPS = $$(for app in examples/apps/*/; do app=$$(basename $$app); echo $$app/correct; for bug in test/apps/$$app/*.patch; do \
+	echo $$app/$$(basename $$bug .patch); done; done | $(PART))
+apps:
+	for one in $(APPS); do DLQBENCH_APPS=1 $(GO) test -count=1 -v -timeout 10m -run "TestApps/^$${one%/*}$$/^$${one#*/}$$" \
+		./test/apps || exit 1; done
 
 # Six of those runs, the next ones with each commit.
 strangers-short: build

@@ -155,7 +155,7 @@ func Names() []string {
 // Named returns the dialect with this name, or the dialect that the name describes (see OwnHeaders). Its error lists
 // the known names.
 func Named(name string) (Dialect, error) {
-	if strings.HasPrefix(name, ownHeadersPrefix) {
+	if strings.HasPrefix(name, OwnHeadersPrefix) {
 		return parseOwnHeaders(name)
 	}
 	for _, one := range dialects() {

@@ -17,8 +17,8 @@ type OwnHeaders struct {
 	fields, headers []string
 }
 
-// ownHeadersPrefix is the prefix of the name of such a dialect.
-const ownHeadersPrefix = "headers:"
+// OwnHeadersPrefix is the prefix of the name of such a dialect.
+const OwnHeadersPrefix = "headers:"
 
 // OwnHeaderFields returns the fields that custom headers can hold. Numbers are in decimal or 4 or 8 bytes,
 // big-endian. The time is RFC 3339 or milliseconds since 1970. The rest is UTF-8.
@@ -55,13 +55,13 @@ func OwnHeadersName(headers map[string]string) (string, error) {
 	if headers["topic"] == "" {
 		return "", fmt.Errorf("name the header that holds the source topic (topic), or write envelope: none")
 	}
-	return ownHeadersPrefix + strings.Join(parts, ","), nil
+	return OwnHeadersPrefix + strings.Join(parts, ","), nil
 }
 
 // parseOwnHeaders parses a name from OwnHeadersName.
 func parseOwnHeaders(name string) (OwnHeaders, error) {
 	headers := map[string]string{}
-	for part := range strings.SplitSeq(strings.TrimPrefix(name, ownHeadersPrefix), ",") {
+	for part := range strings.SplitSeq(strings.TrimPrefix(name, OwnHeadersPrefix), ",") {
 		field, header, _ := strings.Cut(part, "=")
 		headers[field] = header
 	}

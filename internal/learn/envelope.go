@@ -21,19 +21,34 @@ import (
 // most is the share of the cases that must agree for a habit to be learned from them.
 const most = 0.9
 
-// dialect returns the dialect that most dead letters are in; "" if there is none, or no dead letter.
-func (s *seen) dialect() string {
-	count := map[string]int{}
+// dialect returns the dialect that most dead letters are in, "" if there is none, or no dead letter; and the fields that
+// each of them lacks. A field that is never there is no damage: the consumer writes headers of its own that are named
+// like the dialect's.
+func (s *seen) dialect() (name string, lacking []string) {
+	count, lack := map[string]int{}, map[string]map[string]int{}
 	for _, one := range s.letters {
-		name, _ := deadletter.Detect(one.found)
-		count[name]++
-	}
-	for name, n := range count {
-		if name != deadletter.RawName && float64(n) >= most*float64(len(s.letters)) {
-			return name
+		name, opener := deadletter.Detect(one.found)
+		if count[name]++; lack[name] == nil {
+			lack[name] = map[string]int{}
+		}
+		_, missing := opener.Open(one.found)
+		for _, field := range missing {
+			lack[name][field]++
 		}
 	}
-	return ""
+	for name, n := range count {
+		if name == deadletter.RawName || float64(n) < most*float64(len(s.letters)) {
+			continue
+		}
+		for field, times := range lack[name] {
+			if times == n {
+				lacking = append(lacking, field)
+			}
+		}
+		slices.Sort(lacking)
+		return name, lacking
+	}
+	return "", nil
 }
 
 // added returns the names of the headers that most dead letters have and no record had, sorted.
@@ -234,11 +249,16 @@ func (l *learned) deadLetters() {
 
 // envelope returns the envelope of the dead letters as the contract has it, and what it was recognised by.
 func (l *learned) envelope() (value, because string) {
-	if name := l.seen.dialect(); name != "" {
+	name, lacking := l.seen.dialect()
+	added, fields := l.seen.added(), l.seen.fields()
+	if name != "" && (lacking == nil || fields == nil) {
 		return name, "their headers are those of " + name + "."
 	}
-	added := l.seen.added()
-	if fields := l.seen.fields(); fields != nil {
+	if name != "" {
+		l.wonder("dead letters have headers of the dialect %s, but never %s: if they are meant to be in that dialect, write "+
+			"envelope: %s", name, strings.Join(lacking, ", "), name)
+	}
+	if fields != nil {
 		var parts []string
 		for _, one := range fields {
 			parts = append(parts, one.name+": "+quoted(one.header))

@@ -297,6 +297,15 @@ func TestContractsFitHabits(t *testing.T) {
 					kgo.RecordHeader{Key: "why-error", Value: []byte(f.Reason)})}
 			}
 		},
+		"headers-like-smallrye": func(h *habits) {
+			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
+				full := deadletter.SmallRye{}.Seal(r, f)
+				full.Headers = slices.DeleteFunc(full.Headers, func(h kgo.RecordHeader) bool {
+					return h.Key == "dead-letter-exception-class-name"
+				})
+				return full
+			}
+		},
 		"wrapped": func(h *habits) {
 			h.seal = func(r *kgo.Record, _ deadletter.Failure) *kgo.Record {
 				return &kgo.Record{Key: r.Key, Value: append([]byte("wrapped:"), r.Value...)}

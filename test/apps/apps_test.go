@@ -1,0 +1,166 @@
+// Package apps_test judges the applications of examples/apps by their suites: as they are, and with planted bugs.
+package apps_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(programtest.Main(m)) }
+
+const apps = "../../examples/apps"
+
+// app is an application of examples/apps.
+type app struct {
+	// needs are the programs without which it can't be built.
+	needs []string
+	// tests runs its own tests, in its folder.
+	tests []string
+	// bugs are its patches in this folder, and the invariant and anomaly that name each.
+	bugs map[string]named
+}
+
+type named struct{ invariant, anomaly string }
+
+func all() map[string]app {
+	return map[string]app{
+		"shipments": {
+			needs: []string{"node", "npm"},
+			tests: []string{"sh", "-c", "npm ci --silent --no-audit --no-fund && npm test --silent"},
+			bugs: map[string]named{
+				"dead-letter-not-awaited": {"commit-after-dlq", "commit-without-dlq"},
+				"client-errors-retried":   {"classification", "permanent-retried"},
+				"malformed-order-skipped": {"no-loss", "lost"},
+			},
+		},
+	}
+}
+
+// TestApps runs, for each application, its own tests and its suite, and the suite with each of its bugs. It needs what
+// the applications are written with, so `make apps` runs it; DLQBENCH_APPS is set there.
+func TestApps(t *testing.T) {
+	if os.Getenv("DLQBENCH_APPS") == "" {
+		t.Skip("the applications are judged by make apps")
+	}
+	for name, app := range all() {
+		t.Run(name, func(t *testing.T) {
+			for _, program := range app.needs {
+				if _, err := exec.LookPath(program); err != nil {
+					t.Skipf("SKIPPED %s: no %s in the PATH", name, program)
+				}
+			}
+			t.Run("correct", func(t *testing.T) {
+				folder := checkout(t, name)
+				run(t, folder, app.tests...)
+				if code, output := suite(t, folder); code != 0 {
+					t.Errorf("its suite ends with %d:\n%s", code, output)
+				}
+			})
+			for bug, by := range app.bugs {
+				t.Run(bug, func(t *testing.T) {
+					folder := checkout(t, name)
+					patch, err := filepath.Abs(filepath.Join(name, bug+".patch"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					run(t, folder, "git", "apply", patch)
+					code, output := suite(t, folder)
+					if code != 1 || !strings.Contains(output, by.invariant) || !strings.Contains(output, by.anomaly) {
+						t.Errorf("its suite ends with %d, want 1 for %s (%s):\n%s", code, by.invariant, by.anomaly, output)
+					}
+				})
+			}
+		})
+	}
+}
+
+// checkout copies the files of an application that are in the repository into a folder of its own, and returns it.
+func checkout(t *testing.T, name string) string {
+	t.Helper()
+	source, folder := filepath.Join(apps, name), filepath.Join(t.TempDir(), name)
+	for _, file := range files(t, source) {
+		data, err := os.ReadFile(filepath.Join(source, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(folder, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// files lists the files of a folder that git tracks or would.
+func files(t *testing.T, folder string) []string {
+	t.Helper()
+	command := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	command.Dir = folder
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("listing the files of %s: %v", folder, err)
+	}
+	return strings.FieldsFunc(string(output), func(r rune) bool { return r == 0 })
+}
+
+func run(t *testing.T, folder string, arguments ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), arguments[0], arguments[1:]...)
+	command.Dir = folder
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", arguments, err, output)
+	}
+}
+
+// suite judges the application in a folder by its dlqbench.yaml, and returns the exit code and what was printed.
+func suite(t *testing.T, folder string) (int, string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), programtest.Path(), "gate", "--config",
+		filepath.Join(folder, "dlqbench.yaml"), "--artifacts", filepath.Join(t.TempDir(), "gate"))
+	output, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v: %v\n%s", command.Args, err, output)
+	}
+	return command.ProcessState.ExitCode(), string(output)
+}
+
+// An application knows nothing of its judge; only subject.yaml and the suite do.
+func TestSourcesKnowNothingOfDlqbench(t *testing.T) {
+	folders, err := os.ReadDir(apps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := all()
+	for _, folder := range folders {
+		if !folder.IsDir() {
+			continue
+		}
+		name := folder.Name()
+		if app, is := known[name]; !is || len(app.bugs) < 3 {
+			t.Errorf("examples/apps/%s is not judged here, or has fewer than three bugs", name)
+		}
+		for _, file := range files(t, filepath.Join(apps, name)) {
+			if file == "subject.yaml" || file == "dlqbench.yaml" {
+				continue
+			}
+			data, err := os.ReadFile(filepath.Join(apps, name, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(bytes.ToLower(data), []byte("dlqbench")) {
+				t.Errorf("examples/apps/%s/%s names dlqbench", name, file)
+			}
+		}
+	}
+}
