@@ -39,12 +39,16 @@ func recoveryFacts(f assertions.FaultResult) []document.KeyValue {
 		label string
 		span  measure.Span
 		bad   bool
+		help  string
 	}{
-		{"First effect", r.Effect, false}, {"Noticed", r.Detect, false}, {"Lag back", r.CatchUp, true},
-		{"Steady again", r.Steady, true},
+		{"First effect", r.Effect, false, "From when the fault was injected until it first disturbed something."},
+		{"Noticed", r.Detect, false, "From when the fault was injected until the consumer first showed a reaction to it."},
+		{"Lag back", r.CatchUp, true, "From when the fault was lifted until the lag was no higher than before it."},
+		{"Steady again", r.Steady, true,
+			"From when the fault was lifted until throughput, successes and p99 were near their level before it."},
 	} {
-		out = append(out, warned(one.bad && one.span.State == measure.SpanNever,
-			fact(one.label, spanValue(one.span), text(one.span.Note))))
+		out = append(out, helped(one.help, warned(one.bad && one.span.State == measure.SpanNever,
+			fact(one.label, spanValue(one.span), text(one.span.Note)))))
 	}
 	if r.LagPeak > 0 {
 		peak := fact("Highest lag", units.Count(r.LagPeak), "")

@@ -53,6 +53,46 @@ func instanceFacts(instances []measure.InstanceUsage) []document.KeyValue {
 	return out
 }
 
+// resourceBlocks returns what the consumer used as a whole, and what each of its instances did.
+func resourceBlocks(u measure.Usage) []document.Block {
+	out := []document.Block{document.KeyValues{Big: true, Items: usageFacts(u)}}
+	if len(u.Instances) == 0 {
+		return append(out, document.Paragraph{Soft: true, Text: document.Plain(
+			"The history has no readings of the instances: "+
+				"dlqbench reads the memory and the processors of processes that it starts.")})
+	}
+	return append(out, instanceTable(u.Instances), document.Paragraph{Soft: true, Text: append(
+		document.Plain("Over time, they are in the charts of the "), append(document.Link("timeline", "#timeline"),
+			document.Plain(".")...)...)})
+}
+
+func instanceTable(instances []measure.InstanceUsage) document.Table {
+	out := document.Table{Title: "Resources of each instance", Columns: []document.Column{{Title: "instance"},
+		{Title: "memory", Figure: true, Help: "The most resident memory (RSS) in the whole run, child processes included."},
+		{Title: "growth", Figure: true, Help: "By how much the memory of one process grew under load, from the first third " +
+			"of its readings to the last (medians)."},
+		{Title: "processors", Figure: true,
+			Help: "The mean number of processors used under load. 1 is one processor all the time."},
+		{Title: "at most", Figure: true, Help: "The most processors used between two readings under load."}}}
+	for _, one := range instances {
+		growth := "–"
+		if one.RSSGrowth != nil {
+			growth = size(*one.RSSGrowth)
+		}
+		row := document.Row{Cells: []document.Text{document.Plain(fmt.Sprintf("instance %d", one.Instance)),
+			document.Plain(size(one.RSSMax)), document.Plain(growth)}}
+		for _, used := range []*float64{one.CPUMean, one.CPUMax} {
+			words := "–"
+			if used != nil {
+				words = units.Significant(*used)
+			}
+			row.Cells = append(row.Cells, document.Plain(words))
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
 // remarkOnRetries returns a remark that every format shows if one record was attempted very often, "" otherwise.
 func remarkOnRetries(u measure.Usage) string {
 	if u.Busiest == nil || u.Busiest.Attempts < busyRecord {

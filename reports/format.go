@@ -66,6 +66,12 @@ func warned(bad bool, of document.KeyValue) document.KeyValue {
 	return of
 }
 
+// helped returns a fact with an explanation.
+func helped(help string, of document.KeyValue) document.KeyValue {
+	of.Help = help
+	return of
+}
+
 // command returns a command or a name that is meant to be copied.
 func command(key, value string) document.KeyValue {
 	return document.KeyValue{Key: key, Value: document.Command(value)}

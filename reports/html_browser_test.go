@@ -149,7 +149,7 @@ func TestBrowserControls(t *testing.T) {
 	}
 	b.Click(".banner [data-copy]")
 	b.Until(`["Copied", "Selected"].includes(document.querySelector(".banner [data-copy]").textContent)`)
-	colours := browsertest.Eval[[]string](b, `[".facts > div", ".facts > .fail", "#run .facts > .inconclusive"].map((s) =>
+	colours := browsertest.Eval[[]string](b, `[".facts > div", ".facts > .fail", "#resources .facts > .inconclusive"].map((s) =>
 		getComputedStyle(document.querySelector(s + " dd")).color)`)
 	if slices.Sort(colours); len(slices.Compact(colours)) != 3 {
 		t.Errorf("figures that are bad, not as they should be, or neither have the colours %q", colours)
@@ -161,7 +161,7 @@ func TestBrowserControls(t *testing.T) {
 	if list := b.Text(".plainform[open] .bio"); !strings.Contains(list, "the write to dlq-3 is refused") {
 		t.Errorf("the list beside the diagram says %q", list)
 	}
-	b.Click("#invariants .spare > summary")
+	b.Click("#invariants .spare:has(> .body > pre) > summary")
 	if log := b.Text("#invariants .spare[open] pre"); !strings.Contains(log, "WRN dead letter refused") {
 		t.Errorf("the log says %q", log)
 	}

@@ -447,3 +447,41 @@ func sourceHash(source string) string {
 	sum := sha256.Sum256([]byte(source))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
+
+// A reader sees when it happened first, then what was and what was not judged. Of each anomaly one example is unfolded.
+func TestHTMLOrder(t *testing.T) {
+	page := runPage(withInstances(failRun(), 2))
+	var titles []string
+	for _, section := range page.Sections {
+		titles = append(titles, section.Title)
+	}
+	if got := strings.Join(titles, ", "); got != ", Timeline, Invariants, Not judged, Thresholds, Latency, Records, "+
+		"Problem records, Faults, Resources, Run" {
+		t.Errorf("the sections are %s", got)
+	}
+	for _, block := range page.Sections[2].Blocks {
+		of, _ := block.(document.Details)
+		anomalies, open := 0, 0
+		for _, inner := range of.Blocks {
+			switch inner := inner.(type) {
+			case document.Heading:
+				anomalies++
+			case document.Details:
+				if inner.Open {
+					open++
+				}
+			}
+		}
+		if of.Mark == document.Fail && (anomalies == 0 || open != anomalies) {
+			t.Errorf("%s: %d of %d anomalies have an example unfolded", of.Title, open, anomalies)
+		}
+	}
+	unjudged, _ := page.Sections[3].Blocks[0].(document.Table)
+	for _, r := range failRun().Verdict.Invariants {
+		idle := r.Status == assertions.NotApplicable && r.Unjudged != assertions.Inapplicable
+		named := func(row document.Row) bool { return row.Cells[0][0].Text == r.Name }
+		if idle && !slices.ContainsFunc(unjudged.Rows, named) {
+			t.Errorf("%s was not judged, and the page does not say so", r.Name)
+		}
+	}
+}

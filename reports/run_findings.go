@@ -98,22 +98,15 @@ func heldOf(v *assertions.Verdict) string {
 	return fmt.Sprintf("%s of %s held", units.Count(held), units.Count(applicable))
 }
 
-// findings returns a finding for each invariant that was judged, then the others, folded.
+// findings returns a finding for each invariant that was judged.
 func findings(v *assertions.Verdict, shown evidence) []document.Block {
 	var out, experimental []document.Block
-	idle := document.KeyValues{}
 	logs := logBudget
 	for i, r := range judged(v) {
 		switch {
-		case r.Unjudged == assertions.Inapplicable:
+		case i < len(v.Invariants) && r.Status == assertions.NotApplicable:
 		case i >= len(v.Invariants):
 			experimental = append(experimental, finding(v, r, i, shown, &logs))
-		case r.Status == assertions.NotApplicable:
-			why := text(r.Why)
-			if why == "" {
-				why = promise(r.Name)
-			}
-			idle.Items = append(idle.Items, fact(name(r.Name), why, ""))
 		default:
 			out = append(out, finding(v, r, i, shown, &logs))
 		}
@@ -124,17 +117,44 @@ func findings(v *assertions.Verdict, shown evidence) []document.Block {
 	if len(experimental) > 0 {
 		out = append(append(out, document.Heading(experimentalTitle)), experimental...)
 	}
-	if n := len(idle.Items); n > 0 {
-		out = append(out, document.Details{Title: fmt.Sprintf("Not judged in this run (%d)", n),
-			Blocks: []document.Block{idle}})
-	}
 	return append(out, document.Paragraph{Text: document.Plain(logsNote(v)), Soft: true})
+}
+
+// notJudgedTable lists the promises of which a run judged nothing, or only a part, with the reason and what it takes to
+// judge them. Those that can't concern the subject are left out.
+func notJudgedTable(v *assertions.Verdict) document.Table {
+	out := document.Table{Columns: []document.Column{{Title: "invariant"}, {Title: "promise"},
+		{Title: "why not", Help: "What was missing in the contract, or did not happen in the run."},
+		{Title: "to judge it", Help: "What the contract or the scenario must have."}}}
+	for _, r := range v.Invariants {
+		mark, why, needed := document.Skipped, text(r.Why), needs(r.Name)
+		switch {
+		case r.Unjudged == assertions.Inapplicable:
+			continue
+		case r.Status != assertions.NotApplicable:
+			if notJudged(r) == "" {
+				continue
+			}
+			mark, why, needed = document.Partial, judgedOf(r)+" judged; "+notJudged(r), ""
+		}
+		out.Rows = append(out.Rows, document.Row{Mark: mark, Cells: []document.Text{document.Plain(name(r.Name)),
+			document.Plain(promise(r.Name)), document.Plain(why), document.Plain(needed)}})
+	}
+	return out
+}
+
+// needs says what makes a run judge an invariant.
+func needs(invariant string) string {
+	if about := assertions.Explain(base(invariant)); len(about) > 0 {
+		return about[0].Needs()
+	}
+	return ""
 }
 
 // finding returns what was found of an invariant. One that held but was judged only in part gets no tick.
 func finding(v *assertions.Verdict, r assertions.Result, index int, shown evidence, logs *int) document.Details {
 	out := document.Details{Mark: invariantMark(r), Word: string(r.Status), Title: name(r.Name), Note: promise(r.Name),
-		Aside: judgedOf(r), Open: r.Status == assertions.Fail}
+		Aside: judgedOf(r) + " judged", Open: r.Status == assertions.Fail}
 	if r.Status == assertions.Pass && r.Partial() {
 		out.Word = "in part"
 	}
@@ -156,7 +176,11 @@ func finding(v *assertions.Verdict, r assertions.Result, index int, shown eviden
 		out.Blocks = append(out.Blocks, document.KeyValues{Items: known(
 			fact("Follows", strings.TrimPrefix(followsFrom(v, r.Name, a.Name), "follows "), ""),
 			fact("Likely cause", cause(r.Name, a.Name), ""), document.KeyValue{Key: "Docs", Value: page(r.Name, a.Name)})})
-		out.Blocks = append(out.Blocks, told...)
+		out.Blocks = append(out.Blocks, told[:min(1, len(told))]...)
+		if more := told[min(1, len(told)):]; len(more) > 0 {
+			out.Blocks = append(out.Blocks, document.Details{Spare: true, Title: units.Plural(int64(len(more)), "more example",
+				"more examples"), Blocks: more})
+		}
 		add(untold(a.Count, int64(len(a.Counterexamples)), int64(len(told))), true)
 		out.Blocks = append(out.Blocks, logExcerpts(v, r.Name, a.Name, logs)...)
 	}

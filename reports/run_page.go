@@ -35,16 +35,17 @@ func runPage(run Run) document.Document {
 		Search: "record:812, key:key-000017, partition:3, offset:1352, an id, or any words",
 		Sections: []document.Section{
 			{Blocks: []document.Block{document.KeyValues{Big: true, Items: headFacts(v)}}},
-			{Title: "Invariants", Aside: heldOf(v), Blocks: findings(v, shown)},
-			{Title: "Thresholds", Blocks: []document.Block{thresholdTable(v)}},
 			{Title: "Timeline", Blocks: timeline(v)},
+			{Title: "Invariants", Aside: heldOf(v), Blocks: findings(v, shown)},
+			{Title: "Not judged", Aside: "what this verdict does not say", Blocks: []document.Block{notJudgedTable(v)}},
+			{Title: "Thresholds", Blocks: []document.Block{thresholdTable(v)}},
 			{Title: "Latency", Blocks: latencyBlocks(v)},
 			{Title: "Records", Aside: "what became of " + units.Count(v.Ledger.Acknowledged) + " acknowledged",
 				Blocks: recordBlocks(v, shown)},
 			problemSection(v, shown),
 			{Title: "Faults", Aside: "planned and observed, on the run's clock", Blocks: faultBlocks(v)},
+			{Title: "Resources", Aside: "what the consumer used", Blocks: resourceBlocks(v.Usage)},
 			{Title: "Run", Blocks: []document.Block{
-				document.Heading("What did the consumer use?"), document.KeyValues{Big: true, Items: usageFacts(v.Usage)},
 				document.Heading("Was the harness itself well?"),
 				document.KeyValues{Big: true, Items: healthFacts(v.Health, v.Ledger)},
 				document.Details{Title: "Topics and environment", Blocks: []document.Block{
@@ -83,13 +84,18 @@ func banner(v *assertions.Verdict, shown evidence) []document.Block {
 func headFacts(v *assertions.Verdict) []document.KeyValue {
 	l := v.Ledger
 	out := []document.KeyValue{
-		fact("Records", units.Count(l.Acknowledged), "of "+units.Count(l.Planned)+" planned"),
-		fact("Load", units.PerSecond(v.Throughput.Sent), units.PerSecond(v.Throughput.Processed)+" processed"),
+		helped("Acknowledged by the broker, of those that the scenario planned to send.",
+			fact("Records", units.Count(l.Acknowledged), "of "+units.Count(l.Planned)+" planned")),
+		helped("Records sent and records finished per second while the load lasted.",
+			fact("Load", units.PerSecond(v.Throughput.Sent), units.PerSecond(v.Throughput.Processed)+" processed")),
 	}
 	if q, ok := v.Latency[measure.LatencySuccess]; ok && q.Count > 0 {
-		out = append(out, fact("Success p99", units.Text(q.P99), "p50 "+units.Text(q.P50)))
+		out = append(out, helped("The time from when a record should have been sent to the end of its successful attempt. "+
+			"99 % of them took at most p99, half of them at most p50.",
+			fact("Success p99", units.Text(q.P99), "p50 "+units.Text(q.P50))))
 	}
-	out = append(out, fact("Dead letters", units.Count(l.DeadLettered), units.Count(l.Attempts)+" attempts"))
+	out = append(out, helped("Records in the dead-letter topic, and calls of the downstream for all records.",
+		fact("Dead letters", units.Count(l.DeadLettered), units.Count(l.Attempts)+" attempts")))
 	if all := int64(len(v.Faults)); all > 0 {
 		sound := int64(0)
 		for _, f := range v.Faults {
@@ -97,12 +103,16 @@ func headFacts(v *assertions.Verdict) []document.KeyValue {
 				sound++
 			}
 		}
-		out = append(out, warned(sound < all, fact("Faults", units.Count(sound)+" of "+units.Count(all), "took effect")))
+		out = append(out, helped("Planned faults that disturbed something. A fault without effect shows nothing.",
+			warned(sound < all, fact("Faults", units.Count(sound)+" of "+units.Count(all), "took effect"))))
 	}
 	if l.Unfinished > 0 {
-		out = append(out, marked(document.Fail, fact("Unfinished", units.Count(l.Unfinished), "records with no end")))
+		out = append(out, helped("Acknowledged, and neither processed nor dead-lettered when the run ended.",
+			marked(document.Fail, fact("Unfinished", units.Count(l.Unfinished), "records with no end"))))
 	} else if v.Drain.Drained {
-		out = append(out, fact("Drain", units.Text(v.Drain.Time), "lag at most "+units.Count(v.Drain.LagMax)))
+		out = append(out, helped("The time from the end of the load until nothing was left to process. The lag is the "+
+			"number of records that are not yet committed.",
+			fact("Drain", units.Text(v.Drain.Time), "lag at most "+units.Count(v.Drain.LagMax))))
 	}
 	return out
 }

@@ -44,9 +44,11 @@ func recordBlocks(v *assertions.Verdict, shown evidence) []document.Block {
 	l := v.Ledger
 	return append(out, document.KeyValues{Across: true, Items: []document.KeyValue{
 		fact("Planned", units.Count(l.Planned), ""), fact("Sent", units.Count(l.Sent), ""),
-		fact("Acknowledged", units.Count(l.Acknowledged), ""), fact("Sent late", units.Count(l.Late), ""),
-		fact("Attempts", units.Count(l.Attempts), ""), fact("Duplicates", units.Count(l.Duplicates), ""),
-		fact("Replayed", units.Count(l.Replayed), "")}})
+		fact("Acknowledged", units.Count(l.Acknowledged), ""),
+		helped("Sent more than 10 ms after their planned time.", fact("Sent late", units.Count(l.Late), "")),
+		helped("Calls of the downstream, for all records together.", fact("Attempts", units.Count(l.Attempts), "")),
+		helped("Records that succeeded more than once.", fact("Duplicates", units.Count(l.Duplicates), "")),
+		helped("Dead letters that were put back into their topic.", fact("Replayed", units.Count(l.Replayed), ""))}})
 }
 
 // ledgerBar returns the shares of the final states of the acknowledged records.
@@ -157,7 +159,9 @@ func problemSection(v *assertions.Verdict, shown evidence) document.Section {
 		return document.Section{}
 	}
 	table := document.Table{Columns: []document.Column{{Title: "record"}, {Title: "partition"}, {Title: "offset"},
-		{Title: "key"}, {Title: "since"}, {Title: "what"}, {Title: "record id"}}}
+		{Title: "key"}, {Title: "since", Help: "When it was first seen, on the run's clock."},
+		{Title: "what", Help: "The anomalies that the record is an occurrence of. dlqbench explain NAME explains them."},
+		{Title: "record id", Help: "The id in the record's value or header."}}}
 	for _, one := range problems[:min(len(problems), indexLimit)] {
 		at := "–"
 		if one.At >= 0 {

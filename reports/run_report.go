@@ -201,17 +201,25 @@ func latencyTable(v *assertions.Verdict, keys []string) document.Table {
 	out := quantileColumns("latency")
 	for _, key := range keys {
 		if q := v.Latency[key].Quantiles; q.Count > 0 {
-			title, _ := latencyTitle(key)
+			title, span := latencyTitle(key)
 			out.Rows = append(out.Rows, quantilesRow(title, q))
+			if span != "" {
+				out.Columns[0].Help += fmt.Sprintf("%s: %s. ", title, span)
+			}
 		}
 	}
 	return out
 }
 
 func quantileColumns(of string) document.Table {
-	return document.Table{Columns: []document.Column{{Title: of}, {Title: "p50", Figure: true},
-		{Title: "p90", Figure: true, Spare: true}, {Title: "p99", Figure: true}, {Title: "p99.9", Figure: true, Spare: true},
-		{Title: "max", Figure: true}, {Title: "values", Figure: true, Spare: true}}}
+	return document.Table{Columns: []document.Column{{Title: of},
+		{Title: "p50", Figure: true, Help: "The median: half of the values are at most this."},
+		{Title: "p90", Figure: true, Spare: true, Help: "Nine of ten values are at most this."},
+		{Title: "p99", Figure: true, Help: "99 of 100 values are at most this."},
+		{Title: "p99.9", Figure: true, Spare: true, Help: "999 of 1,000 values are at most this."},
+		{Title: "max", Figure: true, Help: "The largest value."},
+		{Title: "values", Figure: true, Spare: true,
+			Help: "The number of measurements. Of few, the high quantiles say little."}}}
 }
 
 func quantilesRow(title string, q measure.Quantiles) document.Row {

@@ -78,11 +78,13 @@ type KeyValues struct {
 	Items       []KeyValue
 }
 
-// KeyValue is a fact. The note explains it. A value that is only meant to be copied has a button for it on a page.
+// KeyValue is a fact, with a note beside it. A page explains the key with Help. A value that is only meant to be copied
+// has a button for it on a page.
 type KeyValue struct {
 	Key   string
 	Value Text
 	Note  string
+	Help  string
 	Mark  Mark
 }
 
@@ -104,8 +106,10 @@ type Details struct {
 	Find        Find
 }
 
-// Table is a table with typed columns.
+// Table is a table with typed columns. Title names it for those who can't see where it stands. Without one, a page
+// takes the title of the part that the table is in.
 type Table struct {
+	Title   string
 	Columns []Column
 	Rows    []Row
 	// Pack: a terminal writes rows that passed side by side. It writes at most Most rows (0: all).
@@ -113,9 +117,10 @@ type Table struct {
 	Most int
 }
 
-// Column is a column of a table.
+// Column is a column of a table. A page explains its title with Help.
 type Column struct {
 	Title string
+	Help  string
 	// Figure columns are right-aligned, and never cut or broken.
 	Figure bool
 	// Spare columns are left out if a terminal is too narrow, the last one first.

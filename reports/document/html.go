@@ -26,6 +26,7 @@ type page struct {
 // escaping could not run.
 func HTML(w io.Writer, doc Document) error {
 	scripts := []string{PageScript}
+	doc.Sections = entitled(doc.Sections)
 	content := page{Document: doc, Style: template.CSS(PageStyle()), Icon: icon(doc.Mark)}
 	figures, timeline := doc.drawn()
 	if len(figures) > 0 || timeline != nil {
@@ -67,6 +68,7 @@ func parse() (*template.Template, error) {
 		"unfolds": Section.unfolds,
 		"slug":    slug,
 		"spread":  spread,
+		"helps":   helps,
 		"copied":  func(t Text) bool { return len(t) == 1 && t[0].Style == StyleCode },
 		"whole":   func(c Code) string { return visibleLines(string(c)) },
 		"scaled":  func(b Bar, v float64) string { return fmt.Sprintf("%.2f", 1000*v/max(b.Whole, 1e-9)) },

@@ -359,7 +359,7 @@
     charts.before(bar);
     reading = element("output", "", bar, "range");
     moment = element("span", hint, bar, "moment");
-    const buttons = [["−", "Zoom out", () => scale(2)], ["+", "Zoom in", () => scale(0.5)], ["◂", "Earlier", () => pan(-0.25)], ["▸", "Later", () => pan(0.25)], ["All", "Show the whole run", () => zoom(0, end)]];
+    const buttons = [["−", "Zoom out", () => scale(2)], ["+", "Zoom in", () => scale(0.5)], ["◂", "Earlier", () => pan(-0.25)], ["▸", "Later", () => pan(0.25)], ["Whole run", "Show the whole run", () => zoom(0, end)]];
     for (const [sign, name, act] of buttons) {
       const button = element("button", sign, bar);
       button.type = "button";
