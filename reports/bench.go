@@ -4,6 +4,7 @@ package reports
 // several times. It has everything that a report needs, so that a report can be made without the run directories.
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -169,6 +170,9 @@ type BenchRun struct {
 	// BacklogGrowth is by how many records per second those that were sent and not finished became more, from the end
 	// of the load's first third to its end.
 	BacklogGrowth float64 `json:"backlog_growth_per_s"`
+	// Behind says how the consumer fell behind the load, "" if it kept up or if the bench looks for the rate at which it
+	// does. Latencies of such a run grow with the length of the load.
+	Behind string `json:"behind,omitempty"`
 	// Drain is from heal until the last record was terminal and committed; it means nothing unless Drained.
 	Drain   time.Duration `json:"drain_ns"`
 	Drained bool          `json:"drained"`
@@ -373,6 +377,40 @@ func (b Bench) Count(state BenchState) int {
 		}
 	}
 	return n
+}
+
+// Behind says how the cell fails to keep up with its load: in most of its usable repetitions it fell behind, held not
+// even the lowest rate, or did not keep up with the first step. It is "" for a cell that keeps up.
+func (c BenchCell) Behind() string {
+	var usable, behind int
+	var first string
+	for _, repetition := range c.Repetitions {
+		if !repetition.Finished() || !repetition.Usable() {
+			continue
+		}
+		usable++
+		if how := repetition.behind(); how != "" {
+			behind++
+			first = cmp.Or(first, how)
+		}
+	}
+	switch {
+	case 2*behind <= usable:
+		return ""
+	case usable == 1:
+		return first
+	}
+	return fmt.Sprintf("%s (so in %d of %d repetitions)", first, behind, usable)
+}
+
+func (r BenchRepetition) behind() string {
+	switch {
+	case r.Search != nil && r.Search.Limit == BenchLimitNone:
+		return fmt.Sprintf("it held not even the lowest rate, %s", PerSecond(r.Search.Above))
+	case r.Knee != nil && r.Knee.Rate == 0 && r.Knee.Limit == BenchLimitNone:
+		return fmt.Sprintf("it did not keep up with the first step, %s", PerSecond(r.Knee.Above))
+	}
+	return r.Run.Behind
 }
 
 // Setting returns the value of one of the cell's settings.

@@ -37,7 +37,7 @@ type BenchFigure struct {
 // BenchFigures returns the figures of a bench in this mode, the most informative first.
 func BenchFigures(mode BenchMode) []BenchFigure {
 	latency := func(name string, words string, quantile func(measure.Quantiles) time.Duration, suffix string) BenchFigure {
-		return BenchFigure{Name: "latency." + name + "." + suffix, Words: suffix + " of " + words, Unit: BenchUnitTime,
+		return BenchFigure{Name: "latency." + name + "." + suffix, Words: words + " " + suffix, Unit: BenchUnitTime,
 			Of: func(r BenchRepetition) (float64, bool) {
 				of, found := r.Run.Latency[name]
 				return quantile(of.Quantiles).Seconds(), found && of.Count > 0
@@ -46,21 +46,20 @@ func BenchFigures(mode BenchMode) []BenchFigure {
 	p50 := func(q measure.Quantiles) time.Duration { return q.P50 }
 	p99 := func(q measure.Quantiles) time.Duration { return q.P99 }
 	figures := []BenchFigure{
-		{Name: "throughput.processed", Words: "records finished per second", Unit: BenchUnitRate, Higher: true,
+		{Name: "throughput.processed", Words: "throughput", Unit: BenchUnitRate, Higher: true,
 			Of: func(r BenchRepetition) (float64, bool) {
 				return r.Run.Throughput.Processed, r.Run.Throughput.Offered > 0
 			}},
-		latency(measure.LatencySuccess, "success latency", p50, "p50"), latency(measure.LatencySuccess, "success latency",
-			p99, "p99"),
-		latency(measure.LatencyDeadLetter, "dead-letter latency", p99, "p99"),
+		latency(measure.LatencySuccess, "success", p50, "p50"), latency(measure.LatencySuccess, "success", p99, "p99"),
+		latency(measure.LatencyDeadLetter, "dead letter", p99, "p99"),
 		latency(measure.LatencyCommitDelay, "commit delay", p99, "p99"),
 		{Name: "share.duplicates", Words: "duplicates", Unit: BenchUnitShare, Of: func(r BenchRepetition) (float64, bool) {
 			return float64(r.Run.Ledger.Duplicates) / float64(max(r.Run.Ledger.Acknowledged, 1)), r.Run.Ledger.Acknowledged > 0
 		}},
-		{Name: "recovery.drain", Words: "drain time", Unit: BenchUnitTime, Of: func(r BenchRepetition) (float64, bool) {
+		{Name: "recovery.drain", Words: "drain", Unit: BenchUnitTime, Of: func(r BenchRepetition) (float64, bool) {
 			return r.Run.Drain.Seconds(), r.Run.Drained
 		}},
-		{Name: "recovery.steady", Words: "longest recovery after a fault", Unit: BenchUnitTime, Of: longestRecovery},
+		{Name: "recovery.steady", Words: "longest recovery", Unit: BenchUnitTime, Of: longestRecovery},
 	}
 	return append(mode.Own(), figures...)
 }
@@ -78,7 +77,7 @@ func (m BenchMode) Own() []BenchFigure {
 				return searched(r), r.Search != nil && (r.Search.Limit == BenchLimitConsumer || r.Search.Limit == BenchLimitNone)
 			}}}
 	case BenchStep:
-		return []BenchFigure{{Name: "rate.knee", Words: "highest step kept up with", Unit: BenchUnitRate, Higher: true,
+		return []BenchFigure{{Name: "rate.knee", Words: "highest step held", Unit: BenchUnitRate, Higher: true,
 			Of: func(r BenchRepetition) (float64, bool) {
 				if r.Knee == nil {
 					return 0, false
@@ -87,14 +86,14 @@ func (m BenchMode) Own() []BenchFigure {
 			}}}
 	case BenchSoak:
 		return []BenchFigure{
-			{Name: "drift.p99", Words: "p99 of the last third beside that of the first", Unit: BenchUnitCount,
+			{Name: "drift.p99", Words: "drift of p99", Unit: BenchUnitCount,
 				Of: func(r BenchRepetition) (float64, bool) {
 					if r.Drift == nil || len(r.Drift.Parts) < 2 || r.Drift.Parts[0].Success.P99 == 0 {
 						return 0, false
 					}
 					return r.Drift.Parts[len(r.Drift.Parts)-1].Success.P99.Seconds() / r.Drift.Parts[0].Success.P99.Seconds(), true
 				}},
-			{Name: "drift.backlog", Words: "growth of the backlog", Unit: BenchUnitRate,
+			{Name: "drift.backlog", Words: "backlog growth", Unit: BenchUnitRate,
 				Of: func(r BenchRepetition) (float64, bool) {
 					return r.Run.BacklogGrowth, r.Drift != nil && len(r.Drift.Parts) > 0
 				}},

@@ -23,6 +23,9 @@ func BenchRunLine(w io.Writer, bench Bench, cell, repetition int, run BenchRun) 
 	if run.Error != "" {
 		fmt.Fprintf(&b, ": %s", text(run.Error))
 	}
+	if run.Behind != "" {
+		b.WriteString(": CAN'T KEEP UP")
+	}
 	if run.Throughput.Offered > 0 {
 		fmt.Fprintf(&b, ": %s of %s", units.PerSecond(run.Throughput.Processed), units.PerSecond(run.Throughput.Offered))
 	}

@@ -22,15 +22,14 @@ func benchScatters(bench Bench) document.Figures {
 	out := document.Figures{Key: "Filled points are on the front: nothing that kept its promises is better in both. A " +
 		"dashed point is inconclusive, a cross broken. Lines through a point are the middle half of its repetitions. " +
 		"Numbers are those of the cells."}
-	for _, y := range []struct{ name, title string }{{"latency.success.p99", "p99 of success latency"},
-		{"share.duplicates", "duplicates"}} {
-		figure, known := bench.Mode.Figure(y.name)
+	for _, of := range []string{"latency.success.p99", "share.duplicates"} {
+		figure, known := bench.Mode.Figure(of)
 		switch {
 		case !known:
-		case y.name == "share.duplicates" && !anyAbove(bench, figure):
+		case of == "share.duplicates" && !anyAbove(bench, figure):
 			out.Key = "No cell had a duplicate. " + out.Key // a plot that only has zeros adds nothing
 		default:
-			out.Figures = append(out.Figures, newScatter(bench, primary(bench.Mode), figure, y.title)...)
+			out.Figures = append(out.Figures, newScatter(bench, primary(bench.Mode), figure)...)
 		}
 	}
 	return out
@@ -69,7 +68,7 @@ func axisUnit(unit BenchUnit) string {
 
 // newScatter plots the cells by two figures, with the front of those that keep their promises. It returns nothing if
 // fewer than two cells have both figures, because there is no trade-off.
-func newScatter(bench Bench, x, y BenchFigure, yTitle string) []document.Figure {
+func newScatter(bench Bench, x, y BenchFigure) []document.Figure {
 	points := benchPoints(bench, x, y)
 	if len(points) < 2 {
 		return nil
@@ -92,8 +91,8 @@ func newScatter(bench Bench, x, y BenchFigure, yTitle string) []document.Figure 
 			Around: []float64{p.x.Q1, p.x.Q3, p.y.Q1, p.y.Q3}})
 	}
 	return []document.Figure{{
-		ID: "front-" + strings.ReplaceAll(y.Name, ".", "-"), Title: yTitle + " against " + x.Words,
-		Words: describeFront(points, x.Words, yTitle), X: spanned(xs, x.Words, x.Unit), Y: spanned(ys, yTitle, y.Unit),
+		ID: "front-" + strings.ReplaceAll(y.Name, ".", "-"), Title: y.Words + " against " + x.Words,
+		Words: describeFront(points, x.Words, y.Words), X: spanned(xs, x.Words, x.Unit), Y: spanned(ys, y.Words, y.Unit),
 		Series: series,
 	}}
 }

@@ -91,6 +91,8 @@ func benchStand(bench Bench) (document.Mark, string) {
 		return document.Fail, "PROMISES BROKEN"
 	case len(bench.Cells) == 0 || bench.Count(BenchOK) < len(bench.Cells):
 		return document.Unsure, "INCONCLUSIVE IN PART"
+	case len(bench.behind()) > 0:
+		return document.Warning, fmt.Sprintf("%d OF %d CAN'T KEEP UP", len(bench.behind()), len(bench.Cells))
 	}
 	return document.Pass, "ALL PROMISES KEPT"
 }
@@ -105,6 +107,14 @@ func benchMark(state BenchState) document.Mark {
 		return document.Skipped
 	}
 	return document.Unsure
+}
+
+// cellMark is the mark of a cell. One that kept its promises and can't keep up has a warning.
+func cellMark(of BenchCell) document.Mark {
+	if of.State == BenchOK && of.Behind() != "" {
+		return document.Warning
+	}
+	return benchMark(of.State)
 }
 
 func cellLabel(of BenchCell) string { return fmt.Sprintf("%d. %s", of.Number, name(of.Name)) }
@@ -130,16 +140,16 @@ func benchFacts(bench Bench) []document.KeyValue {
 		if !slices.Contains(wanted, column.Name) {
 			continue
 		}
-		key, best := "Best "+column.title, bestOf(bench, column.Higher, func(cell BenchCell) (float64, bool) {
+		note, best := "best", bestOf(bench, column.Higher, func(cell BenchCell) (float64, bool) {
 			values := cell.Figures(column.BenchFigure)
 			return stats.Median(values), len(values) > 0
 		})
 		if best == nil && column.Name == RateHeld {
-			key, best = "Highest lower bound", bestOf(bench, true, BenchCell.heldAtLeast)
+			note, best = "highest lower bound", bestOf(bench, true, BenchCell.heldAtLeast)
 		}
 		if best != nil {
 			value, _ := column.shown(*best)
-			out = append(out, fact(key, value, visible(best.Name, 60)))
+			out = append(out, fact(column.Words, value, note+": "+visible(best.Name, 60)))
 		}
 	}
 	return out
@@ -188,7 +198,7 @@ func benchCells(bench Bench) document.Table {
 	slices.SortStableFunc(columns, func(a, b benchColumn) int { return cmp.Compare(rank(a), rank(b)) })
 	out := document.Table{Columns: []document.Column{{Title: "cell"}}}
 	for i, column := range columns {
-		out.Columns = append(out.Columns, document.Column{Title: column.title, Figure: true, Spare: i >= screenFigures})
+		out.Columns = append(out.Columns, document.Column{Title: column.Words, Figure: true, Spare: i >= screenFigures})
 	}
 	out.Columns = append(out.Columns, document.Column{Title: "runs", Figure: true, Spare: true})
 	for _, of := range bench.Cells {
@@ -196,7 +206,7 @@ func benchCells(bench Bench) document.Table {
 		if front[of.Number] {
 			label = append(label, document.Plain(" ★")...)
 		}
-		row := document.Row{Mark: benchMark(of.State), Cells: []document.Text{label}}
+		row := document.Row{Mark: cellMark(of), Cells: []document.Text{label}}
 		for _, column := range columns {
 			value, spread := column.shown(of)
 			row.Cells = append(row.Cells, document.Plain(cmp.Or(strings.TrimSpace(value+" "+spread), "–")))
@@ -219,8 +229,8 @@ func benchWhy(bench Bench) document.Table {
 		for _, one := range of.Why {
 			why = append(why, document.Plain(text(one)))
 		}
-		out.Rows = append(out.Rows, document.Row{Mark: benchMark(of.State), Cells: []document.Text{cellLink(of),
-			document.Plain(benchWord(of.State)), document.Lines(why...), seeAlso(of.Command)}})
+		out.Rows = append(out.Rows, document.Row{Mark: cellMark(of), Cells: []document.Text{cellLink(of),
+			document.Plain(cellWord(of)), document.Lines(why...), seeAlso(of.Command)}})
 	}
 	return out
 }
@@ -229,7 +239,7 @@ func benchNoise(bench Bench) []document.KeyValue {
 	var out []document.KeyValue
 	for _, column := range benchColumns(bench) {
 		if noise, known := noiseOf(bench, column.BenchFigure); known {
-			out = append(out, fact(column.title, percent(noise), ""))
+			out = append(out, fact(column.Words, percent(noise), ""))
 		}
 	}
 	return out
@@ -285,9 +295,9 @@ func benchDifferenceTable(bench Bench) []document.Block {
 	if len(differences) == 0 {
 		return nil
 	}
-	out := document.Table{Columns: []document.Column{{Title: "cell"}, {Title: "figure"}, {Title: "first", Figure: true},
-		{Title: "here", Figure: true}, {Title: "change", Figure: true}, {Title: "interval", Figure: true},
-		{Title: "noise", Figure: true}, {Title: "p", Figure: true}, {Title: "difference"}}}
+	out := document.Table{Columns: []document.Column{{Title: "cell"}, {Title: "figure"},
+		{Title: "first cell", Figure: true}, {Title: "this cell", Figure: true}, {Title: "change", Figure: true},
+		{Title: "interval", Figure: true}, {Title: "noise", Figure: true}, {Title: "p", Figure: true}, {Title: "conclusion"}}}
 	for _, d := range differences {
 		of := CompareFigure{Unit: d.column.Unit, HigherIsBetter: d.column.Higher,
 			Change: changeOf(d.Difference, d.column.Higher), Difference: d.Difference}
@@ -301,7 +311,7 @@ func benchDifferenceTable(bench Bench) []document.Block {
 		}
 		mark := map[FigureChange]document.Mark{FigureBetter: document.Pass, FigureWorse: document.Fail}[of.Change]
 		row := document.Row{Mark: mark, Strong: mark != document.None, Cells: []document.Text{cellLink(d.cell)}}
-		for _, words := range []string{d.column.title, figureValue(of, of.Before), figureValue(of, of.After), of.ChangeText(),
+		for _, words := range []string{d.column.Words, figureValue(of, of.Before), figureValue(of, of.After), of.ChangeText(),
 			intervalText(of), of.NoiseText(), pText(of), word} {
 			row.Cells = append(row.Cells, document.Plain(words))
 		}
@@ -323,7 +333,7 @@ func benchRuns(bench Bench) []document.Block {
 			settings = append(settings, fact(name(one.Path), text(one.Value), ""))
 		}
 		probes, parts := benchProbes(of), benchParts(of)
-		cell := document.Details{ID: cellAnchor(of), Mark: benchMark(of.State), Word: benchWord(of.State),
+		cell := document.Details{ID: cellAnchor(of), Mark: cellMark(of), Word: cellWord(of),
 			Title: cellLabel(of), Aside: fmt.Sprintf("%d of %d runs", len(of.Repetitions), bench.Repetitions),
 			Open:   of.State == BenchBroken,
 			Blocks: []document.Block{document.KeyValues{Items: known(settings...)}, benchRepetitions(bench, of)}}
@@ -344,7 +354,7 @@ func benchRepetitions(bench Bench, of BenchCell) document.Table {
 	columns := benchColumns(bench)
 	out := document.Table{Columns: []document.Column{{Title: "repetition"}, {Title: "verdict"}}}
 	for _, column := range columns {
-		out.Columns = append(out.Columns, document.Column{Title: column.title, Figure: true})
+		out.Columns = append(out.Columns, document.Column{Title: column.Words, Figure: true})
 	}
 	out.Columns = append(out.Columns, document.Column{Title: "run"})
 	for _, repetition := range of.Repetitions {

@@ -50,6 +50,9 @@ func matrixBench() Bench {
 		}
 	}
 	breakCell(&bench.Cells[5])
+	for i := range bench.Cells[0].Repetitions { // a single thread is too slow for the load
+		bench.Cells[0].Repetitions[i].Run.Behind = "the backlog grew by 3,100/s: 3,999/s were sent, 900/s were finished"
+	}
 	open := &bench.Cells[3]
 	open.State, open.Why = BenchInconclusive,
 		[]string{"no repetition proved anything: the generator could not keep its schedule"}

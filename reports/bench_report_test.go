@@ -250,12 +250,50 @@ func TestRatesOfASearchThatTheHarnessEndedAreLowerBounds(t *testing.T) {
 			}
 		}
 	}
-	if facts := benchFacts(bench); len(facts) < 2 || facts[1].Key != "Highest lower bound" ||
-		facts[1].Value[0].Text != "≥ 2,100/s" {
+	if facts := benchFacts(bench); len(facts) < 2 || facts[1].Key != "highest rate held" ||
+		!strings.HasPrefix(facts[1].Note, "highest lower bound: ") || facts[1].Value[0].Text != "≥ 2,100/s" {
 		t.Errorf("the facts are %+v", facts)
 	}
 	if _, differences := benchDifferences(bench); len(differences) > 0 {
 		t.Errorf("lower bounds are compared: %+v", differences)
+	}
+}
+
+// That a cell can't keep up comes before anything else, in every format and in the line of its run, and such a cell is
+// never on the front.
+func TestWhatCantKeepUpComesFirst(t *testing.T) {
+	bench := fixedResults()
+	bench.Cells = bench.Cells[:2]
+	for i := range bench.Cells[1].Repetitions {
+		bench.Cells[1].Repetitions[i].Run.Behind = "the backlog grew by 40.0/s: 600/s were sent, 560/s were finished"
+	}
+	if mark, word := benchStand(bench); mark != document.Warning || word != "1 OF 2 CAN'T KEEP UP" {
+		t.Errorf("the banner is %v %q", mark, word)
+	}
+	const first = "1 of 2 cells can't keep up with the load: 2. max_in_flight=64, slow."
+	if headline := benchHeadline(bench); !strings.HasPrefix(headline, first) {
+		t.Errorf("the headline is %q", headline)
+	}
+	if onFront(bench)[2] || !onFront(bench)[1] {
+		t.Errorf("the front is %v", onFront(bench))
+	}
+	terminal := renderBench(t, bench, benchTerminalPlain)
+	if !strings.HasPrefix(terminal, " 1 OF 2 CAN'T KEEP UP  concurrency\n 1 of 2 cells can't keep up") || !strings.Contains(terminal, " ! 2. max_in_flight=64") {
+		t.Errorf("the terminal shows:\n%s", terminal)
+	}
+	var line strings.Builder
+	if err := BenchRunLine(&line, bench, 2, 1, bench.Cells[1].Repetitions[0].Run); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(line.String(), "repetition 1: CAN'T KEEP UP: ") {
+		t.Errorf("the run's line is %q", line.String())
+	}
+	nothing := searchResults()
+	for i := range nothing.Cells[0].Repetitions {
+		nothing.Cells[0].Repetitions[i].Search.Limit = BenchLimitNone
+	}
+	if got := benchHeadline(nothing); !strings.HasPrefix(got, "1 of 2 cells can't keep up with any rate that was tried") {
+		t.Errorf("of a search in which nothing held it says %q", got)
 	}
 }
 

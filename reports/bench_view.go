@@ -15,26 +15,14 @@ import (
 )
 
 // benchColumn is a figure as a column of the cells' table.
-type benchColumn struct {
-	BenchFigure
-	title string
-}
+type benchColumn struct{ BenchFigure }
 
 // benchColumns returns the figures that fit into a table of cells, among those that any cell of the bench has.
 func benchColumns(bench Bench) []benchColumn {
-	titles := []struct{ name, title string }{
-		{RateHeld, "rate held"}, {"rate.knee", "step held"}, {"drift.p99", "p99 drift ×"},
-		{"drift.backlog", "backlog growth"},
-		{"throughput.processed", "throughput"}, {"latency.success.p50", "success p50"},
-		{"latency.success.p99", "success p99"},
-		{"latency.dead_letter.p99", "dead letter p99"}, {"share.duplicates", "duplicates"}, {"recovery.steady", "recovery"},
-		{"recovery.drain", "drain"},
-	}
 	var out []benchColumn
-	for _, of := range titles {
-		figure, known := bench.Mode.Figure(of.name)
-		column := benchColumn{BenchFigure: figure, title: of.title}
-		if known && slices.ContainsFunc(bench.Cells, func(c BenchCell) bool {
+	for _, figure := range BenchFigures(bench.Mode) {
+		column := benchColumn{figure}
+		if figure.Name != "latency.commit_delay.p99" && slices.ContainsFunc(bench.Cells, func(c BenchCell) bool {
 			value, _ := column.shown(c)
 			return value != ""
 		}) {
@@ -114,11 +102,12 @@ func benchPoints(bench Bench, x, y BenchFigure) []benchPoint {
 	}
 	better := func(f BenchFigure, a, b float64) bool { return a != b && (a > b) == f.Higher }
 	for i, one := range out {
-		out[i].front = one.cell.State == BenchOK && !slices.ContainsFunc(out, func(other benchPoint) bool {
-			return other.cell.State == BenchOK && !better(x, one.x.Median, other.x.Median) &&
-				!better(y, one.y.Median, other.y.Median) &&
-				(better(x, other.x.Median, one.x.Median) || better(y, other.y.Median, one.y.Median))
-		})
+		out[i].front = one.cell.State == BenchOK && one.cell.Behind() == "" &&
+			!slices.ContainsFunc(out, func(other benchPoint) bool {
+				return other.cell.State == BenchOK && other.cell.Behind() == "" && !better(x, one.x.Median, other.x.Median) &&
+					!better(y, one.y.Median, other.y.Median) &&
+					(better(x, other.x.Median, one.x.Median) || better(y, other.y.Median, one.y.Median))
+			})
 	}
 	return out
 }
@@ -138,7 +127,7 @@ func onFront(bench Bench) map[int]bool {
 	}
 	var all []standing
 	for _, cell := range bench.Cells {
-		if cell.State != BenchOK {
+		if cell.State != BenchOK || cell.Behind() != "" {
 			continue
 		}
 		one := standing{number: cell.Number}
@@ -187,10 +176,50 @@ func benchWord(state BenchState) string {
 	return "inconclusive"
 }
 
-// benchHeadline summarizes the result of the bench in one or two sentences.
+// benchBehind says which cells can't keep up with their load, "" if all can.
+func benchBehind(bench Bench) string {
+	behind := bench.behind()
+	if len(behind) == 0 {
+		return ""
+	}
+	load := "the load"
+	if bench.Mode == BenchMaxThroughput || bench.Mode == BenchStep {
+		load = "any rate that was tried"
+	}
+	labels := make([]string, len(behind))
+	for i, cell := range behind {
+		labels[i] = cellLabel(cell)
+	}
+	out := fmt.Sprintf("%d of %s can't keep up with %s: %s.", len(behind),
+		units.Plural(int64(len(bench.Cells)), "cell", "cells"), load, strings.Join(labels[:min(len(labels), 3)], "; "))
+	if len(labels) > 3 {
+		out = strings.TrimSuffix(out, ".") + fmt.Sprintf(" and %d more.", len(labels)-3)
+	}
+	return out
+}
+
+// behind returns the cells that can't keep up with their load.
+func (b Bench) behind() []BenchCell {
+	return slices.DeleteFunc(slices.Clone(b.Cells), func(c BenchCell) bool { return c.Behind() == "" })
+}
+
+// cellWord returns a cell's state in words, with whether it keeps up with its load.
+func cellWord(of BenchCell) string {
+	switch {
+	case of.Behind() == "":
+		return benchWord(of.State)
+	case of.State == BenchOK:
+		return "can't keep up"
+	}
+	return benchWord(of.State) + ", can't keep up"
+}
+
+// benchHeadline summarizes the result of the bench in one or two sentences. That a cell can't keep up comes first,
+// because its other figures then describe the length of the load.
 func benchHeadline(bench Bench) string {
 	ok, broken, open := bench.Count(BenchOK), bench.Count(BenchBroken), bench.Count(BenchInconclusive)
-	out := fmt.Sprintf("%d of %s kept every promise", ok, units.Plural(int64(len(bench.Cells)), "cell", "cells"))
+	out := strings.TrimLeft(benchBehind(bench)+" ", " ")
+	out += fmt.Sprintf("%d of %s kept every promise", ok, units.Plural(int64(len(bench.Cells)), "cell", "cells"))
 	if broken > 0 {
 		out += fmt.Sprintf("; %d broke one, and is not called fast", broken)
 		if broken > 1 {

@@ -33,6 +33,8 @@ const (
 	// CompareViolated: an invariant is violated that was not violated before, or with an anomaly that was not seen
 	// before.
 	CompareViolated CompareVerdict = "newly-violated"
+	// CompareFirstViolated: an invariant is violated that no run before has judged. It may have been violated all along.
+	CompareFirstViolated CompareVerdict = "violated-when-first-judged"
 	// CompareUnproven: an invariant that passed before could not be judged in any repetition after.
 	CompareUnproven CompareVerdict = "not-shown-any-more"
 	// CompareRegressed: a watched figure is worse by more than noise and chance explain.
@@ -83,6 +85,8 @@ type InvariantChange string
 // The changes, worst first.
 const (
 	InvariantNewlyViolated InvariantChange = "newly-violated"
+	// InvariantFirstViolated: no run before judged the invariant, so it may have been violated all along.
+	InvariantFirstViolated InvariantChange = "violated-when-first-judged"
 	InvariantOtherwise     InvariantChange = "violated-in-another-way"
 	InvariantUnproven      InvariantChange = "not-shown-any-more"
 	InvariantStill         InvariantChange = "still-violated"
@@ -259,8 +263,8 @@ func compareInvariants(before, after []CompareRun) []CompareInvariant {
 		out = append(out, compareInvariant(of, before, after))
 	}
 	order := []InvariantChange{
-		InvariantNewlyViolated, InvariantOtherwise, InvariantUnproven, InvariantStill, InvariantHealed, InvariantShown,
-		InvariantSame,
+		InvariantNewlyViolated, InvariantFirstViolated, InvariantOtherwise, InvariantUnproven, InvariantStill,
+		InvariantHealed, InvariantShown, InvariantSame,
 	}
 	slices.SortStableFunc(out, func(a, b CompareInvariant) int {
 		return slices.Index(order, a.Change) - slices.Index(order, b.Change)
@@ -274,6 +278,8 @@ func compareInvariant(of string, before, after []CompareRun) CompareInvariant {
 	fresh := slices.ContainsFunc(out.Anomalies, func(a CompareAnomaly) bool { return a.Before == 0 && a.After > 0 })
 	held := func(s assertions.Status) bool { return s == assertions.Pass }
 	switch {
+	case out.After == assertions.Fail && (out.Before == assertions.NotApplicable || out.Before == ""):
+		out.Change = InvariantFirstViolated
 	case out.After == assertions.Fail && out.Before != assertions.Fail:
 		out.Change = InvariantNewlyViolated
 	case out.After == assertions.Fail && fresh:
@@ -422,6 +428,8 @@ func (c *CompareCase) conclude() {
 		switch invariant.Change {
 		case InvariantNewlyViolated, InvariantOtherwise:
 			c.Verdict = worse(c.Verdict, CompareViolated)
+		case InvariantFirstViolated:
+			c.Verdict = worse(c.Verdict, CompareFirstViolated)
 		case InvariantUnproven:
 			c.Verdict = worse(c.Verdict, CompareUnproven)
 		}
@@ -437,7 +445,8 @@ func (c *CompareCase) conclude() {
 }
 
 func worse(a, b CompareVerdict) CompareVerdict {
-	order := []CompareVerdict{CompareViolated, CompareUnproven, CompareRegressed, CompareTooFew, CompareSame}
+	order := []CompareVerdict{CompareViolated, CompareFirstViolated, CompareUnproven, CompareRegressed, CompareTooFew,
+		CompareSame}
 	if slices.Index(order, a) <= slices.Index(order, b) {
 		return a
 	}

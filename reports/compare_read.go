@@ -68,9 +68,9 @@ func comparedFigures() []comparedFigure {
 		name, title string
 		watched     bool
 	}{
-		{"rate.held", "highest rate held", true}, {"rate.knee", "highest step kept up with", true},
+		{"rate.held", "highest rate held", true}, {"rate.knee", "highest step held", true},
 		{"drift.p99", "drift of p99", true},
-		{"drift.backlog", "growth of the backlog", true}, {"throughput.processed", "throughput", true},
+		{"drift.backlog", "backlog growth", true}, {"throughput.processed", "throughput", true},
 		{"latency.success.p50", "success p50", true}, {"latency.success.p90", "success p90", false},
 		{"latency.success.p99", "success p99", true},
 		{"latency.success.p999", "success p99.9", false}, {"latency.dead_letter.p99", "dead letter p99", false},

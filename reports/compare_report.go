@@ -56,7 +56,7 @@ func compareMark(verdict CompareVerdict) document.Mark {
 	switch verdict {
 	case CompareSame:
 		return document.Pass
-	case CompareViolated:
+	case CompareViolated, CompareFirstViolated:
 		return document.Fail
 	case CompareRegressed:
 		return document.Worse
@@ -86,7 +86,8 @@ func sideText(of CompareSide) string {
 func compareInvariantTable(of CompareCase) document.Table {
 	out := document.Table{Columns: []document.Column{{}, {Title: "change"}, {Title: "anomalies and remarks", Below: true}}}
 	marks := map[InvariantChange]document.Mark{
-		InvariantNewlyViolated: document.Fail, InvariantOtherwise: document.Fail, InvariantStill: document.Fail,
+		InvariantNewlyViolated: document.Fail, InvariantFirstViolated: document.Fail, InvariantOtherwise: document.Fail,
+		InvariantStill:  document.Fail,
 		InvariantHealed: document.Pass, InvariantShown: document.Pass, InvariantUnproven: document.Unsure,
 	}
 	for _, invariant := range of.Invariants {
@@ -98,7 +99,8 @@ func compareInvariantTable(of CompareCase) document.Table {
 			remarks = append(remarks, document.Plain(anomalyChange(anomaly)))
 		}
 		remarks = append(remarks, document.Plain(text(invariant.Why)))
-		if invariant.Change == InvariantNewlyViolated || invariant.Change == InvariantOtherwise {
+		switch invariant.Change {
+		case InvariantNewlyViolated, InvariantFirstViolated, InvariantOtherwise:
 			remarks = append(remarks, seeAlso(invariant.Command))
 		}
 		out.Rows = append(out.Rows, document.Row{Mark: marks[invariant.Change], Cells: []document.Text{
@@ -139,7 +141,8 @@ func invariantChange(invariant CompareInvariant) string {
 		return string(s)
 	}
 	words := map[InvariantChange]string{
-		InvariantNewlyViolated: "newly violated", InvariantOtherwise: "violated in another way",
+		InvariantNewlyViolated: "newly violated",
+		InvariantFirstViolated: "judged for the first time", InvariantOtherwise: "violated in another way",
 		InvariantUnproven: "not shown any more",
 		InvariantStill:    "still violated", InvariantHealed: "not violated any more", InvariantShown: "shown now",
 		InvariantSame: "as before",
@@ -315,6 +318,8 @@ func compareWord(verdict CompareVerdict) string {
 	switch verdict {
 	case CompareViolated:
 		return "NEWLY VIOLATED"
+	case CompareFirstViolated:
+		return "VIOLATED, JUDGED FOR THE FIRST TIME"
 	case CompareUnproven:
 		return "NOT SHOWN ANY MORE"
 	case CompareRegressed:
@@ -347,7 +352,9 @@ func compareHeadline(of CompareCase) string {
 		words string
 		of    []string
 	}{
-		{"Newly violated", invariants[InvariantNewlyViolated]}, {"Violated in another way", invariants[InvariantOtherwise]},
+		{"Newly violated", invariants[InvariantNewlyViolated]},
+		{"Judged for the first time, and violated", invariants[InvariantFirstViolated]},
+		{"Violated in another way", invariants[InvariantOtherwise]},
 		{"Not shown any more", invariants[InvariantUnproven]}, {"Worse", worse},
 		{"Still violated", invariants[InvariantStill]},
 		{"Not violated any more", invariants[InvariantHealed]}, {"Better", better},

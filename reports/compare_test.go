@@ -79,6 +79,30 @@ func mustCompare(t *testing.T, before, after []CompareRun) Comparison {
 	return out
 }
 
+// TestCompareFirstJudged: a violation that no run before could have seen is not called new, but it fails all the same.
+func TestCompareFirstJudged(t *testing.T) {
+	absent := func(run *CompareRun) { run.Invariants = run.Invariants[:2] }
+	for before, change := range map[string]func(*CompareRun){"not applicable": nil, "absent": absent} {
+		c := mustCompare(t, repeated("s", "a", 1, change), repeated("s", "bb", 1, broken("replay-round-trip", "lost", 3)))
+		if got := changes(c)["replay-round-trip"]; got != InvariantFirstViolated || c.Verdict != CompareFirstViolated {
+			t.Errorf("%s before: %s, %s", before, got, c.Verdict)
+		}
+		var out strings.Builder
+		if err := CompareTerminal(&out, c, false); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "Judged for the first time, and violated: replay-round-trip.") ||
+			!strings.Contains(out.String(), "judged for the first time (not") ||
+			strings.Contains(strings.ToLower(out.String()), "newly violated") {
+			t.Errorf("%s before: %s", before, out.String())
+		}
+	}
+	both := func(run *CompareRun) { broken("replay-round-trip", "lost", 3)(run); broken("no-loss", "lost", 1)(run) }
+	if c := mustCompare(t, repeated("s", "a", 1, nil), repeated("s", "bb", 1, both)); c.Verdict != CompareViolated {
+		t.Errorf("with a new violation beside it: %s", c.Verdict)
+	}
+}
+
 func changes(c Comparison) map[string]InvariantChange {
 	out := map[string]InvariantChange{}
 	for _, invariant := range c.Cases[0].Invariants {

@@ -188,7 +188,7 @@ func (a *app) saveBaseline(args []string, dash int, flags compareFlags) error {
 // comparedCode is the exit code of a comparison.
 func comparedCode(verdict reports.CompareVerdict) int {
 	switch verdict {
-	case reports.CompareViolated:
+	case reports.CompareViolated, reports.CompareFirstViolated:
 		return exitViolated
 	case reports.CompareUnproven:
 		return exitInconclusive

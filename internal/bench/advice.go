@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dlqbench/dlqbench/internal/stats"
@@ -18,12 +19,13 @@ import (
 // mostAdvice is the maximum number of pieces of advice, because people do not read more.
 const mostAdvice = 20
 
-// Advise lists the changes that the results of a bench suggest: first what is broken, then what is better or worse than
+// Advise lists the changes that the results of a bench suggest: first what
+// can't keep up, then what is broken, then what is better or worse than
 // the first value of its setting, then what drifts, then why nothing can be concluded. Each pair of cells is compared
 // by the most important figures, with a total rate of false alarms of stats.Alpha. If a setting was tried in several
 // cells, the difference must show in more than one of them, and in none of them in the opposite direction.
 func Advise(bench reports.Bench) []reports.BenchAdvice {
-	advice := adviseBroken(bench)
+	advice := append(adviseBehind(bench), adviseBroken(bench)...)
 	for _, dimension := range dimensions(bench) {
 		advice = append(advice, dimension.advise(bench)...)
 	}
@@ -143,9 +145,16 @@ func (d dimension) advise(bench reports.Bench) (advice []reports.BenchAdvice) {
 	return advice
 }
 
-// compare returns the real differences between cells of two values, and the number of pairs of cells compared. It omits
-// cells that are not ok.
+// compare returns the real differences between cells of two values, and the number of pairs of cells compared.
 func (d dimension) compare(bench reports.Bench, first, second string) (found []contrast, contexts int) {
+	all := d.contrasts(bench, first, second)
+	contexts = len(all) / len(decisive(bench.Mode))
+	return slices.DeleteFunc(all, func(c contrast) bool { return !c.difference.Real }), contexts
+}
+
+// contrasts compares the decisive figures of all pairs of cells that differ only in this dimension. It omits cells that
+// are not ok.
+func (d dimension) contrasts(bench reports.Bench, first, second string) (all []contrast) {
 	for _, a := range bench.Cells {
 		valueA, restA := d.of(a)
 		if valueA != first || a.State != reports.BenchOK {
@@ -155,11 +164,10 @@ func (d dimension) compare(bench reports.Bench, first, second string) (found []c
 			if valueB, restB := d.of(b); valueB != second || restB != restA || b.State != reports.BenchOK {
 				continue
 			}
-			contexts++
-			found = append(found, compareCells(bench.Mode, a, b, restA)...)
+			all = append(all, compareCells(bench.Mode, a, b, restA)...)
 		}
 	}
-	return found, contexts
+	return all
 }
 
 // decisive lists the figures by which a choice between settings is made. They are few, because comparing more figures
@@ -182,18 +190,16 @@ func decisive(mode reports.BenchMode) (figures []reports.BenchFigure) {
 	return figures
 }
 
-func compareCells(mode reports.BenchMode, a, b reports.BenchCell, rest string) (found []contrast) {
+func compareCells(mode reports.BenchMode, a, b reports.BenchCell, rest string) (all []contrast) {
 	figures := decisive(mode)
 	pairs := make([]stats.Pair, len(figures))
 	for i, figure := range figures {
 		pairs[i] = stats.Pair{A: a.Figures(figure), B: b.Figures(figure)}
 	}
 	for i, difference := range stats.CompareAll(pairs) {
-		if difference.Real {
-			found = append(found, contrast{figures[i], difference, rest, []int{a.Number, b.Number}})
-		}
+		all = append(all, contrast{figures[i], difference, rest, []int{a.Number, b.Number}})
 	}
-	return found
+	return all
 }
 
 // settled keeps the differences that are consistent: with several pairs of cells, a difference must show in at least
@@ -220,12 +226,17 @@ func (d dimension) settled(found []contrast, contexts int) (good, bad []contrast
 	return good, bad
 }
 
+// named is a value with its setting.
+func (d dimension) named(value string) string {
+	if d.label == "" {
+		return value
+	}
+	return d.label + "=" + value
+}
+
 // say puts the differences into words.
 func (d dimension) say(first, value string, good, bad []contrast) reports.BenchAdvice {
-	what, instead := value, first
-	if d.label != "" {
-		what, instead = d.label+"="+what, d.label+"="+instead
-	}
+	what, instead := d.named(value), d.named(first)
 	out := reports.BenchAdvice{Text: fmt.Sprintf("Prefer %s to %s: it has better %s, and nothing that was compared is "+
 		"worse.", what, instead, figureWords(good))}
 	switch {
@@ -251,6 +262,63 @@ func (d dimension) say(first, value string, good, bad []contrast) reports.BenchA
 	}
 	slices.Sort(out.Cells)
 	return out
+}
+
+// mostLooks is the maximum number of unproven differences that are listed.
+const mostLooks = 3
+
+// look is a difference that the repetitions can't prove.
+type look struct {
+	factor         float64
+	words, figures string
+}
+
+// looks lists the largest unproven differences between two values of a setting, the largest first.
+func looks(bench reports.Bench) (all []look) {
+	for _, d := range dimensions(bench) {
+		for _, value := range d.values[min(len(d.values), 1):] {
+			for _, c := range d.contrasts(bench, d.values[0], value) {
+				if one := c.look(d.named(value), d.named(d.values[0])); one.factor >= leastLook {
+					all = append(all, one)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b look) int { return cmp.Compare(b.factor, a.factor) })
+	return all[:min(len(all), mostLooks)]
+}
+
+// look puts a difference into words as it looks, whether or not it is proven. Its factor is 0 if there is none, as of
+// figures that are 0.
+func (c contrast) look(what, instead string) look {
+	factor, word := c.difference.Ratio, "worse"
+	if factor < 1 {
+		factor = 1 / factor
+	}
+	if c.better() {
+		word = "better"
+	}
+	if math.IsInf(factor, 0) || math.IsNaN(factor) {
+		return look{}
+	}
+	out := look{factor: factor,
+		words:   fmt.Sprintf("%s looks %s times %s than %s in %s", what, times(factor), word, instead, c.figure.Words),
+		figures: fmt.Sprintf("%s against %s", c.figure.Unit.Text(c.difference.B), c.figure.Unit.Text(c.difference.A))}
+	if c.rest != "" {
+		out.figures += ", both with " + c.rest
+	}
+	return out
+}
+
+// leastLook is the smallest factor between two cells that is worth a remark.
+const leastLook = 1.2
+
+// times formats a factor as people say it: 25, 3.7, 1.2.
+func times(factor float64) string {
+	if factor >= 10 {
+		return fmt.Sprintf("%.0f", factor)
+	}
+	return strconv.FormatFloat(math.Round(factor*10)/10, 'f', -1, 64)
 }
 
 // effect is the size of a difference relative to the noise.
@@ -360,18 +428,51 @@ func whyUnproven(search *reports.BenchSearch) string {
 	return "a probe proved nothing"
 }
 
-// adviseRepetitions reports when there are too few conclusive repetitions to establish any difference.
+// adviseBehind warns about cells that can't keep up with their load.
+func adviseBehind(bench reports.Bench) []reports.BenchAdvice {
+	out := reports.BenchAdvice{}
+	var names []string
+	for _, cell := range bench.Cells {
+		if behind := cell.Behind(); behind != "" {
+			names, out.Cells = append(names, cell.Name), append(out.Cells, cell.Number)
+			out.Evidence = append(out.Evidence, cell.Name+": "+behind)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		out.Text = fmt.Sprintf("Lower the load, or leave out %s: it can't keep up, so its latencies grow as long as the "+
+			"load lasts.", names[0])
+	default:
+		out.Text = fmt.Sprintf("Lower the load, or leave out the %d cells that can't keep up: their latencies grow as long "+
+			"as the load lasts.", len(names))
+	}
+	return []reports.BenchAdvice{out}
+}
+
+// adviseRepetitions reports when there are too few conclusive repetitions to establish any difference, and which
+// differences look large enough to be worth the repetitions.
 func adviseRepetitions(bench reports.Bench) (reports.BenchAdvice, bool) {
 	needed := stats.Needed(len(decisive(bench.Mode)))
 	if bench.Count(reports.BenchOK) < 2 {
 		return reports.BenchAdvice{}, false
 	}
 	if bench.Repetitions < needed {
-		return reports.BenchAdvice{
-			Text: fmt.Sprintf("Repeat each cell %d times (repetitions: %d) to tell differences from noise.", needed, needed),
-			Evidence: []string{fmt.Sprintf("%s of each cell can't show that a difference is none of chance, however large it is",
-				units.Plural(int64(bench.Repetitions), "repetition", "repetitions"))},
-		}, true
+		few := units.Plural(int64(bench.Repetitions), "repetition", "repetitions")
+		out := reports.BenchAdvice{
+			Text: fmt.Sprintf("%s can't prove a difference: run %d of each cell (repetitions: %d).", few, needed, needed)}
+		for i, look := range looks(bench) {
+			if i == 0 {
+				out.Text = fmt.Sprintf("%s; %s can't prove it: run %d of each cell (repetitions: %d).", look.words, few, needed,
+					needed)
+			}
+			out.Evidence = append(out.Evidence, look.words+": "+look.figures)
+		}
+		if len(out.Evidence) == 0 {
+			out.Evidence = []string{"no figure looks different so far"}
+		}
+		return out, true
 	}
 	out := reports.BenchAdvice{
 		Text: "Give the machine less to do beside the bench, or repeat the cells more often: too many runs proved nothing.",

@@ -49,6 +49,14 @@ func state(cell reports.BenchCell, state reports.BenchState, why ...string) repo
 	return cell
 }
 
+// behind makes the first repetitions of a cell fall behind.
+func behind(cell reports.BenchCell, repetitions int) reports.BenchCell {
+	for i := range repetitions {
+		cell.Repetitions[i].Run.Behind = "the backlog grew by 40.0/s: 600/s were sent, 560/s were finished"
+	}
+	return cell
+}
+
 func duplicates(cell reports.BenchCell, n int64) reports.BenchCell {
 	for i := range cell.Repetitions {
 		cell.Repetitions[i].Run.Ledger.Duplicates = n + int64(i)
@@ -66,17 +74,26 @@ func TestAdvice(t *testing.T) {
 		want []string
 	}{
 		{"a setting that is faster", crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", fast...)),
-			[]string{"Prefer n=8 to n=1: it has better p99 of success latency, and nothing that was compared is worse."}},
+			[]string{"Prefer n=8 to n=1: it has better success p99, and nothing that was compared is worse."}},
 		{"a setting that is slower", crossed(cellOf(1, "n=1", fast...), cellOf(2, "n=8", slow...)),
-			[]string{"Prefer n=1 to n=8: that has worse p99 of success latency"}},
+			[]string{"Prefer n=1 to n=8: that has worse success p99"}},
 		{"a setting that is faster at a price",
 			crossed(cellOf(1, "n=1", slow...), duplicates(cellOf(2, "n=8", fast...), 400)),
-			[]string{"Choose between n=8 and n=1: the first has better p99 of success latency, the second better duplicates."}},
+			[]string{"Choose between n=8 and n=1: the first has better success p99, the second better duplicates."}},
 		{"no difference", crossed(cellOf(1, "n=1", slow...), cellOf(2, "n=8", same...)), nil},
 		{"less than the noise", crossed(cellOf(1, "n=1", 80, 100, 120, 140, 160), cellOf(2, "n=8", 81, 90, 118, 135, 150)),
 			nil},
 		{"too few repetitions", repeated(crossed(cellOf(1, "n=1", 100, 101, 102), cellOf(2, "n=8", 40, 41, 42)), 3),
-			[]string{"Repeat each cell 5 times (repetitions: 5)"}},
+			[]string{"n=8 looks 2.5 times better than n=1 in success p99; 3 repetitions can't prove it: run 5 of each cell " +
+				"(repetitions: 5)."}},
+		{"too few repetitions of equals",
+			repeated(crossed(cellOf(1, "n=1", 100, 101, 102), cellOf(2, "n=8", 100, 101, 102)), 3),
+			[]string{"3 repetitions can't prove a difference: run 5 of each cell"}},
+		{"one that can't keep up",
+			crossed(behind(cellOf(1, "n=1", slow...), 3), cellOf(2, "n=8", fast...)),
+			[]string{"Lower the load, or leave out n=1: it can't keep up", "Prefer n=8 to n=1"}},
+		{"one that fell behind in fewer than half of its runs",
+			crossed(behind(cellOf(1, "n=1", slow...), 2), cellOf(2, "n=8", fast...)), []string{"Prefer n=8 to n=1"}},
 		{"too few repetitions that prove something", crossed(unproven(cellOf(1, "n=1", slow...)), cellOf(2, "n=8", fast...)),
 			[]string{"Prefer n=8 to n=1", "Give the machine less to do beside the bench"}},
 		{"the faster one is broken",
@@ -96,7 +113,7 @@ func TestAdvice(t *testing.T) {
 			cellOf(3, "n=8 o=a", fast...), cellOf(4, "n=8 o=b", slow...)), nil},
 		{"listed cells", reports.Bench{Mode: reports.BenchFixed, Repetitions: 5,
 			Cells: []reports.BenchCell{called(cellOf(1, "n=1", slow...), "careful"), called(cellOf(2, "n=8", fast...), "bold")}},
-			[]string{"Prefer bold to careful: it has better p99 of success latency"}},
+			[]string{"Prefer bold to careful: it has better success p99"}},
 		{"nobody chooses the weather", reports.Bench{Mode: reports.BenchFixed, Repetitions: 5, Workloads: []string{"calm", "storm"},
 			Cells: []reports.BenchCell{under(cellOf(1, "", fast...), "calm"), under(cellOf(2, "", slow...), "storm")}}, nil},
 		{"a run that becomes slower", drifting(200), []string{"Look for what grows in soak"}},
@@ -190,7 +207,7 @@ func TestLimitsAreTold(t *testing.T) {
 // TestEvidence checks the figures, the noise between identical repetitions, and the confidence.
 func TestEvidence(t *testing.T) {
 	advice := Advise(crossed(cellOf(1, "n=1 o=a", 100, 101, 102, 103, 104), cellOf(2, "n=8 o=a", 40, 41, 42, 43, 44)))
-	want := "p99 of success latency: 42 ms with n=8, 102 ms with n=1, both with o=a (-59 %; identical repetitions " +
+	want := "success p99: 42 ms with n=8, 102 ms with n=1, both with o=a (-59 %; identical repetitions " +
 		"differ by 4.8 %; p = 0.0079; 5 against 5 repetitions)"
 	if len(advice) != 1 || advice[0].Evidence[0] != want || len(advice[0].Cells) != 2 {
 		t.Errorf("got %+v\nwant %q", advice, want)

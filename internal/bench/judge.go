@@ -74,15 +74,35 @@ func (c PlannedCell) held(bound string, run reports.BenchRun) (reports.BenchHold
 	if hold, why := boundHeld(bound, run); hold != reports.BenchHeld {
 		return hold, []string{why}
 	}
-	steady := (c.Load - c.WarmUp).Seconds()
-	if g := run.BacklogGrowth; g > growing*run.Throughput.Offered && g*steady > fewRecords {
-		return reports.BenchNotHeld, []string{fmt.Sprintf("the backlog grew by %.0f records/s: %.0f/s were sent, %.0f/s "+
-			"were finished", g, run.Throughput.Sent, run.Throughput.Processed)}
+	if how := c.outgrown(run); how != "" {
+		return reports.BenchNotHeld, []string{how}
 	}
 	if !run.Drained {
 		return reports.BenchNotHeld, []string{"not every record was finished and committed when the run ended"}
 	}
 	return reports.BenchHeld, nil
+}
+
+// outgrown says how the backlog grew, "" if it did not.
+func (c PlannedCell) outgrown(run reports.BenchRun) string {
+	growth := run.BacklogGrowth
+	if growth <= growing*run.Throughput.Offered || growth*(c.Load-c.WarmUp).Seconds() <= fewRecords {
+		return ""
+	}
+	return fmt.Sprintf("the backlog grew by %s: %s were sent, %s were finished", reports.PerSecond(growth),
+		reports.PerSecond(run.Throughput.Sent), reports.PerSecond(run.Throughput.Processed))
+}
+
+// behind says how the consumer fell behind the load of a run, "" if it kept up. Searches and stepped loads look for the
+// rate at which it falls behind, so there it is no finding. Nor is a backlog that the harness may have caused, which is
+// at most the load of the time for which it stalled.
+func (c PlannedCell) behind(mode reports.BenchMode, run reports.BenchRun) string {
+	backlog := run.BacklogGrowth * (c.Load - c.WarmUp).Seconds()
+	if mode != reports.BenchFixed && mode != reports.BenchSoak || run.Verdict == "" ||
+		backlog <= run.Health.Stalled.Seconds()*run.Throughput.Offered {
+		return ""
+	}
+	return c.outgrown(run)
 }
 
 // disturbed lists what kept the harness from driving the load as planned.

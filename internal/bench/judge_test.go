@@ -225,3 +225,33 @@ func TestBoundOnOtherThings(t *testing.T) {
 		t.Errorf("%s: %s", got, why)
 	}
 }
+
+// TestBehind: a cell falls behind if its backlog grows by more than stalls of the harness explain.
+func TestBehind(t *testing.T) {
+	cell := PlannedCell{Load: 5 * time.Second, WarmUp: time.Second}
+	run := func(growth float64, stalled time.Duration) reports.BenchRun {
+		return reports.BenchRun{Verdict: assertions.Pass, BacklogGrowth: growth,
+			Throughput: measure.Throughput{Offered: 250, Sent: 250, Processed: 250 - growth},
+			Health:     measure.Health{Stalled: stalled}}
+	}
+	const told = "the backlog grew by 150/s: 250/s were sent, 100/s were finished"
+	for name, test := range map[string]struct {
+		mode reports.BenchMode
+		run  reports.BenchRun
+		want string
+	}{
+		"it grows":                        {reports.BenchFixed, run(150, 0), told},
+		"it grows in a soak":              {reports.BenchSoak, run(150, 0), told},
+		"by more than the stalls explain": {reports.BenchFixed, run(150, 2*time.Second), told},
+		"by what the stalls may explain":  {reports.BenchFixed, run(150, 2400*time.Millisecond), ""},
+		"by a few records":                {reports.BenchFixed, run(5, 0), ""},
+		"it shrinks":                      {reports.BenchFixed, run(-5, 0), ""},
+		"a search looks for that":         {reports.BenchMaxThroughput, run(150, 0), ""},
+		"a stepped load looks for that":   {reports.BenchStep, run(150, 0), ""},
+		"nothing was judged":              {reports.BenchFixed, reports.BenchRun{BacklogGrowth: 150}, ""},
+	} {
+		if got := cell.behind(test.mode, test.run); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}

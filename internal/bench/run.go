@@ -129,6 +129,7 @@ func (s *session) one(ctx context.Context, job Job) error {
 			return err
 		}
 		s.failed = nil
+		measured.Run.Behind = job.Cell.behind(s.plan.Mode, measured.Run)
 	}
 	s.adopt(job, measured)
 	if err := s.keep(false); err != nil {

@@ -58,7 +58,7 @@ func (m *markdown) section(section Section) {
 	switch {
 	case content == "":
 	case section.Folded:
-		m.fold(aside(section.Title, section.Aside), content)
+		m.fold(None, aside(section.Title, section.Aside), content)
 	case section.Title != "":
 		m.part("### " + verdict(section.Mark, section.Word, aside(section.Title, section.Aside)) + "\n\n" + content)
 	default:
@@ -89,7 +89,7 @@ func (m *markdown) blocks(blocks []Block) string {
 				inner.part(title + ": there is no more room here; it is in the report.\n")
 				continue
 			}
-			inner.fold(strings.TrimSpace(block.Mark.look().emoji+" "+block.Title+colon(block.Word)), m.blocks(block.Blocks))
+			inner.fold(block.Mark, block.Title+colon(block.Word), m.blocks(block.Blocks))
 		case Table:
 			inner.part(mdTable(block))
 		}
@@ -112,11 +112,12 @@ func colon(word string) string {
 	return ": " + word
 }
 
-func (m *markdown) fold(title, content string) {
+func (m *markdown) fold(mark Mark, title, content string) {
 	if content == "" {
 		return
 	}
-	m.part("<details><summary>" + inElement(title) + "</summary>\n\n" + content + "\n</details>\n")
+	summary := strings.TrimSpace(mark.look().emoji + " " + inElement(title))
+	m.part("<details><summary>" + summary + "</summary>\n\n" + content + "\n</details>\n")
 }
 
 func mdList(list List) string {
