@@ -213,10 +213,29 @@ func (b *builder) stall(instance int16, length time.Duration) *builder {
 // fault plans a fault and returns its number.
 func (b *builder) fault(kind, target, what string) int64 {
 	b.h.Faults = append(b.h.Faults, history.PlannedFault{
-		Name: kind, Kind: kind, Target: target, What: what,
+		Name: kind, Kind: kind, Target: target, What: what, Idle: idle(kind, target),
 		StopsDeadLetters: target == "dlq" && !strings.Contains(what, "delayed"),
 	})
 	return int64(len(b.h.Faults) - 1)
+}
+
+// idle returns what a kind of fault would say of a fault without effect.
+func idle(kind, target string) history.Idle {
+	one := history.Idle{Needs: history.NeedRecord, Why: "nothing came in " + history.InForce}
+	switch {
+	case kind == "broker" || kind == "subject":
+		one.Needs = history.NeedNothing
+	case kind == "store":
+		one.Needs = history.NeedMember
+	case target == "dlq":
+		one.Needs = history.NeedDeadLetter
+	case target == "downstream":
+		one.Needs = history.NeedAttempt
+	}
+	if kind == "kafka" {
+		one.Passed = "none of those that came in " + history.InForce + " was picked"
+	}
+	return one
 }
 
 // starts injects a fault that has no effect.

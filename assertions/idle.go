@@ -95,11 +95,11 @@ func (a *activity) follow(w *state) {
 // soughtBy returns a tally of the operations that a fault targets, or nil if the history does not show them.
 func (w *state) soughtBy(f *history.PlannedFault) *tally {
 	api := f.API
-	switch {
-	case f.Kind == "downstream" || onDownstreamLink(f):
+	switch f.Idle.Needs {
+	case history.NeedAttempt:
 		return newTally("attempts", func(e *history.Event) bool { return e.Kind == history.KindAttemptStart })
-	case api == "" && onDeadLetters(f):
-		api = "Produce" // the DLQ's link, or a history from before API
+	case history.NeedDeadLetter:
+		api = "Produce"
 	}
 	var kind history.Kind
 	var what, of string
@@ -132,12 +132,6 @@ func (w *state) soughtBy(f *history.PlannedFault) *tally {
 			int64(e.Instance) == instance) &&
 			(kind != history.KindCommitRequest || e.Flags.Has(history.InTransaction) == (api == "TxnOffsetCommit"))
 	})
-}
-
-// onDeadLetters reports whether a fault targets the writing of dead letters.
-func onDeadLetters(f *history.PlannedFault) bool {
-	return f.Target == string(history.RoleDLQ) && (f.Kind == "kafka" && (f.API == "" || f.API == "Produce") ||
-		f.Kind == "network")
 }
 
 // isTopic reports whether a fault refers to the topic by the word: its role, or its name.
@@ -203,7 +197,8 @@ func (a *activity) without(from, to time.Duration) (stretch, bool) {
 // and the remedy; "" if there is none.
 func (w *state) trueCause(number int) string {
 	f := &w.faults[number]
-	if f.planned.Kind == "subject" || f.planned.Kind == "broker" {
+	needs := f.planned.Idle.Needs
+	if needs == history.NeedNothing {
 		return ""
 	}
 	if none, is := w.activity.without(f.from, f.to); is {
@@ -215,10 +210,10 @@ func (w *state) trueCause(number int) string {
 			"time-out or the start of the consumer",
 			units.Text(none.from), until)
 	}
-	switch {
-	case f.planned.Kind == "store":
+	switch needs {
+	case history.NeedMember:
 		return ""
-	case onDeadLetters(&f.planned):
+	case history.NeedDeadLetter:
 		return w.noLetter(f, w.activity.sought[number])
 	}
 	return w.busyRetrying(f, w.activity.handed[number])

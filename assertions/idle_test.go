@@ -88,7 +88,7 @@ func ownerlessCases() []idleCase {
 			f := b.kafkaFault("Heartbeat", "group")
 			b.begin().as(1, 0).up().assign(0, 1, 2, 3).as(0, 0).revoke(0, 1, 2, 3)
 			return b.starts(f).wait(time.Second).heals(f).drain().done()
-		}, "no request matched", ownerless},
+		}, "nothing came in ", ownerless},
 		{"the only owner was killed", func(b *builder) history.Source {
 			f := b.kafkaFault("Heartbeat", "group")
 			b.begin().kill().starts(f).wait(time.Second).heals(f)
@@ -103,12 +103,12 @@ func ownerlessCases() []idleCase {
 			f := b.kafkaFault("Heartbeat", "group")
 			b.begin().starts(f).revoke(0, 1, 2, 3).wait(time.Second).assign(0, 1, 2, 3)
 			return b.wait(3 * time.Second).heals(f).drain().done()
-		}, "no request matched", ownerless},
+		}, "nothing came in ", ownerless},
 		{"a fault on a process needs no owner", func(b *builder) history.Source {
 			f := b.fault("subject", "instance 1", "KILL")
 			b.begin().revoke(0, 1, 2, 3).starts(f)
 			return b.wait(time.Second).heals(f).drain().done()
-		}, "the process was not there to be hit", ownerless},
+		}, "nothing came in 1.00 s", ownerless},
 	}
 }
 
@@ -127,11 +127,11 @@ func letterlessCases() []idleCase {
 			f := b.kafkaFault("Produce", "dlq")
 			b.begin().send(0).send(1).fails(0, 3).starts(f).letter(0).heals(f).fails(1, 3)
 			return b.letter(1).commit(2).drain().done()
-		}, "of the requests that came while it was in force it picked none", "its window closed"},
+		}, "none of those that came in ", "its window closed"},
 		{"one was written before it, and none later", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			return silent(b.begin().send(0).fails(0, 3).letter(0).commit(1), f)
-		}, "no request matched", "its window closed"},
+		}, "nothing came in ", "its window closed"},
 		{"records that succeed were not due", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			return silent(b.begin().send(0).plan(history.OutcomePermanent).send(1), f)
@@ -148,12 +148,12 @@ func letterlessCases() []idleCase {
 		{"no record was due", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			return silent(b.begin().send(0).success(0).commit(1), f)
-		}, "no request matched", letterless},
+		}, "nothing came in ", letterless},
 		{"the broker writes the dead letters", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			b.h.Contract().BrokerLetters = true
 			return silent(b.begin().send(0).plan(history.OutcomePermanent), f)
-		}, "no request matched", letterless},
+		}, "nothing came in ", letterless},
 	}
 }
 
@@ -181,22 +181,22 @@ func waitingCases() []idleCase {
 			f := b.fault("kafka", "input", "Fetch answered with an error")
 			b.begin().send(0).starts(f)
 			return b.wait(9 * time.Second).heals(f).drain().done()
-		}, "no request matched", nothing},
+		}, "nothing came in ", nothing},
 		{"it was handed a record", func(b *builder) history.Source {
 			f := b.fault("kafka", "input", "Fetch answered with an error")
 			b.patient().begin().send(0).starts(f).send(1)
 			return b.wait(9 * time.Second).heals(f).drain().done()
-		}, "no request matched", nothing},
+		}, "nothing came in ", nothing},
 		{"for less than a second", func(b *builder) history.Source {
 			f := b.fault("kafka", "input", "Fetch answered with an error")
 			b.patient().begin().send(0).starts(f)
 			return b.wait(900 * ms).heals(f).drain().done()
-		}, "no request matched", nothing},
+		}, "nothing came in ", nothing},
 		{"a fault on the store does not need it", func(b *builder) history.Source {
 			f := b.fault("store", "health probe", "the health probe says that something is wrong")
 			b.patient().begin().send(0).starts(f)
 			return b.wait(9 * time.Second).heals(f).drain().done()
-		}, "no worker asked the health probe", nothing},
+		}, "nothing came in 9.00 s", nothing},
 	}
 }
 

@@ -4,6 +4,7 @@ package assertions
 // written to its end. An observed anomaly is a failure in any case. A pass needs all of these.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -314,50 +315,14 @@ func (w *state) steadyFrom() time.Duration {
 // operations that it targets.
 func (w *state) idleWhy(number int) string {
 	f, sought := &w.faults[number], w.activity.sought[number]
-	why := w.trueCause(number)
-	switch {
-	case why != "":
-	case f.planned.Kind == "kafka" && sought != nil && sought.during > 0:
-		why = "of the requests that came while it was in force it picked none"
-	default:
-		why = w.idleBlame(f)
+	why, idle := w.trueCause(number), f.planned.Idle
+	if why == "" {
+		if why = cmp.Or(idle.Why, "nothing noticed it"); sought != nil && sought.during > 0 {
+			why = cmp.Or(idle.Passed, why)
+		}
+		why = strings.ReplaceAll(why, history.InForce, units.Text(f.to-f.from))
 	}
 	return why + sought.facts()
-}
-
-// idleBlame returns a reason that lies in the fault itself.
-func (w *state) idleBlame(f *faultState) string {
-	lasted := units.Text(f.to - f.from)
-	switch planned := &f.planned; planned.Kind {
-	case "network":
-		return "nothing of what it breaks came over that link in the " + lasted + " in which it was in force: no data, no " +
-			"connection that was hit, or none that carried enough; make it longer, or put load on the link (a subject that " +
-			"has caught up only polls)"
-	case "kafka":
-		return "no request matched while it was in force (" + lasted +
-			"); make it longer, or plan records that cause such requests (" + planned.Target + ")"
-	case "broker":
-		return "no connection and no leader was there to notice it; hit a broker that leads partitions or holds connections"
-	case "subject":
-		return "the process was not there to be hit: it had ended before, or had not started yet"
-	case "downstream":
-		return "the downstream was not asked for anything that it concerns in the " + lasted +
-			" in which it was in force; make it longer, or raise the rate"
-	}
-	if f.planned.Kind == "store" {
-		switch {
-		case strings.HasPrefix(f.planned.Target, "worker"):
-			return "the worker locked no entry in the " + lasted +
-				" in which its clock was wrong; make it longer, or plan more dead letters"
-		case f.planned.Target == "dlq":
-			return "there was no dead letter in the topic yet; let it begin later"
-		case f.planned.Target == "health probe":
-			return "no worker asked the health probe in the " + lasted +
-				" in which it said so, as no conditional retry was due; make it longer, or plan more dead letters"
-		}
-		return "nobody was connected to the database"
-	}
-	return "nothing noticed it"
 }
 
 func (w *state) faultResults() []FaultResult {
@@ -367,6 +332,7 @@ func (w *state) faultResults() []FaultResult {
 		f := &w.faults[i]
 		one := FaultResult{PlannedFault: f.planned, Observed: FaultSeen{Injected: f.injected, Healed: f.healed,
 			Effects: f.effects}}
+		one.Idle = history.Idle{} // Observed.Idle says what it means here
 		if f.injected && f.planned.Refused == "" && len(f.effects) == 0 {
 			one.Observed.Idle = w.idleWhy(i)
 		}

@@ -67,7 +67,7 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			e.Op = f
 			b.put(e)
 			return b.heals(f).done()
-		}, Inconclusive, "had no effect: nothing of what it breaks came over that link"},
+		}, Inconclusive, "had no effect: nothing came in "},
 		{"no member owned a partition while the fault was in force", func(b *builder) history.Source {
 			f := b.fault("kafka", "group", "OffsetCommit answered COORDINATOR_LOAD_IN_PROGRESS")
 			fine(b).revoke(0, 1, 2, 3).wait(time.Second)
@@ -116,7 +116,7 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.h.Faults[f].API, b.h.Records = "Fetch", 1
 			b.begin().starts(f).send(0).success(0).commit(1)
 			return b.heals(f).drain().done()
-		}, Inconclusive, "of the requests that came while it was in force it picked none; fetches with records from input in the " +
+		}, Inconclusive, "none of those that came in 8 ms was picked; fetches with records from input in the " +
 			"whole run: 1, the first at 12 ms and the last at 12 ms, while it was in force: 1"},
 		{"no attempt was made while the downstream was out", func(b *builder) history.Source {
 			f := b.fault("downstream", "downstream", "every attempt answered 503")
@@ -172,7 +172,7 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			e.Op = f
 			b.put(e)
 			return b.heals(f).done()
-		}, Inconclusive, "had no effect: no worker asked the health probe"},
+		}, Inconclusive, "had no effect: nothing came in "},
 		{"a fault waited for one that a session held up", func(b *builder) history.Source {
 			first, second := b.fault("subject", "instance 0", "KILL"), b.fault("subject", "instance 1", "KILL")
 			b.h.Faults[first].Name, b.h.Faults[first].For = "kill-one", time.Second

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/dlqbench/dlqbench/history"
 )
 
 // Fault is a fault of one kind, as a scenario writes it under the kind's key. It is a pointer to the settings of the
@@ -28,6 +30,8 @@ type Traits struct {
 	What, Target, Name string
 	// API is the request that a fault of Kafka's protocol affects; see history.PlannedFault.API.
 	API string
+	// Idle gives the reasons for which the fault may have no effect; see history.PlannedFault.Idle.
+	Idle history.Idle
 	// Instant: the fault has no duration, not even until it is lifted. EndsItself is the reason why it takes no For
 	// (it is an instant, or its settings determine its duration), or "" if it takes one. Lasting: For is optional.
 	Instant    bool

@@ -47,10 +47,41 @@ type PlannedFault struct {
 	For time.Duration `json:"for_ns"`
 	// MayMiss: nothing hangs on its effect; that it had none is still to be seen.
 	MayMiss bool `json:"may_miss,omitempty"`
+	// Idle explains the fault if it has no effect. Histories from before this field have none.
+	Idle Idle `json:"idle,omitzero" jsonschema:"-"`
 	// Refused says why it could not be injected, where that did not end the run: somebody wanted to break what can't be
 	// broken. Nothing hangs on its effect.
 	Refused string `json:"refused,omitempty"`
 }
+
+// Idle is what the kind of a fault knows in advance about the reasons for having no effect.
+type Idle struct {
+	// Needs is what the fault depends on.
+	Needs Need `json:"needs,omitempty"`
+	// Why is the reason if nothing came that the fault acts on, Passed the reason if something came; "" stands for Why.
+	// InForce stands for the time that the fault was in force.
+	Why    string `json:"why"`
+	Passed string `json:"passed,omitempty"`
+}
+
+// InForce stands in the texts of Idle for the time that the fault was in force.
+const InForce = "{in force}"
+
+// Need is what must take place so that a fault can have an effect.
+type Need string
+
+const (
+	// NeedNothing means that the fault does not depend on the activity of the subject.
+	NeedNothing Need = ""
+	// NeedMember is a member of the group that owns a partition. The needs below include it.
+	NeedMember Need = "member"
+	// NeedRecord is a record that is handed to the subject.
+	NeedRecord Need = "record"
+	// NeedAttempt is a call of the downstream.
+	NeedAttempt Need = "attempt"
+	// NeedDeadLetter is a dead letter that is written to the fault's target.
+	NeedDeadLetter Need = "dead-letter"
+)
 
 // Expect is what the scenario demands beyond the contract.
 type Expect struct {

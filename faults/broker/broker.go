@@ -153,6 +153,8 @@ func (b *Broker) Traits() faults.Traits {
 		traits.Target, traits.Name = "coordinator", "move-coordinator"
 	}
 	traits.Lasting = b.MoveLeaders
+	traits.Idle.Why = "no connection and no leader was there to notice it; hit a broker that leads partitions or holds " +
+		"connections"
 	if chosen.Blocks {
 		traits.Blocks = b.Broker
 	}

@@ -55,8 +55,9 @@ func TestExamplesAreSound(t *testing.T) {
 		if spec.Kind() != kind && kind != KindSchedule || !strings.Contains(entry.Example, key+":") {
 			t.Errorf("the example of %s is %s", entry.Name, entry.Example)
 		}
-		if traits := spec.Traits(); traits.What == "" || traits.Target == "" {
-			t.Errorf("%s is described as %q of %q", entry.Name, traits.What, traits.Target)
+		if traits := spec.Traits(); traits.What == "" || traits.Target == "" || traits.Idle.Why == "" {
+			t.Errorf("%s is described as %q of %q, without effect as %q", entry.Name, traits.What, traits.Target,
+				traits.Idle.Why)
 		}
 	}
 }

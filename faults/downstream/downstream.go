@@ -151,6 +151,8 @@ func (d *Downstream) Traits() faults.Traits {
 	traits := chosen.Traits(d)
 	traits.What += faults.AtNode(d.Node)
 	traits.FailsAttempts = d.Outage
+	traits.Idle = history.Idle{Needs: history.NeedAttempt, Why: "the downstream was not asked for anything that it " +
+		"concerns in the " + history.InForce + " in which it was in force; make it longer, or raise the rate"}
 	traits.Target, traits.Name, traits.Patient = "downstream", faults.Dashed("downstream "+chosen.Key()), true
 	return traits
 }

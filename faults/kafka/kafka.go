@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -217,11 +218,25 @@ func (k *Kafka) Traits() faults.Traits {
 	traits := chosen.Traits(k)
 	traits.What = k.requests() + " " + traits.What + k.share()
 	traits.Target, traits.Name, traits.Patient = k.target(), faults.Dashed(k.API+" "+chosen.Key()), true
-	traits.API, traits.Instance = k.plainAPI(), k.Instance
+	traits.API, traits.Instance, traits.Idle = k.plainAPI(), k.Instance, k.idle()
 	if chosen.Blocks && k.hitsEveryDeadLetter() {
 		traits.Blocks = faults.EveryBroker
 	}
 	return traits
+}
+
+// idle returns the reasons for which the fault may have no effect.
+func (k *Kafka) idle() history.Idle {
+	idle := history.Idle{
+		Needs: history.NeedRecord,
+		Why: "no request matched while it was in force (" + history.InForce +
+			"); make it longer, or plan records that cause such requests (" + k.target() + ")",
+		Passed: "of the requests that came while it was in force it picked none",
+	}
+	if k.API == apiProduce && k.Topic == roleDLQ {
+		idle.Needs = history.NeedDeadLetter
+	}
+	return idle
 }
 
 // hitsEveryDeadLetter reports whether every write to the DLQ topic matches. A fault that hits only some writes (one

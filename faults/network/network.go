@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -239,11 +240,28 @@ func (n *Network) Traits() faults.Traits {
 		traits.What += fmt.Sprintf(" (%s of the connections)", n.Toxicity)
 	}
 	traits.Target, traits.Name, traits.Patient = n.target(), faults.Dashed(n.Link+" "+chosen.Key()), true
-	traits.FailsAttempts = n.Link == "downstream" && n.Down
+	traits.FailsAttempts, traits.Idle = n.Link == "downstream" && n.Down, n.idle()
 	if chosen.Blocks && n.Toxicity >= 1 {
 		traits.Blocks = n.blocks()
 	}
 	return traits
+}
+
+// idle returns the reasons for which the fault may have no effect.
+func (n *Network) idle() history.Idle {
+	idle := history.Idle{
+		Needs: history.NeedRecord,
+		Why: "nothing of what it breaks came over that link in the " + history.InForce + " in which it was in force: no " +
+			"data, no connection that was hit, or none that carried enough; make it longer, or put load on the link (a " +
+			"subject that has caught up only polls)",
+	}
+	switch n.target() {
+	case "downstream":
+		idle.Needs = history.NeedAttempt
+	case "dlq":
+		idle.Needs = history.NeedDeadLetter
+	}
+	return idle
 }
 
 // target returns the name of the link. The link of a node's modules is a downstream link.

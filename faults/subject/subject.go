@@ -112,6 +112,7 @@ func (s *Subject) Traits() faults.Traits {
 	}
 	traits := chosen.Traits(s)
 	traits.Target, traits.Name = s.target(), s.name(chosen.Key())
+	traits.Idle.Why = "the process was not there to be hit: it had ended before, or had not started yet"
 	traits.Lasts, traits.Lasting, traits.Patient = s.RestartAfter.D(), s.ends(), s.ScaleUp > 0
 	if s.ends() && s.RestartAfter > 0 {
 		traits.EndsItself = "for and restart_after both say when the instance comes back: keep one"

@@ -35,6 +35,7 @@ func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written c
 		PlannedFault: history.PlannedFault{
 			Name: name, Kind: spec.Kind(), What: traits.What, Target: traits.Target, API: traits.API, When: spec.When,
 			At:               spec.At.D(),
+			Idle:             traits.Idle,
 			For:              spec.Length(s.InstanceCount()),
 			StopsDeadLetters: spec.StopsDeadLetters(s.Cluster.Brokers, s.Topics.DLQ.Broker), MayMiss: spec.MayMiss,
 		},
