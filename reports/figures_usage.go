@@ -58,7 +58,7 @@ func resourceBlocks(u measure.Usage) []document.Block {
 	out := []document.Block{document.KeyValues{Big: true, Items: usageFacts(u)}}
 	if len(u.Instances) == 0 {
 		return append(out, document.Paragraph{Soft: true, Text: document.Plain(
-			"The history has no readings of the instances: "+
+			"The history has no readings of the instances: " +
 				"dlqbench reads the memory and the processors of processes that it starts.")})
 	}
 	return append(out, instanceTable(u.Instances), document.Paragraph{Soft: true, Text: append(

@@ -73,7 +73,7 @@ func JUnit(w io.Writer, run Run) error {
 	if run.Verdict == nil {
 		return errNoVerdict
 	}
-	suite := junitRun(run, name(run.Verdict.Scenario), nil)
+	suite := junitRun(run, name(run.Verdict.Scenario))
 	suite.Time = fmt.Sprintf("%.3f", ended(run.Verdict).Seconds())
 	return writeJUnit(w, suite.Time, suite)
 }
@@ -97,9 +97,8 @@ func writeJUnit(w io.Writer, took string, all ...junitSuite) error {
 	return err
 }
 
-// junitRun returns the test suite of a run with this name. waived, if not nil, reports which of its violations are
-// waived.
-func junitRun(run Run, label string, waived func(assertions.Result) *junitProblem) junitSuite {
+// junitRun returns the test suite of a run with this name.
+func junitRun(run Run, label string) junitSuite {
 	v := run.Verdict
 	class := "dlqbench." + label
 	suite := junitSuite{Name: label, Properties: junitProperties(run), Output: coverage(v)}
@@ -111,9 +110,11 @@ func junitRun(run Run, label string, waived func(assertions.Result) *junitProble
 			continue
 		}
 		testCase := junitInvariant(class+".invariants", v, r)
-		if waived != nil && testCase.Failure != nil {
-			if skipped := waived(r); skipped != nil {
+		if skipped := junitWaived(run, r); skipped != nil && testCase.Failure != nil {
+			if run.waives(r) {
 				skipped.Text, testCase.Failure, testCase.Skipped = testCase.Failure.Message+"\n"+testCase.Failure.Text, nil, skipped
+			} else {
+				testCase.Failure.Message += "; " + skipped.Message
 			}
 		}
 		suite.add(testCase)

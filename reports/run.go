@@ -32,6 +32,8 @@ type Run struct {
 	Measurements *measure.Measurements
 	// Header describes the run. A zero Header leaves that out.
 	Header history.Header
+	// Waived are the failures that a gate waives.
+	Waived []SuiteWaived
 	// Dir is the run directory as shown to the reader; "" if nothing was written.
 	Dir string
 }

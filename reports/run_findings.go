@@ -99,16 +99,17 @@ func heldOf(v *assertions.Verdict) string {
 }
 
 // findings returns a finding for each invariant that was judged.
-func findings(v *assertions.Verdict, shown evidence) []document.Block {
+func findings(run Run, shown evidence) []document.Block {
+	v := run.Verdict
 	var out, experimental []document.Block
 	logs := logBudget
 	for i, r := range judged(v) {
 		switch {
 		case i < len(v.Invariants) && r.Status == assertions.NotApplicable:
 		case i >= len(v.Invariants):
-			experimental = append(experimental, finding(v, r, i, shown, &logs))
+			experimental = append(experimental, finding(run, r, i, shown, &logs))
 		default:
-			out = append(out, finding(v, r, i, shown, &logs))
+			out = append(out, finding(run, r, i, shown, &logs))
 		}
 	}
 	if len(out) == 0 {
@@ -152,11 +153,15 @@ func needs(invariant string) string {
 }
 
 // finding returns what was found of an invariant. One that held but was judged only in part gets no tick.
-func finding(v *assertions.Verdict, r assertions.Result, index int, shown evidence, logs *int) document.Details {
-	out := document.Details{Mark: invariantMark(r), Word: string(r.Status), Title: name(r.Name), Note: promise(r.Name),
+func finding(run Run, r assertions.Result, index int, shown evidence, logs *int) document.Details {
+	v := run.Verdict
+	out := document.Details{Mark: run.mark(r), Word: string(r.Status), Title: name(r.Name), Note: promise(r.Name),
 		Aside: judgedOf(r) + " judged", Open: r.Status == assertions.Fail}
 	if r.Status == assertions.Pass && r.Partial() {
 		out.Word = "in part"
+	}
+	if out.Mark == document.Waived {
+		out.Word = "fail, waived"
 	}
 	add := func(words string, soft bool) {
 		if words != "" {
@@ -168,6 +173,9 @@ func finding(v *assertions.Verdict, r assertions.Result, index int, shown eviden
 	for k, a := range r.Anomalies {
 		told := shown.of[anomalyAnchor(index, k)]
 		out.Blocks = append(out.Blocks, document.Heading(name(a.Name)+" × "+units.Count(a.Count)))
+		if waiver := run.waiver(r.Name, a.Name); waiver != nil {
+			add(text(waiver.until()), false)
+		}
 		about := fmt.Sprintf("all %s counted, %s told here", units.Count(a.Count), units.Count(int64(len(told))))
 		if a.First != nil && a.First.At >= 0 {
 			about += " · first at " + sinceWords(v, a.First)

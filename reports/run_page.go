@@ -28,15 +28,16 @@ func HTML(w io.Writer, run Run) error {
 func runPage(run Run) document.Document {
 	v := run.Verdict
 	shown := tell(v)
+	word, mark := run.word()
 	return document.Document{
-		Kind: "run report", Mark: runMark(stands(v)), Word: stands(v).word(), Title: name(v.Scenario),
-		Lead: lead(v), About: about(run),
+		Kind: "run report", Mark: mark, Word: word, Title: name(v.Scenario),
+		Lead: append(lead(v), run.waivedLead()...), About: about(run),
 		Banner: banner(v, shown), Foot: "The same facts for programs: verdict.json.",
 		Search: "record:812, key:key-000017, partition:3, offset:1352, an id, or any words",
 		Sections: []document.Section{
 			{Blocks: []document.Block{document.KeyValues{Big: true, Items: headFacts(v)}}},
 			{Title: "Timeline", Blocks: timeline(v)},
-			{Title: "Invariants", Aside: heldOf(v), Blocks: findings(v, shown)},
+			{Title: "Invariants", Aside: heldOf(v), Blocks: findings(run, shown)},
 			{Title: "Not judged", Aside: "what this verdict does not say", Blocks: []document.Block{notJudgedTable(v)}},
 			{Title: "Thresholds", Blocks: []document.Block{thresholdTable(v)}},
 			{Title: "Latency", Blocks: latencyBlocks(v)},

@@ -63,14 +63,15 @@ func Markdown(w io.Writer, run Run) error {
 func runDocument(run Run) document.Document {
 	v := run.Verdict
 	failed := len(v.Roots) > 0
+	word, mark := run.word()
 	out := document.Document{
-		Kind: "run report", Mark: runMark(stands(v)), Word: stands(v).word(), Title: name(v.Scenario),
-		Lead: lead(v), About: facts(run),
+		Kind: "run report", Mark: mark, Word: word, Title: name(v.Scenario),
+		Lead: append(lead(v), run.waivedLead()...), About: facts(run),
 		Sections: []document.Section{
 			{Blocks: []document.Block{document.KeyValues{Items: rootFacts(v)}}},
 			{Title: "Also violated, and not explained by this", Blocks: []document.Block{furtherRoots(v)}},
-			{Title: "Invariants", Folded: failed, Blocks: []document.Block{invariantTable(causal(v))}},
-			{Title: experimentalTitle, Blocks: []document.Block{invariantTable(v.Experimental)}},
+			{Title: "Invariants", Folded: failed, Blocks: []document.Block{invariantTable(run, causal(v))}},
+			{Title: experimentalTitle, Blocks: []document.Block{invariantTable(run, v.Experimental)}},
 			{Title: "Faults", Blocks: []document.Block{faultTable(v)}},
 			{Title: "Latency", Folded: failed, Blocks: []document.Block{latencyTable(v, []string{measure.LatencySuccess,
 				measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyCommitDelay, measure.LatencyReplay})}},
@@ -133,7 +134,7 @@ func invariantMark(r assertions.Result) document.Mark {
 }
 
 // invariantTable lists the invariants that were judged. The lead names those that were not.
-func invariantTable(results []assertions.Result) document.Table {
+func invariantTable(run Run, results []assertions.Result) document.Table {
 	out := document.Table{Pack: true, Columns: []document.Column{
 		{Title: "invariant"}, {Title: "judged", Figure: true}, {Title: "of", Spare: true},
 		{Title: "anomalies and remarks", Below: true}}}
@@ -145,13 +146,16 @@ func invariantTable(results []assertions.Result) document.Table {
 		for _, a := range r.Anomalies {
 			remarks = append(remarks, append(document.Marked(name(a.Name), document.Fail),
 				document.Plain(" × "+units.Count(a.Count))...))
+			if waiver := run.waiver(r.Name, a.Name); waiver != nil {
+				remarks = append(remarks, document.Marked(text(waiver.until()), document.Waived))
+			}
 			if len(a.Counterexamples) > 0 {
 				remarks = append(remarks, document.Plain("e.g. "+visible(a.Counterexamples[0].Summary, screenSummary)),
 					seeAlso(a.Counterexamples[0].Command))
 			}
 		}
 		remarks = append(remarks, document.Plain(text(r.Why)), document.Plain(notJudged(r)))
-		out.Rows = append(out.Rows, document.Row{Mark: invariantMark(r), Cells: []document.Text{document.Plain(name(r.Name)),
+		out.Rows = append(out.Rows, document.Row{Mark: run.mark(r), Cells: []document.Text{document.Plain(name(r.Name)),
 			document.Plain(judgedCount(r)), document.Plain(strings.TrimPrefix(judgedOf(r), judgedCount(r)+" ")),
 			document.Lines(remarks...)}})
 	}

@@ -74,12 +74,20 @@ type SuiteRun struct {
 	// Reasons say why it stands as it does, worst first.
 	Reasons []string      `json:"reasons"`
 	Waived  []SuiteWaived `json:"waived"`
-	Elapsed time.Duration `json:"elapsed_ns"`
+	// Promised says where the contract promises the violated invariants. Those of a scenario's own subject have no place.
+	Promised []SuitePromise `json:"promised,omitempty"`
+	Elapsed  time.Duration  `json:"elapsed_ns"`
 	// Dir is the run directory, Artifacts its folder among the artifacts; "" where there is none.
 	Dir       string `json:"run_directory,omitempty"`
 	Artifacts string `json:"artifacts,omitempty"`
 	// Judged is what its own report is made of.
 	Judged Run `json:"-"`
+}
+
+// SuitePromise is the place in a contract that promises a violated invariant.
+type SuitePromise struct {
+	Invariant string     `json:"invariant"`
+	Where     SuitePlace `json:"where"`
 }
 
 // SuiteWaived is a failure that is waived.

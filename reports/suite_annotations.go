@@ -24,11 +24,15 @@ type annotation struct {
 	place                 SuitePlace
 }
 
-// Annotations writes a workflow command for each run that does not pass and for each waiver that needs attention,
-// errors first: GitHub shows ten of each level. Paths inside the repository are written relative to root, its folder.
+// Annotations writes a workflow command for each violated invariant, at the line of the contract that promises it, for
+// each run that does not pass for other reasons, and for each waiver that needs attention, errors first: GitHub shows
+// ten of each level. Paths inside the repository are written relative to root, its folder.
 // Other paths are unchanged.
 func Annotations(w io.Writer, suite Suite, root string) error {
 	var all []annotation
+	for _, found := range suite.findings() {
+		all = append(all, found.annotation())
+	}
 	for _, run := range suite.Runs {
 		if one, worth := annotationOf(run); worth {
 			all = append(all, one)
@@ -63,19 +67,34 @@ func Annotate(w io.Writer, place SuitePlace, title, message, root string) error 
 	return annotation{annotationError, title, message, place}.write(w, root)
 }
 
-// annotationOf returns the annotation of a run. A run that prevents the gate from passing is an error, others have a
-// lower level.
+// annotation returns the annotation of a violated invariant. Waived violations are notices.
+func (f suiteFinding) annotation() annotation {
+	level, word := annotationError, StandingFail
+	if f.waived {
+		level, word = annotationNotice, StandingWaived
+	}
+	var lines []string
+	for i, run := range f.runs {
+		lines = append(lines, run.Label+": "+f.words[i])
+	}
+	if f.cause != "" {
+		lines = append(lines, "Likely cause: "+f.cause)
+	}
+	return annotation{level, f.invariant + ": " + string(word) + " in " + f.labels(), strings.Join(lines, "\n"), f.where}
+}
+
+// annotationOf returns the annotation of a run, for its reasons besides violations. A run that prevents the gate from
+// passing is an error, others have a lower level.
 func annotationOf(run SuiteRun) (one annotation, worth bool) {
-	level := annotationError
+	level, reasons := annotationError, run.otherReasons()
+	violated := run.Standing == StandingFail || run.Standing == StandingWaived
 	switch {
-	case run.Standing == StandingPass:
+	case run.Standing == StandingPass, violated && len(reasons) == 0:
 		return annotation{}, false
-	case run.Standing == StandingWaived:
-		level = annotationNotice
 	case run.Standing == StandingNotRun && !run.Missing:
 		level = annotationWarning
 	}
-	message := strings.Join(run.Reasons, "\n")
+	message := strings.Join(reasons, "\n")
 	if message == "" {
 		message = suiteWord(run.Standing)
 	}

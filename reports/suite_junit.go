@@ -53,7 +53,7 @@ func junitOf(run SuiteRun) junitSuite {
 	if run.Judged.Verdict == nil {
 		return junitUnjudged(run, label)
 	}
-	out := junitRun(run.Judged, label, func(r assertions.Result) *junitProblem { return junitWaived(run, r) })
+	out := junitRun(run.Report(), label)
 	out.Time = inSeconds(run.Elapsed)
 	out.Properties = append(out.Properties, junitProperty{"standing", string(run.Standing)})
 	if open := openReasons(run); len(open) > 0 {
@@ -91,24 +91,16 @@ func junitUnjudged(run SuiteRun, label string) junitSuite {
 	return out
 }
 
-// junitWaived returns why an invariant's violation is skipped: all of its anomalies are waived. It returns nil if one
-// is not.
-func junitWaived(run SuiteRun, r assertions.Result) *junitProblem {
+// junitWaived returns which of an invariant's anomalies are waived and why, nil if none is.
+func junitWaived(run Run, r assertions.Result) *junitProblem {
 	var reasons []string
 	for _, anomaly := range r.Anomalies {
-		found := false
-		for _, one := range run.Waived {
-			if one.Invariant != r.Name || one.Anomaly != anomaly.Name {
-				continue
-			}
-			found = true
-			reasons = append(reasons, fmt.Sprintf("%s is waived until %s: %s", name(one.Anomaly), name(one.Until),
-				text(one.Reason)))
-			break
+		if waiver := run.waiver(r.Name, anomaly.Name); waiver != nil {
+			reasons = append(reasons, name(anomaly.Name)+" is "+text(waiver.until()))
 		}
-		if !found {
-			return nil
-		}
+	}
+	if len(reasons) == 0 {
+		return nil
 	}
 	return &junitProblem{Message: strings.Join(reasons, "; "), Type: "waived"}
 }

@@ -34,13 +34,14 @@ func suiteDocument(suite Suite) document.Document {
 	for _, run := range suite.Runs {
 		if run.Judged.Verdict != nil && run.Standing != StandingPass {
 			details = append(details, document.Details{Mark: suiteMark(run.Standing), Title: name(run.Label),
-				Word: suiteWord(run.Standing), Blocks: runDocument(run.Judged).Flat()})
+				Word: suiteWord(run.Standing), Blocks: runDocument(run.Report()).Flat()})
 		}
 	}
 	out.Sections = []document.Section{
+		{Title: "What to do", Blocks: []document.Block{suiteTodo(suite)}},
 		{Title: "Required", Blocks: []document.Block{suiteUnmet(suite)}},
 		{Title: "Runs", Blocks: []document.Block{suiteRuns(suite)}},
-		{Title: "Waived", Blocks: []document.Block{suiteWaivers(suite)}},
+		{Title: "Waivers", Blocks: []document.Block{suiteWaivers(suite)}},
 		{Title: "Left out, as they can't be run here", Folded: true, Blocks: []document.Block{suiteLeftOut(suite)}},
 		{Title: "What does not pass", Blocks: details},
 	}
@@ -61,7 +62,9 @@ func suiteUnmet(suite Suite) document.Table {
 
 func suiteRuns(suite Suite) document.Table {
 	out := document.Table{Columns: []document.Column{
-		{Title: "run"}, {Title: "judged"}, {Title: "why", Below: true, Most: screenReasons}, {Title: "took", Figure: true}}}
+		{Title: "run"}, {Title: "standing",
+			Help: "The verdict of the run. A waived run failed only in ways that dlqbench.yaml waives."},
+		{Title: "why", Below: true, Most: screenReasons}, {Title: "took", Figure: true}}}
 	for _, run := range suite.Runs {
 		label, took := document.Plain(name(run.Label)), "–"
 		if run.Artifacts != "" {
@@ -83,7 +86,8 @@ func suiteRuns(suite Suite) document.Table {
 
 func suiteWaivers(suite Suite) document.Table {
 	out := document.Table{Columns: []document.Column{
-		{Title: "waived"}, {Title: "until"}, {Title: "reason"}, {Title: "runs", Figure: true}, {Title: "remark"}}}
+		{Title: "waived"}, {Title: "until", Help: "The last day. After it, the failure counts again."}, {Title: "reason"},
+		{Title: "runs", Figure: true, Help: "Runs with a failure that the waiver names."}, {Title: "remark"}}}
 	for _, waiver := range suite.Waivers {
 		row := document.Row{Cells: []document.Text{document.Plain(text(waiver.Names())), document.Plain(name(waiver.Until)),
 			document.Plain(text(waiver.Reason)), document.Plain(units.Count(int64(waiver.Matched))),

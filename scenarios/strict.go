@@ -73,13 +73,13 @@ func (s *Strict) Err() error {
 	return nil
 }
 
-// NameAt is the line and the column of a file's key at the top level, such as a scenario's name; 1 and 1 if it has
-// none.
-func NameAt(data []byte, key string) (line, column int) {
+// KeyAt is the line and the column of a key in a file, such as "/contract/dlq", or of the nearest key around it; 1 and
+// 1 if there is none.
+func KeyAt(data []byte, path string) (line, column int) {
 	d := parseDocument("", data)
-	if d.root == nil || d.root.fields[key] == nil {
+	if d.root == nil {
 		return 1, 1
 	}
-	at := d.root.fields[key].key
-	return at.line, at.column
+	at := d.root.nearest(strings.TrimSuffix(path, "/")).key
+	return max(at.line, 1), max(at.column, 1)
 }

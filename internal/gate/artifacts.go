@@ -68,10 +68,15 @@ func (a Artifacts) Keep(run *reports.SuiteRun) error {
 	if err := os.MkdirAll(filepath.Join(a.dir, folder), 0o755); err != nil {
 		return fmt.Errorf("keeping the report of %s: %w", run.Label, err)
 	}
-	for _, file := range []string{reports.VerdictFile, reports.HTMLFile} {
-		if err := copyFile(filepath.Join(a.dir, folder, file), filepath.Join(run.Dir, file)); err != nil {
-			return fmt.Errorf("keeping the report of %s: %w", run.Label, err)
-		}
+	err := copyFile(filepath.Join(a.dir, folder, reports.VerdictFile), filepath.Join(run.Dir, reports.VerdictFile))
+	report := filepath.Join(a.dir, folder, reports.HTMLFile)
+	if len(run.Waived) > 0 { // the report in the run directory knows no waivers
+		err = errors.Join(err, replace(report, func(w io.Writer) error { return reports.HTML(w, run.Report()) }))
+	} else {
+		err = errors.Join(err, copyFile(report, filepath.Join(run.Dir, reports.HTMLFile)))
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the report of %s: %w", run.Label, err)
 	}
 	run.Artifacts = folder
 	return nil

@@ -113,7 +113,7 @@ func (l *loader) described(entry *Entry, name string, data []byte, one Selection
 		entry.SubjectName = ownSubject(name, scenario)
 	}
 	if isOwn(name) {
-		line, column := scenarios.NameAt(data, "name")
+		line, column := scenarios.KeyAt(data, "/name")
 		entry.Where = Place{name, line, column}
 	}
 	return true

@@ -79,6 +79,7 @@ func (s *Suite) Run(ctx context.Context, options Options) (*reports.Suite, error
 		}
 		done, failed := options.Run(budgeted, entry)
 		s.stand(run, done, failed, options.Now())
+		run.Promised = promised(entry.Subject, done.Judged.Verdict)
 		told.Verdict = worse(told.Verdict, run.Standing)
 		s.finish(told, began, options)
 		errs = append(errs, options.Told(run, told))

@@ -4,7 +4,6 @@ package gate
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -105,9 +104,9 @@ func (s *Suite) stand(run *reports.SuiteRun, done Done, failed error, now time.T
 	run.Verdict = string(verdict.Verdict)
 	standing, reasons := judged(verdict), slices.Clone(verdict.Reasons)
 	if waived, all := s.waivedIn(verdict, now); verdict.Verdict == assertions.Fail && len(waived) > 0 {
-		run.Waived = waived
+		run.Waived, reasons = waived, reports.SuiteReasons(verdict, waived)
 		if all {
-			standing, reasons = withoutFailures(verdict, waived)
+			standing = withoutFailures(verdict)
 		}
 	}
 	if done.Interrupted && standing != reports.StandingFail {
@@ -135,17 +134,12 @@ func judged(verdict *assertions.Verdict) reports.Standing {
 
 // withoutFailures is the standing of a failed run whose violations are all waived. A missed threshold is a failure that
 // is not waived, and open results remain open.
-func withoutFailures(verdict *assertions.Verdict, waived []reports.SuiteWaived) (reports.Standing, []string) {
-	if verdict.ThresholdsMissed {
-		return reports.StandingFail, verdict.Reasons
+func withoutFailures(verdict *assertions.Verdict) reports.Standing {
+	switch {
+	case verdict.ThresholdsMissed:
+		return reports.StandingFail
+	case len(openReasons(verdict)) > 0:
+		return reports.StandingInconclusive
 	}
-	var reasons []string
-	for _, one := range waived {
-		reasons = append(reasons, fmt.Sprintf("%s: %s × %d is waived until %s: %s", one.Invariant, one.Anomaly, one.Count,
-			one.Until, one.Reason))
-	}
-	if open := openReasons(verdict); len(open) > 0 {
-		return reports.StandingInconclusive, append(slices.Clone(open), reasons...)
-	}
-	return reports.StandingWaived, reasons
+	return reports.StandingWaived
 }

@@ -95,7 +95,7 @@ func TestStand(t *testing.T) {
 			waived: 1},
 		{name: "only one of two", verdict: verdict{failed: []string{lost, changed}},
 			waivers: []Exemption{waive("no-loss", "", "", future)},
-			want:    reports.StandingFail, waived: 1, reason: "no-loss is violated"},
+			want:    reports.StandingFail, waived: 1, reason: "dlq-fidelity is violated"},
 		{name: "both of two", verdict: verdict{failed: []string{lost, changed}},
 			waivers: []Exemption{waive("no-loss", "", "", future), waive("dlq-fidelity", "", "", future)},
 			want:    reports.StandingWaived, waived: 2},

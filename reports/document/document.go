@@ -312,7 +312,7 @@ func (m Mark) look() look {
 	return map[Mark]look{
 		Pass: {"✓", "2", "✅", "pass"}, Fail: {"✗", "1", "❌", "fail"}, Unsure: {"?", "3", "❔", "inconclusive"},
 		Partial: {"~", "3", "🟡", "inconclusive"}, Warning: {"!", "3", "⚠️", "inconclusive"},
-		Waived: {"✓", "2", "☑️", "pass"}, Skipped: {"–", "", "➖", "none"}, Crashed: {"✗", "1", "💥", "fail"},
+		Waived: {"w", "3", "☑️", "inconclusive"}, Skipped: {"–", "", "➖", "none"}, Crashed: {"✗", "1", "💥", "fail"},
 		Worse: {"↑", "1", "🔺", "fail"}, Same: {"=", "", "=", "none"},
 	}[m]
 }

@@ -1,0 +1,162 @@
+package reports
+
+// This file gathers what is wrong in a gate: each violated invariant once, with the place that promises it and all runs
+// that violate it, and the other reasons why runs do not pass. Annotations and the list of what to do are made of it.
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/reports/document"
+)
+
+// suiteFinding is an invariant that is violated, and waived or not, at a place of a contract.
+type suiteFinding struct {
+	invariant, cause string
+	where            SuitePlace
+	waived           bool
+	// runs are the runs that violate it, and words say how each does.
+	runs  []SuiteRun
+	words []string
+}
+
+// findings returns the violated invariants, those that are not waived first.
+func (s Suite) findings() []suiteFinding {
+	var out []suiteFinding
+	for _, run := range s.Runs {
+		if run.Judged.Verdict == nil {
+			continue
+		}
+		for _, r := range causal(run.Judged.Verdict) {
+			if r.Status != assertions.Fail {
+				continue
+			}
+			one := suiteFinding{invariant: r.Name, where: run.promise(r.Name), waived: run.Report().waives(r)}
+			at := slices.IndexFunc(out, func(f suiteFinding) bool {
+				return f.invariant == one.invariant && f.where == one.where && f.waived == one.waived
+			})
+			if at < 0 {
+				at, out = len(out), append(out, one)
+			}
+			words := violationWords(run.Judged.Verdict, r)
+			if waiver := junitWaived(run.Report(), r); waiver != nil {
+				words += "; " + waiver.Message
+			}
+			if len(r.Anomalies) > 0 && out[at].cause == "" {
+				out[at].cause = cause(r.Name, r.Anomalies[0].Name)
+			}
+			out[at].runs, out[at].words = append(out[at].runs, run), append(out[at].words, words)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b suiteFinding) int {
+		switch {
+		case a.waived == b.waived:
+			return 0
+		case b.waived:
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// promise returns the place that promises an invariant, or that of the run.
+func (r SuiteRun) promise(invariant string) SuitePlace {
+	for _, one := range r.Promised {
+		if one.Invariant == invariant {
+			return one.Where
+		}
+	}
+	return r.Where
+}
+
+// otherReasons returns the reasons of a run that are not about violations.
+func (r SuiteRun) otherReasons() []string {
+	v := r.Judged.Verdict
+	if v == nil {
+		return r.Reasons
+	}
+	only := *v
+	only.Reasons = v.Reasons[:min(len(v.Roots), len(v.Reasons))]
+	told := SuiteReasons(&only, r.Waived)
+	return slices.DeleteFunc(slices.Clone(r.Reasons), func(reason string) bool { return slices.Contains(told, reason) })
+}
+
+func (p SuitePlace) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+func (f suiteFinding) labels() string {
+	labels := make([]string, len(f.runs))
+	for i, run := range f.runs {
+		labels[i] = name(run.Label)
+	}
+	return strings.Join(labels, ", ")
+}
+
+// suiteTodo lists what to do until the gate passes.
+func suiteTodo(suite Suite) document.List {
+	out := document.List{}
+	for _, found := range suite.findings() {
+		if found.waived {
+			continue
+		}
+		first := found.runs[0]
+		item := document.Item{Text: append(document.Marked(name(found.invariant), document.Fail),
+			document.Plain(" is violated in "+found.labels()+": "+text(promise(found.invariant)))...)}
+		if found.cause != "" {
+			item.Below = append(item.Below, document.Plain("Likely cause: "+text(found.cause)))
+		}
+		item.Below = append(item.Below,
+			document.Plain("Promised at "+text(found.where.String())+
+				". Mend the consumer, or correct the promise if it is wrong."))
+		if first.Artifacts != "" {
+			item.Below = append(item.Below, append(document.Plain("Evidence: "),
+				document.Link("report of "+name(first.Label), path.Join(first.Artifacts, HTMLFile))...))
+		}
+		item.Below = append(item.Below, again(first))
+		out.Items = append(out.Items, item)
+	}
+	for _, run := range suite.Runs {
+		out.Items = append(out.Items, runTodo(run)...)
+	}
+	for _, waiver := range suite.Waivers {
+		if remark := waiver.Remark(); remark != "" {
+			out.Items = append(out.Items, document.Item{Text: document.Plain(text(waiver.Where.String() + ": " + remark))})
+		}
+	}
+	return out
+}
+
+// again returns the command that repeats a run.
+func again(run SuiteRun) document.Text {
+	if run.Judged.Verdict == nil || run.Judged.Verdict.Rerun == "" {
+		return nil
+	}
+	return append(document.Plain("Again: "), document.Command(visible(run.Judged.Verdict.Rerun, document.Whole))...)
+}
+
+// runTodo returns what to do about the reasons of a run besides violations.
+func runTodo(run SuiteRun) []document.Item {
+	do := map[Standing]string{
+		StandingInconclusive: "It proves nothing until this is changed: correct the scenario, or the place where it runs.",
+		StandingThreshold:    "Make it faster, or change the threshold at " + text(run.Where.String()) + ".",
+		StandingFail:         "Make it faster, or change the threshold at " + text(run.Where.String()) + ".",
+		StandingEnvironment:  "Nothing is known of the consumer until this is mended.",
+		StandingInterrupted:  "Run the gate again.",
+	}[run.Standing]
+	if run.Standing == StandingNotRun && run.Missing {
+		do = "Raise the budget in dlqbench.yaml, or run the suite in parts with --shard."
+	}
+	reasons := run.otherReasons()
+	if do == "" || len(reasons) == 0 {
+		return nil
+	}
+	item := document.Item{Text: append(document.Marked(name(run.Label), suiteMark(run.Standing)),
+		document.Plain(": "+text(strings.Join(reasons, "; ")))...), Below: []document.Text{document.Plain(do)}}
+	if more := again(run); more != nil {
+		item.Below = append(item.Below, more)
+	}
+	return []document.Item{item}
+}
