@@ -134,7 +134,7 @@ strangers-short: build
 	./dlqbench prove strangers --strangers test/strangers --quiet --parallel 3 --first $$(($(SLICE) * 6)) --runs 6
 
 # That what dlqbench learn finds out about consumers is what their authors promise. In PARTS.
-LEARNED := go orders franz-go sarama confluent-kafka aiokafka java kafkajs
+LEARNED := go orders payments shipments franz-go sarama confluent-kafka aiokafka java kafkajs
 learn:
 	$(GO) test -count=1 -v -timeout 20m ./internal/learn -run \
 		"TestContractsAreLearned/^($$(printf '%s\n' $(LEARNED) | $(PART) | paste -sd '|' -))$$" \

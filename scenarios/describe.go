@@ -274,7 +274,8 @@ func fidelityPromises(c history.Contract) []string {
 	list := []string{fmt.Sprintf("Dead letters keep %s.", kept(c))}
 	if headers, own := strings.CutPrefix(c.Envelope, deadletter.OwnHeadersPrefix); own {
 		headers = strings.NewReplacer("=", " in ", ",", ", ").Replace(headers)
-		list = append(list, fmt.Sprintf("Dead letters have headers of the subject's own: %s%s.", headers, notHeld(c.Envelope)))
+		list = append(list, fmt.Sprintf("Dead letters have headers of the subject's own: %s%s.", headers,
+			notHeld(c.Envelope)))
 	} else if c.Envelope != "" {
 		list = append(list, fmt.Sprintf("Dead letters carry the metadata of the dialect %q%s.", c.Envelope,
 			notHeld(c.Envelope)))

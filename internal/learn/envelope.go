@@ -21,9 +21,9 @@ import (
 // most is the share of the cases that must agree for a habit to be learned from them.
 const most = 0.9
 
-// dialect returns the dialect that most dead letters are in, "" if there is none, or no dead letter; and the fields that
-// each of them lacks. A field that is never there is no damage: the consumer writes headers of its own that are named
-// like the dialect's.
+// dialect returns the dialect that most dead letters are in, "" if there is none, or no dead letter; and the fields
+// that each of them lacks. A field that is never there is no damage: the consumer writes headers of its own that are
+// named like the dialect's.
 func (s *seen) dialect() (name string, lacking []string) {
 	count, lack := map[string]int{}, map[string]map[string]int{}
 	for _, one := range s.letters {

@@ -2,7 +2,6 @@
 package services_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -19,7 +18,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m)) }
 
 const (
-	service = "../../examples/orders"
+	service = "../../examples/apps/orders"
 	limit   = 4 * time.Minute
 )
 
@@ -121,27 +120,13 @@ func TestServiceIsFollowedByNumbers(t *testing.T) {
 	}
 }
 
-// A service that goes on before its dead letters are acknowledged loses some, or commits too early.
-func TestBugOfTheServiceIsNamed(t *testing.T) {
-	bug := map[string]string{"env:\n": "env:\n  DEAD_LETTERS_UNACKNOWLEDGED: \"1\"\n"}
-	for ids, changes := range map[string]map[string]string{"UUIDs": bug, "numbers": numbered(bug)} {
-		if testing.Short() && ids == "UUIDs" {
-			continue // it costs ten seconds
-		}
-		code, output := judge(t, "dlq-publish-failure", changed(t, changes))
-		if code != 1 || !strings.Contains(output, "commit-after-dlq") || !strings.Contains(output, "commit-without-dlq") {
-			t.Errorf("%s: exit code %d\n%s", ids, code, output)
-		}
-	}
-}
-
 // payments runs a scenario with the Python service whose records are Avro. It needs Python, and installs packages.
-func payments(t *testing.T, scenario string, environment string) (int, string) {
+func payments(t *testing.T, scenario string) (int, string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("the service in Python is judged by make strangers")
 	}
-	folder, err := filepath.Abs("../../examples/payments")
+	folder, err := filepath.Abs("../../examples/apps/payments")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +134,7 @@ func payments(t *testing.T, scenario string, environment string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("kind: process", "kind: process\ndir: "+folder, "env:\n", "env:\n"+environment,
-		"samples: ", "samples: "+folder+"/", "schema: ", "schema: "+folder+"/").Replace(string(data))
+	text := strings.NewReplacer("kind: process", "kind: process\ndir: "+folder, "samples: ", "samples: "+folder+"/", "schema: ", "schema: "+folder+"/").Replace(string(data))
 	subject := filepath.Join(t.TempDir(), "subject.yaml")
 	if err := os.WriteFile(subject, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -164,44 +148,9 @@ func payments(t *testing.T, scenario string, environment string) (int, string) {
 
 func TestServiceWithAvroKeepsItsPromises(t *testing.T) {
 	for _, scenario := range []string{"smoke", "poison-mix", "hostile-payloads", "replay-round-trip",
-		"../../examples/payments/registry-outage.yaml"} {
-		if code, output := payments(t, scenario, ""); code != 0 {
+		"../../examples/apps/payments/registry-outage.yaml"} {
+		if code, output := payments(t, scenario); code != 0 {
 			t.Errorf("%s: exit code %d\n%s", scenario, code, output)
 		}
-	}
-}
-
-// A service that takes an error of the registry for an error of the record parks good payments.
-func TestGoodRecordsParkedWhileTheRegistryIsAwayAreNamed(t *testing.T) {
-	code, output := payments(t, "../../examples/payments/registry-outage.yaml", "  PARK_WHEN_REGISTRY_IS_AWAY: \"1\"\n")
-	if code != 1 || !strings.Contains(output, "classification is violated") {
-		t.Errorf("exit code %d\n%s", code, output)
-	}
-}
-
-func TestSourcesOfTheServicesKnowNothingOfDlqbench(t *testing.T) {
-	for _, folder := range []string{service, "../../examples/payments"} {
-		ignorant(t, folder)
-	}
-}
-
-// ignorant reports files of a service that name dlqbench or its downstream stub. Scenarios and the subject file may.
-func ignorant(t *testing.T, folder string) {
-	t.Helper()
-	err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
-		name := entry.Name()
-		if err != nil || entry.IsDir() || strings.HasSuffix(name, ".yaml") || name == "README.md" ||
-			strings.Contains(path, "/bin/") || strings.Contains(path, "/.venv/") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		lower := bytes.ToLower(text)
-		if bytes.Contains(lower, []byte("dlqbench")) || bytes.Contains(lower, []byte("oracle")) {
-			t.Errorf("%s names dlqbench or its downstream stub", path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -76,7 +76,7 @@ func TestRedact(t *testing.T) {
 
 // The repository's own subject files contain no secrets and stay unchanged.
 func TestRedactLeavesOrdinaryFilesAlone(t *testing.T) {
-	subjects, err := filepath.Glob("../../../examples/*/subject.yaml")
+	subjects, err := filepath.Glob("../../../examples/*/*/subject.yaml")
 	if err != nil || len(subjects) == 0 {
 		t.Fatal(subjects, err)
 	}

@@ -90,14 +90,6 @@ func (w *worker) deadLetter(record *kgo.Record, attempts int, cause error) bool 
 			header("orders-partition", strconv.Itoa(int(record.Partition))),
 			header("orders-offset", strconv.FormatInt(record.Offset, 10))),
 	}
-	if !w.waitForLetters {
-		w.client.Produce(context.Background(), letter, func(_ *kgo.Record, err error) {
-			if err != nil {
-				slog.Error("writing the dead letter", "offset", record.Offset, "error", err)
-			}
-		})
-		return true
-	}
 	for w.ctx.Err() == nil {
 		err := w.write(letter)
 		if err == nil {

@@ -42,8 +42,6 @@ def decode(deserialize, message):
         except (TransportError, SchemaRegistryError) as error:
             if getattr(error, "http_status_code", 0) == 404:
                 raise Unreadable(f"unknown schema: {error}") from error
-            if os.environ.get("PARK_WHEN_REGISTRY_IS_AWAY"):
-                raise Unreadable(repr(error)) from error
             logger.error("the schema registry does not answer: %r", error)
             stopping.wait(0.5)
             continue

@@ -20,8 +20,6 @@ type service struct {
 	client      *kgo.Client
 	payments    *payments
 	deadLetters string
-	// waitForLetters: a dead letter is acknowledged before its order counts as done.
-	waitForLetters bool
 
 	mu      sync.Mutex
 	workers map[int32]*worker
@@ -31,7 +29,7 @@ func main() {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 	s := &service{
 		payments: newPayments(os.Getenv("PAYMENTS_URL")), deadLetters: os.Getenv("DEAD_LETTER_TOPIC"),
-		waitForLetters: os.Getenv("DEAD_LETTERS_UNACKNOWLEDGED") == "", workers: map[int32]*worker{},
+		workers: map[int32]*worker{},
 	}
 	var err error
 	s.client, err = kgo.NewClient(
