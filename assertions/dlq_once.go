@@ -73,7 +73,7 @@ func (c *dlqOnce) finish() Result {
 	return c.judgedOrNot(NotApplicable, "nothing was dead-lettered, and nothing of the plan had to be")
 }
 
-func (c *dlqOnce) judge(number int32, l *lettered, found []*letter, audited bool) {
+func (c *dlqOnce) judge(number int32, l *deadLettered, found []*letter, audited bool) {
 	r := c.w.record(number)
 	// Each replay generation may have its own dead letter; disturbed adds up the disruptions of earlier ones.
 	allowed := 1 + int(r.lives) + c.w.disruptions(number, r)

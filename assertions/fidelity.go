@@ -189,7 +189,7 @@ func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome,
 }
 
 // lastUnknown returns the reason why the last answer to the dead letters' processes is unknown, or "" if it is known.
-func (c *fidelity) lastUnknown(number int32, r *record, l *lettered) string {
+func (c *fidelity) lastUnknown(number int32, r *record, l *deadLettered) string {
 	switch {
 	case l.unsure:
 		return "its last attempt is not known, or got no answer"
@@ -305,7 +305,7 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 // observed, or "" if it cannot have. In a stall it may make attempts that never reach the stub, if the promised waits
 // leave time for them. But it made every attempt that the stub observed. It restarts its count only if the record
 // changes hands, or after a stall long enough for the write of a dead letter to fail.
-func (c *fidelity) miscounted(r *record, l *lettered, claim int, few, many bool) string {
+func (c *fidelity) miscounted(r *record, l *deadLettered, claim int, few, many bool) string {
 	instance := r.held.instance
 	if !l.parted {
 		instance = l.by.instance

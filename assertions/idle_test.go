@@ -112,9 +112,9 @@ func ownerlessCases() []idleCase {
 	}
 }
 
-// letterlessCases: a fault on dead letters had none to meet.
-func letterlessCases() []idleCase {
-	const letterless = "the consumer wrote no dead letter in the whole run"
+// noDeadLetterCases: a fault on dead letters had none to meet.
+func noDeadLetterCases() []idleCase {
+	const noneWritten = "the consumer wrote no dead letter in the whole run"
 	silent := func(b *builder, f int64) history.Source {
 		return b.starts(f).wait(50 * ms).heals(f).drain().done()
 	}
@@ -122,7 +122,7 @@ func letterlessCases() []idleCase {
 		{"a link to the dead-letter topic", func(b *builder) history.Source {
 			f := b.fault("network", "dlq", "connections cut")
 			return silent(b.begin().send(0).plan(history.OutcomePermanent), f)
-		}, letterless, ""},
+		}, noneWritten, ""},
 		{"one was written while it was in force, and another one later", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			b.begin().send(0).send(1).fails(0, 3).starts(f).letter(0).heals(f).fails(1, 3)
@@ -135,25 +135,25 @@ func letterlessCases() []idleCase {
 		{"records that succeed were not due", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			return silent(b.begin().send(0).plan(history.OutcomePermanent).send(1), f)
-		}, letterless + ", although records had to be dead-lettered (1; at its end 1 had not been tried, and 0", ""},
+		}, noneWritten + ", although records had to be dead-lettered (1; at its end 1 had not been tried, and 0", ""},
 		{"a record whose retries are over is not in them", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			return silent(b.begin().send(0).plan(history.OutcomeExhausted).fails(0, 3), f)
-		}, letterless + ", although records had to be dead-lettered (1; no-loss", ""},
+		}, noneWritten + ", although records had to be dead-lettered (1; no-loss", ""},
 		{"attempts are not seen", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			b.h.Contract().WireOnly = true
 			return silent(b.begin().send(0).plan(history.OutcomePermanent), f)
-		}, letterless, "had not been tried"},
+		}, noneWritten, "had not been tried"},
 		{"no record was due", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			return silent(b.begin().send(0).success(0).commit(1), f)
-		}, "nothing came in ", letterless},
+		}, "nothing came in ", noneWritten},
 		{"the broker writes the dead letters", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			b.h.Contract().BrokerLetters = true
 			return silent(b.begin().send(0).plan(history.OutcomePermanent), f)
-		}, "nothing came in ", letterless},
+		}, "nothing came in ", noneWritten},
 	}
 }
 
@@ -203,7 +203,7 @@ func waitingCases() []idleCase {
 // TestWhyAFaultHadNoEffect checks the reason that is given for a fault without effect.
 func TestWhyAFaultHadNoEffect(t *testing.T) {
 	for group, cases := range map[string][]idleCase{"counted": countedCases(), "ownerless": ownerlessCases(),
-		"letterless": letterlessCases(), "waiting": waitingCases()} {
+		"no dead letter": noDeadLetterCases(), "waiting": waitingCases()} {
 		for _, one := range cases {
 			t.Run(group+"/"+one.name, func(t *testing.T) {
 				v := judged(t, one.tell(newBuilder()))

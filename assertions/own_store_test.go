@@ -34,7 +34,7 @@ func TestTriesOfTheSubjectsOwnStore(t *testing.T) {
 			workers(b, permanent, transient, transient, transient, transient, success)
 			b.ownEntry().change(history.StoreResolved)
 		}},
-		{"a worker has the letter before the consumer has its acknowledgement", nil, func(b *builder) {
+		{"a worker has the dead letter before the consumer has its acknowledgement", nil, func(b *builder) {
 			asked := b.send(0).fails(0, 3).askLetter(0)
 			workers(b, transient)
 			b.answerLetter(asked, 0, 0).commit(1).row(0)

@@ -102,7 +102,7 @@ type record struct {
 	attempts                        uint16
 	inSeries                        uint16
 	inRun                           uint16
-	// failedWrites must be as wide as lettered.forged, which is subtracted from it: a client that retries every 100 ms
+	// failedWrites must be as wide as deadLettered.forged, which is subtracted from it: a client that retries every 100 ms
 	// fails more than 255 times in half a minute.
 	failedWrites uint16
 	// These saturate at 255.

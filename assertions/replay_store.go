@@ -116,15 +116,15 @@ func (c *replay) judgeWritten(number int32, back *byStore) {
 	for i := range copies {
 		c.judgeCopy(number, r, &copies[i])
 	}
-	if c.unended(number, r, nil) && !c.againLettered(number) {
+	if c.unended(number, r, nil) && !c.deadLetteredAgain(number) {
 		c.saw("replay-lost", c.w.about(number, 0, endless, func() string {
 			return "written back by a worker, but never finished again"
 		}, mark))
 	}
 }
 
-// againLettered reports whether the record has more dead letters than the one that was written back first: it failed
-// again, and ended as a dead letter.
-func (c *replay) againLettered(number int32) bool {
+// deadLetteredAgain reports whether the record has more dead letters than the one that was written back first: it
+// failed again, and ended as a dead letter.
+func (c *replay) deadLetteredAgain(number int32) bool {
 	return len(c.letters[number]) > 1
 }

@@ -53,7 +53,7 @@ type state struct {
 	open    map[int64]attempt
 	commits map[commitKey]*commit
 	writes  map[writeKey]write
-	letters map[int32]*lettered
+	letters map[int32]*deadLettered
 	txns    map[int64]*transaction // the open transaction of each producer id
 	unknown []*commit              // commits of transactions whose end was requested and never answered
 	// perhaps holds the records whose dead letter or retry copy is in such a transaction and that were not
@@ -144,7 +144,7 @@ func newState(header *history.Header) *state {
 		header: header, contract: header.Contract(), asked: none,
 		copies: map[int32]*copies{}, returning: map[int32]place{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{},
 		commits: map[commitKey]*commit{},
-		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{}, letters: map[int32]*lettered{},
+		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{}, letters: map[int32]*deadLettered{},
 		txns:    map[int64]*transaction{},
 		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},

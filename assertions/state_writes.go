@@ -48,8 +48,8 @@ type write struct {
 	order  int32 // position of a replay in replays
 }
 
-// lettered is the state kept of a dead-lettered record, over all its replay generations.
-type lettered struct {
+// deadLettered is the state kept of a dead-lettered record, over all its replay generations.
+type deadLettered struct {
 	// from is the start of the replay generation in which it was first dead-lettered, until the time of its latest
 	// dead-letter request.
 	from, until time.Duration
@@ -155,7 +155,7 @@ func (w *state) askLetter(one *write, r *record) {
 }
 
 // noteLast notes the last answer that its process had when it requested a dead letter.
-func (w *state) noteLast(l *lettered, one *write) {
+func (w *state) noteLast(l *deadLettered, one *write) {
 	const wordless = 1<<history.OutcomeNone | 1<<history.OutcomeTimeout | 1<<history.OutcomeReset
 	b := &one.before
 	l.lasts |= setOf(b.outcome)
@@ -190,10 +190,10 @@ func (w *state) ofEarlierLife(e *history.Event, r *record) bool {
 	return l != nil && numbered && l.last == id && l.life < r.lives
 }
 
-func (w *state) letter(number int32) *lettered {
+func (w *state) letter(number int32) *deadLettered {
 	l := w.letters[number]
 	if l == nil {
-		l = &lettered{last: writeID{producer: none}, lastFrom: endless}
+		l = &deadLettered{last: writeID{producer: none}, lastFrom: endless}
 		w.letters[number] = l
 	}
 	return l
@@ -227,7 +227,7 @@ func (w *state) startedAnew(number int32, r *record) uint16 {
 
 // ask notes a request for a dead letter. The count in its header may omit up to anew attempts; a copy may make up to
 // limit.
-func (l *lettered) ask(one *write, r *record, anew, limit uint16) {
+func (l *deadLettered) ask(one *write, r *record, anew, limit uint16) {
 	if l.asked == 0 {
 		l.from = r.born
 	}

@@ -50,7 +50,7 @@ func exitTales() []tale {
 		exiting("what has attempts left ends nothing", nil, func(b *builder) {
 			b.send(0).fails(0, 2).wait(205 * ms).success(0).commit(1)
 		}),
-		attemptsInOrder("the next begins while the letter of the one before is outstanding", nil, true),
+		attemptsInOrder("the next begins while the dead letter of the one before is outstanding", nil, true),
 		attemptsInOrder("the same, where the order is that of outcomes", []string{"reordered"}, false),
 		{"the next begins after the last attempt of the one before that reached the downstream", nil,
 			func(b *builder) history.Source {
@@ -85,8 +85,8 @@ func foreignTales() []tale {
 	}
 	succeeds := func(b *builder) { b.success(1).commitAll() }
 	return []tale{
-		replayed("a letter of another service is put back", []string{"selected-wrong"}, with(3, stranger), succeeds),
-		replayed("letters of another service stay where they are", nil, with(3, func(b *builder) {
+		replayed("a dead letter of another service is put back", []string{"selected-wrong"}, with(3, stranger), succeeds),
+		replayed("dead letters of another service stay where they are", nil, with(3, func(b *builder) {
 			b.goBack(1, input)
 		}), succeeds),
 		replayed("a record without an id is put back where there is no other service's", nil, with(0, stranger), succeeds),

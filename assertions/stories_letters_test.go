@@ -554,11 +554,11 @@ func leastTales() []tale {
 			asked := least(b).askLetter(0)
 			return silent(b.commit(1).answerLetter(asked, 0, 0), same).drain().done()
 		}},
-		{"without an envelope: committed, and no letter", []string{"lost", "commit-past-unfinished"},
+		{"without an envelope: committed, and no dead letter", []string{"lost", "commit-past-unfinished"},
 			func(b *builder) history.Source {
 				return least(b).commit(1).drain().done()
 			}},
-		{"without an envelope: two letters", []string{"dlq-duplicate"}, func(b *builder) history.Source {
+		{"without an envelope: two dead letters", []string{"dlq-duplicate"}, func(b *builder) history.Source {
 			silent(least(b).letter(0), same)
 			return silent(b.letter(0).commit(1), same).drain().done()
 		}},

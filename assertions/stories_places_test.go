@@ -49,23 +49,23 @@ func placeTales() []tale {
 		b.events = append(b.events[:len(b.events)-2], b.events[len(b.events)-1])
 	}
 	return []tale{
-		topicOnly("a letter that names the topic only goes back and heals", nil, acked, elsewhere, succeeds),
-		topicOnly("a letter that names the topic only goes back to where it was", nil, acked, func(b *builder) {
+		topicOnly("a dead letter that names the topic only goes back and heals", nil, acked, elsewhere, succeeds),
+		topicOnly("a dead letter that names the topic only goes back to where it was", nil, acked, func(b *builder) {
 			b.goBack(0, input)
 		}, succeeds),
-		topicOnly("a letter that names the topic only is not written back", []string{"replay-lost"}, acked, func(*builder) {},
-			func(*builder) {}),
-		topicOnly("a letter that names the topic only is written back, acknowledged, and not there", []string{"replay-lost"},
-			acked, func(b *builder) {
+		topicOnly("a dead letter that names the topic only is not written back", []string{"replay-lost"}, acked,
+			func(*builder) {}, func(*builder) {}),
+		topicOnly("a dead letter that names the topic only is written back, acknowledged, and not there",
+			[]string{"replay-lost"}, acked, func(b *builder) {
 				elsewhere(b)
 				b.inTopics = b.inTopics[:len(b.inTopics)-1]
 			}, succeeds),
-		topicOnly("a letter that names the topic only is written back twice", []string{"replay-duplicated"}, acked,
+		topicOnly("a dead letter that names the topic only is written back twice", []string{"replay-duplicated"}, acked,
 			func(b *builder) {
 				elsewhere(b)
 				elsewhere(b)
 			}, succeeds),
-		topicOnly("a letter that names the topic only goes to another topic", []string{"replay-wrong-topic"}, acked,
+		topicOnly("a dead letter that names the topic only goes to another topic", []string{"replay-wrong-topic"}, acked,
 			func(b *builder) { b.goBack(0, retry) }, func(*builder) {}),
 		topicOnly("the original is gone from the topic", []string{"dropped-by-ack"}, func(b *builder) {
 			b.send(0)

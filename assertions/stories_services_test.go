@@ -152,10 +152,10 @@ func (s *servicesStory) unanswered() *servicesStory {
 
 // letter is a correct dead letter of the record by the service.
 func (s *servicesStory) letter(service int, record int32) *servicesStory {
-	return s.letterNaming(service, record, s.h.Consumers[service].Contract.Service)
+	return s.letterWithName(service, record, s.h.Consumers[service].Contract.Service)
 }
 
-func (s *servicesStory) letterNaming(service int, record int32, name string) *servicesStory {
+func (s *servicesStory) letterWithName(service int, record int32, name string) *servicesStory {
 	return s.write(service, sharedDLQ, sharedEntry{record, name, s.h.Consumers[s.home[record]].Input}, 0)
 }
 
@@ -272,28 +272,28 @@ func servicesAlone() []servicesTale {
 		{"both succeed and dead-letter", func(s *servicesStory) {
 			s.succeeds(orders, 0).succeeds(billing, 1).fails(orders, 2).fails(billing, 3)
 		}, nil},
-		{"letters that were refused are written again", func(s *servicesStory) {
+		{"dead letters that were refused are written again", func(s *servicesStory) {
 			s.permanent(orders, 0).write(orders, sharedDLQ, sharedEntry{record: 0}, 19).letter(orders, 0).commits(orders).fails(
 				billing, 1)
 		}, nil},
-		{"each letter goes back to its own service", func(s *servicesStory) {
+		{"each dead letter goes back to its own service", func(s *servicesStory) {
 			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders).replayed(1,
 				retryBilling)
 			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders).attempt(billing, 1, history.OutcomeSuccess).commits(
 				billing)
 		}, nil},
-		{"one that fails again makes one new letter", func(s *servicesStory) {
+		{"one that fails again makes one new dead letter", func(s *servicesStory) {
 			s.fails(billing, 0).succeeds(orders, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).commits(billing)
 		}, nil},
-		{"a letter names the other service", func(s *servicesStory) {
-			s.fails(orders, 0).permanent(billing, 1).letterNaming(billing, 1, "run.orders").commits(billing)
+		{"a dead letter names the other service", func(s *servicesStory) {
+			s.fails(orders, 0).permanent(billing, 1).letterWithName(billing, 1, "run.orders").commits(billing)
 		}, []string{"billing/dlq-fidelity: metadata-wrong"}},
-		{"a letter says that it came from the other's topic", func(s *servicesStory) {
+		{"a dead letter says that it came from the other's topic", func(s *servicesStory) {
 			s.succeeds(orders, 0).permanent(billing, 1).write(billing, sharedDLQ, sharedEntry{1, "run.billing", inOrders},
 				0).commits(billing)
 		}, []string{"billing/dlq-fidelity: metadata-wrong"}},
-		{"one commits before its letter, while the other's is acknowledged", func(s *servicesStory) {
+		{"one commits before its dead letter, while the other's is acknowledged", func(s *servicesStory) {
 			s.permanent(orders, 0).permanent(billing, 1).letter(billing, 1).commits(orders).letter(orders, 0).commits(billing)
 		}, []string{"orders/commit-after-dlq: commit-before-dlq"}},
 		{"one loses a record", func(s *servicesStory) {
@@ -302,14 +302,14 @@ func servicesAlone() []servicesTale {
 		{"one dead-letters twice", func(s *servicesStory) {
 			s.permanent(orders, 0).letter(orders, 0).letter(orders, 0).commits(orders).fails(billing, 1)
 		}, []string{"orders/dlq-once: dlq-duplicate"}},
-		{"a letter that was selected is not put back", func(s *servicesStory) {
+		{"a dead letter that was selected is not put back", func(s *servicesStory) {
 			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
 			s.put(history.KindReplaySelected, func(e *history.Event) {
 				e.Record, e.Topic, e.Partition, e.Offset = 1, sharedDLQ, 0, 1
 			})
 			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders)
 		}, []string{"billing/replay-round-trip: replay-lost"}},
-		{"a letter that was not selected is put back", func(s *servicesStory) {
+		{"a dead letter that was not selected is put back", func(s *servicesStory) {
 			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
 			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders)
 			s.write(history.Replayer, retryBilling, sharedEntry{record: 1}, 0).attempt(billing, 1,
@@ -321,23 +321,23 @@ func servicesAlone() []servicesTale {
 // servicesCrossing are histories in which a service obtains a record of the other.
 func servicesCrossing() []servicesTale {
 	return []servicesTale{
-		{"a letter goes back to the other service, which processes it", func(s *servicesStory) {
+		{"a dead letter goes back to the other service, which processes it", func(s *servicesStory) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomeSuccess).commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
-		{"a letter goes back to the other service, which dead-letters it, rightly in its own name", func(s *servicesStory) {
+		{"a dead letter goes back to the other service, which dead-letters it in its own name", func(s *servicesStory) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
-		{"a letter goes back to the other service, which dead-letters it twice", func(s *servicesStory) {
+		{"a dead letter goes back to the other service, which dead-letters it twice", func(s *servicesStory) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).letter(billing, 0).commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
-		{"a letter goes back to the other service, which processes it twice", func(s *servicesStory) {
+		{"a dead letter goes back to the other service, which processes it twice", func(s *servicesStory) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomeSuccess).attempt(billing, 0, history.OutcomeSuccess).commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
-		{"a letter goes back to the other service, whose own letter of it is not answered", func(s *servicesStory) {
+		{"a dead letter goes back to the other service, whose own dead letter of it is not answered", func(s *servicesStory) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).unanswered().commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
@@ -352,7 +352,7 @@ func servicesCrossing() []servicesTale {
 			s.send(orders, 0).attempt(billing, 0, history.OutcomeSuccess).attempt(orders, 0, history.OutcomeSuccess).commits(
 				orders).succeeds(billing, 1)
 		}, []string{"service-separation: another-services-record"}},
-		{"a letter of the other's does not stand for a letter of its own", func(s *servicesStory) {
+		{"a dead letter of the other's does not stand for a dead letter of its own", func(s *servicesStory) {
 			s.permanent(orders, 0).letter(billing, 0).commits(orders).succeeds(billing, 1)
 		}, []string{"orders/commit-after-outcome: commit-past-unfinished", "orders/no-loss: lost",
 			"service-separation: another-services-record"}},

@@ -747,7 +747,7 @@ func storeArrivalTales() []tale {
 				b.vanished = map[int64]bool{1: true}
 				return b.settled()
 			}},
-		{"a router commits while the database is away, and the letter is not there afterwards", []string{"lost-in-store"},
+		{"a router commits while the database is away, and the dead letter is missing afterwards", []string{"lost-in-store"},
 			func(b *builder) history.Source {
 				crash := b.stores().fault("store", "database", "the store's database crashed")
 				b.dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
@@ -755,7 +755,7 @@ func storeArrivalTales() []tale {
 					heals(crash)
 				return b.settled()
 			}},
-		{"a letter that comes twice has one entry", nil, func(b *builder) history.Source {
+		{"a dead letter that comes twice has one entry", nil, func(b *builder) history.Source {
 			repeat := b.stores().fault("store", "dlq", "100% of the dead letters written again, in another order")
 			b.h.Contract().SamePartition = true
 			b.dead(0).repeat(0).breaks(repeat).heals(repeat)
@@ -764,7 +764,7 @@ func storeArrivalTales() []tale {
 			b.routerCommits(2)
 			return b.settled()
 		}},
-		{"a letter that comes twice has an entry for each place where it lies", []string{"doubled-in-store"},
+		{"a dead letter that comes twice has an entry for each place where it lies", []string{"doubled-in-store"},
 			func(b *builder) history.Source {
 				repeat := b.stores().fault("store", "dlq", "100% of the dead letters written again, in another order")
 				b.dead(0).repeat(0).breaks(repeat).heals(repeat)

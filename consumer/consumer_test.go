@@ -45,7 +45,7 @@ func TestEveryRecordEndsAsItsClassSays(t *testing.T) {
 		letters[string(letter.Value)] = letter
 	}
 	if len(letters) != 30 || len(b.letters()) != 30 {
-		t.Errorf("%d letters of %d records, want 30 of 30", len(b.letters()), len(letters))
+		t.Errorf("%d dead letters of %d records, want 30 of 30", len(b.letters()), len(letters))
 	}
 	for partition := range int32(2) {
 		for offset := range int64(40) {
@@ -68,10 +68,10 @@ func TestEveryRecordEndsAsItsClassSays(t *testing.T) {
 			failure, missing := deadletter.Plain{}.Open(letter)
 			if missing != nil || failure.Topic != inputTopic || failure.Partition != partition ||
 				failure.Offset != offset || int(failure.Attempts) != want {
-				t.Errorf("%s: the letter says %+v, missing %v", value, failure, missing)
+				t.Errorf("%s: the dead letter says %+v, missing %v", value, failure, missing)
 			}
 			if letter.Partition != partition || len(letter.Headers) != 7 {
-				t.Errorf("%s: letter in partition %d with %d headers", value, letter.Partition, len(letter.Headers))
+				t.Errorf("%s: dead letter in partition %d with %d headers", value, letter.Partition, len(letter.Headers))
 			}
 		}
 	}

@@ -33,14 +33,14 @@ func TestEveryEnvelopeIsSealed(t *testing.T) {
 			}
 			letters := b.letters()
 			if len(letters) != 1 {
-				t.Fatalf("%d letters", len(letters))
+				t.Fatalf("%d dead letters", len(letters))
 			}
 			dialect, err := deadletter.Named(name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if found, _ := deadletter.Detect(letters[0]); found != name {
-				t.Errorf("the letter is taken for %s", found)
+				t.Errorf("the dead letter is taken for %s", found)
 			}
 			failure, missing := dialect.Open(letters[0])
 			wantEnvelope(t, dialect, config, failure)

@@ -157,6 +157,6 @@ func TestTheReplayTopicIsConsumedLikeTheInput(t *testing.T) {
 	}
 	if failure, missing := (deadletter.Hexkit{}).Open(letters[0]); failure.Topic != inputTopic ||
 		failure.Service != groupID || len(missing) > 0 {
-		t.Errorf("the letter says it comes from %s, service %s, and lacks %v", failure.Topic, failure.Service, missing)
+		t.Errorf("the dead letter says it comes from %s, service %s, and lacks %v", failure.Topic, failure.Service, missing)
 	}
 }

@@ -181,7 +181,7 @@ func TestAtStopDecides(t *testing.T) {
 			t.Fatal(err)
 		}
 		if at, letters := max(0, b.committed(0)), len(b.letters()); at != want.committed || letters != want.letters {
-			t.Errorf("%d: committed %d with %d letters, want %+v", name, at, letters, want)
+			t.Errorf("%d: committed %d with %d dead letters, want %+v", name, at, letters, want)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func TestAtRevokeDecides(t *testing.T) {
 		b.eventually("what was left is tried again", func() bool { return after.total() == want.again })
 		moved := second.Health().Assigned[0].Partition
 		if at, letters := max(0, b.committed(moved)), len(b.letters()); at != want.committed || letters != want.letters {
-			t.Errorf("%d: committed %d with %d letters, want %+v", action, at, letters, want)
+			t.Errorf("%d: committed %d with %d dead letters, want %+v", action, at, letters, want)
 		}
 		if err := errors.Join(first.stop(), second.stop()); err != nil {
 			t.Fatal(err)
@@ -422,7 +422,7 @@ func TestAPanicIsAPermanentFailureOfItsRecord(t *testing.T) {
 	}), DefaultParts(settings))
 	b.eventually("everything is committed", func() bool { return b.committed(0) == 10 })
 	if letters := b.letters(); len(letters) != 1 || seen.total() != 10 {
-		t.Errorf("%d letters after %d attempts, want 1 after 10", len(letters), seen.total())
+		t.Errorf("%d dead letters after %d attempts, want 1 after 10", len(letters), seen.total())
 	}
 }
 
@@ -440,7 +440,7 @@ func TestTombstonesAndNullKeysAreProcessedAndDeadLetteredAsTheyAre(t *testing.T)
 	b.eventually("everything is committed", func() bool { return b.committed(0) == 2 })
 	letters := b.letters()
 	if len(letters) != 2 {
-		t.Fatalf("%d letters, want 2", len(letters))
+		t.Fatalf("%d dead letters, want 2", len(letters))
 	}
 	if letters[0].Key == nil {
 		letters[0], letters[1] = letters[1], letters[0] // the order of these two is undefined

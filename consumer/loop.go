@@ -410,7 +410,7 @@ func (l *loop) seal(t *task, cause error) {
 		failure.SourceTime, failure.SourceTimeType = t.record.Timestamp, timestampType(t.record)
 	}
 	t.letter = l.parts.Sealer.Seal(t.record, failure)
-	t.letter.Topic = l.letterbox(t)
+	t.letter.Topic = l.deadLetterTopic(t)
 }
 
 // timestampType returns the type of the record's timestamp, in Kafka's terms.

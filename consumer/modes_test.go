@@ -123,7 +123,7 @@ func tryMode(t *testing.T, mode mode, instances int) {
 		dead[fmt.Sprintf("%d:%d", failure.Partition, failure.Offset%(perPartition/2))]++
 		if len(missing) > 0 || failure.Topic != inputTopic || failure.Attempts != 3 ||
 			failure.Offset%(perPartition/2)%3 != 2 || len(letter.Headers) != 7 {
-			t.Errorf("a letter says %+v, missing %v, headers %v", failure, missing, letter.Headers)
+			t.Errorf("a dead letter says %+v, missing %v, headers %v", failure, missing, letter.Headers)
 		}
 	}
 	for partition := range int32(partitions) {

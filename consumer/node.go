@@ -47,8 +47,8 @@ type Router interface {
 	// Forward returns the record to publish in place of a processed one. step is the result of the processing. The
 	// input record is not changed.
 	Forward(record *kgo.Record, step Step) *kgo.Record
-	// Letterbox returns the topic of a failed record's dead letter.
-	Letterbox(record *kgo.Record) string
+	// DeadLetterTopic returns the topic of a failed record's dead letter.
+	DeadLetterTopic(record *kgo.Record) string
 }
 
 // Step is the result of a record: processed if Err is nil, otherwise failed logically.
@@ -134,9 +134,9 @@ func (r GraphRouter) next(id string) NodeEdge {
 	return r.Node.Edges[at]
 }
 
-// Letterbox implements Router. A document that was replayed too often goes to quarantine. "" is the consumer's own
-// dead-letter topic.
-func (r GraphRouter) Letterbox(record *kgo.Record) string {
+// DeadLetterTopic implements Router. A document that was replayed too often goes to quarantine. "" is the consumer's
+// own dead-letter topic.
+func (r GraphRouter) DeadLetterTopic(record *kgo.Record) string {
 	stream := &pipestream.PipeStream{}
 	if proto.Unmarshal(record.Value, stream) == nil && int(stream.GetReprocessCount()) >= r.Node.MaxReprocess {
 		return r.Node.Quarantine
@@ -165,10 +165,10 @@ func (l *loop) forward(t *task, result outcome) {
 	l.publish(t)
 }
 
-// letterbox returns the topic of the task's dead letter.
-func (l *loop) letterbox(t *task) string {
+// deadLetterTopic returns the topic of the task's dead letter.
+func (l *loop) deadLetterTopic(t *task) string {
 	if l.parts.Router != nil {
-		if topic := l.parts.Router.Letterbox(t.record); topic != "" {
+		if topic := l.parts.Router.DeadLetterTopic(t.record); topic != "" {
 			return topic
 		}
 	}

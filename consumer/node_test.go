@@ -98,11 +98,11 @@ func TestWhatWasReplayedTooOftenIsQuarantined(t *testing.T) {
 	t.Parallel()
 	router := GraphRouter{Node: testNode()}
 	for times, want := range map[int32]string{0: "", 1: "", 2: quarantineTopic, 3: quarantineTopic} {
-		if topic := router.Letterbox(&kgo.Record{Value: streamValue(t, "a", times)}); topic != want {
+		if topic := router.DeadLetterTopic(&kgo.Record{Value: streamValue(t, "a", times)}); topic != want {
 			t.Errorf("replayed %d times: %q, want %q", times, topic, want)
 		}
 	}
-	if topic := router.Letterbox(&kgo.Record{Value: []byte("\xff")}); topic != "" {
+	if topic := router.DeadLetterTopic(&kgo.Record{Value: []byte("\xff")}); topic != "" {
 		t.Errorf("what is no stream goes to %q", topic)
 	}
 }

@@ -17,16 +17,16 @@ type Publisher interface {
 
 // Parker publishes the letter of a failed record: its dead letter, or its copy for a retry topic.
 type Parker interface {
-	// Park publishes the letter once, without blocking, and calls done exactly once, from any goroutine: with nil
+	// Park publishes the record once, without blocking, and calls done exactly once, from any goroutine: with nil
 	// when every in-sync replica has it, with an error if it was rejected. The consumer waits for done before the
-	// record counts as finished. If the letter was rejected, the consumer parks it again after a backoff.
+	// record counts as finished. If it was rejected, the consumer parks it again after a backoff.
 	Park(ctx context.Context, publisher Publisher, letter *kgo.Record, done func(error))
 }
 
 // AckedParker is the default Parker: it calls done with the broker's answer only.
 type AckedParker struct{}
 
-// Park implements Parker. It produces a copy of the letter, because the client modifies the record that it produces.
+// Park implements Parker. It produces a copy, because the client modifies the record that it produces.
 func (AckedParker) Park(ctx context.Context, publisher Publisher, letter *kgo.Record, done func(error)) {
 	record := *letter
 	publisher.TryProduce(ctx, &record, func(_ *kgo.Record, err error) { done(err) })

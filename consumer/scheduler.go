@@ -38,8 +38,8 @@ const (
 	queued     phase = iota // waits for the task before it in its line, or is ready
 	running                 // a worker has it
 	waiting                 // in backoff before its next attempt
-	publishing              // the Parker has its letter; due = when it counts as unacknowledged
-	refused                 // in backoff before its letter is published again
+	publishing              // the Parker has its dead letter; due = when it counts as unacknowledged
+	refused                 // in backoff before its dead letter is published again
 )
 
 // line is a queue of tasks that must be processed one after another: those of one key, or of one partition. The first

@@ -178,7 +178,7 @@ func tryShare(t *testing.T, retry string, instances int) {
 		}
 		if len(missing) > 0 || !slices.Contains(want[:instances], failure.Attempts) ||
 			failure.Topic != inputTopic || string(valueOf(failure.Partition, failure.Offset)) != string(letter.Value) {
-			t.Errorf("the letter of %s says %+v, missing %v", letter.Value, failure, missing)
+			t.Errorf("the dead letter of %s says %+v, missing %v", letter.Value, failure, missing)
 		}
 	}
 	for partition := range int32(partitions) {

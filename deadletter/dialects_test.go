@@ -187,7 +187,7 @@ func TestLettersTellWhatWasSealed(t *testing.T) {
 					t.Fatalf("prepared for %s-%d", back.Topic, back.Partition)
 				}
 				if dump(letter) != sealed {
-					t.Fatal("opening or preparing changed the letter")
+					t.Fatal("opening or preparing changed the dead letter")
 				}
 			})
 		})
@@ -223,7 +223,7 @@ func TestOpenNamesTheFieldThatIsDamaged(t *testing.T) {
 		whole := one.dialect.Seal(event(), told())
 		names := one.dialect.Traits().Fields
 		if _, all := one.dialect.Open(&kgo.Record{}); !slices.Equal(all, names) {
-			t.Errorf("%s: an empty letter lacks %v, want %v", one.name, all, names)
+			t.Errorf("%s: an empty dead letter lacks %v, want %v", one.name, all, names)
 		}
 		for i := range whole.Headers {
 			name := whole.Headers[i].Key
@@ -280,7 +280,7 @@ func TestHexkitGoesToTheRetryTopicOfItsService(t *testing.T) {
 		t.Errorf("failed again in the retry topic: %+v", failure)
 	}
 	if record := (Hexkit{}).Prepare(&kgo.Record{Value: []byte("{}")}); record.Topic != "" {
-		t.Errorf("a letter without a service goes to %q", record.Topic)
+		t.Errorf("a dead letter without a service goes to %q", record.Topic)
 	}
 }
 
@@ -449,13 +449,13 @@ func TestDetect(t *testing.T) {
 	for _, one := range dialects() {
 		letter := one.dialect.Seal(event(), told())
 		if name, _ := Detect(letter); name != one.name {
-			t.Errorf("a letter of %s is taken for %s", one.name, name)
+			t.Errorf("a dead letter of %s is taken for %s", one.name, name)
 		}
 		for i := range letter.Headers {
 			damaged := &kgo.Record{Key: letter.Key, Value: letter.Value, Headers: slices.Delete(slices.Clone(letter.Headers),
 				i, i+1)}
 			if name, _ := Detect(damaged); name != one.name {
-				t.Errorf("a letter of %s without %s is taken for %s", one.name, letter.Headers[i].Key, name)
+				t.Errorf("a dead letter of %s without %s is taken for %s", one.name, letter.Headers[i].Key, name)
 			}
 		}
 	}
@@ -479,14 +479,14 @@ func TestDetect(t *testing.T) {
 	}
 	twice := Spring{}.Seal(Plain{}.Seal(event(), told()), told())
 	if name, _ := Detect(twice); name != SpringName {
-		t.Errorf("the letter of a letter is taken for %s, not for the most specific", name)
+		t.Errorf("the dead letter of a dead letter is taken for %s, not for the most specific", name)
 	}
 	torn := Plain{}.Seal(SpringRetryable{}.Seal(event(), told()), told())
 	torn.Headers = slices.DeleteFunc(torn.Headers, func(h kgo.RecordHeader) bool {
 		return h.Key == "kafka_original-topic"
 	})
 	if name, _ := Detect(torn); name != PlainName {
-		t.Errorf("a whole letter of a damaged one is taken for %s", name)
+		t.Errorf("a whole dead letter of a damaged one is taken for %s", name)
 	}
 }
 

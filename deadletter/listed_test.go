@@ -31,10 +31,10 @@ func TestListedSelectsByOneHeaderOnly(t *testing.T) {
 		}
 	}
 	if selects(&kgo.Record{Key: []byte("a1")}) {
-		t.Error("a letter is selected by its key")
+		t.Error("a dead letter is selected by its key")
 	}
 	if selects(&kgo.Record{Headers: []kgo.RecordHeader{header("id", "z9")}, Value: []byte("a1")}) {
-		t.Error("a letter whose header has another value is selected by what is in its value")
+		t.Error("a dead letter whose header has another value is selected by what is in its value")
 	}
 }
 

@@ -41,7 +41,7 @@ func FuzzOpen(f *testing.F) {
 		restored := Plain{}.Prepare(letter)
 		again := Plain{}.Seal(letter, Failure{Reason: string(value2), Topic: "t"})
 		if cost := setAside() - before; cost > 4<<20+8*sizeOf(letter) {
-			t.Errorf("%d MiB were set aside for a letter of %d bytes", cost>>20, sizeOf(letter))
+			t.Errorf("%d MiB were set aside for a dead letter of %d bytes", cost>>20, sizeOf(letter))
 		}
 		if len(missing) < 4 {
 			t.Errorf("two headers gave all but %v", missing)
@@ -67,7 +67,7 @@ func FuzzOpen(f *testing.F) {
 			t.Error("what is sealed and restored is another record")
 		}
 		if !bytes.Equal(letter.Key, copied.Key) || !bytes.Equal(letter.Value, copied.Value) || !equalHeaders(letter, copied) {
-			t.Error("opening changed the letter")
+			t.Error("opening changed the dead letter")
 		}
 	})
 }
@@ -103,13 +103,13 @@ func FuzzEveryDialect(f *testing.F) {
 			prepared := one.dialect.Prepare(letter)
 			again := one.dialect.Seal(letter, failure)
 			if cost := setAside() - start; cost > 4<<20+64*sizeOf(letter) {
-				t.Errorf("%s: %d MiB were set aside for a letter of %d bytes", one.name, cost>>20, sizeOf(letter))
+				t.Errorf("%s: %d MiB were set aside for a dead letter of %d bytes", one.name, cost>>20, sizeOf(letter))
 			}
 			if failure.Partition < -1 || failure.Offset < -1 || failure.Attempts < 0 || failure.MaxAttempts < 0 {
 				t.Errorf("%s: %+v", one.name, failure)
 			}
 			if len(missing) == 0 && failure.Topic == "" {
-				t.Errorf("%s: a whole letter without a topic: %+v", one.name, failure)
+				t.Errorf("%s: a whole dead letter without a topic: %+v", one.name, failure)
 			}
 			if prepared == nil || again == nil {
 				t.Errorf("%s: nothing came of it", one.name)
@@ -117,7 +117,7 @@ func FuzzEveryDialect(f *testing.F) {
 		}
 		Detect(letter)
 		if dump(letter) != before {
-			t.Error("opening changed the letter")
+			t.Error("opening changed the dead letter")
 		}
 	})
 }

@@ -42,7 +42,7 @@ func TestOwnHeadersSurviveSealAndReplay(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				headers := hostileHeaders(one.dialect).Draw(t, "headers")
 				if one.dialect.IsFailureHeader(traits.Fields[0]) && countEnvelopes(headers, traits.Fields) > 0 {
-					t.Skip("a letter that was put back as it was")
+					t.Skip("a dead letter that was put back as it was")
 				}
 				record := &kgo.Record{Key: []byte("k"), Value: []byte("{}"), Headers: headers}
 				letter := one.dialect.Seal(record, told())

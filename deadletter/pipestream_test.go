@@ -76,7 +76,7 @@ func TestAPipestreamLetterIsADlqMessage(t *testing.T) {
 	}
 	if !proto.Equal(message, want) || message.GetStream().GetReprocessCount() != 1 ||
 		len(message.GetStream().GetHistory()) != 1 {
-		t.Errorf("the letter reads %v", message)
+		t.Errorf("the dead letter reads %v", message)
 	}
 }
 
@@ -154,7 +154,7 @@ func FuzzPipestreamOpen(f *testing.F) {
 		opened, missing := Pipestream{}.Open(letter)
 		prepared := Pipestream{}.Prepare(letter)
 		if !bytes.Equal(letter.Value, value) {
-			t.Error("opening changed the letter")
+			t.Error("opening changed the dead letter")
 		}
 		if slices.Contains(missing, "original_offset") != (opened.Offset < 0) ||
 			slices.Contains(missing, "retry_count") != (opened.Attempts < 1) {
@@ -197,6 +197,6 @@ func TestPipestreamNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("what is no message lacks only %v", missing)
 	}
 	if name, _ := Detect(whole); name != PipestreamName {
-		t.Errorf("a letter is taken for one of %s", name)
+		t.Errorf("a dead letter is taken for one of %s", name)
 	}
 }

@@ -86,7 +86,7 @@ func golden(t *testing.T, dialect, letters string) {
 		t.Fatal(err)
 	}
 	if letters != string(want) {
-		t.Errorf("letters differ from %s:\n%s", path, letters)
+		t.Errorf("dead letters differ from %s:\n%s", path, letters)
 	}
 }
 

@@ -154,7 +154,7 @@ func TestReplayPutsEveryLetterBackOnceAsItWas(t *testing.T) {
 	}
 	b.deadLetter(3)
 	if got := b.run(b.config()); got.Replayed != 3 {
-		t.Errorf("three more letters: %+v", got)
+		t.Errorf("three more dead letters: %+v", got)
 	}
 	fromStart := b.config()
 	fromStart.FromStart = true
@@ -216,7 +216,7 @@ func TestReplayLeavesWhatCameLaterToTheNextRun(t *testing.T) {
 		}
 	}
 	if r.result.Read != 1 || r.position[0] != 20 {
-		t.Errorf("read %d letters up to %d, want 1 up to 20", r.result.Read, r.position[0])
+		t.Errorf("read %d dead letters up to %d, want 1 up to 20", r.result.Read, r.position[0])
 	}
 }
 
@@ -341,7 +341,7 @@ func TestReplayKeepsItsRate(t *testing.T) {
 	begun := time.Now()
 	b.run(config)
 	if took := time.Since(begun); took < 195*time.Millisecond {
-		t.Errorf("41 letters at 200/s took %s, want 200ms or more", took)
+		t.Errorf("41 dead letters at 200/s took %s, want 200ms or more", took)
 	}
 }
 
@@ -369,7 +369,7 @@ func TestReplayRefusesWhatMakesNoSense(t *testing.T) {
 	config = b.config()
 	config.Where = `headers["trace"][100:200] == "x" || int(reason) > 0`
 	if _, err := Run(t.Context(), config); err == nil || !strings.Contains(err.Error(), "orders.dlq/") {
-		t.Errorf("a filter that fails on a letter gave %v", err)
+		t.Errorf("a filter that fails on a dead letter gave %v", err)
 	}
 }
 

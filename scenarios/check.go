@@ -141,7 +141,7 @@ func (c *checker) checkTopics() {
 	}
 }
 
-// checkForeign: only a letter that says which service it is of can be told from another's.
+// checkForeign: only a dead letter that says which service it is of can be told from another's.
 func (c *checker) checkForeign() {
 	reference, envelope := c.s.Subject.Reference, ""
 	switch {

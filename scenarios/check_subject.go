@@ -193,7 +193,7 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 	}
 }
 
-// checkEnvelope: headers of the subject's own must be told apart, and nothing is promised of letters that nobody
+// checkEnvelope: headers of the subject's own must be told apart, and nothing is promised of dead letters that nobody
 // writes.
 func (c *checker) checkEnvelope(dlq DLQSpec) {
 	const path = "/contract/dlq/envelope"

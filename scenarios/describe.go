@@ -365,7 +365,7 @@ func outcomeList(list []history.Outcome, answers []classed) string {
 	return strings.Join(words, ", ")
 }
 
-// notHeld says what the dialect's letters can't say of their origin, and what therefore is not judged.
+// notHeld says what the dialect's dead letters can't say of their origin, and what therefore is not judged.
 func notHeld(envelope string) string {
 	dialect, err := deadletter.Named(envelope)
 	if err != nil {

@@ -81,7 +81,7 @@ func (c *checker) checkServices() {
 	for path, why := range map[string]string{
 		"/subject": "the services are the subject: they have their own instances and settings; leave subject out",
 		"/graph":   "a graph has a dead-letter topic for each node, services share one: leave one of the two out",
-		"/store": "a dead-letter store puts letters back to one topic, and services have one each: leave one " +
+		"/store": "a dead-letter store puts dead letters back to one topic, and services have one each: leave one " +
 			"of the two out",
 		"/topics/retry": "services retry in place: they have no retry topics but the ones that replays go to, which " +
 			"are made like the input; leave this out",

@@ -19,17 +19,17 @@ func TestContractOfAHexkitService(t *testing.T) {
 		t.Errorf("with the DLQ: %+v", have)
 	}
 	if to := ReplayTopic(reference, "orders"); to != "retry-orders" {
-		t.Errorf("its letters go back to %q", to)
+		t.Errorf("its dead letters go back to %q", to)
 	}
 	reference.DLQEnabled, reference.OnExhausted = false, consumer.ExhaustedExit
 	if have := ReferenceContract(reference); have.Envelope != "" || have.KeepsHeaders || !have.ExitsExhausted {
 		t.Errorf("without the DLQ: %+v", have)
 	}
 	if to := ReplayTopic(reference, "orders"); to != "" {
-		t.Errorf("without the DLQ its letters go back to %q", to)
+		t.Errorf("without the DLQ its dead letters go back to %q", to)
 	}
 	if to := ReplayTopic(defaultReference(), "orders"); to != "" {
-		t.Errorf("plain letters go back to %q", to)
+		t.Errorf("plain dead letters go back to %q", to)
 	}
 }
 

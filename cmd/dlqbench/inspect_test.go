@@ -68,7 +68,7 @@ func (k *kafka) foreign() {
 		letter.Topic, letter.Partition = "elsewhere", 0
 		k.produce(letter)
 	}
-	k.produce(&kgo.Record{Topic: "elsewhere", Partition: 1, Value: []byte("no letter\x1b[31m\u202e")})
+	k.produce(&kgo.Record{Topic: "elsewhere", Partition: 1, Value: []byte("no dead letter\x1b[31m\u202e")})
 }
 
 func TestInspectShowsEveryDialect(t *testing.T) {
@@ -89,8 +89,8 @@ func TestInspectShowsEveryDialect(t *testing.T) {
 			k.wants(line, "orders-1@7")
 		}
 	}
-	k.wants(table, `raw `, `value no letter\x1b[31m\u{202E}`, fmt.Sprintf("%d dead letters read, %d shown, 1 of them raw",
-		letters+1, letters+1))
+	k.wants(table, `raw `, `value no dead letter\x1b[31m\u{202E}`, fmt.Sprintf(
+		"%d dead letters read, %d shown, 1 of them raw", letters+1, letters+1))
 	k.wantRecords("orders", 0)
 
 	some := k.inspect(exitPass, "--topic", "elsewhere", "--where",
@@ -129,24 +129,25 @@ func TestInspectWritesJSONLines(t *testing.T) {
 		decoded[one.Dialect+one.Topic] = one
 	}
 	if n := len(deadletter.Names()) + 2; len(decoded) != n {
-		t.Errorf("%d letters, want %d", len(decoded), n)
+		t.Errorf("%d dead letters, want %d", len(decoded), n)
 	}
 	whole := decoded["springlarge"]
 	if whole.Failure.Stack != stack || whole.Failure.Reason != "\x1b]0;title\a \u009b31m\u202e\U000e0041" ||
 		string(whole.Key) != `{"base64":"/w=="}` || string(whole.Value) != "null" {
-		t.Errorf("the large letter is not whole: %d bytes of stack, reason %q, key %s, value %s", len(whole.Failure.Stack),
-			whole.Failure.Reason, whole.Key, whole.Value)
+		t.Errorf("the large dead letter is not whole: %d bytes of stack, reason %q, key %s, value %s",
+			len(whole.Failure.Stack), whole.Failure.Reason, whole.Key, whole.Value)
 	}
 	if len(whole.Headers) < 3 || string(whole.Headers[0].Value) != "null" ||
 		string(whole.Headers[2].Value) != `{"base64":"/g=="}` {
 		t.Errorf("headers %.300s", fmt.Sprint(whole.Headers))
 	}
-	if raw := decoded["rawelsewhere"]; string(raw.Value) != `"no letter\u001b[31m\u202e"` || raw.Failure.Partition != nil {
-		t.Errorf("the raw letter is %+v", raw)
+	if raw := decoded["rawelsewhere"]; string(raw.Value) != `"no dead letter\u001b[31m\u202e"` ||
+		raw.Failure.Partition != nil {
+		t.Errorf("the raw dead letter is %+v", raw)
 	}
 	if plain := decoded["plainelsewhere"]; plain.Failure.Offset == nil || *plain.Failure.Offset != 7 ||
 		plain.Failure.Attempts != 3 || string(plain.Value) != `"{\"v\":1}"` {
-		t.Errorf("the plain letter is %+v", plain)
+		t.Errorf("the plain dead letter is %+v", plain)
 	}
 	table := k.inspect(exitPass, "--topic", "large")
 	k.wants(table, `\x1b]0;title\x07 \u{009B}31m\u{202E}`)

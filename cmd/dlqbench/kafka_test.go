@@ -127,7 +127,7 @@ func TestReplayFails(t *testing.T) {
 	k.replay(exitEnvironment, "there is no topic ordres.dlq on these brokers", "--from", "ordres.dlq")
 	k.replay(exitEnvironment, "10 of 10 dead letters could not be replayed; they are still in orders.dlq:\n  orders.dlq/",
 		"--from", "orders.dlq", "--to", "nowhere")
-	k.produce(&kgo.Record{Topic: "orders.dlq", Value: []byte("no letter at all")})
+	k.produce(&kgo.Record{Topic: "orders.dlq", Value: []byte("no dead letter at all")})
 	k.replay(exitEnvironment, "1 of 11 dead letters could not be replayed", "--from", "orders.dlq", "--from-start")
 	k.wantRecords("orders", 10)
 }

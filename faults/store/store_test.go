@@ -123,7 +123,7 @@ func TestWhatIsDone(t *testing.T) {
 			[]string{"unhealthy cpu", "in force", "healthy"}, []string{"3 health probes answered with what is wrong (-1)"}},
 		"unhealthy, and nobody asked": {Store{Unhealthy: "cpu"}, rig{},
 			[]string{"unhealthy cpu", "in force", "healthy"}, nil},
-		"no letters": {Store{RepeatLetters: 0.5}, rig{}, []string{"repeat 0.5 with 7", "in force"},
+		"no dead letters": {Store{RepeatLetters: 0.5}, rig{}, []string{"repeat 0.5 with 7", "in force"},
 			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestWhatCannotBeDone(t *testing.T) {
 		"no database": {Store{Crash: true}, rig{}, nil},
 		"a clock that can't be set": {Store{Process: "worker 1", ClockAhead: 1}, rig{fails: wrong},
 			[]string{"worker 1 1ns", "worker 1 0s"}},
-		"letters that can't be written": {Store{RepeatLetters: 1}, rig{fails: wrong}, []string{"repeat 1 with 7"}},
+		"dead letters that can't be written": {Store{RepeatLetters: 1}, rig{fails: wrong}, []string{"repeat 1 with 7"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := one.rig

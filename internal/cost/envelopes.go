@@ -26,8 +26,8 @@ func measureEnvelopes(ctx context.Context, _ options) (section, error) {
 	found := section{
 		Title: "Envelopes: sealing and opening a dead letter, on one core",
 		How: []string{
-			fmt.Sprintf("%d rounds in turns, %d letters of 256 bytes with three headers, without a stack trace; letters per "+
-				"second of processor time.", rounds, letters),
+			fmt.Sprintf("%d rounds in turns, %d dead letters of 256 bytes with three headers, without a stack trace; dead "+
+				"letters per second of processor time.", rounds, letters),
 		},
 	}
 	for _, name := range deadletter.Names() {

@@ -381,11 +381,11 @@ func ending(code int, signal string) string {
 
 // poison is about values that can't be read, and records without a value.
 func (l *learned) poison() {
-	lettered, skipped, tried, all := 0, 0, 0, l.seen.marked(history.Garbage)
+	deadLettered, skipped, tried, all := 0, 0, 0, l.seen.marked(history.Garbage)
 	for _, r := range all {
 		switch {
 		case r.letters > 0:
-			lettered++
+			deadLettered++
 		case len(r.tries) > 0:
 			tried++
 		case l.seen.finished(r):
@@ -394,7 +394,7 @@ func (l *learned) poison() {
 	}
 	switch n := len(all); {
 	case n == 0:
-	case lettered == n:
+	case deadLettered == n:
 		l.promise("poison", string(history.PoisonDeadLetter), "%d of %d unreadable records were dead-lettered.", n, n)
 	case skipped == n:
 		l.promise("poison", string(history.PoisonSkip), "%d of %d unreadable records were committed unprocessed.", n, n)
@@ -402,7 +402,7 @@ func (l *learned) poison() {
 	default:
 		l.ask("poison", string(history.PoisonDeadLetter),
 			"Of %d unreadable records, %d were dead-lettered, %d called the downstream, and %d were committed unprocessed.", n,
-			lettered, tried, skipped)
+			deadLettered, tried, skipped)
 	}
 	skipped, all = 0, l.seen.marked(history.Tombstone)
 	for _, r := range all {

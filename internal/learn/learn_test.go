@@ -280,7 +280,7 @@ func TestContractsFitHabits(t *testing.T) {
 			}
 		},
 		"no-dead-letter": func(h *habits) { h.letters = nil },
-		"business-lettered": func(h *habits) {
+		"business-dead-lettered": func(h *habits) {
 			h.letters[history.OutcomeLogical] = true
 		},
 		"at-once":           func(h *habits) { h.first = 0 },

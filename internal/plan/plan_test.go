@@ -159,8 +159,8 @@ func TestRecordsAreInOrderAndInRange(t *testing.T) {
 			if r.Warmup && r.Outcome != history.OutcomeSuccess {
 				t.Fatalf("record %d of the warm-up is %s", i, r.Outcome)
 			}
-			lettered := r.Outcome == history.OutcomeExhausted || r.Outcome == history.OutcomePermanent
-			if r.Healed && !lettered || r.FailsAgain && !r.Healed {
+			deadLettered := r.Outcome == history.OutcomeExhausted || r.Outcome == history.OutcomePermanent
+			if r.Healed && !deadLettered || r.FailsAgain && !r.Healed {
 				t.Fatalf("record %d: %+v", i, r)
 			}
 			if want := (map[history.Outcome]uint8{history.OutcomeTransient: 2, history.OutcomeRateLimited: 1,

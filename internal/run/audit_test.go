@@ -65,7 +65,7 @@ func TestWhatADeadLetterHoldsIsItsRecord(t *testing.T) {
 	spaced := deadletter.Hexkit{}.Seal(&kgo.Record{Value: []byte(strings.ReplaceAll(string(value), ":", ": "))}, said)
 	spaced.Value = bytes.ReplaceAll(spaced.Value, []byte("00: 00: 00"), []byte("00:00:00"))
 	for what, got := range map[string][]byte{
-		"a letter":         asWritten(deadletter.Hexkit{}, heldIn(deadletter.Hexkit{}, spaced).Value),
+		"a dead letter":    asWritten(deadletter.Hexkit{}, heldIn(deadletter.Hexkit{}, spaced).Value),
 		"a replayed event": asWritten(deadletter.Hexkit{}, deadletter.Hexkit{}.Prepare(spaced).Value),
 	} {
 		if !bytes.Equal(got, value) {

@@ -56,10 +56,10 @@ func TestTheSubjectsOwnReplayTool(t *testing.T) {
 		t.Fatalf("the verdict is %s: %v", outcome.Verdict.Verdict, outcome.Verdict.Reasons)
 	}
 	if one := resultOf(t, outcome, "replay-round-trip"); one.Judged == 0 {
-		t.Error("no letter was put back")
+		t.Error("no dead letter was put back")
 	}
 	if one := resultOf(t, outcome, "dlq-fidelity"); one.Judged == 0 {
-		t.Error("no letter was read")
+		t.Error("no dead letter was read")
 	}
 	header := outcome.Judged.Header
 	if to := "retry-" + header.Group(); header.Consumers[0].ReplayTo != to || header.Foreign != 7 ||
@@ -87,7 +87,7 @@ func TestAReplayToolThatTakesTheDeadLettersOfOthers(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("seven letters of another service were put back, and the verdict is %+v", one)
+	t.Errorf("seven dead letters of another service were put back, and the verdict is %+v", one)
 }
 
 // Without the DLQ the subject ends whenever a record has failed permanently, and is restarted until it is done.

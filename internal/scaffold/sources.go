@@ -73,8 +73,9 @@ var (
 
 // Failures are what the code shows of how it handles them.
 type Failures struct {
-	// Lettered: it writes dead letters, and nothing in it is about business failures, so they take the way of the others.
-	Lettered bool
+	// DeadLettered: it writes dead letters, and nothing in it is about business failures, so they take the way of the
+	// others.
+	DeadLettered bool
 	// Alike: besides, nothing in it tells one failure from another.
 	Alike bool
 	// Because says what showed that, or why nothing is known.
@@ -103,7 +104,7 @@ func failures(sources []source) Failures {
 	case letters == "":
 		return Failures{Because: "no dead letters were found in the code"}
 	}
-	return Failures{Lettered: true, Alike: !apart, Because: letters + " has dead letters, and no code has 422"}
+	return Failures{DeadLettered: true, Alike: !apart, Because: letters + " has dead letters, and no code has 422"}
 }
 
 // oneOf returns the pattern's first group in each of the matches.

@@ -58,7 +58,7 @@ func TestStrangersMeetEverything(t *testing.T) {
 	silent := scenarios.SubjectFile{Contract: scenarios.ContractSpec{DLQ: scenarios.DLQSpec{Envelope: scenarios.EnvelopeNone}}}
 	if replayable(&silent) || met["replay-round-trip"] != len(strangers) {
 		t.Errorf(
-			"replay-round-trip is met by %d of %d strangers, whose letters all say where they came from; by one without: %v",
+			"replay-round-trip is met by %d of %d strangers, whose dead letters all name their origin; by one without: %v",
 			met["replay-round-trip"], len(strangers), replayable(&silent))
 	}
 }

@@ -92,7 +92,7 @@ func (s *Store) sameSources(ctx context.Context, named map[string]place) error {
 	}
 	for _, other := range found {
 		if other.Coordinate != named[other.ID] {
-			return fmt.Errorf("adding dead letters: the id %s is that of the letter from %s/%d@%d already: leave it empty",
+			return fmt.Errorf("adding dead letters: the id %s is that of the dead letter from %s/%d@%d already: leave it empty",
 				other.ID, other.Coordinate.Topic, other.Coordinate.Partition, other.Coordinate.Offset)
 		}
 	}

@@ -123,7 +123,7 @@ func (s suite) filledIn(t *testing.T) {
 	}
 	for i, entry := range page {
 		if entry.Source != entry.Letter || entry.Source.Offset != int64(5+i) {
-			t.Errorf("a letter that doesn't say where its record was has its own place as source, not %v", entry.Source)
+			t.Errorf("a dead letter that doesn't say where its record was has its own place as source, not %v", entry.Source)
 		}
 		if entry.ID == "" || !entry.CreatedAt.Equal(start().Add(time.Hour)) ||
 			!entry.UpdatedAt.Equal(entry.CreatedAt) || entry.State != store.Pending {
@@ -171,7 +171,7 @@ func (s suite) oncePerSource(t *testing.T) {
 	n, err := db.Count(t.Context(), store.Query{})
 	must(t, err)
 	if sum != rounds*batch || n != rounds*batch {
-		t.Errorf("%d routers brought the same %d letters: %d were new, %d are there", routers, rounds*batch, sum, n)
+		t.Errorf("%d routers brought the same %d dead letters: %d were new, %d are there", routers, rounds*batch, sum, n)
 	}
 }
 

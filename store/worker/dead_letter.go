@@ -17,7 +17,7 @@ import (
 // maxPeeked is the maximum size in bytes of a value that is searched for ids.
 const maxPeeked = 1 << 20
 
-// LetterContext is what an entry's error context says of its letter, as far as the letter does.
+// LetterContext is what an entry's error context says of its dead letter, as far as the dead letter does.
 type LetterContext struct {
 	// ReplayTopic is where the dialect wants a replay to go; OriginalTopic where the record came from.
 	ReplayTopic   string `json:"replayTopic,omitempty"`
@@ -27,11 +27,11 @@ type LetterContext struct {
 	Cause         string `json:"cause,omitempty"`
 	LetterID      string `json:"letterId,omitempty"`
 	CorrelationID string `json:"correlationId,omitempty"`
-	// Context is what else the letter tells of the failure, such as the state of the system; an object.
+	// Context is what else the dead letter tells of the failure, such as the state of the system; an object.
 	Context json.RawMessage `json:"context,omitempty"`
-	// FirstError is the letter's own error, once a retry has failed with another one.
+	// FirstError is the dead letter's own error, once a retry has failed with another one.
 	FirstError *FirstError `json:"firstError,omitempty"`
-	// Missing names the fields that the letter should have and lacks.
+	// Missing names the fields that the dead letter should have and lacks.
 	Missing []string `json:"missing,omitempty"`
 }
 

@@ -72,7 +72,7 @@ func throughLife(b *bench) {
 	router := b.routerConfig()
 	router.Strategies = fast()
 	b.route(router)
-	b.eventually("all letters are in the store", func() bool { return b.count() == 20 })
+	b.eventually("all dead letters are in the store", func() bool { return b.count() == 20 })
 	b.eventually("the offsets are committed", func() bool { return b.committed(0) == 10 && b.committed(1) == 10 })
 
 	call, err := NewCall(url, time.Second)

@@ -116,10 +116,10 @@ func TestRepublishingWaitsForTheAcknowledgement(t *testing.T) {
 	}
 	raw := store.Entry{Source: store.Place{Topic: dlqTopic}, Letter: store.Place{Topic: dlqTopic}, Dialect: "raw"}
 	if failed := retryError(republish.Retry(t.Context(), raw)); failed == nil || failed.Class != Permanent {
-		t.Errorf("a raw letter: %v", failed)
+		t.Errorf("a raw dead letter: %v", failed)
 	}
 	if err := (&Republish{Producer: client, To: sourceTopic}).Retry(t.Context(), raw); err != nil {
-		t.Errorf("a raw letter to a topic given by hand: %v", err)
+		t.Errorf("a raw dead letter to a topic given by hand: %v", err)
 	}
 }
 

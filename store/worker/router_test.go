@@ -279,7 +279,7 @@ func TestWhatNoDialectOpensIsKeptRaw(t *testing.T) {
 			t.Errorf("entry %+v", entry)
 		}
 		if _, err := Prepare(entry); !errors.Is(err, errNoTarget) {
-			t.Errorf("a replay of a raw letter: %v", err)
+			t.Errorf("a replay of a raw dead letter: %v", err)
 		}
 		if entry.Letter.Offset == 2 && (entry.EventID != "7" || entry.Priority != 3 || entry.Service != "payments" ||
 			len(entry.Tags) != 1) {

@@ -124,8 +124,8 @@ func (w *work) succeed() {
 	w.write(spot{next, w.at.partition}, entry{record: w.record.number, replays: w.replays}, nil)
 }
 
-// letterbox is the topic for records that have failed for good.
-func (w *work) letterbox() int16 {
+// deadLetterTopic is the topic for records that have failed for good.
+func (w *work) deadLetterTopic() int16 {
 	g := w.process.graph()
 	switch {
 	case g == nil:

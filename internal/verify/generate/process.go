@@ -292,7 +292,7 @@ func (w *work) giveUp() {
 	case !p.contract().HasDLQ():
 		w.finish()
 	case !p.stopping:
-		w.write(spot{w.letterbox(), w.deadLetterPartition()}, w.deadLetterEntry(), nil)
+		w.write(spot{w.deadLetterTopic(), w.deadLetterPartition()}, w.deadLetterEntry(), nil)
 	}
 }
 

@@ -234,9 +234,9 @@ func replays() []Bug {
 			}}
 	}
 	return []Bug{
-		published("replays-twice", "every letter is replayed twice", "replay-duplicated", doublePublisher),
-		published("replay-wrong-topic", "letters go back to the dead-letter topic", "replay-wrong-topic", lostPublisher),
-		published("replay-drops", "one letter in ten is not replayed", "replay-lost", droppingPublisher),
+		published("replays-twice", "every dead letter is replayed twice", "replay-duplicated", doublePublisher),
+		published("replay-wrong-topic", "dead letters go back to the dead-letter topic", "replay-wrong-topic", lostPublisher),
+		published("replay-drops", "one dead letter in ten is not replayed", "replay-lost", droppingPublisher),
 		published("replay-alters", "the value of a replayed record gets one byte more", "replay-altered", alteringPublisher),
 		{
 			Name: "replay-keeps-failure-headers", What: "replayed records still carry the failure headers",
@@ -244,7 +244,7 @@ func replays() []Bug {
 			Replay: func(config *deadletter.Config) { config.Dialect = clinging{deadletter.Plain{}} },
 		},
 		{
-			Name: "replay-ignores-filter", What: "every letter is replayed, selected or not", Anomaly: "selected-wrong",
+			Name: "replay-ignores-filter", What: "every dead letter is replayed, selected or not", Anomaly: "selected-wrong",
 			Invariant: "replay-round-trip", Scenario: "replay",
 			Replay: func(config *deadletter.Config) { config.Where, config.Select = "", nil },
 		},

@@ -84,10 +84,10 @@ func graphReplays() []Bug {
 			}}
 	}
 	return []Bug{
-		published("graph-replays-twice", "every letter of a node is replayed twice", "replayed-twice", doublePublisher),
-		published("graph-replay-drops", "one letter in ten is not replayed", "replay-missing", droppingPublisher),
-		published("graph-replay-wrong-node", "letters of the second node are replayed to the first", "replayed-to-wrong-node",
-			strayPublisher),
+		published("graph-replays-twice", "every dead letter of a node is replayed twice", "replayed-twice", doublePublisher),
+		published("graph-replay-drops", "one dead letter in ten is not replayed", "replay-missing", droppingPublisher),
+		published("graph-replay-wrong-node", "dead letters of the second node are replayed to the first",
+			"replayed-to-wrong-node", strayPublisher),
 	}
 }
 
@@ -159,10 +159,10 @@ type strayRouter struct {
 	node consumer.Node
 }
 
-func (r strayRouter) Letterbox(record *kgo.Record) string {
+func (r strayRouter) DeadLetterTopic(record *kgo.Record) string {
 	topic, found := strings.CutSuffix(r.node.Quarantine, "."+r.node.Name+".quarantine")
 	if !found || len(r.node.Edges) == 0 {
-		return r.Router.Letterbox(record)
+		return r.Router.DeadLetterTopic(record)
 	}
 	return topic + "." + r.node.Edges[0].To
 }

@@ -43,7 +43,7 @@ func sharedDeadLetterBugs() []Bug {
 // sharedDeadLetterReplays are bugs of the tool that replays the dead letters of several services.
 func sharedDeadLetterReplays() []Bug {
 	return []Bug{{
-		Name: "replays-to-another-service", What: "the letters of one service go to the retry topic of another",
+		Name: "replays-to-another-service", What: "the dead letters of one service go to the retry topic of another",
 		Anomaly: "replay-wrong-topic", Invariant: "orders/replay-round-trip",
 		Scenario: "services", Replay: func(config *deadletter.Config) { config.Publish = misdelivering },
 	}}

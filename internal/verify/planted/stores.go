@@ -107,8 +107,8 @@ func brokenStoreBugs() []Bug {
 			"double-lock", "store-clock", func(address string, config *worker.Config) {
 				config.Store = ownClockStore{config.Store, address, config.Clock}
 			}),
-		routing("store-repeats", "store-inserts-every-letter", "the router inserts every letter as it comes, by the place "+
-			"where it lies, without asking whether its record is there already", "doubled-in-store", everyDeadLetter),
+		routing("store-repeats", "store-inserts-every-letter", "the router inserts every dead letter as it comes, by the "+
+			"place where it lies, without asking whether its record is there already", "doubled-in-store", everyDeadLetter),
 		{
 			Name: "store-error-is-done", What: "the router takes an answer that never came for a yes", Anomaly: "lost-in-store",
 			Invariant: "store-lifecycle", Scenario: "store-restart",
