@@ -144,7 +144,7 @@ func cleanExternal(ctx context.Context, dir string, kafka ClusterOptions) (did [
 	if _, err := os.Stat(ledger); err != nil {
 		return nil, nil //nolint:nilerr // the run created nothing, or removed it
 	}
-	if kafka.Provider != ClusterExternal {
+	if !kafka.provider().shared {
 		return nil, fmt.Errorf("%s has left topics on a cluster: `dlqbench clean --kafka-config FILE` removes them", dir)
 	}
 	header, err := readHeader(dir)

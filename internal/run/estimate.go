@@ -82,20 +82,11 @@ func EstimateRun(options Options) (Estimate, error) {
 func setUpPart(options Options, ready time.Duration) EstimatedPart {
 	part := EstimatedPart{Name: "setup", Why: fmt.Sprintf("%d instances, each ready within %s",
 		options.Scenario.InstanceCount(), ready)}
-	switch cmp.Or(options.Cluster.Provider, ClusterEmbedded) {
-	case ClusterEmbedded:
-		part.Usual, part.Most = time.Second, 2*time.Second
-	case ClusterProcess:
-		part.Usual, part.Most = 8*time.Second, time.Minute
-	case ClusterDocker:
-		part.Usual, part.Most = 15*time.Second, 2*time.Minute
-	default:
-		part.Usual, part.Most = 2*time.Second, 30*time.Second
-	}
 	if options.Subject != nil && len(options.Subject.Build) > 0 {
 		part.Why += "; without the build, which is not known"
 	}
-	part.Usual, part.Most = part.Usual+2*time.Second, part.Most+ready
+	kafka := options.Cluster.provider()
+	part.Usual, part.Most = kafka.usual+2*time.Second, kafka.most+ready
 	return part
 }
 

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -56,21 +57,71 @@ type ClusterOptions struct {
 
 // Fits checks, before anything is started, whether a scenario can run on the Kafka. The error says what to do.
 func (o ClusterOptions) Fits(s *scenarios.Scenario) error {
-	if cmp.Or(o.Provider, ClusterEmbedded) == ClusterEmbedded && !s.RunsOnEmbedded() {
+	if !o.Real() && !s.RunsOnEmbedded() {
 		return fmt.Errorf("%s needs a real Kafka, as %s; run it with --cluster %s", s.Name, s.Cluster.Real, ClusterProcess)
-	}
-	if o.Provider != ClusterExternal {
-		return nil
 	}
 	for i, fault := range s.Written() {
 		if fault.Broker == nil {
 			continue
 		}
-		if err := o.External.CanBreak(fault.Broker.Action()); err != nil {
+		if err := o.canBreak(fault.Broker.Action()); err != nil {
 			return fmt.Errorf("fault %d of %s breaks a broker: %w", i+1, s.Name, err)
 		}
 	}
 	return nil
+}
+
+// Real reports whether the brokers are Apache Kafka's or another product's, not an imitation.
+func (o ClusterOptions) Real() bool { return !o.provider().imitation }
+
+// canBreak checks whether a fault, by the scenario's word for it, can be injected into the brokers.
+func (o ClusterOptions) canBreak(action string) error {
+	if o.provider().shared {
+		return o.External.CanBreak(action)
+	}
+	return nil
+}
+
+// provider is a way to provide a Kafka, and what distinguishes it.
+type provider struct {
+	name  string
+	start func(r *run, ctx context.Context, log zerolog.Logger) (*provided, error)
+	// usual and most are how long its start takes, for the estimate.
+	usual, most time.Duration
+	// imitation: scenarios that need a real Kafka cannot run on it.
+	imitation bool
+	// shared: others use it too. The names of everything in it begin with the run's id, its clients may need
+	// credentials, and only what its owner has allowed is done to its brokers.
+	shared bool
+}
+
+func providers() []provider {
+	return []provider{
+		{name: ClusterEmbedded, start: (*run).startEmbedded, usual: time.Second, most: 2 * time.Second, imitation: true},
+		{name: ClusterProcess, start: (*run).startProcesses, usual: 8 * time.Second, most: time.Minute},
+		{name: ClusterDocker, start: (*run).startContainers, usual: 15 * time.Second, most: 2 * time.Minute},
+		{name: ClusterExternal, start: (*run).connect, usual: 2 * time.Second, most: 30 * time.Second, shared: true},
+	}
+}
+
+// provider returns the selected provider, or one without a start if there is none of that name.
+func (o ClusterOptions) provider() provider {
+	all := providers()
+	if i := slices.IndexFunc(all, func(p provider) bool {
+		return p.name == cmp.Or(o.Provider, ClusterEmbedded)
+	}); i >= 0 {
+		return all[i]
+	}
+	return provider{}
+}
+
+// Clusters returns the names of the providers.
+func Clusters() []string {
+	var names []string
+	for _, one := range providers() {
+		names = append(names, one.name)
+	}
+	return names
 }
 
 // kafka is a cluster, regardless of its provider.
@@ -132,45 +183,52 @@ func (r *run) startCluster(ctx context.Context) error {
 
 // provide starts the cluster, or connects to it.
 func (r *run) provide(ctx context.Context, log zerolog.Logger) (*provided, error) {
-	brokers, options := r.scenario.Cluster.Brokers, r.options.Cluster
-	switch options.Provider {
-	case "", ClusterEmbedded:
-		k, err := embedded.Start(ctx, embedded.Options{Brokers: brokers, Dir: r.dir.file(dirKafka), Log: log})
-		if err != nil {
-			return nil, err
-		}
-		return &provided{kafka: k, client: k.ClientOptions(), breaker: k}, nil
-	case ClusterProcess:
-		installed, err := install.Open(options.Version)
-		if err != nil {
-			return nil, err
-		}
-		k, err := process.Start(ctx, process.Options{
-			Brokers: brokers, Dir: r.dir.file(dirKafka), Kafka: installed, Starter: attended{r.subject}, Log: log,
-		})
-		if err != nil {
-			return nil, err
-		}
-		return &provided{kafka: k, client: k.ClientOptions(), breaker: k}, nil
-	case ClusterDocker:
-		k, err := docker.Start(ctx, docker.Options{Brokers: brokers, Image: options.Image, RunID: r.dir.id, Log: log})
-		if err != nil {
-			return nil, err
-		}
-		return &provided{kafka: k, client: k.ClientOptions(), breaker: k}, nil
-	case ClusterExternal:
-		return r.connect(ctx, options.External, log)
+	if start := r.options.Cluster.provider().start; start != nil {
+		return start(r, ctx, log)
 	}
-	return nil, fmt.Errorf("there is no cluster %q: it is %s", options.Provider, strings.Join(Clusters(), ", "))
+	return nil, fmt.Errorf("there is no cluster %q: it is %s", r.options.Cluster.Provider, strings.Join(Clusters(), ", "))
 }
 
-// Clusters returns the names of the providers.
-func Clusters() []string {
-	return []string{ClusterEmbedded, ClusterProcess, ClusterDocker, ClusterExternal}
+// owned is a cluster that dlqbench starts for the run.
+type owned interface {
+	kafka
+	faultbroker.Brokers
+	ClientOptions() []kgo.Opt
+}
+
+func provideOwned[K owned](k K, err error) (*provided, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &provided{kafka: k, client: k.ClientOptions(), breaker: k}, nil
+}
+
+func (r *run) startEmbedded(ctx context.Context, log zerolog.Logger) (*provided, error) {
+	return provideOwned(embedded.Start(ctx, embedded.Options{
+		Brokers: r.scenario.Cluster.Brokers, Dir: r.dir.file(dirKafka), Log: log,
+	}))
+}
+
+func (r *run) startProcesses(ctx context.Context, log zerolog.Logger) (*provided, error) {
+	installed, err := install.Open(r.options.Cluster.Version)
+	if err != nil {
+		return nil, err
+	}
+	return provideOwned(process.Start(ctx, process.Options{
+		Brokers: r.scenario.Cluster.Brokers, Dir: r.dir.file(dirKafka), Kafka: installed, Starter: attended{r.subject},
+		Log: log,
+	}))
+}
+
+func (r *run) startContainers(ctx context.Context, log zerolog.Logger) (*provided, error) {
+	return provideOwned(docker.Start(ctx, docker.Options{
+		Brokers: r.scenario.Cluster.Brokers, Image: r.options.Cluster.Image, RunID: r.dir.id, Log: log,
+	}))
 }
 
 // connect connects to the user's own cluster. Everything that the run creates there has the run's prefix.
-func (r *run) connect(ctx context.Context, config external.Config, log zerolog.Logger) (*provided, error) {
+func (r *run) connect(ctx context.Context, log zerolog.Logger) (*provided, error) {
+	config := r.options.Cluster.External
 	config.Prefix = r.dir.id
 	k, err := external.Connect(ctx, config, external.Options{Log: log, Ledger: r.dir.file(fileLedger),
 		LargestRecord: r.plan.LargestRecord()})

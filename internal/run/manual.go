@@ -266,8 +266,8 @@ func (h *Manual) name(at *workplace, written catalogue.Spec) string {
 
 // check applies to a fault the checks of a scenario that contains it; h.mu is held.
 func (h *Manual) check(at *workplace, written catalogue.Spec) error {
-	if written.Broker != nil && at.run.options.Cluster.Provider == ClusterExternal {
-		if err := at.run.options.Cluster.External.CanBreak(written.Broker.Action()); err != nil {
+	if written.Broker != nil {
+		if err := at.run.options.Cluster.canBreak(written.Broker.Action()); err != nil {
 			return fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 	}

@@ -69,7 +69,7 @@ func (r *run) writeHeader() error {
 		RunID: r.dir.id, GroupID: r.dir.id, InputTopic: r.dir.id + ".input", InputTopics: r.dir.id + ".input",
 		DLQTopic: r.dir.id + ".input.dlq", SecurityProtocol: "PLAINTEXT",
 	}
-	if config := r.options.Cluster.External; r.options.Cluster.Provider == ClusterExternal {
+	if config := r.options.Cluster.External; r.options.Cluster.provider().shared {
 		values.SecurityProtocol, values.SASLMechanism, values.SASLUsername = config.SubjectProtocol(), config.SASL.Mechanism,
 			config.SASL.Username
 		values.SASLPassword = cmp.Or(config.SASL.Password.Reveal(), config.SASL.Token.Reveal())
@@ -132,7 +132,7 @@ func (r *run) writeHeader() error {
 
 // render fills in the subject file, after it has put its own names into the values.
 func (r *run) render(values *scenarios.Values) (*scenarios.SubjectFile, error) {
-	if r.options.Cluster.Provider != ClusterExternal { // there, every name must begin with the run's id
+	if !r.options.Cluster.provider().shared { // there, every name must begin with the run's id
 		*values = r.options.Subject.StableNames(*values)
 	}
 	var err error
@@ -204,7 +204,7 @@ func (r *run) environment() map[string]string {
 	return map[string]string{
 		environmentSubject: kind, "dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS,
 		"arch": runtime.GOARCH,
-		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: cmp.Or(r.options.Cluster.Provider, ClusterEmbedded),
+		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: r.options.Cluster.provider().name,
 		reports.EnvironmentLoad: loadDigest(r.scenario, r.options.samples()),
 	}
 }

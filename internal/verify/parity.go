@@ -90,7 +90,7 @@ func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, erro
 	if err != nil {
 		return ParityCell{}, fmt.Errorf("reading %s: %w", name, err)
 	}
-	if !scenario.RunsOnEmbedded() && on.Cluster.Provider == run.ClusterEmbedded {
+	if !scenario.RunsOnEmbedded() && !on.Cluster.Real() {
 		return ParityCell{}, nil
 	}
 	rerun := "dlqbench run " + name + " --seed %d"
