@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -134,13 +135,7 @@ func (b *bench) start(config Config, parts Parts) started {
 // eventually waits until the condition holds.
 func (b *bench) eventually(what string, condition func() bool) {
 	b.Helper()
-	deadline := time.Now().Add(testDeadline)
-	for !condition() {
-		if time.Now().After(deadline) {
-			b.Fatalf("it never came about that %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+	wait.Until(b, what, condition)
 }
 
 // committed returns the committed offset of the partition, -1 if there is none.

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -139,14 +140,10 @@ func (b *bench) fence() {
 // outlastTransaction waits until the coordinator has ended the instance's transaction by itself.
 func (b *bench) outlastTransaction() {
 	const id = groupID + "-0"
-	for deadline := time.Now().Add(testDeadline); time.Now().Before(deadline); {
+	wait.Until(b, "the coordinator aborts the transaction", func() bool {
 		described, err := b.admin.DescribeTransactions(context.Background(), id)
-		if err == nil && described[id].Err == nil && described[id].State != "Ongoing" {
-			return
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	b.Error("the coordinator never aborted the transaction")
+		return err == nil && described[id].Err == nil && described[id].State != "Ongoing"
+	})
 }
 
 func TestAFencedProducerIsReplaced(t *testing.T) {

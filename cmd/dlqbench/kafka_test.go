@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // kafka is a Kafka with the topics orders and orders.dlq, of two partitions each, and ten dead letters: five refused,
@@ -207,11 +208,7 @@ func TestConsume(t *testing.T) {
 		k.produce(&kgo.Record{Topic: "orders", Partition: int32(i % 2), Value: fmt.Appendf(nil, "order %d", i)})
 	}
 	p, calls := startConsumer(t, k.address, "orders", "--max-retries", "2", "--commit-interval", "20ms")
-	for deadline := time.Now().Add(patience); calls.Load() < 20; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of 20 records were processed:\n%s", calls.Load(), p.log())
-		}
-	}
+	wait.Until(t, "all 20 records are processed", func() bool { return calls.Load() >= 20 })
 	p.signal(syscall.SIGINT)
 	p.wantExit(exitPass, soon)
 	committed, err := kadm.NewClient(k.client).FetchOffsets(t.Context(), "test")

@@ -20,6 +20,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -315,7 +316,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 		cl.Produce(t.Context(), &kgo.Record{Topic: "r.dlq", Value: []byte("x")}, func(_ *kgo.Record, err error) {
 			acked <- err
 		})
-		waitFor(t, what, func() bool {
+		wait.Until(t, what, func() bool {
 			if spec.DelayResponse > 0 { // its effect is known only when the response is released: wait until it is held
 				return kafka.PartitionInfo("r.dlq", 0).HighWatermark > written
 			}
@@ -338,15 +339,6 @@ func TestFaultsOnTheWire(t *testing.T) {
 		if effect.Text != what || effect.N != 1 || effect.Op != 4 || effect.Instance != 2 ||
 			(effect.Aux > 0) != (spec.DelayResponse > 0) {
 			t.Errorf("%s: effect %+v", what, effect)
-		}
-	}
-}
-
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
 		}
 	}
 }

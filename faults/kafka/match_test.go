@@ -11,6 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -330,7 +331,7 @@ func TestEarlierAnswersComeBeforeTheEnd(t *testing.T) {
 		} else {
 			client.silent(name)
 		}
-		waitFor(t, "all requests to be noted", func() bool { return len(s.log.of(history.KindProduceRequest)) == 3 })
+		wait.Until(t, "all requests to be noted", func() bool { return len(s.log.of(history.KindProduceRequest)) == 3 })
 		heal()
 		client.ended(name)
 		if n := len(s.log.of(history.KindProduceResponse)); n != 1 || s.reached(0) != 1 {
@@ -345,11 +346,11 @@ func TestGivingUpOnALostRequest(t *testing.T) {
 	heal := s.inject(Kafka{API: "Produce", DropRequest: true})
 	client := s.dial()
 	client.send(one("Produce"))
-	waitFor(t, "the effect", func() bool { return len(s.log.effects()) == 1 })
+	wait.Until(t, "the effect", func() bool { return len(s.log.effects()) == 1 })
 	_ = client.Close()
 	s.dial().ask(one("Metadata"))
 	rule := (*s.in.rules.Load())[0]
-	waitFor(t, "nothing to be held", func() bool {
+	wait.Until(t, "nothing to be held", func() bool {
 		rule.mu.Lock()
 		defer rule.mu.Unlock()
 		return rule.held == 0

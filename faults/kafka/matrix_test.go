@@ -21,6 +21,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -427,7 +428,7 @@ func TestEveryActionOnEveryRequest(t *testing.T) {
 					client.silent(what)
 				}
 				passed := want.seen || name == "error" && (api == "Fetch" || api == "Metadata")
-				waitFor(t, what+" at the broker", func() bool { return s.reached(key) > seen == passed })
+				wait.Until(t, what+" at the broker", func() bool { return s.reached(key) > seen == passed })
 				heal()
 				if want.answeredAfterHeal {
 					if _, err := client.answer(one(api), 1); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/open"
 )
@@ -125,11 +126,7 @@ func (b *bench) background(run func(context.Context) error) (stop func()) {
 // eventually waits for a condition that must become true.
 func (b *bench) eventually(what string, come func() bool) {
 	b.Helper()
-	for deadline := time.Now().Add(testDeadline); !come(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.Fatalf("never: %s", what)
-		}
-	}
+	wait.Until(b, what, come)
 }
 
 func (b *bench) count(states ...store.State) int64 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/postgres"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/open"
 )
@@ -60,12 +61,7 @@ func (e *events) texts(kind history.Kind) []string {
 
 func (e *events) await(t *testing.T, changes int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); len(e.of(history.KindStoreChange)) < changes; time.Sleep(
-		time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %d changes: %v", changes, e.texts(history.KindStoreChange))
-		}
-	}
+	wait.Until(t, fmt.Sprintf("%d changes", changes), func() bool { return len(e.of(history.KindStoreChange)) >= changes })
 }
 
 func watching(t *testing.T, address string, layout Layout) (*Watcher, *events) {
@@ -425,26 +421,18 @@ func TestACrashHidesNothing(t *testing.T) {
 	w, sink := watching(t, address, layout)
 	ingest := func(offset int64) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		wait.Until(t, "an entry is accepted", func() bool {
 			_, err := there.Ingest(t.Context(), []store.Entry{letter(offset, "x")})
-			if err == nil {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatal(err)
-			}
-		}
+			return err == nil
+		})
 	}
 	ingest(1)
 	ingest(2)
 	sink.await(t, 2)
 	must(t, server.Crash())
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(strings.Join(sink.texts(history.KindStoreWatch),
-		" "), history.WatchLost); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nobody noticed that the database is gone")
-		}
-	}
+	wait.Until(t, "the watcher notices that the database is gone", func() bool {
+		return strings.Contains(strings.Join(sink.texts(history.KindStoreWatch), " "), history.WatchLost)
+	})
 	must(t, server.Resume(t.Context()))
 	ingest(3)
 	sink.await(t, 3)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // insideVariable is the role of the process that a stand-in stands for. whereVariable is the file to which that
@@ -180,7 +181,7 @@ func TestNothingIsLeftElsewhere(t *testing.T) {
 		t.Fatal(token, err)
 	}
 	<-g.Exited(0)
-	await(t, "the work has ended", func() bool { return startToken(there.pid(t)) != token })
+	wait.Until(t, "the work has ended", func() bool { return startToken(there.pid(t)) != token })
 	if !g.Crashed(0) {
 		t.Error("that nobody asked for it is not noted")
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 var readyLine = regexp.MustCompile(`^up and running$`)
@@ -74,7 +75,7 @@ func (g *Group) log(t *testing.T, instance int) string {
 func (g *Group) otherPID(t *testing.T, instance int) int {
 	t.Helper()
 	var line string
-	await(t, "the pid of the other process", func() bool {
+	wait.Until(t, "the pid of the other process", func() bool {
 		_, after, _ := strings.Cut(g.log(t, instance), "other pid ")
 		var whole bool
 		line, _, whole = strings.Cut(after, "\n")
@@ -85,15 +86,6 @@ func (g *Group) otherPID(t *testing.T, instance int) int {
 		t.Fatalf("no pid in %q", g.log(t, instance))
 	}
 	return pid
-}
-
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
 }
 
 func TestInstanceLivesAndEndsAsTold(t *testing.T) {
@@ -605,7 +597,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pid := range pids {
-		await(t, "the end of "+strconv.Itoa(pid), func() bool { return startToken(pid) == "" })
+		wait.Until(t, "the end of "+strconv.Itoa(pid), func() bool { return startToken(pid) == "" })
 	}
 	if _, err := os.Stat(filepath.Join(g.cfg.RunDir, RegistryFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the registry is left: %v", err)

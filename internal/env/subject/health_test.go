@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // TestHealthIsWatchedWhileTheProcessRuns checks that a process that never was healthy has not turned unhealthy, and
@@ -38,10 +39,10 @@ func TestHealthIsWatchedWhileTheProcessRuns(t *testing.T) {
 		}
 		return seen
 	}
-	await(t, "a first answer", func() bool { return asked.Load() > 1 })
+	wait.Until(t, "a first answer", func() bool { return asked.Load() > 1 })
 	for n, next := range []int64{http.StatusOK, http.StatusInternalServerError, http.StatusNoContent} {
 		status.Store(next)
-		await(t, "a change of health", func() bool { return len(seen()) > n })
+		wait.Until(t, "a change of health", func() bool { return len(seen()) > n })
 	}
 	select {
 	case <-g.Unhealthy(0):

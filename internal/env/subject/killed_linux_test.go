@@ -10,12 +10,14 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 func TestNothingSurvivesTheHarness(t *testing.T) {
 	_, pids := killedHarness(t, nil)
 	for _, pid := range pids {
-		await(t, "the end of "+strconv.Itoa(pid), func() bool { return startToken(pid) == "" })
+		wait.Until(t, "the end of "+strconv.Itoa(pid), func() bool { return startToken(pid) == "" })
 	}
 }
 
@@ -30,14 +32,14 @@ func TestSweepFindsWhatTheGuardCouldNot(t *testing.T) {
 	})
 	file := filepath.Join(dir, RegistryFile)
 	for _, pid := range registered(t, file) {
-		await(t, "the end of instance "+strconv.Itoa(pid), func() bool { return startToken(pid) == "" })
+		wait.Until(t, "the end of instance "+strconv.Itoa(pid), func() bool { return startToken(pid) == "" })
 	}
 	killed, err := Sweep(file)
 	if err != nil || len(killed) == 0 {
 		t.Fatalf("swept %v, %v", killed, err)
 	}
 	for _, pid := range pids {
-		await(t, "the end of "+strconv.Itoa(pid), func() bool { return startToken(pid) == "" })
+		wait.Until(t, "the end of "+strconv.Itoa(pid), func() bool { return startToken(pid) == "" })
 	}
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the registry is left: %v", err)

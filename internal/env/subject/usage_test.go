@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 func TestFamily(t *testing.T) {
@@ -71,7 +72,7 @@ func TestUsageIsThatOfTheWholeFamily(t *testing.T) {
 func TestUsageIsNotedAsTimeGoesBy(t *testing.T) {
 	g, sink := group(t, nil, "obedient")
 	g.up(t, 0)
-	await(t, "two readings of an instance", func() bool { return len(sink.of(history.KindSample)) >= 4 })
+	wait.Until(t, "two readings of an instance", func() bool { return len(sink.of(history.KindSample)) >= 4 })
 	for _, event := range sink.of(history.KindSample) {
 		if event.Instance != 0 || event.Aux < 0 || event.Text == history.SampleInstanceRSS && event.Aux == 0 {
 			t.Errorf("%+v", event)

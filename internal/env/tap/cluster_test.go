@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // direct writes n records with ids from first to the topic without the tap.
@@ -122,7 +123,7 @@ func TestProduceWithoutAcks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the records are in the topic", func() bool {
+	wait.Until(t, "the records are in the topic", func() bool {
 		var n int64
 		for _, p := range c.PartitionInfos("t.retry") {
 			n += p.HighWatermark
@@ -366,7 +367,7 @@ func TestAssignmentsAreWhatClientsAreTold(t *testing.T) {
 			}
 			settle := func(members ...int) {
 				t.Helper()
-				eventually(t, fmt.Sprintf("instances %v share the partitions evenly", members), func() bool {
+				wait.Until(t, fmt.Sprintf("instances %v share the partitions evenly", members), func() bool {
 					for _, i := range members {
 						if n, same := told[i].same(t, r, int16(i)); !same || n != 6/len(members) {
 							return false

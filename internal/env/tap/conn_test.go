@@ -22,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // produce creates a Produce of the values, one record batch per topic, to partition 0.
@@ -215,7 +216,7 @@ func TestLostAnswersAreNotRecorded(t *testing.T) {
 		}
 		kafka.respond(1, acknowledge(request, 1))
 		_ = kafka.Close()
-		eventually(t, "the tap has read what the broker said to the end", func() bool {
+		wait.Until(t, "the tap has read what the broker said to the end", func() bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return len(r.instances[0].conns) == 0

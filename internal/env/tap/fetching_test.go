@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // fetchTalk makes a client fetch from a broker and returns the noted changes: "+1" begins to ask for partition 1,
@@ -98,12 +99,12 @@ func TestWhatAnInstanceAsksFor(t *testing.T) {
 	k.expect("the session on a new connection", k.fetch(again, kafka3, 7, 6, nil, nil, 7), "")
 	_ = a.Close()
 	_ = kafka.Close()
-	eventually(t, "the old connection ended", func() bool { return len(openConns(r)) == 2 })
+	wait.Until(t, "the old connection ended", func() bool { return len(openConns(r)) == 2 })
 	k.expect("nothing has ceased", k.news(), "")
 	k.expect("left out on the new one", k.fetch(again, kafka3, 7, 7, nil, []int32{0}, 7), "-0")
 	_ = again.Close()
 	_ = kafka3.Close()
-	eventually(t, "the connection ended", func() bool { return len(openConns(r)) == 1 })
+	wait.Until(t, "the connection ended", func() bool { return len(openConns(r)) == 1 })
 	k.expect("all that it asked for has ceased", k.news(), "-1 -2")
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
@@ -130,7 +131,7 @@ func TestDelayedRequestsKeepOrderAndStamps(t *testing.T) {
 	subject.request(1, dead)
 	subject.request(2, done)
 	subject.request(3, dead)
-	eventually(t, "all are noted", func() bool {
+	wait.Until(t, "all are noted", func() bool {
 		return len(r.log.of(history.KindProduceRequest, history.KindCommitRequest)) == 3
 	})
 	noted := r.clock.Now()
@@ -197,13 +198,13 @@ func TestHeldRequestsAreGivenBack(t *testing.T) {
 			for range 3 {
 				subject.request(1, produce(9, acks, map[string][]string{"t.dlq": {"a"}}))
 			}
-			eventually(t, name+" begins", func() bool {
+			wait.Until(t, name+" begins", func() bool {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				return s.begun > 0
 			})
 			r.BeginRun(0, 1)
-			eventually(t, name+" is given back", func() bool {
+			wait.Until(t, name+" is given back", func() bool {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				return s.done == s.begun

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // talk makes a client and a broker exchange numbered requests.
@@ -172,7 +173,7 @@ func TestLateSyncIsNoAssignment(t *testing.T) {
 	rejoin := kmsg.NewPtrJoinGroupRequest()
 	rejoin.Group, rejoin.MemberID, rejoin.ProtocolType = "g", "m", "consumer"
 	other.request(91, rejoin)
-	eventually(t, "the rejoin was seen", func() bool { return joined(k, "m") == 1 })
+	wait.Until(t, "the rejoin was seen", func() bool { return joined(k, "m") == 1 })
 	k.kafka.respond(90, syncAnswer(0, 4))
 	k.subject.receive()
 	k.expect("late answer", k.news(), "")
@@ -458,7 +459,7 @@ func TestForgedAndWithheldGroupAnswers(t *testing.T) {
 					kafka.receive()
 					answer, _ := forge(request, code, nil)
 					kafka.respond(1, answer)
-					eventually(t, "the answer is withheld", func() bool {
+					wait.Until(t, "the answer is withheld", func() bool {
 						s.mu.Lock()
 						defer s.mu.Unlock()
 						return len(s.effects) == 1
@@ -619,7 +620,7 @@ func (k *talk) hangUp() {
 	dial(k.t, address)
 	one := k.broker.next()
 	_ = one.Close()
-	eventually(k.t, "the connection has ended", func() bool {
+	wait.Until(k.t, "the connection has ended", func() bool {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		return len(k.instance(0).conns) == 1
@@ -644,7 +645,7 @@ func TestWaitingForTheGroup(t *testing.T) {
 		}
 		k.kafka.respond(k.correlation, request.ResponseKind())
 		k.subject.receive()
-		eventually(t, "nobody waits any more", func() bool { return !waits() })
+		wait.Until(t, "nobody waits any more", func() bool { return !waits() })
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 const refused = 19 // NOT_ENOUGH_REPLICAS
@@ -57,7 +58,7 @@ func (s *script) set(actions map[int16]Action) {
 // finished waits until every action is done and compares the effects.
 func (s *script) finished(t *testing.T, want ...Effect) {
 	t.Helper()
-	eventually(t, "every action is done", func() bool {
+	wait.Until(t, "every action is done", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.begun > 0 && s.done == s.begun
@@ -348,7 +349,7 @@ func TestDroppedResponseSilencesTheConnection(t *testing.T) {
 	beat.SetVersion(4)
 	subject.request(3, beat)
 	subject.silent(20 * time.Millisecond)
-	eventually(t, "the withheld answers are recorded", func() bool {
+	wait.Until(t, "the withheld answers are recorded", func() bool {
 		return len(r.log.of(history.KindProduceResponse, history.KindCommitResponse)) == 2
 	})
 	for _, e := range r.log.of(history.KindProduceResponse, history.KindCommitResponse) {
@@ -385,7 +386,7 @@ func TestActionsAreGivenBack(t *testing.T) {
 				kafka.receive()
 				kafka.respond(1, acknowledge(request, 77))
 				end(r, subject, kafka)
-				eventually(t, "both actions are given back", func() bool {
+				wait.Until(t, "both actions are given back", func() bool {
 					s.mu.Lock()
 					defer s.mu.Unlock()
 					return s.begun == 2 && s.done == 2

@@ -151,16 +151,6 @@ func client(t testing.TB, bootstrap string, options ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// eventually waits until done returns true.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain: %s", patience, what)
-		}
-	}
-}
-
 // broker is a broker under the test's control: it does exactly what the test says.
 type broker struct {
 	t        testing.TB

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // shareWords writes share-group events in short form: topic.partition[first-last]×deliveries, and the type of each
@@ -230,7 +231,7 @@ func TestWithheldShareFetch(t *testing.T) {
 	subject.request(1, k.fetch(1, k.id, ackBatch{5, 7, []int8{1}}))
 	kafka.receive()
 	kafka.respond(1, k.fetched(k.id, 0, 0, [3]int64{8, 9, 1}))
-	eventually(t, "the answer was seen", func() bool { return len(r.log.of(history.KindShareAckResponse)) == 1 })
+	wait.Until(t, "the answer was seen", func() bool { return len(r.log.of(history.KindShareAckResponse)) == 1 })
 	k.expect("withheld", shareWords(r.log.shares()), "0.3[5-7] as 1: 0 withheld, 0.3[5-7] as 1?")
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // brokerHost is the host in the brokers' certificate; the links to them have other addresses.
@@ -131,7 +132,7 @@ func TestBrokersCertificateIsVerified(t *testing.T) {
 				}
 				_ = p.Close()
 			}
-			eventually(t, "the log tells why", func() bool {
+			wait.Until(t, "the log tells why", func() bool {
 				return strings.Contains(said.String(), "certificate is not accepted")
 			})
 		})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // Members that must not be expelled have a session that outlasts every test, and so does every rebalance timeout:
@@ -131,7 +133,7 @@ func (m *member) parkSync(t *testing.T) {
 func (m *member) park(t *testing.T, request kmsg.Request, version int16) {
 	t.Helper()
 	m.send(t, request, version)
-	await(t, "the request", func() bool {
+	wait.Until(t, "the request", func() bool {
 		return slices.ContainsFunc(m.e.connections(), func(c *brokerConn) bool {
 			return c.RemoteAddr().String() == m.LocalAddr().String() && c.unanswered() != nil
 		})
@@ -154,7 +156,7 @@ func (m *member) heartbeat(t *testing.T) error {
 // heartbeatUntil sends heartbeats until the answer is want; before that it must be before.
 func (m *member) heartbeatUntil(t *testing.T, want, before error) {
 	t.Helper()
-	await(t, fmt.Sprintf("a heartbeat to be answered with %v", want), func() bool {
+	wait.Until(t, fmt.Sprintf("a heartbeat to be answered with %v", want), func() bool {
 		err := m.heartbeat(t)
 		if !errors.Is(err, want) && !errors.Is(err, before) {
 			t.Fatalf("a heartbeat was answered with %v, want %v or %v", err, want, before)
@@ -194,7 +196,7 @@ func (m *member) die(t *testing.T) {
 	t.Helper()
 	before := len(m.e.live())
 	_ = m.Close()
-	await(t, "the end of a connection", func() bool { return len(m.e.live()) < before })
+	wait.Until(t, "the end of a connection", func() bool { return len(m.e.live()) < before })
 }
 
 // connections returns the connections that kfake knows, including those whose clients have gone.
@@ -218,22 +220,13 @@ func (e *Kafka) live() []*brokerConn {
 // nothingHeld waits until kfake has learned of the end of every ended connection.
 func nothingHeld(t *testing.T, e *Kafka) {
 	t.Helper()
-	await(t, "ended connections to be given up", func() bool { return len(e.live()) == len(e.connections()) })
-}
-
-func await(t *testing.T, what string, reached func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !reached(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
+	wait.Until(t, "ended connections to be given up", func() bool { return len(e.live()) == len(e.connections()) })
 }
 
 // inGroup waits until the group has that number of members.
 func inGroup(t *testing.T, e *Kafka, count int) {
 	t.Helper()
-	await(t, fmt.Sprintf("%d members", count), func() bool {
+	wait.Until(t, fmt.Sprintf("%d members", count), func() bool {
 		info := e.kafka.GroupInfo("group")
 		return info != nil && len(info.Members) == count
 	})
@@ -286,9 +279,9 @@ func TestMembersThatWaitForARebalance(t *testing.T) {
 		"rejoins from SyncGroup twice":                          actsElsewhere(nil, true, rejoinsTwice),
 		"killed in SyncGroup and started anew, if it is static": actsElsewhere(kmsg.StringPtr("instance"), true, startsAnew),
 	}
-	for _, wait := range []string{"JoinGroup", "SyncGroup", "another connection's SyncGroup"} {
-		tests["the broker stops, then all, in "+wait] = stopAndClose(wait, false)
-		tests["killed, the broker stops, then all, in "+wait] = stopAndClose(wait, true)
+	for _, phase := range []string{"JoinGroup", "SyncGroup", "another connection's SyncGroup"} {
+		tests["the broker stops, then all, in "+phase] = stopAndClose(phase, false)
+		tests["killed, the broker stops, then all, in "+phase] = stopAndClose(phase, true)
 	}
 	var wg sync.WaitGroup
 	for name, test := range tests {
@@ -435,7 +428,7 @@ func sendsNonsense(t *testing.T) {
 	if _, err := m.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("reading the answer: %v, want the end of the connection", err)
 	}
-	await(t, "the connection to be given up", func() bool { return len(e.connections())+len(e.parked.groups()) == 0 })
+	wait.Until(t, "the connection to be given up", func() bool { return len(e.connections())+len(e.parked.groups()) == 0 })
 }
 
 // A member that is not in its group is given up, but not before kfake has had time to handle its request.
@@ -514,10 +507,10 @@ func startsAnew(t *testing.T, m *member) func() []string {
 
 // stopAndClose tests that stopping a broker and closing the cluster end connections at once, whether members wait on
 // them or were killed.
-func stopAndClose(wait string, killed bool) func(*testing.T) {
+func stopAndClose(phase string, killed bool) func(*testing.T) {
 	return func(t *testing.T) {
 		e := start(t, 2)
-		waiting := waitIn(t, e, wait)
+		waiting := waitIn(t, e, phase)
 		if killed {
 			_ = waiting.Close()
 		}
@@ -538,18 +531,18 @@ func stopAndClose(wait string, killed bool) func(*testing.T) {
 		}
 		nothingHeld(t, e)
 		next.leave(t)
-		waitIn(t, e, wait)
+		waitIn(t, e, phase)
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
-		await(t, "all connections to be given up", func() bool { return len(e.connections())+len(e.parked.groups()) == 0 })
+		wait.Until(t, "all connections to be given up", func() bool { return len(e.connections())+len(e.parked.groups()) == 0 })
 	}
 }
 
 // waitIn brings a member to the point at which it waits for another one that does nothing. Both are mortal.
-func waitIn(t *testing.T, e *Kafka, wait string) *member {
+func waitIn(t *testing.T, e *Kafka, phase string) *member {
 	t.Helper()
-	if wait == "JoinGroup" {
+	if phase == "JoinGroup" {
 		stable(t, e, mortal)
 		var m *member
 		for range 4 { // whether kfake begins the session of a member that it cannot answer is random
@@ -560,7 +553,7 @@ func waitIn(t *testing.T, e *Kafka, wait string) *member {
 	}
 	_, m := completing(t, e, mortal, nil)
 	m.parkSync(t)
-	if wait != "SyncGroup" {
+	if phase != "SyncGroup" {
 		m = m.elsewhere(t)
 		m.owns = "something else"
 		m.parkJoin(t)

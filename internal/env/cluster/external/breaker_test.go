@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults/broker"
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // Kafka implements the injector's interface.
@@ -234,14 +235,7 @@ func TestCommandThatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if gone(strings.TrimSpace(string(child))) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("what the command started lives on")
-		}
-	}
+	wait.Until(t, "the child of the command ends", func() bool { return gone(strings.TrimSpace(string(child))) })
 }
 
 // Commands get no credentials of dlqbench.

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 func TestCountConnections(t *testing.T) {
@@ -65,11 +66,7 @@ func TestStandsStill(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); !standsStill(pid); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not stand still")
-		}
-	}
+	wait.Until(t, "the process stands still", func() bool { return standsStill(pid) })
 	_ = cmd.Process.Kill()
 	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("it ended with %v", err)
