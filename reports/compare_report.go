@@ -26,9 +26,13 @@ func CompareMarkdown(w io.Writer, c Comparison) error {
 	return document.Markdown(w, compareDocument(c))
 }
 
+// CompareHTML writes the comparison as one self-contained page, for reviewers of a change.
+func CompareHTML(w io.Writer, c Comparison) error { return document.HTML(w, compareDocument(c)) }
+
 func compareDocument(c Comparison) document.Document {
 	out := document.Document{
 		Kind: "comparison", Mark: compareMark(c.Verdict), Word: compareWord(c.Verdict), Title: "dlqbench compare",
+		Foot: "The same facts for programs: dlqbench compare --json.",
 	}
 	for _, of := range c.Cases {
 		out.Sections = append(out.Sections, document.Section{
@@ -162,8 +166,13 @@ func anomalyChange(a CompareAnomaly) string {
 
 func compareFigureTable(of CompareCase) document.Table {
 	out := document.Table{Columns: []document.Column{
-		{}, {Title: "before", Figure: true}, {Title: "after", Figure: true}, {Title: "change", Figure: true},
-		{Title: "interval", Figure: true, Spare: true}, {Title: "noise", Figure: true}, {Title: "p", Figure: true}, {},
+		{}, {Title: "before", Figure: true, Help: "The median of the runs before."},
+		{Title: "after", Figure: true, Help: "The median of the runs after."},
+		{Title: "change", Figure: true, Help: "The median of what any run after is beside any run before."},
+		{Title: "interval", Figure: true, Spare: true, Help: "Where the change lies with 95 % confidence."},
+		{Title: "noise", Figure: true, Help: "What three quarters of all pairs of identical runs differ by at most."},
+		{Title: "p", Figure: true, Help: "How likely chance alone makes such a difference: 0.05 or less counts as a " +
+			"change. Figures without it are shown only."}, {},
 	}}
 	marks := map[FigureChange]document.Mark{FigureWorse: document.Worse, FigureBetter: document.Pass,
 		FigureSame: document.Same, FigureTooFew: document.Unsure}

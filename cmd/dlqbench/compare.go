@@ -19,6 +19,7 @@ import (
 type compareFlags struct {
 	baselines      []string
 	save, markdown string
+	html           string
 	evenSo, asJSON bool
 }
 
@@ -50,6 +51,7 @@ that held before was not judged, 99 a watched figure is worse by more than the n
 	command.Flags().StringVar(&flags.save, "save", "",
 		"write the figures of these runs to this file as a baseline, and compare nothing")
 	command.Flags().StringVar(&flags.markdown, "markdown", "", "write Markdown to this file; - is stdout")
+	command.Flags().StringVar(&flags.html, "html", "", "write one page that works offline to this file, for reviewers")
 	command.Flags().BoolVar(&flags.asJSON, "json", false, "print JSON on stdout instead of the summary")
 	command.Flags().BoolVar(&flags.evenSo, "even-so", false,
 		"compare runs of one scenario even if their workload or environment differs, and list the differences")
@@ -60,8 +62,8 @@ func (a *app) compare(args []string, dash int, flags compareFlags) error {
 	if flags.save != "" {
 		return a.saveBaseline(args, dash, flags)
 	}
-	if flags.asJSON && flags.markdown == "-" {
-		return usageError{errors.New("--json and --markdown - both want stdout: give --markdown a file")}
+	if flags.asJSON && flags.markdown == "-" || flags.html == "-" && (flags.asJSON || flags.markdown == "-") {
+		return usageError{errors.New("two of --json, --markdown - and --html - want stdout: give one of them a file")}
 	}
 	before, after, err := sides(args, dash, flags.baselines)
 	if err != nil {
@@ -148,10 +150,15 @@ func (a *app) showComparison(c reports.Comparison, flags compareFlags) error {
 			return fmt.Errorf("writing Markdown: %w", err)
 		}
 	}
+	if flags.html != "" {
+		if err := a.writeFile(flags.html, func(w io.Writer) error { return reports.CompareHTML(w, c) }); err != nil {
+			return fmt.Errorf("writing the page: %w", err)
+		}
+	}
 	switch {
 	case flags.asJSON:
 		return reports.CompareJSON(a.stdout, c)
-	case flags.markdown == "-":
+	case flags.markdown == "-", flags.html == "-":
 		return nil
 	}
 	return reports.CompareTerminal(a.stdout, c, reports.UseColor(a.stdout))
@@ -159,7 +166,8 @@ func (a *app) showComparison(c reports.Comparison, flags compareFlags) error {
 
 // saveBaseline writes a baseline. It refuses runs that are not repetitions of each other.
 func (a *app) saveBaseline(args []string, dash int, flags compareFlags) error {
-	if len(args) == 0 || dash >= 0 || len(flags.baselines) > 0 || flags.asJSON || flags.markdown != "" {
+	if len(args) == 0 || dash >= 0 || len(flags.baselines) > 0 || flags.asJSON ||
+		flags.markdown != "" || flags.html != "" {
 		return usageError{errors.New(
 			"--save writes a baseline of the runs that are named, and compares nothing: dlqbench compare --save FILE RUN…")}
 	}

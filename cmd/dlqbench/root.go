@@ -85,7 +85,9 @@ func (a *app) commandGroups() []commandGroup {
 		{"Run and judge", []*cobra.Command{
 			a.runCommand(), a.gateCommand(), a.benchCommand(), a.drillCommand(), a.compareCommand(),
 		}},
-		{"Results", []*cobra.Command{a.checkCommand(), a.reportCommand(), a.showRecordCommand(), a.explainCommand()}},
+		{"Results", []*cobra.Command{
+			a.openCommand(), a.runsCommand(), a.checkCommand(), a.reportCommand(), a.showRecordCommand(), a.explainCommand(),
+		}},
 		{"Scenarios and subjects", []*cobra.Command{
 			a.learnCommand(), a.initCommand(), a.listCommand(), a.showCommand(), a.validateCommand(), a.schemaCommand(),
 			a.subjectCommand(), a.consumeCommand(),

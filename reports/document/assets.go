@@ -25,6 +25,8 @@ var (
 	figureScript string
 	//go:embed assets/timeline.js
 	timelineScript string
+	//go:embed assets/table.js
+	tableScript string
 	//go:embed assets/document.html.tmpl
 	pageTemplate string
 )

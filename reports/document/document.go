@@ -112,6 +112,10 @@ type Table struct {
 	Title   string
 	Columns []Column
 	Rows    []Row
+	// Filters are the names in the rows' Find that a page filters by. Pick is where it leads with two rows that a reader
+	// has chosen by their "pick" in Find, as before and after.
+	Filters []string
+	Pick    string
 	// Pack: a terminal writes rows that passed side by side. It writes at most Most rows (0: all).
 	Pack bool
 	Most int

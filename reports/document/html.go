@@ -44,6 +44,9 @@ func HTML(w io.Writer, doc Document) error {
 		}
 		scripts = append([]string{PlotScript}, scripts...)
 	}
+	if doc.filtered() {
+		scripts = append(scripts, tableScript)
+	}
 	for _, script := range scripts {
 		content.Scripts = append(content.Scripts, template.JS(script))
 	}
@@ -116,6 +119,16 @@ func (d Document) drawn() (figures []Figure, timeline *Timeline) {
 		}
 	}
 	return figures, timeline
+}
+
+// filtered reports whether a table of the document has filters.
+func (d Document) filtered() bool {
+	return slices.ContainsFunc(d.Sections, func(section Section) bool {
+		return slices.ContainsFunc(section.Blocks, func(block Block) bool {
+			table, ok := block.(Table)
+			return ok && len(table.Filters) > 0
+		})
+	})
 }
 
 // unfolds reports whether a section has findings to unfold.

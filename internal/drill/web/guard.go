@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/webguard"
 )
 
 // formHeader carries the form key of a script's request, formField that of a plain form.
@@ -28,10 +29,7 @@ const (
 
 // guard holds the visitors' secrets and permitted origins.
 type guard struct {
-	// loopback means that the server listens on this machine only.
-	loopback bool
-	// names are the host names, in lower case, that the server answers to, besides addresses and localhost.
-	names []string
+	webguard.Guard
 	// tokens are the tokens that each role's visitors must present. A role without one is open. Roles without a token
 	// share no secret.
 	tokens map[drill.Role]string
@@ -48,7 +46,10 @@ type guard struct {
 // each role has a token of its own. A token that the user has chosen is required on every address.
 func newGuard(address *net.TCPAddr, apart bool, chosen map[drill.Role]string) *guard {
 	g := &guard{
-		loopback: address.IP.IsLoopback(), tokens: map[drill.Role]string{}, given: map[drill.Role]bool{},
+		Guard: webguard.Guard{Loopback: address.IP.IsLoopback(), Policy: pagePolicy, Body: bodyLimit,
+			Stranger: "this name does not lead to a drill: use the address that dlqbench drill has printed",
+			Failed:   "the drill's page failed; the drill itself goes on"},
+		tokens: map[drill.Role]string{}, given: map[drill.Role]bool{},
 		keys: map[drill.Role]string{},
 		// Cookies ignore ports. The name must differ, so that two drills on one machine do not overwrite each other's
 		// cookies.
@@ -60,36 +61,14 @@ func newGuard(address *net.TCPAddr, apart bool, chosen map[drill.Role]string) *g
 			g.tokens[role], g.given[role] = chosen[role], true
 			continue
 		}
-		if !g.loopback || apart && role == drill.RoleInjector {
+		if !g.Loopback || apart && role == drill.RoleInjector {
 			g.tokens[role] = rand.Text()
 		}
 	}
-	if name, err := os.Hostname(); err == nil && !g.loopback {
-		g.names = append(g.names, strings.ToLower(name))
+	if name, err := os.Hostname(); err == nil && !g.Loopback {
+		g.Names = append(g.Names, strings.ToLower(name))
 	}
 	return g
-}
-
-// knowsHost reports whether the Host header can come from a visitor that typed this server's address. Only a name can
-// be rebound, an address cannot.
-func (g *guard) knowsHost(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.ToLower(strings.Trim(name, "[]"))
-	if ip := net.ParseIP(name); ip != nil {
-		return ip.IsLoopback() || !g.loopback
-	}
-	if name == "localhost" {
-		return true
-	}
-	for _, known := range g.names {
-		if name == known {
-			return true
-		}
-	}
-	return false
 }
 
 // admits reports whether the request presents the role's token, if it needs one. The comparison takes constant time.
@@ -131,34 +110,4 @@ func (g *guard) remember(w http.ResponseWriter, role drill.Role) {
 
 func same(shown, wanted string) bool {
 	return subtle.ConstantTimeCompare([]byte(shown), []byte(wanted)) == 1
-}
-
-// guarded adds the common response headers and the outermost gates: the host, the size of the request, and a panic
-// handler per request.
-func (g *guard) guarded(next http.Handler, panicked func(any)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if what := recover(); what != nil {
-				panicked(what)
-				http.Error(w, "the drill's page failed; the drill itself goes on", http.StatusInternalServerError)
-			}
-		}()
-		header := w.Header()
-		header.Set("Content-Security-Policy", pagePolicy)
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "no-referrer")
-		if g.loopback { // on other addresses without TLS, browsers ignore it with a warning
-			header.Set("Cross-Origin-Opener-Policy", "same-origin")
-		}
-		header.Set("Cross-Origin-Resource-Policy", "same-origin")
-		header.Set("X-Frame-Options", "DENY")
-		header.Set("Cache-Control", "no-store")
-		if !g.knowsHost(r.Host) {
-			http.Error(w, "this name does not lead to a drill: use the address that dlqbench drill has printed",
-				http.StatusMisdirectedRequest)
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit)
-		next.ServeHTTP(w, r)
-	})
 }

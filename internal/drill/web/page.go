@@ -42,7 +42,7 @@ func (s *Server) page(role drill.Role, session Session) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, view := "drill.html.tmpl", pageView{Role: role, Key: s.guard.keys[role], ID: s.id,
 			Scenario: session.State(role).Scenario}
-		if role == drill.RoleInjector && s.guard.loopback {
+		if role == drill.RoleInjector && s.guard.Loopback {
 			view.Heal = s.HealCommand()
 		}
 		if !s.guard.admits(role, r) {

@@ -187,7 +187,7 @@ func (s *Server) routes(session Session) http.Handler {
 		mux.Handle("GET "+at+"files/{name}", s.only(role, s.file(role, session)))
 		mux.Handle("POST "+at+"do/{action}", s.only(role, s.act(role, session)))
 	}
-	return s.guard.guarded(mux, func(what any) { s.log.Printf("a request failed: %v", what) })
+	return s.guard.Handler(mux, func(what any) { s.log.Printf("a request failed: %v", what) })
 }
 
 // only admits requests that present the role's token, where one is needed.
