@@ -104,6 +104,8 @@ type state struct {
 	unread  []string
 	earlier map[place]bool // where audits before the last found dead letters; made on demand
 	store   *storeState
+	// outputs is nil if attempts are not writes to an output topic.
+	outputs *outputs
 
 	// session is the longest session timeout that a member requested. moved is the time of the latest progress,
 	// still the value of moved when the subject was told to stop.
@@ -176,6 +178,9 @@ func newState(header *history.Header) *state {
 	for _, planned := range header.Faults {
 		w.faults = append(w.faults, faultState{planned: planned, effects: map[string]int64{}})
 	}
+	if header.Contract().OutputAttempts {
+		w.outputs = newOutputs()
+	}
 	w.activity.follow(w)
 	return w
 }
@@ -215,6 +220,10 @@ func (w *state) takeOwn(e *history.Event) {
 		w.answerWrite(e)
 	default:
 		w.takeRare(e)
+	}
+	if w.outputs != nil && w.role(e.Topic) == history.RoleSink && (e.Kind == history.KindProduceRequest ||
+		e.Kind == history.KindProduceResponse) {
+		w.outputs.observe(e)
 	}
 	w.follow(e)
 }

@@ -121,6 +121,32 @@ func effectTales() []tale {
 	}
 }
 
+// outputTales are of subjects whose attempts are writes to an output topic.
+func outputTales() []tale {
+	early := func(b *builder, several bool) *builder {
+		b.h.Contract().OutputAttempts = true
+		b.withSink(history.Effects{}).h.Contract().Effects = nil
+		b.begin().send(0).send(1)
+		other := b.askResult(1)
+		if several {
+			b.answerResult(b.askResult(0), -1, history.Forged)
+			b.answerResult(other, -1, history.Forged)
+		} else {
+			b.answerResult(other, -1, history.Forged).answerResult(b.askResult(0), -1, history.Forged)
+		}
+		b.wait(105*ms).attempt(0, history.OutcomeTransient).wait(205*ms).attempt(0, history.OutcomeTransient)
+		return b.letter(0).success(1).result(1).commit(2).drain()
+	}
+	return []tale{
+		{"a record is given up early, alone", []string{"under-retried", "backoff-late"}, func(b *builder) history.Source {
+			return early(b, false).done()
+		}},
+		{"a record is given up early, and may have failed with another", nil, func(b *builder) history.Source {
+			return early(b, true).done()
+		}},
+	}
+}
+
 // A sink that was not read proves nothing, and without a promise nothing is judged.
 func TestEffectsThatAreNotRead(t *testing.T) {
 	for status, promised := range map[Status]*history.Effects{Inconclusive: {}, NotApplicable: nil} {

@@ -19,6 +19,8 @@ type Setting struct {
 	DLQBroker int
 	// Stub: the subject calls the downstream stub.
 	Stub bool
+	// Output: its attempts are writes to an output topic, which pass no link of their own.
+	Output bool
 	// Topics are the topics that kafka faults can name besides "input", "retry" and "dlq"; nil means any.
 	Topics []string
 	// NoRetryTopics: the subject has no retry topics.
@@ -77,6 +79,7 @@ func At(path, format string, args ...any) []Defect {
 const (
 	NoLetters = "the subject writes no dead letters (dlq_enabled: false or dlq_written_by: broker; in a contract " +
 		"dlq: {enabled: false} or {written_by: broker})"
+	OutputOnly   = "the subject's attempts are writes to an output topic (downstreams: [{kafka: …}])"
 	NoDownstream = "the subject does not call the downstream (observe: wire), so this fault could have no effect"
 )
 

@@ -83,6 +83,8 @@ type Contract struct {
 	OrderOfAttempts bool `json:"order_of_attempts,omitempty"`
 	// Effects is what is promised about the effects of records in the sink; nil promises nothing.
 	Effects *Effects `json:"effects,omitempty"`
+	// OutputAttempts: attempts are writes to an output topic.
+	OutputAttempts bool `json:"output_attempts,omitempty"`
 	// WireOnly: the subject does not call the downstream; invariants that need attempts do not apply.
 	WireOnly bool `json:"wire_only"`
 	// ProcessUnseen: somebody else starts the subject. Neither its log nor an exit code is seen, and no end that the

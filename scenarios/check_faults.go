@@ -121,6 +121,7 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 	}
 	if c.file != nil {
 		setting.Stub, setting.Registry = c.file.Observe != ObserveWire, c.file.Format != nil
+		setting.Output = c.file.Kafka() != nil
 		setting.NoRetryTopics = c.file.Contract.Retry != string(history.RetryTopics)
 		letters := c.file.Contract.DLQ
 		setting.NoDeadLetters = !letters.Enabled || letters.WrittenBy == WrittenByBroker

@@ -19,7 +19,8 @@ import (
 func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c := newChecker(d, nil)
 	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group",
-		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/contract/effects", "/topics", "/ready",
+		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/contract/effects", "/downstreams/0/kafka", "/topics",
+		"/ready",
 		"/replay", "/input/topic", "/external"} {
 		d.checkTemplates(d.root.get(path))
 	}
@@ -47,7 +48,7 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c.checkInput(s, folder)
 	c.checkTopicNames(s)
 	c.checkDownstreams(s)
-	if s.Contract.Effects != nil && s.Contract.Effects.Topic == "" && c.allSound("/contract/effects") {
+	if s.Contract.Effects != nil && s.EffectsTopic() == "" && c.allSound("/contract/effects") {
 		c.at("/contract/effects", "topic is missing in effects: the output topic, such as topic: \"{{.RunID}}.results\"")
 	}
 }
@@ -260,7 +261,7 @@ var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 // checkTopicNames checks the names of topics of the subject's own: each is legal, and no topic has two purposes.
 func (c *checker) checkTopicNames(s *SubjectFile) {
 	paths := []string{"/input/topic", "/contract/dlq/topic", "/contract/retry_topics", "/replay/to", "/topics",
-		"/contract/effects"}
+		"/contract/effects", "/downstreams"}
 	if slices.ContainsFunc(paths, func(path string) bool { return !c.allSound(path) }) {
 		return
 	}
@@ -296,7 +297,11 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 	for i, name := range rendered.Topics {
 		claim(fmt.Sprintf("/topics/%d", i), name, "further topic")
 	}
-	if effects := rendered.Contract.Effects; effects != nil && !slices.Contains(rendered.Topics, effects.Topic) {
-		claim("/contract/effects/topic", effects.Topic, "output topic")
+	if output := rendered.Kafka(); output != nil && !slices.Contains(rendered.Topics, output.Topic) {
+		claim("/downstreams/0/kafka/topic", output.Topic, "output topic")
+	}
+	if name := rendered.EffectsTopic(); rendered.Contract.Effects != nil && !slices.Contains(rendered.Topics, name) &&
+		(rendered.Kafka() == nil || rendered.Kafka().Topic != name) {
+		claim("/contract/effects/topic", name, "output topic")
 	}
 }

@@ -106,6 +106,7 @@ const (
 func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 	contract, err := s.Contract.contract(s.answers())
 	contract.WireOnly, contract.ProcessUnseen = s.Observe == ObserveWire, s.Kind == KindExternal
+	contract.OutputAttempts = s.Kafka() != nil
 	return contract, err
 }
 
@@ -215,13 +216,18 @@ func (s StatusOrName) outcomes(answers []classed) ([]history.Outcome, error) {
 	case "reset":
 		return []history.Outcome{history.OutcomeReset}, nil
 	}
+	for _, one := range answers {
+		if one.name != "" && one.name == string(s) {
+			return []history.Outcome{one.outcome}, nil
+		}
+	}
 	status, err := strconv.Atoi(string(s))
 	if err != nil || status < 400 || status > 599 {
 		return nil, fmt.Errorf("%q is no class: write an HTTP status from 400 to 599, timeout or reset", string(s))
 	}
 	var outcomes []history.Outcome
 	for _, one := range answers {
-		if one.status == status {
+		if one.name == "" && one.status == status {
 			outcomes = append(outcomes, one.outcome)
 		}
 	}

@@ -5,7 +5,6 @@ package scenarios
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -95,6 +94,10 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 	if e := s.External; e != nil {
 		text.Promises = append([]string{fmt.Sprintf("You start it, %d in all: instance 0 finds Kafka at 127.0.0.1:%d and "+
 			"its downstream at http://127.0.0.1:%d.", e.Instances, e.KafkaPort(0), e.DownstreamPort(0))}, text.Promises...)
+	}
+	if output := s.Kafka(); output != nil {
+		text.Promises = append([]string{fmt.Sprintf("Its writes to %s with a record's id are attempts to process that "+
+			"record.", output.Topic)}, text.Promises...)
 	}
 	if http := s.HTTP(); http != nil {
 		where := "anywhere"
@@ -351,11 +354,11 @@ func either(yes bool, a, b string) string {
 func outcomeList(list []history.Outcome, answers []classed) string {
 	names := map[history.Outcome]string{history.OutcomeTimeout: "time-outs", history.OutcomeReset: "connection resets"}
 	for _, one := range answers {
-		names[one.outcome] = strconv.Itoa(one.status)
+		names[one.outcome] = one.word()
 	}
 	var words []string
 	for _, outcome := range list {
-		if !slices.Contains(words, names[outcome]) {
+		if names[outcome] != "" && !slices.Contains(words, names[outcome]) {
 			words = append(words, names[outcome])
 		}
 	}

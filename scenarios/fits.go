@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 // do about that; it is empty where it has. What the reference's settings make a scenario about, the subject's contract
 // must promise: otherwise its faults meet nothing, or what it is to prove is not judged.
 func (s *Scenario) Unfit(subject *SubjectFile) string {
-	if why := s.unfitInput(subject); why != "" {
+	if why := cmp.Or(s.unfitInput(subject), s.unfitOutput(subject)); why != "" {
 		return why
 	}
 	own, contract := s.Subject.Reference, subject.Contract

@@ -16,7 +16,8 @@ import (
 
 // Downstream is a service that the subject calls while it processes a record. Exactly one kind is given.
 type Downstream struct {
-	HTTP *HTTPDownstream `json:"http" jsonschema:"required"`
+	HTTP  *HTTPDownstream  `json:"http,omitempty"`
+	Kafka *KafkaDownstream `json:"kafka,omitempty"`
 }
 
 // HTTPDownstream is a service over HTTP. A call with a record's id, of any method and path, is an attempt to process
@@ -136,8 +137,8 @@ func (s *SubjectFile) HTTP() *HTTPDownstream {
 // usualAnswers are the statuses of the answers to outcomes, and the classes that these outcomes have.
 func usualAnswers() []classed {
 	return []classed{
-		{history.OutcomeTransient, 503, "retryable"}, {history.OutcomeRateLimited, 429, "retryable"},
-		{history.OutcomePermanent, 400, "permanent"}, {history.OutcomeLogical, 422, "logical"},
+		{history.OutcomeTransient, 503, "retryable", ""}, {history.OutcomeRateLimited, 429, "retryable", ""},
+		{history.OutcomePermanent, 400, "permanent", ""}, {history.OutcomeLogical, 422, "logical", ""},
 	}
 }
 
@@ -145,10 +146,23 @@ type classed struct {
 	outcome history.Outcome
 	status  int
 	class   string
+	// name is that of the error in place of a status, where the answer is not one over HTTP.
+	name string
+}
+
+// word is the answer as classes name it.
+func (c classed) word() string {
+	if c.name != "" {
+		return c.name
+	}
+	return strconv.Itoa(c.status)
 }
 
 // answers are the statuses that the subject gets as answers.
 func (s *SubjectFile) answers() []classed {
+	if output := s.Kafka(); output != nil {
+		return output.answers()
+	}
 	all := usualAnswers()
 	if http := s.HTTP(); http != nil {
 		given := http.Answers.ByOutcome()
@@ -161,8 +175,8 @@ func (s *SubjectFile) answers() []classed {
 	return all
 }
 
-// AnswerTo returns the answer to an outcome as classes name it: an HTTP status, "timeout" or "reset"; "" for an outcome
-// that is no answer.
+// AnswerTo returns the answer to an outcome as classes name it: an HTTP status, the name of an error of Kafka's,
+// "timeout" or "reset"; "" for an outcome that is no answer.
 func (s *SubjectFile) AnswerTo(outcome history.Outcome) string {
 	switch outcome {
 	case history.OutcomeTimeout, history.OutcomeReset:
@@ -170,7 +184,7 @@ func (s *SubjectFile) AnswerTo(outcome history.Outcome) string {
 	}
 	for _, one := range s.answers() {
 		if one.outcome == outcome {
-			return strconv.Itoa(one.status)
+			return one.word()
 		}
 	}
 	return ""
@@ -195,6 +209,10 @@ func (c *checker) checkDownstreams(s *SubjectFile) {
 			"record, and answer those of others as its routes")
 	case s.Observe == ObserveWire:
 		c.at(path, "observe: wire says that the subject makes no calls that can be watched: keep one of the two")
+	case (s.Downstreams[0].HTTP == nil) == (s.Downstreams[0].Kafka == nil):
+		c.at(path+"/0", "a downstream is of one kind: write http or kafka")
+	case s.Kafka() != nil:
+		c.checkKafka(path+"/0/kafka", s)
 	default:
 		c.checkHTTP(path+"/0/http", s)
 	}

@@ -45,7 +45,8 @@ type SubjectFile struct {
 	RecordHeaders map[string]string `json:"record_headers,omitempty"`
 	// Input is what its records are made of; default: records of dlqbench's own.
 	Input *Input `json:"input,omitempty"`
-	// Downstreams are the services that it calls; default: POST /v1/attempt with the record's value. There can be one.
+	// Downstreams are the services that it calls, or the output topic that it writes to; default: POST /v1/attempt with
+	// the record's value. There can be one.
 	Downstreams []Downstream `json:"downstreams,omitempty"`
 	// Topics are further topics that the subject needs, such as those that it writes results to. They are created, and
 	// what is read from them or written to them is recorded, but not judged.
@@ -144,7 +145,8 @@ type ContractSpec struct {
 
 // EffectsSpec says where the effects of records are, and what is promised of them.
 type EffectsSpec struct {
-	// Topic is the output topic, in which a record that succeeded has a record with its id.
+	// Topic is the output topic, in which a record that succeeded has a record with its id; default: that of the
+	// downstream, if it is one.
 	Topic string `json:"topic,omitempty" jsonschema:"minLength=1"`
 	// Repeats: disrupted (default), if a record may have its effect again after a disruption; never, if it has it once,
 	// whatever happens, as with transactions or with a key by which a repeat is recognised.

@@ -132,6 +132,11 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered.Replay = ReplayTool{To: text(s.Replay.To), Command: list(s.Replay.Command)}
 	rendered.Contract.RetryTopics = splitList(strings.Join(list(s.Contract.RetryTopics), ","))
 	rendered.Topics = list(s.Topics)
+	rendered.Downstreams = slices.Clone(s.Downstreams)
+	if output := s.Kafka(); output != nil {
+		named := *output
+		named.Topic, rendered.Downstreams[0].Kafka = text(output.Topic), &named
+	}
 	if s.Input != nil {
 		input := *s.Input
 		input.Topic, rendered.Input = text(input.Topic), &input

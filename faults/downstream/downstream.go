@@ -181,6 +181,9 @@ func (d *Downstream) Validate(setting faults.Setting) []faults.Defect {
 		return faults.At("", "%s", faults.NoDownstream)
 	}
 	_, defects := faults.CheckActions(actions(), d)
+	if setting.Output {
+		defects = append(defects, d.overHTTP()...)
+	}
 	defects = append(defects, setting.CheckNode(d.Node, false)...)
 	if limit := d.RateLimit; limit != nil {
 		if limit.Rate <= 0 {
@@ -195,6 +198,24 @@ func (d *Downstream) Validate(setting faults.Setting) []faults.Defect {
 	}
 	if d.Errors != nil {
 		defects = append(defects, d.Errors.validate()...)
+	}
+	return defects
+}
+
+// overHTTP returns the defects of settings that only a downstream that is called can have.
+func (d *Downstream) overHTTP() []faults.Defect {
+	var defects []faults.Defect
+	for _, one := range []struct {
+		path string
+		is   bool
+	}{
+		{"/slow", d.Slow > 0}, {"/hang", d.Hang}, {"/rate_limit", d.RateLimit != nil}, {"/error_text", d.ErrorText != ""},
+		{"/errors/timeout", d.Errors != nil && d.Errors.Timeout > 0}, {"/errors/reset", d.Errors != nil && d.Errors.Reset > 0},
+	} {
+		if one.is {
+			defects = append(defects, faults.At(one.path, "%s, which can only be refused: a delayed or missing answer is a fault of "+
+				"kind kafka or network", faults.OutputOnly)...)
+		}
 	}
 	return defects
 }

@@ -267,12 +267,12 @@ func TestNames(t *testing.T) {
 		"UNKNOWN_SERVER_ERROR": -1, "OFFSET_OUT_OF_RANGE": 1, "NOT_ENOUGH_REPLICAS": 19, "REBALANCE_IN_PROGRESS": 27,
 		"FENCED_MEMBER_EPOCH": 110,
 	} {
-		if got, err := errorCode(name); err != nil || got != want {
+		if got, err := ErrorCode(name); err != nil || got != want {
 			t.Errorf("%s: %d, %v; want %d", name, got, err, want)
 		}
 	}
 	for _, name := range []string{"", "not_enough_replicas", "NONE"} {
-		if _, err := errorCode(name); err == nil {
+		if _, err := ErrorCode(name); err == nil {
 			t.Errorf("%q is accepted", name)
 		}
 	}

@@ -25,8 +25,8 @@ func apiKey(name string) (int16, error) {
 	return 0, fmt.Errorf("%q is no Kafka request: write its name as Kafka does, such as Produce or OffsetCommit", name)
 }
 
-// errorCode returns the code of the error with Kafka's name, such as NOT_ENOUGH_REPLICAS.
-func errorCode(name string) (int16, error) {
+// ErrorCode returns the code of the error with Kafka's name, such as NOT_ENOUGH_REPLICAS.
+func ErrorCode(name string) (int16, error) {
 	for code := int16(-1); code < lastCode; code++ {
 		if known := kerr.TypedErrorForCode(code); known != nil && known.Code == code && known.Message == name {
 			return code, nil

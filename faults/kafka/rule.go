@@ -40,7 +40,7 @@ func newRule(spec Kafka, topics []history.Topic, active faults.Active) (*rule, e
 	}
 	var err error
 	if spec.Error != "" {
-		if r.action.Code, err = errorCode(spec.Error); err != nil {
+		if r.action.Code, err = ErrorCode(spec.Error); err != nil {
 			return nil, err
 		}
 	}

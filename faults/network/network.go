@@ -345,6 +345,8 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 			"(input: {format: avro, schema: …})")
 	case n.Link == "downstream" && !setting.Stub:
 		return faults.At("/link", "%s", faults.NoDownstream)
+	case n.Link == "downstream" && setting.Output:
+		return faults.At("/link", "%s, so there is no link \"downstream\": break the links of brokers", faults.OutputOnly)
 	case isBroker && number < 1:
 		return at("brokers are numbered from 1")
 	case isBroker && setting.Brokers > 0 && number > setting.Brokers:

@@ -60,6 +60,10 @@ func (s stub) Close() error {
 
 // openDownstream starts the downstream that the subject declares.
 func (r *run) openDownstream(context.Context) (called, error) {
+	if r.written != "" {
+		r.outputs = newOutputTopic(r.attemptsConfig(), &r.header, r.written, r.options.Subject.Kafka().Codes())
+		return r.outputs, nil
+	}
 	one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: r.attemptsConfig(), Calls: r.calls(),
 		Topics: r.header.Topics})
 	if err != nil {

@@ -160,7 +160,9 @@ func (r *run) valuesOf(instance int) scenarios.Values {
 	values := r.values
 	values.WorkDir = r.workDir(instance)
 	values.Instance, values.BootstrapServers = instance, r.bootstraps[instance]
-	r.stubs.of(instance).Tell(&values, r.links[downstreamLink(instance)][0].Address())
+	if links := r.links[downstreamLink(instance)]; len(links) > 0 {
+		r.stubs.of(instance).Tell(&values, links[0].Address())
+	}
 	values.Port = r.ports[instance]
 	one := r.consumerOf(instance)
 	values.GroupID, values.DLQTopic, values.ReplayTopic = one.Group, r.header.Topics[one.DLQ].Name, one.ReplayTo

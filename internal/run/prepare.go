@@ -159,15 +159,13 @@ func (r *run) writeTopics(dlq string, retries, others []string) {
 }
 
 // furtherTopics returns the topics that are neither read nor dead-letter topics, and notes which of them has the
-// effects of records.
+// effects of records, and to which writes are attempts.
 func (r *run) furtherTopics(rendered *scenarios.SubjectFile) []string {
-	topics := rendered.Topics
-	if effects := rendered.Contract.Effects; effects != nil {
-		if r.output = effects.Topic; !slices.Contains(topics, r.output) {
-			topics = append(topics, r.output)
-		}
+	r.output = rendered.EffectsTopic()
+	if output := rendered.Kafka(); output != nil {
+		r.written = output.Topic
 	}
-	return topics
+	return rendered.OutputTopics()
 }
 
 func (r *run) expect() history.Expect {

@@ -49,7 +49,8 @@ type run struct {
 	offSchedule sync.Once
 
 	values scenarios.Values // of every instance, except its own addresses
-	output string           // the topic with the effects of records, "" for none
+	// output is the topic with the effects of records, written the one to which each write is an attempt; "" for none.
+	output, written string
 
 	stage
 	phase    atomic.Pointer[string]
@@ -66,6 +67,7 @@ type stage struct {
 	rules      *faultkafka.Injector
 	tap        *tap.Tap
 	stubs      stubs
+	outputs    *outputTopic       // the output topic as the downstream, else nil
 	registry   *registry.Registry // nil if the records have no schema
 	store      storeStage
 	bootstraps []string // of each instance
@@ -161,6 +163,9 @@ func (r *run) openLinks(ctx context.Context) error {
 		if r.header.Graph != nil {
 			groups = append(groups, network.DownstreamOf(r.consumerOf(instance).Name))
 		}
+		if r.stubs.of(instance).Addr(instance) == "" {
+			continue // it has no address of its own
+		}
 		if err := open(name, r.stubs.of(instance).Addr(instance), r.portsOf(instance).downstream, groups...); err != nil {
 			return err
 		}
@@ -210,9 +215,15 @@ func (r *run) openTaps(context.Context) error {
 		}
 		upstreams = append(upstreams, upstream)
 	}
+	var sink history.Sink = r.live
+	var interceptor tap.Interceptor = r.rules
+	if r.outputs != nil {
+		r.outputs.rules = r.rules
+		sink, interceptor = r.outputs, r.outputs
+	}
 	r.tap = tap.New(tap.Config{
-		Clock: r.clock, Sink: r.live, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
-		Upstreams: upstreams, Log: r.options.Log, Interceptor: r.rules, Group: r.observedGroup(),
+		Clock: r.clock, Sink: sink, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
+		Upstreams: upstreams, Log: r.options.Log, Interceptor: interceptor, Group: r.observedGroup(),
 		KeepMetadata: slices.ContainsFunc(r.header.Consumers, func(c history.Consumer) bool {
 			return c.Contract.OffsetMetadata != ""
 		}), TopicIDs: r.cluster.topicIDs,

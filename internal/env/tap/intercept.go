@@ -33,6 +33,8 @@ type Exchange struct {
 	frame   *frame
 	header  header
 	fetch   *fetchSeen
+	produce *produceSeen
+	readAt  time.Duration
 	request kmsg.Request
 	err     error
 }
@@ -98,6 +100,19 @@ type Partition struct {
 	Topic string
 	// Number is history.None in a request for whole topics (Metadata).
 	Number int32
+}
+
+// Writes returns the records that a Produce writes to topics whose writes are recorded, as the events of its request,
+// and whether it asks for an answer.
+func (x *Exchange) Writes() (writes []history.Event, answered bool) {
+	if x.produce == nil {
+		return nil, true
+	}
+	for i := range x.produce.partitions {
+		x.produce.eachEvent(x.conn, history.KindProduceRequest, x.readAt, &x.produce.partitions[i],
+			func(e *history.Event, _ int) { writes = append(writes, *e) })
+	}
+	return writes, x.produce.acks != 0
 }
 
 // Partitions returns the partitions or topics of a Produce, Fetch, OffsetCommit, TxnOffsetCommit or Metadata,
@@ -256,9 +271,10 @@ func (a *Action) done() {
 func (c *conn) intercept(p *pending, fr *frame, request kmsg.Request) []byte {
 	x := &Exchange{
 		Instance: c.instance.number, Run: c.process.run, Group: c.tap.Group, Broker: c.node, APIKey: p.key,
-		Version: p.version, conn: c, frame: fr, header: p.header, request: request,
+		Version: p.version, conn: c, frame: fr, header: p.header, request: request, readAt: p.readAt,
 	}
 	x.fetch, _ = p.seen.(*fetchSeen)
+	x.produce, _ = p.seen.(*produceSeen)
 	p.action = c.tap.Interceptor.Intercept(x)
 	switch {
 	case p.action.Code != 0:

@@ -14,6 +14,7 @@ import (
 
 // produceSeen is a Produce that waits for its acknowledgement, with the records written to each observed partition.
 type produceSeen struct {
+	acks       int16
 	partitions []producedPartition
 	index      map[producedAt]int
 }
@@ -69,6 +70,7 @@ func (c *conn) observeProduce(p *pending, body []byte) (*produceSeen, int16, err
 		return nil, 0, fmt.Errorf("reading a Produce v%d request: %w", p.version, err)
 	}
 	if seen != nil {
+		seen.acks = acks
 		for i := range seen.partitions {
 			seen.emit(c, history.KindProduceRequest, p.readAt, &seen.partitions[i], func(*history.Event, int) {})
 		}
@@ -202,17 +204,25 @@ func hash(data []byte) uint64 {
 	return xxhash.Sum64(data)
 }
 
-// emit writes one event per record of the partition. more fills in the rest of each event.
+// emit records one event per record of the partition. more fills in the rest of each event.
 func (s *produceSeen) emit(c *conn, kind history.Kind, at time.Duration, p *producedPartition,
 	more func(e *history.Event, index int)) {
+	s.eachEvent(c, kind, at, p, func(e *history.Event, index int) {
+		more(e, index)
+		c.tap.Sink.Record(*e)
+	})
+}
+
+// eachEvent calls take with one event per record of the partition.
+func (s *produceSeen) eachEvent(c *conn, kind history.Kind, at time.Duration, p *producedPartition,
+	take func(e *history.Event, index int)) {
 	for i := range p.records {
 		r := &p.records[i]
 		e := c.event(kind, at)
 		e.Op, e.Topic, e.Partition, e.Record = r.op, p.at.topic, p.at.number, r.record
 		e.KeyHash, e.ValueHash, e.Flags = r.keyHash, r.valueHash, r.flags
 		e.ProducerID, e.ProducerEpoch, e.Sequence = r.producerID, r.epoch, r.sequence
-		more(&e, i)
-		c.tap.Sink.Record(e)
+		take(&e, i)
 	}
 }
 

@@ -179,6 +179,45 @@ func (a *Attempts) Rule(caller Caller, event *history.Event) (Ruling, Waited) {
 	return a.rule(event.Record, event.N), Elapsed
 }
 
+// Together decides the answer to attempts at several records that all get the same one. It is that of the first attempt
+// that is to fail; otherwise it is success. Where it fails, the failure is used up for that record alone: what is planned
+// for the others is still to come. The events are those of the attempts' starts.
+func (a *Attempts) Together(events []history.Event) history.Outcome {
+	for i := range events {
+		if e := &events[i]; e.Record != history.None {
+			state := &a.records[e.Record]
+			outcome, planned := a.peek(e.Record, e.N)
+			if outcome == history.OutcomeSuccess {
+				continue
+			}
+			if planned {
+				state.planned.Add(1)
+			}
+			return outcome
+		}
+	}
+	for i := range events {
+		if number := events[i].Record; number != history.None {
+			a.records[number].planned.Add(1)
+		}
+	}
+	return history.OutcomeSuccess
+}
+
+// peek returns the outcome that an attempt at the record would have alone, and whether it is the planned one.
+func (a *Attempts) peek(record, attempt int32) (outcome history.Outcome, planned bool) {
+	for _, c := range a.inForce() {
+		if c.answer == nil {
+			continue
+		}
+		if outcome, _ := c.answer(record, attempt); outcome != history.OutcomeNone {
+			return outcome, false
+		}
+	}
+	state := &a.records[record]
+	return decide(&a.cfg.Plan.Records[record], state.planned.Load()+1, state.replayed.Load()), true
+}
+
 func (a *Attempts) count(outcome history.Outcome, nth int32) {
 	if outcome == history.OutcomeUnknownID {
 		return

@@ -1,0 +1,146 @@
+package scenarios
+
+// An output topic as the downstream: a write of a record with an id is an attempt to process that record.
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/dlqbench/dlqbench/faults/kafka"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// KafkaDownstream is an output topic. A Produce of a record with a record's id, in its value, a header or its key, is
+// an attempt to process that record. A planned failure is an error in the broker's place, and the batch is not written.
+type KafkaDownstream struct {
+	// Topic is created, as all topics are that the subject names.
+	Topic string `json:"topic" jsonschema:"required,minLength=1"`
+	// Errors are the answers to attempts that fail, by Kafka's names.
+	Errors KafkaErrors `json:"errors,omitempty"`
+}
+
+// KafkaErrors are Kafka's errors by outcome. Each must be one that no client retries by itself, so that the application
+// learns of it.
+type KafkaErrors struct {
+	// Transient: default UNKNOWN_SERVER_ERROR.
+	Transient string `json:"transient,omitempty"`
+	// Permanent: default INVALID_RECORD.
+	Permanent string `json:"permanent,omitempty"`
+	// Logical: default POLICY_VIOLATION.
+	Logical string `json:"logical,omitempty"`
+}
+
+// The names of the errors by default.
+const (
+	errorTransient = "UNKNOWN_SERVER_ERROR"
+	errorPermanent = "INVALID_RECORD"
+	errorLogical   = "POLICY_VIOLATION"
+)
+
+// surfacingErrors are Kafka's errors of a Produce that neither Java's client, librdkafka, franz-go, sarama, aiokafka nor
+// kafkajs retries, and after which their producers go on: others, such as CLUSTER_AUTHORIZATION_FAILED or
+// INVALID_PRODUCER_EPOCH, end an idempotent producer. MESSAGE_TOO_LARGE makes Java's client split the batch.
+func surfacingErrors() []string {
+	return []string{errorTransient, errorPermanent, errorLogical, "INVALID_REQUEST", "INVALID_TOPIC_EXCEPTION",
+		"RECORD_LIST_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "UNSUPPORTED_FOR_MESSAGE_FORMAT"}
+}
+
+// Kafka returns the output topic whose writes are attempts, nil if there is none.
+func (s *SubjectFile) Kafka() *KafkaDownstream {
+	if len(s.Downstreams) == 0 {
+		return nil
+	}
+	return s.Downstreams[0].Kafka
+}
+
+// answers are the errors of attempts at the output topic, with their classes.
+func (k *KafkaDownstream) answers() []classed {
+	return []classed{
+		{outcome: history.OutcomeTransient, class: "retryable", name: cmp.Or(k.Errors.Transient, errorTransient)},
+		{outcome: history.OutcomePermanent, class: "permanent", name: cmp.Or(k.Errors.Permanent, errorPermanent)},
+		{outcome: history.OutcomeLogical, class: "logical", name: cmp.Or(k.Errors.Logical, errorLogical)},
+	}
+}
+
+// Codes returns the error codes of the answers to attempts that fail.
+func (k *KafkaDownstream) Codes() map[history.Outcome]int16 {
+	codes := map[history.Outcome]int16{}
+	for _, one := range k.answers() {
+		codes[one.outcome], _ = kafka.ErrorCode(one.name) // it was checked with the subject file
+	}
+	return codes
+}
+
+// EffectsTopic is the topic with the effects of records, "" for none: that of the promise, or that of the downstream.
+func (s *SubjectFile) EffectsTopic() string {
+	effects, output := s.Contract.Effects, s.Kafka()
+	switch {
+	case effects == nil:
+		return ""
+	case effects.Topic == "" && output != nil:
+		return output.Topic
+	}
+	return effects.Topic
+}
+
+// OutputTopics are the topics that the subject only writes to: further ones, that of its downstream, and that with the
+// effects of records.
+func (s *SubjectFile) OutputTopics() []string {
+	topics := slices.Clone([]string(s.Topics))
+	add := func(name string) {
+		if name != "" && !slices.Contains(topics, name) {
+			topics = append(topics, name)
+		}
+	}
+	if output := s.Kafka(); output != nil {
+		add(output.Topic)
+	}
+	add(s.EffectsTopic())
+	return topics
+}
+
+func (c *checker) checkKafka(path string, s *SubjectFile) {
+	seen := map[string]string{}
+	for _, one := range s.Kafka().answers() {
+		at := path + "/errors/" + one.outcome.String()
+		if _, err := kafka.ErrorCode(one.name); err != nil {
+			c.hinted(at, err.Error(), hint(one.name, kafka.ErrorNames()))
+			continue
+		}
+		if !slices.Contains(surfacingErrors(), one.name) {
+			c.at(at, fmt.Sprintf("clients retry %s by themselves, or their producers don't go on after it, so the application "+
+				"would not see it as the answer to an attempt: write one of %v", one.name, surfacingErrors()))
+		}
+		if before := seen[one.name]; before != "" {
+			c.at(at, fmt.Sprintf("%s and %s are both answered %s, but have different classes: answer one of them with another "+
+				"error", before, one.outcome, one.name))
+		}
+		seen[one.name] = one.outcome.String()
+	}
+}
+
+// unfitOutput says why attempts that are writes to an output topic can't have the outcomes that the scenario plans; ""
+// if they can.
+func (s *Scenario) unfitOutput(subject *SubjectFile) string {
+	outcomes := s.Workload.Outcomes
+	if subject.Kafka() == nil {
+		return ""
+	}
+	for _, one := range []struct {
+		name   string
+		weight int
+		why    string
+	}{
+		{"rate_limited", outcomes.RateLimited.Weight, "Kafka's producers wait by themselves when a broker tells them to"},
+		{"timeout", outcomes.Timeout.Weight, "a broker that does not answer holds up every write over the connection, and " +
+			"clients write again by themselves"},
+		{"reset", outcomes.Reset.Weight, "a broken connection loses every write over it, and clients write again by themselves"},
+	} {
+		if one.weight > 0 {
+			return fmt.Sprintf("%s has records with the outcome %s, which writes to an output topic can't have: %s; run another "+
+				"scenario, or set the weight to 0 (--set workload.outcomes.%s.weight=0)", s.Name, one.name, one.why, one.name)
+		}
+	}
+	return ""
+}
