@@ -530,6 +530,8 @@ func (c *backoff) excuse(g *gap, most time.Duration) string {
 		return "rebalance"
 	case c.w.faulted(onDownstreamLink, g.since, g.start):
 		return "fault on the link to the downstream"
+	case c.w.crowded(g.instance):
+		return crowdedExcuse
 	}
 	return ""
 }

@@ -156,7 +156,10 @@ func (w *state) answersHidden(instance int16, from, to time.Duration) (why strin
 	if w.stalls.stoodStill(instance, from-catchUp, to) {
 		return stallExcuse, true
 	}
-	return crowdedExcuse, w.outputs != nil && w.outputs.crowded[instance]
+	if w.crowded(instance) {
+		return crowdedExcuse, true
+	}
+	return "", false
 }
 
 // attemptsHidden is answersHidden for the case that only additional attempts, unseen by the downstream stub, would be

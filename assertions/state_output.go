@@ -27,6 +27,9 @@ func newOutputs() *outputs {
 	return &outputs{open: map[int64]outputOf{}, count: map[outputOf]int{}, crowded: map[int16]bool{}}
 }
 
+// crowded reports whether the instance writes several results side by side.
+func (w *state) crowded(instance int16) bool { return w.outputs != nil && w.outputs.crowded[instance] }
+
 // observe notes a write to an output topic or its answer. A write that is never answered stays open.
 func (o *outputs) observe(e *history.Event) {
 	switch {
