@@ -17,7 +17,7 @@ import (
 
 func effectsInvariant() Invariant {
 	return Invariant{
-		Name: "effects", Experimental: true,
+		Name:    "effects",
 		Promise: "The sink has the effect of each record that succeeded, as often and as whole as the contract says.",
 		Rule: "At the end, a record whose last attempt succeeded, that is committed, and that has no dead letter has an " +
 			"effect in the sink. It has one, plus one for each disruption, replay or further success, and one for each " +

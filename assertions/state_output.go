@@ -5,9 +5,9 @@ package assertions
 import "github.com/dlqbench/dlqbench/history"
 
 // outputs knows which instances write several results side by side. A client that is refused one may fail others of the
-// same partition with it, in its own memory: franz-go fails all that it has buffered, to keep the sequence numbers of an
-// idempotent producer right. Such a failed attempt is never written, and one whose answer is on its way may have failed
-// before it arrives.
+// same partition with it, in its own memory: franz-go fails all that it has buffered, to keep the sequence numbers of
+// an idempotent producer right. Such a failed attempt is never written, and one whose answer is on its way may have
+// failed before it arrives.
 type outputs struct {
 	open    map[int64]outputOf // by operation
 	count   map[outputOf]int

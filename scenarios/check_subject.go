@@ -19,8 +19,8 @@ import (
 func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c := newChecker(d, nil)
 	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group",
-		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/contract/effects", "/downstreams/0/kafka", "/topics",
-		"/ready",
+		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/contract/effects",
+		"/downstreams/0/kafka", "/topics", "/ready",
 		"/replay", "/input/topic", "/external"} {
 		d.checkTemplates(d.root.get(path))
 	}

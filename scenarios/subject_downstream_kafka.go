@@ -38,8 +38,8 @@ const (
 	errorLogical   = "POLICY_VIOLATION"
 )
 
-// surfacingErrors are Kafka's errors of a Produce that neither Java's client, librdkafka, franz-go, sarama, aiokafka nor
-// kafkajs retries, and after which their producers go on: others, such as CLUSTER_AUTHORIZATION_FAILED or
+// surfacingErrors are Kafka's errors of a Produce that neither Java's client, librdkafka, franz-go, sarama, aiokafka
+// nor kafkajs retries, and after which their producers go on: others, such as CLUSTER_AUTHORIZATION_FAILED or
 // INVALID_PRODUCER_EPOCH, end an idempotent producer. MESSAGE_TOO_LARGE makes Java's client split the batch.
 func surfacingErrors() []string {
 	return []string{errorTransient, errorPermanent, errorLogical, "INVALID_REQUEST", "INVALID_TOPIC_EXCEPTION",
@@ -135,11 +135,12 @@ func (s *Scenario) unfitOutput(subject *SubjectFile) string {
 		{"rate_limited", outcomes.RateLimited.Weight, "Kafka's producers wait by themselves when a broker tells them to"},
 		{"timeout", outcomes.Timeout.Weight, "a broker that does not answer holds up every write over the connection, and " +
 			"clients write again by themselves"},
-		{"reset", outcomes.Reset.Weight, "a broken connection loses every write over it, and clients write again by themselves"},
+		{"reset", outcomes.Reset.Weight, "a broken connection loses every write over it, and clients write again by " +
+			"themselves"},
 	} {
 		if one.weight > 0 {
-			return fmt.Sprintf("%s has records with the outcome %s, which writes to an output topic can't have: %s; run another "+
-				"scenario, or set the weight to 0 (--set workload.outcomes.%s.weight=0)", s.Name, one.name, one.why, one.name)
+			return fmt.Sprintf("%s has records with the outcome %s, which writes to an output topic can't have: %s; run "+
+				"another scenario, or set the weight to 0 (--set workload.outcomes.%s.weight=0)", s.Name, one.name, one.why, one.name)
 		}
 	}
 	return ""

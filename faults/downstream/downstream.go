@@ -210,11 +210,12 @@ func (d *Downstream) overHTTP() []faults.Defect {
 		is   bool
 	}{
 		{"/slow", d.Slow > 0}, {"/hang", d.Hang}, {"/rate_limit", d.RateLimit != nil}, {"/error_text", d.ErrorText != ""},
-		{"/errors/timeout", d.Errors != nil && d.Errors.Timeout > 0}, {"/errors/reset", d.Errors != nil && d.Errors.Reset > 0},
+		{"/errors/timeout", d.Errors != nil && d.Errors.Timeout > 0},
+		{"/errors/reset", d.Errors != nil && d.Errors.Reset > 0},
 	} {
 		if one.is {
-			defects = append(defects, faults.At(one.path, "%s, which can only be refused: a delayed or missing answer is a fault of "+
-				"kind kafka or network", faults.OutputOnly)...)
+			defects = append(defects, faults.At(one.path, "%s, which can only be refused: a delayed or missing answer is a "+
+				"fault of kind kafka or network", faults.OutputOnly)...)
 		}
 	}
 	return defects

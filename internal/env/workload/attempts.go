@@ -180,8 +180,8 @@ func (a *Attempts) Rule(caller Caller, event *history.Event) (Ruling, Waited) {
 }
 
 // Together decides the answer to attempts at several records that all get the same one. It is that of the first attempt
-// that is to fail; otherwise it is success. Where it fails, the failure is used up for that record alone: what is planned
-// for the others is still to come. The events are those of the attempts' starts.
+// that is to fail; otherwise it is success. Where it fails, the failure is used up for that record alone: what is
+// planned for the others is still to come. The events are those of the attempts' starts.
 func (a *Attempts) Together(events []history.Event) history.Outcome {
 	for i := range events {
 		if e := &events[i]; e.Record != history.None {

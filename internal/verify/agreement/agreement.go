@@ -81,12 +81,14 @@ func (r *Report) check(c generate.Choices) error {
 	case 3, 4, 5:
 		errs = append(errs, r.other("records without an id", generate.Unnamed,
 			slices.Concat(generate.UnnamedCorruptions(), generate.Corruptions()), c))
+	case 6:
+		errs = append(errs, r.other("a consumer with effects", generate.Effects, generate.EffectsCorruptions(), c))
 	}
 	return errors.Join(errs...)
 }
 
 // others is the interval of seeds in which one seed gets a history of a graph, one a history with a dead-letter store,
-// and three a history with records that the downstream stub cannot identify.
+// three a history with records that the downstream stub cannot identify, and one a history with effects in a sink.
 const others = 12
 
 // other runs the same comparison on histories of another kind.

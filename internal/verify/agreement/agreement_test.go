@@ -105,7 +105,8 @@ func TestLargerHistoriesAgree(t *testing.T) {
 	}
 }
 
-// TestOthersAgree checks, for each seed, a history of a graph and one of a dead-letter store.
+// TestOthersAgree checks, for each seed, a history of a consumer with effects in a sink, and for some one of a graph and
+// one of a dead-letter store.
 func TestOthersAgree(t *testing.T) {
 	all := NewReport()
 	for seed := range seeds() / 10 {
@@ -117,7 +118,13 @@ func TestOthersAgree(t *testing.T) {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 	}
-	for _, name := range []string{"graph-conservation", "store-lifecycle"} {
+	for seed := range seeds() {
+		c := generate.NewSeeded(seed)
+		if err := all.other("a consumer with effects", generate.Effects, generate.EffectsCorruptions(), c); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	for _, name := range []string{"graph-conservation", "store-lifecycle", "effects"} {
 		if all.Correct[name] == 0 || all.Compared[name] == 0 {
 			t.Errorf("%s was judged in %d correct histories, and compared on %d records", name, all.Correct[name],
 				all.Compared[name])
@@ -176,6 +183,7 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 		"graphs":    {generate.Graph, generate.GraphCorruptions()},
 		"stores":    {generate.Store, generate.StoreCorruptions()},
 		"unnamed":   {generate.Unnamed, generate.UnnamedCorruptions()},
+		"effects":   {generate.Effects, generate.EffectsCorruptions()},
 	} {
 		t.Run(kind, func(t *testing.T) { everyCorruptionApplies(t, of.generate, of.all) })
 	}

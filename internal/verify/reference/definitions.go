@@ -102,6 +102,7 @@ func (j *judge) record(r *record) {
 		j.counted("dlq-once", "dlq-duplicate", r, len(r.found), allowed, allowed)
 	}
 	j.duplicates(r)
+	j.effects(r)
 }
 
 // noLoss implements "after drain every acknowledged record is terminal". For a record that the downstream stub cannot

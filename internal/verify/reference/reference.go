@@ -74,7 +74,7 @@ func Invariants() []string {
 func ofRecords() []string {
 	return []string{
 		"no-loss", "commit-after-dlq", "commit-after-outcome", "bounded-retries", "classification", "backoff", "dlq-fidelity",
-		"dlq-once", "duplicates", "ordering",
+		"dlq-once", "duplicates", "ordering", "effects",
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -176,9 +177,9 @@ func (s *service) write(ctx context.Context, record *kgo.Record) error {
 	return err
 }
 
-// flush writes results that were put off, every second: their offsets are committed by then.
+// flush writes results that were put off, every three seconds: their offsets are committed by then.
 func (s *service) flush(ctx context.Context) {
-	if len(s.late) == 0 || time.Since(s.wrote) < time.Second && ctx.Err() == nil {
+	if len(s.late) == 0 || time.Since(s.wrote) < 3*time.Second && ctx.Err() == nil {
 		return
 	}
 	if err := s.client.ProduceSync(context.WithoutCancel(ctx), s.late...).FirstErr(); err != nil {
@@ -189,8 +190,13 @@ func (s *service) flush(ctx context.Context) {
 
 // deadLetter returns true when the dead letter is acknowledged. It tries until then, or until the service is to stop.
 func (s *service) deadLetter(ctx context.Context, record *kgo.Record, reason error) bool {
-	letter := &kgo.Record{Topic: s.dlq, Key: record.Key, Value: record.Value, Headers: append(record.Headers[:len(record.Headers):len(
-		record.Headers)], kgo.RecordHeader{Key: "error", Value: []byte(strconv.Quote(reason.Error()))})}
+	letter := &kgo.Record{Topic: s.dlq, Key: record.Key, Value: record.Value, Headers: slices.Clone(record.Headers)}
+	for name, value := range map[string]string{
+		"from-topic": record.Topic, "from-partition": strconv.Itoa(int(record.Partition)),
+		"from-offset": strconv.FormatInt(record.Offset, 10), "from-error": strconv.Quote(reason.Error()),
+	} {
+		letter.Headers = append(letter.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
 	for {
 		err := s.client.ProduceSync(ctx, letter).FirstErr()
 		if err == nil {
