@@ -267,3 +267,6 @@ func phaseWords(v *assertions.Verdict, o *assertions.Occurrence) string {
 	}
 	return out
 }
+
+// InvariantPage returns the address of the page about an invariant, "" if it is not of the catalogue.
+func InvariantPage(invariant string) string { return pageOf(invariant, "") }

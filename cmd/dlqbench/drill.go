@@ -12,18 +12,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/drill/outward"
 	"github.com/dlqbench/dlqbench/internal/drill/web"
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 // drillFlags are the flags of `dlqbench drill`.
 type drillFlags struct {
 	runFlags
 	addr, tokenFile                         string
-	limit, away, linger                     time.Duration
+	limit, away, linger, wait               time.Duration
 	scripted, responder, openEnded, foreign bool
+	outward                                 outwardFlags
+	name                                    string
 }
 
 func (a *app) drillCommand() *cobra.Command {
@@ -35,6 +39,9 @@ Run one scenario as a drill: while its load continues, people inject and lift fa
 how long it takes to notice, heal and drain, and writes a debrief (debrief.html, debrief.md, drill.json) beside the
 usual reports and the full verdict. Every injected fault is recorded as a scenario: dlqbench run
 runs/latest/recorded.yaml repeats it automatically.
+
+A drill by hand begins with nothing broken, whatever faults the scenario has, and waits until somebody opens the page.
+With --scripted, the faults of the scenario and of its script (drill) are injected, and nobody is waited for.
 
 The load lasts as long as the scenario says, or until the drill is ended on the page or with Ctrl-C; with
 --open-ended, until it is ended, at most --limit. Then all faults are lifted, the consumer may finish its work, and
@@ -55,6 +62,8 @@ the verdict is that of a whole run.`),
 	set.BoolVar(&flags.openEnded, "open-ended", false, "continue until the drill is ended by hand, at most for --limit")
 	set.DurationVar(&flags.limit, "limit", time.Hour, "maximum duration of the load")
 	set.DurationVar(&flags.away, "away", 30*time.Second, "end the drill when no viewer has been connected for this long")
+	set.DurationVar(&flags.wait, "wait", 10*time.Minute,
+		"how long a drill by hand waits for its first viewer before it starts anything; 0s starts at once")
 	set.DurationVar(&flags.linger, "linger", 30*time.Second,
 		"how long the page is served after the drill to viewers still connected")
 	set.BoolVar(&flags.scripted, "scripted", false, "inject only the faults of the scenario and its script, none by hand")
@@ -67,12 +76,14 @@ the verdict is that of a whole run.`),
 	set.StringVar(&flags.seed, "seed", "", "seed of all random choices (default: the scenario's)")
 	set.StringArrayVar(&flags.sets, "set", nil, "override a value of the scenario, as path=value; may be repeated")
 	set.StringVar(&flags.out, "out", "runs", "folder for run directories")
+	set.StringVar(&flags.name, "name", "", "your name in the log and the debrief, for what you do with --tui")
 	set.BoolVar(&flags.tui, "tui", false, "show the drill full-screen in the terminal, with keys for the page's buttons")
 	set.BoolVar(&flags.quiet, "quiet", false, "print no progress")
 	set.BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
 	set.BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")
 	flags.cluster.add(set)
 	flags.metrics.add(set)
+	flags.outward.add(set)
 	return command
 }
 
@@ -83,6 +94,10 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 		return usageError{err}
 	}
 	tokens, err := chosenTokens(flags.tokenFile)
+	if err != nil {
+		return usageError{err}
+	}
+	targets, err := flags.outward.targets()
 	if err != nil {
 		return usageError{err}
 	}
@@ -117,6 +132,11 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 		served error
 	)
 	group.Go(func() { served = server.Serve(serving, session) })
+	group.Go(func() {
+		// It ends by itself soon after the drill, when everything was sent.
+		outward.Follow(context.WithoutCancel(ctx), session, outward.Options{Targets: targets,
+			Discreet: flags.responder || flags.scripted, Warn: a.warner()})
+	})
 	code, err := a.carryOutDrill(ctx, options, session, flags)
 	a.linger(ctx, session, flags.linger)
 	stop()
@@ -130,13 +150,20 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 	return nil
 }
 
+// warner returns what writes a warning to the log.
+func (a *app) warner() func(string) {
+	log := a.logger(a.notes())
+	return func(line string) { log.Warn().Msg(line) }
+}
+
 // longestLoad leaves time for the warm-up, because a run is limited to one hour in total.
 const longestLoad = 59 * time.Minute
 
 // drillOptions are the options of a run, with the drill's own load.
 func (a *app) drillOptions(scenario string, flags drillFlags) (run.Options, error) {
-	if flags.limit <= 0 || flags.away <= 0 || flags.linger < 0 {
-		return run.Options{}, errors.New("--limit and --away need some time, such as 10m, and --linger none less than 0s")
+	if flags.limit <= 0 || flags.away <= 0 || flags.linger < 0 || flags.wait < 0 {
+		return run.Options{}, errors.New(
+			"--limit and --away need some time, such as 10m, and --linger and --wait none less than 0s")
 	}
 	kafka, notes, err := flags.cluster.options()
 	for _, note := range notes {
@@ -154,6 +181,10 @@ func (a *app) drillOptions(scenario string, flags drillFlags) (run.Options, erro
 		flags.sets = append(flags.sets, "workload.duration="+units.Duration(min(flags.limit, longestLoad)).String())
 		options, err = a.runOptions(scenario, kafka, flags.runFlags)
 	}
+	if own := flags.ownFaults(options.Scenario); err == nil && len(own) > 0 {
+		flags.sets = append(own, flags.sets...)
+		options, err = a.runOptions(scenario, kafka, flags.runFlags)
+	}
 	if err != nil {
 		return options, err
 	}
@@ -168,6 +199,21 @@ func (a *app) drillOptions(scenario string, flags drillFlags) (run.Options, erro
 	return options, nil
 }
 
+// ownFaults returns the overrides that leave out a scenario's own faults, before those of the user: by hand, a drill
+// begins with nothing broken, except what the user has set explicitly.
+func (f drillFlags) ownFaults(scenario *scenarios.Scenario) (sets []string) {
+	if f.scripted || scenario == nil {
+		return nil
+	}
+	if scenario.Drill != nil {
+		sets = append(sets, "drill=null")
+	}
+	if len(scenario.Faults) > 0 {
+		sets = append(sets, "faults=[]")
+	}
+	return sets
+}
+
 // anothers reports whether the Kafka is external and its user has not declared ownership.
 func (f drillFlags) anothers() bool {
 	return f.cluster.provider == run.ClusterExternal && !f.foreign
@@ -180,13 +226,22 @@ func recordedCommand(flags drillFlags) string {
 
 // tellLinks prints the addresses of the drill before anything is started, because the set-up may take a while.
 func (a *app) tellLinks(server *web.Server, flags drillFlags) {
+	var roles []drill.Role
 	if !flags.scripted {
-		fmt.Fprintf(a.stderr, "break and heal:  %s\n", server.Link(drill.RoleInjector))
+		fmt.Fprintf(a.stderr, "inject and heal: %s\n", server.Link(drill.RoleInjector))
+		roles = append(roles, drill.RoleInjector)
 	}
 	if flags.scripted || flags.responder {
 		fmt.Fprintf(a.stderr, "on call:         %s\n", server.Link(drill.RoleResponder))
+		roles = append(roles, drill.RoleResponder)
 	}
-	fmt.Fprintf(a.stderr, "heal everything: %s\n", server.HealCommand())
+	for _, role := range roles {
+		label := "heal everything: "
+		if len(roles) > 1 {
+			label = fmt.Sprintf("heal everything, as the %s: ", role)
+		}
+		fmt.Fprintln(a.stderr, label+server.HealCommand(role, true))
+	}
 	if flags.anothers() {
 		fmt.Fprintln(a.stderr,
 			"no fault can be injected: this Kafka is not dlqbench's own; if you may disturb it, add --i-own-this-cluster")
@@ -194,10 +249,32 @@ func (a *app) tellLinks(server *web.Server, flags drillFlags) {
 	fmt.Fprintln(a.stderr, "end the drill:   Ctrl-C; everything is healed then, and judged")
 }
 
+// awaitViewer waits until somebody watches a drill by hand: nothing should happen that nobody sees. The terminal's own
+// view watches from the beginning.
+func (a *app) awaitViewer(ctx context.Context, session *drill.Session, flags drillFlags) error {
+	if flags.scripted || flags.tui || flags.wait == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.stderr, "the drill begins when somebody opens the page")
+	waiting, cancel := context.WithTimeout(ctx, flags.wait)
+	defer cancel()
+	switch err := session.AwaitViewer(waiting); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("waiting for the first viewer of the drill: %w", ctx.Err())
+	}
+	return fmt.Errorf("nobody has opened the page of the drill within %s, so nothing was started: "+
+		"open it, or start at once with --wait 0s", flags.wait)
+}
+
 // carryOutDrill runs the drill's run, ends the session with its outcome, and shows the verdict. The first interrupt
 // ends the load like the button does, and the drill is judged as a whole. The second interrupt ends the program.
 func (a *app) carryOutDrill(ctx context.Context, options run.Options, session *drill.Session,
 	flags drillFlags) (int, error) {
+	if err := a.awaitViewer(ctx, session, flags); err != nil {
+		return a.exitCode(ctx, err), errors.Join(err, session.Finish(nil, err))
+	}
 	progress := a.drillShower(session, flags)
 	defer progress.Done() // restores the terminal even after a panic
 	options.Log, options.Announce = a.logger(progress.Around(a.stderr)), a.announcer(progress)
@@ -252,7 +329,7 @@ func (a *app) drillShower(session *drill.Session, flags drillFlags) shower {
 	if flags.scripted {
 		role = drill.RoleResponder
 	}
-	return attended{a.openScreen(drillKeys{session, role}), session.Attend(role)}
+	return attended{a.openScreen(drillKeys{session, role, flags.name}), session.Attend(role)}
 }
 
 // attended is a view that counts as a viewer.

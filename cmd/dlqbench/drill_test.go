@@ -30,7 +30,7 @@ func TestDrillPortTaken(t *testing.T) {
 // An interrupt ends a drill like its button: faults in force are lifted, and the verdict is that of a whole run.
 func TestDrillInterrupted(t *testing.T) {
 	t.Parallel()
-	p := start(t, folder(t), "drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--open-ended", "--set",
+	p := start(t, folder(t), "drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--wait", "0s", "--open-ended", "--set",
 		"faults=[{at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]", "--set",
 		"workload.outcomes={success: 70, permanent: 30}", "--set", "workload.keys.count=2")
 	p.waitForPhase("fault")
@@ -51,7 +51,8 @@ func TestDrillInterruptedInSetUp(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t, "subject.yaml",
 		"name: slow\nkind: process\ncommand: [sh, -c, 'echo thinking; sleep 3604.25']\nready: {timeout: 10m}"),
-		"drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--subject", "subject.yaml")
+		"drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--wait", "0s", "--subject",
+		"subject.yaml")
 	p.waitForFile("logs/instance-0.log", "thinking")
 	p.signal(syscall.SIGINT)
 	p.wantExit(exitInterrupted, soon)

@@ -19,9 +19,10 @@ import (
 type drillKeys struct {
 	session *drill.Session
 	role    drill.Role
+	name    string
 }
 
-func (k drillKeys) who() drill.Actor { return drill.Actor{Role: k.role} }
+func (k drillKeys) who() drill.Actor { return drill.Actor{Name: k.name, Role: k.role} }
 
 // State implements tui.Drill.
 func (k drillKeys) State() tui.State {

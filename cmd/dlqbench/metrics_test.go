@@ -66,7 +66,8 @@ func TestMetricsPortTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	for _, command := range [][]string{{"run", "tiny.yaml"}, {"drill", "tiny.yaml", "--addr", "127.0.0.1:0"}} {
+	for _, command := range [][]string{{"run", "tiny.yaml"}, {"drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--wait",
+		"0s"}} {
 		dir := folder(t)
 		code, out := dlqbench(t, dir, append(command, "--metrics-addr", taken.Addr().String())...)
 		if code != exitEnvironment || !strings.Contains(out, taken.Addr().String()) ||

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/dlqbench/dlqbench/faults/catalogue"
@@ -75,15 +76,24 @@ func (s *Session) heal(ctx context.Context, who Actor, f *fault) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	s.mu.Lock()
-	if !f.over && f.HealedBy == nil {
+	mine := !f.over && !f.leaves && f.HealedBy == nil
+	if mine {
 		f.HealedBy = &who
 	}
 	s.mu.Unlock()
 	if err := s.breaks.Heal(ctx, f.index); err != nil {
+		s.mu.Lock()
+		if mine && !f.over {
+			f.HealedBy = nil // somebody else, or the end of the load, lifts it
+		}
+		s.mu.Unlock()
 		return fmt.Errorf("healing %s: %w", f.Name, err)
 	}
 	return nil
 }
+
+// healed is the log's text after everything was healed, as far as everybody may know it.
+const healed = "everything is healed"
 
 // HealAll lifts all faults in force, concurrently, and returns when they are lifted. It is allowed at any time of the
 // drill, even when no fault is in force.
@@ -116,7 +126,15 @@ func (s *Session) HealAll(ctx context.Context, who Actor) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.say(line{Entry: Entry{Action: ActionHealAll, Text: "everything is healed"}})
+	names := make([]string, len(open))
+	for i, f := range open {
+		names[i] = f.Name
+	}
+	done := line{Entry: Entry{Action: ActionHealAll, Text: "everything is healed: no fault was in force"}, plain: healed}
+	if len(open) > 0 {
+		done.Text = healed + ": " + strings.Join(names, ", ")
+	}
+	s.say(done)
 	return nil
 }
 

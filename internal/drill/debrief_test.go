@@ -18,6 +18,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
@@ -106,6 +107,20 @@ func TestDebrief(t *testing.T) {
 	}
 }
 
+// TestTheDebriefInABrowser looks at the page on each screen, in both colour schemes, on paper, by keyboard and by
+// axe-core, and checks that its curves are drawn.
+func TestTheDebriefInABrowser(t *testing.T) {
+	b := browsertest.Open(t)
+	s, dir := story(t), t.TempDir()
+	must(t, s.Finish(outcome(dir), nil))
+	b.OpenFile(filepath.Join(dir, FileHTML))
+	b.Until(`document.querySelectorAll("[data-chart] canvas").length === 3`)
+	b.Inspect("debrief")
+	if console := b.Console(); len(console) > 0 {
+		t.Errorf("the page writes to the console: %q", console)
+	}
+}
+
 // TestHostileWords checks that people's input stays text in every format.
 func TestHostileWords(t *testing.T) {
 	s, dir := story(t), t.TempDir()
@@ -116,6 +131,9 @@ func TestHostileWords(t *testing.T) {
 	if n := bytes.Count(page, []byte("<script")); n != 4 {
 		t.Errorf("the debrief has %d scripts, want its own 4", n)
 	}
+	// Its own links lead to the files beside it and to the pages of the invariants.
+	content = regexp.MustCompile(`<a class="u" href="([a-z]+\.[a-z]+|https://github\.com/dlqbench/[^"]+)">`).
+		ReplaceAll(content, nil)
 	if found := regexp.MustCompile(`(?i)<(script|img|a|link|iframe|object|svg|base)\b`).Find(content); found != nil {
 		t.Errorf("the debrief has an element %s", found)
 	}

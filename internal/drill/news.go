@@ -58,10 +58,13 @@ func (s *Session) hear(news run.FaultNews) {
 	f.spec = news.Written
 	entry := Entry{At: news.At, Fault: f.ID}
 	switch news.Stage {
+	case run.FaultLeaving:
+		f.leaves = true
+		return
 	case run.FaultHealed:
 		at := news.At
-		f.Healed, f.over = &at, true
-		entry.Who, entry.Action, entry.Text = f.HealedBy, entryHealed, f.Name
+		f.Healed, f.over, f.Lifted = &at, true, s.liftedHow(f)
+		entry.Who, entry.Action, entry.Text = f.HealedBy, entryHealed, f.Name+", "+f.Lifted
 	case run.FaultFailed:
 		f.Failed, f.over = news.Err.Error(), true
 		entry.Who, entry.Action, entry.Text = f.By, entryFailed, f.Name+": "+f.Failed
@@ -69,6 +72,17 @@ func (s *Session) hear(news run.FaultNews) {
 		return
 	}
 	s.say(line{Entry: entry, hidden: !f.ownOf(RoleResponder)})
+}
+
+// liftedHow returns the way in which a fault was lifted. The caller holds s.mu.
+func (s *Session) liftedHow(f *fault) string {
+	switch {
+	case f.HealedBy != nil:
+		return LiftedByHand
+	case f.open || s.why != "" || s.ended != 0:
+		return LiftedAtEnd
+	}
+	return LiftedByItself
 }
 
 // injected adds a fault. The caller holds s.mu.
@@ -79,6 +93,7 @@ func (s *Session) injected(news run.FaultNews) {
 			Target: news.Planned.Target, Injected: news.At, ToNotice: true,
 		},
 		index: news.Index, spec: news.Written, planned: news.Planned.Fault, action: ActionBreak, before: s.lagBefore(news.At),
+		open: news.Planned.Open,
 	}
 	if keys, err := scenarios.Written(news.Written); err == nil {
 		delete(keys, "at")
@@ -125,6 +140,9 @@ func (s *Session) Watch(snapshot reports.Snapshot) {
 	s.live = &snapshot
 	s.advance(snapshot.Phase)
 	if at := s.now(); !s.opened.IsZero() {
+		if s.stage == StageOpen || s.stage == StageDrain {
+			s.course.add(at, &snapshot)
+		}
 		s.lags = append(s.lags, lag{at, snapshot.Lag})
 		s.lags = s.lags[max(len(s.lags)-lagsKept, 0):]
 		usual := int64(snapshot.SentRate * usualLag.Seconds())

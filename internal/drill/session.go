@@ -34,6 +34,8 @@ const (
 	// maxText is the maximum length of a text, maxName that of a name, in characters.
 	maxText = 2000
 	maxName = 60
+	// maxPeople is the maximum number of participants that are listed.
+	maxPeople = 100
 	// spare is the number of instances that can be added at a time.
 	spare = 4
 	// awayLimit is the time for which a drill that had viewers continues without any.
@@ -88,7 +90,10 @@ type Session struct {
 	lags    []lag
 	why     string
 	false   int
-	here    int // the number of viewers
+	here    int           // the number of viewers
+	arrived chan struct{} // closed when the first viewer comes
+	people  []Participant
+	course  course
 	away    *time.Timer
 	limit   *time.Timer
 	result  *Result
@@ -106,6 +111,10 @@ type fault struct {
 	// before is the lag at which the fault counts as drained.
 	before int64
 	over   bool
+	// leaves means that lifting has begun, so that nobody else can lift it any more.
+	leaves bool
+	// open means that it stays in force until somebody lifts it.
+	open bool
 }
 
 // line is an entry, with its visibility before the drill is over.
@@ -141,7 +150,8 @@ func New(options Options) (*Session, *run.Manual) {
 func newSession(options Options) *Session {
 	options.Away, options.Limit = cmp.Or(options.Away, awayLimit), cmp.Or(options.Limit, time.Hour)
 	s := &Session{
-		options: options, clock: time.Now, done: make(chan struct{}), changed: make(chan struct{}), stage: StageSetUp,
+		options: options, clock: time.Now, done: make(chan struct{}), changed: make(chan struct{}),
+		arrived: make(chan struct{}), stage: StageSetUp,
 		until: min(options.Scenario.Workload.Duration.D(), options.Limit),
 	}
 	s.catalogue = sync.OnceValue(s.listCatalogue)
@@ -177,11 +187,40 @@ func (s *Session) Attend(Role) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.here++
+	select {
+	case <-s.arrived:
+	default:
+		close(s.arrived)
+	}
 	if s.away != nil {
 		s.away.Stop()
 		s.away = nil
 	}
 	return sync.OnceFunc(s.leave)
+}
+
+// AwaitViewer waits until the first viewer comes, or ctx ends.
+func (s *Session) AwaitViewer(ctx context.Context) error {
+	select {
+	case <-s.arrived:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Join names a participant before they do anything. Everyone who acts is a participant as well.
+func (s *Session) Join(who Actor) error {
+	_, err := s.may(ActionJoin, &who)
+	return err
+}
+
+// meet adds a participant unless they are known. The caller holds s.mu.
+func (s *Session) meet(who Actor) {
+	if !slices.ContainsFunc(s.people, func(p Participant) bool { return p.Actor == who }) && len(s.people) < maxPeople {
+		s.people = append(s.people, Participant{Actor: who, Joined: s.now()})
+		s.change()
+	}
 }
 
 // Attended reports whether there are viewers.
@@ -254,7 +293,7 @@ func (s *Session) Notice(who Actor, text string) error {
 	if !noticed {
 		s.false++
 	}
-	s.say(line{Entry: Entry{Who: &who, Action: ActionNotice, Text: text}})
+	s.say(line{Entry: Entry{At: now, Who: &who, Action: ActionNotice, Text: text}})
 	return nil
 }
 
@@ -310,6 +349,10 @@ func (s *Session) may(action string, who *Actor) (time.Duration, error) {
 	if why := s.untimely(action); why != "" {
 		return 0, fmt.Errorf("%w: %s", ErrNotOpen, why)
 	}
+	if action == ActionJoin && who.Name == "" {
+		return 0, fmt.Errorf("%w: a participant needs a name", ErrRefused)
+	}
+	s.meet(*who)
 	return s.now(), nil
 }
 
@@ -332,7 +375,7 @@ func (s *Session) untimely(action string) string {
 	switch {
 	case s.stage == StageOver:
 		return "the drill is over"
-	case action == ActionNote || action == ActionStop || action == ActionHealAll ||
+	case action == ActionJoin || action == ActionNote || action == ActionStop || action == ActionHealAll ||
 		action == ActionNotice && s.stage == StageDrain:
 		return ""
 	case s.stage == StageSetUp || s.stage == StageWarm:

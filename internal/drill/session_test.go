@@ -65,6 +65,108 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
+// TestTheDebriefFindsWhatWasNoticed checks that a notice is told beside its fault, on a clock that never stands still.
+func TestTheDebriefFindsWhatWasNoticed(t *testing.T) {
+	s, fake := newFake(t, nil)
+	still, ticks := s.clock, time.Duration(0)
+	s.clock = func() time.Time { ticks++; return still().Add(ticks) }
+	fake.pass(time.Second, 0)
+	_, err := s.Break(t.Context(), ada, refusal())
+	must(t, err)
+	fake.pass(2*time.Second, 0)
+	must(t, s.Notice(bob, "no dead letters"))
+	must(t, s.Notice(bob, "again"))
+	must(t, s.Finish(nil, nil))
+	markdown, _, err := s.Debrief()
+	must(t, err)
+	for _, want := range []string{"no dead letters | produce-error, 2 s after it was injected",
+		"again | nothing new: a false alarm"} {
+		if !strings.Contains(string(markdown), want) {
+			t.Errorf("the debrief does not say %q:\n%s", want, markdown)
+		}
+	}
+}
+
+// TestHowFaultsWereLifted checks that the ways in which faults were lifted add up, and that a person is named only for
+// what they lifted.
+func TestHowFaultsWereLifted(t *testing.T) {
+	s, fake := newFake(t, nil)
+	fake.pass(time.Second, 0)
+	for range 4 {
+		_, err := s.Break(t.Context(), ada, refusal())
+		must(t, err)
+	}
+	fake.pass(time.Second, 0)
+	must(t, s.Heal(t.Context(), ada, "1"))
+	s.hear(run.FaultNews{Index: 1, Stage: run.FaultLeaving, At: fake.at()}) // its time is over
+	s.mu.Lock()
+	s.faults[1].open = false
+	s.mu.Unlock()
+	must(t, s.Heal(t.Context(), Actor{Name: "Carol", Role: RoleInjector}, "2"))
+	must(t, s.HealAll(t.Context(), bob))
+	_, err := s.Break(t.Context(), ada, refusal())
+	must(t, err)
+	must(t, s.Stop(ada))
+	s.hear(run.FaultNews{Index: 4, Stage: run.FaultHealed, At: fake.at()})
+	must(t, s.Finish(nil, nil))
+	state := s.State(RoleInjector)
+	f := state.Result.Figures
+	if f.Faults != 5 || f.Healed != 3 || f.EndedAlone != 1 || f.LiftedAtEnd != 1 {
+		t.Errorf("the figures are %+v", f)
+	}
+	if second := state.Faults[1]; second.HealedBy != nil || second.Lifted != LiftedByItself {
+		t.Errorf("the fault that ended by itself is told as %+v", second)
+	}
+	markdown, _, err := s.Debrief()
+	must(t, err)
+	for _, want := range []string{"lifted: 3 by hand, 1 by itself, 1 at the end of the load", "healed 2 ×"} {
+		if !strings.Contains(string(markdown), want) {
+			t.Errorf("the debrief does not say %q:\n%s", want, markdown)
+		}
+	}
+}
+
+// TestParticipants checks who is listed to whom.
+func TestParticipants(t *testing.T) {
+	s, _ := newFake(t, nil)
+	must(t, s.Join(ada))
+	must(t, s.Join(ada))
+	must(t, s.Note(bob, "hello"))
+	wants(t, s.Join(Actor{Role: RoleResponder, Name: " "}), ErrRefused)
+	if got := s.State(RoleInjector).Participants; len(got) != 2 || got[0].Actor != ada || got[1].Actor != bob {
+		t.Errorf("the injector sees %+v", got)
+	}
+	if got := s.State(RoleResponder).Participants; len(got) != 1 || got[0].Actor != bob {
+		t.Errorf("the responder sees %+v", got)
+	}
+}
+
+// TestAwaitViewer checks that a drill waits for its first viewer, whoever that is, and not for ever.
+func TestAwaitViewer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(Options{Scenario: parse(t, source)})
+		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		wants(t, s.AwaitViewer(waiting), context.DeadlineExceeded)
+		time.AfterFunc(time.Second, func() { s.Attend(RoleResponder)() })
+		must(t, s.AwaitViewer(t.Context()))
+		must(t, s.AwaitViewer(t.Context()))
+		s.away.Stop()
+	})
+}
+
+// TestTheCourseIsBounded checks that a drill of any length keeps a bounded number of points over all of it.
+func TestTheCourseIsBounded(t *testing.T) {
+	var c course
+	for i := range 100_000 {
+		c.add(time.Duration(i)*200*time.Millisecond, &reports.Snapshot{Lag: int64(i)})
+	}
+	first, last := c.points[0], c.points[len(c.points)-1]
+	if len(c.points) > mostPoints || first.At != 0 || last.At < 99_000*200*time.Millisecond {
+		t.Errorf("%d points from %s to %s", len(c.points), first.At, last.At)
+	}
+}
+
 // TestDrainedToTheUsualLag checks a fault in the first moments, which has no earlier lag: it counts as drained when at
 // most half a second's load is in flight.
 func TestDrainedToTheUsualLag(t *testing.T) {

@@ -15,7 +15,7 @@ func (s *Session) State(role Role) State {
 	state := State{
 		Version: s.version, Role: role, Stage: s.stage, At: s.now(), Until: s.until, May: s.mayNow(role), Live: s.live,
 		Instances: s.options.Scenario.InstanceCount() + spare, Faults: s.seen(all), Log: s.entriesFor(all), Ending: s.why,
-		Result: s.result,
+		Result: s.result, Participants: s.participants(role, all),
 	}
 	if role == RoleInjector {
 		state.Unbreakable = s.forbidden(ActionBreak, role)
@@ -52,6 +52,17 @@ func (s *Session) mayNow(role Role) []string {
 		}
 	}
 	return may
+}
+
+// participants lists the participants that the role may see. The caller holds s.mu.
+func (s *Session) participants(role Role, all bool) []Participant {
+	people := []Participant{}
+	for _, one := range s.people {
+		if all || one.Role == role {
+			people = append(people, one)
+		}
+	}
+	return people
 }
 
 // seen lists the visible faults: all, or those that a responder injected. The caller holds s.mu.

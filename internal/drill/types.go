@@ -40,6 +40,22 @@ const (
 	ActionNotice  = "notice"
 	ActionNote    = "note"
 	ActionStop    = "stop"
+	ActionJoin    = "join"
+)
+
+// Participant is somebody who takes part in a drill: who has said their name, or has done something.
+type Participant struct {
+	Actor
+	Joined time.Duration `json:"joined_ns"`
+	// Did counts their actions, by the words for actions. It is there when the drill is over.
+	Did map[string]int `json:"did,omitempty"`
+}
+
+// These are the ways in which a fault is lifted.
+const (
+	LiftedByHand   = "by hand"
+	LiftedByItself = "by itself"
+	LiftedAtEnd    = "at the end of the load"
 )
 
 // Breakable is a fault of the catalogue as somebody may break it by hand.
@@ -126,6 +142,8 @@ type State struct {
 	// Faults are all that were broken so far, in their order; for a responder only what is his own doing (kills,
 	// pauses, scaling), until the drill is over.
 	Faults []Fault `json:"faults"`
+	// Participants are the people; a responder sees those of the own role until the drill is over.
+	Participants []Participant `json:"participants"`
 	// Log is what happened and was said, oldest first: the last maxLog entries.
 	Log []Entry `json:"log"`
 	// Ending says why the drill ends or has ended ("stopped by Ada"), empty while it goes on.
@@ -155,6 +173,9 @@ type Fault struct {
 	NoticedBy *Actor         `json:"noticed_by,omitempty"`
 	HealedBy  *Actor         `json:"healed_by,omitempty"`
 	Healed    *time.Duration `json:"healed_ns,omitempty"`
+	// Lifted is the way in which it was lifted, "" while it is in force: by hand, by itself when its time was over, or at
+	// the end of the load.
+	Lifted string `json:"lifted,omitempty"`
 	// Drained is when the lag was back, after healing, to where it was before the fault.
 	Drained *time.Duration `json:"drained_ns,omitempty"`
 	// Effects is how often it did something; from the verdict when the drill is over.
@@ -201,12 +222,15 @@ type Result struct {
 
 // Figures sum up what people did. Durations are 0 where there was nothing to measure.
 type Figures struct {
-	// Faults is how many faults there were to notice, those left out that did nothing; Noticed, Healed (by a hand, not
-	// by themselves) and Drained how many of them were.
-	Faults  int `json:"faults"`
-	Noticed int `json:"noticed"`
-	Healed  int `json:"healed"`
-	Drained int `json:"drained"`
+	// Faults is the number of faults that count: those that could be noticed and had an effect. Noticed and Drained are
+	// the numbers of them that were. Healed, EndedAlone and LiftedAtEnd are those that were lifted by hand, by
+	// themselves and at the end of the load; together they are all that were lifted.
+	Faults      int `json:"faults"`
+	Noticed     int `json:"noticed"`
+	Healed      int `json:"healed"`
+	EndedAlone  int `json:"ended_alone"`
+	LiftedAtEnd int `json:"lifted_at_end"`
+	Drained     int `json:"drained"`
 	// FalseAlarms are notices at which nothing was broken that had not been noticed.
 	FalseAlarms int `json:"false_alarms"`
 	// The medians and the longest of: injection to notice, injection to healed, healed to drained.

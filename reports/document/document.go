@@ -54,10 +54,12 @@ type Paragraph struct {
 	Soft bool
 }
 
-// List has an item for each text, with an optional nested list. A terminal shows at most Most items (0: all).
+// List has an item for each text, with an optional nested list. A terminal shows at most Most items (0: all). Tasks are
+// for people to fill in and tick off.
 type List struct {
 	Items []Item
 	Most  int
+	Tasks bool
 }
 
 // Item is one item of a list.

@@ -92,6 +92,8 @@ func (m *markdown) blocks(blocks []Block) string {
 			inner.fold(block.Mark, block.Title+colon(block.Word), m.blocks(block.Blocks))
 		case Table:
 			inner.part(mdTable(block))
+		case Timeline:
+			inner.part(mdTimeline(block))
 		}
 	}
 	return inner.String()
@@ -122,8 +124,12 @@ func (m *markdown) fold(mark Mark, title, content string) {
 
 func mdList(list List) string {
 	var b strings.Builder
+	bullet := "-"
+	if list.Tasks {
+		bullet = "- [ ]"
+	}
 	for _, item := range list.Items {
-		fmt.Fprintf(&b, "- %s\n", mdText(item.Text))
+		fmt.Fprintf(&b, "%s %s\n", bullet, mdText(item.Text))
 		for _, more := range item.Below {
 			fmt.Fprintf(&b, "  - %s\n", mdText(more))
 		}

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -53,4 +54,26 @@ func TestMarkdownCodeCannotBeLeft(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMarkdownCharts checks that only a timeline that asks for it becomes charts, with the windows shaded, gaps bridged,
+// empty curves left out, and no text from outside in the chart's own grammar.
+func TestMarkdownCharts(t *testing.T) {
+	timeline := Timeline{Time: Numbers{0, 1, 2, 3}, Windows: []Window{{Name: "a\n```", From: 1, To: 2}},
+		Charts: []Chart{{Title: "Latency", Unit: "ms", Curves: []Curve{{Label: "p99 ]", Values: Numbers{1, math.NaN(), 7, 2}},
+			{Label: "nothing", Values: Numbers{0, 0, 0, 0}}}}, {Title: "Empty", Curves: []Curve{{Values: Numbers{0, 0, 0, 0}}}}}}
+	if got := mdTimeline(timeline); got != "" {
+		t.Errorf("a timeline that is not for Markdown is\n%s", got)
+	}
+	timeline.InMarkdown = true
+	got := mdTimeline(timeline)
+	for _, want := range []string{"**Latency**: 🟦 p99 \\]; shaded: a fault was in force; where there is no value",
+		"    x-axis \"seconds\" 0 --> 3\n    y-axis ms 0 --> 7\n    bar [0, 7, 7, 0]\n    line [1, 1, 7, 2]\n```\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the chart has no %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "Empty") || strings.Contains(got, "nothing") || strings.Count(got, "```") != 2 {
+		t.Errorf("the charts are\n%s", got)
+	}
 }

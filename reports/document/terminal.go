@@ -206,7 +206,11 @@ func (s *terminal) block(block Block) {
 				s.more(indent, len(block.Items)-i)
 				break
 			}
-			s.hang(" • ", below-2, item.Text)
+			bullet := " • "
+			if block.Tasks {
+				bullet = " ☐ "
+			}
+			s.hang(bullet, below-2, item.Text)
 			for _, more := range item.Below {
 				s.flow(below, more)
 			}

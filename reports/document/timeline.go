@@ -33,8 +33,11 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 }
 
 // Timeline is a group of charts over one time axis, drawn on a page. A reader moves and zooms all of them together, and
-// can have their curves as a table. Times are in seconds.
+// can have their curves as a table. Markdown has charts only with InMarkdown, because each of them is large. Times are
+// in seconds.
 type Timeline struct {
+	InMarkdown bool `json:"-"`
+
 	Time   Numbers `json:"time"`
 	End    float64 `json:"end"`
 	Charts []Chart `json:"charts"`

@@ -71,7 +71,8 @@ func start(t *testing.T, dir, program string, arguments ...string) *going {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	g := &going{T: t, dir: dir, program: program,
-		command: exec.CommandContext(ctx, program, append([]string{"drill", "crew.yaml", "--addr", "127.0.0.1:0"},
+		command: exec.CommandContext(ctx, program, append([]string{"drill", "crew.yaml", "--addr", "127.0.0.1:0",
+			"--wait", "0s"},
 			arguments...)...)}
 	g.command.Dir = dir
 	printed, err := g.command.StderrPipe()

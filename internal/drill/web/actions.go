@@ -27,7 +27,7 @@ const (
 
 // order is what was asked for.
 type order struct {
-	// By is what the person calls himself.
+	// By is the person's name.
 	By string `json:"by"`
 	// Spec is a fault as a scenario writes it, Fault the id of one that is in force.
 	Spec  map[string]any `json:"spec"`
@@ -154,6 +154,8 @@ func carryOut(ctx context.Context, session Session, action string, who drill.Act
 		return "Noticed", session.Notice(who, o.Text)
 	case drill.ActionNote:
 		return "Noted", session.Note(who, o.Text)
+	case drill.ActionJoin:
+		return "Hello " + who.Name, session.Join(who)
 	case drill.ActionStop:
 		return "The drill ends", session.Stop(who)
 	}

@@ -50,6 +50,8 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 
 	// Inject: the form has the catalogue's fields and defaults.
 	b.Type("#by", "Ada")
+	b.Press("\r")
+	b.Until(`document.querySelector("#people").textContent === "Ada, injector"`)
 	browsertest.Eval[bool](b, "(s => { s.value = \"network.latency\"; s.dispatchEvent(new Event(\"change\")); return "+
 		"true })(document.querySelector(\"#fault\"))")
 	if got := browsertest.Eval[string](b,
@@ -98,6 +100,9 @@ func TestAWholeDrillInABrowser(t *testing.T) {
 	b.Click("#stop")
 	b.Click("#sure-yes")
 	b.Until(`!document.querySelector("#over").hidden`)
+	if got := b.Text("#over-faults"); !strings.Contains(got, "by hand, Ada") {
+		t.Errorf("the faults are told as %q", got)
+	}
 	if got := b.Text("#over"); !strings.Contains(got, "stopped by Ada") ||
 		!strings.Contains(got, "downstream-latency") || !strings.Contains(got, "recorded.yaml") {
 		t.Errorf("the end is told as %q", got)
@@ -124,7 +129,7 @@ func TestTheRespondersPageInABrowser(t *testing.T) {
 		t.Errorf("the address leads to %s", got)
 	}
 	b.Until(`document.querySelectorAll("#processes button:not([hidden])").length > 0`)
-	for _, hidden := range []string{"#break", ".mark", ".broken-flow", "#broken li", "#heal-command"} {
+	for _, hidden := range []string{"#break", ".mark", ".broken-flow", "#broken li"} {
 		if got := browsertest.Eval[int](b, `[...document.querySelectorAll("`+hidden+
 			`")].filter((e) => e.getClientRects().length > 0).length`); got != 0 {
 			t.Errorf("the responder sees %d of %s", got, hidden)
@@ -133,6 +138,9 @@ func TestTheRespondersPageInABrowser(t *testing.T) {
 	if text := browsertest.Eval[string](b, "document.documentElement.outerHTML"); strings.Contains(text,
 		secret) || strings.Contains(text, "outage") {
 		t.Error("the page tells what was broken")
+	}
+	if got := b.Text("#heal-command"); got != s.HealCommand(drill.RoleResponder, false) {
+		t.Errorf("the responder's command is %q", got)
 	}
 	b.Click("#heal-all button")
 	b.Until(`document.querySelector("#log [data-action=heal-all]") !== null`)
@@ -303,4 +311,29 @@ func TestWhatDidNothingAndWhyNothingMayBeBrokenInABrowser(t *testing.T) {
 		t.Error("when the drill is over it still says why nothing can be broken")
 	}
 	quiet(t, b, s)
+}
+
+// The page is looked at on each screen, in both colour schemes, on paper, by keyboard and by axe-core, for each role and
+// when the drill is over.
+func TestThePageIsInspectedInABrowser(t *testing.T) {
+	b := browsertest.Open(t)
+	f := newFake(t)
+	s := serve(t, f, Options{})
+	ada := drill.Actor{Name: "Ada", Role: drill.RoleInjector}
+	if _, err := f.Break(t.Context(), ada, map[string]any{"downstream": true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Join(ada); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range roles() {
+		opened(b, s.Link(role))
+		b.Inspect("drill-" + string(role))
+	}
+	if err := f.Stop(ada); err != nil {
+		t.Fatal(err)
+	}
+	b.Navigate(s.Link(drill.RoleInjector))
+	b.Until(`!document.querySelector("#over").hidden`)
+	b.Inspect("drill-over")
 }

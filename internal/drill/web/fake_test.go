@@ -37,6 +37,7 @@ type fake struct {
 	store      bool
 	// unbreakable is the reason why no fault may be injected.
 	unbreakable string
+	people      []drill.Participant
 	stall       chan struct{}
 	here        atomic.Int64
 	states      atomic.Int64
@@ -71,7 +72,7 @@ func (f *fake) State(role drill.Role) drill.State {
 	state := drill.State{
 		Role: role, Stage: drill.StageOpen, Scenario: "orders: the downstream fails", At: f.at(), Until: 10 * time.Minute,
 		Instances: 8, Live: f.live(), Ending: f.ending,
-		Result: f.result, Faults: slices.Clone(f.faults), Log: slices.Clone(f.log), Unbreakable: f.unbreakable,
+		Result: f.result, Participants: slices.Clone(f.people), Faults: slices.Clone(f.faults), Log: slices.Clone(f.log), Unbreakable: f.unbreakable,
 		May: []string{drill.ActionBreak, drill.ActionHeal, drill.ActionHealAll, drill.ActionKill, drill.ActionPause,
 			drill.ActionResume, drill.ActionScale, drill.ActionReplay, drill.ActionNotice, drill.ActionNote, drill.ActionStop},
 	}
@@ -217,6 +218,7 @@ func (f *fake) Heal(_ context.Context, who drill.Actor, id string) error {
 		if f.faults[i].ID == id && f.faults[i].Healed == nil {
 			at := f.at()
 			f.faults[i].Healed, f.faults[i].HealedBy, f.faults[i].Drained = &at, &who, &at
+			f.faults[i].Lifted = drill.LiftedByHand
 			f.say(&who, drill.ActionHeal, id, f.faults[i].Name)
 			return nil
 		}
@@ -240,6 +242,7 @@ func (f *fake) HealAll(ctx context.Context, who drill.Actor) error {
 	for i := range f.faults {
 		if f.faults[i].Healed == nil {
 			f.faults[i].Healed, f.faults[i].HealedBy, f.faults[i].Drained = &at, &who, &at
+			f.faults[i].Lifted = drill.LiftedByHand
 		}
 	}
 	f.down, f.held = map[int]bool{}, map[int]bool{}
@@ -301,6 +304,13 @@ func (f *fake) Note(who drill.Actor, text string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.say(&who, drill.ActionNote, "", text)
+	return nil
+}
+
+func (f *fake) Join(who drill.Actor) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.people = append(f.people, drill.Participant{Actor: who, Joined: f.at()})
 	return nil
 }
 

@@ -337,16 +337,21 @@ func TestTheCommandLineHealsEverything(t *testing.T) {
 	f := newFake(t)
 	for _, apart := range []bool{false, true} {
 		s := serve(t, f, Options{Apart: apart})
-		if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
-			map[string]any{"downstream": true}); err != nil {
-			t.Fatal(err)
-		}
-		if token, needed := s.guard.tokens[drill.RoleInjector]; needed && strings.Contains(s.HealCommand(), token) {
-			t.Errorf("the command line tells the injector's token: %s", s.HealCommand())
-		}
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", s.HealCommand()).CombinedOutput()
-		if err != nil || len(f.broken()) > 0 || !strings.Contains(string(out), "healed") {
-			t.Errorf("%s: %v: %s; in force: %v", s.HealCommand(), err, out, f.broken())
+		for _, role := range roles() {
+			if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+				map[string]any{"downstream": true}); err != nil {
+				t.Fatal(err)
+			}
+			token, needed := s.guard.tokens[role]
+			if needed && (!strings.Contains(s.HealCommand(role, true), token) ||
+				strings.Contains(s.HealCommand(role, false), token)) {
+				t.Errorf("apart %v: the token of the %s is told where it should not, or the other way around", apart, role)
+			}
+			command := s.HealCommand(role, true)
+			out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
+			if err != nil || len(f.broken()) > 0 || !strings.Contains(string(out), "healed") {
+				t.Errorf("%s: %v: %s; in force: %v", command, err, out, f.broken())
+			}
 		}
 	}
 }

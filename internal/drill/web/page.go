@@ -32,8 +32,7 @@ type pageView struct {
 	// Key is the form key, ID the server's id.
 	Key, ID  string
 	Scenario string
-	// Heal is the command line that lifts all faults. Only the injector may see it, because it contains the injector's
-	// form key.
+	// Heal is the command line with which the role lifts all faults, with the role's own form key.
 	Heal string
 }
 
@@ -41,10 +40,7 @@ type pageView struct {
 func (s *Server) page(role drill.Role, session Session) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, view := "drill.html.tmpl", pageView{Role: role, Key: s.guard.keys[role], ID: s.id,
-			Scenario: session.State(role).Scenario}
-		if role == drill.RoleInjector && s.guard.Loopback {
-			view.Heal = s.HealCommand()
-		}
+			Scenario: session.State(role).Scenario, Heal: s.HealCommand(role, false)}
 		if !s.guard.admits(role, r) {
 			name, view = "login.html.tmpl", pageView{Role: role}
 		}

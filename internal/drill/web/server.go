@@ -113,17 +113,13 @@ func (s *Server) Link(role drill.Role) string {
 	return link
 }
 
-// HealCommand returns a command line that lifts all faults from any terminal, even if the browsers are gone. If the
-// roles are kept apart, it is the responder's, because the responder may sit at that terminal and must not learn the
-// injector's token.
-func (s *Server) HealCommand() string {
-	role := drill.RoleInjector
-	if s.apart {
-		role = drill.RoleResponder
-	}
+// HealCommand returns a command line with which a role lifts all faults from any terminal, even if the browsers are
+// gone. It has the form key of the role, which works on that role's page only. A generated token is included if it may
+// be revealed; of any other, the command says where to put it.
+func (s *Server) HealCommand(role drill.Role, reveal bool) string {
 	command := "curl -sS -X POST -H '" + formHeader + ": " + s.guard.keys[role] + "'"
 	if token, needed := s.guard.tokens[role]; needed {
-		if s.guard.given[role] {
+		if s.guard.given[role] || !reveal {
 			token = "THE-" + strings.ToUpper(string(role)) + "S-TOKEN"
 		}
 		command += " -H 'Authorization: Bearer " + token + "'"

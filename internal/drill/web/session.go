@@ -53,5 +53,6 @@ type Deciding interface {
 type Talking interface {
 	Notice(who drill.Actor, text string) error
 	Note(who drill.Actor, text string) error
+	Join(who drill.Actor) error
 	Stop(who drill.Actor) error
 }

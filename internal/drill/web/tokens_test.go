@@ -79,14 +79,14 @@ func TestAChosenToken(t *testing.T) {
 		url.Values{"form": {s.guard.keys[drill.RoleInjector]}}); w.Code != http.StatusSeeOther {
 		t.Errorf("healing with the token: %d %s", w.Code, w.Body)
 	}
-	for _, told := range []string{s.Link(drill.RoleInjector), s.HealCommand(),
+	for _, told := range []string{s.Link(drill.RoleInjector), s.HealCommand(drill.RoleInjector, true),
 		ask(http.MethodGet, "/injector/", "", nil).Body.String(),
 		ask(http.MethodGet, "/injector/", token, nil).Body.String()} {
 		if strings.Contains(told, token) {
 			t.Errorf("the token is told: %s", told)
 		}
 	}
-	if !strings.Contains(s.HealCommand(), "Bearer THE-INJECTORS-TOKEN") {
-		t.Errorf("the command line does not say where the token goes: %s", s.HealCommand())
+	if !strings.Contains(s.HealCommand(drill.RoleInjector, true), "Bearer THE-INJECTORS-TOKEN") {
+		t.Errorf("the command line does not say where the token goes: %s", s.HealCommand(drill.RoleInjector, true))
 	}
 }

@@ -138,8 +138,10 @@
     ctx.strokeStyle = colour("edge");
     ctx.lineWidth = 1.5 * px;
     for (const f of data.windows) {
-      const from = at(f.planned[0]), to = Math.max(at(f.planned[1]), from + 2 * px);
-      ctx.strokeRect(from, foot - 5 * px, to - from, 4 * px);
+      if (f.planned && f.planned.length) {
+        const from = at(f.planned[0]), to = Math.max(at(f.planned[1]), from + 2 * px);
+        ctx.strokeRect(from, foot - 5 * px, to - from, 4 * px);
+      }
       if (f.noticed !== null) shape(ctx, at(f.noticed), foot - 12 * px, colour("retries"), [[0, -5], [4, 0], [0, 5], [-4, 0]], px);
     }
     for (const m of data.marks) shape(ctx, at(m.at), foot - 1 * px, colour("fail"), [[0, -10], [5, 0], [-5, 0]], px);

@@ -169,6 +169,7 @@ export class Drawing {
       part.soft = shape("text", b.w > 200 ? { class: "soft", x: b.x + b.w - 13, y: b.y + 43, "text-anchor": "end" } : { class: "soft", x: b.x + 13, y: b.y + (b.h > 66 ? 62 : 50) }, g);
       if (b.h <= 56) part.figure.setAttribute("y", b.y + 43), part.soft.setAttribute("x", b.x + b.w - 10), part.soft.setAttribute("y", b.y + 42), part.soft.setAttribute("text-anchor", "end");
     }
+    for (const text of g.querySelectorAll("text")) text.after(" "); // else a reader would join their words
     if (model.may && id !== "retries" && id !== "workload") {
       g.setAttribute("role", "button");
       g.setAttribute("tabindex", "0");
@@ -189,7 +190,7 @@ export class Drawing {
     part.lanes = [];
     for (let i = 0; i < n; i++) {
       const y = b.y + 36 + i * step, left = b.x + (named ? 30 : 13);
-      if (named) shape("text", { class: "soft", x: b.x + 13, y: y + step / 2 + 4 }, g).textContent = String(model.input.lanes[i].name);
+      if (named) shape("text", { class: "soft", x: b.x + 13, y: y + step / 2 + 4, "aria-hidden": "true" }, g).textContent = String(model.input.lanes[i].name);
       const high = Math.max(2, Math.min(9, step - 2)), room = b.x + b.w - 13 - left;
       shape("rect", { class: "lane", x: left, y: y + (step - high) / 2, width: room, height: high, rx: high / 2 }, g);
       part.lanes.push({ room, fill: shape("rect", { class: "lane-fill", x: left, y: y + (step - high) / 2, width: 0, height: high, rx: high / 2 }, g) });
@@ -202,7 +203,8 @@ export class Drawing {
     for (const [key, words] of [["title", title], ["figure", figure], ["soft", soft]]) {
       if (part[key] && part[key].textContent !== words) part[key].textContent = words || "";
     }
-    if (label) part.g.setAttribute("aria-label", label);
+    // The name has what is seen, and the label in addition.
+    if (label) part.g.setAttribute("aria-label", [title, figure, soft].filter(Boolean).join(" ") + ". " + label);
   }
 
   flow(id, rate) {
@@ -219,7 +221,7 @@ export class Drawing {
 
   update(m) {
     this.text("workload", "Workload", short(m.workload.rate) + "/s", m.workload.words);
-    this.text("input", m.input.name.length > 20 ? m.input.name.slice(0, 19) + "…" : m.input.name, "lag " + short(m.input.lag), "", `${m.input.name}: ${m.input.lag} records not yet done`);
+    this.text("input", m.input.name.length > 20 ? m.input.name.slice(0, 19) + "…" : m.input.name, "lag " + short(m.input.lag), "");
     const highest = Math.max(20, ...m.input.lanes.map((l) => l.lag));
     (this.parts.input?.lanes || []).forEach((lane, i) => {
       const lag = m.input.lanes[i] ? m.input.lanes[i].lag : 0;

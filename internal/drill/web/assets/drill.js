@@ -88,9 +88,15 @@ function wire() {
     act("stop", {}, $("stop"));
   });
   $("log-hands").addEventListener("change", showLog);
+  const join = () => ($("by").value.trim() ? act("join", {}) : answer("Say your name first.", true));
+  $("joining").addEventListener("submit", (e) => {
+    e.preventDefault();
+    join();
+  });
   try {
     $("by").value = sessionStorage.getItem("by") || "";
     $("by").addEventListener("change", () => sessionStorage.setItem("by", $("by").value));
+    if ($("by").value) join();
   } catch (refused) { /* A browser that keeps nothing: the name is typed again. */ }
 }
 
@@ -259,6 +265,15 @@ function showBroken() {
   });
 }
 
+function showPeople() {
+  const all = state.participants || [];
+  $("people-count").textContent = all.length;
+  keep($("people"), all, (p) => p.role + " " + (p.name || ""), () => element("li", "", null, "u"), (item, p) => {
+    const words = (p.name || "unnamed") + ", " + p.role;
+    if (item.textContent !== words) item.textContent = words;
+  });
+}
+
 function showProcesses() {
   const all = state.live.instances || [];
   $("scale-count").textContent = running();
@@ -296,7 +311,7 @@ function logItem(line) {
   const item = element("li");
   item.dataset.action = line.action;
   element("time", moment(line.at_ns), item);
-  element("span", line.action, item, "kind");
+  element("span", { break: "inject", note: "decision" }[line.action] || line.action, item, "kind");
   const text = element("span", null, item, "text u");
   if (line.who && (line.who.name || line.who.role)) element("span", (line.who.name || line.who.role) + ": ", text, "who u");
   text.append(line.text);
@@ -357,6 +372,8 @@ function showOver() {
     element("dd", words, box);
   };
   figure("Noticed", `${f.noticed} of ${f.faults}`);
+  const lifted = [[f.healed, "by hand"], [f.ended_alone, "by itself"], [f.lifted_at_end, "at the end of the load"]].filter(([n]) => n > 0);
+  figure("Lifted", lifted.map(([n, how]) => `${n} ${how}`).join(", ") || "–");
   figure("False alarms", String(f.false_alarms));
   figure("Median to notice", f.noticed ? long(f.to_notice.median_ns) : "–");
   figure("Median to heal", f.healed ? long(f.to_heal.median_ns) : "–");
@@ -370,15 +387,16 @@ function faultTable() {
   if (!state.faults || !state.faults.length) return;
   const table = element("table", null, $("over-faults"));
   const head = element("tr", null, element("thead", null, table));
-  for (const words of ["Fault", "Injected at", "Noticed after", "Healed after", "Drained after", "Effects"]) element("th", words, head).scope = "col";
+  for (const words of ["Fault", "Injected at", "Noticed", "Lifted", "Drained after", "Effects"]) element("th", words, head).scope = "col";
   const body = element("tbody", null, table);
   for (const f of state.faults) {
     const row = element("tr", null, body);
     const what = element("td", `${f.name} · ${f.what}`, row, "u");
     if (f.idle) element("small", "It did nothing: " + f.idle, what, "idle u");
     element("td", clock(seconds(f.injected_ns)), row);
-    element("td", f.noticed_ns !== undefined ? long(f.noticed_ns - f.injected_ns) : f.to_notice && !f.idle ? "never" : "–", row);
-    element("td", f.healed_ns !== undefined ? long(f.healed_ns - f.injected_ns) : f.failed ? "failed" : "–", row);
+    const counts = f.to_notice && !f.idle && !f.failed, by = (who) => (who ? ", " + (who.name || who.role) : "");
+    element("td", !counts ? "does not count" : f.noticed_ns !== undefined ? "after " + long(f.noticed_ns - f.injected_ns) + by(f.noticed_by) : "never", row, "u");
+    element("td", f.healed_ns !== undefined ? "after " + long(f.healed_ns - f.injected_ns) + ", " + f.lifted + by(f.healed_by) : f.failed ? "failed" : "–", row, "u");
     element("td", f.drained_ns !== undefined && f.healed_ns !== undefined ? long(f.drained_ns - f.healed_ns) : "–", row);
     element("td", f.idle ? "none" : f.effects.toLocaleString("en-US"), row, f.idle ? "idle" : "");
   }
@@ -401,6 +419,7 @@ function show(frame) {
   if (ended && state.live) state.live = still(state.live);
   document.body.classList.toggle("done", state.stage === "over");
   showTop();
+  showPeople();
   showBroken();
   if (state.live) {
     charts.show((state.faults || []).filter((f) => !f.failed).map((f) => [seconds(f.injected_ns), f.healed_ns === undefined ? null : seconds(f.healed_ns)]));
