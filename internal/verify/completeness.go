@@ -136,7 +136,7 @@ func (c *Config) table(aim Aim) (*matrix, []planted.Bug, error) {
 		return nil, nil, err
 	}
 	if len(bugs) == 0 {
-		return nil, nil, fmt.Errorf("there is no planted bug named %s for the suite %s: dlqbench bug lists all",
+		return nil, nil, fmt.Errorf("there is no planted bug named %s for the suite %s: dlqbench demo --all lists all",
 			strings.Join(aim.Bugs, " or "), aim.Suite)
 	}
 	m := &matrix{Config: c, Completeness: &Completeness{Suite: aim.Suite, Wanted: aim.Seeds}, aim: aim,

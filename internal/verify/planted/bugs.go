@@ -14,7 +14,7 @@ import (
 
 // Bug is one planted bug.
 type Bug struct {
-	// Name is the name in the list of `dlqbench bug`, and the argument of its subcommands.
+	// Name is the name in the list of `dlqbench demo --all`, and the argument of the subcommands of `dlqbench bug`.
 	Name string
 	// What describes the bug in one sentence.
 	What string
