@@ -59,6 +59,7 @@ func (c *checker) checkFits(name string, data []byte, sets []string) {
 		return
 	}
 	if why := own.Unfit(c.file); why != "" {
+		c.problems = nil // they only follow from it
 		c.at("/subject/file", why)
 	}
 }

@@ -33,7 +33,10 @@ type Reason struct {
 
 // Lines returns the text for a terminal of so many columns.
 func (t ContractText) Lines(columns int) []string {
-	lines := []string{"promises"}
+	var lines []string
+	if len(t.Promises) > 0 {
+		lines = append(lines, "promises")
+	}
 	for _, promise := range t.Promises {
 		lines = append(lines, Hanging("  ", promise, columns)...)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -14,7 +15,7 @@ import (
 // do about that; it is empty where it has. What the reference's settings make a scenario about, the subject's contract
 // must promise: otherwise its faults meet nothing, or what it is to prove is not judged.
 func (s *Scenario) Unfit(subject *SubjectFile) string {
-	if why := cmp.Or(s.unfitInput(subject), s.unfitOutput(subject)); why != "" {
+	if why := cmp.Or(s.unfitKind(), s.unfitInput(subject), s.unfitOutput(subject)); why != "" {
 		return why
 	}
 	own, contract := s.Subject.Reference, subject.Contract
@@ -46,6 +47,10 @@ func (s *Scenario) Unfit(subject *SubjectFile) string {
 			!own.DLQEnabled && contract.DLQ.Enabled,
 		},
 		{
+			"dead letters in the envelope " + own.Envelope, "write envelope: " + own.Envelope + " in its contract if they are",
+			own.Envelope != deadletter.PlainName && string(contract.DLQ.Envelope) != own.Envelope,
+		},
+		{
 			"retry topics", "write retry: topics in its contract if it has them",
 			own.Retry == string(history.RetryTopics) && contract.Retry != string(history.RetryTopics),
 		},
@@ -54,6 +59,20 @@ func (s *Scenario) Unfit(subject *SubjectFile) string {
 			return fmt.Sprintf("%s is about %s, which the subject does not promise: %s, or run another scenario", s.Name,
 				need.about, need.advice)
 		}
+	}
+	return ""
+}
+
+// unfitKind says why no other subject can take the place of the scenario's own; "" if one can.
+func (s *Scenario) unfitKind() string {
+	switch {
+	case s.Store != nil:
+		return s.Name + " is about dlqbench's own dead-letter store, and shows nothing of the subject: run it without " +
+			"--subject. A store of the subject's own is judged in other scenarios (docs/judging-stores.md)"
+	case s.Graph != nil:
+		return s.Name + " is about a graph of nodes, which are its subject: run it without --subject"
+	case s.Services != nil:
+		return s.Name + " is about several services, which are its subject: run it without --subject"
 	}
 	return ""
 }

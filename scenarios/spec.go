@@ -25,6 +25,8 @@ const (
 type Scenario struct {
 	// Name is short and file-name safe: lower-case letters, digits, dashes.
 	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	// Group is the heading under which dlqbench list shows the scenario.
+	Group Group `json:"group,omitempty" jsonschema:"enum=start,enum=dead-letters,enum=retries,enum=brokers,enum=groups,enum=stores,enum=systems"`
 	// Description says what the scenario proves.
 	Description string `json:"description" jsonschema:"required"`
 	// Seed, unless given on the command line; every random choice of the run follows from it.

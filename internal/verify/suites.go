@@ -80,6 +80,7 @@ func readTarget(name string, text []byte) (target, error) {
 		return target{}, fmt.Errorf("reading the scenario %s: %w", name, err)
 	}
 	delete(meant, "description")
+	delete(meant, "group")
 	meaning, err := json.Marshal(meant)
 	if err != nil {
 		return target{}, fmt.Errorf("encoding the scenario %s: %w", name, err)
