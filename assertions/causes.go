@@ -20,7 +20,7 @@ func commitCauses() map[string]string {
 			"counts as finished. Look for a send without a check of its result, and for a catch around it that goes on.",
 		"commit-after-outcome: commit-past-unfinished": "The highest finished offset is committed instead of the end of " +
 			"the finished prefix, or auto-commit is on. After a failure the position is not rewound, and the next success " +
-			"commits past the failed record.",
+			"commits past the failed record. A copy to a retry topic is not awaited.",
 		"commit-after-outcome: commit-past-end": "Offsets are computed instead of taken from the records: look for an " +
 			"offset plus a count, or for the position of the client, which is that of the next fetch.",
 		"commit-after-outcome: commit-wrong-partition": "Offsets of all partitions are kept in one place and committed by " +
@@ -71,11 +71,15 @@ func letterCauses() map[string]string {
 			"serializer between the record as it was read and the dead letter.",
 		"dlq-fidelity: key-changed": "The key is decoded as text and encoded again. Look for a string deserializer of keys.",
 		"dlq-fidelity: headers-lost": "Headers are rebuilt instead of copied. Look for a map (it keeps one of two equal " +
-			"names), for text conversion, and for null values.",
+			"names), for envelope headers with the record's own names, for text conversion, and for null values.",
 		"dlq-fidelity: metadata-missing": "A header of the envelope is not set, or cannot be decoded. Look for text " +
 			"outside ASCII, and for a field that is set on one path only.",
 		"dlq-fidelity: metadata-wrong": "A header is taken from the wrong place: the offset of the consumer's position, " +
 			"which is already one further, a count that starts at 0, or the error of another record.",
+		"replay-round-trip: replay-altered": "Failure headers are copied along instead of removed, or the value is decoded " +
+			"and encoded again. Look for what the tool takes from the dead letter, and how.",
+		"store-lifecycle: resolved-without-success": "The status is set before the answer is known, or a failed answer is " +
+			"taken for a success. Look for the update of the status, and for what it waits for.",
 		"no-loss: stalled": "A record was set aside for a retry, and the retry never came. Look for a timer or a queue " +
 			"that an exception or a rebalance drops.",
 		"no-loss: dropped-by-ack": "Something deleted the record after it was acknowledged: a retention time, a " +

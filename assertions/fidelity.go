@@ -40,7 +40,7 @@ func fidelityInvariant() Invariant {
 			}},
 			{"headers-lost", "original headers are missing or changed", []string{
 				"1.000 s  record 5 acknowledged at input-2 offset 31",
-				"9.000 s  the audit finds its dead letter: header \"x-twice\": it was there 2 times and is 1 times; header " +
+				"9.000 s  the audit finds its dead letter: header \"x-twice\": 2 with this name before, 1 now; header " +
 					"\"x-null\": it was null and has 0 bytes",
 			}},
 			{"metadata-missing", "a field of the dialect is missing or cannot be decoded", []string{

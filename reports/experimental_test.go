@@ -18,7 +18,7 @@ func TestExperimentalIsReportedAndFailsNothing(t *testing.T) {
 		{Name: "quick-topics", Status: assertions.Inconclusive, Of: "topics", Why: "no clock"},
 	}
 	for format, to := range map[string]func(io.Writer, Run) error{
-		"html": HTML, "md": Markdown, "txt": func(w io.Writer, run Run) error { return Terminal(w, run, false) },
+		"html": HTML, "md": Markdown, "txt": func(w io.Writer, run Run) error { return Terminal(w, run, false, false) },
 	} {
 		got := render(t, run, to)
 		_, after, marked := strings.Cut(got, experimentalTitle)

@@ -13,7 +13,7 @@ import (
 func TestGolden(t *testing.T) {
 	formats := map[string]func(io.Writer, Run) error{
 		"json": JSON, "xml": JUnit, "md": Markdown,
-		"txt": func(w io.Writer, run Run) error { return Terminal(w, run, false) },
+		"txt": func(w io.Writer, run Run) error { return Terminal(w, run, false, false) },
 	}
 	for fixture, run := range fixtures() {
 		for extension, to := range formats {

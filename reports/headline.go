@@ -80,13 +80,18 @@ func headline(v *assertions.Verdict) string {
 	return passedHeadline(v)
 }
 
-// furtherReasons returns the reasons that neither the headline nor the roots mention. If the verdict is pass, they are
-// only missed thresholds, which are shown elsewhere.
+// furtherReasons returns the reasons that neither the headline nor the roots mention. Missed thresholds are shown
+// elsewhere.
 func furtherReasons(v *assertions.Verdict) []string {
 	if v.Verdict == assertions.Pass {
 		return nil
 	}
-	return v.Reasons[min(len(v.Reasons), max(1, len(v.Roots))):]
+	further := v.Reasons[min(len(v.Reasons), max(1, len(v.Roots))):]
+	return slices.DeleteFunc(slices.Clone(further), func(reason string) bool {
+		return slices.ContainsFunc(missed(v), func(t measure.Threshold) bool {
+			return strings.Contains(reason, t.Expression)
+		})
+	})
 }
 
 func wasMissed(v *assertions.Verdict) string {

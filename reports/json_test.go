@@ -133,7 +133,7 @@ func TestJSONDoesNotChangeTheVerdict(t *testing.T) {
 func TestWithoutVerdict(t *testing.T) {
 	var b bytes.Buffer
 	for name, err := range map[string]error{
-		"Terminal": Terminal(&b, Run{}, false), "JSON": JSON(&b, Run{}), "JUnit": JUnit(&b, Run{}),
+		"Terminal": Terminal(&b, Run{}, false, false), "JSON": JSON(&b, Run{}), "JUnit": JUnit(&b, Run{}),
 		"Markdown": Markdown(&b, Run{}), "HTML": HTML(&b, Run{}), "WriteAll": WriteAll(t.TempDir(), Run{}),
 	} {
 		if err == nil {

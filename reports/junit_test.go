@@ -117,7 +117,7 @@ func TestAFaultThatMayMiss(t *testing.T) {
 	}
 	var page, screen, summary, junit bytes.Buffer
 	for name, err := range map[string]error{
-		"page": HTML(&page, run), "screen": Terminal(&screen, run, false), "summary": Markdown(&summary, run),
+		"page": HTML(&page, run), "screen": Terminal(&screen, run, false, false), "summary": Markdown(&summary, run),
 		"junit": JUnit(&junit, run),
 	} {
 		if err != nil {

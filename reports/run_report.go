@@ -44,12 +44,17 @@ func UseColor(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Terminal writes the result of a run to the terminal w.
-func Terminal(w io.Writer, run Run, color bool) error {
+// Terminal writes the result of a run to the terminal w: the verdict and its cause on one screen, or with verbose
+// everything that is known of the run as text.
+func Terminal(w io.Writer, run Run, color, verbose bool) error {
 	if run.Verdict == nil {
 		return errNoVerdict
 	}
-	return document.Terminal(w, runDocument(run), Columns(w), color)
+	doc := runDocument(run)
+	if verbose {
+		doc = doc.Unfolded()
+	}
+	return document.Terminal(w, doc, Columns(w), color)
 }
 
 // Markdown writes summary.md in GitHub's flavour: the run as a comment on a change, or in GITHUB_STEP_SUMMARY.
@@ -76,7 +81,7 @@ func runDocument(run Run) document.Document {
 			{Title: "Latency", Folded: failed, Blocks: []document.Block{latencyTable(v, []string{measure.LatencySuccess,
 				measure.LatencyService, measure.LatencyDeadLetter, measure.LatencyCommitDelay, measure.LatencyReplay})}},
 			{Blocks: []document.Block{runFigures(v)}},
-			{Title: "Thresholds", Blocks: []document.Block{thresholdTable(v)}},
+			{Title: "Thresholds", Folded: failed && len(missed(v)) == 0, Blocks: []document.Block{thresholdTable(v)}},
 			{Title: "Also", Blocks: []document.Block{alsoList(v)}},
 			{Title: "All latencies", Folded: true, Blocks: []document.Block{latencyTable(v, latencyNames(v.Latency))}},
 		},

@@ -15,9 +15,9 @@ import (
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
-func plainTerminal(w io.Writer, run Run) error { return Terminal(w, run, false) }
+func plainTerminal(w io.Writer, run Run) error { return Terminal(w, run, false, false) }
 
-func colourTerminal(w io.Writer, run Run) error { return Terminal(w, run, true) }
+func colourTerminal(w io.Writer, run Run) error { return Terminal(w, run, true, false) }
 
 // copied reports whether a line is meant to be copied, and so is never broken.
 func copied(line string) bool {
@@ -113,21 +113,48 @@ func TestUseColorOnlyOnTerminals(t *testing.T) {
 	}
 }
 
-// On a narrow terminal no line is wider than the terminal, and each shown figure is whole.
-func TestTerminalNarrow(t *testing.T) {
+// At each width no line is wider than the terminal, or than what is easy to read, and each shown figure is whole.
+func TestTerminalWidths(t *testing.T) {
 	for name, run := range fixtures() {
-		var out strings.Builder
-		if err := document.Terminal(&out, runDocument(run), 60, false); err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(out.String()) {
-			line = strings.TrimSuffix(line, "\n")
-			if ansi.StringWidth(line) > 60 && !copied(line) {
-				t.Errorf("%s: a line is too wide: %s", name, line)
+		for columns, most := range map[int]int{60: 60, 80: 80, 200: 120} {
+			var out strings.Builder
+			if err := document.Terminal(&out, runDocument(run), columns, false); err != nil {
+				t.Fatal(err)
+			}
+			widest := 0
+			for line := range strings.Lines(out.String()) {
+				if line = strings.TrimSuffix(line, "\n"); copied(line) {
+					continue
+				}
+				if widest = max(widest, ansi.StringWidth(line)); ansi.StringWidth(line) > most {
+					t.Errorf("%s at %d columns: a line is too wide: %s", name, columns, line)
+				}
+			}
+			if widest <= most-20 {
+				t.Errorf("%s at %d columns: the widest line has %d", name, columns, widest)
+			}
+			if name == "missed" && columns == 60 {
+				compareGolden(t, filepath.Join("testdata", "narrow.txt"), out.String())
 			}
 		}
-		if name == "missed" {
-			compareGolden(t, filepath.Join("testdata", "narrow.txt"), out.String())
+	}
+}
+
+// A failing run fits on a screen, and --verbose shows the rest.
+func TestTerminalVerbose(t *testing.T) {
+	run := failRun()
+	brief := render(t, run, plainTerminal)
+	full := render(t, run, func(w io.Writer, run Run) error { return Terminal(w, run, false, true) })
+	for _, section := range []string{"\nInvariants", "\nAll latencies", "\nLatency"} {
+		if strings.Contains(brief, section) || !strings.Contains(full, section) {
+			t.Errorf("%q is on the screen %v, and with --verbose %v", section, strings.Contains(brief, section),
+				strings.Contains(full, section))
 		}
+	}
+	if strings.Contains(full, " more in the report") {
+		t.Errorf("something is left out:\n%s", full)
+	}
+	if lines := strings.Count(brief, "\n"); lines > 40 {
+		t.Errorf("a failing run has %d lines:\n%s", lines, brief)
 	}
 }

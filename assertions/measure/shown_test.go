@@ -17,7 +17,10 @@ func TestFiguresOfThresholdsAsShown(t *testing.T) {
 		{"recovery.steady < 1s and latency.service.p99 < 2ms", "recovery.steady = 1.23456s, latency.service.p99 = 1.501234ms",
 			"recovery.steady = 1.23 s, latency.service.p99 = 1.50 ms"},
 		{"lag.end == 0", "0", "0"},
-		{"share.duplicates <= 2%", "0.0251234", "0.0251234"},
+		{"share.duplicates <= 2%", "0.0251234", "2.5%"},
+		{"share.duplicates <= 2%", "0.0200412", "2.004%"},
+		{"share.succeeded > 80% and lag.end == 0", "share.succeeded = 0.930556, lag.end = 0",
+			"share.succeeded = 93.1%, lag.end = 0"},
 		{"subject.rss.max < 50MiB", "151.2MiB", "151.2MiB"},
 		{"lag.max < 3", "", ""},
 	} {

@@ -39,8 +39,15 @@ RUN is a run directory, its name or id, or latest.`,
 		},
 	}
 	lookedUpIn(command, &out)
+	a.addVerbose(command)
 	command.Flags().BoolVar(&asJSON, "json", false, "print verdict.json on stdout instead of the summary")
 	return command
+}
+
+// addVerbose adds the flag with which a run's result is printed in full.
+func (a *app) addVerbose(command *cobra.Command) {
+	command.Flags().BoolVar(&a.verbose, "verbose", false,
+		"print everything that is known of the run, not only what fits on a screen")
 }
 
 // print prints a judged run on stdout.
@@ -48,7 +55,7 @@ func (a *app) print(judged reports.Run, asJSON bool) error {
 	if asJSON {
 		return reports.JSON(a.stdout, judged)
 	}
-	return reports.Terminal(a.stdout, judged, reports.UseColor(a.stdout))
+	return reports.Terminal(a.stdout, judged, reports.UseColor(a.stdout), a.verbose)
 }
 
 func completeDirectories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

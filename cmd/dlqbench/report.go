@@ -42,6 +42,7 @@ func (a *app) reportCommand() *cobra.Command {
 		},
 	}
 	lookedUpIn(command, &out)
+	a.addVerbose(command)
 	for format, what := range map[string]string{
 		"html": "one page that works offline", "junit": "JUnit XML", "markdown": "Markdown", "json": "verdict.json",
 	} {

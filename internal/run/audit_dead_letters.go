@@ -201,7 +201,7 @@ func differingHeaders(was, is []kgo.RecordHeader, kept func(string) bool) string
 		before, now := values(was, header.Key), values(is, header.Key)
 		one := ""
 		if len(before) != len(now) {
-			one = fmt.Sprintf("it was there %d times and is %d times", len(before), len(now))
+			one = fmt.Sprintf("%d with this name before, %d now", len(before), len(now))
 		}
 		for i := 0; i < min(len(before), len(now)) && one == ""; i++ {
 			one = differing(before[i], now[i])

@@ -30,7 +30,7 @@ func TestWhatDiffersIsShown(t *testing.T) {
 		header("twice", []byte("2")), header("order", []byte("1")), header("order", []byte("2"))}
 	is := []kgo.RecordHeader{header("order", []byte("2")), header("order", []byte("1")), header("twice", []byte("1")),
 		header("same", []byte("x")), header("null", []byte{}), header("added", []byte("by the envelope"))}
-	want := `header "null": it was null and has 0 bytes; header "twice": it was there 2 times and is 1 times; ` +
+	want := `header "null": it was null and has 0 bytes; header "twice": 2 with this name before, 1 now; ` +
 		`header "order": it had 1 bytes and has 1; byte 0 was 0x31 and is 0x32`
 	if got := differingHeaders(was, is, func(name string) bool { return name != "added" }); got != want {
 		t.Errorf("%s\nwant %s", got, want)

@@ -8,7 +8,10 @@
 // make every string of a document visible and escape it, so products pass on their strings unchanged.
 package document
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Document is a report.
 type Document struct {
@@ -27,6 +30,29 @@ type Document struct {
 	Search string
 	// Foot is the text at the end of a page.
 	Foot string
+}
+
+// Unfolded returns the document with everything that a terminal would leave out for want of room.
+func (d Document) Unfolded() Document {
+	d.Sections = slices.Clone(d.Sections)
+	for i := range d.Sections {
+		d.Sections[i].Folded = false
+		d.Sections[i].Blocks = slices.Clone(d.Sections[i].Blocks)
+		for k, block := range d.Sections[i].Blocks {
+			switch block := block.(type) {
+			case List:
+				block.Most = 0
+				d.Sections[i].Blocks[k] = block
+			case Table:
+				block.Most, block.Columns = 0, slices.Clone(block.Columns)
+				for c := range block.Columns {
+					block.Columns[c].Most = 0
+				}
+				d.Sections[i].Blocks[k] = block
+			}
+		}
+	}
+	return d
 }
 
 // Section is a part of a document. A section without a title continues the one before it.

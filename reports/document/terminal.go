@@ -14,7 +14,7 @@ import (
 // The minimum and maximum line widths. On wider terminals, lines of the maximum width are easier to read.
 const (
 	leastColumns = 40
-	mostColumns  = 80
+	mostColumns  = 120
 )
 
 // The indents of text below a title, and of text below a row of a table or an item of a list.
