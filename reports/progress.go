@@ -9,6 +9,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -24,9 +25,8 @@ import (
 const (
 	// plainEvery is the interval of plain lines if nothing changes, in the run's own time.
 	plainEvery = 5 * time.Second
-	barWidth   = 24
-	// barRoom is the width below which the bar is omitted in favour of the words.
-	barRoom = 64
+	// barWidth is the largest width of the bar. With less room than leastBar, it is omitted.
+	barWidth, leastBar = 24, 8
 )
 
 // Progress shows snapshots. It is safe for concurrent use and starts no goroutine: the output changes when Update is
@@ -59,7 +59,8 @@ func (p *Progress) Update(s Snapshot) {
 		return
 	}
 	faults := faultList(s)
-	changed := !p.shown || s.Phase != p.last.Phase || s.Waiting != p.last.Waiting || faults != faultList(p.last)
+	changed := !p.shown || s.Phase != p.last.Phase || s.Waiting != p.last.Waiting ||
+		activity(s) != activity(p.last) || faults != faultList(p.last)
 	p.last, p.shown = s, true
 	if p.tty {
 		p.write(p.clear() + p.draw())
@@ -152,7 +153,7 @@ func (p *Progress) clear() string {
 // wrap a full line, and the block would then be taller than clear assumes.
 func (p *Progress) draw() string {
 	width := p.width()
-	lines := []string{titleLine(p.last, width), lastLine(p.last)}
+	lines := []string{titleLine(p.last, width), lastLine(p.last, width)}
 	for i := range lines {
 		lines[i] = ansi.Truncate(lines[i], width-1, "…")
 	}
@@ -178,38 +179,60 @@ func titleLine(s Snapshot, width int) string {
 	if s.Total > 0 && s.Elapsed <= s.Total {
 		times += " / " + moment(s.Total)
 	}
-	parts := []string{cell(name(s.Phase), 7)}
-	if s.Total > 0 && width >= barRoom {
-		parts = append(parts, bar(s.Elapsed, s.Total))
-	}
-	parts = append(parts, times)
+	parts := []string{runName(s), cell(name(s.Phase), 7), times}
 	if len(s.ActiveFaults) > 0 {
 		parts = append(parts, "faults: "+faultList(s))
+	}
+	// The bar gets what room the words leave.
+	room := min(width-ansi.StringWidth(strings.Join(parts, "  "))-3, barWidth)
+	if s.Total > 0 && room >= leastBar {
+		parts = slices.Insert(parts, 2, bar(s.Elapsed, s.Total, room))
 	}
 	return strings.Join(parts, "  ")
 }
 
-func bar(elapsed, total time.Duration) string {
-	full := int(barWidth * min(1, max(0, elapsed.Seconds()/total.Seconds())))
-	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+// runName returns the scenario of the run, with its place among several runs: "2/5 smoke".
+func runName(s Snapshot) string { return strings.TrimSpace(s.Place + " " + name(s.Scenario)) }
+
+func bar(elapsed, total time.Duration, width int) string {
+	full := int(float64(width) * min(1, max(0, elapsed.Seconds()/total.Seconds())))
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
-// lastLine returns what the run waits for, or else its figures.
-func lastLine(s Snapshot) string {
-	if s.Waiting != "" {
-		return "waiting for " + s.Waiting
+// lastLine returns what the run waits for, or what it is busy with, or else its figures.
+func lastLine(s Snapshot, width int) string {
+	switch {
+	case s.Waiting != "":
+		return "waiting for " + text(s.Waiting)
+	case s.Doing != "":
+		return text(s.Doing)
 	}
-	return figuresLine(s)
+	return figuresLine(s, width)
 }
 
-func figuresLine(s Snapshot) string {
-	return fmt.Sprintf("sent %s  processed %s  lag %s  dead letters %s  retries %s",
-		units.PerSecond(s.SentRate), units.PerSecond(s.ProcessedRate), units.Count(s.Lag),
-		units.Count(s.DeadLetters), units.Count(s.RetriesInFlight))
+// activity returns what the run is busy with, without for how long.
+func activity(s Snapshot) string {
+	what, _, _ := strings.Cut(s.Doing, ", ")
+	return what
+}
+
+// figuresLine returns as many figures as the width has room for, each whole.
+func figuresLine(s Snapshot, width int) string {
+	line := ""
+	for _, figure := range []string{
+		"sent " + units.PerSecond(s.SentRate), "processed " + units.PerSecond(s.ProcessedRate),
+		"lag " + units.Count(s.Lag), "dead letters " + units.Count(s.DeadLetters),
+		"retries " + units.Count(s.RetriesInFlight),
+	} {
+		if longer := strings.TrimSpace(line + "  " + figure); ansi.StringWidth(longer) < width {
+			line = longer
+		}
+	}
+	return line
 }
 
 func plainLine(s Snapshot) string {
-	line := fmt.Sprintf("%7s  %s  %s", moment(s.Elapsed), cell(name(s.Phase), 7), lastLine(s))
+	line := fmt.Sprintf("%7s  %s  %s", moment(s.Elapsed), cell(name(s.Phase), 7), lastLine(s, math.MaxInt))
 	if len(s.ActiveFaults) > 0 {
 		line += "  faults: " + faultList(s)
 	}

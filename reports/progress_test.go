@@ -72,7 +72,7 @@ func (t *terminal) screen() string {
 
 func snapshot(at time.Duration) Snapshot {
 	return Snapshot{
-		Phase: "fault", Elapsed: at, Total: 20 * sec, SentRate: 2000, ProcessedRate: 1874.4, Lag: 412, DeadLetters: 1033,
+		Scenario: "smoke", Place: "2/5", Phase: "fault", Elapsed: at, Total: 20 * sec, SentRate: 2000, ProcessedRate: 1874.4, Lag: 412, DeadLetters: 1033,
 		RetriesInFlight: 12, ActiveFaults: []FaultState{{Name: "dlq-refuses"}},
 	}
 }
@@ -83,7 +83,7 @@ func TestProgressRedrawsInPlace(t *testing.T) {
 	for i := range 10 {
 		p.Update(snapshot(time.Duration(i+1) * sec))
 	}
-	want := "fault    ████████████░░░░░░░░░░░░  10.0 s / 20.0 s  faults: dlq-refuses\n" +
+	want := "2/5 smoke  fault    ██████████░░░░░░░░░░░  10.0 s / 20.0 s  faults: dlq-refuses\n" +
 		"sent 2,000/s  processed 1,874/s  lag 412  dead letters 1,033  retries 12"
 	if got := screen.screen(); got != want {
 		t.Errorf("the terminal shows\n%s\nwant\n%s", got, want)
@@ -123,7 +123,7 @@ func TestProgressAndLogsShareATerminal(t *testing.T) {
 	p.Update(snapshot(2 * sec))
 	fmt.Fprint(logs, "ond\nhalf a line")
 	want := "before the first snapshot\nfirst\nsecond\n" +
-		"fault    ██░░░░░░░░░░░░░░░░░░░░░░  2.0 s / 20.0 s  faults: dlq-refuses\n" +
+		"2/5 smoke  fault    ██░░░░░░░░░░░░░░░░░░░░  2.0 s / 20.0 s  faults: dlq-refuses\n" +
 		"sent 2,000/s  processed 1,874/s  lag 412  dead letters 1,033  retries 12"
 	if got := screen.screen(); got != want {
 		t.Errorf("the terminal shows\n%s\nwant\n%s", got, want)
@@ -166,13 +166,48 @@ func TestProgressPlainLines(t *testing.T) {
 	}
 }
 
+// Before and after the load, the progress says what takes time. In a log, its duration alone is no news.
+func TestProgressTellsWhatTakesTime(t *testing.T) {
+	screen, lines := newTerminal(), strings.Builder{}
+	block, log := NewProgress(screen, true, false), NewProgress(&lines, false, false)
+	for i, doing := range []string{"building: go build ./...", "waiting for instance 0, 1 of 30 s",
+		"waiting for instance 0, 2 of 30 s"} {
+		s := Snapshot{Scenario: "smoke", Phase: "setup", Elapsed: time.Duration(i) * sec, Doing: doing}
+		block.Update(s)
+		log.Update(s)
+	}
+	if got, want := screen.screen(), "smoke  setup    2.0 s\nwaiting for instance 0, 2 of 30 s"; got != want {
+		t.Errorf("the terminal shows\n%s\nwant\n%s", got, want)
+	}
+	want := "  0.0 s  setup    building: go build ./...\n" +
+		"  1.0 s  setup    waiting for instance 0, 1 of 30 s\n"
+	if got := lines.String(); got != want {
+		t.Errorf("the log has\n%s\nwant\n%s", got, want)
+	}
+}
+
+// On a narrow terminal, figures are left out whole. None is cut.
+func TestProgressCutsNoFigure(t *testing.T) {
+	s := snapshot(sec)
+	for width, want := range map[int]string{
+		80: "sent 2,000/s  processed 1,874/s  lag 412  dead letters 1,033  retries 12",
+		72: "sent 2,000/s  processed 1,874/s  lag 412  dead letters 1,033",
+		60: "sent 2,000/s  processed 1,874/s  lag 412  retries 12",
+		40: "sent 2,000/s  processed 1,874/s",
+	} {
+		if got := lastLine(s, width); got != want {
+			t.Errorf("at %d columns: %q, want %q", width, got, want)
+		}
+	}
+}
+
 // The duration of the drain is not fixed: beyond the planned time the bar stays full, and no outdated total is shown.
 func TestProgressBeyondTheTotal(t *testing.T) {
 	screen := newTerminal()
 	p := NewProgress(screen, true, false)
 	p.Update(snapshot(31 * sec))
 	if got, want := screen.screen(),
-		"fault    ████████████████████████  31.0 s  faults: dlq-refuses\n"; !strings.HasPrefix(got, want) {
+		"2/5 smoke  fault    ████████████████████████  31.0 s  faults: dlq-refuses\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("the terminal shows\n%s\nwant it to begin with\n%s", got, want)
 	}
 }

@@ -30,6 +30,11 @@ type Snapshot struct {
 	Phase string `json:"phase"`
 	// Waiting is what somebody has to do before the run goes on, "" for nothing.
 	Waiting string `json:"waiting,omitempty"`
+	// Doing is what the run is busy with while no load runs, and for how long: "waiting for instance 0, 12 of 30 s". ""
+	// means that the figures say enough.
+	Doing string `json:"doing,omitempty"`
+	// Place is the place among several runs, such as 2/5; "" for a single one.
+	Place string `json:"place,omitempty"`
 	// Elapsed and Total are the load's times, from its beginning on (before it, Elapsed is that of setting up); Total 0
 	// is unknown.
 	Elapsed time.Duration `json:"elapsed_ns"`
@@ -232,7 +237,7 @@ func (s *Snapshot) EventsAfter(sequence int64) []LiveEvent {
 func (s Snapshot) WithoutFaults() Snapshot {
 	s.ActiveFaults, s.FaultsInjected = nil, 0
 	if faulty(s.Phase) {
-		s.Phase = history.PhaseSteady
+		s.Phase, s.Doing = history.PhaseSteady, ""
 	}
 	s.Instances = slices.Clone(s.Instances)
 	for i := range s.Instances {

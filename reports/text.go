@@ -1,6 +1,14 @@
 package reports
 
-import "github.com/dlqbench/dlqbench/reports/document"
+import (
+	"io"
+	"os"
+
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+
+	"github.com/dlqbench/dlqbench/reports/document"
+)
 
 // The maximum lengths of texts, in characters. verdict.json has the whole texts.
 const (
@@ -18,3 +26,11 @@ func visible(s string, limit int) string { return document.Visible(s, limit) }
 func text(s string) string { return visible(s, maxText) }
 
 func name(s string) string { return visible(s, maxName) }
+
+// OneLine returns a line that fits the terminal w: its end is left out if need be. A line that goes elsewhere is whole.
+func OneLine(w io.Writer, line string) string {
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return ansi.Truncate(line, Columns(w)-1, "…")
+	}
+	return line
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -13,26 +12,21 @@ import (
 	"github.com/dlqbench/dlqbench/store/worker"
 )
 
-// bugCommand lists the planted bugs. Its subcommands are what `dlqbench prove` starts in place of the correct programs.
+// bugCommand has the programs with planted bugs, which `dlqbench prove` and `dlqbench demo` start in place of the
+// correct ones.
 func (a *app) bugCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "bug", Short: "List the planted bugs, or run a program that has one of them", Hidden: true,
+		Use: "bug", Short: "Run a program that has a planted bug", Hidden: true,
 		Long: strings.TrimSpace(`
-List the planted bugs: the name of each, the anomaly that must be reported for it, and what is wrong.
-
-The subcommands run a program that has one of these bugs, and is correct apart from it. As the command of a subject,
-"dlqbench bug consume BUG" shows how a verdict fails. "dlqbench prove completeness" runs all bugs. The bug "none" is the
-correct program.`),
-		Example: "  dlqbench bug\n  dlqbench run smoke --subject subject.yaml   # command: [dlqbench, bug, consume, BUG]",
+Run a program that has a planted bug, and is correct apart from it. As the command of a subject, "dlqbench bug consume
+BUG" shows how a verdict fails. "dlqbench demo --all" lists the bugs, "dlqbench demo" explains some of them, and
+"dlqbench prove completeness" runs all. The bug "none" is the correct program.`),
+		Example: "  dlqbench run smoke --subject subject.yaml   # command: [dlqbench, bug, consume, BUG]",
 		RunE: func(command *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{notKind(command, args)}
+			if len(args) == 0 {
+				return command.Help()
 			}
-			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			for _, one := range planted.All() {
-				fmt.Fprintf(table, "%s\t%s\t%s\n", one.Name, one.Anomaly, one.What)
-			}
-			return table.Flush()
+			return usageError{notKind(command, args)}
 		},
 	}
 	command.AddCommand(a.bugConsumeCommand(), a.bugReplayCommand(), a.bugRouterCommand(), a.bugWorkerCommand(),

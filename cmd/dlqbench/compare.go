@@ -17,10 +17,9 @@ import (
 
 // compareFlags are the flags of `dlqbench compare`.
 type compareFlags struct {
-	baselines      []string
-	save, markdown string
-	html           string
-	evenSo, asJSON bool
+	baselines                 []string
+	save, markdown, html, out string
+	evenSo, asJSON            bool
 }
 
 func (a *app) compareCommand() *cobra.Command {
@@ -29,10 +28,10 @@ func (a *app) compareCommand() *cobra.Command {
 		Use: "compare BEFORE… -- AFTER…", Short: "Compare two sets of runs",
 		Long: strings.TrimSpace(`
 Show which invariants are newly violated or hold again, and which latencies, rates, recoveries and counts changed by
-more than identical runs differ. A run is a run directory or its verdict.json; the results.json of a bench stands for
-all its repetitions. Several runs of one scenario on one side are repetitions. Only repetitions can show that a figure
-changed, and five on each side are a good number; one against one compares invariants only. Runs that differ in
-scenario, workload, plan or environment are refused, with the reason.
+more than identical runs differ. A run is a run directory or its verdict.json, or the name or id of a run in the folder
+--out, or latest. The results.json of a bench stands for all its repetitions. Several runs of one scenario on one side
+are repetitions. Only repetitions can show that a figure changed, and five on each side are a good number; one against
+one compares invariants only. Runs that differ in scenario, workload, plan or environment are refused, with the reason.
 
 Exit codes: 0 no regression was found, 1 an invariant is newly violated, 2 the runs cannot be compared, 4 an invariant
 that held before was not judged, 99 a watched figure is worse by more than the noise.`),
@@ -52,6 +51,7 @@ that held before was not judged, 99 a watched figure is worse by more than the n
 		"write the figures of these runs to this file as a baseline, and compare nothing")
 	command.Flags().StringVar(&flags.markdown, "markdown", "", "write Markdown to this file; - is stdout")
 	command.Flags().StringVar(&flags.html, "html", "", "write one page that works offline to this file, for reviewers")
+	lookedUpIn(command, &flags.out)
 	command.Flags().BoolVar(&flags.asJSON, "json", false, "print JSON on stdout instead of the summary")
 	command.Flags().BoolVar(&flags.evenSo, "even-so", false,
 		"compare runs of one scenario even if their workload or environment differs, and list the differences")
@@ -69,11 +69,11 @@ func (a *app) compare(args []string, dash int, flags compareFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	olds, err := readCompared(before)
+	olds, err := readCompared(before, flags.out)
 	if err != nil {
 		return usageError{err}
 	}
-	news, err := readCompared(after)
+	news, err := readCompared(after, flags.out)
 	if err != nil {
 		return usageError{err}
 	}
@@ -104,10 +104,10 @@ func sides(args []string, dash int, baselines []string) (before, after []string,
 }
 
 // readCompared reads the runs, benches and baselines to compare.
-func readCompared(paths []string) ([]reports.CompareRun, error) {
-	var out []reports.CompareRun
+func readCompared(paths []string, out string) ([]reports.CompareRun, error) {
+	var all []reports.CompareRun
 	for _, path := range paths {
-		file, err := comparedFile(path)
+		file, err := comparedFile(path, out)
 		if err != nil {
 			return nil, err
 		}
@@ -119,16 +119,23 @@ func readCompared(paths []string) ([]reports.CompareRun, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, runs...)
+		all = append(all, runs...)
 	}
-	return out, nil
+	return all, nil
 }
 
-// comparedFile returns the file with the results in the directory of a run or a bench.
-func comparedFile(path string) (string, error) {
+// comparedFile returns the file with the results in the directory of a run or a bench. A path that does not exist may
+// name a run in the folder out.
+func comparedFile(path, out string) (string, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("reading what to compare: there is no %s", path)
+		dir, missing := findRun(path, out)
+		if missing != nil {
+			return "", fmt.Errorf("reading what to compare: there is no %s, and %s has no run of that name or id",
+				path, out)
+		}
+		path = dir
+		info, err = os.Stat(path)
 	}
 	if err != nil || !info.IsDir() {
 		return path, err
@@ -171,7 +178,7 @@ func (a *app) saveBaseline(args []string, dash int, flags compareFlags) error {
 		return usageError{errors.New(
 			"--save writes a baseline of the runs that are named, and compares nothing: dlqbench compare --save FILE RUN…")}
 	}
-	runs, err := readCompared(args)
+	runs, err := readCompared(args, flags.out)
 	if err != nil {
 		return usageError{err}
 	}

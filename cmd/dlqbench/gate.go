@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -78,7 +77,7 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 	}
 	entries := suite.Part(shard)
 	options, forecasts := map[int]run.Options{}, map[int]gate.Forecast{}
-	for _, entry := range entries {
+	for i, entry := range entries {
 		run, err := a.runOptions(entry.Arg, kafka, gateRun(entry, cluster, flags))
 		if err != nil {
 			return usageError{err}
@@ -87,6 +86,7 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 		if err != nil {
 			return err
 		}
+		run.Place = placeOf(i, len(entries))
 		options[entry.Number], forecasts[entry.Number] = run, forecast(estimate)
 	}
 	usual, most := sumOf(forecasts)
@@ -118,19 +118,14 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 // to GitHub Actions.
 func (a *app) runGate(ctx context.Context, suite *gate.Suite, artifacts gate.Artifacts, flags gateFlags,
 	options gate.Options) error {
-	token := ""
-	if inActions() {
-		token = rand.Text()
-		fmt.Fprintf(a.stdout, "::stop-commands::%s\n", token)
-	}
+	a.stopCommands()
 	options.Told = func(run *reports.SuiteRun, told *reports.Suite) error {
 		kept := artifacts.Keep(run)
 		return errors.Join(reports.SuiteLine(a.stdout, *run), kept, artifacts.Write(told))
 	}
 	told, err := suite.Run(ctx, options)
 	err = errors.Join(err, artifacts.Write(told), reports.SuiteEnd(a.stdout, *told, flags.artifacts))
-	if token != "" {
-		fmt.Fprintf(a.stdout, "::%s::\n", token)
+	if a.resumeCommands() {
 		err = errors.Join(err, reports.Annotations(a.stdout, *told, os.Getenv("GITHUB_WORKSPACE")))
 	}
 	if summary := os.Getenv("GITHUB_STEP_SUMMARY"); summary != "" {
@@ -147,7 +142,7 @@ func (a *app) runGate(ctx context.Context, suite *gate.Suite, artifacts gate.Art
 // gateOne runs one entry as dlqbench run does.
 func (a *app) gateOne(ctx context.Context, options run.Options) (gate.Done, error) {
 	began := time.Now()
-	outcome, err := a.carryOut(ctx, options, runFlags{})
+	outcome, err := a.carryOut(ctx, options, runFlags{onStdout: true})
 	done := gate.Done{Elapsed: time.Since(began)}
 	if outcome != nil {
 		done.Judged, done.Interrupted = outcome.Judged, outcome.Interrupted
@@ -239,7 +234,7 @@ func (a *app) listGate(suite *gate.Suite, entries []gate.Entry, forecasts map[in
 
 // annotate reports the problems of the suite as GitHub Actions annotations at their places.
 func (a *app) annotate(err error, config string) {
-	if !inActions() {
+	if a.folds() != reports.GitHubFolds {
 		return
 	}
 	found := []scenarios.Problem{{File: config, Message: err.Error()}}
@@ -254,6 +249,3 @@ func (a *app) annotate(err error, config string) {
 		_ = reports.Annotate(a.stdout, place, "the suite can't be run", message, os.Getenv("GITHUB_WORKSPACE"))
 	}
 }
-
-// inActions reports whether this is a job of GitHub Actions.
-func inActions() bool { return os.Getenv("GITHUB_ACTIONS") == "true" }

@@ -24,8 +24,12 @@ type app struct {
 	// started distinguishes an error in the command line from one that a command found.
 	started             bool
 	logFormat, logLevel string
+	// verbose prints the results of runs in full.
+	verbose bool
 	// metrics, if not nil, show the runs in progress.
 	metrics *livemetrics.Metrics
+	// stopped is the token with which GitHub Actions takes up workflow commands again, "" if it follows them.
+	stopped string
 	// screen, if not nil, is the view that owns the terminal.
 	screen atomic.Pointer[onScreen]
 }
@@ -41,7 +45,8 @@ timing, replay round trip and more.
 
 Exit codes: 0 pass, 1 an invariant was violated, 2 bad usage or scenario, 3 environment, 4 inconclusive, 99 a
 threshold was missed, 130 interrupted.`),
-		Example: `  dlqbench run smoke
+		Example: `  dlqbench demo
+  dlqbench run smoke
   dlqbench run dlq-publish-failure --subject examples/python/subject.yaml`,
 		Version:      versionLine(),
 		SilenceUsage: true, SilenceErrors: true,
@@ -83,7 +88,7 @@ type commandGroup struct {
 func (a *app) commandGroups() []commandGroup {
 	return []commandGroup{
 		{"Run and judge", []*cobra.Command{
-			a.runCommand(), a.gateCommand(), a.benchCommand(), a.drillCommand(), a.compareCommand(),
+			a.demoCommand(), a.runCommand(), a.gateCommand(), a.benchCommand(), a.drillCommand(), a.compareCommand(),
 		}},
 		{"Results", []*cobra.Command{
 			a.openCommand(), a.runsCommand(), a.checkCommand(), a.reportCommand(), a.showRecordCommand(), a.explainCommand(),

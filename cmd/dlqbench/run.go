@@ -35,6 +35,8 @@ type runFlags struct {
 	parallel    int
 	cluster     clusterFlags
 	metrics     metricsFlag
+	// onStdout writes the folded progress to stdout, in order with everything else there.
+	onStdout bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -60,6 +62,7 @@ and the consumer's logs; runs/latest points to the newest. The worst verdict dec
 		"override a value of the scenario, as path=value; may be repeated")
 	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
 	command.Flags().BoolVar(&flags.quiet, "quiet", false, "print one line per verdict and no progress")
+	a.addVerbose(command)
 	command.Flags().BoolVar(&flags.json, "json", false, "print verdict.json on stdout instead of the summary")
 	command.Flags().BoolVar(&flags.tui, "tui", false, "show the run full-screen: rates, lag, latency, processes, events")
 	command.Flags().IntVar(&flags.parallel, "parallel", 1,
@@ -116,6 +119,12 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	beside, alone := all, []run.Options(nil)
 	if flags.parallel > 1 {
 		beside, alone = whatRunsAlone(all)
+	}
+	for i := range beside {
+		beside[i].Place = placeOf(i, len(all))
+	}
+	for i := range alone {
+		alone[i].Place = placeOf(len(beside)+i, len(all))
 	}
 	notPassed := append(a.runSome(ctx, beside, flags.parallel, flags), a.runSome(ctx, alone, 1, flags)...)
 	if ctx.Err() != nil {
@@ -286,6 +295,7 @@ func (a *app) runOne(ctx context.Context, options run.Options, flags runFlags, p
 
 // carryOut runs one scenario with its progress and its log on stderr.
 func (a *app) carryOut(ctx context.Context, options run.Options, flags runFlags) (*run.Outcome, error) {
+	defer a.foldRun(options, flags)()
 	progress := a.shower(flags)
 	defer progress.Done() // restores the terminal even after a panic
 	options.Log = a.logger(progress.Around(a.stderr))
@@ -322,20 +332,36 @@ func (a *app) shower(flags runFlags) shower {
 	return a.progress(flags)
 }
 
-// progress is redrawn in place on a capable terminal, and printed as plain lines elsewhere.
+// progress is redrawn in place on a capable terminal, and printed as plain lines in a log for programs and where a CI
+// log folds them. Elsewhere there is none: in a file or a pipe nobody watches it.
 func (a *app) progress(flags runFlags) *reports.Progress {
-	quiet := flags.quiet || flags.json || flags.parallel > 1
-	if a.logFormat == "json" {
+	quiet, tty := flags.silent(), isTerminal(a.stderr) && os.Getenv("TERM") != "dumb"
+	switch {
+	case a.logFormat == "json":
 		return reports.NewProgress(progressLog{a.logger(a.stderr)}, false, quiet)
+	case !tty && a.folds() != reports.NoFolds:
+		return reports.NewProgress(a.foldedOut(flags), false, quiet)
 	}
-	return reports.NewProgress(a.stderr, isTerminal(a.stderr) && os.Getenv("TERM") != "dumb", quiet)
+	return reports.NewProgress(a.stderr, tty, quiet || !tty)
 }
 
+// silent reports whether the run shows no progress.
+func (f runFlags) silent() bool { return f.quiet || f.json || f.parallel > 1 }
+
+// printRun prints a judged run. Where the log folds, a passed run is one line, with the rest folded.
 func (a *app) printRun(judged reports.Run, flags runFlags) error {
-	if flags.quiet && !flags.json {
-		return a.printBriefly(judged)
+	if flags.json {
+		return a.print(judged, true)
 	}
-	return a.print(judged, flags.json)
+	passed := a.folds() != reports.NoFolds && verdictCode(judged.Verdict) == exitPass
+	if flags.quiet || passed {
+		if err := a.printBriefly(judged); err != nil || flags.quiet {
+			return err
+		}
+		title := judged.Verdict.Scenario + ": details"
+		defer a.fold(a.stdout, title+" "+filepath.Base(judged.Dir), title)()
+	}
+	return a.print(judged, false)
 }
 
 // printBriefly prints one line with the verdict, one with its coverage, and one for each reason why it is not a pass.

@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
 		_ = parallel.Value.Set("5")
 	}
+	// The logs of the programs must not fold when the tests run in CI.
+	for _, name := range []string{"GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL"} {
+		_ = os.Unsetenv(name)
+	}
 	os.Exit(buildAndRun(m))
 }
 

@@ -44,6 +44,7 @@ func (r *run) haveImage(ctx context.Context) error {
 	if r.engine == nil {
 		return nil
 	}
+	r.busy("looking for the image "+r.options.Subject.Image, 0)
 	return engine.HaveImage(ctx, r.engine, r.options.Subject.Image, r.options.Log)
 }
 

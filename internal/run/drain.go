@@ -32,11 +32,13 @@ const (
 func (r *run) drain(ctx context.Context) error {
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
+	defer r.activity.Store(nil)
 	began, given, watch := r.clock.Now(), r.allow(), newQuiet(r.clock)
 	for {
 		committed, sure, asking := r.committedToEnd(ctx) // brokers that do not answer now may answer next time
 		now := r.live.figures()
 		still := watch.still(r.live, now)
+		r.showStill(still, r.patience()+given.back())
 		if committed && (sure && now.retrying == 0 && r.stubs.inFlight() == 0 || still > r.quietAfter()) {
 			return nil
 		}
@@ -53,6 +55,15 @@ func (r *run) drain(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// showStill shows for how long nothing has moved, of the time after which the drain ends; until then the figures say
+// more.
+func (r *run) showStill(still, limit time.Duration) {
+	r.activity.Store(nil)
+	if still >= noticeable {
+		r.activity.Store(&activity{"waiting for the consumer: nothing has moved", r.clock.Now() - still, limit})
 	}
 }
 

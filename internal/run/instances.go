@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,6 +84,9 @@ func (r *run) launch(slot int, process uint16) (subject.Launch, error) {
 
 // startSubject builds the subject, starts every initial instance and waits until each is ready.
 func (r *run) startSubject(ctx context.Context) error {
+	if r.options.Subject != nil && len(r.options.Subject.Build) > 0 {
+		r.busy("building: "+strings.Join(r.options.Subject.Build, " "), 0)
+	}
 	if err := r.subject.Build(ctx); err != nil {
 		return err
 	}
@@ -93,11 +97,13 @@ func (r *run) startSubject(ctx context.Context) error {
 		return err
 	}
 	for instance := range r.scenario.InstanceCount() {
+		r.busy(fmt.Sprintf("starting instance %d", instance), 0)
 		if err := r.subject.Start(ctx, instance); err != nil {
 			return err
 		}
 	}
 	for instance := range r.scenario.InstanceCount() {
+		r.busy(fmt.Sprintf("waiting for instance %d", instance), r.subject.ReadyLimit(instance))
 		r.waitFor(instance)
 		if err := r.subject.WaitReady(ctx, instance); err != nil {
 			return err
@@ -195,6 +201,7 @@ func (r *run) confirmHealed(ctx context.Context) {
 		if r.subject.Alive(instance) {
 			continue
 		}
+		r.busy(fmt.Sprintf("waiting for instance %d to come back", instance), r.subject.ReadyLimit(instance))
 		if err := r.subject.Revive(ctx, instance); err != nil && ctx.Err() == nil {
 			r.options.Log.Warn().Err(err).Msg(
 				"the subject could not be brought back after the faults; what it leaves unfinished is judged")

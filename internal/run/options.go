@@ -47,6 +47,8 @@ type Options struct {
 	Log      zerolog.Logger
 	// Watch, if set, is called several times a second with the content of the live view.
 	Watch func(reports.Snapshot)
+	// Place is the place among several runs, for the live view, such as 2/5; "" for a single run.
+	Place string
 	// Audited, if set, is called with each record that an audit finds in a topic, and with what is recorded of it.
 	Audited func(topic history.Topic, record *kgo.Record, found history.Event)
 	// Announce, if set, shows a person what to do: how to start a consumer that dlqbench does not start. Without it,

@@ -28,6 +28,7 @@ func Run(ctx context.Context, options Options) (*Outcome, error) {
 	stopWatching := run.watch()
 	err = run.carryOut(ctx)
 	err = run.seal(ctx, err)
+	run.busy("judging", 0)
 	stopWatching()
 	if outcome.Interrupted = ctx.Err() != nil; outcome.Interrupted {
 		err = run.besidesInterruption(err)
@@ -114,12 +115,14 @@ func (r *run) drainLoad(ctx context.Context) error {
 // after an interruption, as far as a few seconds allow.
 func (r *run) stopAndAudit(ctx context.Context) error {
 	r.enter(history.PhaseAudit)
+	r.busy("stopping the consumer", r.longestGrace()+killMargin)
 	stopping, cancel := graced(ctx, auditLimit)
 	defer cancel()
 	if err := r.subject.StopAll(stopping); err != nil {
 		return environment("stopping the subject", err)
 	}
 	r.warnOfStrays()
+	r.busy("reading the topics to their ends", 0)
 	auditing, cancel := graced(ctx, auditLimit)
 	defer cancel()
 	return r.audit(auditing)

@@ -55,6 +55,7 @@ type run struct {
 	stage
 	phase    atomic.Pointer[string]
 	awaits   atomic.Pointer[string]        // what somebody has to do before the run goes on, nil for nothing
+	activity atomic.Pointer[activity]      // what takes time while no load runs, nil for nothing
 	loadedAt atomic.Pointer[time.Duration] // when the load began, nil before
 }
 
@@ -103,10 +104,12 @@ func (r *run) setUp(ctx context.Context) error {
 		{"setting up", r.startSubject},
 		{"looking at the subject's dead-letter store", r.watchOwnStore},
 	} {
+		r.busy(step.doing, 0)
 		if err := step.do(ctx); err != nil {
 			return environment(step.doing, err)
 		}
 	}
+	r.activity.Store(nil)
 	return nil
 }
 

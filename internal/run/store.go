@@ -454,6 +454,8 @@ func (r *run) drainStore(ctx context.Context) error {
 	if r.scenario.Store == nil {
 		return nil
 	}
+	r.busy("waiting for the dead-letter store to come to rest", storeDrain)
+	defer r.activity.Store(nil)
 	began, given := r.clock.Now(), r.allow()
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -13,6 +14,32 @@ const (
 	ratesOver     = time.Second
 	latencyWindow = 5 * time.Second
 )
+
+// activity is what a run is doing since a time on its clock, and for how long it will at most (0: unknown).
+type activity struct {
+	text         string
+	since, limit time.Duration
+}
+
+// busy sets the activity that the live view shows in place of figures.
+func (r *run) busy(text string, limit time.Duration) {
+	r.activity.Store(&activity{text: text, since: r.clock.Now(), limit: limit})
+}
+
+// told returns the activity in words. Its duration is added if it has a limit, or if it is noticeable.
+func (a *activity) told(now time.Duration) string {
+	lasts := now - a.since
+	switch {
+	case a.limit > 0:
+		return fmt.Sprintf("%s, %d of %d s", a.text, lasts/time.Second, a.limit.Round(time.Second)/time.Second)
+	case lasts >= noticeable:
+		return fmt.Sprintf("%s, %d s", a.text, lasts/time.Second)
+	}
+	return a.text
+}
+
+// noticeable is the duration from which the live view says how long an activity takes.
+const noticeable = 2 * time.Second
 
 // watch calls Options.Watch with the current state until the returned function is called.
 func (r *run) watch() (stop func()) {
@@ -96,6 +123,7 @@ func (r *run) snapshot(seen *sightings) reports.Snapshot {
 	passed := now.at - before.at
 	success, firstAttempt := seen.largest(earlier.at)
 	snapshot := reports.Snapshot{
+		Place:    r.options.Place,
 		Scenario: r.header.Scenario, RunID: r.header.RunID, Seed: r.header.Seed, Subject: r.header.Subject,
 		Started: r.header.Started, Now: now.at, Elapsed: now.at,
 		SentRate: perSecond(now.Sent-before.Sent, passed), ProcessedRate: perSecond(now.Processed-before.Processed, passed),
@@ -110,6 +138,9 @@ func (r *run) snapshot(seen *sightings) reports.Snapshot {
 	}
 	if waiting := r.awaits.Load(); waiting != nil {
 		snapshot.Waiting = *waiting
+	}
+	if activity := r.activity.Load(); activity != nil {
+		snapshot.Doing = activity.told(now.at)
 	}
 	r.live.now(&snapshot)
 	r.place(&snapshot)

@@ -61,13 +61,7 @@ func (g *Group) notReady(p *process, what string) error {
 // wait in the group, as far as it is known by then.
 func (g *Group) patience(ctx context.Context, p *process) <-chan time.Duration {
 	over, began := make(chan time.Duration, 1), time.Now()
-	limit := func() time.Duration {
-		most := cmp.Or(max(p.launch.Ready.Timeout, 0), defaultReadyTimeout)
-		if g.cfg.InGroup != nil {
-			most += g.cfg.InGroup()
-		}
-		return most
-	}
+	limit := func() time.Duration { return g.readyLimit(p) }
 	g.watching.Go(func() {
 		for left := limit(); left > 0; left = limit() - time.Since(began) {
 			if !pause(ctx, left) {
@@ -77,6 +71,24 @@ func (g *Group) patience(ctx context.Context, p *process) <-chan time.Duration {
 		over <- limit()
 	})
 	return over
+}
+
+// readyLimit returns how long a process may take to get ready, as far as it is known by now.
+func (g *Group) readyLimit(p *process) time.Duration {
+	most := cmp.Or(max(p.launch.Ready.Timeout, 0), defaultReadyTimeout)
+	if g.cfg.InGroup != nil {
+		most += g.cfg.InGroup()
+	}
+	return most
+}
+
+// ReadyLimit returns how long an instance may take to get ready, as far as it is known by now; 0 for an instance that
+// was never started.
+func (g *Group) ReadyLimit(instance int) time.Duration {
+	if p := g.process(instance); p != nil {
+		return g.readyLimit(p)
+	}
+	return 0
 }
 
 // waitsFor describes the condition for readiness.
