@@ -24,7 +24,7 @@ endif
 endif
 PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 
-.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs prove-library prove-suite strangers strangers-slow strangers-short apps learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
+.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs prove-library prove-suite strangers strangers-slow strangers-short parity-links apps learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
 
 # The compiler spends 15 to 30 % of its time on a large package in its garbage collector, as each package is compiled by
 # a process that starts with a small heap. It may use a GiB instead, which only the largest packages need. The variables are set for
@@ -132,6 +132,13 @@ apps:
 # Six of those runs, the next ones with each commit.
 strangers-short: build
 	./dlqbench prove strangers --strangers test/strangers --quiet --parallel 3 --first $$(($(SLICE) * 6)) --runs 6
+
+# That links through a toxiproxy server give the verdicts that links of dlqbench's own give: each shipped scenario with a network fault, every toxic
+# once, and planted bugs that such scenarios name. docs/toxiproxy.md has the table.
+LINKED = $(shell grep -l 'network:' scenarios/library/*.yaml | xargs -n1 basename -s .yaml) test/toxiproxy/every-toxic.yaml \
+	dlq-link-down:commit-before-dlq-ack downstream-outage:one-retry-too-many ragged-links:metadata-missing
+parity-links: build
+	./dlqbench parity $(LINKED) --on embedded --on toxiproxy:start
 
 # That what dlqbench learn finds out about consumers is what their authors promise. In PARTS.
 LEARNED := go orders payments shipments franz-go sarama confluent-kafka aiokafka java kafkajs

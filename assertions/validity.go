@@ -208,7 +208,10 @@ func (j *judge) invalid(measured *measure.Measurements) []string {
 	if j.broken != nil {
 		reasons = append(reasons, "part of the history can't be read: "+strings.ReplaceAll(j.broken.Error(), "\n", "; "))
 	}
-	if j.unsealed || !j.state.sealed {
+	switch {
+	case j.header.Failure != "":
+		reasons = append(reasons, "the run could not be carried out: "+j.header.Failure)
+	case j.unsealed || !j.state.sealed:
 		reasons = append(reasons, "the history ends before the run did: it was interrupted or killed")
 	}
 	for _, name := range []string{history.PhaseSteady, history.PhaseDrain, history.PhaseAudit} {

@@ -269,6 +269,11 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.events = b.events[:len(b.events)-1]
 			return b.source()
 		}, Inconclusive, "interrupted or killed"},
+		{"the run failed", func(b *builder) history.Source {
+			fine(b).done()
+			b.events, b.h.Failure = b.events[:len(b.events)-1], "using the links: the proxy is gone"
+			return b.source()
+		}, Inconclusive, "the run could not be carried out: using the links: the proxy is gone"},
 		{"nothing at all", func(b *builder) history.Source { return b.source() }, Inconclusive, "interrupted or killed"},
 		{"a threshold was missed", func(b *builder) history.Source {
 			b.h.Expect.Thresholds = []string{"ledger.attempts < 3"}

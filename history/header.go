@@ -135,6 +135,8 @@ type Header struct {
 	Graph *Graph `json:"graph,omitempty"`
 	// Store is what the dead-letter store and its service promise; nil if the run has none.
 	Store *StoreContract `json:"store,omitempty"`
+	// Failure is why the run could not be carried out to its end, where the reason lies outside the subject.
+	Failure string `json:"failure,omitempty"`
 }
 
 // IDs returns the ids of the run's records.

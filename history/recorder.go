@@ -35,6 +35,7 @@ type Recorder struct {
 	lastOp atomic.Int64
 
 	mu      sync.Mutex
+	header  Header // as it was last written
 	buffer  []Event
 	text    int // bytes of text in buffer
 	waiting [][]Event
@@ -74,7 +75,7 @@ func newRecorder(dir string, header Header, clock Clock, write writeFile) (*Reco
 		return nil, err
 	}
 	r := &Recorder{
-		dir: dir, run: header.RunID, clock: clock, write: write, encoder: newSegmentWriter(header.RunID),
+		dir: dir, run: header.RunID, header: header, clock: clock, write: write, encoder: newSegmentWriter(header.RunID),
 		limit: segmentEvents, wake: make(chan struct{}, 1), failed: make(chan struct{}), done: make(chan struct{}),
 	}
 	go r.writeSegments()
@@ -95,7 +96,19 @@ func (r *Recorder) Amend(header Header) error {
 	if err := r.write(path, data); err != nil {
 		return writeError(path, err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.header = header
 	return nil
+}
+
+// Fail amends the header with the reason why the run could not be carried out to its end.
+func (r *Recorder) Fail(reason string) error {
+	r.mu.Lock()
+	header := r.header
+	r.mu.Unlock()
+	header.Failure = reason
+	return r.Amend(header)
 }
 
 func encodeHeader(header Header) ([]byte, error) {

@@ -61,8 +61,8 @@ func fits(of string, before, after []CompareRun) (notes, differ []string) {
 	all := slices.Concat(before, after)
 	differ = append(differ, loadsDiffer(all)...)
 	for _, key := range []struct{ name, what string }{
-		{"kafka", "another Kafka"}, {"os", "another operating system"}, {"arch", "another processor"},
-		{"cpus", "another number of processors"}, {"cpu", "another processor"},
+		{"kafka", "another Kafka"}, {"links", "other links"}, {"os", "another operating system"},
+		{"arch", "another processor"}, {"cpus", "another number of processors"}, {"cpu", "another processor"},
 	} {
 		if seen := environments(all, key.name); len(seen) > 1 {
 			differ = append(differ, fmt.Sprintf("they ran with %s: %s %s", key.what, key.name, strings.Join(seen, " and ")))

@@ -8,17 +8,19 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/docker"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/external"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/run"
 )
 
-// clusterFlags are the flags that select the Kafka to run against.
+// clusterFlags are the flags that select the Kafka to run against, and what makes the links to it.
 type clusterFlags struct {
 	provider, version, image string
 	bootstrap, config        string
 	keep                     bool
+	toxiproxy                string
 }
 
 func (c *clusterFlags) add(flags *pflag.FlagSet) {
@@ -29,6 +31,8 @@ func (c *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.image, "image", "", "docker: image of the brokers (default "+docker.DefaultImage+")")
 	c.addExternal(flags)
 	flags.BoolVar(&c.keep, "keep", false, "external: leave the run's topics and groups on the cluster")
+	flags.StringVar(&c.toxiproxy, "toxiproxy", "", "make the links proxies of a toxiproxy server on this machine: the "+
+		"address of its API, such as http://127.0.0.1:8474, or "+network.ToxiproxyStart+" (default: links of dlqbench's own)")
 }
 
 func (c *clusterFlags) addExternal(flags *pflag.FlagSet) {
@@ -41,7 +45,12 @@ func (c *clusterFlags) addExternal(flags *pflag.FlagSet) {
 // options returns the options that the flags define. It reports contradictions before anything is started. The notes
 // list the settings of a properties file that are not used.
 func (c *clusterFlags) options() (options run.ClusterOptions, notes []string, err error) {
-	options = run.ClusterOptions{Provider: c.provider, Version: c.version, Image: c.image}
+	options = run.ClusterOptions{Provider: c.provider, Version: c.version, Image: c.image, Toxiproxy: c.toxiproxy}
+	if c.toxiproxy != "" {
+		if err := network.CheckToxiproxy(c.toxiproxy); err != nil {
+			return options, nil, fmt.Errorf("--toxiproxy: %w", err)
+		}
+	}
 	if !slices.Contains(run.Clusters(), c.provider) {
 		return options, nil, fmt.Errorf("--cluster %q: write one of %s", c.provider, strings.Join(run.Clusters(), ", "))
 	}
@@ -75,13 +84,13 @@ func (c *clusterFlags) options() (options run.ClusterOptions, notes []string, er
 }
 
 // words are the flags as a user would write them, without defaults and without secrets.
-func (c *clusterFlags) words() []string {
-	if c.provider == run.ClusterEmbedded {
-		return nil
+func (c *clusterFlags) words() (words []string) {
+	if c.provider != run.ClusterEmbedded {
+		words = append(words, "--cluster", c.provider)
 	}
-	words := []string{"--cluster", c.provider}
 	for _, flag := range []struct{ name, value string }{
 		{"--kafka-version", c.version}, {"--image", c.image}, {"--bootstrap", c.bootstrap}, {"--kafka-config", c.config},
+		{"--toxiproxy", c.toxiproxy},
 	} {
 		if flag.value != "" {
 			words = append(words, flag.name, quoteWord(flag.value))

@@ -164,7 +164,7 @@ func gateRun(entry gate.Entry, cluster clusterFlags, flags gateFlags) runFlags {
 func clusterOf(wanted gate.Cluster, folder string) clusterFlags {
 	flags := clusterFlags{
 		provider: wanted.Provider, version: wanted.KafkaVersion, image: wanted.Image, bootstrap: wanted.Bootstrap,
-		config: wanted.KafkaConfig,
+		config: wanted.KafkaConfig, toxiproxy: wanted.Toxiproxy,
 	}
 	if flags.provider == "" {
 		flags.provider = run.ClusterEmbedded

@@ -9,6 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/rs/zerolog"
+	"github.com/rs/zerolog/log"
 )
 
 func main() { os.Exit(execute(os.Args[1:])) }
@@ -16,6 +19,7 @@ func main() { os.Exit(execute(os.Args[1:])) }
 // execute runs the command line and returns the exit code. The first interrupt ends the run in order (heal, seal,
 // judge), the second one at once.
 func execute(args []string) int {
+	log.Logger = zerolog.Nop() // the toxics of toxiproxy log there
 	app := &app{stdout: os.Stdout, stderr: os.Stderr, stdin: os.Stdin}
 	ctx, stop := untilInterrupted(app.leave)
 	defer stop()

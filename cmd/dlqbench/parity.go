@@ -24,12 +24,14 @@ type parityFlags struct {
 func (a *app) parityCommand() *cobra.Command {
 	flags := parityFlags{}
 	command := &cobra.Command{
-		Use: "parity [SCENARIO…]", Short: "Run scenarios on several Kafkas and compare the verdicts",
+		Use: "parity [SCENARIO[:BUG]…]", Short: "Run scenarios on several Kafkas and compare the verdicts",
 		Long: strings.TrimSpace(`
 Run scenarios (default: all shipped ones) with the reference consumer on each Kafka given with --on, one run after
-another, and print the verdict and the time of each. The reference consumer is correct, so every run must pass;
-otherwise the exit code is 1.`),
-		Example: "  dlqbench parity smoke --on embedded --on process:4.4.0 --on process:4.1.2 --on process:3.9.1",
+another, and print the verdict and the time of each. The reference consumer is correct, so every run must pass, and a
+planted bug (SCENARIO:BUG; dlqbench demo --all lists them) must be found; otherwise the exit code is 1. --on toxiproxy:start
+is the embedded Kafka behind the proxies of a toxiproxy server.`),
+		Example: "  dlqbench parity smoke --on embedded --on process:4.4.0 --on process:4.1.2 --on process:3.9.1\n" +
+			"  dlqbench parity downstream-outage dlq-link-down:commit-before-dlq-ack --on embedded --on toxiproxy:start",
 		RunE: func(command *cobra.Command, args []string) error {
 			on, err := kafkas(flags.on)
 			if err != nil {
@@ -43,20 +45,24 @@ otherwise the exit code is 1.`),
 		ValidArgsFunction: completeScenarios,
 	}
 	command.Flags().StringArrayVar(&flags.on, "on", []string{run.ClusterEmbedded},
-		"a Kafka: embedded, process, process:VERSION, docker, docker:IMAGE, external:FILE; may be repeated")
+		"a Kafka: embedded, process, process:VERSION, docker, docker:IMAGE, external:FILE, or toxiproxy:SERVER for the "+
+			"embedded one behind toxiproxy; may be repeated")
 	command.Flags().StringVar(&flags.out, "out", "runs/parity", "folder for runs that did not pass")
 	command.Flags().StringVar(&flags.markdown, "markdown", "", "also write the table to this file, as a Markdown page")
 	return command
 }
+
+// onToxiproxy is the provider in --on toxiproxy:SERVER.
+const onToxiproxy = "toxiproxy"
 
 // kafkas reads the values of --on.
 func kafkas(words []string) ([]verify.On, error) {
 	var all []verify.On
 	for _, word := range words {
 		provider, version, _ := strings.Cut(word, ":")
-		if !slices.Contains(run.Clusters(), provider) {
-			return nil, fmt.Errorf("--on %q: begin with one of %s, such as process:4.4.0", word,
-				strings.Join(run.Clusters(), ", "))
+		if !slices.Contains(append(run.Clusters(), onToxiproxy), provider) {
+			return nil, fmt.Errorf("--on %q: begin with one of %s, %s, such as process:4.4.0", word,
+				strings.Join(run.Clusters(), ", "), onToxiproxy)
 		}
 		flags := clusterFlags{provider: provider}
 		switch provider {
@@ -66,6 +72,8 @@ func kafkas(words []string) ([]verify.On, error) {
 			flags.image = version
 		case run.ClusterExternal:
 			flags.config = version
+		case onToxiproxy:
+			flags.provider, flags.toxiproxy = run.ClusterEmbedded, version
 		}
 		options, _, err := flags.options()
 		if err != nil {

@@ -1,8 +1,8 @@
-// Package network injects faults into TCP links. A Link stands between a client and its upstream inside this process.
-// An Injector carries out the network faults of a schedule on it. The package does not know the protocol spoken over
-// the links or the reason for a fault.
+// Package network injects faults into TCP links. A Link stands between a client and its upstream. An Injector carries
+// out the network faults of a schedule on it. The package does not know the protocol spoken over the links or the
+// reason for a fault. There are two kinds of links: a Relay of this process, and a way through a toxiproxy server.
 //
-//	client ──▶ Link ──▶ pump ─────────────────────────────────▶ upstream     no fault: read, write
+//	client ──▶ Relay ──▶ pump ─────────────────────────────────▶ upstream     no fault: read, write
 //	                     └──▶ line: toxic ▸ toxic ▸ writer ───▶             a fault is in force
 //
 // Each connection has two pumps, one per direction. Only the pump decides, chunk by chunk, which path data takes. It
@@ -15,4 +15,10 @@
 // global source. Here, injecting and lifting a fault never wait for a connection. The slicer is toxiproxy's. Latency
 // and bandwidth have their own toxics, see delay and throttle. A fault that ends, silences or cuts short a connection
 // is not a toxic: it must also apply to data on its way, and must be known when a peer goes away.
+//
+// A link through a toxiproxy server has what that server has. Its toxics are added and removed through its API:
+//
+//	client ──▶ Relay ──▶ proxy of the server ──▶ Relay ──▶ upstream
+//
+// The two relays measure what the server does to each connection, see passage. They also hand resets on as resets.
 package network

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	toxiproxy "github.com/Shopify/toxiproxy/v2/client"
 	"github.com/Shopify/toxiproxy/v2/stream"
 
 	"github.com/dlqbench/dlqbench/faults"
@@ -23,6 +24,8 @@ type fault struct {
 	seed       uint64
 	ledger     *ledger
 	pacers     [stream.NumDirections]pacer
+	// toxics are what a toxiproxy server has of the fault.
+	toxics []toxiproxy.Toxic
 	// existing is the number of the last connection that the link had accepted when the fault came into force. If the
 	// fault hit none of the connections open then, it is the number of the first connection after that.
 	existing atomic.Uint64

@@ -267,7 +267,7 @@ func TestSlowCloseHoldsTheNewsOfACloseBack(t *testing.T) {
 }
 
 // served returns how many connections the link serves now.
-func served(link *Link) int {
+func served(link *Relay) int {
 	link.mu.Lock()
 	defer link.mu.Unlock()
 	return len(link.pairs)
@@ -376,9 +376,9 @@ func TestHalfOpenWhileDialing(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn)
 		close(ended)
 	})
-	link, err := newLink("test", "unused", 0, func(ctx context.Context, network, _ string) (net.Conn, error) {
+	link, err := newRelay("test", 0, func(ctx context.Context) (*net.TCPConn, observer, error) {
 		<-proceed
-		return new(net.Dialer).DialContext(ctx, network, upstream)
+		return dialTo(upstream)(ctx)
 	})
 	if err != nil {
 		t.Fatal(err)

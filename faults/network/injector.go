@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,16 +25,16 @@ import (
 // swallowed" count bytes, both directions together, and carry the number of chunks. Connections cut at the start of a
 // fault are reported at once, everything else about once a second and when the fault is lifted. Zero counts are not
 // reported, so a fault that selected no connection reports nothing.
-type Injector struct{ links map[string][]*Link }
+type Injector struct{ links map[string][]Link }
 
 // NewInjector returns an injector for these links, by the names that faults use: "broker 1", "brokers", "dlq",
 // "downstream".
-func NewInjector(links map[string][]*Link) *Injector { return &Injector{links: links} }
+func NewInjector(links map[string][]Link) *Injector { return &Injector{links: links} }
 
 // Inject injects the fault into every link with the fault's target name, and returns when it is in force on all of
-// them. Heal lifts it and returns when the links carry data as before. Connections that lost data are reset, the
-// others continue. Neither waits for a connection.
-func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal, error) {
+// them. Heal lifts it and returns when the links carry data as before. Connections that lost data are cut, the others
+// continue. In links of this process, neither waits for a connection.
+func (i *Injector) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
 	spec, _, err := faults.Settings(active, actions())
 	if err != nil {
 		return nil, fmt.Errorf("breaking a link: %w", err)
@@ -46,10 +47,10 @@ func (i *Injector) Inject(_ context.Context, active faults.Active) (faults.Heal,
 	injection := &injection{ledger: newLedger(active)}
 	for n, link := range links {
 		f := newFault(*spec, active.Seed+uint64(n), injection.ledger)
+		if err := link.inject(ctx, f); err != nil {
+			return nil, errors.Join(err, injection.lift(ctx))
+		}
 		injection.broken = append(injection.broken, brokenLink{link, f})
-	}
-	for _, broken := range injection.broken {
-		broken.link.add(broken.fault)
 	}
 	injection.ledger.start()
 	return injection.heal, nil
@@ -62,16 +63,21 @@ type injection struct {
 }
 
 type brokenLink struct {
-	link  *Link
+	link  Link
 	fault *fault
 }
 
-// heal ends the fault. The ports stayed open all the time, so there is nothing to confirm: connections accepted from
-// now on are served.
-func (i *injection) heal(context.Context) error {
-	for _, broken := range i.broken {
-		broken.link.remove(broken.fault)
-	}
+// heal ends the fault.
+func (i *injection) heal(ctx context.Context) error {
+	err := i.lift(ctx)
 	i.ledger.close()
-	return nil
+	return err
+}
+
+func (i *injection) lift(ctx context.Context) error {
+	var errs []error
+	for _, broken := range i.broken {
+		errs = append(errs, broken.link.lift(ctx, broken.fault))
+	}
+	return errors.Join(errs...)
 }

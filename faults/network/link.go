@@ -1,243 +1,51 @@
 package network
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"slices"
-	"strconv"
-	"sync"
-	"sync/atomic"
-	"time"
-)
+import "context"
 
-// Link forwards TCP connections from a port of its own to an upstream, and applies the faults injected into it.
-//
-// While the link is down, its port stays open, and connections are reset as soon as they are accepted. If the port
-// were closed, another process could take it. The kernel would refuse connection attempts without counting them, so
-// the effect of the fault would be unknown.
-type Link struct {
-	name, upstream string
-	dial           dialFunc
-	listener       *net.TCPListener
-	ctx            context.Context
-	cancel         context.CancelFunc
-	wg             sync.WaitGroup
-
-	// faults are the faults in force, nil if there are none. A set is never changed, only replaced, under mu.
-	faults atomic.Pointer[[]*fault]
-
-	mu       sync.Mutex
-	pairs    map[*pair]struct{}
-	accepted uint64
-	closed   bool
+// Link is a TCP path from the subject to an upstream, on which network faults act. A Relay is one of this process; a
+// Toxiproxy makes others.
+type Link interface {
+	// Address returns the host and port to connect to.
+	Address() string
+	// Connections returns the current number of connections.
+	Connections() int
+	// Close ends the link and all its connections. It may be called again.
+	Close() error
+	breakable
 }
 
-// Limits of waits. They are reached only if something is wrong.
-const (
-	dialLimit  = 10 * time.Second
-	closeLimit = 5 * time.Second
-	// acceptPause prevents a busy loop while accept fails.
-	acceptPause = 5 * time.Millisecond
-)
-
-// NewLink starts a link on a port of 127.0.0.1 that the system picks. upstream is a host and port, which need not be
-// reachable yet. name is used in errors ("broker 1").
-func NewLink(name, upstream string) (*Link, error) { return NewLinkAt(name, upstream, 0) }
-
-// NewLinkAt is NewLink on a given port of 127.0.0.1; 0 lets the system pick one.
-func NewLinkAt(name, upstream string, port int) (*Link, error) {
-	return newLink(name, upstream, port, (&net.Dialer{Timeout: dialLimit}).DialContext)
+// breakable is the part of a Link that the Injector uses.
+type breakable interface {
+	// inject puts a fault in force and returns when it is. After an error, it is not in force.
+	inject(ctx context.Context, f *fault) error
+	// lift ends a fault and returns when the link carries data as before.
+	lift(ctx context.Context, f *fault) error
 }
 
-// dialFunc connects to an upstream. It returns when ctx ends.
-type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
-
-func newLink(name, upstream string, port int, dial dialFunc) (*Link, error) {
-	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		return nil, fmt.Errorf("opening link %s: %w", name, err)
-	}
-	l := &Link{name: name, upstream: upstream, dial: dial, listener: listener.(*net.TCPListener),
-		pairs: map[*pair]struct{}{}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.wg.Go(l.accept)
-	return l, nil
+// Links makes the links of a run.
+type Links interface {
+	// Open starts a link on a port of 127.0.0.1; 0 lets the system pick one. upstream is a host and port, which need
+	// not be reachable yet. name says where the link leads ("broker 1") and is unique in the run.
+	Open(name, upstream string, port int) (Link, error)
+	// Failed receives an error when links no longer do what the run believes they do, so that its history would
+	// explain nothing. It is nil if that cannot happen.
+	Failed() <-chan error
+	// Close ends what the links have in common. Each link is closed before.
+	Close() error
 }
 
-// Address returns the host and port to connect to.
-func (l *Link) Address() string { return l.listener.Addr().String() }
+// Relays are links of this process.
+type Relays struct{}
 
-// Connections returns the current number of connections.
-func (l *Link) Connections() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.pairs)
+var _ Links = Relays{}
+
+// Open implements Links.
+func (Relays) Open(name, upstream string, port int) (Link, error) {
+	return newRelay(name, port, dialTo(upstream))
 }
 
-// Close ends the link and all its connections. It does not wait for peers that neither read nor write. An error means
-// that something of the link was still running after 5 s.
-func (l *Link) Close() error {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return nil
-	}
-	l.closed = true
-	pairs := l.snapshot(nil)
-	l.mu.Unlock()
-	l.cancel()
-	_ = l.listener.Close()
-	closeAll(pairs, nil, false)
-	ended := make(chan struct{})
-	go func() {
-		l.wg.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return nil
-	case <-time.After(closeLimit):
-		return fmt.Errorf("closing link %s: its connections had not ended after %v", l.name, closeLimit)
-	}
-}
+// Failed implements Links.
+func (Relays) Failed() <-chan error { return nil }
 
-func (l *Link) accept() {
-	for {
-		conn, err := l.listener.AcceptTCP()
-		switch {
-		case err == nil:
-			l.admit(conn)
-		case errors.Is(err, net.ErrClosed):
-			return
-		default:
-			// The peer was gone before its connection was accepted, or there are no file descriptors left.
-			select {
-			case <-l.ctx.Done():
-			case <-time.After(acceptPause):
-			}
-		}
-	}
-}
-
-// admit serves a connection, or resets it while the link is down. It holds the lock, so that each connection is
-// either cut when a fault comes into force, or finds the fault here.
-func (l *Link) admit(conn *net.TCPConn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		_ = conn.Close()
-		return
-	}
-	l.accepted++
-	for _, f := range l.inForce() {
-		if f.kind == down && f.selects(l.accepted) {
-			// Count before the client can notice the reset.
-			f.ledger.add("connections refused", 1, 0)
-			reset(conn)
-			return
-		}
-	}
-	pair := newPair(l, l.accepted, conn)
-	l.pairs[pair] = struct{}{}
-	l.meet(pair)
-	l.wg.Go(pair.serve)
-}
-
-func (l *Link) forget(p *pair) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.pairs, p)
-}
-
-func (l *Link) inForce() []*fault { return members(l.faults.Load()) }
-
-func members(set *[]*fault) []*fault {
-	if set == nil {
-		return nil
-	}
-	return *set
-}
-
-// snapshot returns the connections that match (nil: all). The caller holds the lock, and closes the connections
-// without it.
-func (l *Link) snapshot(match func(*pair) bool) []*pair {
-	var pairs []*pair
-	for pair := range l.pairs {
-		if match == nil || match(pair) {
-			pairs = append(pairs, pair)
-		}
-	}
-	return pairs
-}
-
-// add puts a fault in force. It acts on existing connections after the fault is in force, so that none slips through.
-func (l *Link) add(f *fault) {
-	l.mu.Lock()
-	f.existing.Store(l.accepted)
-	set := append(slices.Clone(l.inForce()), f)
-	l.faults.Store(&set)
-	var hit []*pair
-	if f.kind == down || f.kind == resets || f.kind == halfOpen {
-		hit = l.snapshot(func(p *pair) bool { return f.selects(p.number) })
-	}
-	f.missed = f.kind == halfOpen && len(hit) == 0
-	l.mu.Unlock()
-	if f.kind != halfOpen {
-		closeAll(hit, f, f.kind == resets)
-		return
-	}
-	for _, pair := range hit {
-		pair.halve(f)
-	}
-}
-
-// meet applies faults that hit existing connections, and have found none yet, to this connection. Otherwise a fault
-// that starts before a slow process has connected would never have an effect. The caller holds the lock, so that a
-// fault that is removed meanwhile finds the connection.
-func (l *Link) meet(p *pair) {
-	for _, f := range l.inForce() {
-		if f.missed && f.selects(p.number) {
-			f.missed = false
-			f.existing.Store(p.number)
-			p.halve(f)
-		}
-	}
-}
-
-// closeAll closes connections because of a fault (nil: no fault).
-func closeAll(pairs []*pair, because *fault, withReset bool) {
-	for _, pair := range pairs {
-		pair.close(because, withReset)
-	}
-}
-
-// remove ends a fault. Connections that lost data to it are reset. If another fault keeps such a connection silent,
-// it is reset when that fault ends. All other connections continue.
-//
-// A pump that discards data first marks its connection and then checks whether it is still to be silent. remove first
-// removes the fault from the set and then looks for marked connections. So one of the two finds the connection, and
-// none survives with a hole in its stream.
-func (l *Link) remove(f *fault) {
-	l.mu.Lock()
-	set := slices.DeleteFunc(slices.Clone(l.inForce()), func(other *fault) bool { return other == f })
-	if len(set) == 0 {
-		l.faults.Store(nil)
-	} else {
-		l.faults.Store(&set)
-	}
-	f.end()
-	var lost []*pair
-	if f.kind == silence || f.kind == halfOpen {
-		lost = l.snapshot((*pair).lost)
-	}
-	l.mu.Unlock()
-	closeAll(lost, f, true)
-}
-
-// reset closes a connection with a RST. Its peer reads ECONNRESET, and unsent data is dropped.
-func reset(conn *net.TCPConn) {
-	_ = conn.SetLinger(0)
-	_ = conn.Close()
-}
+// Close implements Links.
+func (Relays) Close() error { return nil }

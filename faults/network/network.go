@@ -103,10 +103,10 @@ type action = faults.Action[Network, kind]
 func actions() []action { return append(impediments(), breaks()...) }
 
 const (
-	made = "toxiproxy's toxics, in this process, act on the subject's connections; the workload's own " +
-		"connections are not affected. The link is \"broker N\", brokers (all of them), dlq (the broker that holds the DLQ " +
-		"topic alone; needs topics.dlq.broker), downstream (the stub) or registry (the schema registry). toxicity limits " +
-		"the fault to that share of the connections, drawn from the seed."
+	made = "toxiproxy's toxics, in this process or on a server (--toxiproxy), act on the subject's connections; the " +
+		"workload's own connections are not affected. The link is \"broker N\", brokers (all of them), dlq (the broker " +
+		"that holds the DLQ topic alone; needs topics.dlq.broker), downstream (the stub) or registry (the schema " +
+		"registry). toxicity limits the fault to that share of the connections, drawn from the seed."
 	eitherWay = " direction limits it to requests (what the subject sends) or responses."
 )
 

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+	"github.com/rs/zerolog/log"
 	"go.uber.org/goleak"
 
 	"github.com/dlqbench/dlqbench/faults"
@@ -25,6 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	log.Logger = zerolog.Nop() // toxiproxy's toxics log there
 	goleak.VerifyTestMain(m)
 }
 
@@ -74,9 +77,9 @@ func serve(t testing.TB, handle func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-func newTestLink(t testing.TB, upstream string) *Link {
+func newTestLink(t testing.TB, upstream string) *Relay {
 	t.Helper()
-	link, err := NewLink("test", upstream)
+	link, err := NewRelay("test", upstream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +97,7 @@ type peer struct {
 	t testing.TB
 }
 
-func dial(t testing.TB, link *Link) peer {
+func dial(t testing.TB, link Link) peer {
 	t.Helper()
 	conn, err := net.Dial("tcp4", link.Address())
 	if err != nil {
@@ -106,7 +109,7 @@ func dial(t testing.TB, link *Link) peer {
 }
 
 // attempt connects and returns the result. A reset may already show while connecting.
-func attempt(link *Link) error {
+func attempt(link Link) error {
 	conn, err := net.Dial("tcp4", link.Address())
 	if err != nil {
 		return err
@@ -192,12 +195,12 @@ func (c clock) Now() time.Duration { return time.Since(c.base) }
 
 // inject injects the fault into the links. It returns the reported effects and the function that lifts the fault,
 // which fails the test if lifting fails or if it is not called in time.
-func inject(t testing.TB, spec Network, links ...*Link) (*effects, func()) {
+func inject(t testing.TB, spec Network, links ...Link) (*effects, func()) {
 	t.Helper()
 	spec.Link = "test"
 	sink := &effects{}
 	planned := faults.Planned{Fault: &spec, Seed: 7}
-	injector := NewInjector(map[string][]*Link{"test": links})
+	injector := NewInjector(map[string][]Link{"test": links})
 	heal, err := injector.Inject(context.Background(), faults.NewActive(planned, sink, clock{time.Now()}))
 	if err != nil {
 		t.Fatal(err)
@@ -596,7 +599,7 @@ func TestOverlap(t *testing.T) {
 }
 
 func TestWrongSpecsAreRefused(t *testing.T) {
-	injector := NewInjector(map[string][]*Link{"broker 1": nil, "dlq": {nil}})
+	injector := NewInjector(map[string][]Link{"broker 1": nil, "dlq": {nil}})
 	for _, wrong := range []struct {
 		says string
 		spec *Network
@@ -617,7 +620,7 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 
 // stall makes connections whose client never reads while the server sends without end, until every buffer on the path
 // is full.
-func stall(t *testing.T, count int) (*Link, []peer) {
+func stall(t *testing.T, count int) (*Relay, []peer) {
 	t.Helper()
 	full := make(chan struct{}, count)
 	link := newTestLink(t, serve(t, func(conn net.Conn) {

@@ -11,7 +11,7 @@ import (
 
 // pair is a client's connection together with its connection to the upstream.
 type pair struct {
-	link *Link
+	link *Relay
 	// number counts the connections that the link accepted, from 1.
 	number uint64
 	client *net.TCPConn
@@ -20,13 +20,16 @@ type pair struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
+	// observer is nil if nobody observes the connection. It is set before the pumps run.
+	observer observer
+
 	mu       sync.Mutex
 	upstream *net.TCPConn
 	halved   bool
 	closed   bool
 }
 
-func newPair(l *Link, number uint64, client *net.TCPConn) *pair {
+func newPair(l *Relay, number uint64, client *net.TCPConn) *pair {
 	p := &pair{link: l, number: number, client: client}
 	p.ctx, p.cancel = context.WithCancel(l.ctx)
 	return p
@@ -37,17 +40,18 @@ func newPair(l *Link, number uint64, client *net.TCPConn) *pair {
 func (p *pair) serve() {
 	defer p.link.forget(p)
 	defer p.close(nil, false)
-	upstream, err := p.link.dial(p.ctx, "tcp", p.link.upstream)
+	upstream, observer, err := p.link.open(p.ctx)
 	if err != nil {
 		p.hold(stream.Downstream)
 		p.close(nil, true)
 		return
 	}
-	if !p.attach(upstream.(*net.TCPConn)) {
+	if !p.attach(upstream) {
 		return
 	}
-	up := newPump(p, stream.Upstream, p.client, upstream.(*net.TCPConn))
-	down := newPump(p, stream.Downstream, upstream.(*net.TCPConn), p.client)
+	p.observer = observer
+	up := newPump(p, stream.Upstream, p.client, upstream)
+	down := newPump(p, stream.Downstream, upstream, p.client)
 	var wg sync.WaitGroup
 	wg.Go(up.run)
 	down.run()
@@ -124,7 +128,7 @@ func (p *pair) silencer(direction stream.Direction) *fault {
 }
 
 // swallow records that data of a silent direction is discarded. It returns false if the direction is no longer to be
-// silent. Then the connection has to be cut. See Link.remove for the order.
+// silent. Then the connection has to be cut. See Relay.remove for the order.
 func (p *pair) swallow(direction stream.Direction, size int) bool {
 	p.holed[direction].Store(true)
 	for _, f := range p.link.inForce() {

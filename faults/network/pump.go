@@ -69,6 +69,9 @@ func (m *pump) forward() error {
 		}
 		n, err := m.from.Read(buffer)
 		if n > 0 {
+			if m.pair.observer != nil {
+				m.pair.observer.passed(m.direction, n)
+			}
 			if err := m.pass(buffer[:n]); err != nil {
 				return err
 			}
@@ -76,13 +79,22 @@ func (m *pump) forward() error {
 		if n == len(buffer) {
 			buffer = wider(buffer)
 		}
-		if errors.Is(err, io.EOF) {
+		if err == nil {
+			continue
+		}
+		if asReset := m.ended(m.direction == stream.Downstream, err); errors.Is(err, io.EOF) && !asReset {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
+		return err
 	}
+}
+
+// ended tells the observer, if any, that a peer is gone. It reports whether the other peer is to see a reset.
+func (m *pump) ended(atUpstream bool, err error) (asReset bool) {
+	if m.pair.observer == nil || errors.Is(err, net.ErrClosed) { // closed by this process
+		return false
+	}
+	return m.pair.observer.ended(atUpstream, err)
 }
 
 // wider returns a buffer of twice the length, up to largeRead.
@@ -108,7 +120,7 @@ func (m *pump) pass(chunk []byte) error {
 	case m.set != nil && m.pair.silencer(m.direction) != nil:
 		return m.swallow(len(chunk))
 	case m.pair.holed[m.direction].Load():
-		return errCut // after a hole nothing may be written, see Link.remove
+		return errCut // after a hole nothing may be written, see Relay.remove
 	}
 	chunk, limiting := m.limit(chunk)
 	if err := m.send(chunk, read); err != nil {
@@ -190,6 +202,9 @@ func (m *pump) send(chunk []byte, read time.Time) error {
 		return nil
 	}
 	_, err := m.to.Write(chunk)
+	if err != nil {
+		m.ended(m.direction == stream.Upstream, err)
+	}
 	if err != nil && m.pair.silencer(m.direction) != nil {
 		return m.swallow(len(chunk))
 	}

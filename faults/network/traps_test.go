@@ -124,13 +124,13 @@ func TestTrapDialsAreNotSerial(t *testing.T) {
 	upstream := echoServer(t)
 	var dials atomic.Int32
 	dialed := make(chan struct{}, 10)
-	link, err := newLink("test", "unused", 0, func(ctx context.Context, network, _ string) (net.Conn, error) {
+	link, err := newRelay("test", 0, func(ctx context.Context) (*net.TCPConn, observer, error) {
 		if dials.Add(1) <= 3 {
 			dialed <- struct{}{}
 			<-ctx.Done() // never answers
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
-		return new(net.Dialer).DialContext(ctx, network, upstream)
+		return dialTo(upstream)(ctx)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -172,11 +172,11 @@ func TestTrapDeadUpstream(t *testing.T) {
 	upstream := echoServer(t)
 	var dead atomic.Bool
 	dead.Store(true)
-	link, err := newLink("test", "unused", 0, func(ctx context.Context, network, _ string) (net.Conn, error) {
+	link, err := newRelay("test", 0, func(ctx context.Context) (*net.TCPConn, observer, error) {
 		if dead.Load() {
-			return nil, syscall.ECONNREFUSED
+			return nil, nil, syscall.ECONNREFUSED
 		}
-		return new(net.Dialer).DialContext(ctx, network, upstream)
+		return dialTo(upstream)(ctx)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestTrapToxicityAndJitterReplayFromTheSeed(t *testing.T) {
 	run := func(seed uint64) (hits []bool, jitters []time.Duration) {
 		link := newTestLink(t, echoServer(t))
 		spec := Network{Link: "test", Latency: oneMs / 1000, Jitter: 2 * oneMs, Toxicity: 0.5}
-		injector := NewInjector(map[string][]*Link{"test": {link}})
+		injector := NewInjector(map[string][]Link{"test": {link}})
 		sink := &effects{}
 		planned := faults.Planned{Fault: &spec, Seed: seed}
 		heal, err := injector.Inject(context.Background(), faults.NewActive(planned, sink, clock{time.Now()}))

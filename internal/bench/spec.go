@@ -69,6 +69,8 @@ type Cluster struct {
 	Bootstrap string `json:"bootstrap,omitempty"`
 	// KafkaConfig goes with external: a properties file with TLS and SASL settings.
 	KafkaConfig string `json:"kafka_config,omitempty"`
+	// Toxiproxy is the API of a toxiproxy server on this machine, or start: the links are proxies there.
+	Toxiproxy string `json:"toxiproxy,omitempty"`
 }
 
 // Cell is a combination of settings under a name.

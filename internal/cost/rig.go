@@ -70,7 +70,7 @@ type rig struct {
 	dir   string
 	kafka kafka
 	taps  []*tap.Tap
-	links []*network.Link
+	links []*network.Relay
 	ids   *history.IDs
 	clock history.Clock
 	sink  *counter
@@ -157,7 +157,7 @@ func (r *rig) ways() ([]way, error) {
 
 // link opens a link without faults.
 func (r *rig) link(upstream string) (string, error) {
-	link, err := network.NewLink("bench", upstream)
+	link, err := network.NewRelay("bench", upstream)
 	if err != nil {
 		return "", err
 	}

@@ -91,9 +91,11 @@ func cleanRun(ctx context.Context, dir string, all bool, kafka ClusterOptions) (
 		return did, err
 	}
 	if wasKilled {
-		lines, err := cleanContainers(ctx, dir)
-		if did = append(did, lines...); err != nil {
-			return did, err
+		for _, clean := range []func(context.Context, string) ([]string, error){cleanContainers, cleanProxies} {
+			lines, err := clean(ctx, dir)
+			if did = append(did, lines...); err != nil {
+				return did, err
+			}
 		}
 	}
 	lines, err := cleanExternal(ctx, dir, kafka)

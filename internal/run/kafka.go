@@ -53,15 +53,24 @@ type ClusterOptions struct {
 	Image string
 	// External configures the connection for ClusterExternal.
 	External external.Config
+	// Toxiproxy is the toxiproxy server whose proxies are the links to it and to all else, as in
+	// network.ToxiproxySettings. "" is for links of this process.
+	Toxiproxy string
 }
 
-// Fits checks, before anything is started, whether a scenario can run on the Kafka. The error says what to do.
+// Fits checks, before anything is started, whether a scenario can run on the Kafka and through the links. The error
+// says what to do.
 func (o ClusterOptions) Fits(s *scenarios.Scenario) error {
 	if !o.Real() && !s.RunsOnEmbedded() {
 		return fmt.Errorf("%s needs a real Kafka, as %s; run it with --cluster %s", s.Name, s.Cluster.Real, ClusterProcess)
 	}
 	for i, fault := range s.Written() {
-		if fault.Broker == nil {
+		if o.Toxiproxy != "" && fault.Network != nil {
+			if err := fault.Network.OnToxiproxy(); err != nil {
+				return fmt.Errorf("fault %d of %s: %w", i+1, s.Name, err)
+			}
+		}
+		if o.Provider != ClusterExternal || fault.Broker == nil {
 			continue
 		}
 		if err := o.canBreak(fault.Broker.Action()); err != nil {

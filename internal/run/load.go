@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -195,6 +196,10 @@ func (r *run) enterOnce(phase string) {
 // complete run. seal returns the run's failure, or its own.
 func (r *run) seal(ctx context.Context, failure error) error {
 	if failure != nil {
+		if r.recorder.Err() == nil {
+			reason := strings.ReplaceAll(failure.Error(), "\n", "; ")
+			failure = errors.Join(failure, r.recorder.Fail(string(r.withoutSecrets([]byte(reason)))))
+		}
 		if err := r.recorder.Close(); !errors.Is(failure, err) {
 			failure = errors.Join(failure, environment("recording what happened", err))
 		}

@@ -200,7 +200,8 @@ func (r *run) environment() map[string]string {
 		kind = r.options.Subject.Kind
 	}
 	return map[string]string{
-		environmentSubject: kind, "dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS,
+		environmentLinks: linksOf(r.options.Cluster.Toxiproxy), environmentSubject: kind,
+		"dlqbench": r.options.Version, "go": runtime.Version(), "os": runtime.GOOS,
 		"arch": runtime.GOARCH,
 		"cpus": fmt.Sprint(runtime.NumCPU()), environmentKafka: r.options.Cluster.provider().name,
 		reports.EnvironmentLoad: loadDigest(r.scenario, r.options.samples()),

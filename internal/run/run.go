@@ -47,13 +47,16 @@ func Run(ctx context.Context, options Options) (*Outcome, error) {
 // carryOut is everything between the plan and the sealed history. It always ends everything it started. An
 // interruption skips the rest of the load, the drain and the replay, never the audit.
 func (r *run) carryOut(ctx context.Context) (err error) {
+	if err := r.openPaths(ctx); err != nil {
+		return errors.Join(environment("opening the links", err), r.tearDown(ctx))
+	}
 	ctx, cancel := r.whileRecording(ctx)
 	defer cancel()
 	defer func() { err = errors.Join(err, r.tearDown(ctx)) }()
 	if err := r.setUp(ctx); err != nil {
-		return err
+		return errors.Join(r.abandonment(), err)
 	}
-	if err := r.exercise(ctx); err != nil {
+	if err := errors.Join(r.exercise(ctx), r.abandonment()); err != nil {
 		return err
 	}
 	if err := r.recorder.Err(); err != nil {

@@ -53,10 +53,12 @@ type run struct {
 	output, written string
 
 	stage
-	phase    atomic.Pointer[string]
-	awaits   atomic.Pointer[string]        // what somebody has to do before the run goes on, nil for nothing
-	activity atomic.Pointer[activity]      // what takes time while no load runs, nil for nothing
-	loadedAt atomic.Pointer[time.Duration] // when the load began, nil before
+	// abandoned is the error of the links because of which the run goes no further, nil while there is none.
+	abandoned atomic.Pointer[error]
+	phase     atomic.Pointer[string]
+	awaits    atomic.Pointer[string]        // what somebody has to do before the run goes on, nil for nothing
+	activity  atomic.Pointer[activity]      // what takes time while no load runs, nil for nothing
+	loadedAt  atomic.Pointer[time.Duration] // when the load began, nil before
 }
 
 // stage is everything that is started for a run, in the order in which it is started. tearDown ends it in reverse
@@ -64,7 +66,8 @@ type run struct {
 type stage struct {
 	cluster    *provided
 	admin      *kadm.Client
-	links      map[string][]*network.Link
+	paths      network.Links // what makes the links
+	links      map[string][]network.Link
 	rules      *faultkafka.Injector
 	tap        *tap.Tap
 	stubs      stubs
@@ -130,32 +133,33 @@ func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
 	}
 }
 
-// openLinks puts a toxiproxy link before every broker and, one per instance, before the downstream stub.
-func (r *run) openLinks(ctx context.Context) error {
-	r.links = map[string][]*network.Link{}
-	open := func(name, upstream string, port int, groups ...string) error {
-		link, err := network.NewLinkAt(name, upstream, port)
-		if err != nil {
-			return err
-		}
-		for _, group := range append(groups, name) {
-			r.links[group] = append(r.links[group], link)
-		}
-		return nil
+// openLink puts a link before an upstream, under its name and those of the groups that it belongs to.
+func (r *run) openLink(name, upstream string, port int, groups ...string) (network.Link, error) {
+	link, err := r.paths.Open(name, upstream, port)
+	if err != nil {
+		return nil, err
 	}
+	for _, group := range append(groups, name) {
+		r.links[group] = append(r.links[group], link)
+	}
+	return link, nil
+}
+
+// openLinks puts a link before every broker and, one per instance, before the downstream stub.
+func (r *run) openLinks(ctx context.Context) error {
 	for _, broker := range r.cluster.Brokers() {
 		groups := []string{"brokers"}
 		if int(broker.Number) == r.scenario.Topics.DLQ.Broker {
 			groups = append(groups, "dlq")
 		}
-		if err := open(fmt.Sprintf("broker %d", broker.Number), broker.Address, 0, groups...); err != nil {
+		if _, err := r.openLink(fmt.Sprintf("broker %d", broker.Number), broker.Address, 0, groups...); err != nil {
 			return err
 		}
 	}
 	if err := r.openDownstreams(ctx); err != nil {
 		return err
 	}
-	if err := r.openRegistry(open); err != nil {
+	if err := r.openRegistry(); err != nil {
 		return err
 	}
 	if err := r.findPorts(); err != nil {
@@ -166,10 +170,11 @@ func (r *run) openLinks(ctx context.Context) error {
 		if r.header.Graph != nil {
 			groups = append(groups, network.DownstreamOf(r.consumerOf(instance).Name))
 		}
-		if r.stubs.of(instance).Addr(instance) == "" {
+		upstream := r.stubs.of(instance).Addr(instance)
+		if upstream == "" {
 			continue // it has no address of its own
 		}
-		if err := open(name, r.stubs.of(instance).Addr(instance), r.portsOf(instance).downstream, groups...); err != nil {
+		if _, err := r.openLink(name, upstream, r.portsOf(instance).downstream, groups...); err != nil {
 			return err
 		}
 	}
@@ -179,7 +184,7 @@ func (r *run) openLinks(ctx context.Context) error {
 func downstreamLink(instance int) string { return fmt.Sprintf("downstream of instance %d", instance) }
 
 // openRegistry starts the schema registry of a subject whose records have a schema, behind the link "registry".
-func (r *run) openRegistry(open func(name, upstream string, port int, groups ...string) error) error {
+func (r *run) openRegistry() error {
 	if r.options.Subject == nil || r.options.Subject.Format == nil {
 		return nil
 	}
@@ -188,10 +193,11 @@ func (r *run) openRegistry(open func(name, upstream string, port int, groups ...
 	if err != nil {
 		return err
 	}
-	if err := open(network.LinkRegistry, r.registry.Address(), r.portsOf(0).registry); err != nil {
+	link, err := r.openLink(network.LinkRegistry, r.registry.Address(), r.portsOf(0).registry)
+	if err != nil {
 		return err
 	}
-	r.values.SchemaRegistryURL = "http://" + r.links[network.LinkRegistry][0].Address()
+	r.values.SchemaRegistryURL = "http://" + link.Address()
 	return nil
 }
 
@@ -335,6 +341,9 @@ func (r *run) tearDown(ctx context.Context) error {
 		for _, link := range links {
 			errs = append(errs, link.Close())
 		}
+	}
+	if r.paths != nil {
+		errs = append(errs, r.paths.Close())
 	}
 	if r.registry != nil {
 		errs = append(errs, r.registry.Close())

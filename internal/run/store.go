@@ -173,11 +173,10 @@ func (r *run) linkStore() error {
 	if err != nil {
 		return errors.New("reading the store's url: it is none") // it may hold a password
 	}
-	link, err := network.NewLink(network.LinkStore, hostAndPort(address))
+	link, err := r.openLink(network.LinkStore, hostAndPort(address), 0)
 	if err != nil {
 		return err
 	}
-	r.links[network.LinkStore] = append(r.links[network.LinkStore], link)
 	address.Host = link.Address()
 	if isMongo(address.Scheme) {
 		// Without this, a client asks the server for the addresses of its replica set and goes there past the link.
@@ -286,12 +285,10 @@ func (r *run) openService() error {
 	}
 	for n := range s.Workers {
 		name := fmt.Sprintf("downstream of worker %d", n)
-		link, err := network.NewLink(name, r.store.stub.Addr(int(history.Worker(n))))
+		link, err := r.openLink(name, r.store.stub.Addr(int(history.Worker(n))), 0, "downstream")
 		if err != nil {
 			return err
 		}
-		r.links["downstream"] = append(r.links["downstream"], link)
-		r.links[name] = append(r.links[name], link)
 		r.store.downstreamURLs[history.Worker(n)] = "http://" + link.Address()
 	}
 	return nil

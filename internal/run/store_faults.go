@@ -62,7 +62,7 @@ func (s storeInjector) Inject(ctx context.Context, active faults.Active) (faults
 // when the first of them ends.
 type privateDatabase struct {
 	server *postgres.Server
-	links  []*network.Link
+	links  []network.Link
 	mu     sync.Mutex
 	down   bool
 }

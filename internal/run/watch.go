@@ -173,8 +173,8 @@ func perSecond(count int64, passed time.Duration) float64 {
 	return float64(max(count, 0)) / max(passed.Seconds(), 1e-3)
 }
 
-// whileRecording returns a context that also ends when the history cannot be written any more. Events that are not
-// recorded cannot be judged, so the run need not continue.
+// whileRecording returns a context that also ends when the history cannot be written any more, or no longer explains
+// what the links do. What is not recorded cannot be judged, so the run need not continue.
 func (r *run) whileRecording(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := make(chan struct{})
@@ -183,6 +183,9 @@ func (r *run) whileRecording(ctx context.Context) (context.Context, context.Canc
 		select {
 		case <-r.recorder.Failed():
 			cancel(r.recorder.Err())
+		case err := <-r.paths.Failed():
+			r.abandoned.Store(&err)
+			cancel(err)
 		case <-stop:
 		}
 	})

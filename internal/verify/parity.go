@@ -10,17 +10,18 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/verify/planted"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// On is a Kafka on which the shipped scenarios are run.
+// On is a Kafka on which the shipped scenarios are run, and what makes the links to it.
 type On struct {
 	// Name is the column heading.
 	Name    string
 	Cluster run.ClusterOptions
 }
 
-// Parity holds the correct consumer's verdict for each scenario on each Kafka.
+// Parity holds the verdict for each scenario on each Kafka, of the correct consumer or of one with a planted bug.
 type Parity struct {
 	On   []string
 	Rows []ParityRow
@@ -29,6 +30,8 @@ type Parity struct {
 // ParityRow is the row of a scenario.
 type ParityRow struct {
 	Scenario string
+	// Bug is the planted bug that must be found; "" for the correct consumer, which must pass.
+	Bug string
 	// Cells are in the order of Parity.On.
 	Cells []ParityCell
 }
@@ -37,6 +40,10 @@ type ParityRow struct {
 type ParityCell struct {
 	// Verdict is empty if the scenario does not run on that Kafka.
 	Verdict assertions.Status
+	// Refused is why the scenario does not run there, if that is told before a run.
+	Refused string
+	// Found is the anomaly by which the row's planted bug was found.
+	Found string
 	// Why explains a verdict other than pass, or a run that could not be carried out.
 	Why []string
 	// Elapsed is the duration of the whole run, from its plan to its reports. SetUp is the part of it before the load
@@ -44,11 +51,15 @@ type ParityCell struct {
 	Elapsed, SetUp, Load time.Duration
 }
 
-// Holds reports whether every run passed.
+// Holds reports whether every run of the correct consumer passed, and every planted bug was found.
 func (p *Parity) Holds() bool {
 	for _, row := range p.Rows {
 		for _, cell := range row.Cells {
-			if cell.Verdict != assertions.Pass && (cell.Verdict != "" || len(cell.Why) > 0) {
+			right := cell.Verdict == assertions.Pass
+			if row.Bug != "" {
+				right = cell.Found != ""
+			}
+			if absent := cell.Verdict == "" && len(cell.Why) == 0; !right && !absent {
 				return false
 			}
 		}
@@ -56,32 +67,41 @@ func (p *Parity) Holds() bool {
 	return len(p.Rows) > 0
 }
 
-// Compare runs scenarios on each Kafka with the correct consumer. Runs are sequential, because their times are compared
-// too.
+// Compare runs scenarios on each Kafka: SCENARIO with the correct consumer, SCENARIO:BUG with a planted bug. Runs are
+// sequential, because their times are compared too.
 func (c *Config) Compare(ctx context.Context, names []string, on []On) (*Parity, error) {
 	p := &Parity{}
 	for _, one := range on {
 		p.On = append(p.On, one.Name)
 	}
 	for _, name := range names {
-		row := ParityRow{Scenario: name}
+		row := ParityRow{}
+		row.Scenario, row.Bug, _ = strings.Cut(name, ":")
 		for _, one := range on {
 			if err := ctx.Err(); err != nil {
 				return p, err
 			}
-			cell, err := c.cell(ctx, name, one)
+			cell, err := c.cell(ctx, row, one)
 			if err != nil {
 				return p, err
 			}
 			row.Cells = append(row.Cells, cell)
-			c.say("%-28s %-16s %s", name, one.Name, cell)
+			c.say("%-28s %-16s %s", row.name(), one.Name, cell)
 		}
 		p.Rows = append(p.Rows, row)
 	}
 	return p, nil
 }
 
-func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, error) {
+func (r ParityRow) name() string {
+	if r.Bug == "" {
+		return r.Scenario
+	}
+	return r.Scenario + ", " + r.Bug
+}
+
+func (c *Config) cell(ctx context.Context, row ParityRow, on On) (ParityCell, error) {
+	name := row.Scenario
 	_, text, err := scenarios.Find(name)
 	if err != nil {
 		return ParityCell{}, err
@@ -93,9 +113,16 @@ func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, erro
 	if !scenario.RunsOnEmbedded() && !on.Cluster.Real() {
 		return ParityCell{}, nil
 	}
-	rerun := "dlqbench run " + name + " --seed %d"
-	outcome, err := c.run(ctx, trial{name: name + "-" + on.Name, scenario: text, seed: scenario.Seed, rerun: rerun,
-		cluster: on.Cluster})
+	if err := on.Cluster.Fits(scenario); err != nil {
+		return ParityCell{Refused: err.Error()}, nil //nolint:nilerr // the table shows it
+	}
+	t := trial{name: name + "-" + on.Name, scenario: text, seed: scenario.Seed, cluster: on.Cluster,
+		rerun: "dlqbench run " + name + " --seed %d"}
+	bug, err := c.plantIn(&t, row.Bug)
+	if err != nil {
+		return ParityCell{}, err
+	}
+	outcome, err := c.run(ctx, t)
 	switch {
 	case errors.Is(err, run.ErrNoProtocol), errors.Is(err, admin.ErrNoShareDLQ):
 		return ParityCell{}, nil
@@ -105,7 +132,10 @@ func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, erro
 	cell := ParityCell{Verdict: outcome.Verdict.Verdict, Why: outcome.Verdict.Reasons, Elapsed: outcome.Elapsed,
 		SetUp: outcome.SetUp}
 	cell.Load = scenario.Workload.WarmUp.D() + scenario.Workload.Duration.D()
-	if cell.Verdict == assertions.Pass {
+	if row.Bug != "" && bug.count(t.seed, 0, outcome.Verdict) {
+		cell.Found = bug.Anomaly
+	}
+	if cell.Found != "" || row.Bug == "" && cell.Verdict == assertions.Pass {
 		c.discard(outcome)
 	} else {
 		cell.Why = append(cell.Why, "kept in "+outcome.Dir)
@@ -113,8 +143,24 @@ func (c *Config) cell(ctx context.Context, name string, on On) (ParityCell, erro
 	return cell, nil
 }
 
+// plantIn plants a bug in a trial, if there is one, and returns the row of the proof that counts it.
+func (c *Config) plantIn(t *trial, name string) (*BugRow, error) {
+	if name == "" {
+		return nil, nil
+	}
+	bug, err := planted.Named(name)
+	if err != nil {
+		return nil, err
+	}
+	t.name += "-" + name
+	c.plant(t, name)
+	return &BugRow{Bug: name, Invariant: bug.Invariant, Anomaly: bug.Anomaly, Named: map[string]int{}}, nil
+}
+
 func (c ParityCell) String() string {
 	switch {
+	case c.Refused != "":
+		return "– (" + c.Refused + ")"
 	case c.Verdict == "" && len(c.Why) > 0:
 		return "could not be run: " + strings.Join(c.Why, "; ")
 	case c.Verdict == "":
@@ -122,7 +168,10 @@ func (c ParityCell) String() string {
 	}
 	text := fmt.Sprintf("%s, %.1f s (tax %.1f s, set-up %.1f s of it)", c.Verdict, c.Elapsed.Seconds(),
 		(c.Elapsed - c.Load).Seconds(), c.SetUp.Seconds())
-	if c.Verdict != assertions.Pass {
+	switch {
+	case c.Found != "":
+		text += ": " + c.Found
+	case c.Verdict != assertions.Pass:
 		text += ": " + strings.Join(c.Why, "; ")
 	}
 	return text
@@ -148,7 +197,7 @@ differs](real-kafka.md#where-the-embedded-kafka-differs) says why.
 func (p *Parity) Markdown() string {
 	rows := [][]string{append([]string{"scenario"}, p.On...)}
 	for _, row := range p.Rows {
-		cells := []string{row.Scenario}
+		cells := []string{row.name()}
 		for _, cell := range row.Cells {
 			cells = append(cells, strings.ReplaceAll(cell.String(), "\n", " "))
 		}
