@@ -316,6 +316,9 @@ func TestAmendedHeader(t *testing.T) {
 	if err := recorder.Amend(Header{RunID: "another"}); err == nil {
 		t.Error("the header became that of another run")
 	}
+	if err := recorder.Fail("the broker is gone"); err != nil {
+		t.Fatal(err)
+	}
 	if err := recorder.Seal(); err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +326,8 @@ func TestAmendedHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := reader.Header(); got.RunID != "one" || got.Environment["kafka"] != header.Environment["kafka"] {
+	if got := reader.Header(); got.RunID != "one" || got.Environment["kafka"] != header.Environment["kafka"] ||
+		got.Failure != "the broker is gone" {
 		t.Errorf("the header is %+v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2/client"
@@ -174,6 +175,27 @@ func TestToxiproxyNothingHappenedNothingReported(t *testing.T) {
 		_ = conn.Close()
 		sink.expect(t, map[string]int{})
 	})
+}
+
+// The server's answer that a toxic is there is not taken for its effect.
+func TestToxiproxyToxicsThatDoNothingHaveNoEffect(t *testing.T) {
+	for _, spec := range []Network{
+		{Latency: 50 * oneMs}, {Bandwidth: 1000}, {Timeout: true}, {SlowClose: 50 * oneMs}, {Down: true}, {Reset: true},
+		{Slicer: &Slicer{Size: 10}}, {LimitData: 10},
+	} {
+		link := ownToxicLink(t, echoServer(t))
+		conn := dial(t, link)
+		conn.echo("before")
+		sink := &effects{}
+		ledger := newLedger(faults.NewActive(faults.Planned{}, sink, clock{time.Now()}))
+		f := newFault(spec, 1, ledger)
+		link.put(f) // and the server knows nothing of it
+		conn.echo("longer than the limit and than a piece")
+		link.current(func(p *passage) bool { return p.sweep(f, gone) })
+		link.take(f)
+		_ = conn.Close()
+		sink.expect(t, map[string]int{})
+	}
 }
 
 func TestToxiproxyDownRefuses(t *testing.T) {
@@ -390,4 +412,49 @@ func TestFaultsThatToxiproxyRefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "cannot do half_open") {
 		t.Errorf("injected: %v", err)
 	}
+}
+
+// A proxy whose port another program holds cannot be enabled again, and the error says so.
+func TestToxiproxyPortTakenMeanwhile(t *testing.T) {
+	link := ownToxicLink(t, echoServer(t))
+	f := testFault(Network{Down: true}, 1)
+	if err := link.inject(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp4", link.proxy.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := link.lift(t.Context(), f); err == nil || !strings.Contains(err.Error(), "another program took the port") {
+		t.Errorf("it says %v", err)
+	}
+	_ = listener.Close()
+}
+
+// A server that does not answer is given up.
+func TestToxiproxyServerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		err := call(t.Context(), func() error { <-over; return nil })
+		if err == nil || !strings.Contains(err.Error(), "did not answer within 5s") {
+			t.Errorf("it says %v", err)
+		}
+		close(over)
+	})
+}
+
+// A connection that lost data and that the server does not end is cut.
+func TestToxiproxyConnectionThatTheServerKeeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &toxicLink{}
+		kept, over, cuts := newPassage(l), newPassage(l), 0
+		kept.cut = func() { cuts++ }
+		over.cut = kept.cut
+		over.serverEnded()
+		began := time.Now()
+		l.awaitEnds(t.Context(), []*passage{kept, over})
+		if took := time.Since(began); cuts != 1 || took != cutLimit {
+			t.Errorf("%d connections were cut after %v", cuts, took)
+		}
+	})
 }
