@@ -163,6 +163,15 @@ func (p *passage) serverEnded() (asReset bool) {
 	return p.wasReset
 }
 
+// cutUnlessOver ends the connection if the server has not.
+func (p *passage) cutUnlessOver() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.cut()
+	}
+}
+
 // view is one end of a passage.
 type view struct {
 	*passage

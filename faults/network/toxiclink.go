@@ -249,14 +249,11 @@ func (l *toxicLink) awaitEnds(ctx context.Context, passages []*passage) {
 	for _, p := range passages {
 		select {
 		case <-p.over:
-			continue
 		case <-ctx.Done():
 		case <-limit.C:
 			limit.Reset(0)
 		}
-		p.mu.Lock()
-		p.cut()
-		p.mu.Unlock()
+		p.cutUnlessOver()
 	}
 }
 
