@@ -196,7 +196,7 @@ func (r *run) enterOnce(phase string) {
 // complete run. seal returns the run's failure, or its own.
 func (r *run) seal(ctx context.Context, failure error) error {
 	if failure != nil {
-		if r.recorder.Err() == nil {
+		if r.recorder.Err() == nil && ctx.Err() == nil {
 			reason := strings.ReplaceAll(failure.Error(), "\n", "; ")
 			failure = errors.Join(failure, r.recorder.Fail(string(r.withoutSecrets([]byte(reason)))))
 		}
