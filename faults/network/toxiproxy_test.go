@@ -118,8 +118,12 @@ func TestToxiproxyEffectsAreMeasured(t *testing.T) {
 				conn.t.Errorf("there and back took %v", took)
 			}
 		}},
-		"bandwidth":  {Network{Bandwidth: 20_000}, "bytes throttled", func(conn peer) { conn.echo(strings.Repeat("1", 4000)) }},
-		"slicer":     {Network{Slicer: &Slicer{Size: 10, Delay: 2 * oneMs}}, "bytes sliced", func(conn peer) { conn.echo("one two three") }},
+		"bandwidth": {Network{Bandwidth: 20_000}, "bytes throttled", func(conn peer) {
+			conn.echo(strings.Repeat("1", 4000))
+		}},
+		"slicer": {Network{Slicer: &Slicer{Size: 10, Delay: 2 * oneMs}}, "bytes sliced", func(conn peer) {
+			conn.echo("one two three")
+		}},
 		"limit_data": {Network{LimitData: 6}, "connections cut", func(conn peer) { conn.send("1234567"); _ = conn.ends() }},
 		"reset":      {Network{Reset: true}, "connections cut", func(conn peer) { conn.send("1"); conn.reset() }},
 		"down": {Network{Down: true}, "connections cut", func(conn peer) {
@@ -377,7 +381,8 @@ func TestCheckToxiproxy(t *testing.T) {
 		"start": "", "http://127.0.0.1:8474": "", "http://localhost:8474/": "", "http://[::1]:8474": "",
 		"https://127.0.0.1:8474": "write the address", "127.0.0.1:8474": "write the address", "": "write the address",
 		"http://127.0.0.1:8474/proxies": "write the address", "http://me:secret@127.0.0.1:8474": "write the address",
-		"http://toxiproxy.example:8474": "toxiproxy.example is not this machine", "http://10.0.0.1:8474": "not this machine",
+		"http://toxiproxy.example:8474": "toxiproxy.example is not this machine",
+		"http://10.0.0.1:8474":          "not this machine",
 	} {
 		err := CheckToxiproxy(address)
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
