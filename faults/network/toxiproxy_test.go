@@ -399,7 +399,8 @@ func TestFaultsThatToxiproxyRefuses(t *testing.T) {
 		spec Network
 		says string
 	}{
-		{Network{HalfOpen: true}, "cannot do half_open"}, {Network{Down: true, Toxicity: 0.5}, "cannot do down with a toxicity"},
+		{Network{HalfOpen: true}, "cannot do half_open"},
+		{Network{Down: true, Toxicity: 0.5}, "cannot do down with a toxicity"},
 		{Network{Bandwidth: 49152}, "such as 49000B"}, {Network{Latency: 1500}, "whole milliseconds"},
 		{Network{Latency: 10 * oneMs, Jitter: 3 * oneMs}, "even number"}, {Network{SlowClose: 1500}, "whole milliseconds"},
 		{Network{Slicer: &Slicer{Size: 1, Delay: 1500}}, "whole microseconds"},
