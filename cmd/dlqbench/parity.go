@@ -28,8 +28,8 @@ func (a *app) parityCommand() *cobra.Command {
 		Long: strings.TrimSpace(`
 Run scenarios (default: all shipped ones) with the reference consumer on each Kafka given with --on, one run after
 another, and print the verdict and the time of each. The reference consumer is correct, so every run must pass, and a
-planted bug (SCENARIO:BUG; dlqbench demo --all lists them) must be found; otherwise the exit code is 1. --on toxiproxy:start
-is the embedded Kafka behind the proxies of a toxiproxy server.`),
+planted bug (SCENARIO:BUG; dlqbench demo --all lists them) must be found; otherwise the exit code is 1.
+--on toxiproxy:start is the embedded Kafka behind the proxies of a toxiproxy server.`),
 		Example: "  dlqbench parity smoke --on embedded --on process:4.4.0 --on process:4.1.2 --on process:3.9.1\n" +
 			"  dlqbench parity downstream-outage dlq-link-down:commit-before-dlq-ack --on embedded --on toxiproxy:start",
 		RunE: func(command *cobra.Command, args []string) error {
