@@ -80,6 +80,10 @@ func backoffInvariant() Invariant {
 				"        ... of 240 gaps, half are 100.1ms to 100.9ms long",
 			}},
 		},
+		of: "gaps",
+		needs: []precondition{seesAttempts("attempts"), {
+			func(w *state) bool { return w.contract.Backoff.Initial > 0 }, Unpromised, "the contract promises no waits",
+		}},
 		check: newBackoff,
 		observes: []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd,
 			history.KindProduceRequest, history.KindProduceResponse},
@@ -157,17 +161,9 @@ type gap struct {
 	excuse string
 }
 
-func newBackoff(w *state) checker {
-	const name, of = "backoff", "gaps"
-	switch {
-	case w.contract.WireOnly:
-		return unpromised{unseen(name, of, "the subject does not call the downstream, so its attempts are not seen")}
-	case w.contract.Backoff.Initial <= 0:
-		return unpromised{notApplicable(name, of, "the contract promises no waits")}
-	}
+func newBackoff(r *report) checker {
 	c := &backoff{
-		report: newReport(w, name, of), b: w.contract.Backoff, fetched: map[place]int64{},
-		refetched: map[place]time.Duration{}, busy: newBusy(),
+		report: r, b: r.w.contract.Backoff, fetched: map[place]int64{}, refetched: map[place]time.Duration{}, busy: newBusy(),
 	}
 	free := c.b
 	free.Cap = 0

@@ -51,7 +51,12 @@ func boundedRetriesInvariant() Invariant {
 				"2.700 s  attempt 7 starts; no restart and no rebalance lies between",
 			}},
 		},
-		check:    newBoundedRetries,
+		of: "series",
+		needs: []precondition{seesAttempts("attempts"), {
+			func(w *state) bool { return w.contract.MaxAttempts != 0 }, Unpromised,
+			"the contract names no number of attempts",
+		}},
+		check:    func(r *report) checker { return &boundedRetries{report: r, over: map[int32]overrun{}} },
 		observes: []history.Kind{history.KindAttemptStart, history.KindProduceRequest, history.KindShareAckRequest},
 	}
 }
@@ -77,17 +82,6 @@ type shortfall struct {
 	from, at time.Duration
 	rush     bool
 	asked    moment
-}
-
-func newBoundedRetries(w *state) checker {
-	const name, of = "bounded-retries", "series"
-	switch {
-	case w.contract.WireOnly:
-		return unpromised{unseen(name, of, "the subject does not call the downstream, so its attempts are not seen")}
-	case w.contract.MaxAttempts == 0:
-		return unpromised{notApplicable(name, of, "the contract names no number of attempts")}
-	}
-	return &boundedRetries{report: newReport(w, name, of), over: map[int32]overrun{}}
 }
 
 func (c *boundedRetries) observe(e *history.Event) {

@@ -101,6 +101,9 @@ func newReport(w *state, name, of string) *report {
 	}
 }
 
+// observe is that of checkers which need only the final state.
+func (r *report) observe(*history.Event) {}
+
 // skip counts an item, of the kind that Of names, that could not be judged and is not among the judged.
 func (r *report) skip(why string) {
 	r.result.Open++
@@ -238,14 +241,7 @@ func (r *report) judgedOrNot(nothing Status, why string) Result {
 	return r.done(nothing, why)
 }
 
-// notApplicable is the result of an invariant that the contract does not promise, unseen of one that cannot be observed
-// for the subject, unexercised of one that nothing in the scenario exercises, and inapplicable of one that does not
-// apply to this kind of run.
-func notApplicable(name, of, why string) Result { return unjudged(Unpromised, name, of, why) }
-func unseen(name, of, why string) Result        { return unjudged(Unseen, name, of, why) }
-func unexercised(name, of, why string) Result   { return unjudged(Unexercised, name, of, why) }
-func inapplicable(name, of, why string) Result  { return unjudged(Inapplicable, name, of, why) }
-
+// unjudged is the result of an invariant that is not judged.
 func unjudged(kind Unjudged, name, of, why string) Result {
 	return Result{Name: name, Of: of, Status: NotApplicable, Unjudged: kind, Why: why, Anomalies: []Anomaly{}}
 }

@@ -47,7 +47,9 @@ func classificationInvariant() Invariant {
 				"1.010 s  instance 0 writes it to the dead-letter topic",
 			}},
 		},
-		check: newClassification,
+		of:    "attempts",
+		needs: []precondition{seesAttempts("attempts")},
+		check: func(r *report) checker { return &classification{report: r} },
 		observes: []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
 			history.KindShareAckRequest},
 	}
@@ -71,14 +73,6 @@ type suspect struct {
 	answered, told time.Duration
 	marks          []moment
 	say            func() string
-}
-
-func newClassification(w *state) checker {
-	const name, of = "classification", "attempts"
-	if w.contract.WireOnly {
-		return unpromised{unseen(name, of, "the subject does not call the downstream, so its attempts are not seen")}
-	}
-	return &classification{report: newReport(w, name, of)}
 }
 
 func (c *classification) observe(e *history.Event) {

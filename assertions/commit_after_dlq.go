@@ -41,31 +41,15 @@ func commitAfterDLQInvariant() Invariant {
 				"2.002 s  instance 0 asks to commit up to offset 4",
 			}},
 		},
-		check: newCommitAfterDLQ,
+		of:    "dead-lettered records",
+		needs: []precondition{hasDLQ(), writesDLQ(brokerWrites), commitsFollowOutcomes()},
+		check: func(r *report) checker { return &commitAfterDLQ{r} },
 	}
 }
 
 type commitAfterDLQ struct {
 	*report
 }
-
-// brokerWrites is the reason why the writes of dead letters are not judged in share groups where the broker makes them.
-const brokerWrites = "the broker writes the dead letters, of records that the subject has rejected"
-
-func newCommitAfterDLQ(w *state) checker {
-	const name, of = "commit-after-dlq", "dead-lettered records"
-	switch {
-	case !w.contract.HasDLQ():
-		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
-	case !w.contract.WritesDLQ():
-		return unpromised{notApplicable(name, of, brokerWrites)}
-	case w.contract.AutoCommit:
-		return unpromised{notApplicable(name, of, "the contract says that commits follow time, not outcomes")}
-	}
-	return &commitAfterDLQ{newReport(w, name, of)}
-}
-
-func (c *commitAfterDLQ) observe(*history.Event) {}
 
 func (c *commitAfterDLQ) finish() Result {
 	for i := range c.w.passes {

@@ -48,7 +48,9 @@ func commitAfterOutcomeInvariant() Invariant {
 				"1.200 s  instance 0 commits input-0 up to offset 15; it has had the partition all along",
 			}},
 		},
-		check:    newCommitAfterOutcome,
+		of:       "commits",
+		needs:    []precondition{commitsFollowOutcomes()},
+		check:    func(r *report) checker { return &commitAfterOutcome{report: r} },
 		observes: []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse, history.KindShareAckResponse},
 	}
 }
@@ -59,14 +61,6 @@ type commitAfterOutcome struct {
 	beyond []*commit
 	// unseen holds the records of which the audit found a dead letter without their id.
 	unseen map[int32]bool
-}
-
-func newCommitAfterOutcome(w *state) checker {
-	const name, of = "commit-after-outcome", "commits"
-	if w.contract.AutoCommit {
-		return unpromised{notApplicable(name, of, "the contract says that commits follow time, not outcomes")}
-	}
-	return &commitAfterOutcome{report: newReport(w, name, of)}
 }
 
 func (c *commitAfterOutcome) observe(*history.Event) {

@@ -171,7 +171,7 @@ func Outlook(header history.Header) []Result {
 			continue
 		}
 		result := Result{Name: one.Name}
-		if not, known := one.check(w).(unpromised); known {
+		if not, known := one.begin(w).(unpromised); known {
 			result = not.result
 		}
 		all = append(all, result)

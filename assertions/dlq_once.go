@@ -33,27 +33,16 @@ func dlqOnceInvariant() Invariant {
 				"1.010 s  record 4 is written to the dead-letter topic again, with another value",
 			}},
 		},
-		check: newDLQOnce,
+		of: "dead-lettered records",
+		needs: []precondition{hasDLQ(), writesDLQ("the broker writes the dead letters, and writes one again " +
+			"when it is not sure of it")},
+		check: func(r *report) checker { return &dlqOnce{r} },
 	}
 }
 
 type dlqOnce struct {
 	*report
 }
-
-func newDLQOnce(w *state) checker {
-	const name, of = "dlq-once", "dead-lettered records"
-	switch {
-	case !w.contract.HasDLQ():
-		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
-	case !w.contract.WritesDLQ():
-		return unpromised{notApplicable(name, of,
-			"the broker writes the dead letters, and writes one again when it is not sure of it")}
-	}
-	return &dlqOnce{newReport(w, name, of)}
-}
-
-func (c *dlqOnce) observe(*history.Event) {}
 
 func (c *dlqOnce) finish() Result {
 	byRecord := c.w.lettersByRecord()

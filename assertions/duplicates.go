@@ -24,7 +24,9 @@ func duplicatesInvariant() Invariant {
 				"1.200 s  attempt 2 is answered success; nothing happened in between",
 			}},
 		},
-		check:    newDuplicates,
+		of:       "successes",
+		needs:    []precondition{seesAttempts("successes")},
+		check:    func(r *report) checker { return &duplicates{report: r} },
 		observes: []history.Kind{history.KindAttemptEnd},
 	}
 }
@@ -43,14 +45,6 @@ type repeated struct {
 	from, to  time.Duration
 	// began is the start of the attempt that had succeeded before, as far as that is known.
 	began time.Duration
-}
-
-func newDuplicates(w *state) checker {
-	const name, of = "duplicates", "successes"
-	if w.contract.WireOnly {
-		return unpromised{unseen(name, of, "the subject does not call the downstream, so its successes are not seen")}
-	}
-	return &duplicates{report: newReport(w, name, of)}
 }
 
 func (c *duplicates) observe(*history.Event) {

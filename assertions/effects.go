@@ -49,7 +49,14 @@ func effectsInvariant() Invariant {
 				"9.000 s  the output topic has a result of record 7",
 			}},
 		},
-		check: newEffects,
+		of: "records",
+		needs: []precondition{{
+			func(w *state) bool { return w.contract.Effects != nil }, Inapplicable,
+			"the contract says nothing about the effects of records (effects)",
+		}},
+		check: func(r *report) checker {
+			return &effects{report: r, promised: r.w.contract.Effects, asked: map[int64]sinkWrite{}}
+		},
 		observes: []history.Kind{history.KindEffectsRead, history.KindEffect, history.KindProduceRequest,
 			history.KindProduceResponse, history.KindAttemptEnd},
 	}
@@ -76,14 +83,6 @@ type effect struct {
 type sinkWrite struct {
 	record int32
 	at     time.Duration
-}
-
-func newEffects(w *state) checker {
-	const name, of = "effects", "records"
-	if w.contract.Effects == nil {
-		return unpromised{inapplicable(name, of, "the contract says nothing about the effects of records (effects)")}
-	}
-	return &effects{report: newReport(w, name, of), promised: w.contract.Effects, asked: map[int64]sinkWrite{}}
 }
 
 func (c *effects) observe(e *history.Event) {

@@ -31,7 +31,10 @@ type Invariant struct {
 	// Anomalies are its violations.
 	Anomalies []AnomalyNote
 
-	check    func(*state) checker
+	// of names what it judges, in the plural; needs lists what must hold so that it is judged.
+	of       string
+	needs    []precondition
+	check    func(*report) checker
 	observes []history.Kind
 }
 

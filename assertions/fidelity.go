@@ -52,23 +52,15 @@ func fidelityInvariant() Invariant {
 				"9.000 s  the audit finds its dead letter: source offset 30",
 			}},
 		},
-		check: newFidelity,
+		of:    "dead letters",
+		needs: []precondition{hasDLQ()},
+		check: func(r *report) checker { return &fidelity{r} },
 	}
 }
 
 type fidelity struct {
 	*report
 }
-
-func newFidelity(w *state) checker {
-	const name, of = "dlq-fidelity", "dead letters"
-	if !w.contract.HasDLQ() {
-		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
-	}
-	return &fidelity{newReport(w, name, of)}
-}
-
-func (c *fidelity) observe(*history.Event) {}
 
 func (c *fidelity) finish() Result {
 	type found struct {

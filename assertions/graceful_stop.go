@@ -62,7 +62,9 @@ func gracefulStopInvariant() Invariant {
 				"4.060 s  instance 0 writes record 12 to the dead-letter topic",
 			}},
 		},
-		check: newGracefulStop,
+		of:    "stops",
+		needs: []precondition{seesEnds()},
+		check: func(r *report) checker { return &gracefulStop{report: r} },
 		observes: []history.Kind{history.KindInstanceSignal, history.KindInstanceExited, history.KindProduceRequest,
 			history.KindShareAckRequest},
 	}
@@ -80,14 +82,6 @@ type stop struct {
 	asked, killed, exited time.Duration
 	// noted is the time of the event that reports the end, which may be later than the end.
 	noted time.Duration
-}
-
-func newGracefulStop(w *state) checker {
-	const name, of = "graceful-stop", "stops"
-	if w.contract.ProcessUnseen {
-		return unpromised{unseen(name, of, endsUnseen)}
-	}
-	return &gracefulStop{report: newReport(w, name, of)}
 }
 
 func (c *gracefulStop) observe(e *history.Event) {

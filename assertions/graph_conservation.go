@@ -37,7 +37,10 @@ func graphConservationInvariant() Invariant {
 			"and dead-lettered. Topic names are built from the wrong node. The edge is selected by something that " +
 			"changes between two attempts.",
 		Anomalies: graphConservationAnomalies(),
-		check:     newGraphConservation,
+		of:        copiesOfDocuments,
+		needs: []precondition{{
+			func(*state) bool { return false }, Inapplicable, "the subject is no graph of nodes",
+		}},
 	}
 }
 
@@ -99,11 +102,10 @@ func graphConservationAnomalies() []AnomalyNote {
 	}
 }
 
-const graphConservation = "graph-conservation"
-
-func newGraphConservation(*state) checker {
-	return unpromised{inapplicable(graphConservation, "copies of documents", "the subject is no graph of nodes")}
-}
+const (
+	graphConservation = "graph-conservation"
+	copiesOfDocuments = "copies of documents"
+)
 
 func (g *graphWalk) name(node int) string { return g.header.Consumers[node].Name }
 

@@ -71,7 +71,7 @@ type placeOf struct {
 
 func newGraphWalk(x *graphIndex, w *state) *graphWalk {
 	g := &graphWalk{
-		graphIndex: x, report: newReport(w, graphConservation, "copies of documents"), ids: x.header.IDs(),
+		graphIndex: x, report: newReport(w, graphConservation, copiesOfDocuments), ids: x.header.IDs(),
 		exits: map[writeKey]*exit{}, latest: map[theirs]copyRef{}, attempt: map[int64]copyRef{}, letters: map[place]copyRef{},
 		awaited:  map[theirs]copyRef{},
 		byLetter: map[writeKey]copyRef{},

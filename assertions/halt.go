@@ -86,6 +86,8 @@ func haltInvariant() Invariant {
 				"50.000 s  instance 0 still runs",
 			}},
 		},
+		of:    "failed and outstanding dead letters",
+		needs: unless(exitsExhausted, hasDLQ(), writesDLQ(brokerWrites), commitsFollowOutcomes()),
 		check: newHalt,
 		observes: []history.Kind{history.KindProduceRequest, history.KindProduceResponse, history.KindAttemptEnd,
 			history.KindInstanceSignal, history.KindInstanceExited},
@@ -125,19 +127,17 @@ type writer struct {
 	records             map[int32]bool
 }
 
-func newHalt(w *state) checker {
-	const name, of = "halt-on-dlq-failure", "failed and outstanding dead letters"
-	switch {
-	case w.contract.ExitsExhausted && !w.contract.HasDLQ() && !w.contract.WireOnly:
-		return &exits{report: newReport(w, name, "exhausted series")}
-	case !w.contract.HasDLQ():
-		return unpromised{notApplicable(name, of, "the contract has no dead-letter topic")}
-	case !w.contract.WritesDLQ():
-		return unpromised{notApplicable(name, of, brokerWrites)}
-	case w.contract.AutoCommit:
-		return unpromised{notApplicable(name, of, "the contract says that commits follow time, not outcomes")}
+// exitsExhausted reports whether the contract promises that exhausted records end the process, and no dead letters.
+func exitsExhausted(w *state) bool {
+	return w.contract.ExitsExhausted && !w.contract.HasDLQ() && !w.contract.WireOnly
+}
+
+func newHalt(r *report) checker {
+	if exitsExhausted(r.w) {
+		r.result.Of = "exhausted series"
+		return &exits{report: r}
 	}
-	return &halt{report: newReport(w, name, of), pending: map[int64]time.Duration{}, leaky: map[int]bool{}}
+	return &halt{report: r, pending: map[int64]time.Duration{}, leaky: map[int]bool{}}
 }
 
 func (c *halt) observe(e *history.Event) {

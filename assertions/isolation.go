@@ -80,6 +80,11 @@ func isolationInvariant() Invariant {
 					"50ms",
 			}},
 		},
+		of: "backoffs",
+		needs: []precondition{seesAttempts("attempts"), {
+			func(w *state) bool { return w.contract.Isolation > 0 }, Unpromised,
+			"the contract does not promise that records keep their pace while others back off",
+		}},
 		check: newIsolation,
 		observes: []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd,
 			history.KindAssigned, history.KindRevoked, history.KindFaultStart, history.KindFaultEnd},
@@ -249,16 +254,9 @@ type holdUp struct {
 	until     time.Duration // when it was started
 }
 
-func newIsolation(w *state) checker {
-	const name, of = "isolation", "backoffs"
-	switch {
-	case w.contract.WireOnly:
-		return unpromised{unseen(name, of, "the subject does not call the downstream, so its attempts are not seen")}
-	case w.contract.Isolation <= 0:
-		return unpromised{notApplicable(name, of,
-			"the contract does not promise that records keep their pace while others back off")}
-	}
-	c := &isolation{report: newReport(w, name, of), share: w.contract.Isolation, ordered: w.contract.Ordering, calm: never}
+func newIsolation(r *report) checker {
+	w := r.w
+	c := &isolation{report: r, share: w.contract.Isolation, ordered: w.contract.Ordering, calm: never}
 	c.prompt = max(w.contract.Backoff.Wait(1), shortestBackoff) / 2
 	for topic := range w.parts {
 		var parts []lane

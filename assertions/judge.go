@@ -113,7 +113,7 @@ func newJudge(catalogue []Invariant, header history.Header) (*judge, error) {
 		if len(header.Expect.Invariants) > 0 && !slices.Contains(header.Expect.Invariants, one.Name) {
 			continue
 		}
-		made := one.check(j.state)
+		made := one.begin(j.state)
 		j.checkers = append(j.checkers, made)
 		if _, nothing := made.(unpromised); nothing {
 			continue

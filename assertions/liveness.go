@@ -55,6 +55,7 @@ func livenessInvariant() Invariant {
 				"10.500s generation 16; no instance started, stopped or stood still",
 			}},
 		},
+		of:    "partitions",
 		check: newLiveness,
 		observes: []history.Kind{history.KindFetched, history.KindFetching, history.KindPhase, history.KindAssigned,
 			history.KindCommitRequest, history.KindInstanceStarting, history.KindInstanceReady, history.KindInstanceSignal,
@@ -101,8 +102,8 @@ const (
 	askOff
 )
 
-func newLiveness(w *state) checker {
-	c := &liveness{report: newReport(w, "liveness", "partitions"), storm: newStorm()}
+func newLiveness(r *report) checker {
+	c, w := &liveness{report: r, storm: newStorm()}, r.w
 	for topic := range w.parts {
 		parts := make([]served, 0)
 		if w.consumed(int16(topic)) {

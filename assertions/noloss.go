@@ -50,7 +50,8 @@ func noLossInvariant() Invariant {
 				"9.000 s  the audit reads the dead-letter topic to its end, and record 3 is not there",
 			}},
 		},
-		check: newNoLoss,
+		of:    "records",
+		check: func(r *report) checker { return &noLoss{report: r, blockers: map[*partition]int32{}} },
 	}
 }
 
@@ -65,12 +66,6 @@ type noLoss struct {
 	// blockers holds, by partition, the record for which the others in the partition wait.
 	blockers map[*partition]int32
 }
-
-func newNoLoss(w *state) checker {
-	return &noLoss{report: newReport(w, "no-loss", "records"), blockers: map[*partition]int32{}}
-}
-
-func (c *noLoss) observe(*history.Event) {}
 
 func (c *noLoss) finish() Result {
 	c.letters = c.w.lettersByRecord()

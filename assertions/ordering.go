@@ -36,7 +36,15 @@ func orderingInvariant() Invariant {
 				"1.100 s  attempt 2 of offset 10 is answered success",
 			}},
 		},
-		check:    newOrdering,
+		of: "pairs",
+		needs: []precondition{
+			seesAttempts("attempts"),
+			{func(w *state) bool {
+				return w.contract.Ordering == history.OrderingKey || w.contract.Ordering == history.OrderingPartition
+			}, Unpromised, "the contract promises no order"},
+			{func(w *state) bool { return !w.hops }, Unseen, "records that go through retry topics keep no order"},
+		},
+		check:    func(r *report) checker { return &ordering{report: r} },
 		observes: []history.Kind{history.KindAttemptStart},
 	}
 }
@@ -52,19 +60,6 @@ type outOfOrder struct {
 	then         time.Duration // start of the predecessor's first attempt, never if its end is the criterion
 	since        time.Duration // since when the process has the partition again, never if it did not have it before
 	tried        bool          // the predecessor had had its last attempt: only its dead letter was outstanding
-}
-
-func newOrdering(w *state) checker {
-	const name, of = "ordering", "pairs"
-	switch {
-	case w.contract.WireOnly:
-		return unpromised{unseen(name, of, "the subject does not call the downstream, so its attempts are not seen")}
-	case w.contract.Ordering != history.OrderingKey && w.contract.Ordering != history.OrderingPartition:
-		return unpromised{notApplicable(name, of, "the contract promises no order")}
-	case w.hops:
-		return unpromised{unseen(name, of, "records that go through retry topics keep no order")}
-	}
-	return &ordering{report: newReport(w, name, of)}
 }
 
 func (c *ordering) observe(*history.Event) {

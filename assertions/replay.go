@@ -56,7 +56,11 @@ func replayInvariant() Invariant {
 				"12.500 s  the replay tool writes record 9 back, whose reason is permanent",
 			}},
 		},
-		check:    newReplay,
+		of: "selected dead letters",
+		needs: []precondition{{
+			func(w *state) bool { return w.header.Replay || w.republishes() }, Unexercised, "the scenario replays nothing",
+		}},
+		check:    func(r *report) checker { return &replay{report: r} },
 		observes: []history.Kind{history.KindProduceRequest},
 	}
 }
@@ -79,14 +83,6 @@ type returned struct {
 	unsettled    int // writes whose outcome the tool does not know, or that were refused
 	wrongTopic   int16
 	last         time.Duration
-}
-
-func newReplay(w *state) checker {
-	const name, of = "replay-round-trip", "selected dead letters"
-	if !w.header.Replay && !w.republishes() {
-		return unpromised{unexercised(name, of, "the scenario replays nothing")}
-	}
-	return &replay{report: newReport(w, name, of)}
 }
 
 // observe reports writes of the replay tool without an id: dead letters of another service, none of which was selected.

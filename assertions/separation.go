@@ -31,7 +31,12 @@ func separationInvariant() Invariant {
 				"2.010 s  an instance of billing calls the downstream with record 7",
 			}},
 		},
-		check: newSeparation,
+		of: "attempts and dead letters",
+		needs: []precondition{{
+			func(w *state) bool { return w.header.Shared() }, Inapplicable,
+			"there are not several services that share a dead-letter topic",
+		}},
+		check: func(r *report) checker { return &separation{r, newHomes(r.w.header), map[loan]bool{}} },
 		observes: []history.Kind{history.KindSend, history.KindAcked, history.KindAttemptStart,
 			history.KindProduceRequest},
 	}
@@ -49,15 +54,6 @@ type separation struct {
 type loan struct {
 	record int32
 	to     int
-}
-
-func newSeparation(w *state) checker {
-	const of = "attempts and dead letters"
-	if !w.header.Shared() {
-		return unpromised{inapplicable(serviceSeparation, of,
-			"there are not several services that share a dead-letter topic")}
-	}
-	return &separation{newReport(w, serviceSeparation, of), newHomes(w.header), map[loan]bool{}}
 }
 
 func (c *separation) observe(e *history.Event) {

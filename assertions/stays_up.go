@@ -70,26 +70,15 @@ func staysUpInvariant() Invariant {
 				"        ... it still runs at the end of the drain, and has not joined again",
 			}},
 		},
-		check: newStaysUp,
+		of:    "processes",
+		needs: []precondition{seesEnds()},
+		check: func(r *report) checker { return &staysUp{report: r} },
 	}
 }
 
 type staysUp struct {
 	*report
 }
-
-func newStaysUp(w *state) checker {
-	const name, of = "stays-up", "processes"
-	if w.contract.ProcessUnseen {
-		return unpromised{unseen(name, of, endsUnseen)}
-	}
-	return &staysUp{report: newReport(w, name, of)}
-}
-
-// endsUnseen is why the ends of processes cannot be judged.
-const endsUnseen = "dlqbench does not start this consumer, so its ends and exit codes are not seen"
-
-func (c *staysUp) observe(*history.Event) {}
 
 func (c *staysUp) finish() Result {
 	for _, l := range c.w.lives {

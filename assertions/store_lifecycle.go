@@ -37,7 +37,13 @@ func storeLifecycleInvariant() Invariant {
 			"ended. The status is set before the answer is known. A retry is counted only when it succeeds. Retention " +
 			"uses the wrong column.",
 		Anomalies: storeLifecycleAnomalies(),
-		check:     newStoreLifecycle,
+		of:        "changes of entries",
+		needs: []precondition{{
+			func(w *state) bool { return w.header.Store != nil }, Inapplicable, "the run has no dead-letter store",
+		}},
+		check: func(r *report) checker {
+			return &storeLifecycle{report: r, s: r.w.store, contract: r.w.header.Store}
+		},
 	}
 }
 
@@ -110,16 +116,6 @@ type storeLifecycle struct {
 	// held holds the times in which each worker had an entry locked; computed on demand.
 	held map[int16][]span
 }
-
-func newStoreLifecycle(w *state) checker {
-	const name, of = "store-lifecycle", "changes of entries"
-	if w.header.Store == nil {
-		return unpromised{inapplicable(name, of, "the run has no dead-letter store")}
-	}
-	return &storeLifecycle{report: newReport(w, name, of), s: w.store, contract: w.header.Store}
-}
-
-func (c *storeLifecycle) observe(*history.Event) {}
 
 func (c *storeLifecycle) finish() Result {
 	c.entries, c.letters = c.s.list(), c.w.lettersByRecord()

@@ -98,7 +98,7 @@ func (j *judge) weaken(r Result) Result {
 		return r
 	}
 	if other != "" {
-		return unseen(r.Name, r.Of, other)
+		return unjudged(Unseen, r.Name, r.Of, other)
 	}
 	missing := "part of the history is missing"
 	if j.broken == nil {
