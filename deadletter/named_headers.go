@@ -121,11 +121,11 @@ func (d OwnHeaders) Open(letter *kgo.Record) (Failure, []string) {
 		case "topic":
 			failure.Topic = found.name(field, value)
 		case "partition":
-			failure.Partition = int32(found.anyNumber(field, value, 0, 31))
+			failure.Partition = int32(found.anyNumber(field, value, 31))
 		case "offset":
-			failure.Offset = found.anyNumber(field, value, 0, 63)
+			failure.Offset = found.anyNumber(field, value, 63)
 		case "attempts":
-			failure.Attempts = int32(max(found.anyNumber(field, value, 0, 31), 0)) // 0 if the record couldn't be read
+			failure.Attempts = int32(max(found.anyNumber(field, value, 31), 0)) // 0 if the record couldn't be read
 		case "reason":
 			failure.Reason = found.text(field, value)
 		case "class":
@@ -137,9 +137,9 @@ func (d OwnHeaders) Open(letter *kgo.Record) (Failure, []string) {
 	return failure, found.missing(d.headers)
 }
 
-// anyNumber decodes a number in decimal, or as 4 or 8 bytes, big-endian. It returns -1 if the value is neither.
-func (f *fields) anyNumber(field int, value []byte, least int64, bits int) int64 {
-	if n, ok := number(string(value), least, bits); ok {
+// anyNumber decodes a number ≥ 0 in decimal, or as 4 or 8 bytes, big-endian. It returns -1 if the value is neither.
+func (f *fields) anyNumber(field int, value []byte, bits int) int64 {
+	if n, ok := number(string(value), 0, bits); ok {
 		f.note(field, true)
 		return n
 	}
@@ -150,7 +150,7 @@ func (f *fields) anyNumber(field int, value []byte, least int64, bits int) int64
 	case 8:
 		n = int64(binary.BigEndian.Uint64(value))
 	}
-	ok := n >= least && (bits == 63 || n < 1<<bits)
+	ok := n >= 0 && (bits == 63 || n < 1<<bits)
 	f.note(field, ok)
 	if !ok {
 		return -1
@@ -165,7 +165,7 @@ func (f *fields) time(field int, value []byte) time.Time {
 		f.note(field, true)
 		return at
 	}
-	ms := f.anyNumber(field, value, 0, 63)
+	ms := f.anyNumber(field, value, 63)
 	if ms < 0 {
 		return time.Time{}
 	}

@@ -34,42 +34,43 @@ func replayCorruptions() []Corruption {
 }
 
 // outstanding reports whether a quietly processed record lacks only its dead letter while no dead letter is
-// acknowledged.
-func (v *view) outstanding(f *facts) (from, to time.Duration, holds bool) {
+// acknowledged, and until when.
+func (v *view) outstanding(f *facts) (to time.Duration, holds bool) {
 	if v.trouble || f.acked == none || f.fetched == none || len(f.letters) < 4 || !v.inPlace() || len(f.selected) > 0 {
-		return 0, 0, false
+		return 0, false
 	}
 	at := v.home(f)
 	if v.changes[at] != 1 || v.refused[at] > 0 || v.exited[v.Events[f.fetched].Instance] {
-		return 0, 0, false
+		return 0, false
 	}
-	from, to = v.time(f.letters[0].ask), v.time(f.letters[0].ask)
+	from := v.time(f.letters[0].ask)
+	to = from
 	for _, one := range f.letters[:len(f.letters)-1] {
 		if one.answer == none || v.Events[one.answer].Code == 0 {
-			return 0, 0, false
+			return 0, false
 		}
 		to = v.time(one.answer)
 	}
 	for _, other := range v.records {
 		for _, one := range other.letters {
 			if one.answer != none && v.Events[one.answer].Code == 0 && v.time(one.answer) >= from && v.time(one.answer) <= to {
-				return 0, 0, false
+				return 0, false
 			}
 		}
 	}
-	return from, to, to-from >= 210*ms
+	return to, to-from >= 210*ms
 }
 
 func leak(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
-		_, to, holds := v.outstanding(f)
+		to, holds := v.outstanding(f)
 		_, found := v.covering(f)
 		return holds && found && v.front(f, to-brief)
 	})
 	if f == nil {
 		return none, false
 	}
-	_, to, _ := v.outstanding(f)
+	to, _ := v.outstanding(f)
 	commit, _ := v.covering(f)
 	v.commitAt(commit.ask, v.Events[commit.ask].Instance, v.offset(f)+1, to-brief)
 	return about(f)
@@ -82,7 +83,7 @@ func silence(v *view) (int32, bool) {
 		patience += b.Wait(k) + b.Jitter + b.Late
 	}
 	long := slices.ContainsFunc(v.records, func(f *facts) bool {
-		_, to, holds := v.outstanding(f)
+		to, holds := v.outstanding(f)
 		if f.send == none || !holds {
 			return false
 		}
