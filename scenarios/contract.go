@@ -208,30 +208,40 @@ func (c ClassesSpec) lists() map[string][]StatusOrName {
 	return map[string][]StatusOrName{"retryable": c.Retryable, "permanent": c.Permanent, "logical": c.Logical}
 }
 
-// outcomes returns the outcomes that are answered so; none for a status that is never answered.
-func (s StatusOrName) outcomes(answers []classed) ([]history.Outcome, error) {
+// named returns the outcome that is named instead of its answer, OutcomeNone for an answer.
+func (s StatusOrName) named() history.Outcome {
 	switch s {
 	case "timeout":
-		return []history.Outcome{history.OutcomeTimeout}, nil
+		return history.OutcomeTimeout
 	case "reset":
-		return []history.Outcome{history.OutcomeReset}, nil
+		return history.OutcomeReset
 	}
-	for _, one := range answers {
-		if one.name != "" && one.name == string(s) {
-			return []history.Outcome{one.outcome}, nil
-		}
-	}
-	status, err := strconv.Atoi(string(s))
-	if err != nil || status < 400 || status > 599 {
-		return nil, fmt.Errorf("%q is no class: write an HTTP status from 400 to 599, timeout or reset", string(s))
+	return history.OutcomeNone
+}
+
+// outcomes returns the outcomes that are answered so; none for an answer that is never given.
+func (s StatusOrName) outcomes(answers []classed) ([]history.Outcome, error) {
+	if named := s.named(); named != history.OutcomeNone {
+		return []history.Outcome{named}, nil
 	}
 	var outcomes []history.Outcome
 	for _, one := range answers {
-		if one.name == "" && one.status == status {
+		if one.answer == string(s) {
 			outcomes = append(outcomes, one.outcome)
 		}
 	}
-	return outcomes, nil
+	if outcomes != nil {
+		return outcomes, nil
+	}
+	bySQLState := len(answers[0].answer) == len("40001")
+	status, err := strconv.Atoi(string(s))
+	switch {
+	case bySQLState && !sqlState.MatchString(string(s)):
+		return nil, fmt.Errorf("%q is no class: write an SQLSTATE such as 40001, timeout or reset", string(s))
+	case !bySQLState && (err != nil || status < 400 || status > 599):
+		return nil, fmt.Errorf("%q is no class: write an HTTP status from 400 to 599, timeout or reset", string(s))
+	}
+	return nil, nil // it is never answered
 }
 
 const (

@@ -102,6 +102,10 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 		text.Promises = append([]string{fmt.Sprintf("Its writes to %s with a record's id are attempts to process that "+
 			"record.", output.Topic)}, text.Promises...)
 	}
+	if s.Postgres() != nil {
+		text.Promises = append([]string{"Its transactions with a record's id are attempts to process that record."},
+			text.Promises...)
+	}
 	if http := s.HTTP(); http != nil {
 		where := "anywhere"
 		if http.ID != nil {
@@ -357,7 +361,7 @@ func either(yes bool, a, b string) string {
 func outcomeList(list []history.Outcome, answers []classed) string {
 	names := map[history.Outcome]string{history.OutcomeTimeout: "time-outs", history.OutcomeReset: "connection resets"}
 	for _, one := range answers {
-		names[one.outcome] = one.word()
+		names[one.outcome] = one.answer
 	}
 	var words []string
 	for _, outcome := range list {

@@ -190,14 +190,9 @@ func (Commits) SchemaText() string {
 
 // UnmarshalJSON reads 503 or "timeout".
 func (s *StatusOrName) UnmarshalJSON(data []byte) error {
-	var number int
-	if json.Unmarshal(data, &number) == nil {
-		*s = StatusOrName(strconv.Itoa(number))
-		return nil
-	}
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
-		return fmt.Errorf("%s is neither an HTTP status nor a name", data)
+	text, err := codeText(data)
+	if err != nil {
+		return fmt.Errorf("%s is neither an HTTP status, an SQLSTATE nor a name", data)
 	}
 	*s = StatusOrName(text)
 	return nil
@@ -207,7 +202,8 @@ func (s *StatusOrName) UnmarshalJSON(data []byte) error {
 // contract is made.
 func (StatusOrName) SchemaText() string {
 	return `{
-		"description": "An HTTP status code of the downstream stub (200, 400, 422, 429, 503), or timeout or reset.",
-		"oneOf": [{"type": "integer", "minimum": 100, "maximum": 599}, {"type": "string"}]
+		"description": "An HTTP status code of the downstream stub (200, 400, 422, 429, 503), ` +
+		`the SQLSTATE of a database, timeout or reset.",
+		"oneOf": [{"type": "integer", "minimum": 100, "maximum": 99999}, {"type": "string"}]
 	}`
 }

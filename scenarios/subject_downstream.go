@@ -16,8 +16,20 @@ import (
 
 // Downstream is a service that the subject calls while it processes a record. Exactly one kind is given.
 type Downstream struct {
-	HTTP  *HTTPDownstream  `json:"http,omitempty"`
-	Kafka *KafkaDownstream `json:"kafka,omitempty"`
+	HTTP     *HTTPDownstream     `json:"http,omitempty"`
+	Kafka    *KafkaDownstream    `json:"kafka,omitempty"`
+	Postgres *PostgresDownstream `json:"postgres,omitempty"`
+}
+
+// kinds returns the number of kinds that are given.
+func (d Downstream) kinds() int {
+	count := 0
+	for _, given := range []bool{d.HTTP != nil, d.Kafka != nil, d.Postgres != nil} {
+		if given {
+			count++
+		}
+	}
+	return count
 }
 
 // HTTPDownstream is a service over HTTP. A call with a record's id, of any method and path, is an attempt to process
@@ -126,57 +138,60 @@ func (a *Answers) ByOutcome() map[history.Outcome]*Answer {
 	return all
 }
 
-// HTTP returns the downstream that the subject calls over its own routes, nil if it calls the usual one.
-func (s *SubjectFile) HTTP() *HTTPDownstream {
+// downstream returns the downstream that is watched, with no kind if that is the usual one.
+func (s *SubjectFile) downstream() Downstream {
 	if len(s.Downstreams) == 0 {
-		return nil
+		return Downstream{}
 	}
-	return s.Downstreams[0].HTTP
+	return s.Downstreams[0]
 }
+
+// HTTP returns the downstream that the subject calls over its own routes, nil for another one.
+func (s *SubjectFile) HTTP() *HTTPDownstream { return s.downstream().HTTP }
+
+// Postgres returns the database that the subject writes to, nil for another downstream.
+func (s *SubjectFile) Postgres() *PostgresDownstream { return s.downstream().Postgres }
 
 // usualAnswers are the statuses of the answers to outcomes, and the classes that these outcomes have.
 func usualAnswers() []classed {
 	return []classed{
-		{history.OutcomeTransient, 503, "retryable", ""}, {history.OutcomeRateLimited, 429, "retryable", ""},
-		{history.OutcomePermanent, 400, "permanent", ""}, {history.OutcomeLogical, 422, "logical", ""},
+		{history.OutcomeTransient, "503", "retryable"}, {history.OutcomeRateLimited, "429", "retryable"},
+		{history.OutcomePermanent, "400", "permanent"}, {history.OutcomeLogical, "422", "logical"},
 	}
 }
 
+// classed is an outcome, its answer (an HTTP status, the name of an error of Kafka's, or an SQLSTATE) and its class.
 type classed struct {
 	outcome history.Outcome
-	status  int
+	answer  string
 	class   string
-	// name is that of the error in place of a status, where the answer is not one over HTTP.
-	name string
 }
 
-// word is the answer as classes name it.
-func (c classed) word() string {
-	if c.name != "" {
-		return c.name
-	}
-	return strconv.Itoa(c.status)
-}
+// looksWell reports whether the answer alone does not tell that it is a failure.
+func (c classed) looksWell() bool { return len(c.answer) == 3 && c.answer < "300" }
 
-// answers are the statuses that the subject gets as answers.
+// answers are the answers that the subject gets.
 func (s *SubjectFile) answers() []classed {
 	if output := s.Kafka(); output != nil {
 		return output.answers()
+	}
+	if postgres := s.Postgres(); postgres != nil {
+		return postgres.answers()
 	}
 	all := usualAnswers()
 	if http := s.HTTP(); http != nil {
 		given := http.Answers.ByOutcome()
 		for i := range all {
 			if one := given[all[i].outcome]; one != nil && one.Status != 0 {
-				all[i].status = one.Status
+				all[i].answer = strconv.Itoa(one.Status)
 			}
 		}
 	}
 	return all
 }
 
-// AnswerTo returns the answer to an outcome as classes name it: an HTTP status, the name of an error of Kafka's,
-// "timeout" or "reset"; "" for an outcome that is no answer.
+// AnswerTo returns the answer to an outcome as classes name it: an HTTP status, the name of an error of Kafka's, an
+// SQLSTATE, "timeout" or "reset"; "" for an outcome that is no answer.
 func (s *SubjectFile) AnswerTo(outcome history.Outcome) string {
 	switch outcome {
 	case history.OutcomeTimeout, history.OutcomeReset:
@@ -184,7 +199,7 @@ func (s *SubjectFile) AnswerTo(outcome history.Outcome) string {
 	}
 	for _, one := range s.answers() {
 		if one.outcome == outcome {
-			return one.word()
+			return one.answer
 		}
 	}
 	return ""
@@ -204,25 +219,24 @@ func (c *checker) checkDownstreams(s *SubjectFile) {
 	switch {
 	case len(s.Downstreams) == 0:
 		c.at(path, "there is no downstream in the list: leave downstreams out, or add one, such as - http: {}")
+	case s.Downstreams[0].kinds() != 1:
+		c.at(path+"/0", "a downstream is of one kind: write http, kafka or postgres")
 	case len(s.Downstreams) > 1:
 		c.at(path+"/1", "a second downstream can't be watched yet: keep the one whose calls are attempts to process a "+
 			"record, and answer those of others as its routes")
 	case s.Observe == ObserveWire:
 		c.at(path, "observe: wire says that the subject makes no calls that can be watched: keep one of the two")
-	case (s.Downstreams[0].HTTP == nil) == (s.Downstreams[0].Kafka == nil):
-		c.at(path+"/0", "a downstream is of one kind: write http or kafka")
 	case s.Kafka() != nil:
 		c.checkKafka(path+"/0/kafka", s)
-	default:
+	case s.HTTP() != nil:
 		c.checkHTTP(path+"/0/http", s)
+	default:
+		c.checkPostgres(path+"/0/postgres", s)
 	}
 }
 
 func (c *checker) checkHTTP(path string, s *SubjectFile) {
 	http := s.HTTP()
-	if http == nil {
-		return
-	}
 	if id := http.ID; id != nil {
 		if id.Name != "" && id.In != InQuery && id.In != InHeader {
 			c.at(path+"/id/name", fmt.Sprintf("a %s has no names: name goes with in: query and in: header", id.In))
@@ -237,7 +251,7 @@ func (c *checker) checkHTTP(path string, s *SubjectFile) {
 	for _, one := range http.Answers.byOutcome() {
 		c.checkAnswer(path+"/answers/"+one.name, one)
 	}
-	c.checkAnswersAgree(path+"/answers/", s)
+	c.checkAnswersAgree(path+"/answers/", "/status", s)
 	if len(http.Routes) > maxRoutes {
 		c.at(fmt.Sprintf("%s/routes/%d", path, maxRoutes), fmt.Sprintf("there can be %d routes at most", maxRoutes))
 	}
@@ -301,8 +315,9 @@ func notInToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || bytes.ContainsRune([]byte(`"(),/:;<=>?@[\]{}`), r)
 }
 
-// checkAnswersAgree holds the answers to the contract's classes, by which a status is retryable or final.
-func (c *checker) checkAnswersAgree(path string, s *SubjectFile) {
+// checkAnswersAgree holds the answers to the contract's classes, by which an answer is retryable or final. The
+// answer to an outcome stands at path, the outcome and key.
+func (c *checker) checkAnswersAgree(path, key string, s *SubjectFile) {
 	if !c.allSound("/contract") {
 		return
 	}
@@ -312,47 +327,46 @@ func (c *checker) checkAnswersAgree(path string, s *SubjectFile) {
 			listed[string(written)] = name
 		}
 	}
-	earlier := map[int]classed{}
+	earlier := map[string]classed{}
 	for _, one := range s.answers() {
-		name := strings.ReplaceAll(one.outcome.String(), "-", "_")
-		at, class := path+name+"/status", listed[strconv.Itoa(one.status)]
-		before, taken := earlier[one.status]
-		earlier[one.status] = one
+		at, class := path+outcomeKey(one.outcome)+key, listed[one.answer]
+		before, taken := earlier[one.answer]
+		earlier[one.answer] = one
 		if taken && before.class != one.class {
 			if !c.has(at) {
-				at = path + strings.ReplaceAll(before.outcome.String(), "-", "_") + "/status"
+				at = path + outcomeKey(before.outcome) + key
 			}
-			c.at(at, fmt.Sprintf("%s and %s are both answered %d, but one is %s and the other %s: answer one of them with "+
-				"another status", before.outcome, one.outcome, one.status, before.class, one.class))
+			c.at(at, fmt.Sprintf("%s and %s are both answered %s, but one is %s and the other %s: answer one of them "+
+				"otherwise", before.outcome, one.outcome, one.answer, before.class, one.class))
 			continue
 		}
 		given, list := c.has(at), lists[one.class]
 		switch {
-		case one.status < 300 && list == nil: // a failure that only the body tells has its outcome's class
-		case one.status < 300:
-			c.at(at, fmt.Sprintf("%s is answered %d, which only the body tells from a success: leave contract.classes.%s out",
-				one.outcome, one.status, one.class))
+		case one.looksWell() && list == nil: // a failure that only the body tells has its outcome's class
+		case one.looksWell():
+			c.at(at, fmt.Sprintf("%s is answered %s, which only the body tells from a success: leave contract.classes.%s out",
+				one.outcome, one.answer, one.class))
 		case given && class != "" && class != one.class:
-			c.at(at, fmt.Sprintf("%s is answered %d, which contract.classes.%s lists: list %d in %s, or answer with another "+
-				"status", one.outcome, one.status, class, one.status, one.class))
+			c.at(at, fmt.Sprintf("%s is answered %s, which contract.classes.%s lists: list %s in %s, or answer "+
+				"otherwise", one.outcome, one.answer, class, one.answer, one.class))
 		case class == "" && (given && list != nil || one.outcome != history.OutcomeRateLimited && s.neverAnswered(list)):
-			c.at(at, fmt.Sprintf("%s is answered %d, which contract.classes does not list: add %d to %s, or answer with a "+
-				"status that it lists", one.outcome, one.status, one.status, one.class))
+			c.at(at, fmt.Sprintf("%s is answered %s, which contract.classes does not list: add %s to %s, or answer with "+
+				"one that it lists", one.outcome, one.answer, one.answer, one.class))
 		}
 	}
 }
 
-// neverAnswered reports whether a class lists statuses, and none of them is an answer.
+// neverAnswered reports whether a class lists answers, and none of them is given.
 func (s *SubjectFile) neverAnswered(list []StatusOrName) bool {
-	statuses := 0
+	codes := 0
 	for _, written := range list {
-		if _, err := strconv.Atoi(string(written)); err != nil {
+		if written.named() != history.OutcomeNone {
 			continue
 		}
-		statuses++
+		codes++
 		if outcomes, err := written.outcomes(s.answers()); err != nil || len(outcomes) > 0 {
 			return false
 		}
 	}
-	return statuses > 0
+	return codes > 0
 }

@@ -47,19 +47,14 @@ func surfacingErrors() []string {
 }
 
 // Kafka returns the output topic whose writes are attempts, nil if there is none.
-func (s *SubjectFile) Kafka() *KafkaDownstream {
-	if len(s.Downstreams) == 0 {
-		return nil
-	}
-	return s.Downstreams[0].Kafka
-}
+func (s *SubjectFile) Kafka() *KafkaDownstream { return s.downstream().Kafka }
 
 // answers are the errors of attempts at the output topic, with their classes.
 func (k *KafkaDownstream) answers() []classed {
 	return []classed{
-		{outcome: history.OutcomeTransient, class: "retryable", name: cmp.Or(k.Errors.Transient, errorTransient)},
-		{outcome: history.OutcomePermanent, class: "permanent", name: cmp.Or(k.Errors.Permanent, errorPermanent)},
-		{outcome: history.OutcomeLogical, class: "logical", name: cmp.Or(k.Errors.Logical, errorLogical)},
+		{outcome: history.OutcomeTransient, class: "retryable", answer: cmp.Or(k.Errors.Transient, errorTransient)},
+		{outcome: history.OutcomePermanent, class: "permanent", answer: cmp.Or(k.Errors.Permanent, errorPermanent)},
+		{outcome: history.OutcomeLogical, class: "logical", answer: cmp.Or(k.Errors.Logical, errorLogical)},
 	}
 }
 
@@ -67,7 +62,7 @@ func (k *KafkaDownstream) answers() []classed {
 func (k *KafkaDownstream) Codes() map[history.Outcome]int16 {
 	codes := map[history.Outcome]int16{}
 	for _, one := range k.answers() {
-		codes[one.outcome], _ = kafka.ErrorCode(one.name) // it was checked with the subject file
+		codes[one.outcome], _ = kafka.ErrorCode(one.answer) // it was checked with the subject file
 	}
 	return codes
 }
@@ -104,19 +99,19 @@ func (c *checker) checkKafka(path string, s *SubjectFile) {
 	seen := map[string]string{}
 	for _, one := range s.Kafka().answers() {
 		at := path + "/errors/" + one.outcome.String()
-		if _, err := kafka.ErrorCode(one.name); err != nil {
-			c.hinted(at, err.Error(), hint(one.name, kafka.ErrorNames()))
+		if _, err := kafka.ErrorCode(one.answer); err != nil {
+			c.hinted(at, err.Error(), hint(one.answer, kafka.ErrorNames()))
 			continue
 		}
-		if !slices.Contains(surfacingErrors(), one.name) {
+		if !slices.Contains(surfacingErrors(), one.answer) {
 			c.at(at, fmt.Sprintf("clients retry %s by themselves, or their producers don't go on after it, so the application "+
-				"would not see it as the answer to an attempt: write one of %v", one.name, surfacingErrors()))
+				"would not see it as the answer to an attempt: write one of %v", one.answer, surfacingErrors()))
 		}
-		if before := seen[one.name]; before != "" {
+		if before := seen[one.answer]; before != "" {
 			c.at(at, fmt.Sprintf("%s and %s are both answered %s, but have different classes: answer one of them with another "+
-				"error", before, one.outcome, one.name))
+				"error", before, one.outcome, one.answer))
 		}
-		seen[one.name] = one.outcome.String()
+		seen[one.answer] = one.outcome.String()
 	}
 }
 

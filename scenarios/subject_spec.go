@@ -177,14 +177,14 @@ type BackoffSpec struct {
 	Late       units.Duration `json:"late,omitempty"`
 }
 
-// ClassesSpec classes outcomes: HTTP status codes, "timeout", "reset".
+// ClassesSpec classes outcomes: HTTP status codes or SQLSTATEs, "timeout", "reset".
 type ClassesSpec struct {
 	Retryable []StatusOrName `json:"retryable,omitempty"`
 	Permanent []StatusOrName `json:"permanent,omitempty"`
 	Logical   []StatusOrName `json:"logical,omitempty"`
 }
 
-// StatusOrName is 503 or "timeout".
+// StatusOrName is 503, 40001 or "timeout".
 type StatusOrName string
 
 // TextList is a list of texts, or one comma-joined text.

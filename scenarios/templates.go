@@ -34,6 +34,9 @@ type Values struct {
 	Port string
 	// StoreURL is the dead-letter store's database; empty when there is none.
 	StoreURL string
+	// DatabaseURL is the database that the subject writes to, behind its link, postgres://…; the others are its parts.
+	// Empty when there is none.
+	DatabaseURL, DatabaseHost, DatabasePort, DatabaseName, DatabaseUser, DatabasePassword string
 	// SchemaRegistryURL is the registry that has the schema of the records; empty when they have none.
 	SchemaRegistryURL string
 	// WorkDir is the instance's own folder, in which its files are written.
@@ -70,6 +73,12 @@ func (v Values) Environment() map[string]string {
 		"DLQBENCH_GROUP_ID":            v.GroupID,
 		"DLQBENCH_INSTANCE":            strconv.Itoa(v.Instance),
 		"DLQBENCH_ORACLE_URL":          v.OracleURL,
+		"DLQBENCH_DATABASE_URL":        v.DatabaseURL,
+		"DLQBENCH_DATABASE_HOST":       v.DatabaseHost,
+		"DLQBENCH_DATABASE_PORT":       v.DatabasePort,
+		"DLQBENCH_DATABASE_NAME":       v.DatabaseName,
+		"DLQBENCH_DATABASE_USER":       v.DatabaseUser,
+		"DLQBENCH_DATABASE_PASSWORD":   v.DatabasePassword,
 		"DLQBENCH_PORT":                v.Port,
 		"DLQBENCH_STORE_URL":           v.StoreURL,
 		"DLQBENCH_SCHEMA_REGISTRY_URL": v.SchemaRegistryURL,

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"maps"
 
@@ -39,8 +40,8 @@ type attempted interface {
 	SetReplayed(record int32)
 	// InFlight returns the number of attempts that have begun and not ended.
 	InFlight() int64
-	// Strays returns the number of calls that should be attempts and are not of a known record, and the first of them.
-	Strays() (count int64, first string)
+	// Strays says which calls were no attempts of a known record although they should be; "" for none.
+	Strays() string
 }
 
 // stub is the downstream stub, over HTTP or gRPC.
@@ -52,6 +53,16 @@ type stub struct {
 // Tell implements called.
 func (s stub) Tell(values *scenarios.Values, address string) { values.OracleURL = s.scheme + address }
 
+// Strays implements called.
+func (s stub) Strays() string {
+	count, first := s.Stub.Strays()
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d calls without a record's id were answered 404, the first of them %s; if they are none of a "+
+		"record, give them an answer under routes in subject.yaml", count, first)
+}
+
 // Close implements called.
 func (s stub) Close() error {
 	s.Stub.Close()
@@ -59,10 +70,13 @@ func (s stub) Close() error {
 }
 
 // openDownstream starts the downstream that the subject declares.
-func (r *run) openDownstream(context.Context) (called, error) {
+func (r *run) openDownstream(ctx context.Context) (called, error) {
 	if r.written != "" {
 		r.outputs = newOutputTopic(r.attemptsConfig(), &r.header, r.written, r.options.Subject.Kafka().Codes())
 		return r.outputs, nil
+	}
+	if r.options.Subject != nil && r.options.Subject.Postgres() != nil {
+		return r.openPostgres(ctx, r.options.Subject.Postgres())
 	}
 	one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: r.attemptsConfig(), Calls: r.calls(),
 		Topics: r.header.Topics})
@@ -106,13 +120,12 @@ func response(route scenarios.Route) workload.Response {
 	return workload.Response{Status: route.Status, Headers: maps.Clone(route.Headers), Body: &route.Body}
 }
 
-// warnOfStrays logs that the subject made calls that are neither attempts nor routes. It may have failed because of
+// warnOfStrays logs that the subject made calls that should be attempts and are not. It may have failed because of
 // them.
 func (r *run) warnOfStrays() {
 	for _, one := range r.stubs.list {
-		if count, first := one.Strays(); count > 0 {
-			r.options.Log.Warn().Int64("calls", count).Str("first", first).Msg("calls without a record's id were answered " +
-				"404; if they are none of a record, give them an answer under routes in subject.yaml")
+		if text := one.Strays(); text != "" {
+			r.options.Log.Warn().Msg(text)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -72,6 +73,15 @@ func (o *outputTopic) Addr(int) string { return "" }
 
 // Tell implements called.
 func (o *outputTopic) Tell(*scenarios.Values, string) {}
+
+// Strays implements called.
+func (o *outputTopic) Strays() string {
+	count, first := o.Attempts.Strays()
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d writes to the output topic had no record's id (%s), and are no attempts", count, first)
+}
 
 // Close implements called.
 func (o *outputTopic) Close() error { return nil }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -90,8 +91,13 @@ func (r *run) settingsOf(instance int) []string {
 	variables := r.valuesOf(instance).Environment()
 	for name, value := range variables {
 		switch name {
-		case "DLQBENCH_WORK_DIR", "DLQBENCH_PORT", "DLQBENCH_SASL_PASSWORD", subject.RunIDVariable:
+		case "DLQBENCH_WORK_DIR", "DLQBENCH_PORT", "DLQBENCH_SASL_PASSWORD", "DLQBENCH_DATABASE_PASSWORD",
+			subject.RunIDVariable:
 			delete(variables, name)
+		case "DLQBENCH_DATABASE_URL":
+			if address, err := url.Parse(value); err == nil && value != "" {
+				variables[name] = address.Redacted()
+			}
 		default:
 			if value == "" {
 				delete(variables, name)

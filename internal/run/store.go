@@ -235,17 +235,9 @@ const dropLimit = 10 * time.Second
 
 // startPostgres starts a server for this run alone.
 func (r *run) startPostgres(ctx context.Context) error {
-	server, err := postgres.Start(ctx, map[string]string{"fsync": "off"})
-	if errors.Is(err, postgres.ErrAbsent) {
-		return fmt.Errorf(
-			"%w; this scenario needs these programs, or (without faults that end the database) store.url of a server that runs",
-			err)
-	}
-	if err != nil {
-		return err
-	}
-	r.store.server = server
-	r.store.address, err = server.Create(ctx, "dead_letters")
+	var err error
+	r.store.server, r.store.address, err = r.ownPostgres(ctx, "dead_letters",
+		"(without faults that end the database) store.url")
 	return err
 }
 

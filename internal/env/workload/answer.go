@@ -158,6 +158,9 @@ func (a *answer) retryIn(wait time.Duration) {
 // longText is the length in bytes of error texts of the kind "long".
 const longText = 4 << 10
 
+// textKinds are the kinds of error texts.
+func textKinds() []string { return []string{"plain", "non-ascii", "long", "hostile", "outage"} }
+
 // dress creates an error text of the kind that the plan asks for.
 func dress(text, kind string) (string, error) {
 	switch kind {

@@ -50,7 +50,7 @@ type Stub struct {
 	*Attempts
 	cfg       StubConfig
 	calls     Calls
-	answers   map[history.Outcome]answer
+	answers   map[string]map[history.Outcome]answer // by the kind of their texts
 	topics    map[string]int16
 	listeners []net.Listener // of each instance
 	server    *fasthttp.Server
@@ -69,9 +69,12 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 		calls = *cfg.Calls
 	}
 	calls.Routes = append(calls.Routes[:len(calls.Routes):len(calls.Routes)], healthRoute())
-	answers, err := newAnswers(calls.Answers, cfg.Plan.ErrorText, cfg.Plan.RetryAfter)
-	if err != nil {
-		return nil, err
+	answers := map[string]map[history.Outcome]answer{}
+	for _, kind := range append(textKinds(), cfg.Plan.ErrorText) {
+		var err error
+		if answers[kind], err = newAnswers(calls.Answers, kind, cfg.Plan.RetryAfter); err != nil {
+			return nil, err
+		}
 	}
 	s := &Stub{
 		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers, topics: map[string]int16{},

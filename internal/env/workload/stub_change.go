@@ -10,6 +10,7 @@ package workload
 // failure, and a fault that began in the meantime applies.
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -17,14 +18,14 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// change is one change by a fault: exactly one of answer, slow and texts is set.
+// change is one change by a fault: exactly one of answer, slow and text is set.
 type change struct {
 	// answer returns the outcome of an attempt, OutcomeNone for the planned one, and the wait that a rate-limited
 	// answer asks for.
 	answer func(record, attempt int32) (history.Outcome, time.Duration)
 	slow   time.Duration
-	texts  map[history.Outcome]answer
-	// seen is called for every attempt that slow or texts changes.
+	text   string
+	// seen is called for every attempt that slow or text changes.
 	seen func()
 	// ctx ends with the change; held attempts are then released.
 	ctx context.Context
@@ -50,12 +51,32 @@ func (a *Attempts) Slow(by time.Duration, seen func()) (end func()) {
 
 // ErrorText changes the text of failures until end is called. kind is plain, non-ascii, long, hostile or outage.
 // seen is called, concurrently, for every failure with the changed text.
-func (s *Stub) ErrorText(kind string, seen func()) (end func(), err error) {
-	texts, err := newAnswers(s.calls.Answers, kind, s.cfg.Plan.RetryAfter)
-	if err != nil {
+func (a *Attempts) ErrorText(kind string, seen func()) (end func(), err error) {
+	if _, err := dress("", kind); err != nil {
 		return nil, err
 	}
-	return s.change(&change{texts: texts, seen: seen}), nil
+	return a.change(&change{text: kind, seen: seen}), nil
+}
+
+// textKind returns the kind of a failure's text: that of the first change, or else the plan's.
+func (a *Attempts) textKind() string {
+	for _, c := range a.inForce() {
+		if c.text != "" {
+			c.seen()
+			return c.text
+		}
+	}
+	return a.cfg.Plan.ErrorText
+}
+
+// FailureText returns the text of a failure with this outcome, of the kind that is in force. usual replaces the stub's
+// text if it is not empty.
+func (a *Attempts) FailureText(outcome history.Outcome, usual string) string {
+	text, err := dress(cmp.Or(usual, failures()[outcome].text), a.textKind())
+	if err != nil {
+		return usual // the plan's kind was checked when the run was prepared
+	}
+	return text
 }
 
 // change brings a change into force. The list is never altered, only replaced, so attempts read it without a lock.
@@ -133,15 +154,9 @@ func (a *Attempts) rule(record, attempt int32) Ruling {
 
 // response returns the HTTP response to an attempt.
 func (s *Stub) response(r Ruling) answer {
-	chosen := s.answers[r.Outcome]
+	chosen := s.answers[s.cfg.Plan.ErrorText][r.Outcome]
 	if r.Outcome != history.OutcomeSuccess && chosen.status != 0 {
-		for _, c := range s.inForce() {
-			if c.texts != nil {
-				chosen = c.texts[r.Outcome]
-				c.seen()
-				break
-			}
-		}
+		chosen = s.answers[s.textKind()][r.Outcome]
 	}
 	if r.Outcome == history.OutcomeRateLimited && r.retryAfter > 0 {
 		chosen.retryIn(r.retryAfter)

@@ -27,6 +27,9 @@ func NewConn(conn *net.TCPConn, instance int16, run uint16) *Conn {
 	return &Conn{TCPConn: conn, instance: instance, run: run}
 }
 
+// Instance returns the instance whose connection it is.
+func (c *Conn) Instance() int { return int(c.instance) }
+
 // Attempt returns the event of an attempt that begins on the connection.
 func (c *Conn) Attempt(now time.Duration) history.Event {
 	event := history.New(history.KindAttemptStart, now)

@@ -1,0 +1,129 @@
+package pgtap
+
+import (
+	"bytes"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// statement is what is known of a statement's text.
+type statement struct {
+	// record is the record whose id is in the text, None without one.
+	record int32
+	// writes: it can begin an attempt. changes: it changes rows, by its first word.
+	writes, changes bool
+	// told is its text as the history tells it.
+	told string
+}
+
+// toldText is the maximum length of a statement's text in the history, in bytes.
+const toldText = 120
+
+// described returns what is known of a statement from its text.
+func (t *Tap) described(text []byte) statement {
+	text = bytes.TrimSpace(text)
+	d := statement{record: t.find(text)}
+	if t.cfg.Statements != nil {
+		d.writes = t.cfg.Statements.Match(text)
+	} else {
+		d.writes = slices.ContainsFunc(bytes.Split(text, []byte(";")), func(one []byte) bool { return !reads(one) })
+	}
+	switch strings.ToUpper(firstWord(text)) {
+	case "INSERT", "UPDATE", "DELETE", "MERGE", "CALL":
+		d.changes = true
+	}
+	if d.writes {
+		d.told = t.told(text, d.record)
+	}
+	return d
+}
+
+// reads reports whether a statement reads, begins or ends a transaction, or changes a setting, by its first word.
+func reads(text []byte) bool {
+	switch strings.ToUpper(firstWord(text)) {
+	case "", "SELECT", "VALUES", "TABLE", "SHOW", "EXPLAIN", "FETCH", "DECLARE", "CLOSE", "BEGIN", "START", "COMMIT",
+		"END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "SET", "RESET", "DISCARD", "LISTEN", "UNLISTEN", "DEALLOCATE",
+		"COPY":
+		return true
+	}
+	return false
+}
+
+// firstWord returns the first word of a statement, past comments and parentheses.
+func firstWord(text []byte) string {
+	for {
+		text = bytes.TrimLeft(text, " \t\r\n\f\v(;")
+		switch {
+		case bytes.HasPrefix(text, []byte("--")):
+			_, text, _ = bytes.Cut(text, []byte("\n"))
+		case bytes.HasPrefix(text, []byte("/*")):
+			_, text, _ = bytes.Cut(text, []byte("*/"))
+		default:
+			end := bytes.IndexFunc(text, func(r rune) bool { return r < 'A' || r > 'Z' && r < 'a' || r > 'z' })
+			if end < 0 {
+				end = len(text)
+			}
+			return string(text[:end])
+		}
+	}
+}
+
+// told is a statement's text on one line, without the record's id, so that those of all records read the same.
+func (t *Tap) told(text []byte, record int32) string {
+	const enough = 4 * toldText
+	line := string(text[:min(len(text), enough)])
+	if record != history.None {
+		line = strings.ReplaceAll(line, t.cfg.IDs.Token(record), "{id}")
+	}
+	line = strings.Join(strings.Fields(line), " ")
+	line = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '\uFFFD'
+		}
+		return r
+	}, line)
+	if len(line) > toldText {
+		line = line[:toldText] + "…"
+	}
+	return strings.ToValidUTF8(line, "\uFFFD")
+}
+
+// find returns the record whose id is in the data, None without one: as text, in binary, or in the digits of a bytea.
+func (t *Tap) find(data []byte) int32 {
+	if seq, found := t.cfg.IDs.Find(data); found && int(seq) < len(t.cfg.Plan.Records) {
+		return seq
+	}
+	for rest := data; ; {
+		_, after, found := bytes.Cut(rest, []byte(`\x`))
+		if !found {
+			return history.None
+		}
+		digits := bytes.IndexFunc(after, notHex)
+		if digits < 0 {
+			digits = len(after)
+		}
+		decoded := make([]byte, digits/2)
+		n, _ := hex.Decode(decoded, after[:digits/2*2]) // all of them are digits
+		if seq, found := t.cfg.IDs.Find(decoded[:n]); found && int(seq) < len(t.cfg.Plan.Records) {
+			return seq
+		}
+		rest = after
+	}
+}
+
+func notHex(r rune) bool { return (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'f') }
+
+// splitZero returns the texts that end with a zero byte.
+func splitZero(data []byte) []string {
+	var all []string
+	for {
+		text, rest, found := bytes.Cut(data, []byte{0})
+		if !found {
+			return all
+		}
+		all, data = append(all, string(text)), rest
+	}
+}

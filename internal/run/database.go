@@ -1,0 +1,116 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/pgtap"
+	"github.com/dlqbench/dlqbench/internal/env/postgres"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// database is a PostgreSQL that the subject writes to: a server of the run's own, or the user's.
+type database struct {
+	*pgtap.Tap
+	url    *url.URL
+	server *postgres.Server // nil if it is the user's
+}
+
+// databaseName is the name of the database on a server of the run's own.
+const databaseName = "app"
+
+// openPostgres opens the database that the subject writes to, behind a tap.
+func (r *run) openPostgres(ctx context.Context, spec *scenarios.PostgresDownstream) (_ called, err error) {
+	d := &database{}
+	defer func() {
+		if err != nil && d.server != nil {
+			err = errors.Join(err, d.server.Close())
+		}
+	}()
+	address := spec.URL
+	if address == "" {
+		if d.server, address, err = r.ownPostgres(ctx, databaseName, "downstreams.postgres.url"); err != nil {
+			return nil, err
+		}
+	}
+	if d.url, err = url.Parse(address); err != nil {
+		return nil, errors.New("reading the URL of the database: write postgres://USER:PASSWORD@HOST:PORT/NAME")
+	}
+	config := pgtap.Config{
+		AttemptsConfig: r.attemptsConfig(), URL: address, Errors: map[history.Outcome]pgtap.Error{},
+		LoseCommits: spec.Unanswered == scenarios.UnansweredCommit, Log: r.options.Log,
+	}
+	given := spec.Answers.ByOutcome()
+	for outcome, state := range spec.SQLStates() {
+		one := pgtap.Error{SQLState: state}
+		if answer := given[outcome]; answer != nil {
+			one.Message, one.Constraint = answer.Message, answer.Constraint
+		}
+		config.Errors[outcome] = one
+	}
+	if spec.Statements != "" {
+		if config.Statements, err = regexp.Compile(spec.Statements); err != nil {
+			return nil, fmt.Errorf("reading downstreams.postgres.statements: %w", err)
+		}
+	}
+	if err := pgtap.Reach(ctx, address); err != nil {
+		return nil, fmt.Errorf("%w: start it, or correct downstreams.postgres.url in %s", err, r.options.SubjectFile)
+	}
+	d.Tap, err = pgtap.New(config)
+	return d, err
+}
+
+// ownPostgres starts a PostgreSQL for this run alone, with a database. other is the setting that names another one.
+func (r *run) ownPostgres(ctx context.Context, name, other string) (*postgres.Server, string, error) {
+	server, err := postgres.Start(ctx, map[string]string{"fsync": "off"})
+	if errors.Is(err, postgres.ErrAbsent) {
+		return nil, "", fmt.Errorf("%w; this run needs these programs, or %s of a server that runs", err, other)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	address, err := server.Create(ctx, name)
+	if err != nil {
+		return nil, "", errors.Join(err, server.Close())
+	}
+	return server, address, nil
+}
+
+// Tell implements called.
+func (d *database) Tell(values *scenarios.Values, address string) {
+	told := *d.url
+	told.Host, told.RawQuery = address, "sslmode=disable"
+	if options := d.url.Query(); options.Has("search_path") || options.Has("options") {
+		options.Set("sslmode", "disable")
+		told.RawQuery = options.Encode()
+	}
+	values.DatabaseURL = told.String()
+	values.DatabaseHost, values.DatabasePort, _ = net.SplitHostPort(address) // it is the address of a link
+	values.DatabaseName, values.DatabaseUser = strings.TrimPrefix(d.url.Path, "/"), d.url.User.Username()
+	values.DatabasePassword, _ = d.url.User.Password()
+}
+
+// Strays implements called.
+func (d *database) Strays() string {
+	count := d.Unseen()
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d statements changed rows, and none had a record's id: without it no attempt is seen; write the "+
+		"id with the rows, or say observe: wire in the subject's file", count)
+}
+
+// Close implements called.
+func (d *database) Close() error {
+	err := d.Tap.Close()
+	if d.server != nil {
+		err = errors.Join(err, d.server.Close())
+	}
+	return err
+}

@@ -1,0 +1,247 @@
+// A consumer on franz-go and pgx as their examples write one: poll, insert each order in a transaction of its own, commit
+// what is finished. All settings of both clients are their defaults, but for what the work needs.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	maxAttempts  = 4
+	firstBackoff = 50 * time.Millisecond
+	maxBackoff   = 400 * time.Millisecond
+	// orderTimeout bounds the time for writing an order.
+	orderTimeout = time.Second
+)
+
+const schema = `
+CREATE TABLE IF NOT EXISTS orders (
+	id uuid PRIMARY KEY, customer text NOT NULL, total numeric(12, 2) NOT NULL, document jsonb NOT NULL);
+CREATE TABLE IF NOT EXISTS order_lines (
+	order_id uuid NOT NULL REFERENCES orders, line int NOT NULL, sku text NOT NULL, quantity int NOT NULL,
+	PRIMARY KEY (order_id, line))`
+
+type order struct {
+	ID       string  `json:"orderId"`
+	Customer string  `json:"customer"`
+	Total    float64 `json:"total"`
+	Lines    []struct {
+		SKU      string `json:"sku"`
+		Quantity int    `json:"quantity"`
+	} `json:"lines"`
+}
+
+type service struct {
+	client *kgo.Client
+	pool   *pgxpool.Pool
+	dlq    string
+	bug    string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	if err == nil {
+		err = migrate(ctx, pool)
+	}
+	if err != nil {
+		slog.Error("unable to prepare the database", "err", err)
+		os.Exit(1)
+	}
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(os.Getenv("KAFKA_BROKERS"), ",")...),
+		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
+		kgo.ConsumerGroup(os.Getenv("KAFKA_GROUP")),
+		kgo.ConsumeTopics(os.Getenv("KAFKA_TOPIC")),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.ProducerBatchMaxBytes(1048588), kgo.ProducerBatchCompression(kgo.NoCompression()),
+	)
+	if err != nil {
+		slog.Error("unable to create the client", "err", err)
+		os.Exit(1)
+	}
+	s := &service{client: client, pool: pool, dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG")}
+	s.consume(ctx)
+	client.CloseAllowingRebalance()
+	pool.Close()
+	slog.Info("closed")
+}
+
+// migrate makes the tables. An advisory lock keeps instances that start together apart, as migration tools do.
+func migrate(ctx context.Context, pool *pgxpool.Pool) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(4711)"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, schema)
+		return err
+	})
+}
+
+func (s *service) consume(ctx context.Context) {
+	for {
+		fetches := s.client.PollRecords(ctx, 200)
+		if ctx.Err() != nil {
+			return
+		}
+		fetches.EachError(func(topic string, partition int32, err error) {
+			slog.Error("fetch failed", "topic", topic, "partition", partition, "err", err)
+		})
+		if s.bug == "offset-before-commit" { // what was polled is committed first
+			if err := s.client.CommitRecords(context.WithoutCancel(ctx), fetches.Records()...); err != nil {
+				slog.Error("commit failed", "err", err)
+			}
+		}
+		var (
+			wg   sync.WaitGroup
+			mu   sync.Mutex
+			done []*kgo.Record
+		)
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			wg.Go(func() {
+				for _, record := range p.Records {
+					if !s.handle(ctx, record) {
+						return
+					}
+					mu.Lock()
+					done = append(done, record)
+					mu.Unlock()
+				}
+			})
+		})
+		wg.Wait()
+		if err := s.client.CommitRecords(context.WithoutCancel(ctx), done...); err != nil {
+			slog.Error("commit failed", "err", err)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.client.AllowRebalance()
+	}
+}
+
+// handle returns true when the record has come to its end: written, refused by the business, or in the dead-letter topic.
+func (s *service) handle(ctx context.Context, record *kgo.Record) bool {
+	backoff := firstBackoff
+	for attempt := 1; ; attempt++ {
+		err := s.process(record)
+		switch {
+		case err == nil:
+			return true
+		case state(err) == "P0001":
+			slog.Info("refused by a business rule", "offset", record.Offset, "partition", record.Partition)
+			return true
+		case !retryable(err) || attempt == maxAttempts:
+			return s.deadLetter(ctx, record, attempt, err)
+		}
+		if !sleep(ctx, backoff) {
+			return false
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// process writes the order with its lines; a transaction that was begun is not broken off.
+func (s *service) process(record *kgo.Record) error {
+	var o order
+	if err := json.Unmarshal(record.Value, &o); err != nil {
+		return malformed{err}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), orderTimeout)
+	defer cancel()
+	write := func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO orders (id, customer, total, document) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (id) DO NOTHING`, o.ID, o.Customer, o.Total, record.Value)
+		if err != nil {
+			return err
+		}
+		for i, line := range o.Lines {
+			if _, err := tx.Exec(ctx, `INSERT INTO order_lines (order_id, line, sku, quantity) VALUES ($1, $2, $3, $4)
+				ON CONFLICT DO NOTHING`, o.ID, i, line.SKU, line.Quantity); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := pgx.BeginFunc(ctx, s.pool, write)
+	if err != nil && s.bug == "error-ignored" {
+		slog.Error("unable to write the order", "err", err)
+		return nil
+	}
+	return err
+}
+
+// malformed is the error of a record that is not an order.
+type malformed struct{ error }
+
+// state returns the SQLSTATE of an error, "" if it has none.
+func state(err error) string {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	return ""
+}
+
+// retryable: the database may accept the order later. Without an SQLSTATE there was no answer.
+func retryable(err error) bool {
+	var unreadable malformed
+	if errors.As(err, &unreadable) {
+		return false
+	}
+	code := state(err)
+	return code == "" || slices.Contains([]string{"08", "40", "53", "55", "57", "58"}, code[:2])
+}
+
+// deadLetter returns true when the dead letter is acknowledged. It tries until then, or until the service is to stop.
+func (s *service) deadLetter(ctx context.Context, record *kgo.Record, attempts int, reason error) bool {
+	letter := &kgo.Record{Topic: s.dlq, Key: record.Key, Value: record.Value, Headers: append(slices.Clone(record.Headers),
+		kgo.RecordHeader{Key: "x-error-reason", Value: []byte(strings.ToValidUTF8(reason.Error(), "?"))},
+		kgo.RecordHeader{Key: "x-retry-attempt", Value: []byte(strconv.Itoa(attempts))},
+		kgo.RecordHeader{Key: "source-topic", Value: []byte(record.Topic)},
+		kgo.RecordHeader{Key: "partition", Value: fmt.Append(nil, record.Partition)},
+		kgo.RecordHeader{Key: "offset", Value: fmt.Append(nil, record.Offset)},
+		kgo.RecordHeader{Key: "epoch", Value: fmt.Append(nil, record.LeaderEpoch)})}
+	for {
+		err := s.client.ProduceSync(ctx, letter).FirstErr()
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		slog.Error("unable to produce the dead letter", "partition", record.Partition, "offset", record.Offset, "err", err)
+		if !sleep(ctx, 500*time.Millisecond) {
+			return false
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
