@@ -135,7 +135,8 @@ func (s *Scenario) unfitOutput(subject *SubjectFile) string {
 	} {
 		if one.weight > 0 {
 			return fmt.Sprintf("%s has records with the outcome %s, which writes to an output topic can't have: %s; run "+
-				"another scenario, or set the weight to 0 (--set workload.outcomes.%s.weight=0)", s.Name, one.name, one.why, one.name)
+				"another scenario, or set the weight to 0 (--set workload.outcomes.%s.weight=0)", s.Name, one.name, one.why,
+				one.name)
 		}
 	}
 	return ""

@@ -121,7 +121,7 @@ func (s *Server) file(name, file string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the folder of the runs: %w", err)
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // it was only read
 	data, err := root.ReadFile(filepath.Join(name, file))
 	if err != nil {
 		return nil, fmt.Errorf("there is no %s of a run %q here: judge it with dlqbench check", file, name)

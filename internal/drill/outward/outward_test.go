@@ -42,7 +42,7 @@ func (s *told) State(drill.Role) drill.State {
 	return s.states[s.at]
 }
 
-func (s *told) Next(ctx context.Context, _ uint64) error {
+func (s *told) Next(_ context.Context, _ uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at < len(s.states)-1 {
