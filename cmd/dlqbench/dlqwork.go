@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -247,7 +248,8 @@ func (r *retryFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.bootstrap, "bootstrap", "",
 		"brokers, comma-separated, for --retry republish (also DLQBENCH_BOOTSTRAP_SERVERS)")
 	f.StringVar(&r.to, "to", "", "topic to produce to (default: the topic that each dead letter names)")
-	f.StringVar(&r.downstream, "downstream-url", "", "the downstream, for --retry call")
+	f.StringVar(&r.downstream, "downstream-url", "",
+		"the downstream, for --retry call (also DLQBENCH_ORACLE_URL)")
 	f.DurationVar(&r.timeout, "call-timeout", worker.DefaultCallTimeout,
 		"timeout of a call to the downstream, in real time")
 }
@@ -256,7 +258,7 @@ func (r *retryFlags) add(f *pflag.FlagSet) {
 func (r *retryFlags) open(a *app) (worker.Retrier, func(), error) {
 	switch r.how {
 	case retryByCall:
-		if r.downstream == "" {
+		if r.downstream = cmp.Or(r.downstream, os.Getenv("DLQBENCH_ORACLE_URL")); r.downstream == "" {
 			return nil, nil, usageError{errors.New("--retry call needs --downstream-url: the downstream that processes records")}
 		}
 		call, err := worker.NewCall(r.downstream, r.timeout)

@@ -34,11 +34,14 @@ func links(t *testing.T, page string) (targets [][2]string) {
 	return targets
 }
 
-// pagesBelow returns the Markdown files below a folder of the repository.
+// pagesBelow returns the Markdown files below a folder of the repository, without those of installed packages.
 func pagesBelow(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	root := os.DirFS(repositoryRoot)
-	err := fs.WalkDir(root, folder, func(name string, _ fs.DirEntry, err error) error {
+	err := fs.WalkDir(root, folder, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && slices.Contains([]string{"node_modules", ".venv"}, entry.Name()) {
+			return fs.SkipDir
+		}
 		if err == nil && strings.HasSuffix(name, ".md") {
 			found = append(found, name)
 		}

@@ -21,6 +21,8 @@ type composeService struct {
 	Profiles    []string
 	Ports       []string
 	Environment map[string]string
+	Command     []string
+	NetworkMode string `yaml:"network_mode"`
 	Healthcheck struct{ Test []string }
 }
 
@@ -42,13 +44,19 @@ func composeFile(t *testing.T) map[string]composeService {
 func TestCompose(t *testing.T) {
 	services := composeFile(t)
 	want := map[string]string{"broker-1": "kafka", "broker-2": "kafka", "broker-3": "kafka", "postgres": "stores",
-		"mongo": "stores", "dlqbench": "bench"}
+		"mongo": "stores", "dlqbench": "bench", "toxiproxy": "toxiproxy"}
 	if got := slices.Sorted(maps.Keys(services)); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
 		t.Fatalf("services %v", got)
 	}
 	for name, service := range services {
 		if !slices.Equal(service.Profiles, []string{want[name]}) {
 			t.Errorf("%s is in profiles %v, want %s", name, service.Profiles, want[name])
+		}
+		if service.NetworkMode == "host" {
+			if !slices.Contains(service.Command, "-host="+loopback) {
+				t.Errorf("%s listens beyond the loopback: %v", name, service.Command)
+			}
+			continue
 		}
 		if name != "dlqbench" && (len(service.Ports) != 1 || len(service.Healthcheck.Test) == 0) {
 			t.Errorf("%s has ports %v and the health check %v", name, service.Ports, service.Healthcheck.Test)
