@@ -86,7 +86,7 @@ vet:
 
 # Every shipped scenario, judged with the reference consumer; side by side where that can't disturb what is measured.
 scenarios: build
-	./dlqbench run --quiet --parallel 4 $$(./dlqbench list --cluster embedded | awk '{print $$1}')
+	./dlqbench run --quiet --parallel 4 $$(./dlqbench list --cluster embedded | awk '/^  / {print $$1}')
 
 # That verdicts can be trusted: planted bugs are caught, correct consumers never accused, those that others wrote among them, checkers agree with their
 # definitions. It takes hours; docs/proof.md has the tables. Longer still: PROVE="soundness --first 100000 --runs 100000 --for 8h".
@@ -106,7 +106,7 @@ prove-library: build
 SUITE_SEEDS ?= 5
 prove-suite: build
 	./dlqbench prove completeness --suite default --quiet --parallel 4 --first $$(($(SLICE) * 5)) --seeds $(SUITE_SEEDS) \
-		$$(./dlqbench bug | $(PART) | awk '{print "--bug", $$1}')
+		$$(./dlqbench demo --all | $(PART) | awk '{print "--bug", $$1}')
 
 # Correct consumers in Go, Python, Java and JavaScript that know nothing of dlqbench, in the shipped scenarios. What this machine can't build is told as SKIPPED.
 # Before them, one that is told to make mistakes, and a service with records and calls of its own, also with a mistake.
@@ -155,7 +155,7 @@ prove-oracle: build
 	./dlqbench prove oracle --quiet $(ORACLE)
 prove-runs: build
 	./dlqbench prove completeness --quiet --parallel 6 --first $$(($(SLICE) * 20)) --seeds 1 \
-		$$(./dlqbench bug | $(PART) | awk '{print "--bug", $$1}')
+		$$(./dlqbench demo --all | $(PART) | awk '{print "--bug", $$1}')
 	./dlqbench prove soundness --quiet --parallel 6 --first $$(($(SLICE) * 20)) --runs 10000 --for 30s
 
 # The net under a redesign of the judges. `make corpus-runs` with a build that is trusted fills the corpus: every shipped scenario,
@@ -164,7 +164,7 @@ prove-runs: build
 CORPUS ?= runs/corpus
 corpus-runs: build
 	rm -rf $(CORPUS)
-	-./dlqbench run --quiet --parallel 4 --out $(CORPUS)/scenarios $$(./dlqbench list --cluster embedded | awk '{print $$1}')
+	-./dlqbench run --quiet --parallel 4 --out $(CORPUS)/scenarios $$(./dlqbench list --cluster embedded | awk '/^  / {print $$1}')
 	-./dlqbench prove completeness soundness --quiet --keep-runs --out $(CORPUS)/proof --parallel 4 --seeds 1 --runs 100
 	$(GO) run ./internal/verify/corpus -accept $(CORPUS)
 corpus:
