@@ -5,6 +5,7 @@ package learn
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -103,7 +104,7 @@ func (s *seen) fields() []field {
 		name string
 		of   *regexp.Regexp
 	}{
-		{"reason", regexp.MustCompile(`(?i)reason|message|error|exception`)}, {"class", regexp.MustCompile(`(?i)class|type`)},
+		{"reason", regexp.MustCompile(`(?i)reason|cause|message|error|exception`)}, {"class", regexp.MustCompile(`(?i)class|type`)},
 	} {
 		for i, header := range names {
 			if text.of.MatchString(header) {
@@ -247,6 +248,14 @@ func (l *learned) deadLetters() {
 		"dead letters"), of)
 }
 
+// like tells of a dialect that has most of the headers.
+func like(dialect string, lacking []string) string {
+	if dialect == "" {
+		return ""
+	}
+	return fmt.Sprintf(" They are named like those of %s, but %s is never there.", dialect, strings.Join(lacking, ", "))
+}
+
 // envelope returns the envelope of the dead letters as the contract has it, and what it was recognised by.
 func (l *learned) envelope() (value, because string) {
 	name, lacking := l.seen.dialect()
@@ -254,17 +263,13 @@ func (l *learned) envelope() (value, because string) {
 	if name != "" && (lacking == nil || fields == nil) {
 		return name, "their headers are those of " + name + "."
 	}
-	if name != "" {
-		l.wonder("dead letters have headers of the dialect %s, but never %s: if they are meant to be in that dialect, write "+
-			"envelope: %s", name, strings.Join(lacking, ", "), name)
-	}
 	if fields != nil {
 		var parts []string
 		for _, one := range fields {
 			parts = append(parts, one.name+": "+quoted(one.header))
 		}
 		return "{" + strings.Join(parts, ", ") + "}",
-			"recognised among the headers they add: " + strings.Join(added, ", ") + "."
+			"recognised among the headers they add: " + strings.Join(added, ", ") + "." + like(name, lacking)
 	}
 	if len(added) == 0 {
 		return "", "they add no headers."
