@@ -289,7 +289,7 @@ func (c *effects) hidden(r *record) (why string, hidden bool) {
 	return "", false
 }
 
-// effectWords describes what was found in the sink.
+// effectWords describes the effects of a record, for its trace.
 func effectWords(e *history.Event, where string) string {
 	if e.Topic < 0 {
 		where = cmp.Or(e.Text, "the sink")

@@ -39,7 +39,7 @@ func graphConservationInvariant() Invariant {
 		Anomalies: graphConservationAnomalies(),
 		of:        copiesOfDocuments,
 		needs: []precondition{{
-			func(*state) bool { return false }, Inapplicable, "the subject is no graph of nodes",
+			func(*state) bool { return false }, Inapplicable, "the subject is not a graph of nodes",
 		}},
 	}
 }

@@ -465,7 +465,7 @@ func backoffTales() []tale {
 			b.attempt(0, history.OutcomeTransient).wait(205 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
-		{"it gave up on an attempt that the downstream read late, as the link was slow", nil, func(b *builder) history.Source {
+		{"it gave up on an attempt that was read late, as the link was slow", nil, func(b *builder) history.Source {
 			f := b.fault("network", "downstream", "downstream delayed by 2s")
 			unanswered(b.begin().send(0).breaks(f), history.OutcomeReset, 10*ms).wait(40 * ms).success(0).heals(f).commit(1)
 			return b.drain().done()

@@ -27,7 +27,8 @@ func TestStories(t *testing.T) {
 		orderTales(), replayTales(), envelopeless(), transactionTales(), metadataTales(), hopTales(), memberTales(),
 		hiddenTales(),
 		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(),
-		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(), unnamedTales(), busyTales(), effectTales(), outputTales(),
+		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(), unnamedTales(), busyTales(), effectTales(),
+		outputTales(),
 	} {
 		all = append(all, some...)
 	}

@@ -41,7 +41,8 @@ usual reports and the full verdict. Every injected fault is recorded as a scenar
 runs/latest/recorded.yaml repeats it automatically.
 
 A drill by hand begins with nothing broken, whatever faults the scenario has, and waits until somebody opens the page.
-With --scripted, the faults of the scenario and of its script (drill) are injected, and nobody is waited for.
+With --scripted, the faults of the scenario and of its script (drill) are injected, and the drill does not wait for a
+viewer.
 
 The load lasts as long as the scenario says, or until the drill is ended on the page or with Ctrl-C; with
 --open-ended, until it is ended, at most --limit. Then all faults are lifted, the consumer may finish its work, and

@@ -333,7 +333,7 @@ func (a *app) shower(flags runFlags) shower {
 }
 
 // progress is redrawn in place on a capable terminal, and printed as plain lines in a log for programs and where a CI
-// log folds them. Elsewhere there is none: in a file or a pipe nobody watches it.
+// log folds them. Files and pipes get none, as nobody watches it there.
 func (a *app) progress(flags runFlags) *reports.Progress {
 	quiet, tty := flags.silent(), isTerminal(a.stderr) && os.Getenv("TERM") != "dumb"
 	switch {
