@@ -230,6 +230,7 @@ func (a *app) tellLinks(server *web.Server, flags drillFlags) {
 	var roles []drill.Role
 	if !flags.scripted {
 		fmt.Fprintf(a.stderr, "inject and heal: %s\n", server.Link(drill.RoleInjector))
+		fmt.Fprintf(a.stderr, "toxiproxy-cli:   toxiproxy-cli --host %s list\n", server.Toxiproxy(true))
 		roles = append(roles, drill.RoleInjector)
 	}
 	if flags.scripted || flags.responder {

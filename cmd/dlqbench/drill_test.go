@@ -4,9 +4,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2/client"
 )
 
 // A drill whose port is in use by another one reports that before it starts anything.
@@ -42,6 +45,36 @@ func TestDrillInterrupted(t *testing.T) {
 	p.wantNoProcess(p.runID())
 	debrief, err := os.ReadFile(filepath.Join(p.dir, "runs", "latest", "debrief.md"))
 	if err != nil || !strings.Contains(string(debrief), "stopped from the terminal") {
+		t.Errorf("%v:\n%s", err, debrief)
+	}
+}
+
+// A client of toxiproxy starts a drill, and what it does is recorded and judged like what is done on the page.
+func TestDrillByToxiproxy(t *testing.T) {
+	t.Parallel()
+	p := start(t, folder(t), "drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--set", "workload.duration=4s")
+	p.waitFor("the drill begins")
+	address := regexp.MustCompile(`http://\S+/toxiproxy/\w+`).FindString(p.log())
+	client := toxiproxy.NewClient(strings.Replace(address, "://", "://Ada@", 1))
+	downstream, err := client.Proxy("downstream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.waitForPhase("steady")
+	if _, err := downstream.AddToxic("lag", "latency", "", 1, toxiproxy.Attributes{"latency": 20}); err != nil {
+		t.Fatal(err)
+	}
+	p.waitForPhase("fault")
+	if err := downstream.RemoveToxic("lag"); err != nil {
+		t.Fatal(err)
+	}
+	p.wantExit(exitPass, patience)
+	recorded, err := os.ReadFile(p.run("recorded.yaml"))
+	if err != nil || !strings.Contains(string(recorded), "latency: 20ms") {
+		t.Errorf("%v:\n%s", err, recorded)
+	}
+	debrief, err := os.ReadFile(p.run("debrief.md"))
+	if err != nil || !strings.Contains(string(debrief), "| Ada | injector |") {
 		t.Errorf("%v:\n%s", err, debrief)
 	}
 }

@@ -83,6 +83,8 @@ func (f *fault) toxic() (kind string, attributes toxiproxy.Attributes) {
 		return "slow_close", toxiproxy.Attributes{"delay": f.spec.SlowClose.D().Milliseconds()}
 	case resets:
 		return "reset_peer", toxiproxy.Attributes{"timeout": 0}
+	case halfOpen: // no server has it; see OnToxiproxy
+		return "half_open", toxiproxy.Attributes{}
 	default:
 		return "timeout", toxiproxy.Attributes{"timeout": 0}
 	}

@@ -187,16 +187,28 @@ func (s *Session) Attend(Role) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.here++
-	select {
-	case <-s.arrived:
-	default:
-		close(s.arrived)
-	}
+	s.arrive()
 	if s.away != nil {
 		s.away.Stop()
 		s.away = nil
 	}
 	return sync.OnceFunc(s.leave)
+}
+
+// Arrive lets a drill that waits for its first viewer begin, for clients that come and go. It counts no viewer.
+func (s *Session) Arrive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrive()
+}
+
+// arrive ends the wait for the first viewer. The caller holds s.mu.
+func (s *Session) arrive() {
+	select {
+	case <-s.arrived:
+	default:
+		close(s.arrived)
+	}
 }
 
 // AwaitViewer waits until the first viewer comes, or ctx ends.

@@ -39,7 +39,7 @@ type fake struct {
 	unbreakable string
 	people      []drill.Participant
 	stall       chan struct{}
-	here        atomic.Int64
+	here, came  atomic.Int64
 	states      atomic.Int64
 }
 
@@ -267,6 +267,8 @@ func (f *fake) Attend(drill.Role) func() {
 	f.here.Add(1)
 	return func() { f.here.Add(-1) }
 }
+
+func (f *fake) Arrive() { f.came.Add(1) }
 
 func (f *fake) Scale(_ context.Context, who drill.Actor, n int) error {
 	return f.process(who, drill.ActionScale, func() { f.instances = n }, n)

@@ -4,7 +4,7 @@ package web
 //
 //  1. the Host header: a foreign page that made its own name resolve to this address (DNS rebinding) sends its own
 //     name;
-//  2. the role's token, where one is needed: in a cookie, or in an Authorization header;
+//  2. the role's token, where one is needed: in a cookie, or in an Authorization header (as a bearer's, or a password);
 //  3. for requests that change anything: the origin of the request (Origin, Sec-Fetch-Site), and the role's form key,
 //     which only its page knows.
 
@@ -78,6 +78,9 @@ func (g *guard) admits(role drill.Role, r *http.Request) bool {
 		return true
 	}
 	if shown, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); found {
+		return same(shown, token)
+	}
+	if _, shown, found := r.BasicAuth(); found {
 		return same(shown, token)
 	}
 	for _, cookie := range r.CookiesNamed(g.cookie) {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	toxiproxy "github.com/Shopify/toxiproxy/v2/client"
+
 	"github.com/dlqbench/dlqbench/internal/drill"
 )
 
@@ -183,6 +185,7 @@ func (s *Server) routes(session Session) http.Handler {
 		mux.Handle("GET "+at+"files/{name}", s.only(role, s.file(role, session)))
 		mux.Handle("POST "+at+"do/{action}", s.only(role, s.act(role, session)))
 	}
+	(&toxiproxyAPI{session: session, guard: s.guard, asked: map[string]toxiproxy.Toxic{}}).handle(mux)
 	return s.guard.Handler(mux, func(what any) { s.log.Printf("a request failed: %v", what) })
 }
 

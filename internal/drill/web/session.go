@@ -23,6 +23,8 @@ type Watched interface {
 	Catalogue() []drill.Breakable
 	// Attend counts a viewer until leave is called.
 	Attend(role drill.Role) (leave func())
+	// Arrive lets a drill that waits for its first viewer begin, without a viewer who would be missed.
+	Arrive()
 }
 
 // Breaking injects and lifts faults.
