@@ -21,22 +21,14 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group",
 		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/contract/effects",
 		"/downstreams/0/kafka", "/topics", "/ready",
-		"/replay", "/input/topic", "/external"} {
+		"/replay", "/input/topic", "/external", "/needs"} {
 		d.checkTemplates(d.root.get(path))
 	}
 	c.checkKind(s)
-	c.checkReady(s.Ready)
-	for _, name := range d.names("/files") {
-		if !filepath.IsLocal(name) {
-			d.add(d.root.get("/files").fields[name].key,
-				fmt.Sprintf("%q leads out of the instance's work folder: write a relative path below it", name), "")
-		}
-	}
-	for _, name := range d.names("/env") {
-		if !envName.MatchString(name) {
-			d.add(d.root.get("/env").fields[name].key, fmt.Sprintf("%q can't be the name of an environment variable", name), "")
-		}
-	}
+	c.checkReady("/ready", s.Ready)
+	c.checkFiles("", s.Files)
+	c.checkEnv("")
+	c.checkNeeds(s)
 	c.checkRecordHeaders("/record_headers", s.RecordHeaders)
 	c.checkOwnStore(s.Store)
 	c.checkClasses(s.Contract.Classes, s.answers())
@@ -91,22 +83,43 @@ func (d *document) names(path string) []string {
 	return nil
 }
 
-func (c *checker) checkReady(ready Ready) {
+// checkFiles checks the paths of the files that are written for a program.
+func (c *checker) checkFiles(base string, files map[string]string) {
+	for _, name := range c.names(base + "/files") {
+		if _, sound := files[name]; sound && !filepath.IsLocal(name) {
+			c.add(c.root.get(base+"/files").fields[name].key,
+				fmt.Sprintf("%q leads out of the work folder: write a relative path below it", name), "")
+		}
+	}
+}
+
+// checkEnv checks the names of environment variables.
+func (c *checker) checkEnv(base string) {
+	for _, name := range c.names(base + "/env") {
+		if !envName.MatchString(name) {
+			c.add(c.root.get(base+"/env").fields[name].key,
+				fmt.Sprintf("%q can't be the name of an environment variable", name), "")
+		}
+	}
+}
+
+// checkReady checks what says that a program is ready.
+func (c *checker) checkReady(base string, ready Ready) {
 	var set []string
-	for _, name := range c.names("/ready") {
+	for _, name := range c.names(base) {
 		if name == "log" || name == "port" || name == "url" {
 			set = append(set, name)
 		}
 	}
 	if len(set) > 1 {
-		c.at("/ready/"+set[1], fmt.Sprintf("%s and %s exclude each other: keep the one that says when the subject is ready",
+		c.at(base+"/"+set[1], fmt.Sprintf("%s and %s exclude each other: keep the one that says when the subject is ready",
 			set[0], set[1]))
 	}
 	if _, err := regexp.Compile(ready.Log); err != nil {
-		c.at("/ready/log", fmt.Sprintf("this is no regular expression: %v", err))
+		c.at(base+"/log", fmt.Sprintf("this is no regular expression: %v", err))
 	}
-	if c.has("/ready/timeout") && ready.Timeout <= 0 {
-		c.at("/ready/timeout", "the subject needs some time to get ready, such as 30s")
+	if c.has(base+"/timeout") && ready.Timeout <= 0 {
+		c.at(base+"/timeout", "the subject needs some time to get ready, such as 30s")
 	}
 }
 

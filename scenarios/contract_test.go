@@ -152,7 +152,7 @@ func TestEveryValueIsGivenBothWays(t *testing.T) {
 			field.SetString(fields.Type().Field(i).Name)
 		}
 	}
-	values.Instance = 7
+	values.Instance, values.Needs = 7, map[string]string{"cache": "needscache"}
 	environment := values.Environment()
 	if len(environment) != fields.NumField() {
 		t.Errorf("%d variables for %d values", len(environment), fields.NumField())

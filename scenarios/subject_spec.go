@@ -40,6 +40,8 @@ type SubjectFile struct {
 	// text.
 	Files map[string]string `json:"files,omitempty"`
 	Ready Ready             `json:"ready,omitempty"`
+	// Needs are programs that it needs while it runs and that are not judged. They are started before it.
+	Needs []Need `json:"needs,omitempty"`
 	// RecordHeaders are headers without which the subject takes no record: each record carries them; {{.UUID}} in a
 	// value is a fresh UUID of version 4.
 	RecordHeaders map[string]string `json:"record_headers,omitempty"`

@@ -41,6 +41,8 @@ type Values struct {
 	SchemaRegistryURL string
 	// WorkDir is the instance's own folder, in which its files are written.
 	WorkDir string
+	// Needs are the addresses (127.0.0.1:PORT) of what the subject needs, by name.
+	Needs map[string]string
 	// IDsFile names the records to put back, one id per line, and ReplayRate is how many the replay tool may write per
 	// second; empty for instances.
 	IDsFile, ReplayRate string
@@ -86,6 +88,9 @@ func (v Values) Environment() map[string]string {
 		"DLQBENCH_IDS_FILE":            v.IDsFile,
 		"DLQBENCH_REPLAY_RATE":         v.ReplayRate,
 		"DLQBENCH_RUN_ID":              v.RunID,
+	}
+	for name, address := range v.Needs {
+		environment["DLQBENCH_NEEDS_"+strings.ToUpper(name)] = address
 	}
 	maps.Copy(environment, v.Security())
 	return environment

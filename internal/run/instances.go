@@ -93,6 +93,9 @@ func (r *run) startSubject(ctx context.Context) error {
 	if err := r.haveImage(ctx); err != nil {
 		return err
 	}
+	if err := r.startNeeds(ctx); err != nil {
+		return err
+	}
 	if err := r.announce(); err != nil {
 		return err
 	}
@@ -142,11 +145,14 @@ func (r *run) launchFile(instance int, process uint16) (subject.Launch, error) {
 	if err != nil {
 		return subject.Launch{}, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
 	}
+	ready, err := readiness(rendered.Ready)
+	if err != nil {
+		return subject.Launch{}, err
+	}
 	launch := subject.Launch{
 		Command: append(rendered.Command, rendered.Args...), Dir: r.subjectDir(), Files: rendered.Files,
 		WorkDir: r.workDir(instance), Env: append(environ(values.Environment()), environ(rendered.Env)...),
-		Health: rendered.Contract.Health,
-		Ready:  subject.Ready{Port: rendered.Ready.Port, URL: rendered.Ready.URL, Timeout: rendered.Ready.Timeout.D()},
+		Health: rendered.Contract.Health, Ready: ready,
 	}
 	if rendered.External != nil {
 		launch.Outside = r.outside(rendered.External, instance)
@@ -154,12 +160,20 @@ func (r *run) launchFile(instance int, process uint16) (subject.Launch, error) {
 	if r.engine != nil {
 		r.contain(&launch, rendered.Image, instance, process)
 	}
-	if rendered.Ready.Log != "" {
-		if launch.Ready.Log, err = regexp.Compile(rendered.Ready.Log); err != nil {
-			return launch, fmt.Errorf("reading ready.log of %s: %w", r.options.SubjectFile, err)
-		}
-	}
 	return launch, nil
+}
+
+// readiness returns what shows that a program is ready.
+func readiness(written scenarios.Ready) (subject.Ready, error) {
+	ready := subject.Ready{Port: written.Port, URL: written.URL, Timeout: written.Timeout.D()}
+	if written.Log == "" {
+		return ready, nil
+	}
+	var err error
+	if ready.Log, err = regexp.Compile(written.Log); err != nil {
+		return ready, fmt.Errorf("reading ready.log: %w", err)
+	}
+	return ready, nil
 }
 
 func (r *run) valuesOf(instance int) scenarios.Values {

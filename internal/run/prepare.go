@@ -24,7 +24,7 @@ const minLoad = 0.95
 // prepare makes the plan and the run directory and opens the history. If it fails, nothing has been started and
 // nothing is left behind.
 func prepare(options Options) (_ *run, err error) {
-	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock()}
+	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock(), lost: make(chan error, 1)}
 	seed := r.scenario.Seed
 	if options.Seed != nil {
 		seed = *options.Seed

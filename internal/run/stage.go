@@ -53,8 +53,9 @@ type run struct {
 	output, written string
 
 	stage
-	// abandoned is the error of the links because of which the run goes no further, nil while there is none.
+	// abandoned is the error outside the subject because of which the run goes no further, nil while there is none.
 	abandoned atomic.Pointer[error]
+	lost      chan error // gets the error of something that the subject needs and that is gone
 	phase     atomic.Pointer[string]
 	awaits    atomic.Pointer[string]        // what somebody has to do before the run goes on, nil for nothing
 	activity  atomic.Pointer[activity]      // what takes time while no load runs, nil for nothing

@@ -51,14 +51,6 @@ func (r *run) openPaths(ctx context.Context) error {
 // proxyPrefix begins the names of a run's proxies.
 func proxyPrefix(runID string) string { return runID + "." }
 
-// abandonment returns the error of the links because of which the run goes no further, if any.
-func (r *run) abandonment() error {
-	if err := r.abandoned.Load(); err != nil {
-		return environment("using the links", *err)
-	}
-	return nil
-}
-
 // cleanProxies removes the proxies of a killed run from its toxiproxy server.
 func cleanProxies(ctx context.Context, dir string) (did []string, err error) {
 	header, err := readHeader(dir)

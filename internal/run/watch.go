@@ -174,7 +174,8 @@ func perSecond(count int64, passed time.Duration) float64 {
 }
 
 // whileRecording returns a context that also ends when the history cannot be written any more, or no longer explains
-// what the links do. What is not recorded cannot be judged, so the run need not continue.
+// what the links do, or when something that the subject needs is gone. What is not recorded cannot be judged, so the
+// run need not continue.
 func (r *run) whileRecording(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := make(chan struct{})
@@ -184,10 +185,25 @@ func (r *run) whileRecording(ctx context.Context) (context.Context, context.Canc
 		case <-r.recorder.Failed():
 			cancel(r.recorder.Err())
 		case err := <-r.paths.Failed():
-			r.abandoned.Store(&err)
-			cancel(err)
+			r.abandon(cancel, environment("using the links", err))
+		case err := <-r.lost:
+			r.abandon(cancel, environment("running what the subject needs", err))
 		case <-stop:
 		}
 	})
 	return ctx, func() { close(stop); group.Wait(); cancel(nil) }
+}
+
+// abandon ends the run before its end.
+func (r *run) abandon(cancel context.CancelCauseFunc, err error) {
+	r.abandoned.Store(&err)
+	cancel(err)
+}
+
+// abandonment returns the error because of which the run goes no further, if any.
+func (r *run) abandonment() error {
+	if err := r.abandoned.Load(); err != nil {
+		return *err
+	}
+	return nil
 }

@@ -102,7 +102,8 @@ func TestToxiproxyShowsTheDrill(t *testing.T) {
 	if proxies["broker-2"].Enabled || !proxies["broker-1"].Enabled || len(proxies["downstream"].ActiveToxics) > 0 {
 		t.Errorf("proxies: %+v", proxies)
 	}
-	if err := errors.Join(proxies["broker-2"].Enable(), proxies["broker-1"].Disable(), proxies["broker-1"].Disable()); err != nil {
+	if err := errors.Join(proxies["broker-2"].Enable(), proxies["broker-1"].Disable(),
+		proxies["broker-1"].Disable()); err != nil {
 		t.Fatal(err)
 	}
 	if got := specs(session); len(got) != 3 || got[2]["link"] != "broker 1" || got[2]["down"] != true {

@@ -129,6 +129,7 @@ type Group struct {
 
 	mu     sync.Mutex
 	slots  []slot
+	needs  []*need
 	closed bool
 }
 
@@ -187,6 +188,7 @@ func (g *Group) Close() error {
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, g.endNeeds())
 	g.sampling()
 	g.watching.Wait()
 	g.spawner.close()
@@ -195,10 +197,10 @@ func (g *Group) Close() error {
 	}
 	// Processes that left their group on purpose are found by their environment.
 	killRun(g.cfg.RunID)
-	if len(errs) == 0 {
-		errs = append(errs, g.registry.remove())
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	return g.registry.remove()
 }
 
 // Build runs the build command, if there is one. Its output goes to build.log. The error repeats the last lines.

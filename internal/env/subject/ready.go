@@ -125,16 +125,24 @@ func localAddress(port int) string { return net.JoinHostPort("127.0.0.1", strcon
 
 // readiness returns a channel that is closed when the process is ready. Probing ends with ctx.
 func (g *Group) readiness(ctx context.Context, p *process) <-chan struct{} {
-	ready := p.launch.Ready
+	if ready := g.readinessBy(ctx, p.launch.Ready, p.saidReady); ready != nil {
+		return ready
+	}
+	return g.cfg.Ready(ctx, p.instance, p.run)
+}
+
+// readinessBy returns a channel that is closed when a program shows by itself that it is ready; said is closed when a
+// line of its output has. It is nil if the program shows nothing.
+func (g *Group) readinessBy(ctx context.Context, ready Ready, said <-chan struct{}) <-chan struct{} {
 	switch {
 	case ready.Log != nil:
-		return p.saidReady
+		return said
 	case ready.Port > 0:
 		return g.probe(ctx, func(ctx context.Context) bool { return accepts(ctx, localAddress(ready.Port)) })
 	case ready.URL != "":
 		return g.probe(ctx, func(ctx context.Context) bool { return answers(ctx, ready.URL) })
 	}
-	return g.cfg.Ready(ctx, p.instance, p.run)
+	return nil
 }
 
 // probe calls ask repeatedly until it returns true or ctx ends.

@@ -1,0 +1,131 @@
+package subject
+
+// Programs that the subject needs while it runs, such as a cache.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// need is a program that the subject needs.
+type need struct {
+	*child
+	name string
+	// closing is set when the group ends it.
+	closing chan struct{}
+	once    sync.Once
+}
+
+// Serve starts a program that the subject needs, in its own process group, and waits until it is ready. Its launch must
+// have a Ready with Log, Port or URL. Its output goes to NAME.log. It runs until the group is closed. If it ends before
+// that, failed gets the error, once.
+func (g *Group) Serve(ctx context.Context, name string, launch Launch, failed func(error)) error {
+	if err := g.serve(ctx, name, launch, failed); err != nil {
+		return fmt.Errorf("starting %s, which subject %s needs: %w", name, g.cfg.Name, err)
+	}
+	return nil
+}
+
+func (g *Group) serve(ctx context.Context, name string, launch Launch, failed func(error)) error {
+	if err := errors.Join(launch.Ready.free(), writeFiles(launch)); err != nil {
+		return err
+	}
+	path, said := filepath.Join(g.cfg.LogDir, name+".log"), make(chan struct{})
+	var once sync.Once
+	out, err := newOutput(path, func(line []byte) {
+		if launch.Ready.Log != nil && launch.Ready.Log.Match(line) {
+			once.Do(func() { close(said) })
+		}
+	}, nil)
+	if err != nil {
+		return err
+	}
+	out.mask = newMask(launch.secrets())
+	if err := out.keepTimes(g.cfg.Clock); err != nil {
+		return errors.Join(err, out.close())
+	}
+	n := &need{name: name, closing: make(chan struct{})}
+	if n.child, err = g.start(history.None, launch, out); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.needs = append(g.needs, n)
+	g.mu.Unlock()
+	probing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ready := g.readinessBy(probing, launch.Ready, said)
+	limit := time.NewTimer(cmp.Or(max(launch.Ready.Timeout, 0), defaultReadyTimeout))
+	defer limit.Stop()
+	var problem string
+	select {
+	case <-ready:
+		g.watching.Go(func() { n.watch(path, out, failed) })
+		return nil
+	case <-n.ended:
+		problem = fmt.Sprintf("it ended with %v before it was ready", n.exit)
+	case <-limit.C:
+		problem = fmt.Sprintf("it was not ready after %v (%s)", cmp.Or(launch.Ready.Timeout, defaultReadyTimeout),
+			launch.Ready.waitsFor())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%q: %s; its last lines are:\n%sall of its output is in %s", strings.Join(launch.Command, " "),
+		problem, out.lastLines(), path)
+}
+
+// watch reports that the program ended while it was needed.
+func (n *need) watch(path string, out *output, failed func(error)) {
+	select {
+	case <-n.ended:
+		failed(fmt.Errorf("%s ended with %v while the run needed it; its last lines are:\n%sall of its output is in %s",
+			n.name, n.exit, out.lastLines(), path))
+	case <-n.closing:
+	}
+}
+
+// end asks the program to end, gives it its grace period, and then kills it.
+func (n *need) end() error {
+	n.once.Do(func() { close(n.closing) })
+	n.asked.Store(true)
+	if err := n.signal(syscall.SIGTERM); err != nil && !errors.Is(err, ErrNotRunning) {
+		return err
+	}
+	grace := time.NewTimer(n.grace)
+	defer grace.Stop()
+	select {
+	case <-n.ended:
+		return nil
+	case <-grace.C:
+	}
+	if err := n.signal(syscall.SIGKILL); err != nil && !errors.Is(err, ErrNotRunning) {
+		return err
+	}
+	return n.waitKilled()
+}
+
+// endNeeds ends all programs that the subject needed, concurrently.
+func (g *Group) endNeeds() error {
+	g.mu.Lock()
+	needs := g.needs
+	g.mu.Unlock()
+	errs := make([]error, len(needs))
+	var ending sync.WaitGroup
+	for i, n := range needs {
+		ending.Go(func() {
+			if err := n.end(); err != nil {
+				errs[i] = fmt.Errorf("ending %s, which subject %s needed: %w", n.name, g.cfg.Name, err)
+			}
+		})
+	}
+	ending.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,87 @@
+//go:build !windows
+
+package subject
+
+import (
+	"context"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// serving returns a launch in which the test binary plays a role until its line shows that it is ready.
+func serving(role string) Launch {
+	return Launch{Command: []string{os.Args[0]}, Env: []string{roleVariable + "=" + role, quickExit},
+		Ready: Ready{Log: readyLine}}
+}
+
+func TestServe(t *testing.T) {
+	g, _ := group(t, func(c *Config) { c.Grace = 100 * time.Millisecond })
+	lost := make(chan error, 1)
+	if err := g.Serve(t.Context(), "cache", serving("obedient"), func(err error) { lost <- err }); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Serve(t.Context(), "tables", serving("stubborn"), func(err error) { lost <- err }); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, n := range g.needs {
+		if groupAlive(n.pid) {
+			t.Errorf("%s is left", n.name)
+		}
+	}
+	select {
+	case err := <-lost:
+		t.Errorf("their orderly end was reported: %v", err)
+	default:
+	}
+	output, err := os.ReadFile(g.cfg.LogDir + "/cache.log")
+	if err != nil || !strings.HasSuffix(string(output), "orderly end\n") {
+		t.Errorf("the output is %q, %v", output, err)
+	}
+}
+
+func TestServeReportsALoss(t *testing.T) {
+	g, _ := group(t, func(c *Config) { c.Grace = 100 * time.Millisecond })
+	lost := make(chan error, 1)
+	if err := g.Serve(t.Context(), "cache", serving("obedient"), func(err error) { lost <- err }); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.needs[0].signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-lost; !strings.Contains(err.Error(), "cache ended with signal KILL while the run needed it") ||
+		!strings.Contains(err.Error(), "up and running") {
+		t.Errorf("the loss is reported as %v", err)
+	}
+}
+
+func TestServeFails(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	slow := serving("chatty") // never says that it is ready
+	slow.Ready.Timeout = time.Nanosecond
+	for _, test := range []struct {
+		name   string
+		ctx    context.Context
+		launch Launch
+		want   string
+	}{
+		{"it ends", t.Context(), serving("crashing"), "it ended with exit code 3 before it was ready; its last lines are:"},
+		{"its time is over", t.Context(), slow, "it was not ready after 1ns (no line of its output matched"},
+		{"an interruption", cancelled, serving("stubborn"), context.Canceled.Error()},
+		{"no program", t.Context(), Launch{Command: []string{"no-such-program"}}, "there is no program"},
+		{"a file outside", t.Context(), Launch{Command: []string{"true"}, Files: map[string]string{"../x": ""}}, "below"},
+	} {
+		g, _ := group(t, func(c *Config) { c.Grace = 100 * time.Millisecond })
+		err := g.Serve(test.ctx, "cache", test.launch, func(error) {})
+		if err == nil || !strings.Contains(err.Error(), test.want) ||
+			!strings.Contains(err.Error(), "starting cache, which") {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+		}
+	}
+}

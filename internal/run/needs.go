@@ -1,0 +1,73 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/dlqbench/dlqbench/internal/env/ports"
+	"github.com/dlqbench/dlqbench/internal/env/subject"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// needPrefix begins the names of the logs and work folders of what the subject needs.
+const needPrefix = "need-"
+
+// startNeeds starts what the subject needs, in the order of its file: a later one may use the address of an earlier
+// one.
+func (r *run) startNeeds(ctx context.Context) error {
+	if r.options.Subject == nil || len(r.options.Subject.Needs) == 0 {
+		return nil
+	}
+	needs := r.options.Subject.Needs
+	free, err := ports.Free(len(needs))
+	if err != nil {
+		return err
+	}
+	r.values.Needs = map[string]string{}
+	for i, need := range needs {
+		r.busy("starting "+need.Name+", which the consumer needs", 0)
+		launch, err := r.launchNeed(need, free[i])
+		if err != nil {
+			return fmt.Errorf("starting %s: %w", need.Name, err)
+		}
+		if err := r.subject.Serve(ctx, needPrefix+need.Name, launch, r.lose); err != nil {
+			return err
+		}
+		r.values.Needs[need.Name] = "127.0.0.1:" + strconv.Itoa(free[i])
+	}
+	return nil
+}
+
+// lose ends the run, because something that the subject needs is gone. The first one is enough.
+func (r *run) lose(err error) {
+	select {
+	case r.lost <- err:
+	default:
+	}
+}
+
+func (r *run) launchNeed(need scenarios.Need, port int) (launch subject.Launch, err error) {
+	values := r.values
+	values.Port = strconv.Itoa(port)
+	if values.WorkDir, err = filepath.Abs(filepath.Join(r.dir.path, dirWork, needPrefix+need.Name)); err != nil {
+		return launch, fmt.Errorf("finding its work folder: %w", err)
+	}
+	rendered, err := need.Render(values)
+	if err != nil {
+		return launch, err
+	}
+	launch = subject.Launch{Command: rendered.Command, Dir: r.subjectDir(), Env: environ(rendered.Env),
+		Files: rendered.Files, WorkDir: values.WorkDir}
+	if filepath.IsAbs(need.Dir) {
+		launch.Dir = need.Dir
+	} else if need.Dir != "" {
+		launch.Dir = filepath.Join(filepath.Dir(r.options.SubjectFile), need.Dir)
+	}
+	launch.Ready, err = readiness(rendered.Ready)
+	if launch.Ready.Log == nil && launch.Ready.Port == 0 && launch.Ready.URL == "" {
+		launch.Ready.Port = port
+	}
+	return launch, err
+}

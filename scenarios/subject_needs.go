@@ -1,0 +1,78 @@
+package scenarios
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Need is a program that the subject needs while it runs and that is not judged, such as a cache or a token service.
+// One process of it runs for all instances, from before the first one starts until the run is over. Its texts may hold
+// templates, and {{.Port}} is its own port. Instances get its address as {{.Needs.NAME}}, 127.0.0.1 with that port.
+type Need struct {
+	Name    string   `json:"name" jsonschema:"required,pattern=^[a-z][a-z0-9_]{0\\,31}$"`
+	Command []string `json:"command" jsonschema:"required,minItems=1"`
+	// Dir is where it runs: absolute, or relative to the file; default: the subject's.
+	Dir string            `json:"dir,omitempty"`
+	Env map[string]string `json:"env,omitempty"`
+	// Files are rendered before the start: path (relative to its work folder, {{.WorkDir}}) to template text.
+	Files map[string]string `json:"files,omitempty"`
+	// Ready says when it is ready; default: when its port accepts.
+	Ready Ready `json:"ready,omitempty"`
+}
+
+// Render returns the need with the values in the place of all templates.
+func (n Need) Render(values Values) (Need, error) {
+	file := SubjectFile{Name: n.Name, Command: n.Command, Env: n.Env, Files: n.Files, Ready: n.Ready, Dir: n.Dir}
+	rendered, err := file.Render(values)
+	if err != nil {
+		return n, err
+	}
+	n.Command, n.Env, n.Files, n.Ready = rendered.Command, rendered.Env, rendered.Files, rendered.Ready
+	return n, nil
+}
+
+// needTemplate is a template with the address of a need.
+var needTemplate = regexp.MustCompile(`\.Needs\.([A-Za-z0-9_]+)`)
+
+// checkNeeds checks the programs that the subject needs, and that only those are named in templates.
+func (c *checker) checkNeeds(s *SubjectFile) {
+	if s.Kind == KindExternal && c.has("/needs") {
+		c.at("/needs", "dlqbench does not start a consumer of kind: external; start what it needs where you start it")
+		return
+	}
+	known := map[string]bool{}
+	for i, need := range s.Needs {
+		at := fmt.Sprintf("/needs/%d", i)
+		if known[need.Name] {
+			c.at(at+"/name", fmt.Sprintf("there is a %s already", need.Name))
+		}
+		known[need.Name] = true
+		c.checkReady(at+"/ready", need.Ready)
+		c.checkFiles(at, need.Files)
+		c.checkEnv(at)
+	}
+	c.checkNeedTemplates(c.root, known)
+}
+
+// checkNeedTemplates reports templates below n with the address of a need that is not there.
+func (c *checker) checkNeedTemplates(n *node, known map[string]bool) {
+	if n == nil {
+		return
+	}
+	for _, child := range n.fields {
+		c.checkNeedTemplates(child, known)
+	}
+	for _, item := range n.items {
+		c.checkNeedTemplates(item, known)
+	}
+	text, isText := n.scalar.(string)
+	if !isText || !strings.Contains(text, "{{") {
+		return
+	}
+	for _, found := range needTemplate.FindAllStringSubmatch(text, -1) {
+		if !known[found[1]] {
+			c.add(c.find(n, found[0]), fmt.Sprintf("there is no %s in needs", found[1]), "")
+		}
+	}
+}
