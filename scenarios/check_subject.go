@@ -87,7 +87,7 @@ func (d *document) names(path string) []string {
 func (c *checker) checkFiles(base string, files map[string]string) {
 	for _, name := range c.names(base + "/files") {
 		if _, sound := files[name]; sound && !filepath.IsLocal(name) {
-			c.add(c.root.get(base+"/files").fields[name].key,
+			c.add(c.root.get(base + "/files").fields[name].key,
 				fmt.Sprintf("%q leads out of the work folder: write a relative path below it", name), "")
 		}
 	}
@@ -97,7 +97,7 @@ func (c *checker) checkFiles(base string, files map[string]string) {
 func (c *checker) checkEnv(base string) {
 	for _, name := range c.names(base + "/env") {
 		if !envName.MatchString(name) {
-			c.add(c.root.get(base+"/env").fields[name].key,
+			c.add(c.root.get(base + "/env").fields[name].key,
 				fmt.Sprintf("%q can't be the name of an environment variable", name), "")
 		}
 	}

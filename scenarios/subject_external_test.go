@@ -1,9 +1,9 @@
 package scenarios
 
 import (
-	"reflect"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
