@@ -404,6 +404,9 @@ func TestFitFindsWhatPeopleWrite(t *testing.T) {
 			backoff{initial: 50 * time.Millisecond, multiplier: 1}},
 		{[][]time.Duration{spread(51, 52, 110, 300, 420), spread(101, 103, 105, 110, 107, 120)},
 			backoff{initial: 50 * time.Millisecond, multiplier: 2}},
+		// A busy machine made one wait long.
+		{[][]time.Duration{spread(51, 55, 58, 60, 63, 66, 223), spread(104, 107, 111, 115, 147), spread(205, 211, 246)},
+			backoff{initial: 50 * time.Millisecond, multiplier: 2}},
 		{ms(300, 200, 100), backoff{initial: 100 * time.Millisecond, multiplier: 1}},
 	} {
 		if got, ok := fit(one.gaps); !ok || got != one.want {

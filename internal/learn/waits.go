@@ -73,15 +73,17 @@ func (s step) written() time.Duration {
 }
 
 // stepsOf returns the steps, up to the first without a wait. The shortest of n waits that are spread evenly over a
-// range is longer than its lower end by the n-th part of it, on average; three times that is allowed for.
+// range is longer than its lower end by the n-th part of it, on average; three times that is allowed for. The range is
+// twice as wide as its lower half: one wait that a busy machine made long says nothing about it.
 func stepsOf(gaps [][]time.Duration) []step {
 	var steps []step
 	for _, of := range gaps {
 		if len(of) == 0 {
 			break
 		}
-		shortest := slices.Min(of)
-		spread := slices.Max(of) - shortest
+		sorted := slices.Sorted(slices.Values(of))
+		shortest := sorted[0]
+		spread := 2 * (sorted[len(sorted)/2] - shortest)
 		steps = append(steps, step{least: shortest - 3*spread/time.Duration(len(of)) - shortest/50, most: shortest})
 	}
 	return steps
