@@ -23,7 +23,8 @@ func orderingInvariant() Invariant {
 		Rule: "Within one assignment of a partition, the first attempt of the next record of a key (or of the " +
 			"partition) starts after the record before it is finished. Where dead letters are written in transactions, " +
 			"it may start after the last attempt of the record before it, because that dead letter takes effect with " +
-			"the rest of the transaction.",
+			"the rest of the transaction. Attempts that are writes in the same transaction take effect together, so " +
+			"they need not wait for one another.",
 		Evidence: "the stamps of the downstream stub: an attempt's end is stamped before the answer is written and " +
 			"its start after the request was read, so a subject that waits is seen in order",
 		Cause: "A failed record goes to a retry queue while its key is not held back. After a resize, the hash of " +
@@ -128,6 +129,9 @@ func (c *ordering) judgeBefore(a *attempt, before int32) {
 	// A record that a commit has passed is not delivered again. Whichever process committed it, this order is not
 	// violated. A record that only waits for the end of an open transaction is finished.
 	if b.firstTerminal >= 0 || b.has(markCovered|markJoined) {
+		return
+	}
+	if a.within != nil && a.within.has(before) {
 		return
 	}
 	c.suspects = append(c.suspects, outOfOrder{

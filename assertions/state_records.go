@@ -130,6 +130,8 @@ type attempt struct {
 	returned bool
 	// before is the previous attempt, as far as it was known when this one started.
 	before former
+	// within is the transaction that it is in, if it is a write to an output topic.
+	within *transaction
 	// Set when it ends.
 	end     time.Duration
 	outcome history.Outcome
@@ -156,13 +158,15 @@ func (w *state) startAttempt(e *history.Event) {
 	if r == nil || e.Instance < 0 {
 		return
 	}
+	joined := w.joinAttempt(e, r)
 	by := holder{e.Instance, e.Run}
 	p := w.home(e.Record, r)
 	if said := w.partition(e.Topic, e.Partition); said != nil && w.hops && w.consumed(e.Topic) {
 		p = said // of several copies, the named one
 	}
 	w.see(e.Record, r)
-	a := attempt{number: e.Record, op: e.Op, by: by, start: e.Time, life: r.lives, before: w.formerOf(e.Record, r)}
+	a := attempt{number: e.Record, op: e.Op, by: by, start: e.Time, life: r.lives, before: w.formerOf(e.Record, r),
+		within: joined}
 	delivery := uint16(0)
 	switch {
 	case w.share:
@@ -370,6 +374,9 @@ func (w *state) conclude(r *record, a *attempt) {
 	case classSuccess:
 		a.lastSuccess = r.lastSuccess.at()
 		r.successes = bump(r.successes)
+		if a.within != nil {
+			a.within.succeeded(a.number)
+		}
 		r.lastSuccess = stampOf(a.end)
 	}
 	r.terminal(a.end)

@@ -38,6 +38,14 @@ type transaction struct {
 	commits  []*commit
 	writes   []joinedWrite
 	endings  []ending
+	// tried are the records with attempts that are writes in the transaction.
+	tried map[int32]joinedAttempts
+}
+
+// joinedAttempts are the attempts of a record in a transaction: the writes of its result.
+type joinedAttempts struct {
+	life      uint8
+	successes uint8
 }
 
 // joinedWrite is a dead letter or retry copy that was stored in a transaction.
@@ -93,6 +101,34 @@ func (w *state) joinWrite(e *history.Event, r *record, one *write) {
 	t.writes = append(t.writes, joinedWrite{write: *one, stored: *e})
 	if one.passed && one.life == r.lives {
 		r.flags |= markJoined
+	}
+}
+
+// joinAttempt adds an attempt that is a write to an output topic to its transaction, and returns that. It is nil if the
+// attempt is in none.
+func (w *state) joinAttempt(e *history.Event, r *record) *transaction {
+	if !e.Flags.Has(history.InTransaction) || e.ProducerID < 0 {
+		return nil
+	}
+	t := w.transaction(e)
+	if t.tried == nil {
+		t.tried = map[int32]joinedAttempts{}
+	}
+	t.tried[e.Record] = joinedAttempts{life: r.lives, successes: t.tried[e.Record].successes}
+	return t
+}
+
+// has reports whether the record has an attempt in the transaction, or a dead letter or retry copy.
+func (t *transaction) has(number int32) bool {
+	_, tried := t.tried[number]
+	return tried || slices.ContainsFunc(t.writes, func(one joinedWrite) bool { return one.record == number })
+}
+
+// succeeded notes that an attempt in the transaction succeeded.
+func (t *transaction) succeeded(number int32) {
+	if one, open := t.tried[number]; open {
+		one.successes = bump(one.successes)
+		t.tried[number] = one
 	}
 }
 
@@ -157,8 +193,10 @@ func (w *state) answerEnd(e *history.Event) {
 		w.settle(&t.writes[i], e)
 	}
 	w.leaveUnknown(t)
-	t.commits, t.writes, t.endings = nil, nil, nil
+	t.clear()
 }
+
+func (t *transaction) clear() { t.commits, t.writes, t.endings, t.tried = nil, nil, nil, nil }
 
 // settle makes a write of a committed transaction count. The writer knows of it if it received both acknowledgements.
 func (w *state) settle(one *joinedWrite, end *history.Event) {
@@ -178,7 +216,7 @@ func (w *state) settle(one *joinedWrite, end *history.Event) {
 
 // abort takes back what is open. If a commit was requested and not answered, it leaves the outcome unknown.
 func (w *state) abort(t *transaction) {
-	if len(t.commits) == 0 && len(t.writes) == 0 && len(t.endings) == 0 {
+	if len(t.commits) == 0 && len(t.writes) == 0 && len(t.endings) == 0 && len(t.tried) == 0 {
 		return
 	}
 	since := endless
@@ -188,10 +226,40 @@ func (w *state) abort(t *transaction) {
 	for i := range t.writes {
 		w.takeBack(&t.writes[i], since)
 	}
+	w.undo(t, since < endless)
 	w.leaveUnknown(t)
-	t.commits, t.writes, t.endings = nil, nil, nil
+	t.clear()
 	w.disturbHeld(t.by.instance)
 	w.loseHeld(t.by)
+}
+
+// undo takes back the attempts of an aborted transaction, or excuses them if it may have been committed. An application
+// whose transaction is refused as a whole can't tell because of which record. So if there are several, the abort says
+// nothing about any of them, and all of them are delivered once more, from the memory of the process or by Kafka.
+func (w *state) undo(t *transaction, unknown bool) {
+	several := len(t.tried) > 1
+	for i := range t.writes {
+		_, both := t.tried[t.writes[i].record]
+		several = several || !both
+	}
+	again := map[*partition]bool{}
+	for number, one := range t.tried {
+		r := w.record(number)
+		if one.life != r.lives {
+			continue
+		}
+		if unknown {
+			r.excuses = bump(r.excuses)
+		} else {
+			r.successes -= min(one.successes, r.successes)
+		}
+		if p := w.home(number, r); several && p != nil && p.has && p.held == t.by {
+			again[p] = true
+		}
+	}
+	for p := range again {
+		p.delivery++
+	}
 }
 
 // takeBack marks an aborted write as failed: it left no copy that a consumer can read. If the end of its transaction

@@ -10,7 +10,8 @@ func (b *builder) inTxn(epoch int16, do func()) *builder {
 	do()
 	for i := from; i < len(b.events); i++ {
 		switch e := &b.events[i]; e.Kind {
-		case history.KindCommitRequest, history.KindCommitResponse, history.KindProduceRequest, history.KindProduceResponse:
+		case history.KindCommitRequest, history.KindCommitResponse, history.KindProduceRequest, history.KindProduceResponse,
+			history.KindAttemptStart, history.KindAttemptEnd:
 			e.Flags |= history.InTransaction
 			e.ProducerID, e.ProducerEpoch = 7, epoch
 		}
@@ -46,6 +47,95 @@ func (b *builder) abortTxn(epoch int16, letters int, committed int64) *builder {
 func (b *builder) takeBack(letters int, committed int64) {
 	b.inTopics = b.inTopics[:len(b.inTopics)-letters]
 	b.commits[0] = committed
+}
+
+// together are attempts that are writes of results in one request.
+func (b *builder) together(outcome history.Outcome, numbers ...int32) {
+	var ops []int64
+	for _, number := range numbers {
+		ops = append(ops, b.start(number))
+	}
+	for i, number := range numbers {
+		b.end(ops[i], number, outcome)
+	}
+}
+
+// batchTales are about consumers that write results, dead letters and offsets in transactions. The attempts are writes.
+func batchTales() []tale {
+	alone := func(b *builder, number int32, outcome history.Outcome) *builder {
+		b.inTxn(0, func() { b.attempt(number, outcome) })
+		return b.abortTxn(0, 0, int64(number))
+	}
+	return []tale{
+		{"a transaction is refused as a whole, and each record gets one of its own", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			b.inTxn(0, func() { b.together(history.OutcomePermanent, 0, 1) }).abortTxn(0, 0, 0)
+			alone(b, 0, history.OutcomePermanent)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)
+			b.inTxn(0, func() { b.success(1).commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"its attempts do not count", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			b.inTxn(0, func() { b.together(history.OutcomeTransient, 0, 1) }).abortTxn(0, 0, 0)
+			b.inTxn(0, func() { b.fails(0, 3) }).abortTxn(0, 0, 0)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)
+			b.inTxn(0, func() { b.success(1).commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"its successes do not count", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			for range 3 {
+				b.inTxn(0, func() { b.together(history.OutcomeSuccess, 0, 1) }).abortTxn(0, 0, 0)
+			}
+			b.inTxn(0, func() { b.success(0).success(1).commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"a dead letter is in it, too", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			b.inTxn(0, func() { b.attempt(0, history.OutcomePermanent).letter(0).attempt(1, history.OutcomePermanent) })
+			b.abortTxn(0, 1, 0)
+			alone(b, 0, history.OutcomePermanent)
+			b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)
+			alone(b, 1, history.OutcomePermanent)
+			b.inTxn(0, func() { b.letter(1).commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"a failure that is final is alone in its transaction, and is tried again", []string{"permanent-retried"},
+			func(b *builder) history.Source {
+				alone(alone(b.begin().send(0), 0, history.OutcomePermanent), 0, history.OutcomePermanent)
+				b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)
+				return b.drain().done()
+			}},
+		{"a record is tried too often, each time alone in a transaction", []string{"over-retried"},
+			func(b *builder) history.Source {
+				b.begin().send(0)
+				for k := range 4 {
+					if k > 0 {
+						b.wait(b.h.Contract().Backoff.Wait(k) + 5*ms)
+					}
+					alone(b, 0, history.OutcomeTransient)
+				}
+				b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)
+				return b.drain().done()
+			}},
+		{"a success is repeated, and its transaction was committed", []string{"duplicate"},
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1)
+				b.inTxn(0, func() { b.success(0).success(1) }).commitTxn(0)
+				b.inTxn(0, func() { b.success(0).commit(2) }).commitTxn(0)
+				return b.drain().done()
+			}},
+		{"results are written side by side in a transaction", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			b.inTxn(0, func() { b.together(history.OutcomeSuccess, 0, 1); b.commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"results are written side by side without a transaction", []string{"reordered"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).together(history.OutcomeSuccess, 0, 1)
+			return b.commit(2).drain().done()
+		}},
+	}
 }
 
 func transactionTales() []tale {

@@ -157,6 +157,10 @@ func (o *outputTopic) begin(writes []history.Event) []history.Event {
 			one = &result{event: history.New(history.KindAttemptStart, w.Time), producer: w.ProducerID, epoch: w.ProducerEpoch,
 				sequence: w.Sequence}
 			one.event.Instance, one.event.Run, one.event.Text = w.Instance, w.Run, o.told
+			if w.Flags.Has(history.InTransaction) {
+				one.event.Flags |= history.InTransaction
+				one.event.ProducerID, one.event.ProducerEpoch = w.ProducerID, w.ProducerEpoch
+			}
 			o.Begin(&one.event, w.Record, true)
 			one.event.Text = ""
 			o.open[key] = one

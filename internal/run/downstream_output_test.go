@@ -45,6 +45,12 @@ func (f ruled) Intercept(x *tap.Exchange) tap.Action { return f(x) }
 // newOutputRig returns a rig in which the records have these plans and rules decide about faults.
 func newOutputRig(t *testing.T, rules ruled, records ...plan.Record) *outputRig {
 	t.Helper()
+	return newOutputRigOf(t, rules, records)
+}
+
+// newOutputRigOf is newOutputRig with further options of the client.
+func newOutputRigOf(t *testing.T, rules ruled, records []plan.Record, options ...kgo.Opt) *outputRig {
+	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "r.results"))
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +70,8 @@ func newOutputRig(t *testing.T, rules ruled, records ...plan.Record) *outputRig 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.client, err = kgo.NewClient(kgo.SeedBrokers(address), kgo.ProducerLinger(100*time.Millisecond),
-		kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond })); err != nil {
+	if r.client, err = kgo.NewClient(append(options, kgo.SeedBrokers(address), kgo.ProducerLinger(100*time.Millisecond),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }))...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -143,6 +149,33 @@ func TestWritesAreAttempts(t *testing.T) {
 }
 
 // An attempt that is to fail takes its batch along. What is planned for the others is still to come.
+// Attempts in a transaction say in which, as their success counts when it is committed.
+func TestAttemptsSayTheirTransaction(t *testing.T) {
+	r := newOutputRigOf(t, passes, []plan.Record{{Outcome: history.OutcomeSuccess}}, kgo.TransactionalID("t"))
+	if err := r.client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.write(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.client.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	producers := map[history.Kind]int64{}
+	for _, e := range r.events {
+		if e.Record == 0 && e.Flags.Has(history.InTransaction) {
+			producers[e.Kind] = e.ProducerID
+		}
+	}
+	wrote, written := producers[history.KindProduceRequest]
+	attempted, joined := producers[history.KindAttemptStart]
+	if !written || !joined || attempted != wrote {
+		t.Errorf("in a transaction: %v", producers)
+	}
+}
+
 func TestABatchFailsAsAWhole(t *testing.T) {
 	r := newOutputRig(t, passes, plan.Record{Outcome: history.OutcomeSuccess},
 		plan.Record{Outcome: history.OutcomePermanent}, plan.Record{Outcome: history.OutcomeTransient, Failures: 1})
