@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/env/postgres"
 	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 )
 
@@ -21,7 +22,9 @@ const apps = "../../examples/apps"
 type app struct {
 	// needs are the programs without which it can't be built.
 	needs []string
-	// tests runs its own tests, in its folder.
+	// database: it needs PostgreSQL, too.
+	database bool
+	// tests runs its own tests, in its folder. TEST_DATABASE_URL is an empty database for them.
 	tests []string
 	// bugs are its patches in this folder, and the invariant and anomaly that name each.
 	bugs map[string]named
@@ -31,6 +34,15 @@ type named struct{ invariant, anomaly string }
 
 func all() map[string]app {
 	return map[string]app{
+		"ledger": {
+			needs: []string{"go"}, database: true,
+			tests: []string{"go", "test", "./..."},
+			bugs: map[string]named{
+				"duplicate-key-retried":       {"classification", "logical-dead-lettered"},
+				"entries-without-transaction": {"duplicates", "duplicate"},
+				"offsets-before-booking":      {"commit-after-outcome", "commit-past-unfinished"},
+			},
+		},
 		"orders": {
 			needs: []string{"go"},
 			tests: []string{"go", "test", "./..."},
@@ -69,14 +81,10 @@ func TestApps(t *testing.T) {
 	}
 	for name, app := range all() {
 		t.Run(name, func(t *testing.T) {
-			for _, program := range app.needs {
-				if _, err := exec.LookPath(program); err != nil {
-					t.Skipf("SKIPPED %s: no %s in the PATH", name, program)
-				}
-			}
+			environment := app.environment(t, name)
 			t.Run("correct", func(t *testing.T) {
 				folder := checkout(t, name)
-				run(t, folder, app.tests...)
+				run(t, folder, environment, app.tests...)
 				if code, output := suite(t, folder); code != 0 {
 					t.Errorf("its suite ends with %d:\n%s", code, output)
 				}
@@ -88,7 +96,7 @@ func TestApps(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					run(t, folder, "git", "apply", patch)
+					run(t, folder, nil, "git", "apply", patch)
 					code, output := suite(t, folder)
 					if code != 1 || !strings.Contains(output, by.invariant) || !strings.Contains(output, by.anomaly) {
 						t.Errorf("its suite ends with %d, want 1 for %s (%s):\n%s", code, by.invariant, by.anomaly, output)
@@ -97,6 +105,37 @@ func TestApps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// environment returns what an application's own tests need in the environment. It skips the test if the application
+// can't be built or run here.
+func (a app) environment(t *testing.T, name string) []string {
+	t.Helper()
+	for _, program := range a.needs {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("SKIPPED %s: no %s in the PATH", name, program)
+		}
+	}
+	if !a.database {
+		return nil
+	}
+	server, err := postgres.Start(t.Context(), nil)
+	if errors.Is(err, postgres.ErrAbsent) {
+		t.Skipf("SKIPPED %s: %v", name, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	url, err := server.Create(t.Context(), "own_tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"TEST_DATABASE_URL=" + url}
 }
 
 // checkout copies the files of an application that are in the repository into a folder of its own, and returns it.
@@ -131,10 +170,10 @@ func files(t *testing.T, folder string) []string {
 	return strings.FieldsFunc(string(output), func(r rune) bool { return r == 0 })
 }
 
-func run(t *testing.T, folder string, arguments ...string) {
+func run(t *testing.T, folder string, environment []string, arguments ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), arguments[0], arguments[1:]...)
-	command.Dir = folder
+	command.Dir, command.Env = folder, append(os.Environ(), environment...)
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", arguments, err, output)
 	}
