@@ -120,7 +120,7 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 		setting.Topics = nil // retry topics may be named by templates
 	}
 	if c.file != nil {
-		setting.Stub, setting.Registry = c.file.Observe != ObserveWire, c.file.Format != nil
+		setting.Stub, setting.Registry = c.file.Observe != ObserveWire, len(c.file.Formats()) > 0
 		setting.Output = c.file.Kafka() != nil
 		setting.NoRetryTopics = c.file.Contract.Retry != string(history.RetryTopics)
 		letters := c.file.Contract.DLQ

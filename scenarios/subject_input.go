@@ -3,6 +3,7 @@ package scenarios
 // What a real service takes: records made from samples of its own, in a topic with a name of its own.
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,20 +28,41 @@ type Input struct {
 	// Lines says what a line is: value (default), the record's value; or envelope, an object with the members value, key
 	// and headers.
 	Lines string `json:"lines,omitempty" jsonschema:"enum=value,enum=envelope"`
-	// Format is how the values are written: json (default), or json-schema, avro, protobuf, with a Schema.
+	FormatSpec
+	// CloudEvents are the attributes of the events that the framings cloudevents-binary and cloudevents-structured make
+	// of the values.
+	CloudEvents CloudEvents `json:"cloudevents,omitempty"`
+	// Key is how the keys of the samples are written; default: text as it is, other JSON as it is written.
+	Key *FormatSpec `json:"key,omitempty"`
+	// ID is required with Samples.
+	ID InputID `json:"id,omitempty"`
+	// Header: false, if the records must not have the header dlqbench-id, by which records without a readable value are
+	// followed.
+	Header bool `json:"header,omitempty"`
+}
+
+// FormatSpec is how values or keys are written.
+type FormatSpec struct {
+	// Format: json (default), or json-schema, avro, protobuf, with a Schema.
 	Format string `json:"format,omitempty" jsonschema:"enum=json,enum=json-schema,enum=avro,enum=protobuf"`
 	// Schema is the file with the schema: absolute, or relative to subject.yaml. The subject finds it in the run's schema
 	// registry ({{.SchemaRegistryURL}}).
 	Schema string `json:"schema,omitempty" jsonschema:"minLength=1"`
 	// Message is the full name of the Protobuf message; default: the first of the file.
 	Message string `json:"message,omitempty"`
-	// Framing says what precedes a value with a schema: confluent (default), a zero byte and the schema's id; or none.
-	Framing string `json:"framing,omitempty" jsonschema:"enum=confluent,enum=none"`
-	// ID is required with Samples.
-	ID InputID `json:"id,omitempty"`
-	// Header: false, if the records must not have the header dlqbench-id, by which records without a readable value are
-	// followed.
-	Header bool `json:"header,omitempty"`
+	// Framing says how a record names its schema: confluent (default with a schema), a zero byte and the schema's id
+	// before the value; confluent-headers, its GUID in a header; apicurio, an id of eight bytes; apicurio-headers; none.
+	// cloudevents-binary and cloudevents-structured make events of the values.
+	Framing string `json:"framing,omitempty" jsonschema:"enum=confluent,enum=confluent-headers,enum=apicurio,enum=apicurio-headers,enum=cloudevents-binary,enum=cloudevents-structured,enum=none"`
+}
+
+// CloudEvents are the attributes of events (CloudEvents 1.0) that are the same for all of them. The id of an event is
+// that of its record.
+type CloudEvents struct {
+	// Type is required, such as com.example.order.created.
+	Type string `json:"type" jsonschema:"required,minLength=1"`
+	// Source: default /dlqbench.
+	Source string `json:"source,omitempty" jsonschema:"minLength=1"`
 }
 
 // InputID is where a record carries its identity.
@@ -54,7 +76,7 @@ type InputID struct {
 }
 
 func defaultInput() Input {
-	return Input{Lines: samples.LinesValue, Format: format.JSON, Framing: format.FramingConfluent, Header: true}
+	return Input{Lines: samples.LinesValue, Header: true}
 }
 
 // UnmarshalJSON reads an input over its defaults.
@@ -68,13 +90,26 @@ func (i *Input) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// Files are the paths of the files that the input names, by their keys.
+func (i *Input) Files() map[string]string {
+	if i == nil {
+		return nil
+	}
+	files := map[string]string{"input.samples": i.Samples, "input.schema": i.Schema}
+	if i.Key != nil {
+		files["input.key.schema"] = i.Key.Schema
+	}
+	maps.DeleteFunc(files, func(_, file string) bool { return file == "" })
+	return files
+}
+
 // checkInput reads the samples. Folder is what their path is relative to.
 func (c *checker) checkInput(s *SubjectFile, folder string) {
 	if s.Input == nil || !c.allSound("/input") {
 		return
 	}
 	if s.Input.Samples == "" {
-		for _, name := range []string{"lines", "id", "format", "schema", "message", "framing"} {
+		for _, name := range []string{"lines", "id", "format", "schema", "message", "framing", "cloudevents", "key"} {
 			if c.has("/input/" + name) {
 				c.at("/input/"+name, name+" is about samples: add samples, such as samples: orders.jsonl")
 			}
@@ -95,14 +130,26 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 		path = filepath.Join(folder, path)
 	}
 	options := samples.Options{Lines: s.Input.Lines, ID: place, As: history.IDForm(s.Input.ID.As)}
-	if s.Format = c.readSchema(s.Input, folder); s.Format != nil {
+	known := len(c.problems)
+	if s.Format = c.readSchema(s.Input, "/input", folder); s.Format != nil {
 		options.Format = s.Format
 	}
-	if s.Format == nil && s.Input.Format != format.JSON {
+	if s.Input.Key != nil {
+		if s.KeyFormat = c.readSchema(s.Input, "/input/key", folder); s.KeyFormat != nil {
+			options.Key = s.KeyFormat
+		}
+	}
+	if len(c.problems) > known {
 		return
 	}
 	if s.Samples = c.readSamples(path, options); s.Samples == nil {
 		return
+	}
+	for _, name := range s.frameHeaders() {
+		if slices.Contains(s.Samples.HeaderNames(), name) || s.RecordHeaders[name] != "" {
+			c.at("/input", fmt.Sprintf("the framing gives records the header %s, which they have already: take it out of the "+
+				"samples and of record_headers", name))
+		}
 	}
 	for _, name := range s.Samples.HeaderNames() {
 		_, named := s.RecordHeaders[name]
@@ -123,36 +170,90 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	}
 }
 
-// readSchema reads the schema of the records; nil if they have none, or something is wrong with it.
-func (c *checker) readSchema(input *Input, folder string) *format.Format {
-	if input.Format == format.JSON {
-		for _, name := range []string{"schema", "message", "framing"} {
-			if c.has("/input/" + name) {
-				c.at("/input/"+name, name+" goes with a format that has a schema: add format: avro, protobuf or json-schema")
+// readSchema reads the schema of the values, at /input, or of the keys, at /input/key; nil if they are as in the file,
+// or something is wrong.
+func (c *checker) readSchema(input *Input, at, folder string) *format.Format {
+	spec, part := input.FormatSpec, format.Value
+	if at != "/input" {
+		spec, part = *input.Key, format.Key
+	}
+	options := format.Options{Kind: cmp.Or(spec.Format, format.JSON), Part: part, File: spec.Schema, Message: spec.Message,
+		Framing: spec.Framing, Event: format.Event{Type: input.CloudEvents.Type,
+			Source: cmp.Or(input.CloudEvents.Source, "/dlqbench")}}
+	if options.Framing == "" {
+		options.Framing = input.usualFraming(options.Kind, part)
+	}
+	events := options.Framing == format.FramingEvent || options.Framing == format.FramingEventStructured
+	unfit := format.Fits(options.Kind, options.Framing, part)
+	switch {
+	case options.Kind == format.JSON && (spec.Schema != "" || spec.Message != ""):
+		for _, name := range []string{"schema", "message"} {
+			if c.has(at + "/" + name) {
+				c.at(at+"/"+name, name+" goes with a format that has a schema: add format: avro, protobuf or json-schema")
 			}
 		}
 		return nil
-	}
-	switch {
-	case input.Schema == "":
-		c.at("/input/format", fmt.Sprintf("%s needs the file with the schema, such as schema: orders.avsc", input.Format))
+	case unfit != "":
+		c.at(at+"/framing", unfit)
 		return nil
-	case input.Message != "" && input.Format != format.Protobuf:
-		c.at("/input/message", "message goes with format: protobuf")
+	case events && !c.has("/input/cloudevents"):
+		c.at(at+"/framing", options.Framing+" needs the type of the events: add cloudevents: {type: com.example.order}")
+		return nil
+	case !events && part == format.Value && c.has("/input/cloudevents"):
+		c.at("/input/cloudevents", "cloudevents goes with framing: cloudevents-binary or cloudevents-structured")
+		return nil
+	case options.Kind != format.JSON && spec.Schema == "":
+		c.at(at+"/format", fmt.Sprintf("%s needs the file with the schema, such as schema: orders.avsc", options.Kind))
+		return nil
+	case spec.Message != "" && options.Kind != format.Protobuf:
+		c.at(at+"/message", "message goes with format: protobuf")
+		return nil
+	case options.Kind == format.JSON && !events && part == format.Value:
 		return nil
 	}
-	path := input.Schema
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(folder, path)
+	if spec.Schema != "" && !filepath.IsAbs(spec.Schema) {
+		options.File = filepath.Join(folder, spec.Schema)
 	}
-	read, err := format.Load(format.Options{
-		Kind: input.Format, File: path, Message: input.Message, Framing: input.Framing,
-	})
+	read, err := format.Load(options)
 	if err != nil {
-		c.at("/input/schema", err.Error())
+		c.at(at+"/schema", err.Error())
 		return nil
 	}
 	return read
+}
+
+// usualFraming is the framing of a format for which none is written: that of the values for keys, if it is for keys.
+func (i *Input) usualFraming(kind, part string) string {
+	switch {
+	case kind == format.JSON:
+		return format.FramingNone
+	case part == format.Key && i.Framing != "":
+		if format.Fits(kind, i.Framing, part) != "" {
+			return format.FramingNone
+		}
+		return i.Framing
+	}
+	return format.FramingConfluent
+}
+
+// Formats are the formats of its records' keys and values that have a schema.
+func (s *SubjectFile) Formats() []*format.Format {
+	return slices.DeleteFunc([]*format.Format{s.Format, s.KeyFormat}, func(one *format.Format) bool {
+		return one == nil || one.Schema == nil
+	})
+}
+
+// frameHeaders are the names of the headers that the framings give its records.
+func (s *SubjectFile) frameHeaders() (names []string) {
+	for _, one := range []*format.Format{s.Format, s.KeyFormat} {
+		if one == nil {
+			continue
+		}
+		for _, header := range one.Absent("").Headers {
+			names = append(names, header.Name)
+		}
+	}
+	return names
 }
 
 // readSamples reads a file; nil if something is wrong with it.
@@ -194,6 +295,9 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 	case missing != "":
 		return fmt.Sprintf("%s has records with the fault %s, which values of the subject's format can't have: run another "+
 			"scenario", s.Name, missing)
+	case subject.KeyFormat != nil && load.Keys.Binary > 0:
+		return s.Name + " has keys of arbitrary bytes, which the format of the subject's keys does not have: run another " +
+			"scenario"
 	case subject.Samples != nil && subject.Samples.HasKeys() && load.Keys.Hot > 0:
 		return s.Name + " is about one key with most of the records, but the subject's samples have keys of their own: " +
 			"leave their keys out, or run another scenario"

@@ -62,8 +62,9 @@ type SubjectFile struct {
 	Store *OwnStore `json:"store,omitempty"`
 	// Samples are what Input names, nil without it.
 	Samples *samples.Set `json:"-"`
-	// Format is what Input names, nil for JSON without a schema.
-	Format *format.Format `json:"-"`
+	// Format and KeyFormat are what Input says of values and keys; nil if they are as in the file.
+	Format    *format.Format `json:"-"`
+	KeyFormat *format.Format `json:"-"`
 }
 
 // ReplayTool is how the dead letters of a subject go back.

@@ -1,9 +1,10 @@
 // Package format writes samples in the format of a service's records: JSON as it is, JSON with a schema, Avro or
-// Protobuf, with a schema from a file, framed as Confluent's serializers frame it. It knows neither runs nor samples.
+// Protobuf, with a schema from a file, framed as the serializers of schema registries do, or as CloudEvents. It knows
+// neither runs nor samples.
 package format
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,79 +21,95 @@ const (
 	Protobuf   = "protobuf"
 )
 
-// Framings. FramingConfluent puts a zero byte and the schema's id before the value, as the serializers of the schema
-// registry do (docs.confluent.io, "Wire format"); FramingNone nothing.
-const (
-	FramingConfluent = "confluent"
-	FramingNone      = "none"
-)
-
-// SchemaID is the id that the schema has in the run's registry, the first that a registry gives.
-const SchemaID = 1
-
 // maxSchema is the largest schema file in bytes.
 const maxSchema = 4 << 20
 
 // Options say how records are written.
 type Options struct {
 	Kind string
+	// Part is the key or the value; "" is the value.
+	Part string
 	// File is the path of the schema; JSON has none.
 	File string
 	// Message is the full name of the Protobuf message; "" is the first of the file.
 	Message string
+	// Framing must fit (see Fits).
 	Framing string
+	// Event is for the framings of CloudEvents.
+	Event Event
 }
 
-// Format writes records.
+// Format writes the keys or the values of records.
 type Format struct {
-	// Schema is what the registry gives out.
-	Schema sr.Schema
-	frame  []byte
-	encode func(value []byte) ([]byte, error)
+	// Schema is what the registry gives out; nil for JSON without one.
+	Schema     *sr.Schema
+	kind, part string
+	name       string // of the framing
+	framing    framing
+	event      Event
+	// place is where in its file the Protobuf message is, in Confluent's encoding, and message its simple name.
+	place   []byte
+	message string
+	encode  func(value []byte) ([]byte, error)
 }
 
-// Load reads a schema. The error says what is wrong with the file.
+// Load reads a schema, if the format has one. The error says what is wrong with the file.
 func Load(options Options) (*Format, error) {
-	info, err := os.Stat(options.File)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no file %s: the path is relative to the folder of this file", options.File)
-	case err == nil && !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a file: name the one with the schema", options.File)
-	case err == nil && info.Size() > maxSchema:
-		return nil, fmt.Errorf("%s has more than %d MiB, which no schema needs", options.File, maxSchema>>20)
+	f := &Format{kind: options.Kind, part: cmp.Or(options.Part, Value), name: options.Framing,
+		framing: framingOf(options.Framing), event: options.Event}
+	if options.Kind == JSON {
+		f.encode = func(value []byte) ([]byte, error) { return value, nil }
+		return f, nil
 	}
-	text, err := os.ReadFile(options.File)
+	text, err := read(options.File)
 	if err != nil {
-		return nil, fmt.Errorf("reading the schema: %w", err)
+		return nil, err
 	}
-	f := &Format{Schema: sr.Schema{Schema: string(text)}}
-	var inner []byte // between the schema's id and the value
+	f.Schema = &sr.Schema{Schema: text}
 	switch options.Kind {
 	case Avro:
 		err = f.avro()
 	case JSONSchema:
 		err = f.jsonSchema(options.File)
 	case Protobuf:
-		inner, err = f.protobuf(options.File, options.Message)
+		err = f.protobuf(options.File, options.Message)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema %s: %w", options.File, err)
 	}
-	if options.Framing == FramingConfluent {
-		f.frame = append(binary.BigEndian.AppendUint32([]byte{0}, SchemaID), inner...)
-	}
 	return f, nil
 }
 
-// Head is the number of bytes before each value that name its schema.
-func (f *Format) Head() int { return len(f.frame) }
-
-// Encode returns the record that a JSON value stands for. The error says how the value does not fit the schema.
-func (f *Format) Encode(value []byte) ([]byte, error) {
-	encoded, err := f.encode(value)
-	if err != nil {
-		return nil, err
+// read returns the text of a schema file.
+func read(file string) (string, error) {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("there is no file %s: the path is relative to the folder of this file", file)
+	case err == nil && !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a file: name the one with the schema", file)
+	case err == nil && info.Size() > maxSchema:
+		return "", fmt.Errorf("%s has more than %d MiB, which no schema needs", file, maxSchema>>20)
 	}
-	return append(append([]byte(nil), f.frame...), encoded...), nil
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("reading the schema: %w", err)
+	}
+	return string(text), nil
+}
+
+// Part is the part of the record that has the format.
+func (f *Format) Part() string { return f.part }
+
+// IsJSON reports whether what is written is JSON.
+func (f *Format) IsJSON() bool { return f.kind == JSON || f.kind == JSONSchema }
+
+// Encode returns what the JSON of a sample stands for, without its frame. A framing may write the record's id into it
+// once more. The error says how the value does not fit the schema.
+func (f *Format) Encode(value, id []byte) ([]byte, error) {
+	encoded, err := f.encode(value)
+	if err != nil || f.framing.wrap == nil {
+		return encoded, err
+	}
+	return f.framing.wrap(f, encoded, id), nil
 }

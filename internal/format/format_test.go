@@ -1,7 +1,6 @@
 package format
 
 import (
-	"bytes"
 	"encoding/hex"
 	"os"
 	"path/filepath"
@@ -71,7 +70,8 @@ func TestBytes(t *testing.T) {
 			"0a026162" + "12020805" + "1a030a0173"},
 	} {
 		f := load(t, one.kind, one.schema, one.message, one.framing)
-		got, err := f.Encode([]byte(one.value))
+		got, err := f.Encode([]byte(one.value), nil)
+		got = append(f.Frame(Named{ID: 1}).Head, got...)
 		if err != nil || hex.EncodeToString(got) != one.want {
 			t.Errorf("%s %s is %x, %v; want %s", one.kind, one.value, got, err, one.want)
 		}
@@ -102,7 +102,7 @@ func TestValuesThatDoNotFit(t *testing.T) {
 		{Protobuf, messages, `{"x":7}`, "x"},
 	} {
 		f := load(t, one.kind, one.schema, "", FramingNone)
-		_, err := f.Encode([]byte(one.value))
+		_, err := f.Encode([]byte(one.value), nil)
 		if err == nil || !strings.Contains(err.Error(), one.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s %s: %v, want %q", one.kind, one.value, err, one.want)
 		}
@@ -143,14 +143,13 @@ func FuzzAvroKeepsWhatItWrites(f *testing.F) {
 	f.Add([]byte(`{"id":"ab","lines":[],"at":"1970-01-01T00:00:00.005Z"}`))
 	f.Add([]byte(`{"id":"ab","note":{"string":"x"},"lines":[{"sku":"s"}],"at":5,"n":4}`))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		encoded, err := format.Encode(value)
+		encoded, err := format.Encode(value, nil)
 		if err != nil {
 			return
 		}
-		rest, framed := bytes.CutPrefix(encoded, []byte{0, 0, 0, 0, SchemaID})
 		var read map[string]any
-		left, err := schema.Decode(rest, &read)
-		if !framed || err != nil || len(left) > 0 {
+		left, err := schema.Decode(encoded, &read)
+		if err != nil || len(left) > 0 {
 			t.Fatalf("%q is written as %x: %v, %d bytes left", value, encoded, err, len(left))
 		}
 		if _, isText := read["id"].(string); !isText {

@@ -15,24 +15,24 @@ import (
 )
 
 // protobuf reads a .proto file. What it imports is found beside it; Google's well-known types are built in. Values are
-// Protobuf's JSON mapping. It returns the message's place in the file, which the wire format has after the schema's id.
-func (f *Format) protobuf(file, name string) (place []byte, err error) {
+// Protobuf's JSON mapping.
+func (f *Format) protobuf(file, name string) error {
 	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
 		ImportPaths: []string{filepath.Dir(file)},
 	})}
 	compiled, err := compiler.Compile(context.Background(), filepath.Base(file))
 	if err != nil {
-		return nil, fmt.Errorf("this is no Protobuf schema: %w", err)
+		return fmt.Errorf("this is no Protobuf schema: %w", err)
 	}
 	messages := compiled[0].Messages()
 	if messages.Len() == 0 {
-		return nil, fmt.Errorf("the file has no message")
+		return fmt.Errorf("the file has no message")
 	}
 	message := messages.Get(0)
 	if name != "" {
 		found, isMessage := compiled[0].FindDescriptorByName(protoreflect.FullName(name)).(protoreflect.MessageDescriptor)
 		if !isMessage {
-			return nil, fmt.Errorf("the file has no message %q: write its full name, such as %s", name, message.FullName())
+			return fmt.Errorf("the file has no message %q: write its full name, such as %s", name, message.FullName())
 		}
 		message = found
 	}
@@ -44,11 +44,12 @@ func (f *Format) protobuf(file, name string) (place []byte, err error) {
 		}
 		return proto.MarshalOptions{Deterministic: true}.Marshal(sample)
 	}
-	return indexes(message), nil
+	f.place, f.message = indexes(message), string(message.Name())
+	return nil
 }
 
-// indexes returns a message's place in its file: the number of indexes and each of them, as zigzag varints. The first
-// message of a file is a single zero.
+// indexes returns a message's place in its file, as Confluent's framings have it: the number of indexes and each of
+// them, as zigzag varints. The first message of a file is a single zero.
 func indexes(message protoreflect.MessageDescriptor) []byte {
 	var path []int
 	for at := protoreflect.Descriptor(message); ; at = at.Parent() {

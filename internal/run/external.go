@@ -61,7 +61,7 @@ func (r *run) checkPorts(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.options.Subject.Format == nil {
+	if len(r.options.Subject.Formats()) == 0 {
 		return nil
 	}
 	return check("registry", r.portsOf(0).registry)

@@ -26,8 +26,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/subject"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
-	"github.com/dlqbench/dlqbench/internal/format"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -74,6 +74,7 @@ type stage struct {
 	stubs      stubs
 	outputs    *outputTopic       // the output topic as the downstream, else nil
 	registry   *registry.Registry // nil if the records have no schema
+	samples    *samples.Set       // what records are made from, with the names of their schemas; nil without samples
 	store      storeStage
 	bootstraps []string // of each instance
 	ports      []string // of each instance, for the ports it may serve
@@ -184,24 +185,6 @@ func (r *run) openLinks(ctx context.Context) error {
 
 func downstreamLink(instance int) string { return fmt.Sprintf("downstream of instance %d", instance) }
 
-// openRegistry starts the schema registry of a subject whose records have a schema, behind the link "registry".
-func (r *run) openRegistry() error {
-	if r.options.Subject == nil || r.options.Subject.Format == nil {
-		return nil
-	}
-	var err error
-	r.registry, err = registry.Start(r.values.InputTopic+"-value", format.SchemaID, r.options.Subject.Format.Schema)
-	if err != nil {
-		return err
-	}
-	link, err := r.openLink(network.LinkRegistry, r.registry.Address(), r.portsOf(0).registry)
-	if err != nil {
-		return err
-	}
-	r.values.SchemaRegistryURL = "http://" + link.Address()
-	return nil
-}
-
 // findPorts finds a free TCP port for each instance.
 func (r *run) findPorts() error {
 	free, err := ports.Free(r.header.Instances)
@@ -257,7 +240,7 @@ func (r *run) openProducer(context.Context) error {
 	r.producer, err = workload.NewProducer(workload.ProducerConfig{
 		Client: r.cluster.client, Inputs: inputs, Plan: r.plan, IDs: r.ids,
 		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Odd: r.ownNames(), Kept: r.keptHeaders(),
-		Samples: r.options.samples(), NoIDHeader: r.hidesIDHeader(), Node: r.entry(), Clock: r.clock, Sink: r.live,
+		Samples: r.samples, NoIDHeader: r.hidesIDHeader(), Node: r.entry(), Clock: r.clock, Sink: r.live,
 	})
 	return err
 }
@@ -293,7 +276,7 @@ func (r *run) keptHeaders() func(name string) bool {
 // ownHeaders returns a function that reports whether a header is the record's own.
 func (r *run) ownHeaders() func(name string) bool {
 	own := workload.OriginalHeaders(r.scenario.Workload.Headers, r.namedHeaders())
-	if from := r.options.samples(); from != nil {
+	if from := r.samples; from != nil {
 		workloads := own
 		own = func(name string) bool { return workloads(name) || slices.Contains(from.HeaderNames(), name) }
 	}

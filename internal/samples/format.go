@@ -9,19 +9,23 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// encode returns a value in the set's format. The id must stand in it as the same text, so that each record's own can
-// take its place: ids of a form have one length, and formats write the length of a text before it, not inside.
-func (s *Set) encode(text pieces) (pieces, error) {
+// encode returns the JSON of a key or value in a format. The id must stand in it as the same text, so that each
+// record's own can take its place: ids of a form have one length, and formats write the length of a text before it, not
+// inside.
+func (s *Set) encode(format Format, text pieces) (pieces, error) {
 	id := history.NewIDsAs("sample", s.Form, 1).Append(nil, 0)
-	encoded, err := s.format.Encode(text.join(id))
+	encoded, err := format.Encode(text.join(id), id)
 	if err != nil {
-		return pieces{}, err
+		return nil, err
 	}
-	before, after, found := bytes.Cut(encoded, id)
-	if !found {
-		return pieces{}, errors.New("the id is not written as text: make its field a string in the schema")
+	around := bytes.Split(encoded, id)
+	if len(around) < len(text) {
+		return nil, errors.New("the id is not written as text: make its field a string in the schema")
 	}
-	return pieces{slices.Clip(before), after}, nil
+	for i, piece := range around {
+		around[i] = slices.Clip(piece)
+	}
+	return around, nil
 }
 
 // Enlarge prepares a large value of at least size bytes for each sample that is not JSON: the longest of its texts that
@@ -30,42 +34,51 @@ func (s *Set) Enlarge(size int) bool {
 	all := true
 	for i := range s.samples {
 		one := &s.samples[i]
-		if one.text.before == nil {
+		if one.text == nil {
 			continue
 		}
 		one.large = s.enlarged(one, size)
-		all = all && one.large.before != nil
+		all = all && one.large != nil
 	}
 	return all
 }
 
 func (s *Set) enlarged(one *Sample, size int) pieces {
-	more := bytes.Repeat([]byte("x"), max(size-len(one.before)-len(one.after), 0))
-	lengthen := func(text []byte, end int) []byte { return slices.Concat(text[:end], more, text[end:]) }
-	begins := len(one.text.before)
-	whole := one.text.join(nil)
-	for _, span := range texts(whole) {
-		longer := one.text
-		switch {
-		case span.to < begins:
-			longer.before = lengthen(one.text.before, span.to)
-		case span.from > begins:
-			longer.after = lengthen(one.text.after, span.to-begins)
-		default: // the id
-			continue
+	written := 0
+	for _, piece := range one.pieces {
+		written += len(piece)
+	}
+	more := bytes.Repeat([]byte("x"), max(size-written, 0))
+	begins, whole := len(one.text[0]), one.text.join(nil)
+	for _, span := range scalars(whole) {
+		if !span.isText || !span.plain || span.to == begins {
+			continue // a number, or the id
 		}
-		if encoded, err := s.encode(longer); err == nil {
+		lengthen := func(text []byte, end int) []byte { return slices.Concat(text[:end], more, text[end:]) }
+		longer := slices.Clone(one.text)
+		if span.to < begins {
+			longer[0] = lengthen(longer[0], span.to)
+		} else {
+			longer[1] = lengthen(longer[1], span.to-begins)
+		}
+		if encoded, err := s.encode(s.format, longer); err == nil {
 			return encoded
 		}
 	}
-	return pieces{}
+	return nil
 }
 
-// span is where a text stands in a JSON value, without its quotes.
-type span struct{ from, to int }
+// span is where a text, without its quotes, or a number stands in a JSON value.
+type span struct {
+	from, to int
+	isText   bool
+	// plain: the text has no escapes.
+	plain bool
+	text  string
+}
 
-// texts returns the texts in a JSON value that are not names of members, the longest first.
-func texts(value []byte) []span {
+// scalars returns the texts and numbers in a JSON value that are not names of members, the longest first.
+func scalars(value []byte) []span {
 	var found []span
 	var objects []bool // the containers around the present token
 	name := false
@@ -78,7 +91,7 @@ func texts(value []byte) []span {
 			return found
 		}
 		within := len(objects) > 0 && objects[len(objects)-1]
-		switch text, isText := token.(string); {
+		switch {
 		case token == json.Delim('{') || token == json.Delim('['):
 			objects = append(objects, token == json.Delim('{'))
 			name = token == json.Delim('{')
@@ -89,13 +102,35 @@ func texts(value []byte) []span {
 		case within && name:
 			name = false
 			continue
-		case isText:
-			to := int(decoder.InputOffset()) - 1
-			from := bytes.LastIndexByte(value[:to], '"') + 1
-			if string(value[from:to]) == text { // no escapes
-				found = append(found, span{from, to})
+		default:
+			if one, is := scalar(value, token, int(decoder.InputOffset())); is {
+				found = append(found, one)
 			}
 		}
 		name = within
 	}
+}
+
+// scalar returns where a token stands that ends at a byte of the value, and whether it is a text or a number.
+func scalar(value []byte, token json.Token, end int) (span, bool) {
+	switch one := token.(type) {
+	case json.Number:
+		return span{from: end - len(one), to: end, text: string(one)}, true
+	case string:
+		from := openingQuote(value[:end-1]) + 1
+		return span{from: from, to: end - 1, isText: true, plain: string(value[from:end-1]) == one, text: one}, true
+	}
+	return span{}, false
+}
+
+// around returns JSON as the parts around every text and number in it that is the id.
+func around(value []byte, id string) pieces {
+	same := slices.DeleteFunc(scalars(value), func(one span) bool { return one.text != id })
+	slices.SortFunc(same, func(a, b span) int { return a.from - b.from })
+	var parts pieces
+	from := 0
+	for _, one := range same {
+		parts, from = append(parts, slices.Clip(value[from:one.from])), one.to
+	}
+	return append(parts, slices.Clip(value[from:]))
 }

@@ -2,7 +2,7 @@ package samples
 
 import (
 	"bytes"
-	"encoding/binary"
+	"slices"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -31,10 +31,10 @@ func (h How) String() string {
 
 // Shape says what values consist of.
 type Shape struct {
-	// JSON: after the head, a value is JSON.
+	// JSON: after its frame, a value is JSON.
 	JSON bool
-	// Head is the number of bytes of the framing, which names the schema, before the value.
-	Head int
+	// Named: a record names its schema.
+	Named bool
 }
 
 // plainJSON is the shape of the workload's own records.
@@ -45,7 +45,7 @@ func (s *Set) Shape() Shape {
 	if s == nil || s.format == nil {
 		return plainJSON()
 	}
-	return Shape{JSON: s.samples[0].text.before == nil, Head: s.format.Head()}
+	return Shape{JSON: s.format.IsJSON(), Named: s.format.NamesSchema()}
 }
 
 // Hows are the ways in which values of the shape can be malformed.
@@ -54,40 +54,44 @@ func (s Shape) Hows() []How {
 	if s.JSON {
 		ways = append(ways, NotJSON, WrongType, MissingField)
 	}
-	if s.Head > 0 {
+	if s.Named {
 		ways = append(ways, UnknownSchemaID)
 	}
 	return ways
 }
 
-// unknownSchema is an id that no registry has given: they count from 1.
-const unknownSchema = 1<<31 - 1
-
-// Malform appends the value of a record whose id stands between before and after, malformed.
-func (s Shape) Malform(dst []byte, how How, before, id, after []byte) []byte {
-	quoted := bytes.HasSuffix(before, []byte(`"`)) && bytes.HasPrefix(after, []byte(`"`))
+// Malform appends a value, malformed. Around are its parts, without its frame; the id stands between each two of them.
+func Malform(dst []byte, how How, id []byte, around ...[]byte) []byte {
 	start := len(dst)
 	switch how {
 	case Truncated: // within the id, which no decoder takes for the end of a value
-		return append(append(dst, before...), id[:len(id)/2]...)
+		return append(append(dst, around[0]...), id[:len(id)/2]...)
 	case NotJSON:
-		dst = append(append(dst, before...), after...)
-		dst[start+s.Head] = '<'
-		return dst
-	case MissingField:
-		before, after = withoutMember(before, after)
-		return append(append(dst, before...), after...)
-	case WrongType:
-		if quoted {
-			before, after = before[:len(before)-1], after[1:]
+		dst = append(dst, bytes.Join(around, nil)...)
+		dst[start] = '<'
+	case WrongType, MissingField:
+		value := around[0]
+		for _, after := range around[1:] {
+			value = lacking(how, value, after)
 		}
-		return append(append(append(dst, before...), "true"...), after...)
+		dst = append(dst, value...)
 	case UnknownSchemaID:
-		dst = append(append(dst, before...), bytes.Repeat([]byte("0"), len(id))...)
-		dst = append(dst, after...)
-		binary.BigEndian.PutUint32(dst[start+1:], unknownSchema)
+		dst = append(dst, bytes.Join(around, bytes.Repeat([]byte("0"), len(id)))...)
 	}
 	return dst
+}
+
+// lacking returns JSON with true in the place of the id, or without the member that it is the value of.
+func lacking(how How, before, after []byte) []byte {
+	quoted := bytes.HasSuffix(before, []byte(`"`)) && bytes.HasPrefix(after, []byte(`"`))
+	switch {
+	case how == MissingField:
+		before, after = withoutMember(before, after)
+		return slices.Concat(before, after)
+	case quoted:
+		before, after = before[:len(before)-1], after[1:]
+	}
+	return slices.Concat(before, []byte("true"), after)
 }
 
 // withoutMember returns JSON without the member or element whose value stands, without the quotes, between before and
@@ -119,6 +123,6 @@ func openingQuote(text []byte) int {
 
 // AppendMalformed appends the value of record seq, malformed in a way that the set's shape has.
 func (s *Set) AppendMalformed(dst []byte, how How, sample int32, ids *history.IDs, seq int32) []byte {
-	one := &s.samples[sample]
-	return s.Shape().Malform(dst, how, one.before, ids.Append(nil, seq), one.after)
+	dst = append(dst, s.frameOf(how).Head...)
+	return Malform(dst, how, ids.Append(nil, seq), s.samples[sample].pieces...)
 }

@@ -3,6 +3,7 @@ package samples
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -29,8 +30,12 @@ func TestValuesAreMalformed(t *testing.T) {
 		{`{"a":"\\","i\"d\\":"`, `"}`, MissingField, `{"a":"\\"}`},
 		{`{"ids":["a","`, `","b"]}`, MissingField, `{"ids":["a","b"]}`},
 		{`{"ids":["`, `"]}`, MissingField, `{"ids":[]}`},
+		{`{"id":"`, `","data":{"a":1,"id":+}}`, MissingField, `{"data":{"a":1}}`},
+		{`{"id":"`, `","data":{"a":1,"id":+}}`, WrongType, `{"id":true,"data":{"a":1,"id":true}}`},
+		{`{"id":"`, `","data":{"a":1,"id":+}}`, Truncated, `{"id":"12`},
+		{`{"id":"`, `","data":{"a":1,"id":+}}`, NotJSON, `<"id":"","data":{"a":1,"id":}}`},
 	} {
-		got := plainJSON().Malform(nil, one.how, []byte(one.before), []byte("1234"), []byte(one.after))
+		got := Malform(nil, one.how, []byte("1234"), bytes.Split([]byte(one.before+"+"+one.after), []byte("+"))...)
 		if one.how == MissingField && json.Valid(got) {
 			var compact, want bytes.Buffer
 			_, _ = json.Compact(&compact, got), json.Compact(&want, []byte(one.want))
@@ -40,13 +45,14 @@ func TestValuesAreMalformed(t *testing.T) {
 			t.Errorf("%s: %s+id+%s became %s, want %s", one.how, one.before, one.after, got, one.want)
 		}
 	}
-	framed := Shape{JSON: true, Head: 5}
+	set, _ := read(t, `{"id":"1"}`, Options{ID: place(t, "$.id"), As: history.IDText, Format: named{}})
+	set = set.Framed(Frames{Value: Frame{Head: []byte("good")}, Unknown: Frame{Head: []byte("gone")}})
+	ids := history.NewIDsAs("run", history.IDText, 10)
 	for how, want := range map[How]string{
-		NotJSON:         "\x00\x00\x00\x00\x01<\"id\":\"\"}",
-		UnknownSchemaID: "\x00\x7f\xff\xff\xff{\"id\":\"0000\"}",
+		NotJSON:         `good<"id":""}`,
+		UnknownSchemaID: `gone{"id":"` + strings.Repeat("0", ids.Len()) + `"}`,
 	} {
-		got := framed.Malform([]byte("x"), how, []byte("\x00\x00\x00\x00\x01{\"id\":\""), []byte("1234"), []byte(`"}`))
-		if string(got) != "x"+want {
+		if got := set.AppendMalformed([]byte("x"), how, 0, ids, 5); string(got) != "x"+want {
 			t.Errorf("%s: %q, want %q", how, got, want)
 		}
 	}
@@ -76,7 +82,7 @@ func TestMalformedValuesHaveNoID(t *testing.T) {
 			t.Fatalf("%s is not JSON", whole)
 		}
 		for _, how := range plainJSON().Hows() {
-			value := plainJSON().Malform(nil, how, before, id, after)
+			value := Malform(nil, how, id, before, after)
 			if readable := how == WrongType || how == MissingField; json.Valid(value) != readable {
 				t.Fatalf("%s: %s, JSON: %v", how, value, !readable)
 			}
@@ -89,7 +95,7 @@ func TestMalformedValuesHaveNoID(t *testing.T) {
 
 func TestShapeOfSets(t *testing.T) {
 	var none *Set
-	for format, want := range map[Format]Shape{nil: plainJSON(), wrapped{}: {}, framed{}: {JSON: true, Head: 1}} {
+	for format, want := range map[Format]Shape{nil: plainJSON(), wrapped{}: {}, named{}: {JSON: true, Named: true}} {
 		set, problems := read(t, `{"id":"1","a":"bc"}`, Options{ID: place(t, "$.id"), Format: format})
 		if len(problems) > 0 || set.Shape() != want || none.Shape() != plainJSON() {
 			t.Errorf("%T: %+v, want %+v; %v", format, set.Shape(), want, problems)

@@ -46,16 +46,20 @@ type Options struct {
 	// As is how ids are written. "" stands for UUIDs if all samples have UUIDs there, for numbers if all have whole
 	// numbers or digits there, else for text.
 	As history.IDForm
-	// Format is how the records' values are written; nil stands for the JSON of the file.
-	Format Format
+	// Format is how the records' values are written, and Key how their keys are; nil stands for the JSON of the file,
+	// and for text.
+	Format, Key Format
 }
 
-// Format writes values in another format than JSON.
+// Format writes keys or values in another format than that of the file.
 type Format interface {
-	// Encode returns the value that the JSON of a sample stands for. The error says how it does not fit.
-	Encode(value []byte) ([]byte, error)
-	// Head is the number of bytes that name the schema, at the beginning of each value.
-	Head() int
+	// Encode returns what the JSON of a sample stands for, without its frame; the record's id, which is in it, may be
+	// written once more. The error says how it does not fit.
+	Encode(value, id []byte) ([]byte, error)
+	// IsJSON reports whether that is JSON.
+	IsJSON() bool
+	// NamesSchema reports whether records name their schema.
+	NamesSchema() bool
 }
 
 // Problem is what is wrong with a line. Line counts from 1, and is 0 if the file as a whole is meant. Column counts
@@ -82,6 +86,8 @@ func Read(from io.Reader, options Options) (*Set, []Problem) {
 		r.set.Form = r.form()
 	}
 	fmt.Fprint(whole, options.Lines, options.ID, r.set.Form)
+	r.set.format, r.set.keyFormat = options.Format, options.Key
+	r.encodeKeys(whole)
 	if options.Format != nil {
 		r.encode(whole)
 	}
@@ -92,22 +98,47 @@ func Read(from io.Reader, options Options) (*Set, []Problem) {
 	return r.set, nil
 }
 
-// encode puts every sample into the format of the records, and the result into the digest.
+// encode puts the value of every sample into the format of the records, and the result into the digest.
 func (r *reader) encode(digest io.Writer) {
-	r.set.format = r.options.Format
 	for i := range r.set.samples {
 		one := &r.set.samples[i]
 		text := one.pieces
-		encoded, err := r.set.encode(text)
+		encoded, err := r.set.encode(r.options.Format, text)
 		if err != nil {
 			if r.problem(r.numbers[i], 1, string(text.join(nil)), err.Error()); len(r.problems) == maxProblems {
 				return
 			}
 			continue
 		}
-		one.pieces = encoded
-		if !bytes.HasSuffix(encoded.join(nil), text.join(nil)) { // it is JSON no more
+		if one.pieces = encoded; !r.options.Format.IsJSON() {
 			one.text = text
+		}
+		fmt.Fprintf(digest, "%q", encoded.join(nil))
+	}
+}
+
+// encodeKeys puts the keys into their format, and the result into the digest.
+func (r *reader) encodeKeys(digest io.Writer) {
+	for _, key := range r.set.keys {
+		r.set.written = append(r.set.written, []byte(key))
+	}
+	for i := 0; i < len(r.set.samples) && r.options.Key != nil && len(r.problems) < maxProblems; i++ {
+		one := &r.set.samples[i]
+		if one.Key.Kind == KeyNull {
+			continue
+		}
+		if one.Key.Kind == KeyUnsaid {
+			r.problem(r.numbers[i], 1, string(one.join(nil)), "the record has no key, but keys have a format (input.key): add "+
+				`lines: envelope, and a member "key" to each line; null stands for no key`)
+			continue
+		}
+		encoded, err := r.set.encode(r.options.Key, one.Key.around)
+		if err != nil {
+			r.problem(r.numbers[i], 1, string(one.Key.around.join(nil)), "the key: "+err.Error())
+			continue
+		}
+		if one.Key.around = encoded; one.Key.Kind == KeyOwn {
+			r.set.written[one.Key.Index] = encoded.join(nil)
 		}
 		fmt.Fprintf(digest, "%q", encoded.join(nil))
 	}
@@ -282,7 +313,7 @@ func (r *reader) sample(number int, parts envelope) (one Sample, at int, err err
 	if spot.Number {
 		quote = 0
 	}
-	one = Sample{pieces: pieces{parts.value[:spot.From+quote], parts.value[spot.To-quote:]}, Key: Key{Kind: KeyUnsaid}}
+	one = Sample{pieces: pieces{parts.value[:spot.From+quote], parts.value[spot.To-quote:]}}
 	for _, header := range parts.headers {
 		header.IsID = text != "" && string(header.Value) == text
 		one.Headers = append(one.Headers, header)
@@ -290,17 +321,33 @@ func (r *reader) sample(number int, parts envelope) (one Sample, at int, err err
 			r.set.headers = append(r.set.headers, header.Name)
 		}
 	}
-	switch {
-	case !parts.hasKey:
-	case parts.key == nil:
-		one.Key.Kind = KeyNull
-	case text != "" && string(parts.key) == text:
-		one.Key.Kind = KeyID
-	default:
-		one.Key.Kind = KeyOwn
-		one.Key.Index, err = r.key(string(parts.key))
-	}
+	one.Key, err = r.keyOf(parts, text)
 	return one, 0, err
+}
+
+// keyOf returns the key of a record with that id.
+func (r *reader) keyOf(parts envelope, id string) (key Key, err error) {
+	switch written := textOf(parts.key); {
+	case !parts.hasKey:
+		return Key{Kind: KeyUnsaid}, nil
+	case parts.key == nil:
+		return Key{Kind: KeyNull}, nil
+	case r.options.Key != nil:
+		key.around = pieces{parts.key}
+		if id != "" {
+			key.around = around(parts.key, id)
+		}
+		if key.Kind = KeyID; len(key.around) == 1 {
+			key.Kind = KeyOwn
+			key.Index, err = r.key(string(parts.key))
+		}
+	case id != "" && string(written) == id:
+		key.Kind, key.around = KeyID, pieces{nil, nil}
+	default:
+		key.Kind = KeyOwn
+		key.Index, err = r.key(string(written))
+	}
+	return key, err
 }
 
 // key returns the index of a key.
@@ -328,7 +375,7 @@ type envelope struct {
 	value   []byte
 	at      int // where in the line the value begins
 	hasKey  bool
-	key     []byte // nil for null
+	key     []byte // JSON, nil for null
 	headers []Header
 }
 
@@ -345,7 +392,7 @@ func openEnvelope(text []byte) (e envelope, err error) {
 			e.value, e.at = member.raw, member.at
 		case "key":
 			if e.hasKey = true; string(member.raw) != "null" {
-				e.key = textOf(member.raw)
+				e.key = member.raw
 			}
 		case "headers":
 			if e.headers, err = headersOf(member.raw); err != nil {
@@ -358,8 +405,8 @@ func openEnvelope(text []byte) (e envelope, err error) {
 	switch {
 	case e.value == nil:
 		return e, errors.New("the envelope has no member value: the record itself")
-	case len(e.key) > maxKey:
-		return e, fmt.Errorf("the key has %d bytes, and can have %d at most", len(e.key), maxKey)
+	case len(textOf(e.key)) > maxKey:
+		return e, fmt.Errorf("the key has %d bytes, and can have %d at most", len(textOf(e.key)), maxKey)
 	}
 	return e, nil
 }

@@ -34,13 +34,44 @@ func FuzzRead(f *testing.F) {
 		}
 		ids := history.NewIDsAs("run", set.Form, set.Len())
 		for i := range set.Len() {
-			value := set.At(int32(i)).AppendValue(nil, ids, int32(i), 0)
+			value := set.AppendValue(nil, int32(i), ids, int32(i), 0)
 			if spot, err := at.Find(value); err != nil || spot.Text != ids.Token(int32(i)) || !json.Valid(value) {
 				t.Fatalf("%q has %q at %s: %v", value, spot.Text, path, err)
 			}
 			if seq, found := ids.Find(value); !found || seq != int32(i) && !strings.Contains(string(file), "DLQB") {
 				t.Fatalf("found %d, %v in %q", seq, found, value)
 			}
+		}
+	})
+}
+
+// FuzzKeys checks that in whatever JSON is a key, each text and number that is the id is replaced, and nothing else.
+func FuzzKeys(f *testing.F) {
+	f.Add([]byte(`{"a":"o-1","b":[1,"\\u006f-1"],"o-1":{}}`), "o-1")
+	f.Add([]byte(` [17, 17.0, "17"] `), "17")
+	f.Fuzz(func(t *testing.T, key []byte, id string) {
+		if !json.Valid(key) || id == "" {
+			return
+		}
+		parts := around(key, id)
+		whole, from := 0, 0
+		for _, one := range scalars(key) {
+			if one.text == id {
+				whole++
+			}
+		}
+		if whole != len(parts)-1 {
+			t.Fatalf("%d ids in %q make %d parts", whole, key, len(parts))
+		}
+		for _, part := range parts {
+			at := bytes.Index(key[from:], part)
+			if at < 0 {
+				t.Fatalf("%q is not in %q", part, key)
+			}
+			from += at + len(part)
+		}
+		if !json.Valid(parts.join([]byte("7"))) {
+			t.Fatalf("%q became %q", key, parts.join([]byte("7")))
 		}
 	})
 }

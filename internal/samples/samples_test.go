@@ -83,14 +83,14 @@ func TestEverythingButTheIDIsKept(t *testing.T) {
 			t.Fatalf("%+v", problems)
 		}
 		seq := rapid.Int32Min(0).Draw(t, "seq")
-		got := string(set.At(0).AppendValue(nil, ids, seq, 0))
+		got := string(set.AppendValue(nil, 0, ids, seq, 0))
 		if want := before + `"` + ids.Token(seq) + `"` + strings.TrimRight(after, " \t"); got != want {
 			t.Fatalf("made %q, want %q", got, want)
 		}
-		if len(got) != set.At(0).Room(ids) {
-			t.Fatalf("%d bytes need room for %d", len(got), set.At(0).Room(ids))
+		if len(got) != set.Room(0, ids, 0) {
+			t.Fatalf("%d bytes need room for %d", len(got), set.Room(0, ids, 0))
 		}
-		large := set.At(0).AppendValue(nil, ids, seq, 5000)
+		large := set.AppendValue(nil, 0, ids, seq, 5000)
 		if !json.Valid(large) || len(large) != max(5000, len(got)) {
 			t.Fatalf("filled up to %d bytes", len(large))
 		}
@@ -120,7 +120,8 @@ func TestEnvelopes(t *testing.T) {
 	}
 	var kinds []string
 	for i := range set.Len() {
-		kinds = append(kinds, fmt.Sprint(set.At(int32(i)).Key))
+		key := set.At(int32(i)).Key
+		kinds = append(kinds, fmt.Sprintf("{%d %d}", key.Kind, key.Index))
 	}
 	if want := []string{"{3 0}", "{2 0}", "{1 0}", "{2 1}", "{0 0}", "{2 0}"}; !slices.Equal(kinds, want) {
 		t.Errorf("keys %v, want %v", kinds, want)
@@ -136,7 +137,7 @@ func TestEnvelopes(t *testing.T) {
 	if set.Form != history.IDText {
 		t.Errorf("ids are written as %s", set.Form)
 	}
-	if value := set.At(1).AppendValue(nil, history.NewIDs("r"), 1, 0); string(value) != `{"id": "`+
+	if value := set.AppendValue(nil, 1, history.NewIDs("r"), 1, 0); string(value) != `{"id": "`+
 		history.NewIDs("r").Token(1)+`"}` {
 		t.Errorf("made %s", value)
 	}
@@ -239,8 +240,8 @@ func TestNumbersAreReplacedByNumbers(t *testing.T) {
 	ids := history.NewIDsAs("run", history.IDInt64, 10)
 	for i, want := range []string{`{"n":17,"id":  ` + ids.Token(0) + ` }`, `{"id":"` + ids.Token(1) + `"}`,
 		`{"id":` + ids.Token(2) + `}`} {
-		one := set.At(int32(i))
-		if got := string(one.AppendValue(nil, ids, int32(i), 0)); got != want || len(got) != one.Room(ids) {
+		got := string(set.AppendValue(nil, int32(i), ids, int32(i), 0))
+		if got != want || len(got) != set.Room(int32(i), ids, 0) {
 			t.Errorf("made %s, want %s", got, want)
 		}
 	}
@@ -248,7 +249,7 @@ func TestNumbersAreReplacedByNumbers(t *testing.T) {
 		set.At(1).Key.Kind != KeyOwn || set.At(2).Key.Kind != KeyID {
 		t.Errorf("headers %+v, keys %v, %v, %v", headers, set.At(0).Key, set.At(1).Key, set.At(2).Key)
 	}
-	if large := set.At(2).AppendValue(nil, ids, 2, 500); len(large) != 500 || !json.Valid(large) {
+	if large := set.AppendValue(nil, 2, ids, 2, 500); len(large) != 500 || !json.Valid(large) {
 		t.Errorf("filled up to %d bytes: %.60s", len(large), large)
 	}
 }

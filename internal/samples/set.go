@@ -1,6 +1,7 @@
 package samples
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -14,9 +15,46 @@ type Set struct {
 	Form    history.IDForm
 	samples []Sample
 	keys    []string
-	headers []string
-	digest  [sha256.Size]byte
-	format  Format // nil for JSON
+	// written are the keys as records have them.
+	written   [][]byte
+	headers   []string
+	digest    [sha256.Size]byte
+	format    Format // nil for JSON
+	keyFormat Format // nil for text
+	frames    Frames
+}
+
+// Frames are what the framings of key and value add to records.
+type Frames struct {
+	Key, Value Frame
+	// Unknown is that of a value whose schema the registry does not have.
+	Unknown Frame
+}
+
+// Frame is what a framing adds: bytes before a key or value, and headers.
+type Frame struct {
+	Head    []byte
+	Headers []Header
+}
+
+// Framed returns the set with these frames.
+func (s *Set) Framed(frames Frames) *Set {
+	framed := *s
+	framed.frames = frames
+	framed.headers = slices.Clone(s.headers)
+	for _, header := range slices.Concat(frames.Key.Headers, frames.Value.Headers) {
+		framed.headers = append(framed.headers, header.Name)
+	}
+	framed.samples = slices.Clone(s.samples)
+	for i := range framed.samples {
+		one := &framed.samples[i]
+		one.framed = slices.Concat(one.Headers, frames.Key.Headers, frames.Value.Headers)
+	}
+	framed.written = nil
+	for _, key := range s.written {
+		framed.written = append(framed.written, slices.Concat(frames.Key.Head, key))
+	}
+	return &framed
 }
 
 // Sample is a record to make others from.
@@ -26,26 +64,50 @@ type Sample struct {
 	text, large pieces
 	Key         Key
 	Headers     []Header
+	framed      []Header // Headers and those of the frames
 }
 
-// pieces are the parts of a value around the text of its id. Quotes, if any, are in them.
-type pieces struct{ before, after []byte }
+// pieces are the parts of a key or value around the text of its id, which stands between each two of them. Quotes, if
+// any, are in them. nil: there is none.
+type pieces [][]byte
 
-// join returns the value with an id.
-func (p pieces) join(id []byte) []byte { return slices.Concat(p.before, id, p.after) }
+// join returns the whole with an id.
+func (p pieces) join(id []byte) []byte { return bytes.Join(p, id) }
+
+// room is the size of the whole with an id of ids.
+func (p pieces) room(ids *history.IDs) int {
+	size := (len(p) - 1) * ids.Len()
+	for _, piece := range p {
+		size += len(piece)
+	}
+	return size
+}
+
+// append appends the whole with the id of record seq.
+func (p pieces) append(dst []byte, ids *history.IDs, seq int32) []byte {
+	for i, piece := range p {
+		if i > 0 {
+			dst = ids.Append(dst, seq)
+		}
+		dst = append(dst, piece...)
+	}
+	return dst
+}
 
 // Key is the key of a sample.
 type Key struct {
 	Kind KeyKind
 	// Index is the index in Keys of a key that is KeyOwn.
 	Index int32
+	// around are the parts of a key that is KeyID around the id.
+	around pieces
 }
 
 // KeyKind says where the key of a record comes from.
 type KeyKind int
 
-// The kinds of keys: the sample names none, so that the workload's own is used; none at all (null); the sample's; the
-// record's id.
+// The kinds of keys: the sample names none, so that the workload's own is used; none at all (null); the sample's; one
+// that is, or contains, the record's id.
 const (
 	KeyUnsaid KeyKind = iota
 	KeyNull
@@ -67,7 +129,7 @@ func (s *Set) Len() int { return len(s.samples) }
 // At returns sample i.
 func (s *Set) At(i int32) *Sample { return &s.samples[i] }
 
-// Keys are the different keys of all samples.
+// Keys are the different keys of all samples, as the file has them.
 func (s *Set) Keys() []string { return s.keys }
 
 // HeaderNames are the different names of all samples' headers.
@@ -85,7 +147,7 @@ func (s *Set) Digest() string { return hex.EncodeToString(s.digest[:6]) }
 func (s *Set) Largest() int {
 	largest := 0
 	for i := range s.samples {
-		size := s.samples[i].Room(history.NewIDsAs("", s.Form, 0))
+		size := s.samples[i].room(history.NewIDsAs("", s.Form, 0)) + longestFrame
 		for _, header := range s.samples[i].Headers {
 			size += len(header.Name) + len(header.Value) + longestID
 		}
@@ -94,23 +156,70 @@ func (s *Set) Largest() int {
 	return largest
 }
 
-// longestID is more than an id and the framing of a header have.
-const longestID = 64
+const (
+	// longestID is more than an id and the framing of a header have.
+	longestID = 64
+	// longestFrame is more than a framing adds to a record.
+	longestFrame = 1 << 10
+)
 
-// Room is the size of a value with an id of ids.
-func (s *Sample) Room(ids *history.IDs) int { return len(s.before) + ids.Len() + len(s.after) }
+// AppendKey appends the key of record seq, of a sample whose key contains the id.
+func (s *Set) AppendKey(dst []byte, sample int32, ids *history.IDs, seq int32) []byte {
+	return s.samples[sample].Key.around.append(append(dst, s.frames.Key.Head...), ids, seq)
+}
+
+// KeyRoom is the size of that key.
+func (s *Set) KeyRoom(sample int32, ids *history.IDs) int {
+	return len(s.frames.Key.Head) + s.samples[sample].Key.around.room(ids)
+}
+
+// OwnKey is the key with that index in Keys, as records have it.
+func (s *Set) OwnKey(index int32) []byte { return s.written[index] }
+
+// Headers returns the headers of a record: those of its sample, and those of the framings.
+func (s *Set) Headers(sample int32, hasKey, hasValue bool, how How) []Header {
+	one := &s.samples[sample]
+	if hasKey && hasValue && how != UnknownSchemaID && one.framed != nil {
+		return one.framed
+	}
+	headers := slices.Clip(one.Headers)
+	if hasKey {
+		headers = append(headers, s.frames.Key.Headers...)
+	}
+	if hasValue {
+		headers = append(headers, s.frameOf(how).Headers...)
+	}
+	return headers
+}
+
+// frameOf is the frame of a value that is malformed in a way, or not.
+func (s *Set) frameOf(how How) *Frame {
+	if how == UnknownSchemaID {
+		return &s.frames.Unknown
+	}
+	return &s.frames.Value
+}
+
+// sized returns the value that a record with at least size bytes is made from: the usual one, if that is JSON, which
+// can be filled up, or large enough.
+func (s *Sample) sized(ids *history.IDs, size int) pieces {
+	if s.large != nil && size > s.room(ids) {
+		return s.large
+	}
+	return s.pieces
+}
+
+// Room is the size of the value of a record that is to have size bytes.
+func (s *Set) Room(sample int32, ids *history.IDs, size int) int {
+	return len(s.frames.Value.Head) + max(s.samples[sample].sized(ids, size).room(ids), size)
+}
 
 // AppendValue appends the value of record seq. If it is smaller than size bytes, it is filled up with spaces at its
 // end, which JSON allows, or is the large value of its format.
-func (s *Sample) AppendValue(dst []byte, ids *history.IDs, seq int32, size int) []byte {
-	start, value, filled := len(dst), s.pieces, s.text.before == nil
-	if size > s.Room(ids) && s.large.before != nil {
-		value = s.large
-	}
-	dst = append(dst, value.before...)
-	dst = ids.Append(dst, seq)
-	dst = append(dst, value.after...)
-	for filled && len(dst)-start < size {
+func (s *Set) AppendValue(dst []byte, sample int32, ids *history.IDs, seq int32, size int) []byte {
+	one, start := &s.samples[sample], len(dst)
+	dst = one.sized(ids, size).append(append(dst, s.frames.Value.Head...), ids, seq)
+	for one.text == nil && len(dst)-start < size {
 		dst = append(dst, ' ')
 	}
 	return dst

@@ -1,5 +1,5 @@
 // Package registry is the schema registry of a run, in this process: franz-go's srfake, which answers Confluent's REST
-// API (docs.confluent.io, "Schema Registry API Reference").
+// API (docs.confluent.io, "Schema Registry API Reference"), and what Apicurio's deserializers ask for.
 package registry
 
 import (
@@ -16,21 +16,33 @@ import (
 // requestLimit is how long a client may take to send the head of a request.
 const requestLimit = 10 * time.Second
 
+// Schema is a schema that a registry is to have, as version 1 of its subject.
+type Schema struct {
+	Subject string
+	Schema  sr.Schema
+}
+
 // Registry is a running registry.
 type Registry struct {
+	// Known are the schemas that it was started with, with their ids and GUIDs.
+	Known    []sr.SubjectSchema
 	listener net.Listener
 	server   *http.Server
 }
 
-// Start serves a registry on loopback that has one schema, with the id, as version 1 of the subject.
-func Start(subject string, id int, schema sr.Schema) (*Registry, error) {
+// Start serves a registry on loopback that has these schemas, with the ids 1, 2 and so on.
+func Start(schemas ...Schema) (*Registry, error) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("starting the schema registry: %w", err)
 	}
-	fake := srfake.NewRegistry()
-	fake.SeedSchema(subject, 1, id, schema)
-	r := &Registry{listener, &http.Server{Handler: fake.Handler(), ReadHeaderTimeout: requestLimit}}
+	r, fake := &Registry{listener: listener}, srfake.NewRegistry()
+	for i, one := range schemas {
+		fake.SeedSchema(one.Subject, 1, i+1, one.Schema)
+		known, _ := fake.GetSchema(one.Subject, 1)
+		r.Known = append(r.Known, known)
+	}
+	r.server = &http.Server{Handler: r.apicurio(fake.Handler()), ReadHeaderTimeout: requestLimit}
 	go r.server.Serve(listener) //nolint:errcheck // it ends with Close
 	return r, nil
 }

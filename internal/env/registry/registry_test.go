@@ -2,6 +2,10 @@ package registry
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/sr"
@@ -14,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // their own for another topic.
 func TestClientsFindTheSchema(t *testing.T) {
 	schema := sr.Schema{Schema: `{"type":"string"}`, Type: sr.TypeAvro}
-	r, err := Start("orders-value", 1, schema)
+	r, err := Start(Schema{"orders-value", schema}, Schema{"orders-key", schema})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +32,14 @@ func TestClientsFindTheSchema(t *testing.T) {
 	if got, err := client.SchemaByVersion(t.Context(), "orders-value", -1); err != nil || got.ID != 1 {
 		t.Errorf("the latest is %v, %v", got, err)
 	}
+	for i, want := range []string{"orders-value", "orders-key"} {
+		if known := r.Known[i]; known.Subject != want || known.ID != i+1 {
+			t.Errorf("it was started with %+v", known)
+		}
+		if got, err := client.SchemaByGUID(t.Context(), r.Known[i].GUID); err != nil || got.Schema.Schema != schema.Schema {
+			t.Errorf("the schema with the GUID %s is %v, %v", r.Known[i].GUID, got, err)
+		}
+	}
 	added, err := client.CreateSchema(t.Context(), "orders.DLT-value", sr.Schema{Schema: `{"type":"long"}`, Type: sr.TypeAvro})
 	if err != nil || added.ID <= 1 {
 		t.Errorf("a schema of the subject's own is %v, %v", added, err)
@@ -38,4 +50,38 @@ func TestClientsFindTheSchema(t *testing.T) {
 	if _, err := client.SchemaByID(context.Background(), 1); err == nil {
 		t.Error("it answers after Close")
 	}
+}
+
+// TestApicurioClientsFindTheSchema asks as Apicurio's deserializers do.
+func TestApicurioClientsFindTheSchema(t *testing.T) {
+	r, err := Start(Schema{"orders-value", sr.Schema{Schema: `"string"`, Type: sr.TypeAvro}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for path, want := range map[string]string{
+		"/apis/registry/v2/ids/globalIds/1": `"string"`, "/apis/registry/v3/ids/contentIds/1?references=x": `"string"`,
+		"/apis/registry/v3/ids/contentIds/1/references": "[]", "/apis/registry/v2/ids/globalIds/7": "404",
+		"/apis/ccompat/v7/schemas/ids/1": `{"schema":"\"string\""}`, "/schemas/ids/1": `{"schema":"\"string\""}`,
+		"/apis/registry/v4/ids/globalIds/1": "404",
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.Address()+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		got := strings.TrimSpace(string(body))
+		if response.StatusCode != http.StatusOK {
+			got = strconv.Itoa(response.StatusCode)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }

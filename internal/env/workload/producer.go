@@ -108,7 +108,7 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		cfg.Kept = OriginalHeaders(cfg.Headers, cfg.Named)
 	}
 	build := newBuilder(cfg.IDs, cfg.Plan.Seed, cfg.Inputs[0].Topic, cfg.Headers, cfg.Named...)
-	build.odd, build.samples, build.keys = cfg.Odd, cfg.Samples, cfg.Plan.Keys
+	build.odd, build.samples = cfg.Odd, cfg.Samples
 	if cfg.NoIDHeader {
 		build.names = build.names[1:]
 	}

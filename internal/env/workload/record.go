@@ -88,9 +88,8 @@ type builder struct {
 	names []string
 	named []NamedHeader
 	odd   []string // names of the dialect's headers that odd headers use too
-	// samples are what records are made from, nil for records of the workload's own; keys are the samples' keys.
+	// samples are what records are made from, nil for records of the workload's own.
 	samples *samples.Set
-	keys    []string
 	slab    []byte
 	headers []kgo.RecordHeader
 	records []kgo.Record
@@ -133,22 +132,23 @@ func (b *builder) key(seq int32, planned *plan.Record) []byte {
 	case index == history.None:
 		return nil
 	case index == history.KeyIsID:
-		return b.take(b.ids.Len(), func(dst []byte) []byte { return b.ids.Append(dst, seq) })
+		return b.take(b.samples.KeyRoom(planned.Sample, b.ids), func(dst []byte) []byte {
+			return b.samples.AppendKey(dst, planned.Sample, b.ids, seq)
+		})
 	case index >= history.SampleKey && index < history.BinaryKey:
-		key := b.keys[index-history.SampleKey]
-		return b.take(len(key), func(dst []byte) []byte { return append(dst, key...) })
+		return b.samples.OwnKey(index - history.SampleKey) // nobody changes a key
 	}
 	return b.take(keyRoom, func(dst []byte) []byte { return plan.AppendKey(dst, planned.Key) })
 }
 
 // fromSample returns a sample's value with the record's id. Of the planned sizes, only the large ones count.
 func (b *builder) fromSample(seq int32, planned *plan.Record) []byte {
-	sample, size := b.samples.At(planned.Sample), 0
+	size := 0
 	if planned.Large {
 		size = int(planned.Size)
 	}
-	return b.take(max(sample.Room(b.ids), size), func(dst []byte) []byte {
-		return sample.AppendValue(dst, b.ids, seq, size)
+	return b.take(b.samples.Room(planned.Sample, b.ids, size), func(dst []byte) []byte {
+		return b.samples.AppendValue(dst, planned.Sample, b.ids, seq, size)
 	})
 }
 
@@ -159,35 +159,37 @@ func (b *builder) malformed(seq int32, planned *plan.Record, sentAt time.Time) [
 	}
 	id := b.ids.Append(nil, seq)
 	before, after, _ := bytes.Cut(b.appendValue(nil, seq, planned, sentAt), id)
-	return b.samples.Shape().Malform(nil, planned.Malformed, before, id, after)
+	return samples.Malform(nil, planned.Malformed, id, before, after)
 }
 
 // headersOf returns the headers of a record.
 func (b *builder) headersOf(seq int32, planned *plan.Record) []kgo.RecordHeader {
-	var more []kgo.RecordHeader
+	var sampled []samples.Header
 	if b.samples != nil {
-		for _, header := range b.samples.At(planned.Sample).Headers {
-			one := kgo.RecordHeader{Key: header.Name, Value: header.Value}
-			if header.IsID {
-				one.Value = b.take(b.ids.Len(), func(dst []byte) []byte { return b.ids.Append(dst, seq) })
-			}
-			more = append(more, one)
-		}
+		hasKey, hasValue := planned.Key != history.None, !planned.Tombstone
+		sampled = b.samples.Headers(planned.Sample, hasKey, hasValue, planned.Malformed)
 	}
+	var odd []kgo.RecordHeader
 	if planned.OddHeaders {
-		more = append(more, oddHeaders(seq, b.odd)...)
+		odd = oddHeaders(seq, b.odd)
 	}
-	headers := b.nextHeaders(len(more))
+	headers := b.nextHeaders(len(sampled) + len(odd))
 	for i, name := range b.names {
 		headers[i].Key = name
 		headers[i].Value = b.take(headerRoom, func(dst []byte) []byte { return b.appendHeader(dst, name, i, seq) })
 	}
+	rest := headers[len(b.names):]
 	for i := range b.named {
-		header := &headers[len(b.names)+i]
-		header.Key = b.named[i].Name
-		header.Value = b.take(b.named[i].room(), func(dst []byte) []byte { return b.named[i].append(dst, b.seed, seq) })
+		rest[i].Key = b.named[i].Name
+		rest[i].Value = b.take(b.named[i].room(), func(dst []byte) []byte { return b.named[i].append(dst, b.seed, seq) })
 	}
-	copy(headers[len(b.names)+len(b.named):], more)
+	rest = rest[len(b.named):]
+	for i, header := range sampled {
+		if rest[i].Key, rest[i].Value = header.Name, header.Value; header.IsID {
+			rest[i].Value = b.take(b.ids.Len(), func(dst []byte) []byte { return b.ids.Append(dst, seq) })
+		}
+	}
+	copy(rest[len(sampled):], odd)
 	return headers
 }
 

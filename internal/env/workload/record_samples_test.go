@@ -24,7 +24,7 @@ func sampleBuilder(t testing.TB, form history.IDForm, lines string) *builder {
 		t.Fatal(problems)
 	}
 	b := newBuilder(history.NewIDsAs("run", form, 1000), 1, "orders", 1)
-	b.samples, b.keys = set, set.Keys()
+	b.samples = set
 	return b
 }
 
@@ -110,8 +110,12 @@ func BenchmarkBuild(b *testing.B) {
 	own := newBuilder(history.NewIDs("run"), 1, "orders", 1)
 	number := sampleBuilder(b, history.IDInt64, `{"value":{"id":7,"pad":"`+strings.Repeat("a", 200)+`"}}`)
 	line := `{"value":{"id":"x","pad":"` + strings.Repeat("a", 200) + `"}}`
+	framed := sampleBuilder(b, history.IDUUID, `{"key":"x",`+line[1:])
+	headers := []samples.Header{{Name: "ce_id", IsID: true}, {Name: "ce_type", Value: []byte("order")}}
+	framed.samples = framed.samples.Framed(samples.Frames{Value: samples.Frame{Head: make([]byte, 5), Headers: headers}})
 	for name, one := range map[string]*builder{
-		"own": own, "text": sampleBuilder(b, history.IDText, line), "uuid": sampleBuilder(b, history.IDUUID, line),
+		"own": own, "framed": framed, "text": sampleBuilder(b, history.IDText, line),
+		"uuid":  sampleBuilder(b, history.IDUUID, line),
 		"int64": number,
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -1,0 +1,56 @@
+package run
+
+// The schema registry of a subject whose records have a schema.
+
+import (
+	"github.com/dlqbench/dlqbench/faults/network"
+	"github.com/dlqbench/dlqbench/internal/env/registry"
+	"github.com/dlqbench/dlqbench/internal/format"
+	"github.com/dlqbench/dlqbench/internal/samples"
+)
+
+// openRegistry starts the registry behind the link "registry", and has the samples name their schemas as it does.
+func (r *run) openRegistry() error {
+	if r.samples = r.options.samples(); r.samples == nil {
+		return nil
+	}
+	formats := r.options.Subject.Formats()
+	names := map[*format.Format]format.Named{}
+	if len(formats) > 0 {
+		var schemas []registry.Schema
+		for _, one := range formats {
+			schemas = append(schemas, registry.Schema{Subject: r.values.InputTopic + "-" + one.Part(), Schema: *one.Schema})
+		}
+		var err error
+		if r.registry, err = registry.Start(schemas...); err != nil {
+			return err
+		}
+		link, err := r.openLink(network.LinkRegistry, r.registry.Address(), r.portsOf(0).registry)
+		if err != nil {
+			return err
+		}
+		r.values.SchemaRegistryURL = "http://" + link.Address()
+		for i, known := range r.registry.Known {
+			names[formats[i]] = format.Named{ID: known.ID, GUID: known.GUID, URL: r.values.SchemaRegistryURL}
+		}
+	}
+	var frames samples.Frames
+	if value := r.options.Subject.Format; value != nil {
+		frames.Value = frameOf(value.Frame(names[value]))
+		frames.Unknown = frameOf(value.Absent(r.values.SchemaRegistryURL))
+	}
+	if key := r.options.Subject.KeyFormat; key != nil {
+		frames.Key = frameOf(key.Frame(names[key]))
+	}
+	r.samples = r.samples.Framed(frames)
+	return nil
+}
+
+// frameOf is a format's frame for samples, which know no formats.
+func frameOf(frame format.Frame) samples.Frame {
+	made := samples.Frame{Head: frame.Head}
+	for _, header := range frame.Headers {
+		made.Headers = append(made.Headers, samples.Header{Name: header.Name, Value: header.Value, IsID: header.IsID})
+	}
+	return made
+}
