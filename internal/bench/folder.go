@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -187,12 +188,15 @@ func (p *Plan) writeSubject(folder Folder, cell PlannedCell) error {
 		return err
 	}
 	sets := append(slices.Clone(cell.SubjectSets), "dir="+strconv.Quote(filepath.ToSlash(relative)))
-	if input := original.Input; input != nil && !filepath.IsAbs(input.Samples) {
-		samples, err := filepath.Abs(filepath.Join(filepath.Dir(p.subjectFrom), input.Samples))
-		if err != nil {
-			return err
+	files := original.Input.Files()
+	for _, key := range slices.Sorted(maps.Keys(files)) {
+		file := files[key]
+		if !filepath.IsAbs(file) {
+			if file, err = filepath.Abs(filepath.Join(filepath.Dir(p.subjectFrom), file)); err != nil {
+				return err
+			}
 		}
-		sets = append(sets, "input.samples="+strconv.Quote(filepath.ToSlash(samples)))
+		sets = append(sets, key+"="+strconv.Quote(filepath.ToSlash(file)))
 	}
 	text, err := scenarios.Apply(p.subjectFrom, data, sets)
 	if err != nil {
