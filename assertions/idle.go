@@ -195,53 +195,52 @@ func (a *activity) without(from, to time.Duration) (stretch, bool) {
 
 // trueCause describes which behaviour of the group or the subject kept a fault, by its number, from having an effect,
 // and the remedy; "" if there is none.
-func (w *state) trueCause(number int) string {
+func (w *state) trueCause(number int) (why, do string) {
 	f := &w.faults[number]
 	needs := f.planned.Idle.Needs
 	if needs == history.NeedNothing {
-		return ""
+		return "", ""
 	}
 	if none, is := w.activity.without(f.from, f.to); is {
 		until := "to the end of the run"
 		if none.to != endless {
 			until = "to " + units.Text(none.to)
 		}
-		return fmt.Sprintf("no member owned a partition from %s %s; let the fault begin later, or shorten the session "+
-			"time-out or the start of the consumer",
-			units.Text(none.from), until)
+		return fmt.Sprintf("no member owned a partition from %s %s", units.Text(none.from), until),
+			"let the fault begin later, or shorten the session time-out or the start of the consumer"
 	}
 	switch needs {
 	case history.NeedMember:
-		return ""
+		return "", ""
 	case history.NeedDeadLetter:
 		return w.noLetter(f, w.activity.sought[number])
 	}
 	return w.busyRetrying(f, w.activity.handed[number])
 }
 
-// noLetter says why no dead letter was written before the fault was over; "" if one was, or none came after it.
-func (w *state) noLetter(f *faultState, letters *tally) string {
+// noLetter says why no dead letter was written before the fault was over, and the remedy; "" if one was, or none came
+// after it.
+func (w *state) noLetter(f *faultState, letters *tally) (why, do string) {
 	switch {
 	case letters.count == 0:
 		return w.noLetterAtAll()
 	case letters.during > 0 || letters.after == never:
-		return ""
+		return "", ""
 	}
-	why := ""
 	switch tried := letters.tried; {
 	case tried != never && tried <= f.to:
 		why = fmt.Sprintf(", whose record was in its retries from %s on", units.Text(tried))
 	case tried != never:
 		why = fmt.Sprintf(", to whose record the consumer came at %s", units.Text(tried))
 	}
-	return fmt.Sprintf("its window closed at %s, and no dead letter was written from its beginning at %s on until %s%s; "+
-		"let it begin later, shorten the waits, or plan records that end there sooner (permanent)", units.Text(f.to),
-		units.Text(f.from), units.Text(letters.after), why)
+	return fmt.Sprintf("its window closed at %s, and no dead letter was written from its beginning at %s on until %s%s",
+			units.Text(f.to), units.Text(f.from), units.Text(letters.after), why),
+		"let it begin later, shorten the waits, or plan records that end there sooner (permanent)"
 }
 
 // noLetterAtAll describes how far the records due for dead-lettering were, in a run without a dead letter; "" if there
 // were none, or the subject does not write dead letters.
-func (w *state) noLetterAtAll() string {
+func (w *state) noLetterAtAll() (why, do string) {
 	due, untried, retrying := 0, 0, 0
 	for i := range w.records.count {
 		r := w.records.at(i)
@@ -257,28 +256,29 @@ func (w *state) noLetterAtAll() string {
 		}
 	}
 	if due == 0 || !w.contract.WritesDLQ() {
-		return ""
+		return "", ""
 	}
-	text := fmt.Sprintf("the consumer wrote no dead letter in the whole run, although records had to be dead-lettered (%d",
+	why = fmt.Sprintf("the consumer wrote no dead letter in the whole run, although records had to be dead-lettered (%d",
 		due)
 	if !w.contract.WireOnly && untried+retrying > 0 {
-		text += fmt.Sprintf("; at its end %d had not been tried, and %d were in their retries", untried, retrying)
+		why += fmt.Sprintf("; at its end %d had not been tried, and %d were in their retries", untried, retrying)
 	}
-	return text + "; no-loss and classification say what became of them)"
+	return why + ")", "read what no-loss and classification say became of them, and correct the consumer"
 }
 
 // busyRetrying reports that no record was handed out while the fault was in force, possibly because all of the
-// subject's lanes waited for retries; "" otherwise.
-func (w *state) busyRetrying(f *faultState, handed *tally) string {
+// subject's lanes waited for retries, and the remedy; "" otherwise.
+func (w *state) busyRetrying(f *faultState, handed *tally) (why, do string) {
 	if handed.before == never || handed.during > 0 || f.to-f.from < activityStep ||
 		!w.takesLonger(w.contract.MaxAttempts, (f.to-f.from)/2) {
-		return ""
+		return "", ""
 	}
 	until := "to the end of the run"
 	if handed.after != never {
 		until = "to " + units.Text(handed.after)
 	}
 	return fmt.Sprintf("the subject was handed no record from %s %s, as one does that waits for the retries of those it "+
-		"has; plan fewer records that are tried again (transient, exhausted), let the fault begin before them, or shorten "+
-		"the waits", units.Text(handed.before), until)
+			"has", units.Text(handed.before), until),
+		"plan fewer records that are tried again (transient, exhausted), let the fault begin before them, or shorten the " +
+			"waits"
 }

@@ -139,7 +139,7 @@ func noDeadLetterCases() []idleCase {
 		{"a record whose retries are over is not in them", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			return silent(b.begin().send(0).plan(history.OutcomeExhausted).fails(0, 3), f)
-		}, noneWritten + ", although records had to be dead-lettered (1; no-loss", ""},
+		}, noneWritten + ", although records had to be dead-lettered (1); writes", ""},
 		{"attempts are not seen", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			b.h.Contract().WireOnly = true

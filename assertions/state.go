@@ -100,8 +100,8 @@ type state struct {
 	// share: the contract says that the subject consumes through a share group (KIP-932). sharing: the history
 	// shows it. committing: the history shows commits of a consumer group.
 	share, sharing, committing bool
-	// unread describes the requests that dlqbench cannot read.
-	unread  []string
+	// unread are the questions that requests leave open which dlqbench cannot read.
+	unread  []Open
 	earlier map[place]bool // where audits before the last found dead letters; made on demand
 	store   *storeState
 	// outputs is nil if attempts are not writes to an output topic.

@@ -43,42 +43,41 @@ func (j *judge) thresholds(measured *measure.Measurements) []measure.Threshold {
 	return all
 }
 
-// otherGroup says why a subject is not judged if its group is of another type than its contract says, "" if the type is
-// right. A member of a share group has no partitions and commits no offsets, so the rules for one type would blame
-// correct members of the other (docs/share-groups.md).
-func (w *state) otherGroup() string {
+// otherGroup says why a subject is not judged if its group is of another type than its contract says, and what to do
+// about it; "" if the type is right. A member of a share group has no partitions and commits no offsets, so the rules
+// for one type would blame correct members of the other (docs/share-groups.md).
+func (w *state) otherGroup() (why, do string) {
 	switch {
 	case w.sharing && !w.share:
-		return "the subject consumes through a share group (KIP-932), and its contract does not say so: add group_type: " +
-			"share to it"
+		return "the subject consumes through a share group (KIP-932), and its contract does not say so",
+			"add group_type: share to it"
 	case w.share && !w.sharing && w.committing:
-		return "the subject commits offsets, and its contract says that it consumes through a share group: take " +
-			"group_type: share out of it"
+		return "the subject commits offsets, and its contract says that it consumes through a share group",
+			"take group_type: share out of it"
 	}
-	return ""
+	return "", ""
 }
 
 // notRead notes a request that the tap cannot read and refused, so that the subject's reaction to a regular answer is
 // unknown; or a call for several records, whose attempts cannot be told.
 func (w *state) notRead(e *history.Event) {
+	one := Open{What: "anything that such requests bear on"}
 	if e.Code == history.None {
-		w.cannotRead("the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call " +
-			"for an attempt at one: say where the record's id is in it (id, with in: and at:), or write observe: wire, and " +
-			"what needs attempts is not judged")
-		return
+		one.Why = "the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for " +
+			"an attempt at one"
+		one.Do = "say where the record's id is in it (id, with in: and at:), or write observe: wire, and what needs " +
+			"attempts is not judged"
+	} else {
+		reads := "which dlqbench does not read"
+		if e.Aux != history.None {
+			reads = fmt.Sprintf("and dlqbench reads it up to version %d", e.Aux)
+		}
+		one.Why = fmt.Sprintf("the subject sent %s in version %d, %s: it was refused, as brokers refuse what they don't "+
+			"know", e.Text, e.N, reads)
+		one.Do = "have the client ask for versions (ApiVersions), or use a newer dlqbench"
 	}
-	what := fmt.Sprintf("the subject sent %s in version %d, which dlqbench does not read", e.Text, e.N)
-	if e.Aux != history.None {
-		what = fmt.Sprintf("the subject sent %s in version %d, and dlqbench reads it up to version %d", e.Text, e.N, e.Aux)
-	}
-	what += ": it was refused, as brokers refuse what they don't know; have the client ask for versions (ApiVersions), " +
-		"or use a newer dlqbench"
-	w.cannotRead(what)
-}
-
-func (w *state) cannotRead(what string) {
-	if !slices.Contains(w.unread, what) {
-		w.unread = append(w.unread, what)
+	if !slices.Contains(w.unread, one) {
+		w.unread = append(w.unread, one)
 	}
 }
 
@@ -86,7 +85,7 @@ func (w *state) cannotRead(what string) {
 // An anomaly shown by a recorded event alone remains.
 func (j *judge) weaken(r Result) Result {
 	decided := r.Status == Fail || r.Status == Pass
-	other := j.state.otherGroup()
+	other, do := j.state.otherGroup()
 	if other == "" && (j.broken == nil && len(j.state.unread) == 0 || !decided) {
 		return r
 	}
@@ -98,7 +97,7 @@ func (j *judge) weaken(r Result) Result {
 		return r
 	}
 	if other != "" {
-		return unjudged(Unseen, r.Name, r.Of, other)
+		return unjudged(Unseen, r.Name, r.Of, other+"; "+do)
 	}
 	missing := "part of the history is missing"
 	if j.broken == nil {
@@ -125,30 +124,19 @@ func (v *Verdict) setApart(catalogue []Invariant) {
 	v.Invariants = deciding
 }
 
-// conclude decides the overall verdict and gives the reasons why it is not pass: failures first, then inconclusive
-// results, then thresholds.
+// conclude decides the overall verdict and gives the reasons why it is not pass: failures first, then open questions,
+// then thresholds.
 func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
-	var failed, open, missed []string
-	judged := false
-	for i := range v.Invariants {
-		r := &v.Invariants[i]
-		judged = judged || r.Status != NotApplicable
-		if r.Status == Inconclusive {
-			open = append(open, fmt.Sprintf("%s can't be judged: %s", r.Name, r.Why))
-		}
-	}
+	var missed []string
 	v.Roots = Roots(v)
 	v.exampleFirst()
 	for _, root := range v.Roots {
-		failed = append(failed, v.Reason(root))
+		v.Reasons = append(v.Reasons, v.Reason(root))
 	}
-	if !judged {
-		open = append(open, "none of the invariants applies, so nothing was judged")
+	v.Open = j.open(v, measured)
+	for _, one := range v.Open {
+		v.Reasons = append(v.Reasons, one.Reason())
 	}
-	if reason := unbalanced(measured); reason != "" && len(failed) == 0 {
-		open = append(open, reason)
-	}
-	open = append(j.invalid(measured), open...)
 	for _, t := range v.Thresholds {
 		if !t.Met {
 			v.ThresholdsMissed = true
@@ -156,26 +144,67 @@ func (j *judge) conclude(v *Verdict, measured *measure.Measurements) {
 		}
 	}
 	switch {
-	case len(failed) > 0:
+	case len(v.Roots) > 0:
 		v.Verdict = Fail
-	case len(open) > 0:
+	case len(v.Open) > 0:
 		v.Verdict = Inconclusive
 	default:
 		v.Verdict = Pass
 	}
-	v.Reasons = append(append(append(v.Reasons, failed...), open...), missed...)
+	v.Reasons = append(v.Reasons, missed...)
 }
 
-// unbalanced returns a message with the number of records whose end is unknown, or "" if the ledger balances: sent =
-// succeeded + dead-lettered + skipped by contract.
-func unbalanced(measured *measure.Measurements) string {
-	left := measured.Ledger.Unfinished
-	if left == 0 {
-		return ""
+// open returns what the run leaves open: first what makes the run as a whole inconclusive, then the invariants that
+// could not be judged. Of a run that was cut short it is what it did not come to.
+func (j *judge) open(v *Verdict, measured *measure.Measurements) []Open {
+	var out []Open
+	if j.broken != nil {
+		out = append(out, Open{What: "what the lost events show",
+			Why: "part of the history can't be read: " + strings.ReplaceAll(j.broken.Error(), "\n", "; "),
+			Do:  "look for what damaged its files, such as a full disk, and run it again"})
 	}
-	return fmt.Sprintf("the ledger does not balance: %s acknowledged, and nothing shows how they ended; where they are "+
-		"tombstones or garbage, name topic, partition and offset with each attempt (X-Kafka-Topic, X-Kafka-Partition, "+
-		"X-Kafka-Offset), or say skips: [tombstone]", counted(left))
+	if short := j.cutShort(); short != nil {
+		return append(out, short...)
+	}
+	out = append(out, j.invalid(measured)...)
+	judged := false
+	for _, r := range v.Invariants {
+		judged = judged || r.Status != NotApplicable
+		if r.Status == Inconclusive {
+			out = append(out, Open{What: r.Name, Invariant: r.Name, Why: r.Why, Do: remedy(r.Name)})
+		}
+	}
+	if !judged {
+		out = append(out, Open{What: "any promise", Why: "none of the invariants applies, so nothing was judged",
+			Do: "promise more in the contract, or run a scenario that exercises it"})
+	}
+	if left := measured.Ledger.Unfinished; left > 0 && len(v.Roots) == 0 {
+		out = append(out, unbalanced(left))
+	}
+	return out
+}
+
+// remedy says how a run judges an invariant that this one could not.
+func remedy(invariant string) string {
+	_, base, found := strings.Cut(invariant, "/")
+	if !found {
+		base = invariant
+	}
+	for _, about := range Explain(base) {
+		if about.Scenario != "" {
+			return "run a scenario with " + about.Scenario
+		}
+	}
+	return "run it again, with a longer load if that does not help"
+}
+
+// unbalanced is the question of where records went whose end is unknown: the ledger balances if sent = succeeded +
+// dead-lettered + skipped by contract.
+func unbalanced(left int64) Open {
+	return Open{What: "what became of " + units.Plural(left, "record", "records"),
+		Why: fmt.Sprintf("the ledger does not balance: %s acknowledged, and nothing shows how they ended", counted(left)),
+		Do: "where they are tombstones or garbage, name topic, partition and offset with each attempt (X-Kafka-Topic, " +
+			"X-Kafka-Partition, X-Kafka-Offset), or say skips: [tombstone]"}
 }
 
 func counted(n int64) string {
@@ -202,96 +231,110 @@ func missedText(t measure.Threshold) string {
 	return fmt.Sprintf("the threshold %q was missed", t.Expression)
 }
 
-// invalid returns the reasons why the run is not conclusive.
-func (j *judge) invalid(measured *measure.Measurements) []string {
-	var reasons []string
-	if j.broken != nil {
-		reasons = append(reasons, "part of the history can't be read: "+strings.ReplaceAll(j.broken.Error(), "\n", "; "))
-	}
+// cutShort says why the run did not come to its end, nil if it did. Everything that it did not come to follows from it.
+func (j *judge) cutShort() []Open {
+	why, do := "", "run it again, to its end"
 	switch {
 	case j.header.Failure != "":
-		reasons = append(reasons, "the run could not be carried out: "+j.header.Failure)
+		why, do = "the run could not be carried out: "+strings.Join(strings.Fields(j.header.Failure), " "),
+			"correct that, and run it again"
 	case j.unsealed || !j.state.sealed:
-		reasons = append(reasons, "the history ends before the run did: it was interrupted or killed")
+		why = "the history ends before the run did: it was interrupted or killed"
 	}
 	for _, name := range []string{history.PhaseSteady, history.PhaseDrain, history.PhaseAudit} {
-		if from, _ := j.state.phase(name); from == never {
-			reasons = append(reasons, fmt.Sprintf("the run never came to its phase %q", name))
+		if from, _ := j.state.phase(name); from == never && why == "" {
+			why = fmt.Sprintf("the run never came to its phase %q", name)
 		}
 	}
-	if other := j.state.otherGroup(); other != "" {
-		reasons = append(reasons, other)
+	if why == "" {
+		return nil
 	}
-	reasons = append(reasons, j.state.unread...)
-	reasons = append(reasons, j.state.idleFaults()...)
-	expect := &j.header.Expect
+	return []Open{{What: "what the consumer does in the rest of the run", Why: why, Do: do}}
+}
+
+// invalid returns why the run as a whole is not conclusive.
+func (j *judge) invalid(measured *measure.Measurements) []Open {
+	var out []Open
+	if why, do := j.state.otherGroup(); why != "" {
+		out = append(out, Open{What: "any promise about commits and deliveries", Why: why, Do: do})
+	}
+	out = append(append(out, j.state.unread...), j.state.idleFaults()...)
+	return append(out, j.badLoad(measured)...)
+}
+
+// badLoad says in what the load was not the planned one.
+func (j *judge) badLoad(measured *measure.Measurements) []Open {
+	var out []Open
+	expect, what := &j.header.Expect, "the consumer under the planned load"
 	if planned := float64(j.header.Records); expect.MinLoad > 0 && float64(j.state.acked) < expect.MinLoad*planned {
-		reasons = append(reasons,
-			fmt.Sprintf("the load was too small: %d of %d planned records were acknowledged, %.0f%% are needed",
-				j.state.acked, j.header.Records, 100*expect.MinLoad))
+		out = append(out, Open{What: what,
+			Why: fmt.Sprintf("the load was too small: %d of %d planned records were acknowledged, %.0f%% are needed",
+				j.state.acked, j.header.Records, 100*expect.MinLoad),
+			Do: "lower workload.rate, or make the time shorter in which no broker accepts records"})
 	}
 	if slip := measured.Health.SlipP99; expect.MaxSlip > 0 && slip > expect.MaxSlip {
-		reasons = append(reasons, fmt.Sprintf("the workload could not keep its schedule: 99%% of the records were sent "+
-			"within %s of their time, %s is allowed; lower the rate or give the harness more of the machine", units.Text(slip),
-			units.Text(expect.MaxSlip)))
+		out = append(out, Open{What: what,
+			Why: fmt.Sprintf("the workload could not keep its schedule: 99%% of the records were sent within %s of their "+
+				"time, %s is allowed", units.Text(slip), units.Text(expect.MaxSlip)),
+			Do: "lower the rate or give the harness more of the machine"})
 	}
-	return reasons
+	return out
 }
 
 // idleFaults names the planned faults without effect, and the possible reasons.
-func (w *state) idleFaults() []string {
-	var reasons []string
+func (w *state) idleFaults() []Open {
+	var out []Open
 	for i := range w.faults {
 		f := &w.faults[i]
-		name := f.planned.Name
-		if name == "" {
-			name = fmt.Sprintf("number %d", i+1)
-		}
+		name := cmp.Or(f.planned.Name, fmt.Sprintf("number %d", i+1))
+		one := Open{What: "what the consumer does under fault " + name}
 		switch {
-		case f.planned.Refused != "":
-		case f.injected && f.planned.MayMiss:
+		case f.planned.Refused != "", f.injected && f.planned.MayMiss, f.injected && len(f.effects) > 0:
+			continue
 		case !f.injected:
-			reasons = append(reasons, fmt.Sprintf("fault %s (%s) was never injected: %s", name, f.planned.What,
-				w.neverWhy(&f.planned)))
-		case len(f.effects) == 0:
-			reasons = append(reasons, fmt.Sprintf("fault %s (%s) had no effect: %s", name, f.planned.What, w.idleWhy(i)))
+			one.Why, one.Do = w.neverWhy(&f.planned)
+			one.Why = fmt.Sprintf("fault %s (%s) was never injected: %s", name, f.planned.What, one.Why)
+		default:
+			one.Why, one.Do = w.idleWhy(i)
+			one.Why = fmt.Sprintf("fault %s (%s) had no effect: %s", name, f.planned.What, one.Why)
 		}
+		out = append(out, one)
 	}
-	return reasons
+	return out
 }
 
-// neverWhy returns the probable reason why a fault was never injected.
-func (w *state) neverWhy(f *history.PlannedFault) string {
+// neverWhy returns the probable reason why a fault was never injected, and the remedy.
+func (w *state) neverWhy(f *history.PlannedFault) (why, do string) {
 	before := w.heldUpBy(f)
 	if f.When == "" && before != nil {
 		return fmt.Sprintf("it waits for the end of fault %s, which came only %s after the start of the steady load, when "+
-			"faults were no longer waited for; give that one something to meet sooner, or make the load longer "+
-			"(workload.duration)", before.planned.Name, units.Text(before.to-w.steadyFrom()))
+				"faults were no longer waited for", before.planned.Name, units.Text(before.to-w.steadyFrom())),
+			"give that one something to meet sooner, or make the load longer (workload.duration)"
 	}
 	if f.When == "" {
-		return "the run ended before its time, or it could not be made"
+		return "the run ended before its time, or it could not be made", "make the load longer (workload.duration)"
 	}
-	why := fmt.Sprintf("its event (%s) never came between %s after the start of the steady load and its end", f.When, f.At)
 	if before != nil {
 		return fmt.Sprintf("its event (%s) never came after fault %s, whose end it waits for: that came only %s after the "+
-			"start of the steady load, when what it had ended was back (a killed member is replaced when its session "+
-			"expires); make the load longer (workload.duration) or the session shorter",
-			f.When, before.planned.Name, units.Text(before.to-w.steadyFrom()))
+				"start of the steady load, when what it had ended was back (a killed member is replaced when its session "+
+				"expires)", f.When, before.planned.Name, units.Text(before.to-w.steadyFrom())),
+			"make the load longer (workload.duration) or the session shorter"
 	}
+	why = fmt.Sprintf("its event (%s) never came between %s after the start of the steady load and its end", f.When, f.At)
 	switch {
 	case f.When == "first-retry" || f.When == "backoff":
-		return why + "; plan records that fail and are tried again (transient, exhausted)"
+		return why, "plan records that fail and are tried again (transient, exhausted)"
 	case f.When == "first-dead-letter" && len(w.letters) > 0:
-		return why + "; dead letters were asked for at other times, or not acknowledged: plan more records that end there " +
-			"(exhausted, permanent)"
+		return why + ": dead letters were asked for at other times, or not acknowledged",
+			"plan more records that end there (exhausted, permanent)"
 	case f.When == "first-dead-letter":
-		return why + "; no dead letter was even asked for: plan records that end there (exhausted, permanent)"
+		return why + ": no dead letter was even asked for", "plan records that end there (exhausted, permanent)"
 	case strings.HasPrefix(f.When, "lag"):
-		return why + "; raise the rate, or wait for less"
+		return why, "raise the rate, or wait for less"
 	case strings.HasPrefix(f.When, "instance"):
-		return why + "; it was given no partition then: wait from the start on, or let another fault cause a rebalance"
+		return why + ": it was given no partition then", "wait from the start on, or let another fault cause a rebalance"
 	}
-	return why
+	return why, "wait for another event, or make the load longer (workload.duration)"
 }
 
 // heldUpBy returns the fault that should have ended before this one's time and ended latest after it, or nil if there
@@ -314,18 +357,19 @@ func (w *state) steadyFrom() time.Duration {
 	return max(from, 0)
 }
 
-// idleWhy returns the probable reason why an injected fault, by its number, had no effect, and the volume of the
-// operations that it targets.
-func (w *state) idleWhy(number int) string {
+// idleWhy returns the probable reason why an injected fault, by its number, had no effect, with the volume of the
+// operations that it targets, and the remedy.
+func (w *state) idleWhy(number int) (why, do string) {
 	f, sought := &w.faults[number], w.activity.sought[number]
-	why, idle := w.trueCause(number), f.planned.Idle
-	if why == "" {
-		if why = cmp.Or(idle.Why, "nothing noticed it"); sought != nil && sought.during > 0 {
+	why, do = w.trueCause(number)
+	if idle := f.planned.Idle; why == "" {
+		why, do = cmp.Or(idle.Why, "nothing noticed it"), idle.Do
+		if sought != nil && sought.during > 0 {
 			why = cmp.Or(idle.Passed, why)
 		}
 		why = strings.ReplaceAll(why, history.InForce, units.Text(f.to-f.from))
 	}
-	return why + sought.facts()
+	return why + sought.facts(), cmp.Or(do, "let it begin when there is work for it, or last longer")
 }
 
 func (w *state) faultResults() []FaultResult {
@@ -337,7 +381,8 @@ func (w *state) faultResults() []FaultResult {
 			Effects: f.effects}}
 		one.Idle = history.Idle{} // Observed.Idle says what it means here
 		if f.injected && f.planned.Refused == "" && len(f.effects) == 0 {
-			one.Observed.Idle = w.idleWhy(i)
+			why, do := w.idleWhy(i)
+			one.Observed.Idle = why + "; " + do
 		}
 		from := max(steady, 0) + f.planned.At
 		one.Planned = FaultWindow{From: from, To: from + f.planned.For}

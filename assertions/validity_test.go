@@ -134,7 +134,7 @@ func TestVerdictOfTheWhole(t *testing.T) {
 				}
 			}
 			return b.starts(f).wait(time.Second).heals(f).drain().done()
-		}, Fail, "had to be dead-lettered (2; at its end 1 had not been tried, and 1 were in their retries; no-loss"},
+		}, Fail, "had to be dead-lettered (2; at its end 1 had not been tried, and 1 were in their retries); writes"},
 		{"no dead letter was written at all", func(b *builder) history.Source {
 			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
 			b.begin().send(0)
@@ -290,6 +290,11 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			if v.Verdict != one.want || one.reason == "" && len(v.Reasons) > 0 ||
 				!strings.Contains(strings.Join(v.Reasons, "\n"), one.reason) {
 				t.Errorf("verdict %s because %q; want %s because of %q", v.Verdict, v.Reasons, one.want, one.reason)
+			}
+			for _, open := range v.Open {
+				if open.What == "" || open.Why == "" || open.Do == "" || !slices.Contains(v.Reasons, open.Reason()) {
+					t.Errorf("an open question is not told with what, why and what to do: %+v", open)
+				}
 			}
 			if v.ThresholdsMissed != strings.Contains(one.name, "threshold") {
 				t.Errorf("thresholds missed: %v", v.ThresholdsMissed)

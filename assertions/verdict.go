@@ -54,7 +54,9 @@ type Verdict struct {
 	// judged, then the thresholds that were missed.
 	Reasons []string `json:"reasons"`
 	// Roots are the violations that no other violation explains, each with those that follow from it.
-	Roots      []Root   `json:"roots,omitempty"`
+	Roots []Root `json:"roots,omitempty"`
+	// Open is what could not be judged: first what concerns the run as a whole, then single invariants.
+	Open       []Open   `json:"open,omitempty"`
 	Invariants []Result `json:"invariants"`
 	// Experimental is what experimental invariants say, which decides nothing.
 	Experimental []Result                   `json:"experimental,omitempty"`
@@ -133,6 +135,25 @@ type Root struct {
 	Command string `json:"command,omitempty"`
 	// Consequences are the violations that follow from it.
 	Consequences []Consequence `json:"consequences,omitempty"`
+}
+
+// Open is a question that a run leaves open.
+type Open struct {
+	// What could not be judged, Why, and what to Do so that it is.
+	What string `json:"what"`
+	Why  string `json:"why"`
+	Do   string `json:"do"`
+	// Invariant is its name if the question is whether it held.
+	Invariant string `json:"invariant,omitempty"`
+}
+
+// Reason says in a sentence why the question is open, and what to do.
+func (o Open) Reason() string {
+	out := o.Why + "; " + o.Do
+	if o.Invariant != "" {
+		out = o.Invariant + " can't be judged: " + out
+	}
+	return out
 }
 
 // Consequence is a violation that follows from another.

@@ -59,9 +59,10 @@ type Idle struct {
 	// Needs is what the fault depends on.
 	Needs Need `json:"needs,omitempty"`
 	// Why is the reason if nothing came that the fault acts on, Passed the reason if something came; "" stands for Why.
-	// InForce stands for the time that the fault was in force.
+	// InForce stands for the time that the fault was in force. Do is the remedy, which older histories have in Why.
 	Why    string `json:"why"`
 	Passed string `json:"passed,omitempty"`
+	Do     string `json:"do,omitempty"`
 }
 
 // InForce stands in the texts of Idle for the time that the fault was in force.

@@ -19,23 +19,38 @@ import (
 // docs is where the pages of the invariants are published.
 const docs = "https://github.com/dlqbench/dlqbench/blob/main/docs/invariants/"
 
-// lead returns what stands below the title: of a failing run what was promised and how that was broken, of other runs
-// the headline and the coverage.
+// lead returns what stands below the title: of a failing run what was promised and how that was broken, of an
+// inconclusive one what could not be judged, why, and what to do, of others the headline and the coverage.
 func lead(v *assertions.Verdict) []document.Text {
-	if len(v.Roots) == 0 {
-		return []document.Text{document.Plain(headline(v)), document.Plain(coverage(v))}
+	switch {
+	case len(v.Roots) > 0:
+		root := v.Roots[0]
+		return []document.Text{document.Lines(labelled("Promised:", promise(root.Invariant)),
+			labelled("Broken:", text(v.Broken(root))))}
+	case v.Verdict == assertions.Inconclusive && len(v.Open) > 0:
+		first := v.Open[0]
+		return []document.Text{document.Lines(labelled("Not judged:", openWords(v.Open)),
+			labelled("Why:", text(first.Why)+"."), labelled("What to do:", text(first.Do)+"."))}
 	}
-	root := v.Roots[0]
-	return []document.Text{document.Lines(labelled("Promised:", promise(root.Invariant)),
-		labelled("Broken:", text(v.Broken(root))))}
+	return []document.Text{document.Plain(headline(v)), document.Plain(coverage(v))}
 }
 
-// rootFacts returns the facts about the first root.
-func rootFacts(v *assertions.Verdict) []document.KeyValue {
-	if len(v.Roots) == 0 {
-		return nil
+// openWords names what could not be judged, with the promise of the first invariant among it.
+func openWords(open []assertions.Open) string {
+	var parts []string
+	promised := ""
+	for _, one := range open[:min(len(open), screenRoots)] {
+		part := text(one.What)
+		if said := promise(one.Invariant); said != "" && promised == "" {
+			promised = said
+			part += " (" + strings.TrimSuffix(said, ".") + ")"
+		}
+		parts = append(parts, part)
 	}
-	return causeFacts(v.Roots[0])
+	if more := len(open) - len(parts); more > 0 {
+		parts = append(parts, units.Count(int64(more))+" more")
+	}
+	return strings.Join(parts, "; ") + "."
 }
 
 func labelled(label, words string) document.Text {
@@ -45,12 +60,17 @@ func labelled(label, words string) document.Text {
 	return append(document.Bold(label), document.Plain(" "+words)...)
 }
 
-// causeFacts returns what a reader needs to find the cause of a root: the violations that follow from it, the likely
-// causes, its record, and its page.
-func causeFacts(root assertions.Root) []document.KeyValue {
-	return known(document.KeyValue{Key: "Leads to", Value: document.Lines(follow(root)...)},
-		fact("Likely cause", cause(root.Invariant, root.Anomaly), ""), command("Trace", text(root.Command)),
-		document.KeyValue{Key: "Docs", Value: page(root.Invariant, root.Anomaly)})
+// causeFacts returns what a reader needs to find the cause of the first root: the likely causes, the commands that show
+// more, the violations that follow from it, and its page.
+func causeFacts(v *assertions.Verdict, commands ...document.KeyValue) []document.KeyValue {
+	if len(v.Roots) == 0 {
+		return nil
+	}
+	root := v.Roots[0]
+	out := append([]document.KeyValue{fact("Likely cause", cause(root.Invariant, root.Anomaly), "")}, commands...)
+	return known(append(out, command("Trace", text(root.Command)),
+		document.KeyValue{Key: "Leads to", Value: document.Lines(follow(root)...)},
+		document.KeyValue{Key: "Docs", Value: page(root.Invariant, root.Anomaly)})...)
 }
 
 // follow returns the consequences of a root, those with the same reason in one line.

@@ -265,7 +265,13 @@ func inconclusiveRun() Run {
 	run := passRun()
 	v := *run.Verdict
 	v.Verdict = assertions.Inconclusive
-	v.Reasons = []string{"The fault dlq-refuses never took effect: no Produce to the DLQ arrived while it was in force."}
+	v.Open = []assertions.Open{{What: "what the consumer does under fault dlq-refuses",
+		Why: "fault dlq-refuses (Produce to dlq answered NOT_ENOUGH_REPLICAS) had no effect: no request matched while it was " +
+			"in force", Do: "make it longer, or plan records that cause such requests (dlq)"},
+		{What: "halt-on-dlq-failure", Invariant: "halt-on-dlq-failure",
+			Why: "no dead letter was refused, so there was nothing to halt for",
+			Do:  "run a scenario with dead-letter writes that fail (dlq-publish-failure)"}}
+	v.Reasons = []string{v.Open[0].Reason(), v.Open[1].Reason()}
 	v.Faults = fixtureFaults()
 	v.Faults[0].Observed.Effects = map[string]int64{}
 	v.Faults[2].Observed = assertions.FaultSeen{}

@@ -64,16 +64,19 @@ func about(run Run) []string {
 	return out
 }
 
-// banner returns the cause of the first root, the other roots, the reasons that the headline does not mention, and the
-// commands that show all of it again.
+// banner returns the cause of the first root with the commands that show it again, the other roots, and the reasons
+// that the headline does not mention.
 func banner(v *assertions.Verdict, shown evidence) []document.Block {
 	reasons, further := alsoList(v), furtherRoots(v)
 	reasons.Most, further.Most = 0, 0
-	var facts []document.KeyValue
+	again := command("Run it again", visible(v.Rerun, document.Whole))
+	facts := known(again)
 	if len(v.Roots) > 0 {
-		facts = append(append(rootFacts(v), whereFacts(v, v.Roots[0], shown)...), fact("Promises", judgedWords(v), ""))
+		facts = append(causeFacts(v, again), whereFacts(v, v.Roots[0], shown)...)
 	}
-	facts = append(facts, known(command("Run it again", visible(v.Rerun, document.Whole)))...)
+	if v.Verdict != assertions.Pass {
+		facts = append(facts, fact("Promises", judgedWords(v), ""))
+	}
 	out := []document.Block{document.KeyValues{Items: facts}}
 	if len(further.Items) > 0 {
 		out = append(out, document.Paragraph{Text: document.Bold("Also violated, and not explained by this")}, further)

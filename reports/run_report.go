@@ -73,7 +73,7 @@ func runDocument(run Run) document.Document {
 		Kind: "run report", Mark: mark, Word: word, Title: name(v.Scenario),
 		Lead: append(lead(v), run.waivedLead()...), About: facts(run),
 		Sections: []document.Section{
-			{Blocks: []document.Block{document.KeyValues{Items: rootFacts(v)}}},
+			{Blocks: []document.Block{document.KeyValues{Items: causeFacts(v)}}},
 			{Title: "Also violated, and not explained by this", Blocks: []document.Block{furtherRoots(v)}},
 			{Title: "Invariants", Folded: failed, Blocks: []document.Block{invariantTable(run, causal(v))}},
 			{Title: experimentalTitle, Blocks: []document.Block{invariantTable(run, v.Experimental)}},
@@ -260,8 +260,11 @@ func runFigures(v *assertions.Verdict) document.KeyValues {
 		words += ", " + units.Significant(h.CPU) + " processors used"
 	}
 	promises := ""
+	if v.Verdict != assertions.Pass {
+		promises = judgedWords(v)
+	}
 	if len(v.Roots) > 0 { // the report has the state of the harness, and the cause needs the room
-		promises, words = judgedWords(v), ""
+		words = ""
 	}
 	return document.KeyValues{Items: known(fact("Promises", promises, ""), fact("Records", conservation(v), ""),
 		fact("Drain", drain, ""),

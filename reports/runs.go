@@ -47,6 +47,11 @@ type StoredRun struct {
 	Figures map[string]float64 `json:"figures"`
 }
 
+// judged reports whether the run has a verdict.
+func (r *StoredRun) judged() bool {
+	return !slices.Contains([]string{RunInProgress, RunUnjudged, RunBroken}, r.State)
+}
+
 // Read takes what is shown of a run from its verdict.json.
 func (r *StoredRun) Read(data []byte) error {
 	runs, err := ReadCompared(data, r.Name)
@@ -169,11 +174,11 @@ func runsTable(runs []StoredRun, page bool) document.Table {
 		if v, known := run.Figures["latency.success.p99"]; known {
 			p99 = BenchUnitTime.Text(v)
 		}
-		if run.Scenario != "" {
+		if run.judged() {
 			records = units.Count(run.Records)
 		}
 		why := text(run.Why)
-		if !page && run.Scenario != "" { // a list has a line for each run that was judged
+		if !page && run.judged() { // a list has a line for each run that was judged
 			why = ""
 		}
 		out.Rows = append(out.Rows, document.Row{Mark: stateMark(run.State), Cells: []document.Text{label,
@@ -187,7 +192,7 @@ func runsTable(runs []StoredRun, page bool) document.Table {
 
 // pickOf returns the name by which a run is compared, "" if it can't be.
 func pickOf(run StoredRun) string {
-	if run.Scenario == "" {
+	if !run.judged() {
 		return ""
 	}
 	return run.Name
@@ -200,7 +205,7 @@ const trendRuns = 20
 func byScenario(runs []StoredRun) (of map[string][]StoredRun, order []string) {
 	of = map[string][]StoredRun{}
 	for _, run := range slices.Backward(runs) {
-		if run.Scenario != "" {
+		if run.judged() {
 			of[run.Scenario] = append(of[run.Scenario], run)
 		}
 	}

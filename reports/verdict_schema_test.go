@@ -160,6 +160,11 @@ func storyComment(key string) string {
 			"are masked.",
 		"Verdict.Roots": "The violations that no other violation explains, each with those that follow from it. The first " +
 			"reasons are one for each.",
+		"Verdict.Open": "What could not be judged: first what concerns the run as a whole, then single invariants. The " +
+			"reasons after those of the roots are one for each.",
+		"Open.What":      "What could not be judged: an invariant, or a question in words.",
+		"Open.Do":        "What to do so that a run judges it.",
+		"Open.Invariant": "Its name if the question is whether it held; otherwise absent.",
 		"Root.Example": "The occurrence that every report shows: of a record that the consequences concern, too, if there " +
 			"is one, with the largest margin, and the earliest.",
 		"Root.Command":          "The command that prints the trace of the example, or of a record of a consequence.",

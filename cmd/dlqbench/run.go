@@ -276,7 +276,11 @@ func quoteWord(word string) string {
 func (a *app) runOne(ctx context.Context, options run.Options, flags runFlags, printing *sync.Mutex) (int, error) {
 	outcome, err := a.carryOut(ctx, options, flags)
 	if outcome == nil || outcome.Verdict == nil {
-		return a.exitCode(ctx, err), err
+		code := a.exitCode(ctx, err)
+		if code == exitEnvironment {
+			err = fmt.Errorf("NOT RUN, nothing was judged: %w", err)
+		}
+		return code, err
 	}
 	code := verdictCode(outcome.Verdict)
 	if err != nil {

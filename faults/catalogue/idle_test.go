@@ -30,7 +30,7 @@ func TestWhatAFaultNeeds(t *testing.T) {
 		{"{store: {repeat_letters: 10%}}", history.NeedMember, "no dead letter in the topic"},
 		{"{store: {restart: true}}", history.NeedMember, "connected to the database"},
 	} {
-		if got := parse(t, c.spec).Traits().Idle; got.Needs != c.want || !strings.Contains(got.Why, c.why) {
+		if got := parse(t, c.spec).Traits().Idle; got.Needs != c.want || !strings.Contains(got.Why+"; "+got.Do, c.why) {
 			t.Errorf("%s needs %q, %q; want %q, %q", c.spec, got.Needs, got.Why, c.want, c.why)
 		}
 	}

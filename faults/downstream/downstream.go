@@ -152,7 +152,7 @@ func (d *Downstream) Traits() faults.Traits {
 	traits.What += faults.AtNode(d.Node)
 	traits.FailsAttempts = d.Outage
 	traits.Idle = history.Idle{Needs: history.NeedAttempt, Why: "the downstream was not asked for anything that it " +
-		"concerns in the " + history.InForce + " in which it was in force; make it longer, or raise the rate"}
+		"concerns in the " + history.InForce + " in which it was in force", Do: "make it longer, or raise the rate"}
 	traits.Target, traits.Name, traits.Patient = "downstream", faults.Dashed("downstream "+chosen.Key()), true
 	return traits
 }

@@ -228,10 +228,10 @@ func (k *Kafka) Traits() faults.Traits {
 // idle returns the reasons for which the fault may have no effect.
 func (k *Kafka) idle() history.Idle {
 	idle := history.Idle{
-		Needs: history.NeedRecord,
-		Why: "no request matched while it was in force (" + history.InForce +
-			"); make it longer, or plan records that cause such requests (" + k.target() + ")",
+		Needs:  history.NeedRecord,
+		Why:    "no request matched while it was in force (" + history.InForce + ")",
 		Passed: "of the requests that came while it was in force it picked none",
+		Do:     "make it longer, or plan records that cause such requests (" + k.target() + ")",
 	}
 	if k.API == apiProduce && k.Topic == roleDLQ {
 		idle.Needs = history.NeedDeadLetter

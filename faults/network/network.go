@@ -252,8 +252,8 @@ func (n *Network) idle() history.Idle {
 	idle := history.Idle{
 		Needs: history.NeedRecord,
 		Why: "nothing of what it breaks came over that link in the " + history.InForce + " in which it was in force: no " +
-			"data, no connection that was hit, or none that carried enough; make it longer, or put load on the link (a " +
-			"subject that has caught up only polls)",
+			"data, no connection that was hit, or none that carried enough",
+		Do: "make it longer, or put load on the link (a subject that has caught up only polls)",
 	}
 	switch n.target() {
 	case "downstream":

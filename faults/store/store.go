@@ -168,24 +168,29 @@ func (s *Store) Traits() faults.Traits {
 	}
 	traits := chosen.Traits(s)
 	traits.Target, traits.Name = s.target(), faults.Dashed(strings.TrimSpace("store "+chosen.Key()+" "+s.Process))
-	traits.Worker, traits.Idle = faults.WorkerOf(s.Process), history.Idle{Needs: history.NeedMember, Why: s.idle()}
+	traits.Worker, traits.Idle = faults.WorkerOf(s.Process), s.idle()
 	traits.Patient = s.Process != "" || s.Unhealthy != ""
 	return traits
 }
 
 // idle returns the reason for which the fault may have no effect.
-func (s *Store) idle() string {
+func (s *Store) idle() history.Idle {
+	out := history.Idle{Needs: history.NeedMember, Why: "nobody was connected to the database",
+		Do: "let it begin when the store's processes are at work"}
 	switch {
 	case s.Process != "":
-		return "the worker locked no entry in the " + history.InForce +
-			" in which its clock was wrong; make it longer, or plan more dead letters"
+		out.Why = "the worker locked no entry in the " + history.InForce + " in which its clock was wrong"
 	case s.Unhealthy != "":
-		return "no worker asked the health probe in the " + history.InForce +
-			" in which it said so, as no conditional retry was due; make it longer, or plan more dead letters"
+		out.Why = "no worker asked the health probe in the " + history.InForce +
+			" in which it said so, as no conditional retry was due"
 	case s.RepeatLetters > 0:
-		return "there was no dead letter in the topic yet; let it begin later"
+		out.Why, out.Do = "there was no dead letter in the topic yet", "let it begin later"
+		return out
+	default:
+		return out
 	}
-	return "nobody was connected to the database"
+	out.Do = "make it longer, or plan more dead letters"
+	return out
 }
 
 func (s *Store) target() string {

@@ -71,7 +71,14 @@ func read(dir string, now time.Time) reports.StoredRun {
 		return reports.StoredRun{}
 	}
 	reader, err := history.OpenPartial(filepath.Join(dir, "history"))
+	if err == nil {
+		header := reader.Header()
+		run.Scenario, run.Subject, run.Seed, run.Started = header.Scenario, header.Subject, header.Seed, header.Started
+	}
 	switch {
+	case err == nil && reader.Header().Failure != "":
+		run.State = reports.RunUnjudged
+		run.Why = "it could not be carried out: " + strings.Join(strings.Fields(reader.Header().Failure), " ")
 	case now.Sub(newest(filepath.Join(dir, "history"))) < quiet && (err != nil || !reader.Sealed()):
 		run.State, run.Why = reports.RunInProgress, "its history is being written"
 	case err != nil:

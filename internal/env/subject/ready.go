@@ -37,7 +37,8 @@ func (g *Group) WaitReady(ctx context.Context, instance int) error {
 	case <-p.done:
 		return g.notReady(p, fmt.Sprintf("ended with %v before it was ready", p.exit))
 	case waited := <-g.patience(probing, p):
-		return g.notReady(p, fmt.Sprintf("was not ready after %v (%s)", waited, p.launch.Ready.waitsFor()))
+		return g.notReady(p, fmt.Sprintf("was not ready after %v (%s); one that needs longer has ready: {timeout: …} in its "+
+			"subject.yaml", waited, p.launch.Ready.waitsFor()))
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for instance %d of subject %s to get ready: %w", instance, g.cfg.Name, context.Cause(ctx))
 	}
@@ -101,7 +102,8 @@ func (r Ready) waitsFor() string {
 	case r.URL != "":
 		return r.URL + " did not answer 2xx"
 	}
-	return "it was not seen to fetch from an assigned partition, nor to stand by in its group"
+	return "it was not seen to fetch from an assigned partition, nor to stand by in its group; it must take brokers, " +
+		"group and topic from its environment, see docs/subjects.md"
 }
 
 // free fails if the condition for readiness is met before the process starts: another process has the port, or the
