@@ -1,12 +1,9 @@
 package format
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
-	"path/filepath"
 
-	"github.com/bufbuild/protocompile"
 	"github.com/twmb/franz-go/pkg/sr"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -17,20 +14,17 @@ import (
 // protobuf reads a .proto file. What it imports is found beside it; Google's well-known types are built in. Values are
 // Protobuf's JSON mapping.
 func (f *Format) protobuf(file, name string) error {
-	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
-		ImportPaths: []string{filepath.Dir(file)},
-	})}
-	compiled, err := compiler.Compile(context.Background(), filepath.Base(file))
+	compiled, err := compiled(file)
 	if err != nil {
-		return fmt.Errorf("this is no Protobuf schema: %w", err)
+		return err
 	}
-	messages := compiled[0].Messages()
+	messages := compiled.Messages()
 	if messages.Len() == 0 {
 		return fmt.Errorf("the file has no message")
 	}
 	message := messages.Get(0)
 	if name != "" {
-		found, isMessage := compiled[0].FindDescriptorByName(protoreflect.FullName(name)).(protoreflect.MessageDescriptor)
+		found, isMessage := compiled.FindDescriptorByName(protoreflect.FullName(name)).(protoreflect.MessageDescriptor)
 		if !isMessage {
 			return fmt.Errorf("the file has no message %q: write its full name, such as %s", name, message.FullName())
 		}

@@ -132,7 +132,8 @@ func (r *run) openModules() error {
 	for i, node := range r.header.Consumers {
 		attempts := r.attemptsConfig()
 		attempts.Plan, attempts.First, attempts.Instances = r.plan.Node(i), node.First, node.Instances
-		one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: attempts, GRPC: true, Topics: r.header.Topics})
+		one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: attempts,
+			RPC: workload.NewModule(r.ids, r.header.Topics)})
 		if err != nil {
 			return err
 		}

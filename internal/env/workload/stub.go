@@ -39,8 +39,8 @@ type StubConfig struct {
 	AttemptsConfig
 	// Calls describe the downstream over HTTP; nil for the usual one.
 	Calls *Calls
-	// GRPC makes attempts calls of PipeStepProcessor.ProcessData instead of HTTP requests.
-	GRPC bool
+	// RPC, if set, makes attempts calls over gRPC instead of HTTP requests.
+	RPC RPC
 	// Topics are the run's topics, as in the history's header. An instance may name them in X-Kafka-Topic.
 	Topics []history.Topic
 }
@@ -54,7 +54,7 @@ type Stub struct {
 	topics    map[string]int16
 	listeners []net.Listener // of each instance
 	server    *fasthttp.Server
-	rpc       *grpc.Server // with GRPC, instead of server
+	rpc       *grpc.Server // with an RPC, instead of server
 	closing   atomic.Bool
 	serving   sync.WaitGroup
 
@@ -77,11 +77,8 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 		}
 	}
 	s := &Stub{
-		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers, topics: map[string]int16{},
+		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers, topics: indexed(cfg.Topics),
 		conns: map[*Conn]struct{}{}, listeners: make([]net.Listener, cfg.Instances),
-	}
-	for i, topic := range cfg.Topics {
-		s.topics[topic.Name] = int16(i)
 	}
 	s.server = &fasthttp.Server{
 		Handler: s.handle, Name: "dlqbench-stub", MaxRequestBodySize: maxBody, ReadBufferSize: 16 << 10,
@@ -92,7 +89,7 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 			refuse(ctx, fasthttp.StatusRequestHeaderFieldsTooLarge, `{"error":"this request can't be read"}`)
 		},
 	}
-	if cfg.GRPC {
+	if cfg.RPC != nil {
 		s.rpc = newRPCServer(s)
 	}
 	for i := range s.listeners {
@@ -102,7 +99,7 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 			return nil, fmt.Errorf("opening the downstream stub's port for instance %d: %w", i, err)
 		}
 		s.listeners[i] = listener
-		if cfg.GRPC {
+		if cfg.RPC != nil {
 			// The only error is that the listener was closed.
 			s.serving.Go(func() { _ = s.rpc.Serve(&rpcListener{Listener: listener, stub: s, instance: i}) })
 			continue
@@ -110,6 +107,15 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 		s.serving.Go(func() { s.accept(i, listener) })
 	}
 	return s, nil
+}
+
+// indexed returns the numbers of topics by name.
+func indexed(topics []history.Topic) map[string]int16 {
+	numbers := map[string]int16{}
+	for i, topic := range topics {
+		numbers[topic.Name] = int16(i)
+	}
+	return numbers
 }
 
 // Addr returns the host:port to which an instance must send its attempts.

@@ -1,12 +1,8 @@
 package workload
 
-// The downstream stub over gRPC: the module behind a node of a graph. It answers the plan as over HTTP:
+// The downstream stub over gRPC. What is called, and what the messages mean, is an RPC's business: the module behind a
+// node of a graph, or a service of the user's own. The outcomes that are no answers are the same in both:
 //
-//	success     success = true
-//	logical     success = false: the step is done, the document has a fault
-//	transient   UNAVAILABLE, every second attempt of a document ABORTED
-//	429         RESOURCE_EXHAUSTED; gRPC does not state a wait
-//	permanent   INVALID_ARGUMENT
 //	timeout     nothing, until the caller's deadline is over (DEADLINE_EXCEEDED) or the connection is closed
 //	reset       the connection is reset (the caller sees UNAVAILABLE)
 //	no id       NOT_FOUND: the harness's own answer
@@ -16,40 +12,57 @@ package workload
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/dlqbench/dlqbench/deadletter/pipestream"
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// onItsWay wraps a message in a document on its way to a node.
-func onItsWay(id, node string, message []byte) []byte {
-	stream := &pipestream.PipeStream{
-		StreamId: id, CurrentNodeId: node,
-		Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: message}},
-	}
-	// it fails only for text that is not UTF-8, and there is none
-	value, _ := proto.MarshalOptions{Deterministic: true}.Marshal(stream)
-	return value
-}
-
-// rpcServer is the downstream stub as a gRPC service.
-type rpcServer struct {
-	pipestream.UnimplementedPipeStepProcessorServer
-	stub *Stub
+// RPC is what is called over gRPC, in any method. Messages are in the wire format.
+type RPC interface {
+	// fixed answers a call that is no attempt, whatever its message is; is says whether it is one.
+	fixed(method string) (is bool, response []byte, err error)
+	// read returns the record that a message is for, and adds to the event where the message says it was read.
+	read(ctx context.Context, method string, message []byte, event *history.Event) (record int32, found bool)
+	// several reports whether the message is for other records, too.
+	several(method string, message []byte, record int32) bool
+	// answer returns the response to an attempt that ended with the outcome: the nth, with the text of the error, and
+	// with the time to wait before the next attempt, if it states one.
+	answer(method string, event *history.Event, one *answer) ([]byte, error)
+	// streamed reports whether the client of a method may send a message after the answer to one.
+	streamed(method string) bool
+	// tells reports whether an answer states the time to wait, and whether the history tells the method of a call.
+	tells() bool
 }
 
 func newRPCServer(s *Stub) *grpc.Server {
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxBody))
-	pipestream.RegisterPipeStepProcessorServer(server, rpcServer{stub: s})
-	return server
+	return grpc.NewServer(grpc.MaxRecvMsgSize(maxBody), grpc.ForceServerCodecV2(wireFormat{}),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error { return s.serveCall(stream) }))
+}
+
+// wireFormat hands messages on as they are.
+type wireFormat struct{}
+
+// Name implements encoding.CodecV2.
+func (wireFormat) Name() string { return "proto" }
+
+// Marshal implements encoding.CodecV2.
+func (wireFormat) Marshal(message any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(message.([]byte))}, nil
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (wireFormat) Unmarshal(data mem.BufferSlice, message any) error {
+	*message.(*[]byte) = data.Materialize()
+	return nil
 }
 
 // rpcListener tags connections with the process that they belong to.
@@ -113,27 +126,52 @@ func (c rpcCall) Wait(ctx context.Context, limit time.Duration) Waited {
 // Over reports whether the caller has given up: a stub that stood still may read a call only after that.
 func (c rpcCall) Over() bool { return c.ctx.Err() != nil }
 
-// ProcessData answers one attempt and records its start and its end.
-func (r rpcServer) ProcessData(ctx context.Context,
-	request *pipestream.ProcessDataRequest) (*pipestream.ProcessDataResponse, error) {
-	s := r.stub
-	now := s.cfg.Clock.Now()
+// serveCall answers a call. Each message of a stream from the client is an attempt of its own.
+func (s *Stub) serveCall(stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	fixed, response, failure := s.cfg.RPC.fixed(method)
+	for {
+		var message []byte
+		if err := stream.RecvMsg(&message); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err //nolint:wrapcheck // gRPC's own status
+		}
+		if !fixed {
+			response, failure = s.serveAttempt(stream.Context(), method, message)
+		}
+		if failure != nil {
+			return failure
+		}
+		if err := stream.SendMsg(response); err != nil || !s.cfg.RPC.streamed(method) {
+			return err //nolint:wrapcheck // gRPC's own status
+		}
+	}
+}
+
+// serveAttempt answers one attempt and records its start and its end.
+func (s *Stub) serveAttempt(ctx context.Context, method string, message []byte) ([]byte, error) {
 	caller, _ := peer.FromContext(ctx)
 	from, known := caller.Addr.(rpcPeer)
 	if !known {
 		return nil, status.Error(codes.Internal, "the downstream stub cannot attribute this connection to an instance")
 	}
-	event := from.conn.Attempt(now)
-	metadata := request.GetMetadata()
-	if topic, known := s.topics[metadata.GetTopic()]; known {
-		event.Topic, event.Partition, event.Offset = topic, metadata.GetPartition(), metadata.GetOffset()
-	}
-	seq, found := s.cfg.IDs.Find([]byte(metadata.GetStreamId()))
-	if !found {
-		seq, found = s.cfg.IDs.Find(request.GetDocument().GetInline())
+	rpc := s.cfg.RPC
+	event := from.conn.Attempt(0)
+	seq, found := rpc.read(ctx, method, message, &event)
+	event.Time = s.cfg.Clock.Now()
+	if rpc.tells() {
+		event.Text = method
 	}
 	s.Begin(&event, seq, found)
-	answer, ended := s.conclude(rpcCall{ctx}, &event, false)
+	if rpc.tells() && event.Record == history.None {
+		s.Stray(method)
+	}
+	event.Text = ""
+	if found && rpc.several(method, message, seq) {
+		s.Several(event.Instance, event.Run, func() string { return method })
+	}
+	answer, ended := s.conclude(rpcCall{ctx}, &event, rpc.tells())
 	if ended == Gone {
 		// The deadline has passed here, too, perhaps a moment before the caller notices. Then the caller gets this
 		// status, and not that the module gave up.
@@ -144,28 +182,10 @@ func (r rpcServer) ProcessData(ctx context.Context,
 			_ = from.conn.SetLinger(0) // without lingering, closing sends RST instead of FIN
 		}
 		_ = from.conn.Close()
+		return nil, status.Error(codes.Unavailable, "the downstream gave no answer") // the caller does not receive this
 	}
-	return rpcAnswer(event.Outcome, event.N, answer.text)
-}
-
-// rpcAnswer is the outcome of the nth attempt as a gRPC response.
-func rpcAnswer(outcome history.Outcome, nth int32, text string) (*pipestream.ProcessDataResponse, error) {
-	switch outcome {
-	case history.OutcomeSuccess:
-		return &pipestream.ProcessDataResponse{Success: true}, nil
-	case history.OutcomeLogical:
-		return &pipestream.ProcessDataResponse{Error: text}, nil
-	case history.OutcomeTransient:
-		if nth%2 == 0 {
-			return nil, status.Error(codes.Aborted, text)
-		}
-		return nil, status.Error(codes.Unavailable, text)
-	case history.OutcomeRateLimited:
-		return nil, status.Error(codes.ResourceExhausted, text)
-	case history.OutcomePermanent:
-		return nil, status.Error(codes.InvalidArgument, text)
-	case history.OutcomeUnknownID:
-		return nil, status.Error(codes.NotFound, text)
+	if event.Outcome == history.OutcomeUnknownID {
+		return nil, status.Error(codes.NotFound, answer.text)
 	}
-	return nil, status.Error(codes.Unavailable, "the module gave no answer") // the caller does not receive this
+	return rpc.answer(method, &event, &answer)
 }

@@ -35,7 +35,7 @@ func newModule(t *testing.T, records ...plan.Record) *module {
 			Plan: &plan.Plan{Records: records}, IDs: m.ids, Instances: 2, First: 3, Ops: &atomic.Int64{},
 			Clock: history.NewClock(), Sink: m.sink,
 		},
-		GRPC: true, Topics: []history.Topic{{Name: "input.parse"}},
+		RPC: NewModule(m.ids, []history.Topic{{Name: "input.parse"}}),
 	})
 	if err != nil {
 		t.Fatal(err)

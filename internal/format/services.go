@@ -1,0 +1,89 @@
+package format
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/linker"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// Methods returns the methods of the gRPC services in a file by their full names, such as /acme.v1.Payments/Charge. The
+// file is a .proto, whose imports are found beside it, or a set of descriptors as `protoc --descriptor_set_out
+// --include_imports` and `buf build` write it. It may have 1 MiB.
+func Methods(file string) (map[string]protoreflect.MethodDescriptor, error) {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the services: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file: name the one with the service", file)
+	case info.Size() > maxSchema:
+		return nil, fmt.Errorf("%s has more than %d MiB, which no service needs", file, maxSchema>>20)
+	}
+	var files []protoreflect.FileDescriptor
+	if filepath.Ext(file) == ".proto" {
+		var one linker.File
+		one, err = compiled(file)
+		files = append(files, one)
+	} else {
+		files, err = descriptorSet(file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the services of %s: %w", file, err)
+	}
+	methods := map[string]protoreflect.MethodDescriptor{}
+	for _, one := range files {
+		for i := range one.Services().Len() {
+			service := one.Services().Get(i)
+			for j := range service.Methods().Len() {
+				method := service.Methods().Get(j)
+				methods[fmt.Sprintf("/%s/%s", service.FullName(), method.Name())] = method
+			}
+		}
+	}
+	if len(methods) == 0 {
+		return nil, fmt.Errorf("%s has no service with a method", file)
+	}
+	return methods, nil
+}
+
+// compiled returns the file that a .proto describes.
+func compiled(file string) (linker.File, error) {
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
+		ImportPaths: []string{filepath.Dir(file)},
+	})}
+	files, err := compiler.Compile(context.Background(), filepath.Base(file))
+	if err != nil {
+		return nil, fmt.Errorf("this is no Protobuf schema: %w", err)
+	}
+	return files[0], nil
+}
+
+// descriptorSet returns the files in a set of descriptors.
+func descriptorSet(file string) (files []protoreflect.FileDescriptor, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var set descriptorpb.FileDescriptorSet
+	var registry *protoregistry.Files
+	if err = proto.Unmarshal(text, &set); err == nil {
+		registry, err = protodesc.NewFiles(&set)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("this is no set of descriptors with all that it imports (a .proto must be called so): %w", err)
+	}
+	registry.RangeFiles(func(one protoreflect.FileDescriptor) bool {
+		files = append(files, one)
+		return true
+	})
+	return files, nil
+}
