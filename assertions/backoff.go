@@ -86,7 +86,7 @@ func backoffInvariant() Invariant {
 		}},
 		check: newBackoff,
 		observes: []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd,
-			history.KindProduceRequest, history.KindProduceResponse},
+			history.KindCallEnd, history.KindProduceRequest, history.KindProduceResponse},
 	}
 }
 
@@ -105,6 +105,8 @@ type backoff struct {
 	step    [65]waits
 	lengths [65]lengths
 	copies  *chains
+	// calls is the time that a record spent in calls of other downstreams since its latest attempt.
+	calls map[int32]time.Duration
 	// usual counts the gaps of each number that show the usual length of the wait; refetched is when a partition was
 	// last fetched again from an earlier offset.
 	usual     [65]int64
@@ -164,6 +166,7 @@ type gap struct {
 func newBackoff(r *report) checker {
 	c := &backoff{
 		report: r, b: r.w.contract.Backoff, fetched: map[place]int64{}, refetched: map[place]time.Duration{}, busy: newBusy(),
+		calls: map[int32]time.Duration{},
 	}
 	free := c.b
 	free.Cap = 0
@@ -178,8 +181,14 @@ func (c *backoff) length(k uint16) *lengths { return &c.lengths[min(int(k), len(
 func (c *backoff) waits(k uint16) waits { return c.step[min(int(k), len(c.step)-1)] }
 
 func (c *backoff) observe(e *history.Event) {
-	if e.Kind == history.KindFetched {
+	switch {
+	case e.Kind == history.KindFetched:
 		c.noteFetch(e)
+		return
+	case c.w.call != nil:
+		if r := c.w.record(e.Record); r.has(markEnded) && c.w.classes[r.outcome] == classRetryable {
+			c.calls[e.Record] += c.w.call.to - c.w.call.from
+		}
 		return
 	}
 	var copied *promise
@@ -246,6 +255,10 @@ func (c *backoff) noteBusy(a *attempt, e *history.Event) {
 	lane := c.w.lies(a.number, c.w.record(a.number))
 	copied, limit := c.w.role(lane.topic) == history.RoleRetry, c.w.contract.MaxAttempts
 	c.others = 0
+	defer func() {
+		c.others += c.calls[a.number]
+		delete(c.calls, a.number)
+	}()
 	switch b := &a.before; {
 	case copied && e.Kind == history.KindAttemptStart && b.ended:
 		c.others = c.busy.copied(a.by, lane.topic, b.end+c.waits(a.k-1).least, a.start)
@@ -486,7 +499,7 @@ func (g *gap) beyond() time.Duration {
 // nameEarly names the anomaly of an early gap. If the first gap is kept, and later gaps are as short as the first may
 // be, the wait does not grow.
 func (c *backoff) nameEarly(g *gap) (name, why string) {
-	if c.w.faulted(onDownstreamLink, g.doubted, g.start) {
+	if c.w.faulted(c.w.hidesCalls, g.doubted, g.start) {
 		return "", "fault on the link to the downstream"
 	}
 	stalled, _ := c.w.stalls.stalled(none, g.from-catchUp, g.ended)
@@ -524,8 +537,10 @@ func (c *backoff) excuse(g *gap, most time.Duration) string {
 		return stallExcuse
 	case c.w.handingOver(g.instance, g.ended, g.start):
 		return "rebalance"
-	case c.w.faulted(onDownstreamLink, g.since, g.start):
+	case c.w.faulted(c.w.hidesCalls, g.since, g.start):
 		return "fault on the link to the downstream"
+	case c.w.calls.failedFor(g.number, g.instance, g.since, g.start):
+		return "a call of another downstream failed"
 	case c.w.crowded(g.instance):
 		return crowdedExcuse
 	}

@@ -156,7 +156,7 @@ func (c *boundedRetries) finish() Result {
 	c.judgeOver()
 	for i := range c.under {
 		one := &c.under[i]
-		if why, hidden := c.w.attemptsHidden(one.instance, one.from, one.at, one.rush); hidden {
+		if why, hidden := c.w.attemptsHidden(one.number, one.instance, one.from, one.at, one.rush); hidden {
 			c.withdraw(why)
 			continue
 		}
@@ -206,7 +206,7 @@ func (c *boundedRetries) judgeGivenUp() {
 			int(r.attempts) >= c.w.contract.MaxAttempts {
 			continue
 		}
-		if why, hidden := c.w.answersHidden(r.held.instance, r.born, p.at); hidden || r.lastStart > p.at {
+		if why, hidden := c.w.answersHidden(p.number, r.held.instance, r.born, p.at); hidden || r.lastStart > p.at {
 			if hidden {
 				c.withdraw(why)
 			}

@@ -211,7 +211,7 @@ func (c *classification) finish() Result {
 func (r *report) accuse(suspects []suspect) {
 	for i := range suspects {
 		s := &suspects[i]
-		if why, hidden := r.w.attemptsHidden(s.instance, s.from, s.to, s.rush); hidden {
+		if why, hidden := r.w.attemptsHidden(s.number, s.instance, s.from, s.to, s.rush); hidden {
 			r.remark(why)
 			if why == stallExcuse {
 				r.stalled++

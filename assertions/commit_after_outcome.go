@@ -192,7 +192,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	committed := moment{history.KindCommitRequest, p.at}
 	switch {
 	case c.w.contract.WireOnly, r.has(markLeft), c.w.skipped(r), c.w.perhapsOver(p.number, r, p.at):
-	case c.w.unknowable(r):
+	case c.w.unknowable(p.number, r):
 		c.remark("outcome not observable")
 	case !p.fetched && part != nil && part.fetched >= 0:
 		c.saw("commit-past-end", c.w.about(p.number, 0, p.at, func() string {
@@ -238,9 +238,11 @@ func (w *state) fate(r *record, p *pass) string {
 }
 
 // unknowable reports whether it is unknown if the record is finished: its outcome has a class that the contract does
-// not define, or attempts carried no id, or it ended without a dead-letter topic while attempts could be missed.
-func (w *state) unknowable(r *record) bool {
-	if r.has(markEnded) && w.classes[r.outcome] == classUnknown || r.attempts == 0 && w.anonymous() {
+// not define, or attempts carried no id, or another downstream may have ended it, or it ended without a dead-letter
+// topic while attempts could be missed.
+func (w *state) unknowable(number int32, r *record) bool {
+	if w.endedElsewhere(number) || r.has(markEnded) && w.classes[r.outcome] == classUnknown ||
+		r.attempts == 0 && w.anonymous() {
 		return true
 	}
 	if w.contract.HasDLQ() {
@@ -249,6 +251,6 @@ func (w *state) unknowable(r *record) bool {
 	if w.contract.MaxAttempts == 0 {
 		return r.attempts > 0
 	}
-	_, hidden := w.answersHidden(r.held.instance, 0, endless)
+	_, hidden := w.answersHidden(number, r.held.instance, 0, endless)
 	return hidden
 }

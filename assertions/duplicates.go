@@ -75,7 +75,7 @@ func (c *duplicates) finish() Result {
 	for i := range c.suspects {
 		s := &c.suspects[i]
 		// A lost answer justifies one more success, permanently.
-		if why, hidden := c.w.answersHidden(s.instance, s.began, s.to); hidden {
+		if why, hidden := c.w.answersHidden(s.number, s.instance, s.began, s.to); hidden {
 			excused[s.number]++
 			c.withdraw(why)
 			continue

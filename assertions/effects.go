@@ -58,7 +58,7 @@ func effectsInvariant() Invariant {
 			return &effects{report: r, promised: r.w.contract.Effects, asked: map[int64]sinkWrite{}}
 		},
 		observes: []history.Kind{history.KindEffectsRead, history.KindEffect, history.KindProduceRequest,
-			history.KindProduceResponse, history.KindAttemptEnd},
+			history.KindProduceResponse, history.KindAttemptEnd, history.KindCallEnd},
 	}
 }
 
@@ -104,6 +104,10 @@ func (c *effects) observe(e *history.Event) {
 		c.answered(e)
 	case history.KindAttemptEnd:
 		c.attempted()
+	case history.KindCallEnd:
+		if e.Outcome != history.OutcomeSuccess && c.of(e.Record) != nil && !c.certain(e) {
+			c.doubt(e.Record)
+		}
 	}
 }
 
@@ -134,6 +138,14 @@ func (c *effects) answered(e *history.Event) {
 func (c *effects) doubt(number int32) {
 	one := c.of(number)
 	one.unsure = bump(one.unsure)
+}
+
+// certain reports whether a call of another downstream that failed had no effect there: a database undoes what failed,
+// a topic's writes are counted by themselves, and what a fault answers is not carried out.
+func (c *effects) certain(e *history.Event) bool {
+	one, known := c.w.otherDownstream(e.N)
+	return known && one.Topic || !e.Flags.Has(history.ClientGone) && e.Outcome != history.OutcomeTimeout &&
+		e.Outcome != history.OutcomeReset
 }
 
 // attempted notes an attempt whose client did not get the answer. The downstream may have done its work.
@@ -243,7 +255,7 @@ func (c *effects) lettered(number int32) bool {
 // dead letter of it was written since it was sent or replayed.
 func (c *effects) owes(number int32, r *record) bool {
 	switch {
-	case r.exempt(), r.offset < 0, r.letterAsked >= 0, r.lives == 0 && c.lettered(number):
+	case r.exempt(), r.offset < 0, c.w.endedElsewhere(number), r.letterAsked >= 0, r.lives == 0 && c.lettered(number):
 		return false
 	case c.w.contract.WireOnly:
 		return r.lives == 0

@@ -159,17 +159,19 @@ func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, sa
 // possibly among others. If the last answer is unknown, it must quote one that the record got at some time.
 func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome, say func(string, string, ...any)) {
 	l := c.w.letters[one.number]
-	quoted := setOf(quotes...)
+	quoted, answers := setOf(quotes...), r.answers|c.w.calls.answers(one.number)
 	switch {
-	case quoted == 0 || r.answers == 0:
+	case quoted == 0 || answers == 0:
 		return // without a reason or an attempt, classification judges
 	case l == nil || l.asked == 0:
 		c.remark("reason: no write of the dead letter was seen")
 	case r.exempt() || c.w.anonymous():
 		c.remark("reason: attempts without an id")
-	case quoted&r.answers == 0:
+	case quoted&answers == 0 && len(c.w.calls.batched) > 0:
+		c.remark("reason: calls for several records")
+	case quoted&answers == 0:
 		say("metadata-wrong", "its reason is that of a failure that is %s; the record was only ever answered %s", quoted,
-			r.answers)
+			answers)
 	case quoted&l.lasts != 0:
 	default:
 		if why := c.lastUnknown(one.number, r, l); why != "" {
@@ -188,7 +190,7 @@ func (c *fidelity) lastUnknown(number int32, r *record, l *deadLettered) string 
 	case r.several(), c.w.hops && c.w.everDisrupted(number):
 		return "several copies"
 	}
-	why, _ := c.w.answersHidden(r.held.instance, l.lastFrom, l.until)
+	why, _ := c.w.answersHidden(number, r.held.instance, l.lastFrom, l.until)
 	return why
 }
 
@@ -285,7 +287,7 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 		}
 		few, many = few || claim < int(counts.from), many || claim > int(counts.to)
 	}
-	if why := c.miscounted(r, l, claim, few, many); why != "" {
+	if why := c.miscounted(one.number, r, l, claim, few, many); why != "" {
 		c.remark("attempts: " + why)
 		return
 	}
@@ -297,7 +299,7 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 // observed, or "" if it cannot have. In a stall it may make attempts that never reach the stub, if the promised waits
 // leave time for them. But it made every attempt that the stub observed. It restarts its count only if the record
 // changes hands, or after a stall long enough for the write of a dead letter to fail.
-func (c *fidelity) miscounted(r *record, l *deadLettered, claim int, few, many bool) string {
+func (c *fidelity) miscounted(number int32, r *record, l *deadLettered, claim int, few, many bool) string {
 	instance := r.held.instance
 	if !l.parted {
 		instance = l.by.instance
@@ -309,7 +311,7 @@ func (c *fidelity) miscounted(r *record, l *deadLettered, claim int, few, many b
 	if many && !c.w.takesLonger(claim, l.until-l.from) {
 		rush = false
 	}
-	why, hidden := c.w.attemptsHidden(instance, l.from, l.until, rush)
+	why, hidden := c.w.attemptsHidden(number, instance, l.from, l.until, rush)
 	if !hidden {
 		return ""
 	}

@@ -250,7 +250,7 @@ func (c *gracefulStop) judgeLosses() {
 			c.remark("commits follow time, by contract")
 			continue
 		}
-		if c.w.unknowable(r) {
+		if c.w.unknowable(number, r) {
 			c.remark("outcome not observable")
 			continue
 		}

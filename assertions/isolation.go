@@ -87,7 +87,7 @@ func isolationInvariant() Invariant {
 		}},
 		check: newIsolation,
 		observes: []history.Kind{history.KindFetched, history.KindAttemptStart, history.KindAttemptEnd,
-			history.KindAssigned, history.KindRevoked, history.KindFaultStart, history.KindFaultEnd},
+			history.KindCallEnd, history.KindAssigned, history.KindRevoked, history.KindFaultStart, history.KindFaultEnd},
 	}
 }
 
@@ -280,6 +280,10 @@ func (c *isolation) observe(e *history.Event) {
 		if c.w.attempt != nil {
 			c.end(c.w.attempt)
 		}
+	case history.KindCallEnd:
+		if p := c.process(holder{e.Instance, e.Run}); p != nil && c.w.call != nil {
+			c.work(e.Record, p, c.w.call.from, c.w.call.to)
+		}
 	case history.KindFetched:
 		if e.Topic >= 0 && int(e.Topic) < len(c.fetches) && e.Partition >= 0 && int(e.Partition) < len(c.fetches[e.Topic]) {
 			c.fetches[e.Topic][e.Partition].add(holder{e.Instance, e.Run}, fetched{e.Offset, e.Aux, e.Time})
@@ -417,7 +421,7 @@ func (c *isolation) end(a *attempt) {
 		p.busy[(p.stretches-1)%len(p.busy)].to = a.end
 	}
 	p.now = max(p.now-1, 0)
-	c.work(a, p)
+	c.work(a.number, p, a.start, a.end)
 	limit := c.w.contract.MaxAttempts
 	if c.w.classes[a.outcome] != classRetryable || limit > 0 && int(a.k) >= limit {
 		return
@@ -437,11 +441,11 @@ func (c *isolation) end(a *attempt) {
 }
 
 // work notes the duration of an attempt.
-func (c *isolation) work(a *attempt, p *running) {
-	p.working.add(a.start, a.end)
-	if r := c.w.record(a.number); r.topic >= 0 && int(r.topic) < len(c.working) &&
+func (c *isolation) work(number int32, p *running, from, to time.Duration) {
+	p.working.add(from, to)
+	if r := c.w.record(number); r.topic >= 0 && int(r.topic) < len(c.working) &&
 		int(r.partition) < len(c.working[r.topic]) {
-		c.working[r.topic][r.partition].add(a.start, a.end)
+		c.working[r.topic][r.partition].add(from, to)
 	}
 }
 

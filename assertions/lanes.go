@@ -70,6 +70,9 @@ func (w *state) wayOf(e *history.Event) way {
 	topic := Actor{w.topicName(e.Topic), Role(w.role(e.Topic))}
 	workload, store := Actor{"workload", RoleWorkload}, Actor{"store", RoleStore}
 	downstream := Actor{"downstream", RoleDownstream}
+	if len(w.header.Downstreams) > 0 {
+		downstream.Name = w.header.Downstreams[0].Name
+	}
 	refused := e.Code != 0
 	switch e.Kind {
 	case history.KindSend:
@@ -88,6 +91,10 @@ func (w *state) wayOf(e *history.Event) way {
 		return way{from: Actor{"broker", RoleBroker}, to: who(e), failed: refused}
 	case history.KindAttemptStart:
 		return way{from: who(e), to: downstream}
+	case history.KindCallStart:
+		return way{from: who(e), to: Actor{w.calledName(e), RoleDownstream}}
+	case history.KindCallEnd:
+		return way{from: Actor{w.calledName(e), RoleDownstream}, to: who(e), failed: e.Outcome != history.OutcomeSuccess}
 	case history.KindAttemptEnd:
 		return way{from: downstream, to: who(e), failed: e.Outcome != history.OutcomeSuccess}
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindMembership:
@@ -161,7 +168,9 @@ func label(e *history.Event) string {
 		return answered(e, "ok")
 	case history.KindAttemptStart:
 		return fmt.Sprintf("attempt %d", e.N)
-	case history.KindAttemptEnd:
+	case history.KindCallStart:
+		return "call"
+	case history.KindAttemptEnd, history.KindCallEnd:
 		return e.Outcome.String()
 	case history.KindTxnEndRequest:
 		return map[bool]string{true: "end: commit", false: "end: abort"}[e.N == 1]

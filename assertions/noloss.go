@@ -20,7 +20,8 @@ func noLossInvariant() Invariant {
 		Name:    "no-loss",
 		Promise: "Every record that Kafka acknowledged is processed, dead-lettered, or skipped by contract.",
 		Rule: "After heal and drain, every acknowledged record has a success (or a logical failure, where the " +
-			"contract calls that a result), or an acknowledged dead letter or retry copy. The audit confirms that " +
+			"contract calls that a result), or an acknowledged dead letter or retry copy. A success does not count if all " +
+			"calls of the record at another downstream failed, unless that is optional. The audit confirms that " +
 			"acknowledged writes exist. A record that the broker of a share group gives up after too many deliveries is " +
 			"lost.",
 		Evidence: "acknowledgements, the answers of the downstream stub, and the audit of all topics and committed " +
@@ -117,7 +118,7 @@ func (c *noLoss) judge(number int32) {
 	}
 	committed := p.committedAt(at.offset)
 	switch {
-	case c.w.unknowable(r) && committed:
+	case c.w.unknowable(number, r) && committed:
 		c.withdraw("outcome not observable")
 	case committed && c.w.perhapsOver(number, r, endless):
 		c.withdraw("has no id, and attempts or dead letters that name no position may be its")
@@ -172,6 +173,10 @@ func (w *state) blocker(p *partition, from int64, by time.Duration) (number int3
 func (c *noLoss) sawLost(number int32, r *record, p *partition) {
 	since, how := c.gone(number, r, p)
 	s := c.w.about(number, 0, endless, func() string {
+		if other := c.w.leftElsewhere(number, r); other != "" {
+			return fmt.Sprintf("%s (%s), although its calls of %s failed and no dead letter was written", c.left(number, r),
+				c.w.reached(p), other)
+		}
 		return fmt.Sprintf("%s (%s) and never finished: neither processed nor dead-lettered", c.left(number, r),
 			c.w.reached(p))
 	}).missingSince(since, how)
@@ -240,7 +245,7 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 // unfinished reports whether the record's obligation was never met.
 func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) bool {
 	if !c.w.unfinished(number, r, at, c.letters[number]) {
-		return false
+		return len(c.letters[number]) == 0 && c.w.leftElsewhere(number, r) != ""
 	}
 	switch committed := p.committedAt(at.offset); {
 	case c.w.contract.WireOnly, r.has(markLeft):

@@ -154,7 +154,7 @@ func (s *sorter) rank(e *history.Event) int {
 // stageOf returns the stage of a request or answer in a record's path, or 0 for other events.
 func stageOf(kind history.Kind) int {
 	switch kind {
-	case history.KindAttemptStart, history.KindAttemptEnd:
+	case history.KindAttemptStart, history.KindAttemptEnd, history.KindCallStart, history.KindCallEnd:
 		return 1
 	case history.KindProduceRequest, history.KindProduceResponse:
 		return 2
@@ -168,7 +168,8 @@ func stageOf(kind history.Kind) int {
 
 func isAnswer(kind history.Kind) bool {
 	switch kind {
-	case history.KindAttemptEnd, history.KindProduceResponse, history.KindCommitResponse, history.KindTxnEndResponse,
+	case history.KindAttemptEnd, history.KindCallEnd, history.KindProduceResponse, history.KindCommitResponse,
+		history.KindTxnEndResponse,
 		history.KindShareAckResponse:
 		return true
 	}

@@ -181,10 +181,10 @@ func (c *ordering) judge(s *outOfOrder) {
 	case !sameLog(b, next):
 		c.withdraw("place in the log not known")
 		return
-	case c.w.unknowable(b):
+	case c.w.unknowable(s.before, b):
 		c.withdraw("outcome not observable")
 		return
-	case s.since != never && c.w.faulted(onDownstreamLink, s.since, max(s.started, s.then)):
+	case s.since != never && c.w.faulted(c.w.hidesCalls, s.since, max(s.started, s.then)):
 		c.withdraw("fault on the link to the downstream")
 		return
 	}

@@ -146,12 +146,15 @@ func (w *state) faulted(matches func(*history.PlannedFault) bool, from, to time.
 // stallExcuse is the reason that answersHidden gives for a stall.
 const stallExcuse = "stall"
 
-// answersHidden reports whether, between from and to, an attempt of the instance may not have reached the downstream
-// stub, or an answer of the stub may not have reached the instance; why names the reason. If so, the stub and the
-// subject may have observed different attempts.
-func (w *state) answersHidden(instance int16, from, to time.Duration) (why string, hidden bool) {
-	if w.faulted(onDownstreamLink, from, to) {
+// answersHidden reports whether, between from and to, an attempt of the instance at the record may not have reached the
+// downstream stub, or an answer of the stub may not have reached the instance, or a call of another downstream failed;
+// why names the reason. If so, the stub and the subject may have observed different attempts.
+func (w *state) answersHidden(number int32, instance int16, from, to time.Duration) (why string, hidden bool) {
+	if w.faulted(w.hidesCalls, from, to) {
 		return "fault on the link to the downstream", true
+	}
+	if w.calls.failedFor(number, instance, from, to) {
+		return "a call of another downstream failed", true
 	}
 	if w.stalls.stoodStill(instance, from-catchUp, to) {
 		return stallExcuse, true
@@ -165,9 +168,11 @@ func (w *state) answersHidden(instance int16, from, to time.Duration) (why strin
 // attemptsHidden is answersHidden for the case that only additional attempts, unseen by the downstream stub, would be
 // an excuse. rush: the waits that the contract promises left no time for them. A stall hides attempts, and does not
 // shorten the waits between them.
-func (w *state) attemptsHidden(instance int16, from, to time.Duration, rush bool) (why string, hidden bool) {
-	why, hidden = w.answersHidden(instance, from, to)
-	return why, hidden && (!rush || w.faulted(onDownstreamLink, from, to))
+func (w *state) attemptsHidden(number int32, instance int16, from, to time.Duration,
+	rush bool) (why string, hidden bool) {
+	why, hidden = w.answersHidden(number, instance, from, to)
+	return why, hidden && (!rush || w.faulted(w.hidesCalls, from, to) ||
+		w.calls.failedFor(number, instance, from, to))
 }
 
 // waitsLimit is the largest number of waits that are added up.

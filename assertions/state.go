@@ -106,6 +106,9 @@ type state struct {
 	store   *storeState
 	// outputs is nil if attempts are not writes to an output topic.
 	outputs *outputs
+	calls   *callsElsewhere
+	// call is the call of another downstream that the current event ends, nil if there is none.
+	call *callElsewhere
 
 	// session is the longest session timeout that a member requested. moved is the time of the latest progress,
 	// still the value of moved when the subject was told to stop.
@@ -151,6 +154,7 @@ func newState(header *history.Header) *state {
 		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},
 		audits: make([]int, len(header.Topics)), store: newStoreState(), moved: never, still: never,
+		calls: newCallsElsewhere(),
 	}
 	w.memory = header.Contract().Counter == history.CounterMemory || header.Contract().Counter == ""
 	w.hops = header.Contract().Retry == history.RetryTopics
@@ -176,7 +180,7 @@ func newState(header *history.Header) *state {
 		w.parts = append(w.parts, parts)
 	}
 	for _, planned := range header.Faults {
-		w.faults = append(w.faults, faultState{planned: planned, effects: map[string]int64{}})
+		w.faults = append(w.faults, faultState{planned: nowDeciding(header, planned), effects: map[string]int64{}})
 	}
 	if header.Contract().OutputAttempts {
 		w.outputs = newOutputs()
@@ -188,6 +192,7 @@ func newState(header *history.Header) *state {
 // take applies one event.
 func (w *state) take(e *history.Event) {
 	w.attempt, w.commit, w.write, w.ended, w.rejected = nil, nil, nil, w.ended[:0], w.rejected[:0]
+	w.call = nil
 	if !w.takeStore(e) {
 		w.takeOwn(e)
 	}
@@ -202,6 +207,8 @@ func (w *state) takeOwn(e *history.Event) {
 		w.startAttempt(e)
 	case history.KindAttemptEnd:
 		w.endAttempt(e)
+	case history.KindCallStart, history.KindCallEnd:
+		w.takeCall(e)
 	case history.KindSend:
 		w.send(e)
 	case history.KindAcked:
@@ -270,6 +277,7 @@ func (w *state) takeRare(e *history.Event) {
 // finish settles what can only be settled at the end of the history.
 func (w *state) finish() {
 	w.placeUnnamed()
+	w.calls.finish()
 	pending := w.finishTransactions()
 	for _, c := range w.commits {
 		if !c.transaction && c.ack != history.AckRelease {

@@ -130,8 +130,9 @@ func (n *narrator) take(e *history.Event) error {
 	}
 	n.keys.hear(e, n.w.header)
 	switch e.Kind {
-	case history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
-		history.KindProduceResponse, history.KindAuditRecord, history.KindReplaySelected, history.KindEffect:
+	case history.KindSend, history.KindAcked, history.KindAttemptStart, history.KindAttemptEnd, history.KindCallStart,
+		history.KindCallEnd, history.KindProduceRequest, history.KindProduceResponse, history.KindAuditRecord,
+		history.KindReplaySelected, history.KindEffect:
 		for _, s := range n.byRecord[e.Record] {
 			n.own(s, e)
 		}
@@ -400,6 +401,11 @@ func (n *narrator) words(e *history.Event) string {
 		return fmt.Sprintf("%s: attempt %d starts%s", who, e.N, calling(e))
 	case history.KindAttemptEnd:
 		return fmt.Sprintf("%s: attempt %d is answered %s%s", who, e.N, e.Outcome,
+			flagged(e.Flags, history.ClientGone, ", but the client had gone"))
+	case history.KindCallStart:
+		return fmt.Sprintf("%s calls %s%s", who, n.w.calledName(e), calling(e))
+	case history.KindCallEnd:
+		return fmt.Sprintf("%s: the call of %s is answered %s%s", who, n.w.calledName(e), e.Outcome,
 			flagged(e.Flags, history.ClientGone, ", but the client had gone"))
 	case history.KindFetched:
 		return fmt.Sprintf("%s fetches %s offsets %d to %d", who, where, e.Offset, e.Aux)

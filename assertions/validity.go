@@ -61,6 +61,10 @@ func (w *state) otherGroup() (why, do string) {
 // notRead notes a request that the tap cannot read and refused, so that the subject's reaction to a regular answer is
 // unknown; or a call for several records, whose attempts cannot be told.
 func (w *state) notRead(e *history.Event) {
+	if e.Code == history.None && e.N > 0 {
+		w.calls.batched[e.Instance] = true
+		return
+	}
 	one := Open{What: "anything that such requests bear on"}
 	if e.Code == history.None {
 		one.Why = "the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for " +

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,6 +22,8 @@ type Setting struct {
 	Stub bool
 	// Output: its attempts are writes to an output topic, which pass no link of their own.
 	Output bool
+	// Downstreams are what the subject calls, if its file says so; the first decides.
+	Downstreams []DownstreamSetting
 	// Topics are the topics that kafka faults can name besides "input", "retry" and "dlq"; nil means any.
 	Topics []string
 	// NoRetryTopics: the subject has no retry topics.
@@ -44,6 +47,12 @@ type Setting struct {
 	Registry bool
 	// Reference describes the reference consumer; nil for any other subject.
 	Reference *ReferenceSetting
+}
+
+// DownstreamSetting is a downstream that faults can name. Topic: it is an output topic, without a link of its own.
+type DownstreamSetting struct {
+	Name  string
+	Topic bool
 }
 
 // ReferenceSetting has the settings that decide which requests the reference consumer makes and which events can
@@ -79,7 +88,7 @@ func At(path, format string, args ...any) []Defect {
 const (
 	NoLetters = "the subject writes no dead letters (dlq_enabled: false or dlq_written_by: broker; in a contract " +
 		"dlq: {enabled: false} or {written_by: broker})"
-	OutputOnly   = "the subject's attempts are writes to an output topic (downstreams: [{kafka: …}])"
+	OutputOnly   = "this downstream is an output topic (kafka)"
 	NoDownstream = "the subject does not call the downstream (observe: wire), so this fault could have no effect"
 )
 
@@ -98,6 +107,28 @@ func CheckInstance(number *int, count int) []Defect {
 
 func noInstance(number, count int) string {
 	return fmt.Sprintf("there is no instance %d: the subject has %s, numbered from 0", number, Counted(count, "instance"))
+}
+
+// CheckDownstream checks the name of a downstream at the path of a fault's settings, and returns what is known of the
+// downstream. "" stands for the one that decides.
+func (s Setting) CheckDownstream(path, name string) (DownstreamSetting, []Defect) {
+	deciding := DownstreamSetting{Topic: s.Output}
+	if name == "" {
+		return deciding, nil
+	}
+	var known []string
+	for _, one := range s.Downstreams {
+		if one.Name == name {
+			return one, nil
+		}
+		known = append(known, one.Name)
+	}
+	message := fmt.Sprintf("there is no downstream %s: name one of downstreams in subject.yaml (%s)", name,
+		strings.Join(known, ", "))
+	if known == nil {
+		message = fmt.Sprintf("there is no downstream %s: the subject has one, without a name, so leave the name out", name)
+	}
+	return deciding, []Defect{{Path: path, Message: message, Got: name, Known: known}}
 }
 
 // CheckNode checks the name of a graph's node. needed: in a graph, a node must be given.

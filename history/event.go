@@ -173,7 +173,8 @@ const (
 	KindSubjectHealth
 
 	// Unreadable: the downstream stub got a call with the ids of several records, and took it for an attempt at the
-	// first (Code = None; Text = the call; recorded once for each process), or a request of an instance was rejected by
+	// first (Code = None; Text = the call; N = the downstream, if it is one that does not decide; recorded once for each
+	// process), or a request of an instance was rejected by
 	// closing its connection, as brokers do with unknown requests: the tap does not support that API, or not that
 	// version of it. Instance, Run, Code = the API key, N = the version, Aux = the newest version that the tap supports
 	// (None: it does not support the API), Text = the API's name. Recorded once for each API and version that a process
@@ -201,6 +202,13 @@ const (
 	// has no event); Topic, Partition, Offset of the first if the sink is a topic; Text = where they are, in words, if
 	// it is not.
 	KindEffect
+
+	// CallStart: a downstream that does not decide has read a call with a record's id. Op, Instance, Run, Record, N = the
+	// downstream (index in Header.Downstreams), Sequence = number of calls of this record there (from 1); Text = the call.
+	KindCallStart
+	// CallEnd: it is about to answer, or abandons the connection. As CallStart, without Text, and Outcome = the answer,
+	// Code = HTTP status or Kafka error code (0: neither); Flags ClientGone as in AttemptEnd, Forged if a fault answered.
+	KindCallEnd
 )
 
 // The types of acknowledgement in a share group (KIP-932; AckRenew is from KIP-1222).

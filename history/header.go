@@ -31,7 +31,7 @@ type PlannedFault struct {
 	Kind string `json:"kind"`
 	// What says in words what is broken, e.g. "Produce to dlq answered NOT_ENOUGH_REPLICAS".
 	What string `json:"what"`
-	// Link or Target names what is hit: "broker 1", "brokers", "dlq", "downstream", "instance 1".
+	// Link or Target names what is hit: "broker 1", "brokers", "dlq", "downstream", "downstream ledger", "instance 1".
 	Target string `json:"target"`
 	// API is the request that a fault of Kafka's protocol acts on; "" where only some of those of its Target match, by
 	// their client, version, partition or group.
@@ -84,6 +84,18 @@ const (
 	NeedDeadLetter Need = "dead-letter"
 )
 
+// Downstream is a service that the subject calls while it processes a record, or a topic that it writes to.
+type Downstream struct {
+	Name string `json:"name"`
+	// Optional: a record may succeed although its call there failed.
+	Optional bool `json:"optional,omitempty"`
+	// Topic: it is an output topic, which is reached over the links of the brokers.
+	Topic bool `json:"topic,omitempty"`
+}
+
+// TargetOther begins PlannedFault.Target for a downstream that does not decide; its name follows.
+const TargetOther = "downstream "
+
 // Expect is what the scenario demands beyond the contract.
 type Expect struct {
 	// Invariants limits judging to these (empty: all that apply).
@@ -131,6 +143,8 @@ type Header struct {
 	// Foreign is how many dead letters of another service were in the dead-letter topic before the subject began. They
 	// carry no id of the run's.
 	Foreign int `json:"foreign,omitempty"`
+	// Downstreams are what the subject calls, the one that decides first; nil if there is only that one.
+	Downstreams []Downstream `json:"downstreams,omitempty"`
 	// Graph is set where the consumers are the nodes of a graph, the entry first. Without it, several consumers share one
 	// dead-letter topic.
 	Graph *Graph `json:"graph,omitempty"`

@@ -31,6 +31,7 @@ func kindName(k Kind) string {
 		KindStoreEntry: "store-entry", KindStoreAudited: "store-audited", KindStoreProbe: "store-probe",
 		KindSubjectLog: "subject-log", KindSubjectHealth: "subject-health", KindUnreadable: "unreadable",
 		KindJoining: "joining", KindMembership: "membership", KindEffectsRead: "effects-read", KindEffect: "effect",
+		KindCallStart: "call-start", KindCallEnd: "call-end",
 	}
 	if int(k) < len(names) {
 		return names[k]

@@ -122,6 +122,10 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 	if c.file != nil {
 		setting.Stub, setting.Registry = c.file.Observe != ObserveWire, len(c.file.Formats()) > 0
 		setting.Output = c.file.Kafka() != nil
+		for _, one := range c.file.Called()[:len(c.file.Downstreams)] {
+			setting.Downstreams = append(setting.Downstreams,
+				faults.DownstreamSetting{Name: one.Called(), Topic: one.Kafka != nil})
+		}
 		setting.NoRetryTopics = c.file.Contract.Retry != string(history.RetryTopics)
 		letters := c.file.Contract.DLQ
 		setting.NoDeadLetters = !letters.Enabled || letters.WrittenBy == WrittenByBroker

@@ -20,9 +20,11 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c := newChecker(d, nil)
 	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group",
 		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/contract/effects",
-		"/downstreams/0/kafka", "/topics", "/ready",
-		"/replay", "/input/topic", "/external", "/needs"} {
+		"/topics", "/ready", "/replay", "/input/topic", "/external", "/needs"} {
 		d.checkTemplates(d.root.get(path))
+	}
+	for i := range s.Downstreams {
+		d.checkTemplates(d.root.get(fmt.Sprintf("/downstreams/%d/kafka", i)))
 	}
 	c.checkKind(s)
 	c.checkReady("/ready", s.Ready)
@@ -310,11 +312,14 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 	for i, name := range rendered.Topics {
 		claim(fmt.Sprintf("/topics/%d", i), name, "further topic")
 	}
-	if output := rendered.Kafka(); output != nil && !slices.Contains(rendered.Topics, output.Topic) {
-		claim("/downstreams/0/kafka/topic", output.Topic, "output topic")
+	known := slices.Clone(rendered.Topics)
+	for i, one := range rendered.Downstreams {
+		if one.Kafka != nil && !slices.Contains(rendered.Topics, one.Kafka.Topic) {
+			claim(fmt.Sprintf("/downstreams/%d/kafka/topic", i), one.Kafka.Topic, "output topic")
+			known = append(known, one.Kafka.Topic)
+		}
 	}
-	if name := rendered.EffectsTopic(); rendered.Contract.Effects != nil && !slices.Contains(rendered.Topics, name) &&
-		(rendered.Kafka() == nil || rendered.Kafka().Topic != name) {
+	if name := rendered.EffectsTopic(); rendered.Contract.Effects != nil && !slices.Contains(known, name) {
 		claim("/contract/effects/topic", name, "output topic")
 	}
 }

@@ -153,6 +153,7 @@ func TestEveryValueIsGivenBothWays(t *testing.T) {
 		}
 	}
 	values.Instance, values.Needs = 7, map[string]string{"cache": "needscache"}
+	values.DownstreamURLs = map[string]string{"shop": "downstreamshopurl"}
 	environment := values.Environment()
 	if len(environment) != fields.NumField() {
 		t.Errorf("%d variables for %d values", len(environment), fields.NumField())

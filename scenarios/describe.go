@@ -98,6 +98,11 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 		text.Promises = append([]string{fmt.Sprintf("You start it, %d in all: instance 0 finds Kafka at 127.0.0.1:%d and "+
 			"its downstream at http://127.0.0.1:%d.", e.Instances, e.KafkaPort(0), e.DownstreamPort(0))}, text.Promises...)
 	}
+	for _, one := range s.Called()[1:] {
+		text.Promises = append([]string{fmt.Sprintf("Its calls of %s are recorded, and a record %s.", one.Called(),
+			map[bool]string{true: "may succeed although its call there failed",
+				false: "succeeds only if its calls there do"}[one.Optional])}, text.Promises...)
+	}
 	if output := s.Kafka(); output != nil {
 		text.Promises = append([]string{fmt.Sprintf("Its writes to %s with a record's id are attempts to process that "+
 			"record.", output.Topic)}, text.Promises...)

@@ -4,6 +4,7 @@ package scenarios
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,21 +17,41 @@ import (
 
 // Downstream is a service that the subject calls while it processes a record. Exactly one kind is given.
 type Downstream struct {
+	// Name is how faults, addresses and traces name it; default: its kind.
+	Name string `json:"name,omitempty" jsonschema:"pattern=^[a-z][a-z0-9_]{0\\,31}$"`
+	// Decides: its calls are the attempts to process a record, with the outcomes that a scenario plans. Default: the
+	// first of the list decides. The others answer well, unless a fault breaks them.
+	Decides bool `json:"decides,omitempty"`
+	// Optional: a record may succeed although its call here failed. It goes with a downstream that does not decide.
+	Optional bool                `json:"optional,omitempty"`
 	HTTP     *HTTPDownstream     `json:"http,omitempty"`
 	Kafka    *KafkaDownstream    `json:"kafka,omitempty"`
 	Postgres *PostgresDownstream `json:"postgres,omitempty"`
 }
 
-// kinds returns the number of kinds that are given.
-func (d Downstream) kinds() int {
-	count := 0
-	for _, given := range []bool{d.HTTP != nil, d.Kafka != nil, d.Postgres != nil} {
-		if given {
-			count++
+// Kinds of downstreams.
+const (
+	downstreamHTTP     = "http"
+	downstreamKafka    = "kafka"
+	downstreamPostgres = "postgres"
+)
+
+// kinds returns the kinds that are given.
+func (d Downstream) kinds() []string {
+	var all []string
+	for _, one := range []struct {
+		kind  string
+		given bool
+	}{{downstreamHTTP, d.HTTP != nil}, {downstreamKafka, d.Kafka != nil}, {downstreamPostgres, d.Postgres != nil}} {
+		if one.given {
+			all = append(all, one.kind)
 		}
 	}
-	return count
+	return all
 }
+
+// Called returns the name by which faults, addresses and traces name it.
+func (d Downstream) Called() string { return cmp.Or(d.Name, strings.Join(d.kinds(), "")) }
 
 // HTTPDownstream is a service over HTTP. A call with a record's id, of any method and path, is an attempt to process
 // that record, and is answered as the scenario plans.
@@ -138,19 +159,28 @@ func (a *Answers) ByOutcome() map[history.Outcome]*Answer {
 	return all
 }
 
-// downstream returns the downstream that is watched, with no kind if that is the usual one.
-func (s *SubjectFile) downstream() Downstream {
-	if len(s.Downstreams) == 0 {
-		return Downstream{}
-	}
-	return s.Downstreams[0]
+// deciding returns the index of the downstream that decides.
+func (s *SubjectFile) deciding() int {
+	return max(slices.IndexFunc(s.Downstreams, func(d Downstream) bool { return d.Decides }), 0)
 }
 
-// HTTP returns the downstream that the subject calls over its own routes, nil for another one.
-func (s *SubjectFile) HTTP() *HTTPDownstream { return s.downstream().HTTP }
+// Called returns what the subject calls, the downstream that decides first: one of no kind if that is the usual one.
+func (s *SubjectFile) Called() []Downstream {
+	if len(s.Downstreams) == 0 {
+		return []Downstream{{}}
+	}
+	at := s.deciding()
+	return slices.Concat(s.Downstreams[at:at+1], s.Downstreams[:at], s.Downstreams[at+1:])
+}
 
-// Postgres returns the database that the subject writes to, nil for another downstream.
-func (s *SubjectFile) Postgres() *PostgresDownstream { return s.downstream().Postgres }
+// decides returns the downstream that decides, with no kind if that is the usual one.
+func (s *SubjectFile) decides() Downstream { return s.Called()[0] }
+
+// HTTP returns the downstream over routes of the subject's own whose calls are attempts, nil if another one decides.
+func (s *SubjectFile) HTTP() *HTTPDownstream { return s.decides().HTTP }
+
+// Postgres returns the database whose transactions are attempts, nil if another downstream decides.
+func (s *SubjectFile) Postgres() *PostgresDownstream { return s.decides().Postgres }
 
 // usualAnswers are the statuses of the answers to outcomes, and the classes that these outcomes have.
 func usualAnswers() []classed {
@@ -211,32 +241,89 @@ const (
 	maxAnswer = 64 << 10
 )
 
+// maxDownstreams bounds the downstreams of a subject.
+const maxDownstreams = 8
+
 func (c *checker) checkDownstreams(s *SubjectFile) {
 	const path = "/downstreams"
+	addresses := map[string]bool{}
+	for _, one := range s.Downstreams {
+		if one.Kafka == nil {
+			addresses[one.Called()] = true
+		}
+	}
+	c.checkNamed(c.root, "DownstreamURLs", "downstreams that has an address", addresses)
 	if !c.has(path) || !c.allSound(path) {
 		return
 	}
 	switch {
 	case len(s.Downstreams) == 0:
 		c.at(path, "there is no downstream in the list: leave downstreams out, or add one, such as - http: {}")
-	case s.Downstreams[0].kinds() != 1:
-		c.at(path+"/0", "a downstream is of one kind: write http, kafka or postgres")
-	case len(s.Downstreams) > 1:
-		c.at(path+"/1", "a second downstream can't be watched yet: keep the one whose calls are attempts to process a "+
-			"record, and answer those of others as its routes")
+		return
+	case len(s.Downstreams) > maxDownstreams:
+		c.at(fmt.Sprintf("%s/%d", path, maxDownstreams), fmt.Sprintf("there can be %d downstreams at most", maxDownstreams))
+		return
 	case s.Observe == ObserveWire:
 		c.at(path, "observe: wire says that the subject makes no calls that can be watched: keep one of the two")
-	case s.Kafka() != nil:
-		c.checkKafka(path+"/0/kafka", s)
-	case s.HTTP() != nil:
-		c.checkHTTP(path+"/0/http", s)
-	default:
-		c.checkPostgres(path+"/0/postgres", s)
+		return
+	}
+	names, deciding := map[string]int{}, s.deciding()
+	for i, one := range s.Downstreams {
+		at := fmt.Sprintf("%s/%d", path, i)
+		if len(one.kinds()) != 1 {
+			c.at(at, "a downstream is of one kind: write http, kafka or postgres")
+			return
+		}
+		c.checkAmongOthers(at, s, i, names)
+		switch decides := i == deciding; {
+		case one.Kafka != nil:
+			c.checkKafka(at+"/kafka", one.Kafka)
+		case one.HTTP != nil:
+			c.checkHTTP(at+"/http", one.HTTP, decides, s)
+		default:
+			c.checkPostgres(at+"/postgres", one.Postgres, decides, s)
+		}
 	}
 }
 
-func (c *checker) checkHTTP(path string, s *SubjectFile) {
-	http := s.HTTP()
+// checkAmongOthers checks what makes a downstream one of several. names are those of the downstreams before it.
+func (c *checker) checkAmongOthers(at string, s *SubjectFile, i int, names map[string]int) {
+	one := s.Downstreams[i]
+	name := one.Called()
+	if before, taken := names[name]; taken {
+		path := at
+		if one.Name != "" {
+			path += "/name"
+		}
+		c.at(path, fmt.Sprintf("downstreams[%d] is called %s already: give each a name of its own (name: ledger)", before,
+			name))
+	} else {
+		names[name] = i
+	}
+	if one.Decides && i != s.deciding() {
+		c.at(at+"/decides", fmt.Sprintf("downstreams[%d] decides already: keep the one whose answer says what becomes of a "+
+			"record", s.deciding()))
+	}
+	if one.Optional && i == s.deciding() {
+		c.at(at+"/optional", "this downstream decides what becomes of a record, so its calls can't be optional: let another "+
+			"one decide (decides: true), or leave optional out")
+	}
+	if other := s.database(); one.Postgres != nil && one.Postgres != other {
+		c.at(at, "there can be one database: keep the one that the subject writes its results to, and leave the other out")
+	}
+}
+
+// database returns the first database of the list, nil if there is none.
+func (s *SubjectFile) database() *PostgresDownstream {
+	for _, one := range s.Downstreams {
+		if one.Postgres != nil {
+			return one.Postgres
+		}
+	}
+	return nil
+}
+
+func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *SubjectFile) {
 	if id := http.ID; id != nil {
 		if id.Name != "" && id.In != InQuery && id.In != InHeader {
 			c.at(path+"/id/name", fmt.Sprintf("a %s has no names: name goes with in: query and in: header", id.In))
@@ -251,7 +338,9 @@ func (c *checker) checkHTTP(path string, s *SubjectFile) {
 	for _, one := range http.Answers.byOutcome() {
 		c.checkAnswer(path+"/answers/"+one.name, one)
 	}
-	c.checkAnswersAgree(path+"/answers/", "/status", s)
+	if decides {
+		c.checkAnswersAgree(path+"/answers/", "/status", s)
+	}
 	if len(http.Routes) > maxRoutes {
 		c.at(fmt.Sprintf("%s/routes/%d", path, maxRoutes), fmt.Sprintf("there can be %d routes at most", maxRoutes))
 	}

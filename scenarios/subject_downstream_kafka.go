@@ -47,7 +47,18 @@ func surfacingErrors() []string {
 }
 
 // Kafka returns the output topic whose writes are attempts, nil if there is none.
-func (s *SubjectFile) Kafka() *KafkaDownstream { return s.downstream().Kafka }
+func (s *SubjectFile) Kafka() *KafkaDownstream { return s.decides().Kafka }
+
+// Outputs returns the output topics among what the subject calls, the one that decides first.
+func (s *SubjectFile) Outputs() []*KafkaDownstream {
+	var all []*KafkaDownstream
+	for _, one := range s.Called() {
+		if one.Kafka != nil {
+			all = append(all, one.Kafka)
+		}
+	}
+	return all
+}
 
 // answers are the errors of attempts at the output topic, with their classes.
 func (k *KafkaDownstream) answers() []classed {
@@ -67,20 +78,21 @@ func (k *KafkaDownstream) Codes() map[history.Outcome]int16 {
 	return codes
 }
 
-// EffectsTopic is the topic with the effects of records, "" for none: that of the promise, or that of the downstream.
+// EffectsTopic is the topic with the effects of records, "" for none: that of the promise, or the output topic among
+// the downstreams if there is one.
 func (s *SubjectFile) EffectsTopic() string {
-	effects, output := s.Contract.Effects, s.Kafka()
+	effects, outputs := s.Contract.Effects, s.Outputs()
 	switch {
 	case effects == nil:
 		return ""
-	case effects.Topic == "" && output != nil:
-		return output.Topic
+	case effects.Topic == "" && len(outputs) == 1:
+		return outputs[0].Topic
 	}
 	return effects.Topic
 }
 
-// OutputTopics are the topics that the subject only writes to: further ones, that of its downstream, and that with the
-// effects of records.
+// OutputTopics are the topics that the subject only writes to: further ones, those of its downstreams, and that with
+// the effects of records.
 func (s *SubjectFile) OutputTopics() []string {
 	topics := slices.Clone([]string(s.Topics))
 	add := func(name string) {
@@ -88,16 +100,16 @@ func (s *SubjectFile) OutputTopics() []string {
 			topics = append(topics, name)
 		}
 	}
-	if output := s.Kafka(); output != nil {
+	for _, output := range s.Outputs() {
 		add(output.Topic)
 	}
 	add(s.EffectsTopic())
 	return topics
 }
 
-func (c *checker) checkKafka(path string, s *SubjectFile) {
+func (c *checker) checkKafka(path string, output *KafkaDownstream) {
 	seen := map[string]string{}
-	for _, one := range s.Kafka().answers() {
+	for _, one := range output.answers() {
 		at := path + "/errors/" + one.outcome.String()
 		if _, err := kafka.ErrorCode(one.answer); err != nil {
 			c.hinted(at, err.Error(), hint(one.answer, kafka.ErrorNames()))

@@ -23,7 +23,7 @@ type External struct {
 	// further instance has its ports ten above those of the one before.
 	Kafka int `json:"kafka,omitempty" jsonschema:"minimum=1,maximum=65535"`
 	// Downstream is the port of the downstream stub for instance 0, default 18080. Each further instance has the next
-	// one.
+	// one. Of several downstreams, the one that decides comes first, and each further one has its ports 20 above.
 	Downstream int `json:"downstream,omitempty" jsonschema:"minimum=1,maximum=65535"`
 	// Registry is the port of the schema registry, default 18099, if the records have a schema.
 	Registry int `json:"registry,omitempty" jsonschema:"minimum=1,maximum=65535"`
@@ -48,6 +48,8 @@ type Signals struct {
 const (
 	// instancePorts is how far apart the ports of Kafka are for two instances: a cluster has nine brokers at most.
 	instancePorts = 10
+	// downstreamPorts is how far apart the ports of two downstreams of an instance are.
+	downstreamPorts = 20
 	// externalReady is the default of ready.timeout where a person starts the consumer.
 	externalReady = 5 * time.Minute
 )
@@ -70,8 +72,11 @@ func (e *External) UnmarshalJSON(data []byte) error {
 // KafkaPort is the port of the first broker for an instance.
 func (e *External) KafkaPort(instance int) int { return e.Kafka + instancePorts*instance }
 
-// DownstreamPort is the port of the downstream stub for an instance.
+// DownstreamPort is the port of the first downstream for an instance.
 func (e *External) DownstreamPort(instance int) int { return e.Downstream + instance }
+
+// OtherDownstreamPort is the port of a further downstream of an instance whose first one has the given port.
+func OtherDownstreamPort(first, number int) int { return first + downstreamPorts*number }
 
 // Command returns the user's command for a name: start, term, kill, stop or cont.
 func (s Signals) Command(name string) []string {
@@ -129,7 +134,7 @@ func (c *checker) checkExternal(s *SubjectFile) {
 		}
 	}
 	c.checkExternalEnds(s)
-	c.checkExternalPorts(s.External)
+	c.checkExternalPorts(s)
 }
 
 // checkExternalEnds refuses promises about the end of a process.
@@ -151,7 +156,8 @@ func (c *checker) checkExternalEnds(s *SubjectFile) {
 }
 
 // checkExternalPorts checks that no port has two purposes.
-func (c *checker) checkExternalPorts(e *External) {
+func (c *checker) checkExternalPorts(s *SubjectFile) {
+	e := s.External
 	const base = "/external"
 	if !c.allSound(base) {
 		return
@@ -175,7 +181,9 @@ func (c *checker) checkExternalPorts(e *External) {
 		}
 	}
 	claim("kafka", e.Kafka, instancePorts*e.Instances)
-	claim("downstream", e.Downstream, e.Instances)
+	for number := range max(len(s.Downstreams), 1) {
+		claim("downstream", OtherDownstreamPort(e.Downstream, number), e.Instances)
+	}
 	claim("registry", e.Registry, 1)
 }
 

@@ -236,7 +236,7 @@ contract: {classes: {retryable: [500, 503, timeout], permanent: [422, 429, 418],
 func TestProblemsOfDownstreams(t *testing.T) {
 	for text, want := range map[string]string{
 		"downstreams: []":                                                                            "there is no downstream in the list",
-		"downstreams: [{http: {}}, {http: {}}]":                                                      "subject.yaml:4:27: a second downstream can't be watched yet",
+		"downstreams: [{http: {}}, {http: {}}]":                                                      "subject.yaml:4:27: downstreams[0] is called http already",
 		"downstreams: [{grpc: {}}]":                                                                  "grpc",
 		"observe: wire\ndownstreams: [{http: {}}]":                                                   "observe: wire says",
 		"downstreams: [{http: {id: {in: cookie}}}]":                                                  "cookie",

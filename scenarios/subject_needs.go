@@ -2,8 +2,6 @@ package scenarios
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
 )
 
 // Need is a program that the subject needs while it runs and that is not judged, such as a cache or a token service.
@@ -32,9 +30,6 @@ func (n Need) Render(values Values) (Need, error) {
 	return n, nil
 }
 
-// needTemplate is a template with the address of a need.
-var needTemplate = regexp.MustCompile(`\.Needs\.([A-Za-z0-9_]+)`)
-
 // checkNeeds checks the programs that the subject needs, and that only those are named in templates.
 func (c *checker) checkNeeds(s *SubjectFile) {
 	if s.Kind == KindExternal && c.has("/needs") {
@@ -52,27 +47,5 @@ func (c *checker) checkNeeds(s *SubjectFile) {
 		c.checkFiles(at, need.Files)
 		c.checkEnv(at)
 	}
-	c.checkNeedTemplates(c.root, known)
-}
-
-// checkNeedTemplates reports templates below n with the address of a need that is not there.
-func (c *checker) checkNeedTemplates(n *node, known map[string]bool) {
-	if n == nil {
-		return
-	}
-	for _, child := range n.fields {
-		c.checkNeedTemplates(child, known)
-	}
-	for _, item := range n.items {
-		c.checkNeedTemplates(item, known)
-	}
-	text, isText := n.scalar.(string)
-	if !isText || !strings.Contains(text, "{{") {
-		return
-	}
-	for _, found := range needTemplate.FindAllStringSubmatch(text, -1) {
-		if !known[found[1]] {
-			c.add(c.find(n, found[0]), fmt.Sprintf("there is no %s in needs", found[1]), "")
-		}
-	}
+	c.checkNamed(c.root, "Needs", "needs", known)
 }

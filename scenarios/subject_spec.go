@@ -47,8 +47,8 @@ type SubjectFile struct {
 	RecordHeaders map[string]string `json:"record_headers,omitempty"`
 	// Input is what its records are made of; default: records of dlqbench's own.
 	Input *Input `json:"input,omitempty"`
-	// Downstreams are the services that it calls, or the output topic that it writes to; default: POST /v1/attempt with
-	// the record's value. There can be one.
+	// Downstreams are the services that it calls, and the output topics that it writes to; default: POST /v1/attempt with
+	// the record's value. One of them decides what becomes of a record.
 	Downstreams []Downstream `json:"downstreams,omitempty"`
 	// Topics are further topics that the subject needs, such as those that it writes results to. They are created, and
 	// what is read from them or written to them is recorded, but not judged.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,8 @@ type Values struct {
 	Instance int
 	// OracleURL is the downstream, behind its link.
 	OracleURL string
+	// DownstreamURLs are the addresses of its downstreams by their names, each behind its link; output topics have none.
+	DownstreamURLs map[string]string
 	// Port is a TCP port of this machine that was free when the run began, one of each instance: for its health,
 	// metrics or the like. "" for tools.
 	Port string
@@ -92,6 +95,9 @@ func (v Values) Environment() map[string]string {
 	for name, address := range v.Needs {
 		environment["DLQBENCH_NEEDS_"+strings.ToUpper(name)] = address
 	}
+	for name, address := range v.DownstreamURLs {
+		environment["DLQBENCH_DOWNSTREAM_"+strings.ToUpper(name)+"_URL"] = address
+	}
 	maps.Copy(environment, v.Security())
 	return environment
 }
@@ -147,9 +153,11 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered.Contract.RetryTopics = splitList(strings.Join(list(s.Contract.RetryTopics), ","))
 	rendered.Topics = list(s.Topics)
 	rendered.Downstreams = slices.Clone(s.Downstreams)
-	if output := s.Kafka(); output != nil {
-		named := *output
-		named.Topic, rendered.Downstreams[0].Kafka = text(output.Topic), &named
+	for i, one := range rendered.Downstreams {
+		if one.Kafka != nil {
+			named := *one.Kafka
+			named.Topic, rendered.Downstreams[i].Kafka = text(named.Topic), &named
+		}
 	}
 	if s.Input != nil {
 		input := *s.Input
@@ -238,6 +246,31 @@ func valueNames() []string {
 		names = append(names, field.Name)
 	}
 	return names
+}
+
+// checkNamed reports the templates below n that use {{.VALUE.NAME}} with a name that is not known. where is the key
+// under which such names are given.
+func (d *document) checkNamed(n *node, value, where string, known map[string]bool) {
+	if n == nil {
+		return
+	}
+	for _, child := range n.fields {
+		d.checkNamed(child, value, where, known)
+	}
+	for _, item := range n.items {
+		d.checkNamed(item, value, where, known)
+	}
+	text, isText := n.scalar.(string)
+	if !isText || !strings.Contains(text, "{{") {
+		return
+	}
+	named := regexp.MustCompile(`\.` + value + `\.([A-Za-z0-9_]+)`)
+	for _, found := range named.FindAllStringSubmatch(text, -1) {
+		if !known[found[1]] {
+			d.add(d.find(n, found[0]), fmt.Sprintf("there is no %s in %s", found[1], where),
+				hint(found[1], slices.Sorted(maps.Keys(known))))
+		}
+	}
 }
 
 // fieldNames returns the names of the values that a template uses.

@@ -14,10 +14,12 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// Downstream changes what the downstream stub answers. Exactly one field is set, beside Node.
+// Downstream changes what the downstream stub answers. Exactly one field is set, beside Node and Name.
 type Downstream struct {
 	// Node is the node of a graph whose module is meant; default: the modules of all nodes.
 	Node string `json:"node,omitempty"`
+	// Name is the downstream that is meant, where subject.yaml lists several; default: the one that decides.
+	Name string `json:"name,omitempty"`
 	// Outage: every attempt is answered 503.
 	Outage bool `json:"outage,omitempty"`
 	// Slow: every attempt is answered as planned, this much later.
@@ -59,7 +61,8 @@ type start func(stub Stub, d *Downstream, counts *tally) (end func(), err error)
 func actions() []action { return append(unanswered(), failures()...) }
 
 const made = "The downstream stub answers differently while the fault is in force; its connections are not " +
-	"affected. In a graph of nodes, node selects the module; without it all are affected."
+	"affected. Of several downstreams (subject.yaml), name selects one; without it, it is the one that decides. In a " +
+	"graph of nodes, node selects the module; without it all are affected."
 
 func unanswered() []action {
 	return []action{{
@@ -70,7 +73,8 @@ func unanswered() []action {
 			Does: "Every attempt is answered 503, whatever answer was planned for the record.", Made: made,
 			Shows: "A correct consumer retries as often as promised, then dead-letters before it commits. Bugs: retries " +
 				"without end or without a wait, a whole partition dead-lettered within moments.",
-			Effects: []string{"attempts answered 503"}, Keys: []string{"downstream.outage", "downstream.node"},
+			Effects: []string{"attempts answered 503"},
+			Keys:    []string{"downstream.outage", "downstream.name", "downstream.node"},
 			Example: "{at: 1s, for: 2s, downstream: {outage: true}}"},
 	}, {
 		Asked: func(d *Downstream) bool { return d.Slow > 0 },
@@ -154,6 +158,11 @@ func (d *Downstream) Traits() faults.Traits {
 	traits.Idle = history.Idle{Needs: history.NeedAttempt, Why: "the downstream was not asked for anything that it " +
 		"concerns in the " + history.InForce + " in which it was in force", Do: "make it longer, or raise the rate"}
 	traits.Target, traits.Name, traits.Patient = "downstream", faults.Dashed("downstream "+chosen.Key()), true
+	if d.Name != "" {
+		traits.Target, traits.Idle.Needs = history.TargetOther+d.Name, history.NeedRecord
+		traits.Name, traits.FailsAttempts = faults.Dashed(d.Name+" "+chosen.Key()), false
+		traits.What = d.Name + ": " + traits.What
+	}
 	return traits
 }
 
@@ -181,7 +190,9 @@ func (d *Downstream) Validate(setting faults.Setting) []faults.Defect {
 		return faults.At("", "%s", faults.NoDownstream)
 	}
 	_, defects := faults.CheckActions(actions(), d)
-	if setting.Output {
+	called, unknown := setting.CheckDownstream("/name", d.Name)
+	defects = append(defects, unknown...)
+	if called.Topic {
 		defects = append(defects, d.overHTTP()...)
 	}
 	defects = append(defects, setting.CheckNode(d.Node, false)...)

@@ -29,9 +29,10 @@ const (
 // LimitData, HalfOpen, Down, Reset is set (Jitter goes with Latency).
 type Network struct {
 	// Link is "broker N" (N from 1), "brokers" (all of them), "dlq" (the broker that holds the DLQ topic; needs
-	// topics.dlq.broker) or "downstream" (in a graph the modules of all nodes, those of one node are
-	// "downstream of NODE"), "store" (the database of the dead-letter store, where it is a server), or "registry" (the
-	// schema registry, where the subject's records have a schema).
+	// topics.dlq.broker) or "downstream" (the one that decides; "downstream NAME" is another one of subject.yaml. In a
+	// graph the modules of all nodes; those of one node are "downstream of NODE"), "store" (the database of the
+	// dead-letter store, where it is a server), or "registry" (the schema registry, where the subject's records have a
+	// schema).
 	Link string `json:"link" jsonschema:"required"`
 	// Direction limits latency, bandwidth, timeout, slicer and limit_data to what the subject sends (requests) or gets
 	// (responses); default both.
@@ -322,6 +323,11 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 	for _, node := range setting.Nodes {
 		known = append(known, DownstreamOf(node))
 	}
+	for _, one := range setting.Downstreams {
+		if !one.Topic {
+			known = append(known, history.TargetOther+one.Name)
+		}
+	}
 	if setting.StoreLink {
 		known = append(known, LinkStore)
 	}
@@ -345,8 +351,9 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 			"(input: {format: avro, schema: …})")
 	case n.Link == "downstream" && !setting.Stub:
 		return faults.At("/link", "%s", faults.NoDownstream)
-	case n.Link == "downstream" && setting.Output:
-		return faults.At("/link", "%s, so there is no link \"downstream\": break the links of brokers", faults.OutputOnly)
+	case n.Link == "downstream" && setting.Output, slices.ContainsFunc(setting.Downstreams,
+		func(d faults.DownstreamSetting) bool { return d.Topic && n.Link == history.TargetOther+d.Name }):
+		return faults.At("/link", "%s, so there is no link %q: break the links of brokers", faults.OutputOnly, n.Link)
 	case isBroker && number < 1:
 		return at("brokers are numbered from 1")
 	case isBroker && setting.Brokers > 0 && number > setting.Brokers:

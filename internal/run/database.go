@@ -12,6 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/pgtap"
 	"github.com/dlqbench/dlqbench/internal/env/postgres"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -20,14 +21,16 @@ type database struct {
 	*pgtap.Tap
 	url    *url.URL
 	server *postgres.Server // nil if it is the user's
+	other  bool             // it does not decide
 }
 
 // databaseName is the name of the database on a server of the run's own.
 const databaseName = "app"
 
 // openPostgres opens the database that the subject writes to, behind a tap.
-func (r *run) openPostgres(ctx context.Context, spec *scenarios.PostgresDownstream) (_ called, err error) {
-	d := &database{}
+func (r *run) openPostgres(ctx context.Context, spec *scenarios.PostgresDownstream,
+	attempts workload.AttemptsConfig) (_ called, err error) {
+	d := &database{other: attempts.Other > 0}
 	defer func() {
 		if err != nil && d.server != nil {
 			err = errors.Join(err, d.server.Close())
@@ -43,7 +46,7 @@ func (r *run) openPostgres(ctx context.Context, spec *scenarios.PostgresDownstre
 		return nil, errors.New("reading the URL of the database: write postgres://USER:PASSWORD@HOST:PORT/NAME")
 	}
 	config := pgtap.Config{
-		AttemptsConfig: r.attemptsConfig(), URL: address, Errors: map[history.Outcome]pgtap.Error{},
+		AttemptsConfig: attempts, URL: address, Errors: map[history.Outcome]pgtap.Error{},
 		LoseCommits: spec.Unanswered == scenarios.UnansweredCommit, Log: r.options.Log,
 	}
 	given := spec.Answers.ByOutcome()
@@ -83,7 +86,7 @@ func (r *run) ownPostgres(ctx context.Context, name, other string) (*postgres.Se
 }
 
 // Tell implements called.
-func (d *database) Tell(values *scenarios.Values, address string) {
+func (d *database) Tell(values *scenarios.Values, address string) string {
 	told := *d.url
 	told.Host, told.RawQuery = address, "sslmode=disable"
 	if options := d.url.Query(); options.Has("search_path") || options.Has("options") {
@@ -94,12 +97,13 @@ func (d *database) Tell(values *scenarios.Values, address string) {
 	values.DatabaseHost, values.DatabasePort, _ = net.SplitHostPort(address) // it is the address of a link
 	values.DatabaseName, values.DatabaseUser = strings.TrimPrefix(d.url.Path, "/"), d.url.User.Username()
 	values.DatabasePassword, _ = d.url.User.Password()
+	return values.DatabaseURL
 }
 
 // Strays implements called.
 func (d *database) Strays() string {
 	count := d.Unseen()
-	if count == 0 {
+	if count == 0 || d.other {
 		return ""
 	}
 	return fmt.Sprintf("%d statements changed rows, and none had a record's id: without it no attempt is seen; write the "+

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,8 +27,9 @@ type called interface {
 type reached interface {
 	// Addr is the host:port of an instance, to which its link leads.
 	Addr(instance int) string
-	// Tell puts into the instance's values how it calls the downstream over its link's address, host:port.
-	Tell(values *scenarios.Values, address string)
+	// Tell puts into the instance's values how it calls the downstream over its link's address, host:port, unless another
+	// one of its kind did. It returns the URL.
+	Tell(values *scenarios.Values, address string) string
 	// Close ends it, with every connection.
 	io.Closer
 }
@@ -51,7 +53,11 @@ type stub struct {
 }
 
 // Tell implements called.
-func (s stub) Tell(values *scenarios.Values, address string) { values.OracleURL = s.scheme + address }
+func (s stub) Tell(values *scenarios.Values, address string) string {
+	url := s.scheme + address
+	values.OracleURL = cmp.Or(values.OracleURL, url)
+	return url
+}
 
 // Strays implements called.
 func (s stub) Strays() string {
@@ -69,16 +75,20 @@ func (s stub) Close() error {
 	return nil
 }
 
-// openDownstream starts the downstream that the subject declares.
-func (r *run) openDownstream(ctx context.Context) (called, error) {
-	if r.written != "" {
-		r.outputs = newOutputTopic(r.attemptsConfig(), &r.header, r.written, r.options.Subject.Kafka().Codes())
-		return r.outputs, nil
+// openDownstream starts a downstream that the subject declares. other is its number among those that do not decide, 0
+// for the one that does.
+func (r *run) openDownstream(ctx context.Context, spec scenarios.Downstream, other int) (called, error) {
+	attempts := r.attemptsConfig()
+	attempts.Other = other
+	switch {
+	case spec.Kafka != nil:
+		one := newOutputTopic(attempts, &r.header, spec.Kafka.Topic, spec.Kafka.Codes())
+		r.outputs = append(r.outputs, one)
+		return one, nil
+	case spec.Postgres != nil:
+		return r.openPostgres(ctx, spec.Postgres, attempts)
 	}
-	if r.options.Subject != nil && r.options.Subject.Postgres() != nil {
-		return r.openPostgres(ctx, r.options.Subject.Postgres())
-	}
-	one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: r.attemptsConfig(), Calls: r.calls(),
+	one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: attempts, Calls: calls(spec.HTTP),
 		Topics: r.header.Topics})
 	if err != nil {
 		return nil, err
@@ -94,11 +104,10 @@ func (r *run) attemptsConfig() workload.AttemptsConfig {
 }
 
 // calls returns the calls that the subject declares, nil for the usual ones.
-func (r *run) calls() *workload.Calls {
-	if r.options.Subject == nil || r.options.Subject.HTTP() == nil {
+func calls(http *scenarios.HTTPDownstream) *workload.Calls {
+	if http == nil {
 		return nil
 	}
-	http := r.options.Subject.HTTP()
 	calls := &workload.Calls{Told: true, Answers: map[history.Outcome]workload.Response{}}
 	if http.ID != nil {
 		calls.In, calls.Name = workload.Part(http.ID.In), http.ID.Name

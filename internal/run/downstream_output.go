@@ -27,12 +27,14 @@ import (
 // it is a failed attempt, as their application sees it, and what is planned for them is still to come.
 type outputTopic struct {
 	*workload.Attempts
-	live  history.Sink
+	// next takes the events of the tap, and rules come first: those of another output topic, or of the run.
+	next  history.Sink
 	rules tap.Interceptor
 	topic int16
 	name  string
-	// told describes a write, with the topic's name without the run's id.
+	// told describes a write, with the topic's name without the run's id. other: it does not decide.
 	told  string
+	other bool
 	codes map[history.Outcome]int16
 
 	mu sync.Mutex
@@ -62,9 +64,10 @@ type result struct {
 func newOutputTopic(config workload.AttemptsConfig, header *history.Header, name string,
 	codes map[history.Outcome]int16) *outputTopic {
 	return &outputTopic{
-		Attempts: workload.NewAttempts(config), live: config.Sink, topic: header.TopicIndex(name), name: name, codes: codes,
-		told: "Produce " + strings.TrimPrefix(name, header.RunID+"."),
-		open: map[resultKey]*result{}, asked: map[int64]*result{},
+		Attempts: workload.NewAttempts(config), topic: header.TopicIndex(name), name: name, codes: codes,
+		other: config.Other > 0,
+		told:  "Produce " + strings.TrimPrefix(name, header.RunID+"."),
+		open:  map[resultKey]*result{}, asked: map[int64]*result{},
 	}
 }
 
@@ -72,12 +75,12 @@ func newOutputTopic(config workload.AttemptsConfig, header *history.Header, name
 func (o *outputTopic) Addr(int) string { return "" }
 
 // Tell implements called.
-func (o *outputTopic) Tell(*scenarios.Values, string) {}
+func (o *outputTopic) Tell(*scenarios.Values, string) string { return "" }
 
 // Strays implements called.
 func (o *outputTopic) Strays() string {
 	count, first := o.Attempts.Strays()
-	if count == 0 {
+	if count == 0 || o.other {
 		return ""
 	}
 	return fmt.Sprintf("%d writes to the output topic had no record's id (%s), and are no attempts", count, first)
@@ -210,7 +213,7 @@ func (o *outputTopic) decide(starts []history.Event, action *tap.Action) {
 // Record implements history.Sink, for the events of the tap: an attempt ends with the answer to its write, right before
 // that is passed on.
 func (o *outputTopic) Record(e history.Event) {
-	o.live.Record(e)
+	o.next.Record(e)
 	if e.Kind != history.KindProduceResponse || e.Topic != o.topic {
 		return
 	}
@@ -225,6 +228,9 @@ func (o *outputTopic) Record(e history.Event) {
 	outcome, final := o.outcome(&e)
 	if final {
 		one.event.Code = e.Code
+		if o.other {
+			one.event.Flags |= e.Flags & history.Forged
+		}
 		o.end(one, outcome, outcome == history.OutcomeTimeout)
 	}
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -62,7 +63,7 @@ func newOutputRigOf(t *testing.T, rules ruled, records []plan.Record, options ..
 	clock := history.NewClock()
 	r.output = newOutputTopic(workload.AttemptsConfig{Plan: &plan.Plan{Records: records}, IDs: r.ids, Instances: 1, Ops: &ops,
 		Clock: clock, Sink: r}, header, "r.results", (&scenarios.KafkaDownstream{}).Codes())
-	r.output.rules = rules
+	r.output.rules, r.output.next = rules, r
 	proxy := tap.New(tap.Config{Clock: clock, Sink: r.output, NextOp: func() int64 { return ops.Add(1) }, IDs: r.ids,
 		Topics: header.Topics, Upstreams: []tap.Upstream{{NodeID: 0, Dial: cluster.ListenAddrs()[0]}}, Log: zerolog.Nop(),
 		Interceptor: r.output})
@@ -244,5 +245,36 @@ func TestAttemptsWithoutAKnownOutcome(t *testing.T) {
 	r.expect(1, history.OutcomeTimeout)
 	if last := r.events[len(r.events)-1]; !last.Flags.Has(history.ClientGone) || r.output.InFlight() != 0 {
 		t.Errorf("the end of the process gives %+v", last)
+	}
+}
+
+// Two output topics of one subject share the tap: the writes to one are attempts, and those to the other are calls that
+// succeed whatever is planned, unless a fault refuses them.
+func TestAnOutputTopicThatDoesNotDecide(t *testing.T) {
+	r := newOutputRig(t, passes, plan.Record{Outcome: history.OutcomePermanent})
+	header := &history.Header{RunID: "r", Topics: []history.Topic{{Name: "r.results", Role: history.RoleSink, Partitions: 1}}}
+	config := workload.AttemptsConfig{Plan: &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomePermanent}}},
+		IDs: r.ids, Instances: 1, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: r, Other: 1}
+	other := newOutputTopic(config, header, "r.results", (&scenarios.KafkaDownstream{}).Codes())
+	other.rules, other.next = ruled(passes), r
+	r.output.rules, r.output.next, r.output.topic = other, other, 7
+	if err := r.write(0); err != nil {
+		t.Fatal(err)
+	}
+	end := other.Answer(func(int32, int32) (history.Outcome, time.Duration) { return history.OutcomeTransient, 0 })
+	if err := r.write(0); !errors.Is(err, kerr.UnknownServerError) {
+		t.Errorf("answered %v", err)
+	}
+	end()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var told []string
+	for _, e := range r.events {
+		if e.Kind == history.KindCallEnd {
+			told = append(told, fmt.Sprintf("%d %s %s", e.N, e.Outcome, e.Flags))
+		}
+	}
+	if want := []string{"1 success ", "1 transient forged"}; !slices.Equal(told, want) || r.output.InFlight() != 0 {
+		t.Errorf("calls %q, want %q", told, want)
 	}
 }

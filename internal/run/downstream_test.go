@@ -27,22 +27,20 @@ downstreams:
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := (&run{options: Options{Subject: subject}}).calls()
-	if calls.In != workload.InBody || calls.At.String() != "$.order.id" || calls.Method+calls.Path != "" || !calls.Told {
-		t.Errorf("calls are %+v", calls)
+	told := calls(subject.HTTP())
+	if told.In != workload.InBody || told.At.String() != "$.order.id" || told.Method+told.Path != "" || !told.Told {
+		t.Errorf("calls are %+v", told)
 	}
-	success, limited := calls.Answers[history.OutcomeSuccess], calls.Answers[history.OutcomeRateLimited]
+	success, limited := told.Answers[history.OutcomeSuccess], told.Answers[history.OutcomeRateLimited]
 	if success.Status != 201 || success.Body != nil || success.Headers["Location"] != "/x" || limited.Status != 0 ||
-		*limited.Body != "{{.Error}}" || len(calls.Answers) != 2 {
-		t.Errorf("answers are %+v", calls.Answers)
+		*limited.Body != "{{.Error}}" || len(told.Answers) != 2 {
+		t.Errorf("answers are %+v", told.Answers)
 	}
-	if len(calls.Routes) != 2 || calls.Routes[0].Method != http.MethodPost || calls.Routes[0].Response.Status != 200 ||
-		*calls.Routes[0].Response.Body != "t" || calls.Routes[1].Response.Status != 204 {
-		t.Errorf("routes are %+v", calls.Routes)
+	if len(told.Routes) != 2 || told.Routes[0].Method != http.MethodPost || told.Routes[0].Response.Status != 200 ||
+		*told.Routes[0].Response.Body != "t" || told.Routes[1].Response.Status != 204 {
+		t.Errorf("routes are %+v", told.Routes)
 	}
-	for _, none := range []*scenarios.SubjectFile{nil, {}} {
-		if calls := (&run{options: Options{Subject: none}}).calls(); calls != nil {
-			t.Errorf("without a word about calls they are %+v", calls)
-		}
+	if none := calls((&scenarios.SubjectFile{}).HTTP()); none != nil {
+		t.Errorf("without a word about calls they are %+v", none)
 	}
 }

@@ -18,7 +18,15 @@ import (
 )
 
 // fixed are the ports of an instance, each 0 if any free one will do.
-type fixed struct{ kafka, downstream, registry int }
+type fixed struct{ kafka, first, registry int }
+
+// downstream returns the port of a downstream by its number.
+func (f fixed) downstream(number int) int {
+	if f.first == 0 {
+		return 0
+	}
+	return scenarios.OtherDownstreamPort(f.first, number)
+}
 
 // external describes where somebody else starts the consumer, nil if nobody does.
 func (r *run) external() *scenarios.External {
@@ -57,8 +65,10 @@ func (r *run) checkPorts(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := check("downstream", ports.downstream); err != nil {
-			return err
+		for number := range r.called {
+			if err := check("downstream", ports.downstream(number)); err != nil {
+				return err
+			}
 		}
 	}
 	if len(r.options.Subject.Formats()) == 0 {
@@ -78,8 +88,10 @@ func (r *run) outside(e *scenarios.External, instance int) *subject.Outside {
 		Connected: func() bool { return r.tap.Connected(instance) },
 		Cut: func() {
 			r.tap.Cut(instance)
-			for _, link := range r.links[downstreamLink(instance)] {
-				_ = link.Close() // tearDown closes it again, and reports what is left of it
+			for number := range r.stubs.of(instance) {
+				for _, link := range r.links[r.downstreamLink(instance, number)] {
+					_ = link.Close() // tearDown closes it again, and reports what is left of it
+				}
 			}
 		},
 	}
@@ -90,17 +102,13 @@ func (r *run) outside(e *scenarios.External, instance int) *subject.Outside {
 func (r *run) settingsOf(instance int) []string {
 	variables := r.valuesOf(instance).Environment()
 	for name, value := range variables {
-		switch name {
-		case "DLQBENCH_WORK_DIR", "DLQBENCH_PORT", "DLQBENCH_SASL_PASSWORD", "DLQBENCH_DATABASE_PASSWORD",
-			subject.RunIDVariable:
+		switch {
+		case value == "", name == "DLQBENCH_WORK_DIR", name == "DLQBENCH_PORT", name == "DLQBENCH_SASL_PASSWORD",
+			name == "DLQBENCH_DATABASE_PASSWORD", name == subject.RunIDVariable:
 			delete(variables, name)
-		case "DLQBENCH_DATABASE_URL":
-			if address, err := url.Parse(value); err == nil && value != "" {
+		case strings.HasSuffix(name, "_URL"):
+			if address, err := url.Parse(value); err == nil {
 				variables[name] = address.Redacted()
-			}
-		default:
-			if value == "" {
-				delete(variables, name)
 			}
 		}
 	}

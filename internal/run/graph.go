@@ -4,6 +4,7 @@ package run
 // (a downstream stub over gRPC).
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,19 +82,23 @@ func (r *run) nodeEnvironment(instance int) ([]string, error) {
 	return []string{"DLQBENCH_NODE=" + string(text)}, nil
 }
 
-// stubs are the downstreams of a run: one, or the module of each node of a graph.
+// stubs are the downstreams of a run: those that the subject calls, the one that decides first, or the module of each
+// node of a graph.
 type stubs struct {
 	list []called
-	// nodes returns the index of the downstream stub that an instance calls; nil means that all instances call the
-	// first.
+	// names are those of the list; nil for one without a name.
+	names []string
+	// nodes returns the index of the downstream stub that an instance calls; nil means that all instances call all.
 	nodes func(instance int16) int
 }
 
-func (o stubs) of(instance int) called {
+// of returns the downstreams that an instance calls, the one that decides first.
+func (o stubs) of(instance int) []called {
 	if o.nodes == nil {
-		return o.list[0]
+		return o.list
 	}
-	return o.list[o.nodes(int16(instance))]
+	at := o.nodes(int16(instance))
+	return o.list[at : at+1]
 }
 
 func (o stubs) inFlight() int64 {
@@ -112,17 +117,21 @@ func (o stubs) close() error {
 	return errors.Join(errs...)
 }
 
-// openDownstreams starts what the subject calls: a downstream of the kind that it declares, or the modules of all
-// nodes.
+// openDownstreams starts what the subject calls: the downstreams that it declares, or the modules of all nodes.
 func (r *run) openDownstreams(ctx context.Context) error {
 	if r.header.Graph != nil {
 		return r.openModules()
 	}
-	one, err := r.openDownstream(ctx)
-	if err != nil {
-		return err
+	for i, spec := range r.called {
+		one, err := r.openDownstream(ctx, spec, i)
+		if err != nil {
+			return err
+		}
+		r.stubs.list = append(r.stubs.list, one)
+		if name := spec.Called(); name != "" {
+			r.stubs.names = append(r.stubs.names, name)
+		}
 	}
-	r.stubs.list = []called{one}
 	return nil
 }
 
@@ -137,42 +146,44 @@ func (r *run) openModules() error {
 		if err != nil {
 			return err
 		}
-		r.stubs.list = append(r.stubs.list, stub{one, "grpc://"})
+		r.stubs.list, r.stubs.names = append(r.stubs.list, stub{one, "grpc://"}), append(r.stubs.names, node.Name)
 	}
 	return nil
 }
 
-// modules returns the injector of downstream faults, which affect one node's module or all of them.
+// modules returns the injector of downstream faults, which affect one of several downstreams, one node's module or all
+// of them.
 func (r *run) modules() faults.Injector {
-	var list perNode
+	all := modules{names: r.stubs.names}
 	for _, one := range r.stubs.list {
-		list.injectors = append(list.injectors, downstream.NewInjector(one))
+		all.injectors = append(all.injectors, downstream.NewInjector(one))
+	}
+	all.usual = all.injectors
+	if r.header.Graph == nil {
+		all.usual = all.injectors[:1:1]
 	}
 	if r.store.stub != nil { // the workers' downstream stub takes part in the same faults
-		list.injectors = append(list.injectors, downstream.NewInjector(r.store.stub))
+		all.usual = append(all.usual, downstream.NewInjector(r.store.stub))
 	}
-	if r.header.Graph != nil {
-		for _, node := range r.header.Consumers {
-			list.names = append(list.names, node.Name)
-		}
-	}
-	return list
+	return all
 }
 
-type perNode struct {
-	injectors []faults.Injector
-	names     []string
+// modules are the injectors of all downstreams with their names, and those that a fault without a name affects.
+type modules struct {
+	injectors, usual []faults.Injector
+	names            []string
 }
 
 // Inject implements faults.Injector.
-func (p perNode) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
-	hit := p.injectors
-	if spec, is := active.Fault.(*downstream.Downstream); is && spec.Node != "" {
-		at := slices.Index(p.names, spec.Node)
+func (m modules) Inject(ctx context.Context, active faults.Active) (faults.Heal, error) {
+	hit := m.usual
+	if spec, is := active.Fault.(*downstream.Downstream); is && spec.Node+spec.Name != "" {
+		name := cmp.Or(spec.Name, spec.Node)
+		at := slices.Index(m.names, name)
 		if at < 0 {
-			return nil, fmt.Errorf("breaking the downstream: there is no node %s", spec.Node)
+			return nil, fmt.Errorf("breaking the downstream: there is none called %s", name)
 		}
-		hit = p.injectors[at : at+1]
+		hit = m.injectors[at : at+1]
 	}
 	var heals []faults.Heal
 	for _, injector := range hit {

@@ -53,7 +53,9 @@ func (r *run) beginRun(slot int, process uint16) {
 	if !is {
 		r.options.Manual.started(slot)
 		r.tap.BeginRun(slot, process)
-		r.stubs.of(slot).SetRun(slot, process)
+		for _, one := range r.stubs.of(slot) {
+			one.SetRun(slot, process)
+		}
 		return
 	}
 	r.tap.BeginRun(int(instance), process)
@@ -180,14 +182,29 @@ func (r *run) valuesOf(instance int) scenarios.Values {
 	values := r.values
 	values.WorkDir = r.workDir(instance)
 	values.Instance, values.BootstrapServers = instance, r.bootstraps[instance]
-	if links := r.links[downstreamLink(instance)]; len(links) > 0 {
-		r.stubs.of(instance).Tell(&values, links[0].Address())
-	}
+	r.tellDownstreams(&values, instance)
 	values.Port = r.ports[instance]
 	one := r.consumerOf(instance)
 	values.GroupID, values.DLQTopic, values.ReplayTopic = one.Group, r.header.Topics[one.DLQ].Name, one.ReplayTo
 	values.InputTopic, values.InputTopics = r.header.Topics[one.Input].Name, r.header.Topics[one.Input].Name
 	return values
+}
+
+// tellDownstreams puts into an instance's values how it calls its downstreams.
+func (r *run) tellDownstreams(values *scenarios.Values, instance int) {
+	for number, one := range r.stubs.of(instance) {
+		links := r.links[r.downstreamLink(instance, number)]
+		if len(links) == 0 {
+			continue
+		}
+		url := one.Tell(values, links[0].Address())
+		if r.header.Graph == nil && r.stubs.names != nil {
+			if values.DownstreamURLs == nil {
+				values.DownstreamURLs = map[string]string{}
+			}
+			values.DownstreamURLs[r.stubs.names[number]] = url
+		}
+	}
 }
 
 func (r *run) workDir(instance int) string {

@@ -24,7 +24,8 @@ const minLoad = 0.95
 // prepare makes the plan and the run directory and opens the history. If it fails, nothing has been started and
 // nothing is left behind.
 func prepare(options Options) (_ *run, err error) {
-	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock(), lost: make(chan error, 1)}
+	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock(), lost: make(chan error, 1),
+		called: []scenarios.Downstream{{}}}
 	seed := r.scenario.Seed
 	if options.Seed != nil {
 		seed = *options.Seed
@@ -55,7 +56,7 @@ func prepare(options Options) (_ *run, err error) {
 		return nil, environment("opening the history", err)
 	}
 	r.live = newLive(r.recorder, &r.header)
-	r.live.replayed = func(record int32) { r.stubs.of(0).SetReplayed(record) }
+	r.live.replayed = func(record int32) { r.stubs.list[0].SetReplayed(record) }
 	r.live.intended = r.intended
 	if err := r.dir.pointLatest(); err != nil {
 		return nil, environment("preparing the run directory", errors.Join(err, r.recorder.Close()))
@@ -159,11 +160,14 @@ func (r *run) writeTopics(dlq string, retries, others []string) {
 }
 
 // furtherTopics returns the topics that are neither read nor dead-letter topics, and notes which of them has the
-// effects of records, and to which writes are attempts.
+// effects of records, and what the subject calls.
 func (r *run) furtherTopics(rendered *scenarios.SubjectFile) []string {
-	r.output = rendered.EffectsTopic()
-	if output := rendered.Kafka(); output != nil {
-		r.written = output.Topic
+	r.output, r.called = rendered.EffectsTopic(), rendered.Called()
+	if len(r.called) > 1 {
+		for _, one := range r.called {
+			r.header.Downstreams = append(r.header.Downstreams, history.Downstream{Name: one.Called(),
+				Optional: one.Optional, Topic: one.Kafka != nil})
+		}
 	}
 	return rendered.OutputTopics()
 }

@@ -49,8 +49,10 @@ type run struct {
 	offSchedule sync.Once
 
 	values scenarios.Values // of every instance, except its own addresses
-	// output is the topic with the effects of records, written the one to which each write is an attempt; "" for none.
-	output, written string
+	// output is the topic with the effects of records, "" for none.
+	output string
+	// called is what the subject calls, the downstream that decides first.
+	called []scenarios.Downstream
 
 	stage
 	// abandoned is the error outside the subject because of which the run goes no further, nil while there is none.
@@ -72,7 +74,7 @@ type stage struct {
 	rules      *faultkafka.Injector
 	tap        *tap.Tap
 	stubs      stubs
-	outputs    *outputTopic       // the output topic as the downstream, else nil
+	outputs    []*outputTopic     // the output topics among the downstreams
 	registry   *registry.Registry // nil if the records have no schema
 	samples    *samples.Set       // what records are made from, with the names of their schemas; nil without samples
 	store      storeStage
@@ -168,22 +170,42 @@ func (r *run) openLinks(ctx context.Context) error {
 		return err
 	}
 	for instance := range r.header.Instances {
-		name, groups := downstreamLink(instance), []string{"downstream"}
-		if r.header.Graph != nil {
-			groups = append(groups, network.DownstreamOf(r.consumerOf(instance).Name))
-		}
-		upstream := r.stubs.of(instance).Addr(instance)
-		if upstream == "" {
-			continue // it has no address of its own
-		}
-		if _, err := r.openLink(name, upstream, r.portsOf(instance).downstream, groups...); err != nil {
-			return err
+		for number, one := range r.stubs.of(instance) {
+			upstream := one.Addr(instance)
+			if upstream == "" {
+				continue // it has no address of its own
+			}
+			if _, err := r.openLink(r.downstreamLink(instance, number), upstream, r.portsOf(instance).downstream(number),
+				r.downstreamGroups(instance, number)...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func downstreamLink(instance int) string { return fmt.Sprintf("downstream of instance %d", instance) }
+// downstreamLink is the name of an instance's own link to one of its downstreams.
+func (r *run) downstreamLink(instance, number int) string {
+	if number == 0 {
+		return fmt.Sprintf("downstream of instance %d", instance)
+	}
+	return fmt.Sprintf("%s%s of instance %d", history.TargetOther, r.stubs.names[number], instance)
+}
+
+// downstreamGroups are the names by which faults break an instance's link to one of its downstreams.
+func (r *run) downstreamGroups(instance, number int) []string {
+	var groups []string
+	if number == 0 {
+		groups = append(groups, "downstream")
+	}
+	switch {
+	case r.header.Graph != nil:
+		groups = append(groups, network.DownstreamOf(r.consumerOf(instance).Name))
+	case r.stubs.names != nil:
+		groups = append(groups, history.TargetOther+r.stubs.names[number])
+	}
+	return groups
+}
 
 // findPorts finds a free TCP port for each instance.
 func (r *run) findPorts() error {
@@ -210,9 +232,9 @@ func (r *run) openTaps(context.Context) error {
 	}
 	var sink history.Sink = r.live
 	var interceptor tap.Interceptor = r.rules
-	if r.outputs != nil {
-		r.outputs.rules = r.rules
-		sink, interceptor = r.outputs, r.outputs
+	for _, one := range r.outputs {
+		one.next, one.rules = sink, interceptor
+		sink, interceptor = one, one
 	}
 	r.tap = tap.New(tap.Config{
 		Clock: r.clock, Sink: sink, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,

@@ -71,6 +71,8 @@ func (e *events) told() string {
 				text += " gone"
 			}
 			all = append(all, text)
+		case history.KindCallEnd:
+			all = append(all, fmt.Sprintf("call %d.%d %s %s", event.Record, event.Sequence, event.Outcome, event.Flags))
 		case history.KindUnreadable:
 			all = append(all, "several")
 		}
@@ -595,5 +597,25 @@ func TestCancelReachesTheServer(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// A database that does not decide carries out everything that no fault breaks. Its own errors are told from those.
+func TestADatabaseThatDoesNotDecide(t *testing.T) {
+	b := newBed(t, history.IDText, func(c *Config) { c.Other = 1 }, plan.Record{Outcome: history.OutcomePermanent})
+	conn := b.connect()
+	const insert = "INSERT INTO orders VALUES ($1, 'x')"
+	b.exec(conn, insert, b.ids.Token(0))
+	var refused *pgconn.PgError
+	if _, err := conn.Exec(t.Context(), insert, b.ids.Token(0)); !errors.As(err, &refused) || refused.Code != "23505" {
+		t.Errorf("answered %v", err)
+	}
+	end := b.Answer(func(int32, int32) (history.Outcome, time.Duration) { return history.OutcomeTransient, 0 })
+	if _, err := conn.Exec(t.Context(), insert, b.ids.Token(0)); !errors.As(err, &refused) || refused.Code != "40001" {
+		t.Errorf("answered %v", err)
+	}
+	end()
+	if got, want := b.sink.told(), "call 0.1 success , call 0.2 logical , call 0.3 transient forged"; got != want {
+		t.Errorf("told %q, want %q", got, want)
 	}
 }

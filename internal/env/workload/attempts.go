@@ -18,6 +18,9 @@ import (
 type AttemptsConfig struct {
 	Plan *plan.Plan
 	IDs  *history.IDs
+	// Other is the number of a downstream that does not decide (history.Header.Downstreams), 0 for the one that does.
+	// Its calls are recorded as calls instead of attempts, and succeed unless a fault says otherwise.
+	Other int
 	// Instances is the number of subject instances that get a listener. First is the number of the first of them.
 	Instances, First int
 	// Ops is the run's counter of operations, shared with every other observer that numbers them.
@@ -35,6 +38,8 @@ type Attempts struct {
 	changes atomic.Pointer[[]*change]
 
 	attempts, successes, failures, retries, open atomic.Int64
+	// nameless is the number of calls without a record's id, at a downstream that does not decide.
+	nameless atomic.Int32
 	// strays is the number of calls without an id, stray the first of them, if calls are told.
 	strays atomic.Int64
 	stray  atomic.Pointer[string]
@@ -114,18 +119,42 @@ func (a *Attempts) Begin(event *history.Event, seq int32, found bool) {
 	if found && int(seq) < len(a.records) {
 		event.Record, event.N = seq, a.records[seq].all.Add(1)
 	}
-	a.cfg.Sink.Record(*event)
+	if a.cfg.Other > 0 {
+		event.Kind, event.N, event.Sequence = history.KindCallStart, int32(a.cfg.Other), event.N
+		if event.Record == history.None {
+			event.Sequence = a.nameless.Add(1)
+		}
+	}
+	a.record(event)
+}
+
+// record records an attempt or a call. A call without a record, at a downstream that does not decide, is nobody's.
+func (a *Attempts) record(event *history.Event) {
+	if a.cfg.Other == 0 || event.Record != history.None {
+		a.cfg.Sink.Record(*event)
+	}
+}
+
+// number returns the number of an attempt or a call among those of its record, from 1.
+func (a *Attempts) number(event *history.Event) int32 {
+	if a.cfg.Other > 0 {
+		return event.Sequence
+	}
+	return event.N
 }
 
 // End records the end of an attempt with the outcome that the event has. gone says that its client left before.
 func (a *Attempts) End(event *history.Event, gone bool) {
 	event.Kind = history.KindAttemptEnd
+	if a.cfg.Other > 0 {
+		event.Kind = history.KindCallEnd
+	}
 	if gone {
 		event.Flags |= history.ClientGone
 	}
 	event.Time = a.cfg.Clock.Now()
-	a.cfg.Sink.Record(*event)
-	a.count(event.Outcome, event.N)
+	a.record(event)
+	a.count(event.Outcome, a.number(event))
 	a.open.Add(-1)
 }
 
@@ -143,6 +172,9 @@ func (a *Attempts) Several(instance int16, process uint16, text func() string) {
 		return
 	}
 	event := history.New(history.KindUnreadable, a.cfg.Clock.Now())
+	if a.cfg.Other > 0 {
+		event.N = int32(a.cfg.Other)
+	}
 	event.Instance, event.Run, event.Code, event.Text = instance, process, history.None, text()
 	a.cfg.Sink.Record(event)
 }
@@ -159,7 +191,7 @@ type Caller interface {
 // whatever the outcome would have been.
 func (a *Attempts) Decide(caller Caller, event *history.Event) (Ruling, Waited) {
 	ruling, ended := a.Rule(caller, event)
-	if ruling.Outcome == history.OutcomeTimeout && ended == Elapsed && event.Record != history.None {
+	if ruling.Outcome == history.OutcomeTimeout && ended == Elapsed && !a.unnamed(event) {
 		ended = ruling.Hang(caller)
 	}
 	if ended == Elapsed && caller.Over() {
@@ -170,13 +202,22 @@ func (a *Attempts) Decide(caller Caller, event *history.Event) (Ruling, Waited) 
 
 // Rule is Decide without the wait of an attempt that is left unanswered.
 func (a *Attempts) Rule(caller Caller, event *history.Event) (Ruling, Waited) {
-	if event.Record == history.None {
+	if a.unnamed(event) {
 		return Ruling{Outcome: history.OutcomeUnknownID}, Elapsed
 	}
 	if ended := a.delay(caller); ended != Elapsed {
 		return Ruling{Outcome: history.OutcomeTimeout}, ended
 	}
-	return a.rule(event.Record, event.N), Elapsed
+	ruling := a.rule(event.Record, a.number(event))
+	if a.cfg.Other > 0 && ruling.Outcome != history.OutcomeSuccess {
+		event.Flags |= history.Forged
+	}
+	return ruling, Elapsed
+}
+
+// unnamed reports whether the plan can't say what becomes of an attempt, because it has no record's id.
+func (a *Attempts) unnamed(event *history.Event) bool {
+	return event.Record == history.None && a.cfg.Other == 0
 }
 
 // Together decides the answer to attempts at several records that all get the same one. It is that of the first attempt
@@ -186,7 +227,7 @@ func (a *Attempts) Together(events []history.Event) history.Outcome {
 	for i := range events {
 		if e := &events[i]; e.Record != history.None {
 			state := &a.records[e.Record]
-			outcome, planned := a.peek(e.Record, e.N)
+			outcome, planned := a.peek(e.Record, a.number(e))
 			if outcome == history.OutcomeSuccess {
 				continue
 			}
@@ -213,6 +254,9 @@ func (a *Attempts) peek(record, attempt int32) (outcome history.Outcome, planned
 		if outcome, _ := c.answer(record, attempt); outcome != history.OutcomeNone {
 			return outcome, false
 		}
+	}
+	if a.cfg.Other > 0 {
+		return history.OutcomeSuccess, true
 	}
 	state := &a.records[record]
 	return decide(&a.cfg.Plan.Records[record], state.planned.Load()+1, state.replayed.Load()), true

@@ -197,15 +197,17 @@ func (s *Stub) handle(ctx *fasthttp.RequestCtx) {
 	method, path := string(ctx.Method()), string(ctx.Path())
 	route := s.calls.route(method, path)
 	switch {
-	case route != nil:
+	case route != nil && (s.cfg.Other == 0 || route.Path == healthPath):
 		route.write(ctx)
+	case route != nil:
+		s.attempt(ctx, ctx.Conn().(*Conn), route)
 	case s.calls.Path != "" && s.calls.Path != path:
 		refuse(ctx, fasthttp.StatusNotFound, `{"error":"the downstream stub serves POST /v1/attempt and GET /healthz"}`)
 	case s.calls.Method != "" && s.calls.Method != method:
 		ctx.Response.Header.Set(fasthttp.HeaderAllow, s.calls.Method)
 		refuse(ctx, fasthttp.StatusMethodNotAllowed, `{"error":"an attempt is a POST"}`)
 	default:
-		s.attempt(ctx, ctx.Conn().(*Conn))
+		s.attempt(ctx, ctx.Conn().(*Conn), nil)
 	}
 }
 
@@ -217,8 +219,9 @@ func refuse(ctx *fasthttp.RequestCtx, status int, body string) {
 	ctx.SetBodyString(body)
 }
 
-// attempt answers one attempt and records its start and its end.
-func (s *Stub) attempt(ctx *fasthttp.RequestCtx, conn *Conn) {
+// attempt answers one attempt and records its start and its end. At a downstream that does not decide, this is a call,
+// whose route says how it is answered well.
+func (s *Stub) attempt(ctx *fasthttp.RequestCtx, conn *Conn, route *Route) {
 	event := conn.Attempt(s.cfg.Clock.Now())
 	s.source(ctx, &event)
 	seq, found := s.calls.find(ctx, s.cfg.IDs)
@@ -226,7 +229,7 @@ func (s *Stub) attempt(ctx *fasthttp.RequestCtx, conn *Conn) {
 		event.Text = s.told(ctx, seq, found)
 	}
 	s.Begin(&event, seq, found)
-	if s.calls.Told && event.Record == history.None {
+	if s.calls.Told && s.unnamed(&event) {
 		s.Stray(event.Text)
 	}
 	event.Text = ""
@@ -236,6 +239,10 @@ func (s *Stub) attempt(ctx *fasthttp.RequestCtx, conn *Conn) {
 	answer, _ := s.conclude(conn, &event, true)
 	if answer.status == 0 {
 		conn.giveUp(ctx, event.Outcome == history.OutcomeReset)
+		return
+	}
+	if route != nil && event.Outcome == history.OutcomeSuccess {
+		route.write(ctx)
 		return
 	}
 	writeHeaders(ctx, answer.headers)

@@ -147,6 +147,9 @@ func (a *Attempts) rule(record, attempt int32) Ruling {
 			return Ruling{Outcome: outcome, retryAfter: retryAfter, ctx: c.ctx}
 		}
 	}
+	if a.cfg.Other > 0 {
+		return Ruling{Outcome: history.OutcomeSuccess}
+	}
 	state := &a.records[record]
 	outcome := decide(&a.cfg.Plan.Records[record], state.planned.Add(1), state.replayed.Load())
 	return Ruling{Outcome: outcome, hang: hangLimit, ctx: context.Background()}

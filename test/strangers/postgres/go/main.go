@@ -1,5 +1,6 @@
 // A consumer on franz-go and pgx as their examples write one: poll, insert each order in a transaction of its own, commit
-// what is finished. All settings of both clients are their defaults, but for what the work needs.
+// what is finished. With PAYMENTS_URL, the order is paid for over HTTP first; with KAFKA_RESULTS_TOPIC, the topic is told
+// of it last. All settings of the clients are their defaults, but for what the work needs.
 package main
 
 import (
@@ -7,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -53,6 +56,8 @@ type service struct {
 	pool   *pgxpool.Pool
 	dlq    string
 	bug    string
+	// payments and results are empty if the service has none.
+	payments, results string
 }
 
 func main() {
@@ -80,7 +85,8 @@ func main() {
 		slog.Error("unable to create the client", "err", err)
 		os.Exit(1)
 	}
-	s := &service{client: client, pool: pool, dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG")}
+	s := &service{client: client, pool: pool, dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG"),
+		payments: os.Getenv("PAYMENTS_URL"), results: os.Getenv("KAFKA_RESULTS_TOPIC")}
 	s.consume(ctx)
 	client.CloseAllowingRebalance()
 	pool.Close()
@@ -148,7 +154,7 @@ func (s *service) handle(ctx context.Context, record *kgo.Record) bool {
 		switch {
 		case err == nil:
 			return true
-		case state(err) == "P0001":
+		case state(err) == "P0001", errors.Is(err, refused(http.StatusUnprocessableEntity)):
 			slog.Info("refused by a business rule", "offset", record.Offset, "partition", record.Partition)
 			return true
 		case !retryable(err) || attempt == maxAttempts:
@@ -183,22 +189,59 @@ func (s *service) process(record *kgo.Record) error {
 		}
 		return nil
 	}
+	if err := s.pay(ctx, &o); err != nil {
+		return err
+	}
 	err := pgx.BeginFunc(ctx, s.pool, write)
 	if err != nil && s.bug == "error-ignored" {
 		slog.Error("unable to write the order", "err", err)
 		return nil
 	}
-	return err
+	if err != nil || s.results == "" {
+		return err
+	}
+	result := &kgo.Record{Topic: s.results, Key: record.Key, Value: []byte(`{"orderId": "` + o.ID + `"}`)}
+	if err := s.client.ProduceSync(context.Background(), result).FirstErr(); err != nil && s.bug != "result-ignored" {
+		return err
+	}
+	return nil
 }
+
+// pay asks the payment service to take the money. The same order is paid for once, however often it is asked for.
+func (s *service) pay(ctx context.Context, o *order) error {
+	if s.payments == "" {
+		return nil
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, s.payments+"/payments/"+o.ID,
+		strings.NewReader(fmt.Sprintf(`{"amount": %.2f}`, o.Total)))
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, answer.Body)
+	if answer.StatusCode/100 != 2 {
+		return refused(answer.StatusCode)
+	}
+	return nil
+}
+
+// refused is the status with which the payment service refused an order.
+type refused int
+
+func (r refused) Error() string { return "the payment service answered " + strconv.Itoa(int(r)) }
 
 // malformed is the error of a record that is not an order.
 type malformed struct{ error }
 
 // state returns the SQLSTATE of an error, "" if it has none.
 func state(err error) string {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
-		return refused.Code
+	var failed *pgconn.PgError
+	if errors.As(err, &failed) {
+		return failed.Code
 	}
 	return ""
 }
@@ -208,6 +251,10 @@ func retryable(err error) bool {
 	var unreadable malformed
 	if errors.As(err, &unreadable) {
 		return false
+	}
+	var status refused
+	if errors.As(err, &status) {
+		return status >= 500 || status == http.StatusTooManyRequests
 	}
 	code := state(err)
 	return code == "" || slices.Contains([]string{"08", "40", "53", "55", "57", "58"}, code[:2])

@@ -1,0 +1,87 @@
+package scenarios
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestProblemsOfSeveralDownstreams(t *testing.T) {
+	const several = "downstreams: [{name: pay, http: {}}, {name: shop, postgres: {}}, {name: out, kafka: {topic: t}}"
+	for text, want := range map[string]string{
+		several + "]": "",
+		"downstreams: [{http: {}}, {name: other, http: {}}, {postgres: {}}]":                 "",
+		"downstreams: [{http: {}}, {postgres: {}, decides: true}]":                           "",
+		"downstreams: [{http: {}}, {postgres: {}, optional: true}]":                          "",
+		several + "]\nenv: {A: \"{{.DownstreamURLs.pay}} {{.DownstreamURLs.shop}}\"}":        "",
+		several + "]\ncontract: {effects: {}}":                                               "",
+		several + ", {name: pay, http: {}}]":                                                 "downstreams[0] is called pay already",
+		several + ", {name: other, postgres: {}}]":                                           "there can be one database",
+		several + ", {name: two, kafka: {topic: t}}]":                                        "t is the output topic already",
+		several + ", {name: two, kafka: {topic: u}}]\ncontract: {effects: {}}":               "topic is missing in effects",
+		several + "]\nenv: {A: \"{{.DownstreamURLs.shoop}}\"}":                               "there is no shoop in downstreams",
+		several + "]\nenv: {A: \"{{.DownstreamURLs.out}}\"}":                                 "there is no out in downstreams that has an address",
+		"downstreams: [{http: {}}, {name: Two, http: {}}]":                                   "name",
+		"downstreams: [{http: {}, optional: true}]":                                          "its calls can't be optional",
+		"downstreams: [{http: {}, decides: true}, {postgres: {}, decides: true}]":            "downstreams[0] decides already",
+		"downstreams: [{http: {}}, {}]":                                                      "a downstream is of one kind",
+		"downstreams: [{http: {}}, {postgres: {statements: \"(\"}}]":                         "this is not a regular expression",
+		"downstreams: [" + strings.Repeat("{name: a, http: {}}, ", 8) + "{http: {}}]":        "there can be 8 downstreams at most",
+		"contract: {classes: {retryable: [503]}}\ndownstreams: [{http: {}}, {postgres: {}}]": "",
+	} {
+		_, err := ParseSubject("subject.yaml", []byte(service+text+"\n"))
+		var problems *Problems
+		if want == "" && err != nil || want != "" && (!errors.As(err, &problems) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.200s\n%.600v\nwant a problem with %q", text, err, want)
+		}
+	}
+}
+
+func TestTheOneThatDecidesComesFirst(t *testing.T) {
+	subject, err := ParseSubject("subject.yaml", []byte(service+
+		"downstreams: [{http: {}}, {postgres: {}, decides: true}, {name: out, kafka: {topic: t}}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, one := range subject.Called() {
+		names = append(names, one.Called())
+	}
+	if got := strings.Join(names, " "); got != "postgres http out" || subject.Postgres() == nil || subject.HTTP() != nil ||
+		subject.Kafka() != nil || len(subject.Outputs()) != 1 || strings.Join(subject.OutputTopics(), " ") != "t" {
+		t.Errorf("calls %s", got)
+	}
+}
+
+// A fault names a downstream of the subject; without a name it concerns the one that decides.
+func TestFaultsNameDownstreams(t *testing.T) {
+	dir := inFolder(t, map[string]string{
+		"several.yaml": service + "downstreams: [{name: pay, http: {}}, {name: shop, postgres: {}}, " +
+			"{name: out, kafka: {topic: t}}]\n",
+		"one.yaml":   service + "downstreams: [{http: {}}]\n",
+		"usual.yaml": service,
+	})
+	for _, one := range []struct{ subject, fault, want string }{
+		{"several.yaml", "downstream: {outage: true}", ""},
+		{"several.yaml", "downstream: {name: shop, outage: true}", ""},
+		{"several.yaml", "downstream: {name: pay, hang: true}", ""},
+		{"several.yaml", "downstream: {name: out, errors: {transient: 5%}}", ""},
+		{"several.yaml", "downstream: {name: out, hang: true}", "which can only be refused"},
+		{"several.yaml", "downstream: {name: shp, outage: true}", "there is no downstream shp: name one of downstreams in " +
+			"subject.yaml (pay, shop, out)"},
+		{"several.yaml", "network: {link: downstream, down: true}", ""},
+		{"several.yaml", "network: {link: downstream shop, down: true}", ""},
+		{"several.yaml", "network: {link: downstream out, down: true}", "so there is no link \"downstream out\""},
+		{"several.yaml", "network: {link: downstream shp, down: true}", "there is no link"},
+		{"one.yaml", "downstream: {name: http, outage: true}", ""},
+		{"usual.yaml", "downstream: {name: http, outage: true}", "the subject has one, without a name"},
+	} {
+		scenario := "name: x\ndescription: x\nworkload: {rate: 10/s, duration: 2s}\nfaults: [{at: 0s, for: 1s, " + one.fault +
+			"}]\n"
+		_, _, err := ParseForSubject("x.yaml", []byte(scenario), nil, filepath.Join(dir, one.subject))
+		if one.want == "" && err != nil || one.want != "" && (err == nil || !strings.Contains(err.Error(), one.want)) {
+			t.Errorf("%s, %s: %v, want %q", one.subject, one.fault, err, one.want)
+		}
+	}
+}
