@@ -135,6 +135,9 @@ func latencyBlocks(v *assertions.Verdict) []document.Block {
 		}
 		title, span := latencyTitle(key)
 		table := quantileColumns("phase")
+		for i := range table.Columns { // the table above explains them
+			table.Columns[i].Help = ""
+		}
 		table.Rows = append(table.Rows, quantilesRow("whole run", l.Quantiles))
 		for _, phase := range phaseNames(l.Phases, v.Phases) {
 			if q := l.Phases[phase]; q.Count > 0 && phase != measure.PhaseAll {

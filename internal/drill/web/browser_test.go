@@ -337,3 +337,22 @@ func TestThePageIsInspectedInABrowser(t *testing.T) {
 	b.Until(`!document.querySelector("#over").hidden`)
 	b.Inspect("drill-over")
 }
+
+// The picture of the documentation is made here, and the page still looks like it.
+func TestThePictureOfTheDocumentationInABrowser(t *testing.T) {
+	b := browsertest.Open(t)
+	f := newFake(t)
+	s := serve(t, f, Options{})
+	ada := drill.Actor{Name: "Ada", Role: drill.RoleInjector}
+	if err := f.Join(ada); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Break(t.Context(), ada,
+		map[string]any{"network": map[string]any{"link": "downstream", "latency": "350ms"}}); err != nil {
+		t.Fatal(err)
+	}
+	b.Viewport(1440, 1000)
+	opened(b, s.Link(drill.RoleInjector))
+	b.Until(`document.querySelectorAll(".broken-flow").length === 3 && document.querySelectorAll("#broken li").length === 1`)
+	b.Looks("../../../docs/drill.png")
+}
