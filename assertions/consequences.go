@@ -53,7 +53,7 @@ func commitLinks() []link {
 				"lost", "commit-regressed", "stalled", "duplicate"}},
 		{"commit-wrong-partition", anywhere, "the offsets of the partition's owner are overwritten",
 			[]string{"commit-regressed", "commit-past-unfinished", "commit-before-dlq", "commit-without-dlq", "lost", "stalled",
-				"duplicate"}},
+				"duplicate", "commit-past-end"}},
 		{"commit-before-dlq", samePartition, "a record counts as finished before its dead letter is acknowledged",
 			[]string{"commit-without-dlq", "commit-past-unfinished", "commit-advanced-while-dlq-down"}},
 		{"commit-before-dlq", anywhere, "a record counts as finished before its dead letter is acknowledged",

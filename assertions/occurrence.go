@@ -23,9 +23,7 @@ func (r *report) place(anomaly string, s *sighting, weight int) {
 	if s.topic >= 0 && int(s.topic) < len(r.w.header.Topics) {
 		one.Topic = r.w.header.Topics[s.topic].Name
 	}
-	if list := r.places[anomaly]; len(list) < MaxRecords {
-		r.places[anomaly] = append(list, one)
-	}
+	r.places[anomaly] = amongEarliest(r.places[anomaly], one)
 	one.Command = r.w.showCommand(s)
 	if first, known := r.first[anomaly]; one.At >= 0 && (!known || one.before(&first.Occurrence)) {
 		r.first[anomaly] = earliest{one, kept{*s, weight, s.say()}}
@@ -33,6 +31,21 @@ func (r *report) place(anomaly string, s *sighting, weight int) {
 	if s.margin > r.widest[anomaly].margin {
 		r.widest[anomaly] = earliest{one, kept{*s, weight, s.say()}}
 	}
+}
+
+// amongEarliest adds an occurrence to the earliest MaxRecords, which are in the order of time. So those of a cause are
+// known up to a time, and Roots can tell whether an effect is later than that.
+func amongEarliest(list []Occurrence, one Occurrence) []Occurrence {
+	at, _ := slices.BinarySearchFunc(list, &one, func(other Occurrence, one *Occurrence) int {
+		if one.before(&other) {
+			return 1
+		}
+		return -1
+	})
+	if at >= MaxRecords {
+		return list
+	}
+	return slices.Insert(list[:min(len(list), MaxRecords-1)], at, one)
 }
 
 // withFirst returns the first occurrence of an anomaly, or nil if it is unknown, and makes sure that its trace is

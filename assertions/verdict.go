@@ -115,7 +115,7 @@ type Anomaly struct {
 	Counterexamples []Counterexample `json:"witnesses"`
 	// First is the earliest occurrence, which need not be among the counterexamples; nil where no moment can be told.
 	First *Occurrence `json:"first,omitempty"`
-	// Records are the places of the first MaxRecords occurrences, in the order in which they were found.
+	// Records are the places of the earliest MaxRecords occurrences, in the order of time.
 	Records []Occurrence `json:"records,omitempty"`
 }
 

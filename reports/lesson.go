@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
@@ -53,6 +54,19 @@ func (l Lesson) example(v *assertions.Verdict) (assertions.Counterexample, bool)
 	return found.Counterexamples[0], true
 }
 
+// lessonEvents returns the events of a trace that a lesson has room for.
+func lessonEvents(of assertions.Counterexample) []document.Event {
+	var out []document.Event
+	for _, line := range shorten(of.Trace, lessonLines) {
+		event := document.Event{Time: clock(line.Time), Kind: name(line.Kind), Text: text(line.Text), Marked: line.Marked}
+		if line.skipped > 0 {
+			event = document.Event{Between: units.Plural(int64(line.skipped), "event", "events")}
+		}
+		out = append(out, event)
+	}
+	return out
+}
+
 // LessonBefore explains the mistake and says what will be run.
 func LessonBefore(w io.Writer, lesson Lesson, color bool) error {
 	return document.Terminal(w, document.Document{
@@ -72,7 +86,7 @@ func LessonAfter(w io.Writer, lesson Lesson, run Run, report string, color bool)
 	seen := []document.Block{document.Paragraph{Text: document.Plain(lesson.Trace)}}
 	example, found := lesson.example(run.Verdict)
 	if found {
-		seen = append(seen, document.Code(plainTrace(example, "", lessonLines)))
+		seen = append(seen, document.Trace{Events: lessonEvents(example)})
 	}
 	return document.Terminal(w, document.Document{
 		Mark: document.Unsure, Word: "DEMO", Title: "What " + name(lesson.Name) + " shows",

@@ -3,6 +3,7 @@ package reports
 import (
 	"io"
 	"os"
+	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
@@ -27,10 +28,23 @@ func text(s string) string { return visible(s, maxText) }
 
 func name(s string) string { return visible(s, maxName) }
 
-// OneLine returns a line that fits the terminal w: its end is left out if need be. A line that goes elsewhere is whole.
+// OneLine returns a line that fits the terminal w: words at its end are left out if need be. A line that goes elsewhere
+// is whole.
 func OneLine(w io.Writer, line string) string {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		return ansi.Truncate(line, Columns(w)-1, "…")
+		return fitted(line, Columns(w)-1)
 	}
 	return line
+}
+
+// fitted returns the words of a line that fit in so many columns.
+func fitted(line string, columns int) string {
+	if ansi.StringWidth(line) <= columns {
+		return line
+	}
+	line = ansi.Truncate(line, columns-1, "")
+	if end := strings.LastIndexByte(line, ' '); end > columns/2 {
+		line = line[:end]
+	}
+	return strings.TrimRight(line, " ,;:") + "…"
 }

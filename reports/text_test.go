@@ -1,10 +1,12 @@
 package reports
 
 import (
+	"strings"
 	"testing"
 	"time"
 	"unicode"
 
+	"github.com/charmbracelet/x/ansi"
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/assertions"
@@ -87,6 +89,22 @@ func TestUnknownVerdictIsNoPass(t *testing.T) {
 	for _, status := range []assertions.Status{"", "ok", assertions.NotApplicable, assertions.Inconclusive} {
 		if got := stands(&assertions.Verdict{Verdict: status}); got != standsInconclusive {
 			t.Errorf("the verdict %q stands as %s", status, got)
+		}
+	}
+}
+
+// A line that is too long ends with a whole word.
+func TestFitted(t *testing.T) {
+	for _, test := range []struct {
+		line, want string
+		columns    int
+	}{
+		{"short", "short", 40},
+		{"  smoke  A quick run with successes, retries and dead letters", "  smoke  A quick run with successes…", 40},
+		{"  smoke  " + strings.Repeat("x", 60), "  smoke  " + strings.Repeat("x", 30) + "…", 40},
+	} {
+		if got := fitted(test.line, test.columns); got != test.want || ansi.StringWidth(got) > test.columns {
+			t.Errorf("%q in %d columns is %q, want %q", test.line, test.columns, got, test.want)
 		}
 	}
 }

@@ -173,7 +173,7 @@ func storyComment(key string) string {
 		"Counterexample.Margin": "By how much the promise was broken, in ns; absent where it is not a matter of time.",
 		"Verdict.LogsNote":      "Why there are no lines of logs, or not all.",
 		"Anomaly.First":         "The earliest occurrence; absent where no moment can be told.",
-		"Anomaly.Records":       "The places of the first occurrences that were found, at most 200.",
+		"Anomaly.Records":       "The places of the earliest occurrences, at most 200, in the order of time.",
 		"Occurrence.At": "When it was violated, on the run's clock, in ns: with the commit that went too far, or else " +
 			"with the last of the events that contradict each other; of what never came, from when it is sure not to come " +
 			"(missing); -1 where it has no moment.",

@@ -227,3 +227,22 @@ func TestTerminalTall(t *testing.T) {
 		t.Errorf("what failed is not red: %q", got)
 	}
 }
+
+// A trace keeps to the width of the terminal: what does not fit stands below the beginning of its text.
+func TestTraceOnTerminal(t *testing.T) {
+	trace := Trace{Events: []Event{
+		{Time: "1.799 s", Kind: "fault", Text: "in force: dlq down: connections closed and refused"},
+		{Between: "2 events"}, {Time: "1.883 s", Kind: "commit-request", Text: "asks to commit", Marked: true},
+	}}
+	want := `
+       1.799 s  fault              in force: dlq down:
+                                   connections closed and
+                                   refused
+   … 2 events
+ ▶     1.883 s  commit-request     asks to commit
+`
+	got := rendered(t, Document{Sections: []Section{{Blocks: []Block{trace}}}}, onTerminal(60, false))
+	if got != want {
+		t.Errorf("a trace is written as\n%s\nwant\n%s", got, want)
+	}
+}

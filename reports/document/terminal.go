@@ -221,9 +221,27 @@ func (s *terminal) block(block Block) {
 		for line := range strings.SplitSeq(strings.TrimSuffix(string(block), "\n"), "\n") {
 			s.add(" " + Visible(line, Whole))
 		}
+	case Trace:
+		for _, event := range block.Events {
+			s.event(event)
+		}
 	case Table:
 		s.table(block)
 	}
+}
+
+// event appends an event of a trace: its mark, its time, its kind, and below each other the lines of its text.
+func (s *terminal) event(event Event) {
+	if event.Between != "" {
+		s.flow(below-2, Plain("… "+event.Between))
+		return
+	}
+	mark := " "
+	if event.Marked {
+		mark = "▶"
+	}
+	first := fmt.Sprintf(" %s %11s  %-17s  ", mark, Visible(event.Time, Whole), Visible(event.Kind, Whole))
+	s.hang(first, ansi.StringWidth(first), Plain(event.Text))
 }
 
 func (s *terminal) keyValues(block KeyValues) {
