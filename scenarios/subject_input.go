@@ -34,6 +34,8 @@ type Input struct {
 	CloudEvents CloudEvents `json:"cloudevents,omitempty"`
 	// Key is how the keys of the samples are written; default: text as it is, other JSON as it is written.
 	Key *FormatSpec `json:"key,omitempty"`
+	// Registry is a schema registry of your own; default: one that exists for the run.
+	Registry *OwnRegistry `json:"registry,omitempty"`
 	// ID is required with Samples.
 	ID InputID `json:"id,omitempty"`
 	// Header: false, if the records must not have the header dlqbench-id, by which records without a readable value are
@@ -99,6 +101,10 @@ func (i *Input) Files() map[string]string {
 	if i.Key != nil {
 		files["input.key.schema"] = i.Key.Schema
 	}
+	if i.Registry != nil {
+		files["input.registry.credentials_file"] = i.Registry.CredentialsFile
+		files["input.registry.ca_file"] = i.Registry.CAFile
+	}
 	maps.DeleteFunc(files, func(_, file string) bool { return file == "" })
 	return files
 }
@@ -109,7 +115,9 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 		return
 	}
 	if s.Input.Samples == "" {
-		for _, name := range []string{"lines", "id", "format", "schema", "message", "framing", "cloudevents", "key"} {
+		for _, name := range []string{
+			"lines", "id", "format", "schema", "message", "framing", "cloudevents", "key", "registry",
+		} {
 			if c.has("/input/" + name) {
 				c.at("/input/"+name, name+" is about samples: add samples, such as samples: orders.jsonl")
 			}
@@ -139,7 +147,7 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 			options.Key = s.KeyFormat
 		}
 	}
-	if len(c.problems) > known {
+	if c.checkRegistry(s, folder); len(c.problems) > known {
 		return
 	}
 	if s.Samples = c.readSamples(path, options); s.Samples == nil {

@@ -3,6 +3,11 @@ package run
 // The schema registry of a subject whose records have a schema.
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/internal/env/registry"
 	"github.com/dlqbench/dlqbench/internal/format"
@@ -10,19 +15,14 @@ import (
 )
 
 // openRegistry starts the registry behind the link "registry", and has the samples name their schemas as it does.
-func (r *run) openRegistry() error {
+func (r *run) openRegistry(ctx context.Context) error {
 	if r.samples = r.options.samples(); r.samples == nil {
 		return nil
 	}
 	formats := r.options.Subject.Formats()
 	names := map[*format.Format]format.Named{}
 	if len(formats) > 0 {
-		var schemas []registry.Schema
-		for _, one := range formats {
-			schemas = append(schemas, registry.Schema{Subject: r.values.InputTopic + "-" + one.Part(), Schema: *one.Schema})
-		}
-		var err error
-		if r.registry, err = registry.Start(schemas...); err != nil {
+		if err := r.startRegistry(ctx, formats); err != nil {
 			return err
 		}
 		link, err := r.openLink(network.LinkRegistry, r.registry.Address(), r.portsOf(0).registry)
@@ -31,6 +31,10 @@ func (r *run) openRegistry() error {
 		}
 		r.values.SchemaRegistryURL = "http://" + link.Address()
 		for i, known := range r.registry.Known {
+			if formats[i].NeedsGUID() && known.GUID == "" {
+				return fmt.Errorf("the schema registry %s has no GUIDs of schemas, which framing: %s needs: write framing: %s",
+					r.options.Subject.Input.Registry.URL, format.FramingConfluentHeaders, format.FramingConfluent)
+			}
 			names[formats[i]] = format.Named{ID: known.ID, GUID: known.GUID, URL: r.values.SchemaRegistryURL}
 		}
 	}
@@ -44,6 +48,25 @@ func (r *run) openRegistry() error {
 	}
 	r.samples = r.samples.Framed(frames)
 	return nil
+}
+
+// startRegistry starts the registry that has the schemas, or goes in front of the user's.
+func (r *run) startRegistry(ctx context.Context, formats []*format.Format) (err error) {
+	var schemas []registry.Schema
+	for _, one := range formats {
+		schemas = append(schemas, registry.Schema{Subject: r.values.InputTopic + "-" + one.Part(), Schema: *one.Schema})
+	}
+	spec := r.options.Subject.Input.Registry
+	if spec == nil {
+		r.registry, err = registry.Start(schemas...)
+		return err
+	}
+	own := registry.Own{URL: spec.URL}
+	if own.Authorization, own.Roots, err = spec.Access(filepath.Dir(r.options.SubjectFile), os.LookupEnv); err != nil {
+		return err
+	}
+	r.registry, err = registry.Forward(ctx, own, r.values.RunID, schemas...)
+	return err
 }
 
 // frameOf is a format's frame for samples, which know no formats.

@@ -163,7 +163,7 @@ func (r *run) openLinks(ctx context.Context) error {
 	if err := r.openDownstreams(ctx); err != nil {
 		return err
 	}
-	if err := r.openRegistry(); err != nil {
+	if err := r.openRegistry(ctx); err != nil {
 		return err
 	}
 	if err := r.findPorts(); err != nil {
@@ -352,7 +352,9 @@ func (r *run) tearDown(ctx context.Context) error {
 		errs = append(errs, r.paths.Close())
 	}
 	if r.registry != nil {
-		errs = append(errs, r.registry.Close())
+		removing, cancel := graced(ctx, teardownLimit)
+		defer cancel()
+		errs = append(errs, r.registry.Close(removing))
 	}
 	errs = append(errs, r.stubs.close(), r.closeStore())
 	if r.admin != nil {

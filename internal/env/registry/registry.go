@@ -1,9 +1,11 @@
 // Package registry is the schema registry of a run, in this process: franz-go's srfake, which answers Confluent's REST
-// API (docs.confluent.io, "Schema Registry API Reference"), and what Apicurio's deserializers ask for.
+// API (docs.confluent.io, "Schema Registry API Reference"), and what Apicurio's deserializers ask for; or in front of a
+// registry of the user's own.
 package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -28,27 +30,41 @@ type Registry struct {
 	Known    []sr.SubjectSchema
 	listener net.Listener
 	server   *http.Server
+	own      *forwarder // nil if it is in this process
 }
 
 // Start serves a registry on loopback that has these schemas, with the ids 1, 2 and so on.
 func Start(schemas ...Schema) (*Registry, error) {
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("starting the schema registry: %w", err)
-	}
-	r, fake := &Registry{listener: listener}, srfake.NewRegistry()
+	r, fake := &Registry{}, srfake.NewRegistry()
 	for i, one := range schemas {
 		fake.SeedSchema(one.Subject, 1, i+1, one.Schema)
 		known, _ := fake.GetSchema(one.Subject, 1)
 		r.Known = append(r.Known, known)
 	}
-	r.server = &http.Server{Handler: r.apicurio(fake.Handler()), ReadHeaderTimeout: requestLimit}
-	go r.server.Serve(listener) //nolint:errcheck // it ends with Close
-	return r, nil
+	return r, r.serve(r.apicurio(fake.Handler()))
+}
+
+// serve answers requests on loopback, until Close.
+func (r *Registry) serve(handler http.Handler) (err error) {
+	r.listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("starting the schema registry: %w", err)
+	}
+	r.server = &http.Server{Handler: handler, ReadHeaderTimeout: requestLimit}
+	go r.server.Serve(r.listener) //nolint:errcheck // it ends with Close
+	return nil
 }
 
 // Address is its host and port.
 func (r *Registry) Address() string { return r.listener.Addr().String() }
 
-// Close ends it, and its connections.
-func (r *Registry) Close() error { return r.server.Close() }
+// Close ends it, and its connections. It removes from a registry of the user's own what was added during the run.
+func (r *Registry) Close(ctx context.Context) error {
+	if r.own == nil {
+		return r.server.Close()
+	}
+	ending, cancel := context.WithTimeout(ctx, requestLimit) // a registration that goes on would be left behind
+	defer cancel()
+	_ = r.server.Shutdown(ending)
+	return errors.Join(r.server.Close(), r.own.close(ctx))
+}

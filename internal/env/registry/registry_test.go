@@ -44,7 +44,7 @@ func TestClientsFindTheSchema(t *testing.T) {
 	if err != nil || added.ID <= 1 {
 		t.Errorf("a schema of the subject's own is %v, %v", added, err)
 	}
-	if err := r.Close(); err != nil {
+	if err := r.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
 	if _, err := client.SchemaByID(context.Background(), 1); err == nil {
@@ -58,7 +58,7 @@ func TestApicurioClientsFindTheSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	defer r.Close(context.Background())
 	for path, want := range map[string]string{
 		"/apis/registry/v2/ids/globalIds/1": `"string"`, "/apis/registry/v3/ids/contentIds/1?references=x": `"string"`,
 		"/apis/registry/v3/ids/contentIds/1/references": "[]", "/apis/registry/v2/ids/globalIds/7": "404",
