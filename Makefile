@@ -7,6 +7,7 @@ GO       ?= go
 SCENARIO ?= dlq-publish-failure
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.15.1
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
@@ -180,9 +181,16 @@ fuzz:
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZRUNS)x -fuzzminimizetime 100x $$dir </dev/null || exit 1; \
 	done
 
-# What dlqbench costs, as ratios measured in turns: see docs/performance.md. For example BENCH="-only 1,5 -json figures.json".
+# What dlqbench costs: ROUNDS rounds, in each of which all ways of doing the same work have their turn, and benchstat's
+# comparison of the ways. See docs/performance.md. For example BENCH='Produce|Run' ROUNDS=3 BENCHFLAGS=-real.
+BENCH  ?= .
+ROUNDS ?= 6
 bench: build
-	$(GO) run ./internal/cost -dlqbench ./dlqbench $(BENCH)
+	mkdir -p runs && $(GO) test -c -o runs/cost.test ./internal/cost
+	set -o pipefail; cd internal/cost && for round in $$(seq $(ROUNDS)); do \
+		../../runs/cost.test -test.run '^$$' -test.bench '$(BENCH)' -test.benchtime 1x $(BENCHFLAGS) || exit 1; \
+	done | tee ../../runs/bench.txt
+	$(GO) run $(BENCHSTAT) -col /way runs/bench.txt
 
 # go install of a version works with nothing of ours on the machine: from a module proxy made of this commit.
 test-install:

@@ -1,4 +1,4 @@
-package main
+package cost
 
 // This file measures the report of a large run with many anomalies: the size of its page, and the cost of making it.
 

@@ -1,12 +1,15 @@
-package main
+package cost
 
 // This file generates a synthetic history of a correct run, for measuring the cost of a history. It has any number of
 // records, with times, hashes and numbers scattered as in a real one, so that it compresses like a real one.
 
 import (
 	"math/rand/v2"
+	"slices"
+	"testing"
 	"time"
 
+	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -226,5 +229,36 @@ func (t *teller) audit(s story) {
 			e.Topic, e.Partition, e.Offset, e.Aux = inputIndex, p, t.next[p], t.next[p]
 		})
 		t.put(history.KindAuditOffsets, func(e *history.Event) { e.Topic, e.Partition, e.Offset = dlqIndex, p, t.nextDLQ[p] })
+	}
+}
+
+// Figures from a history on which judging ends early, or finds anomalies, are meaningless.
+func TestStoryIsACorrectRunInWhichEverythingIsJudged(t *testing.T) {
+	for _, s := range []story{{records: 3000, attempts: 1}, {records: 2000, attempts: 23}} {
+		verdict, _, err := assertions.Judge(s)
+		if err != nil || verdict.Verdict != assertions.Pass {
+			t.Fatalf("%+v is judged %v: %v", s, verdict, err)
+		}
+		judged := map[string]int64{}
+		for _, result := range verdict.Invariants {
+			judged[result.Name] = result.Judged
+		}
+		want := map[string]int64{
+			"no-loss": int64(s.records), "bounded-retries": int64(s.records), "dlq-fidelity": int64(s.records / 50),
+			"dlq-once":   int64(s.records / 50),
+			"duplicates": int64(s.records - s.records/50), "ordering": int64(s.records - storyKeys),
+		}
+		for name, count := range want {
+			if judged[name] != count {
+				t.Errorf("%+v: %s judged %d of %d", s, name, judged[name], count)
+			}
+		}
+	}
+}
+
+func TestStoryIsSortedByTime(t *testing.T) {
+	events := story{records: 1000, attempts: 2}.events()
+	if !slices.IsSortedFunc(events, func(a, b history.Event) int { return int(a.Time - b.Time) }) {
+		t.Error("the events are not sorted by time")
 	}
 }
