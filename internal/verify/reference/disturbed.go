@@ -30,29 +30,23 @@ func (j *judge) disturbances() {
 		return
 	}
 	for number := range int32(j.header.Records) {
+		if j.opinion.Decided[OfRecord("no-loss", number)] {
+			continue // undisturbed
+		}
 		s := j.trace(number)
 		if s == nil {
 			continue
 		}
-		j.decide(OfRecord(halting, number))
-		j.open(halting, "stopped-trying", s.record)
-		j.open(halting, "did-not-crash", s.record)
-		j.advanced(s)
-		if j.opinion.Decided[OfRecord("no-loss", number)] {
-			continue // undisturbed
-		}
 		s.disturbed = true
 		j.unclearPlaces(s)
-		for _, invariant := range []string{"no-loss", "commit-after-dlq", outcome, "dlq-fidelity", "dlq-once", "duplicates"} {
+		for _, invariant := range []string{"no-loss", "commit-after-dlq", outcome, "dlq-fidelity", "dlq-once"} {
 			j.decide(OfRecord(invariant, number))
 		}
 		j.noLoss(s.record, j.finished(s))
 		j.commitsPast(s)
 		j.letters(s.record)
 		j.copiesOnce(s)
-		j.successesOnce(s)
 	}
-	j.surfaced()
 }
 
 // trace gathers the record's trace, or returns nil if the events are ambiguous.
@@ -232,24 +226,6 @@ func (j *judge) commitsPast(s *trace) {
 	j.passed(s.record, commit{c.ask.Time, c.answer.Time, c.ask.Offset}, outstanding && !succeeded)
 }
 
-// advanced implements "while every dead-letter write fails, no commit passes the first undeliverable record".
-func (j *judge) advanced(s *trace) {
-	if len(s.letters) == 0 {
-		return
-	}
-	j.judged(halting)
-	c := j.passing(s)
-	switch {
-	case c == nil || !c.took() || s.acked() >= 0 && s.acked() <= c.ask.Time || j.mayBeOver(s, c.ask.Time):
-	case s.astray > 0 || s.acked() < 0:
-		// Without an acknowledgement it is unknown when the outage began and ended.
-		j.open(halting, "commit-advanced-while-dlq-down", s.record)
-	case !j.downAt(c.ask.Time):
-	case s.lastStart <= c.ask.Time:
-		j.saw(halting, "commit-advanced-while-dlq-down", s.record)
-	}
-}
-
 // covered is the time at which an accepted commit first covered the record, or -1.
 func (s *trace) covered() time.Duration {
 	first := time.Duration(-1)
@@ -361,36 +337,6 @@ func (j *judge) copiesOnce(s *trace) {
 		most += j.unansweredUnnamed()
 	}
 	j.counted("dlq-once", "dlq-duplicate", s.record, len(s.found), 1+least, 1+most)
-}
-
-// successesOnce implements "successes per record ≤ 1 + disruptions that justify one", at the time of each success.
-func (j *judge) successesOnce(s *trace) {
-	hidden := j.mayMiss()
-	for i := range s.attempts {
-		a := &s.attempts[i]
-		if a.outcome != history.OutcomeSuccess || a.gone {
-			continue
-		}
-		successes, strange := 0, 0
-		for k := range s.attempts {
-			if o := &s.attempts[k]; o.outcome == history.OutcomeSuccess && !o.gone && o.end <= a.end {
-				successes++
-			}
-		}
-		least, most := j.disruptions(s, a.end)
-		refused, atMost, _ := s.refusals(a.end)
-		if hidden {
-			strange = successes // a lost answer justifies another success
-		}
-		j.counted("duplicates", "duplicate", s.record, successes, 1+least+refused, 1+most+atMost+s.astray+strange)
-	}
-}
-
-// mayMiss reports whether an answer may not have reached its process.
-func (j *judge) mayMiss() bool {
-	return j.frozen() || slices.ContainsFunc(j.header.Faults, func(f history.PlannedFault) bool {
-		return f.Target == "downstream"
-	})
 }
 
 // frozen reports whether a process or the harness stood still.

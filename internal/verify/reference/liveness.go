@@ -1,32 +1,21 @@
 package reference
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
 
-const (
-	live = "liveness"
-	// settles is the time that a group may need to settle after an event that made it rebalance: a heartbeat interval
-	// plus a margin.
-	settles = 3500 * time.Millisecond
-	// stormy is the number of unexplained rebalances that make a storm. expelled is the number of additional rebalances
-	// that each member justifies that disappears without leaving the group.
-	stormy, expelled = 4, 2
-)
+const live = "liveness"
 
-// catchesUp implements "after heal, lag returns to zero within the allowance; no partition is left paused; no rebalance
-// storm".
+// catchesUp implements "after heal, lag returns to zero within the allowance; no partition is left paused".
 func (j *judge) catchesUp() {
 	if j.header.Contract().Retry == history.RetryTopics || !j.wholeTime() {
 		return
 	}
 	for topic := range int16(len(j.header.Topics)) {
 		for partition := range int32(j.header.Topics[topic].Partitions) {
-			j.decide(OfPartition(live, topic, partition))
 			if j.role(topic) == history.RoleInput {
 				j.caughtUp(topic, partition)
 			}
@@ -35,7 +24,6 @@ func (j *judge) catchesUp() {
 	for number := range int32(j.header.Records) {
 		j.decide(OfRecord(live, number))
 	}
-	j.storm()
 }
 
 // drain is the last period in which the subject was given time.
@@ -275,85 +263,6 @@ func (j *judge) busy(number int32, from, to time.Duration) bool {
 			e.Kind == history.KindProduceRequest
 		return under && e.Record == number && e.Time > from && e.Time < to
 	})
-}
-
-// storm reports a group that repeatedly enters a new generation although no instance starts or ends, no signal is sent,
-// no fault is in force, and nothing stands still that would explain it.
-func (j *judge) storm() {
-	var last *history.Event
-	count, allowed := 0, 0
-	for i := range j.events {
-		e := &j.events[i]
-		if e.Kind == history.KindPhase && e.Text == history.PhaseAudit {
-			break
-		}
-		switch {
-		case e.Kind == history.KindInstanceExited, e.Kind == history.KindFaultStart,
-			e.Kind == history.KindInstanceSignal && e.Text == "STOP":
-			allowed += expelled
-		case e.Kind == history.KindAssigned, e.Kind == history.KindCommitRequest:
-			if e.Instance >= 0 && j.newGeneration(i) && !j.explained(e) {
-				count, last = count+1, e
-			}
-		}
-	}
-	if count >= stormy+allowed {
-		j.sawPartition(live, "rebalance-storm", last.Topic, last.Partition)
-	}
-}
-
-// newGeneration reports whether the generation is larger than all earlier ones, and there are earlier ones.
-func (j *judge) newGeneration(at int) bool {
-	some := false
-	for i := range j.events[:at] {
-		e := &j.events[i]
-		if (e.Kind == history.KindAssigned || e.Kind == history.KindCommitRequest) && e.Instance >= 0 {
-			if e.N >= j.events[at].N {
-				return false
-			}
-			some = some || e.N > history.None
-		}
-	}
-	return some
-}
-
-func (j *judge) explained(of *history.Event) bool {
-	starting, faults := map[int16]bool{}, 0
-	for i := range j.events {
-		e := &j.events[i]
-		before := e.Time <= of.Time
-		switch e.Kind {
-		case history.KindInstanceStarting:
-			starting[e.Instance] = starting[e.Instance] || before
-		case history.KindInstanceReady, history.KindInstanceExited:
-			if before {
-				delete(starting, e.Instance)
-			}
-		case history.KindFaultStart:
-			if before {
-				faults++
-			}
-		case history.KindFaultEnd:
-			if before {
-				faults--
-			}
-		case history.KindStall:
-			if time.Duration(e.Aux) >= time.Second && e.Time >= of.Time-settles && e.Time-time.Duration(e.Aux) <= of.Time {
-				return true
-			}
-			continue
-		case history.KindInstanceSignal, history.KindFaultEffect:
-		default:
-			continue
-		}
-		if before && of.Time-e.Time <= settles {
-			return true
-		}
-		if e.Kind == history.KindFaultStart && !before && e.Time <= of.Time+time.Second {
-			return true
-		}
-	}
-	return faults > 0 || slices.Contains(slices.Collect(maps.Values(starting)), true)
 }
 
 // ungiven reports whether a process fetched from the partition before it was first assigned to it.

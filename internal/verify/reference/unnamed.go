@@ -59,7 +59,7 @@ func (j *judge) unclearPlaces(s *trace) {
 	}
 	for _, one := range [][2]string{
 		{"no-loss", "lost"}, {"commit-after-dlq", "commit-before-dlq"}, {"commit-after-dlq", "commit-without-dlq"},
-		{outcome, "commit-past-unfinished"}, {outcome, "commit-past-end"}, {halting, "commit-advanced-while-dlq-down"},
+		{outcome, "commit-past-unfinished"}, {outcome, "commit-past-end"},
 	} {
 		j.open(one[0], one[1], s.record)
 	}
