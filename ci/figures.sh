@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The figures of docs/development.md, in Markdown: lines of code without blank, comment, generated and test lines; the
-# size of ./dlqbench; with --cold also how long the build takes with an empty cache (minutes).
+# size of ./dlqbench; with --cold also how long the build takes with an empty cache (minutes). The packages that only
+# tests import (internal/testkit, store/storetest) count as tests.
 #
 #	ci/figures.sh [--cold]
 set -euo pipefail
@@ -19,15 +20,17 @@ code() { # code: lines of code in the Go files named on stdin
 
 files() { git ls-files '*.go' | grep -v -e /testdata/ -e '^examples/' -e '^test/'; }
 
+tests=(-e '_test\.go$' -e '^internal/testkit/' -e '^store/storetest/')
+
 row() { printf '| %-32s | %8s |\n' "$1" "$2"; }
 
 row figure value
 row '--------------------------------' -------:
 for folder in $(files | grep / | cut -d / -f 1 | sort -u); do
-	row "lines of code in $folder" "$(files | grep "^$folder/" | grep -v '_test\.go$' | code)"
+	row "lines of code in $folder" "$(files | grep "^$folder/" | grep -v "${tests[@]}" | code)"
 done
-row 'lines of code, core' "$(files | grep -v '_test\.go$' | code)"
-row 'lines of code, tests' "$(files | grep '_test\.go$' | code)"
+row 'lines of code, core' "$(files | grep -v "${tests[@]}" | code)"
+row 'lines of code, tests' "$(files | grep "${tests[@]}" | code)"
 row 'modules in the binary' "$(go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/dlqbench | sort -u | grep -c .)"
 [ -x dlqbench ] || make -s build
 row 'binary, MB' "$(wc -c <dlqbench | awk '{ printf "%.1f", $1 / 1e6 }')"
