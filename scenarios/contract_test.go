@@ -175,10 +175,10 @@ func TestDescribeContract(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text.WriteString("== " + name + "\n" + strings.Join(DescribeContract(contract, false).Lines(200), "\n") + "\n")
+		text.WriteString("== " + name + "\n" + strings.Join(describe(contract, false, usualAnswers()).Lines(200), "\n") + "\n")
 	}
-	text.WriteString("== reference\n" + strings.Join(DescribeContract(ReferenceContract(defaultReference()),
-		false).Lines(200), "\n") + "\n")
+	text.WriteString("== reference\n" + strings.Join(describe(ReferenceContract(defaultReference()), false,
+		usualAnswers()).Lines(200), "\n") + "\n")
 	golden(t, "testdata/contracts.golden", text.String())
 }
 
@@ -194,7 +194,7 @@ func TestDescriptionAgreesWithTheJudges(t *testing.T) {
 		contracts = append(contracts, contract)
 	}
 	for i, contract := range contracts {
-		description := DescribeContract(contract, false)
+		description := describe(contract, false, usualAnswers())
 		said := map[string]bool{}
 		for _, reason := range description.Judged {
 			said[reason.Invariant] = true
@@ -274,7 +274,7 @@ func TestEnvelopesOfTheReference(t *testing.T) {
 		if contract.Envelope != name || contract.KeepsHeaders != traits.Headers {
 			t.Errorf("%s: the contract is %+v", name, contract)
 		}
-		said := strings.Join(DescribeContract(contract, false).Lines(200), "\n")
+		said := strings.Join(describe(contract, false, usualAnswers()).Lines(200), "\n")
 		if strings.Contains(said, "neither partition") == traits.Position ||
 			strings.Contains(said, "attempts there were") != (traits.Position && !traits.Attempts) {
 			t.Errorf("%s: it says\n%s", name, said)

@@ -80,13 +80,6 @@ func Hanging(head, text string, columns int) []string {
 // leastText is how wide a column of text is at least, however narrow the terminal.
 const leastText = 24
 
-// DescribeContract explains the contract of a subject, with a dead-letter store of its own or without. What is judged
-// because of it the checkers say themselves; what can't apply to such a subject, as the invariants of a graph, is left
-// out.
-func DescribeContract(c history.Contract, store bool) ContractText {
-	return describe(c, store, usualAnswers())
-}
-
 // Describe explains the subject's contract, and what its records are made of.
 func (s *SubjectFile) Describe() (ContractText, error) {
 	contract, err := s.HistoryContract()
@@ -130,6 +123,8 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 	return text, nil
 }
 
+// describe explains a contract, with a dead-letter store of its own or without. What is judged because of it the
+// checkers say themselves; what can't apply to such a subject, as the invariants of a graph, is left out.
 func describe(c history.Contract, store bool, answers []classed) ContractText {
 	text := ContractText{Promises: promises(c, answers)}
 	header := history.Header{Consumers: []history.Consumer{{Contract: c}}, Replay: true}

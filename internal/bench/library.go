@@ -14,9 +14,6 @@ var library embed.FS
 // Names returns the names of the shipped benches, sorted.
 func Names() []string { return shipped().Names() }
 
-// Shipped returns the text of a shipped bench.
-func Shipped(name string) (data []byte, ok bool) { return shipped().Shipped(name) }
-
 // Find returns the bench for an argument: a shipped one by its name, otherwise a file. The error suggests likely
 // alternatives.
 func Find(arg string) (name string, data []byte, err error) { return shipped().Find(arg) }

@@ -30,7 +30,7 @@ func planOfGraph(t *testing.T, seed uint64) *Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Make(scenario, seed)
+	p, err := Make(scenario, seed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

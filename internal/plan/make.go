@@ -20,12 +20,9 @@ import (
 // maxRate is the maximum rate: records one nanosecond apart are at the resolution of the clock.
 const maxRate = 1e9
 
-// Make returns the plan of the scenario for the seed. It returns an error for a scenario whose load scenarios.Parse
-// would reject.
-func Make(s *scenarios.Scenario, seed uint64) (*Plan, error) { return MakeFrom(s, seed, nil) }
-
-// MakeFrom is Make with records that are made from samples; nil stands for records of the workload's own.
-func MakeFrom(s *scenarios.Scenario, seed uint64, from *samples.Set) (*Plan, error) {
+// Make returns the plan of the scenario for the seed, with records that are made from samples; nil stands for records of
+// the workload's own. It returns an error for a scenario whose load scenarios.Parse would reject.
+func Make(s *scenarios.Scenario, seed uint64, from *samples.Set) (*Plan, error) {
 	load := s.Workload
 	if err := sane(load); err != nil {
 		return nil, fmt.Errorf("making the plan of %s: %w", s.Name, err)

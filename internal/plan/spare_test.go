@@ -16,7 +16,7 @@ func TestSpareLoadOutlastsSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := plan.Make(scenario, 1)
+	made, err := plan.Make(scenario, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

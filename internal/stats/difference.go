@@ -33,7 +33,7 @@ type Difference struct {
 	// most (by a factor of 1.04, where ratios are compared); Floor is the same in the figure's own unit. Both are NaN
 	// where neither side was repeated.
 	Noise, Floor float64
-	// P is that of PermutationP, Adjusted the same after Holm for all figures that were compared at once.
+	// P is that of the permutation test, Adjusted the same after Holm for all figures that were compared at once.
 	P, Adjusted float64
 	// Needed is 0, or how many repetitions of each side it would take to call any difference one, where there are too
 	// few.

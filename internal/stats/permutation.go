@@ -14,17 +14,11 @@ const exactUpTo = 100
 // %.
 const draws = 20_000
 
-// PermutationP is the two-sided p of the permutation test of the rank sum: how often a random deal of the same values
-// to two sides of the same sizes is at least as far apart as a and b are. Up to exactUpTo values on both sides together
-// all deals count, so that it is exact with any ties; beyond, it is estimated from draws of a fixed seed (and is never
-// 0). The order of values does not matter, nor which side is which. 1 where a side is empty.
-func PermutationP(a, b []float64) float64 {
-	t := newTest(a, b)
-	return t.p(t.distance)
-}
-
-// test is one permutation test: the doubled mid-ranks (so that they are whole numbers) of all values, and how the
-// smaller side stands.
+// test is one permutation test of the rank sum, with the doubled mid-ranks (so that they are whole numbers) of all
+// values, and how the smaller side stands. Its two-sided p is how often a random deal of the same values to two sides of
+// the same sizes is at least as far apart as the two sides are. Up to exactUpTo values on both sides together all deals
+// count, so that it is exact with any ties; beyond, it is estimated from draws of a fixed seed (and is never 0). The
+// order of values does not matter, nor which side is which.
 type test struct {
 	ranks []int
 	// small is the size of the smaller side, large that of the other; total is the sum of all ranks.
@@ -68,7 +62,7 @@ func (t test) from(sum int) int {
 	return max(d, -d)
 }
 
-// p is the share of all deals whose distance is at least this.
+// p is the share of all deals whose distance is at least this; 1 where a side is empty.
 func (t test) p(distance int) float64 {
 	if t.small == 0 || distance == 0 {
 		return 1

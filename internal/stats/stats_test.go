@@ -83,6 +83,11 @@ func bruteP(a, b []float64) float64 {
 	return float64(beyond) / float64(deals)
 }
 
+func permutationP(a, b []float64) float64 {
+	t := newTest(a, b)
+	return t.p(t.distance)
+}
+
 func TestPermutationPIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// Few different values make ties.
@@ -91,7 +96,7 @@ func TestPermutationPIsExact(t *testing.T) {
 			figures = rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 6)
 		}
 		a, b := figures.Draw(t, "a"), figures.Draw(t, "b")
-		if got, want := PermutationP(a, b), bruteP(a, b); math.Abs(got-want) > 1e-9 {
+		if got, want := permutationP(a, b), bruteP(a, b); math.Abs(got-want) > 1e-9 {
 			t.Fatalf("p = %v, counting every deal gives %v", got, want)
 		}
 	})
@@ -110,7 +115,7 @@ func TestPermutationPByTheBook(t *testing.T) {
 		{nil, []float64{1, 2}, 1},
 	}
 	for _, test := range tests {
-		if got := PermutationP(test.a, test.b); math.Abs(got-test.want) > 1e-12 {
+		if got := permutationP(test.a, test.b); math.Abs(got-test.want) > 1e-12 {
 			t.Errorf("%v against %v: p = %v, want %v", test.a, test.b, got, test.want)
 		}
 	}
@@ -131,13 +136,13 @@ func TestDrawnPIsCloseToTheExactOne(t *testing.T) {
 		}
 	}
 	a, b := sample(random, 60, 1), sample(random, 60, 1)
-	if first, second := PermutationP(a, b), PermutationP(b, a); first != second || first != PermutationP(a, b) {
+	if first, second := permutationP(a, b), permutationP(b, a); first != second || first != permutationP(a, b) {
 		t.Errorf("the same values give %v and %v", first, second)
 	}
 	for i := range b {
 		b[i] += 100
 	}
-	if p := PermutationP(a, b); p <= 0 || p > 1e-4 {
+	if p := permutationP(a, b); p <= 0 || p > 1e-4 {
 		t.Errorf("far apart, p = %v", p)
 	}
 }
@@ -272,7 +277,7 @@ func TestManyFiguresDoNotCryWolf(t *testing.T) {
 		singly := false
 		for i := range pairs {
 			pairs[i] = Pair{sample(random, 7, 100), sample(random, 7, 100)}
-			singly = singly || PermutationP(pairs[i].A, pairs[i].B) <= Alpha
+			singly = singly || permutationP(pairs[i].A, pairs[i].B) <= Alpha
 		}
 		if singly {
 			alone++

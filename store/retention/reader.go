@@ -18,9 +18,6 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-// ErrNotArchived means that no complete file of the archive contains the entry.
-var ErrNotArchived = errors.New("the archive has no such dead letter")
-
 // Archive reads archive files. It sees complete files only, and may be used during a run.
 type Archive struct{ folder string }
 
@@ -73,21 +70,6 @@ func (a Archive) Each(ctx context.Context, visit func(Archived) error) error {
 		}
 	}
 	return nil
-}
-
-// Get returns the newest version of an entry, or ErrNotArchived.
-func (a Archive) Get(ctx context.Context, id string) (Archived, error) {
-	var newest Archived
-	err := a.Each(ctx, func(one Archived) error {
-		if one.ID == id && one.Version > newest.Version {
-			newest = one
-		}
-		return nil
-	})
-	if err == nil && newest.ID == "" {
-		err = fmt.Errorf("%w with the id %q", ErrNotArchived, id)
-	}
-	return newest, err
 }
 
 // Select returns the newest version of every entry if the query selects that version, in the query's order. It ignores
