@@ -136,12 +136,12 @@ func TestGolden(t *testing.T) {
 // checkRequired: what the suite requires, the contract has judged.
 func checkRequired(t *testing.T, suite *gate.Suite, subject *scenarios.SubjectFile) {
 	t.Helper()
-	contract, err := subject.HistoryContract()
+	described, err := subject.Describe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	judged := map[string]bool{}
-	for _, one := range scenarios.DescribeContract(contract, false).Judged {
+	for _, one := range described.Judged {
 		judged[one.Invariant] = true
 	}
 	if len(suite.Required) == 0 {
