@@ -85,7 +85,7 @@ func (l *learned) names() {
 	if c.Isolation > 0 {
 		keep("isolation", c.Isolation.String())
 	}
-	if t := l.seen.transactional; c.Transactions || t.letters > 0 && t.offsets > 0 {
+	if t := l.seen.transactional; c.Transactions || t.deadLetters > 0 && t.offsets > 0 {
 		l.promise("transactions", "true", "Dead letters and offsets were written in transactions.")
 	}
 }
@@ -125,7 +125,7 @@ func (l *learned) attempts() {
 	var counts []int
 	open := 0
 	for _, r := range l.seen.of(history.OutcomeExhausted) {
-		if r.letters == 0 && !l.seen.finished(r) {
+		if r.deadLetters == 0 && !l.seen.finished(r) {
 			open++
 			continue
 		}
@@ -231,7 +231,7 @@ func (s *seen) after(outcome history.Outcome) fate {
 		case at < 0 || r.offset < 0:
 		case at+1 < len(r.tries):
 			f.retried++
-		case r.letters > 0:
+		case r.deadLetters > 0:
 			f.deadLettered++
 		case s.finished(r):
 			f.finished++
@@ -384,7 +384,7 @@ func (l *learned) poison() {
 	deadLettered, skipped, tried, all := 0, 0, 0, l.seen.marked(history.Garbage)
 	for _, r := range all {
 		switch {
-		case r.letters > 0:
+		case r.deadLetters > 0:
 			deadLettered++
 		case len(r.tries) > 0:
 			tried++
@@ -406,7 +406,7 @@ func (l *learned) poison() {
 	}
 	skipped, all = 0, l.seen.marked(history.Tombstone)
 	for _, r := range all {
-		if r.letters == 0 && len(r.tries) == 0 && l.seen.finished(r) {
+		if r.deadLetters == 0 && len(r.tries) == 0 && l.seen.finished(r) {
 			skipped++
 		}
 	}

@@ -27,7 +27,7 @@ const most = 0.9
 // named like the dialect's.
 func (s *seen) dialect() (name string, lacking []string) {
 	count, lack := map[string]int{}, map[string]map[string]int{}
-	for _, one := range s.letters {
+	for _, one := range s.deadLetters {
 		name, opener := deadletter.Detect(one.found)
 		if count[name]++; lack[name] == nil {
 			lack[name] = map[string]int{}
@@ -38,7 +38,7 @@ func (s *seen) dialect() (name string, lacking []string) {
 		}
 	}
 	for name, n := range count {
-		if name == deadletter.RawName || float64(n) < most*float64(len(s.letters)) {
+		if name == deadletter.RawName || float64(n) < most*float64(len(s.deadLetters)) {
 			continue
 		}
 		for field, times := range lack[name] {
@@ -55,7 +55,7 @@ func (s *seen) dialect() (name string, lacking []string) {
 // added returns the names of the headers that most dead letters have and no record had, sorted.
 func (s *seen) added() []string {
 	count := map[string]int{}
-	for _, one := range s.letters {
+	for _, one := range s.deadLetters {
 		names := map[string]bool{}
 		for _, header := range one.found.Headers {
 			names[header.Key] = true
@@ -66,7 +66,7 @@ func (s *seen) added() []string {
 	}
 	var names []string
 	for name, n := range count {
-		if !s.headers[name] && float64(n) >= most*float64(len(s.letters)) {
+		if !s.headers[name] && float64(n) >= most*float64(len(s.deadLetters)) {
 			names = append(names, name)
 		}
 	}
@@ -82,7 +82,7 @@ type field struct{ name, header string }
 func (s *seen) fields() []field {
 	names := s.added()
 	var found []field
-	take := func(name string, fits func(letter, string) bool) {
+	take := func(name string, fits func(deadLetter, string) bool) {
 		for i, header := range names {
 			if s.all(header, fits) {
 				found = append(found, field{name, header})
@@ -91,15 +91,17 @@ func (s *seen) fields() []field {
 			}
 		}
 	}
-	take("topic", func(l letter, value string) bool { return value == s.header.Topics[s.records[l.record].at.topic].Name })
+	take("topic", func(l deadLetter, value string) bool {
+		return value == s.header.Topics[s.records[l.record].at.topic].Name
+	})
 	if len(found) == 0 {
 		return nil
 	}
-	take("offset", func(l letter, value string) bool { return number(value) == s.records[l.record].offset })
-	take("partition", func(l letter, value string) bool {
+	take("offset", func(l deadLetter, value string) bool { return number(value) == s.records[l.record].offset })
+	take("partition", func(l deadLetter, value string) bool {
 		return number(value) == int64(s.records[l.record].at.partition)
 	})
-	take("attempts", func(l letter, value string) bool { return number(value) == int64(len(s.records[l.record].tries)) })
+	take("attempts", func(l deadLetter, value string) bool { return number(value) == int64(len(s.records[l.record].tries)) })
 	for _, text := range []struct {
 		name string
 		of   *regexp.Regexp
@@ -118,9 +120,9 @@ func (s *seen) fields() []field {
 }
 
 // all reports whether the header's value fits in most dead letters whose record is known.
-func (s *seen) all(header string, fits func(letter, string) bool) bool {
+func (s *seen) all(header string, fits func(deadLetter, string) bool) bool {
 	n, good := 0, 0
-	for _, one := range s.letters {
+	for _, one := range s.deadLetters {
 		if r := &s.records[one.record]; r.offset < 0 || len(r.tries) == 0 {
 			continue
 		}
@@ -160,7 +162,7 @@ type kept struct{ key, value, headers, of int }
 
 func (s *seen) kept() kept {
 	var count kept
-	for _, one := range s.letters {
+	for _, one := range s.deadLetters {
 		original := s.records[one.record].original
 		if original == nil {
 			continue
@@ -184,9 +186,9 @@ func (s *seen) kept() kept {
 // same reports whether two keys or values are alike; null is not empty.
 func same(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
-func hasAll(letter, original *kgo.Record) bool {
+func hasAll(deadLetter, original *kgo.Record) bool {
 	for _, header := range original.Headers {
-		if !slices.ContainsFunc(letter.Headers, func(h kgo.RecordHeader) bool {
+		if !slices.ContainsFunc(deadLetter.Headers, func(h kgo.RecordHeader) bool {
 			return h.Key == header.Key && bytes.Equal(h.Value, header.Value)
 		}) {
 			return false
@@ -216,7 +218,7 @@ func (l *learned) deadLetters() {
 	if c.SurfacedWithin > 0 {
 		parts = append(parts, "surfaced_within: "+c.SurfacedWithin.String())
 	}
-	if len(l.seen.letters) == 0 {
+	if len(l.seen.deadLetters) == 0 {
 		if failed == 0 && c.Enabled {
 			l.ask("dlq", flow(append(parts, "on_failure: halt")), "No dead letter was written.")
 			return
@@ -244,7 +246,7 @@ func (l *learned) deadLetters() {
 		}
 	}
 	parts = append(parts, "on_failure: "+c.OnFailure)
-	l.promise("dlq", flow(parts), "%s; %s", units.Plural(int64(len(l.seen.letters)), "dead letter",
+	l.promise("dlq", flow(parts), "%s; %s", units.Plural(int64(len(l.seen.deadLetters)), "dead letter",
 		"dead letters"), of)
 }
 

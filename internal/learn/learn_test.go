@@ -24,9 +24,9 @@ type habits struct {
 	attempts int
 	first    time.Duration
 	grows    float64
-	// retries are the outcomes that it tries again; letters those that it dead-letters when it gives up.
-	retries, letters map[history.Outcome]bool
-	honours          bool
+	// retries are the outcomes that it tries again; deadLetters those that it dead-letters when it gives up.
+	retries, deadLetters map[history.Outcome]bool
+	honours              bool
 	// seal makes a dead letter; nil for the dialect plain.
 	seal func(*kgo.Record, deadletter.Failure) *kgo.Record
 	// skips says that values that can't be read, and tombstones, are committed without an attempt.
@@ -52,7 +52,7 @@ func usual() habits {
 		attempts: 4, first: 100 * time.Millisecond, grows: 2, honours: true,
 		retries: outcomes(history.OutcomeTransient, history.OutcomeRateLimited, history.OutcomeTimeout,
 			history.OutcomeReset),
-		letters: outcomes(history.OutcomeTransient, history.OutcomePermanent, history.OutcomeUnknownID),
+		deadLetters: outcomes(history.OutcomeTransient, history.OutcomePermanent, history.OutcomeUnknownID),
 	}
 }
 
@@ -112,8 +112,8 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 	original := &kgo.Record{Topic: "in", Partition: partition, Offset: offset, Key: []byte("k"), Value: []byte("v"),
 		Headers: []kgo.RecordHeader{{Key: "own", Value: []byte("1")}}, Timestamp: time.UnixMilli(1)}
 	s.seen.audited(s.seen.header.Topics[0], original, history.Event{Record: number})
-	if s.letters[last] {
-		s.letter(number)
+	if s.deadLetters[last] {
+		s.deadLetter(number)
 		failure := deadletter.Failure{Reason: "it failed", Attempts: int32(s.attempts), Topic: "in", Partition: partition,
 			Offset: offset, Epoch: 1, Time: time.UnixMilli(5)}
 		seal := s.seal
@@ -128,8 +128,8 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 	s.op++
 }
 
-// letter writes a dead letter into the history.
-func (s *simulation) letter(number int32) {
+// deadLetter writes a dead letter into the history.
+func (s *simulation) deadLetter(number int32) {
 	s.op++
 	at := s.written
 	s.written++
@@ -276,12 +276,12 @@ func TestContractsFitHabits(t *testing.T) {
 		"never-retries": func(h *habits) { h.retries = nil },
 		"retries-all": func(h *habits) {
 			for _, outcome := range failures() {
-				h.retries[outcome], h.letters[outcome] = true, true
+				h.retries[outcome], h.deadLetters[outcome] = true, true
 			}
 		},
-		"no-dead-letter": func(h *habits) { h.letters = nil },
+		"no-dead-letter": func(h *habits) { h.deadLetters = nil },
 		"business-dead-lettered": func(h *habits) {
-			h.letters[history.OutcomeLogical] = true
+			h.deadLetters[history.OutcomeLogical] = true
 		},
 		"at-once":           func(h *habits) { h.first = 0 },
 		"ignores-the-429":   func(h *habits) { h.honours = false },

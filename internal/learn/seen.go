@@ -22,14 +22,14 @@ type seen struct {
 	commits int
 	pause   time.Duration
 	// transactional counts dead letters and offsets that were written in a transaction.
-	transactional struct{ letters, offsets int }
+	transactional struct{ deadLetters, offsets int }
 	shared        bool
 	// batch is a call for several records at once, "" if there was none.
 	batch string
 	// said are the first lines of the log that report an error.
 	said []string
-	// letters are the dead letters that the audit found, with their records.
-	letters []letter
+	// deadLetters are the dead letters that the audit found, with their records.
+	deadLetters []deadLetter
 	// headers are the names of the headers that records had before they were consumed.
 	headers map[string]bool
 }
@@ -41,12 +41,12 @@ type place struct {
 
 // record is what was planned for a record, and what became of it.
 type record struct {
-	planned history.Outcome
-	flags   history.Flags
-	at      place
-	offset  int64
-	tries   []try
-	letters int
+	planned     history.Outcome
+	flags       history.Flags
+	at          place
+	offset      int64
+	tries       []try
+	deadLetters int
 	// original is the record as the audit found it in the input topic, nil if it did not.
 	original *kgo.Record
 }
@@ -58,8 +58,8 @@ type try struct {
 	after      time.Duration
 }
 
-// letter is a dead letter and the record that it is about.
-type letter struct {
+// deadLetter is a dead letter and the record that it is about.
+type deadLetter struct {
 	record int32
 	found  *kgo.Record
 }
@@ -95,8 +95,8 @@ func (s *seen) audited(topic history.Topic, found *kgo.Record, event history.Eve
 			s.record(event.Record).original = found
 		}
 	case topic.Role == history.RoleDLQ && event.Record >= 0:
-		s.letters = append(s.letters, letter{event.Record, found})
-		s.record(event.Record).letters++
+		s.deadLetters = append(s.deadLetters, deadLetter{event.Record, found})
+		s.record(event.Record).deadLetters++
 	}
 }
 
@@ -198,7 +198,7 @@ func (w *walker) traffic(e *history.Event) {
 		}
 	case history.KindProduceRequest:
 		if w.header.Topics[max(e.Topic, 0)].Role == history.RoleDLQ && e.Flags.Has(history.InTransaction) {
-			w.transactional.letters++
+			w.transactional.deadLetters++
 		}
 	}
 }
