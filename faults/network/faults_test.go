@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -53,15 +54,6 @@ func recorder(t *testing.T) (address string, received func() string) {
 		mu.Lock()
 		defer mu.Unlock()
 		return string(all)
-	}
-}
-
-func until(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
 	}
 }
 
@@ -121,7 +113,7 @@ func TestDirection(t *testing.T) {
 		sink, heal := inject(t, Network{Timeout: true, Direction: "responses"}, link)
 		for i := range 3 { // requests continue although answers are lost
 			conn.send("x")
-			until(t, "the request to arrive", func() bool { return len(received()) == i+1 })
+			wait.Until(t, "the request to arrive", func() bool { return len(received()) == i+1 })
 		}
 		conn.silent()
 		heal()
@@ -214,7 +206,7 @@ func TestLimitDataOfRequestsGivesTheUpstreamTheFirstPart(t *testing.T) {
 	conn.send("123456789")
 	_ = conn.ends()
 	heal()
-	until(t, "the first part to arrive", func() bool { return received() == "12345" })
+	wait.Until(t, "the first part to arrive", func() bool { return received() == "12345" })
 	sink.expect(t, map[string]int{"connections cut": 1})
 }
 
@@ -244,7 +236,7 @@ func TestSlowCloseHoldsTheNewsOfACloseBack(t *testing.T) {
 	for _, abrupt := range []bool{false, true} {
 		conn := dial(t, link)
 		conn.send("x")
-		until(t, "the link to serve the connection", func() bool { return served(link) == 1 })
+		wait.Until(t, "the link to serve the connection", func() bool { return served(link) == 1 })
 		at := time.Now()
 		if abrupt {
 			reset(conn.TCPConn)
@@ -258,7 +250,7 @@ func TestSlowCloseHoldsTheNewsOfACloseBack(t *testing.T) {
 		if abrupt != errors.Is(got.err, syscall.ECONNRESET) {
 			t.Errorf("abrupt: %v: the upstream saw %v", abrupt, got.err)
 		}
-		until(t, "the connection to end", func() bool { return served(link) == 0 })
+		wait.Until(t, "the connection to end", func() bool { return served(link) == 0 })
 	}
 	heal()
 	if sink.counts["closes delayed"] < 2 || len(sink.counts) != 1 {
@@ -329,7 +321,7 @@ func TestHalfOpenWaitsForAConnection(t *testing.T) {
 	gone := dial(t, link)
 	gone.echo("before")
 	_ = gone.Close()
-	until(t, "the connection to be forgotten", func() bool { return link.Connections() == 0 })
+	wait.Until(t, "the connection to be forgotten", func() bool { return link.Connections() == 0 })
 	sink, heal := inject(t, Network{HalfOpen: true}, link)
 	late := dial(t, link)
 	late.send("lost")
@@ -385,7 +377,7 @@ func TestHalfOpenWhileDialing(t *testing.T) {
 	}
 	defer func() { _ = link.Close() }()
 	conn := dial(t, link)
-	until(t, "the connection to be accepted", func() bool { return served(link) == 1 })
+	wait.Until(t, "the connection to be accepted", func() bool { return served(link) == 1 })
 	_, heal := inject(t, Network{HalfOpen: true}, link)
 	close(proceed)
 	select {
@@ -468,7 +460,7 @@ func TestToxicityOfEachFault(t *testing.T) {
 			if want == 0 || want == conns {
 				t.Fatalf("the seed selects %d of %d connections, so this shows nothing", want, conns)
 			}
-			until(t, "the effects", func() bool {
+			wait.Until(t, "the effects", func() bool {
 				for _, f := range link.inForce() {
 					f.ledger.report()
 				}
@@ -643,6 +635,6 @@ func TestLimitDataWithOthers(t *testing.T) {
 	_ = conn.ends()
 	healLimit()
 	healLatency()
-	until(t, "what is within the limit to arrive", func() bool { return received() == "12345678" })
+	wait.Until(t, "what is within the limit to arrive", func() bool { return received() == "12345678" })
 	sink.expect(t, map[string]int{"connections cut": 1})
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -732,7 +733,7 @@ func TestManyConnections(t *testing.T) {
 			})
 		}
 		sink, heal := inject(t, spec, link)
-		until(t, "the load to feel it", func() bool {
+		wait.Until(t, "the load to feel it", func() bool {
 			for _, f := range link.inForce() {
 				f.ledger.report()
 			}

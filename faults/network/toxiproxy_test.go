@@ -17,6 +17,7 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2/client"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // freePort returns a port that nothing listens on now.
@@ -139,7 +140,7 @@ func TestToxiproxyEffectsAreMeasured(t *testing.T) {
 			before.echo("before")
 			sink, heal := inject(t, test.spec, link)
 			test.does(before)
-			until(t, "an effect", func() bool {
+			wait.Until(t, "an effect", func() bool {
 				sink.mu.Lock()
 				defer sink.mu.Unlock()
 				return sink.counts[test.want] > 0
@@ -244,7 +245,7 @@ func TestToxiproxyNoConnectionOutlivesAHole(t *testing.T) {
 	conn := dial(t, link)
 	sink, heal := inject(t, Network{Timeout: true, Direction: "requests"}, link)
 	conn.send("lost")
-	until(t, "the loss", func() bool {
+	wait.Until(t, "the loss", func() bool {
 		sink.mu.Lock()
 		defer sink.mu.Unlock()
 		return sink.counts["bytes swallowed"] > 0
@@ -254,7 +255,7 @@ func TestToxiproxyNoConnectionOutlivesAHole(t *testing.T) {
 		t.Error("the connection goes on")
 	}
 	dial(t, link).send("arrives")
-	until(t, "the rest", func() bool { return received() == "arrives" })
+	wait.Until(t, "the rest", func() bool { return received() == "arrives" })
 	sink.expect(t, map[string]int{"bytes swallowed": 1, "connections cut": 1})
 }
 

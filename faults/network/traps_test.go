@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -275,7 +276,7 @@ func TestTrapNoGoroutineIsLeftBehindByStalledClients(t *testing.T) {
 				_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 				_, _ = io.WriteString(conn, "and never reads")
 			}
-			until(t, "the link to have seen all clients", func() bool {
+			wait.Until(t, "the link to have seen all clients", func() bool {
 				link.mu.Lock()
 				defer link.mu.Unlock()
 				return link.accepted == clients
@@ -283,7 +284,7 @@ func TestTrapNoGoroutineIsLeftBehindByStalledClients(t *testing.T) {
 			_, healReset := inject(t, Network{Reset: true}, link)
 			healReset()
 			heal()
-			until(t, "the link to have no connection", func() bool { return served(link) == 0 })
+			wait.Until(t, "the link to have no connection", func() bool { return served(link) == 0 })
 			if err := goleak.Find(before); err != nil {
 				t.Error(err)
 			}

@@ -135,16 +135,6 @@ func (l *tail) String() string {
 	return string(l.last)
 }
 
-// eventually waits until done holds.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain: %s", patience, what)
-		}
-	}
-}
-
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -22,6 +22,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	provider "github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // events collects what the tap observed.
@@ -225,7 +226,7 @@ func (r *rig) moveLeaders(t *testing.T, by int32) {
 	if _, err := r.admin.AlterPartitionAssignments(ctx, request); err != nil {
 		t.Fatalf("changing which replica is preferred: %v", err)
 	}
-	eventually(t, "every partition is led by its preferred replica", func() bool {
+	wait.Until(t, "every partition is led by its preferred replica", func() bool {
 		results, err := r.admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, elect)
 		if err != nil {
 			return false
@@ -316,7 +317,7 @@ func (r *rig) exercise(t *testing.T, command *exec.Cmd) {
 	defer w.expectNone(t) // a client that went around the tap fails in other ways too: this tells why
 	const pause = 5 * time.Millisecond
 	r.feed(t, 0, records/3, pause)
-	eventually(t, "the client has written something", func() bool {
+	wait.Until(t, "the client has written something", func() bool {
 		r.stillRuns(t, client)
 		return len(r.events.of(history.KindProduceResponse)) > 0
 	})

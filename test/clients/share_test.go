@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // beginEarly makes the share group begin at the start of its topics, not at their ends. It returns when every broker
@@ -26,7 +27,7 @@ func (r *rig) beginEarly(t *testing.T) {
 		[]string{key}
 	request.Resources = append(request.Resources, resource)
 	for _, b := range r.running.Brokers() {
-		eventually(t, fmt.Sprintf("broker %d knows where the share group begins", b.Number), func() bool {
+		wait.Until(t, fmt.Sprintf("broker %d knows where the share group begins", b.Number), func() bool {
 			response, err := r.client.Broker(int(b.ID)).Request(within(t), request)
 			if err != nil {
 				t.Fatalf("asking broker %d: %v", b.Number, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // A member of a share group may lose a partition for good by a bug of franz-go v1.22.2, without anything lost on the
@@ -258,7 +259,7 @@ func (r *rig) strand(ctx context.Context, t *testing.T, client *kgo.Client) {
 	r.moveLeaders(t, 3)
 	r.spread(t)
 	before := r.spoken.count(kmsg.Metadata.Int16())
-	eventually(t, "the client has heard who leads now", func() bool {
+	wait.Until(t, "the client has heard who leads now", func() bool {
 		client.ForceMetadataRefresh()
 		// it asks again only when it has taken the answer before
 		return r.spoken.count(kmsg.Metadata.Int16()) >= before+lookups
@@ -282,7 +283,7 @@ func (r *rig) spread(t *testing.T) {
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.Topic = &r.input
 	request.Topics = append(request.Topics, topic)
-	eventually(t, "every broker knows who leads", func() bool {
+	wait.Until(t, "every broker knows who leads", func() bool {
 		heard := map[[2]int32]int{}
 		for _, b := range r.running.Brokers() {
 			response, err := r.client.Broker(int(b.ID)).Request(within(t), request)
@@ -315,7 +316,7 @@ func (r *rig) freesStranded(t *testing.T) {
 	r.strand(ctx, t, client)
 	r.feed(t, early, late, 0)
 	seen := map[int32]bool{}
-	eventually(t, "the client has got what was written after its partition was lost to it", func() bool {
+	wait.Until(t, "the client has got what was written after its partition was lost to it", func() bool {
 		r.free(t)
 		short, cancel := context.WithTimeout(ctx, metadataAge/10)
 		defer cancel()

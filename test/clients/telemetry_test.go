@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // askForMetrics makes the brokers want the metrics of every client each second.
@@ -16,7 +18,7 @@ func (r *rig) askForMetrics(t *testing.T) {
 	r.configure(t, kmsg.ConfigResourceTypeClientMetrics, "all", map[string]string{"metrics": "*", "interval.ms": "1000"})
 	// A broker hears of it a little later, and a client that asks before is told to ask again in minutes.
 	for _, b := range r.running.Brokers() {
-		eventually(t, fmt.Sprintf("broker %d asks for metrics", b.Number), func() bool {
+		wait.Until(t, fmt.Sprintf("broker %d asks for metrics", b.Number), func() bool {
 			response, err := r.client.Broker(int(b.ID)).Request(within(t), kmsg.NewPtrGetTelemetrySubscriptionsRequest())
 			return err == nil && len(response.(*kmsg.GetTelemetrySubscriptionsResponse).RequestedMetrics) > 0
 		})

@@ -3,7 +3,6 @@ package workload
 import (
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -40,13 +39,3 @@ func (e *events) of(kind history.Kind) []history.Event {
 type discard struct{}
 
 func (discard) Record(history.Event) {}
-
-// await waits until done returns true. It fails the test if that takes far too long.
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 func startKafka(t testing.TB) *kfake.Cluster {
@@ -266,7 +267,7 @@ func TestProducerIsNotSlowedDownByItsBroker(t *testing.T) {
 		t.Fatalf("flushing to a dead broker: %v", err)
 	}
 	producer.Close()
-	await(t, "every record given up", func() bool { return len(sink.of(history.KindAcked)) == 200 })
+	wait.Until(t, "every record given up", func() bool { return len(sink.of(history.KindAcked)) == 200 })
 	for _, event := range sink.of(history.KindAcked) {
 		if event.Code == 0 {
 			t.Fatalf("a dead broker acknowledged: %+v", event)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // always is a rule that gives every attempt the same outcome.
@@ -46,7 +47,7 @@ func (b *bed) inBackground(ctx context.Context, record int32) <-chan int {
 		got, _, _, _ := b.post(ctx, 0, b.ids.Token(record))
 		status <- got
 	}()
-	await(b.t, "the attempt to start", func() bool { return len(b.sink.of(history.KindAttemptStart)) > before })
+	wait.Until(b.t, "the attempt to start", func() bool { return len(b.sink.of(history.KindAttemptStart)) > before })
 	return status
 }
 
@@ -197,7 +198,7 @@ func TestStubNotesThatTheClientWentWhileItWaited(t *testing.T) {
 			status := b.inBackground(ctx, 0)
 			giveUp()
 			<-status
-			await(t, "the attempt to end", func() bool { return b.InFlight() == 0 })
+			wait.Until(t, "the attempt to end", func() bool { return b.InFlight() == 0 })
 			if noted := b.lastEnd(); noted.Outcome != history.OutcomeTimeout || noted.Code != 0 ||
 				noted.Flags != history.ClientGone {
 				t.Errorf("noted as %+v", noted)
@@ -220,7 +221,7 @@ func TestStubHangLetsGoWithoutAnAnswerWhenItEnds(t *testing.T) {
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/attempt HTTP/1.1\r\nHost: stub\r\nContent-Length: %d\r\n\r\n%s", history.IDLen,
 		b.ids.Token(0))
-	await(t, "the attempt to be open", func() bool { return b.InFlight() == 1 })
+	wait.Until(t, "the attempt to be open", func() bool { return b.InFlight() == 1 })
 	conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
 	if n, err := conn.Read(make([]byte, 10)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("read %d bytes, %v; want silence", n, err)
@@ -308,7 +309,7 @@ func TestStubSlowKeepsWhatAPipeliningClientSends(t *testing.T) {
 			b.ids.Token(record))
 	}
 	io.WriteString(conn, request(0))
-	await(t, "the attempt to be open", func() bool { return b.InFlight() == 1 })
+	wait.Until(t, "the attempt to be open", func() bool { return b.InFlight() == 1 })
 	next := request(1)
 	io.WriteString(conn, next[:20])
 	time.Sleep(10 * time.Millisecond) // time for the wait to read it; without it the test is weaker, never wrong

@@ -17,6 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/deadletter/pipestream"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // module is a downstream stub over gRPC whose first instance is number 3.
@@ -125,7 +126,7 @@ func TestAModuleThatHangsAnswersNothing(t *testing.T) {
 	if _, err := m.call(ctx, 3, 0); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("a hanging call ended with %v", err)
 	}
-	await(t, "the end of the attempt", func() bool { return len(m.sink.of(history.KindAttemptEnd)) == 1 })
+	wait.Until(t, "the end of the attempt", func() bool { return len(m.sink.of(history.KindAttemptEnd)) == 1 })
 	if end := m.sink.of(history.KindAttemptEnd)[0]; end.Outcome != history.OutcomeTimeout ||
 		!end.Flags.Has(history.ClientGone) || end.Code != 0 {
 		t.Errorf("noted %+v", end)
@@ -150,7 +151,7 @@ func TestFaultsChangeAModulesAnswers(t *testing.T) {
 		_, err := m.call(t.Context(), 3, 0)
 		held <- err
 	}()
-	await(t, "the attempt that is held", func() bool { return m.InFlight() == 1 })
+	wait.Until(t, "the attempt that is held", func() bool { return m.InFlight() == 1 })
 	end()
 	if err := <-held; status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "gave no answer") {
 		t.Errorf("what the hang held ended with %v: it is to see its connection closed, not an answer", err)

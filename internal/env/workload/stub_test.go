@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // bed is a downstream stub with a client in front of it.
@@ -250,7 +251,7 @@ func TestStubHangsUntilTheClientGoes(t *testing.T) {
 		_, _, _, err := b.post(ctx, 0, b.ids.Token(0))
 		done <- err
 	}()
-	await(t, "the attempt to be open", func() bool { return b.InFlight() == 1 })
+	wait.Until(t, "the attempt to be open", func() bool { return b.InFlight() == 1 })
 	select {
 	case err := <-done:
 		t.Fatalf("the attempt was answered: %v", err)
@@ -263,7 +264,7 @@ func TestStubHangsUntilTheClientGoes(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	await(t, "the attempt to end", func() bool { return b.InFlight() == 0 })
+	wait.Until(t, "the attempt to end", func() bool { return b.InFlight() == 0 })
 	end := b.sink.of(history.KindAttemptEnd)[0]
 	if end.Outcome != history.OutcomeTimeout || end.Code != 0 || end.Flags != history.ClientGone {
 		t.Fatalf("noted as %+v", end)
@@ -283,7 +284,7 @@ func TestStubClosesWhileAttemptsHang(t *testing.T) {
 			}
 		})
 	}
-	await(t, "three open attempts", func() bool { return b.InFlight() == 3 })
+	wait.Until(t, "three open attempts", func() bool { return b.InFlight() == 3 })
 	b.Close()
 	waiting.Wait()
 	ends := b.sink.of(history.KindAttemptEnd)
