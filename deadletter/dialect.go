@@ -138,8 +138,8 @@ type named struct {
 func dialects() []named {
 	return []named{
 		{PlainName, Plain{}}, {PipestreamName, Pipestream{}}, {HexkitName, Hexkit{}}, {ManagementName, Management{}},
-		{SpringName, Spring{}}, {SpringRetryableName, SpringRetryable{}}, {SmallRyeName, SmallRye{}},
-		{ConnectName, Connect{}}, {StreamsName, Streams{}}, {ShareGroupName, ShareGroup{}}, {WatermillName, Watermill{}},
+		{SpringName, Spring{}}, {SpringRetryableName, SpringRetryable{}}, {SmallRyeName, smallRye()},
+		{ConnectName, connect()}, {StreamsName, streams()}, {ShareGroupName, shareGroup()}, {WatermillName, watermill()},
 	}
 }
 
@@ -152,8 +152,8 @@ func Names() []string {
 	return names
 }
 
-// Named returns the dialect with this name, or the dialect that the name describes (see OwnHeaders). Its error lists
-// the known names.
+// Named returns the dialect with this name, or the dialect that the name describes (see OwnHeadersName). Its error
+// lists the known names.
 func Named(name string) (Dialect, error) {
 	if strings.HasPrefix(name, OwnHeadersPrefix) {
 		return parseOwnHeaders(name)

@@ -6,18 +6,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// OwnHeaders is a custom dialect of a service: key, value and headers are kept, and headers named by the service hold
-// the metadata. Its name is written "headers:FIELD=HEADER,…", with the fields of OwnHeaderFields.
-type OwnHeaders struct {
-	// fields and headers are parallel, in the order of OwnHeaderFields.
-	fields, headers []string
-}
-
-// OwnHeadersPrefix is the prefix of the name of such a dialect.
+// OwnHeadersPrefix is the prefix of the name of a service's own dialect: key, value and headers are kept, and headers
+// named by the service hold the metadata. The name is "headers:FIELD=HEADER,…", with the fields of OwnHeaderFields.
 const OwnHeadersPrefix = "headers:"
 
 // OwnHeaderFields returns the fields that custom headers can hold. Numbers are in decimal or 4 or 8 bytes,
@@ -59,82 +51,27 @@ func OwnHeadersName(headers map[string]string) (string, error) {
 }
 
 // parseOwnHeaders parses a name from OwnHeadersName.
-func parseOwnHeaders(name string) (OwnHeaders, error) {
-	headers := map[string]string{}
+func parseOwnHeaders(name string) (Dialect, error) {
+	names := map[string]string{}
 	for part := range strings.SplitSeq(strings.TrimPrefix(name, OwnHeadersPrefix), ",") {
 		field, header, _ := strings.Cut(part, "=")
-		headers[field] = header
+		names[field] = header
 	}
-	if _, err := OwnHeadersName(headers); err != nil {
-		return OwnHeaders{}, fmt.Errorf("reading the envelope %q: %w", name, err)
+	if _, err := OwnHeadersName(names); err != nil {
+		return nil, fmt.Errorf("reading the envelope %q: %w", name, err)
 	}
-	var own OwnHeaders
-	for _, field := range OwnHeaderFields() {
-		if header, named := headers[field]; named {
-			own.fields, own.headers = append(own.fields, field), append(own.headers, header)
+	var own headers
+	for i, one := range []headerField{
+		{part: partTopic, form: formName}, {part: partPartition, form: formLenient}, {part: partOffset, form: formLenient},
+		{part: partAttempts, form: formLenient}, {part: partReason, form: formText}, {part: partClass, form: formText},
+		{part: partTime, form: formLenient},
+	} {
+		if header, written := names[OwnHeaderFields()[i]]; written {
+			one.header = header
+			own.fields = append(own.fields, one)
 		}
 	}
 	return own, nil
-}
-
-// Traits implements Dialect.
-func (d OwnHeaders) Traits() Traits {
-	has := func(field string) bool { return slices.Contains(d.fields, field) }
-	return Traits{Fields: d.headers, Position: has("partition") && has("offset"), Attempts: has("attempts"), Headers: true}
-}
-
-// Seal implements Sealer.
-func (d OwnHeaders) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	e := wrap(record, d, len(d.headers), 64+len(failure.Reason)+len(failure.Class)+len(failure.Topic))
-	for i, field := range d.fields {
-		switch name := d.headers[i]; field {
-		case "topic":
-			e.string(name, failure.Topic)
-		case "partition":
-			e.decimal(name, int64(failure.Partition))
-		case "offset":
-			e.decimal(name, failure.Offset)
-		case "attempts":
-			e.decimal(name, int64(failure.Attempts))
-		case "reason":
-			e.string(name, failure.Reason)
-		case "class":
-			e.string(name, failure.Class)
-		case "time":
-			e.string(name, failure.Time.UTC().Format(time.RFC3339Nano))
-		}
-	}
-	return &kgo.Record{Key: record.Key, Value: record.Value, Headers: e.headers, Partition: failure.Partition,
-		Timestamp: failure.Time}
-}
-
-// Open implements Opener.
-func (d OwnHeaders) Open(letter *kgo.Record) (Failure, []string) {
-	failure, found := unknownFailure(letter), fields(0)
-	for i := range letter.Headers {
-		field := slices.Index(d.headers, letter.Headers[i].Key)
-		if field < 0 {
-			continue
-		}
-		value := letter.Headers[i].Value
-		switch d.fields[field] {
-		case "topic":
-			failure.Topic = found.name(field, value)
-		case "partition":
-			failure.Partition = int32(found.anyNumber(field, value, 31))
-		case "offset":
-			failure.Offset = found.anyNumber(field, value, 63)
-		case "attempts":
-			failure.Attempts = int32(max(found.anyNumber(field, value, 31), 0)) // 0 if the record couldn't be read
-		case "reason":
-			failure.Reason = found.text(field, value)
-		case "class":
-			failure.Class = found.text(field, value)
-		case "time":
-			failure.Time = found.time(field, value)
-		}
-	}
-	return failure, found.missing(d.headers)
 }
 
 // anyNumber decodes a number ≥ 0 in decimal, or as 4 or 8 bytes, big-endian. It returns -1 if the value is neither.
@@ -171,9 +108,3 @@ func (f *fields) time(field int, value []byte) time.Time {
 	}
 	return fromMillis(ms)
 }
-
-// Prepare implements Opener.
-func (d OwnHeaders) Prepare(letter *kgo.Record) *kgo.Record { return backToSource(d, letter) }
-
-// IsFailureHeader implements Opener.
-func (d OwnHeaders) IsFailureHeader(name string) bool { return slices.Contains(d.headers, name) }

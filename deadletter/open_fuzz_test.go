@@ -92,7 +92,7 @@ func FuzzEveryDialect(f *testing.F) {
 	}
 	f.Add([]byte(nil), []byte(
 		`{"originalEvent":{"metadata":{"encoding":"json","headers":[{},{},{}]}},"retryHistory":[[],[],[]]}`),
-		connectPartition, []byte("-1"), springOffset, []byte{1}, uint16(900))
+		"__connect.errors.partition", []byte("-1"), springOffset, []byte{1}, uint16(900))
 	f.Fuzz(func(t *testing.T, key, value []byte, name1 string, value1 []byte, name2 string, value2 []byte, times uint16) {
 		pair := []kgo.RecordHeader{{Key: name1, Value: value1}, {Key: name2, Value: value2}}
 		letter := &kgo.Record{Key: key, Value: value, Headers: slices.Repeat(pair, 1+int(times%4096))}

@@ -299,7 +299,8 @@ func TestContractsFitHabits(t *testing.T) {
 		},
 		"headers-like-smallrye": func(h *habits) {
 			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
-				full := deadletter.SmallRye{}.Seal(r, f)
+				dialect, _ := deadletter.Named(deadletter.SmallRyeName) // it exists
+				full := dialect.Seal(r, f)
 				full.Headers = slices.DeleteFunc(full.Headers, func(h kgo.RecordHeader) bool {
 					return h.Key == "dead-letter-exception-class-name"
 				})
