@@ -31,7 +31,7 @@ func BenchFiles() (names []string) {
 // WriteBenchResults writes only results.json, from which everything else can be generated. It is used while a bench
 // is running, because the pages of a large bench take much longer to write.
 func WriteBenchResults(dir string, bench Bench) error {
-	return replaceFile(filepath.Join(dir, BenchJSONFile), func(w io.Writer) error { return BenchJSON(w, bench) })
+	return ReplaceFile(filepath.Join(dir, BenchJSONFile), func(w io.Writer) error { return BenchJSON(w, bench) })
 }
 
 // WriteBench writes all files of a bench to dir. Each file is either complete or unchanged. An error in one file does
@@ -40,7 +40,7 @@ func WriteBench(dir string, bench Bench) error {
 	bench = bench.complete()
 	var errs []error
 	for _, file := range benchFiles() {
-		errs = append(errs, replaceFile(filepath.Join(dir, file.name), func(w io.Writer) error {
+		errs = append(errs, ReplaceFile(filepath.Join(dir, file.name), func(w io.Writer) error {
 			return file.render(w, bench)
 		}))
 	}

@@ -55,7 +55,7 @@ func WriteAll(dir string, run Run) error {
 	}
 	var errs []error
 	for _, file := range files {
-		if err := replaceFile(filepath.Join(dir, file.name), func(w io.Writer) error {
+		if err := ReplaceFile(filepath.Join(dir, file.name), func(w io.Writer) error {
 			return file.render(w, run)
 		}); err != nil {
 			errs = append(errs, err)
@@ -64,9 +64,9 @@ func WriteAll(dir string, run Run) error {
 	return errors.Join(errs...)
 }
 
-// replaceFile renders the file and replaces the old one atomically. It syncs the data before the rename, so that
+// ReplaceFile renders the file and replaces the old one atomically. It syncs the data before the rename, so that
 // after a crash the name never refers to an empty file.
-func replaceFile(path string, render func(io.Writer) error) error {
+func ReplaceFile(path string, render func(io.Writer) error) error {
 	var text bytes.Buffer
 	err := render(&text)
 	if err == nil {

@@ -55,7 +55,7 @@ func TestReplaceFileKeepsTheOldOneWhenRenderingFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := errors.New("no space left on device")
-	err := replaceFile(path, func(w io.Writer) error {
+	err := ReplaceFile(path, func(w io.Writer) error {
 		_, _ = io.WriteString(w, "half")
 		return full
 	})

@@ -101,7 +101,7 @@ func (d *document) decode(schemaText []byte, into any) error {
 		return err
 	}
 	d.validate(shape)
-	text, err := json.Marshal(d.root.sound())
+	text, err := json.Marshal(d.root.value(true))
 	if err != nil {
 		return fmt.Errorf("decoding %s: %w", d.name, err)
 	}
@@ -109,32 +109,6 @@ func (d *document) decode(schemaText []byte, into any) error {
 		d.add(d.place(1, 1), fmt.Sprintf("decoding the file: %v", err), "")
 	}
 	return nil
-}
-
-// sound is value without anything that was found wrong: an entry of a list that is bad becomes an empty one, to keep
-// the numbers.
-func (n *node) sound() any {
-	switch n.kind {
-	case mappingNode:
-		all := map[string]any{}
-		for name, child := range n.fields {
-			if !child.bad {
-				all[name] = child.sound()
-			}
-		}
-		return all
-	case listNode:
-		all := []any{}
-		for _, item := range n.items {
-			if item.bad {
-				all = append(all, nil)
-				continue
-			}
-			all = append(all, item.sound())
-		}
-		return all
-	}
-	return n.scalar
 }
 
 // replaceSubject puts a subject file in the place of the scenario's subject, with the number of instances that was

@@ -328,21 +328,23 @@ func unescape(name string) string {
 }
 
 // value returns the tree as plain values; what is bad is left out of mappings. An entry of a list stays, so that the
-// others keep their numbers.
-func (n *node) value() any {
+// others keep their numbers; if only sound values are asked for, a bad one becomes nil.
+func (n *node) value(sound bool) any {
 	switch n.kind {
 	case mappingNode:
 		all := map[string]any{}
 		for name, child := range n.fields {
 			if !child.bad {
-				all[name] = child.value()
+				all[name] = child.value(sound)
 			}
 		}
 		return all
 	case listNode:
-		all := []any{}
-		for _, item := range n.items {
-			all = append(all, item.value())
+		all := make([]any, len(n.items))
+		for i, item := range n.items {
+			if !sound || !item.bad {
+				all[i] = item.value(sound)
+			}
 		}
 		return all
 	}

@@ -208,7 +208,7 @@ func (n *node) duration(key string) time.Duration {
 
 // plain is a mapping as values.
 func (n *node) plain() map[string]any {
-	all, _ := n.sound().(map[string]any)
+	all, _ := n.value(true).(map[string]any)
 	if all == nil {
 		all = map[string]any{}
 	}

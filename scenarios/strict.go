@@ -5,6 +5,10 @@ package scenarios
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
 )
 
@@ -63,6 +67,31 @@ func (s *Strict) Threshold(path, expression string) {
 // Add adds problems of other files that this one names.
 func (s *Strict) Add(problems ...Problem) {
 	s.checker.problems = append(s.checker.problems, problems...)
+}
+
+// Relative is a path that the file names, relative to the working directory.
+func (s *Strict) Relative(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(s.checker.name), path)
+}
+
+// Subject reads the subject file that is named at the path. It reports what is wrong with it, and returns nil then.
+func (s *Strict) Subject(path, file string) *SubjectFile {
+	read, err := LoadSubject(file)
+	var problems *Problems
+	switch {
+	case err == nil:
+		return read
+	case errors.As(err, &problems):
+		s.Add(problems.Problems...)
+	case errors.Is(err, fs.ErrNotExist):
+		s.Complain(path, fmt.Sprintf("there is no file %s", file), "")
+	default:
+		s.Complain(path, err.Error(), "")
+	}
+	return nil
 }
 
 // Err is a *Problems with everything that is wrong, in the order of the lines; nil if nothing is.

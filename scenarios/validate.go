@@ -20,7 +20,7 @@ func (d *document) validate(s *schema) {
 		return
 	}
 	var failed *jsonschema.ValidationError
-	if err := s.compiled.Validate(d.root.value()); errors.As(err, &failed) {
+	if err := s.compiled.Validate(d.root.value(false)); errors.As(err, &failed) {
 		d.translate(s, failed)
 	}
 }

@@ -21,6 +21,11 @@ const pieceTime = 20 * time.Millisecond
 
 // Pipe passes on each piece when the link has had the time to carry it.
 func (t *throttle) Pipe(stub *toxics.ToxicStub) {
+	eachChunk(stub, func(chunk *stream.StreamChunk) bool { return t.carry(stub, chunk) })
+}
+
+// eachChunk calls carry with each chunk, until it returns false because it was interrupted.
+func eachChunk(stub *toxics.ToxicStub, carry func(*stream.StreamChunk) bool) {
 	for {
 		select {
 		case <-stub.Interrupt:
@@ -30,7 +35,7 @@ func (t *throttle) Pipe(stub *toxics.ToxicStub) {
 				stub.Close()
 				return
 			}
-			if !t.carry(stub, chunk) {
+			if !carry(chunk) {
 				return
 			}
 		}

@@ -24,25 +24,17 @@ func newDelay(f *fault, source *rand.Rand) *delay {
 // Pipe passes on each chunk when it is due, stamped with that time, from which a further delay counts. When
 // interrupted, it passes chunks on at once with their original stamp.
 func (d *delay) Pipe(stub *toxics.ToxicStub) {
-	for {
+	eachChunk(stub, func(chunk *stream.StreamChunk) bool {
+		due := chunk.Timestamp.Add(d.next())
 		select {
+		case <-time.After(time.Until(due)):
+			stub.Output <- &stream.StreamChunk{Data: chunk.Data, Timestamp: due}
+			return true
 		case <-stub.Interrupt:
-			return
-		case chunk := <-stub.Input:
-			if chunk == nil {
-				stub.Close()
-				return
-			}
-			due := chunk.Timestamp.Add(d.next())
-			select {
-			case <-time.After(time.Until(due)):
-				stub.Output <- &stream.StreamChunk{Data: chunk.Data, Timestamp: due}
-			case <-stub.Interrupt:
-				stub.Output <- chunk
-				return
-			}
+			stub.Output <- chunk
+			return false
 		}
-	}
+	})
 }
 
 // next draws the wait of the next chunk.

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -177,18 +176,9 @@ func (l *loader) readSubject() {
 	if !l.Sound("/subject") {
 		return
 	}
-	file := l.relative(l.spec.Subject)
-	read, err := scenarios.LoadSubject(file)
-	var problems *scenarios.Problems
-	switch {
-	case err == nil:
+	file := l.Relative(l.spec.Subject)
+	if read := l.Subject("/subject", file); read != nil {
 		l.plan.Subject, l.plan.SubjectName, l.plan.subjectFrom = file, read.Name, file
-	case errors.As(err, &problems):
-		l.Add(problems.Problems...)
-	case errors.Is(err, fs.ErrNotExist):
-		l.Complain("/subject", fmt.Sprintf("there is no file %s", file), "")
-	default:
-		l.Complain("/subject", err.Error(), "")
 	}
 }
 
@@ -199,7 +189,7 @@ func (l *loader) readScenario() {
 	}
 	arg := l.spec.Scenario
 	if _, shipped := scenarios.Shipped(arg); !shipped && (strings.ContainsAny(arg, `/\`) || filepath.Ext(arg) != "") {
-		arg = l.relative(arg)
+		arg = l.Relative(arg)
 	}
 	name, data, err := scenarios.Find(arg)
 	if err != nil {
@@ -255,14 +245,6 @@ func (l *loader) checkLoad() {
 		l.Complain("/scenario", fmt.Sprintf("%s sends bursts on top of its rate, so that a rate that is held is not the "+
 			"load: take another scenario", l.base.Name), "")
 	}
-}
-
-// relative is the path of a file that the bench names, relative to the working directory.
-func (l *loader) relative(path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(filepath.Dir(l.plan.File), path)
 }
 
 // refused reports the problems of a scenario. A problem that a setting causes is reported at its place in the bench, a

@@ -4,7 +4,6 @@ package gate
 // of each run.
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/google/renameio/v2/maybe"
 
 	"github.com/dlqbench/dlqbench/reports"
 )
@@ -71,7 +68,7 @@ func (a Artifacts) Keep(run *reports.SuiteRun) error {
 	err := copyFile(filepath.Join(a.dir, folder, reports.VerdictFile), filepath.Join(run.Dir, reports.VerdictFile))
 	report := filepath.Join(a.dir, folder, reports.HTMLFile)
 	if len(run.Waived) > 0 { // the report in the run directory knows no waivers
-		err = errors.Join(err, replace(report, func(w io.Writer) error { return reports.HTML(w, run.Report()) }))
+		err = errors.Join(err, reports.ReplaceFile(report, func(w io.Writer) error { return reports.HTML(w, run.Report()) }))
 	} else {
 		err = errors.Join(err, copyFile(report, filepath.Join(run.Dir, reports.HTMLFile)))
 	}
@@ -103,21 +100,9 @@ func (a Artifacts) Write(suite *reports.Suite) error {
 		reports.JUnitFile: reports.SuiteJUnit, reports.SummaryFile: reports.SuiteMarkdown,
 		reports.SuiteJSONFile: reports.SuiteJSON, reports.SuiteIndexFile: reports.SuiteIndex,
 	} {
-		errs = append(errs, replace(filepath.Join(a.dir, file), func(w io.Writer) error { return render(w, *suite) }))
+		errs = append(errs, reports.ReplaceFile(filepath.Join(a.dir, file), func(w io.Writer) error { return render(w, *suite) }))
 	}
 	return errors.Join(errs...)
-}
-
-func replace(path string, render func(io.Writer) error) error {
-	var text bytes.Buffer
-	err := render(&text)
-	if err == nil {
-		err = maybe.WriteFile(path, text.Bytes(), 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
 }
 
 // AppendSummary appends the summary to a file, as GitHub Actions requires for $GITHUB_STEP_SUMMARY.

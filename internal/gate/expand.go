@@ -53,7 +53,7 @@ func (l *loader) matching(path, written string) (args []string, pattern bool) {
 	isFile := strings.ContainsAny(written, `/\`) || filepath.Ext(written) != ""
 	switch pattern = strings.ContainsAny(written, patternSigns); {
 	case !pattern && isFile:
-		return []string{l.relative(written)}, false
+		return []string{l.Relative(written)}, false
 	case !pattern:
 		return []string{written}, false
 	case isFile:

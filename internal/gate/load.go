@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -181,36 +180,19 @@ func (l *loader) readSubjects() {
 		if !l.Has(path) {
 			path = "/subjects"
 		}
-		file := l.relative(written)
+		file := l.Relative(written)
 		if slices.ContainsFunc(l.subjects, func(s subject) bool { return s.file == file }) {
 			l.Complain(path, written+" is here twice", "")
 			continue
 		}
-		read, err := scenarios.LoadSubject(file)
-		var problems *scenarios.Problems
-		switch {
-		case err == nil:
+		if read := l.Subject(path, file); read != nil {
 			l.subjects = append(l.subjects, subject{file, read.Name})
-		case errors.As(err, &problems):
-			l.Add(problems.Problems...)
-		case errors.Is(err, fs.ErrNotExist):
-			l.Complain(path, fmt.Sprintf("there is no file %s", file), "")
-		default:
-			l.Complain(path, err.Error(), "")
 		}
 	}
 	if len(l.config.Subjects) == 0 {
 		l.Complain("/subjects", "no subject is named: write a subject.yaml, or leave the key out to judge the scenarios' own",
 			"")
 	}
-}
-
-// relative is the path of a file that dlqbench.yaml names, relative to the working directory.
-func (l *loader) relative(path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(filepath.Dir(l.suite.File), path)
 }
 
 func (l *loader) where(path string) Place {
