@@ -145,7 +145,6 @@ type waits struct{ least, uncapped time.Duration }
 type gap struct {
 	number     int32
 	instance   int16
-	failedAt   int16 // the instance whose attempt failed before it
 	k          uint16
 	early      bool
 	unanswered bool
@@ -300,7 +299,7 @@ func (c *backoff) least(k uint16, outcome history.Outcome, told time.Duration) t
 // for a disrupted record. For other records the previous attempt gives it.
 func (c *backoff) measureCopy(a *attempt, of *promise, r *record) gap {
 	return gap{
-		number: a.number, instance: a.by.instance, failedAt: of.by.instance, k: of.k, length: a.start - of.end,
+		number: a.number, instance: a.by.instance, k: of.k, length: a.start - of.end,
 		least: of.least, most: endless,
 		from: of.start, ended: of.end, start: a.start, since: r.born, doubted: r.born, unanswered: of.unanswered,
 	}
@@ -328,7 +327,7 @@ func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 		least = c.least(k, b.outcome, b.told)
 	}
 	g := gap{
-		number: a.number, instance: a.by.instance, failedAt: b.by.instance, k: k, length: a.start - b.end, least: least,
+		number: a.number, instance: a.by.instance, k: k, length: a.start - b.end, least: least,
 		most: most + c.b.Jitter + c.b.Late + c.others, others: c.others, from: b.start, ended: b.end, start: a.start,
 		since: r.born, doubted: b.start,
 	}

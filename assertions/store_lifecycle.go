@@ -111,14 +111,13 @@ type storeLifecycle struct {
 	*report
 	s        *storeState
 	contract *history.StoreContract
-	letters  map[int32][]*letter
 	entries  []*storeEntry
 	// held holds the times in which each worker had an entry locked; computed on demand.
 	held map[int16][]span
 }
 
 func (c *storeLifecycle) finish() Result {
-	c.entries, c.letters = c.s.list(), c.w.lettersByRecord()
+	c.entries = c.s.list()
 	for _, entry := range c.entries {
 		c.judgeEntry(entry)
 	}

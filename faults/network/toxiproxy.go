@@ -24,7 +24,6 @@ import (
 // Toxiproxy makes links through the proxies of a toxiproxy server on this machine. It implements Links.
 type Toxiproxy struct {
 	settings ToxiproxySettings
-	version  string
 	client   *toxiproxy.Client
 	failed   chan error
 	own      *ownServer // the server that this process started, if any
@@ -109,7 +108,7 @@ func (t *Toxiproxy) checkVersion(ctx context.Context) error {
 	}
 	var syntax *json.SyntaxError
 	var shape *json.UnmarshalTypeError
-	switch t.version = answer.Version; {
+	switch {
 	case errors.As(err, &syntax) || errors.As(err, &shape) || err == nil && answer.Version == "":
 		return errors.New("what answers there is not toxiproxy 2: give the address of its API, whose port is 8474 by default")
 	case err != nil:

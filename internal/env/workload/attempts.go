@@ -37,7 +37,8 @@ type Attempts struct {
 	// changes are the changes that faults make to answers, nil for none; replaced under mu.
 	changes atomic.Pointer[[]*change]
 
-	attempts, successes, failures, retries, open atomic.Int64
+	// open is the number of attempts being answered.
+	open atomic.Int64
 	// nameless is the number of calls without a record's id, at a downstream that does not decide.
 	nameless atomic.Int32
 	// strays is the number of calls without an id, stray the first of them, if calls are told.
@@ -61,12 +62,6 @@ type processState struct {
 	batches atomic.Uint32
 }
 
-// AttemptCounts are live figures. Retries are attempts of a record after its first. Open are the attempts being
-// answered.
-type AttemptCounts struct {
-	Attempts, Successes, Failures, Retries, Open int64
-}
-
 // NewAttempts returns the attempts at a downstream that none has been made at.
 func NewAttempts(cfg AttemptsConfig) *Attempts {
 	return &Attempts{cfg: cfg, records: make([]recordState, len(cfg.Plan.Records)),
@@ -88,14 +83,6 @@ func (a *Attempts) SetReplayed(record int32) {
 
 // InFlight returns the number of attempts being answered.
 func (a *Attempts) InFlight() int64 { return a.open.Load() }
-
-// Counts returns the live figures.
-func (a *Attempts) Counts() AttemptCounts {
-	return AttemptCounts{
-		Attempts: a.attempts.Load(), Successes: a.successes.Load(), Failures: a.failures.Load(),
-		Retries: a.retries.Load(), Open: a.open.Load(),
-	}
-}
 
 // Strays returns the number of calls that were neither attempts of a known record nor those of a route, and the first
 // of them. They are counted only if the subject declares its calls.
@@ -154,7 +141,6 @@ func (a *Attempts) End(event *history.Event, gone bool) {
 	}
 	event.Time = a.cfg.Clock.Now()
 	a.record(event)
-	a.count(event.Outcome, a.number(event))
 	a.open.Add(-1)
 }
 
@@ -260,19 +246,4 @@ func (a *Attempts) peek(record, attempt int32) (outcome history.Outcome, planned
 	}
 	state := &a.records[record]
 	return decide(&a.cfg.Plan.Records[record], state.planned.Load()+1, state.replayed.Load()), true
-}
-
-func (a *Attempts) count(outcome history.Outcome, nth int32) {
-	if outcome == history.OutcomeUnknownID {
-		return
-	}
-	a.attempts.Add(1)
-	if nth > 1 {
-		a.retries.Add(1)
-	}
-	if outcome == history.OutcomeSuccess {
-		a.successes.Add(1)
-	} else {
-		a.failures.Add(1)
-	}
 }

@@ -55,8 +55,8 @@ func TestOthersAnswerWell(t *testing.T) {
 			t.Errorf("call %d is %+v to %+v", i+1, s, e)
 		}
 	}
-	if text := b.Counts(); text.Open != 0 {
-		t.Errorf("%+v", text)
+	if open := b.InFlight(); open != 0 {
+		t.Errorf("%d calls are being answered", open)
 	}
 }
 
