@@ -100,7 +100,8 @@ func (a Artifacts) Write(suite *reports.Suite) error {
 		reports.JUnitFile: reports.SuiteJUnit, reports.SummaryFile: reports.SuiteMarkdown,
 		reports.SuiteJSONFile: reports.SuiteJSON, reports.SuiteIndexFile: reports.SuiteIndex,
 	} {
-		errs = append(errs, reports.ReplaceFile(filepath.Join(a.dir, file), func(w io.Writer) error { return render(w, *suite) }))
+		errs = append(errs, reports.ReplaceFile(filepath.Join(a.dir, file),
+			func(w io.Writer) error { return render(w, *suite) }))
 	}
 	return errors.Join(errs...)
 }

@@ -101,7 +101,9 @@ func (s *seen) fields() []field {
 	take("partition", func(l deadLetter, value string) bool {
 		return number(value) == int64(s.records[l.record].at.partition)
 	})
-	take("attempts", func(l deadLetter, value string) bool { return number(value) == int64(len(s.records[l.record].tries)) })
+	take("attempts", func(l deadLetter, value string) bool {
+		return number(value) == int64(len(s.records[l.record].tries))
+	})
 	for _, text := range []struct {
 		name string
 		of   *regexp.Regexp

@@ -20,8 +20,8 @@ import (
 // maxRate is the maximum rate: records one nanosecond apart are at the resolution of the clock.
 const maxRate = 1e9
 
-// Make returns the plan of the scenario for the seed, with records that are made from samples; nil stands for records of
-// the workload's own. It returns an error for a scenario whose load scenarios.Parse would reject.
+// Make returns the plan of the scenario for the seed, with records that are made from samples; nil stands for records
+// of the workload's own. It returns an error for a scenario whose load scenarios.Parse would reject.
 func Make(s *scenarios.Scenario, seed uint64, from *samples.Set) (*Plan, error) {
 	load := s.Workload
 	if err := sane(load); err != nil {

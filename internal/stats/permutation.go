@@ -15,10 +15,10 @@ const exactUpTo = 100
 const draws = 20_000
 
 // test is one permutation test of the rank sum, with the doubled mid-ranks (so that they are whole numbers) of all
-// values, and how the smaller side stands. Its two-sided p is how often a random deal of the same values to two sides of
-// the same sizes is at least as far apart as the two sides are. Up to exactUpTo values on both sides together all deals
-// count, so that it is exact with any ties; beyond, it is estimated from draws of a fixed seed (and is never 0). The
-// order of values does not matter, nor which side is which.
+// values, and how the smaller side stands. Its two-sided p is how often a random deal of the same values to two sides
+// of the same sizes is at least as far apart as the two sides are. Up to exactUpTo values on both sides together all
+// deals count, so that it is exact with any ties; beyond, it is estimated from draws of a fixed seed (and is never 0).
+// The order of values does not matter, nor which side is which.
 type test struct {
 	ranks []int
 	// small is the size of the smaller side, large that of the other; total is the sum of all ranks.
