@@ -91,7 +91,7 @@ func (t *Tap) Addr(instance int) string { return t.listeners[instance-t.cfg.Firs
 
 // Unseen returns the number of statements that write and have no record's id, if no statement had one; else 0.
 func (t *Tap) Unseen() int64 {
-	if t.Counts().Attempts > 0 {
+	if t.Answered() > 0 {
 		return 0
 	}
 	return t.unseen.Load()

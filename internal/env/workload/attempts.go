@@ -37,8 +37,8 @@ type Attempts struct {
 	// changes are the changes that faults make to answers, nil for none; replaced under mu.
 	changes atomic.Pointer[[]*change]
 
-	// open is the number of attempts being answered.
-	open atomic.Int64
+	// open is the number of attempts being answered, answered that of the others at known records.
+	open, answered atomic.Int64
 	// nameless is the number of calls without a record's id, at a downstream that does not decide.
 	nameless atomic.Int32
 	// strays is the number of calls without an id, stray the first of them, if calls are told.
@@ -83,6 +83,9 @@ func (a *Attempts) SetReplayed(record int32) {
 
 // InFlight returns the number of attempts being answered.
 func (a *Attempts) InFlight() int64 { return a.open.Load() }
+
+// Answered returns the number of attempts at known records that were answered.
+func (a *Attempts) Answered() int64 { return a.answered.Load() }
 
 // Strays returns the number of calls that were neither attempts of a known record nor those of a route, and the first
 // of them. They are counted only if the subject declares its calls.
@@ -141,6 +144,9 @@ func (a *Attempts) End(event *history.Event, gone bool) {
 	}
 	event.Time = a.cfg.Clock.Now()
 	a.record(event)
+	if event.Outcome != history.OutcomeUnknownID {
+		a.answered.Add(1)
+	}
 	a.open.Add(-1)
 }
 
