@@ -45,7 +45,7 @@ func orderingInvariant() Invariant {
 			}, Unpromised, "the contract promises no order"},
 			{func(w *state) bool { return !w.hops }, Unseen, "records that go through retry topics keep no order"},
 		},
-		check:    func(r *report) checker { return &ordering{report: r} },
+		check:    func(r *report) checker { return &ordering{report: r, joining: map[int32][]int{}} },
 		observes: []history.Kind{history.KindAttemptStart},
 	}
 }
@@ -53,6 +53,8 @@ func orderingInvariant() Invariant {
 type ordering struct {
 	*report
 	suspects []outOfOrder
+	// joining are the suspects whose predecessor may still have an attempt in the same transaction, by predecessor.
+	joining map[int32][]int
 }
 
 type outOfOrder struct {
@@ -61,10 +63,18 @@ type outOfOrder struct {
 	then         time.Duration // start of the predecessor's first attempt, never if its end is the criterion
 	since        time.Duration // since when the process has the partition again, never if it did not have it before
 	tried        bool          // the predecessor had had its last attempt: only its dead letter was outstanding
+	// within is the transaction that the next record's attempt is in, and number counts those of its producer.
+	within *transaction
+	number uint32
+	// together: the predecessor had an attempt in that transaction, too. They take effect together.
+	together bool
 }
 
 func (c *ordering) observe(*history.Event) {
 	a := c.w.attempt
+	if a != nil && a.within != nil {
+		c.join(a)
+	}
 	if a == nil || !a.fresh || a.stray || a.early {
 		return
 	}
@@ -77,7 +87,8 @@ func (c *ordering) observe(*history.Event) {
 		c.judgeBefore(a, before)
 	}
 	first := !a.before.any || a.before.by != a.by || a.before.delivery != r.delivery
-	if next := c.w.record(r.next); first && next != nil && c.overtook(a, r, next) {
+	together := a.within != nil && a.within.has(r.next)
+	if next := c.w.record(r.next); first && !together && next != nil && c.overtook(a, r, next) {
 		c.suspects = append(c.suspects, outOfOrder{
 			before: a.number, next: r.next, started: next.seriesStart.at(), then: a.start, since: c.regained(a.number, r),
 		})
@@ -131,13 +142,28 @@ func (c *ordering) judgeBefore(a *attempt, before int32) {
 	if b.firstTerminal >= 0 || b.has(markCovered|markJoined) {
 		return
 	}
-	if a.within != nil && a.within.has(before) {
-		return
-	}
-	c.suspects = append(c.suspects, outOfOrder{
+	one := outOfOrder{
 		before: before, next: a.number, started: a.start, then: never, since: c.regained(a.number, c.w.record(a.number)),
-		tried: c.w.tried(b),
-	})
+		tried: c.w.tried(b), within: a.within,
+	}
+	if a.within != nil {
+		if a.within.has(before) {
+			return
+		}
+		// The writes of a transaction go to several brokers, in any order.
+		one.number = a.within.number
+		c.joining[before] = append(c.joining[before], len(c.suspects))
+	}
+	c.suspects = append(c.suspects, one)
+}
+
+// join notes that the record has an attempt in the transaction in which its successor already has one.
+func (c *ordering) join(a *attempt) {
+	for _, i := range c.joining[a.number] {
+		one := &c.suspects[i]
+		one.together = one.together || one.within == a.within && one.number == a.within.number
+	}
+	delete(c.joining, a.number)
 }
 
 // tried reports whether the record has had its last attempt, and failed.
@@ -157,7 +183,9 @@ func (w *state) tried(r *record) bool {
 
 func (c *ordering) finish() Result {
 	for i := range c.suspects {
-		c.judge(&c.suspects[i])
+		if !c.suspects[i].together {
+			c.judge(&c.suspects[i])
+		}
 	}
 	return c.judgedOrNot(Inconclusive, "no two records of one key or partition were seen")
 }

@@ -35,9 +35,11 @@ type transaction struct {
 	producer int64
 	epoch    int16
 	by       holder
-	commits  []*commit
-	writes   []joinedWrite
-	endings  []ending
+	// number counts the transactions of the producer.
+	number  uint32
+	commits []*commit
+	writes  []joinedWrite
+	endings []ending
 	// tried are the records with attempts that are writes in the transaction.
 	tried map[int32]joinedAttempts
 }
@@ -196,7 +198,11 @@ func (w *state) answerEnd(e *history.Event) {
 	t.clear()
 }
 
-func (t *transaction) clear() { t.commits, t.writes, t.endings, t.tried = nil, nil, nil, nil }
+// clear begins the next transaction of the producer.
+func (t *transaction) clear() {
+	t.commits, t.writes, t.endings, t.tried = nil, nil, nil, nil
+	t.number++
+}
 
 // settle makes a write of a committed transaction count. The writer knows of it if it received both acknowledgements.
 func (w *state) settle(one *joinedWrite, end *history.Event) {

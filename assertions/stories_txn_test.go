@@ -131,6 +131,17 @@ func batchTales() []tale {
 			b.inTxn(0, func() { b.together(history.OutcomeSuccess, 0, 1); b.commit(2) }).commitTxn(0)
 			return b.drain().done()
 		}},
+		{"results in a transaction go to two brokers, the second first", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			b.inTxn(0, func() { b.success(1).success(0).commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
+		{"the second is in a transaction before that of the first", []string{"reordered"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			b.inTxn(0, func() { b.success(1) }).commitTxn(0)
+			b.inTxn(0, func() { b.success(0).commit(2) }).commitTxn(0)
+			return b.drain().done()
+		}},
 		{"results are written side by side without a transaction", []string{"reordered"}, func(b *builder) history.Source {
 			b.begin().send(0).send(1).together(history.OutcomeSuccess, 0, 1)
 			return b.commit(2).drain().done()
