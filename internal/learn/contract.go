@@ -85,9 +85,27 @@ func (l *learned) names() {
 	if c.Isolation > 0 {
 		keep("isolation", c.Isolation.String())
 	}
+	if c.Effects != nil {
+		l.promise("effects", effects(c.Effects), "Kept from the file.")
+	}
 	if t := l.seen.transactional; c.Transactions || t.deadLetters > 0 && t.offsets > 0 {
 		l.promise("transactions", "true", "Dead letters and offsets were written in transactions.")
 	}
+}
+
+// effects is the promise as the file has it.
+func effects(promised *scenarios.EffectsSpec) string {
+	var parts []string
+	if promised.Topic != "" {
+		parts = append(parts, "topic: "+quoted(promised.Topic))
+	}
+	if promised.Repeats != "" {
+		parts = append(parts, "repeats: "+promised.Repeats)
+	}
+	if promised.Atomic {
+		parts = append(parts, "atomic: true")
+	}
+	return flow(parts)
 }
 
 // flow is a mapping as YAML has it: in one line if it fits in, else in one line for each entry.
@@ -254,6 +272,7 @@ func (l *learned) classes() {
 	for _, outcome := range failures() {
 		name, f := l.subject.AnswerTo(outcome), l.seen.after(outcome)
 		switch {
+		case name == "": // its downstream can't answer so
 		case f.of() == 0:
 			unseen = append(unseen, name)
 		case float64(f.retried) >= most*float64(f.of()):

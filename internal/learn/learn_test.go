@@ -569,3 +569,38 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 }
+
+// Of attempts in a transaction that is aborted, those of several records say nothing, and that of one alone does.
+func TestAttemptsOfAnAbortedTransaction(t *testing.T) {
+	header := history.Header{Topics: []history.Topic{{Name: "in", Role: history.RoleInput}}}
+	var events []history.Event
+	put := func(kind history.Kind, record, n int32) {
+		e := history.New(kind, time.Duration(len(events))*time.Millisecond)
+		e.Instance, e.Record, e.N, e.Op = 0, record, n, int64(record)
+		e.Flags, e.ProducerID, e.ProducerEpoch, e.Outcome = history.InTransaction, 7, 0, history.OutcomePermanent
+		events = append(events, e)
+	}
+	attempt := func(records ...int32) {
+		for _, record := range records {
+			put(history.KindAttemptStart, record, 1)
+		}
+		for _, record := range records {
+			put(history.KindAttemptEnd, record, 1)
+		}
+	}
+	attempt(0, 1)
+	put(history.KindTxnEndRequest, -1, 0)
+	attempt(0)
+	put(history.KindTxnEndRequest, -1, 0)
+	attempt(1, 2)
+	put(history.KindTxnEndRequest, -1, 1)
+	s := newSeen()
+	if err := s.read(history.FromEvents(header, events)); err != nil {
+		t.Fatal(err)
+	}
+	for number := range s.records {
+		if tries := s.records[number].tries; len(tries) != 1 || tries[0].outcome != history.OutcomePermanent {
+			t.Errorf("record %d: %+v", number, tries)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package learn
 // What the history of a run shows, without a contract.
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -56,6 +57,8 @@ type try struct {
 	begin, end time.Duration
 	outcome    history.Outcome
 	after      time.Duration
+	// undone: it was a write in a transaction with several records that was aborted, so its answer was not about it.
+	undone bool
 }
 
 // deadLetter is a dead letter and the record that it is about.
@@ -110,11 +113,16 @@ func (s *seen) record(number int32) *record {
 // read walks through the history.
 func (s *seen) read(source history.Source) error {
 	s.header = source.Header()
-	walk := walker{seen: s, open: map[int64]int32{}, asked: map[int16]time.Duration{}, busy: map[int16]time.Duration{}}
-	return source.Each(func(e *history.Event) error {
+	walk := walker{seen: s, open: map[int64]int32{}, asked: map[int16]time.Duration{}, busy: map[int16]time.Duration{},
+		within: map[int64]*transaction{}}
+	err := source.Each(func(e *history.Event) error {
 		walk.take(e)
 		return nil
 	})
+	for i := range s.records {
+		s.records[i].tries = slices.DeleteFunc(s.records[i].tries, func(one try) bool { return one.undone })
+	}
+	return err
 }
 
 // walker holds what is under way at one point of a history.
@@ -125,6 +133,44 @@ type walker struct {
 	open  map[int64]int32
 	asked map[int16]time.Duration
 	busy  map[int16]time.Duration
+	// within holds the open transactions by producer.
+	within map[int64]*transaction
+}
+
+// transaction holds the records that are in a transaction, and the indices of their attempts there.
+type transaction struct {
+	records map[int32]bool
+	tries   map[int32][]int
+}
+
+// join adds what is known of the record to the transaction that the event is in.
+func (w *walker) join(e *history.Event) {
+	if !e.Flags.Has(history.InTransaction) || e.ProducerID < 0 {
+		return
+	}
+	t := w.within[e.ProducerID]
+	if t == nil {
+		t = &transaction{records: map[int32]bool{}, tries: map[int32][]int{}}
+		w.within[e.ProducerID] = t
+	}
+	t.records[e.Record] = true
+	if e.Kind == history.KindAttemptStart {
+		t.tries[e.Record] = append(t.tries[e.Record], len(w.record(e.Record).tries)-1)
+	}
+}
+
+// end ends a transaction. Of one with several records that is aborted, nobody can tell which of them was refused.
+func (w *walker) end(e *history.Event) {
+	t := w.within[e.ProducerID]
+	delete(w.within, e.ProducerID)
+	if t == nil || e.N == 1 || len(t.records) == 1 {
+		return
+	}
+	for number, indices := range t.tries {
+		for _, i := range indices {
+			w.record(number).tries[i].undone = true
+		}
+	}
 }
 
 func (w *walker) take(e *history.Event) {
@@ -141,6 +187,8 @@ func (w *walker) take(e *history.Event) {
 		w.attempt(e)
 	case history.KindCommitRequest, history.KindCommitResponse, history.KindFetched, history.KindProduceRequest:
 		w.traffic(e)
+	case history.KindTxnEndRequest:
+		w.end(e)
 	case history.KindShareAcquired:
 		w.shared = true
 	case history.KindInstanceSignal, history.KindInstanceExited:
@@ -166,6 +214,7 @@ func (w *walker) attempt(e *history.Event) {
 	if e.Kind == history.KindAttemptStart {
 		r.tries = append(r.tries, try{begin: e.Time})
 		w.open[e.Op] = int32(len(r.tries) - 1)
+		w.join(e)
 		return
 	}
 	if i, found := w.open[e.Op]; found && int(i) < len(r.tries) {
@@ -199,6 +248,7 @@ func (w *walker) traffic(e *history.Event) {
 	case history.KindProduceRequest:
 		if w.header.Topics[max(e.Topic, 0)].Role == history.RoleDLQ && e.Flags.Has(history.InTransaction) {
 			w.transactional.deadLetters++
+			w.join(e)
 		}
 	}
 }
