@@ -30,8 +30,8 @@ func TestContractsAreLearned(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"examples/go", "examples/apps/ledger", "examples/apps/orders", "examples/apps/payments",
-		"examples/apps/shipments", "test/strangers/franz-go", "test/strangers/sarama", "test/strangers/confluent-kafka",
-		"test/strangers/aiokafka", "test/strangers/java", "test/strangers/kafkajs"} {
+		"examples/apps/receipts", "examples/apps/shipments", "test/strangers/franz-go", "test/strangers/sarama",
+		"test/strangers/confluent-kafka", "test/strangers/aiokafka", "test/strangers/java", "test/strangers/kafkajs"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			path := filepath.Join("..", "..", name, "subject.yaml")
 			written, err := scenarios.LoadSubject(path)
@@ -88,7 +88,7 @@ func agree(t *testing.T, written, learned scenarios.ContractSpec) {
 		{"the dead letters' value", written.DLQ.KeepsValue, learned.DLQ.KeepsValue},
 		{"the envelope", written.DLQ.Envelope, learned.DLQ.Envelope},
 		{"on_failure", written.DLQ.OnFailure, learned.DLQ.OnFailure},
-		{"commits", written.Commits.After, learned.Commits.After},
+		{"commits", written.Commits.After, learned.Commits.After}, {"effects", written.Effects, learned.Effects},
 	} {
 		if !reflect.DeepEqual(one.written, one.have) {
 			t.Errorf("%s: learned %v, its author wrote %v", one.what, one.have, one.written)

@@ -61,6 +61,15 @@ func all() map[string]app {
 				"backoff-in-milliseconds":           {"backoff", "backoff-early"},
 			},
 		},
+		"receipts": {
+			needs: []string{"java", "mvn"},
+			tests: []string{"mvn", "-q", "-B", "package"},
+			bugs: map[string]named{
+				"offsets-outside-the-transaction":  {"effects", "effect-missing"},
+				"receipts-outside-the-transaction": {"effects", "effect-doubled"},
+				"refused-dead-letter-skipped":      {"commit-after-dlq", "commit-without-dlq"},
+			},
+		},
 		"shipments": {
 			needs: []string{"node", "npm"},
 			tests: []string{"sh", "-c", "npm ci --silent --no-audit --no-fund && npm test --silent"},
