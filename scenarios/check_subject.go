@@ -41,7 +41,7 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c.checkShareGroup(s.Contract)
 	c.checkInput(s, folder)
 	c.checkTopicNames(s)
-	c.checkDownstreams(s)
+	c.checkDownstreams(s, folder)
 	if s.Contract.Effects != nil && s.EffectsTopic() == "" && c.allSound("/contract/effects") {
 		c.at("/contract/effects", "topic is missing in effects: the output topic, such as topic: \"{{.RunID}}.results\"")
 	}

@@ -234,8 +234,12 @@ func (s StatusOrName) outcomes(answers []classed) ([]history.Outcome, error) {
 		return outcomes, nil
 	}
 	bySQLState := len(answers[0].answer) == len("40001")
+	byCode := slices.Contains(grpcCodes(), answers[0].answer)
 	status, err := strconv.Atoi(string(s))
 	switch {
+	case byCode && !slices.Contains(grpcCodes()[1:], string(s)):
+		return nil, fmt.Errorf("%q is no class: write a status of gRPC such as UNAVAILABLE, timeout or reset", string(s))
+	case byCode:
 	case bySQLState && !sqlState.MatchString(string(s)):
 		return nil, fmt.Errorf("%q is no class: write an SQLSTATE such as 40001, timeout or reset", string(s))
 	case !bySQLState && (err != nil || status < 400 || status > 599):

@@ -3,6 +3,7 @@ package scenarios
 // A contract in sentences: what is promised, which invariants are judged because of it, and which can't be, and why.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,6 +104,10 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 	if s.Postgres() != nil {
 		text.Promises = append([]string{"Its transactions with a record's id are attempts to process that record."},
 			text.Promises...)
+	}
+	if grpc := s.GRPC(); grpc != nil {
+		text.Promises = append([]string{"Its calls of " + cmp.Or(grpc.Method, "any method") +
+			" with a record's id are attempts to process that record."}, text.Promises...)
 	}
 	if http := s.HTTP(); http != nil {
 		where := "anywhere"

@@ -25,24 +25,17 @@ type Downstream struct {
 	// Optional: a record may succeed although its call here failed. It goes with a downstream that does not decide.
 	Optional bool                `json:"optional,omitempty"`
 	HTTP     *HTTPDownstream     `json:"http,omitempty"`
+	GRPC     *GRPCDownstream     `json:"grpc,omitempty"`
 	Kafka    *KafkaDownstream    `json:"kafka,omitempty"`
 	Postgres *PostgresDownstream `json:"postgres,omitempty"`
 }
 
-// Kinds of downstreams.
-const (
-	downstreamHTTP     = "http"
-	downstreamKafka    = "kafka"
-	downstreamPostgres = "postgres"
-)
-
 // kinds returns the kinds that are given.
-func (d Downstream) kinds() []string {
-	var all []string
+func (d Downstream) kinds() (all []string) {
 	for _, one := range []struct {
 		kind  string
 		given bool
-	}{{downstreamHTTP, d.HTTP != nil}, {downstreamKafka, d.Kafka != nil}, {downstreamPostgres, d.Postgres != nil}} {
+	}{{"http", d.HTTP != nil}, {"grpc", d.GRPC != nil}, {"kafka", d.Kafka != nil}, {"postgres", d.Postgres != nil}} {
 		if one.given {
 			all = append(all, one.kind)
 		}
@@ -179,6 +172,9 @@ func (s *SubjectFile) decides() Downstream { return s.Called()[0] }
 // HTTP returns the downstream over routes of the subject's own whose calls are attempts, nil if another one decides.
 func (s *SubjectFile) HTTP() *HTTPDownstream { return s.decides().HTTP }
 
+// GRPC returns the gRPC service whose calls are attempts, nil if another downstream decides.
+func (s *SubjectFile) GRPC() *GRPCDownstream { return s.decides().GRPC }
+
 // Postgres returns the database whose transactions are attempts, nil if another downstream decides.
 func (s *SubjectFile) Postgres() *PostgresDownstream { return s.decides().Postgres }
 
@@ -207,6 +203,9 @@ func (s *SubjectFile) answers() []classed {
 	}
 	if postgres := s.Postgres(); postgres != nil {
 		return postgres.answers()
+	}
+	if grpc := s.GRPC(); grpc != nil {
+		return grpc.answers()
 	}
 	all := usualAnswers()
 	if http := s.HTTP(); http != nil {
@@ -244,7 +243,7 @@ const (
 // maxDownstreams bounds the downstreams of a subject.
 const maxDownstreams = 8
 
-func (c *checker) checkDownstreams(s *SubjectFile) {
+func (c *checker) checkDownstreams(s *SubjectFile, folder string) {
 	const path = "/downstreams"
 	addresses := map[string]bool{}
 	for _, one := range s.Downstreams {
@@ -271,13 +270,15 @@ func (c *checker) checkDownstreams(s *SubjectFile) {
 	for i, one := range s.Downstreams {
 		at := fmt.Sprintf("%s/%d", path, i)
 		if len(one.kinds()) != 1 {
-			c.at(at, "a downstream is of one kind: write http, kafka or postgres")
+			c.at(at, "a downstream is of one kind: write http, grpc, kafka or postgres")
 			return
 		}
 		c.checkAmongOthers(at, s, i, names)
 		switch decides := i == deciding; {
 		case one.Kafka != nil:
 			c.checkKafka(at+"/kafka", one.Kafka)
+		case one.GRPC != nil:
+			c.checkGRPC(at+"/grpc", one.GRPC, decides, folder, s)
 		case one.HTTP != nil:
 			c.checkHTTP(at+"/http", one.HTTP, decides, s)
 		default:

@@ -119,6 +119,9 @@ func explain(n *node, part map[string]any, failed *jsonschema.ValidationError, n
 				"%q can't be a name: it becomes part of file names; use lower-case letters, digits and dashes, 64 at most",
 				n.text), ""
 		}
+		if describe == "" {
+			return fmt.Sprintf("%q is not written right: it must match %s", n.text, what.Want), ""
+		}
 		return fmt.Sprintf("%q is not written right: this is %s", n.text, describe), ""
 	case *kind.OneOf:
 		return fmt.Sprintf("%s is not written right: this is %s", name, lowerFirst(describe)), ""

@@ -8,11 +8,13 @@ import (
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/linker"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 )
 
 // Methods returns the methods of the gRPC services in a file by their full names, such as /acme.v1.Payments/Charge. The
@@ -86,4 +88,13 @@ func descriptorSet(file string) (files []protoreflect.FileDescriptor, err error)
 		return true
 	})
 	return files, nil
+}
+
+// Response returns the response of a method in the wire format, from its JSON form. The error says how it does not fit.
+func Response(method protoreflect.MethodDescriptor, body string) ([]byte, error) {
+	message := dynamicpb.NewMessage(method.Output())
+	if err := protojson.Unmarshal([]byte(body), message); err != nil {
+		return nil, fmt.Errorf("the body does not fit the message %s: %w", message.Descriptor().FullName(), err)
+	}
+	return proto.MarshalOptions{Deterministic: true}.Marshal(message)
 }

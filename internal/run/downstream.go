@@ -87,13 +87,13 @@ func (r *run) openDownstream(ctx context.Context, spec scenarios.Downstream, oth
 		return one, nil
 	case spec.Postgres != nil:
 		return r.openPostgres(ctx, spec.Postgres, attempts)
+	case spec.GRPC != nil:
+		one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: attempts, RPC: rpc(r.ids, spec.GRPC)})
+		return stub{one, ""}, err
 	}
 	one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: attempts, Calls: calls(spec.HTTP),
 		Topics: r.header.Topics})
-	if err != nil {
-		return nil, err
-	}
-	return stub{one, "http://"}, nil
+	return stub{one, "http://"}, err
 }
 
 // attemptsConfig is what all attempts of the run are recorded with.

@@ -55,6 +55,10 @@ func strangersBugs() map[string][]plantedInStranger {
 		"confluent-kafka/subjects/transform.yaml": {
 			{"delivery-error-ignored", "smoke", "commit-after-outcome"},
 		},
+		"grpc/subject.yaml": {
+			{"error-ignored", "smoke", "commit-after-outcome"},
+			{"retry-info-ignored", "transient-downstream", "backoff: backoff-early"},
+		},
 		"postgres/go/subject.yaml": {
 			{"offset-before-commit", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},

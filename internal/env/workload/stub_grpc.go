@@ -4,7 +4,7 @@ package workload
 // node of a graph, or a service of the user's own. The outcomes that are no answers are the same in both:
 //
 //	timeout     nothing, until the caller's deadline is over (DEADLINE_EXCEEDED) or the connection is closed
-//	reset       the connection is reset (the caller sees UNAVAILABLE)
+//	reset       UNAVAILABLE, which clients report when a connection is reset
 //	no id       NOT_FOUND: the harness's own answer
 //
 // An attempt starts when its request has been read and decoded. It ends before its answer is handed to gRPC, which
@@ -164,7 +164,7 @@ func (s *Stub) serveAttempt(ctx context.Context, method string, message []byte) 
 		event.Text = method
 	}
 	s.Begin(&event, seq, found)
-	if rpc.tells() && event.Record == history.None {
+	if rpc.tells() && s.unnamed(&event) {
 		s.Stray(method)
 	}
 	event.Text = ""
@@ -178,11 +178,8 @@ func (s *Stub) serveAttempt(ctx context.Context, method string, message []byte) 
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	if answer.status == 0 {
-		if event.Outcome == history.OutcomeReset {
-			_ = from.conn.SetLinger(0) // without lingering, closing sends RST instead of FIN
-		}
-		_ = from.conn.Close()
-		return nil, status.Error(codes.Unavailable, "the downstream gave no answer") // the caller does not receive this
+		// The connection carries other calls, whose answers would be lost with it, so it stays open.
+		return nil, status.Error(codes.Unavailable, "connection reset by peer")
 	}
 	if event.Outcome == history.OutcomeUnknownID {
 		return nil, status.Error(codes.NotFound, answer.text)

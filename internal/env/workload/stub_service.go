@@ -5,7 +5,6 @@ package workload
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -21,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/format"
 	"github.com/dlqbench/dlqbench/internal/samples"
 )
 
@@ -64,24 +64,6 @@ type Service struct {
 
 // NewService returns the RPC of a service in a run with these ids.
 func NewService(ids *history.IDs, cfg ServiceConfig) *Service { return &Service{cfg, ids} }
-
-// Fits returns why a body is no response of the method, or nil.
-func Fits(method protoreflect.MethodDescriptor, body string) error {
-	_, err := encoded(method, strings.NewReplacer(BodyID, "0", BodyError, "").Replace(body))
-	return err
-}
-
-// encoded returns the response of a method in the wire format.
-func encoded(method protoreflect.MethodDescriptor, body string) ([]byte, error) {
-	if body == "" || method == nil {
-		return nil, nil
-	}
-	message := dynamicpb.NewMessage(method.Output())
-	if err := protojson.Unmarshal([]byte(body), message); err != nil {
-		return nil, fmt.Errorf("the body does not fit the message %s: %w", message.Descriptor().FullName(), err)
-	}
-	return proto.MarshalOptions{Deterministic: true}.Marshal(message)
-}
 
 func (s *Service) fixed(method string) (bool, []byte, error) {
 	if route, found := s.cfg.Routes[method]; found {
@@ -179,7 +161,11 @@ func (s *Service) reply(method string, reply Reply, text string, record int32) (
 	}
 	escaped, _ := json.Marshal(text) // text never fails
 	body := strings.NewReplacer(BodyID, id, BodyError, string(escaped[1:len(escaped)-1])).Replace(reply.Body)
-	response, err := encoded(s.cfg.Methods[method], body)
+	known := s.cfg.Methods[method]
+	if body == "" || known == nil {
+		return nil, nil
+	}
+	response, err := format.Response(known, body)
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error()) // it was checked with the subject file
 	}

@@ -220,17 +220,3 @@ func TestServicesLimitAttemptsToAMethod(t *testing.T) {
 		t.Error("another method is an attempt")
 	}
 }
-
-func TestFits(t *testing.T) {
-	methods, err := format.Methods("testdata/payments.proto")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for body, want := range map[string]string{
-		"": "", `{"payment": "p-{{.ID}}"}`: "", `{"paid": true}`: `unknown field "paid"`, `{"payment"`: "unexpected EOF",
-	} {
-		if err := Fits(methods[charge], body); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", body, err, want)
-		}
-	}
-}

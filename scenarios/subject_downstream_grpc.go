@@ -1,0 +1,224 @@
+package scenarios
+
+// A gRPC service that a real service calls while it processes a record.
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/format"
+	"github.com/dlqbench/dlqbench/internal/samples"
+)
+
+// GRPCDownstream is a gRPC service. A call with a record's id is an attempt to process that record, and is answered as
+// the scenario plans. In a stream from the client, each message is an attempt.
+type GRPCDownstream struct {
+	// Schema is the file with the service, relative to this file: a .proto, which may import what lies beside it, or a
+	// set of descriptors. Without it, answers are empty messages, and ids are found as text only.
+	Schema string `json:"schema,omitempty"`
+	// Method is the only one whose calls are attempts, such as /acme.v1.Payments/Charge; default: any.
+	Method string `json:"method,omitempty" jsonschema:"pattern=^/[^/]+/[^/]+$"`
+	// At is where a request carries the record's id, in its JSON form, such as $.order.id. Default: anywhere in the
+	// request, or in the call's metadata.
+	At string `json:"at,omitempty"`
+	// Answers are the answers to attempts by outcome, where they differ from the usual ones: UNAVAILABLE for transient,
+	// RESOURCE_EXHAUSTED for rate_limited, INVALID_ARGUMENT for permanent, FAILED_PRECONDITION for logical.
+	Answers GRPCAnswers `json:"answers,omitempty"`
+	// Routes are methods with a fixed answer, whose calls are no attempts.
+	Routes []GRPCRoute `json:"routes,omitempty"`
+	// Methods are those of Schema by full name.
+	Methods map[string]protoreflect.MethodDescriptor `json:"-"`
+}
+
+// GRPCAnswers are answers to attempts by outcome.
+type GRPCAnswers struct {
+	Success     *GRPCAnswer `json:"success,omitempty"`
+	Transient   *GRPCAnswer `json:"transient,omitempty"`
+	RateLimited *GRPCAnswer `json:"rate_limited,omitempty"`
+	Permanent   *GRPCAnswer `json:"permanent,omitempty"`
+	Logical     *GRPCAnswer `json:"logical,omitempty"`
+}
+
+// GRPCAnswer is the end of a call.
+type GRPCAnswer struct {
+	// Code is the status, such as UNAVAILABLE; default: the usual one.
+	Code GRPCCode `json:"code,omitempty"`
+	// Message is the text of a failure; default: one of dlqbench's.
+	Message string `json:"message,omitempty" jsonschema:"maxLength=1024"`
+	// Body is the response to an OK in JSON; default: an empty message. It may have {{.ID}}, the record's id, and
+	// {{.Error}}, the text of the error.
+	Body string `json:"body,omitempty"`
+}
+
+// GRPCRoute is a method with a fixed answer.
+type GRPCRoute struct {
+	// Method, such as /acme.v1.Tokens/Issue.
+	Method  string   `json:"method" jsonschema:"required,pattern=^/[^/]+/[^/]+$"`
+	Code    GRPCCode `json:"code,omitempty"`
+	Message string   `json:"message,omitempty" jsonschema:"maxLength=1024"`
+	Body    string   `json:"body,omitempty"`
+}
+
+// GRPCCode is the name of a status of gRPC.
+type GRPCCode string
+
+// grpcCodes returns the names of all statuses, by their codes.
+func grpcCodes() []string {
+	return []string{"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+		"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+		"INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"}
+}
+
+// SchemaText is the JSON Schema of a status.
+func (GRPCCode) SchemaText() string {
+	names, _ := json.Marshal(grpcCodes()) // texts never fail
+	return `{"description": "A status of gRPC, such as UNAVAILABLE.", "type": "string", "enum": ` + string(names) + `}`
+}
+
+// Value returns the code, codes.OK for "".
+func (c GRPCCode) Value() codes.Code { return codes.Code(max(slices.Index(grpcCodes(), string(c)), 0)) }
+
+// ByOutcome are the answers that are given.
+func (a *GRPCAnswers) ByOutcome() map[history.Outcome]*GRPCAnswer {
+	all := map[history.Outcome]*GRPCAnswer{
+		history.OutcomeSuccess: a.Success, history.OutcomeTransient: a.Transient, history.OutcomeRateLimited: a.RateLimited,
+		history.OutcomePermanent: a.Permanent, history.OutcomeLogical: a.Logical,
+	}
+	maps.DeleteFunc(all, func(_ history.Outcome, one *GRPCAnswer) bool { return one == nil })
+	return all
+}
+
+// usualCodes are the statuses of the answers to outcomes, and the classes that these outcomes have.
+func usualCodes() []classed {
+	return []classed{
+		{history.OutcomeTransient, "UNAVAILABLE", "retryable"}, {history.OutcomeRateLimited, "RESOURCE_EXHAUSTED", "retryable"},
+		{history.OutcomePermanent, "INVALID_ARGUMENT", "permanent"}, {history.OutcomeLogical, "FAILED_PRECONDITION", "logical"},
+	}
+}
+
+// answers are the statuses that the subject gets as answers.
+func (g *GRPCDownstream) answers() []classed {
+	all, given := usualCodes(), g.Answers.ByOutcome()
+	for i := range all {
+		if one := given[all[i].outcome]; one != nil && one.Code != "" {
+			all[i].answer = string(one.Code)
+		}
+	}
+	return all
+}
+
+// Codes are the statuses of the answers by outcome.
+func (g *GRPCDownstream) Codes() map[history.Outcome]codes.Code {
+	all := map[history.Outcome]codes.Code{history.OutcomeSuccess: codes.OK}
+	for _, one := range g.answers() {
+		all[one.outcome] = GRPCCode(one.answer).Value()
+	}
+	return all
+}
+
+func (c *checker) checkGRPC(path string, g *GRPCDownstream, decides bool, folder string, s *SubjectFile) {
+	if g.Schema != "" {
+		file := g.Schema
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(folder, file)
+		}
+		var err error
+		if g.Methods, err = format.Methods(file); err != nil {
+			c.at(path+"/schema", err.Error())
+			return
+		}
+	}
+	c.checkMethod(path, g, path+"/method", g.Method)
+	if g.At != "" {
+		if _, err := samples.ParsePlace(g.At); err != nil {
+			c.at(path+"/at", err.Error())
+		} else if g.Methods == nil {
+			c.at(path+"/at", "at is a place in the JSON form of a request, which only a schema gives it: add schema, such as "+
+				"schema: payments.proto")
+		}
+	}
+	for outcome, one := range g.Answers.ByOutcome() {
+		c.checkGRPCAnswer(path, g, outcome, one)
+	}
+	for i, route := range g.Routes {
+		at := fmt.Sprintf("%s/routes/%d", path, i)
+		c.checkMethod(path, g, at+"/method", route.Method)
+		if strings.Contains(route.Body, "{{") {
+			c.at(at+"/body", "a route is for no record: its body knows no values")
+		}
+		c.checkResponse(g, at, route.Method, GRPCAnswer{Code: route.Code, Message: route.Message, Body: route.Body})
+	}
+	if decides {
+		c.checkAnswersAgree(path+"/answers/", "/code", s)
+	}
+}
+
+// checkMethod checks that the schema has a method.
+func (c *checker) checkMethod(path string, g *GRPCDownstream, at, method string) {
+	if method == "" || g.Methods == nil || g.Methods[method] != nil {
+		return
+	}
+	known := slices.Sorted(maps.Keys(g.Methods))
+	suggestion := hint(method, known)
+	if suggestion == "" {
+		suggestion = "known here: " + strings.Join(known, ", ")
+	}
+	c.hinted(at, fmt.Sprintf("%s has no method %s", g.Schema, method), suggestion)
+}
+
+func (c *checker) checkGRPCAnswer(path string, g *GRPCDownstream, outcome history.Outcome, one *GRPCAnswer) {
+	at := path + "/answers/" + outcomeKey(outcome)
+	succeeds := one.Code == "OK" || one.Code == "" && outcome == history.OutcomeSuccess
+	switch {
+	case outcome == history.OutcomeSuccess && !succeeds:
+		c.at(at+"/code", fmt.Sprintf("%s is no success: leave it out", one.Code))
+	case outcome != history.OutcomeSuccess && outcome != history.OutcomeLogical && succeeds:
+		c.at(at+"/code", "OK tells nobody that it failed: write another status, such as UNAVAILABLE")
+	case outcome == history.OutcomeSuccess && strings.Contains(one.Body, AnswerError):
+		c.at(at+"/body", "a success has no "+AnswerError)
+	}
+	if strings.Contains(strings.NewReplacer(AnswerID, "", AnswerError, "").Replace(one.Body), "{{") {
+		c.at(at+"/body", "the body of an answer knows no other values than "+AnswerID+" and "+AnswerError)
+	}
+	answer := *one
+	if !succeeds && answer.Code == "" {
+		answer.Code = "UNKNOWN" // any that is not OK
+	}
+	method := g.Method
+	if method == "" && len(g.Methods) == 1 {
+		method = slices.Collect(maps.Keys(g.Methods))[0]
+	}
+	if one.Body != "" && method == "" && g.Methods != nil {
+		c.at(at+"/body", "the methods of the schema have responses of their own: say with method whose calls are attempts")
+		return
+	}
+	c.checkResponse(g, at, method, answer)
+}
+
+// checkResponse checks that a body fits the response of a method.
+func (c *checker) checkResponse(g *GRPCDownstream, at, method string, answer GRPCAnswer) {
+	succeeds := answer.Code == "" || answer.Code == "OK"
+	switch {
+	case !succeeds && answer.Body != "":
+		c.at(at+"/body", "a failure has a message and no body")
+	case succeeds && answer.Message != "":
+		c.at(at+"/message", "a success has a body and no message")
+	case answer.Body == "":
+	case g.Methods == nil:
+		c.at(at+"/body", "a body is written in JSON, which only a schema turns into a message: add schema, such as "+
+			"schema: payments.proto")
+	case g.Methods[method] != nil:
+		body := strings.NewReplacer(AnswerID, "0", AnswerError, "").Replace(answer.Body)
+		if _, err := format.Response(g.Methods[method], body); err != nil {
+			c.at(at+"/body", err.Error())
+		}
+	}
+}
