@@ -48,8 +48,8 @@ contract: {classes: {permanent: [TOPIC_AUTHORIZATION_FAILED, POLICY_VIOLATION]},
 func TestOutputTopicsThatAreWrong(t *testing.T) {
 	for written, want := range map[string]string{
 		"[{kafka: {}}]":                   "topic",
-		"[{}]":                            "write http, kafka or postgres",
-		"[{kafka: {topic: r}, http: {}}]": "write http, kafka or postgres",
+		"[{}]":                            "write http, grpc, kafka or postgres",
+		"[{kafka: {topic: r}, http: {}}]": "write http, grpc, kafka or postgres",
 		"[{kafka: {topic: r, errors: {transient: NOT_ENOUGH_REPLICAS}}}]":           "retry NOT_ENOUGH_REPLICAS by themselves",
 		"[{kafka: {topic: r, errors: {transient: INVALID_RECORDS}}}]":               "did you mean INVALID_RECORD",
 		"[{kafka: {topic: r, errors: {transient: INVALID_RECORD}}}]":                "have different classes",

@@ -237,7 +237,7 @@ func TestProblemsOfDownstreams(t *testing.T) {
 	for text, want := range map[string]string{
 		"downstreams: []":                                                                            "there is no downstream in the list",
 		"downstreams: [{http: {}}, {http: {}}]":                                                      "subject.yaml:4:27: downstreams[0] is called http already",
-		"downstreams: [{grpc: {}}]":                                                                  "grpc",
+		"downstreams: [{amqp: {}}]":                                                                  "amqp",
 		"observe: wire\ndownstreams: [{http: {}}]":                                                   "observe: wire says",
 		"downstreams: [{http: {id: {in: cookie}}}]":                                                  "cookie",
 		"downstreams: [{http: {id: {in: path, name: x}}}]":                                           "a path has no names",
