@@ -99,8 +99,10 @@ func (a *GRPCAnswers) ByOutcome() map[history.Outcome]*GRPCAnswer {
 // usualCodes are the statuses of the answers to outcomes, and the classes that these outcomes have.
 func usualCodes() []classed {
 	return []classed{
-		{history.OutcomeTransient, "UNAVAILABLE", "retryable"}, {history.OutcomeRateLimited, "RESOURCE_EXHAUSTED", "retryable"},
-		{history.OutcomePermanent, "INVALID_ARGUMENT", "permanent"}, {history.OutcomeLogical, "FAILED_PRECONDITION", "logical"},
+		{history.OutcomeTransient, "UNAVAILABLE", "retryable"},
+		{history.OutcomeRateLimited, "RESOURCE_EXHAUSTED", "retryable"},
+		{history.OutcomePermanent, "INVALID_ARGUMENT", "permanent"},
+		{history.OutcomeLogical, "FAILED_PRECONDITION", "logical"},
 	}
 }
 
