@@ -408,6 +408,9 @@ func TestFitFindsWhatPeopleWrite(t *testing.T) {
 		// A busy machine made one wait long.
 		{[][]time.Duration{spread(51, 55, 58, 60, 63, 66, 223), spread(104, 107, 111, 115, 147), spread(205, 211, 246)},
 			backoff{initial: 50 * time.Millisecond, multiplier: 2}},
+		// A machine that was busy all the time: the later waits say what the first one is.
+		{[][]time.Duration{slices.Repeat(spread(108, 150, 180, 260, 270, 290, 310, 530), 3), spread(209, 214, 220, 260, 517),
+			spread(413, 418, 430, 470, 628)}, backoff{initial: 100 * time.Millisecond, multiplier: 2}},
 		{ms(300, 200, 100), backoff{initial: 100 * time.Millisecond, multiplier: 1}},
 	} {
 		if got, ok := fit(one.gaps); !ok || got != one.want {

@@ -37,7 +37,8 @@ func (b backoff) wait(k int) time.Duration {
 // after the second, and so on. ok is false if there are too few, or if they are no waits.
 //
 // A wait may be longer than the consumer meant, by a timer, a busy machine or a fetch under way, and is never shorter.
-// So no promise is longer than the shortest wait seen, and of several that fit, the one that grows least is taken.
+// So no promise is longer than the shortest wait seen, and of several that fit, the one with the shortest first wait
+// is taken, and of these the one that grows least. A cap is the last resort.
 func fit(gaps [][]time.Duration) (b backoff, ok bool) {
 	steps := stepsOf(gaps)
 	if len(steps) == 0 || len(gaps[0]) < leastGaps || steps[0].most < atOnce {
@@ -45,13 +46,15 @@ func fit(gaps [][]time.Duration) (b backoff, ok bool) {
 	}
 	// The last wait may be the first that the cap shortens: then nothing shows that waits don't grow beyond it.
 	for _, limit := range []time.Duration{limitOf(steps), roundDown(steps[len(steps)-1].most)} {
-		b = backoff{initial: steps[0].written(), cap: limit}
-		for _, b.multiplier = range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 10} {
-			if b.fits(steps) {
-				if b.cap > 0 && b.cap <= b.initial {
-					b = backoff{initial: b.cap, multiplier: 1}
+		for initial := steps[0].written(); initial <= steps[0].most; initial = roundUp(initial + 1) {
+			b = backoff{initial: initial, cap: limit}
+			for _, b.multiplier = range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 10} {
+				if b.fits(steps) {
+					if b.cap > 0 && b.cap <= b.initial {
+						b = backoff{initial: b.cap, multiplier: 1}
+					}
+					return b, true
 				}
-				return b, true
 			}
 		}
 	}
