@@ -15,7 +15,7 @@ import (
 // The verdict on a real run's history is the same to the byte each time it is judged: again from the files, from
 // memory, and with events of equal time in another order, as the observers' goroutines may have recorded them.
 func TestVerdictDoesNotDependOnChance(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	outcome, err := Run(t.Context(), small(t))
 	if err != nil {
 		t.Fatal(err)

@@ -75,11 +75,11 @@ contract:
 // Somebody starts the consumer with the settings that the run prints. It is judged like any other. What is not seen of
 // it is not judged, and it still runs when the run is over.
 func TestExternal(t *testing.T) {
+	t.Parallel()
 	for _, one := range []struct{ command, anomaly string }{
 		{"consume", ""},
 		{"bug consume one-retry-too-few", "under-retried"},
 	} {
-		noLeaks(t)
 		options, _ := withExternal(t, "", "")
 		var consumer *exec.Cmd
 		options.Announce = func(text string) {
@@ -137,7 +137,7 @@ func wantOutside(t *testing.T, verdict *assertions.Verdict, anomaly string) {
 
 // Signals, and starts, are commands of the user's.
 func TestExternalSignals(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	script := filepath.Join(t.TempDir(), "consumer.sh")
 	start := "#!/bin/sh\n" + `echo $$ > "$0.pid$DLQBENCH_INSTANCE"` + "\n" + outsideConsumer(t, "consume") + "\n"
 	if err := os.WriteFile(script, []byte(start), 0o700); err != nil {

@@ -38,7 +38,7 @@ func graphOptions(t *testing.T) Options {
 // A graph runs, its nodes are judged individually and as a whole, and judging the stored run again gives the same
 // verdict.
 func TestAGraphRunsAndIsJudged(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	outcome, err := Run(t.Context(), graphOptions(t))
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +14,15 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-func TestMain(m *testing.M) { os.Exit(programtest.Main(m)) }
+// Whole runs mostly wait, so their tests run in parallel. What any of them leaves behind is found after the last.
+func TestMain(m *testing.M) {
+	code := programtest.Main(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "after all tests:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // small returns options for the small scenario, in a folder of its own.
 func small(t *testing.T, sets ...string) Options {
@@ -39,13 +48,6 @@ func smallSlow(t *testing.T) Options {
 	t.Helper()
 	return small(t, "workload.rate=60/s", "workload.duration=4s",
 		"faults=[{at: 100ms, for: 3500ms, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}]")
-}
-
-// noLeaks fails the test if it leaves goroutines.
-func noLeaks(t *testing.T) {
-	t.Helper()
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
 // onLog returns a log that calls do when it receives a message containing the text, before the caller that logs

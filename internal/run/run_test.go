@@ -53,7 +53,7 @@ func phases(t *testing.T, dir string) (names []string) {
 // A run goes through its phases in order, leaves everything that it should and nothing else, and reports the
 // progress of its load to the live view.
 func TestRun(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	options := smallSlow(t)
 	var (
 		mu    sync.Mutex
@@ -101,9 +101,10 @@ func TestRun(t *testing.T) {
 // A run can be interrupted in any phase. The recorded part is sealed and judged, and is never taken for a complete
 // run.
 func TestRunInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, phase := range []string{"setup", "warm-up", "steady", "fault", "heal", "drain", "replay", "audit", "seal"} {
 		t.Run(phase, func(t *testing.T) {
-			noLeaks(t)
+			t.Parallel()
 			options, want := small(t), assertions.Inconclusive
 			if phase == "seal" { // then there is nothing left to interrupt
 				options, want = smallSlow(t), assertions.Pass
@@ -136,6 +137,7 @@ func TestRunInterrupted(t *testing.T) {
 
 // A failure before there is a load leaves no verdict and no running process.
 func TestRunNotBegun(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*Options)
 		want   string
@@ -154,7 +156,7 @@ func TestRunNotBegun(t *testing.T) {
 			"are:\n  no compiler\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			t.Parallel()
 			options := small(t)
 			test.change(&options)
 			outcome, err := Run(t.Context(), options)
@@ -209,7 +211,7 @@ func TestRunNotPrepared(t *testing.T) {
 // A failure in the middle of a run is an error. The part recorded before is judged, never as a pass, and a later
 // check gives the same verdict.
 func TestRunFailsInTheMiddle(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	options := small(t)
 	options.ReplayCommand = []string{"sh", "-c", "echo no replay today; exit 5"}
 	outcome, err := Run(t.Context(), options)
@@ -414,6 +416,7 @@ func TestGraced(t *testing.T) {
 // Ctrl-C in the middle of a fault that holds something back, or has added something: nothing hangs, and nothing is
 // left behind.
 func TestRunInterruptedInFaults(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]string{
 		"paused broker": `{at: 50ms, for: 5s, broker: {broker: 1, pause: true}}`,
 		"killed broker": `{at: 50ms, for: 5s, broker: {broker: 1, kill: true}}`,
@@ -421,7 +424,7 @@ func TestRunInterruptedInFaults(t *testing.T) {
 		"waiting":       `{at: 0s, when: lag > 1000000, for: 1s, broker: {broker: 1, pause: true}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			t.Parallel()
 			options := small(t, "faults=["+fault+"]", "workload.duration=8s")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -47,7 +47,7 @@ func resultOf(t *testing.T, outcome *Outcome, invariant string) assertions.Resul
 // The subject's own tool replays its dead letters through the topic that the subject names. Those of another service
 // stay where they are.
 func TestTheSubjectsOwnReplayTool(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	outcome, err := Run(t.Context(), hexkitService(t, `--ids, "{{.IDsFile}}", --rate, "{{.ReplayRate}}/s"`))
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestTheSubjectsOwnReplayTool(t *testing.T) {
 
 // A tool that replays everything, including other services' dead letters, is detected.
 func TestAReplayToolThatTakesTheDeadLettersOfOthers(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	outcome, err := Run(t.Context(), hexkitService(t, `--from-start, --to, "retry-{{.GroupID}}"`))
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestAReplayToolThatTakesTheDeadLettersOfOthers(t *testing.T) {
 
 // Without the DLQ the subject ends whenever a record has failed permanently, and is restarted until it is done.
 func TestASubjectThatEndsWithExhaustedRecords(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	options := small(t)
 	source, err := os.ReadFile(filepath.Join("testdata", "exits.yaml"))
 	if err != nil {

@@ -30,7 +30,7 @@ func servicesOptions(t *testing.T) Options {
 // Two services run side by side on one dead-letter topic. Each is judged separately, and judging the stored run
 // again gives the same verdict.
 func TestServicesThatShareADeadLetterTopic(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	outcome, err := Run(t.Context(), servicesOptions(t))
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func proxyNames(t *testing.T, server string) (names []string) {
 const linkFault = "faults=[{at: 100ms, for: 2s, network: {link: brokers, latency: 20ms}}]"
 
 func TestRunThroughToxiproxy(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	server := toxiproxyServer(t)
 	options := small(t, "workload.rate=60/s", "workload.duration=4s", linkFault)
 	options.Cluster.Toxiproxy = server
@@ -73,7 +73,7 @@ func TestRunThroughToxiproxy(t *testing.T) {
 
 // A run whose proxy vanishes ends at once, is inconclusive and says why.
 func TestRunWhoseProxyVanishes(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	server := toxiproxyServer(t)
 	options := small(t, "workload.duration=30s")
 	options.Cluster.Toxiproxy = server
@@ -102,7 +102,7 @@ func TestRunWhoseProxyVanishes(t *testing.T) {
 }
 
 func TestRunWithoutItsToxiproxy(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	options := small(t)
 	options.Cluster.Toxiproxy = "http://127.0.0.1:1"
 	_, err := Run(t.Context(), options)
