@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 func boundedRetriesInvariant() Invariant {
@@ -161,7 +162,7 @@ func (c *boundedRetries) finish() Result {
 			continue
 		}
 		c.saw("under-retried", c.w.about(one.number, 0, one.at, func() string {
-			return fmt.Sprintf("dead-lettered after %d retryable failures; the contract promises %d attempts", one.attempts,
+			return fmt.Sprintf("dead-lettered after %s; the contract promises %d attempts", retryable(int(one.attempts)),
 				c.w.contract.MaxAttempts)
 		}, one.asked))
 	}
@@ -213,8 +214,12 @@ func (c *boundedRetries) judgeGivenUp() {
 			continue
 		}
 		c.saw("under-retried", c.w.about(p.number, 0, p.at, func() string {
-			return fmt.Sprintf("given up after %d retryable failures; the contract promises %d attempts", r.attempts,
+			return fmt.Sprintf("given up after %s; the contract promises %d attempts", retryable(int(r.attempts)),
 				c.w.contract.MaxAttempts)
 		}, moment{history.KindCommitRequest, p.at}))
 	}
+}
+
+func retryable(failures int) string {
+	return units.Plural(int64(failures), "retryable failure", "retryable failures")
 }

@@ -189,12 +189,21 @@ func (c *noLoss) sawLost(number int32, r *record, p *partition) {
 // gone is since when the record is no longer delivered: since the commit that passed it, if that was accepted in its
 // present replay generation. Otherwise it was certain when the audit read the committed offset.
 func (c *noLoss) gone(number int32, r *record, p *partition) (time.Duration, Missing) {
-	if one, passed := c.w.passOf[number]; passed && r.has(markPassed) {
-		if pass := &c.w.passes[one]; pass.accepted && pass.state == nil {
-			return pass.at, MissingCommitted
-		}
+	if at := c.w.passedAt(number, r); at != never {
+		return at, MissingCommitted
 	}
 	return p.auditedAt, MissingAudited
+}
+
+// passedAt is when the accepted commit that passed a record was requested, never if there is none in its present replay
+// generation.
+func (w *state) passedAt(number int32, r *record) time.Duration {
+	if one, passed := w.passOf[number]; passed && r.has(markPassed) {
+		if pass := &w.passes[one]; pass.accepted && pass.state == nil {
+			return pass.at
+		}
+	}
+	return never
 }
 
 // cutOff reports whether the broker of a share group gave the record up and faults contributed to that. A delivery that

@@ -223,7 +223,7 @@ func (c *ordering) judge(s *outOfOrder) {
 		}, moment{history.KindAttemptStart, s.started}).by(s.then-s.started))
 		return
 	}
-	c.saw("reordered", c.w.about(s.next, 0, s.started, func() string {
+	seen := c.w.about(s.next, 0, s.started, func() string {
 		if b.firstTerminal < 0 {
 			return fmt.Sprintf("its first attempt started although record %d, which comes before it, was never finished",
 				s.before)
@@ -235,5 +235,9 @@ func (c *ordering) judge(s *outOfOrder) {
 		}
 		return fmt.Sprintf("its first attempt started %s before record %d, which comes before it, was finished",
 			units.Text(b.firstTerminal-s.started), s.before)
-	}, moment{history.KindAttemptStart, s.started}).by(b.firstTerminal-s.started))
+	}, moment{history.KindAttemptStart, s.started}).by(b.firstTerminal - s.started)
+	if b.firstTerminal < 0 { // the attempt is wrong only since it is certain that the record before it is not finished
+		seen = seen.missingSince(c.w.passedAt(s.before, b), MissingCommitted)
+	}
+	c.saw("reordered", seen)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 func replayInvariant() Invariant {
@@ -199,7 +200,8 @@ func (c *replay) judge(number int32, back *returned, letters []*letter) {
 		return
 	case len(copies) > wanted+back.unsettled:
 		c.saw("replay-duplicated", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("%d dead letters were selected, and there are %d copies in %s", wanted, len(copies),
+			return fmt.Sprintf("%s selected, and there are %d copies in %s",
+				units.Plural(int64(wanted), "dead letter was", "dead letters were"), len(copies),
 				c.w.topicName(target))
 		}, moment{history.KindProduceRequest, back.last}))
 	}

@@ -132,6 +132,12 @@ func TestRoots(t *testing.T) {
 		{"a commit for another's partition, past its end", map[string][]Occurrence{
 			"commit-after-outcome: commit-wrong-partition": one, "commit-after-outcome: commit-past-end": one},
 			[]string{"commit-after-outcome: commit-wrong-partition <- commit-after-outcome: commit-past-end"}},
+		{"attempts counted by partition", map[string][]Occurrence{"bounded-retries: under-retried": many,
+			"classification: premature-dead-letter": one, "bounded-retries: over-retried": {seenAt(3*time.Second, 0, 9)}},
+			[]string{"bounded-retries: under-retried <- bounded-retries: over-retried, classification: premature-dead-letter"}},
+		{"failures that are not retried", map[string][]Occurrence{"bounded-retries: under-retried": many,
+			"classification: premature-dead-letter": many},
+			[]string{"classification: premature-dead-letter <- bounded-retries: under-retried"}},
 		{"the nodes of a graph", map[string][]Occurrence{"graph-conservation: wrong-node-dlq": many,
 			"parse/commit-after-outcome: commit-past-unfinished": many[:1], "chunk/no-loss: lost": many[1:]},
 			[]string{"graph-conservation: wrong-node-dlq <- chunk/no-loss: lost, parse/" + past}},

@@ -28,11 +28,15 @@ func lead(v *assertions.Verdict) []document.Text {
 		return []document.Text{document.Lines(labelled("Promised:", promise(root.Invariant)),
 			labelled("Broken:", text(v.Broken(root))))}
 	case v.Verdict == assertions.Inconclusive && len(v.Open) > 0:
-		first := v.Open[0]
-		return []document.Text{document.Lines(labelled("Not judged:", openWords(v.Open)),
-			labelled("Why:", text(first.Why)+"."), labelled("What to do:", text(first.Do)+"."))}
+		return []document.Text{document.Lines(openLines(v.Open)...)}
 	}
 	return []document.Text{document.Plain(headline(v)), document.Plain(coverage(v))}
+}
+
+// openLines says what could not be judged, and of the first of it why, and what to do.
+func openLines(open []assertions.Open) []document.Text {
+	return []document.Text{labelled("Not judged:", openWords(open)), labelled("Why:", text(open[0].Why)+"."),
+		labelled("What to do:", text(open[0].Do)+".")}
 }
 
 // openWords names what could not be judged, with the promise of the first invariant among it.

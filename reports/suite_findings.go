@@ -21,6 +21,9 @@ type suiteFinding struct {
 	// runs are the runs that violate it, and words say how each does.
 	runs  []SuiteRun
 	words []string
+	// root is the first violation that no other one explains, in the run rooted; nil if all follow from others.
+	root   *assertions.Root
+	rooted *assertions.Verdict
 }
 
 // findings returns the violated invariants, those that are not waived first.
@@ -48,6 +51,7 @@ func (s Suite) findings() []suiteFinding {
 			if len(r.Anomalies) > 0 && out[at].cause == "" {
 				out[at].cause = cause(r.Name, r.Anomalies[0].Name)
 			}
+			out[at].findRoot(run.Report(), r)
 			out[at].runs, out[at].words = append(out[at].runs, run), append(out[at].words, words)
 		}
 	}
@@ -61,6 +65,33 @@ func (s Suite) findings() []suiteFinding {
 		return 1
 	})
 	return out
+}
+
+// findRoot takes the root of an invariant from a run. A violation that follows from a waived one stands for itself.
+func (f *suiteFinding) findRoot(run Run, r assertions.Result) {
+	if f.root != nil {
+		return
+	}
+	for _, root := range run.Verdict.Roots {
+		follows := slices.ContainsFunc(root.Consequences, func(c assertions.Consequence) bool {
+			return c.Invariant == r.Name
+		})
+		switch waived := run.waiver(root.Invariant, root.Anomaly) != nil; {
+		case waived:
+		case root.Invariant == r.Name:
+			f.root, f.rooted = &root, run.Verdict
+			return
+		case follows:
+			return
+		}
+	}
+	for _, a := range r.Anomalies {
+		if run.waiver(r.Name, a.Name) == nil {
+			f.root, f.rooted = &assertions.Root{Invariant: r.Name, Anomaly: a.Name, Count: a.Count,
+				Example: assertions.Occurrence{Record: -1, Partition: -1, Offset: -1, At: -1}}, run.Verdict
+			return
+		}
+	}
 }
 
 // promise returns the place that promises an invariant, or that of the run.
@@ -99,14 +130,18 @@ func (f suiteFinding) labels() string {
 func suiteTodo(suite Suite) document.List {
 	out := document.List{}
 	for _, found := range suite.findings() {
-		if found.waived {
+		if found.waived || found.root == nil {
 			continue
 		}
 		first := found.runs[0]
 		item := document.Item{Text: append(document.Marked(name(found.invariant), document.Fail),
-			document.Plain(" is violated in "+found.labels()+": "+text(promise(found.invariant)))...)}
-		if found.cause != "" {
-			item.Below = append(item.Below, document.Plain("Likely cause: "+text(found.cause)))
+			document.Plain(" is violated in "+found.labels())...)}
+		for _, one := range []struct{ label, words string }{{"Promised:", promise(found.invariant)},
+			{"Broken:", found.rooted.Broken(*found.root)}, {"Likely cause:", cause(found.invariant, found.root.Anomaly)},
+			{"Leads to:", found.root.Follow()}} {
+			if one.words != "" {
+				item.Below = append(item.Below, labelled(one.label, text(one.words)))
+			}
 		}
 		item.Below = append(item.Below,
 			document.Plain("Promised at "+text(found.where.String())+
@@ -141,8 +176,8 @@ func again(run SuiteRun) document.Text {
 func runTodo(run SuiteRun) []document.Item {
 	do := map[Standing]string{
 		StandingInconclusive: "It proves nothing until this is changed: correct the scenario, or the place where it runs.",
-		StandingThreshold:    "Make it faster, or change the threshold at " + text(run.Where.String()) + ".",
-		StandingFail:         "Make it faster, or change the threshold at " + text(run.Where.String()) + ".",
+		StandingThreshold:    "Meet it, or change the threshold at " + text(run.Where.String()) + ".",
+		StandingFail:         "Meet it, or change the threshold at " + text(run.Where.String()) + ".",
 		StandingEnvironment:  "Nothing is known of the consumer until this is mended.",
 		StandingInterrupted:  "Run the gate again.",
 	}[run.Standing]
@@ -155,6 +190,10 @@ func runTodo(run SuiteRun) []document.Item {
 	}
 	item := document.Item{Text: append(document.Marked(name(run.Label), suiteMark(run.Standing)),
 		document.Plain(": "+text(strings.Join(reasons, "; ")))...), Below: []document.Text{document.Plain(do)}}
+	if v := run.Judged.Verdict; run.Standing == StandingInconclusive && v != nil && len(v.Open) > 0 {
+		item.Text = append(document.Marked(name(run.Label), suiteMark(run.Standing)), document.Plain(" proves nothing")...)
+		item.Below = openLines(v.Open)
+	}
 	if more := again(run); more != nil {
 		item.Below = append(item.Below, more)
 	}

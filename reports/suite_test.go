@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
 )
 
 // fixtureSuite has a run of every standing. One of them is full of hostile texts, and so are a waiver and an
@@ -265,5 +267,32 @@ func TestSuiteEndNamesAFewOfThoseNotRun(t *testing.T) {
 	if err := SuiteEnd(&b, suite, "gate"); err != nil || !strings.Contains(b.String(), "NOT RUN           a, b, c, d, e "+
 		"and 2 more: the budget of 1m0s is used up\n") {
 		t.Errorf("%v: %q", err, b.String())
+	}
+}
+
+// What follows from another violation is told with it, unless only the other one is waived.
+func TestSuiteTodoHasTheRoots(t *testing.T) {
+	failed := func(invariant, anomaly string) assertions.Result {
+		return assertions.Result{Name: invariant, Status: assertions.Fail, Anomalies: []assertions.Anomaly{{Name: anomaly,
+			Count: 2}}}
+	}
+	v := &assertions.Verdict{Verdict: assertions.Fail,
+		Invariants: []assertions.Result{failed("no-loss", "lost"), failed("commit-after-dlq", "commit-without-dlq")},
+		Roots: []assertions.Root{{Invariant: "commit-after-dlq", Anomaly: "commit-without-dlq", Count: 2,
+			Example:      assertions.Occurrence{Record: -1, At: -1},
+			Consequences: []assertions.Consequence{{Invariant: "no-loss", Anomaly: "lost", Count: 2, Why: "it is gone"}}}}}
+	v.Reasons = []string{v.Reason(v.Roots[0])}
+	run := SuiteRun{Label: "smoke", Scenario: "smoke", Standing: StandingFail, Judged: Run{Verdict: v}, Reasons: v.Reasons}
+	told := renderSuite(t, Suite{Verdict: StandingFail, Runs: []SuiteRun{run}}, SuiteMarkdown)
+	todo, _, _ := strings.Cut(told, "### Runs")
+	if strings.Count(todo, "** is violated in smoke") != 1 || !strings.Contains(todo, "**Leads to:** no-loss: lost × 2") {
+		t.Errorf("the root and what follows from it are not told as one:\n%s", todo)
+	}
+	run.Waived = []SuiteWaived{{Invariant: "commit-after-dlq", Anomaly: "commit-without-dlq", Count: 2,
+		Until: "2026-12-31"}}
+	told = renderSuite(t, Suite{Verdict: StandingFail, Runs: []SuiteRun{run}}, SuiteMarkdown)
+	todo, _, _ = strings.Cut(told, "### Runs")
+	if !strings.Contains(todo, "**no-loss** is violated in smoke") || strings.Contains(todo, "**commit-after-dlq** is") {
+		t.Errorf("with its root waived, what is left is not told:\n%s", todo)
 	}
 }
