@@ -67,7 +67,9 @@ type effects struct {
 	promised *history.Effects
 	list     []effect // by record
 	letters  map[int32][]*letter
-	read     bool
+	// read: the sink was read; otherwise why may say for what reason not.
+	read bool
+	why  string
 	// asked holds the writes to output topics that have no answer.
 	asked map[int64]sinkWrite
 }
@@ -88,7 +90,7 @@ type sinkWrite struct {
 func (c *effects) observe(e *history.Event) {
 	switch e.Kind {
 	case history.KindEffectsRead:
-		c.read = true
+		c.read, c.why = e.Code == 0, e.Text
 		for i := range c.list {
 			c.list[i].found = 0
 		}
@@ -159,7 +161,7 @@ func (c *effects) attempted() {
 
 func (c *effects) finish() Result {
 	if !c.read {
-		return c.judgedOrNot(Inconclusive, "the sink was not read")
+		return c.judgedOrNot(Inconclusive, cmp.Or(c.why, "the sink was not read"))
 	}
 	c.letters = c.w.lettersByRecord()
 	for _, one := range c.asked {

@@ -147,6 +147,18 @@ func outputTales() []tale {
 	}
 }
 
+// A sink that can't be read is told with the reason, and proves nothing.
+func TestASinkThatCannotBeRead(t *testing.T) {
+	b := newBuilder().withSink(history.Effects{})
+	b.begin().send(0).success(0).commit(1).drain()
+	e := b.event(history.KindEffectsRead)
+	e.Code, e.Text = 1, "there is no table orders"
+	b.put(e)
+	if r := resultOf(t, judged(t, b.done()), "effects"); r.Status != Inconclusive || r.Why != e.Text {
+		t.Errorf("%s: %s", r.Status, r.Why)
+	}
+}
+
 // A sink that was not read proves nothing, and without a promise nothing is judged.
 func TestEffectsThatAreNotRead(t *testing.T) {
 	for status, promised := range map[Status]*history.Effects{Inconclusive: {}, NotApplicable: nil} {

@@ -42,9 +42,7 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c.checkInput(s, folder)
 	c.checkTopicNames(s)
 	c.checkDownstreams(s, folder)
-	if s.Contract.Effects != nil && s.EffectsTopic() == "" && c.allSound("/contract/effects") {
-		c.at("/contract/effects", "topic is missing in effects: the output topic, such as topic: \"{{.RunID}}.results\"")
-	}
+	c.checkEffects(s)
 }
 
 // checkKind: each kind of subject is started by something else.
@@ -319,7 +317,7 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 			known = append(known, one.Kafka.Topic)
 		}
 	}
-	if name := rendered.EffectsTopic(); rendered.Contract.Effects != nil && !slices.Contains(known, name) {
+	if name := rendered.EffectsTopic(); name != "" && !slices.Contains(known, name) {
 		claim("/contract/effects/topic", name, "output topic")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/history"
@@ -83,12 +84,44 @@ func (k *KafkaDownstream) Codes() map[history.Outcome]int16 {
 func (s *SubjectFile) EffectsTopic() string {
 	effects, outputs := s.Contract.Effects, s.Outputs()
 	switch {
-	case effects == nil:
+	case effects == nil || effects.SQL != "":
 		return ""
 	case effects.Topic == "" && len(outputs) == 1:
 		return outputs[0].Topic
 	}
 	return effects.Topic
+}
+
+// EffectsSQL is the statement that reads the effects of records from the database, "" for none.
+func (s *SubjectFile) EffectsSQL() string {
+	if s.Contract.Effects == nil {
+		return ""
+	}
+	return s.Contract.Effects.SQL
+}
+
+// checkEffects checks where the effects of records are.
+func (c *checker) checkEffects(s *SubjectFile) {
+	const path = "/contract/effects"
+	if s.Contract.Effects == nil || !c.allSound(path) || !c.allSound("/downstreams") {
+		return
+	}
+	if s.Contract.Effects.SQL == "" {
+		if s.EffectsTopic() == "" {
+			c.at(path, "topic is missing in effects: the output topic, such as topic: \"{{.RunID}}.results\", or sql, if the "+
+				"effects are rows")
+		}
+		return
+	}
+	switch first := strings.ToLower(strings.TrimSpace(s.Contract.Effects.SQL)); {
+	case s.Contract.Effects.Topic != "":
+		c.at(path+"/sql", "the effects are in a topic or in a database: keep topic or sql")
+	case s.database() == nil:
+		c.at(path+"/sql", "there is no database among the downstreams: add - postgres: {}, or write topic")
+	case !strings.HasPrefix(first, "select") && !strings.HasPrefix(first, "with") && !strings.HasPrefix(first, "table") &&
+		!strings.HasPrefix(first, "values"):
+		c.at(path+"/sql", "this statement does not read: write one such as select order_id, count(*) from orders group by 1")
+	}
 }
 
 // OutputTopics are the topics that the subject only writes to: further ones, those of its downstreams, and that with

@@ -151,6 +151,9 @@ type EffectsSpec struct {
 	// Topic is the output topic, in which a record that succeeded has a record with its id; default: that of the
 	// downstream, if it is one.
 	Topic string `json:"topic,omitempty" jsonschema:"minLength=1"`
+	// SQL is a statement that reads the effects from the database among the downstreams: rows with a record's id in the
+	// first column and, if there is a second one, the number of its effects there. It takes the place of Topic.
+	SQL string `json:"sql,omitempty" jsonschema:"minLength=1,maxLength=10000"`
 	// Repeats: disrupted (default), if a record may have its effect again after a disruption; never, if it has it once,
 	// whatever happens, as with transactions or with a key by which a repeat is recognised.
 	Repeats string `json:"repeats,omitempty" jsonschema:"enum=disrupted,enum=never"`

@@ -30,6 +30,7 @@ func (r *run) audit(ctx context.Context) error {
 			return environment("auditing the topics", err)
 		}
 	}
+	r.auditRows(ctx)
 	if err := r.auditStore(ctx); err != nil {
 		return err
 	}

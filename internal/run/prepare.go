@@ -162,7 +162,7 @@ func (r *run) writeTopics(dlq string, retries, others []string) {
 // furtherTopics returns the topics that are neither read nor dead-letter topics, and notes which of them has the
 // effects of records, and what the subject calls.
 func (r *run) furtherTopics(rendered *scenarios.SubjectFile) []string {
-	r.output, r.called = rendered.EffectsTopic(), rendered.Called()
+	r.output, r.rows, r.called = rendered.EffectsTopic(), rendered.EffectsSQL(), rendered.Called()
 	if len(r.called) > 1 {
 		for _, one := range r.called {
 			r.header.Downstreams = append(r.header.Downstreams, history.Downstream{Name: one.Called(),

@@ -49,8 +49,8 @@ type run struct {
 	offSchedule sync.Once
 
 	values scenarios.Values // of every instance, except its own addresses
-	// output is the topic with the effects of records, "" for none.
-	output string
+	// output is the topic with the effects of records, rows the statement that reads them from the database; "" for none.
+	output, rows string
 	// called is what the subject calls, the downstream that decides first.
 	called []scenarios.Downstream
 

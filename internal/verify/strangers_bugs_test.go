@@ -65,7 +65,8 @@ func strangersBugs() map[string][]plantedInStranger {
 		"postgres/go/several.yaml": {
 			{"", "shop-outage", ""},
 			{"error-ignored", "shop-outage", "no-loss: lost"},
-			{"result-ignored", "results-refused", "effects: effect-missing"},
+			{"result-ignored", "results-refused", "no-loss: lost"},
+			{"rows-before-payment", "smoke", "effects: effect-partial"},
 		},
 	}
 }

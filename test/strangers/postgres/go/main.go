@@ -189,6 +189,11 @@ func (s *service) process(record *kgo.Record) error {
 		}
 		return nil
 	}
+	if s.bug == "rows-before-payment" {
+		if err := pgx.BeginFunc(ctx, s.pool, write); err != nil {
+			return err
+		}
+	}
 	if err := s.pay(ctx, &o); err != nil {
 		return err
 	}
