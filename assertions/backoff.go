@@ -501,6 +501,12 @@ func (c *backoff) nameEarly(g *gap) (name, why string) {
 	if c.w.faulted(c.w.hidesCalls, g.doubted, g.start) {
 		return "", "fault on the link to the downstream"
 	}
+	if why, hides := c.w.mayHideRepeats(g.number, g.instance, g.since, g.start); hides {
+		return "", why
+	}
+	if c.w.repeats != nil && g.length >= c.waits(1).least-earlySlack {
+		return "", unclearRepeat // it may be another gap than the k-th
+	}
 	stalled, _ := c.w.stalls.stalled(none, g.from-catchUp, g.ended)
 	if g.length+catchUpShare*stalled >= g.least-earlySlack && !c.own(g.k, tooShort) {
 		return "", stallExcuse
@@ -538,12 +544,11 @@ func (c *backoff) excuse(g *gap, most time.Duration) string {
 		return "rebalance"
 	case c.w.faulted(c.w.hidesCalls, g.since, g.start):
 		return "fault on the link to the downstream"
-	case c.w.calls.failedFor(g.number, g.instance, g.since, g.start):
-		return "a call of another downstream failed"
 	case c.w.crowded(g.instance):
 		return crowdedExcuse
 	}
-	return ""
+	why, _ := c.w.calls.failedFor(g.number, g.instance, g.since, g.start)
+	return why
 }
 
 // judgeUsual reports waits that are usually too long: more than half of the gaps of a number are longer than promised,

@@ -113,7 +113,7 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 		limit++
 	}
 	limit *= max(1, int(r.lives))
-	if int(a.k) > limit {
+	if int(a.k) > limit && !c.w.withinCalls(a.number, limit) {
 		c.over[a.number] = overrun{attempts: max(a.k, c.over[a.number].attempts), limit: limit, from: r.seriesStart.at(),
 			to: a.start}
 	}
@@ -181,6 +181,11 @@ func (c *boundedRetries) judgeOver() {
 		if limit := c.w.contract.MaxAttempts * (1 + c.w.disruptions(int32(number),
 			c.w.record(int32(number)))); c.w.hops && int(one.attempts) <= limit {
 			c.withdraw("several copies")
+			continue
+		}
+		if why, hides := c.w.mayHideRepeats(int32(number), c.w.record(int32(number)).held.instance, one.from,
+			one.to); hides {
+			c.withdraw(why)
 			continue
 		}
 		name := "over-retried"

@@ -57,7 +57,8 @@ func (c *exits) note(a *attempt) {
 	switch c.w.classes[a.outcome] {
 	case classPermanent:
 	case classRetryable:
-		if c.w.contract.MaxAttempts == 0 || int(a.k) < c.w.contract.MaxAttempts {
+		if c.w.contract.MaxAttempts == 0 || int(a.k) < c.w.contract.MaxAttempts ||
+			c.w.withinCalls(a.number, c.w.contract.MaxAttempts-1) {
 			return
 		}
 	default:

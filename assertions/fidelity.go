@@ -279,8 +279,8 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 	severalCopies := c.w.hops && c.w.everDisrupted(one.number)
 	few, many := false, false
 	for _, counts := range l.counts {
-		if severalCopies {
-			counts.from = min(counts.from, 1) // each copy carries a separate count
+		if severalCopies || c.w.repeats != nil {
+			counts.from = min(counts.from, 1) // each copy carries a separate count, and repeats may look like attempts
 		}
 		if claim >= int(counts.from) && claim <= int(counts.to) {
 			return

@@ -153,8 +153,8 @@ func (w *state) answersHidden(number int32, instance int16, from, to time.Durati
 	if w.faulted(w.hidesCalls, from, to) {
 		return "fault on the link to the downstream", true
 	}
-	if w.calls.failedFor(number, instance, from, to) {
-		return "a call of another downstream failed", true
+	if why, failed := w.calls.failedFor(number, instance, from, to); failed {
+		return why, true
 	}
 	if w.stalls.stoodStill(instance, from-catchUp, to) {
 		return stallExcuse, true
@@ -170,9 +170,11 @@ func (w *state) answersHidden(number int32, instance int16, from, to time.Durati
 // shorten the waits between them.
 func (w *state) attemptsHidden(number int32, instance int16, from, to time.Duration,
 	rush bool) (why string, hidden bool) {
+	if why, hidden = w.calls.failedFor(number, instance, from, to); hidden {
+		return why, true
+	}
 	why, hidden = w.answersHidden(number, instance, from, to)
-	return why, hidden && (!rush || w.faulted(w.hidesCalls, from, to) ||
-		w.calls.failedFor(number, instance, from, to))
+	return why, hidden && (!rush || w.faulted(w.hidesCalls, from, to))
 }
 
 // waitsLimit is the largest number of waits that are added up.

@@ -107,6 +107,8 @@ type state struct {
 	// outputs is nil if attempts are not writes to an output topic.
 	outputs *outputs
 	calls   *callsElsewhere
+	// repeats is nil if each call is an attempt.
+	repeats *repeats
 	// call is the call of another downstream that the current event ends, nil if there is none.
 	call *callElsewhere
 
@@ -154,7 +156,7 @@ func newState(header *history.Header) *state {
 		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},
 		audits: make([]int, len(header.Topics)), store: newStoreState(), moved: never, still: never,
-		calls: newCallsElsewhere(),
+		calls: newCallsElsewhere(), repeats: newRepeats(header.Contract()),
 	}
 	w.memory = header.Contract().Counter == history.CounterMemory || header.Contract().Counter == ""
 	w.hops = header.Contract().Retry == history.RetryTopics

@@ -36,6 +36,8 @@ type callsElsewhere struct {
 // callElsewhere is a call. wide: it may have failed others of its instance with it, in the memory of a client: franz-go
 // fails all that it has buffered for a partition when one write is refused.
 type callElsewhere struct {
+	// why it may hide attempts, in the words of answersHidden.
+	why        string
 	number     int32
 	downstream int32
 	instance   int16
@@ -106,7 +108,7 @@ func (w *state) takeCall(e *history.Event) {
 	case e.Flags.Has(history.Forged) && w.contract.LogicalEnds():
 		of.ended |= bit
 	}
-	call.wide = downstream.Topic
+	call.wide, call.why = downstream.Topic, failedElsewhere
 	c.failed, c.longest = append(c.failed, call), max(c.longest, call.to-call.from)
 }
 
@@ -137,11 +139,14 @@ func (c *callsElsewhere) finish() {
 	}
 }
 
+// failedElsewhere is the reason that answersHidden gives for a call of another downstream.
+const failedElsewhere = "a call of another downstream failed"
+
 // failedFor reports whether a call of the record elsewhere failed between from and to, or one that may have failed the
-// record with it.
-func (c *callsElsewhere) failedFor(number int32, instance int16, from, to time.Duration) bool {
+// record with it, or one that may be an attempt of its own; why names the reason.
+func (c *callsElsewhere) failedFor(number int32, instance int16, from, to time.Duration) (why string, failed bool) {
 	if since, silent := c.silent[number]; silent && since <= to {
-		return true
+		return failedElsewhere, true
 	}
 	at, _ := slices.BinarySearchFunc(c.failed, from, func(one callElsewhere, at time.Duration) int {
 		return cmp.Compare(one.to, at)
@@ -149,10 +154,10 @@ func (c *callsElsewhere) failedFor(number int32, instance int16, from, to time.D
 	for ; at < len(c.failed) && c.failed[at].to-c.longest <= to; at++ {
 		one := &c.failed[at]
 		if one.from <= to && (one.number == number || one.instance == instance && (one.wide || c.batched[instance])) {
-			return true
+			return one.why, true
 		}
 	}
-	return false
+	return "", false
 }
 
 // hidesCalls reports whether the fault hides attempts or answers: it is on the link to the downstream that decides, or

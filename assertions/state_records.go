@@ -165,6 +165,9 @@ func (w *state) startAttempt(e *history.Event) {
 		p = said // of several copies, the named one
 	}
 	w.see(e.Record, r)
+	if w.repeatsCall(e, r, by) {
+		return
+	}
 	a := attempt{number: e.Record, op: e.Op, by: by, start: e.Time, life: r.lives, before: w.formerOf(e.Record, r),
 		within: joined}
 	delivery := uint16(0)
@@ -208,6 +211,7 @@ func (w *state) startAttempt(e *history.Event) {
 	r.attempts, r.inSeries, r.inRun = bump(r.attempts), bump(r.inSeries), bump(r.inRun)
 	r.held, r.delivery, r.lastStart = by, delivery, e.Time
 	a.k = r.inSeries
+	w.beginRepeats(a)
 	w.open[e.Op] = a
 	w.oneAttempt = a
 	w.attempt = &w.oneAttempt

@@ -10,6 +10,9 @@ import (
 type Contract struct {
 	// MaxAttempts is the number of executions of a retryable record, the first included; 0 = unlimited.
 	MaxAttempts int `json:"max_attempts"`
+	// Calls is the largest number of calls that a client makes by itself within one attempt, sooner than Backoff.Initial
+	// after a failure; 0 or 1: each call is an attempt.
+	Calls int `json:"calls,omitempty"`
 	// GroupType is how the subject shares its topics out among instances: GroupConsumer ("" likewise) or GroupShare.
 	GroupType GroupType `json:"group_type,omitempty"`
 	// Counter says where attempts are counted: memory, header, store or delivery.
@@ -246,7 +249,7 @@ const generous = 8
 // Progress reports whether the n-th attempt of a record (n ≥ 1) can still lead to a final state. Beyond that the
 // consumer is in an endless loop.
 func (c *Contract) Progress(n int32) bool {
-	return c.MaxAttempts == 0 || int(n) <= generous*c.MaxAttempts
+	return c.MaxAttempts == 0 || int(n) <= generous*c.MaxAttempts*max(c.Calls, 1)
 }
 
 // circles is the number of attempts after which a run stops waiting for a record if the contract specifies no

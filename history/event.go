@@ -196,7 +196,8 @@ const (
 	KindMembership
 
 	// EffectsRead: the harness starts to read the sink, where the effects of processed records are. Text = what it
-	// reads ("topic results"); Code = 1 if it can't be read, and then Text = the reason. A later EffectsRead supersedes an earlier one and its effects.
+	// reads ("topic results"); Code = 1 if it can't be read, and then Text = the reason. A later EffectsRead supersedes an
+	// earlier one and its effects.
 	KindEffectsRead
 	// Effect: a record has effects in the sink. Record, N = the number of them (at least 1; a record without effects
 	// has no event); Topic, Partition, Offset of the first if the sink is a topic; Text = where they are, in words, if

@@ -35,6 +35,7 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c.checkOwnStore(s.Store)
 	c.checkClasses(s.Contract.Classes, s.answers())
 	c.checkBackoff(s.Contract.Backoff)
+	c.checkCalls(s)
 	c.checkRetryTopics(s.Contract)
 	c.checkExits(s.Contract)
 	c.checkEnvelope(s.Contract.DLQ)
@@ -161,6 +162,26 @@ func (c *checker) checkBackoff(backoff BackoffSpec) {
 	}
 	if backoff.Cap > 0 && backoff.Cap < backoff.Initial {
 		c.at(base+"/cap", fmt.Sprintf("the cap (%s) is less than the first wait (%s)", backoff.Cap, backoff.Initial))
+	}
+}
+
+// checkCalls: calls that a client repeats by itself are told from attempts by the waits.
+func (c *checker) checkCalls(s *SubjectFile) {
+	const path = "/contract/attempts/calls"
+	if s.Contract.Attempts.Calls < 2 || !c.allSound("/contract") {
+		return
+	}
+	switch {
+	case s.Observe == ObserveWire:
+		c.at(path, "observe: wire says that the subject makes no calls that can be watched: leave calls out")
+	case s.Kafka() != nil:
+		c.at(path, "a write that Kafka's client repeats by itself is one attempt in any case: leave calls out")
+	case s.Contract.Retry != string(history.RetryInPlace):
+		c.at(path, "calls goes with retry: in-place: only where a process makes the next attempt itself, its waits tell an "+
+			"attempt from a call that the client repeats")
+	case s.Contract.Backoff.Initial == 0:
+		c.at(path, "without a promised wait, an attempt can't be told from a call that the client repeats: add backoff: "+
+			"{initial: 1s}, with the wait between attempts, which must be longer than those of the client")
 	}
 }
 

@@ -156,6 +156,9 @@ func promises(c history.Contract, answers []classed) []string {
 	if c.MaxAttempts > 0 {
 		attempts = fmt.Sprintf("A record that keeps failing is tried %d times in all, the first included.", c.MaxAttempts)
 	}
+	if c.Calls > 1 {
+		attempts += fmt.Sprintf(" Its client may repeat a call by itself: %d calls in an attempt at most.", c.Calls)
+	}
 	list := []string{attempts, counterPromise(c), backoffPromise(c.Backoff)}
 	list = append(list, fmt.Sprintf("Retried: %s. Final at once: %s. Business failures: %s, which %s.",
 		outcomeList(c.Retryable, answers), outcomeList(c.Permanent, answers), outcomeList(c.Logical, answers),

@@ -85,3 +85,22 @@ func TestFaultsNameDownstreams(t *testing.T) {
 		}
 	}
 }
+
+func TestProblemsOfRepeatedCalls(t *testing.T) {
+	for contract, want := range map[string]string{
+		"{attempts: {max: 3, calls: 3}, backoff: {initial: 1s}}":                                 "",
+		"{attempts: {calls: 1}}":                                                                 "",
+		"{attempts: {calls: 3}}":                                                                 "without a promised wait",
+		"{attempts: {calls: 30}, backoff: {initial: 1s}}":                                        "calls",
+		"{attempts: {calls: 3}, backoff: {initial: 1s}}\nobserve: wire":                          "makes no calls",
+		"{attempts: {calls: 3}, backoff: {initial: 1s}}\ndownstreams: [{kafka: {topic: t}}]":     "is one attempt in any case",
+		"{attempts: {calls: 3}, backoff: {initial: 1s}, retry: topics, retry_topics: r}":         "calls goes with retry: in-place",
+		"{attempts: {calls: 3}, backoff: {initial: 1s}, retry: redelivery, group_type: share}\n": "calls goes with retry: in-place",
+	} {
+		_, err := ParseSubject("subject.yaml", []byte(service+"contract: "+contract+"\n"))
+		var problems *Problems
+		if want == "" && err != nil || want != "" && (!errors.As(err, &problems) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.200s\n%.600v\nwant a problem with %q", contract, err, want)
+		}
+	}
+}

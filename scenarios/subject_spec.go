@@ -170,7 +170,10 @@ const (
 // AttemptsSpec promises Max executions, the first included (0, the default: no promise); Counter is memory, header,
 // store or delivery (the delivery count of a share group).
 type AttemptsSpec struct {
-	Max     int    `json:"max,omitempty" jsonschema:"minimum=0"`
+	Max int `json:"max,omitempty" jsonschema:"minimum=0"`
+	// Calls is how often the client of the downstream may call within one attempt, where it repeats a call by itself:
+	// sooner than backoff.initial after a failure. Default 1.
+	Calls   int    `json:"calls,omitempty" jsonschema:"minimum=1,maximum=20"`
 	Counter string `json:"counter,omitempty" jsonschema:"enum=memory,enum=header,enum=store,enum=delivery"`
 }
 

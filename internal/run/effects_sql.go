@@ -61,7 +61,7 @@ func (r *run) readRows(ctx context.Context, address string) (map[int32]int32, er
 	if err != nil {
 		return nil, err // it names the user and the host, not the password
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // what was read stands
 	// As one statement with parameters, of which there are none, it can't end the transaction that it is read in.
 	rows := conn.ExecParams(ctx, r.rows, nil, nil, nil, nil)
 	found, err := r.countRows(rows)

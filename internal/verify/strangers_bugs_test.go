@@ -67,6 +67,7 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"error-ignored", "shop-outage", "no-loss: lost"},
 			{"result-ignored", "results-refused", "no-loss: lost"},
 			{"rows-before-payment", "smoke", "effects: effect-partial"},
+			{"client-retries-more", "smoke", "backoff: backoff-early"},
 		},
 	}
 }

@@ -58,6 +58,7 @@ type service struct {
 	bug    string
 	// payments and results are empty if the service has none.
 	payments, results string
+	calls             int // of the payment service in one attempt
 }
 
 func main() {
@@ -85,7 +86,18 @@ func main() {
 		slog.Error("unable to create the client", "err", err)
 		os.Exit(1)
 	}
-	s := &service{client: client, pool: pool, dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG"),
+	calls := 1
+	if text := os.Getenv("PAYMENTS_CALLS"); text != "" {
+		if calls, err = strconv.Atoi(text); err != nil {
+			slog.Error("PAYMENTS_CALLS is not a number", "err", err)
+			os.Exit(1)
+		}
+	}
+	if os.Getenv("PLANTED_BUG") == "client-retries-more" {
+		calls *= 2
+	}
+	s := &service{calls: calls,
+		client: client, pool: pool, dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG"),
 		payments: os.Getenv("PAYMENTS_URL"), results: os.Getenv("KAFKA_RESULTS_TOPIC")}
 	s.consume(ctx)
 	client.CloseAllowingRebalance()
@@ -212,13 +224,23 @@ func (s *service) process(record *kgo.Record) error {
 	return nil
 }
 
-// pay asks the payment service to take the money. The same order is paid for once, however often it is asked for.
+// pay asks the payment service to take the money. The same order is paid for once, however often it is asked for. If the
+// service is in trouble, it is asked again at once, as many HTTP clients do.
 func (s *service) pay(ctx context.Context, o *order) error {
 	if s.payments == "" {
 		return nil
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, s.payments+"/payments/"+o.ID,
-		strings.NewReader(fmt.Sprintf(`{"amount": %.2f}`, o.Total)))
+	for call := 1; ; call++ {
+		err := s.put(ctx, s.payments+"/payments/"+o.ID, fmt.Sprintf(`{"amount": %.2f}`, o.Total))
+		status := refused(0)
+		if !errors.As(err, &status) || status < 500 || call >= s.calls || !sleep(ctx, 5*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+func (s *service) put(ctx context.Context, url, body string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader(body))
 	if err != nil {
 		return err
 	}

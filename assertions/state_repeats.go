@@ -1,0 +1,96 @@
+package assertions
+
+// State: calls that a client repeats by itself within an attempt (Contract.Calls).
+//
+//	attempt 1: call, 503, 10 ms, call, 503 ─▶ backoff.initial or longer ─▶ attempt 2: call …
+//
+// A subject waits at least backoff.initial before its next attempt, so a call that comes sooner after a failure is the
+// client's. One that comes later is taken for an attempt, and may be a repeat that the machine delayed: attempts are
+// counted too high, never too low. After a call without an answer, it is not known when the client began to wait, so
+// what follows is either.
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// repeats holds the attempts of records whose client repeats calls by itself, nil if none does.
+type repeats struct {
+	most    int
+	current map[int32]repeatedAttempt
+	// series is the number of calls in the present series of a record.
+	series map[int32]int
+}
+
+// repeatedAttempt is the latest attempt of a record, with the number of its calls.
+type repeatedAttempt struct {
+	attempt
+	calls int
+}
+
+// unclearRepeat is the reason that answersHidden gives for a call that may be an attempt of its own.
+const unclearRepeat = "calls that may be attempts, or repeats by the client"
+
+// repeatsCall takes a call that the client repeats by itself, and reports whether it is one. The attempt continues, and
+// no attempt begins.
+func (w *state) repeatsCall(e *history.Event, r *record, by holder) bool {
+	if w.repeats == nil {
+		return false
+	}
+	last, known := w.repeats.current[e.Record]
+	if !known || last.by != by || last.life != r.lives || last.start != r.lastStart || r.has(markOver|markUnsettled) ||
+		r.letterAsked >= last.start {
+		return false
+	}
+	answered := r.has(markEnded) && !r.has(markGone) && r.outcome != history.OutcomeTimeout &&
+		r.outcome != history.OutcomeReset
+	if !answered {
+		w.calls.failed = append(w.calls.failed, callElsewhere{why: unclearRepeat, number: e.Record, instance: by.instance,
+			from: last.start, to: e.Time})
+		w.calls.longest = max(w.calls.longest, e.Time-last.start)
+		return false
+	}
+	if w.classes[r.outcome] != classRetryable || r.outcome == history.OutcomeRateLimited ||
+		last.calls >= w.repeats.most || e.Time-r.lastEnd >= w.contract.Backoff.Initial-earlySlack {
+		return false
+	}
+	last.calls, last.op = last.calls+1, e.Op
+	w.repeats.current[e.Record] = last
+	w.repeats.series[e.Record]++
+	w.open[e.Op] = last.attempt
+	r.flags &^= markEnded | markGone
+	return true
+}
+
+// beginRepeats notes an attempt, whose client may repeat its call.
+func (w *state) beginRepeats(a attempt) {
+	if w.repeats == nil {
+		return
+	}
+	w.repeats.current[a.number] = repeatedAttempt{a, 1}
+	if a.fresh {
+		w.repeats.series[a.number] = 0
+	}
+	w.repeats.series[a.number]++
+}
+
+// withinCalls reports whether the calls in the present series of a record may be those of so many attempts.
+func (w *state) withinCalls(number int32, attempts int) bool {
+	return w.repeats != nil && w.repeats.series[number] <= attempts*w.repeats.most
+}
+
+func newRepeats(c *history.Contract) *repeats {
+	if c.Calls < 2 {
+		return nil
+	}
+	return &repeats{most: c.Calls, current: map[int32]repeatedAttempt{}, series: map[int32]int{}}
+}
+
+// mayHideRepeats reports whether calls between from and to may have been taken for attempts, or the other way round.
+func (w *state) mayHideRepeats(number int32, instance int16, from, to time.Duration) (why string, hides bool) {
+	if w.repeats == nil {
+		return "", false
+	}
+	return w.answersHidden(number, instance, from, to)
+}
