@@ -37,6 +37,15 @@ func OneLine(w io.Writer, line string) string {
 	return line
 }
 
+// Flow returns a text whose lines are broken between words where the terminal w has no room. A text that goes elsewhere
+// stays as it is.
+func Flow(w io.Writer, text string) string {
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return ansi.Wordwrap(text, Columns(w), "")
+	}
+	return text
+}
+
 // fitted returns the words of a line that fit in so many columns.
 func fitted(line string, columns int) string {
 	if ansi.StringWidth(line) <= columns {

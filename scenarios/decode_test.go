@@ -214,7 +214,7 @@ func TestFind(t *testing.T) {
 		t.Errorf("smoke: %q, %d bytes, %v", name, len(data), err)
 	}
 	for arg, want := range map[string]string{
-		"smok": "did you mean smoke?", "dlq-link-dow": "did you mean dlq-link-down?", "zzzzzz": "one of broker-loss",
+		"smok": "did you mean smoke?", "dlq-link-dow": "did you mean dlq-link-down?", "zzzzzz": "one that dlqbench list prints",
 		"./smoke": "reading the scenario ./smoke: ", "smoke.yaml": "reading the scenario smoke.yaml: ",
 	} {
 		if _, _, err := Find(arg); err == nil || !strings.Contains(err.Error(), want) {

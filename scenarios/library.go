@@ -69,7 +69,12 @@ func (l Library) Find(arg string) (name string, data []byte, err error) {
 	if near := Closest(arg, l.Names()); near != "" {
 		return "", nil, fmt.Errorf("there is no %s %q: did you mean %s?", l.What, arg, near)
 	}
-	return "", nil, fmt.Errorf("there is no %s %q: name a file, or one of %s", l.What, arg, strings.Join(l.Names(), ", "))
+	const mostNamed = 12
+	known := "one of " + strings.Join(l.Names(), ", ")
+	if len(l.Names()) > mostNamed {
+		known = "one that dlqbench list prints"
+	}
+	return "", nil, fmt.Errorf("there is no %s %q: name a file, or %s", l.What, arg, known)
 }
 
 // cause is the reason of a file's error without the path, which the message has already.

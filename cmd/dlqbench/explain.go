@@ -9,6 +9,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -34,7 +35,7 @@ func (a *app) explainCommand() *cobra.Command {
 			if !found {
 				return usageError{unknownExplanation(args[0])}
 			}
-			_, err := fmt.Fprint(a.stdout, text)
+			_, err := fmt.Fprint(a.stdout, reports.Flow(a.stdout, text))
 			return err
 		},
 	}
