@@ -123,7 +123,7 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 			history.IDText: "a fresh id of 24 letters and digits", history.IDInt64: "a fresh whole number of 16 digits"}
 		written := map[string]string{format.Avro: ", as Avro", format.Protobuf: ", as Protobuf"}[s.Input.Format]
 		text.Promises = append([]string{fmt.Sprintf("Its records are made from the %d of %s in turn%s, each with %s at %s.",
-			s.Samples.Len(), s.Input.Samples, written, form[s.Samples.Form], s.Input.ID.At)}, text.Promises...)
+			s.Samples.Len(), s.Input.Source(), written, form[s.Samples.Form], s.Input.ID.At)}, text.Promises...)
 	}
 	return text, nil
 }

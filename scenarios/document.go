@@ -65,15 +65,29 @@ type document struct {
 	widths   []int
 	root     *node
 	problems []Problem
+	// nulls: a value may be null, as in documents that others define.
+	nulls bool
 }
 
 // parseDocument reads the text; root is nil when it is no YAML at all.
 func parseDocument(name string, data []byte) *document {
 	d := &document{name: name}
+	d.read(data)
+	return d
+}
+
+// parseForeign reads a document that others define, such as AsyncAPI, in YAML or JSON.
+func parseForeign(name string, data []byte) *document {
+	d := &document{name: name, nulls: true}
+	d.read(data)
+	return d
+}
+
+func (d *document) read(data []byte) {
 	if len(data) > maxFile {
 		d.problems = append(d.problems,
-			Problem{File: name, Message: fmt.Sprintf("the file has %d bytes; more than 256 KiB is not read", len(data))})
-		return d
+			Problem{File: d.name, Message: fmt.Sprintf("the file has %d bytes; more than 256 KiB is not read", len(data))})
+		return
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	// YAML's line breaks are CRLF, LF and CR alone (YAML 1.2.2, 5.4): the parser counts all three.
@@ -82,23 +96,22 @@ func parseDocument(name string, data []byte) *document {
 	if len(d.lines) > maxLines {
 		d.problems = append(d.problems, d.place(maxLines+1, 1).problem(fmt.Sprintf("the file has %d lines; more than %d "+
 			"are not read", len(d.lines), maxLines)))
-		return d
+		return
 	}
 	if line, column, ok := firstInvalid(text); !ok {
 		d.problems = append(d.problems, d.place(line, column).problem("the file is no valid UTF-8 text here"))
-		return d
+		return
 	}
 	if line, column, deep := tooDeep(text); deep {
 		d.problems = append(d.problems, d.place(line, column).problem("the file is nested too deeply here"))
-		return d
+		return
 	}
 	file, err := parseYAML(text)
 	if err != nil {
 		d.problems = append(d.problems, d.syntax(err))
-		return d
+		return
 	}
 	d.build(file)
-	return d
 }
 
 func (d *document) split(text string) {
@@ -262,6 +275,9 @@ func (d *document) scalar(n *node, from ast.Node) {
 	n.text = from.GetToken().Value
 	switch v := from.(type) {
 	case *ast.NullNode:
+		if d.nulls {
+			return
+		}
 		refuse("there is no value here: write one, or leave the key out")
 	case *ast.StringNode:
 		n.scalar, n.text = v.Value, v.Value

@@ -3,6 +3,7 @@ package scenarios
 // What a real service takes: records made from samples of its own, in a topic with a name of its own.
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,8 @@ type Input struct {
 	// Samples is a file with a record in each line, as JSON: absolute, or relative to subject.yaml. Its records take
 	// turns, each with an id of its own. Default: records of dlqbench's own.
 	Samples string `json:"samples,omitempty" jsonschema:"minLength=1"`
+	// AsyncAPI is a document with examples of the records, in the place of Samples.
+	AsyncAPI *AsyncAPI `json:"asyncapi,omitempty"`
 	// Lines says what a line is: value (default), the record's value; or envelope, an object with the members value, key
 	// and headers.
 	Lines string `json:"lines,omitempty" jsonschema:"enum=value,enum=envelope"`
@@ -36,7 +39,7 @@ type Input struct {
 	Key *FormatSpec `json:"key,omitempty"`
 	// Registry is a schema registry of your own; default: one that exists for the run.
 	Registry *OwnRegistry `json:"registry,omitempty"`
-	// ID is required with Samples.
+	// ID is required with Samples and AsyncAPI.
 	ID InputID `json:"id,omitempty"`
 	// Header: false, if the records must not have the header dlqbench-id, by which records without a readable value are
 	// followed.
@@ -98,6 +101,9 @@ func (i *Input) Files() map[string]string {
 		return nil
 	}
 	files := map[string]string{"input.samples": i.Samples, "input.schema": i.Schema}
+	if i.AsyncAPI != nil {
+		files["input.asyncapi.file"] = i.AsyncAPI.File
+	}
 	if i.Key != nil {
 		files["input.key.schema"] = i.Key.Schema
 	}
@@ -114,7 +120,7 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	if s.Input == nil || !c.allSound("/input") {
 		return
 	}
-	if s.Input.Samples == "" {
+	if s.Input.Samples == "" && s.Input.AsyncAPI == nil {
 		for _, name := range []string{
 			"lines", "id", "format", "schema", "message", "framing", "cloudevents", "key", "registry",
 		} {
@@ -133,24 +139,30 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 		c.at("/input/id/at", err.Error())
 		return
 	}
-	path := s.Input.Samples
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(folder, path)
-	}
-	options := samples.Options{Lines: s.Input.Lines, ID: place, As: history.IDForm(s.Input.ID.As)}
 	known := len(c.problems)
-	if s.Format = c.readSchema(s.Input, "/input", folder); s.Format != nil {
+	described := c.readDocument(s, folder)
+	options := samples.Options{Lines: s.Input.Lines, ID: place, As: history.IDForm(s.Input.ID.As)}
+	if s.Format = c.readSchema(s.Input, "/input", folder, described); s.Format != nil {
 		options.Format = s.Format
 	}
 	if s.Input.Key != nil {
-		if s.KeyFormat = c.readSchema(s.Input, "/input/key", folder); s.KeyFormat != nil {
+		if s.KeyFormat = c.readSchema(s.Input, "/input/key", folder, nil); s.KeyFormat != nil {
 			options.Key = s.KeyFormat
 		}
 	}
 	if c.checkRegistry(s, folder); len(c.problems) > known {
 		return
 	}
-	if s.Samples = c.readSamples(path, options); s.Samples == nil {
+	path := s.Input.Source()
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	if described != nil {
+		s.Samples = c.readExamples(described, options)
+	} else {
+		s.Samples = c.readSamples(path, options)
+	}
+	if s.Samples == nil {
 		return
 	}
 	for _, name := range s.frameHeaders() {
@@ -178,9 +190,72 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	}
 }
 
+// Source is the file with the samples.
+func (i *Input) Source() string {
+	if i.AsyncAPI != nil {
+		return i.AsyncAPI.File
+	}
+	return i.Samples
+}
+
+// readDocument reads an AsyncAPI document, and takes over the topic of the channel and the format of the message; nil
+// if there is none, or something is wrong.
+func (c *checker) readDocument(s *SubjectFile, folder string) *asyncMessage {
+	if s.Input.AsyncAPI == nil {
+		return nil
+	}
+	for _, name := range []string{"samples", "lines", "schema"} {
+		if c.has("/input/" + name) {
+			c.at("/input/"+name, name+" and asyncapi exclude each other: the document has examples and their schema")
+			return nil
+		}
+	}
+	file := s.Input.AsyncAPI.File
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(folder, file)
+	}
+	described, problems := readAsyncAPI(*s.Input.AsyncAPI, file)
+	c.problems = append(c.problems, problems...)
+	if described == nil {
+		return nil
+	}
+	s.Input.Topic = cmp.Or(s.Input.Topic, described.topic)
+	if c.has("/input/format") && s.Input.Format != described.kind &&
+		(described.kind != format.JSON || s.Input.Format != format.JSONSchema) {
+		c.at("/input/format", fmt.Sprintf("the document says %s: leave format out", described.kind))
+		return nil
+	}
+	s.Input.Format = cmp.Or(s.Input.Format, described.kind)
+	return described
+}
+
+// readExamples reads the examples of a document; nil if something is wrong with them. Values of JSON must fit the
+// schema, if there is one.
+func (c *checker) readExamples(described *asyncMessage, options samples.Options) *samples.Set {
+	options.Lines = samples.LinesEnvelope
+	set, problems := samples.Read(bytes.NewReader(described.text), options)
+	if described.kind == format.JSON && described.schema != "" && options.Format == nil && len(problems) == 0 {
+		checked, err := format.Load(format.Options{Kind: format.JSONSchema, Text: described.schema})
+		if err != nil {
+			c.at("/input/asyncapi", fmt.Sprintf("the payload of the message: %v", err))
+			return nil
+		}
+		options.Format = checked
+		_, problems = samples.Read(bytes.NewReader(described.text), options)
+	}
+	for _, one := range problems {
+		at := described.places[max(min(one.Line, len(described.places))-1, 0)]
+		c.problems = append(c.problems, at.problem(one.Message))
+	}
+	if len(problems) > 0 {
+		return nil
+	}
+	return set
+}
+
 // readSchema reads the schema of the values, at /input, or of the keys, at /input/key; nil if they are as in the file,
-// or something is wrong.
-func (c *checker) readSchema(input *Input, at, folder string) *format.Format {
+// or something is wrong. Described is the document that has the schema of the values, nil if a file has.
+func (c *checker) readSchema(input *Input, at, folder string, described *asyncMessage) *format.Format {
 	spec, part := input.FormatSpec, format.Value
 	if at != "/input" {
 		spec, part = *input.Key, format.Key
@@ -188,6 +263,9 @@ func (c *checker) readSchema(input *Input, at, folder string) *format.Format {
 	options := format.Options{Kind: cmp.Or(spec.Format, format.JSON), Part: part, File: spec.Schema, Message: spec.Message,
 		Framing: spec.Framing, Event: format.Event{Type: input.CloudEvents.Type,
 			Source: cmp.Or(input.CloudEvents.Source, "/dlqbench")}}
+	if described != nil {
+		options.Text = described.schema
+	}
 	if options.Framing == "" {
 		options.Framing = input.usualFraming(options.Kind, part)
 	}
@@ -210,7 +288,7 @@ func (c *checker) readSchema(input *Input, at, folder string) *format.Format {
 	case !events && part == format.Value && c.has("/input/cloudevents"):
 		c.at("/input/cloudevents", "cloudevents goes with framing: cloudevents-binary or cloudevents-structured")
 		return nil
-	case options.Kind != format.JSON && spec.Schema == "":
+	case options.Kind != format.JSON && spec.Schema == "" && options.Text == "":
 		c.at(at+"/format", fmt.Sprintf("%s needs the file with the schema, such as schema: orders.avsc", options.Kind))
 		return nil
 	case spec.Message != "" && options.Kind != format.Protobuf:

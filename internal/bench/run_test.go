@@ -399,12 +399,29 @@ func TestSubjectOfACell(t *testing.T) {
 	}
 }
 
-// TestSamplesOfACell checks that a cell's subject.yaml still names the samples of the original, which are beside that.
-func TestSamplesOfACell(t *testing.T) {
-	file := written(t, "name: b\nscenario: calm.yaml\nsubject: orders.yaml\nmatrix: {subject.env.CONCURRENCY: ['1', '8']}\n")
-	for name, text := range map[string]string{
-		"orders.yaml": orders + "\ninput: {samples: orders.jsonl, id: {at: $.id}}\n", "orders.jsonl": `{"id":"a"}`,
+// TestFilesOfACell checks that a cell's subject.yaml still names the files of the original, which are beside that.
+func TestFilesOfACell(t *testing.T) {
+	beside := map[string]string{"orders.jsonl": `{"key":"k","value":{"id":"a"}}`, "key.avsc": `"string"`,
+		"a.avsc":   `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`,
+		"api.yaml": "asyncapi: 3.0.0\nchannels: {a: {messages: {m: {examples: [{payload: {id: a}}]}}}}\n"}
+	const avro = "samples: orders.jsonl, lines: envelope, id: {at: $.id}, format: avro, schema: a.avsc"
+	for input, samples := range map[string]int{
+		"{" + avro + ", key: {format: avro, schema: key.avsc}}":    1,
+		"{asyncapi: {file: api.yaml, channel: a}, id: {at: $.id}}": 1, "{topic: mine}": 0,
 	} {
+		beside["orders.yaml"] = orders + "\ninput: " + input + "\n"
+		subject := subjectOfACell(t, beside)
+		if (subject.Samples != nil) != (samples > 0) || samples > 0 && subject.Samples.Len() != samples {
+			t.Errorf("%s: %+v", input, subject.Input)
+		}
+	}
+}
+
+// subjectOfACell returns the subject of a bench's cell. The bench is beside these files.
+func subjectOfACell(t *testing.T, beside map[string]string) *scenarios.SubjectFile {
+	t.Helper()
+	file := written(t, "name: b\nscenario: calm.yaml\nsubject: orders.yaml\nmatrix: {subject.env.CONCURRENCY: ['1', '8']}\n")
+	for name, text := range beside {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(file), name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -418,9 +435,10 @@ func TestSamplesOfACell(t *testing.T) {
 		t.Fatal(err)
 	}
 	subject, err := scenarios.LoadSubject(p.SubjectFile(folder, p.Cells[1]))
-	if err != nil || subject.Samples.Len() != 1 {
-		t.Errorf("%+v, %v", subject, err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return subject
 }
 
 // TestRefusedFolders checks that results of another bench are never mixed in, and never removed unless requested.

@@ -29,8 +29,8 @@ type Options struct {
 	Kind string
 	// Part is the key or the value; "" is the value.
 	Part string
-	// File is the path of the schema; JSON has none.
-	File string
+	// File is the path of the schema; JSON has none. Text is the schema itself, in place of the file.
+	File, Text string
 	// Message is the full name of the Protobuf message; "" is the first of the file.
 	Message string
 	// Framing must fit (see Fits).
@@ -61,9 +61,12 @@ func Load(options Options) (*Format, error) {
 		f.encode = func(value []byte) ([]byte, error) { return value, nil }
 		return f, nil
 	}
-	text, err := read(options.File)
-	if err != nil {
-		return nil, err
+	text := options.Text
+	var err error
+	if text == "" {
+		if text, err = read(options.File); err != nil {
+			return nil, err
+		}
 	}
 	f.Schema = &sr.Schema{Schema: text}
 	switch options.Kind {
@@ -75,7 +78,7 @@ func Load(options Options) (*Format, error) {
 		err = f.protobuf(options.File, options.Message)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the schema %s: %w", options.File, err)
+		return nil, fmt.Errorf("reading the schema %s: %w", cmp.Or(options.File, "of the document"), err)
 	}
 	return f, nil
 }

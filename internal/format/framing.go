@@ -108,7 +108,9 @@ func (f *Format) Absent(registry string) Frame { return f.Frame(absent(registry)
 func (f *Format) NamesSchema() bool { return f.framing.names && f.Schema != nil }
 
 // Apicurio reports whether ids are Apicurio's.
-func (f *Format) Apicurio() bool { return f.name == FramingApicurio || f.name == FramingApicurioHeaders }
+func (f *Format) Apicurio() bool {
+	return f.name == FramingApicurio || f.name == FramingApicurioHeaders
+}
 
 // NeedsGUID reports whether records name their schema by its GUID.
 func (f *Format) NeedsGUID() bool { return f.name == FramingConfluentHeaders }

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -16,7 +17,7 @@ func (f *Format) jsonSchema(file string) error {
 	if err != nil {
 		return fmt.Errorf("this is no JSON: %w", err)
 	}
-	compiler, name := jsonschema.NewCompiler(), filepath.Base(file)
+	compiler, name := jsonschema.NewCompiler(), filepath.Base(cmp.Or(file, "schema"))
 	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // a schema reads no other files and no addresses
 	if err := compiler.AddResource(name, document); err != nil {
 		return fmt.Errorf("this is no JSON schema: %w", err)

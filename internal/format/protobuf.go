@@ -14,7 +14,7 @@ import (
 // protobuf reads a .proto file. What it imports is found beside it; Google's well-known types are built in. Values are
 // Protobuf's JSON mapping.
 func (f *Format) protobuf(file, name string) error {
-	compiled, err := compiled(file)
+	compiled, err := compiled(file, f.Schema.Schema)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func Methods(file string) (map[string]protoreflect.MethodDescriptor, error) {
 	var files []protoreflect.FileDescriptor
 	if filepath.Ext(file) == ".proto" {
 		var one linker.File
-		one, err = compiled(file)
+		one, err = compiled(file, "")
 		files = append(files, one)
 	} else {
 		files, err = descriptorSet(file)
@@ -59,10 +59,13 @@ func Methods(file string) (map[string]protoreflect.MethodDescriptor, error) {
 }
 
 // compiled returns the file that a .proto describes.
-func compiled(file string) (linker.File, error) {
-	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
-		ImportPaths: []string{filepath.Dir(file)},
-	})}
+func compiled(file, text string) (linker.File, error) {
+	sources := &protocompile.SourceResolver{ImportPaths: []string{filepath.Dir(file)}}
+	if file == "" {
+		file = "schema.proto"
+		sources.Accessor = protocompile.SourceAccessorFromMap(map[string]string{file: text})
+	}
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(sources)}
 	files, err := compiler.Compile(context.Background(), filepath.Base(file))
 	if err != nil {
 		return nil, fmt.Errorf("this is no Protobuf schema: %w", err)
