@@ -165,6 +165,17 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	if s.Samples == nil {
 		return
 	}
+	c.checkSampleHeaders(s, path)
+	dialect, err := deadletter.Named(string(s.Contract.DLQ.Envelope))
+	if err == nil && dialect.Traits().JSON && s.Contract.DLQ.KeepsValue {
+		c.at("/input", fmt.Sprintf("dead letters with the envelope %s hold values that were decoded and encoded again, "+
+			"which can't be compared with samples yet: leave input out, or withdraw the promise (dlq: {keeps_value: false})",
+			s.Contract.DLQ.Envelope))
+	}
+}
+
+// checkSampleHeaders holds the headers of the samples, which path has, against the others that records get.
+func (c *checker) checkSampleHeaders(s *SubjectFile, path string) {
 	for _, name := range s.frameHeaders() {
 		if slices.Contains(s.Samples.HeaderNames(), name) || s.RecordHeaders[name] != "" {
 			c.at("/input", fmt.Sprintf("the framing gives records the header %s, which they have already: take it out of the "+
@@ -181,12 +192,6 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 			c.at("/input/samples",
 				fmt.Sprintf("the samples have the header %s, and so has record_headers: keep one", name))
 		}
-	}
-	dialect, err := deadletter.Named(string(s.Contract.DLQ.Envelope))
-	if err == nil && dialect.Traits().JSON && s.Contract.DLQ.KeepsValue {
-		c.at("/input", fmt.Sprintf("dead letters with the envelope %s hold values that were decoded and encoded again, "+
-			"which can't be compared with samples yet: leave input out, or withdraw the promise (dlq: {keeps_value: false})",
-			s.Contract.DLQ.Envelope))
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *Set) enlarged(one *Sample, size int) pieces {
 	more := bytes.Repeat([]byte("x"), max(size-written, 0))
 	begins, whole := len(one.text[0]), one.text.join(nil)
 	for _, span := range scalars(whole) {
-		if !span.isText || !span.plain || span.to == begins {
+		if !span.isText || span.to == begins {
 			continue // a number, or the id
 		}
 		lengthen := func(text []byte, end int) []byte { return slices.Concat(text[:end], more, text[end:]) }
@@ -72,9 +72,7 @@ func (s *Set) enlarged(one *Sample, size int) pieces {
 type span struct {
 	from, to int
 	isText   bool
-	// plain: the text has no escapes.
-	plain bool
-	text  string
+	text     string
 }
 
 // scalars returns the texts and numbers in a JSON value that are not names of members, the longest first.
@@ -117,8 +115,7 @@ func scalar(value []byte, token json.Token, end int) (span, bool) {
 	case json.Number:
 		return span{from: end - len(one), to: end, text: string(one)}, true
 	case string:
-		from := openingQuote(value[:end-1]) + 1
-		return span{from: from, to: end - 1, isText: true, plain: string(value[from:end-1]) == one, text: one}, true
+		return span{from: openingQuote(value[:end-1]) + 1, to: end - 1, isText: true, text: one}, true
 	}
 	return span{}, false
 }
