@@ -100,6 +100,7 @@ func (r *run) openDownstream(ctx context.Context, spec scenarios.Downstream, oth
 func (r *run) attemptsConfig() workload.AttemptsConfig {
 	return workload.AttemptsConfig{
 		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Ops: &r.ops, Clock: r.clock, Sink: r.live,
+		Calls: r.header.Contract().Calls,
 	}
 }
 

@@ -21,6 +21,8 @@ type AttemptsConfig struct {
 	// Other is the number of a downstream that does not decide (history.Header.Downstreams), 0 for the one that does.
 	// Its calls are recorded as calls instead of attempts, and succeed unless a fault says otherwise.
 	Other int
+	// Calls is the number of calls in an attempt that fails, where a client repeats calls by itself; 0 stands for 1.
+	Calls int
 	// Instances is the number of subject instances that get a listener. First is the number of the first of them.
 	Instances, First int
 	// Ops is the run's counter of operations, shared with every other observer that numbers them.
@@ -251,5 +253,11 @@ func (a *Attempts) peek(record, attempt int32) (outcome history.Outcome, planned
 		return history.OutcomeSuccess, true
 	}
 	state := &a.records[record]
-	return decide(&a.cfg.Plan.Records[record], state.planned.Load()+1, state.replayed.Load()), true
+	return a.decide(record, state.planned.Load()+1, state.replayed.Load()), true
+}
+
+// decide returns the planned outcome of the k-th call for a record, k from 1.
+func (a *Attempts) decide(record, k int32, replayed bool) history.Outcome {
+	calls := int32(max(a.cfg.Calls, 1))
+	return decide(&a.cfg.Plan.Records[record], (k+calls-1)/calls, replayed)
 }

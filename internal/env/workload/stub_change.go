@@ -151,7 +151,7 @@ func (a *Attempts) rule(record, attempt int32) Ruling {
 		return Ruling{Outcome: history.OutcomeSuccess}
 	}
 	state := &a.records[record]
-	outcome := decide(&a.cfg.Plan.Records[record], state.planned.Add(1), state.replayed.Load())
+	outcome := a.decide(record, state.planned.Add(1), state.replayed.Load())
 	return Ruling{Outcome: outcome, hang: hangLimit, ctx: context.Background()}
 }
 

@@ -90,3 +90,16 @@ func TestFaultsBreakOthers(t *testing.T) {
 		t.Errorf("the rule was asked for %v", asked)
 	}
 }
+
+// Where a client repeats calls by itself, a planned failure is that of all its calls in an attempt.
+func TestPlannedFailuresAreThoseOfAttempts(t *testing.T) {
+	a := NewAttempts(AttemptsConfig{Plan: &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient,
+		Failures: 2}}}, Calls: 3})
+	var failed int
+	for a.rule(0, 1).Outcome == history.OutcomeTransient {
+		failed++
+	}
+	if failed != 6 {
+		t.Errorf("%d calls fail", failed)
+	}
+}
