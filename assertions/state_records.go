@@ -136,6 +136,8 @@ type attempt struct {
 	end     time.Duration
 	outcome history.Outcome
 	gone    bool
+	// withheld: it was carried out, and its answer was lost on purpose.
+	withheld bool
 	// lastSuccess is the time of the record's previous success, if this is a success.
 	lastSuccess time.Duration
 }
@@ -345,6 +347,7 @@ func (w *state) endAttempt(e *history.Event) {
 	delete(w.open, e.Op)
 	r.answers |= setOf(e.Outcome)
 	a.end, a.outcome, a.gone = e.Time, e.Outcome, e.Flags.Has(history.ClientGone)
+	a.withheld = e.Flags.Has(history.Withheld)
 	w.oneAttempt = a
 	w.attempt = &w.oneAttempt
 	if a.life != r.lives {
@@ -368,6 +371,10 @@ func (w *state) endAttempt(e *history.Event) {
 
 // conclude notes which obligations the attempt's outcome ends.
 func (w *state) conclude(r *record, a *attempt) {
+	if a.withheld {
+		r.finished(a.end) // a subject that looks finds its work done, and needs no other attempt; it may make one
+		return
+	}
 	if !w.ends(a) {
 		return
 	}

@@ -52,6 +52,22 @@ func effectTales() []tale {
 		{"a success has its effect", nil, func(b *builder) history.Source {
 			return b.withSink(atLeast).begin().send(0).success(0).result(0).commit(1).drain().sinkHas(1).done()
 		}},
+		{"the answer to its commit is lost, and the subject finds its row", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			b.end(b.start(0), 0, history.OutcomeTimeout).Flags = history.Withheld
+			return b.success(1).commit(2).drain().done()
+		}},
+		{"the answer to its commit is lost, and the subject tries again", nil, func(b *builder) history.Source {
+			b.begin().send(0)
+			b.end(b.start(0), 0, history.OutcomeTimeout).Flags = history.Withheld
+			return b.wait(105*ms).attempt(0, history.OutcomeLogical).commit(1).drain().done()
+		}},
+		{"its statement is not answered, and the subject goes on", []string{"commit-past-unfinished", "lost", "reordered"},
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1)
+				b.end(b.start(0), 0, history.OutcomeTimeout)
+				return b.success(1).commit(2).drain().done()
+			}},
 		{"a success has no effect", []string{"effect-missing"}, func(b *builder) history.Source {
 			return b.withSink(atLeast).begin().send(0).success(0).commit(1).drain().sinkHas(0).done()
 		}},

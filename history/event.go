@@ -60,12 +60,13 @@ const (
 
 	// AttemptStart: the downstream stub has read a request. Op, Instance, Run, Record, N = number of attempts of this
 	// record that the stub has received (from 1); Topic, Partition, Offset if the subject sent them; Text = the call
-	// ("PUT /payments/{id}"), if the subject declares the calls it makes.
+	// ("PUT /payments/{id}"), if the subject declares the calls it makes. If it is a write in a transaction: Flags
+	// InTransaction, and ProducerID, ProducerEpoch.
 	KindAttemptStart
 	// AttemptEnd: the downstream stub is about to answer, or abandons the connection. As AttemptStart, without Text, and
 	// Outcome = the answer, Code = HTTP status (0: no answer), Aux = the Retry-After sent, in ns; Flags ClientGone if the
 	// client closed the connection before the answer. The subject then stopped waiting at an unknown moment between
-	// the start and Time.
+	// the start and Time. Flags Withheld if the attempt was carried out and its answer was lost on purpose.
 	KindAttemptEnd
 
 	// InstanceStarting: a subject process was started, or is waited for where somebody else starts it. Instance, Run,

@@ -296,6 +296,7 @@ func (s *session) loseCommit() error {
 	if open == nil {
 		return errOver
 	}
+	open.event.Flags |= history.Withheld
 	if open.ruling.Outcome == history.OutcomeReset {
 		s.tap.End(&open.event, false)
 		_ = s.client.SetLinger(0)

@@ -70,6 +70,9 @@ func (e *events) told() string {
 			if event.Flags.Has(history.ClientGone) {
 				text += " gone"
 			}
+			if event.Flags.Has(history.Withheld) {
+				text += " carried out"
+			}
 			all = append(all, text)
 		case history.KindCallEnd:
 			all = append(all, fmt.Sprintf("call %d.%d %s %s", event.Record, event.Sequence, event.Outcome, event.Flags))
@@ -522,9 +525,9 @@ func TestUnansweredCommits(t *testing.T) {
 					if err == nil {
 						t.Error("the commit is answered")
 					}
-					told := "0.1 reset"
+					told := "0.1 reset carried out"
 					if outcome == history.OutcomeTimeout {
-						told = "0.1 timeout gone"
+						told = "0.1 timeout gone carried out"
 					}
 					b.want(1, told)
 				})
