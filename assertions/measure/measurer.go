@@ -280,6 +280,9 @@ func (m *Measurer) answered(e *history.Event) {
 	if r == nil {
 		return
 	}
+	if e.Flags.Has(history.Withheld) {
+		r.set(tried)
+	}
 	contract := m.header.Contract()
 	switch {
 	case e.Outcome == history.OutcomeSuccess:
@@ -305,7 +308,7 @@ func (m *Measurer) answered(e *history.Event) {
 
 // failed notes that a record is in retry, or on its way to the dead-letter topic.
 func (m *Measurer) failed(r *record) {
-	if r.terminal == none && !r.has(retrying) {
+	if r.terminal == none && !r.has(retrying|tried) {
 		r.set(retrying)
 		m.inRetry++
 	}

@@ -29,7 +29,9 @@ const (
 	skipped  // skipped, as the contract says
 	retrying // has failed and is not finished yet
 	returned // a worker of the dead-letter store has written it back
-	tried    // attempted, according to its place: the downstream could not identify the record
+	// tried: attempted, according to its place, where the downstream could not identify the record; or carried out, and
+	// the answer was lost on purpose.
+	tried
 )
 
 // record is the state of one record; there are as many as the run has records, so every byte counts.

@@ -215,7 +215,11 @@ func (l *live) attempt(event *history.Event) {
 
 func (l *live) attempted(event *history.Event) {
 	l.attempts.Add(1)
-	if event.Outcome != history.OutcomeSuccess && event.Outcome != history.OutcomeLogical {
+	switch {
+	case event.Flags.Has(history.Withheld): // carried out, as the subject may find out
+		l.records.settle(event)
+		return
+	case event.Outcome != history.OutcomeSuccess && event.Outcome != history.OutcomeLogical:
 		l.records.fail(event)
 		return
 	}
