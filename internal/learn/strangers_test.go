@@ -29,9 +29,10 @@ func TestContractsAreLearned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"examples/go", "examples/apps/ledger", "examples/apps/orders", "examples/apps/payments",
-		"examples/apps/receipts", "examples/apps/shipments", "test/strangers/franz-go", "test/strangers/sarama",
-		"test/strangers/confluent-kafka", "test/strangers/aiokafka", "test/strangers/java", "test/strangers/kafkajs"} {
+	for _, name := range []string{"examples/go", "examples/apps/ledger", "examples/apps/orders",
+		"examples/apps/payments", "examples/apps/receipts", "examples/apps/shipments", "test/strangers/franz-go",
+		"test/strangers/sarama", "test/strangers/confluent-kafka", "test/strangers/aiokafka", "test/strangers/java",
+		"test/strangers/kafkajs"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			path := filepath.Join("..", "..", name, "subject.yaml")
 			written, err := scenarios.LoadSubject(path)

@@ -34,6 +34,15 @@ type named struct{ invariant, anomaly string }
 
 func all() map[string]app {
 	return map[string]app{
+		"claims": {
+			needs: []string{"javac", "mvn"}, database: true,
+			tests: []string{"mvn", "-q", "-B", "package"},
+			bugs: map[string]named{
+				"database-error-swallowed":                 {"no-loss", "lost"},
+				"dead-letter-not-checked":                  {"commit-after-dlq", "commit-without-dlq"},
+				"dead-lettered-while-the-registry-is-away": {"classification", "premature-dead-letter"},
+			},
+		},
 		"ledger": {
 			needs: []string{"go"}, database: true,
 			tests: []string{"go", "test", "./..."},
@@ -62,7 +71,7 @@ func all() map[string]app {
 			},
 		},
 		"receipts": {
-			needs: []string{"java", "mvn"},
+			needs: []string{"javac", "mvn"},
 			tests: []string{"mvn", "-q", "-B", "package"},
 			bugs: map[string]named{
 				"offsets-outside-the-transaction":  {"effects", "effect-missing"},
