@@ -79,7 +79,9 @@ type effect struct {
 	found uint8
 	// unsure is the number of requests without a clear answer, each of which may have made an effect.
 	unsure uint8
-	at     stamp
+	// successes are those of the replay generation life, earlier those of the generations before.
+	life, successes, earlier uint8
+	at                       stamp
 }
 
 type sinkWrite struct {
@@ -150,11 +152,19 @@ func (c *effects) certain(e *history.Event) bool {
 		e.Outcome != history.OutcomeReset
 }
 
-// attempted notes an attempt whose client did not get the answer. The downstream may have done its work.
+// attempted notes the successes of each replay generation, and an attempt whose client did not get the answer: the
+// downstream may have done its work.
 func (c *effects) attempted() {
 	a := c.w.attempt
-	if a != nil && (a.gone || a.outcome == history.OutcomeTimeout || a.outcome == history.OutcomeReset) &&
-		c.of(a.number) != nil {
+	if a == nil || c.of(a.number) == nil {
+		return
+	}
+	one, r := c.of(a.number), c.w.record(a.number)
+	if one.life != r.lives {
+		one.earlier = uint8(min(int(one.earlier)+int(one.successes), 255))
+	}
+	one.life, one.successes = r.lives, r.successes
+	if a.gone || a.outcome == history.OutcomeTimeout || a.outcome == history.OutcomeReset {
 		c.doubt(a.number)
 	}
 }
@@ -204,11 +214,14 @@ func (c *effects) allowed(number int32, r *record, one *effect) int {
 	if c.promised.Once {
 		return 1
 	}
-	all := max(1+c.w.disruptions(number, r), int(r.successes)) + int(r.lives) + int(one.unsure)
-	if l := c.w.letters[number]; l != nil {
-		all += l.disturbed
+	earlier, lives := int(one.earlier), int(r.lives)
+	if one.life != r.lives { // it has not been attempted since its last replay
+		earlier += int(one.successes)
 	}
-	return all
+	if l := c.w.letters[number]; l != nil {
+		lives += l.disturbed
+	}
+	return max(1+c.w.disruptions(number, r), int(r.successes)) + max(lives, earlier) + int(one.unsure)
 }
 
 func (c *effects) doubled(number int32, r *record, one *effect) {

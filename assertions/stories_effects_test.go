@@ -2,6 +2,7 @@ package assertions
 
 import (
 	"testing"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -41,6 +42,26 @@ func (b *builder) sinkHas(effects int32) *builder {
 		b.put(e)
 	}
 	return b
+}
+
+// replayedAfter is a record that a slow downstream processed several times for a client that had given up. It is then
+// dead-lettered, replayed and processed once more.
+func replayedAfter(b *builder, successes int) *builder {
+	f := b.fault("downstream", "downstream", "every attempt answered 2s late")
+	b.h.Replay = true
+	b.begin().send(0).breaks(f)
+	for range successes {
+		op := b.start(0)
+		b.wait(2 * time.Second)
+		b.end(op, 0, history.OutcomeSuccess)
+		b.wait(105 * ms)
+	}
+	b.heals(f).attempt(0, history.OutcomePermanent).letter(0).commit(1).drain().phase(history.PhaseReplay).audit(dlq)
+	selected := b.event(history.KindReplaySelected)
+	selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
+	b.put(selected)
+	b.goBackTo(0, input, 0)
+	return b.success(0).commitAll()
 }
 
 func effectTales() []tale {
@@ -88,6 +109,11 @@ func effectTales() []tale {
 		{"a kill repeats it", nil, func(b *builder) history.Source {
 			return killed(b.withSink(atLeast)).commit(1).drain().sinkHas(2).done()
 		}},
+		{"a replay comes after two successes", nil, func(b *builder) history.Source {
+			return replayedAfter(b.withSink(atLeast), 2).sinkHas(3).done()
+		}},
+		{"a replay comes after two successes, and there are four effects", []string{"effect-doubled"},
+			func(b *builder) history.Source { return replayedAfter(b.withSink(atLeast), 2).sinkHas(4).done() }},
 		{"a kill repeats it, against repeats: never", []string{"effect-doubled"}, func(b *builder) history.Source {
 			return killed(b.withSink(once)).commit(1).drain().sinkHas(2).done()
 		}},

@@ -28,8 +28,22 @@ import (
 
 // RPC is what is called over gRPC, in any method. Messages are in the wire format.
 type RPC interface {
+	rpcMethods
+	rpcMessages
+	// tells reports whether an answer states the time to wait, and whether the history tells the method of a call.
+	tells() bool
+}
+
+// rpcMethods are the methods of an RPC.
+type rpcMethods interface {
 	// fixed answers a call that is no attempt, whatever its message is; is says whether it is one.
 	fixed(method string) (is bool, response []byte, err error)
+	// streamed reports whether the client of a method may send a message after the answer to one.
+	streamed(method string) bool
+}
+
+// rpcMessages are the messages of an RPC.
+type rpcMessages interface {
 	// read returns the record that a message is for, and adds to the event where the message says it was read.
 	read(ctx context.Context, method string, message []byte, event *history.Event) (record int32, found bool)
 	// several reports whether the message is for other records, too.
@@ -37,10 +51,6 @@ type RPC interface {
 	// answer returns the response to an attempt that ended with the outcome: the nth, with the text of the error, and
 	// with the time to wait before the next attempt, if it states one.
 	answer(method string, event *history.Event, one *answer) ([]byte, error)
-	// streamed reports whether the client of a method may send a message after the answer to one.
-	streamed(method string) bool
-	// tells reports whether an answer states the time to wait, and whether the history tells the method of a call.
-	tells() bool
 }
 
 func newRPCServer(s *Stub) *grpc.Server {
