@@ -138,7 +138,7 @@ func (c *checker) checkGRPC(path string, g *GRPCDownstream, decides bool, folder
 			return
 		}
 	}
-	c.checkMethod(path, g, path+"/method", g.Method)
+	c.checkMethod(g, path+"/method", g.Method)
 	if g.At != "" {
 		if _, err := samples.ParsePlace(g.At); err != nil {
 			c.at(path+"/at", err.Error())
@@ -152,7 +152,7 @@ func (c *checker) checkGRPC(path string, g *GRPCDownstream, decides bool, folder
 	}
 	for i, route := range g.Routes {
 		at := fmt.Sprintf("%s/routes/%d", path, i)
-		c.checkMethod(path, g, at+"/method", route.Method)
+		c.checkMethod(g, at+"/method", route.Method)
 		if strings.Contains(route.Body, "{{") {
 			c.at(at+"/body", "a route is for no record: its body knows no values")
 		}
@@ -164,7 +164,7 @@ func (c *checker) checkGRPC(path string, g *GRPCDownstream, decides bool, folder
 }
 
 // checkMethod checks that the schema has a method.
-func (c *checker) checkMethod(path string, g *GRPCDownstream, at, method string) {
+func (c *checker) checkMethod(g *GRPCDownstream, at, method string) {
 	if method == "" || g.Methods == nil || g.Methods[method] != nil {
 		return
 	}
