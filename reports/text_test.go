@@ -58,7 +58,8 @@ func TestHeadlines(t *testing.T) {
 		"fail": "commit-after-dlq is violated: commit-before-dlq, 14 times, e.g. record 9001 (dlqbench-7f3a-input-3 offset " +
 			"1499): Offset 1500 of partition 3 was committed 2.10 s before the dead letter of record 9001 was acknowledged. " +
 			"That was at 10.410 s, 3.21 s into the phase fault, with dlq-refuses, slow-downstream in force.",
-		"inconclusive": "The fault dlq-refuses never took effect: no Produce to the DLQ arrived while it was in force.",
+		"inconclusive": "fault dlq-refuses (Produce to dlq answered NOT_ENOUGH_REPLICAS) had no effect: no request matched " +
+			"while it was in force; make it longer, or plan records that cause such requests (dlq)",
 		"missed": "Every promise that was judged was kept, but 1 threshold was not met: latency.success.p99 < 100ms " +
 			"(was 212 ms).",
 	} {

@@ -33,7 +33,8 @@ func TestInstancesAreToldTheirDatabase(t *testing.T) {
 
 // A database that can't be reached is told before anything depends on it, without its password.
 func TestDatabaseThatIsNotThere(t *testing.T) {
-	r := &run{plan: &plan.Plan{}, ids: history.NewIDs("run"), options: Options{SubjectFile: "subject.yaml"}}
+	r := &run{plan: &plan.Plan{}, ids: history.NewIDs("run"), options: Options{SubjectFile: "subject.yaml"},
+		header: history.Header{Consumers: make([]history.Consumer, 1)}}
 	_, err := r.openPostgres(t.Context(), &scenarios.PostgresDownstream{URL: "postgres://me:secret1@127.0.0.1:1/orders"},
 		r.attemptsConfig())
 	if err == nil || !strings.Contains(err.Error(), "correct downstreams.postgres.url in subject.yaml") ||
