@@ -15,6 +15,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/faults/network"
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -193,7 +194,10 @@ func (s *Session) suggestions(path string) []string {
 	}
 	switch path {
 	case "network.link":
-		links := []string{"brokers", "downstream"}
+		links := []string{"brokers"}
+		if s.subject().Kafka() == nil {
+			links = append(links, "downstream")
+		}
 		for broker := range scenario.Cluster.Brokers {
 			links = append(links, "broker "+strconv.Itoa(broker+1))
 		}
@@ -206,7 +210,13 @@ func (s *Session) suggestions(path string) []string {
 		for _, node := range nodes {
 			links = append(links, network.DownstreamOf(node))
 		}
-		return links
+		return append(links, s.subjectLinks()...)
+	case "downstream.name":
+		names := []string{}
+		for _, one := range s.subject().Downstreams {
+			names = append(names, one.Called())
+		}
+		return names
 	case "kafka.topic":
 		return []string{"dlq", "input", "retry"}
 	case "kafka.error":
@@ -217,6 +227,33 @@ func (s *Session) suggestions(path string) []string {
 		return s.storeProcesses()
 	}
 	return nil
+}
+
+// subject returns the subject's file, an empty one for the reference consumer.
+func (s *Session) subject() *scenarios.SubjectFile {
+	if s.options.SubjectFile != "" {
+		if file, err := scenarios.LoadSubject(s.options.SubjectFile); err == nil {
+			return file
+		}
+	}
+	return &scenarios.SubjectFile{}
+}
+
+// subjectLinks are the links that only the subject's file asks for.
+func (s *Session) subjectLinks() (links []string) {
+	file := s.subject()
+	if len(file.Formats()) > 0 {
+		links = append(links, network.LinkRegistry)
+	}
+	if len(file.Downstreams) == 0 {
+		return links
+	}
+	for _, one := range file.Called()[1:] {
+		if one.Kafka == nil {
+			links = append(links, history.TargetOther+one.Called())
+		}
+	}
+	return links
 }
 
 func (s *Session) storeProcesses() []string {

@@ -3,6 +3,8 @@ package drill
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +58,32 @@ func TestCatalogue(t *testing.T) {
 		if refused := names[name].Refused; refused != "" {
 			t.Errorf("%s is refused: %s", name, refused)
 		}
+	}
+}
+
+// Links and names of downstreams that only the subject's file asks for can be chosen, too.
+func TestCatalogueOfASubject(t *testing.T) {
+	choices := func(downstreams string) map[string][]string {
+		file := filepath.Join(t.TempDir(), "subject.yaml")
+		must(t, os.WriteFile(file, []byte("name: s\nkind: process\ncommand: [s]\ndownstreams: "+downstreams+"\n"), 0o600))
+		s, _ := newFake(t, func(o *Options) { o.SubjectFile = file })
+		all := map[string][]string{}
+		for _, entry := range s.Catalogue() {
+			for _, p := range entry.Parameters {
+				all[p.Path] = p.Choices
+			}
+		}
+		return all
+	}
+	got := choices("[{name: payments, http: {}}, {name: shop, postgres: {}}, {name: results, kafka: {topic: r}}]")
+	if want := []string{"brokers", "downstream", "broker 1", "downstream shop"}; !slices.Equal(got["network.link"], want) {
+		t.Errorf("links: %q, want %q", got["network.link"], want)
+	}
+	if want := []string{"payments", "shop", "results"}; !slices.Equal(got["downstream.name"], want) {
+		t.Errorf("names: %q, want %q", got["downstream.name"], want)
+	}
+	if got := choices("[{kafka: {topic: r}}]")["network.link"]; slices.Contains(got, "downstream") {
+		t.Errorf("an output topic has the links %q", got)
 	}
 }
 
