@@ -229,8 +229,8 @@ func (s *Session) suggestions(path string) []string {
 	return nil
 }
 
-// subject returns the subject's file, an empty one for the reference consumer.
-func (s *Session) subject() *scenarios.SubjectFile {
+// loadSubject returns the subject's file, an empty one for the reference consumer.
+func (s *Session) loadSubject() *scenarios.SubjectFile {
 	if s.options.SubjectFile != "" {
 		if file, err := scenarios.LoadSubject(s.options.SubjectFile); err == nil {
 			return file

@@ -73,6 +73,7 @@ type Session struct {
 	ending  func()
 
 	catalogue func() []Breakable
+	subject   func() *scenarios.SubjectFile
 	done      chan struct{}
 
 	mu      sync.Mutex
@@ -154,7 +155,7 @@ func newSession(options Options) *Session {
 		arrived: make(chan struct{}), stage: StageSetUp,
 		until: min(options.Scenario.Workload.Duration.D(), options.Limit),
 	}
-	s.catalogue = sync.OnceValue(s.listCatalogue)
+	s.catalogue, s.subject = sync.OnceValue(s.listCatalogue), sync.OnceValue(s.loadSubject)
 	return s
 }
 
