@@ -152,7 +152,7 @@ func (a *Attempts) End(event *history.Event, gone bool) {
 	a.open.Add(-1)
 }
 
-// Stray counts a call that is no attempt of a known record, with a text that describes it.
+// Stray counts a call that is not an attempt at a known record, with a text that describes it.
 func (a *Attempts) Stray(text string) {
 	a.strays.Add(1)
 	a.stray.CompareAndSwap(nil, &text)

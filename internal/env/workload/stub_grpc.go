@@ -36,7 +36,7 @@ type RPC interface {
 
 // rpcMethods are the methods of an RPC.
 type rpcMethods interface {
-	// fixed answers a call that is no attempt, whatever its message is; is says whether it is one.
+	// fixed answers a call that is not an attempt, whatever its message is; is says whether it is one.
 	fixed(method string) (is bool, response []byte, err error)
 	// streamed reports whether the client of a method may send a message after the answer to one.
 	streamed(method string) bool

@@ -34,7 +34,7 @@ type ServiceConfig struct {
 	// At limits the id to a place in the request's JSON form; the zero value stands for the whole message and the call's
 	// metadata.
 	At samples.Place
-	// Answers replace the usual answers to outcomes. Routes are methods with a fixed answer.
+	// Answers are the answers to the outcomes success, transient, rate-limited, permanent and logical. Routes are methods with a fixed answer.
 	Answers map[history.Outcome]Reply
 	Routes  map[string]Reply
 }
@@ -45,15 +45,6 @@ type Reply struct {
 	Code    codes.Code
 	Message string
 	Body    string
-}
-
-// UsualCodes are the codes of the answers to outcomes.
-func UsualCodes() map[history.Outcome]codes.Code {
-	return map[history.Outcome]codes.Code{
-		history.OutcomeSuccess: codes.OK, history.OutcomeTransient: codes.Unavailable,
-		history.OutcomeRateLimited: codes.ResourceExhausted, history.OutcomePermanent: codes.InvalidArgument,
-		history.OutcomeLogical: codes.FailedPrecondition,
-	}
 }
 
 // Service is the RPC of a service of the user's own.
@@ -134,10 +125,7 @@ func (s *Service) several(method string, message []byte, record int32) bool {
 }
 
 func (s *Service) answer(method string, event *history.Event, one *answer) ([]byte, error) {
-	reply, given := s.cfg.Answers[event.Outcome]
-	if !given {
-		reply.Code = UsualCodes()[event.Outcome]
-	}
+	reply := s.cfg.Answers[event.Outcome]
 	response, err := s.reply(method, reply, one.text, event.Record)
 	if failure, is := status.FromError(err); is && err != nil && one.waits > 0 {
 		if told, err := failure.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(one.waits)}); err == nil {

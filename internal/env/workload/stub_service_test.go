@@ -2,7 +2,9 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -44,6 +46,12 @@ func newService(t *testing.T, ids *history.IDs, cfg ServiceConfig, records ...pl
 		t.Fatal(err)
 	}
 	cfg.Methods = methods
+	answers := map[history.Outcome]Reply{
+		history.OutcomeTransient: {Code: codes.Unavailable}, history.OutcomeRateLimited: {Code: codes.ResourceExhausted},
+		history.OutcomePermanent: {Code: codes.InvalidArgument},
+	}
+	maps.Copy(answers, cfg.Answers)
+	cfg.Answers = answers
 	s := &service{t: t, ids: ids, sink: &events{}, cfg: cfg}
 	s.Stub, err = NewStub(StubConfig{
 		AttemptsConfig: AttemptsConfig{Plan: &plan.Plan{Records: records, RetryAfter: 2 * time.Second}, IDs: ids,
@@ -207,6 +215,35 @@ func TestServicesStream(t *testing.T) {
 	const watch = "/acme.v1.Payments/Watch"
 	if _, err := s.call(t.Context(), watch, `{"order": "`+ids.Token(0)+`"}`); err != nil {
 		t.Errorf("a stream from the server: %v", err)
+	}
+}
+
+// A connection carries the calls of several records: one that is planned to be reset, or to get no answer, takes none of
+// the others along.
+func TestServicesResetOneCallOnly(t *testing.T) {
+	ids := history.NewIDs("run")
+	s := newService(t, ids, ServiceConfig{}, plan.Record{Outcome: history.OutcomeSuccess},
+		plan.Record{Outcome: history.OutcomeReset, Failures: 1})
+	const many = "/acme.v1.Payments/ChargeMany"
+	stream, err := s.client.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, many)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange := func() error {
+		return errors.Join(stream.SendMsg(s.request(many, `{"order": "`+ids.Token(0)+`"}`)),
+			stream.RecvMsg(dynamicpb.NewMessage(s.cfg.Methods[many].Output())))
+	}
+	if err := exchange(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.call(t.Context(), charge, `{"order": "`+ids.Token(1)+`"}`); status.Code(err) != codes.Unavailable {
+		t.Errorf("the reset is seen as %v", err)
+	}
+	if ends := s.sink.of(history.KindAttemptEnd); ends[len(ends)-1].Outcome != history.OutcomeReset {
+		t.Errorf("noted %+v", ends)
+	}
+	if err := exchange(); err != nil {
+		t.Errorf("the other call on the connection: %v", err)
 	}
 }
 
