@@ -75,7 +75,7 @@ func (w *state) beginRepeats(a attempt) {
 	w.repeats.series[a.number]++
 }
 
-// withinCalls reports whether the calls in the present series of a record may be those of so many attempts.
+// withinCalls reports whether this number of attempts can account for the calls in the record's present series.
 func (w *state) withinCalls(number int32, attempts int) bool {
 	return w.repeats != nil && w.repeats.series[number] <= attempts*w.repeats.most
 }

@@ -101,7 +101,7 @@ func decode(value []byte) (*ledgerpb.Transfer, error) {
 	}
 	index, rest, err := header.DecodeIndex(rest, 8)
 	if err != nil || len(index) != 1 || index[0] != 0 {
-		return nil, errors.New("reading the message's index: this is no transfer")
+		return nil, errors.New("reading the message's index: this is not a transfer")
 	}
 	var t ledgerpb.Transfer
 	if err := proto.Unmarshal(rest, &t); err != nil {
