@@ -34,7 +34,8 @@ type ServiceConfig struct {
 	// At limits the id to a place in the request's JSON form; the zero value stands for the whole message and the call's
 	// metadata.
 	At samples.Place
-	// Answers are the answers to the outcomes success, transient, rate-limited, permanent and logical. Routes are methods with a fixed answer.
+	// Answers are the answers to the outcomes success, transient, rate-limited, permanent and logical. Routes are
+	// methods with a fixed answer.
 	Answers map[history.Outcome]Reply
 	Routes  map[string]Reply
 }

@@ -218,8 +218,8 @@ func TestServicesStream(t *testing.T) {
 	}
 }
 
-// A connection carries the calls of several records: one that is planned to be reset, or to get no answer, takes none of
-// the others along.
+// A connection carries the calls of several records: one that is planned to be reset, or to get no answer, takes none
+// of the others along.
 func TestServicesResetOneCallOnly(t *testing.T) {
 	ids := history.NewIDs("run")
 	s := newService(t, ids, ServiceConfig{}, plan.Record{Outcome: history.OutcomeSuccess},
