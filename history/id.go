@@ -40,6 +40,8 @@ type IDs struct {
 	// write appends the id of a record to dst, which takes length bytes.
 	write  func(dst []byte, seq int32) []byte
 	length int
+	// numbers are the ids of the form IDInt64, nil of any other.
+	numbers *numberIDs
 	// finders find the first id in data, each in one of the ways in which ids may be written. The likeliest come first.
 	finders []func(data []byte) (seq int32, found bool)
 }

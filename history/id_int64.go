@@ -21,7 +21,6 @@ package history
 
 import (
 	"bytes"
-	"encoding/binary"
 	"strconv"
 )
 
@@ -32,7 +31,6 @@ const (
 	numberBits   = 52
 	numberHalf   = numberBits / 2
 	numberRounds = 6
-	numberBytes  = 8 // of a number in binary
 )
 
 // numberIDs are the ids of a run as numbers.
@@ -59,10 +57,11 @@ func mixed(z uint64) uint64 {
 
 func (n *numberIDs) ids() *IDs {
 	return &IDs{
-		length: numberLen,
-		write:  func(dst []byte, seq int32) []byte { return strconv.AppendUint(dst, n.pack(seq), 10) },
+		length:  numberLen,
+		write:   func(dst []byte, seq int32) []byte { return strconv.AppendUint(dst, n.pack(seq), 10) },
+		numbers: n,
 		finders: []func([]byte) (int32, bool){
-			n.findDigits, n.findExponent, n.findEncoded, n.findBinary,
+			n.findDigits, n.findExponent, n.findEncoded, n.findBinary, n.findBinaryEncoded,
 		},
 	}
 }
@@ -175,20 +174,6 @@ func power10(n int) uint64 {
 	return power
 }
 
-// findBinary finds an id in 8 bytes, the highest first, as Java's LongSerializer and ByteBuffer write it.
-func (n *numberIDs) findBinary(data []byte) (int32, bool) {
-	for from := 0; ; from++ {
-		at := bytes.IndexByte(data[from:], 0) // the highest byte of all ids
-		if at < 0 || from+at+numberBytes > len(data) {
-			return 0, false
-		}
-		from += at
-		if seq, ok := n.unpack(binary.BigEndian.Uint64(data[from:])); ok {
-			return seq, true
-		}
-	}
-}
-
 // A group of base64 is four characters for three bytes. The 16 digits of an id fill four or five groups, wherever the
 // first of them begins. As a double with an exponent, an id has fewer digits if it ends with zeros: 11 to 15 behind the
 // point fill three to five groups. Shorter ones, fewer than one id in 10,000, are not found in this form in base64.
@@ -239,18 +224,7 @@ func (n *numberIDs) findAround(data []byte, from, to int) (int32, bool) {
 	}
 	text := data[from:min(to+groupsAfter*groupLen, len(data))]
 	var decoded [(groupsAhead + mostFull + groupsAfter) * groupLen]byte
-	size := 0
-	for ; len(text) > 1; text = text[min(groupLen, len(text)):] {
-		var bits uint32
-		for i := range groupLen {
-			bits <<= 6
-			if i < len(text) {
-				value, _ := base64Value(text[i])
-				bits |= uint32(value)
-			}
-		}
-		size += copy(decoded[size:], []byte{byte(bits >> 16), byte(bits >> 8), byte(bits)})
-	}
+	size := decodeGroups(decoded[:], text)
 	if seq, found := n.findDigits(decoded[:size]); found {
 		return seq, true
 	}

@@ -67,6 +67,11 @@ func TestNumberIsFoundHoweverItIsWritten(t *testing.T) {
 			"double in base64": base64.StdEncoding.EncodeToString([]byte(`{"ref":` + fmt.Sprint(double) + `}`)),
 			"a decoded query":  strings.Replace(fmt.Sprint(double), "+", " ", 1),
 			"digits in base64": base64.StdEncoding.EncodeToString([]byte(token)),
+			"int64":            string(ids.AppendAs(nil, seq, IDVarint)), // Protobuf
+			"long":             string(ids.AppendAs(nil, seq, IDZigzag)), // Avro, Protobuf's sint64
+			"fixed64":          string(ids.AppendAs(nil, seq, IDFixed)),
+			"double":           string(ids.AppendAs(nil, seq, IDDouble)),
+			"long in base64":   base64.StdEncoding.EncodeToString(ids.AppendAs([]byte("xÿ"), seq, IDZigzag)),
 		} {
 			if strings.Contains(how, "base64") && number%10_000 == 0 {
 				continue

@@ -69,6 +69,10 @@ func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 		"framed.jsonl": `{"headers":{"ce_type":"x"},"value":{"id":"a"}}`,
 		"a.avsc":       `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`, "more.jsonl": `{"id":"a","n":1}`,
 		"n.avsc":        `{"type":"record","name":"A","fields":[{"name":"id","type":"long"}]}`,
+		"int.avsc":      `{"type":"record","name":"A","fields":[{"name":"id","type":"int"}]}`,
+		"float.avsc":    `{"type":"record","name":"A","fields":[{"name":"id","type":"float"}]}`,
+		"int.proto":     `syntax = "proto3"; message A { int32 id = 1; }`,
+		"long.proto":    `syntax = "proto3"; message A { int64 id = 1; }`,
 		"headers.jsonl": `{"headers":{"type":"order","trace-1":"x"},"value":{"id":"a"}}`,
 	})
 	for text, want := range map[string]string{
@@ -99,7 +103,11 @@ func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 		"input: {samples: good.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}":                                                          "",
 		"input: {samples: bad.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}":                                                           "bad.jsonl:2:7: $.id is a number here",
 		"input: {samples: more.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}":                                                          "more.jsonl:1:1: the value does not fit the schema: it has no field n",
-		"input: {samples: numbers.jsonl, id: {at: $.id}, format: avro, schema: n.avsc}":                                                       "numbers.jsonl:1:1: the id is not written as text: make its field a string",
+		"input: {samples: numbers.jsonl, id: {at: $.id}, format: avro, schema: n.avsc}":                                                       "",
+		"input: {samples: numbers.jsonl, id: {at: $.id}, format: protobuf, schema: long.proto}":                                               "",
+		"input: {samples: numbers.jsonl, id: {at: $.id}, format: avro, schema: int.avsc}":                                                     "numbers.jsonl:1:1: the field of the id takes no number of 16 digits",
+		"input: {samples: numbers.jsonl, id: {at: $.id}, format: protobuf, schema: int.proto}":                                                "numbers.jsonl:1:1: the field of the id takes no number of 16 digits",
+		"input: {samples: numbers.jsonl, id: {at: $.id}, format: avro, schema: float.avsc}":                                                   "numbers.jsonl:1:1: the id is not written as text, nor as a number of 64 bits",
 		"input: {topic: orders, format: avro}":                                                                                                "format is about samples",
 		"input: {topic: orders}":                                                                                                              "",
 		"input: {topic: \"{{.RunID}}.orders\"}":                                                                                               "",

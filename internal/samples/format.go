@@ -9,23 +9,46 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// encode returns the JSON of a key or value in a format. The id must stand in it as the same text, so that each
-// record's own can take its place: ids of a form have one length, and formats write the length of a text before it, not
-// inside.
+// encode returns the JSON of a key or value in a format. The id must stand in it as it is written here, in text or in
+// binary, so that each record's own can take its place: ids of a form have one length, and formats write the length of
+// a text before it, not inside.
 func (s *Set) encode(format Format, text pieces) (pieces, error) {
-	id := history.NewIDsAs("sample", s.Form, 1).Append(nil, 0)
+	ids := history.NewIDsAs("sample", s.Form, 1)
+	id := ids.Append(nil, 0)
 	encoded, err := format.Encode(text.join(id), id)
 	if err != nil {
-		return nil, err
+		if _, small := format.Encode(text.join([]byte("1")), []byte("1")); small == nil && s.Form == history.IDInt64 {
+			return pieces{}, errors.New("the field of the id takes no number of 16 digits, as the ids of a run have: make it " +
+				"a string or a number of 64 bits (Avro long, Protobuf int64) in the schema, or name another field in input.id")
+		}
+		return pieces{}, err
 	}
-	around := bytes.Split(encoded, id)
-	if len(around) < len(text) {
-		return nil, errors.New("the id is not written as text: make its field a string in the schema")
-	}
-	for i, piece := range around {
-		around[i] = slices.Clip(piece)
+	around := split(encoded, ids)
+	if len(around.parts) < len(text.parts) {
+		return pieces{}, errors.New("the id is not written as text, nor as a number of 64 bits: make its field a string in " +
+			"the schema, or for numbers a long (Avro) or int64 (Protobuf)")
 	}
 	return around, nil
+}
+
+// split returns what was encoded as the parts around each id of record 0.
+func split(encoded []byte, ids *history.IDs) pieces {
+	var whole pieces
+	rest := encoded
+	for {
+		at, next := -1, history.IDAppended
+		for _, as := range ids.Writings() {
+			if i := bytes.Index(rest, ids.AppendAs(nil, 0, as)); i >= 0 && (at < 0 || i < at) {
+				at, next = i, as
+			}
+		}
+		if at < 0 {
+			whole.parts = append(whole.parts, slices.Clip(rest))
+			return whole
+		}
+		whole.parts, whole.as = append(whole.parts, slices.Clip(rest[:at])), append(whole.as, next)
+		rest = rest[at+ids.LenAs(next):]
+	}
 }
 
 // Enlarge prepares a large value of at least size bytes for each sample that is not JSON: the longest of its texts that
@@ -34,38 +57,38 @@ func (s *Set) Enlarge(size int) bool {
 	all := true
 	for i := range s.samples {
 		one := &s.samples[i]
-		if one.text == nil {
+		if one.text.parts == nil {
 			continue
 		}
 		one.large = s.enlarged(one, size)
-		all = all && one.large != nil
+		all = all && one.large.parts != nil
 	}
 	return all
 }
 
 func (s *Set) enlarged(one *Sample, size int) pieces {
 	written := 0
-	for _, piece := range one.pieces {
+	for _, piece := range one.parts {
 		written += len(piece)
 	}
 	more := bytes.Repeat([]byte("x"), max(size-written, 0))
-	begins, whole := len(one.text[0]), one.text.join(nil)
+	begins, whole := len(one.text.parts[0]), one.text.join(nil)
 	for _, span := range scalars(whole) {
 		if !span.isText || span.to == begins {
 			continue // a number, or the id
 		}
 		lengthen := func(text []byte, end int) []byte { return slices.Concat(text[:end], more, text[end:]) }
-		longer := slices.Clone(one.text)
+		longer := slices.Clone(one.text.parts)
 		if span.to < begins {
 			longer[0] = lengthen(longer[0], span.to)
 		} else {
 			longer[1] = lengthen(longer[1], span.to-begins)
 		}
-		if encoded, err := s.encode(s.format, longer); err == nil {
+		if encoded, err := s.encode(s.format, textPieces(longer...)); err == nil {
 			return encoded
 		}
 	}
-	return nil
+	return pieces{}
 }
 
 // span is where a text, without its quotes, or a number stands in a JSON value.
@@ -124,10 +147,10 @@ func scalar(value []byte, token json.Token, end int) (span, bool) {
 func around(value []byte, id string) pieces {
 	same := slices.DeleteFunc(scalars(value), func(one span) bool { return one.text != id })
 	slices.SortFunc(same, func(a, b span) int { return a.from - b.from })
-	var parts pieces
+	var parts [][]byte
 	from := 0
 	for _, one := range same {
 		parts, from = append(parts, slices.Clip(value[from:one.from])), one.to
 	}
-	return append(parts, slices.Clip(value[from:]))
+	return textPieces(append(parts, slices.Clip(value[from:]))...)
 }

@@ -60,7 +60,8 @@ func (s Shape) Hows() []How {
 	return ways
 }
 
-// Malform appends a value, malformed. Around are its parts, without its frame; the id stands between each two of them.
+// Malform appends a value, malformed in a way that needs no registry. Around are its parts, without its frame. The id
+// stands between each two of them, in the first place as it is given.
 func Malform(dst []byte, how How, id []byte, around ...[]byte) []byte {
 	start := len(dst)
 	switch how {
@@ -75,8 +76,6 @@ func Malform(dst []byte, how How, id []byte, around ...[]byte) []byte {
 			value = lacking(how, value, after)
 		}
 		dst = append(dst, value...)
-	case UnknownSchemaID:
-		dst = append(dst, bytes.Join(around, bytes.Repeat([]byte("0"), len(id)))...)
 	}
 	return dst
 }
@@ -124,5 +123,9 @@ func openingQuote(text []byte) int {
 // AppendMalformed appends the value of record seq, malformed in a way that the set's shape has.
 func (s *Set) AppendMalformed(dst []byte, how How, sample int32, ids *history.IDs, seq int32) []byte {
 	dst = append(dst, s.frameOf(how).Head...)
-	return Malform(dst, how, ids.Append(nil, seq), s.samples[sample].pieces...)
+	value := s.samples[sample].pieces
+	if how == UnknownSchemaID {
+		return value.each(dst, ids.AppendNone)
+	}
+	return Malform(dst, how, ids.AppendAs(nil, seq, value.writing(0)), value.parts...)
 }

@@ -113,7 +113,15 @@ func (r *reader) encode(digest io.Writer) {
 		if one.pieces = encoded; !r.options.Format.IsJSON() {
 			one.text = text
 		}
-		fmt.Fprintf(digest, "%q", encoded.join(nil))
+		encoded.digest(digest)
+	}
+}
+
+// digest writes what tells the pieces from others.
+func (p pieces) digest(digest io.Writer) {
+	fmt.Fprintf(digest, "%q", p.join(nil))
+	if slices.ContainsFunc(p.as, func(as history.IDWriting) bool { return as != history.IDAppended }) {
+		fmt.Fprintf(digest, "%d", p.as)
 	}
 }
 
@@ -140,7 +148,7 @@ func (r *reader) encodeKeys(digest io.Writer) {
 		if one.Key.around = encoded; one.Key.Kind == KeyOwn {
 			r.set.written[one.Key.Index] = encoded.join(nil)
 		}
-		fmt.Fprintf(digest, "%q", encoded.join(nil))
+		encoded.digest(digest)
 	}
 }
 
@@ -313,7 +321,7 @@ func (r *reader) sample(number int, parts envelope) (one Sample, at int, err err
 	if spot.Number {
 		quote = 0
 	}
-	one = Sample{pieces: pieces{parts.value[:spot.From+quote], parts.value[spot.To-quote:]}}
+	one = Sample{pieces: textPieces(parts.value[:spot.From+quote], parts.value[spot.To-quote:])}
 	for _, header := range parts.headers {
 		header.IsID = text != "" && string(header.Value) == text
 		one.Headers = append(one.Headers, header)
@@ -333,16 +341,16 @@ func (r *reader) keyOf(parts envelope, id string) (key Key, err error) {
 	case parts.key == nil:
 		return Key{Kind: KeyNull}, nil
 	case r.options.Key != nil:
-		key.around = pieces{parts.key}
+		key.around = textPieces(parts.key)
 		if id != "" {
 			key.around = around(parts.key, id)
 		}
-		if key.Kind = KeyID; len(key.around) == 1 {
+		if key.Kind = KeyID; len(key.around.parts) == 1 {
 			key.Kind = KeyOwn
 			key.Index, err = r.key(string(parts.key))
 		}
 	case id != "" && string(written) == id:
-		key.Kind, key.around = KeyID, pieces{nil, nil}
+		key.Kind, key.around = KeyID, textPieces(nil, nil)
 	default:
 		key.Kind = KeyOwn
 		key.Index, err = r.key(string(written))

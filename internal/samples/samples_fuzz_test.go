@@ -60,10 +60,10 @@ func FuzzKeys(f *testing.F) {
 				whole++
 			}
 		}
-		if whole != len(parts)-1 {
-			t.Fatalf("%d ids in %q make %d parts", whole, key, len(parts))
+		if whole != len(parts.parts)-1 {
+			t.Fatalf("%d ids in %q make %d parts", whole, key, len(parts.parts))
 		}
-		for _, part := range parts {
+		for _, part := range parts.parts {
 			at := bytes.Index(key[from:], part)
 			if at < 0 {
 				t.Fatalf("%q is not in %q", part, key)

@@ -67,29 +67,52 @@ type Sample struct {
 	framed      []Header // Headers and those of the frames
 }
 
-// pieces are the parts of a key or value around the text of its id, which stands between each two of them. Quotes, if
-// any, are in them. nil: there is none.
-type pieces [][]byte
+// pieces are a key or value with an id between each two of its parts. Quotes around the id, if any, are in the parts.
+// No parts: there is none.
+type pieces struct {
+	parts [][]byte
+	// as is how the id behind each part is written; nil stands for IDAppended everywhere.
+	as []history.IDWriting
+}
 
-// join returns the whole with an id.
-func (p pieces) join(id []byte) []byte { return bytes.Join(p, id) }
+// textPieces are those of a text.
+func textPieces(parts ...[]byte) pieces { return pieces{parts: parts} }
+
+// join returns the whole of a text with an id.
+func (p pieces) join(id []byte) []byte { return bytes.Join(p.parts, id) }
+
+// writing is how the id behind part i is written.
+func (p pieces) writing(i int) history.IDWriting {
+	if p.as == nil {
+		return history.IDAppended
+	}
+	return p.as[i]
+}
 
 // room is the size of the whole with an id of ids.
 func (p pieces) room(ids *history.IDs) int {
-	size := (len(p) - 1) * ids.Len()
-	for _, piece := range p {
-		size += len(piece)
+	size := 0
+	for i, part := range p.parts {
+		if i > 0 {
+			size += ids.LenAs(p.writing(i - 1))
+		}
+		size += len(part)
 	}
 	return size
 }
 
 // append appends the whole with the id of record seq.
 func (p pieces) append(dst []byte, ids *history.IDs, seq int32) []byte {
-	for i, piece := range p {
+	return p.each(dst, func(dst []byte, as history.IDWriting) []byte { return ids.AppendAs(dst, seq, as) })
+}
+
+// each appends the whole with what id appends in each place of the id.
+func (p pieces) each(dst []byte, id func(dst []byte, as history.IDWriting) []byte) []byte {
+	for i, part := range p.parts {
 		if i > 0 {
-			dst = ids.Append(dst, seq)
+			dst = id(dst, p.writing(i-1))
 		}
-		dst = append(dst, piece...)
+		dst = append(dst, part...)
 	}
 	return dst
 }
@@ -203,7 +226,7 @@ func (s *Set) frameOf(how How) *Frame {
 // sized returns the value that a record with at least size bytes is made from: the usual one, if that is JSON, which
 // can be filled up, or large enough.
 func (s *Sample) sized(ids *history.IDs, size int) pieces {
-	if s.large != nil && size > s.room(ids) {
+	if s.large.parts != nil && size > s.room(ids) {
 		return s.large
 	}
 	return s.pieces
@@ -219,7 +242,7 @@ func (s *Set) Room(sample int32, ids *history.IDs, size int) int {
 func (s *Set) AppendValue(dst []byte, sample int32, ids *history.IDs, seq int32, size int) []byte {
 	one, start := &s.samples[sample], len(dst)
 	dst = one.sized(ids, size).append(append(dst, s.frames.Value.Head...), ids, seq)
-	for one.text == nil && len(dst)-start < size {
+	for one.text.parts == nil && len(dst)-start < size {
 		dst = append(dst, ' ')
 	}
 	return dst
