@@ -1,9 +1,9 @@
 package history
 
 // Ids as numbers in binary, as formats with a schema write them. An id is at least 10^15 and less than 10^15 + 2^52,
-// so it has as many bytes in all of these forms: eight. A varint holds 7 bits in each byte, and an id has 50 to 53 bits,
-// in zigzag one more. The two highest bytes of the other forms are in a narrow range, so few places of a text can be an
-// id, and the same rule as for digits holds for each of them.
+// and has eight bytes in all of these forms. A varint holds 7 bits in each byte, and an id has 50 to 53 bits, in zigzag
+// one more. The two highest bytes of the other forms are in a narrow range, so few places of a text can be an id, and
+// the same rule as for digits holds for each of them.
 
 import (
 	"encoding/binary"
