@@ -142,7 +142,7 @@ parity-links: build
 	./dlqbench parity $(LINKED) --on embedded --on toxiproxy:start
 
 # That what dlqbench learn finds out about consumers is what their authors promise. In PARTS.
-LEARNED := go ledger orders payments receipts shipments franz-go sarama confluent-kafka aiokafka java kafkajs
+LEARNED := go claims ledger orders payments receipts shipments franz-go sarama confluent-kafka aiokafka java kafkajs
 learn:
 	$(GO) test -count=1 -v -timeout 20m ./internal/learn -run \
 		"TestContractsAreLearned/^($$(printf '%s\n' $(LEARNED) | $(PART) | paste -sd '|' -))$$" \

@@ -99,6 +99,9 @@ func effects(promised *scenarios.EffectsSpec) string {
 	if promised.Topic != "" {
 		parts = append(parts, "topic: "+quoted(promised.Topic))
 	}
+	if promised.SQL != "" {
+		parts = append(parts, "sql: "+quoted(promised.SQL))
+	}
 	if promised.Repeats != "" {
 		parts = append(parts, "repeats: "+promised.Repeats)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -411,6 +412,15 @@ func TestFitFindsWhatPeopleWrite(t *testing.T) {
 		// A machine that was busy all the time: the later waits say what the first one is.
 		{[][]time.Duration{slices.Repeat(spread(108, 150, 180, 260, 270, 290, 310, 530), 3), spread(209, 214, 220, 260, 517),
 			spread(413, 418, 430, 470, 628)}, backoff{initial: 100 * time.Millisecond, multiplier: 2}},
+		// The same, and each wait is a few milliseconds longer than it was meant, so that those of the last step are close
+		// together and none is near 400 ms.
+		{[][]time.Duration{spread(107, 107, 108, 115, 126, 135, 141, 148, 266, 287, 342, 424, 493, 501, 555, 569),
+			spread(207, 207, 209, 218, 224, 365, 464, 503, 656, 701),
+			spread(411, 411, 412, 412, 412, 413, 413, 414, 418, 480, 503, 627)},
+			backoff{initial: 100 * time.Millisecond, multiplier: 2}},
+		// A cap is found all the same.
+		{[][]time.Duration{spread(107, 107, 108, 126, 148, 287, 501), spread(207, 207, 224, 464), spread(307, 308, 309, 480),
+			spread(308, 308, 309)}, backoff{initial: 100 * time.Millisecond, multiplier: 2, cap: 300 * time.Millisecond}},
 		{ms(300, 200, 100), backoff{initial: 100 * time.Millisecond, multiplier: 1}},
 	} {
 		if got, ok := fit(one.gaps); !ok || got != one.want {
@@ -504,6 +514,10 @@ contract:
   backoff: {initial: 1s, jitter: 20ms, late: 300ms}
   dlq: {topic: parked, partition: same, surfaced_within: 10s}
   stop: {codes: [3, 4]}
+  effects: {sql: "select id, count(*) from orders where state <> 'new' group by 1", repeats: never, atomic: true}
+downstreams:
+  - http: {id: {in: path}}
+  - postgres: {}
 `)
 	subject, err := scenarios.ParseSubject("subject.yaml", text)
 	if err != nil {
@@ -520,7 +534,7 @@ contract:
 	if is.Group != was.Group || is.Isolation != was.Isolation || is.Health != was.Health ||
 		is.Backoff.Jitter != was.Backoff.Jitter || is.Backoff.Late != was.Backoff.Late || is.DLQ.Topic != was.DLQ.Topic ||
 		is.DLQ.Partition != was.DLQ.Partition || is.DLQ.SurfacedWithin != was.DLQ.SurfacedWithin ||
-		!slices.Equal(is.Stop.Codes, was.Stop.Codes) {
+		!slices.Equal(is.Stop.Codes, was.Stop.Codes) || !reflect.DeepEqual(is.Effects, was.Effects) {
 		t.Errorf("of %s\nis kept\n%s", text, Contract(again.lines))
 	}
 	if is.Attempts.Max != 4 || is.Backoff.Initial.D() != 100*time.Millisecond {

@@ -37,8 +37,9 @@ func (b backoff) wait(k int) time.Duration {
 // after the second, and so on. ok is false if there are too few, or if they are no waits.
 //
 // A wait may be longer than the consumer meant, by a timer, a busy machine or a fetch under way, and is never shorter.
-// So no promise is longer than the shortest wait seen, and of several that fit, the one with the shortest first wait
-// is taken, and of these the one that grows least. A cap is the last resort.
+// So no promise is longer than the shortest wait seen. By what the first wait is longer than the promised one, the
+// others may be, too: a call and a busy machine take their time on top of each. Of several that fit, the one that
+// supposes the least of it is taken, and of these the one that grows least. A cap is the last resort.
 func fit(gaps [][]time.Duration) (b backoff, ok bool) {
 	steps := stepsOf(gaps)
 	if len(steps) == 0 || len(gaps[0]) < leastGaps || steps[0].most < atOnce {
@@ -46,7 +47,8 @@ func fit(gaps [][]time.Duration) (b backoff, ok bool) {
 	}
 	// The last wait may be the first that the cap shortens: then nothing shows that waits don't grow beyond it.
 	for _, limit := range []time.Duration{limitOf(steps), roundDown(steps[len(steps)-1].most)} {
-		for initial := steps[0].written(); initial <= steps[0].most; initial = roundUp(initial + 1) {
+		least := steps[0].written()
+		for initial := roundDown(steps[0].most); initial >= least; initial = roundDown(initial - 1) {
 			b = backoff{initial: initial, cap: limit}
 			for _, b.multiplier = range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 10} {
 				if b.fits(steps) {
@@ -106,9 +108,10 @@ func limitOf(steps []step) time.Duration {
 
 // fits reports whether every step can be the promised wait. Where waits have reached the cap, they may be longer.
 func (b backoff) fits(steps []step) bool {
+	late := steps[0].most - b.wait(1)
 	for k, one := range steps {
 		wait := b.wait(k + 1)
-		if wait > one.most || wait < one.least && (b.cap == 0 || wait < b.cap) && k > 0 {
+		if wait > one.most || wait < one.least-late && (b.cap == 0 || wait < b.cap) && k > 0 {
 			return false
 		}
 	}
