@@ -4,6 +4,7 @@ package apps_test
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -156,7 +157,7 @@ func (a app) environment(t *testing.T, name string) []string {
 	return []string{"TEST_DATABASE_URL=" + url}
 }
 
-// checkout copies the files of an application that are in the repository into a folder of its own, and returns it.
+// checkout copies an application, without what builds have left, into a folder of its own, and returns it.
 func checkout(t *testing.T, name string) string {
 	t.Helper()
 	source, folder := filepath.Join(apps, name), filepath.Join(t.TempDir(), name)
@@ -176,16 +177,36 @@ func checkout(t *testing.T, name string) string {
 	return folder
 }
 
-// files lists the files of a folder that git tracks or would.
-func files(t *testing.T, folder string) []string {
+// files lists the files of an application, without what its .gitignore names: builds leave that.
+func files(t *testing.T, folder string) (all []string) {
 	t.Helper()
-	command := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	command.Dir = folder
-	output, err := command.Output()
+	listed, err := os.ReadFile(filepath.Join(folder, ".gitignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]bool{}
+	for line := range strings.Lines(string(listed)) {
+		name := strings.Trim(strings.TrimSpace(line), "/")
+		if strings.ContainsAny(name, "/*?[!#") {
+			t.Fatalf("%s/.gitignore has %q: only names of folders and files are understood here", folder, name)
+		}
+		left[name] = true
+	}
+	err = fs.WalkDir(os.DirFS(folder), ".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case left[entry.Name()] && entry.IsDir():
+			return fs.SkipDir
+		case entry.Type().IsRegular() && !left[entry.Name()]:
+			all = append(all, path)
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatalf("listing the files of %s: %v", folder, err)
 	}
-	return strings.FieldsFunc(string(output), func(r rune) bool { return r == 0 })
+	return all
 }
 
 func run(t *testing.T, folder string, environment []string, arguments ...string) {
