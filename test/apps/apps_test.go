@@ -50,7 +50,7 @@ func all() map[string]app {
 			bugs: map[string]named{
 				"duplicate-key-retried":       {"classification", "logical-dead-lettered"},
 				"entries-without-transaction": {"duplicates", "duplicate"},
-				"offsets-before-booking":      {"commit-after-outcome", "commit-past-unfinished"},
+				"entries-without-key":         {"effects", "effect-doubled"},
 			},
 		},
 		"orders": {
