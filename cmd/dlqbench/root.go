@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dlqbench/dlqbench/internal/livemetrics"
+	"github.com/dlqbench/dlqbench/reports"
 )
 
 // app is one execution of the program.
@@ -126,7 +127,7 @@ func (a *app) complain(err error) {
 		log.WithLevel(zerolog.ErrorLevel).Msg(err.Error())
 		return
 	}
-	fmt.Fprintf(a.stderr, "dlqbench: %s\n", err)
+	fmt.Fprintln(a.stderr, reports.Flow(a.stderr, "dlqbench: "+err.Error()))
 }
 
 // progressLog receives progress when the log is in the format for programs. Each line becomes a line of the log.

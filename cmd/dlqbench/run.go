@@ -278,7 +278,7 @@ func (a *app) runOne(ctx context.Context, options run.Options, flags runFlags, p
 	if outcome == nil || outcome.Verdict == nil {
 		code := a.exitCode(ctx, err)
 		if code == exitEnvironment {
-			err = fmt.Errorf("NOT RUN, nothing was judged: %w", err)
+			err = fmt.Errorf("%s: %w", run.NothingJudged, err)
 		}
 		return code, err
 	}

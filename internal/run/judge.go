@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -53,9 +54,16 @@ func LoadRun(dir string) (reports.Run, error) {
 	if judged.Verdict, judged.Measurements, err = judge(reader); err != nil {
 		return reports.Run{}, environment("judging the run", err)
 	}
+	loaded := slices.ContainsFunc(judged.Verdict.Phases, func(p measure.Phase) bool { return p.Name == history.PhaseWarmup })
+	if failure := judged.Header.Failure; failure != "" && !loaded {
+		return reports.Run{}, fmt.Errorf("%s: %s", NothingJudged, failure)
+	}
 	addLogs(dir, judged.Verdict)
 	return judged, nil
 }
+
+// NothingJudged is said of a run that failed before its load began, when it ends and whenever it is asked for again.
+const NothingJudged = "NOT RUN, nothing was judged"
 
 // judge judges a history. If segments are damaged, it first judges the part before the damage, like the history of a
 // run that was killed there: violations in that part are proven. If there are none, it judges everything readable,

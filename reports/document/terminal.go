@@ -128,6 +128,11 @@ func whole(text string) string {
 	return strings.NewReplacer(noBreakSpace, " ", noBreakHyphen, "-").Replace(text)
 }
 
+// Flow breaks the lines of a text at spaces, where they are longer than so many columns.
+func Flow(text string, columns int) string {
+	return whole(ansi.Wordwrap(strings.ReplaceAll(text, "-", noBreakHyphen), columns, ""))
+}
+
 // hang is like flow, with the given words before the first line.
 func (s *terminal) hang(first string, indent int, text Text) {
 	for _, line := range text.lines() {
