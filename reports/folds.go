@@ -41,7 +41,7 @@ func FoldsOf(getenv func(string) string) Folds {
 func (f Folds) Begin(w io.Writer, id, title string, now time.Time) {
 	switch f {
 	case GitHubFolds:
-		fmt.Fprintf(w, "::group::%s\n", name(title))
+		fmt.Fprintf(w, "::group::%s\n", escapeData(name(title)))
 	case GitLabFolds:
 		fmt.Fprintf(w, "\x1b[0Ksection_start:%d:%s[collapsed=true]\r\x1b[0K%s\n", now.Unix(), id, name(title))
 	case JenkinsFolds:
