@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/reports/document"
 )
 
 // CI systems show the text of a failure in a narrow box, so it has only the first counterexamples.
@@ -235,7 +238,7 @@ func junitStories(r assertions.Result) string {
 			if where := position(w); where != "" {
 				fmt.Fprintf(&b, "  %s\n", where)
 			}
-			b.WriteString(plainTrace(w, "    ", junitLines))
+			b.WriteString(plainTrace(w, "    ", junitLines, 0))
 			if w.Command != "" {
 				fmt.Fprintf(&b, "    all of it: %s\n", text(w.Command))
 			}
@@ -244,8 +247,9 @@ func junitStories(r assertions.Result) string {
 	return b.String()
 }
 
-// plainTrace formats a trace, one event per line, with a mark before those that contradict each other.
-func plainTrace(w assertions.Counterexample, indent string, limit int) string {
+// plainTrace formats a trace, one event per line, with a mark before those that contradict each other. A line with more
+// columns goes on below its text; 0 columns stands for no such end.
+func plainTrace(w assertions.Counterexample, indent string, limit, columns int) string {
 	var b strings.Builder
 	for _, line := range shorten(w.Trace, limit) {
 		if line.skipped > 0 {
@@ -256,7 +260,12 @@ func plainTrace(w assertions.Counterexample, indent string, limit int) string {
 		if line.Marked {
 			mark = "▶"
 		}
-		fmt.Fprintf(&b, "%s%s %11s  %s  %s\n", indent, mark, clock(line.Time), cell(name(line.Kind), 17), text(line.Text))
+		lead := fmt.Sprintf("%s%s %11s  %s  ", indent, mark, clock(line.Time), cell(name(line.Kind), 17))
+		words, width := text(line.Text), ansi.StringWidth(lead)
+		if columns > width {
+			words = strings.ReplaceAll(document.Flow(words, columns-width), "\n", "\n"+strings.Repeat(" ", width))
+		}
+		b.WriteString(lead + words + "\n")
 	}
 	return b.String()
 }

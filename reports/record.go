@@ -16,7 +16,12 @@ func Trace(w io.Writer, header history.Header, told assertions.Counterexample) e
 	if summary != "" {
 		summary += "\n"
 	}
-	_, err := fmt.Fprintf(w, "%s  %s\nrun %s, scenario %s\n\n%s%s", position(told), name(told.ID), name(header.RunID),
-		name(header.Scenario), summary, plainTrace(told, "", len(told.Trace)))
+	columns := 0
+	if onTerminal(w) {
+		columns = Columns(w)
+	}
+	head := fmt.Sprintf("%s  %s\nrun %s, scenario %s\n\n%s", position(told), name(told.ID), name(header.RunID),
+		name(header.Scenario), summary)
+	_, err := io.WriteString(w, Flow(w, head)+plainTrace(told, "", len(told.Trace), columns))
 	return err
 }

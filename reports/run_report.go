@@ -308,7 +308,7 @@ func stories(v *assertions.Verdict) []document.Section {
 				if where := position(w); where != "" {
 					trace += where + "\n"
 				}
-				trace += "\n" + plainTrace(w, "", markdownLines)
+				trace += "\n" + plainTrace(w, "", markdownLines, 0)
 				if w.Command != "" {
 					trace += "\nall of it: " + text(w.Command) + "\n"
 				}

@@ -31,7 +31,7 @@ func name(s string) string { return visible(s, maxName) }
 // OneLine returns a line that fits the terminal w: words at its end are left out if need be. A line that goes elsewhere
 // is whole.
 func OneLine(w io.Writer, line string) string {
-	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if onTerminal(w) {
 		return fitted(line, Columns(w)-1)
 	}
 	return line
@@ -40,10 +40,15 @@ func OneLine(w io.Writer, line string) string {
 // Flow returns a text whose lines are broken at spaces where the terminal w has no room: paths and commands stay whole. A
 // text that goes elsewhere stays as it is.
 func Flow(w io.Writer, text string) string {
-	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if onTerminal(w) {
 		return document.Flow(text, Columns(w))
 	}
 	return text
+}
+
+func onTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // fitted returns the words of a line that fit in so many columns.
