@@ -108,7 +108,7 @@ func attemptLinks() []link {
 		{"under-retried", sameRecord, "the record had attempts left when it was dead-lettered",
 			[]string{"premature-dead-letter"}},
 		{"under-retried", anywhere, "the count of attempts is not that of the record",
-			[]string{"over-retried", "endless-redelivery"}},
+			[]string{"over-retried", "endless-redelivery", "backoff-not-growing", "backoff-early"}},
 		{"over-retried", sameRecord, "the number of the attempt is wrong", []string{"endless-redelivery",
 			"backoff-not-growing", "backoff-early", "metadata-wrong"}},
 		{"over-retried", sameRecord, "the broker gives up a record after too many deliveries", []string{"lost"}},

@@ -133,8 +133,10 @@ func TestRoots(t *testing.T) {
 			"commit-after-outcome: commit-wrong-partition": one, "commit-after-outcome: commit-past-end": one},
 			[]string{"commit-after-outcome: commit-wrong-partition <- commit-after-outcome: commit-past-end"}},
 		{"attempts counted by partition", map[string][]Occurrence{"bounded-retries: under-retried": many,
-			"classification: premature-dead-letter": one, "bounded-retries: over-retried": {seenAt(3*time.Second, 0, 9)}},
-			[]string{"bounded-retries: under-retried <- bounded-retries: over-retried, classification: premature-dead-letter"}},
+			"classification: premature-dead-letter": one, "bounded-retries: over-retried": {seenAt(3*time.Second, 0, 9)},
+			"backoff: backoff-not-growing": {seenAt(4*time.Second, 1, 9)}},
+			[]string{"bounded-retries: under-retried <- bounded-retries: over-retried, classification: premature-dead-letter, " +
+				"backoff: backoff-not-growing"}},
 		{"failures that are not retried", map[string][]Occurrence{"bounded-retries: under-retried": many,
 			"classification: premature-dead-letter": many},
 			[]string{"classification: premature-dead-letter <- bounded-retries: under-retried"}},

@@ -39,6 +39,10 @@ func findRun(run, root string) (string, error) {
 			return dir, nil
 		}
 	}
+	if run == "latest" && len(entries) == 0 {
+		return "", usageError{fmt.Errorf("looking for the latest run: there is none in %s yet; dlqbench run smoke makes the "+
+			"first one, and --out names another folder of runs", root)}
+	}
 	return "", usageError{fmt.Errorf("looking for run %q: it is not a run directory, and %s has no run of that name or "+
 		"id; give a directory such as runs/latest, or the folder of the runs with --out", run, root)}
 }
