@@ -117,6 +117,8 @@ func attemptLinks() []link {
 		{"head-of-line-blocked", anywhere, "a record in backoff holds up the attempts of others", []string{"backoff-late"}},
 		{"duplicate", sameRecord, "each success leaves its effect", []string{"effect-doubled"}},
 		{"backoff-late", anywhere, "every wait is too long, also those at the cap", []string{"cap-exceeded"}},
+		{"backoff-not-growing", sameRecord, "the number of the attempt is lost, and with it the end of the attempts",
+			[]string{"over-retried", "endless-redelivery"}},
 		{"backoff-not-growing", anywhere, "a wait that starts from the first again is too short", []string{"backoff-early"}},
 	}
 }

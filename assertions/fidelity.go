@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -67,21 +68,28 @@ func (c *fidelity) finish() Result {
 		place
 		number int32
 	}
-	seen := map[found]bool{}
-	// Backwards: if several audits found the same dead letter, the last one counts.
+	first := map[found]time.Duration{}
+	for i := range c.w.found {
+		one := &c.w.found[i]
+		if this := (found{one.place, one.number}); first[this] == 0 {
+			first[this] = one.at
+		}
+	}
+	// Backwards: if several audits found the same dead letter, the last one counts. It was wrong since the first.
 	for i := len(c.w.found) - 1; i >= 0; i-- {
 		one := &c.w.found[i]
 		this := found{one.place, one.number}
-		if seen[this] || one.repeated {
+		since, open := first[this]
+		if !open || one.repeated {
 			continue
 		}
-		seen[this] = true
+		delete(first, this)
 		if one.number == none {
 			c.skip("no id and no position that would tell whose it is")
 			continue
 		}
 		c.result.Judged++
-		c.judge(one)
+		c.judge(one, since)
 	}
 	if c.result.Judged == 0 && len(c.w.letters) > 0 {
 		return c.done(Inconclusive, "dead letters were written, but no audit read them")
@@ -92,14 +100,15 @@ func (c *fidelity) finish() Result {
 	return c.judgedOrNot(NotApplicable, "nothing was dead-lettered, and nothing of the plan had to be")
 }
 
-func (c *fidelity) judge(one *letter) {
+// judge judges a dead letter that an audit found first at the time since.
+func (c *fidelity) judge(one *letter, since time.Duration) {
 	r := c.w.record(one.number)
 	contract := c.w.contract
 	say := func(anomaly, format string, args ...any) {
 		c.saw(anomaly, c.w.about(one.number, 0, endless, func() string {
 			return fmt.Sprintf("dead letter at %s-%d offset %d: ", c.w.topicName(one.topic), one.partition,
 				one.offset) + fmt.Sprintf(format, args...)
-		}, moment{history.KindAuditRecord, one.at}))
+		}, moment{history.KindAuditRecord, since}))
 	}
 	more := one.claim.Beside()
 	if r.has(markSent) {

@@ -137,6 +137,10 @@ func TestRoots(t *testing.T) {
 			"backoff: backoff-not-growing": {seenAt(4*time.Second, 1, 9)}},
 			[]string{"bounded-retries: under-retried <- bounded-retries: over-retried, classification: premature-dead-letter, " +
 				"backoff: backoff-not-growing"}},
+		{"the number of the attempt is lost", map[string][]Occurrence{"backoff: backoff-not-growing": many,
+			"bounded-retries: over-retried": {seenAt(3*time.Second, 0, 7)}, "dlq-fidelity: metadata-wrong": {
+				seenAt(4*time.Second, 0, 7)}},
+			[]string{"backoff: backoff-not-growing <- bounded-retries: over-retried, dlq-fidelity: metadata-wrong"}},
 		{"failures that are not retried", map[string][]Occurrence{"bounded-retries: under-retried": many,
 			"classification: premature-dead-letter": many},
 			[]string{"classification: premature-dead-letter <- bounded-retries: under-retried"}},

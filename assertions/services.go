@@ -87,15 +87,15 @@ func soundServices(h *history.Header) error {
 type serviceIndex struct {
 	header *history.Header
 	homes  homes
-	// strayed holds the records that another service was given or took. Their dead letters may describe the other
-	// service correctly.
-	strayed map[int32]bool
+	// unsure counts, by record, the dead letters that another service wrote of it at places that are not known. Each of
+	// those that are found may be that service's, and then it names that service rightly.
+	unsure map[int32]int
 	// others holds the places of dead letters that a service wrote for another service's record.
 	others map[place]bool
 }
 
 func newServiceIndex(header *history.Header) *serviceIndex {
-	return &serviceIndex{header: header, homes: newHomes(header), strayed: map[int32]bool{}, others: map[place]bool{}}
+	return &serviceIndex{header: header, homes: newHomes(header), unsure: map[int32]int{}, others: map[place]bool{}}
 }
 
 func (x *serviceIndex) take(e *history.Event) error {
@@ -104,20 +104,16 @@ func (x *serviceIndex) take(e *history.Event) error {
 	if home < 0 {
 		return nil
 	}
-	by := x.header.ConsumerOf(e.Instance)
+	if by := x.header.ConsumerOf(e.Instance); by < 0 || by == home || !deadLetterTopic(x.header, e.Topic) {
+		return nil
+	}
 	switch e.Kind {
-	case history.KindAttemptStart:
-		if by >= 0 && by != home {
-			x.strayed[e.Record] = true
-		}
 	case history.KindProduceRequest:
-		to := x.header.ReaderOf(e.Topic)
-		if e.Instance == history.Replayer && to >= 0 && to != home || by >= 0 && by != home {
-			x.strayed[e.Record] = true
-		}
+		x.unsure[e.Record]++
 	case history.KindProduceResponse:
-		if by >= 0 && by != home && e.Code == 0 && e.Offset >= 0 && !e.Flags.Has(history.Forged) {
+		if e.Code == 0 && e.Offset >= 0 && !e.Flags.Has(history.Forged) {
 			x.others[place{e.Topic, e.Partition, e.Offset}] = true
+			x.unsure[e.Record]--
 		}
 	}
 	return nil
@@ -193,9 +189,9 @@ func (s serviceHistory) Each(fn func(*history.Event) error) error {
 		if !s.concerns(e) {
 			return nil
 		}
-		if e.Kind == history.KindAuditRecord && s.index.strayed[e.Record] {
+		if e.Kind == history.KindAuditRecord && s.index.unsure[e.Record] > 0 {
 			told := *e
-			told.Text = "" // it may be the dead letter of the service that had the record last
+			told.Text = ""
 			return fn(&told)
 		}
 		return fn(e)
@@ -220,7 +216,7 @@ func (s serviceHistory) concerns(e *history.Event) bool {
 	case history.KindProduceRequest, history.KindProduceResponse:
 		return e.Instance == history.Replayer && ofOwn || own && (ofOwn || e.Record < 0)
 	case history.KindAuditStart, history.KindAuditOffsets:
-		return s.reads(e.Topic) || s.shared(e.Topic)
+		return s.reads(e.Topic) || deadLetterTopic(s.index.header, e.Topic)
 	case history.KindAuditRecord:
 		return s.audited(e, ofOwn)
 	}
@@ -230,14 +226,14 @@ func (s serviceHistory) concerns(e *history.Event) bool {
 // audited reports whether the audit's finding concerns the service. A dead letter without an id may belong to any
 // service.
 func (s serviceHistory) audited(e *history.Event, ofOwn bool) bool {
-	if s.shared(e.Topic) {
+	if deadLetterTopic(s.index.header, e.Topic) {
 		return (ofOwn || e.Record < 0) && !s.index.others[place{e.Topic, e.Partition, e.Offset}]
 	}
 	return s.reads(e.Topic) && (ofOwn || e.Record < 0)
 }
 
-// shared reports whether the topic is the dead-letter topic.
-func (s serviceHistory) shared(topic int16) bool {
-	topics := s.index.header.Topics
+// deadLetterTopic reports whether the topic is the dead-letter topic, which all services share.
+func deadLetterTopic(header *history.Header, topic int16) bool {
+	topics := header.Topics
 	return topic >= 0 && int(topic) < len(topics) && topics[topic].Role == history.RoleDLQ
 }

@@ -341,6 +341,10 @@ func servicesCrossing() []servicesTale {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).unanswered().commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
+		{"a dead letter names the other service, and goes back to it", func(s *servicesStory) {
+			s.permanent(orders, 0).letterWithName(orders, 0, "run.billing").commits(orders).succeeds(billing, 1).audit()
+			s.phase(history.PhaseReplay).replayed(0, retryBilling).attempt(billing, 0, history.OutcomeSuccess).commits(billing)
+		}, []string{"orders/dlq-fidelity: metadata-wrong", "orders/replay-round-trip: replay-wrong-topic"}},
 		{"a service takes what was put back to the other", func(s *servicesStory) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
 			s.attempt(billing, 0, history.OutcomeSuccess).attempt(orders, 0, history.OutcomeSuccess).commits(orders)
