@@ -229,6 +229,10 @@ func (w *state) fate(r *record, p *pass) string {
 	switch {
 	case r.firstTerminal > p.at:
 		return fmt.Sprintf("it was finished %s later", units.Text(r.firstTerminal-p.at))
+	case r.attempts == 0 && r.has(markTombstone):
+		return "its value is null, and it was never attempted"
+	case r.attempts == 0 && r.has(markGarbage):
+		return "its value can't be decoded, and it was never attempted"
 	case r.attempts == 0:
 		return "it was never attempted"
 	case r.lastStart > p.at:

@@ -379,6 +379,17 @@ func (n *narrator) add(s *trace, e *history.Event) {
 	})
 }
 
+// planned describes what is planned for a sent record.
+func planned(e *history.Event) string {
+	switch {
+	case e.Flags.Has(history.Tombstone):
+		return "with a null value"
+	case e.Flags.Has(history.Garbage):
+		return "with a value that can't be decoded"
+	}
+	return "planned as " + e.Outcome.String()
+}
+
 // words describes an event.
 func (n *narrator) words(e *history.Event) string {
 	who := fmt.Sprintf("instance %d", e.Instance)
@@ -394,7 +405,7 @@ func (n *narrator) words(e *history.Event) string {
 	where := fmt.Sprintf("%s-%d", n.w.topicName(e.Topic), e.Partition)
 	switch e.Kind {
 	case history.KindSend:
-		return fmt.Sprintf("sent to %s, planned as %s", where, e.Outcome)
+		return fmt.Sprintf("sent to %s, %s", where, planned(e))
 	case history.KindAcked:
 		return n.ofWorkload(e, where)
 	case history.KindAttemptStart:
