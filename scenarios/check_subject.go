@@ -3,7 +3,6 @@ package scenarios
 // What a subject file can get wrong although every value is well written.
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -307,6 +306,10 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 	if err != nil {
 		return
 	}
+	names, err := s.TopicNames(values)
+	if err != nil {
+		return
+	}
 	purposes := map[string]string{}
 	claim := func(path, name, purpose string) {
 		switch earlier := purposes[name]; {
@@ -320,12 +323,20 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 			purposes[name] = purpose
 		}
 	}
-	claim("/input/topic", values.InputTopic, "input topic")
-	claim("/contract/dlq/topic", cmp.Or(rendered.Contract.DLQ.Topic, values.DLQTopic), "dead-letter topic")
-	for i, name := range rendered.Contract.RetryTopics {
-		claim(fmt.Sprintf("/contract/retry_topics/%d", i), name, fmt.Sprintf("retry topic %d", i+1))
+	for i, name := range names.Inputs {
+		at := "/input/topic"
+		if s.Input != nil && i < len(s.Input.Topics) {
+			at = fmt.Sprintf("/input/topics/%d", i)
+		}
+		claim(at, name, "input topic")
 	}
-	if rendered.Replay.To != values.InputTopic {
+	for _, name := range names.DeadLetters {
+		claim("/contract/dlq/topic", name, "dead-letter topic")
+	}
+	for i, name := range names.Retries {
+		claim(fmt.Sprintf("/contract/retry_topics/%d", i%len(s.Contract.RetryTopics)), name, fmt.Sprintf("retry topic %d", i+1))
+	}
+	if !slices.Contains(names.Inputs, rendered.Replay.To) {
 		claim("/replay/to", rendered.Replay.To, "topic of replayed records")
 	}
 	for i, name := range rendered.Topics {

@@ -23,6 +23,9 @@ import (
 type Input struct {
 	// Topic is the input topic of a subject that can't be told another; default: {{.RunID}}.input.
 	Topic string `json:"topic,omitempty" jsonschema:"minLength=1"`
+	// Topics are several input topics, in the place of Topic. Records go to them in turn. Names of dead-letter and retry
+	// topics with {{.InputTopic}} in them stand for one topic of each.
+	Topics []string `json:"topics,omitempty" jsonschema:"minItems=1,maxItems=16"`
 	// Samples is a file with a record in each line, as JSON: absolute, or relative to subject.yaml. Its records take
 	// turns, each with an id of its own. Default: records of dlqbench's own.
 	Samples string `json:"samples,omitempty" jsonschema:"minLength=1"`
@@ -95,6 +98,17 @@ func (i *Input) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// own returns the names of the input topics as the file has them, none if it has none.
+func (i *Input) own() []string {
+	switch {
+	case i == nil:
+		return nil
+	case i.Topic != "":
+		return []string{i.Topic}
+	}
+	return i.Topics
+}
+
 // Files are the paths of the files that the input names, by their keys.
 func (i *Input) Files() map[string]string {
 	if i == nil {
@@ -119,6 +133,9 @@ func (i *Input) Files() map[string]string {
 func (c *checker) checkInput(s *SubjectFile, folder string) {
 	if s.Input == nil || !c.allSound("/input") {
 		return
+	}
+	if s.Input.Topic != "" && len(s.Input.Topics) > 0 {
+		c.at("/input/topics", "topics are several, in the place of topic: write one of the two")
 	}
 	if s.Input.Samples == "" && s.Input.AsyncAPI == nil {
 		for _, name := range []string{
@@ -224,7 +241,9 @@ func (c *checker) readDocument(s *SubjectFile, folder string) *asyncMessage {
 	if described == nil {
 		return nil
 	}
-	s.Input.Topic = cmp.Or(s.Input.Topic, described.topic)
+	if len(s.Input.Topics) == 0 {
+		s.Input.Topic = cmp.Or(s.Input.Topic, described.topic)
+	}
 	if c.has("/input/format") && s.Input.Format != described.kind &&
 		(described.kind != format.JSON || s.Input.Format != format.JSONSchema) {
 		c.at("/input/format", fmt.Sprintf("the document says %s: leave format out", described.kind))
@@ -372,6 +391,12 @@ func (c *checker) readSamples(path string, options samples.Options) *samples.Set
 	return set
 }
 
+// originUnknown reports whether a dead letter does not show which of several input topics its record came from.
+func (s *SubjectFile) originUnknown() bool {
+	return len(s.Input.own()) > 1 && s.Replay.To == "" && s.Replay.Command == nil &&
+		(s.Contract.DLQ.Envelope == "" || s.Contract.DLQ.Envelope == EnvelopeNone)
+}
+
 // unfitInput says why records made from the subject's samples can't be what the scenario is about; "" if they can.
 func (s *Scenario) unfitInput(subject *SubjectFile) string {
 	if subject.Input == nil {
@@ -383,6 +408,9 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 	case !subject.Input.Header && (load.Tombstones > 0 || load.Garbage > 0 || load.Malformed != nil):
 		return s.Name + " sends records without a readable value, which can only be followed by the header dlqbench-id: " +
 			"leave input.header: false out, or run another scenario"
+	case s.Replay != nil && subject.originUnknown():
+		return s.Name + " replays dead letters, and nothing in them says to which of the input topics: write replay.command, " +
+			"a tool that knows, or an envelope, or run another scenario"
 	case missing != "":
 		return fmt.Sprintf("%s has records with the fault %s, which values of the subject's format can't have: run another "+
 			"scenario", s.Name, missing)

@@ -3,6 +3,7 @@ package scenarios
 // The values a subject instance is given, as environment variables and as {{.Name}} in the texts of its subject.yaml.
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -102,17 +103,49 @@ func (v Values) Environment() map[string]string {
 	return environment
 }
 
-// TakesFrom returns the values with the subject's own input topic in them, if it has one.
+// TakesFrom returns the values with the subject's own input topics in them, if it has any. InputTopic is the first.
 func (s *SubjectFile) TakesFrom(values Values) (Values, error) {
-	if s.Input == nil || s.Input.Topic == "" {
-		return values, nil
+	var topics []string
+	for _, name := range s.Input.own() {
+		topic, err := renderText(name, values)
+		if err != nil {
+			return values, fmt.Errorf("filling in the input topic of the subject %s: %w", s.Name, err)
+		}
+		topics = append(topics, topic)
 	}
-	topic, err := renderText(s.Input.Topic, values)
-	if err != nil {
-		return values, fmt.Errorf("filling in the input topic of the subject %s: %w", s.Name, err)
+	if len(topics) > 0 {
+		values.InputTopic, values.InputTopics = topics[0], strings.Join(topics, ",")
 	}
-	values.InputTopic, values.InputTopics = topic, topic
 	return values, nil
+}
+
+// TopicNames are the names of topics in a run, each once.
+type TopicNames struct{ Inputs, DeadLetters, Retries []string }
+
+// TopicNames returns the names of the subject's topics, with values after TakesFrom. Those of its dead-letter and retry
+// topics may contain that of the input topic; then each input topic has its own.
+func (s *SubjectFile) TopicNames(values Values) (TopicNames, error) {
+	var names TopicNames
+	for input := range strings.SplitSeq(cmp.Or(values.InputTopics, values.InputTopic), ",") {
+		values.InputTopic = input
+		rendered, err := s.Render(values)
+		if err != nil {
+			return names, err
+		}
+		letters, retries := cmp.Or(rendered.Contract.DLQ.Topic, values.DLQTopic), rendered.Contract.RetryTopics
+		known := func(name string) bool {
+			return slices.Contains(names.DeadLetters, name) || slices.Contains(names.Retries, name)
+		}
+		if !known(letters) {
+			names.DeadLetters = append(names.DeadLetters, letters)
+		}
+		if retries = slices.DeleteFunc(slices.Clone(retries), known); len(names.Inputs) == 0 {
+			retries = rendered.Contract.RetryTopics // checkTopicNames tells what has two purposes
+		}
+		names.Retries = append(names.Retries, retries...)
+		names.Inputs = append(names.Inputs, input)
+	}
+	return names, nil
 }
 
 // Render returns the subject with the values in the place of all templates. A list of retry topics that was one
@@ -161,7 +194,7 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	}
 	if s.Input != nil {
 		input := *s.Input
-		input.Topic, rendered.Input = text(input.Topic), &input
+		input.Topic, input.Topics, rendered.Input = text(input.Topic), list(input.Topics), &input
 	}
 	if s.External != nil {
 		external, signals := *s.External, s.External.Signals

@@ -77,6 +77,16 @@ func (r *run) auditTopic(ctx context.Context, index int16, see func(*kgo.Record,
 	})
 }
 
+// auditRole is auditTopic for all topics with the role.
+func (r *run) auditRole(ctx context.Context, role history.Role, see func(*kgo.Record, history.Event)) error {
+	for _, index := range r.topicsOf(role) {
+		if err := r.auditTopic(ctx, index, see); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // dialect is the dialect of the contract's dead letters; nil when the contract promises none.
 func (r *run) dialect() (deadletter.Dialect, error) {
 	if r.header.Contract().Envelope == "" {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -36,10 +37,13 @@ func (r *run) firstValues() {
 
 // inputs returns the header indices of the topics among which the workload distributes its records in turn.
 func (r *run) inputs() []int16 {
-	if !r.header.Shared() {
-		return []int16{r.header.Consumers[0].Input}
-	}
 	var all []int16
+	if !r.header.Shared() {
+		for name := range strings.SplitSeq(r.values.InputTopics, ",") {
+			all = append(all, r.header.TopicIndex(name))
+		}
+		return all
+	}
 	for _, one := range r.header.Consumers {
 		all = append(all, one.Input)
 	}

@@ -186,7 +186,10 @@ func (r *run) valuesOf(instance int) scenarios.Values {
 	values.Port = r.ports[instance]
 	one := r.consumerOf(instance)
 	values.GroupID, values.DLQTopic, values.ReplayTopic = one.Group, r.header.Topics[one.DLQ].Name, one.ReplayTo
-	values.InputTopic, values.InputTopics = r.header.Topics[one.Input].Name, r.header.Topics[one.Input].Name
+	if len(r.header.Consumers) > 1 { // each has one, a consumer by itself may have several
+		values.InputTopic = r.header.Topics[one.Input].Name
+		values.InputTopics = values.InputTopic
+	}
 	return values
 }
 

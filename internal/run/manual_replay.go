@@ -89,16 +89,17 @@ func (r *run) replaySettled(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, environment("asking the brokers how far the subject is", err)
 	}
-	input, manual := r.header.TopicIndex(r.topic(history.RoleInput)), r.options.Manual
+	manual := r.options.Manual
 	old := time.Now().Add(-replayQuiet)
 	letters, waiting := map[int32][]history.Event{}, map[int32]bool{}
-	err = r.auditTopic(ctx, r.header.TopicIndex(r.topic(history.RoleDLQ)), func(record *kgo.Record, found history.Event) {
+	err = r.auditRole(ctx, history.RoleDLQ, func(record *kgo.Record, found history.Event) {
 		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed ||
 			manual.hasReplayed(found.Record) {
 			return
 		}
-		at := committed[r.topic(history.RoleInput)][found.Claim.Partition]
-		settled := found.Claim.Present && found.Claim.Topic == input && at.Err == nil &&
+		from := r.header.Topics[max(found.Claim.Topic, 0)]
+		at := committed[from.Name][found.Claim.Partition]
+		settled := found.Claim.Present && found.Claim.Topic >= 0 && from.Role == history.RoleInput && at.Err == nil &&
 			at.At > found.Claim.Offset && record.Timestamp.Before(old)
 		waiting[found.Record] = waiting[found.Record] || !settled
 		letters[found.Record] = append(letters[found.Record], found)

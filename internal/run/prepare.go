@@ -84,13 +84,13 @@ func (r *run) writeHeader() error {
 		Foreign: r.scenario.Topics.DLQ.Foreign, Environment: r.environment(),
 	}
 	one := history.Consumer{Group: values.GroupID, Instances: r.header.Instances, DLQ: 1}
-	dlq := values.DLQTopic
-	var retries, others []string
+	names := scenarios.TopicNames{Inputs: []string{values.InputTopic}, DeadLetters: []string{values.DLQTopic}}
+	var others []string
 	switch {
 	case r.scenario.Services != nil: // writeServices sets everything
 	case r.options.Subject == nil:
 		one.Contract = scenarios.ReferenceContract(*r.scenario.Subject.Reference)
-		retries = scenarios.RetryTopics(*r.scenario.Subject.Reference, values.InputTopic)
+		names.Retries = scenarios.RetryTopics(*r.scenario.Subject.Reference, values.InputTopic)
 		one.ReplayTo = scenarios.ReplayTopic(*r.scenario.Subject.Reference, values.GroupID)
 		if one.ReplayTo != "" { // the name in it is the one in the dead letters
 			one.Contract.Service = values.GroupID
@@ -108,14 +108,17 @@ func (r *run) writeHeader() error {
 			r.header.IDForm, r.header.Keys = from.Form, from.Keys()
 		}
 		one.Group = cmp.Or(rendered.Contract.Group, values.GroupID)
-		dlq, retries = cmp.Or(rendered.Contract.DLQ.Topic, dlq), rendered.Contract.RetryTopics
+		if names, err = r.options.Subject.TopicNames(values); err != nil {
+			return fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
+		}
 		one.ReplayTo, others = rendered.Replay.To, r.furtherTopics(rendered)
 	}
 	r.values = values
-	r.values.GroupID, r.values.DLQTopic, r.values.RetryTopics = one.Group, dlq, strings.Join(retries, ",")
+	r.values.GroupID, r.values.DLQTopic, r.values.RetryTopics = one.Group, names.DeadLetters[0],
+		strings.Join(names.Retries, ",")
 	r.values.ReplayTopic = one.ReplayTo
 	r.header.Consumers = []history.Consumer{one}
-	r.writeTopics(dlq, retries, others)
+	r.writeTopics(names, others)
 	r.writeGraph()
 	r.writeServices()
 	r.writeStore()
@@ -143,20 +146,23 @@ func (r *run) render(values *scenarios.Values) (*scenarios.SubjectFile, error) {
 	return r.options.Subject.Render(*values)
 }
 
-// writeTopics puts the topics of a single consumer into the header: its input first, then its dead-letter topic.
-func (r *run) writeTopics(dlq string, retries, others []string) {
+// writeTopics puts the topics of a single consumer into the header: its first input, its first dead-letter topic, and
+// then the others.
+func (r *run) writeTopics(names scenarios.TopicNames, others []string) {
 	partitions := r.scenario.Topics
-	r.addTopic(r.values.InputTopic, history.RoleInput, partitions.Input.Partitions)
-	r.addTopic(dlq, history.RoleDLQ, partitions.DLQ.Partitions)
-	for _, name := range retries {
-		r.addTopic(name, history.RoleRetry, partitions.Retry.Partitions)
+	add := func(role history.Role, partitions int, names ...string) {
+		for _, name := range names {
+			r.addTopic(name, role, partitions)
+		}
 	}
-	if to := r.header.Consumers[0].ReplayTo; to != "" && to != r.values.InputTopic {
-		r.addTopic(to, history.RoleInput, partitions.Input.Partitions)
+	add(history.RoleInput, partitions.Input.Partitions, names.Inputs[0])
+	add(history.RoleDLQ, partitions.DLQ.Partitions, names.DeadLetters...)
+	add(history.RoleRetry, partitions.Retry.Partitions, names.Retries...)
+	add(history.RoleInput, partitions.Input.Partitions, names.Inputs[1:]...)
+	if to := r.header.Consumers[0].ReplayTo; to != "" && !slices.Contains(names.Inputs, to) {
+		add(history.RoleInput, partitions.Input.Partitions, to)
 	}
-	for _, name := range others {
-		r.addTopic(name, history.RoleSink, partitions.Input.Partitions)
-	}
+	add(history.RoleSink, partitions.Input.Partitions, others...)
 }
 
 // furtherTopics returns the topics that are neither read nor dead-letter topics, and notes which of them has the

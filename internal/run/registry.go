@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/internal/env/registry"
@@ -30,7 +31,7 @@ func (r *run) openRegistry(ctx context.Context) error {
 			return err
 		}
 		r.values.SchemaRegistryURL = "http://" + link.Address()
-		for i, known := range r.registry.Known {
+		for i, known := range r.registry.Known[:len(formats)] {
 			if formats[i].NeedsGUID() && known.GUID == "" {
 				return fmt.Errorf("the schema registry %s has no GUIDs of schemas, which framing: %s needs: write framing: %s",
 					r.options.Subject.Input.Registry.URL, format.FramingConfluentHeaders, format.FramingConfluent)
@@ -55,6 +56,11 @@ func (r *run) startRegistry(ctx context.Context, formats []*format.Format) (err 
 	var schemas []registry.Schema
 	for _, one := range formats {
 		schemas = append(schemas, registry.Schema{Subject: r.values.InputTopic + "-" + one.Part(), Schema: *one.Schema})
+	}
+	for _, topic := range strings.Split(r.values.InputTopics, ",")[1:] { // the same schemas, so with the same ids
+		for _, one := range formats {
+			schemas = append(schemas, registry.Schema{Subject: topic + "-" + one.Part(), Schema: *one.Schema})
+		}
 	}
 	spec := r.options.Subject.Input.Registry
 	if spec == nil {

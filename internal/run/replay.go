@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,42 +53,44 @@ func (r *run) putBack(ctx context.Context, selected []int32) error {
 			return environment("opening the tap of the replay tool", err)
 		}
 	}
-	r.tap.BeginRun(history.Replayer, r.replays)
-	r.replays++
-	tool, err := r.replayTool(r.replayTap)
+	tools, err := r.replayTools(r.replayTap)
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), r.scenario.Replay.Rate.PerSecond()))
 	defer cancel()
-	if _, err := r.subject.RunTool(bounded, "replay", tool); err != nil && ctx.Err() == nil {
-		return environment("replaying the dead letters", err)
+	for _, tool := range tools {
+		r.tap.BeginRun(history.Replayer, r.replays)
+		r.replays++
+		if _, err := r.subject.RunTool(bounded, "replay", tool); err != nil && ctx.Err() == nil {
+			return environment("replaying the dead letters", err)
+		}
 	}
 	return nil
 }
 
-// replayTool returns the launch of the tool that replays the dead letters: the subject's own tool if it has one,
-// else this program's.
-func (r *run) replayTool(bootstrap string) (subject.Launch, error) {
+// replayTools returns the launches that replay the dead letters: the subject's own tool if it has one, else this
+// program's for each dead-letter topic.
+func (r *run) replayTools(bootstrap string) ([]subject.Launch, error) {
 	rate := strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)
 	ids, err := filepath.Abs(r.dir.file(fileIDs)) // a tool of the subject's runs in its own folder
 	if err != nil {
-		return subject.Launch{}, environment("naming the file with the ids to replay", err)
+		return nil, environment("naming the file with the ids to replay", err)
 	}
 	if r.options.Subject != nil && r.options.Subject.Replay.Command != nil {
 		values := r.values
 		values.BootstrapServers, values.IDsFile, values.ReplayRate = bootstrap, ids, rate
 		rendered, err := r.options.Subject.Render(values)
 		if err != nil {
-			return subject.Launch{}, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
+			return nil, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
 		}
-		return subject.Launch{
+		return []subject.Launch{{
 			Command: rendered.Replay.Command, Dir: r.subjectDir(),
 			Env: append(environ(values.Environment()), environ(rendered.Env)...),
-		}, nil
+		}}, nil
 	}
 	if r.scenario.Store != nil {
-		return r.storeReplay(bootstrap, rate), nil
+		return []subject.Launch{r.storeReplay(bootstrap, rate)}, nil
 	}
 	command := r.options.ReplayCommand
 	if command == nil {
@@ -98,9 +101,12 @@ func (r *run) replayTool(bootstrap string) (subject.Launch, error) {
 		to := cmp.Or(r.header.Consumers[0].ReplayTo, r.topic(history.RoleInput))
 		dialect = []string{"--dialect", deadletter.RawName, "--to", to}
 	}
-	command = append(append(command[:len(command):len(command)],
-		"--bootstrap", bootstrap, "--from", r.topic(history.RoleDLQ), "--ids", ids, "--rate", rate+"/s"), dialect...)
-	return subject.Launch{Command: command, Env: environ(r.values.Security())}, nil
+	var tools []subject.Launch
+	for _, letters := range r.topicsOf(history.RoleDLQ) {
+		from := []string{"--bootstrap", bootstrap, "--from", r.header.Topics[letters].Name, "--ids", ids, "--rate", rate + "/s"}
+		tools = append(tools, subject.Launch{Command: slices.Concat(command, from, dialect), Env: environ(r.values.Security())})
+	}
+	return tools, nil
 }
 
 // replayLimit returns the time limit of the replay tool.
@@ -115,8 +121,7 @@ func (r *run) selectDeadLetters(ctx context.Context) ([]int32, error) {
 	if r.scenario.Store != nil {
 		r.store.waiting, r.store.selected = r.store.watcher.Waiting(), nil
 	}
-	index := r.header.TopicIndex(r.topic(history.RoleDLQ))
-	err := r.auditTopic(ctx, index, func(_ *kgo.Record, found history.Event) {
+	err := r.auditRole(ctx, history.RoleDLQ, func(_ *kgo.Record, found history.Event) {
 		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed ||
 			!r.waiting(found.Record) || r.options.Manual.hasReplayed(found.Record) {
 			return

@@ -127,8 +127,9 @@ func (r *run) progress(ctx context.Context) (kadm.OffsetResponses, error) {
 }
 
 func (r *run) shareReached(topic string, partition int32, start int64) int64 {
-	if topic != r.topic(history.RoleInput) {
+	index := r.header.TopicIndex(topic)
+	if index < 0 || r.header.Topics[index].Role != history.RoleInput {
 		return start
 	}
-	return r.live.partitions.takenFrom(r.header.TopicIndex(topic), partition, start)
+	return r.live.partitions.takenFrom(index, partition, start)
 }

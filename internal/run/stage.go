@@ -319,12 +319,21 @@ func (r *run) ownNames() []string {
 
 // topic returns the name of the first topic with the role, "" if there is none.
 func (r *run) topic(role history.Role) string {
-	for _, topic := range r.header.Topics {
-		if topic.Role == role {
-			return topic.Name
-		}
+	for _, index := range r.topicsOf(role) {
+		return r.header.Topics[index].Name
 	}
 	return ""
+}
+
+// topicsOf returns the header indices of the topics with the role.
+func (r *run) topicsOf(role history.Role) []int16 {
+	var all []int16
+	for i, topic := range r.header.Topics {
+		if topic.Role == role {
+			all = append(all, int16(i))
+		}
+	}
+	return all
 }
 
 // tearDown ends everything that was started, in reverse order, even if not all of it was started. It also runs when

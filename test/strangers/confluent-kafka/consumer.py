@@ -120,7 +120,7 @@ def process(session, producer, message):
                 logger.info("refused: %s", failure)
                 return True
             if failure.status == 400 or attempt == MAX_ATTEMPTS:
-                return dead_letter(producer, os.environ["KAFKA_DLQ_TOPIC"], message, attempt, failure)
+                return dead_letter(producer, os.environ.get("KAFKA_DLQ_TOPIC") or message.topic() + ".dlt", message, attempt, failure)
             wait = min(BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF) + random.uniform(0, JITTER)
             stopping.wait(max(wait, failure.retry_after))
     return False
@@ -137,7 +137,7 @@ def main():
         {**servers, "group.id": os.environ["KAFKA_GROUP"], "auto.offset.reset": "earliest", "enable.auto.offset.store": False}, logger=logger
     )
     listener = {"on_assign": skip_to_end} if PLANTED_BUG == "skips-at-rebalance" else {}
-    consumer.subscribe([os.environ["KAFKA_TOPIC"]], **listener)
+    consumer.subscribe(os.environ["KAFKA_TOPIC"].split(","), **listener)
     session = requests.Session()
     try:
         while not stopping.is_set():
