@@ -54,8 +54,10 @@ func LoadRun(dir string) (reports.Run, error) {
 	if judged.Verdict, judged.Measurements, err = judge(reader); err != nil {
 		return reports.Run{}, environment("judging the run", err)
 	}
-	loaded := slices.ContainsFunc(judged.Verdict.Phases, func(p measure.Phase) bool { return p.Name == history.PhaseWarmup })
-	if failure := judged.Header.Failure; failure != "" && !loaded {
+	failure := judged.Header.Failure
+	if failure != "" && !slices.ContainsFunc(judged.Verdict.Phases, func(p measure.Phase) bool {
+		return p.Name == history.PhaseWarmup
+	}) {
 		return reports.Run{}, fmt.Errorf("%s: %s", NothingJudged, failure)
 	}
 	addLogs(dir, judged.Verdict)

@@ -103,8 +103,10 @@ func (r *run) replayTools(bootstrap string) ([]subject.Launch, error) {
 	}
 	var tools []subject.Launch
 	for _, letters := range r.topicsOf(history.RoleDLQ) {
-		from := []string{"--bootstrap", bootstrap, "--from", r.header.Topics[letters].Name, "--ids", ids, "--rate", rate + "/s"}
-		tools = append(tools, subject.Launch{Command: slices.Concat(command, from, dialect), Env: environ(r.values.Security())})
+		from := []string{"--bootstrap", bootstrap, "--from", r.header.Topics[letters].Name, "--ids", ids,
+			"--rate", rate + "/s"}
+		tools = append(tools, subject.Launch{Command: slices.Concat(command, from, dialect),
+			Env: environ(r.values.Security())})
 	}
 	return tools, nil
 }
