@@ -255,6 +255,14 @@ func (w *state) unknowable(number int32, r *record) bool {
 	if w.contract.MaxAttempts == 0 {
 		return r.attempts > 0
 	}
-	_, hidden := w.answersHidden(number, r.held.instance, 0, endless)
-	return hidden
+	if r.attempts > 0 {
+		_, hidden := w.answersHidden(number, r.held.instance, 0, endless)
+		return hidden
+	}
+	for instance := range w.instances { // which one had it, no attempt says
+		if _, hidden := w.answersHidden(number, instance, 0, endless); hidden {
+			return true
+		}
+	}
+	return false
 }

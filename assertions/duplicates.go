@@ -42,7 +42,9 @@ type repeated struct {
 	number    int32
 	instance  int16
 	successes uint8
-	from, to  time.Duration
+	// allowed is the number of successes that disruptions justified by then.
+	allowed  int
+	from, to time.Duration
 	// began is the start of the attempt that had succeeded before, as far as that is known.
 	began time.Duration
 }
@@ -60,9 +62,9 @@ func (c *duplicates) observe(*history.Event) {
 	if r.successes == 2 {
 		c.twice++
 	}
-	if int(r.successes) > 1+c.w.disruptions(a.number, r) {
-		one := repeated{number: a.number, instance: a.by.instance, successes: r.successes, from: a.lastSuccess, to: a.end,
-			began: a.lastSuccess}
+	if allowed := 1 + c.w.disruptions(a.number, r); int(r.successes) > allowed {
+		one := repeated{number: a.number, instance: a.by.instance, successes: r.successes, allowed: allowed,
+			from: a.lastSuccess, to: a.end, began: a.lastSuccess}
 		if a.before.end == a.lastSuccess {
 			one.began = a.before.start
 		}
@@ -86,7 +88,8 @@ func (c *duplicates) finish() Result {
 			c.withdraw("answered when the client may have given up")
 			continue
 		}
-		if c.w.hops && int(s.successes) <= 1+excused[s.number]+c.w.disruptions(s.number, r) {
+		if most := 1 + excused[s.number] + c.w.disruptions(s.number, r); c.w.hops && int(s.successes) <= most ||
+			(c.w.hops || r.several()) && int(s.successes) <= most+c.w.calls.failuresOf(s.number, s.to) {
 			c.withdraw("several copies")
 			continue
 		}
@@ -94,7 +97,7 @@ func (c *duplicates) finish() Result {
 			c.withdraw("commit unanswered")
 			continue
 		}
-		if int(s.successes) <= 1+excused[s.number] {
+		if int(s.successes) <= s.allowed+excused[s.number] {
 			continue
 		}
 		c.saw("duplicate", c.w.about(s.number, 0, s.to, func() string {

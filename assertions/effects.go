@@ -21,7 +21,7 @@ func effectsInvariant() Invariant {
 		Promise: "The sink has the effect of each record that succeeded, as often and as whole as the contract says.",
 		Rule: "At the end, a record whose last attempt succeeded, that is committed, and that has no dead letter has an " +
 			"effect in the sink. It has one, plus one for each disruption, replay or further success, and one for each " +
-			"write or attempt whose answer may have been lost; with repeats: never, it has at most one whatever happened. " +
+			"write, attempt or call whose answer may have been lost; with repeats: never, at most one whatever happened. " +
 			"With atomic: true, a record none of whose attempts succeeded has none, dead-lettered or not. Without " +
 			"attempts that can be seen, a committed record without a dead letter counts as one that succeeded.",
 		Evidence: "the sink as it is at the end of the run (records of an output topic that are committed, rows of a " +
@@ -230,6 +230,10 @@ func (c *effects) doubled(number int32, r *record, one *effect) {
 		c.withdraw("commit unanswered")
 		return
 	}
+	if !c.promised.Once && c.w.lostAnswers(number, r) {
+		c.withdraw("fault on the link to another downstream")
+		return
+	}
 	c.saw("effect-doubled", c.w.about(number, 0, endless, func() string {
 		return fmt.Sprintf("%s in the sink; %s", effectCount(int64(one.found)), cmp.Or(c.once(),
 			fmt.Sprintf("what happened justifies %d", c.allowed(number, r, one))))
@@ -290,7 +294,7 @@ func (c *effects) missing(number int32, r *record) {
 		c.withdraw("commits follow time, by contract")
 		return
 	}
-	if why, hidden := c.hidden(r); hidden {
+	if why, hidden := c.hidden(number, r); hidden {
 		c.withdraw(why)
 		return
 	}
@@ -302,10 +306,16 @@ func (c *effects) missing(number int32, r *record) {
 	c.saw("effect-missing", s.missingSince(p.auditedAt, MissingAudited))
 }
 
-// hidden reports whether the subject may not have received the answer to the record's last attempt.
-func (c *effects) hidden(r *record) (why string, hidden bool) {
+// hidden reports whether the subject may not have received the answer to the record's last attempt or, without a
+// dead-letter topic, may have given it up because of another downstream.
+func (c *effects) hidden(number int32, r *record) (why string, hidden bool) {
 	if c.w.contract.WireOnly {
 		return "", false
+	}
+	if len(c.w.header.Downstreams) > 1 && !c.w.contract.HasDLQ() {
+		if why, hidden = c.w.answersHidden(number, r.held.instance, r.born, endless); hidden {
+			return why, true
+		}
 	}
 	if c.w.missed(r.lastStart, r.lastEnd) {
 		return "answered when the client may have given up", true

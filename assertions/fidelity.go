@@ -320,6 +320,11 @@ func (c *fidelity) miscounted(number int32, r *record, l *deadLettered, claim in
 	if many && !c.w.takesLonger(claim, l.until-l.from) {
 		rush = false
 	}
+	if l.parted { // which instance's call failed it is not known
+		if why, failed := c.w.calls.failedFor(number, none, l.from, l.until); failed {
+			return why
+		}
+	}
 	why, hidden := c.w.attemptsHidden(number, instance, l.from, l.until, rush)
 	if !hidden {
 		return ""

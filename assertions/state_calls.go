@@ -27,7 +27,11 @@ type callsElsewhere struct {
 	// longest. silent holds, by record, since when it has a call that never ended.
 	failed  []callElsewhere
 	longest time.Duration
-	silent  map[int32]time.Duration
+	// wide is the set of the answers to those that may have failed others of their instance with them. ended holds the
+	// instances to which a fault gave a logical failure as such an answer.
+	wide   outcomes
+	ended  map[int16]bool
+	silent map[int32]time.Duration
 	// batched holds the instances that make calls for several records at once, which are taken for those of one.
 	batched map[int16]bool
 	of      []fateElsewhere // by record
@@ -50,12 +54,14 @@ type fateElsewhere struct {
 	// well: one succeeded. failed: one was answered with a failure. unsure: the subject may not have got an answer. ended:
 	// a fault answered with a logical failure, which may end the record.
 	well, failed, unsure, ended uint8
-	// answers is the set of all answers.
+	// answers is the set of all other answers than successes.
 	answers outcomes
+	last    stamp // the end of the latest
 }
 
 func newCallsElsewhere() *callsElsewhere {
-	return &callsElsewhere{open: map[int64]callElsewhere{}, silent: map[int32]time.Duration{}, batched: map[int16]bool{}}
+	return &callsElsewhere{open: map[int64]callElsewhere{}, silent: map[int32]time.Duration{}, batched: map[int16]bool{},
+		ended: map[int16]bool{}}
 }
 
 // nowDeciding returns a fault with the usual name of its target if it is the downstream that decides, by its own name.
@@ -96,7 +102,10 @@ func (w *state) takeCall(e *history.Event) {
 	call.to = e.Time
 	w.call = &call
 	of, bit, gone := c.fate(e.Record), uint8(1)<<e.N, e.Flags.Has(history.ClientGone)
-	of.answers |= setOf(e.Outcome)
+	of.last = stampOf(e.Time)
+	if e.Outcome != history.OutcomeSuccess {
+		of.answers |= setOf(e.Outcome)
+	}
 	switch class := w.classes[e.Outcome]; {
 	case e.Outcome == history.OutcomeSuccess && !gone:
 		of.well |= bit
@@ -107,6 +116,12 @@ func (w *state) takeCall(e *history.Event) {
 		of.failed |= bit
 	case e.Flags.Has(history.Forged) && w.contract.LogicalEnds():
 		of.ended |= bit
+		if downstream.Topic {
+			c.ended[e.Instance] = true
+		}
+	}
+	if downstream.Topic {
+		c.wide |= setOf(e.Outcome)
 	}
 	call.wide, call.why = downstream.Topic, failedElsewhere
 	c.failed, c.longest = append(c.failed, call), max(c.longest, call.to-call.from)
@@ -120,12 +135,13 @@ func (c *callsElsewhere) fate(number int32) *fateElsewhere {
 	return &c.of[number]
 }
 
-// answers returns the set of the answers to the calls of a record.
+// answers returns the set of the failures with which calls of a record may have been answered, and of those with which
+// a client may have failed them.
 func (c *callsElsewhere) answers(number int32) outcomes {
 	if int(number) >= len(c.of) {
-		return 0
+		return c.wide
 	}
-	return c.of[number].answers
+	return c.of[number].answers | c.wide
 }
 
 // finish takes the calls that never ended.
@@ -143,7 +159,8 @@ func (c *callsElsewhere) finish() {
 const failedElsewhere = "a call of another downstream failed"
 
 // failedFor reports whether a call of the record elsewhere failed between from and to, or one that may have failed the
-// record with it, or one that may be an attempt of its own; why names the reason.
+// record with it, at the instance or, if that is none, at any, or one that may be an attempt of its own; why names the
+// reason.
 func (c *callsElsewhere) failedFor(number int32, instance int16, from, to time.Duration) (why string, failed bool) {
 	if since, silent := c.silent[number]; silent && since <= to {
 		return failedElsewhere, true
@@ -153,11 +170,33 @@ func (c *callsElsewhere) failedFor(number int32, instance int16, from, to time.D
 	})
 	for ; at < len(c.failed) && c.failed[at].to-c.longest <= to; at++ {
 		one := &c.failed[at]
-		if one.from <= to && (one.number == number || one.instance == instance && (one.wide || c.batched[instance])) {
+		with := (instance == none || one.instance == instance) && (one.wide || c.batched[one.instance])
+		if one.from <= to && (one.number == number || with) {
 			return one.why, true
 		}
 	}
 	return "", false
+}
+
+// lostAnswers reports whether the answer to a call of the record may have been lost: the link to another downstream was
+// broken while the record was processed.
+func (w *state) lostAnswers(number int32, r *record) bool {
+	if int(number) >= len(w.calls.of) {
+		return false
+	}
+	return w.faulted(func(f *history.PlannedFault) bool {
+		return f.Kind == "network" && strings.HasPrefix(f.Target, history.TargetOther)
+	}, r.born, max(r.lastEnd, w.calls.of[number].last.at()))
+}
+
+// failuresOf is the number of calls of the record that failed by the time. Each may have failed another copy of it.
+func (c *callsElsewhere) failuresOf(number int32, by time.Duration) (count int) {
+	for i := range c.failed {
+		if one := &c.failed[i]; one.number == number && one.to <= by {
+			count++
+		}
+	}
+	return count
 }
 
 // hidesCalls reports whether the fault hides attempts or answers: it is on the link to the downstream that decides, or
@@ -176,9 +215,14 @@ func (w *state) hidesCalls(f *history.PlannedFault) bool {
 	return false
 }
 
-// endedElsewhere reports whether an answer to a call elsewhere may have ended the record.
+// endedElsewhere reports whether an answer to a call elsewhere may have ended the record: to its own, or to one that
+// failed the record with it in the memory of the instance that had it.
 func (w *state) endedElsewhere(number int32) bool {
-	return int(number) < len(w.calls.of) && w.calls.of[number].ended != 0
+	if int(number) < len(w.calls.of) && w.calls.of[number].ended != 0 {
+		return true
+	}
+	r := w.record(number)
+	return len(w.calls.ended) > 0 && (r.attempts == 0 || w.calls.ended[r.held.instance])
 }
 
 // leftElsewhere returns the downstream at which a record's calls failed, all of them, if the record succeeded otherwise

@@ -7,7 +7,8 @@ package assertions
 // A subject waits at least backoff.initial before its next attempt, so a call that comes sooner after a failure is the
 // client's. One that comes later is taken for an attempt, and may be a repeat that the machine delayed: attempts are
 // counted too high, never too low. After a call without an answer, it is not known when the client began to wait, so
-// what follows is either.
+// what follows is either. A client that repeats a call after a 429 waits for as long as its Retry-After says, unless the
+// contract says that the subject does not.
 
 import (
 	"time"
@@ -46,14 +47,19 @@ func (w *state) repeatsCall(e *history.Event, r *record, by holder) bool {
 	answered := r.has(markEnded) && !r.has(markGone) && r.outcome != history.OutcomeTimeout &&
 		r.outcome != history.OutcomeReset
 	if !answered {
+		from := max(r.lastStart+1, r.lastEnd)
 		w.calls.failed = append(w.calls.failed, callElsewhere{why: unclearRepeat, number: e.Record, instance: by.instance,
-			from: last.start, to: e.Time})
-		w.calls.longest = max(w.calls.longest, e.Time-last.start)
+			from: from, to: e.Time - 1})
+		w.calls.longest = max(w.calls.longest, e.Time-from)
 		return false
 	}
-	if w.classes[r.outcome] != classRetryable || r.outcome == history.OutcomeRateLimited ||
-		last.calls >= w.repeats.most || e.Time-r.lastEnd >= w.contract.Backoff.Initial-earlySlack {
+	waited := e.Time - r.lastEnd
+	if w.classes[r.outcome] != classRetryable || last.calls >= w.repeats.most ||
+		waited >= w.contract.Backoff.Initial-earlySlack {
 		return false
+	}
+	if r.outcome == history.OutcomeRateLimited && !w.contract.IgnoresRetryAfter && waited < w.told[e.Record]-earlySlack {
+		return false // it is too early, whoever makes it
 	}
 	last.calls, last.op = last.calls+1, e.Op
 	w.repeats.current[e.Record] = last

@@ -73,6 +73,10 @@ func callTales() []tale {
 		{"another downstream's answer is missing", nil, func(b *builder) history.Source {
 			return end(open(b).success(0).call(ledger, 0, history.OutcomeTimeout, history.ClientGone))
 		}},
+		{"another downstream fails after a success, and the next success is repeated after a kill", nil,
+			func(b *builder) history.Source { return end(succeedsAgain(open(b), true)) }},
+		{"a success is repeated, and repeated again after a kill", []string{"duplicate"},
+			func(b *builder) history.Source { return end(succeedsAgain(open(b), false)) }},
 		{"an attempt succeeds twice", []string{"duplicate"}, func(b *builder) history.Source {
 			return end(open(b).success(0).call(ledger, 0, well, 0).success(0).call(ledger, 0, well, 0))
 		}},
@@ -89,7 +93,95 @@ func callTales() []tale {
 		}},
 		{"another downstream answers a logical failure by itself", []string{"commit-past-unfinished", "lost"},
 			func(b *builder) history.Source { return end(open(b).call(ledger, 0, logical, 0)) }},
-	}, callFaultTales()...)
+	}, append(callFaultTales(), failedTogetherTales()...)...)
+}
+
+// failedTogetherTales are of records that a client fails in its memory together with a write to an output topic that
+// was refused. They were neither attempted nor called for.
+func failedTogetherTales() []tale {
+	const permanent, logical, well = history.OutcomePermanent, history.OutcomeLogical, history.OutcomeSuccess
+	second := func(b *builder) *builder { // instance 1 has the partition
+		b.withOthers().begin().as(1, 0).up()
+		return b.as(0, 0).revoke(0).as(1, 0).assign(0)
+	}
+	return []tale{
+		{"a record is dead-lettered for the reason of the write that failed with its own", nil,
+			func(b *builder) history.Source {
+				second(b).send(0).send(1).call(resultsTopic, 0, permanent, 0).letter(0).quotes(permanent)
+				b.tries[1] = 1 // counted, and never seen
+				return b.letter(1).quotes(permanent).commit(2).drain().done()
+			}},
+		{"a record is dead-lettered for a reason that no write had", []string{"metadata-wrong"},
+			func(b *builder) history.Source {
+				second(b).send(0).send(1).call(resultsTopic, 0, permanent, 0).letter(0).letter(1)
+				return b.quotes(history.OutcomeTransient).commit(2).drain().done()
+			}},
+		{"a record is given up with the write of another, without a dead-letter topic", nil,
+			func(b *builder) history.Source {
+				second(b).h.Contract().Envelope = ""
+				b.send(0).send(1).call(resultsTopic, 0, permanent, 0)
+				return b.commit(2).drain().done()
+			}},
+		{"a logical failure of a write, by a fault, ends another record, too", nil, func(b *builder) history.Source {
+			second(b).send(0).send(1).call(resultsTopic, 0, logical, history.Forged)
+			return b.commit(2).drain().done()
+		}},
+		{"a logical failure of a ledger, by a fault, ends no other record", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				second(b).send(0).send(1).call(ledger, 0, logical, history.Forged)
+				return b.commit(2).drain().done()
+			}},
+		{"a logical failure, by a fault, ends a record whose dead letter was not acknowledged", nil,
+			func(b *builder) history.Source {
+				b.withOthers().begin().send(0).call(ledger, 0, permanent, 0).askLetter(0)
+				b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).call(ledger, 0, logical, history.Forged)
+				return b.commit(1).drain().done()
+			}},
+		{"two copies fail elsewhere, and both succeed at the second attempt", nil, func(b *builder) history.Source {
+			return copiesFailElsewhere(b, true)
+		}},
+		{"two copies succeed twice", []string{"duplicate"}, func(b *builder) history.Source {
+			return copiesFailElsewhere(b, false)
+		}},
+	}
+}
+
+// succeedsAgain makes two attempts that succeed, between which a call of the ledger fails if fails is set, and a third one after
+// a kill.
+func succeedsAgain(b *builder, fails bool) *builder {
+	b.success(0)
+	if fails {
+		b.call(ledger, 0, history.OutcomeTransient, 0).wait(105 * ms)
+	}
+	b.success(0).call(ledger, 0, history.OutcomeSuccess, 0)
+	b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
+	return b.success(0).call(ledger, 0, history.OutcomeSuccess, 0)
+}
+
+// copiesFailElsewhere replays two dead letters of a record. Each copy is attempted twice with success, and if fails is
+// set, the calls after the first attempts fail.
+func copiesFailElsewhere(b *builder, fails bool) history.Source {
+	first := history.OutcomeSuccess
+	if fails {
+		first = history.OutcomeTransient
+	}
+	b.h.Replay = true
+	b.withOthers().begin().send(0).attempt(0, history.OutcomePermanent)
+	b.answerLetter(b.askLetter(0), 0, history.Withheld).letter(0).commit(1).drain().phase(history.PhaseReplay).audit(dlq)
+	for offset := range int64(2) {
+		selected := b.event(history.KindReplaySelected)
+		selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, offset
+		b.put(selected)
+	}
+	b.goBackTo(0, input, 0)
+	b.goBackTo(0, input, 0)
+	for _, outcome := range []history.Outcome{first, history.OutcomeSuccess} {
+		for range 2 {
+			b.success(0).call(ledger, 0, outcome, 0)
+		}
+		b.wait(105 * ms)
+	}
+	return b.commitAll().done()
 }
 
 func callFaultTales() []tale {

@@ -64,6 +64,17 @@ func replayedAfter(b *builder, successes int) *builder {
 	return b.success(0).commitAll()
 }
 
+// calledTwice calls a ledger, which is the sink, twice with success, while a link is broken.
+func calledTwice(b *builder, target string, promised history.Effects) history.Source {
+	b.withOthers().h.Contract().Effects = &promised
+	f := b.fault("network", target, "down")
+	b.begin().send(0).success(0).breaks(f)
+	for range 2 {
+		b.call(ledger, 0, history.OutcomeSuccess, 0)
+	}
+	return b.heals(f).commit(1).drain().sinkHas(2).done()
+}
+
 func effectTales() []tale {
 	atLeast, once, atomic := history.Effects{}, history.Effects{Once: true}, history.Effects{Atomic: true}
 	killed := func(b *builder) *builder {
@@ -148,6 +159,19 @@ func effectTales() []tale {
 				attempt(0, history.OutcomePermanent)
 			return b.letter(0).commit(1).drain().sinkHas(1).done()
 		}},
+		{"another downstream failed, and the record was given up without a dead-letter topic", nil,
+			func(b *builder) history.Source {
+				b.withOthers().h.Contract().Envelope = ""
+				b.h.Contract().Effects = &atLeast
+				b.begin().send(0).success(0).call(ledger, 0, history.OutcomePermanent, 0)
+				return b.commit(1).drain().sinkHas(0).done()
+			}},
+		{"the answer to a call is lost on the link to another downstream, and the call is made again", nil,
+			func(b *builder) history.Source { return calledTwice(b, "downstream ledger", atLeast) }},
+		{"a call is made again when the link to the dead-letter store is broken", []string{"effect-doubled"},
+			func(b *builder) history.Source { return calledTwice(b, "store", atLeast) }},
+		{"the answer to a call is lost, and its repeat has an effect, against repeats: never", []string{"effect-doubled"},
+			func(b *builder) history.Source { return calledTwice(b, "downstream ledger", once) }},
 		{"a subject whose attempts are not seen lost a result", []string{"effect-missing"}, func(b *builder) history.Source {
 			b.withSink(atLeast).h.Contract().WireOnly = true
 			return b.begin().send(0).commit(1).drain().sinkHas(0).done()

@@ -2,6 +2,7 @@ package assertions
 
 import (
 	"testing"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -21,6 +22,12 @@ func (b *builder) triesWith(number int32, attempts, calls int) *builder {
 		}
 	}
 	return b
+}
+
+// limited has a call answered with a 429 that tells to wait for 50 ms, and makes the next call after the wait.
+func limited(b *builder, wait time.Duration) history.Source {
+	b.end(b.start(0), 0, history.OutcomeRateLimited).Aux = int64(50 * ms)
+	return b.wait(wait).success(0).commit(1).drain().done()
 }
 
 // clientRepeatTales are of subjects whose client repeats a call by itself.
@@ -70,6 +77,24 @@ func clientRepeatTales() []tale {
 			open(b).attempt(0, history.OutcomeTimeout).wait(10*ms).triesWith(0, 1, 2).wait(105 * ms)
 			b.triesWith(0, 1, 3).wait(205 * ms)
 			return lettered(b.triesWith(0, 1, 3), 3)
+		}},
+		{"a success after a call without an answer is repeated", []string{"duplicate"}, func(b *builder) history.Source {
+			open(b).attempt(0, history.OutcomeTimeout).wait(10 * ms)
+			return end(b.success(0).success(0))
+		}},
+		{"a permanent failure is called again, and that gets no answer", []string{"permanent-retried"},
+			func(b *builder) history.Source {
+				open(b).attempt(0, history.OutcomePermanent).wait(105*ms).attempt(0, history.OutcomeTimeout).wait(10 * ms)
+				return end(b.success(0))
+			}},
+		{"a client repeats a call after the wait that a 429 tells", nil, func(b *builder) history.Source {
+			return limited(open(b), 55*ms)
+		}},
+		{"a client repeats a call before the wait that a 429 tells is over", []string{"backoff-early"},
+			func(b *builder) history.Source { return limited(open(b), 20*ms) }},
+		{"a client repeats a call after a 429 at once, which the contract allows", nil, func(b *builder) history.Source {
+			b.h.Contract().IgnoresRetryAfter = true
+			return limited(open(b), 20*ms)
 		}},
 		{"a stall may part the calls of an attempt", nil, func(b *builder) history.Source {
 			open(b).attempt(0, history.OutcomeTransient).wait(300*ms).stall(0, 290*ms)

@@ -83,12 +83,20 @@ func (r *Report) check(c generate.Choices) error {
 			slices.Concat(generate.UnnamedCorruptions(), generate.Corruptions()), c))
 	case 6:
 		errs = append(errs, r.other("a consumer with effects", generate.Effects, generate.EffectsCorruptions(), c))
+	case 7, 8:
+		errs = append(errs, r.other("several downstreams", generate.Several, generate.SeveralCorruptions(), c))
+	case 9, 10:
+		errs = append(errs, r.other("repeated calls", generate.Repeats, generate.RepeatsCorruptions(), c))
+	case 11:
+		errs = append(errs, r.other("effects elsewhere", generate.SeveralEffects, generate.EffectsCorruptions(), c))
 	}
 	return errors.Join(errs...)
 }
 
 // others is the interval of seeds in which one seed gets a history of a graph, one a history with a dead-letter store,
-// three a history with records that the downstream stub cannot identify, and one a history with effects in a sink.
+// three a history with records that the downstream stub cannot identify, one a history with effects in a sink, two a
+// history of a consumer that calls several downstreams, one such a history with effects, and two a history of a consumer
+// whose client repeats calls by itself.
 const others = 12
 
 // other runs the same comparison on histories of another kind.

@@ -45,7 +45,8 @@ func TestSeedsAgree(t *testing.T) {
 		return
 	}
 	for _, one := range slices.Concat(generate.Corruptions(), generate.GraphCorruptions(),
-		generate.StoreCorruptions(), generate.UnnamedCorruptions()) {
+		generate.StoreCorruptions(), generate.UnnamedCorruptions(), generate.SeveralCorruptions()[:1],
+		generate.RepeatsCorruptions()) {
 		t.Logf("%6d times %s", all.Corrupted[one.Name], one.Name)
 	}
 	t.Logf("%d histories, %d events; %d of %d records decided; %v", all.Histories, all.Events, all.Decided, all.Records,
@@ -105,8 +106,8 @@ func TestLargerHistoriesAgree(t *testing.T) {
 	}
 }
 
-// TestOthersAgree checks, for each seed, a history of a consumer with effects in a sink, and for some one of a graph and
-// one of a dead-letter store.
+// TestOthersAgree checks, for each seed, a history of a consumer with effects in a sink and one of a consumer that
+// makes several calls, and for some one of a graph and one of a dead-letter store.
 func TestOthersAgree(t *testing.T) {
 	all := NewReport()
 	for seed := range seeds() / 10 {
@@ -123,6 +124,9 @@ func TestOthersAgree(t *testing.T) {
 		if err := all.other("a consumer with effects", generate.Effects, generate.EffectsCorruptions(), c); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
+		if err := all.calls(seed, c); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
 	}
 	for _, name := range []string{"graph-conservation", "store-lifecycle", "effects"} {
 		if all.Correct[name] == 0 || all.Compared[name] == 0 {
@@ -130,6 +134,17 @@ func TestOthersAgree(t *testing.T) {
 				all.Compared[name])
 		}
 	}
+}
+
+// calls checks a history of a consumer that calls several downstreams, or whose client repeats calls by itself.
+func (r *Report) calls(seed uint64, c generate.Choices) error {
+	switch seed % 3 {
+	case 0:
+		return r.other("several downstreams", generate.Several, generate.SeveralCorruptions(), c)
+	case 1:
+		return r.other("effects elsewhere", generate.SeveralEffects, generate.EffectsCorruptions(), c)
+	}
+	return r.other("repeated calls", generate.Repeats, generate.RepeatsCorruptions(), c)
 }
 
 // TestUnnamedRecordsAgree checks that many of the records that the downstream stub cannot identify are decided, and
@@ -184,6 +199,8 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 		"stores":    {generate.Store, generate.StoreCorruptions()},
 		"unnamed":   {generate.Unnamed, generate.UnnamedCorruptions()},
 		"effects":   {generate.Effects, generate.EffectsCorruptions()},
+		"several":   {generate.Several, generate.SeveralCorruptions()},
+		"repeats":   {generate.Repeats, generate.RepeatsCorruptions()},
 	} {
 		t.Run(kind, func(t *testing.T) { everyCorruptionApplies(t, of.generate, of.all) })
 	}

@@ -6,6 +6,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
+// otherCount is the name of a corruption that changes the number of attempts in a dead letter.
+const otherCount = "a dead letter names another number of attempts"
+
 func deadLetterCorruptions() []Corruption {
 	fidelity := func(anomaly string) Promise { return Promise{"dlq-fidelity", anomaly} }
 	return []Corruption{
@@ -23,7 +26,7 @@ func deadLetterCorruptions() []Corruption {
 			apply: edited(tellsAll, func(e *history.Event) {
 				e.Claim.Offset += 1000
 			})},
-		{Name: "a dead letter names another number of attempts", Promise: fidelity("metadata-wrong"), apply: wrongCount},
+		{Name: otherCount, Promise: fidelity("metadata-wrong"), apply: wrongCount},
 		{Name: "a dead letter's envelope is there twice", Promise: fidelity("metadata-wrong"),
 			apply: retold(func(_ *history.Event, m *history.ClaimMore) {
 				m.Twice = []string{"x-reason"}

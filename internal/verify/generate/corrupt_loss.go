@@ -91,7 +91,8 @@ func stuck(v *view) (int32, bool) {
 // endedByCommit reports whether only a commit shows that a record between the two offsets is finished.
 func (v *view) endedByCommit(at spot, from, to int64) bool {
 	return slices.ContainsFunc(v.records, func(f *facts) bool {
-		return f.acked != none && v.home(f) == at && v.offset(f) >= from && v.offset(f) < to && v.Events[f.send].Flags != 0
+		return f.acked != none && v.home(f) == at && v.offset(f) >= from && v.offset(f) < to &&
+			(v.Events[f.send].Flags != 0 || !v.wellElsewhere(f))
 	})
 }
 

@@ -25,6 +25,10 @@ func (s *simulation) disturb() time.Duration {
 func (s *simulation) disturbOnce(at time.Duration) time.Duration {
 	p := s.processes[s.Intn(len(s.processes))]
 	took := time.Duration(50+s.Intn(300)) * ms
+	if len(s.others) > 0 && chance(s, 2) {
+		s.disturbOther(at, took)
+		return at + took
+	}
 	switch s.Intn(8) {
 	case 0:
 		s.at(at, func() { p.end("KILL", took) })

@@ -9,24 +9,33 @@ import (
 // Effects makes a correct history of a consumer that leaves an effect in a sink with each success.
 func Effects(c Choices) *History {
 	h := Consumer(c)
-	h.Header.Contract().Effects = &history.Effects{Once: chance(c, 2), Atomic: chance(c, 2)}
+	h.addEffects(history.Effects{Once: chance(c, 2), Atomic: chance(c, 2)}, succeeds)
+	return h
+}
+
+func succeeds(e *history.Event) bool {
+	return e.Kind == history.KindAttemptEnd && e.Outcome == history.OutcomeSuccess && !e.Flags.Has(history.ClientGone)
+}
+
+// addEffects adds the promise, and a reading of the sink at the end, which has the effects of some events.
+func (h *History) addEffects(promised history.Effects, makes func(*history.Event) bool) {
+	h.Header.Contract().Effects = &promised
 	seal := slices.IndexFunc(h.Events, func(e history.Event) bool {
 		return e.Kind == history.KindPhase && e.Text == history.PhaseSeal
 	})
 	if seal < 0 {
-		return h
+		return
 	}
 	at := h.Events[seal].Time
 	found := []history.Event{history.New(history.KindEffectsRead, at)}
 	for number := range int32(h.Header.Records) {
 		count := int32(0)
 		for i := range h.Events {
-			if e := &h.Events[i]; e.Kind == history.KindAttemptEnd && e.Record == number &&
-				e.Outcome == history.OutcomeSuccess && !e.Flags.Has(history.ClientGone) {
+			if e := &h.Events[i]; e.Record == number && makes(e) {
 				count++
 			}
 		}
-		if h.Header.Contract().Effects.Once {
+		if promised.Once {
 			count = min(count, 1)
 		}
 		if count > 0 {
@@ -36,7 +45,6 @@ func Effects(c Choices) *History {
 		}
 	}
 	h.Events = slices.Insert(h.Events, seal, found...)
-	return h
 }
 
 // EffectsCorruptions lists the corruptions of a history with effects.

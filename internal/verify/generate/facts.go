@@ -25,6 +25,7 @@ type facts struct {
 	letters  []pair
 	copies   []pair // retry copies
 	replays  []pair
+	calls    []pair // of downstreams that do not decide
 	selected []int
 	// These are the record's audit records from the last audit of each topic: in the input topic at its offset,
 	// elsewhere in the input or retry topics, and in the dead-letter topic.
@@ -43,6 +44,8 @@ type view struct {
 	// error.
 	changes, refused map[spot]int
 	exited           map[int16]bool // before the audit
+	// refusedWrite: a write to an output topic failed, which is a call.
+	refusedWrite bool
 }
 
 func look(h *History, c Choices) *view {
@@ -59,7 +62,7 @@ func look(h *History, c Choices) *view {
 		case history.KindStall, history.KindInstanceSignal:
 			v.trouble = v.trouble || e.Kind == history.KindStall || e.Text == "STOP"
 		case history.KindFaultStart:
-			v.trouble = v.trouble || h.Header.Faults[e.Op].Target == "downstream"
+			v.trouble = v.trouble || h.Header.Faults[e.Op].Target != "dlq"
 		case history.KindInstanceExited:
 			if !auditing {
 				v.exited[e.Instance] = true
@@ -129,6 +132,11 @@ func (v *view) noteRecord(i int, e *history.Event) {
 		f.attempts = append(f.attempts, pair{i, none})
 	case history.KindAttemptEnd:
 		v.answer(f.attempts, i, e.Op)
+	case history.KindCallStart:
+		f.calls = append(f.calls, pair{i, none})
+	case history.KindCallEnd:
+		v.answer(f.calls, i, e.Op)
+		v.refusedWrite = v.refusedWrite || v.Header.Downstreams[e.N].Topic && e.Outcome != history.OutcomeSuccess
 	case history.KindProduceRequest:
 		*f.writes(v, e) = append(*f.writes(v, e), pair{i, none})
 	case history.KindProduceResponse:
@@ -209,12 +217,23 @@ func (v *view) quiet(f *facts) bool {
 			}
 		}
 	}
-	for _, one := range f.attempts {
-		if one.answer == none {
-			return false
-		}
+	if slices.ContainsFunc(f.attempts, func(one pair) bool { return one.answer == none }) {
+		return false
 	}
-	return true
+	if c := v.Header.Contract(); c.Calls > 1 && !c.HasDLQ() && slices.ContainsFunc(f.attempts, v.failed) {
+		return false // which of its calls was the last one of its last attempt is not certain
+	}
+	return v.wellElsewhere(f)
+}
+
+func (v *view) failed(attempt pair) bool { return retryable(v.outcome(attempt)) }
+
+// wellElsewhere reports whether the record's calls of other downstreams succeeded, and no failure there may have failed
+// them in the memory of a client.
+func (v *view) wellElsewhere(f *facts) bool {
+	return !v.refusedWrite && !slices.ContainsFunc(f.calls, func(one pair) bool {
+		return one.answer == none || v.outcome(one) != history.OutcomeSuccess || v.Events[one.answer].Flags != 0
+	})
 }
 
 // down reports whether dead letters could not be written for a while.

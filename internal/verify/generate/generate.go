@@ -73,6 +73,11 @@ type simulation struct {
 	// do not name their position either.
 	unnamed, vague bool
 
+	// others are the downstreams that do not decide. calls is the number of calls in an attempt that fails, 0 for one, and
+	// made the number that the consumer's client makes.
+	others      []*otherDownstream
+	calls, made int
+
 	// store is the dead-letter store, or nil.
 	store *storeSide
 
@@ -93,6 +98,8 @@ type planned struct {
 	offset int64
 	// nodes holds the record's plan at each node of a graph.
 	nodes []*planned
+	// elsewhere holds what becomes of its calls at the downstreams that do not decide.
+	elsewhere []plannedCalls
 }
 
 // Unnamed makes a correct history in which some records have a body that the downstream stub cannot identify. In some
@@ -308,6 +315,7 @@ func (s *simulation) send() {
 			r.flags = history.Tombstone
 		}
 		s.planNodes(r, outcomes)
+		s.planOthers(r)
 		s.records = append(s.records, r)
 		at += time.Duration(s.Intn(12)) * ms
 		s.at(at, func() { s.sendOne(r) })

@@ -27,6 +27,10 @@ type process struct {
 	writes int32
 	// sleeping counts the records whose backoff blocks other records.
 	sleeping int
+	// writing is the number of its writes to the output topic that are under way. buffered are those that it sends, or
+	// fails, when they are answered.
+	writing  int
+	buffered []func(history.Outcome)
 }
 
 // assignment is a partition assigned to a process.
@@ -62,6 +66,7 @@ func (p *process) start() {
 	p.owned = map[spot]*assignment{}
 	p.producer++
 	p.id, p.writes = p.producer, 0
+	p.writing, p.buffered = 0, nil
 	p.instant()
 	e := p.event(history.KindInstanceStarting)
 	e.Aux = 100 + p.id
@@ -169,9 +174,9 @@ func (w *work) waitsFor(before *work) bool {
 	return false
 }
 
-// attempt calls the downstream stub once.
+// attempt calls every downstream.
 func (w *work) attempt() {
-	p, r := w.process, w.plan()
+	p := w.process
 	if p.stopping {
 		return
 	}
@@ -181,13 +186,19 @@ func (w *work) attempt() {
 		return
 	}
 	w.k++
+	w.callOthers(true, func() { w.call(1) })
+}
+
+// call calls the downstream stub, for the n-th time in the attempt.
+func (w *work) call(n int) {
+	p, r := w.process, w.plan()
 	hidden := p.linkDown && p.Intn(2) == 1
 	if hidden {
-		w.after(20*ms+p.lag(), func() { w.decide(history.OutcomeReset, 0) })
+		w.after(20*ms+p.lag(), func() { w.hear(n, history.OutcomeReset, 0) })
 		return
 	}
 	r.tries++
-	outcome := r.answer()
+	outcome := r.answer(p.calls)
 	e := p.event(history.KindAttemptStart)
 	e.Op, e.Record, e.N, e.Topic, e.Partition, e.Offset = p.nextOp(), r.number, r.tries, w.at.topic, w.at.partition,
 		w.offset
@@ -202,11 +213,11 @@ func (w *work) attempt() {
 	if outcome == history.OutcomeTimeout {
 		took = 60 * ms
 	}
-	p.simulation.after(took, func() { w.answered(e, outcome) })
+	p.simulation.after(took, func() { w.answered(e, n, outcome) })
 }
 
 // answered is the downstream stub's side of the end of an attempt. It does not depend on the state of the process.
-func (w *work) answered(e history.Event, outcome history.Outcome) {
+func (w *work) answered(e history.Event, n int, outcome history.Outcome) {
 	p := w.process
 	e.Kind, e.Time, e.Outcome = history.KindAttemptEnd, p.now, outcome
 	told := time.Duration(0)
@@ -229,15 +240,15 @@ func (w *work) answered(e history.Event, outcome history.Outcome) {
 		outcome, told = history.OutcomeReset, 0
 	}
 	if p.run == e.Run {
-		w.after(0, func() { w.decide(outcome, told) })
+		w.after(0, func() { w.hear(n, outcome, told) })
 	}
 }
 
-// answer is the downstream stub's answer to a record's latest attempt.
-func (r *planned) answer() history.Outcome {
+// answer is the downstream stub's answer to a record's latest call, of so many in an attempt that fails.
+func (r *planned) answer(calls int) history.Outcome {
 	switch r.outcome {
 	case history.OutcomeTransient, history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited:
-		if int(r.tries) > r.failures {
+		if int(r.tries) > r.failures*max(calls, 1) {
 			return history.OutcomeSuccess
 		}
 		return r.outcome
@@ -255,7 +266,9 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 		w.answers = append(w.answers, outcome)
 	}
 	switch {
-	case outcome == history.OutcomeSuccess, outcome == history.OutcomeLogical && !c.LogicalDeadLetters,
+	case outcome == history.OutcomeSuccess:
+		w.callOthers(false, w.succeed)
+	case outcome == history.OutcomeLogical && !c.LogicalDeadLetters,
 		// The consumer may treat this answer either way, unless it must dead-letter the record.
 		outcome == history.OutcomeUnknownID && chance(p, 2) && !c.MustDeadLetter(w.record.flags):
 		w.succeed()

@@ -109,7 +109,7 @@ func (j *judge) noLoss(r *record, terminal time.Duration) {
 	case !r.inTopic, r.acked() >= 0 && len(r.found) == 0:
 		j.saw("no-loss", "dropped-by-ack", r)
 		return
-	case terminal >= 0 || len(r.found) > 0:
+	case len(r.found) > 0, terminal >= 0 && !j.left(r):
 		return
 	}
 	for i := range j.events {

@@ -140,6 +140,7 @@ func Judge(header *history.Header, events []history.Event) Opinion {
 	}
 	j.disturbances()
 	j.catchesUp()
+	j.otherCalls()
 	return j.opinion
 }
 
