@@ -21,7 +21,7 @@ func commitCauses() map[string]string {
 		"commit-after-outcome: commit-past-unfinished": "The highest finished offset is committed instead of the end of " +
 			"the finished prefix, or auto-commit is on. After a failure the position is not rewound, and the next success " +
 			"commits past the failed record. A copy to a retry topic is not awaited. If it was never attempted, look for a " +
-			"filter or a null check that skips it.",
+			"filter or a null check that skips it. If results are in a transaction, look for a commit beside it.",
 		"commit-after-outcome: commit-past-end": "Offsets are computed instead of taken from the records: look for an " +
 			"offset plus a count, or for the position of the client, which is that of the next fetch.",
 		"commit-after-outcome: commit-wrong-partition": "Offsets of all partitions are kept in one place and committed by " +

@@ -20,12 +20,13 @@ func commitAfterOutcomeInvariant() Invariant {
 		Rule: "For every accepted commit of offset N: each fetched record below N is finished when the commit is " +
 			"read; the partition is or was assigned to the committer; N is not beyond the end offset; and offsets do " +
 			"not go back within one assignment. In a share group, each record is finished when it is accepted or " +
-			"rejected.",
+			"rejected. A result that is written in a transaction finishes its record for the offsets of that transaction, " +
+			"and for others when it is committed.",
 		Evidence: "commits with the broker's answers, the answers of the downstream stub, fetches, assignments, and " +
 			"the end offsets from the audit",
 		Cause: "The highest finished offset is committed instead of the end of the finished prefix. Auto-commit is " +
 			"left on beside manual commits. After a failure the position is not rewound, and the next success commits " +
-			"past the failed record.",
+			"past the failed record. Offsets are committed by the consumer while the results are in a transaction.",
 		Contract: "commits: after-outcome",
 		Anomalies: []AnomalyNote{
 			{"commit-past-unfinished", "a commit covers a record that is still being processed", []string{

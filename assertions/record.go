@@ -40,7 +40,8 @@ const (
 	// markEnded: the latest attempt has ended. markGone: the client had disconnected before the answer.
 	markEnded
 	markGone
-	// markJoined: its dead letter or retry copy is acknowledged within a transaction that is still open.
+	// markJoined: its dead letter or retry copy is acknowledged, or an attempt has succeeded, within a transaction that is
+	// still open.
 	markJoined
 	// markMixed: its series began after the process got the partition back, so it may include attempts of the earlier
 	// delivery.

@@ -385,10 +385,11 @@ func (w *state) conclude(r *record, a *attempt) {
 	case classSuccess:
 		a.lastSuccess = r.lastSuccess.at()
 		r.successes = bump(r.successes)
-		if a.within != nil {
-			a.within.succeeded(a.number)
-		}
 		r.lastSuccess = stampOf(a.end)
+		if a.within != nil && a.within.succeeded(a.number) {
+			r.flags |= markOver | markJoined // it is finished when its transaction is committed
+			return
+		}
 	}
 	r.terminal(a.end)
 }

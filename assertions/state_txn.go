@@ -9,7 +9,9 @@ package assertions
 // with that request it makes the commit. Its acceptance is the EndTxn's answer. A dead letter that was acknowledged in
 // the same transaction, before that request, is as good as the commit: both take effect or neither does. Their order
 // does not matter, and nothing is held against the commit. For all other commits, the dead letter is acknowledged when
-// the EndTxn's answer is passed on.
+// the EndTxn's answer is passed on. The same goes for an attempt that is a write in the transaction and succeeded: by
+// then its record is finished. An offset that is committed earlier, outside of the transaction, loses the record if the
+// transaction is aborted, which is why producers have sendOffsetsToTransaction.
 //
 //	commit refused      nothing took effect; the client asks again, or aborts
 //	commit unanswered   the outcome is unknown: the commits are judged as unanswered ones are, the dead letters may
@@ -44,10 +46,12 @@ type transaction struct {
 	tried map[int32]joinedAttempts
 }
 
-// joinedAttempts are the attempts of a record in a transaction: the writes of its result.
+// joinedAttempts are the attempts of a record in a transaction: the writes of its result. began is the start of the
+// latest.
 type joinedAttempts struct {
 	life      uint8
 	successes uint8
+	began     time.Duration
 }
 
 // joinedWrite is a dead letter or retry copy that was stored in a transaction.
@@ -116,7 +120,7 @@ func (w *state) joinAttempt(e *history.Event, r *record) *transaction {
 	if t.tried == nil {
 		t.tried = map[int32]joinedAttempts{}
 	}
-	t.tried[e.Record] = joinedAttempts{life: r.lives, successes: t.tried[e.Record].successes}
+	t.tried[e.Record] = joinedAttempts{life: r.lives, successes: t.tried[e.Record].successes, began: e.Time}
 	return t
 }
 
@@ -126,11 +130,28 @@ func (t *transaction) has(number int32) bool {
 	return tried || slices.ContainsFunc(t.writes, func(one joinedWrite) bool { return one.record == number })
 }
 
-// succeeded notes that an attempt in the transaction succeeded.
-func (t *transaction) succeeded(number int32) {
-	if one, open := t.tried[number]; open {
+// succeeded notes that an attempt in the transaction succeeded, and reports whether the transaction is still open.
+func (t *transaction) succeeded(number int32) bool {
+	one, open := t.tried[number]
+	if open {
 		one.successes = bump(one.successes)
 		t.tried[number] = one
+	}
+	return open
+}
+
+// countTried makes the successes of a committed transaction count.
+func (w *state) countTried(t *transaction, at time.Duration) {
+	for number, one := range t.tried {
+		r := w.record(number)
+		switch {
+		case one.successes == 0:
+		case one.life != r.lives:
+			r.outlived(one.life, one.began, at)
+		default:
+			r.flags &^= markJoined
+			r.finished(at)
+		}
 	}
 }
 
@@ -147,6 +168,11 @@ func (w *state) askEnd(e *history.Event) {
 	for i := range t.writes {
 		if t.writes[i].passed {
 			joined[t.writes[i].record] = true
+		}
+	}
+	for number, one := range t.tried {
+		if one.successes > 0 {
+			joined[number] = true
 		}
 	}
 	end := ending{op: e.Op, at: e.Time}
@@ -194,6 +220,7 @@ func (w *state) answerEnd(e *history.Event) {
 	for i := range t.writes {
 		w.settle(&t.writes[i], e)
 	}
+	w.countTried(t, e.Time)
 	w.leaveUnknown(t)
 	t.clear()
 }
@@ -232,17 +259,18 @@ func (w *state) abort(t *transaction) {
 	for i := range t.writes {
 		w.takeBack(&t.writes[i], since)
 	}
-	w.undo(t, since < endless)
+	w.undo(t, since)
 	w.leaveUnknown(t)
 	t.clear()
 	w.disturbHeld(t.by.instance)
 	w.loseHeld(t.by)
 }
 
-// undo takes back the attempts of an aborted transaction, or excuses them if it may have been committed. An application
-// whose transaction is refused as a whole can't tell because of which record. So if there are several, the abort says
-// nothing about any of them, and all of them are delivered once more, from the memory of the process or by Kafka.
-func (w *state) undo(t *transaction, unknown bool) {
+// undo takes back the attempts of an aborted transaction. If its commit was requested, at the time ended, it may have
+// been committed: then they are excused, and count as finished by that time. An application whose transaction is refused
+// as a whole can't tell because of which record. So if there are several, the abort says nothing about any of them, and
+// all of them are delivered once more, from the memory of the process or by Kafka.
+func (w *state) undo(t *transaction, ended time.Duration) {
 	several := len(t.tried) > 1
 	for i := range t.writes {
 		_, both := t.tried[t.writes[i].record]
@@ -254,10 +282,15 @@ func (w *state) undo(t *transaction, unknown bool) {
 		if one.life != r.lives {
 			continue
 		}
-		if unknown {
-			r.excuses = bump(r.excuses)
-		} else {
+		r.flags &^= markJoined
+		switch {
+		case ended == endless:
 			r.successes -= min(one.successes, r.successes)
+		case one.successes > 0:
+			r.finished(ended)
+			fallthrough
+		default:
+			r.excuses = bump(r.excuses)
 		}
 		if p := w.home(number, r); several && p != nil && p.has && p.held == t.by {
 			again[p] = true

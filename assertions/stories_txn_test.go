@@ -126,6 +126,67 @@ func batchTales() []tale {
 				b.inTxn(0, func() { b.success(0).commit(2) }).commitTxn(0)
 				return b.drain().done()
 			}},
+		{"an offset is committed beside the transaction, which is aborted, and the record is not processed again",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+				b.begin().send(0)
+				b.inTxn(0, func() { b.success(0) }).commit(1).answerEnd(b.askEnd(0, 0), 0, 0)
+				return b.drain().done()
+			}},
+		{"an offset is committed beside the transaction, before that is committed", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				b.begin().send(0)
+				b.inTxn(0, func() { b.success(0) }).commit(1).commitTxn(0)
+				return b.drain().done()
+			}},
+		{"an offset is committed beside the transaction, before the answer to its end", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				b.begin().send(0)
+				b.inTxn(0, func() { b.success(0) })
+				end := b.askEnd(0, 1)
+				return b.commit(1).answerEnd(end, 0, 0).drain().done()
+			}},
+		{"an offset is committed beside the transaction, and the instance is killed before the end",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+				b.begin().send(0)
+				b.inTxn(0, func() { b.success(0) }).commit(1)
+				b.kill().as(0, 1).up().assign(0, 1, 2, 3).sendTo(1, 0, 1)
+				b.inTxn(1, func() { b.success(1).commit(2) }).commitTxn(1)
+				return b.drain().done()
+			}},
+		{"an offset is committed when the transaction is", nil, func(b *builder) history.Source {
+			b.begin().send(0)
+			b.inTxn(0, func() { b.success(0) }).commitTxn(0).commit(1)
+			return b.drain().done()
+		}},
+		{"an offset is committed in another transaction than the result, which is open", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				b.begin().send(0)
+				b.inTxn(0, func() { b.success(0) })
+				from := len(b.events)
+				b.inTxn(0, func() { b.commit(1) }).commitTxn(0)
+				for i := from; i < len(b.events); i++ {
+					b.events[i].ProducerID = 8
+				}
+				return b.commitTxn(0).drain().done()
+			}},
+		{"a success is taken back, and the record is not processed again", []string{"stalled"},
+			func(b *builder) history.Source {
+				b.begin().send(0)
+				b.inTxn(0, func() { b.success(0).commit(1) }).abortTxn(0, 0, 0)
+				return b.drain().done()
+			}},
+		{"the end is never answered, and a successor goes on behind the success", nil, func(b *builder) history.Source {
+			b.begin().send(0)
+			b.inTxn(0, func() { b.success(0).commit(1) }).askEnd(0, 1)
+			b.kill().as(0, 1).up().assign(0, 1, 2, 3).sendTo(1, 0, 1)
+			b.inTxn(1, func() { b.success(1).commit(2) }).commitTxn(1)
+			return b.drain().done()
+		}},
+		{"the answer to the end is lost, and the next offset is committed beside it", nil, func(b *builder) history.Source {
+			b.begin().send(0)
+			b.inTxn(0, func() { b.success(0) }).answerEnd(b.askEnd(0, 1), 0, history.Withheld).commitTxn(0).commit(1)
+			return b.drain().done()
+		}},
 		{"results are written side by side in a transaction", nil, func(b *builder) history.Source {
 			b.begin().send(0).send(1)
 			b.inTxn(0, func() { b.together(history.OutcomeSuccess, 0, 1); b.commit(2) }).commitTxn(0)
