@@ -28,7 +28,7 @@ type callsElsewhere struct {
 	failed  []callElsewhere
 	longest time.Duration
 	// wide is the set of the answers to those that may have failed others of their instance with them. ended holds the
-	// instances to which a fault gave a logical failure as such an answer.
+	// instances to which a fault gave a logical failure, true if that was such an answer.
 	wide   outcomes
 	ended  map[int16]bool
 	silent map[int32]time.Duration
@@ -116,9 +116,7 @@ func (w *state) takeCall(e *history.Event) {
 		of.failed |= bit
 	case e.Flags.Has(history.Forged) && w.contract.LogicalEnds():
 		of.ended |= bit
-		if downstream.Topic {
-			c.ended[e.Instance] = true
-		}
+		c.ended[e.Instance] = c.ended[e.Instance] || downstream.Topic
 	}
 	if downstream.Topic {
 		c.wide |= setOf(e.Outcome)
@@ -222,7 +220,12 @@ func (w *state) endedElsewhere(number int32) bool {
 		return true
 	}
 	r := w.record(number)
-	return len(w.calls.ended) > 0 && (r.attempts == 0 || w.calls.ended[r.held.instance])
+	for instance, wide := range w.calls.ended {
+		if (wide || w.calls.batched[instance]) && (r.attempts == 0 || r.held.instance == instance) {
+			return true
+		}
+	}
+	return false
 }
 
 // leftElsewhere returns the downstream at which a record's calls failed, all of them, if the record succeeded otherwise

@@ -7,8 +7,8 @@ package assertions
 // A subject waits at least backoff.initial before its next attempt, so a call that comes sooner after a failure is the
 // client's. One that comes later is taken for an attempt, and may be a repeat that the machine delayed: attempts are
 // counted too high, never too low. After a call without an answer, it is not known when the client began to wait, so
-// what follows is either. A client that repeats a call after a 429 waits for as long as its Retry-After says, unless the
-// contract says that the subject does not.
+// what follows is either. A client that repeats a call after a 429 waits for as long as its Retry-After says, unless
+// the contract says that the subject does not.
 
 import (
 	"time"

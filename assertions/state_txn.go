@@ -267,9 +267,9 @@ func (w *state) abort(t *transaction) {
 }
 
 // undo takes back the attempts of an aborted transaction. If its commit was requested, at the time ended, it may have
-// been committed: then they are excused, and count as finished by that time. An application whose transaction is refused
-// as a whole can't tell because of which record. So if there are several, the abort says nothing about any of them, and
-// all of them are delivered once more, from the memory of the process or by Kafka.
+// been committed: then they are excused, and count as finished by that time. An application whose transaction is
+// refused as a whole can't tell because of which record. So if there are several, the abort says nothing about any of
+// them, and all of them are delivered once more, from the memory of the process or by Kafka.
 func (w *state) undo(t *transaction, ended time.Duration) {
 	several := len(t.tried) > 1
 	for i := range t.writes {

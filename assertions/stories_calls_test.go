@@ -131,6 +131,14 @@ func failedTogetherTales() []tale {
 				second(b).send(0).send(1).call(ledger, 0, logical, history.Forged)
 				return b.commit(2).drain().done()
 			}},
+		{"a logical failure of calls for several records, by a fault, may end any of them", nil,
+			func(b *builder) history.Source {
+				second(b).send(0).send(1)
+				e := b.of(history.KindUnreadable)
+				e.Code, e.N, e.Text = history.None, ledger, "INSERT"
+				b.put(e)
+				return b.call(ledger, 0, logical, history.Forged).commit(2).drain().done()
+			}},
 		{"a logical failure, by a fault, ends a record whose dead letter was not acknowledged", nil,
 			func(b *builder) history.Source {
 				b.withOthers().begin().send(0).call(ledger, 0, permanent, 0).askLetter(0)

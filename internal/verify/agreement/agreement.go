@@ -94,9 +94,9 @@ func (r *Report) check(c generate.Choices) error {
 }
 
 // others is the interval of seeds in which one seed gets a history of a graph, one a history with a dead-letter store,
-// three a history with records that the downstream stub cannot identify, one a history with effects in a sink, two a
-// history of a consumer that calls several downstreams, one such a history with effects, and two a history of a consumer
-// whose client repeats calls by itself.
+// three a history with records that the downstream stub cannot identify, and one a history with effects in a sink. Two
+// get a history of a consumer that calls several downstreams, one such a history with effects, and two a history of a
+// consumer whose client repeats calls by itself.
 const others = 12
 
 // other runs the same comparison on histories of another kind.

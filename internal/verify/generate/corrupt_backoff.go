@@ -55,8 +55,8 @@ func (v *view) waiting(f *facts, at time.Duration) bool {
 	return false
 }
 
-// busyBetween reports whether an attempt of another record, or a call of this one, is under way between the two times: a
-// process that does one thing at a time is late by right for as long as that takes.
+// busyBetween reports whether an attempt of another record, or a call of this one, is under way between the two times:
+// a process that does one thing at a time is late by right for as long as that takes.
 func (v *view) busyBetween(f *facts, from, to time.Duration) bool {
 	if slices.ContainsFunc(f.calls, func(one pair) bool { return v.time(one.ask) < to && v.time(one.answer) > from }) {
 		return true

@@ -44,8 +44,9 @@ type view struct {
 	// error.
 	changes, refused map[spot]int
 	exited           map[int16]bool // before the audit
-	// refusedWrite: a write to an output topic failed, which is a call.
-	refusedWrite bool
+	// together: a call may have failed others with it: a write to an output topic failed, or calls are for several
+	// records.
+	together bool
 }
 
 func look(h *History, c Choices) *view {
@@ -69,6 +70,8 @@ func look(h *History, c Choices) *view {
 			}
 		case history.KindAssigned, history.KindRevoked:
 			v.changes[spot{e.Topic, e.Partition}]++
+		case history.KindUnreadable:
+			v.together = true
 		case history.KindFetched:
 			v.noteFetch(i, e)
 		case history.KindCommitRequest, history.KindCommitResponse:
@@ -136,7 +139,7 @@ func (v *view) noteRecord(i int, e *history.Event) {
 		f.calls = append(f.calls, pair{i, none})
 	case history.KindCallEnd:
 		v.answer(f.calls, i, e.Op)
-		v.refusedWrite = v.refusedWrite || v.Header.Downstreams[e.N].Topic && e.Outcome != history.OutcomeSuccess
+		v.together = v.together || v.Header.Downstreams[e.N].Topic && e.Outcome != history.OutcomeSuccess
 	case history.KindProduceRequest:
 		*f.writes(v, e) = append(*f.writes(v, e), pair{i, none})
 	case history.KindProduceResponse:
@@ -231,7 +234,7 @@ func (v *view) failed(attempt pair) bool { return retryable(v.outcome(attempt)) 
 // wellElsewhere reports whether the record's calls of other downstreams succeeded, and no failure there may have failed
 // them in the memory of a client.
 func (v *view) wellElsewhere(f *facts) bool {
-	return !v.refusedWrite && !slices.ContainsFunc(f.calls, func(one pair) bool {
+	return !v.together && !slices.ContainsFunc(f.calls, func(one pair) bool {
 		return one.answer == none || v.outcome(one) != history.OutcomeSuccess || v.Events[one.answer].Flags != 0
 	})
 }

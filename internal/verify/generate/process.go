@@ -27,10 +27,9 @@ type process struct {
 	writes int32
 	// sleeping counts the records whose backoff blocks other records.
 	sleeping int
-	// writing is the number of its writes to the output topic that are under way. buffered are those that it sends, or
-	// fails, when they are answered.
-	writing  int
-	buffered []func(history.Outcome)
+	// flights are its calls of other downstreams under way. batches: it was recorded that one is for several records.
+	flights map[int32]*flight
+	batches bool
 }
 
 // assignment is a partition assigned to a process.
@@ -66,7 +65,7 @@ func (p *process) start() {
 	p.owned = map[spot]*assignment{}
 	p.producer++
 	p.id, p.writes = p.producer, 0
-	p.writing, p.buffered = 0, nil
+	p.flights, p.batches = map[int32]*flight{}, false
 	p.instant()
 	e := p.event(history.KindInstanceStarting)
 	e.Aux = 100 + p.id

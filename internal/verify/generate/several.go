@@ -17,8 +17,9 @@ type otherDownstream struct {
 	before bool
 	// patient: a failed call is repeated by itself, without another attempt.
 	patient bool
-	// keyed: it refuses what it already has, which the consumer takes for done.
-	keyed bool
+	// keyed: it refuses what it already has, which the consumer takes for done. batched: the consumer calls it for several
+	// records at once, and the call is taken for one of the first.
+	keyed, batched bool
 	// down: calls, or their answers, are lost. broken: a fault answers in its place.
 	down, broken bool
 }
@@ -53,10 +54,10 @@ func several(c Choices) *simulation {
 
 // drawEffects makes one of the other downstreams the sink, if it gets no further effect of a record that is attempted
 // again: it is called after the attempt, or it is keyed. An output topic is none, because its effects are known by its
-// writes. Otherwise the downstream that decides is the sink.
+// writes, nor is one that is called for several records at once. Otherwise the downstream that decides is the sink.
 func (s *simulation) drawEffects(h *History) {
 	for _, of := range s.others {
-		if of.Optional || of.Topic || of.before && !of.keyed {
+		if of.Optional || of.Topic || of.batched || of.before && !of.keyed {
 			continue
 		}
 		h.addEffects(history.Effects{Once: of.keyed, Atomic: !of.before}, func(e *history.Event) bool {
@@ -88,8 +89,10 @@ func (s *simulation) drawOthers() {
 			continue
 		}
 		s.h.Header.Downstreams = append(s.h.Header.Downstreams, one)
-		s.others = append(s.others, &otherDownstream{Downstream: one, number: int32(len(s.others) + 1), before: chance(s, 2),
-			patient: chance(s, 2), keyed: !one.Topic && chance(s, 2)})
+		of := &otherDownstream{Downstream: one, number: int32(len(s.others) + 1), before: chance(s, 2),
+			patient: chance(s, 2), keyed: !one.Topic && chance(s, 2)}
+		of.batched = !one.Topic && !of.keyed && chance(s, 4)
+		s.others = append(s.others, of)
 	}
 }
 
@@ -130,14 +133,15 @@ func (w *work) callOthers(before bool, then func()) {
 // callOther calls a downstream, for the n-th time in the attempt.
 func (w *work) callOther(of *otherDownstream, n int, then func()) {
 	p, plan := w.process, &w.record.elsewhere[of.number-1]
-	if of.Topic && p.writing > 0 && chance(p, 2) {
-		p.buffered = append(p.buffered, func(outcome history.Outcome) {
-			if outcome == history.OutcomeSuccess {
+	if flight := p.flights[of.number]; flight != nil && (of.Topic || of.batched) && chance(p, 2) {
+		flight.with = append(flight.with, func(outcome history.Outcome) {
+			if outcome == history.OutcomeSuccess && of.Topic {
 				w.after(0, func() { w.callOther(of, n, then) })
 				return
 			}
 			w.after(0, func() { w.hearOther(of, n, outcome, then) })
 		})
+		p.batch(of)
 		return
 	}
 	if of.down && p.Intn(2) == 1 {
@@ -148,9 +152,10 @@ func (w *work) callOther(of *otherDownstream, n int, then func()) {
 	e := p.event(history.KindCallStart)
 	e.Op, e.Record, e.N, e.Sequence, e.Text = p.nextOp(), w.record.number, of.number, plan.tries, "POST /entries"
 	p.put(e)
-	if of.Topic {
-		p.writing++
+	if p.flights[of.number] == nil {
+		p.flights[of.number] = &flight{}
 	}
+	p.flights[of.number].open++
 	outcome := of.answer(p.simulation, plan, &e)
 	took := time.Duration(1+p.Intn(8)) * ms
 	if outcome == history.OutcomeTimeout {
@@ -196,23 +201,42 @@ func (w *work) answeredOther(of *otherDownstream, e history.Event, n int, outcom
 	case known:
 		outcome = history.OutcomeSuccess
 	}
-	if of.Topic {
-		p.written(outcome)
-	}
+	p.land(of.number, outcome)
 	w.after(0, func() { w.hearOther(of, n, outcome, then) })
 }
 
-// written ends a write to the output topic. When it fails, the client fails what it has buffered with it.
-func (p *process) written(outcome history.Outcome) {
-	p.writing--
-	if p.writing > 0 && outcome == history.OutcomeSuccess {
+// flight is the calls of a downstream that a process has under way. with are those that the client has not sent: it
+// sends them, or fails them, when one is answered. Those of a batch are carried out or fail with it.
+type flight struct {
+	open int
+	with []func(history.Outcome)
+}
+
+// land ends a call.
+func (p *process) land(downstream int32, outcome history.Outcome) {
+	of := p.flights[downstream]
+	if of.open--; of.open > 0 && outcome == history.OutcomeSuccess {
 		return
 	}
-	buffered := p.buffered
-	p.buffered = nil
-	for _, one := range buffered {
+	with := of.with
+	of.with = nil
+	if of.open == 0 {
+		delete(p.flights, downstream)
+	}
+	for _, one := range with {
 		one(outcome)
 	}
+}
+
+// batch records that the process calls a downstream for several records at once.
+func (p *process) batch(of *otherDownstream) {
+	if !of.batched || p.batches {
+		return
+	}
+	p.batches = true
+	e := p.event(history.KindUnreadable)
+	e.Code, e.N, e.Text = history.None, of.number, "INSERT"
+	p.put(e)
 }
 
 // hearOther acts on the answer to a call of another downstream.

@@ -1,6 +1,10 @@
 package reference
 
-import "github.com/dlqbench/dlqbench/history"
+import (
+	"slices"
+
+	"github.com/dlqbench/dlqbench/history"
+)
 
 // otherCalls implements "a success does not count if all calls of the record at another downstream failed, unless that
 // is optional". What else such failures explain is open: how many attempts there were, what the last answer was and,
@@ -30,12 +34,14 @@ func (j *judge) leaveOpen(number int32, invariant string, anomalies ...string) {
 	}
 }
 
-// callsFailed reports whether a call that may have failed the record was not answered by a success, and whether that may
-// have ended it: a fault answered with a logical failure, or there is no dead-letter topic. A failed write to an output topic may have failed any record.
+// callsFailed reports whether a call that may have failed the record was not answered by a success, and whether that
+// may have ended it: a fault answered with a logical failure, or there is no dead-letter topic. A failed write to an
+// output topic may have failed any record, and so may any call where some are for several records.
 func (j *judge) callsFailed(number int32) (failed, ended bool) {
+	batches := j.batches()
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Kind != history.KindCallEnd || e.Record != number && !j.header.Downstreams[e.N].Topic {
+		if e.Kind != history.KindCallEnd || e.Record != number && !j.header.Downstreams[e.N].Topic && !batches {
 			continue
 		}
 		failed = failed || e.Outcome != history.OutcomeSuccess || e.Flags.Has(history.ClientGone)
@@ -44,11 +50,16 @@ func (j *judge) callsFailed(number int32) (failed, ended bool) {
 	return failed, ended || failed && !j.header.Contract().HasDLQ() // it may have been given up
 }
 
+// batches reports whether some calls are for several records.
+func (j *judge) batches() bool {
+	return slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Kind == history.KindUnreadable })
+}
+
 // left reports whether a record that has no dead letter was left behind: all its calls at a downstream failed, with an
 // answer that its subject got.
 func (j *judge) left(r *record) bool {
 	c := j.header.Contract()
-	if !c.HasDLQ() || len(r.letters) > 0 || len(r.attempts) == 0 {
+	if !c.HasDLQ() || len(r.letters) > 0 || len(r.attempts) == 0 || j.batches() {
 		return false
 	}
 	if last := r.attempts[len(r.attempts)-1]; last.outcome != history.OutcomeSuccess || last.gone {
