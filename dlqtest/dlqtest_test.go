@@ -16,7 +16,16 @@ import (
 
 	"github.com/dlqbench/dlqbench"
 	"github.com/dlqbench/dlqbench/dlqtest"
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 )
+
+// The program is in Go's cache before several tests ask for it, but not when the test binary is started as a consumer.
+func TestMain(m *testing.M) {
+	if os.Getenv("DLQTEST_CONSUMER") == "" {
+		os.Exit(programtest.Main(m))
+	}
+	m.Run()
+}
 
 const promises = `
 attempts: {max: 3, counter: memory}

@@ -80,24 +80,27 @@ func (t *test) writeSubject() string {
 	if err != nil {
 		t.Fatalf("finding the folder of the test: %v", err)
 	}
-	file := filepath.Join(t.TempDir(), "subject.yaml")
-	if err := os.WriteFile(file, subjectFile(t.Name(), dir, binary, t.contract), 0o600); err != nil {
+	scratch := t.TempDir()
+	file := filepath.Join(scratch, "subject.yaml")
+	if err := os.WriteFile(file, t.subjectFile(dir, binary, scratch), 0o600); err != nil {
 		t.Fatalf("writing the subject file: %v", err)
 	}
 	return file
 }
 
-// subjectFile describes a test's function. JSON strings are YAML, whatever is in them.
-func subjectFile(test, dir, binary, contract string) []byte {
+// subjectFile describes the test's function. JSON strings are YAML, whatever is in them. A process that is killed never
+// removes the TempDir that its test made before it called Run. So it makes it in scratch, which goes with the test.
+func (t *test) subjectFile(dir, binary, scratch string) []byte {
 	quote := func(value any) string {
 		text, _ := json.Marshal(value)
 		return string(text)
 	}
-	command := []string{binary, "-test.run", pattern(test), "-test.timeout=0", "-test.count=1"}
+	command := []string{binary, "-test.run", pattern(t.Name()), "-test.timeout=0", "-test.count=1"}
 	var text strings.Builder
-	fmt.Fprintf(&text, "name: %s\nkind: process\ndir: %s\n", quote(subjectName(test)), quote(dir))
-	fmt.Fprintf(&text, "command: %s\nenv: {%s: %s}\n", quote(command), childVariable, quote(test))
-	if contract = strings.Trim(contract, "\n"); strings.TrimSpace(contract) != "" {
+	fmt.Fprintf(&text, "name: %s\nkind: process\ndir: %s\n", quote(subjectName(t.Name())), quote(dir))
+	env := map[string]string{childVariable: t.Name(), "TMPDIR": scratch}
+	fmt.Fprintf(&text, "command: %s\nenv: %s\n", quote(command), quote(env))
+	if contract := strings.Trim(t.contract, "\n"); strings.TrimSpace(contract) != "" {
 		fmt.Fprintf(&text, "contract:\n  %s\n", strings.ReplaceAll(contract, "\n", "\n  "))
 	}
 	return []byte(text.String())

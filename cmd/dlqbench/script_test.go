@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 )
 
 // The scripts run the real program, built once. It starts itself as the consumer, the replay tool and the subprocess
@@ -37,20 +39,16 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "dlqbench-test")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	path := os.Getenv("PATH")
+	for _, program := range []string{".", "./testdata/crasher"} {
+		built, err := programtest.Link(program, buildFlags()...)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "building the programs for the scripts:", err)
+			return 1
+		}
+		path = filepath.Dir(built) + string(os.PathListSeparator) + path
 	}
-	defer os.RemoveAll(dir)
-	arguments := append([]string{"build"}, buildFlags()...)
-	build := exec.Command("go", append(arguments, "-o", dir+string(filepath.Separator), ".", "./testdata/crasher")...)
-	build.Stdout, build.Stderr = os.Stdout, os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building the programs for the scripts:", err)
-		return 1
-	}
-	os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	os.Setenv("PATH", path)
 	return m.Run()
 }
 

@@ -25,7 +25,7 @@ func TestContractsAreLearned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds consumers in four languages and runs each for a minute: make learn")
 	}
-	program, err := programtest.Build(t.TempDir())
+	program, err := programtest.Build()
 	if err != nil {
 		t.Fatal(err)
 	}

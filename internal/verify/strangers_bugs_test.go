@@ -78,7 +78,7 @@ func TestBugsOfAStrangerAreNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds consumers on four clients and runs them for minutes")
 	}
-	program, err := programtest.Build(t.TempDir())
+	program, err := programtest.Build()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func newRig(t *testing.T) *rig {
 	dir := t.TempDir()
 	r := &rig{T: t, out: filepath.Join(dir, "runs"), subject: filepath.Join(dir, "subject.yaml")}
 	var err error
-	if r.program, err = programtest.Build(dir); err != nil {
+	if r.program, err = programtest.Build(); err != nil {
 		t.Fatal(err)
 	}
 	r.run("../../examples/go", "go", "build", "-o", filepath.Join(dir, "consumer"), ".")

@@ -55,7 +55,7 @@ func newDir(t *testing.T, asked string) (dir, program string) {
 		t.Skipf("skipped: tests with real brokers of this kind are run with %s=1", asked)
 	}
 	dir = t.TempDir()
-	program, err := programtest.Build(dir)
+	program, err := programtest.Build()
 	if err != nil {
 		t.Fatal(err)
 	}

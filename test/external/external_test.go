@@ -132,7 +132,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.own(ctx, addresses, ca)
-	if r.program, err = programtest.Build(dir); err != nil {
+	if r.program, err = programtest.Build(); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -44,7 +44,7 @@ func (p *printed) String() string {
 func startDrill(t *testing.T) (injector, responder, runs string, out *printed, end func() int) {
 	t.Helper()
 	dir := t.TempDir()
-	program, err := programtest.Build(dir)
+	program, err := programtest.Build()
 	if err != nil {
 		t.Fatal(err)
 	}

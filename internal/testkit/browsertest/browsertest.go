@@ -75,6 +75,7 @@ func Open(t testing.TB) *Browser {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.WindowSize(1200, 900), chromedp.DisableGPU, chromedp.CombinedOutput(output),
 		chromedp.ModifyCmdFunc(ownGroup),
+		chromedp.Env("TMPDIR="+t.TempDir()), // a browser that is killed leaves its lock's folder
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true),
 		chromedp.Flag("no-proxy-server", true),
 		// A link scrolls the page smoothly, and a click goes to where its target was: it must not be on its way.

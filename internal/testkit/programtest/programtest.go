@@ -7,22 +7,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
 // variable is where Main tells Path, in the same process, what it has built.
 const variable = "DLQBENCH_TEST_PROGRAM"
 
-// Main builds the program, runs a package's tests and removes it again. It returns the exit code:
-// os.Exit(programtest.Main(m)).
+// Main builds the program and runs a package's tests. It returns the exit code: os.Exit(programtest.Main(m)).
 func Main(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "dlqbench-test")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "making a folder for the program:", err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	program, err := Build(dir)
+	program, err := Build()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -37,12 +34,33 @@ func Main(m *testing.M) int {
 // Path is the program that Main has built.
 func Path() string { return os.Getenv(variable) }
 
-// Build builds the program in the folder and returns its path.
-func Build(dir string) (path string, err error) {
-	path = filepath.Join(dir, "dlqbench")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/dlqbench/dlqbench/cmd/dlqbench").
-		CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building dlqbench for the tests: %w\n%s", err, out)
+// Build returns the path of the program in Go's build cache.
+func Build() (path string, err error) { return Link("github.com/dlqbench/dlqbench/cmd/dlqbench") }
+
+// Link returns the path of a program in Go's build cache, where go run keeps what it links: all packages that ask for it
+// have it linked once. The flags are those of go build. One asks at a time, as Go writes a program twice that two ask
+// for, and a file that is being written can't be started.
+func Link(program string, flags ...string) (path string, err error) {
+	cache, err := output("env", "GOCACHE")
+	if err != nil {
+		return "", err
 	}
-	return path, nil
+	unlock, err := lockedfile.MutexAt(filepath.Join(cache, "dlqbench-test.lock")).Lock()
+	if err != nil {
+		return "", fmt.Errorf("waiting until no other test builds %s: %w", program, err)
+	}
+	defer unlock()
+	return output(slices.Concat([]string{"run", "-exec=echo"}, flags, []string{program})...)
+}
+
+// output is what the go command prints.
+func output(arguments ...string) (string, error) {
+	command := exec.Command("go", arguments...)
+	var problems strings.Builder
+	command.Stderr = &problems
+	printed, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(arguments, " "), err, &problems)
+	}
+	return strings.TrimSpace(string(printed)), nil
 }
