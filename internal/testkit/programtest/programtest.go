@@ -50,7 +50,12 @@ func Link(program string, flags ...string) (path string, err error) {
 		return "", fmt.Errorf("waiting until no other test builds %s: %w", program, err)
 	}
 	defer unlock()
-	return output(slices.Concat([]string{"run", "-exec=echo"}, flags, []string{program})...)
+	run := slices.Concat([]string{"run", "-exec=echo"}, flags, []string{program})
+	if path, err = output(run...); err != nil {
+		return "", err
+	}
+	// What go run has just linked it shows where it removes it again. The next one finds what is in the cache.
+	return output(run...)
 }
 
 // output is what the go command prints.
