@@ -31,16 +31,18 @@ PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 # a process that starts with a small heap. It may use a GiB instead, which only the largest packages need. The variables are set for
 # this command alone: what dlqbench and the tests measure runs with Go's defaults.
 build:
-	GOGC=off GOMEMLIMIT=1GiB $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dlqbench ./cmd/dlqbench
+	$(COMPILING) $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dlqbench ./cmd/dlqbench
 
 run: build
 	./dlqbench run $(SCENARIO)
 
 # The quick tests, the program's own scripts included. They need Go alone: they install and download nothing but Go
 # modules, and skip what needs a program that is not here. The proof (make prove) and the shipped scenarios
-# (make scenarios) take minutes and are run apart.
+# (make scenarios) take minutes and are run apart. Many tests wait for runs, so twice as many packages are tested at a time
+# as there are processors. The compilers are given what they are given in make build; vet runs apart (make vet, make lint).
+COMPILING := GOGC=off GOMEMLIMIT=1GiB
 test:
-	$(GO) test -short ./...
+	$(GO) test -short -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off -ldflags '-s -w' -toolexec 'env $(COMPILING)' ./...
 	@echo "not run here: the modules beside (make test-modules), the tests with real brokers (make test-kafka needs Java and Maven), with containers (.ci/docker.sh), and the proof (make prove)"
 
 # Tests that need so much from others that they are modules of their own: a store on FerretDB (in place of MongoDB), the alerts in Prometheus' own rule engine.

@@ -75,7 +75,7 @@ func Open(t testing.TB) *Browser {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.WindowSize(1200, 900), chromedp.DisableGPU, chromedp.CombinedOutput(output),
 		chromedp.ModifyCmdFunc(ownGroup),
-		chromedp.Env("TMPDIR="+t.TempDir()), // a browser that is killed leaves its lock's folder
+		chromedp.Env("TMPDIR="+scratch(t)),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true),
 		chromedp.Flag("no-proxy-server", true),
 		// A link scrolls the page smoothly, and a click goes to where its target was: it must not be on its way.
@@ -96,6 +96,17 @@ func Open(t testing.TB) *Browser {
 	b.Viewport(1200, 900)
 	b.Media("", "light")
 	return b
+}
+
+// scratch is a folder for a browser that is killed and so leaves its lock there. The path of a test's own folder may be
+// too long for the lock's socket.
+func scratch(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // hear notes what the page writes and asks for. It is called before the answer to a command that came after it, so that
