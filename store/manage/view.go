@@ -18,123 +18,38 @@ import (
 // View is an entry as it is shown in JSON: the entry of "Dead Letter Queue" (management schema) with the fields that
 // "Dead Letter Queue Lifecycle" adds.
 type View struct {
-	ID            string          `json:"id"`
-	EventID       string          `json:"eventId,omitempty"`
-	SubscriberID  string          `json:"subscriberId,omitempty"`
-	Pattern       string          `json:"pattern,omitempty"`
-	OriginalEvent json.RawMessage `json:"originalEvent,omitempty"`
-	Error         Failure         `json:"error"`
-	RetryHistory  []Attempt       `json:"retryHistory"`
-	RetryCount    int             `json:"retryCount"`
-	MaxRetries    int             `json:"maxRetries"`
-	DLQRetryCount int             `json:"dlqRetryCount"`
-	Status        string          `json:"status"`
-	Strategy      string          `json:"strategy,omitempty"`
-	NextRetryAt   *time.Time      `json:"nextRetryAt,omitempty"`
-	Priority      int             `json:"priority"`
-	Tags          []string        `json:"tags,omitempty"`
-	Service       string          `json:"source,omitempty"`
-	LockedBy      string          `json:"lockedBy,omitempty"`
-	LockedAt      *time.Time      `json:"lockedAt,omitempty"`
-	LeaseUntil    *time.Time      `json:"leaseUntil,omitempty"`
-	Resolution    *Resolution     `json:"resolution,omitempty"`
-	Dialect       string          `json:"dialect"`
-	Record        Record          `json:"record"`
-	Letter        Place           `json:"letter"`
-	FirstFailedAt *time.Time      `json:"firstFailedAt,omitempty"`
-	LastFailedAt  *time.Time      `json:"lastFailedAt,omitempty"`
-	CreatedAt     time.Time       `json:"createdAt"`
-	UpdatedAt     time.Time       `json:"updatedAt"`
-	Version       int64           `json:"version"`
-}
-
-// Failure is why the record failed.
-type Failure struct {
-	Message    string          `json:"message"`
-	Type       string          `json:"type,omitempty"`
-	Code       string          `json:"code,omitempty"`
-	StackTrace string          `json:"stackTrace,omitempty"`
-	Context    json.RawMessage `json:"context,omitempty"`
+	store.Entry
+	RetryHistory []Attempt `json:"retryHistory"`
+	Record       Record    `json:"record"`
 }
 
 // Attempt is one retry by a worker or a person.
 type Attempt struct {
-	Timestamp time.Time `json:"timestamp"`
-	WorkerID  string    `json:"workerId"`
-	Strategy  string    `json:"strategy,omitempty"`
-	Result    string    `json:"result"`
-	Error     string    `json:"error,omitempty"`
+	Timestamp time.Time      `json:"timestamp"`
+	WorkerID  string         `json:"workerId"`
+	Strategy  store.Strategy `json:"strategy,omitempty"`
+	Result    string         `json:"result"`
+	Error     string         `json:"error,omitempty"`
 	// Milliseconds is how long it took.
 	Milliseconds float64 `json:"processingDuration"`
 }
 
-// Resolution is how the entry came to its end.
-type Resolution struct {
-	Timestamp  *time.Time `json:"timestamp,omitempty"`
-	Strategy   string     `json:"strategy"`
-	ResolvedBy string     `json:"resolvedBy,omitempty"`
-	Notes      string     `json:"notes,omitempty"`
-}
-
-// Place is where a record is in Kafka.
-type Place struct {
-	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
-	Offset    int64  `json:"offset"`
-}
-
 // Record is the original record; bytes are in base64, as JSON has them.
 type Record struct {
-	Place
-	Key     []byte   `json:"key"`
-	Value   []byte   `json:"value"`
-	Headers []Header `json:"headers,omitempty"`
-}
-
-// Header is one of its headers.
-type Header struct {
-	Key   string `json:"key"`
-	Value []byte `json:"value"`
+	store.Place
+	Key     []byte         `json:"key"`
+	Value   []byte         `json:"value"`
+	Headers []store.Header `json:"headers,omitempty"`
 }
 
 // NewView returns the view of an entry.
 func NewView(entry store.Entry) View {
-	view := View{
-		ID: entry.ID, EventID: entry.EventID, SubscriberID: entry.SubscriberID, Pattern: entry.Pattern,
-		OriginalEvent: entry.OriginalEvent,
-		Error: Failure{entry.Error.Message, entry.Error.Type, entry.Error.Code, entry.Error.Stack,
-			entry.Error.Context},
-		RetryHistory: []Attempt{}, RetryCount: entry.RetryCount, MaxRetries: entry.MaxRetries,
-		DLQRetryCount: entry.DLQRetryCount,
-		Status:        string(entry.State), Strategy: string(entry.Strategy), NextRetryAt: known(entry.NextRetryAt),
-		Priority: entry.Priority, Tags: entry.Tags, Service: entry.Service,
-		LockedBy: entry.LockedBy, LockedAt: known(entry.LockedAt), LeaseUntil: known(entry.LeaseUntil),
-		Dialect: entry.Dialect, Record: Record{Place: Place(entry.Source), Key: entry.Key, Value: entry.Value},
-		Letter:        Place(entry.Letter),
-		FirstFailedAt: known(entry.FirstFailedAt), LastFailedAt: known(entry.LastFailedAt), CreatedAt: entry.CreatedAt,
-		UpdatedAt: entry.UpdatedAt, Version: entry.Version,
-	}
-	for _, header := range entry.Headers {
-		view.Record.Headers = append(view.Record.Headers, Header(header))
-	}
+	view := View{Entry: entry, RetryHistory: []Attempt{}, Record: Record{entry.Source, entry.Key, entry.Value, entry.Headers}}
 	for _, attempt := range entry.RetryHistory {
-		view.RetryHistory = append(view.RetryHistory, Attempt{
-			Timestamp: attempt.At, WorkerID: attempt.Worker, Strategy: string(attempt.Strategy), Result: attempt.Result,
-			Error: attempt.Error, Milliseconds: float64(attempt.Took) / float64(time.Millisecond),
-		})
-	}
-	if entry.Resolution.How != "" {
-		view.Resolution = &Resolution{known(entry.Resolution.At), entry.Resolution.How, entry.Resolution.By,
-			entry.Resolution.Notes}
+		view.RetryHistory = append(view.RetryHistory, Attempt{attempt.At, attempt.Worker, attempt.Strategy, attempt.Result,
+			attempt.Error, float64(attempt.Took) / float64(time.Millisecond)})
 	}
 	return view
-}
-
-func known(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return &at
 }
 
 // Table writes one line per entry.
@@ -285,12 +200,12 @@ type Statistics struct {
 	ByStatus    map[store.State]int64 `json:"byStatus"`
 	ByErrorType map[string]int64      `json:"byErrorType"`
 	Resolutions map[string]int64      `json:"resolutions"`
-	Oldest      *time.Time            `json:"oldestPending,omitempty"`
+	Oldest      time.Time             `json:"oldestPending,omitzero"`
 	// Seconds is the mean time from creation to resolution.
 	Seconds float64 `json:"meanSecondsInDLQ"`
 }
 
 // NewStatistics returns the view of the counts.
 func NewStatistics(stats store.Stats) Statistics {
-	return Statistics{stats.ByState, stats.ByErrorType, stats.Resolutions, known(stats.Oldest), stats.MeanInDLQ.Seconds()}
+	return Statistics{stats.ByState, stats.ByErrorType, stats.Resolutions, stats.Oldest, stats.MeanInDLQ.Seconds()}
 }
