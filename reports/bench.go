@@ -329,14 +329,8 @@ func (l BenchLatency) Histogram() (*hdrhistogram.Histogram, error) {
 // BenchJSON writes results.json: indented, keys always in the same order, lists and tables never null, and every
 // figure finite.
 func BenchJSON(w io.Writer, bench Bench) error {
-	bench = bench.complete()
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false) // keep "p99 < 200ms" readable
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(bench); err != nil {
-		return fmt.Errorf("encoding the bench's results: %w", err)
-	}
-	return nil
+	bench.Schema = BenchSchema
+	return writeJSON(w, "the bench's results", bench)
 }
 
 // ReadBench reads a results.json. It returns an error if the file has another schema version or is not a bench's
@@ -444,69 +438,3 @@ func (r BenchRepetition) ThresholdsMissed() bool {
 
 // PerSecond formats a rate for people: 1,200/s.
 func PerSecond(v float64) string { return units.PerSecond(v) }
-
-// complete returns a copy in which no list or table is nil and every figure is finite.
-func (b Bench) complete() Bench {
-	b.Schema = BenchSchema
-	b.Environment = orEmptyMap(b.Environment)
-	b.Overhead.Share = finite(b.Overhead.Share)
-	b.Axes, b.Workloads, b.Faults = slices.Clone(orEmpty(b.Axes)), orEmpty(b.Workloads), orEmpty(b.Faults)
-	for i := range b.Axes {
-		b.Axes[i].Values = orEmpty(b.Axes[i].Values)
-	}
-	b.Cells = slices.Clone(orEmpty(b.Cells))
-	for i, cell := range b.Cells {
-		b.Cells[i].Settings, b.Cells[i].Why = orEmpty(cell.Settings), orEmpty(cell.Why)
-		b.Cells[i].Repetitions = slices.Clone(orEmpty(cell.Repetitions))
-		for j, repetition := range cell.Repetitions {
-			b.Cells[i].Repetitions[j] = repetition.complete()
-		}
-	}
-	b.Advice = slices.Clone(orEmpty(b.Advice))
-	for i, advice := range b.Advice {
-		b.Advice[i].Evidence, b.Advice[i].Cells = orEmpty(advice.Evidence), orEmpty(advice.Cells)
-	}
-	return b
-}
-
-func (r BenchRepetition) complete() BenchRepetition {
-	r.Run = r.Run.complete()
-	if r.Search != nil {
-		search := *r.Search
-		search.Probes = slices.Clone(orEmpty(search.Probes))
-		for i, probe := range search.Probes {
-			search.Probes[i].Why, search.Probes[i].Run = orEmpty(probe.Why), probe.Run.complete()
-		}
-		r.Search = &search
-	}
-	if r.Drift != nil {
-		drift := *r.Drift
-		drift.Parts = orEmpty(drift.Parts)
-		r.Drift = &drift
-	}
-	if r.Knee != nil {
-		knee := *r.Knee
-		knee.Parts = orEmpty(knee.Parts)
-		r.Knee = &knee
-	}
-	return r
-}
-
-func (r BenchRun) complete() BenchRun {
-	r.Reasons, r.Thresholds, r.Recovery = orEmpty(r.Reasons), orEmpty(r.Thresholds), orEmpty(r.Recovery)
-	r.BacklogGrowth = finite(r.BacklogGrowth)
-	r.Invariants = slices.Clone(orEmpty(r.Invariants))
-	for i, invariant := range r.Invariants {
-		r.Invariants[i].Anomalies = orEmptyMap(invariant.Anomalies)
-	}
-	r.Throughput = measure.Throughput{
-		Offered: finite(r.Throughput.Offered), Sent: finite(r.Throughput.Sent), Processed: finite(r.Throughput.Processed),
-	}
-	latencies := make(map[string]BenchLatency, len(r.Latency))
-	for name, latency := range r.Latency {
-		latency.Phases = orEmptyMap(latency.Phases)
-		latencies[name] = latency
-	}
-	r.Latency = latencies
-	return r
-}

@@ -260,7 +260,7 @@ func violated(run BenchRun) string {
 	return strings.Join(all, "; ")
 }
 
-func number(v float64) string { return strconv.FormatFloat(finite(v), 'g', 6, 64) }
+func number(v float64) string { return strconv.FormatFloat(complete(v), 'g', 6, 64) }
 
 func when(known bool, v float64) string {
 	if !known {

@@ -43,7 +43,7 @@ func BenchMarkdown(w io.Writer, bench Bench) error {
 
 // BenchHTML writes the report of a bench as one self-contained page.
 func BenchHTML(w io.Writer, bench Bench) error {
-	doc, err := benchDocument(bench.complete())
+	doc, err := benchDocument(complete(bench))
 	if err != nil {
 		return err
 	}

@@ -177,7 +177,8 @@ func TestBenchComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := bench.complete(); !reflect.DeepEqual(got, want) {
+		bench.Schema = BenchSchema
+		if want := complete(bench); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s came back as\n%+v\nwant\n%+v", fixture, got, want)
 		}
 	}

@@ -37,7 +37,7 @@ func WriteBenchResults(dir string, bench Bench) error {
 // WriteBench writes all files of a bench to dir. Each file is either complete or unchanged. An error in one file does
 // not prevent the others from being written.
 func WriteBench(dir string, bench Bench) error {
-	bench = bench.complete()
+	bench = complete(bench)
 	var errs []error
 	for _, file := range benchFiles() {
 		errs = append(errs, ReplaceFile(filepath.Join(dir, file.name), func(w io.Writer) error {

@@ -12,8 +12,6 @@ package reports
 // reported but not judged.
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -468,16 +466,4 @@ func (c Comparison) tooFew() int {
 }
 
 // CompareJSON writes the comparison: indented, keys always in the same order, lists never null.
-func CompareJSON(w io.Writer, c Comparison) error {
-	c.Notes, c.Cases, c.OnlyBefore = orEmpty(c.Notes), slices.Clone(orEmpty(c.Cases)), orEmpty(c.OnlyBefore)
-	for i := range c.Cases {
-		c.Cases[i].Figures = orEmpty(c.Cases[i].Figures)
-	}
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(c); err != nil {
-		return fmt.Errorf("encoding the comparison: %w", err)
-	}
-	return nil
-}
+func CompareJSON(w io.Writer, c Comparison) error { return writeJSON(w, "the comparison", c) }

@@ -236,18 +236,7 @@ type baselineFile struct {
 
 // WriteBaseline writes the compared part of the runs, for comparisons with later runs.
 func WriteBaseline(w io.Writer, runs []CompareRun, saved time.Time) error {
-	runs = slices.Clone(runs)
-	for i := range runs {
-		runs[i].Faults, runs[i].Invariants, runs[i].Environment = orEmpty(runs[i].Faults), orEmpty(runs[i].Invariants),
-			orEmptyMap(runs[i].Environment)
-	}
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(baselineFile{Schema: BaselineSchema, Saved: saved.UTC(), Runs: orEmpty(runs)}); err != nil {
-		return fmt.Errorf("encoding the baseline: %w", err)
-	}
-	return nil
+	return writeJSON(w, "the baseline", baselineFile{Schema: BaselineSchema, Saved: saved.UTC(), Runs: runs})
 }
 
 // ReadCompared reads the runs of a verdict.json, of a bench's results.json, or of a baseline. label names the input.

@@ -10,10 +10,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"regexp"
-
-	"github.com/dlqbench/dlqbench/assertions"
-	"github.com/dlqbench/dlqbench/assertions/measure"
+	"strings"
 )
 
 // VerdictSchemaID identifies the schema of verdict.json.
@@ -33,13 +32,8 @@ func JSON(w io.Writer, run Run) error {
 		return errNoVerdict
 	}
 	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	// The file stands alone and is read by people, so "p99 < 500ms" is not escaped. Data embedded in HTML is encoded
-	// separately.
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(complete(run.Verdict)); err != nil {
-		return fmt.Errorf("encoding the verdict: %w", err)
+	if err := writeJSON(&out, "the verdict", run.Verdict); err != nil {
+		return err
 	}
 	if _, err := w.Write(numbers.ReplaceAllFunc(out.Bytes(), onOneLine)); err != nil {
 		return fmt.Errorf("writing the verdict: %w", err)
@@ -55,104 +49,58 @@ func onOneLine(list []byte) []byte {
 	return bytes.ReplaceAll(bytes.Join(bytes.Fields(list), nil), []byte(","), []byte(", "))
 }
 
-// complete returns a copy in which no list or table is nil and every figure is finite.
-func complete(v *assertions.Verdict) *assertions.Verdict {
-	out := *v
-	out.Reasons = orEmpty(v.Reasons)
-	out.Thresholds = orEmpty(v.Thresholds)
-	out.Phases = orEmpty(v.Phases)
-	out.Environment = orEmptyMap(v.Environment)
-	out.Throughput = measure.Throughput{
-		Offered: finite(v.Throughput.Offered), Sent: finite(v.Throughput.Sent), Processed: finite(v.Throughput.Processed),
+// writeJSON writes a value: indented, keys always in the same order, lists and tables never null. The file stands alone
+// and is read by people, so "p99 < 500ms" is not escaped. what names it in errors.
+func writeJSON(w io.Writer, what string, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(complete(value)); err != nil {
+		return fmt.Errorf("encoding %s: %w", what, err)
 	}
-	out.Invariants = completeResults(v.Invariants)
-	if len(v.Experimental) > 0 {
-		out.Experimental = completeResults(v.Experimental)
-	}
-	out.Faults = make([]assertions.FaultResult, len(v.Faults))
-	for i, f := range v.Faults {
-		f.Observed.Effects = orEmptyMap(f.Observed.Effects)
-		out.Faults[i] = f
-	}
-	out.Latency = make(map[string]measure.Latency, len(v.Latency))
-	for key, l := range v.Latency {
-		l.Phases = orEmptyMap(l.Phases)
-		out.Latency[key] = l
-	}
-	completeFigures(&out)
-	return &out
+	return nil
 }
 
-// completeFigures does the same for the figures that the report draws.
-func completeFigures(v *assertions.Verdict) {
-	v.Conservation.Entries, v.Conservation.Notes = completeEntries(v.Conservation.Entries),
-		completeEntries(v.Conservation.Notes)
-	percentiles := make(map[string]measure.PercentileCurves, len(v.Percentiles))
-	for key, curves := range v.Percentiles {
-		curves.Phases = orEmptyMap(curves.Phases)
-		percentiles[key] = curves
-	}
-	v.Percentiles = percentiles
-	v.HeatMap.Bounds = orEmpty(v.HeatMap.Bounds)
-	counts := make([][]int64, len(v.HeatMap.Counts))
-	for i, column := range v.HeatMap.Counts {
-		counts[i] = orEmpty(column)
-	}
-	v.HeatMap.Counts = counts
-	v.Health.CPU, v.Health.CPUMax = finite(v.Health.CPU), finite(v.Health.CPUMax)
-	v.Usage.Instances = orEmpty(v.Usage.Instances)
-}
-
-func completeResults(results []assertions.Result) []assertions.Result {
-	out := make([]assertions.Result, len(results))
-	for i, r := range results {
-		r.Anomalies = completeAnomalies(r.Anomalies)
-		out[i] = r
-	}
+// complete returns a copy in which no list or table is nil, as JSON would have null for it, and every figure is finite: a
+// rate over no time is not a number, and JSON has only numbers.
+func complete[T any](value T) T {
+	out, _ := filled(reflect.ValueOf(value)).Interface().(T)
 	return out
 }
 
-func completeEntries(entries []measure.Entry) []measure.Entry {
-	out := make([]measure.Entry, len(entries))
-	for i, entry := range entries {
-		entry.Records = orEmpty(entry.Records)
-		out[i] = entry
+func filled(v reflect.Value) reflect.Value {
+	out := reflect.New(v.Type()).Elem()
+	out.Set(v)
+	if v.Type().Implements(reflect.TypeFor[json.Marshaler]()) {
+		return out
 	}
-	return out
-}
-
-func completeAnomalies(anomalies []assertions.Anomaly) []assertions.Anomaly {
-	out := make([]assertions.Anomaly, len(anomalies))
-	for i, a := range anomalies {
-		counterexamples := make([]assertions.Counterexample, len(a.Counterexamples))
-		for j, w := range a.Counterexamples {
-			w.Trace = orEmpty(w.Trace)
-			counterexamples[j] = w
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			absent := v.Field(i).IsZero() && strings.Contains(v.Type().Field(i).Tag.Get("json"), ",omit")
+			if field := out.Field(i); field.CanSet() && !absent {
+				field.Set(filled(v.Field(i)))
+			}
 		}
-		a.Counterexamples = counterexamples
-		out[i] = a
+	case reflect.Pointer:
+		if !v.IsNil() {
+			out.Set(reflect.New(v.Type().Elem()))
+			out.Elem().Set(filled(v.Elem()))
+		}
+	case reflect.Slice:
+		out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+		for i := range v.Len() {
+			out.Index(i).Set(filled(v.Index(i)))
+		}
+	case reflect.Map:
+		out.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
+		for key, value := range v.Seq2() {
+			out.SetMapIndex(key, filled(value))
+		}
+	case reflect.Float64:
+		if math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0) {
+			out.SetZero()
+		}
 	}
 	return out
-}
-
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
-
-func orEmptyMap[V any](m map[string]V) map[string]V {
-	if m == nil {
-		return map[string]V{}
-	}
-	return m
-}
-
-// finite replaces a rate over no time, which is not a number, by 0, because JSON has only numbers.
-func finite(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
-	}
-	return v
 }

@@ -69,15 +69,10 @@ func (r *StoredRun) Read(data []byte) error {
 
 // RunsJSON writes the runs as JSON, newest first.
 func RunsJSON(w io.Writer, runs []StoredRun) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(struct {
+	return writeJSON(w, "the list of runs", struct {
 		Schema int         `json:"schema"`
 		Runs   []StoredRun `json:"runs"`
-	}{RunsSchema, orEmpty(runs)}); err != nil {
-		return fmt.Errorf("encoding the list of runs: %w", err)
-	}
-	return nil
+	}{RunsSchema, runs})
 }
 
 // RunsTerminal writes the list of the runs to the terminal w, newest first.

@@ -4,10 +4,8 @@ package reports
 // the overall result.
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -192,18 +190,8 @@ func (s Suite) Counts() string {
 // SuiteJSON writes gate.json: the suite, and its coverage of the contracts.
 func SuiteJSON(w io.Writer, suite Suite) error {
 	suite.Schema = SuiteSchema
-	suite.Runs = slices.Clone(suite.Runs)
-	suite.Runs, suite.Waivers, suite.LeftOut = orEmpty(suite.Runs), orEmpty(suite.Waivers), orEmpty(suite.LeftOut)
-	for i := range suite.Runs {
-		suite.Runs[i].Reasons, suite.Runs[i].Waived = orEmpty(suite.Runs[i].Reasons), orEmpty(suite.Runs[i].Waived)
-	}
-	text, err := json.MarshalIndent(struct {
+	return writeJSON(w, "the gate's findings", struct {
 		Suite
 		Coverage []SuiteCoverage `json:"coverage"`
-	}{suite, suite.Coverage()}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding the gate's findings: %w", err)
-	}
-	_, err = w.Write(append(text, '\n'))
-	return err
+	}{suite, suite.Coverage()})
 }
