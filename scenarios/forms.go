@@ -41,23 +41,15 @@ func defaultFailing() Failing {
 // UnmarshalJSON reads a reference consumer; absent settings have the consumer's own defaults.
 func (r *Reference) UnmarshalJSON(data []byte) error {
 	type plain Reference
-	filled := plain(defaultReference())
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*r = Reference(filled)
-	return nil
+	*r = defaultReference()
+	return json.Unmarshal(data, (*plain)(r))
 }
 
 // UnmarshalJSON reads a replay phase over its defaults.
 func (r *Replay) UnmarshalJSON(data []byte) error {
 	type plain Replay
-	filled := plain(defaultReplay())
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*r = Replay(filled)
-	return nil
+	*r = defaultReplay()
+	return json.Unmarshal(data, (*plain)(r))
 }
 
 // UnmarshalJSON reads a bare weight or a mapping.

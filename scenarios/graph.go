@@ -54,12 +54,8 @@ type GraphEdge struct {
 // UnmarshalJSON reads a graph over its defaults.
 func (g *Graph) UnmarshalJSON(data []byte) error {
 	type plain Graph
-	filled := plain{Cluster: "prod", MaxReprocess: DefaultMaxReprocess}
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*g = Graph(filled)
-	return nil
+	*g = Graph{Cluster: "prod", MaxReprocess: DefaultMaxReprocess}
+	return json.Unmarshal(data, (*plain)(g))
 }
 
 // UnmarshalJSON reads a node over its defaults: attempts and waits are those of Pipestream's engine.
@@ -80,12 +76,8 @@ func (n *GraphNode) UnmarshalJSON(data []byte) error {
 // UnmarshalJSON reads an edge over its defaults.
 func (e *GraphEdge) UnmarshalJSON(data []byte) error {
 	type plain GraphEdge
-	filled := plain{Weight: 1}
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*e = GraphEdge(filled)
-	return nil
+	*e = GraphEdge{Weight: 1}
+	return json.Unmarshal(data, (*plain)(e))
 }
 
 // Index returns the index of the named node, -1 if there is none.

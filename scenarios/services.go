@@ -27,13 +27,9 @@ type Service struct {
 // UnmarshalJSON reads a service over its defaults.
 func (s *Service) UnmarshalJSON(data []byte) error {
 	type plain Service
-	filled := plain{Instances: 1, Settings: consumer.DefaultSettings()}
-	filled.Settings.Envelope = deadletter.HexkitName
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*s = Service(filled)
-	return nil
+	*s = Service{Instances: 1, Settings: consumer.DefaultSettings()}
+	s.Settings.Envelope = deadletter.HexkitName
+	return json.Unmarshal(data, (*plain)(s))
 }
 
 // reference is the service as a single consumer.

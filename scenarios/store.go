@@ -84,12 +84,8 @@ type StoreRetention struct {
 // UnmarshalJSON reads a retention over its defaults.
 func (r *StoreRetention) UnmarshalJSON(data []byte) error {
 	type plain StoreRetention
-	filled := plain(defaultRetention())
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*r = StoreRetention(filled)
-	return nil
+	*r = defaultRetention()
+	return json.Unmarshal(data, (*plain)(r))
 }
 
 func defaultRetention() StoreRetention {

@@ -114,12 +114,8 @@ type Route struct {
 // UnmarshalJSON reads a route over its defaults.
 func (r *Route) UnmarshalJSON(data []byte) error {
 	type plain Route
-	filled := plain{Status: 200}
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*r = Route(filled)
-	return nil
+	*r = Route{Status: 200}
+	return json.Unmarshal(data, (*plain)(r))
 }
 
 // byOutcome are the answers that are given, with the words of the scenario for their outcomes.

@@ -61,12 +61,8 @@ func defaultExternal() External {
 // UnmarshalJSON reads the addresses over their defaults.
 func (e *External) UnmarshalJSON(data []byte) error {
 	type plain External
-	filled := plain(defaultExternal())
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*e = External(filled)
-	return nil
+	*e = defaultExternal()
+	return json.Unmarshal(data, (*plain)(e))
 }
 
 // KafkaPort is the port of the first broker for an instance.

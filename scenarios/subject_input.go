@@ -90,12 +90,8 @@ func defaultInput() Input {
 // UnmarshalJSON reads an input over its defaults.
 func (i *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
-	filled := plain(defaultInput())
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*i = Input(filled)
-	return nil
+	*i = defaultInput()
+	return json.Unmarshal(data, (*plain)(i))
 }
 
 // own returns the names of the input topics as the file has them, none if it has none.

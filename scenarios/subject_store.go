@@ -65,12 +65,8 @@ type StoreColumns struct {
 // UnmarshalJSON reads a store over its defaults.
 func (s *OwnStore) UnmarshalJSON(data []byte) error {
 	type plain OwnStore
-	filled := plain{Poll: units.Duration(50 * time.Millisecond)}
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*s = OwnStore(filled)
-	return nil
+	*s = OwnStore{Poll: units.Duration(50 * time.Millisecond)}
+	return json.Unmarshal(data, (*plain)(s))
 }
 
 // Contract is what is judged of the store.

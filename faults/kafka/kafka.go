@@ -59,12 +59,8 @@ type Kafka struct {
 // UnmarshalJSON fills in the default of Probability, which is not the zero value.
 func (k *Kafka) UnmarshalJSON(data []byte) error {
 	type plain Kafka
-	filled := plain{Probability: 1}
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*k = Kafka(filled)
-	return nil
+	*k = Kafka{Probability: 1}
+	return json.Unmarshal(data, (*plain)(k))
 }
 
 // The names of the requests in Kafka's protocol.

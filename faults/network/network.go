@@ -65,12 +65,8 @@ type Network struct {
 // UnmarshalJSON fills in the defaults that are not the zero value.
 func (n *Network) UnmarshalJSON(data []byte) error {
 	type plain Network
-	filled := plain{Toxicity: 1}
-	if err := json.Unmarshal(data, &filled); err != nil {
-		return err
-	}
-	*n = Network(filled)
-	return nil
+	*n = Network{Toxicity: 1}
+	return json.Unmarshal(data, (*plain)(n))
 }
 
 // Slicer sends data on in pieces of Size bytes, Delay apart.
