@@ -61,8 +61,8 @@ func writeJSON(w io.Writer, what string, value any) error {
 	return nil
 }
 
-// complete returns a copy in which no list or table is nil, as JSON would have null for it, and every figure is finite: a
-// rate over no time is not a number, and JSON has only numbers.
+// complete returns a copy in which no list or table is nil, as JSON would have null for it, and every figure is finite:
+// a rate over no time is not a number, and JSON has only numbers.
 func complete[T any](value T) T {
 	out, _ := filled(reflect.ValueOf(value)).Interface().(T)
 	return out

@@ -44,7 +44,8 @@ type Record struct {
 
 // NewView returns the view of an entry.
 func NewView(entry store.Entry) View {
-	view := View{Entry: entry, RetryHistory: []Attempt{}, Record: Record{entry.Source, entry.Key, entry.Value, entry.Headers}}
+	record := Record{entry.Source, entry.Key, entry.Value, entry.Headers}
+	view := View{Entry: entry, RetryHistory: []Attempt{}, Record: record}
 	for _, attempt := range entry.RetryHistory {
 		view.RetryHistory = append(view.RetryHistory, Attempt{attempt.At, attempt.Worker, attempt.Strategy, attempt.Result,
 			attempt.Error, float64(attempt.Took) / float64(time.Millisecond)})

@@ -73,8 +73,8 @@ func answering(ctx context.Context, host string) (*client.Client, error) {
 	return engine, nil
 }
 
-// sockets are those that engines of this machine use: the system's, a rootless engine's, Docker Desktop's. Those that do
-// not exist are left out.
+// sockets are those that engines of this machine use and that exist: the system's, a rootless engine's, Docker
+// Desktop's.
 func sockets() []string {
 	all := []string{"/var/run/docker.sock"}
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
@@ -90,9 +90,9 @@ func sockets() []string {
 // contextHost is the address of the engine in the context that the docker command uses; "" if it uses the default one.
 // The command keeps a context below the SHA-256 of its name.
 func contextHost() (string, error) {
-	file, err := dockercfg.ConfigPath()
-	if err != nil {
-		return "", nil // no home, no context
+	file, noHome := dockercfg.ConfigPath()
+	if noHome != nil {
+		return "", nil
 	}
 	name := os.Getenv("DOCKER_CONTEXT")
 	if name == "" {

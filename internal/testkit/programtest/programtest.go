@@ -37,9 +37,9 @@ func Path() string { return os.Getenv(variable) }
 // Build returns the path of the program in Go's build cache.
 func Build() (path string, err error) { return Link("github.com/dlqbench/dlqbench/cmd/dlqbench") }
 
-// Link returns the path of a program in Go's build cache, where go run keeps what it links: all packages that ask for it
-// have it linked once. The flags are those of go build. One asks at a time, as Go writes a program twice that two ask
-// for, and a file that is being written can't be started.
+// Link returns the path of a program in Go's build cache, where go run keeps what it links: it is linked once for all
+// packages that ask for it. The flags are those of go build. One asks at a time, as Go writes a program twice that two
+// ask for, and a file that is being written can't be started.
 func Link(program string, flags ...string) (path string, err error) {
 	cache, err := output("env", "GOCACHE")
 	if err != nil {
@@ -51,7 +51,7 @@ func Link(program string, flags ...string) (path string, err error) {
 	}
 	defer unlock()
 	run := slices.Concat([]string{"run", "-exec=echo"}, flags, []string{program})
-	if path, err = output(run...); err != nil {
+	if _, err := output(run...); err != nil {
 		return "", err
 	}
 	// What go run has just linked it shows where it removes it again. The next one finds what is in the cache.

@@ -158,11 +158,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestATakenPort(t *testing.T) {
 	var names, removed, ports []string
 	var made struct {
-		Image            string
-		Env              []string
-		Labels           map[string]string
-		ExposedPorts     map[string]any
-		HostConfig       struct{ PortBindings map[string][]struct{ HostIp, HostPort string } }
+		Image        string
+		Env          []string
+		Labels       map[string]string
+		ExposedPorts map[string]any
+		HostConfig   struct {
+			PortBindings map[string][]struct{ HostIP, HostPort string }
+		}
 		NetworkingConfig struct {
 			EndpointsConfig map[string]struct{ Aliases []string }
 		}
@@ -214,7 +216,7 @@ func TestATakenPort(t *testing.T) {
 		t.Errorf("made %q, removed %q", names, removed)
 	}
 	_, exposed := made.ExposedPorts["9092/tcp"]
-	if made.Image != "kafka" || !exposed || made.HostConfig.PortBindings["9092/tcp"][0].HostIp != loopback ||
+	if made.Image != "kafka" || !exposed || made.HostConfig.PortBindings["9092/tcp"][0].HostIP != loopback ||
 		!slices.Equal(made.NetworkingConfig.EndpointsConfig[k.network].Aliases, []string{alias(1)}) ||
 		made.Labels[brokerLabel] != "1" || !slices.Contains(made.Env, "KAFKA_NODE_ID=1") {
 		t.Errorf("it was made as %+v", made)
