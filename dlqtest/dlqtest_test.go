@@ -20,11 +20,23 @@ import (
 )
 
 // The program is in Go's cache before several tests ask for it, but not when the test binary is started as a consumer.
+// The tests and their consumers, some of which are killed, leave no temporary folders.
 func TestMain(m *testing.M) {
-	if os.Getenv("DLQTEST_CONSUMER") == "" {
-		os.Exit(programtest.Main(m))
+	if os.Getenv("DLQTEST_CONSUMER") != "" {
+		os.Exit(m.Run())
 	}
-	m.Run()
+	scratch, err := os.MkdirTemp("", "dlqtest")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("TMPDIR", scratch)
+	code := programtest.Main(m)
+	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "left behind:", left, err)
+		code = 1
+	}
+	os.RemoveAll(scratch)
+	os.Exit(code)
 }
 
 const promises = `
