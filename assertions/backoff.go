@@ -504,6 +504,11 @@ func (c *backoff) nameEarly(g *gap) (name, why string) {
 	if why, hides := c.w.mayHideRepeats(g.number, g.instance, g.since, g.start); hides {
 		return "", why
 	}
+	if c.w.hops { // which failure a copy was written for is not certain
+		if why, failed := c.w.calls.failedFor(g.number, g.instance, g.since, g.start); failed {
+			return "", why
+		}
+	}
 	if c.w.repeats != nil && g.length >= c.waits(1).least-earlySlack {
 		return "", unclearRepeat // it may be another gap than the k-th
 	}
