@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/moby/moby/client"
 	"github.com/rs/zerolog"
+	"github.com/testcontainers/testcontainers-go"
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/dlqbench/dlqbench/deadletter"
@@ -82,8 +82,8 @@ type stage struct {
 	ports      []string // of each instance, for the ports it may serve
 	producer   *workload.Producer
 	subject    *subject.Group
-	engine     *client.Client // of a subject in containers, else nil
-	replayTap  string         // the replay tool's bootstrap, if any; replays counts its processes
+	engine     *testcontainers.DockerClient // of a subject in containers, else nil
+	replayTap  string                       // the replay tool's bootstrap, if any; replays counts its processes
 	replays    uint16
 	stopStalls func()
 	// discarding says that the brokers' data is about to be removed, so that log messages about failed writes to it can

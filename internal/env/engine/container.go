@@ -19,6 +19,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
@@ -67,7 +68,7 @@ func Run(ctx context.Context, c Container, out io.Writer) (code int, err error) 
 	defer func() {
 		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
 		defer cancel()
-		err = errors.Join(err, Remove(removing, engine, made.ID))
+		err = errors.Join(err, Remove(removing, engine.Client, made.ID))
 	}()
 	attached, err := engine.ContainerAttach(ctx, made.ID, client.ContainerAttachOptions{Stream: true, Stdout: true,
 		Stderr: true})
@@ -109,12 +110,12 @@ func (c Container) options() client.ContainerCreateOptions {
 
 // Handle sends signals to a subject's container, identified by its name.
 type Handle struct {
-	engine *client.Client
+	engine *testcontainers.DockerClient
 	name   string
 }
 
 // NewHandle returns a handle of the container with the name. The container need not exist yet.
-func NewHandle(engine *client.Client, name string) *Handle {
+func NewHandle(engine *testcontainers.DockerClient, name string) *Handle {
 	return &Handle{engine: engine, name: name}
 }
 
@@ -175,7 +176,7 @@ func (h *Handle) Frozen(ctx context.Context) (bool, error) {
 
 // Remove removes the container, running or not. It is not an error if the container does not exist.
 func (h *Handle) Remove(ctx context.Context) error {
-	return Remove(ctx, h.engine, h.name)
+	return Remove(ctx, h.engine.Client, h.name)
 }
 
 // running waits until the container runs or is frozen. It fails if the container has ended.

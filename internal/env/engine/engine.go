@@ -2,21 +2,18 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/cpuguy83/dockercfg"
 	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	tclog "github.com/testcontainers/testcontainers-go/log"
 )
 
 // ErrNoEngine means that no container engine of this machine could be used. The error around it gives the reason and
@@ -26,97 +23,89 @@ var ErrNoEngine = errors.New("no container engine")
 // engineLimit bounds how long an engine may take to give its first answer.
 const engineLimit = 1500 * time.Millisecond
 
-// Connect finds the engine, and checks that it answers and runs on this machine: the one that DOCKER_HOST or the docker
-// command's context names, and no other in its place; else the first that answers at one of the usual sockets. If there
-// is none, the error is ErrNoEngine, within two seconds.
-func Connect(ctx context.Context) (*client.Client, error) {
+// Connect finds the engine as testcontainers does (DOCKER_HOST, the context that the docker command uses, the usual
+// sockets), and checks that it answers and runs on this machine. If there is none, the error is ErrNoEngine, within
+// two seconds.
+//
+// Two things differ. If DOCKER_HOST names an engine that does not answer, testcontainers silently uses another one;
+// that would start brokers where the user has not asked for them. And testcontainers starts its own container, Ryuk,
+// which removes remains. Its image may be unavailable, and Sweep does the same.
+func Connect(ctx context.Context) (*testcontainers.DockerClient, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineLimit)
 	defer cancel()
-	host := os.Getenv(client.EnvOverrideHost)
-	if host == "" {
-		var err error
-		if host, err = contextHost(); err != nil {
-			return nil, err
-		}
-	}
-	if host != "" {
-		engine, err := answering(ctx, host)
-		if err != nil {
-			return nil, noEngine(host, err)
-		}
-		if err := local(engine.DaemonHost()); err != nil {
-			return nil, errors.Join(err, engine.Close())
-		}
-		return engine, nil
-	}
-	err := fs.ErrNotExist
-	for _, socket := range sockets() {
-		engine, refused := answering(ctx, "unix://"+socket)
-		if refused == nil {
-			return engine, nil
-		}
-		err = errors.Join(err, refused)
-	}
-	return nil, noEngine("", err)
-}
-
-// answering returns a client of the engine if that answers. DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say how to reach it
-// with TLS.
-func answering(ctx context.Context, host string) (*client.Client, error) {
-	engine, err := client.New(client.FromEnv, client.WithHost(host))
-	if err != nil {
+	silence()
+	if err := withoutReaper(); err != nil {
 		return nil, err
 	}
-	if _, err = engine.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
-		return nil, errors.Join(err, engine.Close())
+	if host := os.Getenv(client.EnvOverrideHost); host != "" {
+		if err := answers(ctx, host); err != nil {
+			return nil, noEngine(host, err)
+		}
+	}
+	engine, err := testcontainers.NewDockerClientWithOpts(ctx)
+	if err != nil {
+		return nil, noEngine("", err)
+	}
+	if err := local(engine.DaemonHost()); err != nil {
+		return nil, err
+	}
+	// If that query fails, testcontainers falls back to an engine that it has not queried.
+	if _, err := engine.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		return nil, noEngine(engine.DaemonHost(), err)
 	}
 	return engine, nil
 }
 
-// sockets are those that engines of this machine use and that exist: the system's, a rootless engine's, Docker
-// Desktop's.
-func sockets() []string {
-	all := []string{"/var/run/docker.sock"}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		all = append(all, filepath.Join(dir, "docker.sock"))
+// Quiet is a logger for testcontainers that writes nothing.
+type Quiet struct{}
+
+// Printf implements log.Logger.
+func (Quiet) Printf(string, ...any) {}
+
+// silence keeps testcontainers from writing to the terminal of a run; it prints a message for every engine.
+func silence() {
+	if _, done := tclog.Default().(Quiet); !done {
+		tclog.SetDefault(Quiet{})
 	}
-	if home, err := os.UserHomeDir(); err == nil {
-		all = append(all, filepath.Join(home, ".docker/run/docker.sock"), filepath.Join(home, ".docker/desktop/docker.sock"))
-	}
-	all = append(all, fmt.Sprintf("/run/user/%d/docker.sock", os.Getuid()))
-	return slices.DeleteFunc(all, func(path string) bool { _, err := os.Stat(path); return err != nil })
 }
 
-// contextHost is the address of the engine in the context that the docker command uses; "" if it uses the default one.
-// The command keeps a context below the SHA-256 of its name.
-func contextHost() (string, error) {
-	file, noHome := dockercfg.ConfigPath()
-	if noHome != nil {
-		return "", nil
+// reaperVariable is read by testcontainers, once.
+const reaperVariable = "TESTCONTAINERS_RYUK_DISABLED"
+
+// withoutReaper makes testcontainers read its configuration with its reaper turned off. It then restores the
+// environment, which subjects inherit.
+func withoutReaper() error {
+	before, had := os.LookupEnv(reaperVariable)
+	if before == "true" {
+		testcontainers.ReadConfig()
+		return nil
 	}
-	name := os.Getenv("DOCKER_CONTEXT")
-	if name == "" {
-		var config dockercfg.Config
-		if err := dockercfg.FromFile(file, &config); err == nil {
-			name = config.CurrentContext
-		}
+	if err := os.Setenv(reaperVariable, "true"); err != nil {
+		return fmt.Errorf("turning testcontainers' reaper off: %w", err)
 	}
-	if name == "" || name == "default" {
-		return "", nil
-	}
-	var meta struct {
-		Endpoints map[string]struct{ Host string }
-	}
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(file), "contexts", "meta",
-		fmt.Sprintf("%x", sha256.Sum256([]byte(name))), "meta.json"))
-	if err == nil {
-		err = json.Unmarshal(text, &meta)
+	off := testcontainers.ReadConfig().Config.RyukDisabled
+	err := os.Unsetenv(reaperVariable)
+	if had {
+		err = os.Setenv(reaperVariable, before)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w: reading the docker context %s: %w; choose another with docker context use", ErrNoEngine,
-			name, err)
+		return fmt.Errorf("restoring %s: %w", reaperVariable, err)
 	}
-	return meta.Endpoints["docker"].Host, nil
+	if !off {
+		return fmt.Errorf("turning testcontainers' reaper off: it was configured before; set %s=true", reaperVariable)
+	}
+	return nil
+}
+
+// answers checks that an engine answers.
+func answers(ctx context.Context, host string) error {
+	engine, err := client.New(client.FromEnv, client.WithHost(host))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = engine.Close() }()
+	_, err = engine.Ping(ctx, client.PingOptions{})
+	return err
 }
 
 // noEngine describes the problem and the remedy in one sentence.

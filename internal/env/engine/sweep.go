@@ -24,7 +24,7 @@ func Sweep(ctx context.Context, runID string) (removed []string, err error) {
 		return nil, fmt.Errorf("removing what run %s left in containers: %w", runID, err)
 	}
 	defer func() { _ = engine.Close() }()
-	return RemoveAll(ctx, engine, runID)
+	return RemoveAll(ctx, engine.Client, runID)
 }
 
 // RemoveAll removes everything that carries the label of a run: the containers concurrently, and then their

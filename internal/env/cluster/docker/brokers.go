@@ -35,7 +35,7 @@ const (
 func (k *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = k.takeDown(ctx, id, cluster.ChangeClosed, func(ctx context.Context, n *node) error {
 		grace := stopGrace
-		_, err := k.engine.ContainerStop(ctx, n.container, client.ContainerStopOptions{Timeout: &grace})
+		_, err := k.engine.ContainerStop(ctx, n.container.ID, client.ContainerStopOptions{Timeout: &grace})
 		return err
 	})
 	if err != nil {
@@ -49,7 +49,7 @@ func (k *Kafka) StopBroker(ctx context.Context, id int32) (changed map[string]in
 // count as leaderless.
 func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]int, err error) {
 	changed, err = k.takeDown(ctx, id, cluster.ChangeReset, func(ctx context.Context, n *node) error {
-		_, err := k.engine.ContainerKill(ctx, n.container, client.ContainerKillOptions{Signal: "KILL"})
+		_, err := k.engine.ContainerKill(ctx, n.container.ID, client.ContainerKillOptions{Signal: "KILL"})
 		return err
 	})
 	if err != nil {
@@ -132,7 +132,7 @@ func (k *Kafka) StartBroker(ctx context.Context, id int32) error {
 func (k *Kafka) startAgain(ctx context.Context, n *node) error {
 	ctx, release := k.during(ctx)
 	defer release()
-	if _, err := k.engine.ContainerStart(ctx, n.container, client.ContainerStartOptions{}); err != nil {
+	if _, err := k.engine.ContainerStart(ctx, n.container.ID, client.ContainerStartOptions{}); err != nil {
 		if portTaken(err) {
 			return fmt.Errorf("another program has taken its port %d while it was stopped: %w", n.port, err)
 		}
@@ -190,7 +190,7 @@ func (k *Kafka) PauseBroker(ctx context.Context, id int32) error {
 	if err == nil {
 		calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineCallLimit)
 		defer cancel()
-		_, err = k.engine.ContainerPause(calling, n.container, client.ContainerPauseOptions{})
+		_, err = k.engine.ContainerPause(calling, n.container.ID, client.ContainerPauseOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("pausing broker %d: %w", id, err)
@@ -225,7 +225,7 @@ func (k *Kafka) resume(ctx context.Context, n *node) (map[string]int, error) {
 	_, changes[cluster.ChangeRequests] = k.sockets(ctx, n)
 	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineCallLimit)
 	defer cancel()
-	if _, err := k.engine.ContainerUnpause(calling, n.container, client.ContainerUnpauseOptions{}); err != nil {
+	if _, err := k.engine.ContainerUnpause(calling, n.container.ID, client.ContainerUnpauseOptions{}); err != nil {
 		return nil, fmt.Errorf("asking the engine for it: %w", err)
 	}
 	n.paused = false

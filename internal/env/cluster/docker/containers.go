@@ -16,6 +16,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	tcnetwork "github.com/testcontainers/testcontainers-go/network"
 
 	"github.com/dlqbench/dlqbench/internal/env/engine"
 	"github.com/dlqbench/dlqbench/internal/env/ports"
@@ -23,12 +25,11 @@ import (
 
 // makeNetwork creates the network in which the brokers know each other by name.
 func (k *Kafka) makeNetwork(ctx context.Context) error {
-	k.network = "dlqbench-" + k.options.RunID
-	_, err := k.engine.NetworkCreate(ctx, k.network, client.NetworkCreateOptions{Driver: "bridge",
-		Labels: map[string]string{engine.Label: k.options.RunID}})
+	made, err := tcnetwork.New(ctx, tcnetwork.WithLabels(map[string]string{engine.Label: k.options.RunID}))
 	if err != nil {
 		return fmt.Errorf("making a network: %w", err)
 	}
+	k.network = made
 	return nil
 }
 
@@ -52,8 +53,8 @@ func (k *Kafka) run(ctx context.Context, n *node, clusterID string) (err error) 
 		if !portTaken(err) || attempt == portAttempts-1 {
 			break
 		}
-		if n.container != "" {
-			if err := engine.Remove(ctx, k.engine, n.container); err != nil {
+		if n.container != nil {
+			if err := engine.Remove(ctx, k.engine.Client, n.container.ID); err != nil {
 				return err
 			}
 		}
@@ -69,30 +70,30 @@ func portTaken(err error) bool {
 		strings.Contains(text, "address already in use") || strings.Contains(text, "ports are not available")
 }
 
-// create creates and starts a container. If the container cannot be started, its id is returned with the error.
-func (k *Kafka) create(ctx context.Context, n *node, clusterID string) (id string, err error) {
+// create creates and starts a container. If the container cannot be started, it is returned with the error.
+func (k *Kafka) create(ctx context.Context, n *node, clusterID string) (*testcontainers.DockerContainer, error) {
 	environment := settings(k.options.Brokers, n.number, clusterID, n.port)
 	maps.Copy(environment, k.options.environment)
-	var variables []string
-	for name, value := range environment {
-		variables = append(variables, name+"="+value)
-	}
-	published := network.MustParsePort(fmt.Sprintf("%d/tcp", clientPort))
-	made, err := k.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
-		Name: fmt.Sprintf("dlqbench-%s-%s", k.options.RunID, alias(n.number)),
-		Config: &container.Config{
-			Image: k.options.Image, Env: variables, ExposedPorts: network.PortSet{published: {}},
-			Labels: map[string]string{engine.Label: k.options.RunID, brokerLabel: strconv.Itoa(int(n.number))},
+	published := fmt.Sprintf("%d/tcp", clientPort)
+	made, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{
+		ContainerRequest: testcontainers.ContainerRequest{
+			Image:          k.options.Image,
+			Name:           fmt.Sprintf("dlqbench-%s-%s", k.options.RunID, alias(n.number)),
+			Env:            environment,
+			Labels:         map[string]string{engine.Label: k.options.RunID, brokerLabel: strconv.Itoa(int(n.number))},
+			Networks:       []string{k.network.Name},
+			NetworkAliases: map[string][]string{k.network.Name: {alias(n.number)}},
+			ExposedPorts:   []string{published},
+			HostConfigModifier: func(host *container.HostConfig) {
+				host.PortBindings = network.PortMap{network.MustParsePort(published): {{HostIP: netip.MustParseAddr(loopback),
+					HostPort: strconv.Itoa(n.port)}}}
+			},
 		},
-		HostConfig: &container.HostConfig{PortBindings: network.PortMap{published: {{
-			HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(n.port)}}}},
-		NetworkingConfig: &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
-			k.network: {Aliases: []string{alias(n.number)}}}},
+		Started: true,
+		Logger:  engine.Quiet{},
 	})
-	if err == nil {
-		_, err = k.engine.ContainerStart(ctx, made.ID, client.ContainerStartOptions{})
-	}
-	return made.ID, err
+	ours, _ := made.(*testcontainers.DockerContainer)
+	return ours, err
 }
 
 // brokerLabel is the label with the number of the container's broker.
@@ -108,7 +109,7 @@ const (
 
 // died returns an error with a container's last lines if the container has ended, else nil.
 func (k *Kafka) died(ctx context.Context, n *node) error {
-	found, err := k.engine.ContainerInspect(ctx, n.container, client.ContainerInspectOptions{})
+	found, err := k.engine.ContainerInspect(ctx, n.container.ID, client.ContainerInspectOptions{})
 	if err != nil {
 		return fmt.Errorf("asking the engine about broker %d: %w", n.number, err)
 	}
@@ -130,7 +131,7 @@ func (k *Kafka) died(ctx context.Context, n *node) error {
 func (k *Kafka) tail(ctx context.Context, n *node) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	logs, err := k.engine.ContainerLogs(ctx, n.container, client.ContainerLogsOptions{ShowStdout: true,
+	logs, err := k.engine.ContainerLogs(ctx, n.container.ID, client.ContainerLogsOptions{ShowStdout: true,
 		ShowStderr: true, Tail: strconv.Itoa(tailRead)})
 	if err != nil {
 		return ""

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/moby/moby/client"
 	"github.com/rs/zerolog"
+	"github.com/testcontainers/testcontainers-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
@@ -59,8 +59,8 @@ type Options struct {
 // Kafka is a cluster of containers. It is safe for concurrent use.
 type Kafka struct {
 	options Options
-	engine  *client.Client
-	network string      // its name
+	engine  *testcontainers.DockerClient
+	network *testcontainers.DockerNetwork
 	client  *kgo.Client // the admin's
 	dialer  *dialer
 	admin   *admin.Admin
@@ -80,9 +80,9 @@ type Kafka struct {
 // node is one broker.
 type node struct {
 	number    int32
-	port      int    // on the host
-	container string // its id
-	alive     bool   // started, and not stopped or killed
+	port      int // on the host
+	container *testcontainers.DockerContainer
+	alive     bool // started, and not stopped or killed
 	paused    bool
 	duties    duties // what it led and coordinated when it was paused
 	returns   bool   // its leaders are to be restored when it is started
@@ -225,6 +225,6 @@ func (k *Kafka) Close() error {
 	if k.client != nil {
 		k.client.Close()
 	}
-	_, err := engine.RemoveAll(ctx, k.engine, k.options.RunID)
+	_, err := engine.RemoveAll(ctx, k.engine.Client, k.options.RunID)
 	return errors.Join(err, k.engine.Close())
 }

@@ -229,7 +229,7 @@ func (k *Kafka) connected(ctx context.Context, n *node) int {
 // yet) hold unread data. Both are 0 if the system does not show the container's connections. On macOS it does not,
 // because the engine runs in a virtual machine.
 func (k *Kafka) sockets(ctx context.Context, n *node) (open, unread int) {
-	found, err := k.engine.ContainerInspect(ctx, n.container, client.ContainerInspectOptions{})
+	found, err := k.engine.ContainerInspect(ctx, n.container.ID, client.ContainerInspectOptions{})
 	if err != nil || found.Container.State == nil || found.Container.State.Pid == 0 {
 		return 0, 0
 	}

@@ -2,20 +2,14 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/moby/moby/client"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
@@ -153,72 +147,3 @@ func TestRefuses(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// A port that is taken between its choice and the start is not fatal: the broker gets another one.
-func TestATakenPort(t *testing.T) {
-	var names, removed, ports []string
-	var made struct {
-		Image        string
-		Env          []string
-		Labels       map[string]string
-		ExposedPorts map[string]any
-		HostConfig   struct {
-			PortBindings map[string][]struct{ HostIP, HostPort string }
-		}
-		NetworkingConfig struct {
-			EndpointsConfig map[string]struct{ Aliases []string }
-		}
-	}
-	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, call, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		answer, code := "{}", http.StatusCreated
-		switch {
-		case strings.HasPrefix(call, "networks/"):
-			_ = json.NewDecoder(r.Body).Decode(&made)
-			names = append(names, made.Labels[engine.Label])
-		case call == "containers/create":
-			_ = json.NewDecoder(r.Body).Decode(&made)
-			names = append(names, r.URL.Query().Get("name"))
-			ports = append(ports, made.HostConfig.PortBindings["9092/tcp"][0].HostPort)
-			answer = fmt.Sprintf(`{"Id": "c%d"}`, len(ports))
-		case call == "containers/c1/start":
-			answer, code = `{"message": "driver failed: Bind for 127.0.0.1: port is already allocated"}`, http.StatusInternalServerError
-		case call == "containers/c2/start":
-			code = http.StatusNoContent
-		case r.Method == http.MethodDelete:
-			removed = append(removed, call)
-			code = http.StatusNoContent
-		default:
-			code = http.StatusTeapot
-		}
-		w.WriteHeader(code)
-		if code != http.StatusNoContent {
-			fmt.Fprint(w, answer)
-		}
-	}))
-	defer fake.Close()
-	calls, err := client.New(client.WithHost("tcp://"+fake.Listener.Addr().String()), client.WithAPIVersion("1.48"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer calls.Close()
-	k := &Kafka{options: Options{Brokers: 1, Image: "kafka", RunID: "r"}, engine: calls}
-	n := &node{number: 1}
-	if err := errors.Join(k.makeNetwork(t.Context()), k.run(t.Context(), n, "cluster")); err != nil {
-		t.Fatal(err)
-	}
-	if n.container != "c2" || !n.alive || fmt.Sprint(n.port) != ports[1] || ports[0] == ports[1] {
-		t.Errorf("it is %+v; the ports were %v", n, ports)
-	}
-	container := "dlqbench-r-" + alias(1)
-	if want := []string{"r", container, container}; !slices.Equal(names, want) ||
-		!slices.Equal(removed, []string{"containers/c1"}) {
-		t.Errorf("made %q, removed %q", names, removed)
-	}
-	_, exposed := made.ExposedPorts["9092/tcp"]
-	if made.Image != "kafka" || !exposed || made.HostConfig.PortBindings["9092/tcp"][0].HostIP != loopback ||
-		!slices.Equal(made.NetworkingConfig.EndpointsConfig[k.network].Aliases, []string{alias(1)}) ||
-		made.Labels[brokerLabel] != "1" || !slices.Contains(made.Env, "KAFKA_NODE_ID=1") {
-		t.Errorf("it was made as %+v", made)
-	}
-}
