@@ -87,9 +87,9 @@ vet:
 	done
 	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/dlqbench
 
-# Every shipped scenario, judged with the reference consumer; side by side where that can't disturb what is measured.
+# Every shipped scenario that the reference consumer can run (make apps runs registry-outage), judged; side by side where that can't disturb what is measured.
 scenarios: build
-	./dlqbench run --quiet --parallel 4 $$(./dlqbench list --cluster embedded | awk '/^  / {print $$1}')
+	./dlqbench run --quiet --parallel 4 $$(./dlqbench list --cluster embedded --reference | awk '/^  / {print $$1}')
 
 # That verdicts can be trusted: planted bugs are caught, correct consumers never accused, those that others wrote among them, checkers agree with their
 # definitions. It takes hours; docs/proof.md has the tables. Longer still: PROVE="soundness --first 100000 --runs 100000 --for 8h".
@@ -138,7 +138,7 @@ strangers-short: build
 
 # That links through a toxiproxy server give the verdicts that links of dlqbench's own give: each shipped scenario with a network fault, every toxic
 # once, and planted bugs that such scenarios name. docs/toxiproxy.md has the table.
-LINKED = $(shell grep -l 'network:' scenarios/library/*.yaml | xargs -n1 basename -s .yaml) test/toxiproxy/every-toxic.yaml \
+LINKED = $(shell grep -l 'network:' scenarios/library/*.yaml | xargs -n1 basename -s .yaml | grep -v '^registry-') test/toxiproxy/every-toxic.yaml \
 	dlq-link-down:commit-before-dlq-ack downstream-outage:one-retry-too-many ragged-links:metadata-missing
 parity-links: build
 	./dlqbench parity $(LINKED) --on embedded --on toxiproxy:start
@@ -167,7 +167,7 @@ prove-runs: build
 CORPUS ?= runs/corpus
 corpus-runs: build
 	rm -rf $(CORPUS)
-	-./dlqbench run --quiet --parallel 4 --out $(CORPUS)/scenarios $$(./dlqbench list --cluster embedded | awk '/^  / {print $$1}')
+	-./dlqbench run --quiet --parallel 4 --out $(CORPUS)/scenarios $$(./dlqbench list --cluster embedded --reference | awk '/^  / {print $$1}')
 	-./dlqbench prove completeness soundness --quiet --keep-runs --out $(CORPUS)/proof --parallel 4 --seeds 1 --runs 100
 	$(GO) run ./internal/verify/corpus -accept $(CORPUS)
 corpus:

@@ -138,7 +138,7 @@ func (w *state) limitOfShared(number int32, r *record) int {
 func (c *boundedRetries) judgeLetter(one *write) {
 	r := c.w.record(one.record)
 	if one.attempts == 0 || c.w.classes[one.before.outcome] != classRetryable || r.exempt() ||
-		r.several() || c.w.enough(one) {
+		r.several() || c.w.enough(one) || c.w.perhapsUnread(one.at) {
 		return // of several copies, one may have been attempted before the next was written back
 	}
 	made := one.attempts

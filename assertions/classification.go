@@ -151,6 +151,10 @@ func (c *classification) judgeLetter(one *write) {
 	if r.exempt() || b.any && !b.ended {
 		return
 	}
+	if c.w.perhapsUnread(at) {
+		c.remark(unreadExcuse)
+		return
+	}
 	asked := one.mark()
 	class := c.w.classes[b.outcome]
 	answered := b.any && !b.gone

@@ -176,6 +176,8 @@ func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome,
 		c.remark("reason: no write of the dead letter was seen")
 	case r.exempt() || c.w.anonymous():
 		c.remark("reason: attempts without an id")
+	case c.w.perhapsUnread(r.letterAsked):
+		c.remark("reason: " + unreadExcuse)
 	case quoted&answers == 0 && len(c.w.calls.batched) > 0:
 		c.remark("reason: calls for several records")
 	case quoted&answers == 0:
@@ -283,6 +285,10 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 	}
 	if r.exempt() || c.w.anonymous() {
 		c.remark("attempts: some without an id")
+		return
+	}
+	if c.w.perhapsUnread(r.letterAsked) {
+		c.remark("attempts: " + unreadExcuse)
 		return
 	}
 	severalCopies := c.w.hops && c.w.everDisrupted(one.number)

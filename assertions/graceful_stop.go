@@ -128,7 +128,7 @@ func (c *gracefulStop) judgeLetter(one *write) {
 	r, s, limit := c.w.record(one.record), c.stopOf(one.by), c.w.contract.MaxAttempts
 	b := &one.before
 	if s == nil || r.exempt() || r.several() || limit == 0 || int(one.attempts) >= limit ||
-		c.w.enough(one) || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
+		c.w.enough(one) || c.w.perhapsUnread(one.at) || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
 		return
 	}
 	// The write is the state's buffer, which the next write reuses. The values needed at the end are copied.

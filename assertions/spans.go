@@ -5,6 +5,7 @@ package assertions
 // end, because a stall is recorded when it is over, after the events that it explains.
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -142,6 +143,18 @@ func (w *state) faulted(matches func(*history.PlannedFault) bool, from, to time.
 	}
 	return false
 }
+
+// perhapsUnread reports whether a record that the subject finished by the time may have been taken for one that it
+// can't read: since some time before, the schema registry has denied having its schema. A client may remember that for
+// longer than it lasts.
+func (w *state) perhapsUnread(by time.Duration) bool {
+	return slices.ContainsFunc(w.faults, func(f faultState) bool {
+		return f.planned.HidesSchemas && f.injected && f.from <= by
+	})
+}
+
+// unreadExcuse is the reason that follows from it.
+const unreadExcuse = "schema unknown to the registry"
 
 // stallExcuse is the reason that answersHidden gives for a stall.
 const stallExcuse = "stall"

@@ -216,6 +216,36 @@ func classTales() []tale {
 			b.begin().send(0).breaks(f).wait(400 * ms).letter(0).commit(1).heals(f)
 			return b.drain().done()
 		}},
+		{"dead-lettered without a try, as the registry is away", []string{"premature-dead-letter"},
+			func(b *builder) history.Source {
+				f := b.fault("registry", "registry", "every request answered 503")
+				b.begin().send(0).breaks(f).wait(400 * ms).letter(0).commit(1).heals(f)
+				return b.drain().done()
+			}},
+		{"dead-lettered without a try, as the registry does not know its schema", nil, func(b *builder) history.Source {
+			f := unknownSchema(b)
+			b.begin().send(0).send(1).breaks(f).wait(400 * ms).letter(0).heals(f).wait(5 * time.Second).letter(1).commit(2)
+			return b.drain().done()
+		}},
+		{"dead-lettered after the first of three, as the registry does not know its schema", nil,
+			func(b *builder) history.Source {
+				f := unknownSchema(b)
+				b.begin().send(0).fails(0, 1).breaks(f).wait(400 * ms).signal("TERM").letter(0).commit(1).exit(0).heals(f)
+				b.as(0, 1).up()
+				return b.drain().done()
+			}},
+		{"dead-lettered without a try, before the registry denies its schema", []string{"premature-dead-letter"},
+			func(b *builder) history.Source {
+				f := unknownSchema(b)
+				b.begin().send(0).letter(0).commit(1).breaks(f).wait(400 * ms).heals(f)
+				return b.drain().done()
+			}},
+		{"lost, as the registry does not know its schema", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				f := unknownSchema(b)
+				b.begin().send(0).breaks(f).wait(400 * ms).commit(1).heals(f)
+				return b.drain().done()
+			}},
 		{"dead-lettered after the first of three", []string{"premature-dead-letter", "under-retried"},
 			func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 1).letter(0).commit(1)
@@ -620,4 +650,11 @@ func TestEarlyGapsInStallsAreNoPass(t *testing.T) {
 			t.Errorf("%d early gaps in stalls: %s (%s), want %s", records, got.Status, got.Why, want)
 		}
 	}
+}
+
+// unknownSchema plans a fault in which the registry does not know the schemas that records name.
+func unknownSchema(b *builder) int64 {
+	f := b.fault("registry", "registry", "no schema found by its id")
+	b.h.Faults[f].HidesSchemas = true
+	return f
 }

@@ -49,6 +49,8 @@ type Traits struct {
 	Blocks int
 	// FailsAttempts: no attempt succeeds while the fault is in force.
 	FailsAttempts bool
+	// HidesSchemas: while the fault is in force, the subject may take good records for ones that it can't read.
+	HidesSchemas bool
 	// Patient: the fault has an effect only when it meets a request, a connection or a process, and stays in force
 	// until it has met one. Other faults act immediately, or report their effects only when they are lifted.
 	Patient bool

@@ -45,6 +45,8 @@ type Setting struct {
 	StoreProbe bool
 	// Registry: the subject's records have a schema, which it finds over the link "registry".
 	Registry bool
+	// SkipsUnread: records that the subject can't read are committed unprocessed, as its contract says.
+	SkipsUnread bool
 	// Reference describes the reference consumer; nil for any other subject.
 	Reference *ReferenceSetting
 }
@@ -88,6 +90,8 @@ func At(path, format string, args ...any) []Defect {
 const (
 	NoLetters = "the subject writes no dead letters (dlq_enabled: false or dlq_written_by: broker; in a contract " +
 		"dlq: {enabled: false} or {written_by: broker})"
+	NoRegistry = "the subject asks no schema registry: that needs a subject whose records have a schema " +
+		"(input: {format: avro, schema: …})"
 	OutputOnly   = "this downstream is an output topic (kafka)"
 	NoDownstream = "the subject does not call the downstream (observe: wire), so this fault could have no effect"
 )

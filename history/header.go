@@ -27,7 +27,7 @@ type Topic struct {
 type PlannedFault struct {
 	// Name is the scenario's name for it, or one made from its kind and position.
 	Name string `json:"name"`
-	// Kind is network, kafka, broker, subject or downstream.
+	// Kind is network, kafka, broker, subject, downstream, store or registry.
 	Kind string `json:"kind"`
 	// What says in words what is broken, e.g. "Produce to dlq answered NOT_ENOUGH_REPLICAS".
 	What string `json:"what"`
@@ -39,6 +39,8 @@ type PlannedFault struct {
 	// StopsDeadLetters: while it is in force no instance can get a dead letter acknowledged. Delays and limits don't
 	// stop them, and neither does what hits only a share of the requests.
 	StopsDeadLetters bool `json:"stops_dead_letters,omitempty"`
+	// HidesSchemas: while it is in force, the subject may take good records for ones that it can't read.
+	HidesSchemas bool `json:"hides_schemas,omitempty"`
 	// When is the event that it waits for ("first-dead-letter"); "" where it follows the clock.
 	When string `json:"when,omitempty"`
 	// At is the offset from the start of the steady phase (with When: from when on the event counts); For the duration

@@ -113,13 +113,25 @@ func (c *checker) setting() faults.Setting {
 	return setting
 }
 
+// ownSubject is the key with which the scenario brings a subject of its own, "" if it brings none.
+func (c *checker) ownSubject() string {
+	for _, key := range []string{"/subject/reference", "/graph", "/services"} {
+		if c.has(key) {
+			return key
+		}
+	}
+	return ""
+}
+
 // tellSubject tells what the subject does: the reference consumer's requests are known, of another one only what its
 // file says.
 func (c *checker) tellSubject(setting *faults.Setting) {
 	if c.s.Subject.File != "" {
 		setting.Topics = nil // retry topics may be named by templates
 	}
+	setting.Registry = c.s.Subject.File == "" && c.ownSubject() == "" // it depends on who is judged
 	if c.file != nil {
+		setting.SkipsUnread = history.Poison(c.file.Contract.Poison) == history.PoisonSkip
 		setting.Stub, setting.Registry = c.file.Observe != ObserveWire, len(c.file.Formats()) > 0
 		setting.Output = c.file.Kafka() != nil
 		for _, one := range c.file.Called()[:len(c.file.Downstreams)] {

@@ -128,7 +128,7 @@ func record(t *testing.T, text string, recording Recording) (*Scenario, string) 
 func TestRecord(t *testing.T) {
 	var specs []catalogue.Spec
 	for i, entry := range catalogue.Entries() {
-		if catalogue.OfWorkload(entry) || strings.HasPrefix(entry.Name, "store.") ||
+		if catalogue.OfWorkload(entry) || entry.Kind() == "store" || entry.Kind() == "registry" ||
 			strings.HasPrefix(entry.Name, catalogue.KindSchedule) || strings.Contains(entry.Example, "link: dlq") {
 			continue
 		}

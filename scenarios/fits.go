@@ -8,6 +8,7 @@ import (
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/faults/registry"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -75,6 +76,21 @@ func (s *Scenario) unfitKind() string {
 		return s.Name + " is about several services, which are its subject: run it without --subject"
 	}
 	return ""
+}
+
+// NeedsSubject says why the reference consumer can't be the scenario's subject, and what to do about that; it is empty
+// where it can.
+func (s *Scenario) NeedsSubject() string {
+	if s.Subject.File == "" && s.asksRegistry() {
+		return s.Name + " is about the schema registry, which the reference consumer does not ask: run it with --subject, " +
+			"and a subject whose records have a schema"
+	}
+	return ""
+}
+
+// asksRegistry reports whether the scenario is about what the subject does when its schema registry fails.
+func (s *Scenario) asksRegistry() bool {
+	return slices.ContainsFunc(s.Faults, func(f catalogue.Spec) bool { return f.Traits().Target == registry.Target })
 }
 
 func ofClassicGroup(f catalogue.Spec) bool { return f.Kafka != nil && f.Kafka.OfClassicGroup() }

@@ -67,6 +67,42 @@ func TestUnfitKind(t *testing.T) {
 	}
 }
 
+// What fails at a schema registry concerns only subjects that ask one. A scenario without a subject leaves open who is
+// judged, but the reference consumer can't be.
+func TestUnfitWithoutRegistry(t *testing.T) {
+	dir := inFolder(t, map[string]string{
+		"plain.yaml": service, "samples.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}}\n", "s.jsonl": `{"id":"a"}`,
+		"avro.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}\n",
+		"skip.yaml": service + "contract: {poison: skip}\ninput: {samples: s.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}\n",
+		"a.avsc":    `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`,
+	})
+	shipped, _ := Shipped("registry-outage")
+	const own = "name: own\ndescription: x\nworkload: {rate: 10/s, duration: 5s}\n"
+	unknown := own + "faults: [{at: 1s, for: 1s, registry: {unknown_id: true}}]\n"
+	for _, c := range []struct{ text, subject, want string }{
+		{string(shipped), "avro.yaml", ""}, {string(shipped), "skip.yaml", ""}, {string(shipped), "", ""},
+		{string(shipped), "plain.yaml", "registry-outage is about the schema registry, which the subject does not ask"},
+		{string(shipped), "samples.yaml", "add input.format and input.schema"},
+		{unknown, "avro.yaml", ""}, {unknown, "skip.yaml", "it would skip good records"},
+		{own + "faults: [{at: 1s, for: 1s, registry: {error: 404}}]\n", "avro.yaml", "500"},
+		{unknown + "subject: {reference: {instances: 2}}\n", "", "the subject asks no schema registry"},
+		{own + "subject: {reference: {instances: 2}}\nfaults: [{at: 1s, for: 1s, network: {link: registry, down: true}}]\n", "",
+			`there is no link "registry"`},
+	} {
+		file := c.subject
+		if file != "" {
+			file = filepath.Join(dir, file)
+		}
+		scenario, _, err := ParseForSubject("x.yaml", []byte(c.text), nil, file)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s, for %q: %v, want %q", c.text, c.subject, err, c.want)
+		}
+		if err == nil && (scenario.NeedsSubject() == "") != (c.subject != "") {
+			t.Errorf("for %q it needs: %q", c.subject, scenario.NeedsSubject())
+		}
+	}
+}
+
 // The list has every shipped scenario once, below a heading. A subject leaves some without anything to show.
 func TestList(t *testing.T) {
 	all, err := List(nil)

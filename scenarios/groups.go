@@ -52,6 +52,8 @@ type Entry struct {
 	Description string `json:"description"`
 	// Real says why only a real Kafka shows what the scenario is about, "" if the embedded one does.
 	Real string `json:"real_kafka,omitempty"`
+	// NeedsSubject says why the reference consumer can't run it, "" if it can.
+	NeedsSubject string `json:"needs_subject,omitempty"`
 	// Unfit says why the subject that was asked for cannot show what the scenario is about, "" if it can.
 	Unfit string `json:"unfit,omitempty"`
 }
@@ -76,7 +78,8 @@ func List(subject *SubjectFile) ([]Entry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the shipped scenario %s: %w", name, err)
 		}
-		one := Entry{Name: name, Group: scenario.Group, Description: scenario.Description, Real: scenario.Cluster.Real}
+		one := Entry{Name: name, Group: scenario.Group, Description: scenario.Description, Real: scenario.Cluster.Real,
+			NeedsSubject: scenario.NeedsSubject()}
 		if subject != nil {
 			one.Unfit = scenario.Unfit(subject)
 		}

@@ -31,7 +31,7 @@ func TestShippedScenariosAreSound(t *testing.T) {
 			t.Errorf("%s does not say what it proves", name)
 		}
 		longest := 8 * time.Second
-		if name == "dlq-long-outage" || name == "dlq-refused-for-good" {
+		if name == "dlq-long-outage" || name == "dlq-refused-for-good" || name == "registry-outage" {
 			longest = 45 * time.Second // clients wait for up to thirty seconds by themselves, and the outage must outlast that
 		}
 		if !scenario.RunsOnEmbedded() {

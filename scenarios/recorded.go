@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -121,7 +122,12 @@ func CheckRecording(data []byte, recording Recording) error {
 	const name = "recorded.yaml"
 	text, err := Record(name, data, recording)
 	if err == nil {
-		_, err = Parse(name, text)
+		var scenario *Scenario
+		if scenario, err = Parse(name, text); err == nil {
+			if why := scenario.NeedsSubject(); why != "" {
+				err = errors.New(faults.NoRegistry)
+			}
+		}
 	}
 	var problems *Problems
 	if errors.As(err, &problems) {

@@ -395,6 +395,10 @@ func (s *SubjectFile) originUnknown() bool {
 
 // unfitInput says why records made from the subject's samples can't be what the scenario is about; "" if they can.
 func (s *Scenario) unfitInput(subject *SubjectFile) string {
+	if s.asksRegistry() && len(subject.Formats()) == 0 {
+		return s.Name + " is about the schema registry, which the subject does not ask: add input.format and input.schema " +
+			"to its file if its records have a schema, or run another scenario"
+	}
 	if subject.Input == nil {
 		return ""
 	}

@@ -18,6 +18,7 @@ func (a *app) listCommand() *cobra.Command {
 		on      clusterFlags
 		subject string
 		asJSON  bool
+		alone   bool
 	)
 	command := &cobra.Command{
 		Use: "list", Short: "List the shipped scenarios", Args: noArgs,
@@ -47,6 +48,9 @@ what it proves. With --subject, only those are listed that can show something of
 			if command.Flags().Changed("cluster") && on.provider == run.ClusterEmbedded {
 				entries = slices.DeleteFunc(entries, func(one scenarios.Entry) bool { return one.Real != "" })
 			}
+			if alone {
+				entries = slices.DeleteFunc(entries, func(one scenarios.Entry) bool { return one.NeedsSubject != "" })
+			}
 			if asJSON {
 				encoder := json.NewEncoder(a.stdout)
 				encoder.SetIndent("", "  ")
@@ -67,6 +71,8 @@ what it proves. With --subject, only those are listed that can show something of
 	command.Flags().StringVar(&on.provider, "cluster", run.ClusterProcess,
 		"list the scenarios that run on this Kafka: "+strings.Join(run.Clusters(), ", "))
 	command.Flags().StringVar(&subject, "subject", "", "list the scenarios that can show something of this subject.yaml")
+	command.Flags().BoolVar(&alone, "reference", false,
+		"list the scenarios that run without --subject, with the reference consumer")
 	command.Flags().BoolVar(&asJSON, "json", false,
 		"print JSON; with --subject, every scenario, and for those that do not apply the reason")
 	return command

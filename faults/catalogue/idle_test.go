@@ -28,6 +28,7 @@ func TestWhatAFaultNeeds(t *testing.T) {
 		{"{store: {process: worker 0, clock_ahead: 1h}}", history.NeedMember, "locked no entry"},
 		{"{store: {unhealthy: cpu}}", history.NeedMember, "asked the health probe"},
 		{"{store: {repeat_letters: 10%}}", history.NeedMember, "no dead letter in the topic"},
+		{"{registry: {error: 503}}", history.NeedRecord, "got no request that it concerns"},
 		{"{store: {restart: true}}", history.NeedMember, "connected to the database"},
 	} {
 		if got := parse(t, c.spec).Traits().Idle; got.Needs != c.want || !strings.Contains(got.Why+"; "+got.Do, c.why) {

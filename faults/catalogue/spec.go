@@ -14,6 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/downstream"
 	"github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/faults/network"
+	"github.com/dlqbench/dlqbench/faults/registry"
 	"github.com/dlqbench/dlqbench/faults/store"
 	"github.com/dlqbench/dlqbench/faults/subject"
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -49,6 +50,7 @@ type Spec struct {
 	Subject    *subject.Subject       `json:"subject,omitempty"`
 	Downstream *downstream.Downstream `json:"downstream,omitempty"`
 	Store      *store.Store           `json:"store,omitempty"`
+	Registry   *registry.Registry     `json:"registry,omitempty"`
 }
 
 // kind is a kind of fault: its key and a scenario's settings for it.

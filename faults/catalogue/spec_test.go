@@ -36,7 +36,7 @@ func parse(t *testing.T, text string) Spec {
 
 func roomy() faults.Setting {
 	return faults.Setting{Steady: 10 * time.Second, Brokers: 3, Instances: 3, DLQBroker: 3, Stub: true,
-		Topics:         []string{},
+		Topics: []string{}, Registry: true,
 		StoreProcesses: map[string]int{"router": 2, "worker": 2}, StoreProbe: true}
 }
 

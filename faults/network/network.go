@@ -343,8 +343,7 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 	case n.Link == "dlq" && setting.NoDeadLetters:
 		return faults.At("/link", "%s", faults.NoLetters+", so nothing goes over the link \"dlq\"")
 	case n.Link == LinkRegistry && !setting.Registry:
-		return faults.At("/link", "there is no link \"registry\": it needs a subject whose records have a schema "+
-			"(input: {format: avro, schema: …})")
+		return faults.At("/link", "there is no link \"registry\": %s", faults.NoRegistry)
 	case n.Link == "downstream" && !setting.Stub:
 		return faults.At("/link", "%s", faults.NoDownstream)
 	case n.Link == "downstream" && setting.Output, slices.ContainsFunc(setting.Downstreams,

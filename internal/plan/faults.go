@@ -37,6 +37,7 @@ func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written c
 			At:               spec.At.D(),
 			Idle:             traits.Idle,
 			For:              spec.Length(s.InstanceCount()),
+			HidesSchemas:     traits.HidesSchemas,
 			StopsDeadLetters: spec.StopsDeadLetters(s.Cluster.Brokers, s.Topics.DLQ.Broker), MayMiss: spec.MayMiss,
 		},
 	}

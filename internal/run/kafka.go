@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -58,11 +59,15 @@ type ClusterOptions struct {
 	Toxiproxy string
 }
 
-// Fits checks, before anything is started, whether a scenario can run on the Kafka and through the links. The error
+// Fits checks, before anything is started, whether a scenario can run with its subject, on the Kafka and through the
+// links. The error
 // says what to do.
 func (o ClusterOptions) Fits(s *scenarios.Scenario) error {
 	if !o.Real() && !s.RunsOnEmbedded() {
 		return fmt.Errorf("%s needs a real Kafka, as %s; run it with --cluster %s", s.Name, s.Cluster.Real, ClusterProcess)
+	}
+	if why := s.NeedsSubject(); why != "" {
+		return errors.New(why)
 	}
 	for i, fault := range s.Written() {
 		if o.Toxiproxy != "" && fault.Network != nil {

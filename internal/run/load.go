@@ -11,6 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 	faultbroker "github.com/dlqbench/dlqbench/faults/broker"
 	"github.com/dlqbench/dlqbench/faults/network"
+	faultregistry "github.com/dlqbench/dlqbench/faults/registry"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -156,6 +157,7 @@ func (r *run) nemesis() *faults.Nemesis {
 			"subject":    r.processes(),
 			"downstream": r.modules(),
 			"store":      r.storeFaults(),
+			"registry":   r.registryFaults(),
 		},
 		Sink: r.live, Clock: r.clock, Triggers: &r.live.triggers, Steady: r.plan.Steady,
 		Observe: func(planned faults.Planned, active bool) {
@@ -165,6 +167,14 @@ func (r *run) nemesis() *faults.Nemesis {
 			r.live.fault(planned, active, r.clock.Now())
 		},
 	}
+}
+
+// registryFaults returns the injector of faults of the schema registry.
+func (r *run) registryFaults() *faultregistry.Injector {
+	if r.registry == nil {
+		return &faultregistry.Injector{}
+	}
+	return &faultregistry.Injector{Service: r.registry}
 }
 
 // enter records the beginning of a phase.

@@ -97,7 +97,7 @@ func aimedAt(bug planted.Bug) (target, error) {
 	return readTarget(bug.Scenario, text)
 }
 
-// shippedTargets returns the shipped scenarios that run on the embedded Kafka, or the named ones of them, in the order
+// shippedTargets returns the shipped scenarios that the reference consumer can run on the embedded Kafka, or the named ones of them, in the order
 // of the names.
 func shippedTargets(names []string) ([]target, error) {
 	all := len(names) == 0
@@ -114,7 +114,7 @@ func shippedTargets(names []string) ([]target, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !all || one.scenario.RunsOnEmbedded() {
+		if !all || one.scenario.RunsOnEmbedded() && one.scenario.NeedsSubject() == "" {
 			found = append(found, one)
 		}
 	}

@@ -147,8 +147,7 @@ func payments(t *testing.T, scenario string) (int, string) {
 }
 
 func TestServiceWithAvroKeepsItsPromises(t *testing.T) {
-	for _, scenario := range []string{"smoke", "poison-mix", "hostile-payloads", "replay-round-trip",
-		"../../examples/apps/payments/registry-outage.yaml"} {
+	for _, scenario := range []string{"smoke", "poison-mix", "hostile-payloads", "replay-round-trip", "registry-outage"} {
 		if code, output := payments(t, scenario); code != 0 {
 			t.Errorf("%s: exit code %d\n%s", scenario, code, output)
 		}

@@ -30,6 +30,7 @@ type Registry struct {
 	Known    []sr.SubjectSchema
 	listener net.Listener
 	server   *http.Server
+	answers  answers    // in front of it
 	own      *forwarder // nil if it is in this process
 }
 
@@ -50,7 +51,8 @@ func (r *Registry) serve(handler http.Handler) (err error) {
 	if err != nil {
 		return fmt.Errorf("starting the schema registry: %w", err)
 	}
-	r.server = &http.Server{Handler: handler, ReadHeaderTimeout: requestLimit}
+	r.answers.next = handler
+	r.server = &http.Server{Handler: &r.answers, ReadHeaderTimeout: requestLimit}
 	go r.server.Serve(r.listener) //nolint:errcheck // it ends with Close
 	return nil
 }
