@@ -101,6 +101,34 @@ func TestOwnRegistryIsLeftAsItWas(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// TestFaultsInFrontOfOwnRegistry answers in the place of the user's registry, which does not get the request.
+func TestFaultsInFrontOfOwnRegistry(t *testing.T) {
+	_, own := theirs(t)
+	r, err := Forward(t.Context(), own, "run-1", Schema{"orders-value", avro("string")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := sr.NewClient(sr.URLs("http://" + r.Address()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := r.Answer(func(_, registers bool) int { return map[bool]int{true: http.StatusConflict}[registers] })
+	if _, err := service.CreateSchema(t.Context(), "orders.DLT-value", avro("long")); err == nil {
+		t.Error("a schema was registered")
+	}
+	if got := versions(t, own, "orders.DLT-value"); got != nil {
+		t.Errorf("the user's registry has the versions %v", got)
+	}
+	end()
+	if _, err := service.CreateSchema(t.Context(), "orders.DLT-value", avro("long")); err != nil {
+		t.Errorf("after the fault: %v", err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
 // TestOwnRegistryThatCannotBeUsed leaves nothing running, and nothing registered.
 func TestOwnRegistryThatCannotBeUsed(t *testing.T) {
 	_, own := theirs(t)
