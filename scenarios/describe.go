@@ -121,9 +121,11 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 	if s.Samples != nil {
 		form := map[history.IDForm]string{history.IDUUID: "a fresh UUID",
 			history.IDText: "a fresh id of 24 letters and digits", history.IDInt64: "a fresh whole number of 16 digits"}
-		written := map[string]string{format.Avro: ", as Avro", format.Protobuf: ", as Protobuf"}[s.Input.Format]
-		text.Promises = append([]string{fmt.Sprintf("Its records are made from the %d of %s in turn%s, each with %s at %s.",
-			s.Samples.Len(), s.Input.Source(), written, form[s.Samples.Form], s.Input.ID.At)}, text.Promises...)
+		written := map[string]string{format.Avro: ", as Avro", format.Protobuf: ", as Protobuf", format.Text: ", as text",
+			format.Bytes: ", as bytes"}[s.Input.Format]
+		text.Promises = append([]string{fmt.Sprintf("Its records are made from the %d of %s in turn%s, each with %s %s.",
+			s.Samples.Len(), s.Input.Source(), written, form[s.Samples.Form],
+			s.Input.ID.where())}, text.Promises...)
 	}
 	return text, nil
 }

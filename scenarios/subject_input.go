@@ -51,8 +51,9 @@ type Input struct {
 
 // FormatSpec is how values or keys are written.
 type FormatSpec struct {
-	// Format: json (default), or json-schema, avro, protobuf, with a Schema.
-	Format string `json:"format,omitempty" jsonschema:"enum=json,enum=json-schema,enum=avro,enum=protobuf"`
+	// Format: json (default), or json-schema, avro, protobuf, with a Schema; or for values that are not JSON text, or
+	// bytes, which samples have in base64.
+	Format string `json:"format,omitempty" jsonschema:"enum=json,enum=json-schema,enum=avro,enum=protobuf,enum=text,enum=bytes"`
 	// Schema is the file with the schema: absolute, or relative to subject.yaml. The subject finds it in the run's schema
 	// registry ({{.SchemaRegistryURL}}).
 	Schema string `json:"schema,omitempty" jsonschema:"minLength=1"`
@@ -75,12 +76,24 @@ type CloudEvents struct {
 
 // InputID is where a record carries its identity.
 type InputID struct {
-	// At is the path to a string or a whole number in the value, such as $.order.id.
-	At string `json:"at" jsonschema:"required"`
+	// At is the path to a string or a whole number in the value, such as $.order.id. It is required, unless Format is text
+	// or bytes.
+	At string `json:"at,omitempty" jsonschema:"minLength=1"`
+	// Match is a regular expression (RE2) that finds the id in values of the format text or bytes: its group, or else all
+	// that it matches.
+	Match string `json:"match,omitempty" jsonschema:"minLength=1,maxLength=1024"`
 	// As is how ids are written: uuid (version 8), int64 (a whole number of 16 digits, below 2^53), or text (24 capitals
 	// and digits). Default: uuid, if all samples have UUIDs there; int64, if all have whole numbers or digits there; else
 	// text.
 	As string `json:"as,omitempty" jsonschema:"enum=text,enum=uuid,enum=int64"`
+}
+
+// where says where ids stand.
+func (i InputID) where() string {
+	if i.Match != "" {
+		return "where " + i.Match + " matches"
+	}
+	return "at " + i.At
 }
 
 func defaultInput() Input {
@@ -147,14 +160,13 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 		c.at("/input/id", "id is missing in input: the place of a record's id, such as id: {at: $.order.id}")
 		return
 	}
-	place, err := samples.ParsePlace(s.Input.ID.At)
-	if err != nil {
-		c.at("/input/id/at", err.Error())
+	place := c.readID(s.Input)
+	if place == nil {
 		return
 	}
 	known := len(c.problems)
 	described := c.readDocument(s, folder)
-	options := samples.Options{Lines: s.Input.Lines, ID: place, As: history.IDForm(s.Input.ID.As)}
+	options := samples.Options{Lines: s.Input.Lines, Plain: s.Input.plain(), ID: place, As: history.IDForm(s.Input.ID.As)}
 	if s.Format = c.readSchema(s.Input, "/input", folder, described); s.Format != nil {
 		options.Format = s.Format
 	}
@@ -185,6 +197,43 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 			"which can't be compared with samples yet: leave input out, or withdraw the promise (dlq: {keeps_value: false})",
 			s.Contract.DLQ.Envelope))
 	}
+}
+
+// plain is what the values are, if they are not JSON.
+func (i *Input) plain() samples.Plain {
+	if i.Format == format.Text || i.Format == format.Bytes {
+		return samples.Plain(i.Format)
+	}
+	return ""
+}
+
+// readID reads where the id stands; nil if that is wrong.
+func (c *checker) readID(input *Input) samples.Finder {
+	const at, match = "/input/id/at", "/input/id/match"
+	switch plain := input.plain(); {
+	case plain != "" && input.ID.Match == "":
+		c.at("/input/id", fmt.Sprintf(`with format: %s, a regular expression finds the id: add match, such as match: `+
+			`"order=([^;]+)"`, plain))
+	case plain != "" && input.ID.At != "":
+		c.at(at, fmt.Sprintf("at is a place in JSON, and values are %s: leave it out", plain))
+	case plain == "" && input.ID.Match != "":
+		c.at(match, "match goes with format: text and format: bytes: write the place of the id, such as at: $.order.id")
+	case plain == "" && input.ID.At == "":
+		c.at("/input/id", "id needs the place of a record's id, such as at: $.order.id")
+	case plain != "":
+		pattern, err := samples.ParsePattern(input.ID.Match)
+		if err == nil {
+			return pattern
+		}
+		c.at(match, err.Error())
+	default:
+		place, err := samples.ParsePlace(input.ID.At)
+		if err == nil {
+			return place
+		}
+		c.at(at, err.Error())
+	}
+	return nil
 }
 
 // checkSampleHeaders holds the headers of the samples, which path has, against the others that records get.
@@ -291,8 +340,16 @@ func (c *checker) readSchema(input *Input, at, folder string, described *asyncMe
 	}
 	events := options.Framing == format.FramingEvent || options.Framing == format.FramingEventStructured
 	unfit := format.Fits(options.Kind, options.Framing, part)
+	isPlain := options.Kind == format.Text || options.Kind == format.Bytes
 	switch {
-	case options.Kind == format.JSON && (spec.Schema != "" || spec.Message != ""):
+	case isPlain && part == format.Key:
+		c.at(at+"/format", "keys without a format are text already: leave key out")
+		return nil
+	case isPlain && input.AsyncAPI != nil:
+		c.at(at+"/format", fmt.Sprintf("the examples of the document are JSON: leave format: %s out, or write samples",
+			options.Kind))
+		return nil
+	case (options.Kind == format.JSON || isPlain) && (spec.Schema != "" || spec.Message != ""):
 		for _, name := range []string{"schema", "message"} {
 			if c.has(at + "/" + name) {
 				c.at(at+"/"+name, name+" goes with a format that has a schema: add format: avro, protobuf or json-schema")
@@ -308,13 +365,13 @@ func (c *checker) readSchema(input *Input, at, folder string, described *asyncMe
 	case !events && part == format.Value && c.has("/input/cloudevents"):
 		c.at("/input/cloudevents", "cloudevents goes with framing: cloudevents-binary or cloudevents-structured")
 		return nil
-	case options.Kind != format.JSON && spec.Schema == "" && options.Text == "":
+	case options.Kind != format.JSON && !isPlain && spec.Schema == "" && options.Text == "":
 		c.at(at+"/format", fmt.Sprintf("%s needs the file with the schema, such as schema: orders.avsc", options.Kind))
 		return nil
 	case spec.Message != "" && options.Kind != format.Protobuf:
 		c.at(at+"/message", "message goes with format: protobuf")
 		return nil
-	case options.Kind == format.JSON && !events && part == format.Value:
+	case isPlain || options.Kind == format.JSON && !events && part == format.Value:
 		return nil
 	}
 	if spec.Schema != "" && !filepath.IsAbs(spec.Schema) {
@@ -331,7 +388,7 @@ func (c *checker) readSchema(input *Input, at, folder string, described *asyncMe
 // usualFraming is the framing of a format for which none is written: that of the values for keys, if it is for keys.
 func (i *Input) usualFraming(kind, part string) string {
 	switch {
-	case kind == format.JSON:
+	case kind == format.JSON || kind == format.Text || kind == format.Bytes:
 		return format.FramingNone
 	case part == format.Key && i.Framing != "":
 		if format.Fits(kind, i.Framing, part) != "" {
@@ -421,7 +478,7 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 		return s.Name + " is about one key with most of the records, but the subject's samples have keys of their own: " +
 			"leave their keys out, or run another scenario"
 	case subject.Samples != nil && load.Large != nil && !subject.Samples.Enlarge(int(load.Large.Size)):
-		return s.Name + " has large records, but the schema of the subject's samples has no text that can grow: run " +
+		return s.Name + " has large records, but the format of the subject's samples has no text that can grow: run " +
 			"another scenario"
 	}
 	for _, name := range slices.Sorted(maps.Keys(load.RecordHeaders)) {

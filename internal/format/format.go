@@ -19,6 +19,9 @@ const (
 	JSONSchema = "json-schema"
 	Avro       = "avro"
 	Protobuf   = "protobuf"
+	// Text and Bytes are as they are: nothing is written in another format.
+	Text  = "text"
+	Bytes = "bytes"
 )
 
 // maxSchema is the largest schema file in bytes.

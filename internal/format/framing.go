@@ -71,7 +71,7 @@ func framingOf(name string) framing {
 	case FramingEventStructured:
 		return framing{kinds: []string{JSON, JSONSchema}, frame: structuredEvent, wrap: wrapEvent}
 	}
-	return framing{kinds: []string{JSON, JSONSchema, Avro, Protobuf}, keys: true}
+	return framing{kinds: []string{JSON, JSONSchema, Avro, Protobuf, Text, Bytes}, keys: true}
 }
 
 // Fits says what keeps records of a format from having a framing; "" if nothing does. Part is what has the format.
@@ -80,6 +80,8 @@ func Fits(kind, name, part string) string {
 	switch {
 	case part == Key && !f.keys:
 		return name + " is about values: keys have another framing, or none"
+	case name != FramingNone && (kind == Text || kind == Bytes):
+		return "values of format: " + kind + " have no framing: leave it out"
 	case f.kinds == nil && kind == JSON:
 		return "framing goes with a format that has a schema: add format: avro, protobuf or json-schema"
 	case f.kinds != nil && !slices.Contains(f.kinds, kind):

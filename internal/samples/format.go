@@ -54,7 +54,7 @@ func split(encoded []byte, ids *history.IDs) pieces {
 // Enlarge prepares a large value of at least size bytes for each sample that is not JSON: the longest of its texts that
 // the schema lets grow is lengthened. It reports whether every sample can be that large.
 func (s *Set) Enlarge(size int) bool {
-	all := true
+	all := !s.plain
 	for i := range s.samples {
 		one := &s.samples[i]
 		if one.text.parts == nil {

@@ -42,8 +42,11 @@ func plainJSON() Shape { return Shape{JSON: true} }
 
 // Shape is that of the set's values. No set stands for the workload's own records.
 func (s *Set) Shape() Shape {
-	if s == nil || s.format == nil {
+	switch {
+	case s == nil || s.format == nil && !s.plain:
 		return plainJSON()
+	case s.plain:
+		return Shape{}
 	}
 	return Shape{JSON: s.format.IsJSON(), Named: s.format.NamesSchema()}
 }

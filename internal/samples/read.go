@@ -41,8 +41,10 @@ const (
 type Options struct {
 	// Lines is the shape of the lines.
 	Lines string
-	// ID is where in the value the record's identity stands.
-	ID Place
+	// Plain is what the values are, if they are not JSON.
+	Plain Plain
+	// ID finds the record's identity in the value: a Place in JSON, a Pattern in other values.
+	ID Finder
 	// As is how ids are written. "" stands for UUIDs if all samples have UUIDs there, for numbers if all have whole
 	// numbers or digits there, else for text.
 	As history.IDForm
@@ -72,7 +74,8 @@ type Problem struct {
 
 // Read reads a file with a record in each line. It returns the problems that it found, or a set without any.
 func Read(from io.Reader, options Options) (*Set, []Problem) {
-	r := &reader{options: options, set: &Set{}, keys: map[string]int32{}, uuids: true, digits: true}
+	r := &reader{options: options, set: &Set{plain: options.Plain != ""}, keys: map[string]int32{}, uuids: true,
+		digits: true}
 	whole := sha256.New()
 	r.lines(io.TeeReader(io.LimitReader(from, maxFile+1), whole))
 	if len(r.problems) > 0 {
@@ -85,7 +88,7 @@ func Read(from io.Reader, options Options) (*Set, []Problem) {
 	if options.As == "" {
 		r.set.Form = r.form()
 	}
-	fmt.Fprint(whole, options.Lines, options.ID, r.set.Form)
+	fmt.Fprint(whole, options.Lines, options.ID, r.set.Form, options.Plain)
 	r.set.format, r.set.keyFormat = options.Format, options.Key
 	r.encodeKeys(whole)
 	if options.Format != nil {
@@ -189,7 +192,11 @@ func (r *reader) lines(from io.Reader) {
 		if number == 1 {
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
+		line = bytes.TrimRight(line, "\r\n")
+		if r.options.Plain != PlainText || r.options.Lines == LinesEnvelope {
+			line = bytes.TrimSpace(line)
+		}
+		if len(line) > 0 {
 			if len(r.set.samples) == maxLines {
 				r.problem(number, 1, "", fmt.Sprintf("the file has more than %d records: a few hundred are enough, as they take "+
 					"turns", maxLines))
@@ -213,22 +220,29 @@ func (r *reader) problem(line, column int, source, message string) {
 
 // line reads a record.
 func (r *reader) line(number int, text []byte) {
-	if column, reason := invalid(text); reason != "" {
+	plain := r.options.Plain != ""
+	if column, reason := invalid(text); reason != "" && (!plain || r.options.Lines == LinesEnvelope) {
 		r.over = len(r.set.samples) == 0
 		r.problem(number, column, string(text), reason)
 		return
 	}
-	parts := envelope{value: text}
-	if r.options.Lines == LinesEnvelope {
-		var err error
-		if parts, err = openEnvelope(text); err != nil {
-			r.problem(number, 1, string(text), err.Error())
-			return
-		}
+	parts, err := envelope{value: text}, error(nil)
+	switch {
+	case plain:
+		parts, err = r.options.Plain.open(text, r.options.Lines)
+	case r.options.Lines == LinesEnvelope:
+		parts, err = openEnvelope(text)
+	}
+	if err != nil {
+		r.problem(number, 1, string(text), err.Error())
+		return
 	}
 	sample, at, err := r.sample(number, parts)
 	if err != nil {
 		reason := err.Error()
+		if plain {
+			at = 0 // the value is not the line
+		}
 		if r.options.Lines != LinesEnvelope && looksLikeEnvelope(text) {
 			reason += "; if the record is in this line's member value, write lines: envelope"
 		}
@@ -318,7 +332,7 @@ func (r *reader) sample(number int, parts envelope) (one Sample, at int, err err
 		return Sample{}, spot.From, err
 	}
 	text, quote := spot.Text, 1
-	if spot.Number {
+	if spot.Number || r.set.plain {
 		quote = 0
 	}
 	one = Sample{pieces: textPieces(parts.value[:spot.From+quote], parts.value[spot.To-quote:])}

@@ -19,7 +19,8 @@ type Set struct {
 	written   [][]byte
 	headers   []string
 	digest    [sha256.Size]byte
-	format    Format // nil for JSON
+	format    Format // nil for JSON, and for values that are plain
+	plain     bool   // values are text or bytes
 	keyFormat Format // nil for text
 	frames    Frames
 }

@@ -97,8 +97,8 @@ func aimedAt(bug planted.Bug) (target, error) {
 	return readTarget(bug.Scenario, text)
 }
 
-// shippedTargets returns the shipped scenarios that the reference consumer can run on the embedded Kafka, or the named ones of them, in the order
-// of the names.
+// shippedTargets returns the shipped scenarios that the reference consumer can run on the embedded Kafka, or the named
+// ones of them, in the order of the names.
 func shippedTargets(names []string) ([]target, error) {
 	all := len(names) == 0
 	if all {
