@@ -76,27 +76,27 @@ func TestSlowAnswers(t *testing.T) {
 		seen := 0
 		end := r.Slow(time.Second, func() { seen++ })
 		endOther := r.Slow(2*time.Second, func() { seen++ })
-		if took := r.timed(t, t.Context()); took != 3*time.Second {
+		if took := r.timed(t.Context(), t); took != 3*time.Second {
 			t.Errorf("answered after %s, not 3 s", took)
 		}
 		time.AfterFunc(500*time.Millisecond, end)
-		if took := r.timed(t, t.Context()); took != 2500*time.Millisecond {
+		if took := r.timed(t.Context(), t); took != 2500*time.Millisecond {
 			t.Errorf("answered after %s, not 2.5 s: a change ended", took)
 		}
 		leaves, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if took := r.timed(t, leaves); took != time.Second {
+		if took := r.timed(leaves, t); took != time.Second {
 			t.Errorf("answered after %s, not 1 s: the client left", took)
 		}
 		endOther()
-		if took := r.timed(t, t.Context()); took != 0 || seen != 5 {
+		if took := r.timed(t.Context(), t); took != 0 || seen != 5 {
 			t.Errorf("answered after %s, %d delays were seen", took, seen)
 		}
 	})
 }
 
 // timed returns how long the answer to a request takes.
-func (r *Registry) timed(t *testing.T, ctx context.Context) time.Duration {
+func (r *Registry) timed(ctx context.Context, t *testing.T) time.Duration {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "/subjects", http.NoBody)
 	if err != nil {
