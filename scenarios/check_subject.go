@@ -334,7 +334,8 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 		claim("/contract/dlq/topic", name, "dead-letter topic")
 	}
 	for i, name := range names.Retries {
-		claim(fmt.Sprintf("/contract/retry_topics/%d", i%len(s.Contract.RetryTopics)), name, fmt.Sprintf("retry topic %d", i+1))
+		claim(fmt.Sprintf("/contract/retry_topics/%d", i%len(s.Contract.RetryTopics)), name,
+			fmt.Sprintf("retry topic %d", i+1))
 	}
 	if !slices.Contains(names.Inputs, rendered.Replay.To) {
 		claim("/replay/to", rendered.Replay.To, "topic of replayed records")

@@ -466,8 +466,8 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 		return s.Name + " sends records without a readable value, which can only be followed by the header dlqbench-id: " +
 			"leave input.header: false out, or run another scenario"
 	case s.Replay != nil && subject.originUnknown():
-		return s.Name + " replays dead letters, and nothing in them says to which of the input topics: write replay.command, " +
-			"a tool that knows, or an envelope, or run another scenario"
+		return s.Name + " replays dead letters, and nothing in them says to which of the input topics: write " +
+			"replay.command, a tool that knows, or an envelope, or run another scenario"
 	case missing != "":
 		return fmt.Sprintf("%s has records with the fault %s, which values of the subject's format can't have: run another "+
 			"scenario", s.Name, missing)
