@@ -30,13 +30,19 @@ var ErrTooLong = errors.New("it is too long when decompressed")
 
 var errCut = errors.New("it is cut off")
 
+// The codecs that HTTP knows, too.
+const (
+	CodecGzip = 1
+	CodecZstd = 4
+)
+
 // Inflate decompresses data with codec (the lowest three bits of a batch's attributes). It returns ErrTooLong if the
 // result exceeds the limit.
 func (f *Inflater) Inflate(data []byte, codec int16) ([]byte, error) {
 	switch codec {
 	case 0:
 		return data, nil
-	case 1:
+	case CodecGzip:
 		return f.gunzip(data)
 	case 2:
 		return f.unsnappy(data)
@@ -48,7 +54,7 @@ func (f *Inflater) Inflate(data []byte, codec int16) ([]byte, error) {
 		defer f.lz4.Put(from)
 		from.Reset(bytes.NewReader(data))
 		return f.readLimited(from)
-	case 4:
+	case CodecZstd:
 		return f.unzstd(data)
 	}
 	return nil, fmt.Errorf("compression codec %d is not known", codec)

@@ -8,12 +8,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
@@ -68,7 +67,7 @@ func newAnswers(given map[history.Outcome]Response, errorText string,
 	retryAfter time.Duration) (map[history.Outcome]answer, error) {
 	answers := map[history.Outcome]answer{history.OutcomeTimeout: {}, history.OutcomeReset: {}}
 	usual := failures()
-	usual[history.OutcomeSuccess] = failed{status: fasthttp.StatusOK}
+	usual[history.OutcomeSuccess] = failed{status: http.StatusOK}
 	for outcome, class := range usual {
 		text, err := dress(class.text, errorText)
 		if err != nil {
@@ -113,7 +112,7 @@ func (a *answer) replace(given Response) {
 		for piece := range strings.SplitSeq(filled, BodyID) {
 			a.body = append(a.body, []byte(piece))
 		}
-	case a.status == fasthttp.StatusNoContent || a.status == fasthttp.StatusResetContent:
+	case a.status == http.StatusNoContent || a.status == http.StatusResetContent:
 		a.body = [][]byte{nil}
 	}
 }
@@ -128,11 +127,11 @@ type failed struct {
 // quotes one identifies the outcome.
 func failures() map[history.Outcome]failed {
 	return map[history.Outcome]failed{
-		history.OutcomeTransient:   {fasthttp.StatusServiceUnavailable, "transient", "the stock service is overloaded"},
-		history.OutcomeRateLimited: {fasthttp.StatusTooManyRequests, "rate-limited", "too many requests for this customer"},
-		history.OutcomePermanent:   {fasthttp.StatusBadRequest, "permanent", "the order has no delivery address"},
-		history.OutcomeLogical:     {fasthttp.StatusUnprocessableEntity, "logical", "the order was cancelled"},
-		history.OutcomeUnknownID:   {fasthttp.StatusNotFound, "unknown-id", "the request carries no record id of this run"},
+		history.OutcomeTransient:   {http.StatusServiceUnavailable, "transient", "the stock service is overloaded"},
+		history.OutcomeRateLimited: {http.StatusTooManyRequests, "rate-limited", "too many requests for this customer"},
+		history.OutcomePermanent:   {http.StatusBadRequest, "permanent", "the order has no delivery address"},
+		history.OutcomeLogical:     {http.StatusUnprocessableEntity, "logical", "the order was cancelled"},
+		history.OutcomeUnknownID:   {http.StatusNotFound, "unknown-id", "the request carries no record id of this run"},
 	}
 }
 

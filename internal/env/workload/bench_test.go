@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,34 +35,6 @@ func BenchmarkStub(b *testing.B) {
 			"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: %d\r\n\r\n%s",
 		len(body), body)
 	post(b, stub.Addr(0), request)
-}
-
-// BenchmarkNetHTTP measures the same request answered by net/http, without recording and lookups. It is the baseline
-// for the choice of the downstream stub's server.
-func BenchmarkNetHTTP(b *testing.B) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body bytes.Buffer
-		if _, err := body.ReadFrom(r.Body); err != nil {
-			b.Error(err)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		if _, err := w.Write([]byte(`{"status":"processed"}`)); err != nil {
-			b.Error(err)
-		}
-	})}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(listener) })
-	defer serving.Wait()
-	defer server.Close()
-	request := fmt.Appendf(nil,
-		"POST /v1/attempt HTTP/1.1\r\nHost: stub\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n"+
-			"X-Kafka-Topic: orders\r\nX-Kafka-Partition: 3\r\nX-Kafka-Offset: 12345\r\nContent-Length: 256\r\n\r\n%s",
-		bytes.Repeat([]byte("x"), 256))
-	post(b, listener.Addr().String(), request)
 }
 
 // post sends the request repeatedly on 16 connections.

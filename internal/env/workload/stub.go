@@ -11,24 +11,28 @@ package workload
 //	stub:            ── start k ── end k ── write ───────────────── start k+1 ──
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/valyala/fasthttp"
-	"google.golang.org/grpc"
-
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/kafkaio"
 )
 
 const (
 	attemptPath = "/v1/attempt"
 	healthPath  = "/healthz"
-	// hangLimit bounds an attempt that is planned to hang. The connection of a subject that waits longer is closed.
+	// hangLimit bounds an attempt that is planned to hang. A subject that waits longer gets no answer: its connection is
+	// closed, or its stream of HTTP/2.
 	hangLimit = 30 * time.Second
 	// maxBody bounds a request's body. It is larger than any record that a broker accepts by default.
 	maxBody = 16 << 20
@@ -41,6 +45,8 @@ type StubConfig struct {
 	Calls *Calls
 	// RPC, if set, makes attempts calls over gRPC instead of HTTP requests.
 	RPC RPC
+	// TLS, if set, has the certificate of the downstream, which is then reached by TLS alone.
+	TLS *tls.Config
 	// Topics are the run's topics, as in the history's header. An instance may name them in X-Kafka-Topic.
 	Topics []history.Topic
 }
@@ -53,13 +59,20 @@ type Stub struct {
 	answers   map[string]map[history.Outcome]answer // by the kind of their texts
 	topics    map[string]int16
 	listeners []net.Listener // of each instance
-	server    *fasthttp.Server
-	rpc       *grpc.Server // with an RPC, instead of server
+	server    stubServer
+	bodies    sync.Pool // of *bytes.Buffer
+	inflater  kafkaio.Inflater
 	closing   atomic.Bool
 	serving   sync.WaitGroup
+	// handling is held for reading by each request that is being answered.
+	handling   sync.RWMutex
+	handshakes faulty
+}
 
-	mu    sync.Mutex
-	conns map[*Conn]struct{}
+// stubServer answers the connections of listeners until it is closed.
+type stubServer interface {
+	Serve(listener net.Listener) error
+	io.Closer
 }
 
 // NewStub returns a downstream stub that already answers on one port of 127.0.0.1 per instance. Close ends it.
@@ -78,19 +91,11 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 	}
 	s := &Stub{
 		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers, topics: indexed(cfg.Topics),
-		conns: map[*Conn]struct{}{}, listeners: make([]net.Listener, cfg.Instances),
+		listeners: make([]net.Listener, cfg.Instances), inflater: kafkaio.Inflater{Limit: maxBody},
 	}
-	s.server = &fasthttp.Server{
-		Handler: s.handle, Name: "dlqbench-stub", MaxRequestBodySize: maxBody, ReadBufferSize: 16 << 10,
-		// fasthttp runs a clock goroutine for the Date header forever.
-		NoDefaultDate: true, DisablePreParseMultipartForm: true,
-		// Not 400, which would be a planned answer.
-		ErrorHandler: func(ctx *fasthttp.RequestCtx, _ error) {
-			refuse(ctx, fasthttp.StatusRequestHeaderFieldsTooLarge, `{"error":"this request can't be read"}`)
-		},
-	}
+	s.server = newHTTPServer(s)
 	if cfg.RPC != nil {
-		s.rpc = newRPCServer(s)
+		s.server = newRPCServer(s)
 	}
 	for i := range s.listeners {
 		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -98,16 +103,43 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 			s.Close()
 			return nil, fmt.Errorf("opening the downstream stub's port for instance %d: %w", i, err)
 		}
-		s.listeners[i] = listener
-		if cfg.RPC != nil {
-			// The only error is that the listener was closed.
-			s.serving.Go(func() { _ = s.rpc.Serve(&rpcListener{Listener: listener, stub: s, instance: i}) })
-			continue
-		}
-		s.serving.Go(func() { s.accept(i, listener) })
+		s.listeners[i] = &attributing{listener, s, i}
+		// The only error is that the listener was closed.
+		s.serving.Go(func() { _ = s.server.Serve(s.listeners[i]) })
 	}
 	return s, nil
 }
+
+// httpServer is a server of HTTP/1.1 and HTTP/2, over TLS or, with prior knowledge, without.
+type httpServer struct {
+	*http.Server
+	secure bool // TLSConfig is set in any case once it serves
+}
+
+func newHTTPServer(s *Stub) httpServer {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(!s.calls.HTTP1)
+	protocols.SetUnencryptedHTTP2(!s.calls.HTTP1)
+	return httpServer{secure: s.cfg.TLS != nil, Server: &http.Server{
+		Handler: http.HandlerFunc(s.handle), Protocols: protocols, TLSConfig: s.cfg.TLS,
+		ErrorLog: log.New(&s.handshakes, "", 0),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn.RemoteAddr())
+		},
+	}}
+}
+
+// Serve implements stubServer.
+func (h httpServer) Serve(listener net.Listener) error {
+	if h.secure {
+		return h.ServeTLS(listener, "", "")
+	}
+	return h.Server.Serve(listener)
+}
+
+// connKey is the key of a request's context for the address that leads to its connection.
+type connKey struct{}
 
 // indexed returns the numbers of topics by name.
 func indexed(topics []history.Topic) map[string]int16 {
@@ -128,129 +160,101 @@ func (s *Stub) Close() {
 	s.closing.Store(true)
 	for _, listener := range s.listeners {
 		if listener != nil {
-			listener.Close()
+			_ = listener.Close()
 		}
 	}
-	s.mu.Lock()
-	for conn := range s.conns {
-		_ = conn.Close()
-	}
-	s.mu.Unlock()
-	if s.rpc != nil {
-		s.rpc.Stop()
-	}
+	_ = s.server.Close()
 	s.serving.Wait()
+	s.handling.Lock()
+	defer s.handling.Unlock()
 }
 
-func (s *Stub) accept(instance int, listener net.Listener) {
-	for {
-		conn, err := listener.Accept()
-		switch {
-		case s.closing.Load():
-			if err == nil {
-				_ = conn.Close()
-			}
-			return
-		case err != nil:
-			// Most likely there are no file descriptors left. The subject's next connection may get one.
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
-		tagged := s.tag(conn, instance)
-		if s.track(tagged) {
-			s.serving.Go(func() { s.serve(tagged) })
-		}
+// handle answers a request over HTTP.
+func (s *Stub) handle(w http.ResponseWriter, r *http.Request) {
+	s.handling.RLock()
+	defer s.handling.RUnlock()
+	body, _ := s.bodies.Get().(*bytes.Buffer)
+	if body == nil {
+		body = new(bytes.Buffer)
 	}
-}
-
-// tag attributes a connection to the current process of the instance, counted from 0.
-func (s *Stub) tag(conn net.Conn, instance int) *Conn {
-	number := s.cfg.First + instance
-	return NewConn(conn.(*net.TCPConn), int16(number), s.Process(number))
-}
-
-// track notes an open connection. If the stub is closing, it closes the connection and returns false.
-func (s *Stub) track(conn *Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing.Load() {
-		_ = conn.Close()
-		return false
+	defer s.bodies.Put(body)
+	body.Reset()
+	switch n, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1)); {
+	case err != nil || s.closing.Load():
+		panic(http.ErrAbortHandler) // the client left, or its request is broken
+	case n > maxBody:
+		refuse(w, http.StatusRequestEntityTooLarge, `{"error":"the body of this request is too long"}`)
+		return
 	}
-	s.conns[conn] = struct{}{}
-	return true
-}
-
-func (s *Stub) serve(conn *Conn) {
-	// The error says that the peer left or sent something other than HTTP; nothing waits for it.
-	_ = s.server.ServeConn(conn)
-	s.forget(conn)
-}
-
-func (s *Stub) forget(conn *Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, conn)
-}
-
-func (s *Stub) handle(ctx *fasthttp.RequestCtx) {
-	method, path := string(ctx.Method()), string(ctx.Path())
-	route := s.calls.route(method, path)
+	request := newCall(r, body.Bytes(), &s.inflater)
+	route := s.calls.route(r.Method, r.URL.Path)
 	switch {
 	case route != nil && (s.cfg.Other == 0 || route.Path == healthPath):
-		route.write(ctx)
+		route.write(w)
 	case route != nil:
-		s.attempt(ctx, ctx.Conn().(*Conn), route)
-	case s.calls.Path != "" && s.calls.Path != path:
-		refuse(ctx, fasthttp.StatusNotFound, `{"error":"the downstream stub serves POST /v1/attempt and GET /healthz"}`)
-	case s.calls.Method != "" && s.calls.Method != method:
-		ctx.Response.Header.Set(fasthttp.HeaderAllow, s.calls.Method)
-		refuse(ctx, fasthttp.StatusMethodNotAllowed, `{"error":"an attempt is a POST"}`)
+		s.attempt(w, request, route)
+	case s.calls.Path != "" && s.calls.Path != r.URL.Path:
+		refuse(w, http.StatusNotFound, `{"error":"the downstream stub serves POST /v1/attempt and GET /healthz"}`)
+	case s.calls.Method != "" && s.calls.Method != r.Method:
+		w.Header().Set("Allow", s.calls.Method)
+		refuse(w, http.StatusMethodNotAllowed, `{"error":"an attempt is a POST"}`)
 	default:
-		s.attempt(ctx, ctx.Conn().(*Conn), nil)
+		s.attempt(w, request, nil)
 	}
 }
 
-// refuse answers requests that are not attempts. (The server's own way would reset the response, and with it the
-// choice against the Date header.)
-func refuse(ctx *fasthttp.RequestCtx, status int, body string) {
-	ctx.SetStatusCode(status)
-	ctx.SetContentType("application/json")
-	ctx.SetBodyString(body)
+// refuse answers requests that are not attempts.
+func refuse(w http.ResponseWriter, status int, body string) {
+	respond(w, status, nil, []byte(body))
+}
+
+// respond writes an answer. Without another word a body is JSON.
+func respond(w http.ResponseWriter, status int, headers map[string]string, body []byte) {
+	w.Header()["Content-Type"] = []string{"application/json"}
+	for name, value := range headers {
+		w.Header().Set(name, value)
+	}
+	if len(body) > 0 {
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may be gone, or the status has no body
 }
 
 // attempt answers one attempt and records its start and its end. At a downstream that does not decide, this is a call,
 // whose route says how it is answered well.
-func (s *Stub) attempt(ctx *fasthttp.RequestCtx, conn *Conn, route *Route) {
+func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
+	conn := connOf(r.Context().Value(connKey{}).(net.Addr))
 	event := conn.Attempt(s.cfg.Clock.Now())
-	s.source(ctx, &event)
-	seq, found := s.calls.find(ctx, s.cfg.IDs)
+	s.source(r.Header, &event)
+	seq, found := s.calls.find(r, s.cfg.IDs)
 	if s.calls.Told {
-		event.Text = s.told(ctx, seq, found)
+		event.Text = s.told(r, seq, found)
 	}
 	s.Begin(&event, seq, found)
 	if s.calls.Told && s.unnamed(&event) {
 		s.Stray(event.Text)
 	}
 	event.Text = ""
-	if found && s.calls.several(ctx, s.cfg.IDs, seq) {
-		s.Several(conn.instance, conn.run, func() string { return s.told(ctx, 0, false) })
+	if found && s.calls.several(r, s.cfg.IDs, seq) {
+		s.Several(conn.instance, conn.run, func() string { return s.told(r, 0, false) })
 	}
-	answer, _ := s.conclude(conn, &event, true)
-	if answer.status == 0 {
-		conn.giveUp(ctx, event.Outcome == history.OutcomeReset)
-		return
+	answer, _ := s.conclude(waiting{r.Context(), s}, &event, true)
+	switch {
+	case answer.status == 0:
+		if event.Outcome == history.OutcomeReset && r.ProtoMajor == 1 {
+			conn.reset()
+		}
+		// Closes the connection without an answer, or resets the stream of HTTP/2: its connection carries other calls.
+		panic(http.ErrAbortHandler)
+	case route != nil && event.Outcome == history.OutcomeSuccess:
+		route.write(w)
+	default:
+		if answer.retryAfter != "" {
+			w.Header().Set("Retry-After", answer.retryAfter)
+		}
+		respond(w, answer.status, answer.headers, answer.bodyFor(s.cfg.IDs, event.Record))
 	}
-	if route != nil && event.Outcome == history.OutcomeSuccess {
-		route.write(ctx)
-		return
-	}
-	writeHeaders(ctx, answer.headers)
-	if answer.retryAfter != "" {
-		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, answer.retryAfter)
-	}
-	ctx.SetStatusCode(answer.status)
-	ctx.Response.SetBodyRaw(answer.bodyFor(s.cfg.IDs, event.Record))
 }
 
 // conclude waits for the attempt's planned time, records its end, and returns its answer and how the wait ended.
@@ -267,15 +271,14 @@ func (s *Stub) conclude(caller Caller, event *history.Event, told bool) (answer,
 }
 
 // source records the topic and partition from which the subject claims to have the record.
-func (s *Stub) source(ctx *fasthttp.RequestCtx, event *history.Event) {
-	header := &ctx.Request.Header
-	if topic, known := s.topics[string(header.Peek("X-Kafka-Topic"))]; known {
+func (s *Stub) source(header http.Header, event *history.Event) {
+	if topic, known := s.topics[header.Get("X-Kafka-Topic")]; known {
 		event.Topic = topic
 	}
-	if partition, err := strconv.ParseInt(string(header.Peek("X-Kafka-Partition")), 10, 32); err == nil && partition >= 0 {
+	if partition, err := strconv.ParseInt(header.Get("X-Kafka-Partition"), 10, 32); err == nil && partition >= 0 {
 		event.Partition = int32(partition)
 	}
-	if offset, err := strconv.ParseInt(string(header.Peek("X-Kafka-Offset")), 10, 64); err == nil && offset >= 0 {
+	if offset, err := strconv.ParseInt(header.Get("X-Kafka-Offset"), 10, 64); err == nil && offset >= 0 {
 		event.Offset = offset
 	}
 }

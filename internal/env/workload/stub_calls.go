@@ -3,11 +3,11 @@ package workload
 // Which requests are attempts, where they carry a record's id, and what other calls are answered.
 
 import (
-	"bytes"
+	"maps"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/samples"
@@ -32,12 +32,14 @@ type Calls struct {
 	In Part
 	// Name limits InHeader and InQuery to one header or parameter.
 	Name string
-	// At limits InBody to a place in a body of JSON; the zero value stands for the whole body.
+	// At limits InBody to a place in a body of JSON, or in a form as JSON; the zero value stands for the whole body.
 	At samples.Place
 	// Answers replace the usual answers to outcomes.
 	Answers map[history.Outcome]Response
 	// Routes have a fixed answer. They are no attempts.
 	Routes []Route
+	// HTTP1: it speaks HTTP/1.1 alone.
+	HTTP1 bool
 	// Told: the history tells the method and path of each attempt.
 	Told bool
 }
@@ -63,11 +65,11 @@ type Route struct {
 }
 
 // UsualCalls is the downstream of consumers that are written for it: POST /v1/attempt with the record's value.
-func UsualCalls() *Calls { return &Calls{Method: fasthttp.MethodPost, Path: attemptPath, In: InBody} }
+func UsualCalls() *Calls { return &Calls{Method: http.MethodPost, Path: attemptPath, In: InBody} }
 
 // healthRoute answers that the stub is up, in every downstream.
 func healthRoute() Route {
-	return Route{Path: healthPath, Response: Response{Status: fasthttp.StatusOK}}
+	return Route{Path: healthPath, Response: Response{Status: http.StatusOK}}
 }
 
 // route returns the route of a call, nil if there is none.
@@ -96,12 +98,12 @@ func matches(pattern, path string) bool {
 }
 
 // find returns the record whose id the request carries where it is expected.
-func (c *Calls) find(ctx *fasthttp.RequestCtx, ids *history.IDs) (int32, bool) {
+func (c *Calls) find(r *call, ids *history.IDs) (int32, bool) {
 	for _, part := range []Part{InPath, InQuery, InHeader, InBody} {
 		if c.In != "" && c.In != part {
 			continue
 		}
-		if seq, found := c.findIn(part, ctx, ids); found {
+		if seq, found := c.findIn(part, r, ids); found {
 			return seq, true
 		}
 	}
@@ -110,30 +112,29 @@ func (c *Calls) find(ctx *fasthttp.RequestCtx, ids *history.IDs) (int32, bool) {
 
 // several reports whether the body of a call for the record has the id of another record, too. Where a place in the
 // body is given, only that counts.
-func (c *Calls) several(ctx *fasthttp.RequestCtx, ids *history.IDs, record int32) bool {
-	return (c.In == "" || c.In == InBody) && c.At.IsZero() && ids.HasOther(ctx.PostBody(), record)
+func (c *Calls) several(r *call, ids *history.IDs, record int32) bool {
+	return (c.In == "" || c.In == InBody) && c.At.IsZero() &&
+		(ids.HasOther(r.body, record) || ids.HasOther(r.form(), record))
 }
 
-func (c *Calls) findIn(part Part, ctx *fasthttp.RequestCtx, ids *history.IDs) (seq int32, found bool) {
+func (c *Calls) findIn(part Part, r *call, ids *history.IDs) (seq int32, found bool) {
 	switch part {
 	case InPath:
-		return ids.Find(ctx.Path())
+		return ids.Find([]byte(r.URL.Path))
 	case InQuery:
-		return c.findInQuery(ctx, ids)
+		return c.findInQuery(r.URL, ids)
 	case InHeader:
-		if c.Name != "" {
-			return ids.Find(ctx.Request.Header.Peek(c.Name))
-		}
-		ctx.Request.Header.VisitAll(func(_, value []byte) {
-			if !found {
-				seq, found = ids.Find(value)
-			}
-		})
-		return seq, found
+		return c.findInHeader(r.Header, ids)
 	}
-	body := ctx.PostBody()
 	if c.At.IsZero() {
-		return ids.Find(body)
+		if seq, found = ids.Find(r.body); found {
+			return seq, true
+		}
+		return ids.Find(r.form())
+	}
+	body := r.form()
+	if body == nil {
+		body = r.body
 	}
 	spot, err := c.At.Find(body)
 	if err != nil {
@@ -142,19 +143,33 @@ func (c *Calls) findIn(part Part, ctx *fasthttp.RequestCtx, ids *history.IDs) (s
 	return ids.Find([]byte(spot.Text))
 }
 
+func (c *Calls) findInHeader(header http.Header, ids *history.IDs) (int32, bool) {
+	if c.Name != "" {
+		return ids.Find([]byte(header.Get(c.Name)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		for _, value := range header[name] {
+			if seq, found := ids.Find([]byte(value)); found {
+				return seq, true
+			}
+		}
+	}
+	return 0, false
+}
+
 // findInQuery searches the query as it was sent, then decoded: an id in base64 may have escaped characters.
-func (c *Calls) findInQuery(ctx *fasthttp.RequestCtx, ids *history.IDs) (seq int32, found bool) {
-	query := ctx.URI().QueryString()
-	if len(query) == 0 {
+func (c *Calls) findInQuery(target *url.URL, ids *history.IDs) (seq int32, found bool) {
+	query := target.RawQuery
+	if query == "" {
 		return 0, false
 	}
 	if c.Name != "" {
-		return ids.Find(ctx.QueryArgs().Peek(c.Name))
+		return ids.Find([]byte(target.Query().Get(c.Name)))
 	}
-	if seq, found = ids.Find(query); found || !bytes.ContainsRune(query, '%') {
+	if seq, found = ids.Find([]byte(query)); found || !strings.Contains(query, "%") {
 		return seq, found
 	}
-	decoded, err := url.PathUnescape(string(query)) // a plus sign stays one
+	decoded, err := url.PathUnescape(query) // a plus sign stays one
 	if err != nil {
 		return 0, false
 	}
@@ -166,36 +181,28 @@ const toldPath = 120
 
 // told describes a call. The record's id, if it was found, is left out of it, so that the calls of all records read the
 // same.
-func (s *Stub) told(ctx *fasthttp.RequestCtx, record int32, found bool) string {
-	path := string(ctx.Path())
+func (s *Stub) told(r *call, record int32, found bool) string {
+	path := r.URL.Path
 	if found {
 		path = strings.ReplaceAll(path, s.cfg.IDs.Token(record), "{id}")
 	}
 	if len(path) > toldPath {
 		path = path[:toldPath] + "…"
 	}
-	text := strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+	text := strings.Map(func(char rune) rune {
+		if char < ' ' || char >= 0x7f && char < 0xa0 {
 			return '\uFFFD'
 		}
-		return r
-	}, string(ctx.Method())+" "+path)
+		return char
+	}, r.Method+" "+path)
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 // write answers a call as its route says.
-func (r *Route) write(ctx *fasthttp.RequestCtx) {
-	ctx.SetStatusCode(r.Response.Status)
-	writeHeaders(ctx, r.Response.Headers)
+func (r *Route) write(w http.ResponseWriter) {
+	var body []byte
 	if r.Response.Body != nil {
-		ctx.SetBodyString(*r.Response.Body)
+		body = []byte(*r.Response.Body)
 	}
-}
-
-// writeHeaders sets the headers of an answer. Without another word a body is JSON.
-func writeHeaders(ctx *fasthttp.RequestCtx, headers map[string]string) {
-	ctx.SetContentType("application/json")
-	for name, value := range headers {
-		ctx.Response.Header.Set(name, value)
-	}
+	respond(w, r.Response.Status, r.Response.Headers, body)
 }

@@ -59,7 +59,7 @@ func (b *bed) call(method, target, body string, headers ...string) (int, http.He
 	return response.StatusCode, response.Header, string(text)
 }
 
-func at(t *testing.T, path string) samples.Place {
+func at(t testing.TB, path string) samples.Place {
 	t.Helper()
 	place, err := samples.ParsePlace(path)
 	if err != nil {

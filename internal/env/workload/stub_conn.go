@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strings"
+	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -107,14 +107,99 @@ func (c *Conn) watch() Waited {
 	return Unusable
 }
 
-// giveUp closes the connection without an answer, with a TCP reset if asked.
-func (c *Conn) giveUp(ctx *fasthttp.RequestCtx, reset bool) {
-	if reset {
-		// Without lingering, closing sends RST instead of FIN.
-		_ = c.SetLinger(0)
-	}
+// reset closes the connection with a TCP reset.
+func (c *Conn) reset() {
+	// Without lingering, closing sends RST instead of FIN.
+	_ = c.SetLinger(0)
 	_ = c.Close()
-	// A hijacked request without a response is the server's only way to write nothing.
-	ctx.HijackSetNoResponse(true)
-	ctx.Hijack(func(net.Conn) {})
+}
+
+// RemoteAddr implements net.Conn. The address leads back to the connection: servers tell it to the handler of a
+// request, with and without TLS.
+func (c *Conn) RemoteAddr() net.Addr { return peerAddr{c.TCPConn.RemoteAddr(), c} }
+
+type peerAddr struct {
+	net.Addr
+	conn *Conn
+}
+
+// connOf returns the connection that an address leads back to.
+func connOf(addr net.Addr) *Conn { return addr.(peerAddr).conn }
+
+// attributing is the listener of an instance. It attributes connections to the current process of the instance.
+type attributing struct {
+	net.Listener
+	stub     *Stub
+	instance int // counted from 0
+}
+
+// Accept implements net.Listener.
+func (l *attributing) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	number := l.stub.cfg.First + l.instance
+	return NewConn(conn.(*net.TCPConn), int16(number), l.stub.Process(number)), nil
+}
+
+// waiting is the caller of a request, which waits as long as the request lasts.
+type waiting struct {
+	ctx  context.Context
+	stub *Stub
+}
+
+// Wait implements Caller.
+func (c waiting) Wait(ctx context.Context, limit time.Duration) Waited {
+	var over <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-c.ctx.Done():
+		if c.stub.closing.Load() {
+			return Unusable
+		}
+		return Gone
+	case <-ctx.Done():
+	case <-over:
+	}
+	return Elapsed
+}
+
+// Over reports whether the caller has given up: a stub that stood still may read a request only after that.
+func (c waiting) Over() bool { return c.ctx.Err() != nil && !c.stub.closing.Load() }
+
+// faulty counts the TLS handshakes that failed because the two sides did not agree, and keeps the first reason. Clients
+// that come and go are not among them.
+type faulty struct {
+	count atomic.Int64
+	first atomic.Pointer[string]
+}
+
+// Write implements io.Writer for the log of an HTTP server.
+func (f *faulty) Write(line []byte) (int, error) {
+	if text, is := strings.CutPrefix(string(line), "http: TLS handshake error from "); is {
+		_, reason, _ := strings.Cut(text, ": ")
+		f.note(strings.TrimSpace(reason))
+	}
+	return len(line), nil
+}
+
+func (f *faulty) note(reason string) {
+	if strings.Contains(reason, "tls: ") || strings.Contains(reason, "HTTP request to an HTTPS server") {
+		f.count.Add(1)
+		f.first.CompareAndSwap(nil, &reason)
+	}
+}
+
+// Handshakes returns the number of connections whose TLS handshake failed because client and stub did not agree, and
+// the reason of the first.
+func (s *Stub) Handshakes() (count int64, first string) {
+	if text := s.handshakes.first.Load(); text != nil {
+		first = *text
+	}
+	return s.handshakes.count.Load(), first
 }

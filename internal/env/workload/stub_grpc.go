@@ -15,10 +15,10 @@ import (
 	"errors"
 	"io"
 	"net"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -53,9 +53,38 @@ type rpcMessages interface {
 	answer(method string, event *history.Event, one *answer) ([]byte, error)
 }
 
-func newRPCServer(s *Stub) *grpc.Server {
-	return grpc.NewServer(grpc.MaxRecvMsgSize(maxBody), grpc.ForceServerCodecV2(wireFormat{}),
-		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error { return s.serveCall(stream) }))
+// rpcServer is a server of gRPC.
+type rpcServer struct{ *grpc.Server }
+
+func newRPCServer(s *Stub) rpcServer {
+	options := []grpc.ServerOption{grpc.MaxRecvMsgSize(maxBody), grpc.ForceServerCodecV2(wireFormat{}),
+		grpc.WaitForHandlers(true),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error { return s.serveCall(stream) })}
+	if s.cfg.TLS != nil {
+		options = append(options, grpc.Creds(observed{credentials.NewTLS(s.cfg.TLS), s}))
+	}
+	return rpcServer{grpc.NewServer(options...)}
+}
+
+// Close implements stubServer.
+func (s rpcServer) Close() error {
+	s.Stop()
+	return nil
+}
+
+// observed notes handshakes that fail.
+type observed struct {
+	credentials.TransportCredentials
+	stub *Stub
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (o observed) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secured, info, err := o.TransportCredentials.ServerHandshake(conn)
+	if err != nil {
+		o.stub.handshakes.note(err.Error())
+	}
+	return secured, info, err //nolint:wrapcheck // gRPC distinguishes errors by their types
 }
 
 // wireFormat hands messages on as they are.
@@ -74,67 +103,6 @@ func (wireFormat) Unmarshal(data mem.BufferSlice, message any) error {
 	*message.(*[]byte) = data.Materialize()
 	return nil
 }
-
-// rpcListener tags connections with the process that they belong to.
-type rpcListener struct {
-	net.Listener
-	stub     *Stub
-	instance int
-}
-
-// Accept implements net.Listener.
-func (l *rpcListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	tagged := &rpcConn{Conn: l.stub.tag(conn, l.instance), stub: l.stub}
-	l.stub.track(tagged.Conn)
-	return tagged, nil
-}
-
-// rpcConn is a connection that can be found from a call: gRPC tells a call its peer's address.
-type rpcConn struct {
-	*Conn
-	stub *Stub
-}
-
-// RemoteAddr implements net.Conn.
-func (c *rpcConn) RemoteAddr() net.Addr { return rpcPeer{c.Conn.RemoteAddr(), c} }
-
-// Close implements net.Conn.
-func (c *rpcConn) Close() error {
-	c.stub.forget(c.Conn)
-	return c.Conn.Close()
-}
-
-type rpcPeer struct {
-	net.Addr
-	conn *rpcConn
-}
-
-// rpcCall is a caller that waits as long as its call lasts.
-type rpcCall struct{ ctx context.Context }
-
-// Wait implements Caller.
-func (c rpcCall) Wait(ctx context.Context, limit time.Duration) Waited {
-	var over <-chan time.Time
-	if limit > 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-c.ctx.Done():
-		return Gone
-	case <-ctx.Done():
-	case <-over:
-	}
-	return Elapsed
-}
-
-// Over reports whether the caller has given up: a stub that stood still may read a call only after that.
-func (c rpcCall) Over() bool { return c.ctx.Err() != nil }
 
 // serveCall answers a call. Each message of a stream from the client is an attempt of its own.
 func (s *Stub) serveCall(stream grpc.ServerStream) error {
@@ -162,12 +130,8 @@ func (s *Stub) serveCall(stream grpc.ServerStream) error {
 // serveAttempt answers one attempt and records its start and its end.
 func (s *Stub) serveAttempt(ctx context.Context, method string, message []byte) ([]byte, error) {
 	caller, _ := peer.FromContext(ctx)
-	from, known := caller.Addr.(rpcPeer)
-	if !known {
-		return nil, status.Error(codes.Internal, "the downstream stub cannot attribute this connection to an instance")
-	}
 	rpc := s.cfg.RPC
-	event := from.conn.Attempt(0)
+	event := connOf(caller.Addr).Attempt(0)
 	seq, found := rpc.read(ctx, method, message, &event)
 	event.Time = s.cfg.Clock.Now()
 	if rpc.tells() {
@@ -181,7 +145,7 @@ func (s *Stub) serveAttempt(ctx context.Context, method string, message []byte) 
 	if found && rpc.several(method, message, seq) {
 		s.Several(event.Instance, event.Run, func() string { return method })
 	}
-	answer, ended := s.conclude(rpcCall{ctx}, &event, rpc.tells())
+	answer, ended := s.conclude(waiting{ctx, s}, &event, rpc.tells())
 	if ended == Gone {
 		// The deadline has passed here, too, perhaps a moment before the caller notices. Then the caller gets this
 		// status, and not that the module gave up.
