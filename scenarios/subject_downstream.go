@@ -43,6 +43,9 @@ func (d Downstream) kinds() (all []string) {
 	return all
 }
 
+// Secure reports whether it is reached by TLS.
+func (d Downstream) Secure() bool { return d.HTTP != nil && d.HTTP.TLS || d.GRPC != nil && d.GRPC.TLS }
+
 // Called returns the name by which faults, addresses and traces name it.
 func (d Downstream) Called() string { return cmp.Or(d.Name, strings.Join(d.kinds(), "")) }
 
@@ -52,11 +55,26 @@ type HTTPDownstream struct {
 	// ID is where a call carries the record's id. Default: anywhere; path, query, headers and body are searched in that
 	// order.
 	ID *CallID `json:"id,omitempty"`
+	// TLS: it is reached by TLS, with a certificate of an authority that each run makes: {{.CAFile}}.
+	TLS bool `json:"tls,omitempty"`
+	// HTTP2: false if it speaks HTTP/1.1 alone; default: it speaks HTTP/2 with clients that ask for it.
+	HTTP2 bool `json:"http2,omitempty"`
 	// Answers are the answers to attempts by outcome, where they differ from the usual ones.
 	Answers Answers `json:"answers,omitempty"`
 	// Routes are calls with a fixed answer, which are no attempts: tokens, health, look-ups. The first that matches
 	// answers.
 	Routes []Route `json:"routes,omitempty"`
+}
+
+// UnmarshalJSON reads a downstream over its defaults.
+func (h *HTTPDownstream) UnmarshalJSON(data []byte) error {
+	type plain HTTPDownstream
+	filled := plain{HTTP2: true}
+	if err := json.Unmarshal(data, &filled); err != nil {
+		return err
+	}
+	*h = HTTPDownstream(filled)
+	return nil
 }
 
 // The parts of a request that can carry a record's id.
@@ -73,7 +91,8 @@ type CallID struct {
 	In string `json:"in" jsonschema:"required,enum=path,enum=query,enum=header,enum=body"`
 	// Name of the header, or of the parameter in the query; default: any.
 	Name string `json:"name,omitempty"`
-	// At is the path to a string in a body of JSON, such as $.orderId; default: anywhere in the body.
+	// At is the path to a string in a body of JSON, such as $.orderId, or to a field of a form, such as $.order_id;
+	// default: anywhere in the body.
 	At string `json:"at,omitempty"`
 }
 
@@ -248,6 +267,10 @@ func (c *checker) checkDownstreams(s *SubjectFile, folder string) {
 		}
 	}
 	c.checkNamed(c.root, "DownstreamURLs", "downstreams that has an address", addresses)
+	if !slices.ContainsFunc(s.Downstreams, Downstream.Secure) {
+		c.checkAbsent(c.root, `\.(CAFile|CATrustStore)\b`, "there is no authority, because nothing in downstreams has TLS: "+
+			"write tls: true there, under http or grpc")
+	}
 	if !c.has(path) || !c.allSound(path) {
 		return
 	}
@@ -326,10 +349,10 @@ func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *
 			c.at(path+"/id/name", fmt.Sprintf("a %s has no names: name goes with in: query and in: header", id.In))
 		}
 		if id.At != "" && id.In != InBody {
-			c.at(path+"/id/at", "at is a path into a JSON body: it goes with in: body")
+			c.at(path+"/id/at", "at is a path into a body of JSON or into a form: it goes with in: body")
 		}
 		if _, err := samples.ParsePlace(id.At); id.At != "" && err != nil {
-			c.at(path+"/id/at", err.Error())
+			c.at(path+"/id/at", err.Error()+"; for the field order_id of a form, it is $.order_id")
 		}
 	}
 	for _, one := range http.Answers.byOutcome() {

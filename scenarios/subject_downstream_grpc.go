@@ -29,6 +29,8 @@ type GRPCDownstream struct {
 	// At is where a request carries the record's id, in its JSON form, such as $.order.id. Default: anywhere in the
 	// request, or in the call's metadata.
 	At string `json:"at,omitempty"`
+	// TLS: it is reached by TLS, with a certificate of an authority that each run makes: {{.CAFile}}.
+	TLS bool `json:"tls,omitempty"`
 	// Answers are the answers to attempts by outcome, where they differ from the usual ones: UNAVAILABLE for transient,
 	// RESOURCE_EXHAUSTED for rate_limited, INVALID_ARGUMENT for permanent, FAILED_PRECONDITION for logical.
 	Answers GRPCAnswers `json:"answers,omitempty"`

@@ -104,3 +104,27 @@ func TestProblemsOfRepeatedCalls(t *testing.T) {
 		}
 	}
 }
+
+func TestProblemsOfTLS(t *testing.T) {
+	for text, want := range map[string]string{
+		"downstreams: [{http: {tls: true}}]\nenv: {A: \"{{.CAFile}}\", B: \"x={{.CATrustStore}}\"}":   "",
+		"downstreams: [{name: a, http: {}}, {name: b, grpc: {tls: true}}]\nenv: {A: \"{{.CAFile}}\"}": "",
+		"downstreams: [{http: {http2: false}}]":                                                       "",
+		"downstreams: [{http: {}}]\nenv: {A: \"{{.CAFile}}\"}":                                        "nothing in downstreams has TLS: write tls: true",
+		"env: {A: \"{{.CATrustStore}}\"}":                                                             "nothing in downstreams has TLS",
+		"downstreams: [{http: {tls: yes}}]":                                                           "tls",
+		"downstreams: [{http: {id: {in: body, at: order_id}}}]":                                       "for the field order_id of a form, it is $.order_id",
+		"downstreams: [{http: {id: {in: path, at: $.order_id}}}]":                                     "it goes with in: body",
+		"downstreams: [{kafka: {topic: t, tls: true}}]":                                               "unknown key tls",
+	} {
+		_, err := ParseSubject("subject.yaml", []byte(service+text+"\n"))
+		var problems *Problems
+		if want == "" && err != nil || want != "" && (!errors.As(err, &problems) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.200s\n%.600v\nwant a problem with %q", text, err, want)
+		}
+	}
+	subject, err := ParseSubject("subject.yaml", []byte(service+"downstreams: [{name: a, http: {}}, {name: b, http: {http2: false}}]\n"))
+	if err != nil || !subject.Downstreams[0].HTTP.HTTP2 || subject.Downstreams[1].HTTP.HTTP2 {
+		t.Errorf("HTTP/2 is %+v, %v", subject, err)
+	}
+}

@@ -41,6 +41,9 @@ type Values struct {
 	// DatabaseURL is the database that the subject writes to, behind its link, postgres://…; the others are its parts.
 	// Empty when there is none.
 	DatabaseURL, DatabaseHost, DatabasePort, DatabaseName, DatabaseUser, DatabasePassword string
+	// CAFile is the certificate of the authority that signed those of downstreams with TLS, as PEM; CATrustStore has the
+	// same as PKCS #12. Empty when none has TLS.
+	CAFile, CATrustStore string
 	// SchemaRegistryURL is the registry that has the schema of the records; empty when they have none.
 	SchemaRegistryURL string
 	// WorkDir is the instance's own folder, in which its files are written.
@@ -87,6 +90,8 @@ func (v Values) Environment() map[string]string {
 		"DLQBENCH_DATABASE_PASSWORD":   v.DatabasePassword,
 		"DLQBENCH_PORT":                v.Port,
 		"DLQBENCH_STORE_URL":           v.StoreURL,
+		"DLQBENCH_CA_FILE":             v.CAFile,
+		"DLQBENCH_CA_TRUST_STORE":      v.CATrustStore,
 		"DLQBENCH_SCHEMA_REGISTRY_URL": v.SchemaRegistryURL,
 		"DLQBENCH_WORK_DIR":            v.WorkDir,
 		"DLQBENCH_IDS_FILE":            v.IDsFile,
@@ -227,21 +232,26 @@ func renderText(text string, values Values) (string, error) {
 	return out.String(), nil
 }
 
-// checkTemplates reports the templates below n that can't be filled in.
-func (d *document) checkTemplates(n *node) {
+// eachTemplate calls do for each text below n with a template in it.
+func eachTemplate(n *node, do func(n *node, text string)) {
 	if n == nil || n.bad {
 		return
 	}
 	for _, child := range n.fields {
-		d.checkTemplates(child)
+		eachTemplate(child, do)
 	}
 	for _, item := range n.items {
-		d.checkTemplates(item)
+		eachTemplate(item, do)
 	}
-	text, isText := n.scalar.(string)
-	if !isText || !strings.Contains(text, "{{") {
-		return
+	if text, isText := n.scalar.(string); isText && strings.Contains(text, "{{") {
+		do(n, text)
 	}
+}
+
+// checkTemplates reports the templates below n that can't be filled in.
+func (d *document) checkTemplates(n *node) { eachTemplate(n, d.checkTemplate) }
+
+func (d *document) checkTemplate(n *node, text string) {
 	parsed, err := template.New("text").Parse(text)
 	if err != nil {
 		_, reason, _ := strings.Cut(err.Error(), "template: text:")
@@ -284,26 +294,25 @@ func valueNames() []string {
 // checkNamed reports the templates below n that use {{.VALUE.NAME}} with a name that is not known. where is the key
 // under which such names are given.
 func (d *document) checkNamed(n *node, value, where string, known map[string]bool) {
-	if n == nil {
-		return
-	}
-	for _, child := range n.fields {
-		d.checkNamed(child, value, where, known)
-	}
-	for _, item := range n.items {
-		d.checkNamed(item, value, where, known)
-	}
-	text, isText := n.scalar.(string)
-	if !isText || !strings.Contains(text, "{{") {
-		return
-	}
 	named := regexp.MustCompile(`\.` + value + `\.([A-Za-z0-9_]+)`)
-	for _, found := range named.FindAllStringSubmatch(text, -1) {
-		if !known[found[1]] {
-			d.add(d.find(n, found[0]), fmt.Sprintf("there is no %s in %s", found[1], where),
-				hint(found[1], slices.Sorted(maps.Keys(known))))
+	eachTemplate(n, func(n *node, text string) {
+		for _, found := range named.FindAllStringSubmatch(text, -1) {
+			if !known[found[1]] {
+				d.add(d.find(n, found[0]), fmt.Sprintf("there is no %s in %s", found[1], where),
+					hint(found[1], slices.Sorted(maps.Keys(known))))
+			}
 		}
-	}
+	})
+}
+
+// checkAbsent reports the templates below n with values that the subject does not have, and why.
+func (d *document) checkAbsent(n *node, values, why string) {
+	absent := regexp.MustCompile(values)
+	eachTemplate(n, func(n *node, text string) {
+		if found := absent.FindString(text); found != "" {
+			d.add(d.find(n, found), why, "")
+		}
+	})
 }
 
 // fieldNames returns the names of the values that a template uses.

@@ -33,7 +33,7 @@ func (a *app) containerCommand() *cobra.Command {
 	flags.StringVar(&c.Name, "name", "", "name of the container")
 	flags.StringVar(&c.Image, "image", "", "what it is made of")
 	flags.StringVar(&c.RunID, "run", "", "id of the run that it belongs to")
-	flags.StringVar(&c.Mount, "mount", "", "folder that it sees at the same path")
+	flags.StringArrayVar(&c.Mounts, "mount", nil, "folder that it sees at the same path")
 	flags.StringArrayVar(&names, "env", nil, "name of a variable that goes in")
 	return command
 }

@@ -6,6 +6,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -56,7 +57,10 @@ func (r *run) contain(launch *subject.Launch, image string, instance int, proces
 		Command: launch.Command,
 	}
 	if len(launch.Files) > 0 {
-		c.Mount = launch.WorkDir
+		c.Mounts = append(c.Mounts, launch.WorkDir)
+	}
+	if r.authority != nil {
+		c.Mounts = append(c.Mounts, filepath.Dir(r.values.CAFile))
 	}
 	names := []string{subject.RunIDVariable}
 	for _, variable := range launch.Env {

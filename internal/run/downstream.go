@@ -3,14 +3,18 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 
 	"github.com/dlqbench/dlqbench/faults/downstream"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/samples"
+	"github.com/dlqbench/dlqbench/internal/security"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -61,6 +65,10 @@ func (s stub) Tell(values *scenarios.Values, address string) string {
 
 // Strays implements called.
 func (s stub) Strays() string {
+	if count, first := s.Handshakes(); count > 0 {
+		return fmt.Sprintf("%d connections failed in the TLS handshake, the first of them with %q; does the service trust "+
+			"{{.CAFile}}, and call https://?", count, first)
+	}
 	count, first := s.Stub.Strays()
 	if count == 0 {
 		return ""
@@ -87,13 +95,44 @@ func (r *run) openDownstream(ctx context.Context, spec scenarios.Downstream, oth
 		return one, nil
 	case spec.Postgres != nil:
 		return r.openPostgres(ctx, spec.Postgres, attempts)
-	case spec.GRPC != nil:
-		one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: attempts, RPC: rpc(r.ids, spec.GRPC)})
-		return stub{one, ""}, err
 	}
-	one, err := workload.NewStub(workload.StubConfig{AttemptsConfig: attempts, Calls: calls(spec.HTTP),
-		Topics: r.header.Topics})
-	return stub{one, "http://"}, err
+	config := workload.StubConfig{AttemptsConfig: attempts, Topics: r.header.Topics}
+	scheme := "http://"
+	if spec.Secure() {
+		if err := r.makeAuthority(); err != nil {
+			return nil, err
+		}
+		config.TLS, scheme = r.authority.Server, "https://"
+	}
+	if spec.GRPC != nil {
+		config.RPC, scheme = rpc(r.ids, spec.GRPC), ""
+	} else {
+		config.Calls = calls(spec.HTTP)
+	}
+	one, err := workload.NewStub(config)
+	return stub{one, scheme}, err
+}
+
+// makeAuthority makes the authority that signs the certificates of downstreams, and writes its certificate for the
+// subject. There is one in a run.
+func (r *run) makeAuthority() error {
+	if r.authority != nil {
+		return nil
+	}
+	folder, err := filepath.Abs(r.dir.file(dirAuthority))
+	if err != nil {
+		return fmt.Errorf("finding the folder of the certificate authority: %w", err)
+	}
+	if r.authority, err = security.NewAuthority("dlqbench " + r.dir.id); err != nil {
+		return err
+	}
+	r.values.CAFile, r.values.CATrustStore = filepath.Join(folder, "ca.pem"), filepath.Join(folder, "ca.p12")
+	// Users in containers have other numbers, and the run directory is nobody else's.
+	if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(r.values.CAFile, r.authority.PEM, 0o644),
+		os.WriteFile(r.values.CATrustStore, r.authority.TrustStore, 0o644)); err != nil {
+		return fmt.Errorf("writing the certificate of the authority: %w", err)
+	}
+	return nil
 }
 
 // attemptsConfig is what all attempts of the run are recorded with.
@@ -109,7 +148,7 @@ func calls(http *scenarios.HTTPDownstream) *workload.Calls {
 	if http == nil {
 		return nil
 	}
-	calls := &workload.Calls{Told: true, Answers: map[history.Outcome]workload.Response{}}
+	calls := &workload.Calls{Told: true, HTTP1: !http.HTTP2, Answers: map[history.Outcome]workload.Response{}}
 	if http.ID != nil {
 		calls.In, calls.Name = workload.Part(http.ID.In), http.ID.Name
 		if http.ID.At != "" {

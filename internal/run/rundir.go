@@ -21,6 +21,7 @@ const (
 	fileStore    = "dead-letters.db"
 	dirArchive   = "dead-letter-archive"
 	dirHistory   = "history"
+	dirAuthority = "authority"
 	dirLogs      = "logs"
 	dirKafka     = "kafka"
 	dirHDR       = "hdr"

@@ -28,6 +28,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/internal/samples"
+	"github.com/dlqbench/dlqbench/internal/security"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -74,9 +75,10 @@ type stage struct {
 	rules      *faultkafka.Injector
 	tap        *tap.Tap
 	stubs      stubs
-	outputs    []*outputTopic     // the output topics among the downstreams
-	registry   *registry.Registry // nil if the records have no schema
-	samples    *samples.Set       // what records are made from, with the names of their schemas; nil without samples
+	authority  *security.Authority // of downstreams with TLS; nil without
+	outputs    []*outputTopic      // the output topics among the downstreams
+	registry   *registry.Registry  // nil if the records have no schema
+	samples    *samples.Set        // what records are made from, with the names of their schemas; nil without samples
 	store      storeStage
 	bootstraps []string // of each instance
 	ports      []string // of each instance, for the ports it may serve

@@ -33,8 +33,8 @@ type Container struct {
 	Command []string
 	// Env is the container's environment, as NAME=value. No variable of this process's own environment is passed on.
 	Env []string
-	// Mount is a folder that is mounted at the same path; "" for none.
-	Mount string
+	// Mounts are folders that are mounted at the same paths.
+	Mounts []string
 }
 
 // Subcommand is the name of the program's subcommand that runs a container in the foreground.
@@ -43,7 +43,10 @@ const Subcommand = "container"
 // Arguments returns the arguments with which this program runs the container in the foreground. names are the
 // environment variables to pass on: their values must not be on a command line.
 func Arguments(c Container, names []string) []string {
-	arguments := []string{Subcommand, "--name", c.Name, "--image", c.Image, "--run", c.RunID, "--mount", c.Mount}
+	arguments := []string{Subcommand, "--name", c.Name, "--image", c.Image, "--run", c.RunID}
+	for _, folder := range c.Mounts {
+		arguments = append(arguments, "--mount", folder)
+	}
 	for _, name := range names {
 		arguments = append(arguments, "--env", name)
 	}
@@ -99,8 +102,8 @@ func Run(ctx context.Context, c Container, out io.Writer) (code int, err error) 
 
 func (c Container) options() client.ContainerCreateOptions {
 	host := &container.HostConfig{NetworkMode: "host"}
-	if c.Mount != "" {
-		host.Mounts = []mount.Mount{{Type: mount.TypeBind, Source: c.Mount, Target: c.Mount}}
+	for _, folder := range c.Mounts {
+		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: folder, Target: folder})
 	}
 	return client.ContainerCreateOptions{
 		Name: c.Name, HostConfig: host,

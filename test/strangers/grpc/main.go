@@ -19,7 +19,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -45,7 +45,7 @@ type service struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	calls, err := grpc.NewClient(os.Getenv("PAYMENTS_ADDR"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	calls, err := grpc.NewClient(os.Getenv("PAYMENTS_ADDR"), grpc.WithTransportCredentials(credentials.NewTLS(nil)))
 	if err != nil {
 		slog.Error("unable to prepare the client of payments", "err", err)
 		os.Exit(1)

@@ -52,7 +52,7 @@ public final class OrdersService implements Runnable {
 
   private final KafkaConsumer<byte[], byte[]> consumer;
   private final KafkaProducer<byte[], byte[]> producer;
-  private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+  private final HttpClient http = HttpClient.newHttpClient();
   private final URI url = URI.create(System.getenv("DOWNSTREAM_URL") + "/v1/attempt");
   private final String topic = System.getenv("KAFKA_TOPIC");
   private final String dlqTopic = System.getenv("KAFKA_DLQ_TOPIC");
