@@ -69,6 +69,9 @@ func (s stub) Strays() string {
 		return fmt.Sprintf("%d connections failed in the TLS handshake, the first of them with %q; does the service trust "+
 			"{{.CAFile}}, and call https://?", count, first)
 	}
+	if count := s.Unused(); count > 0 {
+		return fmt.Sprintf("%d connections by TLS were closed without a call; does the service trust {{.CAFile}}?", count)
+	}
 	count, first := s.Stub.Strays()
 	if count == 0 {
 		return ""

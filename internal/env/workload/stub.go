@@ -63,6 +63,7 @@ type Stub struct {
 	bodies    sync.Pool // of *bytes.Buffer
 	inflater  kafkaio.Inflater
 	closing   atomic.Bool
+	accepted  atomic.Int64 // connections
 	serving   sync.WaitGroup
 	// handling is held for reading by each request that is being answered.
 	handling   sync.RWMutex

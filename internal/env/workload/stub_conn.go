@@ -139,6 +139,7 @@ func (l *attributing) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.stub.accepted.Add(1)
 	number := l.stub.cfg.First + l.instance
 	return NewConn(conn.(*net.TCPConn), int16(number), l.stub.Process(number)), nil
 }
@@ -193,6 +194,15 @@ func (f *faulty) note(reason string) {
 		f.count.Add(1)
 		f.first.CompareAndSwap(nil, &reason)
 	}
+}
+
+// Unused returns the number of connections by TLS if no attempt came on any of them: some clients close a connection
+// after the handshake if they do not trust its certificate.
+func (s *Stub) Unused() int64 {
+	if s.cfg.TLS == nil || s.Answered()+s.InFlight()+s.strays.Load() > 0 {
+		return 0
+	}
+	return s.accepted.Load()
 }
 
 // Handshakes returns the number of connections whose TLS handshake failed because client and stub did not agree, and

@@ -100,11 +100,17 @@ func TestStubSpeaksEveryHTTP(t *testing.T) {
 			b, target := newSpoken(t, &plan.Plan{Records: []plan.Record{
 				{Outcome: history.OutcomeTransient, Failures: 1}, {Outcome: history.OutcomeReset, Failures: 1}}}, way)
 			b.SetRun(0, 3)
+			if b.Unused() != 0 {
+				t.Error("a connection is unused before there is one")
+			}
 			for i, want := range []int{503, 200, 0, 200} {
 				status, protocol, err := b.put(t.Context(), target, int32(i/2))
 				if status != want || want > 0 && (protocol != way.want || err != nil) || want == 0 && err == nil {
 					t.Errorf("call %d: answered %d over %s, %v; want %d", i, status, protocol, err, want)
 				}
+			}
+			if b.Unused() != 0 {
+				t.Error("connections with calls are unused")
 			}
 			ends := b.sink.of(history.KindAttemptEnd)
 			if len(ends) != 4 || ends[2].Outcome != history.OutcomeReset || ends[2].Code != 0 || ends[2].Flags != 0 ||
@@ -177,7 +183,7 @@ func TestStubTellsOfFailedHandshakes(t *testing.T) {
 		"no TLS":   {"http://", nil, "HTTP request to an HTTPS server"},
 	} {
 		b, target := newSpoken(t, &plan.Plan{Records: make([]plan.Record, 1)}, ways()["TLS, HTTP/2"])
-		if count, _ := b.Handshakes(); count != 0 {
+		if count, _ := b.Handshakes(); count != 0 || b.Unused() != 0 {
 			t.Fatalf("%d failed before", count)
 		}
 		_, address, _ := strings.Cut(target, "//")
@@ -189,6 +195,9 @@ func TestStubTellsOfFailedHandshakes(t *testing.T) {
 		wait.Until(t, "the handshake to fail", func() bool { count, _ := b.Handshakes(); return count == 1 })
 		if _, first := b.Handshakes(); !strings.Contains(first, one.want) {
 			t.Errorf("%s is told as %q", name, first)
+		}
+		if b.Unused() != 1 {
+			t.Errorf("%s: %d connections are unused", name, b.Unused())
 		}
 	}
 	var unshaken faulty
@@ -230,7 +239,8 @@ func TestServicesSpeakTLS(t *testing.T) {
 	if err := check(insecure.NewCredentials()); status.Code(err) != codes.Unavailable {
 		t.Errorf("without TLS: %v", err)
 	}
-	if count, first := stub.Handshakes(); count == 0 || !strings.Contains(first, "TLS handshake") {
-		t.Errorf("%d failed handshakes, %q", count, first)
+	wait.Until(t, "the handshake to fail", func() bool { count, _ := stub.Handshakes(); return count > 0 })
+	if _, first := stub.Handshakes(); !strings.Contains(first, "TLS handshake") {
+		t.Errorf("the failed handshake is told as %q", first)
 	}
 }
