@@ -63,12 +63,12 @@ func all() map[string]app {
 			},
 		},
 		"payments": {
-			needs: []string{"python3"},
-			tests: []string{"sh", "-c", "sh setup.sh && .venv/bin/python -m unittest"},
+			needs: []string{"python3"}, database: true,
+			tests: []string{"sh", "-c", "sh setup.sh && .venv/bin/pytest -q"},
 			bugs: map[string]named{
 				"parked-while-the-registry-is-away": {"classification", "premature-dead-letter"},
 				"offset-stored-before-processed":    {"commit-after-outcome", "commit-past-unfinished"},
-				"backoff-in-milliseconds":           {"backoff", "backoff-early"},
+				"row-not-committed":                 {"effects", "effect-missing"},
 			},
 		},
 		"receipts": {

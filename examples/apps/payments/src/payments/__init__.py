@@ -1,0 +1,1 @@
+"""Has payments charged by the bank."""
