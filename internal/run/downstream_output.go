@@ -83,7 +83,8 @@ func (o *outputTopic) Strays() string {
 	if count == 0 || o.other {
 		return ""
 	}
-	return fmt.Sprintf("%d writes to the output topic had no record's id (%s), and are no attempts", count, first)
+	return fmt.Sprintf("%d writes to the output topic had no record's id (%s): nothing shows which records they are about",
+		count, first)
 }
 
 // Close implements called.
@@ -148,6 +149,7 @@ func (o *outputTopic) begin(writes []history.Event) []history.Event {
 		w := &writes[i]
 		if w.Record == history.None {
 			o.Stray(o.told)
+			o.unnamed(w)
 			continue
 		}
 		key := resultKey{w.Instance, w.Run, w.Record}
@@ -176,6 +178,16 @@ func (o *outputTopic) begin(writes []history.Event) []history.Event {
 		starts = append(starts, start)
 	}
 	return starts
+}
+
+// unnamed records an attempt without a record's id: a result of a tombstone or of a value that can't be read, which
+// have none, may be the end of such a record.
+func (o *outputTopic) unnamed(w *history.Event) {
+	event := history.New(history.KindAttemptStart, w.Time)
+	event.Instance, event.Run = w.Instance, w.Run
+	o.Begin(&event, 0, false)
+	event.Outcome = history.OutcomeUnknownID
+	o.End(&event, false)
 }
 
 // repeatedBy reports whether a client repeats the write by itself.

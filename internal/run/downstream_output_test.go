@@ -149,7 +149,6 @@ func TestWritesAreAttempts(t *testing.T) {
 	}
 }
 
-// An attempt that is to fail takes its batch along. What is planned for the others is still to come.
 // Attempts in a transaction say in which, as their success counts when it is committed.
 func TestAttemptsSayTheirTransaction(t *testing.T) {
 	r := newOutputRigOf(t, passes, []plan.Record{{Outcome: history.OutcomeSuccess}}, kgo.TransactionalID("t"))
@@ -177,6 +176,27 @@ func TestAttemptsSayTheirTransaction(t *testing.T) {
 	}
 }
 
+// A result of a value that can't be read has no id. It is an attempt at a record that nobody can name.
+func TestAWriteWithoutAnIDIsAnAttemptAtSomeRecord(t *testing.T) {
+	r := newOutputRig(t, passes, plan.Record{Outcome: history.OutcomeSuccess})
+	if err := r.client.ProduceSync(t.Context(), &kgo.Record{Topic: "r.results", Value: []byte("{")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var told []string
+	for _, e := range r.events {
+		if e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd {
+			told = append(told, fmt.Sprintf("instance %d record %d %s", e.Instance, e.Record, e.Outcome))
+		}
+	}
+	want := []string{"instance 0 record -1 ", "instance 0 record -1 unknown-id"}
+	if !slices.Equal(told, want) || r.output.Strays() == "" || r.output.Attempts.InFlight() != 0 {
+		t.Errorf("attempts %q, want %q; %q", told, want, r.output.Strays())
+	}
+}
+
+// An attempt that is to fail takes its batch along. What is planned for the others is still to come.
 func TestABatchFailsAsAWhole(t *testing.T) {
 	r := newOutputRig(t, passes, plan.Record{Outcome: history.OutcomeSuccess},
 		plan.Record{Outcome: history.OutcomePermanent}, plan.Record{Outcome: history.OutcomeTransient, Failures: 1})
