@@ -12,6 +12,7 @@ export function readConfig(env = process.env) {
     groupId: env.KAFKA_GROUP ?? 'shipments',
     topic: env.ORDERS_TOPIC ?? 'orders',
     deadLetterTopic: env.DEAD_LETTER_TOPIC ?? 'orders.shipments.dead-letters',
+    sessionTimeoutMs: Number(env.SESSION_TIMEOUT_MS ?? 10000),
     carrierUrl: required(env, 'CARRIER_URL').replace(/\/$/, ''),
     carrierTimeoutMs: Number(env.CARRIER_TIMEOUT_MS ?? 2000),
     maxAttempts: Number(env.MAX_ATTEMPTS ?? 4),

@@ -6,7 +6,7 @@ import { createHandler } from './handler.js'
 
 const config = readConfig()
 const kafka = new Kafka({ clientId: 'shipments', brokers: config.brokers, logLevel: logLevel.WARN })
-const consumer = kafka.consumer({ groupId: config.groupId })
+const consumer = kafka.consumer({ groupId: config.groupId, sessionTimeout: config.sessionTimeoutMs })
 const producer = kafka.producer()
 
 const stop = new AbortController()
