@@ -37,8 +37,8 @@ func OneLine(w io.Writer, line string) string {
 	return line
 }
 
-// Flow returns a text whose lines are broken at spaces where the terminal w has no room: paths and commands stay whole. A
-// text that goes elsewhere stays as it is.
+// Flow returns a text whose lines are broken at spaces where the terminal w has no room: paths and commands stay
+// whole. A text that goes elsewhere stays as it is.
 func Flow(w io.Writer, text string) string {
 	if onTerminal(w) {
 		return document.Flow(text, Columns(w))
