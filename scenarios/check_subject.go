@@ -19,11 +19,12 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c := newChecker(d, nil)
 	for _, path := range []string{"/command", "/args", "/build", "/env", "/files", "/contract/group",
 		"/contract/dlq/topic", "/contract/retry_topics", "/contract/health", "/contract/effects",
-		"/topics", "/ready", "/replay", "/input/topic", "/external", "/needs"} {
+		"/topics", "/ready", "/replay", "/input/topic", "/input/topics", "/external", "/needs"} {
 		d.checkTemplates(d.root.get(path))
 	}
 	for i := range s.Downstreams {
 		d.checkTemplates(d.root.get(fmt.Sprintf("/downstreams/%d/kafka", i)))
+		d.checkTemplates(d.root.get(fmt.Sprintf("/downstreams/%d/http/forward", i)))
 	}
 	c.checkKind(s)
 	c.checkReady("/ready", s.Ready)

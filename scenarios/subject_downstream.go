@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,6 +63,9 @@ type HTTPDownstream struct {
 	HTTP2 bool `json:"http2,omitempty"`
 	// Answers are the answers to attempts by outcome, where they differ from the usual ones.
 	Answers Answers `json:"answers,omitempty"`
+	// Forward is the address of a stub of your own on this machine, such as http://127.0.0.1:8080 or
+	// http://{{.Needs.wiremock}}. It answers attempts that are to succeed, and calls that are neither attempts nor routes.
+	Forward string `json:"forward,omitempty" jsonschema:"minLength=1"`
 	// Routes are calls with a fixed answer, which are no attempts: tokens, health, look-ups. The first that matches
 	// answers.
 	Routes []Route `json:"routes,omitempty"`
@@ -75,6 +80,25 @@ func (h *HTTPDownstream) UnmarshalJSON(data []byte) error {
 	}
 	*h = HTTPDownstream(filled)
 	return nil
+}
+
+// ForwardTo returns the address that calls go on to, nil if they go nowhere. It is an address of this machine.
+func (h *HTTPDownstream) ForwardTo(values Values) (*url.URL, error) {
+	if h == nil || h.Forward == "" {
+		return nil, nil
+	}
+	text, err := renderText(h.Forward, values)
+	if err != nil {
+		return nil, err
+	}
+	to, err := url.Parse(text)
+	if err != nil || to.Scheme != "http" || to.Port() == "" || to.RawQuery != "" || to.User != nil {
+		return nil, fmt.Errorf("%q is no address of a stub: write it as http://127.0.0.1:8080", text)
+	}
+	if ip := net.ParseIP(to.Hostname()); to.Hostname() != "localhost" && !ip.IsLoopback() {
+		return nil, fmt.Errorf("%s is on another machine: dlqbench sends calls to 127.0.0.1, ::1 and localhost alone", to.Host)
+	}
+	return to, nil
 }
 
 // The parts of a request that can carry a record's id.
@@ -128,6 +152,8 @@ type Route struct {
 	Status  int               `json:"status,omitempty" jsonschema:"minimum=200,maximum=599"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body,omitempty"`
+	// Forward: the stub of your own (forward) answers it, although it has a record's id.
+	Forward bool `json:"forward,omitempty"`
 }
 
 // UnmarshalJSON reads a route over its defaults.
@@ -361,12 +387,18 @@ func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *
 	if decides {
 		c.checkAnswersAgree(path+"/answers/", "/status", s)
 	}
+	if _, err := http.ForwardTo(Values{}); err != nil && !strings.Contains(http.Forward, "{{") {
+		c.at(path+"/forward", err.Error())
+	}
 	if len(http.Routes) > maxRoutes {
 		c.at(fmt.Sprintf("%s/routes/%d", path, maxRoutes), fmt.Sprintf("there can be %d routes at most", maxRoutes))
 	}
 	for i, route := range http.Routes {
 		at := fmt.Sprintf("%s/routes/%d", path, i)
 		c.checkHeaders(at, route.Headers)
+		if route.Forward && http.Forward == "" {
+			c.at(at+"/forward", "there is no stub to forward it to: write its address as forward beside routes")
+		}
 		if len(route.Body) > maxAnswer {
 			c.at(at+"/body", fmt.Sprintf("a body can have %d KiB at most", maxAnswer>>10))
 		}

@@ -128,3 +128,21 @@ func TestProblemsOfTLS(t *testing.T) {
 		t.Errorf("HTTP/2 is %+v, %v", subject, err)
 	}
 }
+
+func TestProblemsOfForward(t *testing.T) {
+	for text, want := range map[string]string{
+		"downstreams: [{http: {forward: \"http://127.0.0.1:8080/mocks\", routes: [{path: /a, forward: true}]}}]": "",
+		"downstreams: [{http: {forward: \"http://localhost:8080\"}}]":                                            "",
+		"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]\nneeds: [{name: mock, command: [mock]}]":   "",
+		"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]":                                           "there is no mock in needs",
+		"downstreams: [{http: {forward: \"http://{{.Mock}}\"}}]":                                                 "there is no value {{.Mock}}",
+		"downstreams: [{http: {forward: \"http://example.com:80\"}}]":                                            "is on another machine",
+		"downstreams: [{http: {forward: \"127.0.0.1:8080\"}}]":                                                   "is no address of a stub: write it as http://",
+		"downstreams: [{http: {routes: [{path: /a, forward: true}]}}]":                                           "there is no stub to forward it to",
+	} {
+		_, err := ParseSubject("subject.yaml", []byte(service+text+"\n"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s\n%v\nwant a problem with %q", text, err, want)
+		}
+	}
+}

@@ -72,6 +72,9 @@ func (s stub) Strays() string {
 	if count := s.Unused(); count > 0 {
 		return fmt.Sprintf("%d connections by TLS were closed without a call; does the service trust {{.CAFile}}?", count)
 	}
+	if count, first := s.Unforwarded(); count > 0 {
+		return fmt.Sprintf("%d calls could not go on to the stub that forward names, and were answered 502: %s", count, first)
+	}
 	count, first := s.Stub.Strays()
 	if count == 0 {
 		return ""
@@ -163,7 +166,8 @@ func calls(http *scenarios.HTTPDownstream) *workload.Calls {
 			Body: answer.Body}
 	}
 	for _, route := range http.Routes {
-		calls.Routes = append(calls.Routes, workload.Route{Method: route.Method, Path: route.Path, Response: response(route)})
+		calls.Routes = append(calls.Routes, workload.Route{Method: route.Method, Path: route.Path, Response: response(route),
+			Forward: route.Forward})
 	}
 	return calls
 }

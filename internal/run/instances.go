@@ -95,7 +95,7 @@ func (r *run) startSubject(ctx context.Context) error {
 	if err := r.haveImage(ctx); err != nil {
 		return err
 	}
-	if err := r.startNeeds(ctx); err != nil {
+	if err := errors.Join(r.startNeeds(ctx), r.forward()); err != nil {
 		return err
 	}
 	if err := r.announce(); err != nil {

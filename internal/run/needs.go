@@ -40,6 +40,23 @@ func (r *run) startNeeds(ctx context.Context) error {
 	return nil
 }
 
+// forward makes the downstreams send calls on to the user's stubs, whose addresses may be those of needs.
+func (r *run) forward() error {
+	for i, one := range r.stubs.list {
+		if i >= len(r.called) {
+			break
+		}
+		to, err := r.called[i].HTTP.ForwardTo(r.values)
+		if err != nil {
+			return fmt.Errorf("reading forward in %s: %w", r.options.SubjectFile, err)
+		}
+		if http, is := one.(stub); is && to != nil {
+			http.ForwardTo(to)
+		}
+	}
+	return nil
+}
+
 // lose ends the run, because something that the subject needs is gone. The first one is enough.
 func (r *run) lose(err error) {
 	select {

@@ -47,6 +47,8 @@ type answer struct {
 	retryAfter string
 	// waits is retryAfter as a duration.
 	waits time.Duration
+	// forwarded is the answer of another stub, which is given as it is.
+	forwarded *forwarded
 }
 
 // bodyFor returns the body of an answer to an attempt of the record.

@@ -68,6 +68,7 @@ type Stub struct {
 	// handling is held for reading by each request that is being answered.
 	handling   sync.RWMutex
 	handshakes faulty
+	forward    *forward
 }
 
 // stubServer answers the connections of listeners until it is closed.
@@ -93,6 +94,7 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 	s := &Stub{
 		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers, topics: indexed(cfg.Topics),
 		listeners: make([]net.Listener, cfg.Instances), inflater: kafkaio.Inflater{Limit: maxBody},
+		forward: newForward(),
 	}
 	s.server = newHTTPServer(s)
 	if cfg.RPC != nil {
@@ -165,6 +167,7 @@ func (s *Stub) Close() {
 		}
 	}
 	_ = s.server.Close()
+	s.forward.client.CloseIdleConnections()
 	s.serving.Wait()
 	s.handling.Lock()
 	defer s.handling.Unlock()
@@ -191,7 +194,7 @@ func (s *Stub) handle(w http.ResponseWriter, r *http.Request) {
 	route := s.calls.route(r.Method, r.URL.Path)
 	switch {
 	case route != nil && (s.cfg.Other == 0 || route.Path == healthPath):
-		route.write(w)
+		s.fixed(w, request, route)
 	case route != nil:
 		s.attempt(w, request, route)
 	case s.calls.Path != "" && s.calls.Path != r.URL.Path:
@@ -229,6 +232,11 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	event := conn.Attempt(s.cfg.Clock.Now())
 	s.source(r.Header, &event)
 	seq, found := s.calls.find(r, s.cfg.IDs)
+	passes := s.forwards() && (route == nil || route.Forward)
+	if passes && !found {
+		s.forward.call(r).write(w)
+		return
+	}
 	if s.calls.Told {
 		event.Text = s.told(r, seq, found)
 	}
@@ -240,7 +248,11 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	if found && s.calls.several(r, s.cfg.IDs, seq) {
 		s.Several(conn.instance, conn.run, func() string { return s.told(r, 0, false) })
 	}
-	answer, _ := s.conclude(waiting{r.Context(), s}, &event, true)
+	var onward *call
+	if passes {
+		onward = r
+	}
+	answer, _ := s.conclude(waiting{r.Context(), s}, &event, true, onward)
 	switch {
 	case answer.status == 0:
 		if event.Outcome == history.OutcomeReset && r.ProtoMajor == 1 {
@@ -248,8 +260,10 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 		}
 		// Closes the connection without an answer, or resets the stream of HTTP/2: its connection carries other calls.
 		panic(http.ErrAbortHandler)
+	case answer.forwarded != nil:
+		answer.forwarded.write(w)
 	case route != nil && event.Outcome == history.OutcomeSuccess:
-		route.write(w)
+		s.fixed(w, r, route)
 	default:
 		if answer.retryAfter != "" {
 			w.Header().Set("Retry-After", answer.retryAfter)
@@ -259,10 +273,16 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 }
 
 // conclude waits for the attempt's planned time, records its end, and returns its answer and how the wait ended.
-// told says that the answer can state the wait before the next attempt.
-func (s *Stub) conclude(caller Caller, event *history.Event, told bool) (answer, Waited) {
+// told says that the answer can state the wait before the next attempt. A success is that of onward, if it is not nil,
+// at another stub.
+func (s *Stub) conclude(caller Caller, event *history.Event, told bool, onward *call) (answer, Waited) {
 	ruling, ended := s.Decide(caller, event)
 	answer := s.response(ruling)
+	if onward != nil && ruling.Outcome == history.OutcomeSuccess && ended == Elapsed {
+		answer.forwarded = s.forward.call(onward)
+		answer.status = answer.forwarded.status
+		ruling.Outcome = answer.forwarded.outcome(s.answers[s.cfg.Plan.ErrorText])
+	}
 	event.Outcome, event.Code = ruling.Outcome, int16(answer.status)
 	if told {
 		event.Aux = int64(answer.waits)

@@ -22,12 +22,13 @@ import (
 type call struct {
 	*http.Request
 	body []byte
+	raw  []byte // as it was sent
 }
 
 // newCall returns the call of a request with this body. A body that cannot be decompressed, or is longer than maxBody
 // then, stays as it is.
 func newCall(r *http.Request, body []byte, inflater *kafkaio.Inflater) *call {
-	one := &call{r, body}
+	one := &call{r, body, body}
 	encoding := r.Header.Get("Content-Encoding")
 	if encoding == "" {
 		return one

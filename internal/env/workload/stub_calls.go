@@ -58,10 +58,12 @@ const (
 	BodyError = "{{.Error}}"
 )
 
-// Route is a call with a fixed answer. Method "" stands for any, * in Path for one segment.
+// Route is a call with a fixed answer. Method "" stands for any, * in Path for one segment. With Forward the answer is
+// that of another stub, if there is one.
 type Route struct {
 	Method, Path string
 	Response     Response
+	Forward      bool
 }
 
 // UsualCalls is the downstream of consumers that are written for it: POST /v1/attempt with the record's value.
@@ -198,8 +200,12 @@ func (s *Stub) told(r *call, record int32, found bool) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// write answers a call as its route says.
-func (r *Route) write(w http.ResponseWriter) {
+// fixed answers a call as its route says.
+func (s *Stub) fixed(w http.ResponseWriter, call *call, r *Route) {
+	if r.Forward && s.forwards() {
+		s.forward.call(call).write(w)
+		return
+	}
 	var body []byte
 	if r.Response.Body != nil {
 		body = []byte(*r.Response.Body)

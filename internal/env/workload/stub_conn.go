@@ -191,9 +191,21 @@ func (f *faulty) Write(line []byte) (int, error) {
 
 func (f *faulty) note(reason string) {
 	if strings.Contains(reason, "tls: ") || strings.Contains(reason, "HTTP request to an HTTPS server") {
-		f.count.Add(1)
-		f.first.CompareAndSwap(nil, &reason)
+		f.add(reason)
 	}
+}
+
+func (f *faulty) add(reason string) {
+	f.count.Add(1)
+	f.first.CompareAndSwap(nil, &reason)
+}
+
+// told returns how many there were, and the first.
+func (f *faulty) told() (count int64, first string) {
+	if text := f.first.Load(); text != nil {
+		first = *text
+	}
+	return f.count.Load(), first
 }
 
 // Unused returns the number of connections by TLS if no attempt came on any of them: some clients close a connection
@@ -207,9 +219,4 @@ func (s *Stub) Unused() int64 {
 
 // Handshakes returns the number of connections whose TLS handshake failed because client and stub did not agree, and
 // the reason of the first.
-func (s *Stub) Handshakes() (count int64, first string) {
-	if text := s.handshakes.first.Load(); text != nil {
-		first = *text
-	}
-	return s.handshakes.count.Load(), first
-}
+func (s *Stub) Handshakes() (count int64, first string) { return s.handshakes.told() }
