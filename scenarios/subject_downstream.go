@@ -96,7 +96,7 @@ func (h *HTTPDownstream) ForwardTo(values Values) (*url.URL, error) {
 		return nil, fmt.Errorf("%q is no address of a stub: write it as http://127.0.0.1:8080", text)
 	}
 	if ip := net.ParseIP(to.Hostname()); to.Hostname() != "localhost" && !ip.IsLoopback() {
-		return nil, fmt.Errorf("%s is on another machine: dlqbench sends calls to 127.0.0.1, ::1 and localhost alone", to.Host)
+		return nil, fmt.Errorf("%s is on another machine: dlqbench calls only this one, such as 127.0.0.1", to.Host)
 	}
 	return to, nil
 }

@@ -56,7 +56,7 @@ func (f *forward) call(r *call) *forwarded {
 	answer, err := f.send(r)
 	if err != nil {
 		f.failed.add(err.Error())
-		return &forwarded{http.StatusBadGateway, http.Header{}, []byte(`{"error":"the stub behind this one does not answer"}`)}
+		return &forwarded{http.StatusBadGateway, http.Header{}, []byte(`{"error":"the forwarded call got no answer"}`)}
 	}
 	return answer
 }
@@ -96,8 +96,8 @@ func endToEnd(header http.Header) http.Header {
 			kept.Del(textproto.TrimString(name))
 		}
 	}
-	for _, name := range []string{"Connection", "Content-Length", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-		"Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade"} {
+	for _, name := range []string{"Connection", "Content-Length", "Keep-Alive", "Proxy-Authenticate",
+		"Proxy-Authorization", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade"} {
 		kept.Del(name)
 	}
 	return kept
