@@ -151,6 +151,7 @@ func TestAwaitViewer(t *testing.T) {
 		time.AfterFunc(time.Second, func() { s.Attend(RoleResponder)() })
 		must(t, s.AwaitViewer(t.Context()))
 		must(t, s.AwaitViewer(t.Context()))
+		synctest.Wait() // the viewer may still be leaving
 		s.away.Stop()
 	})
 }
