@@ -239,9 +239,30 @@ func effects(f assertions.FaultResult) string {
 	})
 	parts := make([]string, 0, len(kinds))
 	for _, kind := range kinds {
-		parts = append(parts, units.Count(f.Observed.Effects[kind])+" "+name(kind))
+		n := f.Observed.Effects[kind]
+		parts = append(parts, units.Count(n)+" "+numbered(name(kind), n))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// numbered returns the name of an effect in the number of its count. Its first word that ends with s is what counts.
+func numbered(effect string, n int64) string {
+	words := strings.Fields(effect)
+	at := slices.IndexFunc(words, func(word string) bool { return strings.HasSuffix(word, "s") })
+	if at < 0 {
+		return effect
+	}
+	one, more := strings.TrimSuffix(words[at], "s"), words[at]
+	switch more {
+	case "process", "processes":
+		one, more = "process", "processes"
+	case "entries":
+		one = "entry"
+	}
+	if words[at] = more; n == 1 {
+		words[at] = one
+	}
+	return strings.Join(words, " ")
 }
 
 // whyIdle returns the reason why a fault without effects did nothing, if the verdict does not depend on it. For the
