@@ -21,9 +21,10 @@ type suiteFinding struct {
 	// runs are the runs that violate it, and words say how each does.
 	runs  []SuiteRun
 	words []string
-	// root is the first violation that no other one explains, in the run rooted; nil if all follow from others.
-	root   *assertions.Root
-	rooted *assertions.Verdict
+	// root is a violation that no other one explains, in the run shown, which has it most often; nil if all follow from
+	// others.
+	root  *assertions.Root
+	shown SuiteRun
 }
 
 // findings returns the violated invariants, those that are not waived first.
@@ -51,7 +52,9 @@ func (s Suite) findings() []suiteFinding {
 			if len(r.Anomalies) > 0 && out[at].cause == "" {
 				out[at].cause = cause(r.Name, r.Anomalies[0].Name)
 			}
-			out[at].findRoot(run.Report(), r)
+			if root := rootOf(run.Report(), r); root != nil && (out[at].root == nil || root.Count > out[at].root.Count) {
+				out[at].root, out[at].shown = root, run
+			}
 			out[at].runs, out[at].words = append(out[at].runs, run), append(out[at].words, words)
 		}
 	}
@@ -67,11 +70,9 @@ func (s Suite) findings() []suiteFinding {
 	return out
 }
 
-// findRoot takes the root of an invariant from a run. A violation that follows from a waived one stands for itself.
-func (f *suiteFinding) findRoot(run Run, r assertions.Result) {
-	if f.root != nil {
-		return
-	}
+// rootOf returns the root of an invariant in a run, nil if what violates it follows from another one. A violation that
+// follows from a waived one stands for itself.
+func rootOf(run Run, r assertions.Result) *assertions.Root {
 	for _, root := range run.Verdict.Roots {
 		follows := slices.ContainsFunc(root.Consequences, func(c assertions.Consequence) bool {
 			return c.Invariant == r.Name
@@ -79,19 +80,18 @@ func (f *suiteFinding) findRoot(run Run, r assertions.Result) {
 		switch waived := run.waiver(root.Invariant, root.Anomaly) != nil; {
 		case waived:
 		case root.Invariant == r.Name:
-			f.root, f.rooted = &root, run.Verdict
-			return
+			return &root
 		case follows:
-			return
+			return nil
 		}
 	}
 	for _, a := range r.Anomalies {
 		if run.waiver(r.Name, a.Name) == nil {
-			f.root, f.rooted = &assertions.Root{Invariant: r.Name, Anomaly: a.Name, Count: a.Count,
-				Example: assertions.Occurrence{Record: -1, Partition: -1, Offset: -1, At: -1}}, run.Verdict
-			return
+			return &assertions.Root{Invariant: r.Name, Anomaly: a.Name, Count: a.Count,
+				Example: assertions.Occurrence{Record: -1, Partition: -1, Offset: -1, At: -1}}
 		}
 	}
+	return nil
 }
 
 // promise returns the place that promises an invariant, or that of the run.
@@ -133,11 +133,11 @@ func suiteTodo(suite Suite) document.List {
 		if found.waived || found.root == nil {
 			continue
 		}
-		first := found.runs[0]
+		shown := found.shown
 		item := document.Item{Text: append(document.Marked(name(found.invariant), document.Fail),
 			document.Plain(" is violated in "+found.labels())...)}
 		for _, one := range []struct{ label, words string }{{"Promised:", promise(found.invariant)},
-			{"Broken:", found.rooted.Broken(*found.root)}, {"Likely cause:", cause(found.invariant, found.root.Anomaly)},
+			{"Broken:", shown.Judged.Verdict.Broken(*found.root)}, {"Likely cause:", cause(found.invariant, found.root.Anomaly)},
 			{"Leads to:", found.root.Follow()}} {
 			if one.words != "" {
 				item.Below = append(item.Below, labelled(one.label, text(one.words)))
@@ -146,11 +146,11 @@ func suiteTodo(suite Suite) document.List {
 		item.Below = append(item.Below,
 			document.Plain("Promised at "+text(found.where.String())+
 				". Mend the consumer, or correct the promise if it is wrong."))
-		if first.Artifacts != "" {
+		if shown.Artifacts != "" {
 			item.Below = append(item.Below, append(document.Plain("Evidence: "),
-				document.Link("report of "+name(first.Label), path.Join(first.Artifacts, HTMLFile))...))
+				document.Link("report of "+name(shown.Label), path.Join(shown.Artifacts, HTMLFile))...))
 		}
-		item.Below = append(item.Below, again(first))
+		item.Below = append(item.Below, again(shown))
 		out.Items = append(out.Items, item)
 	}
 	for _, run := range suite.Runs {

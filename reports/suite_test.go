@@ -270,6 +270,28 @@ func TestSuiteEndNamesAFewOfThoseNotRun(t *testing.T) {
 	}
 }
 
+// Of several runs that show a violation, the one that shows it most often is the example.
+func TestSuiteTodoShowsTheClearestRun(t *testing.T) {
+	var suite Suite
+	for label, count := range map[string]int64{"smoke": 1, "outage": 20, "kill": 3} {
+		v := &assertions.Verdict{Verdict: assertions.Fail, Rerun: "dlqbench run " + label,
+			Invariants: []assertions.Result{{Name: "no-loss", Status: assertions.Fail,
+				Anomalies: []assertions.Anomaly{{Name: "lost", Count: count}}}},
+			Roots: []assertions.Root{{Invariant: "no-loss", Anomaly: "lost", Count: count,
+				Example: assertions.Occurrence{Record: -1, At: -1}}}}
+		v.Reasons = []string{v.Reason(v.Roots[0])}
+		suite.Runs = append(suite.Runs, SuiteRun{Label: label, Scenario: label, Standing: StandingFail,
+			Judged: Run{Verdict: v}, Reasons: v.Reasons, Artifacts: "runs/" + label})
+	}
+	told := renderSuite(t, suite, SuiteMarkdown)
+	todo, _, _ := strings.Cut(told, "### Runs")
+	for _, want := range []string{"lost, 20 times", "Evidence: report of outage", "dlqbench run outage"} {
+		if !strings.Contains(todo, want) {
+			t.Errorf("what to do does not have %q:\n%s", want, todo)
+		}
+	}
+}
+
 // What follows from another violation is told with it, unless only the other one is waived.
 func TestSuiteTodoHasTheRoots(t *testing.T) {
 	failed := func(invariant, anomaly string) assertions.Result {
