@@ -117,7 +117,7 @@ func (c *checker) checkReady(base string, ready Ready) {
 			set[0], set[1]))
 	}
 	if _, err := regexp.Compile(ready.Log); err != nil {
-		c.at(base+"/log", fmt.Sprintf("this is no regular expression: %v", err))
+		c.at(base+"/log", fmt.Sprintf("this is not a regular expression: %v", err))
 	}
 	if c.has(base+"/timeout") && ready.Timeout <= 0 {
 		c.at(base+"/timeout", "the subject needs some time to get ready, such as 30s")

@@ -93,7 +93,7 @@ func (h *HTTPDownstream) ForwardTo(values Values) (*url.URL, error) {
 	}
 	to, err := url.Parse(text)
 	if err != nil || to.Scheme != "http" || to.Port() == "" || to.RawQuery != "" || to.User != nil {
-		return nil, fmt.Errorf("%q is no address of a stub: write it as http://127.0.0.1:8080", text)
+		return nil, fmt.Errorf("%q does not name a stub: write it as http://127.0.0.1:8080", text)
 	}
 	if ip := net.ParseIP(to.Hostname()); to.Hostname() != "localhost" && !ip.IsLoopback() {
 		return nil, fmt.Errorf("%s is on another machine: dlqbench calls only this one, such as 127.0.0.1", to.Host)

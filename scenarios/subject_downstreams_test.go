@@ -137,7 +137,7 @@ func TestProblemsOfForward(t *testing.T) {
 		"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]":                                           "there is no mock in needs",
 		"downstreams: [{http: {forward: \"http://{{.Mock}}\"}}]":                                                 "there is no value {{.Mock}}",
 		"downstreams: [{http: {forward: \"http://example.com:80\"}}]":                                            "is on another machine",
-		"downstreams: [{http: {forward: \"127.0.0.1:8080\"}}]":                                                   "is no address of a stub: write it as http://",
+		"downstreams: [{http: {forward: \"127.0.0.1:8080\"}}]":                                                   "does not name a stub: write it as http://",
 		"downstreams: [{http: {routes: [{path: /a, forward: true}]}}]":                                           "there is no stub to forward it to",
 	} {
 		_, err := ParseSubject("subject.yaml", []byte(service+text+"\n"))

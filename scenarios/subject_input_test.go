@@ -111,7 +111,7 @@ func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 		"input: {samples: good.jsonl, id: {at: $.id}, format: text}":                                                                          "a regular expression finds the id: add match",
 		"input: {samples: good.jsonl, id: {at: $.id, match: a}, format: text}":                                                                "at is a place in JSON",
 		"input: {samples: good.jsonl, id: {as: text}}":                                                                                        "id needs the place of a record's id",
-		"input: {samples: good.jsonl, id: {match: (}, format: text}":                                                                          "this is no regular expression",
+		"input: {samples: good.jsonl, id: {match: (}, format: text}":                                                                          "this is not a regular expression",
 		"input: {samples: good.jsonl, id: {match: a}, format: text, schema: a.avsc}":                                                          "schema goes with a format that has a schema",
 		"input: {samples: good.jsonl, id: {match: a}, format: text, framing: confluent}":                                                      "have no framing",
 		"input: {samples: keys.jsonl, lines: envelope, id: {at: $.id}, key: {format: text}}":                                                  "keys without a format are text already",

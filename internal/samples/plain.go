@@ -39,7 +39,7 @@ func ParsePattern(text string) (Pattern, error) {
 	expression, err := regexp.Compile(text)
 	switch {
 	case err != nil:
-		return Pattern{}, fmt.Errorf("this is no regular expression: %w (docs: https://golang.org/s/re2syntax)", err)
+		return Pattern{}, fmt.Errorf("this is not a regular expression: %w (docs: https://golang.org/s/re2syntax)", err)
 	case expression.NumSubexp() > 1:
 		return Pattern{}, errors.New("a regular expression has one group, around the id: write (?:…) for others")
 	}

@@ -69,7 +69,7 @@ func TestProblemsOfPlainValues(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"(": "no regular expression", "(a)(b)": "one group", strings.Repeat("a", 2000): "at most 1024",
+		"(": "not a regular expression", "(a)(b)": "one group", strings.Repeat("a", 2000): "at most 1024",
 	} {
 		if _, err := ParsePattern(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20s: %v", text, err)

@@ -26,7 +26,7 @@ func TestAnAuthorityIsTrustedByItsCertificateAlone(t *testing.T) {
 		name, refused := strings.CutPrefix(host, "refused: ")
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(trusted.PEM) {
-			t.Fatal("the certificate is no PEM")
+			t.Fatal("the certificate is not PEM")
 		}
 		err := dial(t, one.Server, &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12})
 		if (err != nil) != refused {

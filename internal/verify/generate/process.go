@@ -243,7 +243,7 @@ func (w *work) answered(e history.Event, n int, outcome history.Outcome) {
 	}
 }
 
-// answer is the downstream stub's answer to a record's latest call, of so many in an attempt that fails.
+// answer is the answer of the downstream stub to a record's latest call. An attempt that fails has that many calls.
 func (r *planned) answer(calls int) history.Outcome {
 	switch r.outcome {
 	case history.OutcomeTransient, history.OutcomeTimeout, history.OutcomeReset, history.OutcomeRateLimited:
