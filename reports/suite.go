@@ -106,7 +106,7 @@ type SuiteWaiver struct {
 	Until     string     `json:"until"`
 	Where     SuitePlace `json:"where"`
 	// Matched counts the runs with a failure that it names. Expired: its date is past, so that they count. NeedlessNow:
-	// everything that it could have been for was judged, and does not fail any more.
+	// everything that it could have been for was judged, and no run violates it.
 	Matched     int  `json:"matched"`
 	Expired     bool `json:"expired"`
 	NeedlessNow bool `json:"needless_now"`
@@ -148,7 +148,7 @@ func (w SuiteWaiver) Remark() string {
 	case w.Expired:
 		return fmt.Sprintf("the waiver of %s ended on %s: take it out", w.Names(), w.Until)
 	case w.NeedlessNow:
-		return fmt.Sprintf("%s is waived until %s, and does not fail any more: take the waiver out", w.Names(), w.Until)
+		return fmt.Sprintf("%s is waived until %s, and no run violates it: take the waiver out", w.Names(), w.Until)
 	}
 	return ""
 }
