@@ -282,6 +282,9 @@ func (s *Stub) conclude(caller Caller, event *history.Event, told bool, onward *
 		answer.forwarded = s.forward.call(onward)
 		answer.status = answer.forwarded.status
 		ruling.Outcome = answer.forwarded.outcome(s.answers[s.cfg.Plan.ErrorText])
+		if caller.Over() { // it did not wait for that answer
+			answer.status, ruling.Outcome, ended = 0, history.OutcomeTimeout, Gone
+		}
 	}
 	event.Outcome, event.Code = ruling.Outcome, int16(answer.status)
 	if told {

@@ -55,7 +55,9 @@ type forwarded struct {
 func (f *forward) call(r *call) *forwarded {
 	answer, err := f.send(r)
 	if err != nil {
-		f.failed.add(err.Error())
+		if r.Context().Err() == nil { // otherwise the client has left
+			f.failed.add(err.Error())
+		}
 		return &forwarded{http.StatusBadGateway, http.Header{}, []byte(`{"error":"the forwarded call got no answer"}`)}
 	}
 	return answer

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // forwardTo makes a bed whose calls go on to a handler.
@@ -99,5 +101,28 @@ func TestAnotherStubThatIsGone(t *testing.T) {
 	if count, first := b.Unforwarded(); count != 1 || !strings.Contains(first, "refused") ||
 		ends[0].Outcome != history.OutcomeTransient {
 		t.Errorf("%d calls were not forwarded, %q, and the outcome is %s", count, first, ends[0].Outcome)
+	}
+}
+
+// A client that does not wait for the other stub has timed out, whatever that would have answered.
+func TestAnotherStubThatIsSlow(t *testing.T) {
+	b := newCalls(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeSuccess}}}, history.IDText, Calls{})
+	leave, left := context.WithCancel(t.Context())
+	forwardTo(t, b, func(_ http.ResponseWriter, r *http.Request) {
+		left()
+		<-r.Context().Done()
+	})
+	request, err := http.NewRequestWithContext(leave, http.MethodGet, "http://"+b.Addr(0)+"/"+b.ids.Token(0), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.client.Do(request); err == nil { //nolint:bodyclose // there is no response
+		t.Error("the call was answered")
+	}
+	wait.Until(t, "the attempt to end", func() bool { return b.InFlight() == 0 })
+	ends := b.sink.of(history.KindAttemptEnd)
+	if count, first := b.Unforwarded(); count != 0 || len(ends) != 1 || ends[0].Outcome != history.OutcomeTimeout ||
+		!ends[0].Flags.Has(history.ClientGone) {
+		t.Errorf("the attempt ended with %+v; %d calls were not forwarded: %s", ends, count, first)
 	}
 }
