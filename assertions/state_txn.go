@@ -283,14 +283,13 @@ func (w *state) undo(t *transaction, ended time.Duration) {
 			continue
 		}
 		r.flags &^= markJoined
-		switch {
-		case ended == endless:
+		if ended == endless {
 			r.successes -= min(one.successes, r.successes)
-		case one.successes > 0:
-			r.finished(ended)
-			fallthrough
-		default:
+		} else {
 			r.excuses = bump(r.excuses)
+			if one.successes > 0 {
+				r.finished(ended)
+			}
 		}
 		if p := w.home(number, r); several && p != nil && p.has && p.held == t.by {
 			again[p] = true

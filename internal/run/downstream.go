@@ -133,7 +133,7 @@ func (r *run) makeAuthority() error {
 		return err
 	}
 	r.values.CAFile, r.values.CATrustStore = filepath.Join(folder, "ca.pem"), filepath.Join(folder, "ca.p12")
-	// Users in containers have other numbers, and the run directory is nobody else's.
+	// Users in containers have other numbers, and the run directory is for its owner alone.
 	if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(r.values.CAFile, r.authority.PEM, 0o644),
 		os.WriteFile(r.values.CATrustStore, r.authority.TrustStore, 0o644)); err != nil {
 		return fmt.Errorf("writing the certificate of the authority: %w", err)

@@ -176,7 +176,7 @@ func TestAttemptsSayTheirTransaction(t *testing.T) {
 	}
 }
 
-// A result of a value that can't be read has no id. It is an attempt at a record that nobody can name.
+// A result of a value that can't be read has no id. It is an attempt at a record that is not known.
 func TestAWriteWithoutAnIDIsAnAttemptAtSomeRecord(t *testing.T) {
 	r := newOutputRig(t, passes, plan.Record{Outcome: history.OutcomeSuccess})
 	if err := r.client.ProduceSync(t.Context(), &kgo.Record{Topic: "r.results", Value: []byte("{")}).FirstErr(); err != nil {

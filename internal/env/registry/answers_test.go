@@ -107,7 +107,7 @@ func (r *Registry) timed(ctx context.Context, t *testing.T) time.Duration {
 	return time.Since(began)
 }
 
-// discard is a response that nobody reads.
+// discard is a response that is not read.
 type discard struct{}
 
 func (discard) Header() http.Header         { return http.Header{} }

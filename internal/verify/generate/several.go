@@ -24,7 +24,7 @@ type otherDownstream struct {
 	down, broken bool
 }
 
-// plannedCalls is what becomes of a record's calls at one downstream: so many fail in this way before one succeeds.
+// plannedCalls are the calls of a record at one downstream that fail before one succeeds: how many, and how.
 // has: one has been carried out.
 type plannedCalls struct {
 	outcome  history.Outcome
