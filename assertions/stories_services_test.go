@@ -549,3 +549,16 @@ func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
 		})
 	}
 }
+
+// A dead letter is wrong since an audit found it first, so that its replay follows from it, although a later audit
+// found it again.
+func TestAWrongDeadLetterIsOlderThanItsReplay(t *testing.T) {
+	s := newServicesStory()
+	s.permanent(orders, 0).letterWithName(orders, 0, "run.billing").commits(orders).succeeds(billing, 1).audit()
+	s.now += time.Second // farther apart than stamps may be wrong
+	s.phase(history.PhaseReplay).replayed(0, retryBilling).attempt(billing, 0, history.OutcomeSuccess).commits(billing)
+	want := []string{"orders/dlq-fidelity: metadata-wrong <- orders/replay-round-trip: replay-wrong-topic"}
+	if got := outline(s.judged(t).Roots); !slices.Equal(got, want) {
+		t.Errorf("the roots are %q, want %q", got, want)
+	}
+}

@@ -273,7 +273,11 @@ func TestSuiteEndNamesAFewOfThoseNotRun(t *testing.T) {
 // Of several runs that show a violation, the one that shows it most often is the example.
 func TestSuiteTodoShowsTheClearestRun(t *testing.T) {
 	var suite Suite
-	for label, count := range map[string]int64{"smoke": 1, "outage": 20, "kill": 3} {
+	for _, one := range []struct {
+		label string
+		count int64
+	}{{"smoke", 1}, {"outage", 20}, {"kill", 3}} {
+		label, count := one.label, one.count
 		v := &assertions.Verdict{Verdict: assertions.Fail, Rerun: "dlqbench run " + label,
 			Invariants: []assertions.Result{{Name: "no-loss", Status: assertions.Fail,
 				Anomalies: []assertions.Anomaly{{Name: "lost", Count: count}}}},
