@@ -25,7 +25,7 @@ endif
 endif
 PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 
-.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-oracle prove-runs prove-library prove-suite strangers strangers-slow strangers-short parity-links apps learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
+.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-agreement prove-runs prove-library prove-suite strangers strangers-slow strangers-short parity-links apps learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
 
 # The compiler spends 15 to 30 % of its time on a large package in its garbage collector, as each package is compiled by
 # a process that starts with a small heap. It may use a GiB instead, which only the largest packages need. The variables are set for
@@ -96,6 +96,7 @@ scenarios: build
 prove: build
 	$(if $(PROVE),,./dlqbench prove completeness --suite default)
 	./dlqbench prove $(or $(PROVE),--strangers test/strangers)
+	$(if $(PROVE),,$(MAKE) prove-agreement AGREEMENT='-seeds 50000')
 
 # Which planted bugs the shipped scenarios name. It takes many hours, so it goes on, for a time, from the runs in docs/data, and writes the tables of
 # docs/proof.md again. It ends with an error until every bug has a scenario that names it with all seeds; the runs count all the same.
@@ -151,11 +152,11 @@ learn:
 		| grep -E '^(ok|FAIL|panic|---|    ---)|_test\.go:'; exit $${PIPESTATUS[0]}
 
 # The same in minutes: each planted bug once, in PARTS, and runs with other seeds for each commit. The generated histories are the same for each commit,
-# because a landing must not be refused for a disagreement that it did not cause and that chance found. The nightly workflow sets ORACLE to judge others.
-ORACLE ?= --histories 4000
-prove-short: prove-oracle prove-runs
-prove-oracle: build
-	./dlqbench prove oracle --quiet $(ORACLE)
+# because a landing must not be refused for a disagreement that it did not cause and that chance found. The nightly workflow sets AGREEMENT to judge others.
+AGREEMENT ?= -seeds 2000
+prove-short: prove-agreement prove-runs
+prove-agreement:
+	$(GO) test -count=1 -timeout 0 -v ./internal/verify/agreement -run TestSeedsAgree $(AGREEMENT)
 prove-runs: build
 	./dlqbench prove completeness --quiet --parallel 6 --first $$(($(SLICE) * 20)) --seeds 1 \
 		$$(./dlqbench demo --all | $(PART) | awk '{print "--bug", $$1}')

@@ -20,17 +20,17 @@ import (
 
 // proveFlags are the flags of `dlqbench prove`.
 type proveFlags struct {
-	bugs, scenarios        []string
-	suite, resume          string
-	first                  uint64
-	seeds, runs, histories int
-	limit                  time.Duration
-	parallel               int
-	strangers              string
-	selected               []string
-	cluster                clusterFlags
-	out, markdown, json    string
-	quiet, keepRuns        bool
+	bugs, scenarios     []string
+	suite, resume       string
+	first               uint64
+	seeds, runs         int
+	limit               time.Duration
+	parallel            int
+	strangers           string
+	selected            []string
+	cluster             clusterFlags
+	out, markdown, json string
+	quiet, keepRuns     bool
 }
 
 const (
@@ -40,18 +40,16 @@ const (
 )
 
 // proofParts are the parts in the order in which they are proved, the quickest first.
-func proofParts() []string { return []string{"oracle", "completeness", "soundness", proofStrangers} }
+func proofParts() []string { return []string{"completeness", "soundness", proofStrangers} }
 
 func (a *app) proveCommand() *cobra.Command {
 	flags := proveFlags{}
 	command := &cobra.Command{
-		Use:   "prove [oracle|completeness|soundness|strangers]…",
+		Use:   "prove [completeness|soundness|strangers]…",
 		Short: "Test the judges: planted bugs must be found, correct consumers never accused",
 		Long: strings.TrimSpace(`
-Test the judges in four parts. Without arguments, the first three run, and the fourth if --strangers names its folder:
+Test the judges in three parts. Without arguments, the first two run, and the third if --strangers names its folder:
 
-  oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by the reference
-                checker, which must agree
   completeness  consumers and replays with one planted bug each are run with many seeds, and the right anomaly must be
                 reported; the correct consumer must pass the same scenarios. --suite selects the scenarios. aimed: the
                 one written for the bug. library: a shipped scenario that finds it, then every one that applies, once.
@@ -95,7 +93,6 @@ the command that repeats it is printed.`),
 	f.StringArrayVar(&flags.bugs, "bug", nil, "completeness: only this planted bug; may be repeated")
 	f.IntVar(&flags.runs, "runs", 1000, "soundness and strangers: number of runs")
 	f.DurationVar(&flags.limit, "for", 0, "completeness and soundness: start no run after this time (0: no limit)")
-	f.IntVar(&flags.histories, "histories", 100_000, "oracle: number of generated histories")
 	f.StringVar(&flags.strangers, "strangers", "",
 		"strangers: folder of their subject files, NAME/subject.yaml and NAME/subjects/*.yaml")
 	f.StringArrayVar(&flags.selected, "stranger", nil, "strangers: only the subject with this name; may be repeated")
@@ -146,8 +143,8 @@ func (f *proveFlags) check(args []string, seedsGiven bool) error {
 	if f.suite == verify.SuiteDefault && !seedsGiven {
 		f.seeds = defaultSuiteSeeds
 	}
-	if min(f.seeds, f.runs, f.histories, f.parallel) < 1 || f.limit < 0 {
-		return errors.New("--seeds, --runs, --histories and --parallel must be at least 1, and --for no less than 0")
+	if min(f.seeds, f.runs, f.parallel) < 1 || f.limit < 0 {
+		return errors.New("--seeds, --runs and --parallel must be at least 1, and --for no less than 0")
 	}
 	return nil
 }
@@ -171,8 +168,6 @@ func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error
 		}
 		var err error
 		switch part {
-		case "oracle":
-			result.Oracle, err = config.ProveOracle(ctx, flags.first, flags.histories)
 		case "completeness":
 			result.Completeness, err = a.proveCompleteness(ctx, config, flags)
 		case proofStrangers:

@@ -1,4 +1,4 @@
-// Package verify shows that the checkers can be trusted. It has four parts; each produces a table:
+// Package verify shows that the checkers can be trusted. It has three parts; each produces a table:
 //
 //	completeness  every planted bug (internal/verify/planted) is run like any consumer and must be named by its
 //	              invariant with every seed; the correct consumer must pass the same scenarios. The scenarios are those
@@ -6,8 +6,9 @@
 //	soundness     the correct consumer must never be accused, in all its modes and under all faults, alone and in
 //	              pairs; by itself, with a dead-letter store and its service, and as the nodes of a graph
 //	strangers     independently written correct consumers must not be accused in shipped scenarios
-//	oracle        generated histories, correct and minimally corrupted, are judged by the checkers and by the
-//	              reference checker, and both must agree (internal/verify/generate, internal/verify/reference)
+//
+// A fourth part runs no consumer and is a test: generated histories, correct and minimally corrupted, are judged by the
+// checkers and by the reference checker, which must agree (internal/verify/agreement).
 //
 // The package does not depend on the command line: cmd/dlqbench prove passes it the program to run and prints the
 // results.

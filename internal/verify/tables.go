@@ -19,13 +19,12 @@ type Result struct {
 	Soundness    *Soundness    `json:"soundness,omitempty"`
 	// Strangers is the table of consumers that others wrote.
 	Strangers *Soundness `json:"strangers,omitempty"`
-	Oracle    *Oracle    `json:"oracle,omitempty"`
 }
 
 // Holds reports whether every requested part holds.
 func (r *Result) Holds() bool {
 	return (r.Completeness == nil || r.Completeness.Holds()) && (r.Soundness == nil || r.Soundness.Holds()) &&
-		(r.Strangers == nil || r.Strangers.Holds()) && (r.Oracle == nil || r.Oracle.Holds())
+		(r.Strangers == nil || r.Strangers.Holds())
 }
 
 // Markdown returns all tables.
@@ -44,9 +43,6 @@ func (r *Result) Markdown() string {
 		fmt.Fprintf(&b, "\n## Strangers: correct consumers written without knowledge of dlqbench, runs %d to %d, of "+
 			"%d pairs\n\n", r.Strangers.First, r.Strangers.last(), r.Strangers.Pairs)
 		b.WriteString(r.Strangers.markdown("consumer", "scenario"))
-	}
-	if r.Oracle != nil {
-		b.WriteString(r.Oracle.markdown())
 	}
 	return b.String()
 }
@@ -83,11 +79,6 @@ func (r *Result) Summary() string {
 			"scenarios", s.Runs, len(s.Modes), len(s.Faults)),
 			s.result()})
 	}
-	if o := r.Oracle; o != nil {
-		rows = append(rows, []string{"oracle", fmt.Sprintf("%s generated histories, correct and scrambled, judged by both; "+
-			"%s minimal corruptions", units.Count(int64(comparedPerSeed*o.Seeds)), units.Count(o.corruptions())),
-			units.Plural(int64(o.Disagreements), "disagreement", "disagreements")})
-	}
 	return table(rows)
 }
 
@@ -106,13 +97,6 @@ func (s *Soundness) skipped() string {
 		return ""
 	}
 	return fmt.Sprintf(", %d more SKIPPED", all)
-}
-
-func (o *Oracle) corruptions() (n int64) {
-	for _, count := range o.Corrupted {
-		n += count
-	}
-	return n
 }
 
 func share(part, whole int) string {

@@ -51,6 +51,14 @@ func (r *Report) Add(other *Report) {
 	}
 }
 
+// corruptions returns the number of corrupted histories.
+func (r *Report) corruptions() (n int64) {
+	for _, count := range r.Corrupted {
+		n += count
+	}
+	return n
+}
+
 // Check generates the history of a seed and judges it three times: unchanged, with one corruption, and scrambled. The
 // error describes the first disagreement. The same seed reproduces it.
 func Check(seed uint64) (*Report, error) {

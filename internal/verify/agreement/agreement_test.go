@@ -3,10 +3,16 @@ package agreement
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
+	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/assertions"
@@ -20,37 +26,55 @@ type drawn struct{ t *rapid.T }
 
 func (d drawn) Intn(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "choice") }
 
-// seeds is the number of histories that a test run covers. dlqbench prove covers many more.
+// The proof judges more histories, or others, than the quick tests do (make prove-agreement).
+var (
+	first = flag.Uint64("first", 0, "first seed of TestSeedsAgree; the others are consecutive")
+	count = flag.Uint64("seeds", 0, "number of seeds of TestSeedsAgree (0: 250 with -short, 1000 without)")
+)
+
+// seeds is the number of histories that a test covers.
 func seeds() uint64 {
-	if testing.Short() {
+	switch {
+	case *count > 0:
+		return *count
+	case testing.Short():
 		return 250
 	}
 	return 1000
 }
 
+// TestSeedsAgree judges the histories of each seed. It describes the first disagreements in full, and names the seeds of
+// the others.
 func TestSeedsAgree(t *testing.T) {
 	all := NewReport()
-	failed := 0
-	for seed := range seeds() {
-		report, err := Check(seed)
-		if err != nil {
-			t.Error(err)
-			if failed++; failed >= 20 {
-				break
+	var failed atomic.Int64
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for seed := *first; seed < *first+seeds(); seed++ {
+		group.Go(func() error {
+			report, err := Check(seed)
+			if err != nil && failed.Add(1) <= 20 {
+				t.Error(err)
+			} else if err != nil {
+				t.Errorf("seed %d disagrees, too", seed)
 			}
-		}
-		all.Add(report)
+			mu.Lock()
+			defer mu.Unlock()
+			all.Add(report)
+			return nil
+		})
 	}
-	if testing.Short() || failed > 0 {
+	_ = group.Wait() // disagreements are reported above
+	t.Logf("%d seeds, %d judgements of %d events, %d minimal corruptions, %d disagreements", seeds(), all.Histories,
+		all.Events, all.corruptions(), failed.Load())
+	if testing.Short() || failed.Load() > 0 {
 		return
 	}
-	for _, one := range slices.Concat(generate.Corruptions(), generate.GraphCorruptions(),
-		generate.StoreCorruptions(), generate.UnnamedCorruptions(), generate.SeveralCorruptions()[:1],
-		generate.RepeatsCorruptions()) {
-		t.Logf("%6d times %s", all.Corrupted[one.Name], one.Name)
+	for _, name := range slices.Sorted(maps.Keys(all.Corrupted)) {
+		t.Logf("%6d times %s", all.Corrupted[name], name)
 	}
-	t.Logf("%d histories, %d events; %d of %d records decided; %v", all.Histories, all.Events, all.Decided, all.Records,
-		all.Compared)
+	t.Logf("%d of %d records decided; %v", all.Decided, all.Records, all.Compared)
 	if all.Decided*4 < all.Records*3 {
 		t.Errorf("only %d of %d records could be compared", all.Decided, all.Records)
 	}
