@@ -25,7 +25,7 @@ endif
 endif
 PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 
-.PHONY: build run test test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-agreement prove-runs prove-library prove-suite strangers strangers-slow strangers-short parity-links apps learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
+.PHONY: build run test test-browser test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-agreement prove-runs prove-library prove-suite strangers strangers-slow strangers-short parity-links apps learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
 
 # The compiler spends 15 to 30 % of its time on a large package in its garbage collector, as each package is compiled by
 # a process that starts with a small heap. It may use a GiB instead, which only the largest packages need. The variables are set for
@@ -43,7 +43,12 @@ run: build
 COMPILING := GOGC=off GOMEMLIMIT=1GiB
 test:
 	$(GO) test -short -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off -ldflags '-s -w' -toolexec 'env $(COMPILING)' ./...
-	@echo "not run here: the modules beside (make test-modules), the tests with real brokers (make test-kafka needs Java and Maven), with containers (.ci/docker.sh), and the proof (make prove)"
+	@echo "not run here: pages in a browser (make test-browser needs Chromium), the modules beside (make test-modules), the tests with real brokers (make test-kafka needs Java and Maven), with containers (.ci/docker.sh), and the proof (make prove)"
+
+# The pages, in Chromium or Chrome.
+test-browser:
+	DLQBENCH_BROWSER=1 $(GO) test -count=1 -short -run Browser ./internal/testkit/browsertest \
+		$$(git grep -l testkit/browsertest -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 # Tests that need so much from others that they are modules of their own: a store on FerretDB (in place of MongoDB), the alerts in Prometheus' own rule engine.
 test-modules:
@@ -210,7 +215,7 @@ workflows:
 
 # Lines of code, modules, and the size of the binary; docs/development.md has them.
 figures: build
-	ci/figures.sh
+	ci/figures.sh $(FIGURES)
 
 # The release, without publishing it: dist/ gets archives, checksums and SBOMs. Building goreleaser takes minutes the
 # first time. SNAPSHOT=--skip=... leaves out what this machine can't do.

@@ -96,10 +96,7 @@ func crowd(t *testing.T, link string, count int) {
 	}
 }
 
-func TestAWholeDrillOfARealConsumer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short, and this is a whole drill with two browsers")
-	}
+func TestAWholeDrillOfARealConsumerInABrowser(t *testing.T) {
 	ada, bob := browsertest.Open(t), browsertest.Open(t)
 	injector, responder, runs, out, end := startDrill(t)
 	opened(ada, injector)

@@ -61,10 +61,13 @@ func Find() string {
 	return ""
 }
 
-// Open starts a browser with an empty page of 1200 × 900 pixels that prefers light colours. The test is skipped where
-// there is none. The browser ends with the test.
+// Open starts a browser with an empty page of 1200 × 900 pixels that prefers light colours. The test is skipped with
+// -short, unless DLQBENCH_BROWSER is set, and where there is no browser. The browser ends with the test.
 func Open(t testing.TB) *Browser {
 	t.Helper()
+	if testing.Short() && os.Getenv("DLQBENCH_BROWSER") == "" {
+		t.Skip("SKIPPED: -short, and this test drives a page in a real browser: make test-browser")
+	}
 	path := Find()
 	if path == "" {
 		t.Skip("SKIPPED: this test drives a page in a real browser, and there is no Chromium or Chrome here: install " +

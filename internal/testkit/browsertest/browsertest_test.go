@@ -16,7 +16,7 @@ document.querySelector("button").addEventListener("click", () => { document.quer
 setTimeout(() => (window.later = true), 100);
 </script>`
 
-func TestDrivesAPage(t *testing.T) {
+func TestBrowserDrivesAPage(t *testing.T) {
 	b := Open(t)
 	path := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
@@ -54,7 +54,7 @@ func TestDrivesAPage(t *testing.T) {
 }
 
 // What a page asks for is seen, and what is not on the loopback interface is not reached.
-func TestNotesRequests(t *testing.T) {
+func TestBrowserNotesRequests(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte(

@@ -13,7 +13,7 @@ import (
 )
 
 // What readers stumble over is found: without that, a page without findings would mean nothing.
-func TestAxeFinds(t *testing.T) {
+func TestBrowserRunsAxe(t *testing.T) {
 	b := Open(t)
 	path := filepath.Join(t.TempDir(), "page.html")
 	bad := `<!doctype html><html><title>bad</title><main><h1>Bad</h1><h3>Skipped</h3><p style="color:#ccc">faint</p>
