@@ -51,6 +51,8 @@ type PlannedFault struct {
 	MayMiss bool `json:"may_miss,omitempty"`
 	// Idle explains the fault if it has no effect. Histories from before this field have none.
 	Idle Idle `json:"idle,omitzero" jsonschema:"-"`
+	// By is the person who injected it by hand; "" where the scenario did.
+	By string `json:"by,omitempty"`
 	// Refused says why it could not be injected, where that did not end the run: somebody wanted to break what can't be
 	// broken. Nothing hangs on its effect.
 	Refused string `json:"refused,omitempty"`

@@ -277,6 +277,14 @@ func whyIdle(f assertions.FaultResult) string {
 	return ""
 }
 
+// byHand names the person who injected a fault; "" for one of the scenario.
+func byHand(f assertions.FaultResult) string {
+	if f.By == "" {
+		return ""
+	}
+	return "; injected by " + text(f.By)
+}
+
 // window formats a time window. A window without length is a moment.
 func window(w assertions.FaultWindow) string {
 	if w.To <= w.From {

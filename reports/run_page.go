@@ -175,8 +175,8 @@ func faultBlocks(v *assertions.Verdict) []document.Block {
 		if len(f.Observed.Effects) == 0 {
 			facts = append(facts, fact("Effects", "none counted", ""))
 		}
-		one := document.Details{ID: faultAnchor(i), Mark: mark, Word: string(state), Note: text(f.What), Open: true,
-			Title: faultLabel(i) + " " + faultName(f)}
+		one := document.Details{ID: faultAnchor(i), Mark: mark, Word: string(state), Open: true,
+			Title: faultLabel(i) + " " + faultName(f), Note: text(f.What) + byHand(f)}
 		if why := whyIdle(f); why != "" {
 			one.Blocks = append(one.Blocks, document.Paragraph{Text: document.Plain("It did nothing: " + why)})
 		}

@@ -174,10 +174,10 @@ func faultTable(v *assertions.Verdict) document.Table {
 		{Title: "what", Spare: true}, {Title: "what it did", Below: true}}}
 	for _, f := range v.Faults {
 		state, mark := became(v, f), document.Pass
-		did := cmp.Or(effects(f), string(state))
+		did := cmp.Or(effects(f), string(state)) + byHand(f)
 		if !state.sound() {
 			mark = document.Warning
-			did = strings.TrimSuffix(string(state)+": "+effects(f), ": ") + "; planned " + window(f.Planned)
+			did = strings.TrimSuffix(string(state)+": "+effects(f), ": ") + "; planned " + window(f.Planned) + byHand(f)
 		}
 		row := document.Row{Mark: mark, Cells: []document.Text{document.Plain(faultName(f)), document.Plain("–")}}
 		if f.Observed.Injected {

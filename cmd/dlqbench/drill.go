@@ -114,7 +114,7 @@ func (a *app) drill(ctx context.Context, scenario string, flags drillFlags) erro
 	defer unserve()
 	settings := drill.Options{
 		Scenario: options.Scenario, Source: options.Source, SubjectFile: options.SubjectFile, Scripted: flags.scripted,
-		Foreign: flags.anothers(), Rerun: recordedCommand(flags), Away: flags.away, Limit: flags.limit,
+		Foreign: flags.anothers(), Rerun: recordedCommand(flags.cluster), Away: flags.away, Limit: flags.limit,
 	}
 	if flags.cluster.provider == run.ClusterExternal {
 		settings.CanBreak = options.Cluster.External.CanBreak
@@ -221,8 +221,8 @@ func (f drillFlags) anothers() bool {
 }
 
 // recordedCommand is the command line that runs a recording, with %s for its file.
-func recordedCommand(flags drillFlags) string {
-	return strings.Join(append([]string{"dlqbench", "run", "%s"}, flags.cluster.words()...), " ")
+func recordedCommand(cluster clusterFlags) string {
+	return strings.Join(append([]string{"dlqbench", "run", "%s"}, cluster.words()...), " ")
 }
 
 // tellLinks prints the addresses of the drill before anything is started, because the set-up may take a while.
@@ -230,7 +230,7 @@ func (a *app) tellLinks(server *web.Server, flags drillFlags) {
 	var roles []drill.Role
 	if !flags.scripted {
 		fmt.Fprintf(a.stderr, "inject and heal: %s\n", server.Link(drill.RoleInjector))
-		fmt.Fprintf(a.stderr, "toxiproxy-cli:   toxiproxy-cli --host %s list\n", server.Toxiproxy(true))
+		a.tellAPI(server)
 		roles = append(roles, drill.RoleInjector)
 	}
 	if flags.scripted || flags.responder {

@@ -79,6 +79,45 @@ func TestDrillByToxiproxy(t *testing.T) {
 	}
 }
 
+// So is what it does during a run, beside the scenario's own faults.
+func TestRunByToxiproxy(t *testing.T) {
+	t.Parallel()
+	p := start(t, folder(t), "run", "tiny.yaml", "--toxiproxy-api", "127.0.0.1:0", "--set", "workload.duration=4s", "--set",
+		"faults=[{at: 0s, for: 200ms, network: {link: brokers, latency: 5ms}}]")
+	p.waitForPhase("steady")
+	address := regexp.MustCompile(`http://\S+/toxiproxy/\w+`).FindString(p.log())
+	client := toxiproxy.NewClient(strings.Replace(address, "://", "://Ada@", 1))
+	downstream, err := client.Proxy("downstream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := downstream.AddToxic("lag", "latency", "", 1, toxiproxy.Attributes{"latency": 20}); err != nil {
+		t.Fatal(err)
+	}
+	p.wantExit(exitPass, patience)
+	recorded, err := os.ReadFile(p.run("recorded.yaml"))
+	if err != nil || !strings.Contains(string(recorded), "latency: 20ms") || !strings.Contains(string(recorded), "latency: 5ms") {
+		t.Errorf("%v:\n%s", err, recorded)
+	}
+	verdict, err := os.ReadFile(p.run("verdict.json"))
+	if err != nil || strings.Count(string(verdict), `"by": "Ada"`) != 1 || !strings.Contains(string(verdict), "recorded.yaml") {
+		t.Errorf("%v:\n%s", err, verdict)
+	}
+	p.wantFiles(false, "debrief.md")
+}
+
+// A run into which nobody injects anything is repeated by its own command.
+func TestRunByToxiproxyUnused(t *testing.T) {
+	t.Parallel()
+	p := start(t, folder(t), "run", "tiny.yaml", "--toxiproxy-api", "127.0.0.1:0")
+	p.wantExit(exitPass, patience)
+	p.wantFiles(false, "recorded.yaml", "debrief.md")
+	if verdict, err := os.ReadFile(p.run("verdict.json")); err != nil ||
+		!strings.Contains(string(verdict), `"rerun": "dlqbench run tiny.yaml --seed`) {
+		t.Errorf("%v:\n%s", err, verdict)
+	}
+}
+
 // Before the load has begun, an interrupt ends a drill at once.
 func TestDrillInterruptedInSetUp(t *testing.T) {
 	t.Parallel()

@@ -30,11 +30,13 @@ type runFlags struct {
 	out         string
 	quiet, json bool
 	tui         bool
-	keepData    bool
-	estimate    bool
-	parallel    int
-	cluster     clusterFlags
-	metrics     metricsFlag
+	// links is the address at which the links answer toxiproxy's API; "" for none.
+	links    string
+	keepData bool
+	estimate bool
+	parallel int
+	cluster  clusterFlags
+	metrics  metricsFlag
 	// onStdout writes the folded progress to stdout, in order with everything else there.
 	onStdout bool
 }
@@ -67,6 +69,9 @@ and the consumer's logs; runs/latest points to the newest. The worst verdict dec
 	command.Flags().BoolVar(&flags.tui, "tui", false, "show the run full-screen: rates, lag, latency, processes, events")
 	command.Flags().IntVar(&flags.parallel, "parallel", 1,
 		"number of concurrent scenarios; those with a high rate or thresholds still run alone")
+	command.Flags().StringVar(&flags.links, "toxiproxy-api", "",
+		"address at which the links answer toxiproxy's HTTP API during the run, such as 127.0.0.1:8480, so that "+
+			"toxiproxy-cli injects faults; the run prints what to pass as --host (docs/toxiproxy.md)")
 	command.Flags().BoolVar(&flags.estimate, "estimate", false,
 		"estimate how long the runs will take, part by part, without starting them")
 	flags.cluster.add(command.Flags())
@@ -99,6 +104,9 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	}
 	if flags.parallel < 1 {
 		return usageError{fmt.Errorf("--parallel %d: write how many scenarios may run at a time, at least 1", flags.parallel)}
+	}
+	if flags.links != "" && flags.parallel > 1 {
+		return usageError{errors.New("--toxiproxy-api is about one run at a time: leave out --parallel")}
 	}
 	if flags.estimate {
 		return a.printEstimates(all)
@@ -304,6 +312,13 @@ func (a *app) carryOut(ctx context.Context, options run.Options, flags runFlags)
 	defer progress.Done() // restores the terminal even after a panic
 	options.Log = a.logger(progress.Around(a.stderr))
 	options.Watch, options.Announce = progress.Update, a.announcer(progress)
+	if flags.links != "" {
+		stop, err := a.serveLinks(ctx, &options, flags)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+	}
 	defer context.AfterFunc(ctx, func() {
 		why := "interrupted: healing, ending and judging what there is; interrupt again to end at once"
 		if errors.Is(context.Cause(ctx), gate.ErrBudget) {

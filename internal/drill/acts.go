@@ -24,6 +24,9 @@ type doing struct {
 	action string
 }
 
+// String implements fmt.Stringer: how the run's history names the person.
+func (d doing) String() string { return d.who.title() }
+
 // Break injects a fault, written as in a scenario but without at, when and after, and returns it when it is in force.
 // Without for, the fault stays in force until it is lifted, at the latest until the load ends.
 func (s *Session) Break(ctx context.Context, who Actor, spec map[string]any) (Fault, error) {

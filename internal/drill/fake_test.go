@@ -99,7 +99,7 @@ func (r *fakeRun) pass(d time.Duration, lag int64) {
 	})
 }
 
-func (r *fakeRun) Break(_ context.Context, written catalogue.Spec, by any) (faults.Planned, error) {
+func (r *fakeRun) Break(_ context.Context, written catalogue.Spec, by fmt.Stringer) (faults.Planned, error) {
 	if r.refuses != nil {
 		return faults.Planned{}, r.refuses
 	}

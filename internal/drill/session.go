@@ -54,6 +54,9 @@ type Options struct {
 	// CanBreak, if set, returns why an action on a broker of this Kafka is impossible. action is the scenario's word
 	// ("kill").
 	CanBreak func(action string) error
+	// Links means that people break links only, in a run that usually nobody attends: nothing else is possible, and a
+	// recording is written only if they did.
+	Links bool
 	// Scripted means that only the script injects faults, and people do not.
 	Scripted bool
 	// Rerun is the command line that runs a recording, with %s for its file.
@@ -134,7 +137,7 @@ type lag struct {
 
 // breaking injects and lifts faults: the harness's manual control, or a test's.
 type breaking interface {
-	Break(ctx context.Context, written catalogue.Spec, by any) (faults.Planned, error)
+	Break(ctx context.Context, written catalogue.Spec, by fmt.Stringer) (faults.Planned, error)
 	Heal(ctx context.Context, index int) error
 	Alive(instance int) bool
 	Replay(ctx context.Context) (letters int, err error)
@@ -143,7 +146,12 @@ type breaking interface {
 // New returns a session that waits for its run, and the manual control to pass in that run's options.
 func New(options Options) (*Session, *run.Manual) {
 	s := newSession(options)
-	manual := run.NewManual(run.ManualOptions{Spare: spare, Rerun: options.Rerun, Opened: s.begin, Told: s.hear})
+	room := spare
+	if options.Links {
+		room = 0
+	}
+	manual := run.NewManual(run.ManualOptions{Spare: room, Rerun: options.Rerun, Unattended: options.Links,
+		Opened: s.begin, Told: s.hear})
 	s.breaks, s.ending = manual, manual.EndLoad
 	return s, manual
 }

@@ -41,6 +41,8 @@ type ManualOptions struct {
 	Spare int
 	// Rerun is the command line that runs a recording, with %s for the recording's file.
 	Rerun string
+	// Unattended: usually nobody injects anything. Then there is no recording, and the run is repeated by its own command.
+	Unattended bool
 	// Opened, if set, is called when the steady load has begun and faults can be injected. since is the time since that
 	// beginning, steady the length of the phase. All times count from the beginning of the phase. On a busy machine the
 	// call comes late, so a caller that keeps a clock of its own must set it by since.
@@ -57,7 +59,7 @@ type FaultNews struct {
 	Written catalogue.Spec
 	Planned faults.Planned
 	// By is the value passed to Break; nil for the scenario's own faults.
-	By    any
+	By    fmt.Stringer
 	Stage FaultStage
 	At    time.Duration
 	// Err is the reason why the fault could not be injected or lifted.
@@ -108,7 +110,7 @@ type Manual struct {
 // byHand is a manual fault until the nemesis has entered it.
 type byHand struct {
 	written catalogue.Spec
-	by      any
+	by      fmt.Stringer
 	began   chan error
 }
 
@@ -125,7 +127,7 @@ type workplace struct {
 type broken struct {
 	written catalogue.Spec
 	planned faults.Planned
-	by      any
+	by      fmt.Stringer
 	// began gets one value when the fault is in force or could not be injected; nil for planned faults.
 	began   chan error
 	refused error
@@ -154,9 +156,9 @@ func (h *Manual) EndLoad() {
 }
 
 // Break injects a fault now and returns when it is in force. written has no At, When and After. Without For, the
-// fault stays until it is lifted, at the latest until the load ends. by is passed on in the fault's news. ErrRefused
-// and ErrNotOpen mean that nothing was done. If ctx ends first, the fault may still come into force later.
-func (h *Manual) Break(ctx context.Context, written catalogue.Spec, by any) (faults.Planned, error) {
+// fault stays until it is lifted, at the latest until the load ends. by is who injects it, as the history names them.
+// ErrRefused and ErrNotOpen mean that nothing was done. If ctx ends first, the fault may still come into force later.
+func (h *Manual) Break(ctx context.Context, written catalogue.Spec, by fmt.Stringer) (faults.Planned, error) {
 	at, planned, began, err := h.take(written, by)
 	if err != nil {
 		return planned, err
@@ -207,7 +209,7 @@ func (h *Manual) Alive(instance int) bool {
 }
 
 // take checks a fault and reserves its name. From then on group counts the fault.
-func (h *Manual) take(written catalogue.Spec, by any) (*workplace, faults.Planned, <-chan error, error) {
+func (h *Manual) take(written catalogue.Spec, by fmt.Stringer) (*workplace, faults.Planned, <-chan error, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.at

@@ -263,6 +263,9 @@ func (h *Manual) header(r *run) history.Header {
 	header.Faults = make([]history.PlannedFault, 0, len(h.broken))
 	for i, one := range h.broken {
 		planned := plan.Fault(r.scenario, r.plan.Seed, i, one.written.Name, one.written).PlannedFault
+		if one.by != nil {
+			planned.By = one.by.String()
+		}
 		if one.refused != nil {
 			planned.Refused = one.refused.Error()
 		}
@@ -300,11 +303,15 @@ func (r *run) settleManual() error {
 	header.Records, header.Consumers = len(done.Records), slices.Clone(header.Consumers)
 	header.Consumers[len(header.Consumers)-1].Instances += h.instances - header.Instances
 	header.Instances = h.instances
-	if h.options.Rerun != "" {
+	recorded := !h.options.Unattended || slices.ContainsFunc(h.broken, func(one broken) bool { return one.began != nil })
+	if recorded && h.options.Rerun != "" {
 		header.Rerun = fmt.Sprintf(h.options.Rerun, quoted(filepath.Join(shortest(r.dir.path), fileRecorded)))
 	}
-	return environment("recording what was done by hand", errors.Join(r.recorder.Amend(header), done.Write(r.dir.path),
-		r.writeRecording(done.Steady)))
+	err := errors.Join(r.recorder.Amend(header), done.Write(r.dir.path))
+	if recorded {
+		err = errors.Join(err, r.writeRecording(done.Steady))
+	}
+	return environment("recording what was done by hand", err)
 }
 
 // quoted returns a path quoted as one word for a shell.

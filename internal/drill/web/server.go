@@ -41,6 +41,8 @@ type Options struct {
 	// Apart means that there is a responder who must not see the injector's actions. The injector's page then needs its
 	// token on loopback, too, and the address without a path leads to the responder's page.
 	Apart bool
+	// Links means that there is no page, only toxiproxy's HTTP API for the links of a run.
+	Links bool
 	// Tokens are the tokens that the user has chosen, by role (CheckTokens). They are required on loopback, too, and
 	// never displayed. A role without one gets a generated token for this drill, if it needs one.
 	Tokens map[drill.Role]string
@@ -48,11 +50,21 @@ type Options struct {
 	Log io.Writer
 }
 
+// what is what is served.
+func (o Options) what() string {
+	if o.Links {
+		return "toxiproxy's API"
+	}
+	return "the drill's page"
+}
+
 // Server serves one drill.
 type Server struct {
 	listener net.Listener
 	guard    *guard
 	apart    bool
+	links    bool
+	what     string
 	log      *log.Logger
 	// id tells a browser that reconnects whether this is still the same drill.
 	id       string
@@ -65,18 +77,18 @@ func Listen(options Options) (*Server, error) {
 	listener, err := net.Listen("tcp", options.Address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listening for the drill's page: %s is taken, perhaps by another drill: end that one, or "+
-			"choose another port (port 0 takes any free one)", options.Address)
+		return nil, fmt.Errorf("listening for %s: %s is taken, perhaps by another drill: end that one, or "+
+			"choose another port (port 0 takes any free one)", options.what(), options.Address)
 	case err != nil:
-		return nil, fmt.Errorf("listening for the drill's page on %s: %w", options.Address, err)
+		return nil, fmt.Errorf("listening for %s on %s: %w", options.what(), options.Address, err)
 	}
 	address, ok := listener.Addr().(*net.TCPAddr)
 	if !ok {
 		_ = listener.Close()
-		return nil, fmt.Errorf("listening for the drill's page on %s: this is no TCP address", options.Address)
+		return nil, fmt.Errorf("listening for %s on %s: this is no TCP address", options.what(), options.Address)
 	}
 	s := &Server{listener: listener, guard: newGuard(address, options.Apart, options.Tokens), apart: options.Apart,
-		id: rand.Text(), channels: map[drill.Role]*channel{}}
+		links: options.Links, what: options.what(), id: rand.Text(), channels: map[drill.Role]*channel{}}
 	for _, role := range roles() {
 		s.channels[role] = newChannel()
 	}
@@ -156,7 +168,7 @@ func (s *Server) Serve(ctx context.Context, session Session) error {
 	cancel()
 	group.Wait()
 	if !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving the drill's page at %s: %w", s.base(), err)
+		return fmt.Errorf("serving %s at %s: %w", s.what, s.base(), err)
 	}
 	return nil
 }
@@ -173,6 +185,15 @@ func narrow(ctx context.Context, connection net.Conn) context.Context {
 // else.
 func (s *Server) routes(session Session) http.Handler {
 	mux := http.NewServeMux()
+	(&toxiproxyAPI{session: session, guard: s.guard, asked: map[string]toxiproxy.Toxic{}}).handle(mux)
+	if !s.links {
+		s.pages(mux, session)
+	}
+	return s.guard.Handler(mux, func(what any) { s.log.Printf("a request failed: %v", what) })
+}
+
+// pages adds the routes of the roles' pages.
+func (s *Server) pages(mux *http.ServeMux, session Session) {
 	mux.HandleFunc("GET /{$}", s.home)
 	mux.HandleFunc("GET /assets/{name}", s.asset)
 	mux.HandleFunc("GET /favicon.ico", s.favicon)
@@ -185,8 +206,6 @@ func (s *Server) routes(session Session) http.Handler {
 		mux.Handle("GET "+at+"files/{name}", s.only(role, s.file(role, session)))
 		mux.Handle("POST "+at+"do/{action}", s.only(role, s.act(role, session)))
 	}
-	(&toxiproxyAPI{session: session, guard: s.guard, asked: map[string]toxiproxy.Toxic{}}).handle(mux)
-	return s.guard.Handler(mux, func(what any) { s.log.Printf("a request failed: %v", what) })
 }
 
 // only admits requests that present the role's token, where one is needed.

@@ -1,8 +1,8 @@
 package web
 
-// This file answers toxiproxy's HTTP API for the links of the drill, so that toxiproxy-cli and toxiproxy's client
-// libraries inject and lift faults. Each link is a proxy, each fault on it a toxic or, where the link is down, the
-// proxy that is disabled. Everything goes through the session, like what is done on the injector's page.
+// This file answers toxiproxy's HTTP API for the links of a drill or a run, so that toxiproxy-cli and toxiproxy's
+// client libraries inject and lift faults. Each link is a proxy, each fault on it a toxic or, where the link is down,
+// the proxy that is disabled. Everything goes through the session, like what is done on the injector's page.
 
 import (
 	"cmp"
@@ -104,7 +104,7 @@ func (a *toxiproxyAPI) only(serve func(*http.Request) (any, error)) http.Handler
 		case strings.HasPrefix(r.UserAgent(), "Mozilla/"):
 			err = refusal(http.StatusForbidden, "this is no page for browsers")
 		case err != nil:
-			err = refusal(http.StatusForbidden, "%v; the address that dlqbench drill has printed has it", err)
+			err = refusal(http.StatusForbidden, "%v; the address that dlqbench has printed has it", err)
 		case !a.guard.admits(drill.RoleInjector, r):
 			w.Header().Set("WWW-Authenticate", "Basic")
 			err = refusal(http.StatusUnauthorized, "write the injector's token into the address: http://NAME:TOKEN@HOST…")
@@ -152,7 +152,7 @@ func refusal(status int, format string, args ...any) error {
 }
 
 func fixed(*http.Request) (any, error) {
-	return nil, refusal(http.StatusMethodNotAllowed, "the proxies are the links of this drill, none can be "+
+	return nil, refusal(http.StatusMethodNotAllowed, "the proxies are the links of this run, none can be "+
 		"created or deleted")
 }
 

@@ -117,6 +117,23 @@ func TestToxiproxyShowsTheDrill(t *testing.T) {
 	}
 }
 
+// A run has the API, and no page.
+func TestToxiproxyWithoutAPage(t *testing.T) {
+	server := serve(t, newFake(t), Options{Links: true})
+	if proxies, err := toxiproxy.NewClient(server.Toxiproxy(true)).Proxies(); err != nil || len(proxies) != 4 {
+		t.Errorf("proxies: %v, %v", proxies, err)
+	}
+	for _, path := range []string{"/", "/injector/", "/responder/events", "/assets/drill.js"} {
+		answer, err := http.Get(server.base() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = answer.Body.Close(); answer.StatusCode != http.StatusNotFound {
+			t.Errorf("%s is answered %s", path, answer.Status)
+		}
+	}
+}
+
 // The API needs what the injector's page needs, and no browser gets in.
 func TestToxiproxyIsGuarded(t *testing.T) {
 	session := newFake(t)
