@@ -292,7 +292,9 @@ func (w *state) finish() {
 	})
 	for _, c := range pending {
 		w.passAll(c, false)
-		c.partition.unanswered = min(c.partition.unanswered, c.at)
+		if !c.spent { // otherwise the rewind has excused another delivery
+			c.partition.unanswered = min(c.partition.unanswered, c.at)
+		}
 	}
 	for _, open := range w.writes {
 		switch r := w.record(open.record); {

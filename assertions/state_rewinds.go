@@ -52,16 +52,18 @@ func (w *state) goBack(p *partition, by holder, to int64) {
 		return
 	}
 	p.position = to - 1
+	from := max(p.lost, to)
 	for _, c := range w.commits {
 		if c.partition == p && c.by == by && c.epoch == p.epoch && !c.spent {
 			c.spent = true // the process may no longer wait for its answer
 			p.lost = max(p.lost, c.offset)
+			from = to // without an answer, nothing below its offset is excused so far
 		}
 	}
 	if p.lost == none {
 		return
 	}
-	w.excuseHanded(p, max(p.lost, to))
+	w.excuseHanded(p, from)
 	p.delivery++
 	p.from, p.lost = p.reached, none
 }

@@ -44,6 +44,14 @@ func rewindTales() []tale {
 			goesBack(b).success(0).fails(1, 3).letter(1).commit(2)
 			return claims(b, 3).drain().done()
 		}},
+		{"it goes back as its commit is not answered, and what is below and beyond the commit fails twice", nil,
+			func(b *builder) history.Source {
+				return deadLettersAfterRewind(b).drain().done()
+			}},
+		{"it goes back once as its commit is not answered, and writes a third dead letter", []string{"dlq-duplicate"},
+			func(b *builder) history.Source {
+				return deadLettersAfterRewind(b).letter(1).drain().done()
+			}},
 		{"its transaction is aborted, it goes back, and counts anew", nil, func(b *builder) history.Source {
 			b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1).success(0).fails(1, 2)
 			b.inTxn(0, func() { b.commit(1) }).abortTxn(0, 0, 0)
@@ -125,4 +133,18 @@ func rewindTales() []tale {
 			return claims(b, 3).drain().done()
 		}},
 	}
+}
+
+// deadLettersAfterRewind has the first two records dead-lettered, and again after a rewind, because the commit of the
+// first is not answered.
+func deadLettersAfterRewind(b *builder) *builder {
+	both := func() {
+		b.attempt(0, history.OutcomePermanent).letter(0).attempt(1, history.OutcomePermanent).letter(1)
+	}
+	b.begin().sendTo(0, 0, 0).sendTo(1, 0, 1)
+	both()
+	b.askCommit(0, 1)
+	b.fetch(0).fetch(1)
+	both()
+	return b.commit(2)
 }

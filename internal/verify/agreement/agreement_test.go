@@ -119,6 +119,7 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 func TestSeedsOfSeveralDownstreamsAgree(t *testing.T) {
 	for seed, what := range map[uint64]string{
 		71395: "a call for several records fails, and the record that it is taken for is left behind",
+		80070: "a process goes back because a commit was not answered, and three dead letters of a record are found",
 		81029: "a copy in the retry topic is written for a failed call while another copy of the record is tried",
 	} {
 		if err := NewReport().other(what, generate.Several, generate.SeveralCorruptions(),
