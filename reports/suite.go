@@ -4,6 +4,7 @@ package reports
 // the overall result.
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -36,9 +37,14 @@ const (
 	StandingPass         Standing = "pass"
 )
 
+// SuiteCampaign is the Kind of a suite whose runs were run apart from each other.
+const SuiteCampaign = "campaign"
+
 // Suite is a gate's run: the content of gate.json.
 type Suite struct {
-	Schema  int      `json:"schema"`
+	Schema int `json:"schema"`
+	// Kind is SuiteCampaign, or "" for a gate.
+	Kind    string   `json:"kind,omitempty"`
 	Verdict Standing `json:"verdict"`
 	// Config is the dlqbench.yaml, Shard "1/3" where only a part of it was run.
 	Config  string        `json:"config"`
@@ -124,6 +130,9 @@ type SuitePlace struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
 }
+
+// kind is the command that made the suite.
+func (s Suite) kind() string { return cmp.Or(s.Kind, "gate") }
 
 // Names describes what a waiver covers: "no-loss: lost in smoke".
 func (w SuiteWaiver) Names() string {

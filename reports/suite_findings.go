@@ -153,8 +153,15 @@ func suiteTodo(suite Suite) document.List {
 		item.Below = append(item.Below, again(shown))
 		out.Items = append(out.Items, item)
 	}
+	told := map[string]bool{} // many runs are not run for one reason
 	for _, run := range suite.Runs {
-		out.Items = append(out.Items, runTodo(run)...)
+		if why := strings.Join(run.Reasons, "; "); run.Standing == StandingNotRun {
+			if told[why] {
+				continue
+			}
+			told[why] = true
+		}
+		out.Items = append(out.Items, runTodo(run, suite.kind())...)
 	}
 	for _, waiver := range suite.Waivers {
 		if remark := waiver.Remark(); remark != "" {
@@ -173,15 +180,18 @@ func again(run SuiteRun) document.Text {
 }
 
 // runTodo returns what to do about the reasons of a run besides violations.
-func runTodo(run SuiteRun) []document.Item {
+func runTodo(run SuiteRun, kind string) []document.Item {
 	do := map[Standing]string{
 		StandingInconclusive: "It proves nothing until this is changed: correct the scenario, or the place where it runs.",
 		StandingThreshold:    "Meet it, or change the threshold at " + text(run.Where.String()) + ".",
 		StandingFail:         "Meet it, or change the threshold at " + text(run.Where.String()) + ".",
 		StandingEnvironment:  "Nothing is known of the consumer until this is mended.",
-		StandingInterrupted:  "Run the gate again.",
+		StandingInterrupted:  "Run the " + kind + " again.",
 	}[run.Standing]
-	if run.Standing == StandingNotRun && run.Missing {
+	switch missing := run.Standing == StandingNotRun && run.Missing; {
+	case missing && kind == SuiteCampaign:
+		do = "Run the campaign again: it continues with the cells that have no result."
+	case missing:
 		do = "Raise the budget in dlqbench.yaml, or run the suite in parts with --shard."
 	}
 	reasons := run.otherReasons()

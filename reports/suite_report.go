@@ -20,8 +20,8 @@ func SuiteIndex(w io.Writer, suite Suite) error { return document.HTML(w, suiteD
 
 func suiteDocument(suite Suite) document.Document {
 	out := document.Document{Kind: "gate", Mark: suiteMark(suite.Verdict), Word: suiteWord(suite.Verdict),
-		Title: "dlqbench gate", Lead: []document.Text{document.Plain(suite.Counts())}, About: []string{text(suite.Config)},
-		Foot: "The same facts for programs: gate.json and junit.xml.",
+		Title: "dlqbench " + suite.kind(), Lead: []document.Text{document.Plain(suite.Counts())},
+		About: []string{text(suite.Config)}, Foot: "The same facts for programs: gate.json and junit.xml.",
 	}
 	for _, line := range suite.coverageLines() {
 		out.Lead = append(out.Lead, document.Plain(line))

@@ -71,7 +71,8 @@ func SuiteEnd(w io.Writer, suite Suite, artifacts string) error {
 	if suite.Shard != "" {
 		shard = ", shard " + suite.Shard
 	}
-	fmt.Fprintf(&b, "\nGATE %s%s: %s in %s\n", suiteWord(suite.Verdict), shard, suite.Counts(), units.Text(suite.Elapsed))
+	fmt.Fprintf(&b, "\n%s %s%s: %s in %s\n", strings.ToUpper(suite.kind()), suiteWord(suite.Verdict), shard,
+		suite.Counts(), units.Text(suite.Elapsed))
 	for _, line := range suite.coverageLines() {
 		fmt.Fprintf(&b, "%s\n", line)
 	}

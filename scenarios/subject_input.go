@@ -138,6 +138,17 @@ func (i *Input) Files() map[string]string {
 	return files
 }
 
+// Paths are the paths of all files that the subject names, as they are written.
+func (s *SubjectFile) Paths() []string {
+	paths := slices.Collect(maps.Values(s.Input.Files()))
+	for _, downstream := range s.Downstreams {
+		if downstream.GRPC != nil && downstream.GRPC.Schema != "" {
+			paths = append(paths, downstream.GRPC.Schema)
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(paths)))
+}
+
 // checkInput reads the samples. Folder is what their path is relative to.
 func (c *checker) checkInput(s *SubjectFile, folder string) {
 	if s.Input == nil || !c.allSound("/input") {

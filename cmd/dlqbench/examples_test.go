@@ -55,7 +55,7 @@ func TestExamples(t *testing.T) {
 	checkedOnly := map[string]bool{
 		"dlqbench": true, "run": true, "bench": true, "compare": true, "drill": true, "gate": true, "prove": true,
 		"parity": true, "kafka": true, "consume": true, "replay": true, "inspect": true, "dlq": true, "clean": true,
-		"learn": true, "demo": true,
+		"learn": true, "demo": true, "campaign": true,
 	}
 	root := (&app{}).root()
 	for _, command := range commands(root) {

@@ -60,17 +60,7 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--shard: %w", err)}
 	}
-	var kafka run.ClusterOptions
-	var cluster clusterFlags
-	suite, err := gate.Load(flags.config, func(wanted gate.Cluster) (func(*scenarios.Scenario) error, error) {
-		cluster = clusterOf(wanted, filepath.Dir(flags.config))
-		made, notes, err := cluster.options()
-		for _, note := range notes {
-			fmt.Fprintln(a.stderr, note)
-		}
-		kafka = made
-		return kafka.Fits, err
-	})
+	suite, cluster, kafka, err := a.loadSuite(flags.config)
 	if err != nil {
 		a.annotate(err, flags.config)
 		return usageError{err}

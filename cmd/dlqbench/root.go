@@ -89,7 +89,8 @@ type commandGroup struct {
 func (a *app) commandGroups() []commandGroup {
 	return []commandGroup{
 		{"Run and judge", []*cobra.Command{
-			a.demoCommand(), a.runCommand(), a.gateCommand(), a.benchCommand(), a.drillCommand(), a.compareCommand(),
+			a.demoCommand(), a.runCommand(), a.gateCommand(), a.campaignCommand(), a.benchCommand(), a.drillCommand(),
+			a.compareCommand(),
 		}},
 		{"Results", []*cobra.Command{
 			a.openCommand(), a.runsCommand(), a.checkCommand(), a.reportCommand(), a.showRecordCommand(), a.explainCommand(),

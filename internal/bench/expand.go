@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -21,39 +20,28 @@ import (
 // mostCells is the maximum number of cells, because each cell takes the time of its runs.
 const mostCells = 300
 
-// plainText matches text that YAML reads unchanged without quotes, except words and numbers with a meaning in YAML.
-var plainText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/%+-]*$`)
-var speaking = regexp.MustCompile(
-	"(?i)^(true|false|null|yes|no|on|off|y|n|[0-9][0-9._]*(e[+-]?[0-9]+)?|0[xob][0-9a-f_]+)$")
-
 // option is one alternative of what is crossed: its name, and its settings with their places in the file.
 type option struct {
 	name     string
 	place    string
-	sets     []setting
+	sets     []scenarios.Setting
 	settings []reports.BenchSetting
-}
-
-// setting is an override and its place in the file.
-type setting struct {
-	path, value string
-	place       string
 }
 
 // expand makes the cells and checks each against its scenario.
 func (l *loader) expand() {
 	cells, ok := l.settings()
-	workloads := l.named("/workloads", len(l.spec.Workloads), slices.Collect(maps.Keys(l.spec.Workloads)),
-		func(name string) []setting {
-			return l.written("/workloads/"+escape(name), l.spec.Workloads[name])
+	workloads := named(l, "/workloads", l.spec.Workloads,
+		func(name string) []scenarios.Setting {
+			return l.Settings(scenarios.Below("/workloads", name), l.spec.Workloads[name])
 		})
-	faults := l.named("/faults", len(l.spec.Faults), slices.Collect(maps.Keys(l.spec.Faults)),
-		func(name string) []setting {
+	faults := named(l, "/faults", l.spec.Faults,
+		func(name string) []scenarios.Setting {
 			text, err := json.Marshal(orEmpty(l.spec.Faults[name]))
 			if err != nil {
 				return nil // a value that was just decoded can be encoded
 			}
-			return []setting{{"faults", string(text), "/faults/" + escape(name)}}
+			return []scenarios.Setting{{Path: "faults", Value: string(text), Place: scenarios.Below("/faults", name)}}
 		})
 	if !ok {
 		return
@@ -123,9 +111,9 @@ func (l *loader) settings() (cells []option, ok bool) {
 				l.Where(fmt.Sprintf("/cells/%d/name", first)).Line), "")
 			ok = false
 		}
-		one := option{name: cell.Name, place: path, sets: l.written(path+"/set", cell.Set)}
+		one := option{name: cell.Name, place: path, sets: l.Settings(path+"/set", cell.Set)}
 		for _, set := range one.sets {
-			one.settings = append(one.settings, reports.BenchSetting{Path: set.path, Value: set.value})
+			one.settings = append(one.settings, reports.BenchSetting{Path: set.Path, Value: set.Value})
 		}
 		cells = append(cells, one)
 	}
@@ -140,15 +128,15 @@ func (l *loader) matrix() (cells []option, ok bool) {
 			"")
 		return nil, false
 	}
-	paths := l.inOrder("/matrix", slices.Collect(maps.Keys(l.spec.Matrix)))
+	paths := scenarios.Ordered(l.Strict, "/matrix", l.spec.Matrix)
 	count := 1
 	for _, path := range paths {
-		if !l.Sound("/matrix/" + escape(path)) {
+		if !l.Sound(scenarios.Below("/matrix", path)) {
 			return nil, false
 		}
 		values := l.spec.Matrix[path]
 		if len(values) == 0 {
-			l.Complain("/matrix/"+escape(path), "there is no value: write those to compare, such as [1, 8]", "")
+			l.Complain(scenarios.Below("/matrix", path), "there is no value: write those to compare, such as [1, 8]", "")
 			return nil, false
 		}
 		if count *= len(values); count > mostCells {
@@ -162,13 +150,13 @@ func (l *loader) matrix() (cells []option, ok bool) {
 		axis := reports.BenchAxis{Path: path}
 		var crossed []option
 		for i, value := range l.spec.Matrix[path] {
-			place, text := fmt.Sprintf("/matrix/%s/%d", escape(path), i), value.String()
+			place, text := fmt.Sprintf("%s/%d", scenarios.Below("/matrix", path), i), value.String()
 			if slices.Contains(axis.Values, text) {
 				l.Complain(place, fmt.Sprintf("%s is here twice: it would make the same cells again", text), "")
 				ok = false
 			}
 			axis.Values = append(axis.Values, text)
-			set := setting{path, text, place}
+			set := scenarios.Setting{Path: path, Value: text, Place: place}
 			for _, cell := range cells {
 				crossed = append(crossed, cell.with(set, short(path, paths)))
 			}
@@ -192,10 +180,10 @@ func byFirst(a, b option, axes []reports.BenchAxis) int {
 }
 
 // with returns the cell with one more setting.
-func (o option) with(set setting, as string) option {
+func (o option) with(set scenarios.Setting, as string) option {
 	out := option{place: o.place, sets: append(slices.Clone(o.sets), set)}
-	out.settings = append(slices.Clone(o.settings), reports.BenchSetting{Path: set.path, Value: set.value})
-	out.name = strings.TrimSpace(o.name + " " + as + "=" + set.value)
+	out.settings = append(slices.Clone(o.settings), reports.BenchSetting{Path: set.Path, Value: set.Value})
+	out.name = strings.TrimSpace(o.name + " " + as + "=" + set.Value)
 	return out
 }
 
@@ -210,28 +198,20 @@ func short(path string, all []string) string {
 	return last
 }
 
-// inOrder sorts the keys of a mapping in the order in which the file has them.
-func (l *loader) inOrder(of string, names []string) []string {
-	slices.SortFunc(names, func(a, b string) int {
-		first, second := l.Where(of+"/"+escape(a)), l.Where(of+"/"+escape(b))
-		return cmp.Or(cmp.Compare(first.Line, second.Line), cmp.Compare(first.Column, second.Column), strings.Compare(a, b))
-	})
-	return names
-}
-
 // named lists the named options at a key of the file.
-func (l *loader) named(key string, count int, names []string, sets func(name string) []setting) (options []option) {
-	if l.Has(key) && count == 0 {
+func named[T any](l *loader, key string, of map[string]T,
+	sets func(name string) []scenarios.Setting) (options []option) {
+	if l.Has(key) && len(of) == 0 {
 		l.Complain(key, "there is nothing in it: write a name and what it stands for, or leave the key out", "")
 	}
-	for _, name := range l.inOrder(key, names) {
-		if !l.Sound(key + "/" + escape(name)) {
+	for _, name := range scenarios.Ordered(l.Strict, key, of) {
+		if !l.Sound(scenarios.Below(key, name)) {
 			continue
 		}
 		if !cellWord.MatchString(name) {
-			l.Complain(key+"/"+escape(name), "a name has letters, digits, dots, dashes and underscores", "")
+			l.Complain(scenarios.Below(key, name), "a name has letters, digits, dots, dashes and underscores", "")
 		}
-		options = append(options, option{name: name, place: key + "/" + escape(name), sets: sets(name)})
+		options = append(options, option{name: name, place: scenarios.Below(key, name), sets: sets(name)})
 	}
 	return options
 }
@@ -239,21 +219,9 @@ func (l *loader) named(key string, count int, names []string, sets func(name str
 // cellWord matches a valid name of a workload or of a list of faults.
 var cellWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// written lists the settings of a mapping in the order of the file.
-func (l *loader) written(place string, settings Settings) (sets []setting) {
-	for _, path := range l.inOrder(place, slices.Collect(maps.Keys(settings))) {
-		sets = append(sets, setting{path, settings[path].String(), place + "/" + escape(path)})
-	}
-	return sets
-}
-
-func escape(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
-}
-
 // cell adds a cell, if it can be run and is not a duplicate.
 func (l *loader) cell(of, workload, faults option, seen map[string]string) {
-	sets := l.written("/set", l.spec.Set)
+	sets := l.Settings("/set", l.spec.Set)
 	for _, one := range []option{of, workload, faults} {
 		sets = append(sets, one.sets...)
 	}
@@ -272,9 +240,11 @@ func (l *loader) cell(of, workload, faults option, seen map[string]string) {
 		cell.Name = l.base.Name
 	}
 	for i, set := range sets {
-		if first := slices.IndexFunc(sets[:i], func(other setting) bool { return other.path == set.path }); first >= 0 {
-			l.Complain(set.place, fmt.Sprintf("%s is set twice for %s: in line %d, too", set.path, cell.Name,
-				l.Where(sets[first].place).Line), "")
+		if first := slices.IndexFunc(sets[:i], func(other scenarios.Setting) bool {
+			return other.Path == set.Path
+		}); first >= 0 {
+			l.Complain(set.Place, fmt.Sprintf("%s is set twice for %s: in line %d, too", set.Path, cell.Name,
+				l.Where(sets[first].Place).Line), "")
 			return
 		}
 	}
@@ -292,16 +262,16 @@ func (l *loader) cell(of, workload, faults option, seen map[string]string) {
 }
 
 // fitted checks a cell against its scenario and completes it. It reports problems at the place of the setting.
-func (l *loader) fitted(cell *PlannedCell, sets []setting, place string) bool {
+func (l *loader) fitted(cell *PlannedCell, sets []scenarios.Setting, place string) bool {
 	var origins, subjectOrigins []string
 	for _, set := range sets {
-		text := set.path + "=" + set.value
-		if key, of := subjectKey(set.path); of && l.plan.subjectFrom != "" {
-			cell.SubjectSets, subjectOrigins = append(cell.SubjectSets, key+strings.TrimPrefix(text, set.path)),
-				append(subjectOrigins, set.place)
+		text := set.Path + "=" + set.Value
+		if key, of := subjectKey(set.Path); of && l.plan.subjectFrom != "" {
+			cell.SubjectSets, subjectOrigins = append(cell.SubjectSets, key+strings.TrimPrefix(text, set.Path)),
+				append(subjectOrigins, set.Place)
 			continue
 		}
-		cell.Sets, origins = append(cell.Sets, text), append(origins, set.place)
+		cell.Sets, origins = append(cell.Sets, text), append(origins, set.Place)
 	}
 	if len(cell.SubjectSets) > 0 && !l.subjectFitted(cell, subjectOrigins) {
 		return false

@@ -32,13 +32,13 @@ type Spec struct {
 	Subject string  `json:"subject,omitempty"`
 	Cluster Cluster `json:"cluster,omitempty"`
 	// Set holds settings of all cells.
-	Set Settings `json:"set,omitempty"`
+	Set scenarios.Settings `json:"set,omitempty"`
 	// Matrix holds settings with lists of values, which are crossed.
-	Matrix map[string][]Value `json:"matrix,omitempty"`
+	Matrix map[string][]scenarios.Value `json:"matrix,omitempty"`
 	// Cells are listed instead of crossed.
 	Cells []Cell `json:"cells,omitempty" jsonschema:"minItems=1"`
 	// Workloads are named settings, such as {calm: {workload.rate: 100/s}}, which are crossed with the cells.
-	Workloads map[string]Settings `json:"workloads,omitempty"`
+	Workloads map[string]scenarios.Settings `json:"workloads,omitempty"`
 	// Faults are named lists of faults in the place of the scenario's, which are crossed with the cells.
 	Faults map[string][]Fault `json:"faults,omitempty"`
 	// Repetitions of each cell: a difference is told from chance only where there are at least 5, the default.
@@ -76,8 +76,8 @@ type Cluster struct {
 // Cell is a combination of settings under a name.
 type Cell struct {
 	// Name tells it from the others.
-	Name string   `json:"name" jsonschema:"required,pattern=^[A-Za-z0-9][A-Za-z0-9 ._-]{0\\,63}$"`
-	Set  Settings `json:"set,omitempty"`
+	Name string             `json:"name" jsonschema:"required,pattern=^[A-Za-z0-9][A-Za-z0-9 ._-]{0\\,63}$"`
+	Set  scenarios.Settings `json:"set,omitempty"`
 }
 
 // Search says where the highest rate is searched for.
@@ -89,26 +89,6 @@ type Search struct {
 	// Precision ends the search: the share by which the lowest rate that does not hold may lie above the highest that
 	// does; default 10%.
 	Precision units.Percent `json:"precision,omitempty"`
-}
-
-// Settings are values by the path that --set takes.
-type Settings map[string]Value
-
-// Value is a value of a setting as it was written.
-type Value struct{ json.RawMessage }
-
-// SchemaText allows anything: what a value may be depends on its path, and is checked with the scenario.
-func (Value) SchemaText() string {
-	return `{"description": "A value as it would stand in the scenario at this path."}`
-}
-
-// String is the value as --set takes it: text that YAML reads as that very text stands without quotes.
-func (v Value) String() string {
-	var text string
-	if json.Unmarshal(v.RawMessage, &text) == nil && plainText.MatchString(text) && !speaking.MatchString(text) {
-		return text
-	}
-	return string(v.RawMessage)
 }
 
 // Fault is a fault as a scenario has it.

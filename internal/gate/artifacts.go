@@ -48,6 +48,9 @@ func OpenArtifacts(dir string) (Artifacts, error) {
 	return a, nil
 }
 
+// ArtifactsIn is a folder whose contents somebody else looks after.
+func ArtifactsIn(dir string) Artifacts { return Artifacts{dir} }
+
 // ours reports whether a gate writes a file of that name, or leaves one if it is killed while writing.
 func ours(name string) bool {
 	return slices.ContainsFunc([]string{reports.JUnitFile, reports.SummaryFile, reports.SuiteJSONFile,

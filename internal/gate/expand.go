@@ -39,10 +39,12 @@ func (l *loader) selected(i int) {
 			continue
 		}
 		for _, subject := range l.subjects {
-			base := Entry{Arg: arg, Subject: subject.file, SubjectName: subject.name, listed: path, pattern: pattern,
-				Where: l.where(path)}
-			if l.described(&base, name, data, one) {
-				l.seeded(base, one.Seeds)
+			for _, settings := range l.settings {
+				base := Entry{Arg: arg, Subject: subject.file, SubjectName: subject.name, Settings: settings.name,
+					listed: path, pattern: pattern, Where: l.where(path)}
+				if l.described(&base, name, data, one, settings.sets) {
+					l.seeded(base, fmt.Sprintf("/scenarios/%d", i), one.Seeds)
+				}
 			}
 		}
 	}
@@ -95,12 +97,16 @@ func quoteMeta(folder string) string {
 
 // described completes a run with data from its scenario, and checks the scenario with all settings of the suite. It
 // reports whether the scenario can be run.
-func (l *loader) described(entry *Entry, name string, data []byte, one Selection) bool {
-	scenario, err := l.parse(name, data, nil, entry.Subject)
-	if err != nil {
-		return l.refused(entry, name, err)
+func (l *loader) described(entry *Entry, name string, data []byte, one Selection, settings []scenarios.Setting) bool {
+	for _, set := range settings {
+		entry.Sets = append(entry.Sets, set.Path+"="+set.Value)
 	}
-	if entry.Sets = l.overrides(scenario, one); len(entry.Sets) > 0 {
+	scenario, err := l.parse(name, data, entry.Sets, entry.Subject)
+	if err != nil {
+		return !l.refusedSetting(entry, settings, err) && l.refused(entry, name, err)
+	}
+	if more := l.overrides(scenario, one); len(more) > 0 {
+		entry.Sets = append(entry.Sets, more...)
 		if scenario, err = l.parse(name, data, entry.Sets, entry.Subject); err != nil {
 			return l.refused(entry, name, err)
 		}
@@ -146,6 +152,23 @@ func ownSubject(name string, scenario *scenarios.Scenario) string {
 		return scenario.Subject.File // it was read just before
 	}
 	return read.Name
+}
+
+// refusedSetting reports problems of named settings at their places. It reports whether all problems are of that kind.
+// A scenario that a pattern selects is left out instead.
+func (l *loader) refusedSetting(entry *Entry, settings []scenarios.Setting, err error) bool {
+	var problems *scenarios.Problems
+	if !errors.As(err, &problems) || entry.pattern {
+		return false
+	}
+	all := true
+	for _, problem := range problems.Problems {
+		at := slices.IndexFunc(entry.Sets, func(set string) bool { return problem.File == "--set "+set })
+		if all = all && at >= 0; at >= 0 {
+			l.Complain(settings[at].Place, problem.Message, problem.Hint)
+		}
+	}
+	return all
 }
 
 // refused handles a scenario that cannot be run. For a scenario of the repository, the problem is reported at its place
@@ -205,12 +228,28 @@ func (l *loader) overrides(plain *scenarios.Scenario, one Selection) []string {
 	return sets
 }
 
-// seeded adds a run for each seed.
-func (l *loader) seeded(base Entry, seeds []uint64) {
-	if len(seeds) == 0 {
-		seeds = l.config.Seeds
+// mostSeeds is the maximum number of seeds, because each is a run.
+const mostSeeds = 10_000
+
+// seeds returns the seeds of a list in the file.
+func (l *loader) seeds(path string, ranges []Range) []uint64 {
+	for i := range ranges {
+		if _, err := each(ranges[:i+1], mostSeeds); err != nil {
+			l.Complain(fmt.Sprintf("%s/%d", path, i), err.Error(), "")
+			return nil
+		}
 	}
-	if len(seeds) == 0 {
+	seeds, _ := each(ranges, mostSeeds) // they were just checked
+	return seeds
+}
+
+// seeded adds a run for each seed. path is that of the selection.
+func (l *loader) seeded(base Entry, path string, own []Range) {
+	seeds := l.seeds(path+"/seeds", own)
+	if len(own) == 0 {
+		seeds = l.seeds("/seeds", l.config.Seeds)
+	}
+	if len(own)+len(l.config.Seeds) == 0 {
 		l.suite.Entries = append(l.suite.Entries, base)
 	}
 	for _, seed := range seeds {
@@ -223,6 +262,9 @@ func (l *loader) seeded(base Entry, seeds []uint64) {
 // Key identifies a run within its suite, on every machine and in every order of the suite.
 func (e Entry) Key() string {
 	key := e.Arg + "\x00" + e.Subject
+	if e.Settings != "" {
+		key += "\x00" + e.Settings + "\x00"
+	}
 	if e.Seed != nil {
 		key += "\x00" + strconv.FormatUint(*e.Seed, 10)
 	}
@@ -234,6 +276,9 @@ func (e Entry) Label() string {
 	var more []string
 	if e.Subject != "" {
 		more = append(more, e.SubjectName)
+	}
+	if e.Settings != "" {
+		more = append(more, e.Settings)
 	}
 	if e.Seed != nil {
 		more = append(more, fmt.Sprintf("seed %d", *e.Seed))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,8 @@ type Entry struct {
 	Subject, SubjectName string
 	// Seed replaces the scenario's seed. nil keeps that.
 	Seed *uint64
+	// Settings is the name of the suite's settings that the run has, "" if the suite has none.
+	Settings string
 	// Sets are overrides in the syntax of dlqbench run --set.
 	Sets []string
 	// Where is the place that a finding about the run points to: the scenario's name in a file of the repository, or
@@ -95,7 +98,7 @@ func Load(path string, kafka Kafka) (*Suite, error) {
 
 // Parse is Load for a text that has been read already.
 func Parse(path string, data []byte, kafka Kafka) (*Suite, error) {
-	l := &loader{suite: &Suite{File: path}, subjects: []subject{{}}, parsed: map[string]parsed{}}
+	l := &loader{suite: &Suite{File: path}, subjects: []subject{{}}, parsed: map[string]parsed{}, config: defaults()}
 	strict, err := scenarios.DecodeStrict(path, data, schemaText, &l.config)
 	if err != nil {
 		return nil, err
@@ -103,12 +106,14 @@ func Parse(path string, data []byte, kafka Kafka) (*Suite, error) {
 	l.Strict = strict
 	l.suite.Cluster, l.suite.Budget = l.config.Cluster, l.config.Budget.D()
 	l.checkFigures()
+	l.readSettings()
 	l.readSubjects()
 	l.fits, err = kafka(l.config.Cluster)
 	if err != nil {
 		l.Complain("/cluster", err.Error(), "")
 		l.fits = func(*scenarios.Scenario) error { return nil }
 	}
+	l.seeds("/seeds", l.config.Seeds)
 	for i := range l.config.Scenarios {
 		l.selected(i)
 	}
@@ -133,6 +138,8 @@ type loader struct {
 	config   Config
 	suite    *Suite
 	subjects []subject
+	// settings are the named settings that every scenario is run with: one without a name if the suite has none.
+	settings []named
 	fits     func(*scenarios.Scenario) error
 	parsed   map[string]parsed
 	// unusable are the thresholds that cannot be evaluated.
@@ -194,6 +201,33 @@ func (l *loader) readSubjects() {
 			"")
 	}
 }
+
+// named are settings under a name.
+type named struct {
+	name string
+	sets []scenarios.Setting
+}
+
+// readSettings lists the named settings.
+func (l *loader) readSettings() {
+	if !l.Has("/settings") {
+		l.settings = []named{{}}
+		return
+	}
+	for _, name := range scenarios.Ordered(l.Strict, "/settings", l.config.Settings) {
+		place := scenarios.Below("/settings", name)
+		if !settingsName.MatchString(name) {
+			l.Complain(place, "a name has letters, digits, dots, dashes and underscores", "")
+		}
+		l.settings = append(l.settings, named{name, l.Settings(place, l.config.Settings[name])})
+	}
+	if len(l.settings) == 0 && l.Sound("/settings") {
+		l.Complain("/settings", "there is nothing in it: write a name and its settings, or leave the key out", "")
+	}
+}
+
+// settingsName matches a valid name of settings.
+var settingsName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func (l *loader) where(path string) Place {
 	at := l.Where(path)

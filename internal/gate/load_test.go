@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,7 +177,7 @@ func TestProblems(t *testing.T) {
 		{"an unknown invariant is required", "scenarios: [smoke]\nrequire: [no-los, ordering, ordering]",
 			[]string{":2:11: there is no invariant \"no-los\"", "did you mean no-loss?", ":2:29: ordering is here twice"}},
 		{"no seed", "scenarios: [smoke]\nseeds: [-1, x]", []string{":2:9: seeds[0] must be at least 0",
-			":2:13: seeds[1] must be a whole number"}},
+			":2:13: \"x\" is not written right"}},
 		{"a subject that is not there", "scenarios: [smoke]\nsubjects: [good.yaml, none.yaml]",
 			[]string{":2:23: there is no file", "none.yaml"}},
 		{"a subject twice", "scenarios: [smoke]\nsubjects: [good.yaml, ./good.yaml]",
@@ -270,5 +271,43 @@ func TestNoFile(t *testing.T) {
 	if _, err := Load(filepath.Join(t.TempDir(), ConfigFile), anyKafka); err == nil ||
 		!strings.Contains(err.Error(), "dlqbench init writes one") {
 		t.Errorf("without a file: %v", err)
+	}
+}
+
+// Every scenario is run with each of the named settings and with each seed of a range, in the order of the file.
+func TestSettingsAndRanges(t *testing.T) {
+	suite := load(t, ConfigFile, "scenarios: [mine.yaml, {scenario: other.yaml, seeds: [9]}]\nseeds: [1, 3-4]\n"+
+		"settings:\n  b: {workload.rate: 5/s, expect.thresholds: ['count.late < 9']}\n  a: {}\n"+
+		"thresholds: ['count.succeeded > 2']\n", "mine.yaml", mine, "other.yaml", other)
+	want := "mine (b, seed 1) | mine (b, seed 3) | mine (b, seed 4) | mine (a, seed 1) | mine (a, seed 3) | mine (a, seed 4) | " +
+		"other (b, seed 9) | other (a, seed 9)"
+	if got := labels(suite.Entries); got != want {
+		t.Errorf("runs %s\nwant %s", got, want)
+	}
+	sets := `expect.thresholds=["count.late \u003c 9"] workload.rate=5/s expect.thresholds[1]="count.succeeded > 2"`
+	got := slices.Clone(suite.Entries[0].Sets)
+	slices.Sort(got[:2])
+	if strings.Join(got, " ") != sets {
+		t.Errorf("settings %q, want %s", got, sets)
+	}
+	keys := map[string]bool{}
+	for _, entry := range suite.Entries {
+		keys[entry.Key()] = true
+	}
+	if len(keys) != len(suite.Entries) {
+		t.Errorf("%d keys for %d runs", len(keys), len(suite.Entries))
+	}
+	for _, test := range []struct{ text, want string }{
+		{"scenarios: [mine.yaml]\nseeds: [1, 4-3]\n", ConfigFile + ":2:12: the range 4-3 ends before it begins"},
+		{"scenarios: [mine.yaml]\nseeds: [1-10000, 7]\n", ConfigFile + ":2:18: the range 7-7 makes more than 10000"},
+		{"scenarios: [{scenario: mine.yaml, seeds: [5-1]}]\n", ":1:43: the range 5-1 ends"},
+		{"scenarios: [mine.yaml]\nsettings: {}\n", ":2:11: there is nothing in it"},
+		{"scenarios: [mine.yaml]\nsettings:\n  a b: {}\n", ":3:8: a name has letters"},
+		{"scenarios: [mine.yaml]\nsettings:\n  a: {workload.rat: 1/s}\n", ":3:"},
+	} {
+		_, err := Load(repository(t, ConfigFile, test.text, "mine.yaml", mine), anyKafka)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s", test.text, err, test.want)
+		}
 	}
 }

@@ -24,6 +24,11 @@ func (usedUp) Error() string { return "the gate's time budget is used up" }
 //nolint:errorlint // this is what errors.Is asks
 func (usedUp) Is(target error) bool { return target == context.Canceled }
 
+// NotRun is the error of Options.Run for an entry that was not run. The suite is then inconclusive at best.
+type NotRun struct{ Why string }
+
+func (n NotRun) Error() string { return n.Why }
+
 // Forecast is the estimated duration of a run: the minimum, the usual and the maximum. Parts names what takes most of
 // it.
 type Forecast struct {
@@ -78,9 +83,11 @@ func (s *Suite) Run(ctx context.Context, options Options) (*reports.Suite, error
 			continue
 		}
 		done, failed := options.Run(budgeted, entry)
-		s.stand(run, done, failed, options.Now())
-		run.Promised = promised(entry.Subject, done.Judged.Verdict)
+		*run = s.One(entry, done, failed, options.Now())
 		told.Verdict = worse(told.Verdict, run.Standing)
+		if run.Missing {
+			told.Verdict = worse(told.Verdict, reports.StandingInconclusive)
+		}
 		s.finish(told, began, options)
 		errs = append(errs, options.Told(run, told))
 	}
@@ -90,6 +97,15 @@ func (s *Suite) Run(ctx context.Context, options Options) (*reports.Suite, error
 	s.finish(told, began, options)
 	s.require(told, len(entries) < len(s.Entries))
 	return told, errors.Join(errs...)
+}
+
+// One returns how an entry stands that has been run: waived failures do not count. failed describes a failure outside
+// the subject, or is a NotRun.
+func (s *Suite) One(entry Entry, done Done, failed error, now time.Time) reports.SuiteRun {
+	run := notRun(entry)
+	s.stand(&run, done, failed, now)
+	run.Promised = promised(entry.Subject, done.Judged.Verdict)
+	return run
 }
 
 func (s *Suite) finish(told *reports.Suite, began time.Time, options Options) {

@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the generated files again")
 // writes it.
 func TestSchemaIsCurrent(t *testing.T) {
 	generated, err := schemagen.Generate(schemagen.File{
-		Title: "dlqbench gate", Of: Config{}, Filled: Config{Cluster: Cluster{Provider: "embedded"}},
+		Title: "dlqbench gate", Of: Config{}, Filled: defaults(),
 		Base: "github.com/dlqbench/dlqbench/internal/gate", Sources: []string{"spec.go"},
 	})
 	if err != nil {

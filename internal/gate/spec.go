@@ -4,6 +4,9 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -24,8 +27,11 @@ type Config struct {
 	Subjects scenarios.TextList `json:"subjects,omitempty"`
 	// Scenarios are what to run, in this order.
 	Scenarios []Selection `json:"scenarios" jsonschema:"required,minItems=1"`
-	// Seeds: every scenario is run once with each of them; default: once, with its own.
-	Seeds []uint64 `json:"seeds,omitempty" jsonschema:"minItems=1"`
+	// Seeds, one by one or as ranges ([1, 2, 10-99]): every scenario is run once with each of them; default: once, with
+	// its own.
+	Seeds []Range `json:"seeds,omitempty" jsonschema:"minItems=1"`
+	// Settings are named settings, such as {calm: {workload.rate: 100/s}}: every scenario is run once with each of them.
+	Settings map[string]scenarios.Settings `json:"settings,omitempty"`
 	// Allow holds allowances that take the place of the scenarios' own.
 	Allow scenarios.Allow `json:"allow,omitempty"`
 	// Thresholds are judged in every run, besides the scenario's own: "latency.success.p99 < 500ms".
@@ -41,13 +47,76 @@ type Config struct {
 	Waive []Waiver `json:"waive,omitempty"`
 }
 
+// Range is a whole number, or all from From to To: 7 or "10-99".
+type Range struct{ From, To uint64 }
+
+// UnmarshalJSON reads both written forms. In the place of what the schema refuses there is null.
+func (r *Range) UnmarshalJSON(data []byte) (err error) {
+	if string(data) == "null" {
+		return nil
+	}
+	*r, err = parseRange(strings.Trim(string(data), `"`))
+	return err
+}
+
+// SchemaText is the JSON Schema of both written forms.
+func (Range) SchemaText() string {
+	return `{"description": "A whole number, or a range of them: 7 or 10-99.", "oneOf": [
+		{"type": "integer", "minimum": 0, "maximum": 18446744073709551615},
+		{"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$"}]}`
+}
+
+func parseRange(text string) (r Range, err error) {
+	first, last, ranged := strings.Cut(text, "-")
+	if !ranged {
+		last = first
+	}
+	var errFrom, errTo error
+	r.From, errFrom = strconv.ParseUint(first, 10, 64)
+	r.To, errTo = strconv.ParseUint(last, 10, 64)
+	if errFrom != nil || errTo != nil {
+		return r, fmt.Errorf("%q is not a number or a range: write such as 7 or 1-40", text)
+	}
+	return r, nil
+}
+
+// each returns the numbers of ranges, most at most.
+func each(ranges []Range, most int) (numbers []uint64, err error) {
+	for _, one := range ranges {
+		switch {
+		case one.To < one.From:
+			return nil, fmt.Errorf("the range %d-%d ends before it begins", one.From, one.To)
+		case one.To-one.From >= uint64(most-len(numbers)):
+			return nil, fmt.Errorf("the range %d-%d makes more than %d", one.From, one.To, most)
+		}
+		for offset := range one.To - one.From + 1 {
+			numbers = append(numbers, one.From+offset)
+		}
+	}
+	return numbers, nil
+}
+
+// ParseRanges parses whole numbers and ranges of them, separated by commas, such as "1-40,43". most is the maximum
+// number of them.
+func ParseRanges(text string, most int) ([]uint64, error) {
+	var ranges []Range
+	for part := range strings.SplitSeq(text, ",") {
+		one, err := parseRange(part)
+		if err != nil {
+			return nil, err
+		}
+		ranges = append(ranges, one)
+	}
+	return each(ranges, most)
+}
+
 // Selection is a scenario, or several: the name of a shipped one, a file, or a pattern with * and ? of either (a
 // pattern with a slash or an extension is one of files). In YAML a bare text is the scenario.
 type Selection struct {
 	Scenario string `json:"scenario"`
 	// Seeds, Allow and Thresholds are those of this selection; seeds and allowances take the place of the suite's,
 	// thresholds are added.
-	Seeds      []uint64        `json:"seeds,omitempty"`
+	Seeds      []Range         `json:"seeds,omitempty" jsonschema:"minItems=1"`
 	Allow      scenarios.Allow `json:"allow,omitempty"`
 	Thresholds []string        `json:"thresholds,omitempty"`
 }
@@ -101,7 +170,7 @@ func (Selection) SchemaText() string {
 			{"type": "object", "required": ["scenario"], "additionalProperties": false, "properties": {
 				"scenario": {"type": "string", "description": "A shipped scenario, a file, or a pattern of either."},
 				"seeds": {"type": "array", "minItems": 1, "description": "Seeds in the place of the suite's.",
-					"items": {"type": "integer", "minimum": 0, "maximum": 18446744073709551615}},
+					"items": {"$ref": "#/$defs/Range"}},
 				"allow": {"$ref": "#/$defs/Allow",
 					"description": "Allowances in the place of the suite's and the scenario's."},
 				"thresholds": {"type": "array", "items": {"type": "string"},
@@ -109,4 +178,9 @@ func (Selection) SchemaText() string {
 			}}
 		]
 	}`
+}
+
+// defaults are what the keys are when they are left out.
+func defaults() Config {
+	return Config{Cluster: Cluster{Provider: "embedded"}}
 }

@@ -95,6 +95,9 @@ func (s *Suite) stand(run *reports.SuiteRun, done Done, failed error, now time.T
 	run.Elapsed, run.Dir, run.Judged = done.Elapsed, done.Judged.Dir, done.Judged
 	if verdict == nil {
 		run.Standing = reports.StandingEnvironment
+		if notRun := (NotRun{}); errors.As(failed, &notRun) {
+			run.Standing, run.Missing = reports.StandingNotRun, true
+		}
 		if failed == nil {
 			failed = errors.New("there was nothing to judge")
 		}
