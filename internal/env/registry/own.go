@@ -124,9 +124,8 @@ func absent(err error) bool {
 
 // ServeHTTP forwards a request. It remembers the version that a registration adds.
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	parent, last := path.Split(strings.TrimSuffix(request.URL.Path, "/"))
-	parent, subject := path.Split(strings.TrimSuffix(parent, "/"))
-	if request.Method != http.MethodPost || last != "versions" || path.Base(parent) != "subjects" {
+	subject, registers := registered(request)
+	if !registers {
 		f.proxy.ServeHTTP(w, request)
 		return
 	}
@@ -146,6 +145,15 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		defer f.mu.Unlock()
 		f.added = append(f.added, added)
 	}
+}
+
+// registered returns the subject under which a request registers a schema. Its name may have slashes, escaped as %2F.
+func registered(request *http.Request) (subject string, registers bool) {
+	parent, last := path.Split(strings.TrimSuffix(request.URL.EscapedPath(), "/"))
+	parent, escaped := path.Split(strings.TrimSuffix(parent, "/"))
+	subject, err := url.PathUnescape(escaped)
+	registers = request.Method == http.MethodPost && last == "versions" && path.Base(parent) == "subjects"
+	return subject, registers && err == nil
 }
 
 // close removes what was added, the newest first.

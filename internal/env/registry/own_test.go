@@ -148,3 +148,39 @@ func TestOwnRegistryThatCannotBeUsed(t *testing.T) {
 		t.Errorf("after a second schema that is none: %v, %v", err, versions(t, own, "run-1.orders-key"))
 	}
 }
+
+// TestSubjectsWithSlashes forwards names that are escaped in paths as they are, and removes what was added under them.
+func TestSubjectsWithSlashes(t *testing.T) {
+	const their, added = "shop/orders 100%-value", "shop/orders.DLT-value"
+	fake, own := theirs(t)
+	fake.SeedSchema(their, 1, 8, avro("bytes"))
+	r, err := Forward(t.Context(), own, "run-1", Schema{their, avro("bytes")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known := r.Known[0]; known.Subject != their || known.ID != 8 {
+		t.Errorf("the schema is %+v", known)
+	}
+	service, err := sr.NewClient(sr.URLs("http://" + r.Address()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := service.SchemaByVersion(t.Context(), their, -1); err != nil || got.ID != 8 {
+		t.Errorf("the latest version of %s is %+v, %v", their, got, err)
+	}
+	if _, err := service.CreateSchema(t.Context(), added, avro("long")); err != nil {
+		t.Fatal(err)
+	}
+	if got := versions(t, own, added); !slices.Equal(got, []int{1}) {
+		t.Errorf("during the run, %s has the versions %v", added, got)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for subject, want := range map[string][]int{their: {1}, added: nil} {
+		if got := versions(t, own, subject); !slices.Equal(got, want) {
+			t.Errorf("after the run, %s has the versions %v, want %v", subject, got, want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
