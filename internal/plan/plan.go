@@ -66,6 +66,9 @@ type Plan struct {
 	largestSample int
 }
 
+// Unidentified reports whether no call about the record can carry its id: its value has none, or can't be read.
+func (r Record) Unidentified() bool { return r.Tombstone || r.Garbage || r.Malformed != 0 }
+
 // Due returns the number of records that are sent in any case.
 func (p *Plan) Due() int { return len(p.Records) - p.Spare }
 

@@ -19,6 +19,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/kafkaio"
+	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
 const (
@@ -69,6 +71,8 @@ type Stub struct {
 	handling   sync.RWMutex
 	handshakes faulty
 	forward    *forward
+	// unidentified: the plan has records that no call can name.
+	unidentified bool
 }
 
 // stubServer answers the connections of listeners until it is closed.
@@ -94,7 +98,7 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 	s := &Stub{
 		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers, topics: indexed(cfg.Topics),
 		listeners: make([]net.Listener, cfg.Instances), inflater: kafkaio.Inflater{Limit: maxBody},
-		forward: newForward(),
+		forward: newForward(), unidentified: slices.ContainsFunc(cfg.Plan.Records, plan.Record.Unidentified),
 	}
 	s.server = newHTTPServer(s)
 	if cfg.RPC != nil {
@@ -234,7 +238,7 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	seq, found := s.calls.find(r, s.cfg.IDs)
 	passes := s.forwards() && (route == nil || route.Forward)
 	if passes && !found {
-		s.forward.call(r).write(w)
+		s.passOn(w, r, &event, route == nil)
 		return
 	}
 	if s.calls.Told {

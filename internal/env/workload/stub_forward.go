@@ -44,6 +44,21 @@ func (s *Stub) forwards() bool { return s.forward.to.Load() != nil }
 // Unforwarded returns the number of calls that the other stub did not answer, and why it did not answer the first.
 func (s *Stub) Unforwarded() (count int64, first string) { return s.forward.failed.told() }
 
+// passOn has the other stub answer a call without a record's id. Where there are records that no call can name, it may
+// be an attempt at one of them, unless a route says that it is none.
+func (s *Stub) passOn(w http.ResponseWriter, r *call, event *history.Event, perhaps bool) {
+	perhaps = perhaps && s.unidentified && s.cfg.Other == 0
+	if perhaps {
+		s.Begin(event, 0, false)
+	}
+	answer := s.forward.call(r)
+	if perhaps {
+		event.Outcome, event.Code = history.OutcomeUnknownID, int16(answer.status)
+		s.End(event, r.Context().Err() != nil)
+	}
+	answer.write(w)
+}
+
 // forwarded is the other stub's answer.
 type forwarded struct {
 	status int

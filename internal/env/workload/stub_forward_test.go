@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -87,6 +89,33 @@ func TestCallsGoOnToAnotherStub(t *testing.T) {
 	}
 	if count, first := b.Strays(); count != 0 {
 		t.Errorf("%d strays: %s", count, first)
+	}
+}
+
+// A call without an id may be an attempt at a record that no call can name, where the plan has such records.
+func TestForwardedCallsWithoutAnIDMayBeAttempts(t *testing.T) {
+	for _, c := range []struct {
+		record plan.Record
+		want   []string
+	}{
+		{plan.Record{Garbage: true}, []string{"unknown-id 202"}}, {plan.Record{Tombstone: true}, []string{"unknown-id 202"}},
+		{plan.Record{Malformed: samples.Truncated}, []string{"unknown-id 202"}}, {plan.Record{Outcome: history.OutcomeSuccess}, nil},
+	} {
+		b := newCalls(t, &plan.Plan{Records: []plan.Record{c.record}}, history.IDText,
+			Calls{Routes: []Route{{Path: "/token", Forward: true}}})
+		forwardTo(t, b, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
+		for _, path := range []string{"/orders", "/token"} {
+			if status, _, _ := b.call("POST", path, "\x00"); status != http.StatusAccepted {
+				t.Errorf("POST %s is answered %d", path, status)
+			}
+		}
+		var ends []string
+		for _, end := range b.sink.of(history.KindAttemptEnd) {
+			ends = append(ends, fmt.Sprintf("%s %d", end.Outcome, end.Code))
+		}
+		if !reflect.DeepEqual(ends, c.want) || b.InFlight() != 0 {
+			t.Errorf("%+v: attempts ended with %q, want %q", c.record, ends, c.want)
+		}
 	}
 }
 
