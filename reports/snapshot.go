@@ -64,6 +64,9 @@ type Snapshot struct {
 	// Store is nil where no dead-letter store is judged.
 	Store *StoreFigures `json:"store,omitempty"`
 
+	// Registry is nil where the run has no schema registry.
+	Registry *RegistryFigures `json:"registry,omitempty"`
+
 	// ActiveFaults are the faults in force, in the order in which they began. They, FaultsInjected, the events of the
 	// kind EventFault and what WithoutFaults replaces are all that tells of faults.
 	ActiveFaults []FaultState `json:"active_faults"`
@@ -200,6 +203,12 @@ type StoreFigures struct {
 	ByState map[history.StoreState]int64 `json:"by_state"`
 	// Changes is how many changes of entries were seen.
 	Changes int64 `json:"changes"`
+}
+
+// RegistryFigures is the schema registry of a run.
+type RegistryFigures struct {
+	// Requests is how many have arrived.
+	Requests int64 `json:"requests"`
 }
 
 // EventKind is the type of an event in the log.

@@ -63,6 +63,7 @@ type live struct {
 	rebalances  int64
 	injected    int64
 	store       *reports.StoreFigures
+	asked       func() int64 // counts the requests of the schema registry; nil without one
 	// transacted is the offset after the last record that the replay tool wrote in a transaction. The record at that
 	// offset is the transaction's marker.
 	transacted map[topicPartition]int64
@@ -381,6 +382,9 @@ func (l *live) now(snapshot *reports.Snapshot) {
 	for _, fault := range l.faults {
 		snapshot.ActiveFaults = append(snapshot.ActiveFaults, fault.FaultState)
 	}
+	if l.asked != nil {
+		snapshot.Registry = &reports.RegistryFigures{Requests: l.asked()}
+	}
 	if l.store != nil {
 		figures := reports.StoreFigures{ByState: map[history.StoreState]int64{}, Changes: l.store.Changes}
 		for state, count := range l.store.ByState {
@@ -388,6 +392,13 @@ func (l *live) now(snapshot *reports.Snapshot) {
 		}
 		snapshot.Store = &figures
 	}
+}
+
+// watchRegistry sets what counts the requests of the schema registry.
+func (l *live) watchRegistry(requests func() int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = requests
 }
 
 // replayedInTransaction notes where the replay tool's transactions write.

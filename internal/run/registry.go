@@ -31,6 +31,7 @@ func (r *run) openRegistry(ctx context.Context) error {
 			return err
 		}
 		r.values.SchemaRegistryURL = "http://" + link.Address()
+		r.live.watchRegistry(r.registry.Requests)
 		for i, known := range r.registry.Known[:len(formats)] {
 			if formats[i].NeedsGUID() && known.GUID == "" {
 				return fmt.Errorf("the schema registry %s has no GUIDs of schemas, which framing: %s needs: write framing: %s",

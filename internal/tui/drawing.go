@@ -69,7 +69,10 @@ func (m *model) boxes() []box {
 		{"done", units.PerSecond(s.ProcessedRate), "in all " + units.Count(s.Totals.Processed)},
 		{"dead letters", units.PerSecond(s.DeadLetterRate), "in all " + units.Count(s.DeadLetters)},
 	}
-	if s.Store != nil && m.width >= drawingWidth+20 {
+	if s.Registry != nil && m.width >= drawingWidth+20 {
+		boxes = append(boxes, box{"registry", units.Count(s.Registry.Requests) + " requests", m.brokenAt("registry")})
+	}
+	if s.Store != nil && m.width >= drawingWidth+20*(len(boxes)-4) {
 		entries := int64(0)
 		for _, one := range s.Store.ByState {
 			entries += one
@@ -77,4 +80,15 @@ func (m *model) boxes() []box {
 		boxes = append(boxes, box{"store", units.Count(entries) + " entries", "changes " + units.Count(s.Store.Changes)})
 	}
 	return boxes
+}
+
+// brokenAt names the faults in force at a target.
+func (m *model) brokenAt(target string) string {
+	var names []string
+	for _, fault := range m.live.ActiveFaults {
+		if fault.Target == target {
+			names = append(names, fault.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }

@@ -64,6 +64,7 @@ func at(second int) reports.Snapshot {
 				LastError: "it hurts"},
 			{Kind: "worker", Name: "worker 0", Status: reports.InstancePaused, Since: now},
 		},
+		Registry: &reports.RegistryFigures{Requests: 7},
 		Store: &reports.StoreFigures{Changes: 90, ByState: map[history.StoreState]int64{history.StorePending: 12,
 			history.StoreResolved: 30}},
 		ActiveFaults: []reports.FaultState{

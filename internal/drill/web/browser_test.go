@@ -3,6 +3,9 @@ package web
 // This file tests the page in a real browser: a whole drill, with the responder next to the injector.
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -157,6 +160,41 @@ func TestTheRespondersPageInABrowser(t *testing.T) {
 	quiet(t, b, s)
 }
 
+// A schema registry has a place in the drawing, also beside a store and on a phone, and faults of it are marked there.
+func TestFaultsOfTheRegistryAreMarkedInABrowser(t *testing.T) {
+	b := browsertest.Open(t)
+	f := newFake(t)
+	f.registry = true
+	s := serve(t, f, Options{})
+	for _, width := range []int64{1280, 420} {
+		for _, stored := range []bool{false, true} {
+			f.mu.Lock()
+			f.store = stored
+			f.mu.Unlock()
+			b.Viewport(width, 900)
+			opened(b, s.Link(drill.RoleInjector))
+			b.Until(`document.querySelector('.node[data-part="registry"]')?.textContent.includes("requests")`)
+			broken, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+				map[string]any{"network": map[string]any{"link": "registry", "latency": "1s"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Until(`document.querySelectorAll('.node.hit[data-part="registry"]').length === 1`)
+			if got := b.Count(".node.hit"); got != 1 {
+				t.Errorf("at %d pixels, %d parts are marked", width, got)
+			}
+			if folder := os.Getenv("PICTURES"); folder != "" {
+				b.Glimpse(filepath.Join(folder, fmt.Sprintf("registry-%d-%v.png", width, stored)))
+			}
+			if err := f.Heal(t.Context(), drill.Actor{Role: drill.RoleInjector}, broken.ID); err != nil {
+				t.Fatal(err)
+			}
+			b.Until(`document.querySelectorAll(".node.hit").length === 0`)
+		}
+	}
+	quiet(t, b, s)
+}
+
 // People's input and the run's name stay text, whatever they contain.
 func TestHostileWordsStayWordsInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
@@ -266,7 +304,7 @@ func quoted(text string) string { return "`" + text + "`" }
 func TestNarrowScreensInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
-	f.store = true
+	f.store, f.registry = true, true
 	s := serve(t, f, Options{})
 	for _, width := range []int64{360, 420, 760, 1024, 1920} {
 		b.Viewport(width, 800)

@@ -35,6 +35,7 @@ type fake struct {
 	instances  int
 	hostile    string
 	store      bool
+	registry   bool
 	// unbreakable is the reason why no fault may be injected.
 	unbreakable string
 	people      []drill.Participant
@@ -129,6 +130,9 @@ func (f *fake) live() *reports.Snapshot {
 	}
 	if f.store {
 		live.Store = &reports.StoreFigures{}
+	}
+	if f.registry {
+		live.Registry = &reports.RegistryFigures{Requests: 12}
 	}
 	return live
 }

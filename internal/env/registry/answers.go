@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +24,8 @@ const (
 // answers decides about requests before the registry sees them.
 type answers struct {
 	next http.Handler
+	// came is the number of requests that arrived.
+	came atomic.Int64
 	mu   sync.Mutex
 	// changes is never altered, only replaced.
 	changes []*change
@@ -73,6 +76,7 @@ func (a *answers) inForce() []*change {
 // ServeHTTP delays a request, and answers it in the registry's place if a change says so. The answer is decided after
 // the delay, so a fault that began in the meantime applies.
 func (a *answers) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	a.came.Add(1)
 	for _, one := range a.inForce() {
 		if one.slow > 0 {
 			one.seen()

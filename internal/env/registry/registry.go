@@ -60,6 +60,9 @@ func (r *Registry) serve(handler http.Handler) (err error) {
 // Address is its host and port.
 func (r *Registry) Address() string { return r.listener.Addr().String() }
 
+// Requests is the number of requests that have arrived, also those that a fault answers.
+func (r *Registry) Requests() int64 { return r.answers.came.Load() }
+
 // Close ends it, and its connections. It removes from a registry of the user's own what was added during the run.
 func (r *Registry) Close(ctx context.Context) error {
 	if r.own == nil {

@@ -1,4 +1,4 @@
-// Draws the running system: workload → Kafka (topics, brokers) → the consumer's instances → downstream, dead-letter topic and store. It is laid out anew
+// Draws the running system: workload → Kafka (topics, brokers) → the consumer's instances → downstream, schema registry, dead-letter topic and store. It is laid out anew
 // when something appears or goes, and otherwise only its texts, marks and speeds change. Everything that comes from the run is set as text.
 
 const NS = "http://www.w3.org/2000/svg";
@@ -58,6 +58,10 @@ function wide(m) {
   });
   edge.commit = curve(592, 146, 478, 146);
   edge.dead = curve(592, 227, 478, 227);
+  if (m.registry) {
+    box.registry = { x: 900, y: 176, w: 132, h: 74 };
+    edge.ask = curve(806, 231, 895, 213);
+  }
   if (m.store) {
     box.store = { x: 850, y: H - 86, w: 182, h: 78 };
     edge.store = `M472 246C540 246 540 ${H - 36} 592 ${H - 36}L845 ${H - 36}`;
@@ -85,11 +89,16 @@ function tall(m) {
   edge["call " + (m.instances.length ? m.instances[0].id : "")] = curve(128, bottom, 128, bottom + 41, true);
   edge.commit = curve(44, 334, 44, 241, true);
   edge.dead = curve(318, 334, 318, 241, true);
+  const below = m.registry && m.store ? 90 : 0; // another row
+  if (m.registry) {
+    box.registry = below ? { x: 62, y: bottom + 46 + below, w: 132, h: 74 } : { x: 220, y: bottom + 46, w: 132, h: 74 };
+    edge.ask = below ? `M207 ${bottom}L207 ${bottom + 83 + below}L199 ${bottom + 83 + below}` : curve(286, bottom, 286, bottom + 41, true);
+  }
   if (m.store) {
     box.store = { x: 220, y: bottom + 46, w: 168, h: 74 };
     edge.store = `M382 200C399 200 397 240 397 300L397 ${bottom}C397 ${bottom + 30} 304 ${bottom + 10} 304 ${bottom + 41}`;
   }
-  return { width: 400, height: bottom + 128, box, edge, zone };
+  return { width: 400, height: bottom + 128 + below, box, edge, zone };
 }
 
 export class Drawing {
@@ -101,11 +110,11 @@ export class Drawing {
     new ResizeObserver(() => this.last && this.show(this.last)).observe(holder);
   }
 
-  // show draws a model: {may, workload, input: {name, lanes, lag}, dlq, store, brokers, instances, downstream, retries, marks}.
+  // show draws a model: {may, workload, input: {name, lanes, lag}, dlq, store, registry, brokers, instances, downstream, retries, marks}.
   show(model) {
     this.last = model;
     const narrow = this.holder.clientWidth < 620;
-    const form = JSON.stringify([narrow, model.may, model.brokers, model.instances.map((i) => i.id), Boolean(model.store), model.input.lanes.length]);
+    const form = JSON.stringify([narrow, model.may, model.brokers, model.instances.map((i) => i.id), Boolean(model.store), Boolean(model.registry), model.input.lanes.length]);
     if (form !== this.form) {
       this.form = form;
       this.build(narrow ? tall(model) : wide(model), model);
@@ -231,6 +240,7 @@ export class Drawing {
     this.text("dlq", "Dead letters", short(m.dlq.count), m.dlq.rate >= 0.05 ? "+" + short(m.dlq.rate) + "/s" : "", `Dead letters: ${m.dlq.count}`);
     this.text("downstream", "Downstream", short(m.downstream.rate) + "/s", m.downstream.words, `Downstream: ${short(m.downstream.rate)} attempts per second`);
     if (m.store) this.text("store", "Dead-letter store", short(m.store.count), m.store.words, `Dead-letter store: ${m.store.words}`);
+    if (m.registry) this.text("registry", "Registry", short(m.registry.requests), "requests", `Schema registry: ${m.registry.requests} requests`);
     this.text("retries", m.retries > 0 ? short(m.retries) + " in retry" : "nothing in retry");
     for (const b of m.brokers) this.text("broker " + b, "broker " + b, "", "", "Broker " + b);
     for (const i of m.instances) {

@@ -111,6 +111,7 @@ function pick(part) {
     broker: ["broker.stop", { "broker.broker": number }], instance: ["subject.signal", { "subject.instance": number, "subject.signal": "KILL" }],
     downstream: ["downstream.outage", {}], dlq: ["kafka.error", { "kafka.api": "Produce", "kafka.topic": "dlq" }],
     input: ["kafka.delay_response", { "kafka.api": "Fetch", "kafka.topic": "input" }], store: ["network.down", { "network.link": "store" }],
+    registry: ["registry.error", {}],
   }[kind];
   if (likely && !breaking.pick(...likely)) answer("That fault is not available in this drill.", true);
 }
@@ -143,6 +144,7 @@ function marksOf(fault) {
     return at("commit");
   }
   if (fault.kind === "store") return at("store");
+  if (target === "registry") return at("registry");
   if (fault.kind === "downstream") return at("downstream");
   if (target.startsWith("downstream")) return at("call");
   if (target === "brokers") return at("fetch", "commit", "dead");
@@ -171,6 +173,7 @@ function model() {
     dlq: { count: live.dead_letters, rate: live.dead_letter_rate },
     downstream: { rate: live.attempt_rate, words: "attempts" },
     store: store ? { count, words: Object.entries(store.by_state || {}).map(([name, n]) => `${n} ${name.toLowerCase().replaceAll("_", " ")}`).slice(0, 2).join(", ") } : null,
+    registry: live.registry || null,
     brokers, retries: live.retries_in_flight,
     instances: all.map((i) => {
       const up = upStates.includes(i.status), plain = i.status === "running";
