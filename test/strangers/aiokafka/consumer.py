@@ -120,9 +120,10 @@ class Worker(ConsumerRebalanceListener):
             ("offset", str(message.offset).encode()),
             ("epoch", b"-1"),  # aiokafka does not tell it
         ]
+        topic = os.environ.get("KAFKA_DLQ_TOPIC") or message.topic + ".dlt"
         while not self.interrupt.is_set():
             try:
-                await self.producer.send_and_wait(os.environ["KAFKA_DLQ_TOPIC"], key=message, value=message, headers=headers)
+                await self.producer.send_and_wait(topic, key=message, value=message, headers=headers)
                 return
             except KafkaError as error:
                 logger.error("dead letter of %s-%d at %d failed: %r", message.topic, message.partition, message.offset, error)
@@ -152,7 +153,8 @@ async def main():
         worker = Worker(consumer, producer, session)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, worker.stop)
-        consumer.subscribe([os.environ["KAFKA_TOPIC"]], listener=worker)
+        topic = os.environ["KAFKA_TOPIC"]  # one, or a pattern that begins with ^
+        consumer.subscribe(**({"pattern": topic} if topic.startswith("^") else {"topics": [topic]}), listener=worker)
         await consumer.start()
         try:
             await worker.run()

@@ -1,6 +1,7 @@
 // A consumer on kafkajs as its documentation writes one: eachMessage with the client's own commits, retries in place with a heartbeat in each wait.
 // All settings of the client are its defaults, but for what the work needs.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import { Kafka, logLevel } from 'kafkajs'
 
 const MAX_ATTEMPTS = 3
@@ -12,17 +13,53 @@ const PLANTED_BUG = process.env.PLANTED_BUG
 const kafka = new Kafka({ clientId: 'orders', brokers: process.env.KAFKA_BROKERS.split(','), logLevel: logLevel.WARN })
 const consumer = kafka.consumer({ groupId: process.env.KAFKA_GROUP })
 const producer = kafka.producer()
+const registry = process.env.SCHEMA_REGISTRY_URL && new SchemaRegistry({ host: process.env.SCHEMA_REGISTRY_URL })
 let stopping = false
 
 class Interrupted extends Error {}
 
-async function call(topic, partition, message) {
-  const response = await fetch(`${process.env.DOWNSTREAM_URL}/v1/attempt`, {
-    method: 'POST',
-    body: message.value ?? '',
-    headers: { 'X-Kafka-Topic': topic, 'X-Kafka-Partition': String(partition), 'X-Kafka-Offset': message.offset },
-    signal: AbortSignal.timeout(1000),
-  })
+class Unreadable extends Error {}
+
+// Resolves when the registry has given the schema of a value. Tries until then: only a schema that it doesn't know is the
+// record's fault.
+async function schemaOf(value, heartbeat) {
+  while (!stopping) {
+    try {
+      return await registry.getSchema(value.readInt32BE(1))
+    } catch (error) {
+      if (error.status === 404) throw new Unreadable(error.message)
+      kafka.logger().error(`the schema registry: ${error.message}`)
+      await sleep(500)
+      await heartbeat()
+    }
+  }
+  throw new Interrupted('stopped before the schema was there')
+}
+
+// Resolves to what the service sends on: the value, as JSON where it has a schema.
+async function bodyOf(value, heartbeat) {
+  if (!registry || !value) return value ?? ''
+  if (value.length < 5 || value[0] !== 0) throw new Unreadable('the value names no schema')
+  await schemaOf(value, heartbeat)
+  try {
+    return JSON.stringify(await registry.decode(value))
+  } catch (error) {
+    throw new Unreadable(error.message)
+  }
+}
+
+// Looks up the customer and reserves stock, too, where there are addresses for that.
+async function call(topic, partition, message, body) {
+  const headers = { 'X-Kafka-Topic': topic, 'X-Kafka-Partition': String(partition), 'X-Kafka-Offset': message.offset }
+  const post = (url) => request(url, { method: 'POST', body, headers })
+  const { CUSTOMERS_URL, DOWNSTREAM_URL, STOCK_URL } = process.env
+  if (CUSTOMERS_URL && message.key) await request(CUSTOMERS_URL + message.key.toString('hex'))
+  await post(`${DOWNSTREAM_URL}/v1/attempt`)
+  if (STOCK_URL) await post(STOCK_URL)
+}
+
+async function request(url, options) {
+  const response = await fetch(url, { ...options, signal: AbortSignal.timeout(1000) })
   const body = await response.text()
   if (response.ok) return
   let reason = response.statusText
@@ -59,7 +96,7 @@ async function deadLetter(topic, partition, message, attempts, error) {
   }
   while (!stopping) {
     try {
-      const sent = producer.send({ topic: process.env.KAFKA_DLQ_TOPIC, messages: [letter] })
+      const sent = producer.send({ topic: process.env.KAFKA_DLQ_TOPIC ?? `${topic}.dlt`, messages: [letter] })
       if (PLANTED_BUG === 'rejection-swallowed') {
         sent.catch((failed) => kafka.logger().error(`dead letter failed: ${failed.message}`))
         return
@@ -75,9 +112,16 @@ async function deadLetter(topic, partition, message, attempts, error) {
 }
 
 async function eachMessage({ topic, partition, message, heartbeat }) {
+  let body
+  try {
+    body = await bodyOf(message.value, heartbeat)
+  } catch (error) {
+    if (error instanceof Unreadable) return deadLetter(topic, partition, message, 0, error)
+    throw error
+  }
   for (let attempt = 1; !stopping; attempt++) {
     try {
-      await call(topic, partition, message)
+      await call(topic, partition, message, body)
       return
     } catch (error) {
       if (error.status === 422) return
@@ -118,5 +162,5 @@ for (const signal of ['SIGTERM', 'SIGINT']) {
 
 await producer.connect()
 await consumer.connect()
-await consumer.subscribe({ topics: [process.env.KAFKA_TOPIC], fromBeginning: true })
+await consumer.subscribe({ topics: process.env.KAFKA_TOPIC.split(','), fromBeginning: true })
 await consumer.run(planted[PLANTED_BUG] ?? { eachMessage })

@@ -68,7 +68,7 @@ func main() {
 	}
 	for ctx.Err() == nil {
 		// Consume returns when the group rebalances: it is called again to get the new claims.
-		if err := client.Consume(ctx, []string{os.Getenv("KAFKA_TOPIC")}, consumer); err != nil {
+		if err := client.Consume(ctx, strings.Split(os.Getenv("KAFKA_TOPIC"), ","), consumer); err != nil {
 			if errors.Is(err, sarama.ErrClosedConsumerGroup) {
 				break
 			}
@@ -190,12 +190,16 @@ func (c *Consumer) post(message *sarama.ConsumerMessage) *failure {
 // deadLetter returns true when the dead letter is acknowledged; it tries until then, or until the session ends.
 func (c *Consumer) deadLetter(ctx context.Context, message *sarama.ConsumerMessage, attempts int,
 	failed *failure) bool {
+	topic := c.dlq
+	if topic == "" {
+		topic = message.Topic + ".dlt"
+	}
 	if c.bug == markedBeforeLetter {
-		c.async.Input() <- letter(c.dlq, message, attempts, failed)
+		c.async.Input() <- letter(topic, message, attempts, failed)
 		return true
 	}
 	for ctx.Err() == nil {
-		_, _, err := c.producer.SendMessage(letter(c.dlq, message, attempts, failed))
+		_, _, err := c.producer.SendMessage(letter(topic, message, attempts, failed))
 		if err == nil {
 			return true
 		}

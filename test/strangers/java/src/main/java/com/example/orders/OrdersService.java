@@ -9,6 +9,7 @@ import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -16,6 +17,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -54,6 +56,10 @@ public final class OrdersService implements Runnable {
   private final KafkaProducer<byte[], byte[]> producer;
   private final HttpClient http = HttpClient.newHttpClient();
   private final URI url = URI.create(System.getenv("DOWNSTREAM_URL") + "/v1/attempt");
+  /** Where the record's customer is looked up before each call, and where its stock is reserved after one; both optional. */
+  private final String customers = System.getenv("CUSTOMERS_URL");
+  private final String stock = System.getenv("STOCK_URL");
+  /** One topic, several with commas, or a pattern that begins with ^. */
   private final String topic = System.getenv("KAFKA_TOPIC");
   private final String dlqTopic = System.getenv("KAFKA_DLQ_TOPIC");
   /** What PLANTED_BUG=auto-commit-beside-a-thread processes with, while the client commits what was polled. */
@@ -97,7 +103,11 @@ public final class OrdersService implements Runnable {
   @Override
   public void run() {
     try {
-      consumer.subscribe(List.of(topic));
+      if (topic.startsWith("^")) {
+        consumer.subscribe(Pattern.compile(topic));
+      } else {
+        consumer.subscribe(List.of(topic.split(",")));
+      }
       while (!stopping) {
         ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(500));
         if (PLANTED_BUG.equals("auto-commit-beside-a-thread")) {
@@ -180,9 +190,23 @@ public final class OrdersService implements Runnable {
     return false;
   }
 
+  /** Returns the first response that is not 200, or the last. */
   private HttpResponse<byte[]> call(ConsumerRecord<byte[], byte[]> record) throws IOException, InterruptedException {
+    if (customers != null && record.key() != null) {
+      HttpRequest request = HttpRequest.newBuilder(URI.create(customers + HexFormat.of().formatHex(record.key())))
+          .timeout(Duration.ofSeconds(1)).build();
+      HttpResponse<byte[]> response = http.send(request, HttpResponse.BodyHandlers.ofByteArray());
+      if (response.statusCode() != 200) {
+        return response;
+      }
+    }
+    HttpResponse<byte[]> response = post(url, record);
+    return stock == null || response.statusCode() != 200 ? response : post(URI.create(stock), record);
+  }
+
+  private HttpResponse<byte[]> post(URI to, ConsumerRecord<byte[], byte[]> record) throws IOException, InterruptedException {
     byte[] body = record.value() == null ? new byte[0] : record.value();
-    HttpRequest request = HttpRequest.newBuilder(url).timeout(Duration.ofSeconds(1))
+    HttpRequest request = HttpRequest.newBuilder(to).timeout(Duration.ofSeconds(1))
         .header("X-Kafka-Topic", record.topic())
         .header("X-Kafka-Partition", Integer.toString(record.partition()))
         .header("X-Kafka-Offset", Long.toString(record.offset()))
@@ -202,8 +226,9 @@ public final class OrdersService implements Runnable {
   private boolean deadLetter(ConsumerRecord<byte[], byte[]> record, int attempts, String reason) {
     while (!stopping) {
       try {
+        String to = dlqTopic == null ? record.topic() + ".DLT" : dlqTopic;
         Future<RecordMetadata> sent =
-            producer.send(new ProducerRecord<>(dlqTopic, null, record.key(), record.value(), headers(record, attempts, reason)));
+            producer.send(new ProducerRecord<>(to, null, record.key(), record.value(), headers(record, attempts, reason)));
         if (!PLANTED_BUG.equals("letter-not-checked")) {
           sent.get();
         }
