@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The figures of docs/development.md, in Markdown: lines of code without blank, comment, generated and test lines; the
 # size of ./dlqbench; with --cold also how long the build takes with an empty cache (minutes). The packages that only
-# tests import (internal/testkit, store/storetest, the generated histories and the reference checker) count as tests.
+# tests import (such as internal/testkit, the generated histories and the reference checker) count as tests.
 #
 #	ci/figures.sh [--cold]
 set -euo pipefail
@@ -20,7 +20,7 @@ code() { # code: lines of code in the Go files named on stdin
 
 files() { git ls-files '*.go' | grep -v -e /testdata/ -e '^examples/' -e '^test/'; }
 
-tests=(-e '_test\.go$' -e '^internal/testkit/' -e '^store/storetest/' -e '^internal/verify/\(agreement\|generate\|reference\)/')
+tests=(-e '_test\.go$' -e '^internal/testkit/' -e '^store/storetest/' -e '^internal/schemagen/' -e '^internal/verify/\(agreement\|generate\|reference\)/')
 
 row() { printf '| %-32s | %8s |\n' "$1" "$2"; }
 
