@@ -60,8 +60,15 @@ func (w *state) goBack(p *partition, by holder, to int64) {
 			from = to // without an answer, nothing below its offset is excused so far
 		}
 	}
+	if p.lost == none { // nothing else explains it
+		w.giveUp(by)
+		from = max(p.lost, to)
+	}
 	if p.lost == none {
 		return
+	}
+	if p.lost == excusesAll {
+		w.excuseBegun(p, to)
 	}
 	w.excuseHanded(p, from)
 	p.delivery++
@@ -81,6 +88,21 @@ func (w *state) excuseHanded(p *partition, from int64) {
 	for offset := from; offset <= p.reached; offset++ {
 		r := w.records.at(int(p.log.at(offset)))
 		r.excuses = bump(r.excuses)
+	}
+}
+
+// excuseBegun justifies another delivery of the records from the offset on that the holder began after the failure that
+// excused everything that it had begun: it loses its place only when it has heard of that failure.
+func (w *state) excuseBegun(p *partition, from int64) {
+	for offset := max(from, p.log.first, 0); offset <= min(p.reached, p.log.last); offset++ {
+		number := p.log.at(offset)
+		if number == none {
+			w.disturb(p) // it is not known which record this is
+			return
+		}
+		if r := w.records.at(int(number)); r.has(markSeen) && r.disturbedFrom == w.disturbed(p) {
+			r.excuses = bump(r.excuses)
+		}
 	}
 }
 

@@ -21,7 +21,11 @@ func (w *state) assign(e *history.Event) {
 // previous holder ended by itself.
 func (w *state) give(p *partition, to holder, at time.Duration) {
 	before := p.held
-	if p.take(to, at) && !w.endedItself(before) {
+	if !p.take(to, at) {
+		return
+	}
+	w.doubtEnds(before)
+	if !w.endedItself(before) {
 		w.disturb(p)
 		p.taken = p.disturbances
 	}

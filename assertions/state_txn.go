@@ -17,12 +17,16 @@ package assertions
 //	commit unanswered   the outcome is unknown: the commits are judged as unanswered ones are, the dead letters may
 //	                    exist or not, and later commits may rely on them until their records are attempted again
 //	abort               counts when it is requested, unless a commit was requested before and is still unanswered
+//	rewind              of a process with a transaction in which something was refused, or whose end has no good answer:
+//	                    it has given the transaction up, whether it asks for the abort, gets a new epoch first, or never
+//	                    writes again
 //	new epoch           of the same producer id (InitProducerId fences the one before): the open transaction of the
 //	                    previous epoch is aborted
 //	no end              the coordinator aborts it in time
 //
 // An abort takes the writes and the commits back and causes everything since the last commit to be delivered again, so
-// it justifies one more delivery of the records that its process has.
+// it justifies one more delivery of the records that its process has, also of those that it begins before it hears of the
+// abort.
 
 import (
 	"cmp"
@@ -44,6 +48,9 @@ type transaction struct {
 	endings []ending
 	// tried are the records with attempts that are writes in the transaction.
 	tried map[int32]joinedAttempts
+	// begun: there was a request of it. refused: one was refused, so it can't be committed any more, or its end was.
+	// aborting: its abort was requested and not yet answered.
+	begun, refused, aborting bool
 }
 
 // joinedAttempts are the attempts of a record in a transaction: the writes of its result. began is the start of the
@@ -85,9 +92,16 @@ func (w *state) transaction(e *history.Event) *transaction {
 	return t
 }
 
+// join returns the transaction that the request, or the stored write, is part of.
+func (w *state) join(e *history.Event) *transaction {
+	t := w.transaction(e)
+	t.begun, t.aborting = true, false
+	return t
+}
+
 // joinCommit adds a TxnOffsetCommit to its transaction when it is requested.
 func (w *state) joinCommit(c *commit, e *history.Event) {
-	t := w.transaction(e)
+	t := w.join(e)
 	t.commits = append(t.commits, c)
 }
 
@@ -97,13 +111,14 @@ func (w *state) joined(c *commit, e *history.Event) {
 		return
 	}
 	if t := w.txns[e.ProducerID]; t != nil {
+		t.refused = true
 		t.commits = slices.DeleteFunc(t.commits, func(one *commit) bool { return one == c })
 	}
 }
 
 // joinWrite adds a stored dead letter or retry copy to its transaction.
 func (w *state) joinWrite(e *history.Event, r *record, one *write) {
-	t := w.transaction(e)
+	t := w.join(e)
 	t.writes = append(t.writes, joinedWrite{write: *one, stored: *e})
 	if one.passed && one.life == r.lives {
 		r.flags |= markJoined
@@ -116,7 +131,7 @@ func (w *state) joinAttempt(e *history.Event, r *record) *transaction {
 	if !e.Flags.Has(history.InTransaction) || e.ProducerID < 0 {
 		return nil
 	}
-	t := w.transaction(e)
+	t := w.join(e)
 	if t.tried == nil {
 		t.tried = map[int32]joinedAttempts{}
 	}
@@ -162,6 +177,7 @@ func (w *state) askEnd(e *history.Event) {
 	t := w.transaction(e)
 	if e.N != 1 {
 		w.abort(t)
+		t.aborting = true
 		return
 	}
 	joined := map[int32]bool{}
@@ -196,6 +212,9 @@ func (w *state) answerEnd(e *history.Event) {
 		return
 	}
 	at := slices.IndexFunc(t.endings, func(one ending) bool { return one.op == e.Op })
+	if at < 0 && e.Code == 0 && e.Flags&(history.Forged|history.Withheld) == 0 {
+		t.aborting = false
+	}
 	if at < 0 {
 		return
 	}
@@ -211,6 +230,7 @@ func (w *state) answerEnd(e *history.Event) {
 	}
 	w.ended = append(w.ended, end.commits...)
 	if e.Code != 0 || e.Flags.Has(history.Forged) {
+		t.refused = true
 		return
 	}
 	for _, c := range end.commits {
@@ -223,20 +243,24 @@ func (w *state) answerEnd(e *history.Event) {
 	w.countTried(t, e.Time)
 	w.leaveUnknown(t)
 	t.clear()
+	if e.Flags.Has(history.Withheld) {
+		t.begun, t.refused = true, true // as far as its process knows
+	}
 }
 
 // clear begins the next transaction of the producer.
 func (t *transaction) clear() {
 	t.commits, t.writes, t.endings, t.tried = nil, nil, nil, nil
+	t.begun, t.refused, t.aborting = false, false, false
 	t.number++
 }
 
-// settle makes a write of a committed transaction count. The writer knows of it if it received both acknowledgements.
+// settle makes a write of a committed transaction count, also if its process did not hear of the commit: the offsets
+// are committed with it.
 func (w *state) settle(one *joinedWrite, end *history.Event) {
 	r := w.record(one.record)
 	answer := one.stored
 	answer.Time = end.Time
-	one.passed = one.passed && !end.Flags.Has(history.Withheld)
 	if one.life == r.lives {
 		r.flags &^= markJoined
 	}
@@ -249,7 +273,7 @@ func (w *state) settle(one *joinedWrite, end *history.Event) {
 
 // abort takes back what is open. If a commit was requested and not answered, it leaves the outcome unknown.
 func (w *state) abort(t *transaction) {
-	if len(t.commits) == 0 && len(t.writes) == 0 && len(t.endings) == 0 && len(t.tried) == 0 {
+	if !t.begun && !t.aborting {
 		return
 	}
 	since := endless
@@ -264,6 +288,16 @@ func (w *state) abort(t *transaction) {
 	t.clear()
 	w.disturbHeld(t.by.instance)
 	w.loseHeld(t.by)
+}
+
+// giveUp aborts the transaction of a process that rewinds, if a request of it was refused or its end is not answered. The
+// process need not ask for the abort: a producer that was fenced can't, and the next one aborts with its first request.
+func (w *state) giveUp(by holder) {
+	for _, t := range w.txns {
+		if t.by == by && (t.refused || t.aborting || len(t.endings) > 0) {
+			w.abort(t)
+		}
+	}
 }
 
 // undo takes back the attempts of an aborted transaction. If its commit was requested, at the time ended, it may have
@@ -310,11 +344,36 @@ func (w *state) takeBack(one *joinedWrite, ended time.Duration) {
 	r.flags &^= markJoined
 	r.failedWrites = bump(r.failedWrites)
 	switch {
-	case ended < endless && r.lastStart < ended:
-		w.perhaps[one.record] = true
-	case ended == endless && one.letter:
+	case ended < endless:
+		w.doubt(one.record, one.life, ended)
+	case one.letter:
 		l := w.letter(one.record)
 		l.forged = bump(l.forged)
+	}
+}
+
+// doubtEnds notes that a process lost a partition while the end of its transaction was not answered. It may have been
+// carried out, and then the next holder begins behind it.
+func (w *state) doubtEnds(by holder) {
+	for _, t := range w.txns {
+		if t.by != by || len(t.endings) == 0 {
+			continue
+		}
+		for i := range t.writes {
+			w.doubt(t.writes[i].record, t.writes[i].life, t.endings[0].at)
+		}
+		for number, one := range t.tried {
+			if one.successes > 0 {
+				w.doubt(number, one.life, t.endings[0].at)
+			}
+		}
+	}
+}
+
+// doubt lets commits rely on the record until it is attempted again, if it was not since the time.
+func (w *state) doubt(number int32, life uint8, since time.Duration) {
+	if r := w.record(number); life == r.lives && r.lastStart < since {
+		w.perhaps[number] = true
 	}
 }
 

@@ -101,6 +101,7 @@ func (w *state) askWrite(e *history.Event) {
 	one.op, one.topic, one.at, one.letter = e.Op, e.Topic, e.Time, role == history.RoleDLQ
 	if e.Flags.Has(history.InTransaction) && e.ProducerID >= 0 {
 		one.producer = e.ProducerID
+		w.join(e)
 		w.transaction(e) // a new epoch ends the open transaction of the previous one
 	}
 	if one.letter && w.ofEarlierLife(e, r) {
@@ -284,6 +285,9 @@ func (w *state) answerWrite(e *history.Event) {
 	if one.producer != none && stored {
 		w.joinWrite(e, r, &one)
 		return
+	}
+	if one.producer != none {
+		w.join(e).refused = true
 	}
 	if !one.letter {
 		w.answerRetry(e, r, &one, stored)

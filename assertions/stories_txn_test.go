@@ -210,6 +210,79 @@ func batchTales() []tale {
 	}
 }
 
+// anotherProducer makes the events that the function adds those of another producer than the usual one.
+func (b *builder) anotherProducer(do func()) *builder {
+	from := len(b.events)
+	do()
+	for i := from; i < len(b.events); i++ {
+		if b.events[i].ProducerID >= 0 {
+			b.events[i].ProducerID = 8
+		}
+	}
+	return b
+}
+
+// abortTales are about what a process does again after a transaction that was aborted, or of which it does not know
+// what became. Record 0 is in partition 0, record 1 in partition 1. Drawn histories showed all of the first ones.
+func abortTales() []tale {
+	begin := func(b *builder) *builder { return b.begin().sendTo(0, 0, 0).sendTo(1, 1, 1) }
+	refused := func(b *builder) { b.answerCommit(b.askCommit(0, 1), 22, 0) }
+	both := func(b *builder) { b.commit(1).answerCommit(b.askCommit(1, 1), 0, 0) }
+	again := func(b *builder, epoch int16) history.Source {
+		b.fetch(0).fetch(1).success(0).success(1).inTxn(epoch, func() { both(b) })
+		return b.commitTxn(epoch).drain().done()
+	}
+	return []tale{
+		{"its only request is refused", nil, func(b *builder) history.Source {
+			begin(b).success(0).success(1).inTxn(0, func() { refused(b) }).abortTxn(0, 0, 0)
+			return again(b, 0)
+		}},
+		{"its only request is not answered", nil, func(b *builder) history.Source {
+			begin(b).success(0).success(1).inTxn(0, func() { b.askCommit(0, 1) }).abortTxn(0, 0, 0)
+			return again(b, 0)
+		}},
+		{"its end is refused, and the next producer begins anew", nil, func(b *builder) history.Source {
+			begin(b).success(0).success(1).inTxn(0, func() { b.commit(1) }).answerEnd(b.askEnd(0, 1), 47, 0)
+			b.takeBack(0, 0)
+			return again(b, 1)
+		}},
+		{"the answer to its end is lost, and the next producer begins anew", nil, func(b *builder) history.Source {
+			begin(b).success(0).success(1).inTxn(0, func() { b.commit(1) }).answerEnd(b.askEnd(0, 1), 0, history.Withheld)
+			b.fetch(1).success(1).inTxn(1, func() { both(b) })
+			return b.commitTxn(1).drain().done()
+		}},
+		{"a record is begun before the abort is answered", nil, func(b *builder) history.Source {
+			begin(b).success(0).inTxn(0, func() { refused(b) })
+			end := b.askEnd(0, 0)
+			b.success(1).answerEnd(end, 0, 0)
+			return again(b, 0)
+		}},
+		{"the abort is refused, and the partition came in the meantime", nil, func(b *builder) history.Source {
+			begin(b).revoke(1).success(0).inTxn(0, func() { refused(b) }).answerEnd(b.askEnd(0, 0), 14, 0)
+			b.assign(1).fetch(1).success(1).abortTxn(0, 0, 0)
+			return again(b, 0)
+		}},
+		{"it was committed without an answer, and another producer commits behind the dead letter", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				b.inTxn(0, func() { b.letter(0).commit(1) }).askEnd(0, 1)
+				b.kill().as(0, 1).up().assign(0, 1, 2, 3).sendTo(1, 0, 1).success(1)
+				b.anotherProducer(func() { b.inTxn(0, func() { b.commit(2) }).commitTxn(0) })
+				return b.drain().done()
+			}},
+		{"an abort excuses one repeat", []string{"duplicate"}, func(b *builder) history.Source {
+			begin(b).success(0).success(1).inTxn(0, func() { refused(b) }).abortTxn(0, 0, 0)
+			b.fetch(0).fetch(1).success(1)
+			return again(b, 0)
+		}},
+		{"nothing was aborted", []string{"duplicate"}, func(b *builder) history.Source {
+			begin(b).success(0).success(1).inTxn(0, func() { b.commit(1) }).commitTxn(0)
+			b.fetch(1).success(1).inTxn(0, func() { b.answerCommit(b.askCommit(1, 1), 0, 0) })
+			return b.commitTxn(0).drain().done()
+		}},
+	}
+}
+
 func transactionTales() []tale {
 	return []tale{
 		{"a transactional consumer: dead letter and commit in one transaction", nil, func(b *builder) history.Source {

@@ -82,6 +82,8 @@ func (r *Report) check(c generate.Choices) error {
 		errs = append(errs, r.larger(c))
 	}
 	switch c.Intn(others) {
+	case 0:
+		errs = append(errs, r.transactions(c))
 	case 1:
 		errs = append(errs, r.other("a graph", generate.Graph, generate.GraphCorruptions(), c))
 	case 2:
@@ -101,11 +103,21 @@ func (r *Report) check(c generate.Choices) error {
 	return errors.Join(errs...)
 }
 
-// others is the interval of seeds in which one seed gets a history of a graph, one a history with a dead-letter store,
-// three a history with records that the downstream stub cannot identify, and one a history with effects in a sink. Two
-// get a history of a consumer that calls several downstreams, one such a history with effects, and two a history of a
-// consumer whose client repeats calls by itself.
+// others is the interval of seeds in which one seed gets a history with transactions, one a history of a graph, one a
+// history with a dead-letter store, three a history with records that the downstream stub cannot identify, and one a
+// history with effects in a sink. Two get a history of a consumer that calls several downstreams, one such a history with
+// effects, and two a history of a consumer whose client repeats calls by itself.
 const others = 12
+
+// transactions checks a correct history with transactions, and one with a corruption. Random edits of such a history say
+// little, because they tear a transaction apart.
+func (r *Report) transactions(c generate.Choices) error {
+	h := generate.Transactions(c)
+	if err := errors.Join(r.correct(h), r.corrupt(h, c, generate.TransactionCorruptions())); err != nil {
+		return fmt.Errorf("of transactions: %w", err)
+	}
+	return nil
+}
 
 // other runs the same comparison on histories of another kind.
 func (r *Report) other(kind string, draw func(generate.Choices) *generate.History,

@@ -174,6 +174,21 @@ func TestOthersAgree(t *testing.T) {
 	}
 }
 
+// TestTransactionsAgree checks histories of consumers whose dead letters and offsets are in transactions.
+func TestTransactionsAgree(t *testing.T) {
+	all := NewReport()
+	for seed := range seeds() {
+		if err := all.transactions(generate.NewSeeded(seed)); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	for _, name := range []string{"commit-after-dlq", "commit-after-outcome", "duplicates", "bounded-retries"} {
+		if all.Correct[name] == 0 {
+			t.Errorf("%s was judged in no history", name)
+		}
+	}
+}
+
 // calls checks a history of a consumer that calls several downstreams, or whose client repeats calls by itself.
 func (r *Report) calls(seed uint64, c generate.Choices) error {
 	switch seed % 3 {
@@ -239,6 +254,8 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 		"effects":   {generate.Effects, generate.EffectsCorruptions()},
 		"several":   {generate.Several, generate.SeveralCorruptions()},
 		"repeats":   {generate.Repeats, generate.RepeatsCorruptions()},
+
+		"transactions": {generate.Transactions, generate.TransactionCorruptions()},
 	} {
 		t.Run(kind, func(t *testing.T) { everyCorruptionApplies(t, of.generate, of.all) })
 	}

@@ -19,6 +19,9 @@ func (s *simulation) audit(topics ...int16) {
 		s.put(start)
 		for partition := range int32(partitions) {
 			for offset, one := range s.logs[spot{topic, partition}].entries {
+				if one.aborted {
+					continue
+				}
 				s.put(s.auditRecord(spot{topic, partition}, int64(offset), &one))
 			}
 		}
@@ -68,7 +71,7 @@ func (s *simulation) replay() {
 	taken := map[int32]bool{}
 	for partition := range int32(partitions) {
 		for offset, one := range s.logs[spot{dlqTopic, partition}].entries {
-			if s.Intn(3) > 0 && (!taken[one.record] || chance(s, 2)) {
+			if !one.aborted && s.Intn(3) > 0 && (!taken[one.record] || chance(s, 2)) {
 				taken[one.record] = true
 				all = append(all, chosen{spot{dlqTopic, partition}, int64(offset), one})
 			}

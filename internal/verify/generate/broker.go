@@ -22,6 +22,8 @@ type entry struct {
 	letter history.Claim
 	// replays is the number of times the store entry has been replayed.
 	replays int
+	// aborted: it was written in a transaction that was aborted, so nobody reads it.
+	aborted bool
 }
 
 type topicLog struct {
@@ -86,4 +88,5 @@ func (a *assignment) take(why string) {
 	e.Topic, e.Partition, e.N, e.Text = a.at.topic, a.at.partition, 1, why
 	s.put(e)
 	s.instant()
+	a.process.txn.revoked()
 }

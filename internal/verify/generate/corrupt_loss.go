@@ -110,7 +110,7 @@ func droppedDeadLetter(v *view) (int32, bool) {
 		for _, one := range f.letters {
 			acked = acked || one.answer != none && plain(&v.Events[one.answer])
 		}
-		return acked && len(f.asDeadLetter) == 1 && len(f.selected) == 0 && !v.Header.Replay &&
+		return acked && !v.aborted && len(f.asDeadLetter) == 1 && len(f.selected) == 0 && !v.Header.Replay &&
 			v.role(v.Events[f.asDeadLetter[0]].Topic) == history.RoleDLQ
 	})
 	if f != nil {

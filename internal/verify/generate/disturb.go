@@ -113,6 +113,7 @@ func (p *process) end(signal string, down time.Duration) {
 // leave reassigns the partitions of a process that has ended.
 func (p *process) leave(down time.Duration) {
 	p.dead = true
+	p.txn.expire()
 	had := p.spots()
 	for _, at := range had {
 		a := p.owned[at]
@@ -152,7 +153,7 @@ func (s *simulation) share(at spot) {
 			able = append(able, p)
 		}
 	}
-	if len(able) == 0 {
+	if len(able) == 0 || s.pending(at) {
 		s.after(20*ms, func() { s.share(at) })
 		return
 	}
@@ -170,7 +171,7 @@ func (p *process) terminate(down time.Duration) {
 		for _, at := range p.spots() {
 			a := p.owned[at]
 			a.committing = false
-			a.commit()
+			a.commitNow()
 		}
 	})
 	p.after(60*ms, func() {
@@ -207,6 +208,9 @@ func (p *process) freeze(length time.Duration) {
 	}
 	p.signal("STOP")
 	p.frozen = p.now + length
+	if length > transactionTimeout {
+		p.simulation.after(transactionTimeout, p.txn.expire)
+	}
 	if had := p.spots(); len(had) > 0 && len(p.readers(had[0])) > 1 {
 		for _, at := range had {
 			p.simulation.after(200*ms+p.lag(), func() { p.expel(at) })

@@ -40,6 +40,8 @@ type view struct {
 	commits map[spot][]pair
 	// trouble reports whether the run had a disturbance that may excuse anything.
 	trouble bool
+	// aborted: a transaction was, or its process may take it for aborted.
+	aborted bool
 	// changes counts how often a partition changed owners; refused counts its commits that were not accepted without
 	// error.
 	changes, refused map[spot]int
@@ -62,6 +64,9 @@ func look(h *History, c Choices) *view {
 		switch e.Kind {
 		case history.KindStall, history.KindInstanceSignal:
 			v.trouble = v.trouble || e.Kind == history.KindStall || e.Text == "STOP"
+		case history.KindTxnEndRequest:
+			v.aborted = v.aborted || !h.committed(i)
+			v.trouble = v.trouble || v.aborted
 		case history.KindFaultStart:
 			v.trouble = v.trouble || h.Header.Faults[e.Op].Target != "dlq"
 		case history.KindInstanceExited:
@@ -81,6 +86,14 @@ func look(h *History, c Choices) *view {
 		}
 	}
 	return v
+}
+
+// committed reports whether the end of a transaction committed it, and its process heard of it.
+func (h *History) committed(end int) bool {
+	ask := &h.Events[end]
+	return ask.N == 1 && slices.ContainsFunc(h.Events[end:], func(e history.Event) bool {
+		return e.Kind == history.KindTxnEndResponse && e.Op == ask.Op && plain(&e)
+	})
 }
 
 func (v *view) of(record int32) *facts {

@@ -78,6 +78,9 @@ type simulation struct {
 	others      []*otherDownstream
 	calls, made int
 
+	// interval is the time between transactions, or 0 if there are none.
+	interval time.Duration
+
 	// store is the dead-letter store, or nil.
 	store *storeSide
 

@@ -30,6 +30,7 @@ type process struct {
 	// flights are its calls of other downstreams under way. batches: it was recorded that one is for several records.
 	flights map[int32]*flight
 	batches bool
+	txn     *transaction
 }
 
 // assignment is a partition assigned to a process.
@@ -66,6 +67,7 @@ func (p *process) start() {
 	p.producer++
 	p.id, p.writes = p.producer, 0
 	p.flights, p.batches = map[int32]*flight{}, false
+	p.begin()
 	p.instant()
 	e := p.event(history.KindInstanceStarting)
 	e.Aux = 100 + p.id

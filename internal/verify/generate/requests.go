@@ -34,7 +34,11 @@ func (s *simulation) fate() fate {
 // nil for the first.
 func (w *work) write(to spot, one entry, again *history.Event) {
 	p := w.process
-	if p.stopping {
+	switch {
+	case p.stopping:
+		return
+	case p.txn != nil && p.txn.ending:
+		w.after(ms, func() { w.write(to, one, again) })
 		return
 	}
 	ask := p.event(history.KindProduceRequest)
@@ -49,17 +53,22 @@ func (w *work) write(to spot, one entry, again *history.Event) {
 	} else {
 		p.writes++
 	}
+	became, number := p.fate(), 0
+	if p.txn != nil {
+		became, number = p.txn.fate(), p.txn.number
+		p.txn.join(&ask)
+		p.txn.flying++
+	}
 	p.put(ask)
-	became := p.fate()
 	if p.h.role(to.topic) == history.RoleDLQ && p.dlqDown {
 		became = pick(p.simulation, forged, refused, forged)
 	}
 	offset := p.store(to, one, &ask, became)
 	if became == silent {
-		w.after(patience, func() { w.rewrite(to, one, &ask) })
+		w.unanswered(to, one, &ask, number)
 		return
 	}
-	p.simulation.after(p.lag(), func() { w.written(to, one, ask, became, offset) })
+	p.simulation.after(p.lag(), func() { w.written(to, one, ask, number, became, offset) })
 }
 
 // store carries out a produce, once per sequence number of an idempotent producer.
@@ -74,11 +83,14 @@ func (p *process) store(to spot, one entry, ask *history.Event, became fate) int
 	}
 	offset := p.append(to, one)
 	log.written[key] = offset
+	if p.txn != nil {
+		p.txn.writes = append(p.txn.writes, place{to, offset})
+	}
 	return offset
 }
 
 // written handles the answer to a produce.
-func (w *work) written(to spot, one entry, ask history.Event, became fate, offset int64) {
+func (w *work) written(to spot, one entry, ask history.Event, number int, became fate, offset int64) {
 	p := w.process
 	e := ask
 	e.Kind, e.Time, e.Offset = history.KindProduceResponse, p.now, offset
@@ -86,9 +98,9 @@ func (w *work) written(to spot, one entry, ask history.Event, became fate, offse
 	case refused:
 		e.Code = p.refusal
 	case forged:
-		e.Code, e.Flags = p.refusal, history.Forged
+		e.Code, e.Flags = p.refusal, ask.Flags|history.Forged
 	case withheld:
-		e.Flags = history.Withheld
+		e.Flags |= history.Withheld
 	}
 	p.put(e)
 	if p.run != ask.Run {
@@ -96,13 +108,38 @@ func (w *work) written(to spot, one entry, ask history.Event, became fate, offse
 	}
 	switch became {
 	case answered:
+		p.after(0, func() { p.txn.over(number, true) })
 		w.after(0, w.finish)
 	case withheld:
-		w.after(patience, func() { w.rewrite(to, one, &ask) })
+		w.unanswered(to, one, &ask, number)
 	default:
+		if p.txn != nil {
+			p.after(0, func() {
+				p.complain()
+				p.txn.over(number, false)
+			})
+			return
+		}
 		p.after(0, func() { p.complain() })
 		w.after(100*ms, func() { w.write(to, one, nil) })
 	}
+}
+
+// unanswered continues after a produce that got no answer, which was in the transaction with that number.
+func (w *work) unanswered(to spot, one entry, ask *history.Event, number int) {
+	p := w.process
+	if p.txn == nil {
+		w.after(patience, func() { w.rewrite(to, one, ask) })
+		return
+	}
+	p.after(patience, func() {
+		if w.lost || p.txn.ending || p.txn.number != number || p.Intn(2) == 0 {
+			p.txn.over(number, false)
+			return
+		}
+		p.txn.over(number, true)
+		w.write(to, one, ask)
+	})
 }
 
 // rewrite repeats a produce that got no answer: with the same sequence number or, if the client gave up on the request,
@@ -155,6 +192,10 @@ func (p *process) unrelated() history.Event {
 }
 
 func (a *assignment) commitSoon() {
+	if txn := a.process.txn; txn != nil {
+		txn.closeSoon()
+		return
+	}
 	if a.committing || a.lost {
 		return
 	}
@@ -170,6 +211,15 @@ func (a *assignment) low() int64 {
 		}
 	}
 	return a.next
+}
+
+// commitNow commits what is finished.
+func (a *assignment) commitNow() {
+	if txn := a.process.txn; txn != nil {
+		txn.close(false)
+		return
+	}
+	a.commit()
 }
 
 // commit commits the finished prefix of the partition.

@@ -336,6 +336,7 @@ func (j *judge) copiesOnce(s *trace) {
 	if slices.ContainsFunc(s.found, func(e *history.Event) bool { return e.Record < 0 }) {
 		most += j.unansweredUnnamed()
 	}
+	most += j.aborts()
 	j.counted("dlq-once", "dlq-duplicate", s.record, len(s.found), 1+least, 1+most)
 }
 

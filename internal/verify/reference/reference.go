@@ -122,7 +122,7 @@ type record struct {
 
 // Judge applies the definitions to a history. The events must be sorted by time.
 func Judge(header *history.Header, events []history.Event) Opinion {
-	j := &judge{header: header, events: events, opinion: Opinion{
+	j := &judge{header: header, events: resolved(events), opinion: Opinion{
 		Found: map[Finding]bool{}, Decided: map[Subject]bool{}, Open: map[Finding]bool{}, Judged: map[string]int64{},
 	}}
 	switch {
@@ -245,6 +245,8 @@ func (j *judge) steady(r *record) bool {
 		case holder != nil && e.Kind == history.KindInstanceExited && e.Instance == holder.Instance && !auditing:
 			return false
 		case here && e.Kind == history.KindCommitRequest && !same(e, holder):
+			return false
+		case e.Kind == history.KindTxnEndRequest && same(e, holder) && !j.committed(e):
 			return false
 		}
 		if e.Record == r.number && (e.Kind == history.KindAttemptStart || e.Kind == history.KindProduceRequest) && !same(e,
