@@ -20,7 +20,8 @@ func classificationInvariant() Invariant {
 		Promise: "Only failures that may pass are retried, and only failed records are dead-lettered.",
 		Rule: "Permanent and logical outcomes are attempted once. A logical outcome that the contract calls a result " +
 			"is not dead-lettered. No record is dead-lettered that succeeded in the same delivery, was never attempted, " +
-			"or had attempts left when its instance was told to stop.",
+			"had attempts left when its instance was told to stop, or is one at which the contract says that the subject " +
+			"halts (poison: halt).",
 		Evidence: "the answers of the downstream stub, where they certainly reached the subject, and the dead-letter " +
 			"writes",
 		Cause: "Every exception is caught in one place. A status is compared by class instead of by code. A shutdown " +
@@ -37,7 +38,7 @@ func classificationInvariant() Invariant {
 				"1.010 s  instance 0 writes it to the dead-letter topic",
 			}},
 			{"premature-dead-letter", "the record was dead-lettered without an attempt, after the first of several " +
-				"allowed, or because its instance was stopping", []string{
+				"allowed, because its instance was stopping, or in place of a halt", []string{
 				"attempts.max is 3",
 				"1.000 s  attempt 1 is answered transient",
 				"1.010 s  instance 0 writes it to the dead-letter topic",
@@ -148,6 +149,13 @@ func (c *classification) judgeEnd(a *attempt) {
 func (c *classification) judgeLetter(one *write) {
 	r := c.w.record(one.record)
 	b, at := one.before, one.at
+	if c.w.contract.Halts(r.kind()) {
+		c.saw("premature-dead-letter", c.w.about(one.record, 0, at, func() string {
+			return "dead-lettered, although the contract says that the subject halts at a value that it can't read " +
+				"(poison: halt)"
+		}, one.mark()))
+		return
+	}
 	if r.exempt() || b.any && !b.ended {
 		return
 	}

@@ -68,7 +68,8 @@ func (c *commitAfterDLQ) finish() Result {
 
 func (c *commitAfterDLQ) judge(p *pass) {
 	r := c.w.stateOf(p)
-	if r.letterAsked < 0 || c.w.perhapsOver(p.number, r, p.at) || c.w.endedElsewhere(p.number) {
+	if r.letterAsked < 0 || c.w.perhapsOver(p.number, r, p.at) || c.w.endedElsewhere(p.number) ||
+		c.w.contract.Halts(r.kind()) {
 		return
 	}
 	if c.w.hops && r.lastStart > p.at {

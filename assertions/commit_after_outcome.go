@@ -21,7 +21,8 @@ func commitAfterOutcomeInvariant() Invariant {
 			"read; the partition is or was assigned to the committer; N is not beyond the end offset; and offsets do " +
 			"not go back within one assignment. In a share group, each record is finished when it is accepted or " +
 			"rejected. A result that is written in a transaction finishes its record for the offsets of that transaction, " +
-			"and for others when it is committed.",
+			"and for others when it is committed. A record at which the contract says that the subject halts (poison: " +
+			"halt) is never finished.",
 		Evidence: "commits with the broker's answers, the answers of the downstream stub, fetches, assignments, and " +
 			"the end offsets from the audit",
 		Cause: "The highest finished offset is committed instead of the end of the finished prefix. Auto-commit is " +
@@ -148,7 +149,7 @@ func (c *commitAfterOutcome) aboutCommit(one *commit, say func() string) sightin
 func (w *state) holdsAny(by holder) bool {
 	for topic := range w.parts {
 		for i := range w.parts[topic] {
-			if w.parts[topic][i].known[by] {
+			if _, known := w.parts[topic][i].known[by]; known {
 				return true
 			}
 		}
@@ -191,16 +192,17 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	r := c.w.stateOf(p)
 	part := c.w.partition(p.topic, p.partition)
 	committed := moment{history.KindCommitRequest, p.at}
+	halts := c.w.contract.Halts(r.kind())
 	switch {
-	case c.w.contract.WireOnly, r.has(markLeft), c.w.skipped(r), c.w.perhapsOver(p.number, r, p.at):
-	case c.w.unknowable(p.number, r):
+	case !halts && (c.w.contract.WireOnly || r.has(markLeft) || c.w.skipped(r) || c.w.perhapsOver(p.number, r, p.at)):
+	case !halts && c.w.unknowable(p.number, r):
 		c.remark("outcome not observable")
 	case !p.fetched && part != nil && part.fetched >= 0:
 		c.saw("commit-past-end", c.w.about(p.number, 0, p.at, func() string {
 			return fmt.Sprintf("%s although offset %d had not been fetched by anyone", p.deed(), p.place.offset)
 		}, committed))
-	case c.onlyLetterOutstanding(p, r):
-	case c.unseen[p.number]:
+	case !halts && c.onlyLetterOutstanding(p, r):
+	case !halts && c.unseen[p.number]:
 		// Key and value are gone, and the id with them: dlq-fidelity reports that. The dead letter may have been
 		// acknowledged before the commit.
 		c.remark("a dead letter without the record's id: when it was written is not seen")
@@ -228,6 +230,8 @@ func (c *commitAfterOutcome) onlyLetterOutstanding(p *pass, r *record) bool {
 // fate describes the outcome of a record that was passed.
 func (w *state) fate(r *record, p *pass) string {
 	switch {
+	case w.contract.Halts(r.kind()):
+		return "its value can't be read, and the contract says that the subject halts there (poison: halt)"
 	case r.firstTerminal > p.at:
 		return fmt.Sprintf("it was finished %s later", units.Text(r.firstTerminal-p.at))
 	case r.attempts == 0 && r.has(markTombstone):

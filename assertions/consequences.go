@@ -105,6 +105,8 @@ func attemptLinks() []link {
 	return []link{
 		{"premature-dead-letter", sameRecord, "the record had attempts left when it was dead-lettered",
 			[]string{"under-retried"}},
+		{"premature-dead-letter", sameRecord, "the subject went on where it promised to halt",
+			[]string{"commit-past-unfinished"}},
 		{"under-retried", sameRecord, "the record had attempts left when it was dead-lettered",
 			[]string{"premature-dead-letter"}},
 		{"under-retried", anywhere, "the count of attempts is not that of the record",

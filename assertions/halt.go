@@ -281,7 +281,7 @@ func (c *halt) untoldWhy() string {
 func (c *halt) judgePass(p *pass) {
 	r := c.w.stateOf(p)
 	if !p.accepted || r.letterAsked < 0 || r.lastStart > p.at || r.letterAcked.at() >= 0 && r.letterAcked.at() <= p.at ||
-		c.w.perhapsOver(p.number, r, p.at) {
+		c.w.perhapsOver(p.number, r, p.at) || c.w.contract.Halts(r.kind()) {
 		return
 	}
 	for _, window := range slices.Concat(c.windows, c.planned) {

@@ -511,7 +511,7 @@ func (c *isolation) waiting(r *record, part *partition, by holder) time.Duration
 // again handles the end of a backoff.
 func (c *isolation) again(a *attempt, p *running, l *lane) {
 	b := &a.before
-	if !b.ended || c.w.classes[b.outcome] != classRetryable || a.start-b.end < shortestBackoff ||
+	if !b.ended || c.w.classes[b.outcome] != classRetryable || a.start-b.end < shortestBackoff || c.w.met(a.by) ||
 		c.faults > 0 || b.end <= c.calm || p.moved(b.end-settled, a.start) {
 		return
 	}

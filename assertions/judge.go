@@ -91,6 +91,7 @@ func judgeOne(catalogue []Invariant, source history.Source) (*judgement, error) 
 		j.broken = errors.Join(j.broken, err)
 	}
 	j.state.finish()
+	j.state.eachHeld(j.measurer.Hold)
 	measurements := j.measurer.Finish()
 	verdict := j.verdict(measurements)
 	if err := j.state.fillTraces(source, verdict); err != nil && j.broken == nil {

@@ -31,7 +31,10 @@ func livenessInvariant() Invariant {
 			"timeout together. No partition is left unread by the living instance that owns it. The group does not " +
 			"rebalance repeatedly unless an instance starts or ends, a fault is in force, or there is a stall of a " +
 			"second. In a share group, a record is the broker's to hand out again once every member that had it tried " +
-			"to acknowledge it: if only such records are left, the verdict is inconclusive.",
+			"to acknowledge it: if only such records are left, the verdict is inconclusive. If the contract says that the " +
+			"subject halts at a record that it can't read (poison: halt), what lies before that record in its partition " +
+			"must be finished. A process that has met one owes nothing of its other partitions, and once such a process " +
+			"ended by itself or left its group, nothing more is owed.",
 		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, " +
 			"assignments and their generations",
 		Cause: "A partition is paused for a backoff, and the code that resumes it is skipped by an exception or " +
@@ -188,7 +191,7 @@ func (c *liveness) finish() Result {
 			c.judge(&c.w.parts[topic][i], &c.parts[topic][i], from, to)
 		}
 	}
-	if s, raging := c.storm.judge(c.w); raging {
+	if s, raging := c.storm.judge(c.w); raging && c.w.brokenOff == never {
 		c.saw("rebalance-storm", s)
 	}
 	if c.open > 0 {
@@ -216,6 +219,9 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 	}
 	at := c.uncommitted(p)
 	behind := at < end
+	if c.halted(p, at) {
+		return
+	}
 	_, _, enough := c.w.quiet()
 	onlyAtStop := !behind && enough && s.committed < end && p.committed >= end && len(p.named) == 0
 	if behind || onlyAtStop {
@@ -255,6 +261,24 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, units.Text(c.w.patience()))
 		}))
 	}
+}
+
+// halted reports whether the subject has halted and so owes the partition no commit beyond the offset. What lies before
+// the record at which it halts must be finished, and need not be committed.
+func (c *liveness) halted(p *partition, at int64) bool {
+	if !c.w.halts() || at > p.log.last {
+		return false
+	}
+	_, first := c.w.blocker(p, at, endless)
+	switch {
+	case !c.w.held(p, first):
+		return false
+	case first >= c.w.haltsAt(p):
+		c.result.Judged++
+	default:
+		c.skip(heldBack)
+	}
+	return true
 }
 
 // long returns the total time of the stalls of the harness and the instance that were long enough to disturb the

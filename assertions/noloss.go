@@ -23,7 +23,8 @@ func noLossInvariant() Invariant {
 			"contract calls that a result), or an acknowledged dead letter or retry copy. A success does not count if all " +
 			"calls of the record at another downstream failed, unless that is optional. The audit confirms that " +
 			"acknowledged writes exist. A record that the broker of a share group gives up after too many deliveries is " +
-			"lost.",
+			"lost. If the contract says that the subject halts at a record that it can't read (poison: halt), what it has " +
+			"not committed behind that record is held, and not lost.",
 		Evidence: "acknowledgements, the answers of the downstream stub, and the audit of all topics and committed " +
 			"offsets",
 		Cause: "At shutdown or on a rebalance, an offset is committed for records still in backoff. A failed " +
@@ -129,6 +130,9 @@ func (c *noLoss) judge(number int32) {
 		c.withdraw("given up by the broker after deliveries that faults cut off")
 	case committed && c.abandoned(r, p):
 		c.sawLost(number, r, p)
+	case !committed && at.offset == c.w.haltsAt(p): // it is left there, as the contract says
+	case !committed && c.w.held(p, at.offset):
+		c.withdraw(heldBack)
 	case !committed && c.whole && c.healed:
 		s := c.w.about(number, 0, endless, func() string {
 			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and nothing has moved for %s",
@@ -257,6 +261,7 @@ func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) boo
 		return len(c.letters[number]) == 0 && c.w.leftElsewhere(number, r) != ""
 	}
 	switch committed := p.committedAt(at.offset); {
+	case c.w.contract.Halts(r.kind()):
 	case c.w.contract.WireOnly, r.has(markLeft):
 		return !committed // its processing cannot be observed
 	case c.w.contract.MustDeadLetter(r.kind()):

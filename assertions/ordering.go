@@ -122,7 +122,7 @@ func (c *ordering) before(r *record) int32 {
 		if b == nil {
 			return none
 		}
-		if !b.has(markRefused) && !b.exempt() {
+		if !b.has(markRefused) && (!b.exempt() || c.w.contract.Halts(b.kind())) {
 			return number
 		}
 		number = b.prev

@@ -261,7 +261,10 @@ type partition struct {
 	// delivery counts the assignments, and the rewinds of a holder to its last commit (see state_rewinds.go).
 	delivery uint32
 	rewinds
-	known map[holder]bool
+	// known holds the processes that had it, each with the last offset that it was handed, or none. That offset is kept
+	// only where the contract says that the subject halts at unreadable records.
+	known map[holder]int64
+	halting
 	// disturbances counts the events that justify one more delivery of the open records; taken is the count when the
 	// present holder took the partition.
 	disturbances, taken uint32
@@ -300,7 +303,7 @@ func newPartition(topic int16, number int32) partition {
 		place: place{topic, number, none}, log: newOffsets(), committed: none, fetched: none, auditEnd: none,
 		auditCommits: none,
 		last:         lastCommit{offset: none}, unanswered: endless, handedOver: never, lastFetcher: holder{instance: none},
-		rewinds: noRewinds(),
+		rewinds: noRewinds(), halting: halting{unreadable: none},
 	}
 }
 
@@ -309,7 +312,7 @@ func (p *partition) take(by holder, at time.Duration) bool {
 	if p.has && p.held == by {
 		return false
 	}
-	p.regained = p.known[by]
+	_, p.regained = p.known[by]
 	p.know(by)
 	p.held, p.has, p.since = by, true, at
 	p.epoch++
@@ -320,7 +323,9 @@ func (p *partition) take(by holder, at time.Duration) bool {
 
 func (p *partition) know(by holder) {
 	if p.known == nil {
-		p.known = map[holder]bool{}
+		p.known = map[holder]int64{}
 	}
-	p.known[by] = true
+	if _, known := p.known[by]; !known {
+		p.known[by] = none
+	}
 }

@@ -333,8 +333,11 @@ func (w *state) unfinished(number int32, r *record, at place, letters []*letter)
 }
 
 // forsaken reports whether the record at the place can no longer be finished: the place is committed, and every
-// instance has ended or the subject had all its time.
+// instance has ended or the subject had all its time. Where the subject has halted, what it did not commit is held.
 func (w *state) forsaken(at place) bool {
 	p := w.partition(at.topic, at.partition)
-	return p != nil && p.audited && (w.standsStill() || p.committedAt(at.offset) && w.allExited(p.auditedAt))
+	if p == nil || !p.audited || !p.committedAt(at.offset) && w.held(p, at.offset) {
+		return false
+	}
+	return w.standsStill() || p.committedAt(at.offset) && w.allExited(p.auditedAt)
 }

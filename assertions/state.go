@@ -112,6 +112,8 @@ type state struct {
 	// call is the call of another downstream that the current event ends, nil if there is none.
 	call *callElsewhere
 
+	// brokenOff is when a process first ended by itself, or left its group, that had met a record at which it halts.
+	brokenOff time.Duration
 	// session is the longest session timeout that a member requested. moved is the time of the latest progress,
 	// still the value of moved when the subject was told to stop.
 	session, moved, still time.Duration
@@ -155,7 +157,7 @@ func newState(header *history.Header) *state {
 		txns:    map[int64]*transaction{},
 		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},
-		audits: make([]int, len(header.Topics)), store: newStoreState(), moved: never, still: never,
+		audits: make([]int, len(header.Topics)), store: newStoreState(), moved: never, still: never, brokenOff: never,
 		calls: newCallsElsewhere(), repeats: newRepeats(header.Contract()),
 	}
 	w.memory = header.Contract().Counter == history.CounterMemory || header.Contract().Counter == ""
@@ -538,6 +540,9 @@ func (w *state) perhapsDone(number int32, r *record, at place, by time.Duration)
 
 // done reports whether the record's obligation at the place was met by the time, judging by the history so far.
 func (w *state) done(number int32, r *record, at place, by time.Duration) bool {
+	if w.contract.Halts(r.kind()) {
+		return false
+	}
 	if at == (place{r.topic, r.partition, r.offset}) {
 		return r.firstTerminal >= 0 && r.firstTerminal <= by
 	}

@@ -100,9 +100,10 @@ func (w *state) askCommit(e *history.Event) {
 		return
 	}
 	by := holder{e.Instance, e.Run}
+	_, known := p.known[by]
 	c := &commit{
 		op: e.Op, by: by, epoch: p.epoch, partition: p, offset: e.Offset, at: e.Time, fetched: p.fetched,
-		transaction: e.Flags.Has(history.InTransaction) && e.ProducerID >= 0, stranger: !p.known[by],
+		transaction: e.Flags.Has(history.InTransaction) && e.ProducerID >= 0, stranger: !known,
 	}
 	w.committing = true
 	w.readMetadata(c, e.Text)

@@ -11,6 +11,7 @@ package assertions
 //	                      dead letter could be written
 //	on_exhausted: exit    a record failed for good in it
 //	on_error: exit        any, with a code above 0
+//	poison: halt          it had met a record that it can't read
 //
 // Kafka adds one more cause: after some answers a client cannot continue, and its documentation requires the
 // application to close it. A process that ends after one of them does what every Kafka client's manual asks for
@@ -83,6 +84,7 @@ type life struct {
 func (w *state) follow(e *history.Event) {
 	if e.Kind == history.KindPhase && e.Text == history.PhaseAudit {
 		w.endLives(e.Time)
+		w.stopPartitions()
 	}
 	if e.Instance < 0 {
 		return
@@ -111,6 +113,9 @@ func (w *state) follow(e *history.Event) {
 		l.acted, l.left = l.acted || l.asked != never && !l.silent && e.Text != "seeks", never
 		if e.N == 0 {
 			l.left = e.Time
+			if l.asked == never && l.killed == never {
+				w.breakOff(l.by, e.Time)
+			}
 		}
 	case history.KindRevoked:
 		l.acted = l.acted || l.asked != never && e.Text == "leave"
@@ -247,6 +252,9 @@ func (w *state) endLife(l *life, e *history.Event) {
 	l.ended, l.code, l.signal, l.noted = true, e.Code, e.Text, e.Time
 	l.exited = e.Time - time.Duration(max(e.Aux, 0))
 	l.cause = w.causeOf(l, e.Flags.Has(history.Expected))
+	if l.cause != causeAsked {
+		w.breakOff(l.by, e.Time)
+	}
 }
 
 func (w *state) causeOf(l *life, asked bool) cause {
@@ -273,6 +281,8 @@ func (w *state) endsByContract(l *life) bool {
 	case c.ExitsOnError && l.code > 0:
 		return true
 	case c.ExitsExhausted && (failed || w.exempt > 0):
+		return true
+	case w.met(l.by):
 		return true
 	case c.OnFailure == history.OnFailureCrash:
 		return failed || w.faulted(stopsDeadLetters, l.exited-c.StopGrace-endingTime, l.exited)

@@ -28,6 +28,7 @@ func (w *state) send(e *history.Event) {
 	}
 	r.topic, r.partition, r.planned = e.Topic, e.Partition, e.Outcome
 	r.keyHash, r.valueHash, r.headersHash = hash(e.KeyHash), hash(e.ValueHash), hash(e.HeadersHash)
+	w.sendUnreadable(r)
 	w.chain(e.Record, e.N, r)
 }
 
@@ -81,6 +82,7 @@ func (w *state) learn(at place, number int32, r *record) {
 	if p == nil || !p.log.put(at.offset, number) {
 		return
 	}
+	w.placeUnreadable(p, at, r)
 	passed, hole := p.holes[at.offset]
 	if hole {
 		delete(p.holes, at.offset)
@@ -276,7 +278,7 @@ func (w *state) exemptAt(at place) *record {
 // perhapsTried reports whether an attempt that cannot be attributed may belong to the record, which has no id, since it
 // was written, and may have ended it.
 func (w *state) perhapsTried(r *record) bool {
-	if w.contract.MustDeadLetter(r.kind()) {
+	if w.contract.NoAttemptEnds(r.kind()) {
 		return false
 	}
 	last := len(w.unnamed) - 1 // they are ordered by time
@@ -291,8 +293,8 @@ func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 	if !r.unnamed() {
 		return false
 	}
-	if w.contract.MustDeadLetter(r.kind()) {
-		return w.stray
+	if w.contract.NoAttemptEnds(r.kind()) {
+		return w.stray && !w.halts()
 	}
 	from := r.born
 	if r.letterAsked >= 0 && r.letterAsked <= by && !r.several() && (!w.hops || !w.everDisrupted(number)) {

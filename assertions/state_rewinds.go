@@ -4,7 +4,8 @@ package assertions
 // succeeded, or a transaction was aborted, the process may resume from its last commit. The rewind shows when the
 // process fetches offsets again that it was handed before. Then all the records that it held are delivered once more,
 // and counts that it keeps in memory may restart or continue. Each failure justifies one rewind: a process that rewinds
-// without a reason continues its counts.
+// without a reason continues its counts. One that halts at a record that it can't read may rewind as often as it meets
+// the record.
 
 import "math"
 
@@ -64,7 +65,7 @@ func (w *state) goBack(p *partition, by holder, to int64) {
 		w.giveUp(by)
 		from = max(p.lost, to)
 	}
-	if p.lost == none {
+	if p.lost == none && !w.met(by) {
 		return
 	}
 	if p.lost == excusesAll {

@@ -90,6 +90,9 @@ func (w *state) fetch(e *history.Event) {
 		p.lastFetcher = by
 	}
 	to := min(max(e.Aux, e.Offset), offsetLimit)
+	if w.halts() {
+		p.known[by] = max(p.known[by], to)
+	}
 	if !w.share {
 		w.goBack(p, by, e.Offset)
 		p.hand(by, to)

@@ -39,7 +39,8 @@ func staysUpInvariant() Invariant {
 		Name:    "stays-up",
 		Promise: "The consumer keeps running, and ends in an orderly way when it is told to.",
 		Rule: "No process ends, and none leaves its group for good, unless dlqbench, a fault on the process or the " +
-			"contract (on_failure: crash, on_exhausted: exit, on_error: exit, on_unhealthy: restart) causes it. " +
+			"contract (on_failure: crash, on_exhausted: exit, on_error: exit, on_unhealthy: restart; poison: halt for one " +
+			"that has met such a record) causes it. " +
 			"After TERM a process ends with code 0, or one of the contract's stop.codes. Without stop.codes, 143 is " +
 			"accepted too, with which a JVM ends after its shutdown hooks, and so is an end by the signal itself after " +
 			"leaving the group.",
@@ -206,6 +207,10 @@ func (c *staysUp) unclean(l *life) string {
 func (c *staysUp) judgeMember(l *life) {
 	if l.out == never {
 		c.result.Judged++
+		return
+	}
+	if c.w.met(l.by) {
+		c.skip(heldBack)
 		return
 	}
 	since := l.quiet

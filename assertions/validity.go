@@ -203,13 +203,13 @@ func remedy(invariant string) string {
 }
 
 // unbalanced is the question of where records went whose end is unknown: the ledger balances if sent = succeeded +
-// dead-lettered + skipped by contract.
+// dead-lettered + skipped or held by contract.
 func unbalanced(left int64) Open {
 	return Open{What: "what became of " + units.Plural(left, "record", "records"),
 		Why: fmt.Sprintf("the ledger does not balance: %s acknowledged, and nothing shows how they ended", counted(left)),
 		Do: "where they are tombstones or values that can't be read, name topic, partition and offset with each attempt " +
 			"(X-Kafka-Topic, X-Kafka-Partition, X-Kafka-Offset), write the record's headers to its result in an output " +
-			"topic, or say what becomes of them (skips: [tombstone], poison: dead-letter)"}
+			"topic, or say what becomes of them (skips: [tombstone], poison: dead-letter or halt)"}
 }
 
 func counted(n int64) string {

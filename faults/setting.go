@@ -47,6 +47,8 @@ type Setting struct {
 	Registry bool
 	// SkipsUnread: records that the subject can't read are committed unprocessed, as its contract says.
 	SkipsUnread bool
+	// HaltsUnread: the subject halts at records that it can't read, as its contract says.
+	HaltsUnread bool
 	// Reference describes the reference consumer; nil for any other subject.
 	Reference *ReferenceSetting
 }

@@ -121,9 +121,12 @@ const OwnHeadersPrefix = "headers:"
 type Poison string
 
 // PoisonDeadLetter: it is dead-lettered, with or without an attempt. PoisonSkip: it is committed unprocessed.
+// PoisonHalt: the subject stops before it, and commits nothing past it. Whether only its partition stops, or the
+// process ends or leaves its group, is left open.
 const (
 	PoisonDeadLetter Poison = "dead-letter"
 	PoisonSkip       Poison = "skip"
+	PoisonHalt       Poison = "halt"
 )
 
 // Skips reports whether records of the kind (Tombstone, Garbage) are committed unprocessed, by design.
@@ -133,8 +136,16 @@ func (c *Contract) Skips(kind Flags) bool {
 
 // MustDeadLetter reports whether only a dead letter ends a record of the kind (Tombstone, Garbage).
 func (c *Contract) MustDeadLetter(kind Flags) bool {
-	return c.Poison == PoisonDeadLetter && kind.Has(Garbage)
+	return kind.Has(Garbage) && c.Poison == PoisonDeadLetter
 }
+
+// Halts reports whether nothing ends a record of the kind (Tombstone, Garbage), because the subject stops before it.
+func (c *Contract) Halts(kind Flags) bool {
+	return kind.Has(Garbage) && c.Poison == PoisonHalt
+}
+
+// NoAttemptEnds reports whether a record of the kind (Tombstone, Garbage) is not finished by an attempt.
+func (c *Contract) NoAttemptEnds(kind Flags) bool { return c.MustDeadLetter(kind) || c.Halts(kind) }
 
 // LogicalEnds reports whether a logical failure may be the end of a record's processing.
 func (c *Contract) LogicalEnds() bool { return c.LogicalEither || !c.LogicalDeadLetters }

@@ -88,6 +88,8 @@ func entryWords(key string) string {
 		return "logical failures"
 	case measure.EntryCommitted:
 		return "skipped by contract"
+	case measure.EntryHeld:
+		return "held by contract"
 	case measure.EntryEndedTwice:
 		return "ended in two ways"
 	case measure.EntryUnacknowledged:

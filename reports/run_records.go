@@ -63,7 +63,7 @@ func ledgerBar(l measure.Ledger) document.Bar {
 	}{
 		{"succeeded", "good", l.Succeeded}, {"dead-lettered", "dead", l.DeadLettered},
 		{"logical failures", "odd", l.Logical}, {"unfinished", "bad", l.Unfinished},
-		{"not accounted for", "bad", max(0, open)},
+		{"held", "odd", l.Held}, {"not accounted for", "bad", max(0, open)},
 	} {
 		if i < 4 || end.n > 0 {
 			out.Parts = append(out.Parts, document.Part{From: float64(x), To: float64(x + end.n), Shape: end.shape,
@@ -130,6 +130,8 @@ func traceLink(words, anchor string) document.Text {
 // entryMeaning explains an entry of the ledger whose words do not explain it.
 func entryMeaning(entry string) string {
 	switch entry {
+	case measure.EntryHeld:
+		return "left where the consumer halted, as its contract says"
 	case measure.EntryUnfinished:
 		return "acknowledged, and neither processed nor dead-lettered"
 	case measure.EntryEndedTwice:

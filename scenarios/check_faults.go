@@ -132,6 +132,7 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 	setting.Registry = c.s.Subject.File == "" && c.ownSubject() == "" // it depends on who is judged
 	if c.file != nil {
 		setting.SkipsUnread = history.Poison(c.file.Contract.Poison) == history.PoisonSkip
+		setting.HaltsUnread = history.Poison(c.file.Contract.Poison) == history.PoisonHalt
 		setting.Stub, setting.Registry = c.file.Observe != ObserveWire, len(c.file.Formats()) > 0
 		setting.Output = c.file.Kafka() != nil
 		for _, one := range c.file.Called()[:len(c.file.Downstreams)] {

@@ -265,7 +265,12 @@ func (c *checker) checkExits(contract ContractSpec) {
 		}
 	}
 	if contract.Poison == string(history.PoisonDeadLetter) && !contract.DLQ.Enabled {
-		c.at("/contract/poison", "there are no dead letters with dlq.enabled: false: write poison: skip, or leave it out")
+		c.at("/contract/poison", "there are no dead letters with dlq.enabled: false: write poison: skip or halt, or leave "+
+			"it out")
+	}
+	if contract.Poison == string(history.PoisonHalt) && contract.GroupType == string(history.GroupShare) {
+		c.at("/contract/poison", "the broker of a share group hands a record out a few times and then gives it up, so no "+
+			"member can halt at it: write poison: dead-letter or skip, or leave it out")
 	}
 	if contract.OnUnhealthy == UnhealthyRestart && contract.Health == "" {
 		c.at("/contract/on_unhealthy", "restart needs health: the URL by which an instance is seen to be unhealthy")

@@ -182,6 +182,9 @@ func promises(c history.Contract, answers []classed) []string {
 	switch c.Poison {
 	case history.PoisonDeadLetter:
 		list = append(list, "Records with a value that can't be read are dead-lettered.")
+	case history.PoisonHalt:
+		list = append(list, "The consumer halts at a record with a value that can't be read, and commits nothing past it. "+
+			"What is behind it is held.")
 	case history.PoisonSkip:
 		list = append(list, "Records with a value that can't be read are skipped and committed, by design.")
 	}

@@ -20,6 +20,10 @@ func (s *Scenario) Unfit(subject *SubjectFile) string {
 		return why
 	}
 	own, contract := s.Subject.Reference, subject.Contract
+	if s.Replay != nil && s.sendsUnreadable() && contract.Poison == string(history.PoisonHalt) {
+		return s.Name + " replays dead letters to a consumer that has halted at a record that it can't read, and handles " +
+			"nothing behind it: leave out garbage and malformed records, or run another scenario"
+	}
 	if own == nil {
 		return ""
 	}

@@ -74,16 +74,20 @@ func TestUnfitWithoutRegistry(t *testing.T) {
 		"plain.yaml": service, "samples.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}}\n", "s.jsonl": `{"id":"a"}`,
 		"avro.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}\n",
 		"skip.yaml": service + "contract: {poison: skip}\ninput: {samples: s.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}\n",
+		"halt.yaml": service + "contract: {poison: halt}\ninput: {samples: s.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}\n",
 		"a.avsc":    `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`,
 	})
 	shipped, _ := Shipped("registry-outage")
 	const own = "name: own\ndescription: x\nworkload: {rate: 10/s, duration: 5s}\n"
+	failing := strings.Replace(own, "5s}", "5s, outcomes: {success: 1, permanent: 1}}", 1)
 	unknown := own + "faults: [{at: 1s, for: 1s, registry: {unknown_id: true}}]\n"
 	for _, c := range []struct{ text, subject, want string }{
 		{string(shipped), "avro.yaml", ""}, {string(shipped), "skip.yaml", ""}, {string(shipped), "", ""},
 		{string(shipped), "plain.yaml", "registry-outage is about the schema registry, which the subject does not ask"},
 		{string(shipped), "samples.yaml", "add input.format and input.schema"},
 		{unknown, "avro.yaml", ""}, {unknown, "skip.yaml", "it would skip good records"},
+		{unknown, "halt.yaml", "it would halt at good records"}, {failing + "replay: {}\n", "halt.yaml", ""},
+		{strings.Replace(failing, "5s", "5s, garbage: 1%", 1) + "replay: {}\n", "halt.yaml", "handles nothing behind it"},
 		{own + "faults: [{at: 1s, for: 1s, registry: {error: 404}}]\n", "avro.yaml", "500"},
 		{unknown + "subject: {reference: {instances: 2}}\n", "", "the subject asks no schema registry"},
 		{own + "subject: {reference: {instances: 2}}\nfaults: [{at: 1s, for: 1s, network: {link: registry, down: true}}]\n", "",

@@ -180,6 +180,11 @@ type Malformed struct {
 	How []string `json:"how,omitempty" jsonschema:"minItems=1,enum=truncated,enum=not-json,enum=wrong-type,enum=missing-field,enum=unknown-schema-id"`
 }
 
+// sendsUnreadable reports whether some records have a value that no consumer can read.
+func (s *Scenario) sendsUnreadable() bool {
+	return s.Workload.Garbage > 0 || s.Workload.Malformed != nil
+}
+
 // Ways are those in which records of the shape are malformed. Missing is one that is asked for and which the shape does
 // not have.
 func (m *Malformed) Ways(shape samples.Shape) (ways []samples.How, missing string) {

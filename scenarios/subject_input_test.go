@@ -132,6 +132,8 @@ func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 		"contract: {retry: topics, retry_topics: [again, again]}":                                                                             "subject.yaml:4:49: again is the retry topic 1 already",
 		"input: {topic: orders}\nreplay: {to: orders}":                                                                                        "",
 		"contract: {dlq: {enabled: false}, poison: dead-letter}":                                                                              "there are no dead letters with dlq.enabled: false: write poison: skip",
+		"contract: {dlq: {enabled: false}, poison: halt}":                                                                                     "",
+		"contract: {group_type: share, poison: halt}":                                                                                         "no member can halt at it",
 		"contract: {dlq: {enabled: false}, poison: skip}":                                                                                     "",
 		"topics: [results, results]":                                                                                                          "subject.yaml:4:19: results is the further topic already",
 		"topics: [\"{{.InputTopic}}\"]":                                                                                                       "is the input topic already",

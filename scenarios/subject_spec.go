@@ -141,9 +141,10 @@ type ContractSpec struct {
 	// Effects promises that each record that succeeded has its effect in a sink, which dlqbench reads at the end. Without
 	// it nothing is promised.
 	Effects *EffectsSpec `json:"effects,omitempty"`
-	// Poison says what becomes of a record whose value can't be read (garbage, malformed): dead-letter, or skip, which
-	// commits it unprocessed. Without it, an attempt may end such a record, too.
-	Poison string `json:"poison,omitempty" jsonschema:"enum=dead-letter,enum=skip"`
+	// Poison says what becomes of a record whose value can't be read (garbage, malformed): dead-letter; skip, which
+	// commits it unprocessed; or halt, if nothing is committed past it. The consumer may then pause the partition, stop
+	// altogether, leave its group or end, and is started again. Without it, an attempt may end such a record, too.
+	Poison string `json:"poison,omitempty" jsonschema:"enum=dead-letter,enum=skip,enum=halt"`
 }
 
 // EffectsSpec says where the effects of records are, and what is promised of them.

@@ -11,6 +11,7 @@ const (
 	entryReplayed
 	entryLogical
 	entryCommitted
+	entryHeld
 	entryUnfinished
 	entryEndedTwice
 	entryUnacknowledged
@@ -27,7 +28,8 @@ const (
 
 func (i entryIndex) name() string {
 	return [entryCount]string{
-		EntrySucceeded, EntryDeadLettered, EntryReplayed, EntryLogical, EntryCommitted, EntryUnfinished, EntryEndedTwice,
+		EntrySucceeded, EntryDeadLettered, EntryReplayed, EntryLogical, EntryCommitted, EntryHeld, EntryUnfinished,
+		EntryEndedTwice,
 		EntryUnacknowledged, EntryNotSent, NoteDuplicates, NoteUnasked,
 	}[i]
 }
@@ -49,7 +51,11 @@ func (m *Measurer) conserve() {
 			}
 			return
 		}
-		put(m.entryOf(r), number)
+		entry := m.entryOf(r)
+		if entry == entryUnfinished && m.held[number] {
+			entry = entryHeld
+		}
+		put(entry, number)
 		if r.has(duplicate) {
 			put(noteDuplicates, number)
 		}
@@ -58,6 +64,7 @@ func (m *Measurer) conserve() {
 		}
 	})
 	m.out.Ledger.Unfinished += entries[entryUnfinished].Count
+	m.out.Ledger.Held = entries[entryHeld].Count
 	m.putNotSent(&entries[entryNotSent])
 	out := &m.out.Conservation
 	out.Planned = max(m.out.Ledger.Planned, 0)

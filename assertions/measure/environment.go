@@ -81,6 +81,7 @@ type countNames struct {
 	Logical      int64 `expr:"logical"`
 	DeadLettered int64 `expr:"dead_lettered"`
 	Unfinished   int64 `expr:"unfinished"`
+	Held         int64 `expr:"held"`
 	Attempts     int64 `expr:"attempts"`
 	Duplicates   int64 `expr:"duplicates"`
 	Replayed     int64 `expr:"replayed"`
@@ -128,7 +129,7 @@ func (m *Measurements) environment(latencies map[string]Latency) environment {
 		Count: countNames{
 			Planned: l.Planned, Sent: l.Sent, Acknowledged: l.Acknowledged, Late: l.Late, Succeeded: l.Succeeded,
 			Logical:      l.Logical,
-			DeadLettered: l.DeadLettered, Unfinished: l.Unfinished, Attempts: l.Attempts, Duplicates: l.Duplicates,
+			DeadLettered: l.DeadLettered, Unfinished: l.Unfinished, Held: l.Held, Attempts: l.Attempts, Duplicates: l.Duplicates,
 			Replayed: l.Replayed,
 		},
 		Share: shareNames{Duplicates: share(l.Duplicates), DeadLettered: share(l.DeadLettered),

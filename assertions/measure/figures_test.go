@@ -193,8 +193,8 @@ func TestConservation(t *testing.T) {
 		}
 	}
 	wantCount := map[string]int64{
-		EntrySucceeded: 2, EntryDeadLettered: 2, EntryReplayed: 2, EntryLogical: 1, EntryCommitted: 1, EntryUnfinished: 2,
-		EntryEndedTwice: 1, EntryUnacknowledged: 2, EntryNotSent: 2, NoteDuplicates: 1, NoteUnasked: 1,
+		EntrySucceeded: 2, EntryDeadLettered: 2, EntryReplayed: 2, EntryLogical: 1, EntryCommitted: 1, EntryHeld: 0,
+		EntryUnfinished: 2, EntryEndedTwice: 1, EntryUnacknowledged: 2, EntryNotSent: 2, NoteDuplicates: 1, NoteUnasked: 1,
 	}
 	wantRecords := map[string][]int32{
 		EntryUnfinished: {5, 7}, EntryEndedTwice: {6}, EntryUnacknowledged: {10, 11}, EntryNotSent: {12, 13},

@@ -29,6 +29,7 @@ type Measurer struct {
 	cpu        cpu
 	usage      usage
 	recent     recentAttempts
+	held       map[int32]bool
 
 	now time.Duration
 	lag int64
@@ -436,6 +437,19 @@ func (m *Measurer) settle(r *record, at time.Duration) {
 	r.set(settled)
 	m.open--
 	m.done = max(m.done, at)
+}
+
+// Hold notes that a record is left uncommitted because the subject has halted, as its contract says. It is called
+// before Finish.
+func (m *Measurer) Hold(number int32) {
+	if m.held == nil {
+		m.held = map[int32]bool{}
+	}
+	m.held[number] = true
+	if r := m.records.at(number); r != nil && r.has(acked) && !r.has(settled) {
+		r.set(settled)
+		m.open--
+	}
 }
 
 // ended reports whether the record needs nothing more, except for commits.

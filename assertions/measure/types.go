@@ -63,7 +63,9 @@ type Ledger struct {
 	Logical      int64 `json:"logical"`
 	DeadLettered int64 `json:"dead_lettered"`
 	Unfinished   int64 `json:"unfinished"`
-	Attempts     int64 `json:"attempts"`
+	// Held is the number of records that are left because the subject has halted, as its contract says (poison: halt).
+	Held     int64 `json:"held,omitempty"`
+	Attempts int64 `json:"attempts"`
 	// Duplicates is the number of records that succeeded more than once.
 	Duplicates int64 `json:"duplicates"`
 	// Replayed is the number of records whose dead letter was sent back and acknowledged.
@@ -205,7 +207,7 @@ type Conservation struct {
 	Notes []Entry `json:"notes"`
 }
 
-// The names of entries. The first five are regular ends of a record; the others are differences, which should have no
+// The names of entries. The first six are regular ends of a record; the others are differences, which should have no
 // records.
 const (
 	EntrySucceeded    = "succeeded"
@@ -215,6 +217,8 @@ const (
 	EntryLogical  = "logical"
 	// the contract requires no more: a tombstone that is skipped, a subject that is observed on the wire only
 	EntryCommitted = "committed"
+	// left at or behind a record at which the subject has halted, as the contract says
+	EntryHeld = "held"
 
 	EntryUnfinished     = "unfinished"     // acknowledged, and without an end
 	EntryEndedTwice     = "ended_twice"    // both processed and dead-lettered, without a replay

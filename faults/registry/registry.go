@@ -143,6 +143,10 @@ func (r *Registry) Validate(setting faults.Setting) []faults.Defect {
 		defects = append(defects, faults.At("/unknown_id", "the subject skips what it can't read (poison: skip), so it "+
 			"would skip good records, and nothing of that could be judged: use error or slow")...)
 	}
+	if r.UnknownID && setting.HaltsUnread {
+		defects = append(defects, faults.At("/unknown_id", "the subject halts at what it can't read (poison: halt), so it "+
+			"would halt at good records, and nothing of that could be judged: use error or slow")...)
+	}
 	return defects
 }
 

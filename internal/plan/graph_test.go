@@ -30,7 +30,7 @@ func planOfGraph(t *testing.T, seed uint64) *Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Make(scenario, seed, nil)
+	p, err := Make(scenario, seed, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

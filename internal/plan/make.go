@@ -21,8 +21,9 @@ import (
 const maxRate = 1e9
 
 // Make returns the plan of the scenario for the seed, with records that are made from samples; nil stands for records
-// of the workload's own. It returns an error for a scenario whose load scenarios.Parse would reject.
-func Make(s *scenarios.Scenario, seed uint64, from *samples.Set) (*Plan, error) {
+// of the workload's own. halts: the consumer promises to halt at records that it can't read. It returns an error for a
+// scenario whose load scenarios.Parse would reject.
+func Make(s *scenarios.Scenario, seed uint64, from *samples.Set, halts bool) (*Plan, error) {
 	load := s.Workload
 	if err := sane(load); err != nil {
 		return nil, fmt.Errorf("making the plan of %s: %w", s.Name, err)
@@ -42,7 +43,7 @@ func Make(s *scenarios.Scenario, seed uint64, from *samples.Set) (*Plan, error) 
 	p.addKeys(load.Keys, s.Topics.Input.Partitions, from)
 	p.addOutcomes(load.Outcomes, "outcomes")
 	p.failPartitions(load.Failing)
-	p.addValues(load, from.Shape())
+	p.addValues(load, from.Shape(), halts)
 	p.addReplay(s.Replay, "replay")
 	p.merge(regular, due)
 	p.addNodes(s)

@@ -44,7 +44,7 @@ func scenario(t rapid.TB, text string) *scenarios.Scenario {
 
 func planOf(t rapid.TB, s *scenarios.Scenario, seed uint64) *Plan {
 	t.Helper()
-	p, err := Make(s, seed, nil)
+	p, err := Make(s, seed, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -674,11 +674,11 @@ func TestARecordIsSmall(t *testing.T) {
 func TestSenselessLoadIsRefused(t *testing.T) {
 	s := scenario(t, "workload: {rate: 100/s, duration: 1s}")
 	s.Workload.Rate = 1e10
-	if _, err := Make(s, 1, nil); err == nil {
+	if _, err := Make(s, 1, nil, false); err == nil {
 		t.Error("a rate above one record per nanosecond was planned")
 	}
 	s.Workload.Rate, s.Workload.Duration = 100, 0
-	if _, err := Make(s, 1, nil); err == nil {
+	if _, err := Make(s, 1, nil, false); err == nil {
 		t.Error("a load without a length was planned")
 	}
 }
@@ -687,7 +687,7 @@ func BenchmarkMake(b *testing.B) {
 	s := scenario(b,
 		"workload: {rate: 20000/s, duration: 50s, arrivals: poisson, keys: {skew: 1}, outcomes: {success: 9, transient: 1}}")
 	for b.Loop() {
-		if _, err := Make(s, 1, nil); err != nil {
+		if _, err := Make(s, 1, nil, false); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -29,7 +29,7 @@ func TestKeysOfSamplesArePlanned(t *testing.T) {
 	}
 	s := scenario(t, "workload: {rate: 500/s, duration: 2s, keys: {null: 10%, binary: 10%}, bursts: {every: 300ms, records: 7},"+
 		" large: {share: 5%, size: 9KiB}, value_size: 300B}\n")
-	p, err := Make(s, 3, set)
+	p, err := Make(s, 3, set, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestKeysOfSamplesArePlanned(t *testing.T) {
 	if len(seen) != set.Len() || seen[0]-seen[4] > 1 {
 		t.Errorf("samples are taken %v times", seen)
 	}
-	again, err := Make(s, 3, set)
+	again, err := Make(s, 3, set, false)
 	if err != nil || !slices.Equal(again.Records, p.Records) {
 		t.Errorf("the same seed gives another plan, %v", err)
 	}

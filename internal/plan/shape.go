@@ -105,8 +105,9 @@ func (p *Plan) failPartitions(failing []scenarios.FailingPartitions) {
 
 // addValues assigns the kinds of values: tombstones, garbage, malformed, large, and messages of the usual size. Records
 // of the warm-up are usual. Every record draws for each kind, so that adding a kind changes the others as little as
-// possible. A record that is drawn for two kinds gets the first.
-func (p *Plan) addValues(load scenarios.Workload, shape samples.Shape) {
+// possible. A record that is drawn for two kinds gets the first. halts: the consumer halts at records that it can't
+// read.
+func (p *Plan) addValues(load scenarios.Workload, shape samples.Shape, halts bool) {
 	var (
 		tombstones, garbage, large = p.stream("tombstones"), p.stream("garbage"), p.stream("large")
 		nulls, junk                = load.Tombstones.Share(), load.Garbage.Share()
@@ -135,16 +136,51 @@ func (p *Plan) addValues(load scenarios.Workload, shape samples.Shape) {
 		switch {
 		case record.Warmup:
 		case one:
-			record.Tombstone, record.Size = true, 0
-			record.Outcome, record.Failures = history.OutcomeUnknownID, 0
+			record.Tombstone = true
 		case two:
 			record.Garbage = true
-			record.Outcome, record.Failures = history.OutcomeUnknownID, 0
 		case three:
 			record.Malformed = ways[way]
-			record.Outcome, record.Failures = history.OutcomeUnknownID, 0
 		case four:
 			record.Large, record.Size = true, size
+		}
+	}
+	if halts {
+		p.confine()
+	}
+	for i := range p.Records {
+		record := &p.Records[i]
+		if record.Tombstone {
+			record.Size = 0
+		}
+		if record.Tombstone || record.unreadable() {
+			record.Outcome, record.Failures = history.OutcomeUnknownID, 0
+		}
+	}
+}
+
+func (r *Record) unreadable() bool { return r.Garbage || r.Malformed != 0 }
+
+// lateShare is the inverse of the share of the steady phase, at its end, in which a consumer gets unreadable records
+// that halts at them.
+const lateShare = 5
+
+// confine leaves unreadable, of the records that were drawn so, those of one partition late in the steady phase: of the
+// partition of the last one, and at least that. A consumer that halts at the first one that it meets would otherwise
+// leave almost the whole load, and faults would find it standing still.
+func (p *Plan) confine() {
+	var last *Record
+	for i := range p.Records {
+		if record := &p.Records[i]; record.unreadable() && record.At < p.WarmUp+p.Steady &&
+			(last == nil || record.At >= last.At) {
+			last = record
+		}
+	}
+	for i := range p.Records {
+		record := &p.Records[i]
+		late := record.At >= p.WarmUp+p.Steady-p.Steady/lateShare && record.At < p.WarmUp+p.Steady
+		if last == nil || record != last && (!late || record.Partition != last.Partition) {
+			record.Garbage, record.Malformed = false, 0
 		}
 	}
 }

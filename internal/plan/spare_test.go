@@ -16,7 +16,7 @@ func TestSpareLoadOutlastsSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := plan.Make(scenario, 1, nil)
+	made, err := plan.Make(scenario, 1, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

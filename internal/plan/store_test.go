@@ -21,7 +21,7 @@ workload: {rate: 500/s, duration: 4s, outcomes: {success: 60, exhausted: 40}}
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := Make(scenario, 7, nil)
+		plan, err := Make(scenario, 7, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}

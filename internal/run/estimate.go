@@ -42,7 +42,7 @@ func EstimateRun(options Options) (Estimate, error) {
 	if options.Seed != nil {
 		seed = *options.Seed
 	}
-	planned, err := plan.Make(s, seed, options.samples())
+	planned, err := plan.Make(s, seed, options.samples(), options.halts())
 	if err != nil {
 		return Estimate{}, err
 	}

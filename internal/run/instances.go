@@ -281,7 +281,7 @@ func (r *run) supervise(ctx context.Context) (stop func()) {
 // mayCrash reports whether the contract of the instance's consumer allows crashes.
 func (r *run) mayCrash(instance int) bool {
 	c := &r.consumerOf(instance).Contract
-	return c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError
+	return c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError || c.Poison == history.PoisonHalt
 }
 
 // restartsUnhealthy reports whether the contract of the instance's consumer has unhealthy instances restarted.

@@ -66,6 +66,11 @@ func (o *Options) samples() *samples.Set {
 	return o.Subject.Samples
 }
 
+// halts reports whether the subject promises to halt at records that it can't read.
+func (o *Options) halts() bool {
+	return o.Subject != nil && o.Subject.Contract.Poison == string(history.PoisonHalt)
+}
+
 // Outcome is the result of a run.
 type Outcome struct {
 	// Dir is the run directory.

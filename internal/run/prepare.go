@@ -30,7 +30,7 @@ func prepare(options Options) (_ *run, err error) {
 	if options.Seed != nil {
 		seed = *options.Seed
 	}
-	if r.plan, err = plan.Make(r.scenario, seed, options.samples()); err != nil {
+	if r.plan, err = plan.Make(r.scenario, seed, options.samples(), options.halts()); err != nil {
 		return nil, err
 	}
 	if options.Manual != nil { // people end the load manually

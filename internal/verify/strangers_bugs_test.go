@@ -55,6 +55,10 @@ func strangersBugs() map[string][]plantedInStranger {
 		"confluent-kafka/subjects/transform.yaml": {
 			{"delivery-error-ignored", "smoke", "commit-after-outcome"},
 		},
+		"modes/subjects/halts-partition.yaml": {
+			{"unreadable-skipped", "malformed-records", "no-loss: lost"},
+			{"unreadable-dead-lettered", "malformed-records", "classification: premature-dead-letter"},
+		},
 		"grpc/subject.yaml": {
 			{"error-ignored", "smoke", "commit-after-outcome"},
 			{"retry-info-ignored", "transient-downstream", "backoff: backoff-early"},

@@ -81,7 +81,7 @@ func (r *Report) check(c generate.Choices) error {
 	if c.Intn(oneLargerIn) == oneLargerIn-1 {
 		errs = append(errs, r.larger(c))
 	}
-	switch c.Intn(others) {
+	switch of := c.Intn(others); of {
 	case 0:
 		errs = append(errs, r.transactions(c))
 	case 1:
@@ -91,6 +91,9 @@ func (r *Report) check(c generate.Choices) error {
 	case 3, 4, 5:
 		errs = append(errs, r.other("records without an id", generate.Unnamed,
 			slices.Concat(generate.UnnamedCorruptions(), generate.Corruptions()), c))
+		if of == 5 {
+			errs = append(errs, r.other("a consumer that halts", generate.Halting, generate.HaltingCorruptions(), c))
+		}
 	case 6:
 		errs = append(errs, r.other("a consumer with effects", generate.Effects, generate.EffectsCorruptions(), c))
 	case 7, 8:
@@ -104,13 +107,14 @@ func (r *Report) check(c generate.Choices) error {
 }
 
 // others is the interval of seeds in which one seed gets a history with transactions, one a history of a graph, one a
-// history with a dead-letter store, three a history with records that the downstream stub cannot identify, and one a
-// history with effects in a sink. Two get a history of a consumer that calls several downstreams, one such a history with
-// effects, and two a history of a consumer whose client repeats calls by itself.
+// history with a dead-letter store, three a history with records that the downstream stub cannot identify, one of them
+// also a history of a consumer that halts at such records, and one a history with effects in a sink. Two get a history
+// of a consumer that calls several downstreams, one such a history with effects, and two a history of a consumer whose
+// client repeats calls by itself.
 const others = 12
 
-// transactions checks a correct history with transactions, and one with a corruption. Random edits of such a history say
-// little, because they tear a transaction apart.
+// transactions checks a correct history with transactions, and one with a corruption. Random edits of such a history
+// say little, because they tear a transaction apart.
 func (r *Report) transactions(c generate.Choices) error {
 	h := generate.Transactions(c)
 	if err := errors.Join(r.correct(h), r.corrupt(h, c, generate.TransactionCorruptions())); err != nil {

@@ -233,6 +233,18 @@ func TestUnnamedRecordsAgree(t *testing.T) {
 	t.Logf("%d of %d decided; %v", decided, sent, all.Corrupted)
 }
 
+// TestHaltingConsumersAgree checks consumers that halt at records that they can't read, in each way in which they may.
+func TestHaltingConsumersAgree(t *testing.T) {
+	all := NewReport()
+	for seed := range seeds() / 2 {
+		if err := all.other("a consumer that halts", generate.Halting, generate.HaltingCorruptions(),
+			generate.NewSeeded(seed)); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	t.Logf("judged %v, compared %v, %v", all.Correct, all.Compared, all.Corrupted)
+}
+
 func TestDrawnHistoriesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		if err := NewReport().check(drawn{t}); err != nil {
@@ -251,6 +263,7 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 		"graphs":    {generate.Graph, generate.GraphCorruptions()},
 		"stores":    {generate.Store, generate.StoreCorruptions()},
 		"unnamed":   {generate.Unnamed, generate.UnnamedCorruptions()},
+		"halting":   {generate.Halting, generate.HaltingCorruptions()},
 		"effects":   {generate.Effects, generate.EffectsCorruptions()},
 		"several":   {generate.Several, generate.SeveralCorruptions()},
 		"repeats":   {generate.Repeats, generate.RepeatsCorruptions()},

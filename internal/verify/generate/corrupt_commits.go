@@ -27,7 +27,8 @@ func commitCorruptions() []Corruption {
 
 // deadLettered reports whether the record has one dead letter and nothing after it has to wait for that.
 func (v *view) deadLettered(f *facts) bool {
-	return v.quiet(f) && len(f.letters) == 1 && len(f.copies) == 0 && v.alone(f) && len(f.attempts) > 0 && !v.mayEnd(f)
+	return v.quiet(f) && len(f.letters) == 1 && len(f.copies) == 0 && v.alone(f) && len(f.attempts) > 0 && !v.mayEnd(f) &&
+		!v.left(f)
 }
 
 // mayEnd reports whether an attempt may have ended the record, although it was dead-lettered.
@@ -161,7 +162,7 @@ func (v *view) settled() (at spot, last pair, found bool) {
 			continue
 		}
 		last = commits[len(commits)-1]
-		if e := &v.Events[last.ask]; e.Offset > 0 && !v.exited[e.Instance] {
+		if e := &v.Events[last.ask]; e.Offset > 0 && !v.exited[e.Instance] && !v.leaves(at, e.Offset) {
 			return at, last, true
 		}
 	}

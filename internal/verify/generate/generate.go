@@ -72,6 +72,10 @@ type simulation struct {
 	// If unnamed is set, some records have a body that the downstream stub cannot identify. If vague is set, attempts
 	// do not name their position either.
 	unnamed, vague bool
+	// halting is how the consumer halts at a record that it can't read, "" if it does not. falls counts how often it
+	// ended.
+	halting halting
+	falls   int
 
 	// others are the downstreams that do not decide. calls is the number of calls in an attempt that fails, 0 for one, and
 	// made the number that the consumer's client makes.
@@ -122,9 +126,31 @@ func Consumer(c Choices) *History {
 	return s.run()
 }
 
+// halting is a way to halt at a record that one can't read.
+type halting string
+
+const (
+	haltPartition halting = "partition" // nothing behind it is begun, and the other partitions go on
+	haltProcess   halting = "process"   // nothing in other partitions is begun, either
+	haltExit      halting = "exit"      // the process ends, and is started again
+)
+
+// Halting makes a correct history of a consumer that halts at records that it can't read.
+func Halting(c Choices) *History {
+	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}, unnamed: true}
+	s.calm = !chance(c, 2)
+	s.h.Header = s.drawHeader()
+	s.contract().Poison = history.PoisonHalt
+	if s.contract().Retry == history.RetryTopics {
+		s.h.Header.Replay = false // which copies a replay leaves unfinished where the consumer has halted is not certain
+	}
+	s.halting = pick(c, haltPartition, haltProcess, haltExit)
+	return s.run()
+}
+
 // run goes through the phases of a run.
 func (s *simulation) run() *History {
-	s.h.Calm = s.calm && !s.vague
+	s.h.Calm = s.calm && !s.vague && s.halting != haltExit
 	s.setUp()
 	s.phase(history.PhaseWarmup)
 	s.later(5 * ms)

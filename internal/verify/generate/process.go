@@ -19,6 +19,8 @@ type process struct {
 	run   uint16
 	owned map[spot]*assignment
 	dead  bool
+	// stuck is the partition in which it met a record that keeps it from beginning anything in the others, or nil.
+	stuck *assignment
 	// stopping reports whether the process was asked to end. It then begins nothing new.
 	stopping bool
 	// frozen is the time until which the process stands still.
@@ -42,6 +44,7 @@ type assignment struct {
 	// gone reports whether the broker has reassigned the partition; lost reports whether the process knows of it.
 	gone, lost bool
 	waking     bool
+	halted     bool // it has met a record that it can't read, before which it stops
 	committing bool
 	committed  int64
 }
@@ -62,7 +65,7 @@ type work struct {
 }
 
 func (p *process) start() {
-	p.dead, p.stopping, p.frozen = false, false, 0
+	p.dead, p.stopping, p.frozen, p.stuck = false, false, 0, nil
 	p.owned = map[spot]*assignment{}
 	p.producer++
 	p.id, p.writes = p.producer, 0
@@ -116,7 +119,7 @@ func (a *assignment) fetch() {
 	p := a.process
 	log := p.logs[a.at]
 	end := int64(len(log.entries))
-	if a.lost || a.gone || p.stopping || a.next >= end {
+	if a.lost || a.gone || p.stopping || a.next >= end || a.mayNotBegin() {
 		return
 	}
 	end = min(end, a.next+1+int64(p.Intn(3)))
@@ -125,6 +128,10 @@ func (a *assignment) fetch() {
 	p.put(e)
 	for ; a.next < end; a.next++ {
 		one := log.entries[a.next]
+		if p.contract().Halts(p.records[one.record].flags) {
+			a.halt()
+			break
+		}
 		w := &work{assignment: a, record: p.records[one.record], offset: a.next, k: one.attempts, replays: one.replays}
 		a.works = append(a.works, w)
 		wait := time.Duration(one.ready) - p.now
@@ -142,6 +149,44 @@ func (a *assignment) fetch() {
 	}
 	a.pump()
 	a.wake()
+}
+
+// halt stops before a record that the consumer can't read.
+func (a *assignment) halt() {
+	p := a.process
+	a.halted = true
+	switch p.halting {
+	case haltProcess:
+		p.stuck = a
+	case haltExit:
+		a.process.after(time.Duration(p.Intn(30))*ms, p.fall)
+	}
+}
+
+// mayNotBegin reports whether nothing more is begun in the partition.
+func (a *assignment) mayNotBegin() bool {
+	return a.halted || a.process.elsewhere(a.at)
+}
+
+// elsewhere reports whether the process is kept from the partition by a record in another one.
+func (p *process) elsewhere(at spot) bool { return p.stuck != nil && p.stuck.at != at }
+
+// mostFalls is how often a consumer ends by itself in a history. In the end it stays, and does nothing.
+const mostFalls = 4
+
+// fall ends the process by itself. The next one starts after a while.
+func (p *process) fall() {
+	if p.dead || p.stopping {
+		return
+	}
+	if p.falls++; p.falls > mostFalls {
+		return
+	}
+	p.instant()
+	e := p.event(history.KindInstanceExited)
+	e.Code = 1
+	p.put(e)
+	p.leave(time.Duration(20+p.Intn(100)) * ms)
 }
 
 // after continues the work after a wait, unless the process has lost it.
@@ -182,6 +227,9 @@ func (w *work) attempt() {
 		return
 	}
 	w.awake()
+	if p.elsewhere(w.at) {
+		return
+	}
 	if w.k == 0 && p.sleeping > 0 {
 		w.after(ms, w.attempt)
 		return

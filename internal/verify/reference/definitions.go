@@ -118,9 +118,10 @@ func (j *judge) noLoss(r *record, terminal time.Duration) {
 			continue
 		}
 		switch {
+		case e.Aux <= r.offset && j.held(r.topic, r.partition, r.offset):
 		case e.Aux <= r.offset:
 			j.saw("no-loss", "stalled", r)
-		case r.send.Flags == 0 || len(r.attempts) == 0:
+		case r.send.Flags == 0 || len(r.attempts) == 0 || j.halts(r):
 			j.saw("no-loss", "lost", r)
 		}
 		return

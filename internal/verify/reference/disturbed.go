@@ -161,6 +161,9 @@ func (j *judge) finished(s *trace) time.Duration {
 	if j.skipped(s.record) {
 		return 0
 	}
+	if j.halts(s.record) {
+		return -1
+	}
 	first := s.acked()
 	for i := range s.attempts {
 		a := &s.attempts[i]
@@ -211,7 +214,7 @@ func (j *judge) commitsPast(s *trace) {
 		return
 	}
 	succeeded := s.last != nil && !s.last.Flags.Has(history.ClientGone) && s.last.Outcome == history.OutcomeSuccess
-	if len(s.letters) > 0 {
+	if len(s.letters) > 0 && !j.halts(s.record) {
 		switch acked := s.acked(); {
 		case acked > c.ask.Time:
 			j.saw("commit-after-dlq", "commit-before-dlq", s.record)
@@ -219,7 +222,7 @@ func (j *judge) commitsPast(s *trace) {
 			j.saw("commit-after-dlq", "commit-without-dlq", s.record)
 		}
 	}
-	outstanding := len(s.letters) > 0 && s.lastStart <= c.ask.Time
+	outstanding := len(s.letters) > 0 && s.lastStart <= c.ask.Time && !j.halts(s.record)
 	if !c.took() {
 		return
 	}
@@ -287,6 +290,9 @@ func (j *judge) disruptions(s *trace, until time.Duration) (least, most int) {
 				least++
 			}
 		}
+	}
+	if j.header.Contract().Poison == history.PoisonHalt {
+		most += j.rewinds(s.record, until)
 	}
 	return least, most
 }
@@ -377,7 +383,7 @@ func (j *judge) fell(end *history.Event) (fell, open bool) {
 	if end.Flags.Has(history.Expected) {
 		return false, false
 	}
-	ends := c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError
+	ends := c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError || c.Poison == history.PoisonHalt
 	worked, fatal := false, false
 	for i := range j.events {
 		e := &j.events[i]

@@ -117,6 +117,9 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 		}
 		return
 	}
+	if behind >= 0 && j.heldFrom(topic, partition, lies, behind) {
+		return
+	}
 	j.judged(live)
 	switch {
 	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits) ||
@@ -134,6 +137,27 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	case onlyAtStop:
 		j.stands("stalled", j.waitedFor(lies, at, to))
 	}
+}
+
+// heldFrom reports whether the record that the others after the offset wait for is held, because the subject has
+// halted. If that is not certain, the partition is open.
+func (j *judge) heldFrom(topic int16, partition int32, lies map[int64]int32, behind int64) bool {
+	if j.header.Contract().Poison != history.PoisonHalt {
+		return false
+	}
+	candidates, held := j.waitedFor(lies, behind, forever), 0
+	for offset, number := range lies {
+		if slices.Contains(candidates, number) && j.held(topic, partition, offset) {
+			held++
+		}
+	}
+	if held > 0 && held < len(candidates) {
+		for _, number := range lies {
+			j.opinion.Open[Finding{OfRecord(live, number), "paused-partition"}] = true
+			j.opinion.Open[Finding{OfRecord(live, number), "stalled"}] = true
+		}
+	}
+	return held > 0
 }
 
 // stands records that the partition does not advance. The finding names one record; if several are possible, it is open
@@ -171,8 +195,11 @@ func (j *judge) waitedFor(lies map[int64]int32, from int64, by time.Duration) (c
 // terminalBy reports whether the record was terminal by the time. For a record with several copies, or one that the
 // downstream stub cannot identify, its attempts and dead letters cannot be told apart, so the result is not known.
 func (j *judge) terminalBy(number int32, by time.Duration) (terminal, known bool) {
-	if r := j.place(number); r != nil && j.skipped(r) {
+	switch r := j.place(number); {
+	case r != nil && j.skipped(r):
 		return true, true
+	case r != nil && j.halts(r):
+		return false, true
 	}
 	if !slices.ContainsFunc(j.events, func(e history.Event) bool { return e.Record == number && j.mayEnd(&e) }) {
 		return false, !j.nameless()

@@ -134,6 +134,9 @@ func Judge(header *history.Header, events []history.Event) Opinion {
 		return j.opinion
 	}
 	j.partitions()
+	if _, placed := j.unreadable(); !placed {
+		return j.opinion // what is held is not known
+	}
 	j.replays()
 	if !j.disturbed() {
 		j.undisturbed()

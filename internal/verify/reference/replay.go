@@ -239,7 +239,7 @@ func (j *judge) replayed(b *returned) {
 			j.saw(roundTrip, "replay-altered", b.record)
 		}
 	}
-	j.processedAgain(b)
+	j.processedAgain(b, there)
 	c := j.header.Contract()
 	// "of a dialect": a replay removes the headers that its envelope names.
 	if first := b.first(); first != nil && c.Envelope != "" && !strings.HasPrefix(c.Envelope, "headers:") {
@@ -254,7 +254,19 @@ func (j *judge) replayed(b *returned) {
 // processedAgain implements "and is then processed": after the record was last replayed, or handed on from there, there
 // must be a success of an attempt that began later, or a dead letter that was requested later and acknowledged or
 // found.
-func (j *judge) processedAgain(b *returned) {
+func (j *judge) processedAgain(b *returned, copies []*history.Event) {
+	held := 0
+	for _, e := range copies {
+		if j.heldBack(e) {
+			held++
+		}
+	}
+	if held > 0 && held == len(copies) {
+		return
+	}
+	if held > 0 {
+		j.open(roundTrip, "replay-lost", b.record)
+	}
 	from := b.writes[len(b.writes)-1].ask.Time
 	on := from
 	for i := range j.events {
@@ -275,6 +287,13 @@ func (j *judge) processedAgain(b *returned) {
 		j.open(roundTrip, "replay-lost", b.record)
 	}
 	j.saw(roundTrip, "replay-lost", b.record)
+}
+
+// heldBack reports whether a copy that was written back lies where the subject has halted, and is not committed.
+func (j *judge) heldBack(e *history.Event) bool {
+	return j.held(e.Topic, e.Partition, e.Offset) && !slices.ContainsFunc(j.events, func(o history.Event) bool {
+		return o.Kind == history.KindAuditOffsets && o.Topic == e.Topic && o.Partition == e.Partition && o.Aux > e.Offset
+	})
 }
 
 // endedSince reports whether something requested after from became terminal after on.

@@ -38,7 +38,7 @@ func (j *judge) mayBeOver(s *trace, by time.Duration) bool {
 			asked = ask
 		}
 	}
-	if s.send.Flags == 0 || j.header.Contract().MustDeadLetter(s.send.Flags) {
+	if s.send.Flags == 0 || j.header.Contract().NoAttemptEnds(s.send.Flags) {
 		return false
 	}
 	return slices.ContainsFunc(s.attempts, func(a tried) bool { return a.start >= asked && a.start <= by })
@@ -51,7 +51,7 @@ func (j *judge) unclearPlaces(s *trace) {
 	unseen := slices.ContainsFunc(s.found, func(e *history.Event) bool { return e.Record < 0 })
 	if !unseen && (s.send.Flags == 0 || !slices.ContainsFunc(j.events, func(e history.Event) bool {
 		attempt := e.Kind == history.KindAttemptStart && e.Instance >= 0 &&
-			!j.header.Contract().MustDeadLetter(s.send.Flags)
+			!j.header.Contract().NoAttemptEnds(s.send.Flags)
 		letter := e.Kind == history.KindAuditRecord && j.role(e.Topic) == history.RoleDLQ
 		return e.Record < 0 && (attempt || letter) && !j.owned(&e)
 	})) {

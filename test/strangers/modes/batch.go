@@ -28,6 +28,7 @@ type batch struct {
 	due      []*kgo.Record               // letters that are to be written together
 	of       map[*kgo.Record]*kgo.Record // the records of the letters in due
 	seeks    []seek
+	halted   bool // it has met a value that it can't read
 }
 
 // lanes splits the records into what is processed side by side.
@@ -79,6 +80,9 @@ func (b *batch) done(record *kgo.Record) bool {
 func (b *batch) handle(record *kgo.Record) bool {
 	if record.Value == nil && b.retries.skipTombstones {
 		return b.done(record)
+	}
+	if b.unreadable != "" && record.Value != nil && !readable(record.Value) {
+		return b.halt(record)
 	}
 	for attempt := 1 + b.paused.attempts(record); b.ctx.Err() == nil; attempt++ {
 		failed := b.call(record)

@@ -121,16 +121,24 @@ func (m *member) consume(ctx context.Context) {
 				m.log.Error(fmt.Sprintf("fetching %s-%d: %v", topic, partition, err))
 			})
 		}
-		m.poll(ctx, fetches)
+		halted := m.poll(ctx, fetches)
+		if halted && m.unreadable == endsWithCode {
+			os.Exit(1)
+		}
+		if halted && m.unreadable == leavesGroup {
+			break
+		}
 		m.client.AllowRebalance()
 	}
 	m.offsets.last()
 	m.client.CloseAllowingRebalance()
 	m.writer.close()
+	<-ctx.Done() // one that has left its group lives on
 }
 
-// poll brings the records of a poll to their ends, as far as it may, and commits.
-func (m *member) poll(ctx context.Context, fetches kgo.Fetches) {
+// poll brings the records of a poll to their ends, as far as it may, and commits. It returns whether it met a value
+// that it can't read.
+func (m *member) poll(ctx context.Context, fetches kgo.Fetches) (halted bool) {
 	if m.finish {
 		outer := ctx
 		var cancel context.CancelFunc
@@ -149,4 +157,5 @@ func (m *member) poll(ctx context.Context, fetches kgo.Fetches) {
 	for _, seek := range b.seeks {
 		m.paused.pause(seek)
 	}
+	return b.halted
 }

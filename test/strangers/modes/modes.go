@@ -30,7 +30,19 @@ type settings struct {
 	commits commits
 	letters deadLetters
 	log     string
+
+	unreadable unreadable
 }
+
+// unreadable says what happens at a value that is no JSON with an id. "" does not look.
+type unreadable string
+
+const (
+	pausesThere  unreadable = "pauses" // the partition is paused for good
+	meetsAgain   unreadable = "again"  // the partition is set back, and its loop fails at the record again
+	leavesGroup  unreadable = "leaves" // the client is closed, and the process lives on
+	endsWithCode unreadable = "ends"   // the process ends with an error, without leaving its group
+)
 
 // lanes say what goes side by side within a poll.
 type lanes string
@@ -206,6 +218,14 @@ func processingModes() []mode {
 		}},
 		{"ignores-retry-after", "does not look at Retry-After", func(s *settings) { s.retries.ignoreAfter = true }},
 		{"logical-letters", "business failures are dead-lettered", func(s *settings) { s.retries.logicalIsFailure = true }},
+		{"halts-partition", "a value that is no JSON pauses its partition for good", func(s *settings) {
+			s.unreadable = pausesThere
+		}},
+		{"halts-again", "a value that is no JSON is read again and again", func(s *settings) { s.unreadable = meetsAgain }},
+		{"halts-leaves", "at a value that is no JSON it leaves its group", func(s *settings) { s.unreadable = leavesGroup }},
+		{"halts-ends", "at a value that is no JSON it ends with an error", func(s *settings) {
+			s.unreadable, s.session = endsWithCode, 6*time.Second
+		}},
 		{"skips-tombstones", "tombstones are skipped", func(s *settings) { s.retries.skipTombstones = true }},
 	}
 }

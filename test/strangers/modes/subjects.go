@@ -43,8 +43,9 @@ env:
     on_failure: halt
 %s  commits: after-outcome
   stop: {grace: %s}
-%s%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, healthPort(s), topics(s), groupProtocol(s), s.retries.attempts,
-		backoff(s), classes(s), ordering(s), retryAfter(s), envelope(s), grace(s), skips(s), health(s))
+%s%s%s`, strings.ToUpper(m.what[:1])+m.what[1:], m.name, m.name, healthPort(s), topics(s),
+		groupProtocol(s), s.retries.attempts,
+		backoff(s), classes(s), ordering(s), retryAfter(s), envelope(s), grace(s), skips(s), poison(s), health(s))
 }
 
 func backoff(s settings) string {
@@ -122,6 +123,13 @@ func grace(s settings) time.Duration {
 func skips(s settings) string {
 	if s.retries.skipTombstones {
 		return "  skips: [tombstone]\n"
+	}
+	return ""
+}
+
+func poison(s settings) string {
+	if s.unreadable != "" {
+		return "  poison: halt\n"
 	}
 	return ""
 }
