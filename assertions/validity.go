@@ -59,14 +59,16 @@ func (w *state) otherGroup() (why, do string) {
 }
 
 // notRead notes a request that the tap cannot read and refused, so that the subject's reaction to a regular answer is
-// unknown; or a call for several records, whose attempts cannot be told.
+// unknown; or a call for several records, whose attempts cannot be told; or that the subject never came to a call.
 func (w *state) notRead(e *history.Event) {
 	if e.Code == history.None && e.N > 0 {
 		w.calls.batched[e.Instance] = true
 		return
 	}
 	one := Open{What: "anything that such requests bear on"}
-	if e.Code == history.None {
+	if e.Code == history.None && e.Instance < 0 {
+		one.Why, one.Do = e.Text, "have the service trust the certificate, by the settings of its client"
+	} else if e.Code == history.None {
 		one.Why = "the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for " +
 			"an attempt at one"
 		one.Do = "say where the record's id is in it (id, with in: and at:), or write observe: wire, and what needs " +

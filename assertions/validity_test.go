@@ -40,6 +40,15 @@ func batched(b *builder) *builder {
 	return b
 }
 
+// untrusting is a run in which the subject, which does not trust the stub, dead-letters all that it could not call for.
+func untrusting(b *builder) *builder {
+	b.begin().send(0).letter(0).commit(1).drain()
+	e := b.event(history.KindUnreadable)
+	e.Code, e.Text = history.None, "7 connections by TLS were closed without a call"
+	b.put(e)
+	return b
+}
+
 // shared has an instance acquire an offset as a member of a share group.
 func shared(b *builder) *builder {
 	e := b.of(history.KindShareAcquired)
@@ -56,6 +65,9 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		reason string
 	}{
 		{"everything as it should be", func(b *builder) history.Source { return fine(b).done() }, Pass, ""},
+		{"the subject does not trust the certificate of the stub", func(b *builder) history.Source {
+			return untrusting(b).done()
+		}, Inconclusive, "7 connections by TLS were closed without a call"},
 		{"a planned fault was never injected", func(b *builder) history.Source {
 			b.fault("broker", "broker 1", "broker 1 stopped")
 			return fine(b).done()

@@ -198,7 +198,7 @@ func (w *walker) take(e *history.Event) {
 			w.said = append(w.said, e.Text)
 		}
 	case history.KindUnreadable:
-		if e.Code == history.None {
+		if e.Code == history.None && e.Instance >= 0 {
 			w.batch = e.Text
 		}
 	case history.KindAuditOffsets:

@@ -63,6 +63,12 @@ func (s stub) Tell(values *scenarios.Values, address string) string {
 	return url
 }
 
+// untrusted reports whether the subject came by TLS, and never got as far as a call.
+func (s stub) untrusted() bool {
+	failed, _ := s.Handshakes()
+	return failed+s.Unused() > 0 && s.Answered()+s.InFlight() == 0
+}
+
 // Strays implements called.
 func (s stub) Strays() string {
 	if count, first := s.Handshakes(); count > 0 {
@@ -177,11 +183,18 @@ func response(route scenarios.Route) workload.Response {
 }
 
 // warnOfStrays logs that the subject made calls that should be attempts and are not. It may have failed because of
-// them.
+// them. If it never came to a call, its attempts were not seen, and it can't be judged by them.
 func (r *run) warnOfStrays() {
 	for _, one := range r.stubs.list {
-		if text := one.Strays(); text != "" {
-			r.options.Log.Warn().Msg(text)
+		text := one.Strays()
+		if text == "" {
+			continue
+		}
+		r.options.Log.Warn().Msg(text)
+		if s, is := one.(stub); is && s.untrusted() {
+			e := history.New(history.KindUnreadable, r.clock.Now())
+			e.Code, e.Text = history.None, text
+			r.live.Record(e)
 		}
 	}
 }
