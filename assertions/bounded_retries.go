@@ -112,7 +112,7 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	} else if p := c.w.home(a.number, r); p != nil && p.regained {
 		limit++
 	}
-	limit *= max(1, int(r.lives))
+	limit *= r.copies()
 	if int(a.k) > limit && !c.w.withinCalls(a.number, limit) {
 		c.over[a.number] = overrun{attempts: max(a.k, c.over[a.number].attempts), limit: limit, from: r.seriesStart.at(),
 			to: a.start}
@@ -208,7 +208,7 @@ func (c *boundedRetries) judgeGivenUp() {
 	for i := range c.w.passes {
 		p := &c.w.passes[i]
 		r := c.w.stateOf(p)
-		if !p.accepted || r.exempt() || r.attempts == 0 || c.w.classOfLast(r) != classRetryable ||
+		if !p.accepted || r.exempt() || r.several() || r.attempts == 0 || c.w.classOfLast(r) != classRetryable ||
 			int(r.attempts) >= c.w.contract.MaxAttempts {
 			continue
 		}

@@ -14,7 +14,8 @@ func dlqOnceInvariant() Invariant {
 	return Invariant{
 		Name:    "dlq-once",
 		Promise: "A record is dead-lettered once, unless a disruption explains a second copy.",
-		Rule: "The dead-letter topic holds at most one copy for each replay generation of the record, plus one for " +
+		Rule: "The dead-letter topic holds at most one copy for each replay generation of the record and, if the " +
+			"workload produced it twice, for each of its two offsets, plus one for " +
 			"each disruption while the record was open: its holder lost the partition or was stopped, or a commit or a " +
 			"write failed, went unanswered or was answered too late.",
 		Evidence: "the audit's dead letters, assignments, signals, and the answers to writes and commits",
@@ -86,6 +87,11 @@ func (c *dlqOnce) judge(number int32, l *deadLettered, found []*letter, audited 
 		c.saw("dlq-duplicate", c.w.about(number, 0, endless, func() string {
 			return fmt.Sprintf("%d dead letters of one record; what happened justifies %d", copies, allowed)
 		}, marksOf(found)...))
+	} else if same := ofOnePlace(found); r.again > 0 && r.lives == 0 && len(same) > allowed-int(r.again) {
+		c.saw("dlq-duplicate", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("%d dead letters of its copy at offset %d; what happened justifies %d", len(same),
+				same[0].claim.Offset, allowed-int(r.again))
+		}, marksOf(same)...))
 	}
 	if c.w.contract.ChangesValue {
 		return // a wrapper may contain the time, and a replayed wrapper is wrapped again
@@ -99,6 +105,21 @@ func (c *dlqOnce) judge(number int32, l *deadLettered, found []*letter, audited 
 			return
 		}
 	}
+}
+
+// ofOnePlace returns the largest group of dead letters that name one place as that of their record.
+func ofOnePlace(found []*letter) (most []*letter) {
+	by := map[place][]*letter{}
+	for _, one := range found {
+		if one.claim.Present && one.claim.Partition >= 0 && one.claim.Offset >= 0 {
+			at := place{one.claim.Topic, one.claim.Partition, one.claim.Offset}
+			by[at] = append(by[at], one)
+			if len(by[at]) > len(most) {
+				most = by[at]
+			}
+		}
+	}
+	return most
 }
 
 func marksOf(found []*letter) []moment {

@@ -20,15 +20,17 @@ func effectsInvariant() Invariant {
 		Name:    "effects",
 		Promise: "The sink has the effect of each record that succeeded, as often and as whole as the contract says.",
 		Rule: "At the end, a record whose last attempt succeeded, that is committed, and that has no dead letter has an " +
-			"effect in the sink. It has one, plus one for each disruption, replay or further success, and one for each " +
-			"write, attempt or call whose answer may have been lost; with repeats: never, at most one whatever happened. " +
+			"effect in the sink. It has one, plus one for each disruption, replay, further success or copy that the " +
+			"workload produced, and one for each write, attempt or call whose answer may have been lost; with repeats: " +
+			"never, at most one whatever happened. " +
 			"With atomic: true, a record none of whose attempts succeeded has none, dead-lettered or not. Without " +
 			"attempts that can be seen, a committed record without a dead letter counts as one that succeeded.",
 		Evidence: "the sink as it is at the end of the run (records of an output topic that are committed, rows of a " +
 			"database), the answers to attempts, dead letters, commits and disruptions",
 		Cause: "The result is handed to a producer and its error is never looked at. The result is written before the step " +
 			"that can fail, and written again by the retry, or left behind by a record that is then dead-lettered. An " +
-			"insert has no key by which a repeat is recognised.",
+			"insert has no key by which a repeat is recognised, or the key has the offset or the attempt in it, so that a " +
+			"record that is produced twice is not.",
 		Contract: "effects",
 		Anomalies: []AnomalyNote{
 			{"effect-missing", "the record succeeded and was committed, and the sink has no effect of it", []string{

@@ -51,7 +51,8 @@ func (c *exits) observe(e *history.Event) {
 // note notes a failed attempt that was the last of its series. An attempt that may belong to an earlier assignment, or
 // to several series, proves nothing.
 func (c *exits) note(a *attempt) {
-	if a == nil || a.stray || a.life != c.w.record(a.number).lives || c.w.record(a.number).has(markMixed) {
+	if a == nil || a.stray || a.life != c.w.record(a.number).lives || c.w.record(a.number).has(markMixed) ||
+		c.w.record(a.number).several() {
 		return
 	}
 	switch c.w.classes[a.outcome] {

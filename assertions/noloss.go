@@ -9,6 +9,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -246,6 +247,13 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 		}).missingSince(c.w.auditedAt(r.topic, r.partition), MissingAudited))
 		return true
 	}
+	if at, missing := c.w.missingCopy(number, r); c.inputAudited && missing {
+		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
+			return fmt.Sprintf("acknowledged to the workload a second time, at offset %d, but the audit did not find it in %s",
+				at.offset, c.w.topicName(at.topic))
+		}).missingSince(c.w.auditedAt(at.topic, at.partition), MissingAudited))
+		return true
+	}
 	if l := c.w.letters[number]; c.dlqAudited && l != nil && l.acked > 0 && len(c.letters[number]) == 0 {
 		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
 			return "its dead letter was acknowledged, but the audit found none in the dead-letter topic"
@@ -253,6 +261,20 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 		return true
 	}
 	return false
+}
+
+// missingCopy returns the place of a copy that the workload produced, and that the audit did not find.
+func (w *state) missingCopy(number int32, r *record) (at place, missing bool) {
+	if c := w.copies[number]; r.again > 0 && c != nil {
+		for _, one := range c.list {
+			if w.role(one.topic) == history.RoleInput && !slices.ContainsFunc(c.audited, func(found auditedCopy) bool {
+				return found.place == one.place
+			}) {
+				return one.place, true
+			}
+		}
+	}
+	return place{}, false
 }
 
 // unfinished reports whether the record's obligation was never met.

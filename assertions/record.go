@@ -110,8 +110,10 @@ type record struct {
 	successes, excuses uint8
 	hops               uint8
 	lives              uint8
-	outcome            history.Outcome
-	planned            history.Outcome
+	// again is how often the workload produced it again.
+	again   uint8
+	outcome history.Outcome
+	planned history.Outcome
 }
 
 func newRecord() record {
@@ -183,15 +185,19 @@ func (r *record) startLife() {
 	r.seriesStart, r.lastSuccess, r.letterAcked = stamp{}, stamp{}, stamp{}
 	r.attempts, r.inSeries, r.inRun, r.successes, r.failedWrites, r.excuses, r.hops = 0, 0, 0, 0, 0, 0, 0
 	r.outcome, r.held, r.delivery = history.OutcomeNone, holder{}, 0
-	if r.several() {
+	if r.lives > 1 {
 		r.excuses = r.lives - 1
 	}
 }
 
-// several reports whether more than one copy of the record was written back, because a fault had made two dead letters
-// of it and both were selected. Not every attempt can be attributed to one of the copies, so each copy may be
-// attempted, and end, as a single one would.
-func (r *record) several() bool { return r.lives > 1 }
+// several reports whether there is more than one copy of the record: the workload produced it twice, or more than one
+// was written back, because a fault had made two dead letters of it and both were selected. Not every attempt can be
+// attributed to one of the copies, so each copy may be attempted, and end, as a single one would. What ends one of the
+// copies that the workload produced ends the others too: a subject that recognises the id need not process them.
+func (r *record) several() bool { return r.lives > 1 || r.again > 0 }
+
+// copies is the number of copies that may be attempted.
+func (r *record) copies() int { return max(1, int(r.lives)) + int(r.again) }
 
 // place is a position in a log.
 type place struct {

@@ -362,7 +362,7 @@ func (w *state) home(number int32, r *record) *partition {
 
 // position is the record's current position: its latest copy, or where the workload wrote it.
 func (w *state) position(number int32, r *record) place {
-	if r.lives > 0 || w.hops {
+	if r.lives > 0 || r.again > 0 || w.hops {
 		if c := w.copies[number]; c != nil && len(c.list) > 0 {
 			return c.list[len(c.list)-1].place
 		}
@@ -431,7 +431,7 @@ func (w *state) disturbed(p *partition) uint32 {
 }
 
 // disruptions returns how many more deliveries, copies or successes of the record are justified by disruptions
-// while it was open.
+// while it was open. Each copy that the workload produced may have been open.
 func (w *state) disruptions(number int32, r *record) int {
 	if w.share {
 		several := int(r.excuses) + int(r.failedWrites)
@@ -448,7 +448,7 @@ func (w *state) disruptions(number int32, r *record) int {
 	if !r.has(markSeen) {
 		from = to
 	}
-	return int(to-from) + int(r.excuses) + int(r.failedWrites)
+	return int(to-from)*(1+int(r.again)) + int(r.excuses) + int(r.failedWrites)
 }
 
 // everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present replay

@@ -13,6 +13,7 @@ import (
 func (w *state) send(e *history.Event) {
 	r := w.record(e.Record)
 	if r == nil || r.has(markSent) {
+		w.sendAgain(e, r)
 		return
 	}
 	r.flags |= markSent
@@ -30,6 +31,16 @@ func (w *state) send(e *history.Event) {
 	r.keyHash, r.valueHash, r.headersHash = hash(e.KeyHash), hash(e.ValueHash), hash(e.HeadersHash)
 	w.sendUnreadable(r)
 	w.chain(e.Record, e.N, r)
+}
+
+// sendAgain notes that the workload produces the record once more, as a producer does that sends a record again after
+// its acknowledgement was lost. The copy may be attempted, succeed and be dead-lettered by itself.
+func (w *state) sendAgain(e *history.Event, r *record) {
+	if r == nil || !e.Flags.Has(history.Repeated) || r.again > 0 {
+		return
+	}
+	r.again++
+	r.excuses = bump(r.excuses)
 }
 
 // orderGroup is the scope of a promised order: a partition, or a key in it.
@@ -62,6 +73,12 @@ func (w *state) chain(number, key int32, r *record) {
 
 func (w *state) ack(e *history.Event) {
 	r := w.record(e.Record)
+	if r != nil && e.Flags.Has(history.Repeated) {
+		if e.Code == 0 {
+			w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, r.born, false})
+		}
+		return
+	}
 	if r == nil || r.has(markAcked) {
 		return
 	}
@@ -97,7 +114,7 @@ func (w *state) learn(at place, number int32, r *record) {
 	switch {
 	case at.offset < p.covered || p.named.has(at.offset):
 		w.coverIfAll(number, r, at)
-	case w.hops:
+	case w.hops || r.again > 0:
 		r.flags &^= markCovered // the commit covered another copy
 	}
 	if at.offset <= p.fetched && !w.share {
@@ -185,7 +202,8 @@ func (w *state) startAttempt(e *history.Event) {
 		delivery = uint16(p.delivery)
 		a.stray = !p.has || p.held != by
 		regained := p.regained && (e.Time-p.since < faultGrace || !w.hops && r.disturbedFrom < p.taken)
-		a.early = !a.stray && (regained || p.wentBackFrom(w.position(e.Record, r)))
+		a.early = !a.stray && (regained || p.wentBackFrom(w.position(e.Record, r)) ||
+			r.again > 0 && p.wentBackFrom(place{r.topic, r.partition, r.offset}))
 	}
 	if a.stray {
 		r.excuses = bump(r.excuses)

@@ -42,6 +42,8 @@ type write struct {
 	whole bool
 	// rejected: the broker writes it, at the request of a reject.
 	rejected bool
+	// more is the number of further writes of the record in the same request: those of its copies.
+	more uint8
 	// Set by the answer.
 	passed bool  // acknowledged, and the acknowledgement was passed on
 	silent bool  // carried out or not, but the writer received no answer
@@ -117,6 +119,9 @@ func (w *state) askWrite(e *history.Event) {
 		w.askLetter(&one, r)
 	} else {
 		one.first = w.copiesOf(e.Record).ask(e)
+	}
+	if known, several := w.writes[writeKey{e.Op, e.Record}]; several {
+		one.more = bump(known.more)
 	}
 	w.writes[writeKey{e.Op, e.Record}] = one
 	w.oneWrite = one
@@ -269,6 +274,10 @@ func (w *state) answerWrite(e *history.Event) {
 		return
 	}
 	delete(w.writes, key)
+	if one.more > 0 {
+		one.more--
+		w.writes[key] = one
+	}
 	stored := e.Code == 0 && !e.Flags.Has(history.Forged)
 	one.silent = e.Flags.Has(history.Withheld)
 	one.passed = stored && !one.silent

@@ -28,7 +28,7 @@ func TestStories(t *testing.T) {
 		memberTales(), hiddenTales(),
 		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(),
 		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(), unnamedTales(), busyTales(), effectTales(),
-		outputTales(), callTales(), clientRepeatTales(), poisonTales(),
+		outputTales(), callTales(), clientRepeatTales(), poisonTales(), twiceTales(),
 	} {
 		all = append(all, some...)
 	}

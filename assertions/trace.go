@@ -405,7 +405,7 @@ func (n *narrator) words(e *history.Event) string {
 	where := fmt.Sprintf("%s-%d", n.w.topicName(e.Topic), e.Partition)
 	switch e.Kind {
 	case history.KindSend:
-		return fmt.Sprintf("sent to %s, %s", where, planned(e))
+		return fmt.Sprintf("sent %sto %s, %s", flagged(e.Flags, history.Repeated, "again "), where, planned(e))
 	case history.KindAcked:
 		return n.ofWorkload(e, where)
 	case history.KindAttemptStart:

@@ -403,10 +403,10 @@ func (w *state) faultResults() []FaultResult {
 func (w *state) duplicateShare(limit float64) measure.Threshold {
 	var once, twice int
 	for i := range w.records.count {
-		switch successes := w.records.at(i).successes; {
-		case successes > 1:
+		switch r := w.records.at(i); {
+		case r.successes > 1+r.again:
 			once, twice = once+1, twice+1
-		case successes == 1:
+		case r.successes > 0:
 			once++
 		}
 	}

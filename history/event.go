@@ -278,7 +278,7 @@ const (
 	FailureHeaders
 	// Polled: found by comparing rows, so changes between two polls are unknown.
 	Polled
-	// Repeated: a fault wrote this copy, not the subject.
+	// Repeated: a fault wrote this dead letter, not the subject; the workload sent this record before, with the same id.
 	Repeated
 )
 

@@ -100,6 +100,8 @@ func entryWords(key string) string {
 		return "succeeded more than once"
 	case measure.NoteUnasked:
 		return "handled without an acknowledgement"
+	case measure.NoteRepeated:
+		return "produced twice"
 	}
 	return name(key)
 }

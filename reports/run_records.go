@@ -144,6 +144,8 @@ func entryMeaning(entry string) string {
 		return "a disruption may explain it; where none does, duplicates is violated"
 	case measure.NoteUnasked:
 		return "what was lost is the acknowledgement, not the record"
+	case measure.NoteRepeated:
+		return "by workload.repeated; each counts as one record"
 	}
 	return ""
 }

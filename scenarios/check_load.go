@@ -35,6 +35,7 @@ func (c *checker) checkLoad() {
 	c.checkShares()
 	c.checkLarge()
 	c.checkFailing()
+	c.checkRepeated()
 	c.checkRecordHeaders("/workload/record_headers", load.RecordHeaders)
 	if c.has("/workload/value_size") && load.ValueSize < minValue {
 		c.at("/workload/value_size", fmt.Sprintf("a value needs at least %d bytes, for its id and time stamp", minValue))
@@ -264,6 +265,37 @@ func (c *checker) checkLarge() {
 				float64(size)*large.Share.Share()*c.s.expected()/(1<<30)))
 	}
 }
+
+// checkRepeated refuses records that are produced twice where their copies can't be told from those that something else
+// makes, or where a copy has a custody of its own that the id doesn't name.
+func (c *checker) checkRepeated() {
+	const path = "/workload/repeated"
+	if !c.has(path) || !c.sound(path) {
+		return
+	}
+	reference := c.s.Subject.Reference
+	share := reference != nil && reference.GroupProtocol == consumer.ProtocolShare
+	for _, one := range []struct {
+		with bool
+		why  string
+	}{
+		{c.s.Workload.Repeated <= 0, "at 0% no record is produced twice: leave repeated out, or give a share such as 2%"},
+		{c.s.Replay != nil, "a record that is produced twice can't be told from its replayed dead letter: leave replay out"},
+		{c.s.Graph != nil, "in a graph a document that is produced twice can't be told from one that is passed on twice"},
+		{c.s.Services != nil, "a record that is produced twice belongs to one consumer: several services are not judged so"},
+		{c.s.Store != nil, "a record that is produced twice can't be told from one that the store puts back"},
+		{share, repeatedInShare + ": leave repeated out"},
+	} {
+		if one.with {
+			c.at(path, one.why)
+			return
+		}
+	}
+}
+
+// repeatedInShare says why members of a share group are not judged with records that are produced twice.
+const repeatedInShare = "a share group counts the deliveries of each copy, and an attempt does not say of which copy " +
+	"it is"
 
 func (c *checker) checkFailing() {
 	for i, failing := range c.s.Workload.Failing {

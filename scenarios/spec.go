@@ -136,6 +136,9 @@ type Workload struct {
 	Malformed *Malformed `json:"malformed,omitempty"`
 	// Large makes a share of the records much larger, up to the broker's limit of 1 MiB.
 	Large *Large `json:"large,omitempty"`
+	// Repeated produces a share of the records twice, one right after the other, as a producer does that sends a record
+	// again after its acknowledgement was lost: with the same key, value, headers and id, at two offsets of a partition.
+	Repeated units.Percent `json:"repeated,omitempty"`
 	// OddHeaders gives a share of the records headers that careless code breaks.
 	OddHeaders *OddHeaders `json:"odd_headers,omitempty"`
 	// ErrorText is what the downstream's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL,

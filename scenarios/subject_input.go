@@ -467,10 +467,13 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 		return s.Name + " is about the schema registry, which the subject does not ask: add input.format and input.schema " +
 			"to its file if its records have a schema, or run another scenario"
 	}
+	load := s.Workload
+	if load.Repeated > 0 && subject.Contract.GroupType == string(history.GroupShare) {
+		return s.Name + " has records that are produced twice, and " + repeatedInShare + ", or run another scenario"
+	}
 	if subject.Input == nil {
 		return ""
 	}
-	load := s.Workload
 	_, missing := load.Malformed.Ways(subject.Samples.Shape())
 	switch {
 	case !subject.Input.Header && (load.Tombstones > 0 || load.Garbage > 0 || load.Malformed != nil):

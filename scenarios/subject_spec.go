@@ -156,7 +156,8 @@ type EffectsSpec struct {
 	// first column and, if there is a second one, the number of its effects there. It takes the place of Topic.
 	SQL string `json:"sql,omitempty" jsonschema:"minLength=1,maxLength=10000"`
 	// Repeats: disrupted (default), if a record may have its effect again after a disruption; never, if it has it once,
-	// whatever happens, as with transactions or with a key by which a repeat is recognised.
+	// whatever happens, as with transactions or with a key by which a repeat is recognised, also of a record that was
+	// produced twice (workload.repeated).
 	Repeats string `json:"repeats,omitempty" jsonschema:"enum=disrupted,enum=never"`
 	// Atomic: true, if a record that did not succeed leaves no effect, dead-lettered or not.
 	Atomic bool `json:"atomic,omitempty"`

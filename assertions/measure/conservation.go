@@ -18,6 +18,7 @@ const (
 	entryNotSent
 	noteDuplicates
 	noteUnasked
+	noteRepeated
 	entryCount
 )
 
@@ -30,7 +31,7 @@ func (i entryIndex) name() string {
 	return [entryCount]string{
 		EntrySucceeded, EntryDeadLettered, EntryReplayed, EntryLogical, EntryCommitted, EntryHeld, EntryUnfinished,
 		EntryEndedTwice,
-		EntryUnacknowledged, EntryNotSent, NoteDuplicates, NoteUnasked,
+		EntryUnacknowledged, EntryNotSent, NoteDuplicates, NoteUnasked, NoteRepeated,
 	}[i]
 }
 
@@ -59,6 +60,9 @@ func (m *Measurer) conserve() {
 		if r.has(duplicate) {
 			put(noteDuplicates, number)
 		}
+		if r.has(twice) {
+			put(noteRepeated, number)
+		}
 		if !r.has(acked) && r.facts&(success|logical|dead) != 0 {
 			put(noteUnasked, number)
 		}
@@ -80,7 +84,8 @@ func (m *Measurer) conserve() {
 	m.locate(out)
 }
 
-// entryOf returns the entry in which a sent record ended.
+// entryOf returns the entry in which a sent record ended. Of one that was produced twice, a copy may succeed and the
+// other fail logically, because its work is done.
 func (m *Measurer) entryOf(r *record) entryIndex {
 	// A dead letter shows that a logical failure was not the end, where the contract leaves that open.
 	ended := r.has(logical) && !m.header.Contract().LogicalEither
@@ -91,7 +96,7 @@ func (m *Measurer) entryOf(r *record) entryIndex {
 		return entryUnfinished
 	case r.has(dead) && r.has(success) && r.has(replayed|returned) && !ended:
 		return entryReplayed
-	case r.has(success) && r.has(dead), r.has(success) && r.has(logical), r.has(dead) && ended:
+	case r.has(success) && r.has(dead), r.has(success) && r.has(logical) && !r.has(twice), r.has(dead) && ended:
 		return entryEndedTwice
 	case r.has(success):
 		return entrySucceeded

@@ -195,6 +195,7 @@ func TestConservation(t *testing.T) {
 	wantCount := map[string]int64{
 		EntrySucceeded: 2, EntryDeadLettered: 2, EntryReplayed: 2, EntryLogical: 1, EntryCommitted: 1, EntryHeld: 0,
 		EntryUnfinished: 2, EntryEndedTwice: 1, EntryUnacknowledged: 2, EntryNotSent: 2, NoteDuplicates: 1, NoteUnasked: 1,
+		NoteRepeated: 0,
 	}
 	wantRecords := map[string][]int32{
 		EntryUnfinished: {5, 7}, EntryEndedTwice: {6}, EntryUnacknowledged: {10, 11}, EntryNotSent: {12, 13},
@@ -207,6 +208,36 @@ func TestConservation(t *testing.T) {
 	if want := (EntryRecord{Record: 5, ID: history.NewIDs("run").Token(5), Topic: "in", Partition: 1, Offset: 2}); five !=
 		want {
 		t.Errorf("%+v, want %+v", five, want)
+	}
+}
+
+// TestRecordsProducedTwice checks that each counts once in the ledger, and twice for the lag.
+func TestRecordsProducedTwice(t *testing.T) {
+	s := newStory(2)
+	for record := range int32(2) {
+		s.sent(record, 0, 0, ms, 0, int64(2*record))
+		s.sent(record, 0, 0, ms, 0, int64(2*record+1))
+		for i := len(s.events) - 2; i < len(s.events); i++ {
+			s.events[i].Flags |= history.Repeated
+		}
+	}
+	s.attempt(0, 2*ms, 3*ms, history.OutcomeSuccess, nil)
+	s.attempt(0, 3*ms, 4*ms, history.OutcomeSuccess, nil)
+	for at := range time.Duration(3) {
+		s.attempt(1, (5+at)*ms, (6+at)*ms, history.OutcomeSuccess, nil)
+	}
+	s.committed(50*ms, 0, 4, 0, 0)
+	s.phase(time.Second, history.PhaseSeal)
+	got := s.measure(t)
+	if l := got.Ledger; l.Sent != 2 || l.Acknowledged != 2 || l.Succeeded != 2 || l.Duplicates != 1 || got.LagMax != 4 {
+		t.Errorf("%+v, lag at most %d", l, got.LagMax)
+	}
+	notes := map[string]int64{}
+	for _, one := range got.Conservation.Notes {
+		notes[one.Name] = one.Count
+	}
+	if notes[NoteRepeated] != 2 || notes[NoteDuplicates] != 1 {
+		t.Errorf("notes %v", notes)
 	}
 }
 

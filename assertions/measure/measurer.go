@@ -161,7 +161,14 @@ func (m *Measurer) stalled(e *history.Event) {
 
 func (m *Measurer) handedOver(e *history.Event) {
 	r := m.records.at(e.Record)
-	if r == nil || r.has(sent) {
+	if r == nil {
+		return
+	}
+	if e.Flags.Has(history.Repeated) {
+		r.set(twice)
+		return
+	}
+	if r.has(sent) {
 		return
 	}
 	r.set(sent)
@@ -198,7 +205,14 @@ func (m *Measurer) handedOver(e *history.Event) {
 
 func (m *Measurer) acknowledged(e *history.Event) {
 	r := m.records.at(e.Record)
-	if r == nil || e.Code != 0 || r.has(acked) {
+	if r == nil || e.Code != 0 {
+		return
+	}
+	if e.Flags.Has(history.Repeated) {
+		m.repeated(e)
+		return
+	}
+	if r.has(acked) {
 		return
 	}
 	r.set(acked)
@@ -227,6 +241,14 @@ func (m *Measurer) acknowledged(e *history.Event) {
 		m.follow(p)
 	}
 	m.settle(r, e.Time)
+}
+
+// repeated notes the place of the second copy of a record that the workload produced twice. It counts for the lag; the
+// record's own figures are those of its first copy.
+func (m *Measurer) repeated(e *history.Event) {
+	if _, p := m.partitions.of(e); p.add(e.Offset, e.Record, m.offsetLimit()) {
+		m.follow(p)
+	}
 }
 
 // attempted notes the start of an attempt, and the length of the wait before it if the contract promises one.
@@ -335,6 +357,8 @@ func (m *Measurer) succeeded(r *record, e *history.Event) {
 				m.latencies.record(service, r, e.Time-r.begun)
 			}
 		}
+	case r.has(twice) && !r.has(again):
+		r.set(again)
 	case !r.has(duplicate):
 		r.set(duplicate)
 		m.slot.counts[duplicateSeries]++

@@ -11,7 +11,7 @@ import (
 const none time.Duration = -1 << 62
 
 // facts is the set of known facts about a record.
-type facts uint16
+type facts uint32
 
 const (
 	sent facts = 1 << iota
@@ -29,6 +29,8 @@ const (
 	skipped  // skipped, as the contract says
 	retrying // has failed and is not finished yet
 	returned // a worker of the dead-letter store has written it back
+	twice    // the workload produced it twice
+	again    // of its copies, a second one succeeded
 	// tried: attempted, according to its place, where the downstream could not identify the record; or carried out, and
 	// the answer was lost on purpose.
 	tried

@@ -66,7 +66,8 @@ type Ledger struct {
 	// Held is the number of records that are left because the subject has halted, as its contract says (poison: halt).
 	Held     int64 `json:"held,omitempty"`
 	Attempts int64 `json:"attempts"`
-	// Duplicates is the number of records that succeeded more than once.
+	// Duplicates is the number of records that succeeded more than once. A record that the workload produced twice may
+	// succeed twice.
 	Duplicates int64 `json:"duplicates"`
 	// Replayed is the number of records whose dead letter was sent back and acknowledged.
 	Replayed int64 `json:"replayed"`
@@ -225,9 +226,10 @@ const (
 	EntryUnacknowledged = "unacknowledged" // sent, and the producer gave up: it may or may not be in the topic
 	EntryNotSent        = "not_sent"       // the run ended before its scheduled time
 
-	NoteDuplicates = "duplicates" // succeeded more than once
+	NoteDuplicates = "duplicates" // succeeded more than once, each copy of those that were produced twice
 	// processed or dead-lettered, although it was never acknowledged: the acknowledgement was lost
-	NoteUnasked = "unasked"
+	NoteUnasked  = "unasked"
+	NoteRepeated = "repeated" // the workload produced them twice
 )
 
 // MaxEntryRecords is the largest number of records listed for a difference.

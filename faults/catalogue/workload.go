@@ -73,6 +73,16 @@ func valueEntries() []faults.Entry {
 			"headers that make the dead letter too large, followed by a commit past it.",
 		Keys:    []string{"workload.large"},
 		Example: "large: {share: 1%, size: 900KiB}",
+	}, {
+		Name: "workload.repeated", Summary: "Records that are produced twice.",
+		Does: "This share of the records is produced twice, one right after the other: with the same key, value, headers " +
+			"and id, at two offsets of one partition.",
+		Made: "The plan chooses the records, and the history contains both sends and both acknowledgements.",
+		Shows: "A correct consumer processes both, or recognises the second and commits it. Where its contract promises " +
+			"one effect (effects: {repeats: never}), the sink has one. Bugs: an idempotency key with the offset or the " +
+			"attempt in it, a check before the insert in place of a unique key.",
+		Keys:    []string{"workload.repeated"},
+		Example: "repeated: 2%",
 	}}
 }
 

@@ -152,7 +152,7 @@ func successesIn(dir string, records int, windows []window) ([]measure.Quantiles
 			return nil
 		}
 		switch {
-		case e.Kind == history.KindSend && !e.Flags.Has(history.Warmup):
+		case e.Kind == history.KindSend && e.Flags&(history.Warmup|history.Repeated) == 0:
 			intended[e.Record] = time.Duration(e.Aux)
 		case e.Kind == history.KindAttemptEnd && e.Outcome == history.OutcomeSuccess && intended[e.Record] > 0:
 			for i, w := range windows {

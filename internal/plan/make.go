@@ -44,6 +44,7 @@ func Make(s *scenarios.Scenario, seed uint64, from *samples.Set, halts bool) (*P
 	p.addOutcomes(load.Outcomes, "outcomes")
 	p.failPartitions(load.Failing)
 	p.addValues(load, from.Shape(), halts)
+	p.addRepeated(load.Repeated.Share())
 	p.addReplay(s.Replay, "replay")
 	p.merge(regular, due)
 	p.addNodes(s)

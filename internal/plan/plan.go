@@ -33,6 +33,8 @@ type Record struct {
 	Tombstone, Garbage, Large bool
 	// Malformed is how its value is made unreadable, 0 if it is not.
 	Malformed samples.How
+	// Repeated: it is produced twice.
+	Repeated bool
 	// OddHeaders: it carries unusual headers that can break careless code.
 	OddHeaders bool
 	// Healed: once dead-lettered, it is selected for replay. FailsAgain: after the replay it exhausts its retries
@@ -80,6 +82,16 @@ func (p *Plan) DropSpare() {
 		p.Nodes[i] = p.Nodes[i][:min(due, len(p.Nodes[i]))]
 	}
 	p.Store = p.Store[:min(due, len(p.Store))]
+}
+
+// Repeated returns the number of records that are produced twice.
+func (p *Plan) Repeated() (count int) {
+	for i := range p.Records {
+		if p.Records[i].Repeated {
+			count++
+		}
+	}
+	return count
 }
 
 // LargestRecord returns the maximum size of a record in bytes, with its key and headers.

@@ -156,6 +156,9 @@ func TestRecordsAreInOrderAndInRange(t *testing.T) {
 			if !sound {
 				t.Fatalf("record %d has a size of %d: %+v", i, r.Size, r)
 			}
+			if r.Repeated && (r.Warmup || r.Outcome == history.OutcomeUnknownID) {
+				t.Fatalf("record %d is produced twice: %+v", i, r)
+			}
 			if r.Warmup && r.Outcome != history.OutcomeSuccess {
 				t.Fatalf("record %d of the warm-up is %s", i, r.Outcome)
 			}
@@ -369,6 +372,11 @@ func TestConcernsAreIndependent(t *testing.T) {
 	same("large records", with(workload("large: {share: 20%, size: 1KiB}")), func(r *Record) any {
 		return []any{r.At, r.Outcome, r.Key, r.Partition}
 	})
+	same("repeated records", with(workload("repeated: 20%")), func(r *Record) any {
+		plain := *r
+		plain.Repeated = false
+		return plain
+	})
 	for _, what := range []string{"tombstones: 20%", "garbage: 20%", "malformed: {share: 20%}"} {
 		same(what, with(workload(what)), func(r *Record) any { return []any{r.At, r.Key, r.Partition} })
 	}
@@ -384,6 +392,20 @@ func TestConcernsAreIndependent(t *testing.T) {
 	one := "faults:\n  - {at: 1s, name: a, for: 1s, kafka: {api: Produce, delay_response: 1s}}\n"
 	if a, b := with(fmt.Sprintf(load, "") + one).Faults[0], with(fmt.Sprintf(load, "") + two).Faults[1]; a.Seed != b.Seed {
 		t.Error("a fault that was put in front changes a named fault's seed")
+	}
+}
+
+// TestRepeatedRecords checks that their share is that of the scenario, of the records that have an id in their value.
+func TestRepeatedRecords(t *testing.T) {
+	p := planOf(t, scenario(t, "workload: {rate: 10000/s, duration: 1s, repeated: 20%, tombstones: 50%}"), 5)
+	repeated, told := p.Repeated(), 0
+	for seq := range p.Records {
+		if strings.Contains(string(p.Records[seq].appendLine(nil, seq)), ",message+repeated,") {
+			told++
+		}
+	}
+	if repeated < 900 || repeated > 1100 || told != repeated || p.summarize().Repeated != repeated {
+		t.Errorf("%d of 10000 records are produced twice, %d lines of the file say so", repeated, told)
 	}
 }
 

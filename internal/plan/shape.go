@@ -185,6 +185,16 @@ func (p *Plan) confine() {
 	}
 }
 
+// addRepeated chooses the records that are produced twice, among those whose copies can be recognised by their id.
+func (p *Plan) addRepeated(share float64) {
+	random := p.stream("repeated")
+	for i := range p.Records {
+		record := &p.Records[i]
+		drawn := random.Float64() < share
+		record.Repeated = drawn && !record.Warmup && record.Outcome != history.OutcomeUnknownID
+	}
+}
+
 // burstRecords returns the number of records in the bursts of a steady phase.
 func burstRecords(bursts *scenarios.Bursts, steady time.Duration) int {
 	if bursts == nil || bursts.Every <= 0 || steady <= 0 {

@@ -82,6 +82,7 @@ type summary struct {
 	Tombstones int              `json:"tombstones,omitempty"`
 	Garbage    int              `json:"garbage,omitempty"`
 	Malformed  int              `json:"malformed,omitempty"`
+	Repeated   int              `json:"repeated,omitempty"`
 	Faults     []plannedSummary `json:"faults"`
 }
 
@@ -146,6 +147,9 @@ func (p *Plan) summarize() summary {
 		}
 		if record.Malformed != 0 {
 			s.Malformed++
+		}
+		if record.Repeated {
+			s.Repeated++
 		}
 	}
 	for _, fault := range p.Faults {
@@ -215,6 +219,11 @@ func (r *Record) value() string {
 		plain := *r
 		plain.OddHeaders = false
 		return plain.value() + "+odd-headers"
+	}
+	if r.Repeated {
+		plain := *r
+		plain.Repeated = false
+		return plain.value() + "+repeated"
 	}
 	switch {
 	case r.Tombstone:

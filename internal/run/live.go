@@ -111,13 +111,18 @@ func (l *live) count(event *history.Event) {
 	ofStore := history.OfStore(event.Instance)
 	switch event.Kind {
 	case history.KindSend:
+		if event.Flags.Has(history.Repeated) {
+			return
+		}
 		l.sent.Add(1)
 		if event.Time-time.Duration(event.Aux) > l.maxSlip {
 			l.slipped.Add(1)
 		}
 	case history.KindAcked:
 		if event.Code == 0 {
-			l.acked.Add(1)
+			if !event.Flags.Has(history.Repeated) {
+				l.acked.Add(1)
+			}
 			l.partitions.written(event)
 		}
 	case history.KindFetched, history.KindShareAcquired:

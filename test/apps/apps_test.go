@@ -51,6 +51,7 @@ func all() map[string]app {
 				"duplicate-key-retried":       {"classification", "logical-dead-lettered"},
 				"entries-without-transaction": {"duplicates", "duplicate"},
 				"entries-without-key":         {"effects", "effect-doubled"},
+				"key-with-offset":             {"effects", "effect-doubled"},
 			},
 		},
 		"orders": {

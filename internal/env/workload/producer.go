@@ -86,7 +86,7 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		// Room for all records: an open loop never waits for the client, and the plan bounds the memory.
-		kgo.MaxBufferedRecords(max(len(cfg.Plan.Records), 1)),
+		kgo.MaxBufferedRecords(max(len(cfg.Plan.Records)+cfg.Plan.Repeated(), 1)),
 		kgo.ProducerLinger(time.Millisecond),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytes(maxBatch),
@@ -196,7 +196,26 @@ func (p *Producer) send(i int) {
 	}
 	p.cfg.Sink.Record(event)
 	p.sent.Add(1)
+	var copied *kgo.Record
+	if planned.Repeated {
+		again := *record
+		copied = &again
+	}
 	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) { p.acknowledged(seq, r, err) })
+	if copied != nil {
+		p.sendAgain(event, copied)
+	}
+}
+
+// sendAgain produces a record once more. It is not counted as another one.
+func (p *Producer) sendAgain(first history.Event, record *kgo.Record) {
+	first.Time, first.Flags = p.cfg.Clock.Now(), first.Flags|history.Repeated
+	p.cfg.Sink.Record(first)
+	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
+		event := p.answer(first.Record, r, err)
+		event.Flags = history.Repeated
+		p.cfg.Sink.Record(event)
+	})
 }
 
 // keyNumber returns the number that tells the record's key from others in the history. A key that is the record's id
@@ -225,16 +244,24 @@ func flagsOf(planned *plan.Record) (flags history.Flags) {
 }
 
 func (p *Producer) acknowledged(seq int32, record *kgo.Record, err error) {
+	if err != nil {
+		p.failed.Add(1)
+	} else {
+		p.acked.Add(1)
+	}
+	p.cfg.Sink.Record(p.answer(seq, record, err))
+}
+
+// answer is the event of a broker's answer about a record.
+func (p *Producer) answer(seq int32, record *kgo.Record, err error) history.Event {
 	event := history.New(history.KindAcked, p.cfg.Clock.Now())
 	event.Record, event.Topic, event.Partition = seq, p.input(seq).Index, record.Partition
 	if err != nil {
 		event.Code = errorCode(err)
-		p.failed.Add(1)
 	} else {
 		event.Offset = record.Offset
-		p.acked.Add(1)
 	}
-	p.cfg.Sink.Record(event)
+	return event
 }
 
 // errorCode returns Kafka's code of err. Errors without a code (a timeout, a closed client) are

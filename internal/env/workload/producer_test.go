@@ -1,10 +1,12 @@
 package workload
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -103,6 +105,46 @@ func TestProducerSendsThePlan(t *testing.T) {
 		if send.KeyHash != HashBytes(record.Key) || send.ValueHash != HashBytes(record.Value) ||
 			send.HeadersHash != HashHeaders(record.Headers, OriginalHeaders(1, nil)) {
 			t.Fatalf("record %d in the topic is not the one that was sent", i)
+		}
+	}
+}
+
+// TestProducerSendsRecordsTwice checks that both copies of a record are equal, next to one another, and one to Counts.
+func TestProducerSendsRecordsTwice(t *testing.T) {
+	cluster := startKafka(t)
+	const count = 40
+	p, sink, clock := evenPlan(count, 100*time.Microsecond), &events{}, history.NewClock()
+	for i := 10; i < count; i += 3 {
+		p.Records[i].Repeated = true
+	}
+	producer := newTestProducer(t, cluster.ListenAddrs(), p, sink, clock)
+	if err := errors.Join(producer.Run(t.Context(), clock.Now()), producer.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if sent, acked, failed, _ := producer.Counts(); sent != count || acked != count || failed != 0 {
+		t.Fatalf("sent %d, acked %d, failed %d of %d", sent, acked, failed, count)
+	}
+	found := readTopic(t, cluster.ListenAddrs(), count+p.Repeated())
+	first, second := map[int32]*kgo.Record{}, map[int32]*kgo.Record{}
+	for _, e := range sink.of(history.KindAcked) {
+		into := first
+		if e.Flags.Has(history.Repeated) {
+			into = second
+		}
+		into[e.Record] = found[fmt.Sprint(e.Partition, "/", e.Offset)]
+	}
+	sends := map[bool]int{}
+	for _, e := range sink.of(history.KindSend) {
+		sends[e.Flags.Has(history.Repeated)]++
+	}
+	if len(first) != count || len(second) != p.Repeated() || sends[false] != count || sends[true] != p.Repeated() {
+		t.Fatalf("%d and %d records acknowledged, sends %v", len(first), len(second), sends)
+	}
+	for number, again := range second {
+		one := first[number]
+		if !p.Records[number].Repeated || !bytes.Equal(one.Key, again.Key) || !bytes.Equal(one.Value, again.Value) ||
+			!reflect.DeepEqual(one.Headers, again.Headers) || again.Partition != one.Partition || again.Offset <= one.Offset {
+			t.Errorf("record %d was produced as %v and %v", number, one, again)
 		}
 	}
 }

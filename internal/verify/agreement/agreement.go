@@ -95,7 +95,8 @@ func (r *Report) check(c generate.Choices) error {
 			errs = append(errs, r.other("a consumer that halts", generate.Halting, generate.HaltingCorruptions(), c))
 		}
 	case 6:
-		errs = append(errs, r.other("a consumer with effects", generate.Effects, generate.EffectsCorruptions(), c))
+		errs = append(errs, r.other("a consumer with effects", generate.Effects, generate.EffectsCorruptions(), c),
+			r.other("records produced twice", generate.Twice, generate.TwiceCorruptions(), c))
 	case 7, 8:
 		errs = append(errs, r.other("several downstreams", generate.Several, generate.SeveralCorruptions(), c))
 	case 9, 10:
@@ -108,9 +109,9 @@ func (r *Report) check(c generate.Choices) error {
 
 // others is the interval of seeds in which one seed gets a history with transactions, one a history of a graph, one a
 // history with a dead-letter store, three a history with records that the downstream stub cannot identify, one of them
-// also a history of a consumer that halts at such records, and one a history with effects in a sink. Two get a history
-// of a consumer that calls several downstreams, one such a history with effects, and two a history of a consumer whose
-// client repeats calls by itself.
+// also a history of a consumer that halts at such records, and one a history with effects in a sink, and one of
+// records that are produced twice. Two get a history of a consumer that calls several downstreams, one such a history
+// with effects, and two a history of a consumer whose client repeats calls by itself.
 const others = 12
 
 // transactions checks a correct history with transactions, and one with a corruption. Random edits of such a history

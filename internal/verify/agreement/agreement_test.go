@@ -144,8 +144,8 @@ func TestLargerHistoriesAgree(t *testing.T) {
 	}
 }
 
-// TestOthersAgree checks, for each seed, a history of a consumer with effects in a sink and one of a consumer that
-// makes several calls, and for some one of a graph and one of a dead-letter store.
+// TestOthersAgree checks, for each seed, a history of a consumer with effects in a sink, one of records that are
+// produced twice and one of a consumer that makes several calls, and for some one of a graph and one of a dead-letter store.
 func TestOthersAgree(t *testing.T) {
 	all := NewReport()
 	for seed := range seeds() / 10 {
@@ -160,6 +160,9 @@ func TestOthersAgree(t *testing.T) {
 	for seed := range seeds() {
 		c := generate.NewSeeded(seed)
 		if err := all.other("a consumer with effects", generate.Effects, generate.EffectsCorruptions(), c); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		if err := all.other("records produced twice", generate.Twice, generate.TwiceCorruptions(), c); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 		if err := all.calls(seed, c); err != nil {
@@ -269,6 +272,7 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 		"repeats":   {generate.Repeats, generate.RepeatsCorruptions()},
 
 		"transactions": {generate.Transactions, generate.TransactionCorruptions()},
+		"twice":        {generate.Twice, generate.TwiceCorruptions()},
 	} {
 		t.Run(kind, func(t *testing.T) { everyCorruptionApplies(t, of.generate, of.all) })
 	}

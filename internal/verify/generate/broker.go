@@ -24,6 +24,8 @@ type entry struct {
 	replays int
 	// aborted: it was written in a transaction that was aborted, so nobody reads it.
 	aborted bool
+	// origin is the offset of a retry copy's record in the input topic.
+	origin int64
 }
 
 type topicLog struct {

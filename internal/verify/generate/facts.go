@@ -19,8 +19,10 @@ type pair struct{ ask, answer int }
 type facts struct {
 	number   int32
 	send     int
-	acked    int // none if never
-	fetched  int // the first fetch of its offset, or none
+	acked    int   // none if never
+	again    []int // acknowledgements of its second copy
+	twice    bool  // it was produced twice
+	fetched  int   // the first fetch of its offset, or none
 	attempts []pair
 	letters  []pair
 	copies   []pair // retry copies
@@ -139,9 +141,15 @@ func (v *view) noteRecord(i int, e *history.Event) {
 	}
 	switch e.Kind {
 	case history.KindSend:
-		f.send = i
+		if f.twice = e.Flags.Has(history.Repeated); !f.twice {
+			f.send = i
+		}
 	case history.KindAcked:
-		if e.Code == 0 {
+		switch {
+		case e.Code != 0:
+		case e.Flags.Has(history.Repeated):
+			f.again = append(f.again, i)
+		default:
 			f.acked = i
 		}
 	case history.KindAttemptStart:
@@ -308,11 +316,17 @@ func (v *view) ended(f *facts) (time.Duration, bool) {
 	return 0, false
 }
 
-// chosen draws one of the records for which the condition holds, or returns nil.
-func (v *view) chosen(holds func(*facts) bool) *facts {
+// chosen draws one of the records for which the condition holds, or returns nil. It leaves out those that were produced
+// twice.
+func (v *view) chosen(holds func(*facts) bool) *facts { return v.draw(false, holds) }
+
+// chosenTwice draws one of those that were produced twice.
+func (v *view) chosenTwice(holds func(*facts) bool) *facts { return v.draw(true, holds) }
+
+func (v *view) draw(twice bool, holds func(*facts) bool) *facts {
 	var all []*facts
 	for _, f := range v.records {
-		if f.send != none && holds(f) {
+		if f.send != none && f.twice == twice && holds(f) {
 			all = append(all, f)
 		}
 	}
@@ -329,7 +343,7 @@ func (v *view) lone(holds func(*facts) bool) *facts {
 		if f.send == none || !holds(f) {
 			continue
 		}
-		if one != nil {
+		if one != nil || f.twice {
 			return nil
 		}
 		one = f

@@ -84,6 +84,9 @@ type simulation struct {
 
 	// interval is the time between transactions, or 0 if there are none.
 	interval time.Duration
+	// If twice is set, the workload produces some records twice. If recognises is set, the consumer commits a record
+	// unprocessed whose id has come to its end before.
+	twice, recognises bool
 
 	// store is the dead-letter store, or nil.
 	store *storeSide
@@ -103,6 +106,8 @@ type planned struct {
 	// flags are set for a record whose body the downstream stub cannot identify: a tombstone or garbage.
 	flags  history.Flags
 	offset int64
+	// twice: the workload produces it twice. over: one of its copies has come to its end.
+	twice, over bool
 	// nodes holds the record's plan at each node of a graph.
 	nodes []*planned
 	// elsewhere holds what becomes of its calls at the downstreams that do not decide.
@@ -343,6 +348,7 @@ func (s *simulation) send() {
 		case !s.unnamed && s.contract().SkipsTombstones && chance(s, 6):
 			r.flags = history.Tombstone
 		}
+		r.twice = s.twice && r.flags == 0 && chance(s, 3)
 		s.planNodes(r, outcomes)
 		s.planOthers(r)
 		s.records = append(s.records, r)
@@ -359,16 +365,27 @@ func (s *simulation) sendOne(r *planned) {
 	e.KeyHash, e.ValueHash, e.HeadersHash, e.HeaderCount = r.keyHash(), r.valueHash(), headersHash, 2
 	e.Flags = r.flags
 	s.put(e)
-	offset := s.append(spot{inputTopic, r.partition}, entry{record: r.number})
-	r.offset = offset
+	r.offset = s.arrive(r, 0)
+	if r.twice {
+		e.Flags |= history.Repeated
+		s.put(e)
+		s.arrive(r, history.Repeated)
+	}
+}
+
+// arrive writes a record to the input and has it acknowledged.
+func (s *simulation) arrive(r *planned, flags history.Flags) int64 {
+	offset := int64(len(s.logs[spot{inputTopic, r.partition}].entries))
+	s.append(spot{inputTopic, r.partition}, entry{record: r.number, origin: offset})
 	s.after(s.lag(), func() {
 		e := s.event(history.KindAcked)
-		e.Record, e.Topic, e.Partition, e.Offset = r.number, inputTopic, r.partition, offset
+		e.Record, e.Topic, e.Partition, e.Offset, e.Flags = r.number, inputTopic, r.partition, offset, flags
 		if !s.calm && chance(s, 20) {
 			e.Code, e.Offset = 7, history.None
 		}
 		s.put(e)
 	})
+	return offset
 }
 
 const headersHash = uint64(77)

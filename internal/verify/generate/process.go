@@ -62,6 +62,8 @@ type work struct {
 	asleep  bool
 	// replays is the number of times the document had been replayed when this copy was made.
 	replays int
+	// origin is the offset in the input topic of the record that a retry copy was made of.
+	origin int64
 }
 
 func (p *process) start() {
@@ -132,7 +134,8 @@ func (a *assignment) fetch() {
 			a.halt()
 			break
 		}
-		w := &work{assignment: a, record: p.records[one.record], offset: a.next, k: one.attempts, replays: one.replays}
+		w := &work{assignment: a, record: p.records[one.record], offset: a.next, k: one.attempts, replays: one.replays,
+			origin: one.origin}
 		a.works = append(a.works, w)
 		wait := time.Duration(one.ready) - p.now
 		switch c := p.contract(); {
@@ -228,6 +231,10 @@ func (w *work) attempt() {
 	}
 	w.awake()
 	if p.elsewhere(w.at) {
+		return
+	}
+	if p.recognises && w.record.over && w.k == 0 {
+		w.finish()
 		return
 	}
 	if w.k == 0 && p.sleeping > 0 {
@@ -344,7 +351,7 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 }
 
 func (w *work) finish() {
-	w.done = true
+	w.done, w.record.over = true, true
 	w.pump()
 	w.commitSoon()
 }
@@ -375,7 +382,7 @@ func (w *work) deadLetterPartition() int32 {
 
 func (w *work) deadLetterEntry() entry {
 	claim := history.Claim{Present: true, Topic: inputTopic, Attempts: int32(w.k)}
-	claim.Partition, claim.Offset = w.origin()
+	claim.Partition, claim.Offset = w.place()
 	if w.process.graph() != nil {
 		claim.Topic, claim.Partition, claim.Offset = w.at.topic, w.at.partition, w.offset
 	}
@@ -412,15 +419,17 @@ func (w *work) tells() string {
 	return more.Encode()
 }
 
-// origin is the place that a dead letter names: that of the failed copy or, after a retry topic, that of the original.
-func (w *work) origin() (partition int32, offset int64) {
+// place is the one that a dead letter names: that of the failed copy or, after a retry topic, that of the original.
+func (w *work) place() (partition int32, offset int64) {
 	if w.at.topic == inputTopic {
 		return w.at.partition, w.offset
 	}
-	return w.record.partition, w.record.offset
+	return w.record.partition, w.origin
 }
 
 // handOn writes a copy to the retry topic with the earliest time of its next attempt.
 func (w *work) handOn(ready time.Duration) {
-	w.write(spot{retryTopic, w.at.partition}, entry{record: w.record.number, attempts: w.k, ready: int64(ready)}, nil)
+	_, origin := w.place()
+	w.write(spot{retryTopic, w.at.partition}, entry{record: w.record.number, attempts: w.k, ready: int64(ready),
+		origin: origin}, nil)
 }

@@ -118,6 +118,8 @@ type record struct {
 	inTopic   bool
 	known     time.Duration // when the workload got the acknowledgement
 	disturbed bool
+	// again is the number of its further copies that the workload produced.
+	again int
 }
 
 // Judge applies the definitions to a history. The events must be sorted by time.
@@ -140,6 +142,7 @@ func Judge(header *history.Header, events []history.Event) Opinion {
 	j.replays()
 	if !j.disturbed() {
 		j.undisturbed()
+		j.producedTwice()
 	}
 	j.disturbances()
 	j.catchesUp()

@@ -61,6 +61,9 @@ func (j *judge) place(number int32) *record {
 		}
 		switch e.Kind {
 		case history.KindSend:
+			if e.Flags.Has(history.Repeated) {
+				return nil // it is at two places
+			}
 			if r.send == nil {
 				r.send = e
 			}
