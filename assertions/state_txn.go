@@ -25,8 +25,8 @@ package assertions
 //	no end              the coordinator aborts it in time
 //
 // An abort takes the writes and the commits back and causes everything since the last commit to be delivered again, so
-// it justifies one more delivery of the records that its process has, also of those that it begins before it hears of the
-// abort.
+// it justifies one more delivery of the records that its process has, also of those that it begins before it hears of
+// the abort.
 
 import (
 	"cmp"
@@ -290,8 +290,9 @@ func (w *state) abort(t *transaction) {
 	w.loseHeld(t.by)
 }
 
-// giveUp aborts the transaction of a process that rewinds, if a request of it was refused or its end is not answered. The
-// process need not ask for the abort: a producer that was fenced can't, and the next one aborts with its first request.
+// giveUp aborts the transaction of a process that rewinds, if a request of it was refused or its end is not answered.
+// The process need not ask for the abort: a producer that was fenced can't, and the next one aborts with its first
+// request.
 func (w *state) giveUp(by holder) {
 	for _, t := range w.txns {
 		if t.by == by && (t.refused || t.aborting || len(t.endings) > 0) {

@@ -40,8 +40,8 @@ type transaction struct {
 	writes  []place
 	offsets map[spot]int64
 	flying  int
-	// soon: its end is planned. ending: it is under way. offered: its offsets were committed in it. failed: it can only be aborted. committed: the broker has
-	// committed it. expired: the coordinator has aborted it.
+	// soon: its end is planned. ending: it is under way. offered: its offsets were committed in it. failed: it can only be
+	// aborted. committed: the broker has committed it. expired: the coordinator has aborted it.
 	soon, ending, offered, failed, committed, expired bool
 }
 
@@ -295,8 +295,8 @@ func (t *transaction) expire() {
 	t.expired = true
 }
 
-// pending reports whether a transaction has an offset of the partition that is not committed. Until then the broker does
-// not tell the partition's next owner where to begin.
+// pending reports whether a transaction has an offset of the partition that is not committed. Until then the broker
+// does not tell the partition's next owner where to begin.
 func (s *simulation) pending(at spot) bool {
 	return slices.ContainsFunc(s.processes, func(p *process) bool {
 		if p.txn == nil || p.dead || p.txn.committed {
@@ -312,12 +312,12 @@ func TransactionCorruptions() []Corruption {
 	dlq := func(anomaly string) Promise { return Promise{"commit-after-dlq", anomaly} }
 	outcome := func(anomaly string) Promise { return Promise{"commit-after-outcome", anomaly} }
 	return slices.Concat([]Corruption{
-		{Name: "a dead letter is acknowledged after the end of its transaction is requested", Promise: dlq("commit-before-dlq"),
-			apply: lateInTransaction},
+		{Name: "a dead letter is acknowledged after the end of its transaction is requested",
+			Promise: dlq("commit-before-dlq"), apply: lateInTransaction},
 		{Name: "an offset is committed beside the transaction of its dead letter", Promise: dlq("commit-before-dlq"),
 			apply: besideTransaction},
-		{Name: "an offset is committed in a transaction, before the last attempt ends", Promise: outcome("commit-past-unfinished"),
-			apply: attemptAfterTransaction},
+		{Name: "an offset is committed in a transaction, before the last attempt ends",
+			Promise: outcome("commit-past-unfinished"), apply: attemptAfterTransaction},
 	}, lossCorruptions(), slices.DeleteFunc(attemptCorruptions(), func(one Corruption) bool {
 		return one.Invariant == "ordering" // a dead letter may be written last in its transaction
 	}), backoffCorruptions(), deadLetterCorruptions())
