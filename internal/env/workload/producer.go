@@ -69,7 +69,9 @@ type Producer struct {
 	client *kgo.Client
 	build  *builder
 	base   time.Duration
-	hash   func(string) bool
+	// wall is the wall-clock time at which the run's clock showed 0.
+	wall time.Time
+	hash func(string) bool
 
 	sent, acked, failed, late atomic.Int64
 	// putOff is the additional delay of each of the plan's spare records, in ns.
@@ -112,7 +114,7 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	if cfg.NoIDHeader {
 		build.names = build.names[1:]
 	}
-	return &Producer{cfg: cfg, client: client, build: build, hash: cfg.Kept,
+	return &Producer{cfg: cfg, client: client, build: build, hash: cfg.Kept, wall: time.Now().Add(-cfg.Clock.Now()),
 		putOff: make([]atomic.Int64, cfg.Plan.Spare)}, nil
 }
 
@@ -179,13 +181,14 @@ func (p *Producer) Close() { p.client.Close() }
 func (p *Producer) send(i int) {
 	planned := &p.cfg.Plan.Records[i]
 	seq, intended := int32(i), p.base+planned.At+p.PutOff(int32(i))
-	record, input := p.build.build(seq, planned, time.Now()), p.input(seq)
+	now := p.cfg.Clock.Now() // read once: reading clocks is a good part of the work
+	record, input := p.build.build(seq, planned, p.wall.Add(now)), p.input(seq)
 	record.Topic = input.Topic
 	if p.cfg.Node != "" {
 		record.Value = onItsWay(p.cfg.IDs.Token(seq), p.cfg.Node, record.Value)
 	}
 
-	event := history.New(history.KindSend, p.cfg.Clock.Now())
+	event := history.New(history.KindSend, now)
 	event.Record, event.Topic, event.Partition = seq, input.Index, planned.Partition
 	event.Aux, event.Outcome, event.N = int64(intended), planned.Outcome, keyNumber(seq, planned.Key)
 	event.KeyHash, event.ValueHash = HashBytes(record.Key), HashBytes(record.Value)

@@ -59,15 +59,12 @@ func HashHeaders(headers []kgo.RecordHeader, keep func(name string) bool) uint64
 				nth++
 			}
 		}
-		var digest xxhash.Digest
-		digest.Reset()
-		_, _ = digest.WriteString(header.Key) // a digest never fails
-		_, _ = digest.Write([]byte{0, nth})
+		var room [128]byte // enough for most; a digest of the parts takes twice the time
+		text := append(append(room[:0], header.Key...), 0, nth)
 		if header.Value == nil {
-			_, _ = digest.Write([]byte{0xff}) // no value in the workload is the single byte 0xff
+			text = append(text, 0xff) // no value in the workload is the single byte 0xff
 		}
-		_, _ = digest.Write(header.Value)
-		sum += digest.Sum64()
+		sum += xxhash.Sum64(append(text, header.Value...))
 	}
 	return sum
 }
@@ -92,6 +89,7 @@ type builder struct {
 	samples *samples.Set
 	slab    []byte
 	headers []kgo.RecordHeader
+	second  writtenSecond
 	records []kgo.Record
 }
 
@@ -107,7 +105,7 @@ func newBuilder(ids *history.IDs, seed uint64, topic string, extraHeaders int, n
 // build returns record seq of the plan, sent at the given wall-clock time. Its bytes are never reused.
 func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.Record {
 	record := b.nextRecord()
-	record.Topic, record.Partition = b.topic, planned.Partition
+	record.Topic, record.Partition, record.Timestamp = b.topic, planned.Partition, sentAt
 	record.Key = b.key(seq, planned)
 	switch {
 	case planned.Tombstone: // the value stays null
@@ -216,7 +214,7 @@ func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentA
 		dst = append(dst, '"')
 	}
 	dst = append(dst, `,"sent_at":"`...)
-	dst = sentAt.UTC().AppendFormat(dst, time.RFC3339Nano)
+	dst = b.second.append(dst, sentAt)
 	dst = append(dst, `","pad":"`...)
 	const end = `"}`
 	for left := int(planned.Size) - len(end) - (len(dst) - start); left > 0; {
@@ -225,6 +223,29 @@ func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentA
 		left -= n
 	}
 	return append(dst, end...)
+}
+
+// writtenSecond is the second of the last time that was written, as text: thousands of records are sent in each.
+type writtenSecond struct {
+	unix int64
+	text []byte
+}
+
+// append appends the time in UTC, as time.RFC3339Nano has it.
+func (s *writtenSecond) append(dst []byte, at time.Time) []byte {
+	if unix := at.Unix(); unix != s.unix || s.text == nil {
+		s.unix, s.text = unix, at.UTC().AppendFormat(s.text[:0], "2006-01-02T15:04:05")
+	}
+	dst = append(dst, s.text...)
+	if nanos := at.Nanosecond(); nanos != 0 {
+		digits := [...]byte{'.', '0', '0', '0', '0', '0', '0', '0', '0', '0'}
+		for i := len(digits) - 1; nanos > 0; i-- {
+			digits[i] += byte(nanos % 10)
+			nanos /= 10
+		}
+		dst = append(dst, bytes.TrimRight(digits[:], "0")...)
+	}
+	return append(dst, 'Z')
 }
 
 // AsWritten returns a value as the workload wrote it, given one that was since decoded as JSON and encoded again.

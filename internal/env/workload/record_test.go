@@ -242,3 +242,16 @@ func BenchmarkBuildRecord(b *testing.B) {
 		build.build(int32(i), &planned, now)
 	}
 }
+
+// The seconds are kept as text from record to record, so times of the same and of other seconds follow each other.
+func TestSentAtIsWrittenAsRFC3339Nano(t *testing.T) {
+	var second writtenSecond
+	base := time.Date(2026, 2, 28, 23, 59, 59, 0, time.FixedZone("", 3600))
+	for _, after := range []time.Duration{0, 1, 120, 999_999_999, time.Second, time.Second + 100*time.Millisecond,
+		24 * time.Hour, 5, -time.Hour} {
+		at := base.Add(after)
+		if got, want := string(second.append(nil, at)), at.UTC().Format(time.RFC3339Nano); got != want {
+			t.Errorf("%s is written as %s", want, got)
+		}
+	}
+}
