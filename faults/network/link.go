@@ -1,9 +1,12 @@
 package network
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Link is a TCP path from the subject to an upstream, on which network faults act. A Relay is one of this process; a
-// Toxiproxy makes others.
+// Toxiproxy makes others. Straight is a path without faults.
 type Link interface {
 	// Address returns the host and port to connect to.
 	Address() string
@@ -49,3 +52,25 @@ func (Relays) Failed() <-chan error { return nil }
 
 // Close implements Links.
 func (Relays) Close() error { return nil }
+
+// Straight is the Link of a path on which no fault can act. It is the upstream's own address, so data on it is not
+// copied through another pair of sockets.
+type Straight string
+
+var _ Link = Straight("")
+
+// Address implements Link.
+func (s Straight) Address() string { return string(s) }
+
+// Connections implements Link. Connections to the upstream are not seen.
+func (Straight) Connections() int { return 0 }
+
+// Close implements Link. The connections belong to the upstream.
+func (Straight) Close() error { return nil }
+
+func (s Straight) inject(_ context.Context, f *fault) error {
+	return fmt.Errorf("breaking the path to %s (%s): the run was set up without a link there, as its plan has no network "+
+		"fault on it", string(s), f.spec.Link)
+}
+
+func (Straight) lift(context.Context, *fault) error { return nil }

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/faults"
 	faultkafka "github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
@@ -141,14 +142,30 @@ func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
 
 // openLink puts a link before an upstream, under its name and those of the groups that it belongs to.
 func (r *run) openLink(name, upstream string, port int, groups ...string) (network.Link, error) {
-	link, err := r.paths.Open(name, upstream, port)
+	names := append(groups, name)
+	link, err := network.Link(network.Straight(upstream)), error(nil)
+	if r.needsLink(names) {
+		link, err = r.paths.Open(name, upstream, port)
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, group := range append(groups, name) {
+	for _, group := range names {
 		r.links[group] = append(r.links[group], link)
 	}
 	return link, nil
+}
+
+// needsLink reports whether a path with these names needs a link: a network fault can act on it, its connections are
+// counted (those to the store's database are), or it is to be cut at another end than that of the run (a consumer that
+// somebody else starts, which also has fixed ports). Links of a toxiproxy server are there because they were asked for.
+func (r *run) needsLink(names []string) bool {
+	return r.options.Manual != nil || r.options.Cluster.Toxiproxy != "" || r.external() != nil ||
+		slices.Contains(names, network.LinkStore) ||
+		slices.ContainsFunc(r.plan.Faults, func(f faults.Planned) bool {
+			spec, is := f.Fault.(*network.Network)
+			return is && slices.Contains(names, spec.Link)
+		})
 }
 
 // openLinks puts a link before every broker and, one per instance, before the downstream stub.
