@@ -25,7 +25,7 @@ endif
 endif
 PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 
-.PHONY: build run test test-browser test-modules test-kafka test-docker test-install race lint vet scenarios scenarios-kafka prove prove-short prove-agreement prove-runs prove-library prove-suite strangers strangers-slow strangers-short parity-links apps learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
+.PHONY: build run test test-browser test-modules test-kafka test-docker test-kubernetes test-install race lint vet scenarios scenarios-kafka prove prove-short prove-agreement prove-runs prove-library prove-suite strangers strangers-slow strangers-short parity-links apps learn corpus corpus-runs fuzz bench licenses workflows figures snapshot schemas docs clean
 
 # The compiler spends 15 to 30 % of its time on a large package in its garbage collector, as each package is compiled by
 # a process that starts with a small heap. It may use a GiB instead, which only the largest packages need. The variables are set for
@@ -67,6 +67,11 @@ test-kafka: build
 test-docker: build
 	$(GO) test -count=1 -p 1 $$($(GO) list ./internal/env/cluster/docker ./test/containers ./test/drill | $(PART))
 	./dlqbench run --quiet --cluster docker --image "$(DLQBENCH_DOCKER_IMAGE)" dlq-publish-failure
+
+# A campaign on a Kubernetes cluster: DLQBENCH_KUBECONFIG, DLQBENCH_KUBERNETES_IMAGE and DLQBENCH_KUBERNETES_PROGRAM, the
+# dlqbench of the image, name what it needs; it is skipped without them.
+test-kubernetes:
+	$(GO) test -count=1 -v -run TestCampaignOnKubernetes ./cmd/dlqbench
 
 # Scenarios on three brokers of Apache Kafka, one after another: those that also run on the embedded one, and those that only a real Kafka shows.
 ON_KAFKA ?= dlq-publish-failure share-group \

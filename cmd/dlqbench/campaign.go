@@ -27,6 +27,7 @@ import (
 type campaignFlags struct {
 	on, artifacts, cells string
 	parallel             int
+	kubernetes           kubernetesFlags
 	fresh, list          bool
 	keepPassed           bool
 	// index, attached and printResult are for the processes and pods that a campaign starts.
@@ -35,7 +36,10 @@ type campaignFlags struct {
 }
 
 // The values of --on.
-const onLocal = "local"
+const (
+	onLocal      = "local"
+	onKubernetes = "kubernetes"
+)
 
 func (a *app) campaignCommand() *cobra.Command {
 	flags := campaignFlags{}
@@ -46,19 +50,26 @@ func (a *app) campaignCommand() *cobra.Command {
 Run every combination of scenarios, subjects, settings and seeds that a suite (a file like dlqbench.yaml) names. Each
 is a cell that runs in a process of its own. A cell with a result is never run again: the same command continues a
 campaign that was interrupted or killed, and runs cells again only if nothing was judged. All results are merged into
-one verdict, junit.xml, summary.md, gate.json and index.html in the artifacts folder.`),
+one verdict, junit.xml, summary.md, gate.json and index.html in the artifacts folder.
+
+With --on kubernetes, each cell runs in a pod of one Indexed Job. The results come through the pods' logs. kubectl must
+be on the PATH.`),
 		Example: `  dlqbench campaign nightly.yaml --list
   dlqbench campaign nightly.yaml
-  dlqbench campaign nightly.yaml --cells 1-40,43 --parallel 4`,
+  dlqbench campaign nightly.yaml --cells 1-40,43 --parallel 4
+  dlqbench campaign nightly.yaml --on kubernetes --namespace load --parallel 50
+  dlqbench campaign nightly.yaml --on kubernetes --dry-run`,
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.campaign(command.Context(), args[0], flags)
 		},
 	}
-	command.Flags().StringVar(&flags.on, "on", onLocal, "where the cells run: local")
+	command.Flags().StringVar(&flags.on, "on", onLocal, "where the cells run: local or kubernetes")
 	command.Flags().StringVar(&flags.artifacts, "artifacts", "",
 		"folder for the results (default campaign/NAME of the file)")
 	command.Flags().StringVar(&flags.cells, "cells", "", "run only the cells with these numbers, such as 1-40,43")
-	command.Flags().IntVar(&flags.parallel, "parallel", 1, "number of cells that run at a time")
+	command.Flags().IntVar(&flags.parallel, "parallel", 0,
+		"number of cells that run at a time (default 1, with kubernetes 10)")
+	flags.kubernetes.add(command.Flags())
 	command.Flags().BoolVar(&flags.fresh, "fresh", false, "remove the results of an earlier campaign and start over")
 	command.Flags().BoolVar(&flags.list, "list", false, "list the cells without running them")
 	command.Flags().BoolVar(&flags.keepPassed, "keep-passed", false,
@@ -128,11 +139,8 @@ func (p *plannedCampaign) options(a *app, cell campaign.Cell) (run.Options, erro
 }
 
 func (a *app) campaign(ctx context.Context, file string, flags campaignFlags) error {
-	if flags.on != onLocal {
-		return usageError{fmt.Errorf("--on %q: write %s", flags.on, onLocal)}
-	}
-	if flags.parallel < 1 {
-		return usageError{fmt.Errorf("--parallel %d: write how many cells may run at a time, at least 1", flags.parallel)}
+	if err := flags.check(); err != nil {
+		return usageError{err}
 	}
 	p, err := a.planCampaign(file, flags)
 	if err != nil {
@@ -148,17 +156,45 @@ func (a *app) campaign(ctx context.Context, file string, flags campaignFlags) er
 	if flags.list {
 		return p.list(a, forecasts)
 	}
+	var on campaign.Backend = campaign.Local{
+		Folder: p.folder, Parallel: flags.parallel,
+		Command: func(cell campaign.Cell) []string { return p.command(cell, flags) },
+		Limit:   func(cell campaign.Cell) time.Duration { return limitOf(forecasts[cell.Number]) },
+	}
+	if flags.on == onKubernetes {
+		cluster := p.kubernetes(forecasts, flags)
+		if flags.kubernetes.dryRun {
+			return a.printManifests(cluster.Manifest, p.selected)
+		}
+		on = cluster
+	}
 	release, err := p.folder.Open(flags.fresh)
 	if err != nil {
 		return usageError{err}
 	}
 	defer release()
-	return a.runCampaign(ctx, p, flags, campaign.Local{
-		Folder: p.folder, Parallel: flags.parallel,
-		Command: func(cell campaign.Cell) []string { return p.command(cell, flags) },
-		Limit:   func(cell campaign.Cell) time.Duration { return limitOf(forecasts[cell.Number]) },
-	})
+	return a.runCampaign(ctx, p, flags, on)
 }
+
+// check checks the flags and fills in the default of --parallel.
+func (f *campaignFlags) check() error {
+	usual := usualParallel(f.on)
+	switch {
+	case usual == 0:
+		return fmt.Errorf("--on %q: write %s or %s", f.on, onLocal, onKubernetes)
+	case f.parallel < 0:
+		return fmt.Errorf("--parallel %d: write how many cells may run at a time, at least 1", f.parallel)
+	case f.parallel == 0:
+		f.parallel = usual
+	}
+	if f.on == onLocal && f.kubernetes != (kubernetesFlags{patience: defaultPatience}) {
+		return errors.New("--namespace, --context, --kubeconfig, --image, --patience and --dry-run go with --on kubernetes")
+	}
+	return nil
+}
+
+// usualParallel is the default of --parallel, 0 for an unknown place.
+func usualParallel(on string) int { return map[string]int{onLocal: 1, onKubernetes: 10}[on] }
 
 // runCampaign runs a campaign and reports its standing.
 func (a *app) runCampaign(ctx context.Context, p *plannedCampaign, flags campaignFlags, on campaign.Backend) error {
@@ -197,7 +233,11 @@ func (p *plannedCampaign) again(flags campaignFlags) string {
 	if flags.artifacts != "" {
 		words = append(words, "--artifacts", quoteWord(flags.artifacts))
 	}
-	if flags.parallel > 1 {
+	if flags.on != onLocal {
+		words = append(words, "--on", flags.on)
+		words = append(words, flags.kubernetes.words()...)
+	}
+	if flags.parallel != usualParallel(flags.on) {
 		words = append(words, "--parallel", strconv.Itoa(flags.parallel))
 	}
 	return strings.ReplaceAll(strings.Join(words, " "), "%%", "%")

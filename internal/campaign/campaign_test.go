@@ -326,9 +326,15 @@ func TestRun(t *testing.T) {
 		told.Verdict != reports.StandingInconclusive || !strings.Contains(told.Runs[7].Reasons[0], "the cluster is away") {
 		t.Errorf("it could not go on: %v, %v", told, err)
 	}
+	lines := 0
+	twice := &Campaign{Suite: suite, Cells: cells, Selected: cells[:5], Folder: NewFolder("out"), Now: time.Now,
+		Say: func(string) {}, Told: func(reports.SuiteRun) { lines++ }, Backend: repeating{t, cells}}
+	if _, err := twice.Run(t.Context()); err != nil || lines != 1 {
+		t.Errorf("a result is told once, and that of an earlier campaign never: %d times, %v", lines, err)
+	}
 	last := &played{test: t, outcomes: map[int]assertions.Status{8: assertions.Fail}}
 	told, err = run(t.Context(), last, cells)
-	if err != nil || !slices.Equal(last.ran, []int{5, 6, 7, 8}) || told.Verdict != reports.StandingFail ||
+	if err != nil || !slices.Equal(last.ran, []int{6, 7, 8}) || told.Verdict != reports.StandingFail ||
 		told.Counts() != "1 failed, 1 inconclusive, 6 passed" || told.Runs[7].Artifacts != "cells/"+cells[7].Name {
 		t.Errorf("the rest: ran %v, %v, %v", last.ran, told, err)
 	}
@@ -337,6 +343,20 @@ func TestRun(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// repeating gives the results of the first and of the fifth cell twice.
+type repeating struct {
+	test  *testing.T
+	cells []Cell
+}
+
+func (r repeating) Run(_ context.Context, _ []Cell, into Sink) error {
+	var errs []error
+	for _, i := range []int{0, 4, 4, 0} {
+		errs = append(errs, into.Result(r.cells[i], resultOf(r.test, r.cells[i], assertions.Pass)))
+	}
+	return errors.Join(errs...)
 }
 
 // The budget ends a campaign, which is then inconclusive at best.

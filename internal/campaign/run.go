@@ -48,7 +48,7 @@ type Campaign struct {
 // result. The error says why cells could not be run or stored; the merged results come with it.
 func (c *Campaign) Run(ctx context.Context) (*reports.Suite, error) {
 	began := c.Now()
-	state := &state{Campaign: c, failed: map[int]error{}}
+	state := &state{Campaign: c, failed: map[int]error{}, reported: map[int]bool{}}
 	left, err := state.left()
 	if err != nil {
 		return nil, err
@@ -73,6 +73,8 @@ type state struct {
 	*Campaign
 	mu     sync.Mutex
 	failed map[int]error
+	// reported are the cells whose result was there before, or has been reported.
+	reported map[int]bool
 }
 
 // left returns the selected cells that have no result.
@@ -82,7 +84,7 @@ func (s *state) left() (left []Cell, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if !found {
+		if s.reported[cell.Number] = found; !found {
 			left = append(left, cell)
 		}
 	}
@@ -111,6 +113,10 @@ func (s *state) Result(cell Cell, result Result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.failed, cell.Number)
+	if s.reported[cell.Number] {
+		return nil
+	}
+	s.reported[cell.Number] = true
 	s.Told(s.Suite.One(cell.Entry, done(result), nil, s.Now()))
 	return nil
 }

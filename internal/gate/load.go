@@ -33,6 +33,8 @@ type Suite struct {
 	Cluster  Cluster
 	// Budget is the maximum duration of the whole suite. 0 means no limit.
 	Budget time.Duration
+	// Kubernetes is what a campaign's pods are made of.
+	Kubernetes Kubernetes
 }
 
 // Entry is one run of a suite.
@@ -104,7 +106,7 @@ func Parse(path string, data []byte, kafka Kafka) (*Suite, error) {
 		return nil, err
 	}
 	l.Strict = strict
-	l.suite.Cluster, l.suite.Budget = l.config.Cluster, l.config.Budget.D()
+	l.suite.Cluster, l.suite.Budget, l.suite.Kubernetes = l.config.Cluster, l.config.Budget.D(), l.config.Kubernetes
 	l.checkFigures()
 	l.readSettings()
 	l.readSubjects()

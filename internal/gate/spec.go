@@ -45,6 +45,8 @@ type Config struct {
 	Require []string `json:"require,omitempty"`
 	// Waive lists known failures.
 	Waive []Waiver `json:"waive,omitempty"`
+	// Kubernetes is what dlqbench campaign --on kubernetes makes the pods of.
+	Kubernetes Kubernetes `json:"kubernetes,omitempty"`
 }
 
 // Range is a whole number, or all from From to To: 7 or "10-99".
@@ -108,6 +110,26 @@ func ParseRanges(text string, most int) ([]uint64, error) {
 		ranges = append(ranges, one)
 	}
 	return each(ranges, most)
+}
+
+// Kubernetes is what a campaign's pods are made of. Where they run is said by flags.
+type Kubernetes struct {
+	// Image has dlqbench of the same version as the command, and the consumer.
+	Image string `json:"image,omitempty"`
+	// Command is dlqbench in the image.
+	Command string `json:"command,omitempty"`
+	// Folder in the image where the files of the suite are put, as they lie in the folder of the command.
+	Folder string `json:"folder,omitempty" jsonschema:"pattern=^/"`
+	// CPU is what a pod requests, as Kubernetes writes it: 2 or 500m.
+	CPU string `json:"cpu,omitempty"`
+	// Memory is what a pod requests, and its limit, as Kubernetes writes it: 1Gi.
+	Memory string `json:"memory,omitempty"`
+	// Retries of a cell whose pod failed for a reason other than a disruption.
+	Retries int `json:"retries,omitempty" jsonschema:"minimum=0,maximum=10"`
+	// Claim is a PersistentVolumeClaim that keeps the run directories, histories included.
+	Claim string `json:"claim,omitempty"`
+	// Pod is merged into the pods' spec: {nodeSelector: {pool: load}, imagePullSecrets: [{name: registry}]}.
+	Pod map[string]json.RawMessage `json:"pod,omitempty"`
 }
 
 // Selection is a scenario, or several: the name of a shipped one, a file, or a pattern with * and ? of either (a
@@ -182,5 +204,7 @@ func (Selection) SchemaText() string {
 
 // defaults are what the keys are when they are left out.
 func defaults() Config {
-	return Config{Cluster: Cluster{Provider: "embedded"}}
+	return Config{Cluster: Cluster{Provider: "embedded"}, Kubernetes: Kubernetes{
+		Command: "/dlqbench", Folder: "/campaign", CPU: "1", Memory: "1Gi", Retries: 3,
+	}}
 }

@@ -1,0 +1,431 @@
+package campaign
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+)
+
+// fakeCluster answers as kubectl does, from a Job in memory. Each look at the pods is a step of the test's script.
+type fakeCluster struct {
+	test  *testing.T
+	cells []Cell
+	// may says no to a right, "get pods/log" such as; refuse is what creating the Job fails with.
+	may, refuse string
+	// script changes the pods before they are listed for the nth time, counted from 0 over all Jobs.
+	script func(f *fakeCluster, step int)
+	steps  int
+	job    *fakeJob
+	files  bool
+	pods   []pod
+	logs   map[string]string
+	events []event
+	jobs   int
+	calls  []string
+	down   error
+}
+
+type fakeJob struct {
+	annotations map[string]string
+	completions int
+	job
+}
+
+func said404(what string) error { return kubectlError{what, "Error from server (NotFound): " + what} }
+
+func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
+	line := strings.Join(args, " ")
+	f.calls = append(f.calls, line)
+	switch {
+	case strings.HasPrefix(line, "auth can-i "):
+		if f.may != "" && strings.HasSuffix(line, f.may) {
+			return nil, kubectlError{line, "no"}
+		}
+		return []byte("yes\n"), nil
+	case f.down != nil:
+		return nil, f.down
+	case args[0] == "create":
+		return nil, f.create(stdin)
+	case args[0] == "delete" && args[1] == "job":
+		f.job, f.pods = nil, nil
+		return nil, nil
+	case args[0] == "delete":
+		f.files = false
+		return nil, nil
+	case args[0] == "logs":
+		if log, found := f.logs[args[1]]; found {
+			return []byte(log), nil
+		}
+		return nil, said404("pods " + args[1])
+	}
+	return f.get(args[3], line)
+}
+
+func (f *fakeCluster) get(what, line string) ([]byte, error) {
+	var out any
+	switch what {
+	case "job":
+		if f.job == nil {
+			return nil, said404(line)
+		}
+		f.job.Metadata.Annotations = f.job.annotations
+		if f.script != nil {
+			f.script(f, f.steps)
+			f.steps++
+		}
+		if f.down != nil {
+			return nil, f.down
+		}
+		if f.job == nil {
+			return nil, said404(line)
+		}
+		out = f.job.job
+	case "pods":
+		out = list[pod]{f.pods}
+	default:
+		out = list[event]{f.events}
+	}
+	text, err := json.Marshal(out)
+	return text, err
+}
+
+func (f *fakeCluster) create(stdin []byte) error {
+	if f.refuse != "" {
+		return kubectlError{"create", f.refuse}
+	}
+	var made struct {
+		Items []struct {
+			Kind     string
+			Metadata struct{ Annotations map[string]string }
+			Spec     struct{ Completions int }
+		}
+	}
+	if err := json.Unmarshal(stdin, &made); err != nil || len(made.Items) != 2 {
+		f.test.Fatalf("created %s: %v", stdin, err)
+	}
+	f.files, f.job = true, &fakeJob{annotations: made.Items[1].Metadata.Annotations,
+		completions: made.Items[1].Spec.Completions}
+	f.jobs++
+	return nil
+}
+
+// add adds a pod of an index in a phase, with a result in its log if it has succeeded.
+func (f *fakeCluster) add(index int, phase string) *pod {
+	one := pod{}
+	one.Metadata.UID = fmt.Sprint(len(f.logs), "-", len(f.pods), "-", f.steps)
+	one.Metadata.Name = "pod-" + one.Metadata.UID
+	one.Metadata.Annotations, one.Status.Phase = map[string]string{indexAnnotation: fmt.Sprint(index)}, phase
+	if phase == "Succeeded" {
+		cells, err := Select(f.cells, f.job.annotations[cellsAnnotation])
+		if err != nil {
+			f.test.Fatal(err)
+		}
+		var log strings.Builder
+		if err := resultOf(f.test, cells[index], assertions.Pass).WriteLine(&log); err != nil {
+			f.test.Fatal(err)
+		}
+		f.logs[one.Metadata.Name] = "something\n" + log.String()
+	}
+	f.pods = append(f.pods, one)
+	return &f.pods[len(f.pods)-1]
+}
+
+func (f *fakeCluster) ended(of, reason string) {
+	f.job.Status.Conditions = []condition{{Type: of, Status: "True", Reason: reason}}
+}
+
+// waits makes a pod's container wait for a reason.
+func (p *pod) waits(reason, message string) {
+	status := containerStatus{Name: containerName, Image: "orders:1"}
+	status.State.Waiting = &struct{ Reason, Message string }{reason, message}
+	p.Status.ContainerStatuses = []containerStatus{status}
+}
+
+func (p *pod) ends(reason, message string, code int) {
+	status := containerStatus{Name: containerName}
+	status.State.Terminated = &struct {
+		Reason, Message string
+		ExitCode        int
+	}{reason, message, code}
+	p.Status.ContainerStatuses = []containerStatus{status}
+}
+
+// memory is a Sink.
+type memory struct {
+	mu      sync.Mutex
+	results map[int]int
+	failed  map[int]string
+	said    []string
+}
+
+func (m *memory) Result(cell Cell, _ Result) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.results[cell.Number]++
+	return nil
+}
+func (m *memory) Failed(cell Cell, why error) { m.failed[cell.Number] = why.Error() }
+func (m *memory) Say(line string)             { m.said = append(m.said, line) }
+
+const clusterSuite = "subjects: subject.yaml\nscenarios: [mine.yaml]\nseeds: [1-3]\nkubernetes: {image: 'orders:1'}\n"
+
+func (f *fakeCluster) run(ctx context.Context, t *testing.T, patience time.Duration) (*memory, error) {
+	t.Helper()
+	suite := repository(t, clusterSuite)
+	f.test, f.cells, f.logs = t, cellsOf(t, suite, "v1"), map[string]string{}
+	into := &memory{results: map[int]int{}, failed: map[int]string{}}
+	k := Kubernetes{Manifest: Manifest{Suite: suite, Cells: f.cells, Parallel: 2, Limit: time.Minute},
+		Kubectl: Kubectl{call: f.call}, Patience: patience, Poll: time.Millisecond}
+	return into, k.Run(ctx, f.cells, into)
+}
+
+// whole is a script in which every cell succeeds.
+func whole(f *fakeCluster, step int) {
+	if step == 0 {
+		for i := range f.job.completions {
+			f.add(i, "Succeeded")
+		}
+		f.ended("Complete", "")
+	}
+}
+
+func TestKubernetes(t *testing.T) {
+	disrupted := func(p *pod) {
+		p.Status.Conditions = []condition{{Type: "DisruptionTarget", Status: "True",
+			Reason: "EvictionByEvictionAPI", Message: "evicted"}}
+	}
+	for _, test := range []struct {
+		name     string
+		cluster  fakeCluster
+		patience time.Duration
+		err      string // "" if there is none
+		said     string
+		failed   map[int]string
+		results  int // of the three cells
+		jobs     int
+		left     bool // the Job stays
+	}{
+		{name: "each cell once", cluster: fakeCluster{script: whole}, results: 3, jobs: 1, said: "3 cells, 2 pods at a time"},
+		{name: "a pod is evicted, another ends twice", results: 3, jobs: 1, said: "EvictionByEvictionAPI: evicted",
+			cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+				switch step {
+				case 0:
+					disrupted(f.add(0, "Failed"))
+					f.add(1, "Succeeded")
+				case 1:
+					f.add(1, "Succeeded")
+					f.add(0, "Succeeded")
+					f.add(2, "Succeeded")
+					f.ended("Complete", "")
+				}
+			}}},
+		{name: "a log is lost: the cell is run again in another Job", results: 3, jobs: 2, said: "has no result",
+			cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+				if len(f.pods) > 0 {
+					return
+				}
+				whole(f, 0)
+				if step == 0 {
+					delete(f.logs, f.pods[1].Metadata.Name)
+				}
+			}}},
+		{name: "a log is lost in every Job", results: 2, jobs: mostRounds, failed: map[int]string{2: "its result was lost"},
+			cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
+				if len(f.pods) > 0 {
+					return
+				}
+				whole(f, 0)
+				for i := range f.pods {
+					if f.job.annotations[cellsAnnotation] == "2" || i == 1 {
+						f.logs[f.pods[i].Metadata.Name] = "cut\n" + lineMark + "00 abc"
+					}
+				}
+			}}},
+		{name: "a cell fails too often", results: 2, jobs: 1, failed: map[int]string{1: "its pods failed: it used more than"},
+			cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+				if step == 0 {
+					f.add(0, "Failed").ends("OOMKilled", "", 137)
+					f.add(1, "Succeeded")
+					f.add(2, "Succeeded")
+					f.job.Status.FailedIndexes, f.job.Status.CompletedIndexes = "0", "1,2"
+					f.ended("Failed", "FailedIndexes")
+				}
+			}}},
+		{name: "the budget is used up", results: 1, jobs: 1, failed: map[int]string{2: "budget", 3: "budget"},
+			cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+				if step == 0 {
+					f.add(0, "Succeeded")
+					f.ended("Failed", "DeadlineExceeded")
+				}
+			}}},
+		{name: "a right is missing", cluster: fakeCluster{may: "get pods/log"}, err: "the user may not get pods/log"},
+		{name: "quota on Jobs", cluster: fakeCluster{refuse: "Error from server (Forbidden): exceeded quota: q"},
+			err: "the namespace's quota is used up"},
+		{name: "quota on pods", cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
+			f.events = []event{{Reason: "FailedCreate", Message: "pods is forbidden: exceeded quota: q"}}
+			f.events[0].InvolvedObject.Kind = "Job"
+			f.events[0].InvolvedObject.Name = Manifest{Suite: reload(f.test), Cells: f.cells}.name()
+		}}, jobs: 1, err: "no pod has run for 50ms (--patience): pods can't be created, the namespace's quota is used up"},
+		{name: "no such image", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+			if step == 0 {
+				f.add(0, "Pending").waits("ImagePullBackOff", "not found")
+			}
+		}}, jobs: 1, err: "no pod has run for 50ms (--patience): the image orders:1 can't be pulled: not found"},
+		{name: "an image that can't be", patience: time.Hour, cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+			if step == 0 {
+				f.add(0, "Pending").waits("ErrImageNeverPull", "not present")
+			}
+		}}, jobs: 1, err: "the pods can't run: the image orders:1 can't be used: ErrImageNeverPull"},
+		{name: "no node", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+			if step == 0 {
+				f.add(0, "Pending").Status.Conditions = []condition{{Type: "PodScheduled", Status: "False",
+					Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu."}}
+			}
+		}}, jobs: 1, err: "the scheduler says: 0/1 nodes are available: 1 Insufficient cpu."},
+		{name: "evicted for ever", patience: time.Hour, cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
+			disrupted(f.add(0, "Failed"))
+		}}, jobs: 1, err: "for the 10th time: give the pods a place"},
+		{name: "the API server is away", cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
+			f.down = kubectlError{"get", "Unable to connect to the server: dial tcp: connection refused"}
+		}}, jobs: 1, left: true, said: "the API server does not answer", err: "the API server has not answered for 50ms"},
+		{name: "the Job is removed", jobs: 1, err: "is gone: somebody removed it",
+			cluster: fakeCluster{script: func(f *fakeCluster, _ int) { f.job = nil }}},
+		{name: "another version", jobs: 1, err: "the image must have the dlqbench of this command",
+			cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+				if step == 0 {
+					other := resultOf(f.test, Cell{Name: "other"}, assertions.Pass)
+					var log strings.Builder
+					_ = other.WriteLine(&log)
+					f.logs[f.add(0, "Succeeded").Metadata.Name] = log.String()
+				}
+			}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			patience := test.patience
+			if patience == 0 {
+				patience = 50 * time.Millisecond
+			}
+			cluster := test.cluster
+			into, err := cluster.run(t.Context(), t, patience)
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+			if said := strings.Join(into.said, "\n"); !strings.Contains(said, test.said) {
+				t.Errorf("it said %q, want %q", said, test.said)
+			}
+			for number, count := range into.results {
+				if count != 1 {
+					t.Errorf("cell %d has %d results", number, count)
+				}
+			}
+			for number, why := range test.failed {
+				if !strings.Contains(into.failed[number], why) {
+					t.Errorf("cell %d: %q, want %q", number, into.failed[number], why)
+				}
+			}
+			if len(into.results) != test.results || len(into.failed) != len(test.failed) || cluster.jobs != test.jobs {
+				t.Errorf("%d results, %d failed in %d Jobs, want %d, %d in %d", len(into.results), len(into.failed),
+					cluster.jobs, test.results, len(test.failed), test.jobs)
+			}
+			if left := cluster.job != nil || cluster.files; left != test.left {
+				t.Errorf("something is left: %v, want %v", left, test.left)
+			}
+		})
+	}
+}
+
+// A campaign that was killed left its Job: it is followed, and only cells that it does not have need another one.
+func TestKubernetesGoesOn(t *testing.T) {
+	cluster := &fakeCluster{job: &fakeJob{annotations: map[string]string{cellsAnnotation: "1,3"}, completions: 2},
+		files: true}
+	cluster.script = func(f *fakeCluster, _ int) {
+		if len(f.pods) == 0 {
+			whole(f, 0)
+		}
+	}
+	into, err := cluster.run(t.Context(), t, time.Second)
+	if err != nil || len(into.results) != 3 || cluster.jobs != 1 || cluster.job != nil || cluster.files {
+		t.Errorf("%v: %v in %d more Jobs; left: %v, %v", err, into.results, cluster.jobs, cluster.job, cluster.files)
+	}
+	if !slices.ContainsFunc(into.said, func(line string) bool { return strings.Contains(line, "which an earlier") }) {
+		t.Errorf("it said %q", into.said)
+	}
+}
+
+// An interrupt removes the Job, and keeps the results of cells that ended just before.
+func TestKubernetesInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cluster := &fakeCluster{script: func(f *fakeCluster, step int) {
+		if step == 1 {
+			f.add(0, "Succeeded")
+			cancel()
+		}
+	}}
+	into, err := cluster.run(ctx, t, time.Hour)
+	if !errors.Is(err, context.Canceled) || len(into.results) != 1 || cluster.job != nil || cluster.files {
+		t.Errorf("%v: %v; left: %v, %v", err, into.results, cluster.job, cluster.files)
+	}
+}
+
+func manifestOf(t *testing.T, suite string) (Manifest, []Cell) {
+	t.Helper()
+	read := repository(t, suite)
+	cells := cellsOf(t, read, "v1")
+	return Manifest{Suite: read, Cells: cells, Parallel: 5, Limit: time.Minute}, cells
+}
+
+// The suite merges its own parts into the pods.
+func TestManifest(t *testing.T) {
+	manifest, cells := manifestOf(t, clusterSuite+"budget: 1h\n")
+	manifest.Suite.Kubernetes.Claim = "results"
+	manifest.Suite.Kubernetes.Pod = map[string]json.RawMessage{
+		"nodeSelector": json.RawMessage(`{"pool":"load"}`),
+		"containers":   json.RawMessage(`[{"name":"cell","imagePullPolicy":"Always"},{"name":"sidecar"}]`),
+		"volumes":      json.RawMessage(`[{"name":"more"}]`),
+	}
+	files, made, err := manifest.Objects(cells[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal([]any{files, made, Role()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"completions":2`, `"parallelism":2`, `"dlqbench/cells":"2-3"`, `"backoffLimitPerIndex":3`,
+		`"activeDeadlineSeconds":3600`, `"activeDeadlineSeconds":60`, `"nodeSelector":{"pool":"load"}`,
+		`"imagePullPolicy":"Always"`, `{"name":"sidecar"}`, `{"name":"more"}`, `"claimName":"results"`,
+		`"mountPath":"/campaign/subject.yaml"`, `"workingDir":"/campaign"`, `"--cells","2-3"`, `"resources":["pods/log"]`,
+		`"image":"orders:1"`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "ClusterRole") || strings.Contains(string(text), "hostPath") {
+		t.Error("it asks for more than a namespace")
+	}
+	for _, refused := range []struct {
+		change func(*Manifest)
+		want   string
+	}{
+		{func(m *Manifest) { m.Suite.Kubernetes.Image = "" }, "no image is named"},
+		{func(m *Manifest) { m.Suite.Cluster.KafkaConfig = "client.properties" }, "kafka_config has secrets"},
+	} {
+		manifest, cells := manifestOf(t, clusterSuite)
+		refused.change(&manifest)
+		if _, _, err := manifest.Objects(cells); err == nil || !strings.Contains(err.Error(), refused.want) {
+			t.Errorf("%v, want %s", err, refused.want)
+		}
+	}
+}
+
+var _ Sink = (*memory)(nil)
