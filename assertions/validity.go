@@ -67,7 +67,8 @@ func (w *state) notRead(e *history.Event) {
 	}
 	one := Open{What: "anything that such requests bear on"}
 	if e.Code == history.None && e.Instance < 0 {
-		one.Why, one.Do = e.Text, "have the service trust the certificate, by the settings of its client"
+		one.What, one.Why = "anything that needs attempts", e.Text
+		one.Do = "have the service trust {{.CAFile}}, by the settings of its client, and call https://"
 	} else if e.Code == history.None {
 		one.Why = "the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for " +
 			"an attempt at one"
