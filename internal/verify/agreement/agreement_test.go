@@ -75,6 +75,9 @@ func TestSeedsAgree(t *testing.T) {
 		t.Logf("%6d times %s", all.Corrupted[name], name)
 	}
 	t.Logf("%d of %d records decided; %v", all.Decided, all.Records, all.Compared)
+	if seeds() < 1000 {
+		return // a few need not show everything
+	}
 	if all.Decided*4 < all.Records*3 {
 		t.Errorf("only %d of %d records could be compared", all.Decided, all.Records)
 	}

@@ -105,7 +105,7 @@ func (s *simulation) sendBack(sequence int32, one entry) {
 	e.Instance, e.Op, e.Record, e.Topic, e.Partition = history.Replayer, s.nextOp(), r.number, to.topic, to.partition
 	e.KeyHash, e.ValueHash, e.ProducerID, e.ProducerEpoch, e.Sequence = r.keyHash(), r.valueHash(), 1<<20, 0, sequence
 	s.put(e)
-	offset := s.append(to, entry{record: r.number, replays: one.replays + 1})
+	offset := s.append(to, entry{record: r.number, replays: one.replays + 1, origin: r.offset})
 	s.after(ms+4*s.lag(), func() {
 		e.Kind, e.Time, e.Offset = history.KindProduceResponse, s.now, offset
 		s.put(e)

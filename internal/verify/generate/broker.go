@@ -24,7 +24,7 @@ type entry struct {
 	replays int
 	// aborted: it was written in a transaction that was aborted, so nobody reads it.
 	aborted bool
-	// origin is the offset of a retry copy's record in the input topic.
+	// origin is the offset in the input topic at which the workload wrote the record.
 	origin int64
 }
 

@@ -429,7 +429,6 @@ func (w *work) place() (partition int32, offset int64) {
 
 // handOn writes a copy to the retry topic with the earliest time of its next attempt.
 func (w *work) handOn(ready time.Duration) {
-	_, origin := w.place()
 	w.write(spot{retryTopic, w.at.partition}, entry{record: w.record.number, attempts: w.k, ready: int64(ready),
-		origin: origin}, nil)
+		origin: w.origin}, nil)
 }
