@@ -67,7 +67,8 @@ func poisonTales() []tale {
 			[]string{"paused-partition", "stalled"}, func(b *builder) {
 				b.unread(3, 1, 1).kill().as(1, 0).up().assign(0, 1, 2, 3)
 			}),
-		{"it stops, but was never handed the record", []string{"paused-partition", "stalled"}, func(b *builder) history.Source {
+		{"it stops, but was never handed the record", []string{"paused-partition", "stalled"}, func(b *builder,
+		) history.Source {
 			b.h.Contract().Poison = history.PoisonHalt
 			b.begin().send(0).success(0).commit(1).handOver(1, 0, 0, history.Garbage).acked(1, 0)
 			return b.drain().done()

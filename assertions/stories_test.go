@@ -24,7 +24,8 @@ func TestStories(t *testing.T) {
 	for _, some := range [][]tale{
 		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), rewindTales(), classTales(), backoffTales(),
 		letterTales(), hurriedTales(), repeatTales(),
-		orderTales(), replayTales(), envelopeless(), transactionTales(), batchTales(), abortTales(), metadataTales(), hopTales(),
+		orderTales(), replayTales(), envelopeless(), transactionTales(), batchTales(), abortTales(), metadataTales(),
+		hopTales(),
 		memberTales(), hiddenTales(),
 		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(),
 		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(), unnamedTales(), busyTales(), effectTales(),

@@ -67,7 +67,7 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"everything as it should be", func(b *builder) history.Source { return fine(b).done() }, Pass, ""},
 		{"the subject does not trust the certificate of the stub", func(b *builder) history.Source {
 			return untrusting(b).done()
-		}, Inconclusive, "7 connections by TLS were closed without a call"},
+		}, Inconclusive, "7 connections by TLS were closed without a call; have the service trust {{.CAFile}}"},
 		{"a planned fault was never injected", func(b *builder) history.Source {
 			b.fault("broker", "broker 1", "broker 1 stopped")
 			return fine(b).done()

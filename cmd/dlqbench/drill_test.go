@@ -106,7 +106,7 @@ func TestRunByToxiproxy(t *testing.T) {
 	p.wantFiles(false, "debrief.md")
 }
 
-// A run into which nobody injects anything is repeated by its own command.
+// A run without injected faults is repeated by its own command.
 func TestRunByToxiproxyUnused(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t), "run", "tiny.yaml", "--toxiproxy-api", "127.0.0.1:0")

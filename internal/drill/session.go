@@ -54,8 +54,7 @@ type Options struct {
 	// CanBreak, if set, returns why an action on a broker of this Kafka is impossible. action is the scenario's word
 	// ("kill").
 	CanBreak func(action string) error
-	// Links means that people break links only, in a run that usually nobody attends: nothing else is possible, and a
-	// recording is written only if they did.
+	// Links means that people can break links only, during a run. A recording is written only if they did.
 	Links bool
 	// Scripted means that only the script injects faults, and people do not.
 	Scripted bool

@@ -41,7 +41,7 @@ type Options struct {
 	// Apart means that there is a responder who must not see the injector's actions. The injector's page then needs its
 	// token on loopback, too, and the address without a path leads to the responder's page.
 	Apart bool
-	// Links means that there is no page, only toxiproxy's HTTP API for the links of a run.
+	// Links serves only toxiproxy's HTTP API for the links of a run, without the page.
 	Links bool
 	// Tokens are the tokens that the user has chosen, by role (CheckTokens). They are required on loopback, too, and
 	// never displayed. A role without one gets a generated token for this drill, if it needs one.
