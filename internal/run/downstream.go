@@ -63,15 +63,6 @@ func (s stub) Tell(values *scenarios.Values, address string) string {
 	return url
 }
 
-// untrusted returns the number of connections by TLS if the subject never got as far as a call on any of them, else 0.
-func (s stub) untrusted() int64 {
-	if s.Answered()+s.InFlight() > 0 {
-		return 0
-	}
-	failed, _ := s.Handshakes()
-	return max(failed, s.Unused())
-}
-
 // Strays implements called.
 func (s stub) Strays() string {
 	if count, first := s.Handshakes(); count > 0 {
@@ -194,10 +185,10 @@ func (r *run) warnOfStrays() {
 			continue
 		}
 		r.options.Log.Warn().Msg(text)
-		if s, is := one.(stub); is && s.untrusted() > 0 {
+		if s, is := one.(stub); is && s.Unused() > 0 {
 			e := history.New(history.KindUnreadable, r.clock.Now())
 			e.Code, e.Text = history.None, fmt.Sprintf("%d connections of the subject by TLS ended without a call, so that "+
-				"none of its attempts was seen", s.untrusted())
+				"none of its attempts was seen", s.Unused())
 			r.live.Record(e)
 		}
 	}
