@@ -253,7 +253,8 @@ func (j *judge) mayQuote(r *record, quotes []history.Outcome) bool {
 	})
 }
 
-// everAnswered reports whether an attempt of the record got one of these answers or was never answered.
+// everAnswered reports whether an attempt of the record got one of these answers. None need have, if the record has no
+// answered attempt, or if the downstream stub cannot identify it, so that its attempts prove nothing.
 func (j *judge) everAnswered(r *record, quotes []history.Outcome) bool {
 	answered := false
 	for i := range r.attempts {
@@ -261,10 +262,10 @@ func (j *judge) everAnswered(r *record, quotes []history.Outcome) bool {
 			if slices.Contains(quotes, a.outcome) {
 				return true
 			}
-			answered = answered || a.outcome != history.OutcomeUnknownID
+			answered = true
 		}
 	}
-	return !answered
+	return !answered || r.send.Flags != 0
 }
 
 // truth reports whether the number of attempts in a dead letter had been made when that dead letter, or another one of
