@@ -161,7 +161,7 @@ func (r *report) weigh(s *sighting) int {
 		return -1
 	}
 	weight := 2*int(one.attempts) + int(one.failedWrites) + 8*int(one.lives)
-	if l := r.w.letters[s.record]; l != nil {
+	if l := r.w.letters.of(s.record); l != nil {
 		weight += 2 * int(l.asked)
 	}
 	return weight

@@ -55,7 +55,7 @@ func (c *commitAfterDLQ) finish() Result {
 	for i := range c.w.passes {
 		c.judge(&c.w.passes[i])
 	}
-	for number := range c.w.letters {
+	for number := range c.w.letters.values {
 		if r := c.w.record(number); r.has(markCovered) || r.has(markPassed) || r.lives > 0 {
 			c.result.Judged++
 		}

@@ -46,11 +46,10 @@ type dlqOnce struct {
 }
 
 func (c *dlqOnce) finish() Result {
-	byRecord := c.w.lettersByRecord()
 	audited := c.w.audited(history.RoleDLQ)
 	for number := range c.w.records.count {
-		l := c.w.letters[int32(number)]
-		found := byRecord[int32(number)]
+		l := c.w.letters.of(int32(number))
+		found := c.w.foundOf.of(int32(number))
 		if l == nil && len(found) == 0 {
 			continue
 		}
@@ -130,16 +129,14 @@ func marksOf(found []*letter) []moment {
 	return marks
 }
 
-// lettersByRecord returns the dead letters that the last audit of each dead-letter topic found, by record, in the order
-// in which they were found.
-func (w *state) lettersByRecord() map[int32][]*letter {
-	by := map[int32][]*letter{}
+// placeFound attributes the dead letters that the last audit of each dead-letter topic found to their records, in the
+// order in which they were found.
+func (w *state) placeFound() {
 	for i := range w.found {
 		if one := &w.found[i]; one.number >= 0 && !one.repeated && one.audit == w.audits[one.topic] {
-			by[one.number] = append(by[one.number], one)
+			w.foundOf.set(one.number, append(w.foundOf.of(one.number), one))
 		}
 	}
-	return by
 }
 
 // audited reports whether there are topics of the role and an audit read all of them to their ends.

@@ -68,7 +68,6 @@ type effects struct {
 	*report
 	promised *history.Effects
 	list     []effect // by record
-	letters  map[int32][]*letter
 	// read: the sink was read; otherwise why may say for what reason not.
 	read bool
 	why  string
@@ -175,7 +174,6 @@ func (c *effects) finish() Result {
 	if !c.read {
 		return c.judgedOrNot(Inconclusive, cmp.Or(c.why, "the sink was not read"))
 	}
-	c.letters = c.w.lettersByRecord()
 	for _, one := range c.asked {
 		c.doubt(one.record)
 	}
@@ -220,7 +218,7 @@ func (c *effects) allowed(number int32, r *record, one *effect) int {
 	if one.life != r.lives { // it has not been attempted since its last replay
 		earlier += int(one.successes)
 	}
-	if l := c.w.letters[number]; l != nil {
+	if l := c.w.letters.of(number); l != nil {
 		lives += l.disturbed
 	}
 	return max(1+c.w.disruptions(number, r), int(r.successes)) + max(lives, earlier) + int(one.unsure)
@@ -269,7 +267,7 @@ func (c *effects) partial(number int32, r *record, one *effect) {
 }
 
 func (c *effects) lettered(number int32) bool {
-	return c.w.letters[number] != nil || len(c.letters[number]) > 0
+	return c.w.letters.of(number) != nil || len(c.w.foundOf.of(number)) > 0
 }
 
 // owes reports whether the record must have an effect: its last attempt succeeded, or no attempt can be seen, and no

@@ -91,7 +91,7 @@ func (c *fidelity) finish() Result {
 		c.result.Judged++
 		c.judge(one, since)
 	}
-	if c.result.Judged == 0 && len(c.w.letters) > 0 {
+	if c.result.Judged == 0 && len(c.w.letters.values) > 0 {
 		return c.done(Inconclusive, "dead letters were written, but no audit read them")
 	}
 	if c.result.Judged == 0 && c.w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
@@ -167,7 +167,7 @@ func (c *fidelity) judgeMore(one *letter, r *record, more *history.ClaimMore, sa
 // judgeReason checks that a text that quotes answers quotes the one to the last attempt before the dead letter,
 // possibly among others. If the last answer is unknown, it must quote one that the record got at some time.
 func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome, say func(string, string, ...any)) {
-	l := c.w.letters[one.number]
+	l := c.w.letters.of(one.number)
 	quoted, answers := setOf(quotes...), r.answers|c.w.calls.answers(one.number)
 	switch {
 	case quoted == 0 || answers == 0:
@@ -273,7 +273,7 @@ func (w *state) lived(number int32, r *record, at place) (known, lived bool) {
 // one, at any time when a dead letter was requested. If attempts may not have reached the downstream stub, the
 // subject's count is more reliable.
 func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string, ...any)) {
-	l := c.w.letters[one.number]
+	l := c.w.letters.of(one.number)
 	claim := int(one.claim.Attempts)
 	undecodable := claim == 0 && one.claim.Missing != ""
 	if claim < 0 || undecodable || c.w.contract.WireOnly {

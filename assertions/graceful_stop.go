@@ -235,7 +235,6 @@ func (c *gracefulStop) judgeLosses() {
 	if len(c.stops) == 0 || len(c.w.passes) == 0 {
 		return
 	}
-	letters := c.w.lettersByRecord()
 	for i := range c.w.passes {
 		one := &c.w.passes[i]
 		s := c.stopOf(one.by)
@@ -243,7 +242,7 @@ func (c *gracefulStop) judgeLosses() {
 			continue
 		}
 		number, r := one.number, c.w.record(one.number)
-		if r == nil || !c.dropped(number, r, one, letters[number]) {
+		if r == nil || !c.dropped(number, r, one, c.w.foundOf.of(number)) {
 			continue
 		}
 		if c.w.contract.AutoCommit {

@@ -21,7 +21,7 @@ type judge struct {
 	header   history.Header
 	state    *state
 	measurer *measure.Measurer
-	taken    int
+	taken    int // events since the last collection
 	checkers []checker
 	byKind   [kindsLimit][]checker
 	// broken is the reason why events are missing; nil if none are.
@@ -86,15 +86,15 @@ func judgeOne(catalogue []Invariant, source history.Source) (*judgement, error) 
 		return nil, err
 	}
 	j.lookForDamage(source)
-	source = ordered{source}
-	if err := source.Each(j.take); err != nil {
+	inTime := ordered{source}
+	if err := j.walk(inTime); err != nil {
 		j.broken = errors.Join(j.broken, err)
 	}
 	j.state.finish()
 	j.state.eachHeld(j.measurer.Hold)
 	measurements := j.measurer.Finish()
 	verdict := j.verdict(measurements)
-	if err := j.state.fillTraces(source, verdict); err != nil && j.broken == nil {
+	if err := j.state.fillTraces(inTime, verdict); err != nil && j.broken == nil {
 		return nil, fmt.Errorf("gathering the traces of the counterexamples: %w", err)
 	}
 	return &judgement{j, verdict, measurements}, nil
@@ -136,16 +136,52 @@ func (j *judge) lookForDamage(source history.Source) {
 	}
 }
 
-func (j *judge) take(e *history.Event) error {
-	j.measurer.Observe(e)
-	j.apply(e)
-	if j.taken++; j.taken%eventsPerCollection == 0 {
+// walk judges and measures all events. Reading, judging and measuring go on side by side: each is a goroutine that
+// hands its batches of events to the next one, and the last hands them back to be filled again.
+func (j *judge) walk(source ordered) (err error) {
+	const batches = 6
+	read, judged := make(chan []history.Event, batches), make(chan []history.Event, batches)
+	empty, measured := make(chan []history.Event, batches), make(chan struct{})
+	for range batches - 1 { // the source begins with one of its own
+		empty <- nil
+	}
+	go func() {
+		defer close(read)
+		err = source.batches(func(batch []history.Event) ([]history.Event, error) {
+			read <- batch
+			return <-empty, nil
+		})
+	}()
+	go func() {
+		defer close(measured)
+		for batch := range judged {
+			for i := range batch {
+				j.measurer.Observe(&batch[i])
+			}
+			empty <- batch[:0]
+		}
+	}()
+	for batch := range read {
+		j.judge(batch)
+		judged <- batch
+	}
+	close(judged)
+	<-measured
+	return err
+}
+
+// judge passes events on to the state and the checkers.
+func (j *judge) judge(batch []history.Event) {
+	for i := range batch {
+		j.apply(&batch[i])
+	}
+	if j.taken += len(batch); j.taken >= eventsPerCollection {
 		// Nearly all memory holds records, which never become garbage, and the collector would wait until the same
 		// amount has been allocated again, so a large history would take twice its size. Records have no pointers, so
 		// scanning them costs almost nothing.
 		runtime.GC()
+		j.taken = 0
 	}
-	return nil
 }
 
 func (j *judge) apply(e *history.Event) {

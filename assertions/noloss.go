@@ -60,7 +60,6 @@ func noLossInvariant() Invariant {
 
 type noLoss struct {
 	*report
-	letters map[int32][]*letter
 	// whole: the subject had its full promised drain time; healed: with every fault lifted.
 	whole, healed bool
 	inputAudited  bool
@@ -71,7 +70,6 @@ type noLoss struct {
 }
 
 func (c *noLoss) finish() Result {
-	c.letters = c.w.lettersByRecord()
 	c.whole, c.healed = c.w.standsStill(), c.w.healed()
 	c.inputAudited, c.dlqAudited = c.w.audited(history.RoleInput), c.w.audited(history.RoleDLQ)
 	for number := range c.w.records.count {
@@ -254,7 +252,7 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 		}).missingSince(c.w.auditedAt(at.topic, at.partition), MissingAudited))
 		return true
 	}
-	if l := c.w.letters[number]; c.dlqAudited && l != nil && l.acked > 0 && len(c.letters[number]) == 0 {
+	if l := c.w.letters.of(number); c.dlqAudited && l != nil && l.acked > 0 && len(c.w.foundOf.of(number)) == 0 {
 		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
 			return "its dead letter was acknowledged, but the audit found none in the dead-letter topic"
 		}, moment{history.KindProduceResponse, r.letterAcked.at()}))
@@ -279,8 +277,8 @@ func (w *state) missingCopy(number int32, r *record) (at place, missing bool) {
 
 // unfinished reports whether the record's obligation was never met.
 func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) bool {
-	if !c.w.unfinished(number, r, at, c.letters[number]) {
-		return len(c.letters[number]) == 0 && c.w.leftElsewhere(number, r) != ""
+	if !c.w.unfinished(number, r, at, c.w.foundOf.of(number)) {
+		return len(c.w.foundOf.of(number)) == 0 && c.w.leftElsewhere(number, r) != ""
 	}
 	switch committed := p.committedAt(at.offset); {
 	case c.w.contract.Halts(r.kind()):

@@ -16,9 +16,15 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// inOrder passes events on, and sorts those with equal times.
+// batchEvents is the usual number of events that are passed on together: enough that handing them to another goroutine
+// costs nothing, and few enough that they stay in the processor's cache.
+const batchEvents = 512
+
+// inOrder passes events on in batches, and sorts those with equal times, which are always in one batch.
 type inOrder struct {
-	held []history.Event
+	batch []history.Event
+	// tied is the position of the first event that has the time of the last one.
+	tied int
 	sort sorter
 }
 
@@ -27,42 +33,59 @@ type ordered struct{ history.Source }
 
 // Each implements history.Source.
 func (o ordered) Each(fn func(*history.Event) error) error {
-	var order inOrder
+	return o.batches(func(batch []history.Event) ([]history.Event, error) {
+		for i := range batch {
+			if err := fn(&batch[i]); err != nil {
+				return nil, err
+			}
+		}
+		return batch[:0], nil
+	})
+}
+
+// batches passes all events on. The function keeps the batch, and returns an empty one to fill. If it returns an error,
+// batches returns that error.
+func (o ordered) batches(fn func([]history.Event) ([]history.Event, error)) error {
+	order := inOrder{batch: make([]history.Event, 0, batchEvents)}
 	stopped := false
-	see := func(e *history.Event) error {
-		err := fn(e)
+	pass := func(batch []history.Event) ([]history.Event, error) {
+		next, err := fn(batch)
 		stopped = stopped || err != nil
-		return err
+		return next, err
 	}
-	err := o.Source.Each(func(e *history.Event) error { return order.take(e, see) })
+	err := o.Source.Each(func(e *history.Event) error { return order.take(e, pass) })
 	if stopped {
 		return err
 	}
 	// Events before the damage are passed on too.
-	return cmp.Or(order.flush(see), err)
+	return cmp.Or(order.flush(pass), err)
 }
 
-func (o *inOrder) take(e *history.Event, pass func(*history.Event) error) error {
-	if len(o.held) > 0 && o.held[0].Time != e.Time {
-		if err := o.flush(pass); err != nil {
-			return err
+func (o *inOrder) take(e *history.Event, pass func([]history.Event) ([]history.Event, error)) error {
+	if n := len(o.batch); n > 0 && o.batch[n-1].Time != e.Time {
+		if o.untie(); n >= batchEvents {
+			if err := o.flush(pass); err != nil {
+				return err
+			}
 		}
 	}
-	o.held = append(o.held, *e)
+	o.batch = append(o.batch, *e)
 	return nil
 }
 
-func (o *inOrder) flush(pass func(*history.Event) error) error {
-	if len(o.held) > 1 {
-		o.sort.put(o.held)
+// untie sorts the last events, which have one time.
+func (o *inOrder) untie() {
+	if len(o.batch)-o.tied > 1 {
+		o.sort.put(o.batch[o.tied:])
 	}
-	for i := range o.held {
-		if err := pass(&o.held[i]); err != nil {
-			return err
-		}
-	}
-	o.held = o.held[:0]
-	return nil
+	o.tied = len(o.batch)
+}
+
+func (o *inOrder) flush(pass func([]history.Event) ([]history.Event, error)) (err error) {
+	o.untie()
+	o.tied = 0
+	o.batch, err = pass(o.batch)
+	return err
 }
 
 // sorter sorts events with equal times.

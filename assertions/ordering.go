@@ -195,7 +195,7 @@ func (c *ordering) judge(s *outOfOrder) {
 	// In a transaction the dead letter may be written last: it takes effect with the rest of the transaction, or
 	// nothing does. So in a transaction, the predecessor only needs to have had its last attempt. It certainly had not
 	// if its series continued.
-	if l := c.w.letters[s.before]; s.then == never && l != nil && l.transactional &&
+	if l := c.w.letters.of(s.before); s.then == never && l != nil && l.transactional &&
 		(s.tried || b.seriesStart.at() > s.started || b.lastStart <= s.started) {
 		return
 	}

@@ -271,6 +271,8 @@ type partition struct {
 	// only where the contract says that the subject halts at unreadable records.
 	known map[holder]int64
 	halting
+	// latest is the last record sent to it with each key (none: with any, if it is ordered as a whole).
+	latest map[int32]int32
 	// disturbances counts the events that justify one more delivery of the open records; taken is the count when the
 	// present holder took the partition.
 	disturbances, taken uint32

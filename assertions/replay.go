@@ -5,6 +5,8 @@ package assertions
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -73,7 +75,6 @@ const envelopeSlack = 12 << 10
 
 type replay struct {
 	*report
-	letters map[int32][]*letter
 }
 
 // returned is the outcome of a record's selected dead letters: one, or one for each of its copies in the dead-letter
@@ -99,20 +100,16 @@ func (c *replay) observe(e *history.Event) {
 }
 
 func (c *replay) finish() Result {
-	letters := c.w.lettersByRecord()
-	c.letters = letters
-	all := c.gather(letters)
-	for number := range c.w.records.count {
-		if back := all[int32(number)]; back != nil {
-			c.judge(int32(number), back, letters[int32(number)])
-		}
+	all := c.gather()
+	for _, number := range slices.Sorted(maps.Keys(all)) {
+		c.judge(number, all[number], c.w.foundOf.of(number))
 	}
 	c.judgeStore()
 	return c.judgedOrNot(Inconclusive, "no dead letter was selected for replay")
 }
 
 // gather joins the selected dead letters with the tool's writes, and reports writes that were not selected.
-func (c *replay) gather(letters map[int32][]*letter) map[int32]*returned {
+func (c *replay) gather() map[int32]*returned {
 	all := map[int32]*returned{}
 	for _, one := range c.w.selected {
 		if all[one.number] == nil {
@@ -136,7 +133,7 @@ func (c *replay) gather(letters map[int32][]*letter) map[int32]*returned {
 		if !one.settled || one.refused {
 			back.unsettled++
 		}
-		if one.topic == c.target(one.number, back, letters[one.number]) {
+		if one.topic == c.target(one.number, back, c.w.foundOf.of(one.number)) {
 			back.right++
 		} else {
 			back.wrong++

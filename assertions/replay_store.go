@@ -126,5 +126,5 @@ func (c *replay) judgeWritten(number int32, back *byStore) {
 // deadLetteredAgain reports whether the record has more dead letters than the one that was written back first: it
 // failed again, and ended as a dead letter.
 func (c *replay) deadLetteredAgain(number int32) bool {
-	return len(c.letters[number]) > 1
+	return len(c.w.foundOf.of(number)) > 1
 }

@@ -87,7 +87,11 @@ func contradictions(source history.Source, number int32) ([]contradiction, error
 		return nil, err
 	}
 	j.state.asked = number
-	if err := (ordered{source}).Each(j.take); err != nil {
+	err = (ordered{source}).batches(func(batch []history.Event) ([]history.Event, error) {
+		j.judge(batch)
+		return batch[:0], nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	j.state.finish()

@@ -48,18 +48,19 @@ type state struct {
 	// there before the broker's answer to the replay passes the tap.
 	returning map[int32]place
 	parts     [][]partition
-	latest    map[orderGroup]int32 // the last record sent with a key (or to a partition), for prev and next
 
 	open    map[int64]attempt
 	commits map[commitKey]*commit
 	writes  map[writeKey]write
-	letters map[int32]*deadLettered
+	letters sparse[*deadLettered]
 	txns    map[int64]*transaction // the open transaction of each producer id
 	unknown []*commit              // commits of transactions whose end was requested and never answered
 	// perhaps holds the records whose dead letter or retry copy is in such a transaction and that were not
 	// attempted since.
-	perhaps  map[int32]bool
-	found    []letter // dead letters found by audits
+	perhaps map[int32]bool
+	found   []letter // dead letters found by audits
+	// foundOf holds those of the last audits, by record, once the history has ended.
+	foundOf  sparse[[]*letter]
 	replays  []replayWrite
 	selected []selection
 	passes   []pass
@@ -69,6 +70,7 @@ type state struct {
 	instances    map[int16]*instance
 	living       map[int16]*life // the latest process of each instance
 	lives        []*life
+	lately       *life // that of the last event
 	unkept       []unkept
 	faults       []faultState
 	stalls       spans
@@ -151,9 +153,9 @@ const partitionLimit = 1 << 16
 func newState(header *history.Header) *state {
 	w := &state{
 		header: header, contract: header.Contract(), asked: none,
-		copies: map[int32]*copies{}, returning: map[int32]place{}, latest: map[orderGroup]int32{}, open: map[int64]attempt{},
+		copies: map[int32]*copies{}, returning: map[int32]place{}, open: map[int64]attempt{},
 		commits: map[commitKey]*commit{},
-		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{}, letters: map[int32]*deadLettered{},
+		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{},
 		txns:    map[int64]*transaction{},
 		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},
@@ -280,6 +282,7 @@ func (w *state) takeRare(e *history.Event) {
 
 // finish settles what can only be settled at the end of the history.
 func (w *state) finish() {
+	w.placeFound()
 	w.placeUnnamed()
 	w.calls.finish()
 	pending := w.finishTransactions()
@@ -318,7 +321,10 @@ func (w *state) finish() {
 
 // record returns the state of a record, or nil if the number belongs to no record of the run.
 func (w *state) record(number int32) *record {
-	if number < 0 || int(number) >= w.header.Records {
+	switch {
+	case number >= 0 && int(number) < w.records.count:
+		return w.records.at(int(number))
+	case number < 0 || int(number) >= w.header.Records:
 		return nil
 	}
 	return w.records.reach(int(number))
@@ -454,7 +460,7 @@ func (w *state) disruptions(number int32, r *record) int {
 // everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present replay
 // generation or an earlier one.
 func (w *state) everDisrupted(number int32) bool {
-	l := w.letters[number]
+	l := w.letters.of(number)
 	return w.disruptions(number, w.record(number)) > 0 || l != nil && l.disturbed > 0
 }
 

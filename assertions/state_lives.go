@@ -126,6 +126,14 @@ func (w *state) follow(e *history.Event) {
 
 // life returns the life of a process. The processes of one instance run one after another.
 func (w *state) life(by holder) *life {
+	if w.lately != nil && w.lately.by == by {
+		return w.lately
+	}
+	w.lately = w.lifeOf(by)
+	return w.lately
+}
+
+func (w *state) lifeOf(by holder) *life {
 	if l := w.living[by.instance]; l != nil && l.by == by {
 		return l
 	}

@@ -43,28 +43,28 @@ func (w *state) sendAgain(e *history.Event, r *record) {
 	r.excuses = bump(r.excuses)
 }
 
-// orderGroup is the scope of a promised order: a partition, or a key in it.
-type orderGroup struct {
-	topic          int16
-	partition, key int32
-}
-
 // chain links the record to its predecessor in the promised order. The workload's producer keeps the order in which it
 // is given the records of a partition.
 func (w *state) chain(number, key int32, r *record) {
-	group := orderGroup{r.topic, r.partition, none}
+	p := w.partition(r.topic, r.partition)
 	switch w.contract.Ordering {
 	case history.OrderingPartition:
+		key = none
 	case history.OrderingKey:
 		if key < 0 {
 			return
 		}
-		group.key = key
 	default:
 		return
 	}
-	before, known := w.latest[group]
-	w.latest[group] = number
+	if p == nil {
+		return
+	}
+	before, known := p.latest[key]
+	if p.latest == nil {
+		p.latest = map[int32]int32{}
+	}
+	p.latest[key] = number
 	if known {
 		r.prev = before
 		w.records.at(int(before)).next = number

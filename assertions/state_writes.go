@@ -191,16 +191,16 @@ func (one *write) mark() moment {
 // did not get, after that dead letter was written back to be processed again. The repeat says nothing about the new
 // replay generation.
 func (w *state) ofEarlierLife(e *history.Event, r *record) bool {
-	l := w.letters[e.Record]
+	l := w.letters.of(e.Record)
 	id, numbered := idOf(e)
 	return l != nil && numbered && l.last == id && l.life < r.lives
 }
 
 func (w *state) letter(number int32) *deadLettered {
-	l := w.letters[number]
+	l := w.letters.of(number)
 	if l == nil {
 		l = &deadLettered{last: writeID{producer: none}, lastFrom: endless}
-		w.letters[number] = l
+		w.letters.set(number, l)
 	}
 	return l
 }

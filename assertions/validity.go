@@ -332,7 +332,7 @@ func (w *state) neverWhy(f *history.PlannedFault) (why, do string) {
 	switch {
 	case f.When == "first-retry" || f.When == "backoff":
 		return why, "plan records that fail and are tried again (transient, exhausted)"
-	case f.When == "first-dead-letter" && len(w.letters) > 0:
+	case f.When == "first-dead-letter" && len(w.letters.values) > 0:
 		return why + ": dead letters were asked for at other times, or not acknowledged",
 			"plan more records that end there (exhausted, permanent)"
 	case f.When == "first-dead-letter":

@@ -97,7 +97,7 @@ func (l *latencies) record(which latency, r *record, value time.Duration) {
 
 // recordIn adds a sample. Values are rounded to microseconds and kept in the histograms' range; negative ones are 0.
 func (l *latencies) recordIn(which latency, phase phaseIndex, value time.Duration) {
-	micros := int64(min(max(value, 0), highest*time.Microsecond).Round(time.Microsecond) / time.Microsecond)
+	micros := int64((min(max(value, 0), highest*time.Microsecond) + time.Microsecond/2) / time.Microsecond)
 	of := l.histograms[which]
 	for len(of) <= int(phase) {
 		of = append(of, nil)
