@@ -301,7 +301,7 @@ func (c *backoff) measureCopy(a *attempt, of *promise, r *record) gap {
 	return gap{
 		number: a.number, instance: a.by.instance, k: of.k, length: a.start - of.end,
 		least: of.least, most: endless,
-		from: of.start, ended: of.end, start: a.start, since: r.born, doubted: r.born, unanswered: of.unanswered,
+		from: of.start, ended: of.end, start: a.start, since: r.born.At(), doubted: r.born.At(), unanswered: of.unanswered,
 	}
 }
 
@@ -329,7 +329,7 @@ func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 	g := gap{
 		number: a.number, instance: a.by.instance, k: k, length: a.start - b.end, least: least,
 		most: most + c.b.Jitter + c.b.Late + c.others, others: c.others, from: b.start, ended: b.end, start: a.start,
-		since: r.born, doubted: b.start,
+		since: r.born.At(), doubted: b.start,
 	}
 	g.unanswered = b.gone || b.outcome == history.OutcomeTimeout || b.outcome == history.OutcomeReset
 	return g

@@ -328,7 +328,7 @@ func (cs *chains) keptHands(c *chain, a *attempt, r *record) bool {
 		}
 	}
 	for i := range cs.w.handovers {
-		if cs.w.handovers[i].to >= r.born {
+		if cs.w.handovers[i].to >= r.born.At() {
 			return false
 		}
 	}

@@ -114,7 +114,7 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	}
 	limit *= r.copies()
 	if int(a.k) > limit && !c.w.withinCalls(a.number, limit) {
-		c.over[a.number] = overrun{attempts: max(a.k, c.over[a.number].attempts), limit: limit, from: r.seriesStart.at(),
+		c.over[a.number] = overrun{attempts: max(a.k, c.over[a.number].attempts), limit: limit, from: r.seriesStart.At(),
 			to: a.start}
 	}
 }
@@ -148,7 +148,7 @@ func (c *boundedRetries) judgeLetter(one *write) {
 		made = one.inRun
 	}
 	if int(made) < c.w.contract.MaxAttempts {
-		c.under = append(c.under, shortfall{one.record, one.by.instance, made, r.born, one.at,
+		c.under = append(c.under, shortfall{one.record, one.by.instance, made, r.born.At(), one.at,
 			c.w.rushed(one, c.w.contract.MaxAttempts), one.mark()})
 	}
 }
@@ -212,7 +212,7 @@ func (c *boundedRetries) judgeGivenUp() {
 			int(r.attempts) >= c.w.contract.MaxAttempts {
 			continue
 		}
-		if why, hidden := c.w.answersHidden(p.number, r.held.instance, r.born, p.at); hidden || r.lastStart > p.at {
+		if why, hidden := c.w.answersHidden(p.number, r.held.instance, r.born.At(), p.at); hidden || r.lastStart.At() > p.at {
 			if hidden {
 				c.withdraw(why)
 			}

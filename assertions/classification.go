@@ -132,14 +132,14 @@ func (c *classification) judgeEnd(a *attempt) {
 		return
 	}
 	c.result.Judged++
-	if a.gone || a.stray || a.early || c.w.classes[a.outcome] != classSuccess || r.letterAcked.at() < 0 ||
-		a.start <= r.letterAcked.at() {
+	if a.gone || a.stray || a.early || c.w.classes[a.outcome] != classSuccess || r.letterAcked.At() < 0 ||
+		a.start <= r.letterAcked.At() {
 		return
 	}
 	if c.w.disruptions(a.number, r) > 0 {
 		return
 	}
-	acked, end := r.letterAcked.at(), a.end
+	acked, end := r.letterAcked.At(), a.end
 	c.suspect("dual-terminal", a.number, a.by, acked, end, func() string {
 		return fmt.Sprintf("succeeded %s after its dead letter had been acknowledged", units.Text(end-acked))
 	}, moment{history.KindProduceResponse, acked}, moment{history.KindAttemptEnd, end})
@@ -175,7 +175,7 @@ func (c *classification) judgeLetter(one *write) {
 		if r.several() {
 			return // the attempt belongs to a copy, and was made before the next was requested
 		}
-		c.suspect("premature-dead-letter", one.record, one.by, r.born, one.at, func() string {
+		c.suspect("premature-dead-letter", one.record, one.by, r.born.At(), one.at, func() string {
 			return "dead-lettered without a single attempt"
 		}, asked)
 	case answered && class == classSuccess && one.sameDelivery:
@@ -205,7 +205,7 @@ func (c *classification) judgePremature(one *write, asked moment) {
 	if attempts > 1 && !stopping {
 		return
 	}
-	c.suspect("premature-dead-letter", one.record, one.by, c.w.record(one.record).born, one.at, func() string {
+	c.suspect("premature-dead-letter", one.record, one.by, c.w.record(one.record).born.At(), one.at, func() string {
 		if stopping {
 			return fmt.Sprintf("dead-lettered after %d of %d attempts, while its instance was stopping", attempts, limit)
 		}

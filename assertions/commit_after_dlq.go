@@ -68,27 +68,27 @@ func (c *commitAfterDLQ) finish() Result {
 
 func (c *commitAfterDLQ) judge(p *pass) {
 	r := c.w.stateOf(p)
-	if r.letterAsked < 0 || c.w.perhapsOver(p.number, r, p.at) || c.w.endedElsewhere(p.number) ||
+	if !r.letterAsked.Known() || c.w.perhapsOver(p.number, r, p.at) || c.w.endedElsewhere(p.number) ||
 		c.w.contract.Halts(r.kind()) {
 		return
 	}
-	if c.w.hops && r.lastStart > p.at {
+	if c.w.hops && r.lastStart.At() > p.at {
 		return // it went on to a retry topic: the committed position owed a copy, not the dead letter
 	}
-	acked := moment{history.KindProduceResponse, r.letterAcked.at()}
+	acked := moment{history.KindProduceResponse, r.letterAcked.At()}
 	committed := moment{history.KindCommitRequest, p.at}
-	if r.letterAcked.at() > p.at {
-		c.saw("commit-before-dlq", c.w.about(p.number, 0, r.letterAcked.at(), func() string {
+	if r.letterAcked.At() > p.at {
+		c.saw("commit-before-dlq", c.w.about(p.number, 0, r.letterAcked.At(), func() string {
 			return fmt.Sprintf("%s %s before the dead letter of offset %d was acknowledged", p.deed(),
-				units.Text(r.letterAcked.at()-p.at), p.place.offset)
-		}, committed, acked).by(r.letterAcked.at()-p.at))
+				units.Text(r.letterAcked.At()-p.at), p.place.offset)
+		}, committed, acked).by(r.letterAcked.At()-p.at))
 		return
 	}
-	if r.letterAcked.at() < 0 && c.w.classOfLast(r) != classSuccess {
-		c.saw("commit-without-dlq", c.w.about(p.number, 0, max(p.at, r.letterAsked), func() string {
+	if r.letterAcked.At() < 0 && c.w.classOfLast(r) != classSuccess {
+		c.saw("commit-without-dlq", c.w.about(p.number, 0, max(p.at, r.letterAsked.At()), func() string {
 			return fmt.Sprintf("%s, but no dead letter of offset %d was ever acknowledged to the subject", p.deed(),
 				p.place.offset)
-		}, committed, moment{history.KindProduceRequest, r.letterAsked}))
+		}, committed, moment{history.KindProduceRequest, r.letterAsked.At()}))
 	}
 }
 

@@ -208,23 +208,24 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 		c.remark("a dead letter without the record's id: when it was written is not seen")
 	default:
 		to := p.at
-		if r.firstTerminal > p.at {
-			to = r.firstTerminal
+		if r.firstTerminal.At() > p.at {
+			to = r.firstTerminal.At()
 		}
-		c.saw("commit-past-unfinished", c.w.about(p.number, 0, max(to, r.lastStart), func() string {
+		c.saw("commit-past-unfinished", c.w.about(p.number, 0, max(to, r.lastStart.At()), func() string {
 			if p.named && p.ack == 0 {
 				return fmt.Sprintf(
 					"offset %d was named as finished in the metadata of the commit of offset %d while it was unfinished: %s",
 					p.place.offset, p.offset, c.w.fate(r, p))
 			}
 			return fmt.Sprintf("%s while offset %d was unfinished: %s", p.deed(), p.place.offset, c.w.fate(r, p))
-		}, committed).by(r.firstTerminal-p.at))
+		}, committed).by(r.firstTerminal.At()-p.at))
 	}
 }
 
 // onlyLetterOutstanding reports whether every attempt had been made and only the dead letter was missing.
 func (c *commitAfterOutcome) onlyLetterOutstanding(p *pass, r *record) bool {
-	return r.letterAsked >= 0 && r.lastStart <= p.at && c.w.contract.HasDLQ() && c.w.classOfLast(r) != classSuccess
+	return r.letterAsked.Known() && r.lastStart.At() <= p.at && c.w.contract.HasDLQ() &&
+		c.w.classOfLast(r) != classSuccess
 }
 
 // fate describes the outcome of a record that was passed.
@@ -232,15 +233,15 @@ func (w *state) fate(r *record, p *pass) string {
 	switch {
 	case w.contract.Halts(r.kind()):
 		return "its value can't be read, and the contract says that the subject halts there (poison: halt)"
-	case r.firstTerminal > p.at:
-		return fmt.Sprintf("it was finished %s later", units.Text(r.firstTerminal-p.at))
+	case r.firstTerminal.At() > p.at:
+		return fmt.Sprintf("it was finished %s later", units.Text(r.firstTerminal.At()-p.at))
 	case r.attempts == 0 && r.has(markTombstone):
 		return "its value is null, and it was never attempted"
 	case r.attempts == 0 && r.has(markGarbage):
 		return "its value can't be decoded, and it was never attempted"
 	case r.attempts == 0:
 		return "it was never attempted"
-	case r.lastStart > p.at:
+	case r.lastStart.At() > p.at:
 		return "it was attempted again after that"
 	}
 	return "it was never finished"

@@ -82,7 +82,7 @@ type effect struct {
 	unsure uint8
 	// successes are those of the replay generation life, earlier those of the generations before.
 	life, successes, earlier uint8
-	at                       stamp
+	at                       history.Stamp
 }
 
 type sinkWrite struct {
@@ -99,7 +99,7 @@ func (c *effects) observe(e *history.Event) {
 		}
 	case history.KindEffect:
 		if one := c.of(e.Record); one != nil {
-			one.found, one.at = uint8(min(int(one.found)+max(int(e.N), 0), 255)), stampOf(e.Time)
+			one.found, one.at = uint8(min(int(one.found)+max(int(e.N), 0), 255)), history.StampOf(e.Time)
 		}
 	case history.KindProduceRequest:
 		if e.Instance >= 0 && c.w.role(e.Topic) == history.RoleSink && c.of(e.Record) != nil {
@@ -237,7 +237,7 @@ func (c *effects) doubled(number int32, r *record, one *effect) {
 	c.saw("effect-doubled", c.w.about(number, 0, endless, func() string {
 		return fmt.Sprintf("%s in the sink; %s", effectCount(int64(one.found)), cmp.Or(c.once(),
 			fmt.Sprintf("what happened justifies %d", c.allowed(number, r, one))))
-	}, moment{history.KindEffect, one.at.at()}))
+	}, moment{history.KindEffect, one.at.At()}))
 }
 
 func (c *effects) once() string {
@@ -263,7 +263,7 @@ func (c *effects) partial(number int32, r *record, one *effect) {
 	}
 	c.saw("effect-partial", c.w.about(number, 0, endless, func() string {
 		return fmt.Sprintf("%s, and yet the sink has an effect of it", fate)
-	}, moment{history.KindEffect, one.at.at()}))
+	}, moment{history.KindEffect, one.at.At()}))
 }
 
 func (c *effects) lettered(number int32) bool {
@@ -274,7 +274,7 @@ func (c *effects) lettered(number int32) bool {
 // dead letter of it was written since it was sent or replayed.
 func (c *effects) owes(number int32, r *record) bool {
 	switch {
-	case r.exempt(), r.offset < 0, c.w.endedElsewhere(number), r.letterAsked >= 0, r.lives == 0 && c.lettered(number):
+	case r.exempt(), r.offset < 0, c.w.endedElsewhere(number), r.letterAsked.At() >= 0, r.lives == 0 && c.lettered(number):
 		return false
 	case c.w.contract.WireOnly:
 		return r.lives == 0
@@ -301,7 +301,7 @@ func (c *effects) missing(number int32, r *record) {
 	s := c.w.about(number, 0, endless, func() string { return "committed, and yet the sink has no effect of it" })
 	if !c.w.contract.WireOnly {
 		s.say = func() string { return "succeeded and was committed, and yet the sink has no effect of it" }
-		s.marks = []moment{{history.KindAttemptEnd, r.lastEnd}}
+		s.marks = []moment{{history.KindAttemptEnd, r.lastEnd.At()}}
 	}
 	c.saw("effect-missing", s.missingSince(p.auditedAt, MissingAudited))
 }
@@ -313,14 +313,14 @@ func (c *effects) hidden(number int32, r *record) (why string, hidden bool) {
 		return "", false
 	}
 	if len(c.w.header.Downstreams) > 1 && !c.w.contract.HasDLQ() {
-		if why, hidden = c.w.answersHidden(number, r.held.instance, r.born, endless); hidden {
+		if why, hidden = c.w.answersHidden(number, r.held.instance, r.born.At(), endless); hidden {
 			return why, true
 		}
 	}
-	if c.w.missed(r.lastStart, r.lastEnd) {
+	if c.w.missed(r.lastStart.At(), r.lastEnd.At()) {
 		return "answered when the client may have given up", true
 	}
-	if c.w.faulted(onDownstreamLink, r.lastStart, r.lastEnd) {
+	if c.w.faulted(onDownstreamLink, r.lastStart.At(), r.lastEnd.At()) {
 		return "fault on the link to the downstream", true
 	}
 	return "", false

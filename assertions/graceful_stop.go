@@ -134,7 +134,7 @@ func (c *gracefulStop) judgeLetter(one *write) {
 	// The write is the state's buffer, which the next write reuses. The values needed at the end are copied.
 	attempts, asked, at, instance := one.attempts, s.asked, one.at, one.by.instance
 	c.early = append(c.early, suspect{
-		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born, to: at,
+		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born.At(), to: at,
 		answered: b.start, told: b.end, marks: []moment{{history.KindInstanceSignal, asked}, one.mark()},
 		say: func() string {
 			return fmt.Sprintf("dead-lettered after %d of %d attempts, %s after instance %d was told to stop", attempts, limit,
@@ -270,7 +270,7 @@ func (c *gracefulStop) dropped(number int32, r *record, one *pass, letters []*le
 		(limit == 0 || int(r.inSeries) < limit)
 	at := c.w.position(number, r)
 	p := c.w.partition(at.topic, at.partition)
-	if !waiting || r.letterAsked >= 0 || p == nil || !p.audited || !p.committedAt(at.offset) ||
+	if !waiting || r.letterAsked.At() >= 0 || p == nil || !p.audited || !p.committedAt(at.offset) ||
 		!c.w.unfinished(number, r, at, letters) {
 		return false
 	}

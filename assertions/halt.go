@@ -173,7 +173,7 @@ func (c *halt) got(at time.Duration, r *record) {
 		if !f.healed && at > f.from+windowAtLeast {
 			c.leaky[i] = true
 		}
-		waited = waited || r.lastEnd >= 0 && (!f.healed || r.lastEnd <= f.to)
+		waited = waited || r.lastEnd.At() >= 0 && (!f.healed || r.lastEnd.At() <= f.to)
 	}
 	if waited {
 		c.waited++
@@ -280,7 +280,8 @@ func (c *halt) untoldWhy() string {
 // judgePass reports a commit that, within a window, passed a record of which only the dead letter was outstanding.
 func (c *halt) judgePass(p *pass) {
 	r := c.w.stateOf(p)
-	if !p.accepted || r.letterAsked < 0 || r.lastStart > p.at || r.letterAcked.at() >= 0 && r.letterAcked.at() <= p.at ||
+	if !p.accepted || !r.letterAsked.Known() || r.lastStart.At() > p.at ||
+		r.letterAcked.Known() && r.letterAcked.At() <= p.at ||
 		c.w.perhapsOver(p.number, r, p.at) || c.w.contract.Halts(r.kind()) {
 		return
 	}
@@ -291,7 +292,7 @@ func (c *halt) judgePass(p *pass) {
 		c.saw("commit-advanced-while-dlq-down", c.w.about(p.number, 0, max(p.at, window.to), func() string {
 			return fmt.Sprintf("%s although the dead letter of offset %d could not be written, %s into an outage of %s",
 				p.deed(), p.place.offset, units.Text(p.at-window.from), units.Text(window.to-window.from))
-		}, moment{history.KindProduceRequest, r.letterAsked}, moment{history.KindCommitRequest, p.at}))
+		}, moment{history.KindProduceRequest, r.letterAsked.At()}, moment{history.KindCommitRequest, p.at}))
 		return
 	}
 }

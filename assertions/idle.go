@@ -61,7 +61,7 @@ func (t *tally) observe(w *state, f *faultState, e *history.Event) {
 	case t.after == never:
 		t.after = e.Time
 		if r := w.record(e.Record); r != nil {
-			t.tried = r.seriesStart.at()
+			t.tried = r.seriesStart.At()
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (w *state) noLetterAtAll() (why, do string) {
 		switch due++; {
 		case r.attempts == 0:
 			untried++
-		case r.planned == history.OutcomeExhausted && r.firstTerminal == never &&
+		case r.planned == history.OutcomeExhausted && r.firstTerminal.At() == never &&
 			int(r.inSeries) < w.contract.MaxAttempts:
 			retrying++
 		}

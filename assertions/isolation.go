@@ -428,7 +428,7 @@ func (c *isolation) end(a *attempt) {
 	}
 	r := c.w.record(a.number)
 	l, _ := c.part(r)
-	if l == nil || r.lastStart != a.start || a.life != r.lives {
+	if l == nil || r.lastStart.At() != a.start || a.life != r.lives {
 		return // it was already attempted again
 	}
 	if l.by != nil && l.by != p {
@@ -494,18 +494,18 @@ func (c *isolation) sample(question int, p *running, l *lane, since, at time.Dur
 // order; endless if that is unknown.
 func (c *isolation) waiting(r *record, part *partition, by holder) time.Duration {
 	handed, known := c.fetches[r.topic][r.partition].handed(by, r.offset)
-	if !known || r.born < 0 {
+	if !known || r.born.At() < 0 {
 		return endless
 	}
-	since := max(r.born, part.since, handed)
+	since := max(r.born.At(), part.since, handed)
 	before := c.w.record(r.prev)
 	if before == nil || c.ordered == history.OrderingNone {
 		return since
 	}
-	if before.has(markRefused) || before.exempt() || before.firstTerminal < 0 || before.lives > 0 {
+	if before.has(markRefused) || before.exempt() || before.firstTerminal.At() < 0 || before.lives > 0 {
 		return endless
 	}
-	return max(since, before.firstTerminal)
+	return max(since, before.firstTerminal.At())
 }
 
 // again handles the end of a backoff.

@@ -90,7 +90,7 @@ func (c *ordering) observe(*history.Event) {
 	together := a.within != nil && a.within.has(r.next)
 	if next := c.w.record(r.next); first && !together && next != nil && c.overtook(a, r, next) {
 		c.suspects = append(c.suspects, outOfOrder{
-			before: a.number, next: r.next, started: next.seriesStart.at(), then: a.start, since: c.regained(a.number, r),
+			before: a.number, next: r.next, started: next.seriesStart.At(), then: a.start, since: c.regained(a.number, r),
 		})
 	}
 }
@@ -98,11 +98,11 @@ func (c *ordering) observe(*history.Event) {
 // overtook reports whether the next record was attempted in this delivery before r was.
 func (c *ordering) overtook(a *attempt, r, next *record) bool {
 	if next.lives > 0 || next.attempts == 0 || next.held != r.held || next.delivery != r.delivery ||
-		next.seriesStart.at() >= a.start || !sameLog(r, next) {
+		next.seriesStart.At() >= a.start || !sameLog(r, next) {
 		return false
 	}
 	since := c.regained(a.number, r)
-	return since == never || next.seriesStart.at()-since >= faultGrace
+	return since == never || next.seriesStart.At()-since >= faultGrace
 }
 
 // regained returns since when the process has the partition, if it had it before: attempts of records that it held then
@@ -139,7 +139,7 @@ func (c *ordering) judgeBefore(a *attempt, before int32) {
 	c.result.Judged++
 	// A record that a commit has passed is not delivered again. Whichever process committed it, this order is not
 	// violated. A record that only waits for the end of an open transaction is finished.
-	if b.firstTerminal >= 0 || b.has(markCovered|markJoined) {
+	if b.firstTerminal.At() >= 0 || b.has(markCovered|markJoined) {
 		return
 	}
 	one := outOfOrder{
@@ -196,13 +196,13 @@ func (c *ordering) judge(s *outOfOrder) {
 	// nothing does. So in a transaction, the predecessor only needs to have had its last attempt. It certainly had not
 	// if its series continued.
 	if l := c.w.letters.of(s.before); s.then == never && l != nil && l.transactional &&
-		(s.tried || b.seriesStart.at() > s.started || b.lastStart <= s.started) {
+		(s.tried || b.seriesStart.At() > s.started || b.lastStart.At() <= s.started) {
 		return
 	}
 	// If only the order of attempts is promised, the dead letter of the predecessor may still be outstanding. The
 	// predecessor must have had its last attempt, or at least no attempt after that time. A subject also counts
 	// attempts that never reached the downstream stub.
-	if s.then == never && c.w.contract.OrderOfAttempts && (s.tried || b.lastStart <= s.started) {
+	if s.then == never && c.w.contract.OrderOfAttempts && (s.tried || b.lastStart.At() <= s.started) {
 		return
 	}
 	switch {
@@ -224,19 +224,19 @@ func (c *ordering) judge(s *outOfOrder) {
 		return
 	}
 	seen := c.w.about(s.next, 0, s.started, func() string {
-		if b.firstTerminal < 0 {
+		if b.firstTerminal.At() < 0 {
 			return fmt.Sprintf("its first attempt started although record %d, which comes before it, was never finished",
 				s.before)
 		}
-		if b.firstTerminal == b.letterAcked.at() {
+		if b.firstTerminal.At() == b.letterAcked.At() {
 			return fmt.Sprintf(
 				"its first attempt started %s before the dead letter of record %d, which comes before it, was acknowledged",
-				units.Text(b.firstTerminal-s.started), s.before)
+				units.Text(b.firstTerminal.At()-s.started), s.before)
 		}
 		return fmt.Sprintf("its first attempt started %s before record %d, which comes before it, was finished",
-			units.Text(b.firstTerminal-s.started), s.before)
-	}, moment{history.KindAttemptStart, s.started}).by(b.firstTerminal - s.started)
-	if b.firstTerminal < 0 { // the attempt is wrong only since it is certain that the record before it is not finished
+			units.Text(b.firstTerminal.At()-s.started), s.before)
+	}, moment{history.KindAttemptStart, s.started}).by(b.firstTerminal.At() - s.started)
+	if !b.firstTerminal.Known() { // the attempt is wrong only since it is certain that the record before is not finished
 		seen = seen.missingSince(c.w.passedAt(s.before, b), MissingCommitted)
 	}
 	c.saw("reordered", seen)

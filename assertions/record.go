@@ -1,6 +1,6 @@
 package assertions
 
-// The state of one record and of one partition. Records are kept in one dense array, 136 bytes each. Data that only few
+// The state of one record and of one partition. Records are kept in one dense array, 120 bytes each. Data that only few
 // records have (copies in other topics, dead letters) is kept separately.
 
 import (
@@ -56,20 +56,6 @@ type holder struct {
 	run      uint16
 }
 
-// stamp is a time in six bytes, exact to the nanosecond for more than three days. It holds times that are rarely read.
-type stamp [6]byte
-
-// at returns the time, or never if it was not set.
-func (s stamp) at() time.Duration {
-	return time.Duration(uint64(s[0])|uint64(s[1])<<8|uint64(s[2])<<16|uint64(s[3])<<24|uint64(s[4])<<32|uint64(
-		s[5])<<40) - 1
-}
-
-func stampOf(at time.Duration) stamp {
-	n := uint64(max(at, never)) + 1
-	return stamp{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32), byte(n >> 40)}
-}
-
 // hash is 32 bits of an xxHash64, enough to detect changes: it misses one change in four billion, and never reports
 // unchanged data as changed.
 type hash uint32
@@ -77,49 +63,44 @@ type hash uint32
 // record is the known state of one record of the workload. Counts refer to its current replay generation; a replay
 // begins a new one. There is one for each record of the run, so every byte counts.
 type record struct {
-	offset int64
-	// firstTerminal is when it was first terminal in its first replay generation, lastTerminal when it was last
-	// terminal.
-	firstTerminal time.Duration
-	// seriesStart is the start of the series' first attempt, lastStart of its latest, lastEnd when that one ended.
-	lastStart, lastEnd time.Duration
-	// letterAsked is the first request for its dead letter, letterAcked the first acknowledgement that was passed to
-	// the subject.
-	letterAsked time.Duration
-	// born is when its present replay generation began: it was sent, or a replay of it was requested.
-	born                                                time.Duration
-	lastTerminal, seriesStart, lastSuccess, letterAcked stamp
-	// answers is the set of outcomes of all its attempts, earlier replay generations included.
-	answers                         outcomes
-	topic                           int16
-	delivery                        uint16 // enough bits of the partition's delivery to tell one from the next
-	flags                           mark
+	offset                          int64
 	keyHash, valueHash, headersHash hash
 	partition                       int32
 	prev, next                      int32
-	disturbedFrom                   uint32
-	disturbedTo                     uint32
+	disturbedFrom, disturbedTo      uint32
+	topic                           int16
+	flags                           mark
 	held                            holder
-	attempts                        uint16
-	inSeries                        uint16
-	inRun                           uint16
+	delivery                        uint16 // enough bits of the partition's delivery to tell one from the next
+	// answers is the set of outcomes of all its attempts, earlier replay generations included.
+	answers                   outcomes
+	attempts, inSeries, inRun uint16
 	// failedWrites must be as wide as deadLettered.forged, which is subtracted from it: a client that retries every 100 ms
 	// fails more than 255 times in half a minute.
 	failedWrites uint16
+	// firstTerminal is when it was first terminal in its first replay generation, lastTerminal when it was last
+	// terminal.
+	firstTerminal, lastTerminal history.Stamp
+	// seriesStart is the start of the series' first attempt, lastStart of its latest, lastEnd when that one ended.
+	seriesStart, lastStart, lastEnd history.Stamp
+	lastSuccess                     history.Stamp
+	// letterAsked is the first request for its dead letter, letterAcked the first acknowledgement that was passed to
+	// the subject.
+	letterAsked, letterAcked history.Stamp
+	// born is when its present replay generation began: it was sent, or a replay of it was requested.
+	born history.Stamp
 	// These saturate at 255.
 	successes, excuses uint8
 	hops               uint8
 	lives              uint8
 	// again is how often the workload produced it again.
-	again   uint8
-	outcome history.Outcome
-	planned history.Outcome
+	again            uint8
+	outcome, planned history.Outcome
 }
 
 func newRecord() record {
 	return record{
-		offset: none, firstTerminal: never, lastStart: never, lastEnd: never, letterAsked: never, born: never,
-		partition: none, prev: none, next: none, topic: none,
+		offset: none, partition: none, prev: none, next: none, topic: none,
 	}
 }
 
@@ -181,8 +162,8 @@ func (r *record) startLife() {
 	}
 	r.flags &^= markSeen | markCovered | markPassed | markUnsettled | markOver | markEnded | markGone | markMixed |
 		markJoined
-	r.lastStart, r.lastEnd, r.letterAsked = never, never, never
-	r.seriesStart, r.lastSuccess, r.letterAcked = stamp{}, stamp{}, stamp{}
+	r.lastStart, r.lastEnd, r.letterAsked = history.Stamp{}, history.Stamp{}, history.Stamp{}
+	r.seriesStart, r.lastSuccess, r.letterAcked = history.Stamp{}, history.Stamp{}, history.Stamp{}
 	r.attempts, r.inSeries, r.inRun, r.successes, r.failedWrites, r.excuses, r.hops = 0, 0, 0, 0, 0, 0, 0
 	r.outcome, r.held, r.delivery = history.OutcomeNone, holder{}, 0
 	if r.lives > 1 {

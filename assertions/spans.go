@@ -207,5 +207,5 @@ func (w *state) takesLonger(attempts int, than time.Duration) bool {
 // without an answer counts as retryable.
 func (w *state) rushed(one *write, attempts int) bool {
 	return one.whole && w.classes[history.OutcomeTimeout] == classRetryable &&
-		w.takesLonger(attempts, one.at-w.record(one.record).born)
+		w.takesLonger(attempts, one.at-w.record(one.record).born.At())
 }

@@ -519,10 +519,10 @@ func (r *record) terminal(at time.Duration) {
 
 // finished notes that the record's obligation is met at the time.
 func (r *record) finished(at time.Duration) {
-	if r.firstTerminal < 0 {
-		r.firstTerminal = at
+	if r.firstTerminal.At() < 0 {
+		r.firstTerminal = history.StampOf(at)
 	}
-	r.lastTerminal = stampOf(at)
+	r.lastTerminal = history.StampOf(at)
 }
 
 // outlived notes that work begun in an earlier replay generation has met that generation's obligation. A further
@@ -530,10 +530,10 @@ func (r *record) finished(at time.Duration) {
 // so it finishes no copy that did not exist then.
 func (r *record) outlived(life uint8, began, ended time.Duration) {
 	if life > 0 {
-		r.lastTerminal = stampOf(max(r.lastTerminal.at(), began))
+		r.lastTerminal = history.StampOf(max(r.lastTerminal.At(), began))
 	}
-	if r.firstTerminal < 0 {
-		r.firstTerminal = ended
+	if r.firstTerminal.At() < 0 {
+		r.firstTerminal = history.StampOf(ended)
 	}
 }
 
@@ -550,16 +550,16 @@ func (w *state) done(number int32, r *record, at place, by time.Duration) bool {
 		return false
 	}
 	if at == (place{r.topic, r.partition, r.offset}) {
-		return r.firstTerminal >= 0 && r.firstTerminal <= by
+		return r.firstTerminal.At() >= 0 && r.firstTerminal.At() <= by
 	}
 	c := w.copies[number]
 	if c == nil {
-		return r.firstTerminal >= 0
+		return r.firstTerminal.At() >= 0
 	}
 	for i := range c.list {
 		if c.list[i].place == at {
 			created := c.list[i].created
-			return r.lastTerminal.at() > created || c.handedOn > created
+			return r.lastTerminal.At() > created || c.handedOn > created
 		}
 	}
 	return true

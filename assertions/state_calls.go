@@ -56,7 +56,7 @@ type fateElsewhere struct {
 	well, failed, unsure, ended uint8
 	// answers is the set of all other answers than successes.
 	answers outcomes
-	last    stamp // the end of the latest
+	last    history.Stamp // the end of the latest
 }
 
 func newCallsElsewhere() *callsElsewhere {
@@ -102,7 +102,7 @@ func (w *state) takeCall(e *history.Event) {
 	call.to = e.Time
 	w.call = &call
 	of, bit, gone := c.fate(e.Record), uint8(1)<<e.N, e.Flags.Has(history.ClientGone)
-	of.last = stampOf(e.Time)
+	of.last = history.StampOf(e.Time)
 	if e.Outcome != history.OutcomeSuccess {
 		of.answers |= setOf(e.Outcome)
 	}
@@ -184,7 +184,7 @@ func (w *state) lostAnswers(number int32, r *record) bool {
 	}
 	return w.faulted(func(f *history.PlannedFault) bool {
 		return f.Kind == "network" && strings.HasPrefix(f.Target, history.TargetOther)
-	}, r.born, max(r.lastEnd, w.calls.of[number].last.at()))
+	}, r.born.At(), max(r.lastEnd.At(), w.calls.of[number].last.At()))
 }
 
 // failuresOf is the number of calls of the record that failed by the time. Each may have failed another copy of it.
@@ -232,7 +232,7 @@ func (w *state) endedElsewhere(number int32) bool {
 // and nothing took it over: no dead letter was asked for. "" if there is none, or if that is not certain.
 func (w *state) leftElsewhere(number int32, r *record) string {
 	if int(number) >= len(w.calls.of) || len(w.calls.batched) > 0 || !w.contract.HasDLQ() || r.exempt() ||
-		r.lives > 0 || r.has(markLeft) || r.letterAsked >= 0 || w.letters.of(number) != nil {
+		r.lives > 0 || r.has(markLeft) || r.letterAsked.At() >= 0 || w.letters.of(number) != nil {
 		return ""
 	}
 	if !r.has(markEnded) || r.has(markGone) || w.classes[r.outcome] != classSuccess {

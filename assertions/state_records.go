@@ -17,7 +17,7 @@ func (w *state) send(e *history.Event) {
 		return
 	}
 	r.flags |= markSent
-	r.born = e.Time
+	r.born = history.StampOf(e.Time)
 	if e.Flags&(history.Tombstone|history.Garbage) != 0 {
 		w.exempt++
 	}
@@ -75,7 +75,7 @@ func (w *state) ack(e *history.Event) {
 	r := w.record(e.Record)
 	if r != nil && e.Flags.Has(history.Repeated) {
 		if e.Code == 0 {
-			w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, r.born, false})
+			w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, r.born.At(), false})
 		}
 		return
 	}
@@ -222,7 +222,7 @@ func (w *state) startAttempt(e *history.Event) {
 		r.inRun = 0
 	}
 	if a.fresh {
-		r.inSeries, r.seriesStart = 0, stampOf(e.Time)
+		r.inSeries, r.seriesStart = 0, history.StampOf(e.Time)
 		r.flags &^= markMixed
 	}
 	if a.fresh && a.early {
@@ -231,7 +231,7 @@ func (w *state) startAttempt(e *history.Event) {
 	r.flags &^= markOver | markUnsettled | markEnded | markGone
 	delete(w.perhaps, e.Record)
 	r.attempts, r.inSeries, r.inRun = bump(r.attempts), bump(r.inSeries), bump(r.inRun)
-	r.held, r.delivery, r.lastStart = by, delivery, e.Time
+	r.held, r.delivery, r.lastStart = by, delivery, history.StampOf(e.Time)
 	a.k = r.inSeries
 	w.beginRepeats(a)
 	w.open[e.Op] = a
@@ -261,10 +261,10 @@ func (w *state) startUnnamed(e *history.Event) {
 // ones.
 func (r *record) tried(at time.Duration) {
 	if r.unnamed() {
-		if r.attempts == 0 || at < r.seriesStart.at() {
-			r.seriesStart = stampOf(at)
+		if r.attempts == 0 || at < r.seriesStart.At() {
+			r.seriesStart = history.StampOf(at)
 		}
-		r.lastStart = max(r.lastStart, at)
+		r.lastStart = history.StampOf(max(r.lastStart.At(), at))
 	}
 	r.attempts = bump(r.attempts)
 }
@@ -300,7 +300,7 @@ func (w *state) perhapsTried(r *record) bool {
 		return false
 	}
 	last := len(w.unnamed) - 1 // they are ordered by time
-	return last >= 0 && w.unnamed[last].at >= r.born
+	return last >= 0 && w.unnamed[last].at >= r.born.At()
 }
 
 // perhapsOver reports whether a record without an id may have come to its end by the time. An attempt may have ended
@@ -314,14 +314,14 @@ func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 	if w.contract.NoAttemptEnds(r.kind()) {
 		return w.stray && !w.halts()
 	}
-	from := r.born
-	if r.letterAsked >= 0 && r.letterAsked <= by && !r.several() && (!w.hops || !w.everDisrupted(number)) {
-		from = r.letterAsked
+	from := r.born.At()
+	if r.letterAsked.At() >= 0 && r.letterAsked.At() <= by && !r.several() && (!w.hops || !w.everDisrupted(number)) {
+		from = r.letterAsked.At()
 	}
 	next, _ := slices.BinarySearchFunc(w.unnamed, from, func(one unnamed, at time.Duration) int {
 		return cmp.Compare(one.at, at)
 	})
-	placed := r.attempts > 0 && r.seriesStart.at() <= by && r.lastStart >= from
+	placed := r.attempts > 0 && r.seriesStart.At() <= by && r.lastStart.At() >= from
 	return placed || w.stray || next < len(w.unnamed) && w.unnamed[next].at <= by
 }
 
@@ -349,7 +349,7 @@ func (w *state) straggle(r *record, a attempt) {
 
 func (w *state) formerOf(number int32, r *record) former {
 	f := former{
-		any: r.attempts > 0, ended: r.has(markEnded), gone: r.has(markGone), start: r.lastStart, end: r.lastEnd,
+		any: r.attempts > 0, ended: r.has(markEnded), gone: r.has(markGone), start: r.lastStart.At(), end: r.lastEnd.At(),
 		outcome: r.outcome, by: r.held, delivery: r.delivery,
 	}
 	if r.outcome == history.OutcomeRateLimited {
@@ -376,8 +376,8 @@ func (w *state) endAttempt(e *history.Event) {
 		}
 		return
 	}
-	if a.start == r.lastStart {
-		r.lastEnd, r.outcome = e.Time, e.Outcome
+	if a.start == r.lastStart.At() {
+		r.lastEnd, r.outcome = history.StampOf(e.Time), e.Outcome
 		r.flags |= markEnded
 		if a.gone {
 			r.flags |= markGone
@@ -403,9 +403,9 @@ func (w *state) conclude(r *record, a *attempt) {
 		r.finished(a.end) // but it does not end the series: another attempt would be one too many
 		return
 	case classSuccess:
-		a.lastSuccess = r.lastSuccess.at()
+		a.lastSuccess = r.lastSuccess.At()
 		r.successes = bump(r.successes)
-		r.lastSuccess = stampOf(a.end)
+		r.lastSuccess = history.StampOf(a.end)
 		if a.within != nil && a.within.succeeded(a.number) {
 			r.flags |= markOver | markJoined // it is finished when its transaction is committed
 			return

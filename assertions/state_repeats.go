@@ -40,20 +40,21 @@ func (w *state) repeatsCall(e *history.Event, r *record, by holder) bool {
 		return false
 	}
 	last, known := w.repeats.current[e.Record]
-	if !known || last.by != by || last.life != r.lives || last.start != r.lastStart || r.has(markOver|markUnsettled) ||
-		r.letterAsked >= last.start {
+	if !known || last.by != by || last.life != r.lives || last.start != r.lastStart.At() ||
+		r.has(markOver|markUnsettled) ||
+		r.letterAsked.At() >= last.start {
 		return false
 	}
 	answered := r.has(markEnded) && !r.has(markGone) && r.outcome != history.OutcomeTimeout &&
 		r.outcome != history.OutcomeReset
 	if !answered {
-		from := max(r.lastStart+1, r.lastEnd)
+		from := max(r.lastStart.At()+1, r.lastEnd.At())
 		w.calls.failed = append(w.calls.failed, callElsewhere{why: unclearRepeat, number: e.Record, instance: by.instance,
 			from: from, to: e.Time - 1})
 		w.calls.longest = max(w.calls.longest, e.Time-from)
 		return false
 	}
-	waited := e.Time - r.lastEnd
+	waited := e.Time - r.lastEnd.At()
 	if w.classes[r.outcome] != classRetryable || last.calls >= w.repeats.most ||
 		waited >= w.contract.Backoff.Initial-earlySlack {
 		return false

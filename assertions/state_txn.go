@@ -373,7 +373,7 @@ func (w *state) doubtEnds(by holder) {
 
 // doubt lets commits rely on the record until it is attempted again, if it was not since the time.
 func (w *state) doubt(number int32, life uint8, since time.Duration) {
-	if r := w.record(number); life == r.lives && r.lastStart < since {
+	if r := w.record(number); life == r.lives && r.lastStart.At() < since {
 		w.perhaps[number] = true
 	}
 }

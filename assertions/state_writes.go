@@ -107,7 +107,7 @@ func (w *state) askWrite(e *history.Event) {
 		w.transaction(e) // a new epoch ends the open transaction of the previous one
 	}
 	if one.letter && w.ofEarlierLife(e, r) {
-		one.life, one.at = r.lives-1, r.born-1
+		one.life, one.at = r.lives-1, r.born.At()-1
 		w.writes[writeKey{e.Op, e.Record}] = one
 		return
 	}
@@ -149,8 +149,8 @@ func (w *state) newWrite(number int32, r *record, by holder) write {
 }
 
 func (w *state) askLetter(one *write, r *record) {
-	if r.letterAsked < 0 {
-		r.letterAsked = one.at
+	if r.letterAsked.At() < 0 {
+		r.letterAsked = history.StampOf(one.at)
 	}
 	l := w.letter(one.record)
 	l.transactional = l.transactional || one.producer != none
@@ -235,7 +235,7 @@ func (w *state) startedAnew(number int32, r *record) uint16 {
 // limit.
 func (l *deadLettered) ask(one *write, r *record, anew, limit uint16) {
 	if l.asked == 0 {
-		l.from = r.born
+		l.from = r.born.At()
 	}
 	l.until = one.at
 	l.asked = bump(l.asked)
@@ -330,8 +330,8 @@ func (w *state) answerLetter(e *history.Event, r *record, one *write, stored boo
 		r.failedWrites = bump(r.failedWrites)
 	}
 	l.acked = bump(l.acked)
-	if r.letterAcked == (stamp{}) {
-		r.letterAcked = stampOf(e.Time)
+	if r.letterAcked == (history.Stamp{}) {
+		r.letterAcked = history.StampOf(e.Time)
 	}
 	if w.straggles(r, one.by) {
 		r.finished(e.Time)
@@ -367,8 +367,8 @@ func (w *state) answerRetry(e *history.Event, r *record, one *write, stored bool
 		r.failedWrites = bump(r.failedWrites)
 		return
 	}
-	if r.firstTerminal < 0 {
-		r.firstTerminal = e.Time
+	if r.firstTerminal.At() < 0 {
+		r.firstTerminal = history.StampOf(e.Time)
 	}
 	r.flags &^= markUnsettled
 }
@@ -423,7 +423,7 @@ func (c *copies) forget(topic int16) {
 // by the latest write.
 func (w *state) auditCopy(e *history.Event, r *record, at place) {
 	if w.consumed(at.topic) {
-		w.copied(e.Record, r, copied{at, r.born, false})
+		w.copied(e.Record, r, copied{at, r.born.At(), false})
 	}
 	w.copiesOf(e.Record).audited = append(w.copiesOf(e.Record).audited, auditedCopy{
 		place: at, keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash,
@@ -509,7 +509,7 @@ func (w *state) askReplay(e *history.Event) {
 	again := !r.has(markCovered) && w.disruptions(e.Record, r) > 0
 	// For a record without an id, no attempt's end shows the fate of the previous copy: its last attempt may have ended
 	// it.
-	if tried := r.lastStart; r.unnamed() && r.attempts > 0 {
+	if tried := r.lastStart.At(); r.unnamed() && r.attempts > 0 {
 		r.outlived(r.lives, tried, tried)
 	}
 	r.startLife()
@@ -517,7 +517,7 @@ func (w *state) askReplay(e *history.Event) {
 	if again {
 		r.excuses = bump(r.excuses)
 	}
-	r.born = e.Time
+	r.born = history.StampOf(e.Time)
 	w.returning[e.Record] = place{e.Topic, e.Partition, none}
 	w.replays = append(w.replays, replayWrite{number: e.Record, topic: e.Topic, at: e.Time, op: e.Op,
 		byStore: history.OfStore(e.Instance)})

@@ -186,7 +186,7 @@ func (m *Measurer) Finish() *Measurements {
 // over reports whether the history shows that a record came to its end.
 func (m *Measurer) over(r *record) bool {
 	switch {
-	case r.terminal != none:
+	case r.terminal.Known():
 		return true
 	case r.has(dead) && !r.has(replayed):
 		return true // the audit found the dead letter

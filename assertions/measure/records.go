@@ -38,13 +38,13 @@ const (
 
 // record is the state of one record; there are as many as the run has records, so every byte counts.
 type record struct {
-	intended time.Duration
-	terminal time.Duration
+	intended history.Stamp
+	terminal history.Stamp
 	// due is the earliest promised time of the next attempt, or none if no wait was promised. Before the first attempt
 	// it is when the record was acknowledged.
-	due time.Duration
+	due history.Stamp
 	// begun is the start of the first attempt. It is none before that, and again once its dead letter is sent back.
-	begun    time.Duration
+	begun    history.Stamp
 	holder   holder
 	recent   int32  // attempts within the last second, as counted by recentAttempts
 	attempts uint16 // in the current series
@@ -83,17 +83,9 @@ func (rs *records) at(number int32) *record {
 		rs.chunks = append(rs.chunks, nil)
 	}
 	if rs.chunks[chunk] == nil {
-		rs.chunks[chunk] = newChunk()
+		rs.chunks[chunk] = new([recordsPerChunk]record)
 	}
 	return &rs.chunks[chunk][number%recordsPerChunk]
-}
-
-func newChunk() *[recordsPerChunk]record {
-	chunk := new([recordsPerChunk]record)
-	for i := range chunk {
-		chunk[i].terminal, chunk[i].due, chunk[i].begun = none, none, none
-	}
-	return chunk
 }
 
 // each visits the existing states, by record number.
@@ -231,9 +223,9 @@ func (m *Measurer) coverRecord(number int32, at time.Duration, seen bool) {
 	r.set(covered)
 	switch {
 	case !seen:
-		m.settle(r, r.terminal)
-	case r.terminal != none:
-		m.latencies.record(commitDelay, r, at-r.terminal)
+		m.settle(r, r.terminal.At())
+	case r.terminal.Known():
+		m.latencies.record(commitDelay, r, at-r.terminal.At())
 		m.settle(r, at)
 	default:
 		m.settle(r, at)
