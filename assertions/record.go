@@ -1,6 +1,6 @@
 package assertions
 
-// The state of one record and of one partition. Records are kept in one dense array, 120 bytes each. Data that only few
+// The state of one record and of one partition. Records are kept in one dense array, 128 bytes each. Data that only few
 // records have (copies in other topics, dead letters) is kept separately.
 
 import (
