@@ -111,6 +111,7 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 		610181: "a commit that has no answer passes a tombstone, whose dead letters are then put back",
 		700264: "a record that was given up after its retries succeeds when it is handed out again, and the contract is " +
 			"made to promise one attempt more",
+		7001595: "an audit finds another record at the place that a dead letter without an id names as its source",
 		5001525: "an attempt of garbage succeeds, and its dead letter quotes that the stub does not know the record",
 	} {
 		if _, err := Check(seed); err != nil {

@@ -81,7 +81,7 @@ func (j *judge) trace(number int32) *trace {
 			// A later audit of the topic replaces this one.
 		case e.Kind == history.KindAuditRecord && j.role(e.Topic) == history.RoleDLQ:
 			r.found = append(r.found, e)
-		case e.Kind == history.KindAuditRecord && e.Topic == r.topic && e.Partition == r.partition && e.Offset == r.offset:
+		case e.Kind == history.KindAuditRecord && r.at(e):
 			r.inTopic = true
 		}
 	}

@@ -215,7 +215,7 @@ func (j *judge) gather(number int32) *record {
 			case history.RoleDLQ:
 				r.found = append(r.found, e)
 			case history.RoleInput:
-				r.inTopic = r.inTopic || e.Topic == r.topic && e.Partition == r.partition && e.Offset == r.offset
+				r.inTopic = r.inTopic || r.at(e)
 			}
 		}
 	}

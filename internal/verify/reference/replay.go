@@ -98,13 +98,22 @@ func (j *judge) unique(number int32) bool {
 }
 
 // stale reports whether the record was found outside the last audit of a topic, which shows records that no longer
-// exist, or at a second position that a dead letter without an id names as its source.
+// exist, or whether a dead letter without an id names as its source a second position of the record, or one at which
+// another record was found as well.
 func (j *judge) stale(number int32) bool {
 	r := j.place(number)
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
-		return e.Kind == history.KindAuditRecord && e.Record == number &&
-			(j.audit(&e) != j.audits(e.Topic) || r != nil && e.Offset != r.offset && j.claimed(&e))
+		if e.Kind != history.KindAuditRecord || e.Record < 0 {
+			return false
+		}
+		own := e.Record == number
+		return own && j.audit(&e) != j.audits(e.Topic) || r != nil && own != r.at(&e) && j.claimed(&e)
 	})
+}
+
+// at reports whether the event is at the record's position.
+func (r *record) at(e *history.Event) bool {
+	return e.Topic == r.topic && e.Partition == r.partition && e.Offset == r.offset
 }
 
 func (j *judge) repeats(e, o *history.Event) bool {

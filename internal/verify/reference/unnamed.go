@@ -16,7 +16,7 @@ func (r *record) owns(e *history.Event) bool {
 	case e.Record >= 0:
 		return e.Record == r.number
 	case e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd:
-		return r.send.Flags != 0 && e.Topic == r.topic && e.Partition == r.partition && e.Offset == r.offset
+		return r.send.Flags != 0 && r.at(e)
 	}
 	c := &e.Claim
 	return e.Kind == history.KindAuditRecord && c.Present && c.Topic == r.topic && c.Partition == r.partition &&
