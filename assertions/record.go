@@ -213,9 +213,11 @@ type copies struct {
 	// handedOn is the creation time of the latest acknowledged retry copy, which took the obligation over from the
 	// positions before it.
 	handedOn time.Duration
-	// asked holds the requests of idempotent producers for retry copies, without repeats. unplaced is the number of
-	// requests for retry copies whose answer did not show where the copy is, or that there is none.
+	// asked holds the requests of idempotent producers for retry copies, without repeats; latest is the time of the
+	// latest request of any. unplaced is the number of requests for retry copies whose answer did not show where the
+	// copy is, or that there is none.
 	asked    []firstAsk
+	latest   time.Duration
 	unplaced int
 	// audited holds the positions that the latest audits found.
 	audited []auditedCopy

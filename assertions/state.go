@@ -483,8 +483,11 @@ func (w *state) cover(number int32, r *record) {
 // coverIfAll covers the record if the place, which an accepted commit covers, is the last of its open positions
 // that was not committed. A record that goes through retry topics may have several: a stop between a copy's
 // acknowledgement and the commit of its source leaves two, and each is delivered again until it is committed
-// itself.
+// itself. The copy of a record that the workload produced twice is open as long as its place is not known.
 func (w *state) coverIfAll(number int32, r *record, at place) {
+	if r.again > 0 && !w.placedAgain(number) {
+		return
+	}
 	if !w.hops {
 		if w.position(number, r) == at {
 			w.cover(number, r)
@@ -501,6 +504,14 @@ func (w *state) coverIfAll(number int32, r *record, at place) {
 		}
 	}
 	w.cover(number, r)
+}
+
+// placedAgain reports whether a further position of the record in the input is known.
+func (w *state) placedAgain(number int32) bool {
+	known := w.copies[number]
+	return known != nil && slices.ContainsFunc(known.list, func(one copied) bool {
+		return w.role(one.topic) == history.RoleInput
+	})
 }
 
 // committedPast reports whether an accepted commit is known to cover the place one. at is a place that a commit

@@ -208,6 +208,7 @@ func (w *state) letter(number int32) *deadLettered {
 // ask notes a request for a retry copy, and returns when that copy was first requested.
 func (c *copies) ask(e *history.Event) time.Duration {
 	c.unplaced++
+	c.latest = e.Time
 	if e.ProducerID < 0 || e.Sequence < 0 {
 		return e.Time
 	}
@@ -376,7 +377,7 @@ func (w *state) answerRetry(e *history.Event, r *record, one *write, stored bool
 func (w *state) copiesOf(number int32) *copies {
 	c := w.copies[number]
 	if c == nil {
-		c = &copies{handedOn: never}
+		c = &copies{handedOn: never, latest: never}
 		w.copies[number] = c
 	}
 	return c
@@ -392,8 +393,12 @@ func (w *state) copied(number int32, r *record, one copied) {
 			return
 		}
 	}
-	delete(w.returning, number) // if it had no answer, this copy is later, or it is that copy
-	c.list = append(c.list, one)
+	if one.created < r.born.At() {
+		c.list = slices.Insert(c.list, 0, one) // it is of an earlier replay generation
+	} else {
+		delete(w.returning, number) // if it had no answer, this copy is later, or it is that copy
+		c.list = append(c.list, one)
+	}
 	w.learn(one.place, number, r)
 }
 
@@ -420,10 +425,15 @@ func (c *copies) forget(topic int16) {
 }
 
 // auditCopy notes a further position of a record that an audit found. A copy that no acknowledgement reported was made
-// by the latest write.
+// by the latest write: a retry copy by the subject's latest request for one, also if a replay has begun since.
 func (w *state) auditCopy(e *history.Event, r *record, at place) {
 	if w.consumed(at.topic) {
-		w.copied(e.Record, r, copied{at, r.born.At(), false})
+		one := copied{at, r.born.At(), false}
+		c, to := w.copies[e.Record], w.returning[e.Record]
+		if c != nil && c.unplaced > 0 && w.role(at.topic) == history.RoleRetry && w.role(to.topic) != history.RoleRetry {
+			one.created = min(one.created, c.latest)
+		}
+		w.copied(e.Record, r, one)
 	}
 	w.copiesOf(e.Record).audited = append(w.copiesOf(e.Record).audited, auditedCopy{
 		place: at, keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash,

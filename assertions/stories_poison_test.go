@@ -129,17 +129,35 @@ func haltedTales() []tale {
 		}),
 		toldToHalt("a process was killed, and the next one meets the record, too", nil,
 			func(b *builder) { b.unread(2, 0, 0).kill().meetsAgain() }),
-		{"a dead letter goes back behind the record", nil, func(b *builder) history.Source {
-			b.h.Contract().Poison, b.h.Replay = history.PoisonHalt, true
-			b.begin().send(0).fails(0, 3).letter(0).commit(1).garbage(1).drain()
-			b.phase(history.PhaseReplay).audit(dlq)
-			selected := b.event(history.KindReplaySelected)
-			selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
-			b.put(selected)
-			b.goBack(0, input)
-			return b.wait(b.h.Expect.DrainLimit).done()
-		}},
+		backBehind("a dead letter goes back behind the record", nil,
+			func(b *builder) { b.fails(0, 3).letter(0).commit(1) }),
+		backBehind("a dead letter goes back behind the record, after a retry copy of which no answer came", nil,
+			func(b *builder) {
+				headerCounter(b)
+				b.fails(0, 1).answerCopy(b.askCopy(0), 0, 0)
+				b.events = b.events[:len(b.events)-1]
+				b.retryCopy(0).fails(0, 2)
+				b.where[0] = place{input, 0, 0} // its dead letter names the source
+				b.letter(0).commit(1).commitCopies(0)
+			}),
 	}
+}
+
+// backBehind is a history of such a consumer in which record 0, for which fail tells how it failed, is written back
+// behind the unreadable record.
+func backBehind(name string, want []string, fail func(*builder)) tale {
+	return tale{name, want, func(b *builder) history.Source {
+		b.h.Contract().Poison, b.h.Replay = history.PoisonHalt, true
+		b.begin().send(0)
+		fail(b)
+		b.garbage(1).drain()
+		b.phase(history.PhaseReplay).audit(dlq)
+		selected := b.event(history.KindReplaySelected)
+		selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
+		b.put(selected)
+		b.goBack(0, input)
+		return b.wait(b.h.Expect.DrainLimit).done()
+	}}
 }
 
 // commitAllBut commits every partition to its end but one.

@@ -19,6 +19,16 @@ func (b *builder) sendTwice(number int32) *builder {
 	return b.fetch(number)
 }
 
+// unacknowledged makes the acknowledgement with these flags a lost one.
+func (b *builder) unacknowledged(flags history.Flags) *builder {
+	for i := range b.events {
+		if e := &b.events[i]; e.Kind == history.KindAcked && e.Flags == flags {
+			e.Code, e.Offset = 7, none
+		}
+	}
+	return b
+}
+
 // copyAt makes the following events of the record those of its copy at the offset.
 func (b *builder) copyAt(number int32, offset int64) *builder {
 	b.where[number] = place{input, 0, offset}
@@ -103,13 +113,16 @@ func twiceTales() []tale {
 			gone(b).inTopics[len(b.inTopics)-1].Claim.Offset = 7
 			return b.commit(2).drain().done()
 		}},
-		{"the acknowledgement of the first copy is lost, and its process is killed", nil, func(b *builder) history.Source {
-			b.begin().sendTwice(0)
-			for i := range b.events {
-				if e := &b.events[i]; e.Kind == history.KindAcked && e.Flags == 0 {
-					e.Code, e.Offset = 7, none
+		{"the acknowledgement of the second copy is lost, and its commits are refused", nil,
+			func(b *builder) history.Source {
+				b.begin().sendTwice(0).unacknowledged(history.Repeated).success(0).commit(1)
+				for range 3 {
+					b.success(0).answerCommit(b.askCommit(0, 2), 22, 0).copyAt(0, 1).fetch(0)
 				}
-			}
+				return b.success(0).commit(2).drain().done()
+			}},
+		{"the acknowledgement of the first copy is lost, and its process is killed", nil, func(b *builder) history.Source {
+			b.begin().sendTwice(0).unacknowledged(0)
 			b.success(0).success(0).wait(time.Second).kill().as(0, 1).up().assign(0, 1, 2, 3)
 			b.copyAt(0, 0).fetch(0).success(0).copyAt(0, 1).fetch(0).success(0)
 			return b.commit(2).drain().done()

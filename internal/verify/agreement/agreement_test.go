@@ -112,6 +112,7 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 		700264: "a record that was given up after its retries succeeds when it is handed out again, and the contract is " +
 			"made to promise one attempt more",
 		7001595: "an audit finds another record at the place that a dead letter without an id names as its source",
+		7002721: "a call that a fault answers with a logical failure may have failed a record that was written back",
 		5001525: "an attempt of garbage succeeds, and its dead letter quotes that the stub does not know the record",
 	} {
 		if _, err := Check(seed); err != nil {
@@ -129,6 +130,31 @@ func TestSeedsOfSeveralDownstreamsAgree(t *testing.T) {
 	} {
 		if err := NewReport().other(what, generate.Several, generate.SeveralCorruptions(),
 			generate.NewSeeded(seed)); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// TestSeedsOfHaltingConsumersAgree guards against regressions with seeds of such histories that once disagreed.
+func TestSeedsOfHaltingConsumersAgree(t *testing.T) {
+	for seed, what := range map[uint64]string{
+		102760: "a retry copy of which no answer came is found where a record that was written back is held",
+		104844: "a record that was written back is handed on to a partition in which nothing goes on",
+	} {
+		if err := NewReport().other(what, generate.Halting, generate.HaltingCorruptions(),
+			generate.NewSeeded(seed)); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// TestSeedsOfRecordsProducedTwiceAgree guards against regressions with seeds of such histories that once disagreed.
+func TestSeedsOfRecordsProducedTwiceAgree(t *testing.T) {
+	for seed, what := range map[uint64]string{
+		101390: "the dead letter of one copy is acknowledged and not found, and the other copy succeeds",
+		102267: "the dead letters of the two copies have different values",
+	} {
+		if err := NewReport().other(what, generate.Twice, generate.TwiceCorruptions(), generate.NewSeeded(seed)); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 	}

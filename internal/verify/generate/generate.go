@@ -146,10 +146,9 @@ func Halting(c Choices) *History {
 	s.calm = !chance(c, 2)
 	s.h.Header = s.drawHeader()
 	s.contract().Poison = history.PoisonHalt
-	if s.contract().Retry == history.RetryTopics {
-		s.h.Header.Replay = false // which copies a replay leaves unfinished where the consumer has halted is not certain
-	}
 	s.halting = pick(c, haltPartition, haltProcess, haltExit)
+	s.produceTwice()
+	s.recognises = s.twice && s.h.Header.Instances == 2
 	return s.run()
 }
 

@@ -26,6 +26,7 @@ func Transactions(c Choices) *History {
 	if contract.Retry == history.RetryTopics {
 		contract.Retry, contract.Counter = history.RetryInPlace, history.CounterMemory
 	}
+	s.produceTwice()
 	return s.run()
 }
 

@@ -20,6 +20,7 @@ func (j *judge) otherCalls() {
 		}
 		if ended || repeats && !j.header.Contract().HasDLQ() {
 			j.leaveOpen(number, "no-loss", "lost")
+			j.leaveOpen(number, roundTrip, "replay-lost")
 			j.leaveOpen(number, "effects", "effect-missing")
 			j.leaveOpen(number, outcome, "commit-past-unfinished", "commit-past-end")
 			j.leaveOpen(number, "commit-after-dlq", "commit-before-dlq", "commit-without-dlq")

@@ -267,35 +267,31 @@ func (j *judge) replayed(b *returned) {
 // must be a success of an attempt that began later, or a dead letter that was requested later and acknowledged or
 // found.
 func (j *judge) processedAgain(b *returned, copies []*history.Event) {
-	held := 0
-	for _, e := range copies {
-		if j.heldBack(e) {
-			held++
-		}
-	}
-	if held > 0 && held == len(copies) {
-		return
-	}
-	if held > 0 {
-		j.open(roundTrip, "replay-lost", b.record)
-	}
 	from := b.writes[len(b.writes)-1].ask.Time
 	on := from
 	for i := range j.events {
 		e := &j.events[i]
 		if e.Kind == history.KindProduceRequest && e.Record == b.number && e.Time > from &&
 			j.role(e.Topic) == history.RoleRetry {
-			if reply := j.reply(e); reply == nil || !accepted(reply) {
+			if reply := j.reply(e); reply != nil && accepted(reply) {
+				copies = append(copies, reply)
+			} else {
 				j.open(roundTrip, "replay-lost", b.record)
 			}
 			on = e.Time
 		}
 	}
-	if len(b.fresh) > 0 || j.endedSince(b.number, from, on) {
+	held := 0
+	for _, e := range copies {
+		if j.heldBack(e) {
+			held++
+		}
+	}
+	if held == len(copies) || len(b.fresh) > 0 || j.endedSince(b.number, from, on) {
 		return
 	}
-	// Only a record that was given the whole time is at fault.
-	if !j.wholeTime() {
+	// Only a record that was given the whole time is at fault. Of several copies it is open which one was to be processed.
+	if held > 0 || !j.wholeTime() {
 		j.open(roundTrip, "replay-lost", b.record)
 	}
 	j.saw(roundTrip, "replay-lost", b.record)

@@ -27,7 +27,7 @@ func (j *judge) producedTwice() {
 				one, two = one || e.Offset == r.offset, two || e.Offset == second
 			}
 		}
-		if !one || !two {
+		if !one || !two || r.acked() >= 0 && len(r.found) == 0 {
 			j.decide(OfRecord("no-loss", number))
 			j.saw("no-loss", "dropped-by-ack", r)
 			continue
@@ -102,6 +102,9 @@ func (j *judge) oncePerCopy(r *record) {
 	j.judged("dlq-once")
 	named := map[int64]int{}
 	for _, e := range r.found {
+		if !j.header.Contract().ChangesValue && e.ValueHash != r.found[0].ValueHash {
+			j.saw("dlq-once", "two-payloads-one-source", r)
+		}
 		if e.Claim.Present && e.Claim.Partition >= 0 && e.Claim.Offset >= 0 {
 			named[e.Claim.Offset]++
 		}
@@ -128,7 +131,7 @@ func (j *judge) neitherLost(r *record, second int64) {
 	for i := range j.events {
 		if e := &j.events[i]; e.Kind == history.KindAuditOffsets && e.Topic == r.topic && e.Partition == r.partition {
 			switch {
-			case succeeded:
+			case succeeded, e.Aux <= second && j.held(r.topic, r.partition, second):
 			case e.Aux <= second:
 				j.saw("no-loss", "stalled", r)
 			default:
