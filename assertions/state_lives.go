@@ -16,6 +16,9 @@ package assertions
 // Kafka adds one more cause: after some answers a client cannot continue, and its documentation requires the
 // application to close it. A process that ends after one of them does what every Kafka client's manual asks for
 // (fatalAnswer).
+//
+// A process may be on its way to an end by its contract when it is told to stop. Its error code then says nothing about
+// how it stops (dueToEnd).
 
 import (
 	"fmt"
@@ -75,9 +78,13 @@ type life struct {
 	over    refusal
 	// fatal is the code of an answer after which its client cannot continue, or 0.
 	fatal int16
-	// lastError is the latest line in which it reported an error. panicked is the first line since its stop that
-	// reports an uncaught exception.
+	// lastError is the latest line in which it reported an error, and heard its time. panicked is the first line since
+	// its stop that reports an uncaught exception.
 	lastError, panicked string
+	heard               time.Duration
+	// troubled: it had reported an error shortly before it was told to stop. dueToEnd: it was told to stop, and may have
+	// ended with an error because its contract says so.
+	troubled, dueToEnd bool
 }
 
 // follow notes what an event reveals about the life of a process.
@@ -107,7 +114,7 @@ func (w *state) follow(e *history.Event) {
 	case history.KindInstanceReady:
 		l.up = true
 	case history.KindSubjectError:
-		l.hear(e.Text)
+		l.hear(e)
 	case history.KindMembership:
 		l.silent = e.Text == "silent"
 		l.acted, l.left = l.acted || l.asked != never && !l.silent && e.Text != "seeks", never
@@ -156,6 +163,7 @@ func (w *state) tellLife(l *life, e *history.Event) {
 			return
 		}
 		l.asked, l.told = e.Time, strings.TrimPrefix(e.Text, "SIG")
+		l.troubled = l.lastError != "" && e.Time-l.heard < lookBack
 		for topic := range w.parts {
 			for i := range w.parts[topic] {
 				p := &w.parts[topic][i]
@@ -170,10 +178,10 @@ func (w *state) tellLife(l *life, e *history.Event) {
 }
 
 // hear notes a log line that reports an error.
-func (l *life) hear(line string) {
-	l.lastError = line
-	if l.asked != never && l.panicked == "" && tellsPanic(line) {
-		l.panicked = line
+func (l *life) hear(e *history.Event) {
+	l.lastError, l.heard = e.Text, e.Time
+	if l.asked != never && l.panicked == "" && tellsPanic(e.Text) {
+		l.panicked = e.Text
 	}
 }
 
@@ -260,6 +268,7 @@ func (w *state) endLife(l *life, e *history.Event) {
 	l.ended, l.code, l.signal, l.noted = true, e.Code, e.Text, e.Time
 	l.exited = e.Time - time.Duration(max(e.Aux, 0))
 	l.cause = w.causeOf(l, e.Flags.Has(history.Expected))
+	l.dueToEnd = l.cause == causeAsked && l.code > 0 && (w.contract.ExitsOnError && l.troubled || w.failsByContract(l))
 	if l.cause != causeAsked {
 		w.breakOff(l.by, e.Time)
 	}
@@ -283,11 +292,14 @@ func (w *state) causeOf(l *life, asked bool) cause {
 // endsByContract reports whether the contract says that the process ends in this case. halt-on-dlq-failure judges
 // whether it ends with an error.
 func (w *state) endsByContract(l *life) bool {
+	return w.contract.ExitsOnError && l.code > 0 || w.failsByContract(l)
+}
+
+// failsByContract reports whether it had a record at which the contract says that it ends, or may have had one.
+func (w *state) failsByContract(l *life) bool {
 	c := w.contract
 	failed := len(l.failing) > 0 || l.blind || c.WireOnly
 	switch {
-	case c.ExitsOnError && l.code > 0:
-		return true
 	case c.ExitsExhausted && (failed || w.exempt > 0):
 		return true
 	case w.met(l.by):

@@ -14,8 +14,9 @@ package assertions
 // same. So an end by the signal itself is in order if the process did something in its group after the signal, or had
 // nothing to do there. If it had partitions and did nothing, the signal's default action ended it in the middle of its
 // work, and the group waits for its session to end. An uncaught exception is not an orderly end with any code.
-// Contracts name other codes with stop.codes. A process killed at the end of its grace period is judged by
-// graceful-stop, not here.
+// Contracts name other codes with stop.codes. A process that may have been ending by its contract when the signal came,
+// because it had met a record at which it ends with an error, is not judged. A process killed at the end of its grace
+// period is judged by graceful-stop, not here.
 //
 // gave-up. A process that is alive at the end of the drain, was not told to stop, and is no longer a member of its
 // group: its last member left, was refused by the broker and did not rejoin, or was silent for longer than its session
@@ -48,8 +49,9 @@ func staysUpInvariant() Invariant {
 			"when a member made no request of its group's for longer than its session timeout. A process that looks for " +
 			"its group's coordinator in vain, or waits for its answer, has not left. An end does not count against a " +
 			"process that Kafka told that its client cannot continue (PRODUCER_FENCED, FENCED_INSTANCE_ID and similar), " +
-			"nor against one that had not come up while a fault was in force. A process that ends by itself does not " +
-			"excuse repeats",
+			"nor against one that had not come up while a fault was in force. An error code after TERM does not count " +
+			"against a process that had a record at which its contract says that it ends. A process that ends by itself " +
+			"does not excuse repeats",
 		Cause: "A payload that cannot be decoded raises an exception that is not caught. An error of the client " +
 			"library ends the loop or the process. A handler for SIGTERM is missing, or throws. A consumer's run method " +
 			"returns after an error and the result is ignored.",
@@ -160,8 +162,12 @@ func (c *staysUp) judgeStop(l *life) {
 		c.skip("a fault was in force while it stopped")
 		return
 	}
-	c.judgeMember(l)
 	why := c.unclean(l)
+	if why != "" && l.dueToEnd {
+		c.skip("was told to stop while it may have ended by its contract")
+		return
+	}
+	c.judgeMember(l)
 	if why == "" {
 		return
 	}

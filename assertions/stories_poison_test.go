@@ -20,6 +20,18 @@ func toldToHalt(name string, want []string, tell func(*builder)) tale {
 	}}
 }
 
+// endingAlready is a history of such a consumer whose process ends with code 1 after TERM, and what happened before.
+func endingAlready(name string, want []string, tell func(*builder)) tale {
+	return tale{name, want, func(b *builder) history.Source {
+		b.h.Contract().Poison = history.PoisonHalt
+		b.begin().send(0).success(0).commit(1)
+		tell(b)
+		b.drain().phase(history.PhaseAudit)
+		b.signal("TERM").exit(1)
+		return b.sealed()
+	}}
+}
+
 // meetsAgain has the next process of instance 0 come up and get the unreadable record.
 func (b *builder) meetsAgain() *builder { return b.as(0, b.run+1).up().assign(0, 1, 2, 3).fetch(1) }
 
@@ -57,6 +69,9 @@ func poisonTales() []tale {
 			[]string{"stalled"}, func(b *builder) {
 				b.revoke(3).as(1, 0).up().assign(3).sendTo(2, 3, 1).as(0, 0)
 			}),
+		endingAlready("it ends at the record, and is told to stop meanwhile", nil, func(b *builder) { b.garbage(1) }),
+		endingAlready("it has met no such record, and ends with an error when it is told to stop",
+			[]string{"unclean-exit"}, func(*builder) {}),
 		toldToHalt("it ends before it has met the record of the next partition", nil,
 			func(b *builder) { b.unread(2, 1, 1).falls(1, "") }),
 		{"a process ends by itself that has met no such record", []string{"crashed"}, func(b *builder) history.Source {

@@ -166,6 +166,14 @@ func stopCodeTales() []tale {
 	}
 	return []tale{
 		afterAll("TERM ends it with code 1", bad, func(b *builder) { b.signal("TERM").exit(1) }),
+		afterAll("an error ends it, and it is told to stop meanwhile", nil, func(b *builder) {
+			b.h.Contract().ExitsOnError = true
+			b.logs("ERROR connection refused").signal("TERM").exit(1)
+		}),
+		afterAll("it fails to stop long after an error", bad, func(b *builder) {
+			b.h.Contract().ExitsOnError = true
+			b.logs("ERROR connection refused").wait(2 * lookBack).signal("TERM").exit(1)
+		}),
 		afterAll("a JVM ends", nil, func(b *builder) { b.signal("TERM").exit(143) }),
 		afterAll("INT ends it as TERM would", bad, func(b *builder) { b.signal("INT").exit(143) }),
 		afterAll("the signal's default action", bad, func(b *builder) { b.signal("TERM").endsBy("TERM") }),

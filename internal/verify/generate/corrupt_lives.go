@@ -50,8 +50,11 @@ func endsBadly(v *view) (int32, bool) {
 		return none, false
 	}
 	end := &v.Events[ended]
+	c := v.Header.Contract()
+	byContract := c.Poison == history.PoisonHalt || c.OnFailure == history.OnFailureCrash ||
+		c.ExitsExhausted || c.ExitsOnError // then an error code may be in order
 	end.Code = 1
-	if len(v.Events)%3 == 0 {
+	if byContract || len(v.Events)%3 == 0 {
 		end.Code, end.Text = -1, "SEGV"
 	}
 	return none, true
