@@ -111,8 +111,22 @@ async function deadLetter(topic, partition, message, attempts, error) {
   throw new Interrupted('stopped before the dead letter was acknowledged')
 }
 
+// Throws at a value that is not an order: the client tries again, then crashes, leaves its group and starts anew.
+function check(value) {
+  if (value !== null && typeof JSON.parse(value)?.id !== 'string') throw new TypeError('not an order: it has no id')
+}
+
 async function eachMessage({ topic, partition, message, heartbeat }) {
   let body
+  if (process.env.THROWS_AT_UNREADABLE) {
+    try {
+      check(message.value)
+    } catch (error) {
+      if (PLANTED_BUG !== 'unreadable-logged') throw error
+      kafka.logger().error(`${topic}-${partition}@${message.offset}: ${error.message}`)
+      return
+    }
+  }
   try {
     body = await bodyOf(message.value, heartbeat)
   } catch (error) {

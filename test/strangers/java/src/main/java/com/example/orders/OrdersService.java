@@ -31,6 +31,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.RecordDeserializationException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.header.Headers;
@@ -62,6 +63,8 @@ public final class OrdersService implements Runnable {
   /** One topic, several with commas, or a pattern that begins with ^. */
   private final String topic = System.getenv("KAFKA_TOPIC");
   private final String dlqTopic = System.getenv("KAFKA_DLQ_TOPIC");
+  /** Empty: values are not read. "end": poll throws at one that is not an order, and the process ends. "again": it is logged and polled again. */
+  private final String onUnreadable = System.getenv().getOrDefault("ON_UNREADABLE", "");
   /** What PLANTED_BUG=auto-commit-beside-a-thread processes with, while the client commits what was polled. */
   private final ExecutorService worker = Executors.newSingleThreadExecutor();
   private volatile boolean stopping;
@@ -72,7 +75,8 @@ public final class OrdersService implements Runnable {
     consuming.put(ConsumerConfig.GROUP_ID_CONFIG, System.getenv("KAFKA_GROUP"));
     consuming.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
     consuming.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, PLANTED_BUG.equals("auto-commit-beside-a-thread"));
-    consumer = new KafkaConsumer<>(consuming, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    consumer = new KafkaConsumer<>(consuming, new ByteArrayDeserializer(),
+        onUnreadable.isEmpty() ? new ByteArrayDeserializer() : new OrderDeserializer());
     Properties producing = new Properties();
     producing.put(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, System.getenv("KAFKA_BROKERS"));
     producer = new KafkaProducer<>(producing, new ByteArraySerializer(), new ByteArraySerializer());
@@ -109,7 +113,13 @@ public final class OrdersService implements Runnable {
         consumer.subscribe(List.of(topic.split(",")));
       }
       while (!stopping) {
-        ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(500));
+        ConsumerRecords<byte[], byte[]> records;
+        try {
+          records = consumer.poll(Duration.ofMillis(500));
+        } catch (RecordDeserializationException e) {
+          unreadable(e);
+          continue;
+        }
         if (PLANTED_BUG.equals("auto-commit-beside-a-thread")) {
           records.forEach(record -> worker.submit(() -> process(record)));
           continue;
@@ -137,6 +147,18 @@ public final class OrdersService implements Runnable {
       producer.close();
       log.info("Closed");
     }
+  }
+
+  private void unreadable(RecordDeserializationException e) {
+    log.error("{} at {} is not an order", e.topicPartition(), e.offset(), e);
+    if (PLANTED_BUG.equals("seeks-past-unreadable")) {
+      consumer.seek(e.topicPartition(), e.offset() + 1); // what is processed next is committed, and this record with it
+      return;
+    }
+    if (onUnreadable.equals("end")) {
+      throw e;
+    }
+    sleep(500);
   }
 
   private void commit(Map<TopicPartition, OffsetAndMetadata> offsets) {
