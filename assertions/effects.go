@@ -110,7 +110,7 @@ func (c *effects) observe(e *history.Event) {
 	case history.KindAttemptEnd:
 		c.attempted()
 	case history.KindCallEnd:
-		if e.Outcome != history.OutcomeSuccess && c.of(e.Record) != nil && !c.certain(e) {
+		if e.N > 0 && e.Outcome != history.OutcomeSuccess && c.of(e.Record) != nil && !c.certain(e) {
 			c.doubt(e.Record)
 		}
 	}

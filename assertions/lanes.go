@@ -69,10 +69,7 @@ func who(e *history.Event) Actor {
 func (w *state) wayOf(e *history.Event) way {
 	topic := Actor{w.topicName(e.Topic), Role(w.role(e.Topic))}
 	workload, store := Actor{"workload", RoleWorkload}, Actor{"store", RoleStore}
-	downstream := Actor{"downstream", RoleDownstream}
-	if len(w.header.Downstreams) > 0 {
-		downstream.Name = w.header.Downstreams[0].Name
-	}
+	downstream := Actor{w.decidingName(), RoleDownstream}
 	refused := e.Code != 0
 	switch e.Kind {
 	case history.KindSend:

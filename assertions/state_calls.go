@@ -253,8 +253,19 @@ func (w *state) leftElsewhere(number int32, r *record) string {
 
 // calledName is the name of the downstream of a call.
 func (w *state) calledName(e *history.Event) string {
+	if e.N == 0 {
+		return w.decidingName()
+	}
 	if one, known := w.otherDownstream(e.N); known {
 		return one.Name
 	}
 	return fmt.Sprintf("downstream %d", e.N)
+}
+
+// decidingName is the name of the downstream whose calls are attempts.
+func (w *state) decidingName() string {
+	if len(w.header.Downstreams) > 0 {
+		return w.header.Downstreams[0].Name
+	}
+	return "downstream"
 }

@@ -411,6 +411,9 @@ func (n *narrator) words(e *history.Event) string {
 	case history.KindAttemptStart:
 		return fmt.Sprintf("%s: attempt %d starts%s", who, e.N, calling(e))
 	case history.KindAttemptEnd:
+		if n.w.contract.LastCall != "" && e.Flags.Has(history.ClientGone) {
+			return fmt.Sprintf("%s does not go on with attempt %d", who, e.N)
+		}
 		return fmt.Sprintf("%s: attempt %d is answered %s%s", who, e.N, e.Outcome,
 			flagged(e.Flags, history.ClientGone, ", but the client had gone"))
 	case history.KindCallStart:

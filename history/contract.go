@@ -13,6 +13,10 @@ type Contract struct {
 	// Calls is the largest number of calls that a client makes by itself within one attempt, sooner than Backoff.Initial
 	// after a failure; 0 or 1: each call is an attempt.
 	Calls int `json:"calls,omitempty"`
+	// FirstCall and LastCall, if set, are the calls of the downstream with which an attempt of several calls begins and
+	// ends, such as "GET /customers/*".
+	FirstCall string `json:"first_call,omitempty"`
+	LastCall  string `json:"last_call,omitempty"`
 	// GroupType is how the subject shares its topics out among instances: GroupConsumer ("" likewise) or GroupShare.
 	GroupType GroupType `json:"group_type,omitempty"`
 	// Counter says where attempts are counted: memory, header, store or delivery.

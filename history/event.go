@@ -61,12 +61,14 @@ const (
 	// AttemptStart: the downstream stub has read a request. Op, Instance, Run, Record, N = number of attempts of this
 	// record that the stub has received (from 1); Topic, Partition, Offset if the subject sent them; Text = the call
 	// ("PUT /payments/{id}"), if the subject declares the calls it makes. If it is a write in a transaction: Flags
-	// InTransaction, and ProducerID, ProducerEpoch.
+	// InTransaction, and ProducerID, ProducerEpoch. An attempt of several calls starts with the first of them.
 	KindAttemptStart
 	// AttemptEnd: the downstream stub is about to answer, or abandons the connection. As AttemptStart, without Text, and
 	// Outcome = the answer, Code = HTTP status (0: no answer), Aux = the Retry-After sent, in ns; Flags ClientGone if the
 	// client closed the connection before the answer. The subject then stopped waiting at an unknown moment between
-	// the start and Time. Flags Withheld if the attempt was carried out and its answer was lost on purpose.
+	// the start and Time. Flags Withheld if the attempt was carried out and its answer was lost on purpose. An attempt of
+	// several calls ends with the answer to its last call, with one that is not a success, or as if the client had gone
+	// when its process makes the first call again, or is replaced.
 	KindAttemptEnd
 
 	// InstanceStarting: a subject process was started, or is waited for where somebody else starts it. Instance, Run,
@@ -207,6 +209,8 @@ const (
 
 	// CallStart: a downstream that does not decide has read a call with a record's id. Op, Instance, Run, Record, N = the
 	// downstream (index in Header.Downstreams), Sequence = number of calls of this record there (from 1); Text = the call.
+	// N = 0: a call of the downstream that decides, where an attempt has several (Contract.LastCall); Sequence = its
+	// number in the attempt, Aux = that of the attempt, both 0 if it is outside of one. Nothing is judged by it.
 	KindCallStart
 	// CallEnd: it is about to answer, or abandons the connection. As CallStart, without Text, and Outcome = the answer,
 	// Code = HTTP status or Kafka error code (0: neither); Flags ClientGone as in AttemptEnd, Forged if a fault answered.

@@ -107,6 +107,9 @@ func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 	contract, err := s.Contract.contract(s.answers())
 	contract.WireOnly, contract.ProcessUnseen = s.Observe == ObserveWire, s.Kind == KindExternal
 	contract.OutputAttempts = s.Kafka() != nil
+	if http := s.HTTP(); http != nil && http.Attempt != nil {
+		contract.FirstCall, contract.LastCall = http.Attempt.First, http.Attempt.Last
+	}
 	return contract, err
 }
 

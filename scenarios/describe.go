@@ -115,8 +115,11 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 			where = map[string]string{InPath: "in the path", InQuery: "in the query", InHeader: "in a header",
 				InBody: "in the body"}[http.ID.In]
 		}
-		text.Promises = append([]string{"Its calls with a record's id " + where + " are attempts to process that record."},
-			text.Promises...)
+		are := " are attempts to process that record."
+		if http.Attempt != nil {
+			are = " belong to attempts to process that record."
+		}
+		text.Promises = append([]string{"Its calls with a record's id " + where + are}, text.Promises...)
 	}
 	if s.Samples != nil {
 		form := map[history.IDForm]string{history.IDUUID: "a fresh UUID",
@@ -160,6 +163,10 @@ func promises(c history.Contract, answers []classed) []string {
 	}
 	if c.Calls > 1 {
 		attempts += fmt.Sprintf(" Its client may repeat a call by itself: %d calls in an attempt at most.", c.Calls)
+	}
+	if c.LastCall != "" {
+		attempts += fmt.Sprintf(" An attempt begins with %s, and ends with the answer to %s or with the first failure.",
+			c.FirstCall, c.LastCall)
 	}
 	list := []string{attempts, counterPromise(c), backoffPromise(c.Backoff)}
 	list = append(list, fmt.Sprintf("Retried: %s. Final at once: %s. Business failures: %s, which %s.",

@@ -66,9 +66,27 @@ type HTTPDownstream struct {
 	// Forward is the address of a stub of your own on this machine, such as http://127.0.0.1:8080 or
 	// http://{{.Needs.wiremock}}. It answers attempts that are to succeed, and calls that are neither attempts nor routes.
 	Forward string `json:"forward,omitempty" jsonschema:"minLength=1"`
+	// Attempt: an attempt to process a record has several calls. Default: each call is an attempt.
+	Attempt *AttemptCalls `json:"attempt,omitempty"`
 	// Routes are calls with a fixed answer, which are no attempts: tokens, health, look-ups. The first that matches
 	// answers.
 	Routes []Route `json:"routes,omitempty"`
+}
+
+// AttemptCalls are the calls of an attempt. Each is a method and a path, such as GET /customers/*, or a path alone.
+type AttemptCalls struct {
+	// First is the call that begins an attempt.
+	First string `json:"first" jsonschema:"required,pattern=^([A-Z]+ )?/"`
+	// Last is the call with whose answer an attempt ends, if no call before it was refused.
+	Last string `json:"last" jsonschema:"required,pattern=^([A-Z]+ )?/"`
+}
+
+// CallPattern returns the method ("" for any) and the path of a call of AttemptCalls.
+func CallPattern(text string) (method, path string) {
+	if method, path, found := strings.Cut(text, " "); found {
+		return method, path
+	}
+	return "", text
 }
 
 // UnmarshalJSON reads a downstream over its defaults.
@@ -390,6 +408,7 @@ func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *
 	if _, err := http.ForwardTo(Values{}); err != nil && !strings.Contains(http.Forward, "{{") {
 		c.at(path+"/forward", err.Error())
 	}
+	c.checkAttemptCalls(path+"/attempt", http.Attempt, decides, s)
 	if len(http.Routes) > maxRoutes {
 		c.at(fmt.Sprintf("%s/routes/%d", path, maxRoutes), fmt.Sprintf("there can be %d routes at most", maxRoutes))
 	}
@@ -405,6 +424,33 @@ func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *
 		if strings.ContainsAny(route.Path, "?#") {
 			c.at(at+"/path", "a route is told by its path alone: leave out what begins with ? or #")
 		}
+	}
+}
+
+// checkAttemptCalls checks the calls that begin and end an attempt.
+func (c *checker) checkAttemptCalls(path string, attempt *AttemptCalls, decides bool, s *SubjectFile) {
+	if attempt == nil {
+		return
+	}
+	if !decides {
+		c.at(path, "the calls of this downstream are no attempts: leave attempt out, or let it decide (decides: true)")
+		return
+	}
+	if s.Contract.Retry == string(history.RetryTopics) {
+		c.at(path, "with retry topics, a process may handle two copies of a record at once, and nothing tells their calls "+
+			"apart: make the other calls routes, so that each attempt is one call")
+	}
+	for _, one := range []struct{ key, call string }{{"first", attempt.First}, {"last", attempt.Last}} {
+		switch _, pattern := CallPattern(one.call); {
+		case strings.ContainsAny(pattern, "?# "):
+			c.at(path+"/"+one.key, "a call is told by its method and path alone, such as GET /customers/*")
+		case pattern == "/healthz":
+			c.at(path+"/"+one.key, "dlqbench answers /healthz itself: name a call that carries a record's id")
+		}
+	}
+	if attempt.First == attempt.Last {
+		c.at(path+"/last", "the last call is the first one, too, so each call is an attempt: leave attempt out, or name the "+
+			"call that completes a record")
 	}
 }
 

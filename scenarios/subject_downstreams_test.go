@@ -131,6 +131,7 @@ func TestProblemsOfTLS(t *testing.T) {
 
 func TestProblemsOfForward(t *testing.T) {
 	for text, want := range map[string]string{
+		"downstreams: [{http: {attempt: {first: GET /a/*, last: /b}}}]":                                          "",
 		"downstreams: [{http: {forward: \"http://127.0.0.1:8080/mocks\", routes: [{path: /a, forward: true}]}}]": "",
 		"downstreams: [{http: {forward: \"http://localhost:8080\"}}]":                                            "",
 		"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]\nneeds: [{name: mock, command: [mock]}]":   "",

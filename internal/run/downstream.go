@@ -75,6 +75,10 @@ func (s stub) Strays() string {
 	if count, first := s.Unforwarded(); count > 0 {
 		return fmt.Sprintf("%d calls could not go on to the stub that forward names, and were answered 502: %s", count, first)
 	}
+	if first, last := s.Missing(); first || last {
+		return fmt.Sprintf("no call with a record's id was the %s one of an attempt; is what subject.yaml says of it right?",
+			map[bool]string{true: "first", false: "last"}[first])
+	}
 	count, first := s.Stub.Strays()
 	if count == 0 {
 		return ""
@@ -165,11 +169,19 @@ func calls(http *scenarios.HTTPDownstream) *workload.Calls {
 		calls.Answers[outcome] = workload.Response{Status: answer.Status, Headers: maps.Clone(answer.Headers),
 			Body: answer.Body}
 	}
+	if http.Attempt != nil {
+		calls.First, calls.Last = callOf(http.Attempt.First), callOf(http.Attempt.Last)
+	}
 	for _, route := range http.Routes {
 		calls.Routes = append(calls.Routes, workload.Route{Method: route.Method, Path: route.Path, Response: response(route),
 			Forward: route.Forward})
 	}
 	return calls
+}
+
+func callOf(text string) *workload.Route {
+	method, path := scenarios.CallPattern(text)
+	return &workload.Route{Method: method, Path: path}
 }
 
 func response(route scenarios.Route) workload.Response {

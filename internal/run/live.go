@@ -42,9 +42,12 @@ type live struct {
 
 	sent, slipped, acked, attempts, processed, deadLetters, duplicates, replays atomic.Int64
 
-	// moved counts the starts and ends of promised attempts, underWay the promised attempts without an answer yet.
+	// moved counts the starts and ends of promised attempts and their calls, underWay those without an answer yet.
 	// session is the longest session timeout that a member asked for, in ns.
 	moved, underWay, session atomic.Int64
+	// whole is 1 if an attempt is under way from its start to its end, 0 if only its calls are: a process may break off
+	// between two of them.
+	whole int64
 
 	records      *recordStates
 	partitions   *partitions
@@ -90,7 +93,10 @@ func newLive(next history.Sink, header *history.Header) *live {
 		processes:  newProcesses(header, log), log: log, success: &latencies{}, firstAttempt: &latencies{},
 		generations: map[int]int32{},
 		transacted:  map[topicPartition]int64{}, effects: map[int64]int64{}, stalls: map[int16]time.Duration{},
-		intended: func(int32) (time.Duration, bool) { return 0, false },
+		intended: func(int32) (time.Duration, bool) { return 0, false }, whole: 1,
+	}
+	if header.Contract().LastCall != "" {
+		l.whole = 0
 	}
 	if header.Store != nil {
 		l.store = &reports.StoreFigures{ByState: map[history.StoreState]int64{}}
@@ -128,10 +134,10 @@ func (l *live) count(event *history.Event) {
 	case history.KindFetched, history.KindShareAcquired:
 		l.processes.fetched(event)
 	case history.KindAttemptStart:
-		l.move(event, 1)
+		l.move(event.N, l.whole)
 		l.attempt(event)
 	case history.KindAttemptEnd:
-		l.move(event, -1)
+		l.move(event.N, -l.whole)
 		l.processes.attempted(event.Instance)
 		if !ofStore {
 			l.attempted(event)
@@ -156,9 +162,9 @@ func (l *live) count(event *history.Event) {
 	}
 }
 
-// move notes that something moves, as far as it is promised.
-func (l *live) move(event *history.Event, underWay int64) {
-	if !l.header.Contract().Endless(event.N) {
+// move notes that something moves in an attempt, as far as it is promised.
+func (l *live) move(attempt int32, underWay int64) {
+	if !l.header.Contract().Endless(attempt) {
 		l.underWay.Add(underWay)
 		l.moved.Add(1)
 	}
@@ -167,6 +173,10 @@ func (l *live) move(event *history.Event, underWay int64) {
 // follow handles the less frequent events.
 func (l *live) follow(event *history.Event, ofStore bool) {
 	switch event.Kind {
+	case history.KindCallStart, history.KindCallEnd:
+		if event.N == 0 {
+			l.move(int32(event.Aux), map[history.Kind]int64{history.KindCallStart: 1, history.KindCallEnd: -1}[event.Kind])
+		}
 	case history.KindPhase:
 		l.log.add(event.Time, reports.EventPhase, event.Text)
 	case history.KindAssigned:

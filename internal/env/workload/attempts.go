@@ -23,6 +23,8 @@ type AttemptsConfig struct {
 	Other int
 	// Calls is the number of calls in an attempt that fails, where a client repeats calls by itself; 0 stands for 1.
 	Calls int
+	// Spans: an attempt has several calls. A downstream that can tell them begins each with BeginCall.
+	Spans bool
 	// Instances is the number of subject instances that get a listener. First is the number of the first of them.
 	Instances, First int
 	// Ops is the run's counter of operations, shared with every other observer that numbers them.
@@ -48,6 +50,9 @@ type Attempts struct {
 	stray  atomic.Pointer[string]
 
 	mu sync.Mutex // for replacing changes
+
+	// spans is nil if each call is an attempt.
+	spans *spans
 }
 
 // recordState is the state of a record: the number of all its attempts, of those that the plan counts, and whether it
@@ -66,13 +71,20 @@ type processState struct {
 
 // NewAttempts returns the attempts at a downstream that none has been made at.
 func NewAttempts(cfg AttemptsConfig) *Attempts {
-	return &Attempts{cfg: cfg, records: make([]recordState, len(cfg.Plan.Records)),
+	a := &Attempts{cfg: cfg, records: make([]recordState, len(cfg.Plan.Records)),
 		processes: make([]processState, cfg.Instances)}
+	if cfg.Spans {
+		a.spans = newSpans()
+	}
+	return a
 }
 
 // SetRun sets the process of an instance that is about to start. Connections accepted from then on belong to it.
 func (a *Attempts) SetRun(instance int, run uint16) {
 	a.processes[instance-a.cfg.First].run.Store(uint32(run))
+	if a.spans != nil {
+		a.giveUpEarlier(instance, run)
+	}
 }
 
 // SetReplayed says that a record's dead letter is about to be replayed. From then on the record succeeds if it is
@@ -137,15 +149,20 @@ func (a *Attempts) number(event *history.Event) int32 {
 
 // End records the end of an attempt with the outcome that the event has. gone says that its client left before.
 func (a *Attempts) End(event *history.Event, gone bool) {
-	event.Kind = history.KindAttemptEnd
-	if a.cfg.Other > 0 {
-		event.Kind = history.KindCallEnd
-	}
 	if gone {
 		event.Flags |= history.ClientGone
 	}
 	event.Time = a.cfg.Clock.Now()
-	a.record(event)
+	switch {
+	case event.Kind == history.KindCallStart && a.cfg.Other == 0:
+		a.endCall(event)
+	case a.cfg.Other > 0:
+		event.Kind = history.KindCallEnd
+		a.record(event)
+	default:
+		event.Kind = history.KindAttemptEnd
+		a.record(event)
+	}
 	if event.Outcome != history.OutcomeUnknownID {
 		a.answered.Add(1)
 	}
@@ -201,6 +218,9 @@ func (a *Attempts) Rule(caller Caller, event *history.Event) (Ruling, Waited) {
 	}
 	if ended := a.delay(caller); ended != Elapsed {
 		return Ruling{Outcome: history.OutcomeTimeout}, ended
+	}
+	if event.Kind == history.KindCallStart && a.cfg.Other == 0 {
+		return a.ruleCall(event), Elapsed
 	}
 	ruling := a.rule(event.Record, a.number(event))
 	if a.cfg.Other > 0 && ruling.Outcome != history.OutcomeSuccess {

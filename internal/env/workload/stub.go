@@ -87,6 +87,7 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 	if cfg.Calls != nil {
 		calls = *cfg.Calls
 	}
+	cfg.Spans = calls.First != nil
 	calls.Routes = append(calls.Routes[:len(calls.Routes):len(calls.Routes)], healthRoute())
 	answers := map[string]map[history.Outcome]answer{}
 	for _, kind := range append(textKinds(), cfg.Plan.ErrorText) {
@@ -197,7 +198,8 @@ func (s *Stub) handle(w http.ResponseWriter, r *http.Request) {
 	request := newCall(r, body.Bytes(), &s.inflater)
 	route := s.calls.route(r.Method, r.URL.Path)
 	switch {
-	case route != nil && (s.cfg.Other == 0 || route.Path == healthPath):
+	case route != nil && s.calls.role(r.Method, r.URL.Path) == CallAmong &&
+		(s.cfg.Other == 0 || route.Path == healthPath):
 		s.fixed(w, request, route)
 	case route != nil:
 		s.attempt(w, request, route)
@@ -237,14 +239,19 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	s.source(r.Header, &event)
 	seq, found := s.calls.find(r, s.cfg.IDs)
 	passes := s.forwards() && (route == nil || route.Forward)
-	if passes && !found {
+	switch {
+	case found:
+	case passes:
 		s.passOn(w, r, &event, route == nil)
+		return
+	case route != nil && s.cfg.Other == 0:
+		s.fixed(w, r, route)
 		return
 	}
 	if s.calls.Told {
 		event.Text = s.told(r, seq, found)
 	}
-	s.Begin(&event, seq, found)
+	s.BeginCall(&event, seq, found, s.calls.role(r.Method, r.URL.Path))
 	if s.calls.Told && s.unnamed(&event) {
 		s.Stray(event.Text)
 	}
@@ -252,11 +259,14 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	if found && s.calls.several(r, s.cfg.IDs, seq) {
 		s.Several(conn.instance, conn.run, func() string { return s.told(r, 0, false) })
 	}
-	var onward *call
-	if passes {
-		onward = r
+	well := success{}
+	switch {
+	case passes:
+		well.onward = r
+	case route != nil:
+		well.status = route.Response.Status
 	}
-	answer, _ := s.conclude(waiting{r.Context(), s}, &event, true, onward)
+	answer, _ := s.conclude(waiting{r.Context(), s}, &event, true, well)
 	switch {
 	case answer.status == 0:
 		if event.Outcome == history.OutcomeReset && r.ProtoMajor == 1 {
@@ -276,14 +286,24 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	}
 }
 
+// success says how a call is answered that succeeds: as usual, with the status of its route, or as the other stub
+// answers the call that goes on to it.
+type success struct {
+	status int
+	onward *call
+}
+
 // conclude waits for the attempt's planned time, records its end, and returns its answer and how the wait ended.
-// told says that the answer can state the wait before the next attempt. A success is that of onward, if it is not nil,
-// at another stub.
-func (s *Stub) conclude(caller Caller, event *history.Event, told bool, onward *call) (answer, Waited) {
+// told says that the answer can state the wait before the next attempt.
+func (s *Stub) conclude(caller Caller, event *history.Event, told bool, well success) (answer, Waited) {
 	ruling, ended := s.Decide(caller, event)
 	answer := s.response(ruling)
-	if onward != nil && ruling.Outcome == history.OutcomeSuccess && ended == Elapsed {
-		answer.forwarded = s.forward.call(onward)
+	switch {
+	case ruling.Outcome != history.OutcomeSuccess || ended != Elapsed:
+	case well.status != 0:
+		answer.status = well.status
+	case well.onward != nil:
+		answer.forwarded = s.forward.call(well.onward)
 		answer.status = answer.forwarded.status
 		ruling.Outcome = answer.forwarded.outcome(s.answers[s.cfg.Plan.ErrorText])
 		if caller.Over() { // it did not wait for that answer

@@ -38,6 +38,9 @@ type Calls struct {
 	Answers map[history.Outcome]Response
 	// Routes have a fixed answer. They are no attempts.
 	Routes []Route
+	// First and Last are the calls that begin and end an attempt of several calls; nil where each call is an attempt.
+	// Only their methods and paths count.
+	First, Last *Route
 	// HTTP1: it speaks HTTP/1.1 alone.
 	HTTP1 bool
 	// Told: the history tells the method and path of each attempt.
@@ -66,6 +69,10 @@ type Route struct {
 	Forward      bool
 }
 
+func (r *Route) matches(method, path string) bool {
+	return (r.Method == "" || r.Method == method) && matches(r.Path, path)
+}
+
 // UsualCalls is the downstream of consumers that are written for it: POST /v1/attempt with the record's value.
 func UsualCalls() *Calls { return &Calls{Method: http.MethodPost, Path: attemptPath, In: InBody} }
 
@@ -77,11 +84,23 @@ func healthRoute() Route {
 // route returns the route of a call, nil if there is none.
 func (c *Calls) route(method, path string) *Route {
 	for i := range c.Routes {
-		if one := &c.Routes[i]; (one.Method == "" || one.Method == method) && matches(one.Path, path) {
+		if one := &c.Routes[i]; one.matches(method, path) {
 			return one
 		}
 	}
 	return nil
+}
+
+// role returns the role of a call in attempts of several calls.
+func (c *Calls) role(method, path string) CallRole {
+	switch {
+	case c.First == nil:
+	case c.First.matches(method, path):
+		return CallFirst
+	case c.Last.matches(method, path):
+		return CallLast
+	}
+	return CallAmong
 }
 
 // matches reports whether a path has the pattern, in which * stands for one segment that is not empty.

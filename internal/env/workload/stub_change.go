@@ -139,19 +139,30 @@ func (r Ruling) Hang(caller Caller) Waited { return caller.Wait(r.ctx, r.hang) }
 
 // rule decides the answer to an attempt of a known record.
 func (a *Attempts) rule(record, attempt int32) Ruling {
-	for _, c := range a.inForce() {
-		if c.answer == nil {
-			continue
-		}
-		if outcome, retryAfter := c.answer(record, attempt); outcome != history.OutcomeNone {
-			return Ruling{Outcome: outcome, retryAfter: retryAfter, ctx: c.ctx}
-		}
+	if ruling, changed := a.ruleChanged(record, attempt); changed {
+		return ruling
 	}
 	if a.cfg.Other > 0 {
 		return Ruling{Outcome: history.OutcomeSuccess}
 	}
 	state := &a.records[record]
-	outcome := a.decide(record, state.planned.Add(1), state.replayed.Load())
+	return plannedRuling(a.decide(record, state.planned.Add(1), state.replayed.Load()))
+}
+
+// ruleChanged returns the answer of the first change that has one.
+func (a *Attempts) ruleChanged(record, attempt int32) (ruling Ruling, changed bool) {
+	for _, c := range a.inForce() {
+		if c.answer == nil {
+			continue
+		}
+		if outcome, retryAfter := c.answer(record, attempt); outcome != history.OutcomeNone {
+			return Ruling{Outcome: outcome, retryAfter: retryAfter, ctx: c.ctx}, true
+		}
+	}
+	return Ruling{}, false
+}
+
+func plannedRuling(outcome history.Outcome) Ruling {
 	return Ruling{Outcome: outcome, hang: hangLimit, ctx: context.Background()}
 }
 

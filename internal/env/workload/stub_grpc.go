@@ -145,7 +145,7 @@ func (s *Stub) serveAttempt(ctx context.Context, method string, message []byte) 
 	if found && rpc.several(method, message, seq) {
 		s.Several(event.Instance, event.Run, func() string { return method })
 	}
-	answer, ended := s.conclude(waiting{ctx, s}, &event, rpc.tells(), nil)
+	answer, ended := s.conclude(waiting{ctx, s}, &event, rpc.tells(), success{})
 	if ended == Gone {
 		// The deadline has passed here, too, perhaps a moment before the caller notices. Then the caller gets this
 		// status, and not that the module gave up.

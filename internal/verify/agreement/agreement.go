@@ -101,6 +101,9 @@ func (r *Report) check(c generate.Choices) error {
 		errs = append(errs, r.other("several downstreams", generate.Several, generate.SeveralCorruptions(), c))
 	case 9, 10:
 		errs = append(errs, r.other("repeated calls", generate.Repeats, generate.RepeatsCorruptions(), c))
+		if of == 10 {
+			errs = append(errs, r.other("attempts of several calls", generate.Spans, generate.Corruptions(), c))
+		}
 	case 11:
 		errs = append(errs, r.other("effects elsewhere", generate.SeveralEffects, generate.EffectsCorruptions(), c))
 	}
@@ -111,7 +114,8 @@ func (r *Report) check(c generate.Choices) error {
 // history with a dead-letter store, three a history with records that the downstream stub cannot identify, one of them
 // also a history of a consumer that halts at such records, and one a history with effects in a sink, and one of
 // records that are produced twice. Two get a history of a consumer that calls several downstreams, one such a history
-// with effects, and two a history of a consumer whose client repeats calls by itself.
+// with effects, and two a history of a consumer whose client repeats calls by itself, one of them also a history of a
+// consumer whose attempts have several calls.
 const others = 12
 
 // transactions checks a correct history with transactions, and one with a corruption. Random edits of such a history

@@ -234,6 +234,21 @@ func (r *Report) calls(seed uint64, c generate.Choices) error {
 	return r.other("repeated calls", generate.Repeats, generate.RepeatsCorruptions(), c)
 }
 
+// TestAttemptsOfSeveralCallsAgree checks consumers whose attempts have several calls, which they may break off.
+func TestAttemptsOfSeveralCallsAgree(t *testing.T) {
+	all := NewReport()
+	for seed := range seeds() / 4 {
+		if err := all.other("attempts of several calls", generate.Spans, generate.Corruptions(),
+			generate.NewSeeded(seed)); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	if all.Decided*2 < all.Records {
+		t.Errorf("of %d records only %d could be decided", all.Records, all.Decided)
+	}
+	t.Logf("%d of %d decided; judged %v, compared %v, %v", all.Decided, all.Records, all.Correct, all.Compared, all.Corrupted)
+}
+
 // TestUnnamedRecordsAgree checks that many of the records that the downstream stub cannot identify are decided, and
 // that the checkers and the reference checker both name the dropped ones.
 func TestUnnamedRecordsAgree(t *testing.T) {
@@ -301,6 +316,7 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 		"effects":   {generate.Effects, generate.EffectsCorruptions()},
 		"several":   {generate.Several, generate.SeveralCorruptions()},
 		"repeats":   {generate.Repeats, generate.RepeatsCorruptions()},
+		"spans":     {generate.Spans, generate.Corruptions()},
 
 		"transactions": {generate.Transactions, generate.TransactionCorruptions()},
 		"twice":        {generate.Twice, generate.TwiceCorruptions()},

@@ -156,11 +156,10 @@ func (v *view) noteRecord(i int, e *history.Event) {
 		f.attempts = append(f.attempts, pair{i, none})
 	case history.KindAttemptEnd:
 		v.answer(f.attempts, i, e.Op)
-	case history.KindCallStart:
-		f.calls = append(f.calls, pair{i, none})
-	case history.KindCallEnd:
-		v.answer(f.calls, i, e.Op)
-		v.together = v.together || v.Header.Downstreams[e.N].Topic && e.Outcome != history.OutcomeSuccess
+	case history.KindCallStart, history.KindCallEnd:
+		if e.N > 0 { // those of an attempt say nothing that the attempt does not
+			v.noteCall(i, e, f)
+		}
 	case history.KindProduceRequest:
 		*f.writes(v, e) = append(*f.writes(v, e), pair{i, none})
 	case history.KindProduceResponse:
@@ -170,6 +169,15 @@ func (v *view) noteRecord(i int, e *history.Event) {
 	case history.KindAuditRecord:
 		v.noteAudit(i, e, f)
 	}
+}
+
+func (v *view) noteCall(i int, e *history.Event, f *facts) {
+	if e.Kind == history.KindCallStart {
+		f.calls = append(f.calls, pair{i, none})
+		return
+	}
+	v.answer(f.calls, i, e.Op)
+	v.together = v.together || v.Header.Downstreams[e.N].Topic && e.Outcome != history.OutcomeSuccess
 }
 
 func (f *facts) writes(v *view, e *history.Event) *[]pair {

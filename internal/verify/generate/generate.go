@@ -81,6 +81,10 @@ type simulation struct {
 	// made the number that the consumer's client makes.
 	others      []*otherDownstream
 	calls, made int
+	// spanned is the number of calls in an attempt, 0 if each call is one. If resumes is set, the consumer begins the next
+	// attempt with the call that was refused.
+	spanned int
+	resumes bool
 
 	// interval is the time between transactions, or 0 if there are none.
 	interval time.Duration

@@ -33,6 +33,8 @@ type process struct {
 	flights map[int32]*flight
 	batches bool
 	txn     *transaction
+	// half holds the starts of its attempts of several calls that have not ended.
+	half map[int32]history.Event
 }
 
 // assignment is a partition assigned to a process.
@@ -57,6 +59,8 @@ type work struct {
 	// k is the number of attempts made; answers are the failed answers that the process received.
 	k       int
 	answers []history.Outcome
+	// resume is the call with which its next attempt of several calls begins, 0 for the first.
+	resume  int
 	started bool
 	done    bool
 	asleep  bool
@@ -72,6 +76,7 @@ func (p *process) start() {
 	p.producer++
 	p.id, p.writes = p.producer, 0
 	p.flights, p.batches = map[int32]*flight{}, false
+	p.giveUpHalves()
 	p.begin()
 	p.instant()
 	e := p.event(history.KindInstanceStarting)
@@ -264,12 +269,21 @@ func (w *work) call(n int) {
 	if p.vague {
 		e.Topic, e.Partition, e.Offset = none, none, none
 	}
+	if p.spanned > 0 {
+		w.span(e, n, outcome)
+		return
+	}
 	p.put(e)
+	p.simulation.after(p.took(outcome), func() { w.answered(e, n, outcome) })
+}
+
+// took is the time until the downstream stub answers a call.
+func (p *process) took(outcome history.Outcome) time.Duration {
 	took := time.Duration(1+p.Intn(4)) * ms
 	if outcome == history.OutcomeTimeout {
 		took = 60 * ms
 	}
-	p.simulation.after(took, func() { w.answered(e, n, outcome) })
+	return took
 }
 
 // answered is the downstream stub's side of the end of an attempt. It does not depend on the state of the process.

@@ -42,7 +42,7 @@ func (j *judge) callsFailed(number int32) (failed, ended bool) {
 	batches := j.batches()
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Kind != history.KindCallEnd || e.Record != number && !j.header.Downstreams[e.N].Topic && !batches {
+		if e.Kind != history.KindCallEnd || e.N == 0 || e.Record != number && !j.header.Downstreams[e.N].Topic && !batches {
 			continue
 		}
 		failed = failed || e.Outcome != history.OutcomeSuccess || e.Flags.Has(history.ClientGone)

@@ -1,0 +1,183 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
+)
+
+// newSpanned is a downstream whose attempts have several calls, at records with these plans. A look-up begins them, an
+// entry in an audit ends them, and each has an answer of its own.
+func newSpanned(t *testing.T, records ...plan.Record) *bed {
+	t.Helper()
+	look, entry := `{"tier":"gold"}`, ""
+	return newCalls(t, &plan.Plan{Records: records}, history.IDText, Calls{
+		First: &Route{Method: "GET", Path: "/customers/*"}, Last: &Route{Path: "/audit"},
+		Routes: []Route{{Path: "/customers/*", Response: Response{Status: 203, Body: &look}},
+			{Path: "/audit", Response: Response{Status: 204, Body: &entry}},
+			{Path: "/tokens/*", Response: Response{Status: 201}}},
+	})
+}
+
+// makes makes calls for record 0 and returns the statuses of their answers. A call is a word: look, pay, enter, undo or
+// token.
+func (b *bed) makes(calls string) (statuses []int) {
+	id := b.ids.Token(0)
+	for _, word := range strings.Fields(calls) {
+		method, path, body := "PUT", "/payments/"+id, ""
+		switch word {
+		case "look":
+			method, path = "GET", "/customers/"+id
+		case "enter":
+			method, path, body = "POST", "/audit", id
+		case "undo":
+			method = "DELETE"
+		case "token":
+			path = "/tokens/" + id
+		}
+		status, _, _ := b.call(method, path, body)
+		statuses = append(statuses, status)
+	}
+	return statuses
+}
+
+// attempts describes the attempts that were recorded: the outcomes, with ? for one that was given up and … for one that
+// has not ended.
+func (b *bed) attempts() string {
+	b.sink.mu.Lock()
+	defer b.sink.mu.Unlock()
+	ended := map[int64]string{}
+	for _, e := range b.sink.all {
+		if e.Kind == history.KindAttemptEnd {
+			ended[e.Op] = e.Outcome.String()
+			if e.Flags.Has(history.ClientGone) {
+				ended[e.Op] = "?"
+			}
+		}
+	}
+	var all []string
+	for _, e := range b.sink.all {
+		if e.Kind != history.KindAttemptStart {
+			continue
+		}
+		outcome, over := ended[e.Op]
+		if !over {
+			outcome = "…"
+		}
+		all = append(all, fmt.Sprintf("%d %s", e.N, outcome))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestAttemptsOfSeveralCalls(t *testing.T) {
+	transient := func(failures uint8) plan.Record {
+		return plan.Record{Outcome: history.OutcomeTransient, Failures: failures}
+	}
+	success := plan.Record{Outcome: history.OutcomeSuccess}
+	for name, one := range map[string]struct {
+		record plan.Record
+		calls  string
+		want   []int
+		as     string
+	}{
+		"all succeed":               {success, "look pay enter", []int{203, 200, 204}, "1 success"},
+		"a fixed answer is no call": {success, "token look token pay enter", []int{201, 203, 201, 200, 204}, "1 success"},
+		"the last is not made":      {success, "look pay", []int{203, 200}, "1 …"},
+		"the first is made again":   {success, "look pay look pay enter", []int{203, 200, 203, 200, 204}, "1 ?, 2 success"},
+		"nothing follows the last":  {success, "look pay enter undo", []int{203, 200, 204, 200}, "1 success"},
+		"only the last is made":     {success, "enter", []int{204}, "1 success"},
+		"the last is made again":    {success, "look pay enter enter", []int{203, 200, 204, 204}, "1 success, 2 success"},
+		"a middle one begins none":  {success, "pay pay look pay enter", []int{200, 200, 203, 200, 204}, "1 success"},
+		"each can be the one to fail": {transient(3), "look look pay look pay enter look pay enter",
+			[]int{503, 203, 503, 203, 200, 503, 203, 200, 204}, "1 transient, 2 transient, 3 transient, 4 success"},
+		"the refused one goes on": {transient(3), "look look pay pay enter enter",
+			[]int{503, 203, 503, 200, 503, 204}, "1 transient, 2 transient, 3 transient, 4 success"},
+		"what is undone is no attempt": {transient(2), "look look pay undo look pay enter",
+			[]int{503, 203, 503, 200, 203, 200, 204}, "1 transient, 2 transient, 3 success"},
+		"one that is given up uses up no failure": {transient(2), "look look look pay look pay enter",
+			[]int{503, 203, 203, 503, 203, 200, 204}, "1 transient, 2 ?, 3 transient, 4 success"},
+	} {
+		b := newSpanned(t, one.record)
+		if got := b.makes(one.calls); !slices.Equal(got, one.want) {
+			t.Errorf("%s: answered %v, want %v", name, got, one.want)
+		}
+		if got := b.attempts(); got != one.as {
+			t.Errorf("%s: recorded %q, want %q", name, got, one.as)
+		}
+		if open := b.InFlight(); open != 0 {
+			t.Errorf("%s: %d calls are being answered", name, open)
+		}
+	}
+}
+
+// Each call is recorded with its number in the attempt, and an attempt lies around its calls.
+func TestCallsOfAnAttemptAreRecorded(t *testing.T) {
+	b := newSpanned(t, plan.Record{Outcome: history.OutcomeSuccess})
+	b.makes("look pay enter undo")
+	var got []string
+	for _, e := range b.sink.all {
+		got = append(got, fmt.Sprintf("%s %d %d %d %s", e.Kind, e.N, e.Sequence, max(e.Aux, 0), e.Text))
+	}
+	want := []string{
+		"attempt-start 1 -1 0 GET /customers/{id}", "call-start 0 1 1 GET /customers/{id}", "call-end 0 1 1 ",
+		"call-start 0 2 1 PUT /payments/{id}", "call-end 0 2 1 ", "call-start 0 3 1 POST /audit", "call-end 0 3 1 ",
+		"attempt-end 1 -1 0 ", "call-start 0 0 0 DELETE /payments/{id}", "call-end 0 0 0 ",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	starts, ends := b.sink.of(history.KindCallStart), b.sink.of(history.KindCallEnd)
+	start, end := b.sink.of(history.KindAttemptStart)[0], b.sink.of(history.KindAttemptEnd)[0]
+	if start.Time != starts[0].Time || end.Time != ends[2].Time || end.Code != 204 || end.Op != start.Op {
+		t.Errorf("the attempt is %+v to %+v", start, end)
+	}
+}
+
+// The attempts of a process end with it, and its successor goes on with none of them.
+func TestAttemptsOfSeveralCallsEndWithTheProcess(t *testing.T) {
+	b := newSpanned(t, plan.Record{Outcome: history.OutcomeSuccess})
+	b.makes("look pay")
+	b.SetRun(0, 1)
+	b.client.CloseIdleConnections()
+	if got := b.attempts(); got != "1 ?" {
+		t.Errorf("after the process: %s", got)
+	}
+	b.makes("pay enter")
+	if got := b.attempts(); got != "1 ?, 2 success" {
+		t.Errorf("after its successor: %s", got)
+	}
+	if first, last := b.Missing(); first || last {
+		t.Errorf("missing: %v, %v", first, last)
+	}
+}
+
+// A fault answers the calls of attempts alone, and an answer of a fault ends the attempt.
+func TestFaultsStrikeTheCallsOfAttempts(t *testing.T) {
+	b := newSpanned(t, plan.Record{Outcome: history.OutcomeSuccess})
+	b.makes("look")
+	end := b.Answer(func(int32, int32) (history.Outcome, time.Duration) { return history.OutcomeRateLimited, 0 })
+	if got, want := b.makes("pay undo token enter"), []int{429, 200, 201, 429}; !slices.Equal(got, want) {
+		t.Errorf("answered %v, want %v", got, want)
+	}
+	end()
+	if got := b.attempts(); got != "1 rate-limited, 2 rate-limited" {
+		t.Errorf("recorded %s", got)
+	}
+}
+
+func TestMissingCallsOfAttempts(t *testing.T) {
+	b := newSpanned(t, plan.Record{Outcome: history.OutcomeSuccess})
+	b.makes("token")
+	if first, last := b.Missing(); first || last {
+		t.Errorf("without a call, missing: %v, %v", first, last)
+	}
+	b.makes("pay")
+	if first, last := b.Missing(); !first || !last {
+		t.Errorf("with a middle call, missing: %v, %v", first, last)
+	}
+}
