@@ -65,7 +65,7 @@ test-kafka: build
 
 # The tests with containers, in PARTS, and one run. .ci/docker.sh make test-docker: it starts an engine where there is none, and makes an image of Kafka.
 test-docker: build
-	$(GO) test -count=1 -p 1 $$($(GO) list ./internal/env/cluster/docker ./test/containers ./test/drill | $(PART))
+	$(GO) test -count=1 -p 1 $$($(GO) list ./internal/env/cluster/docker ./internal/env/postgres ./test/containers ./test/drill | $(PART))
 	./dlqbench run --quiet --cluster docker --image "$(DLQBENCH_DOCKER_IMAGE)" dlq-publish-failure
 
 # A campaign on a Kubernetes cluster: DLQBENCH_KUBECONFIG, DLQBENCH_KUBERNETES_IMAGE and DLQBENCH_KUBERNETES_PROGRAM, the

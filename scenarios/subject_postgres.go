@@ -17,8 +17,11 @@ import (
 // failure by an error in its place.
 type PostgresDownstream struct {
 	// URL is a database of your own: postgres://USER:PASSWORD@HOST:PORT/NAME. Default: a private server for the run, from
-	// the PostgreSQL that is installed here.
+	// the PostgreSQL that is installed here, or in a container.
 	URL string `json:"url,omitempty" jsonschema:"pattern=^postgres(ql)?://"`
+	// Image runs the private server in a container of this image, such as postgres:16. It obeys the variables of the
+	// official image. Default: what is installed here; without that, postgres:17-alpine.
+	Image string `json:"image,omitempty"`
 	// Statements is a regular expression: only a statement whose text it matches can begin an attempt. Default: any but
 	// one that reads (SELECT, VALUES, TABLE, SHOW, EXPLAIN, FETCH).
 	Statements string `json:"statements,omitempty"`
@@ -135,6 +138,9 @@ func (p *PostgresDownstream) SQLStates() map[history.Outcome]string {
 }
 
 func (c *checker) checkPostgres(path string, postgres *PostgresDownstream, decides bool, s *SubjectFile) {
+	if postgres.URL != "" && postgres.Image != "" {
+		c.at(path+"/image", "a server of your own (url) is not started in a container: keep one of the two")
+	}
 	if postgres.URL != "" {
 		address, err := url.Parse(postgres.URL)
 		switch {

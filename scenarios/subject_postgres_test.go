@@ -21,6 +21,8 @@ func TestProblemsOfDatabases(t *testing.T) {
 		"downstreams: [{}]":                                                        "a downstream is of one kind",
 		"downstreams: [{http: {}, postgres: {}}]":                                  "a downstream is of one kind",
 		"observe: wire\ndownstreams: [{postgres: {}}]":                             "observe: wire says",
+		"downstreams: [{postgres: {image: postgres:16}}]":                          "",
+		"downstreams: [{postgres: {image: x, url: postgres://db/a}}]":              "is not started in a container",
 		"downstreams: [{postgres: {url: mysql://a/b}}]":                            "url",
 		"downstreams: [{postgres: {url: postgres://db}}]":                          "a host or a database is missing",
 		"downstreams: [{postgres: {statements: \"(\"}}]":                           "this is not a regular expression",

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -26,8 +28,12 @@ func (a *app) subjectCommand() *cobra.Command {
 	command.AddCommand(&cobra.Command{
 		Use: "check FILE", Short: "Show what a subject.yaml promises and which invariants are judged because of it",
 		Args: takes(1, 1), Example: "  dlqbench subject check examples/python/subject.yaml",
-		RunE: func(_ *cobra.Command, args []string) error {
-			file, err := scenarios.LoadSubject(args[0])
+		RunE: func(command *cobra.Command, args []string) error {
+			data, err := os.ReadFile(args[0])
+			if err != nil {
+				return usageError{fmt.Errorf("reading the subject: %w", err)}
+			}
+			file, err := scenarios.ParseSubject(args[0], data)
 			if err != nil {
 				return usageError{err}
 			}
@@ -38,7 +44,10 @@ func (a *app) subjectCommand() *cobra.Command {
 			for _, line := range text.Lines(min(reports.Columns(a.stdout), widestText)) {
 				fmt.Fprintln(a.stdout, line)
 			}
-			return nil
+			return run.CheckDatabase(command.Context(), file, func(path string) string {
+				line, column := scenarios.KeyAt(data, path)
+				return fmt.Sprintf("%s:%d:%d", args[0], line, column)
+			})
 		},
 	})
 	return command

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/engine"
 	"github.com/dlqbench/dlqbench/internal/env/pgtap"
 	"github.com/dlqbench/dlqbench/internal/env/postgres"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
@@ -38,7 +40,7 @@ func (r *run) openPostgres(ctx context.Context, spec *scenarios.PostgresDownstre
 	}()
 	address := spec.URL
 	if address == "" {
-		if d.server, address, err = r.ownPostgres(ctx, databaseName, "downstreams.postgres.url"); err != nil {
+		if d.server, address, err = r.ownPostgres(ctx, databaseName, spec.Image, "downstreams.postgres.url"); err != nil {
 			return nil, err
 		}
 	}
@@ -63,17 +65,49 @@ func (r *run) openPostgres(ctx context.Context, spec *scenarios.PostgresDownstre
 		}
 	}
 	if err := pgtap.Reach(ctx, address); err != nil {
-		return nil, fmt.Errorf("%w: start it, or correct downstreams.postgres.url in %s", err, r.options.SubjectFile)
+		return nil, unreached(err, r.options.SubjectFile)
 	}
 	d.Tap, err = pgtap.New(config)
 	return d, err
 }
 
-// ownPostgres starts a PostgreSQL for this run alone, with a database. other is the setting that names another one.
-func (r *run) ownPostgres(ctx context.Context, name, other string) (*postgres.Server, string, error) {
-	server, err := postgres.Start(ctx, map[string]string{"fsync": "off"})
+func unreached(err error, place string) error {
+	return fmt.Errorf("%w: start it, or correct downstreams.postgres.url in %s", err, place)
+}
+
+// CheckDatabase checks that the user's database answers, if the subject file names one. The error is an
+// EnvironmentError; place gives the place of a path in the file, such as "subject.yaml:12:13".
+func CheckDatabase(ctx context.Context, subject *scenarios.SubjectFile, place func(path string) string) error {
+	for i, one := range subject.Downstreams {
+		if one.Postgres == nil || one.Postgres.URL == "" {
+			continue
+		}
+		if err := pgtap.Reach(ctx, one.Postgres.URL); err != nil {
+			err = unreached(err, place(fmt.Sprintf("/downstreams/%d/postgres/url", i)))
+			return environment("looking for the database", err)
+		}
+	}
+	return nil
+}
+
+// ownPostgres starts a PostgreSQL for this run alone, with a database: from an image, or, if that is "", from the programs
+// that are installed here, and without them from the usual image. other is the setting that names another server.
+func (r *run) ownPostgres(ctx context.Context, name, image, other string) (*postgres.Server, string, error) {
+	settings := map[string]string{"fsync": "off"}
+	var server *postgres.Server
+	err := postgres.ErrAbsent
+	if image == "" {
+		server, err = postgres.Start(ctx, settings)
+	}
 	if errors.Is(err, postgres.ErrAbsent) {
-		return nil, "", fmt.Errorf("%w; this run needs these programs, or %s of a server that runs", err, other)
+		absent := err
+		r.subject.WorksElsewhere() // the guard then removes the container of a killed run
+		server, err = postgres.StartContainer(ctx, postgres.Container{Image: cmp.Or(image, postgres.DefaultImage),
+			RunID: r.header.RunID, Settings: settings, Log: r.options.Log})
+		if image == "" && errors.Is(err, engine.ErrNoEngine) {
+			return nil, "", fmt.Errorf("%w; this run needs these programs, a container engine, or %s of a server that runs",
+				absent, other)
+		}
 	}
 	if err != nil {
 		return nil, "", err

@@ -236,7 +236,7 @@ const dropLimit = 10 * time.Second
 // startPostgres starts a server for this run alone.
 func (r *run) startPostgres(ctx context.Context) error {
 	var err error
-	r.store.server, r.store.address, err = r.ownPostgres(ctx, "dead_letters",
+	r.store.server, r.store.address, err = r.ownPostgres(ctx, "dead_letters", "",
 		"(without faults that end the database) store.url")
 	return err
 }

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,7 +83,9 @@ func Reach(ctx context.Context, address string) error {
 	defer cancel()
 	conn, err := pgconn.Connect(ctx, address)
 	if err != nil {
-		return fmt.Errorf("connecting to the database: %w", err) // it names the user and the host, not the password
+		// The error names user and host, not the password; and it names an address once with TLS and once without.
+		causes := slices.Compact(strings.Split(err.Error(), "\n\t"))
+		return fmt.Errorf("connecting to the database: %s", strings.Join(causes, " "))
 	}
 	return conn.Close(ctx)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
+	"github.com/dlqbench/dlqbench/internal/env/engine"
 )
 
 // This file injects faults into single brokers through the engine, and lifts them.
@@ -133,7 +134,7 @@ func (k *Kafka) startAgain(ctx context.Context, n *node) error {
 	ctx, release := k.during(ctx)
 	defer release()
 	if _, err := k.engine.ContainerStart(ctx, n.container.ID, client.ContainerStartOptions{}); err != nil {
-		if portTaken(err) {
+		if engine.PortTaken(err) {
 			return fmt.Errorf("another program has taken its port %d while it was stopped: %w", n.port, err)
 		}
 		return fmt.Errorf("asking the engine for it: %w", err)

@@ -91,22 +91,6 @@ func TestClusterID(t *testing.T) {
 	}
 }
 
-// A port in use is distinguished from other failures, in the messages of several engines.
-func TestPortTaken(t *testing.T) {
-	for text, want := range map[string]bool{
-		"driver failed programming external connectivity on endpoint x: Bind for 127.0.0.1:20000 failed: port is already " +
-			"allocated": true,
-		"driver failed programming external connectivity: Error starting userland proxy: listen tcp4 127.0.0.1:1: bind: " +
-			"address already in use": true,
-		"Ports are not available: exposing port TCP": false, "ports are not available: exposing port TCP 127.0.0.1:1": true,
-		"no such image": false,
-	} {
-		if got := portTaken(errors.New(text)); got != want {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-}
-
 // Clients' connections are distinguished from the broker's own, and from sockets that listen, are closing, or lead
 // elsewhere.
 func TestSocketTable(t *testing.T) {
