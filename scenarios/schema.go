@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -48,7 +49,23 @@ type schema struct {
 	tree     any
 }
 
+// compiledSchemas are the few schemas of this program by their text. To compile one takes longer than to check a file.
+var compiledSchemas sync.Map //nolint:gochecknoglobals // a cache of what never changes
+
+// compileSchema returns the schema with this text, which may be used concurrently.
 func compileSchema(text []byte) (*schema, error) {
+	if found, ok := compiledSchemas.Load(string(text)); ok {
+		return found.(*schema), nil
+	}
+	made, err := newSchema(text)
+	if err != nil {
+		return nil, err
+	}
+	found, _ := compiledSchemas.LoadOrStore(string(text), made)
+	return found.(*schema), nil
+}
+
+func newSchema(text []byte) (*schema, error) {
 	const address = "schema.json"
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
