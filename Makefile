@@ -171,7 +171,7 @@ learn:
 AGREEMENT ?= -seeds 2000
 prove-short: prove-agreement prove-runs
 prove-agreement:
-	$(GO) test -count=1 -timeout 0 -v ./internal/verify/agreement -run TestSeedsAgree $(AGREEMENT)
+	$(GO) test -count=1 -timeout 0 -v ./internal/verify/agreement -run 'Agree$$' $(AGREEMENT)
 prove-runs: build
 	./dlqbench prove completeness --quiet --parallel 6 --first $$(($(SLICE) * 20)) --seeds 1 \
 		$$(./dlqbench demo --all | $(PART) | awk '{print "--bug", $$1}')

@@ -29,7 +29,7 @@ func (d drawn) Intn(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "choice
 // The proof judges more histories, or others, than the quick tests do (make prove-agreement).
 var (
 	first = flag.Uint64("first", 0, "first seed of TestSeedsAgree; the others are consecutive")
-	count = flag.Uint64("seeds", 0, "number of seeds of TestSeedsAgree (0: 250 with -short, 1000 without)")
+	count = flag.Uint64("seeds", 0, "number of seeds of TestSeedsAgree (0: 100 with -short, 1000 without)")
 )
 
 // seeds is the number of histories that a test covers.
@@ -38,7 +38,7 @@ func seeds() uint64 {
 	case *count > 0:
 		return *count
 	case testing.Short():
-		return 250
+		return 100
 	}
 	return 1000
 }
@@ -254,7 +254,7 @@ func TestAttemptsOfSeveralCallsAgree(t *testing.T) {
 func TestUnnamedRecordsAgree(t *testing.T) {
 	all := NewReport()
 	sent, decided := 0, 0
-	for seed := range seeds() / 2 {
+	for seed := range seeds() {
 		c := generate.NewSeeded(seed)
 		if err := all.other("records without an id", generate.Unnamed, generate.UnnamedCorruptions(), c); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
