@@ -130,6 +130,16 @@ func TestConsumerInContainers(t *testing.T) {
 	}
 }
 
+// A consumer in a container calls the stub by TLS, with the run's authority, which is mounted into the container. Without
+// it no attempt is seen, and the run does not pass.
+func TestContainersTrustTheStub(t *testing.T) {
+	r := newRig(t)
+	r.write("subject.yaml", r.read(r.subject)+"downstreams: [{http: {tls: true}}]\nenv: {SSL_CERT_FILE: \"{{.CAFile}}\"}\n")
+	if code, output := r.dlqbench("run", "--quiet", "--subject", r.subject, "term-during-backoff"); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, output)
+	}
+}
+
 // A run that is killed outright takes its containers with it.
 func TestNothingOutlivesAKilledRun(t *testing.T) {
 	r := newRig(t)
