@@ -67,6 +67,22 @@ func valueEntries() []faults.Entry {
 		Keys:    []string{"workload.garbage"},
 		Example: "garbage: 2%",
 	}, {
+		Name: "workload.malformed", Summary: "Records whose value has a fault.",
+		Does: "This share of the records is made from the subject's samples, or from dlqbench's own records, with a fault. " +
+			"With truncated, not-json, wrong-type, missing-field and unknown-schema-id, no id can be read from the value: it " +
+			"is only in the header dlqbench-id, and the downstream answers 404. With old-schema (written with an earlier " +
+			"version of the schema, which lacks a field) and oversized-field (a text with 128 KiB more, or a number with " +
+			"5,000 digits), the id is in its place, and the downstream answers as planned. Without how, one of the first " +
+			"five that the format can have is drawn.",
+		Made: planned + " The column value names the fault.",
+		Shows: "A correct consumer does with an unreadable record what its contract says (poison), and goes on with the " +
+			"others, unless it says halt. A record with an old schema or an oversized field may be processed, or treated " +
+			"as one that can't be read: one or the other. Bugs: a deserializer that throws out of the poll loop, a record " +
+			"that is skipped with a log line, a dead letter with the decoded value in place of the bytes that came, a " +
+			"field without a default that was added to a schema, a column or a header that is too short.",
+		Keys:    []string{"workload.malformed"},
+		Example: "malformed: {share: 2%, how: [truncated, missing-field, oversized-field]}",
+	}, {
 		Name: "workload.large", Summary: "Records near the broker's limit.",
 		Does: "This share of the records has values of size bytes, at most 1000KiB.", Made: planned,
 		Shows: "A correct consumer dead-letters them too. Bugs: a producer whose own limit is below the broker's; " +
