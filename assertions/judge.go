@@ -86,6 +86,7 @@ func judgeOne(catalogue []Invariant, source history.Source) (*judgement, error) 
 		return nil, err
 	}
 	j.lookForDamage(source)
+	source = marked(source)
 	inTime := ordered{source}
 	if err := j.walk(inTime); err != nil {
 		j.broken = errors.Join(j.broken, err)

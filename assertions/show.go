@@ -62,7 +62,7 @@ func Trace(source history.Source, number int32) (Counterexample, error) {
 		told.Summary += fmt.Sprintf("%s (%s): %s\n", seen[i].anomaly, of, seen[i].say())
 	}
 	n.enter(one)
-	if err := n.walk(ordered{source}); err != nil {
+	if err := n.walk(ordered{marked(source)}); err != nil {
 		return Counterexample{}, fmt.Errorf("telling of record %d: %w", number, err)
 	}
 	told.Summary += one.ofGroup()
@@ -87,7 +87,7 @@ func contradictions(source history.Source, number int32) ([]contradiction, error
 		return nil, err
 	}
 	j.state.asked = number
-	err = (ordered{source}).batches(func(batch []history.Event) ([]history.Event, error) {
+	err = (ordered{marked(source)}).batches(func(batch []history.Event) ([]history.Event, error) {
 		j.judge(batch)
 		return batch[:0], nil
 	})

@@ -29,7 +29,7 @@ func TestStories(t *testing.T) {
 		memberTales(), hiddenTales(),
 		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(),
 		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(), unnamedTales(), busyTales(), effectTales(),
-		outputTales(), callTales(), spanTales(), clientRepeatTales(), poisonTales(), twiceTales(),
+		outputTales(), callTales(), spanTales(), clientRepeatTales(), poisonTales(), twiceTales(), refusableTales(),
 	} {
 		all = append(all, some...)
 	}

@@ -384,6 +384,10 @@ func planned(e *history.Event) string {
 	switch {
 	case e.Flags.Has(history.Tombstone):
 		return "with a null value"
+	case e.Flags.Has(history.Garbage | history.Refusable):
+		return "with a value that a consumer may refuse, as this one did"
+	case e.Flags.Has(history.Refusable):
+		return "with a value that a consumer may refuse, which this one did not; planned as " + e.Outcome.String()
 	case e.Flags.Has(history.Garbage):
 		return "with a value that can't be decoded"
 	}

@@ -17,7 +17,7 @@ const (
 
 	// Send: the workload handed a record to its producer. Record, Topic, Partition; Aux = the intended send time (ns
 	// since the run's base); Outcome = the record's planned outcome; N = index of its key (None for a null key);
-	// KeyHash, ValueHash, HeadersHash; HeaderCount; Flags Tombstone, Garbage, Warmup.
+	// KeyHash, ValueHash, HeadersHash; HeaderCount; Flags Tombstone, Garbage, Refusable, Warmup.
 	KindSend
 	// Acked: the broker's answer to that produce. Record, Topic, Partition, Offset, Code (Kafka error code).
 	// Code ≠ 0 means that the producer gave up: the record may or may not be in the topic.
@@ -284,6 +284,9 @@ const (
 	Polled
 	// Repeated: a fault wrote this dead letter, not the subject; the workload sent this record before, with the same id.
 	Repeated
+	// Refusable: a value that carries its id, and that the subject may process or treat as one that it can't read, such as
+	// one of an earlier schema. The history shows which of both it did.
+	Refusable
 )
 
 // Has reports whether all flags in g are set.

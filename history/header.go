@@ -144,6 +144,8 @@ type Header struct {
 	Keys []string `json:"keys,omitempty"`
 	// Replay tells that the run has a replay phase.
 	Replay bool `json:"replay"`
+	// Refusable tells that there are records with the flag Refusable.
+	Refusable bool `json:"refusable,omitempty"`
 	// Foreign is how many dead letters of another service were in the dead-letter topic before the subject began. They
 	// carry no id of the run's.
 	Foreign int `json:"foreign,omitempty"`

@@ -132,7 +132,7 @@ type Workload struct {
 	// random bytes, not UTF-8, without an id.
 	Tombstones units.Percent `json:"tombstones,omitempty"`
 	Garbage    units.Percent `json:"garbage,omitempty"`
-	// Malformed makes a share of the records ones that their consumer can't read.
+	// Malformed makes a share of the records ones that their consumer can't read, or need not.
 	Malformed *Malformed `json:"malformed,omitempty"`
 	// Large makes a share of the records much larger, up to the broker's limit of 1 MiB.
 	Large *Large `json:"large,omitempty"`
@@ -175,17 +175,24 @@ type Large struct {
 	Size  units.Size    `json:"size" jsonschema:"required"`
 }
 
-// Malformed are records of the usual kind whose value has a fault, so that no id can be read from it.
+// Malformed are records of the usual kind whose value has a fault.
 type Malformed struct {
 	Share units.Percent `json:"share" jsonschema:"required"`
-	// How: truncated, not-json, wrong-type (of the id), missing-field (the id's), unknown-schema-id. Default: all that the
+	// How: truncated, not-json, wrong-type (of the id), missing-field (the id's), unknown-schema-id; no id can be read
+	// from these. old-schema (an earlier version of the schema, without a field) and oversized-field keep the id: a
+	// consumer may process such a record, or treat it as one that it can't read. Default: all of the first five that the
 	// format of the subject's records has; dlqbench's own are JSON.
-	How []string `json:"how,omitempty" jsonschema:"minItems=1,enum=truncated,enum=not-json,enum=wrong-type,enum=missing-field,enum=unknown-schema-id"`
+	How []string `json:"how,omitempty" jsonschema:"minItems=1,enum=truncated,enum=not-json,enum=wrong-type,enum=missing-field,enum=unknown-schema-id,enum=old-schema,enum=oversized-field"`
 }
 
-// sendsUnreadable reports whether some records have a value that no consumer can read.
+// sendsUnreadable reports whether some records have a value that a consumer can't read, or may refuse.
 func (s *Scenario) sendsUnreadable() bool {
 	return s.Workload.Garbage > 0 || s.Workload.Malformed != nil
+}
+
+// sends reports whether records are asked for that are malformed in the way.
+func (m *Malformed) sends(how samples.How) bool {
+	return m != nil && m.Share > 0 && slices.Contains(m.How, how.String())
 }
 
 // Ways are those in which records of the shape are malformed. Missing is one that is asked for and which the shape does
@@ -196,7 +203,7 @@ func (m *Malformed) Ways(shape samples.Shape) (ways []samples.How, missing strin
 	}
 	ways = shape.Hows()
 	if m.How == nil {
-		return ways, ""
+		return slices.DeleteFunc(ways, samples.How.Refusable), ""
 	}
 	for _, name := range m.How {
 		if !slices.ContainsFunc(ways, func(how samples.How) bool { return how.String() == name }) {

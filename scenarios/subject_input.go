@@ -455,6 +455,57 @@ func (c *checker) readSamples(path string, options samples.Options) *samples.Set
 	return set
 }
 
+// OldFormat is the format of the values with an earlier version of their schema, which lacks a field. The error says
+// why there is none.
+func (s *SubjectFile) OldFormat() (*format.Format, error) {
+	if s.Format == nil || s.Samples == nil {
+		return nil, errors.New("the subject has no schema")
+	}
+	older := s.Format.Older()
+	if len(older) == 0 {
+		return nil, errors.New("its schema has no field that an earlier version could lack: one with a default (Avro), one " +
+			"that is not required (Protobuf, JSON schema)")
+	}
+	earlier := make([]samples.Format, len(older))
+	for i, one := range older {
+		earlier[i] = one
+	}
+	index, err := s.Samples.Age(earlier...)
+	if err != nil {
+		return nil, fmt.Errorf("no earlier version of its schema fits the samples: %w", err)
+	}
+	return older[index], nil
+}
+
+// SendsOldSchema reports whether records are written with an earlier version of the subject's schema.
+func (s *Scenario) SendsOldSchema() bool { return s.Workload.Malformed.sends(samples.OldSchema) }
+
+// unfitRefusable says why records that a consumer may process or refuse can't be made of the subject's samples, or not
+// be judged; "" if they can.
+func (s *Scenario) unfitRefusable(subject *SubjectFile) string {
+	old, oversized := s.SendsOldSchema(), s.Workload.Malformed.sends(samples.OversizedField)
+	shape, poison := subject.Samples.Shape(), history.Poison(subject.Contract.Poison)
+	if (old || oversized) && subject.Observe == ObserveWire &&
+		(poison == history.PoisonSkip || poison == history.PoisonHalt) {
+		return fmt.Sprintf("%s has records that a consumer may process or refuse, and with observe: wire and poison: %s "+
+			"nothing shows which of both it did: leave old-schema and oversized-field out of malformed.how, or run another "+
+			"scenario", s.Name, poison)
+	}
+	var err error
+	how := samples.OldSchema
+	if old && shape.Named {
+		_, err = subject.OldFormat()
+	}
+	if err == nil && oversized && subject.Samples != nil && !shape.Plain {
+		how, err = samples.OversizedField, subject.Samples.Oversize()
+	}
+	if err != nil {
+		return fmt.Sprintf("%s has records with the fault %s, but %v: leave it out of malformed.how, or run another scenario",
+			s.Name, how, err)
+	}
+	return ""
+}
+
 // originUnknown reports whether a dead letter does not show which of several input topics its record came from.
 func (s *SubjectFile) originUnknown() bool {
 	return len(s.Input.own()) > 1 && s.Replay.To == "" && s.Replay.Command == nil &&
@@ -471,8 +522,8 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 	if load.Repeated > 0 && subject.Contract.GroupType == string(history.GroupShare) {
 		return s.Name + " has records that are produced twice, and " + repeatedInShare + ", or run another scenario"
 	}
-	if subject.Input == nil {
-		return ""
+	if why := s.unfitRefusable(subject); why != "" || subject.Input == nil {
+		return why
 	}
 	_, missing := load.Malformed.Ways(subject.Samples.Shape())
 	switch {

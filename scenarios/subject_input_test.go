@@ -170,7 +170,9 @@ func TestSamplesFitScenarios(t *testing.T) {
 		"a.avsc":       `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`,
 		"grows.yaml":   service + "input: {samples: g.jsonl, id: {at: $.id}, format: avro, schema: g.avsc}\n",
 		"g.jsonl":      `{"id":"a","note":""}`,
-		"g.avsc":       `{"type":"record","name":"A","fields":[{"name":"id","type":"string"},{"name":"note","type":"string"}]}`,
+		"g.avsc":       `{"type":"record","name":"A","fields":[{"name":"id","type":"string"},{"name":"note","type":"string","default":""}]}`,
+		"wire.yaml":    service + "observe: wire\ninput: {samples: g.jsonl, id: {at: $.id}}\n",
+		"skips.yaml":   service + "observe: wire\ninput: {samples: g.jsonl, id: {at: $.id}}\ncontract: {poison: skip}\n",
 	})
 	const scenario = "name: x\ndescription: x\nworkload: {rate: 10/s, duration: 1s, %s}\n"
 	for _, one := range []struct{ subject, load, want string }{
@@ -181,6 +183,13 @@ func TestSamplesFitScenarios(t *testing.T) {
 		{"avro.yaml", "malformed: {share: 1%}", ""},
 		{"avro.yaml", "malformed: {share: 1%, how: [truncated, unknown-schema-id]}", ""},
 		{"avro.yaml", "malformed: {share: 1%, how: [truncated, not-json]}", "the fault not-json, which values of the"},
+		{"grows.yaml", "malformed: {share: 1%, how: [old-schema, oversized-field]}", ""},
+		{"avro.yaml", "malformed: {share: 1%, how: [old-schema]}", "its schema has no field that an earlier version could"},
+		{"avro.yaml", "malformed: {share: 1%, how: [oversized-field]}", "sample 1 has no text and no number beside its id"},
+		{"wire.yaml", "malformed: {share: 1%, how: [oversized-field]}", ""},
+		{"skips.yaml", "malformed: {share: 1%, how: [oversized-field]}", "with observe: wire and poison: skip nothing shows"},
+		{"skips.yaml", "malformed: {share: 1%}", ""},
+		{"keys.yaml", "malformed: {share: 1%, how: [old-schema]}", "the fault old-schema, which values of the"},
 		{"keys.yaml", "malformed: {share: 1%, how: [unknown-schema-id]}", "the fault unknown-schema-id, which values of the"},
 		{"hidden.yaml", "headers: 2", ""},
 		{"avro.yaml", "large: {share: 1%, size: 2KiB}", "has no text that can grow"},

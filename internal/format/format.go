@@ -46,6 +46,7 @@ type Options struct {
 type Format struct {
 	// Schema is what the registry gives out; nil for JSON without one.
 	Schema     *sr.Schema
+	options    Options
 	kind, part string
 	name       string // of the framing
 	framing    framing
@@ -58,7 +59,7 @@ type Format struct {
 
 // Load reads a schema, if the format has one. The error says what is wrong with the file.
 func Load(options Options) (*Format, error) {
-	f := &Format{kind: options.Kind, part: cmp.Or(options.Part, Value), name: options.Framing,
+	f := &Format{options: options, kind: options.Kind, part: cmp.Or(options.Part, Value), name: options.Framing,
 		framing: framingOf(options.Framing), event: options.Event}
 	if options.Kind == JSON {
 		f.encode = func(value []byte) ([]byte, error) { return value, nil }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/bufbuild/protocompile/linker"
 	"github.com/twmb/franz-go/pkg/sr"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -18,17 +19,9 @@ func (f *Format) protobuf(file, name string) error {
 	if err != nil {
 		return err
 	}
-	messages := compiled.Messages()
-	if messages.Len() == 0 {
-		return fmt.Errorf("the file has no message")
-	}
-	message := messages.Get(0)
-	if name != "" {
-		found, isMessage := compiled.FindDescriptorByName(protoreflect.FullName(name)).(protoreflect.MessageDescriptor)
-		if !isMessage {
-			return fmt.Errorf("the file has no message %q: write its full name, such as %s", name, message.FullName())
-		}
-		message = found
+	message, err := messageOf(compiled, name)
+	if err != nil {
+		return err
 	}
 	f.Schema.Type = sr.TypeProtobuf
 	f.encode = func(value []byte) ([]byte, error) {
@@ -40,6 +33,21 @@ func (f *Format) protobuf(file, name string) error {
 	}
 	f.place, f.message = indexes(message), string(message.Name())
 	return nil
+}
+
+// messageOf returns the message of a file with that full name; "" stands for the first.
+func messageOf(file linker.File, name string) (protoreflect.MessageDescriptor, error) {
+	messages := file.Messages()
+	if messages.Len() == 0 {
+		return nil, fmt.Errorf("the file has no message")
+	}
+	if name == "" {
+		return messages.Get(0), nil
+	}
+	if found, is := file.FindDescriptorByName(protoreflect.FullName(name)).(protoreflect.MessageDescriptor); is {
+		return found, nil
+	}
+	return nil, fmt.Errorf("the file has no message %q: write its full name, such as %s", name, messages.Get(0).FullName())
 }
 
 // indexes returns a message's place in its file, as Confluent's framings have it: the number of indexes and each of

@@ -3,6 +3,8 @@ package format
 import (
 	"context"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,15 +60,29 @@ func Methods(file string) (map[string]protoreflect.MethodDescriptor, error) {
 	return methods, nil
 }
 
-// compiled returns the file that a .proto describes.
+// compiled returns the file that a .proto describes, with where in it everything stands. A text stands for what is in
+// the file.
 func compiled(file, text string) (linker.File, error) {
 	sources := &protocompile.SourceResolver{ImportPaths: []string{filepath.Dir(file)}}
+	name := filepath.Base(file)
 	if file == "" {
-		file = "schema.proto"
-		sources.Accessor = protocompile.SourceAccessorFromMap(map[string]string{file: text})
+		name = "schema.proto"
 	}
-	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(sources)}
-	files, err := compiler.Compile(context.Background(), filepath.Base(file))
+	if text != "" {
+		given := filepath.Join(filepath.Dir(file), name)
+		sources.Accessor = func(path string) (io.ReadCloser, error) {
+			if path == given {
+				return io.NopCloser(strings.NewReader(text)), nil
+			}
+			if file == "" {
+				return nil, fs.ErrNotExist
+			}
+			return os.Open(path)
+		}
+	}
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(sources),
+		SourceInfoMode: protocompile.SourceInfoStandard}
+	files, err := compiler.Compile(context.Background(), name)
 	if err != nil {
 		return nil, fmt.Errorf("this is no Protobuf schema: %w", err)
 	}

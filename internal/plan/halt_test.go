@@ -22,8 +22,8 @@ faults: [{at: 1s, subject: {instance: 0, restart: true}}]
 		partition, unreadable := int32(-1), 0
 		for i := range halting.Records {
 			one, was := &halting.Records[i], &usual.Records[i]
-			if !one.unreadable() {
-				if !was.unreadable() && *one != *was {
+			if !one.poisonous() {
+				if !was.poisonous() && *one != *was {
 					t.Fatalf("record %d is %+v, and %+v for another consumer", i, one, was)
 				}
 				continue

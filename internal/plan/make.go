@@ -25,7 +25,7 @@ const maxRate = 1e9
 // scenario whose load scenarios.Parse would reject.
 func Make(s *scenarios.Scenario, seed uint64, from *samples.Set, halts bool) (*Plan, error) {
 	load := s.Workload
-	if err := sane(load); err != nil {
+	if err := sane(load, from); err != nil {
 		return nil, fmt.Errorf("making the plan of %s: %w", s.Name, err)
 	}
 	p := &Plan{
@@ -43,7 +43,7 @@ func Make(s *scenarios.Scenario, seed uint64, from *samples.Set, halts bool) (*P
 	p.addKeys(load.Keys, s.Topics.Input.Partitions, from)
 	p.addOutcomes(load.Outcomes, "outcomes")
 	p.failPartitions(load.Failing)
-	p.addValues(load, from.Shape(), halts)
+	p.addValues(load, from, halts)
 	p.addRepeated(load.Repeated.Share())
 	p.addReplay(s.Replay, "replay")
 	p.merge(regular, due)
@@ -52,7 +52,7 @@ func Make(s *scenarios.Scenario, seed uint64, from *samples.Set, halts bool) (*P
 	return p, nil
 }
 
-func sane(load scenarios.Workload) error {
+func sane(load scenarios.Workload, from *samples.Set) error {
 	var length time.Duration
 	for _, stretch := range load.Stretches() {
 		if rate := stretch.Rate.PerSecond(); math.IsNaN(rate) || rate < 0 || rate > maxRate {
@@ -62,6 +62,9 @@ func sane(load scenarios.Workload) error {
 	}
 	if length <= 0 {
 		return fmt.Errorf("the steady phase has no length")
+	}
+	if _, missing := load.Malformed.Ways(from.Shape()); missing != "" {
+		return fmt.Errorf("malformed.how has %s, which the values of its records can't have: leave it out", missing)
 	}
 	return nil
 }
@@ -183,7 +186,8 @@ func (p *Plan) addReplay(replay *scenarios.Replay, stream string) {
 	for i := range p.Records {
 		record := &p.Records[i]
 		healed, again := random.Float64(), random.Float64()
-		if record.Outcome != history.OutcomeExhausted && record.Outcome != history.OutcomePermanent {
+		if record.Outcome != history.OutcomeExhausted && record.Outcome != history.OutcomePermanent ||
+			record.Malformed.Refusable() { // one that was refused would be refused again
 			continue
 		}
 		record.Healed = healed < replay.Healed.Share()

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/faults"
@@ -31,7 +32,7 @@ type Record struct {
 	Sample int32
 	// Tombstone: its value is null. Garbage: its value is random bytes. Large: its value is larger than usual.
 	Tombstone, Garbage, Large bool
-	// Malformed is how its value is made unreadable, 0 if it is not.
+	// Malformed is how its value is malformed, 0 if it is not.
 	Malformed samples.How
 	// Repeated: it is produced twice.
 	Repeated bool
@@ -69,7 +70,12 @@ type Plan struct {
 }
 
 // Unidentified reports whether no call about the record can carry its id: its value has none, or can't be read.
-func (r Record) Unidentified() bool { return r.Tombstone || r.Garbage || r.Malformed != 0 }
+func (r Record) Unidentified() bool { return r.Tombstone || r.Garbage || r.Malformed.Unreadable() }
+
+// Refusable returns whether there are records that the consumer may process or refuse.
+func (p *Plan) Refusable() bool {
+	return slices.ContainsFunc(p.Records, func(r Record) bool { return r.Malformed.Refusable() })
+}
 
 // Due returns the number of records that are sent in any case.
 func (p *Plan) Due() int { return len(p.Records) - p.Spare }

@@ -107,13 +107,13 @@ func (p *Plan) failPartitions(failing []scenarios.FailingPartitions) {
 // of the warm-up are usual. Every record draws for each kind, so that adding a kind changes the others as little as
 // possible. A record that is drawn for two kinds gets the first. halts: the consumer halts at records that it can't
 // read.
-func (p *Plan) addValues(load scenarios.Workload, shape samples.Shape, halts bool) {
+func (p *Plan) addValues(load scenarios.Workload, from *samples.Set, halts bool) {
 	var (
 		tombstones, garbage, large = p.stream("tombstones"), p.stream("garbage"), p.stream("large")
 		nulls, junk                = load.Tombstones.Share(), load.Garbage.Share()
 		share, size                = 0.0, int32(0)
 		malformed, malformedShare  = p.stream("malformed"), 0.0
-		ways, _                    = load.Malformed.Ways(shape)
+		ways, _                    = load.Malformed.Ways(from.Shape())
 		odd, oddShare              = p.stream("odd headers"), 0.0
 	)
 	if load.OddHeaders != nil {
@@ -150,28 +150,32 @@ func (p *Plan) addValues(load scenarios.Workload, shape samples.Shape, halts boo
 	}
 	for i := range p.Records {
 		record := &p.Records[i]
-		if record.Tombstone {
+		switch {
+		case record.Tombstone:
 			record.Size = 0
+		case record.Malformed == samples.OversizedField:
+			record.Size = max(record.Size, int32(p.largestSample)) + samples.Oversize
 		}
-		if record.Tombstone || record.unreadable() {
+		if record.Unidentified() {
 			record.Outcome, record.Failures = history.OutcomeUnknownID, 0
 		}
 	}
 }
 
-func (r *Record) unreadable() bool { return r.Garbage || r.Malformed != 0 }
+// poisonous reports whether the consumer can't read the record, or may refuse it.
+func (r *Record) poisonous() bool { return r.Garbage || r.Malformed != 0 }
 
 // lateShare is the inverse of the share of the steady phase, at its end, in which a consumer gets unreadable records
 // that halts at them.
 const lateShare = 5
 
-// confine leaves unreadable, of the records that were drawn so, those of one partition late in the steady phase: of the
+// confine leaves poisonous, of the records that were drawn so, those of one partition late in the steady phase: of the
 // partition of the last one, and at least that. A consumer that halts at the first one that it meets would otherwise
 // leave almost the whole load, and faults would find it standing still.
 func (p *Plan) confine() {
 	var last *Record
 	for i := range p.Records {
-		if record := &p.Records[i]; record.unreadable() && record.At < p.WarmUp+p.Steady &&
+		if record := &p.Records[i]; record.poisonous() && record.At < p.WarmUp+p.Steady &&
 			(last == nil || record.At >= last.At) {
 			last = record
 		}
@@ -191,7 +195,7 @@ func (p *Plan) addRepeated(share float64) {
 	for i := range p.Records {
 		record := &p.Records[i]
 		drawn := random.Float64() < share
-		record.Repeated = drawn && !record.Warmup && record.Outcome != history.OutcomeUnknownID
+		record.Repeated = drawn && !record.Warmup && !record.Tombstone && !record.poisonous()
 	}
 }
 

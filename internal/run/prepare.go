@@ -81,7 +81,8 @@ func (r *run) writeHeader() error {
 		Rerun:   string(r.withoutSecrets(fmt.Appendf(nil, r.options.Rerun, r.plan.Seed))), Subject: "reference",
 		Instances: r.scenario.MaxInstances(),
 		Records:   len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil,
-		Foreign: r.scenario.Topics.DLQ.Foreign, Environment: r.environment(),
+		Refusable: r.plan.Refusable(),
+		Foreign:   r.scenario.Topics.DLQ.Foreign, Environment: r.environment(),
 	}
 	one := history.Consumer{Group: values.GroupID, Instances: r.header.Instances, DLQ: 1}
 	names := scenarios.TopicNames{Inputs: []string{values.InputTopic}, DeadLetters: []string{values.DLQTopic}}

@@ -20,10 +20,13 @@ func (r *run) openRegistry(ctx context.Context) error {
 	if r.samples = r.options.samples(); r.samples == nil {
 		return nil
 	}
-	formats := r.options.Subject.Formats()
+	formats, old, err := r.formats()
+	if err != nil {
+		return err
+	}
 	names := map[*format.Format]format.Named{}
 	if len(formats) > 0 {
-		if err := r.startRegistry(ctx, formats); err != nil {
+		if err := r.startRegistry(ctx, formats, old); err != nil {
 			return err
 		}
 		link, err := r.openLink(network.LinkRegistry, r.registry.Address(), r.portsOf(0).registry)
@@ -45,6 +48,9 @@ func (r *run) openRegistry(ctx context.Context) error {
 		frames.Value = frameOf(value.Frame(names[value]))
 		frames.Unknown = frameOf(value.Absent(r.values.SchemaRegistryURL))
 	}
+	if old != nil {
+		frames.Old = frameOf(old.Frame(names[old]))
+	}
 	if key := r.options.Subject.KeyFormat; key != nil {
 		frames.Key = frameOf(key.Frame(names[key]))
 	}
@@ -52,18 +58,32 @@ func (r *run) openRegistry(ctx context.Context) error {
 	return nil
 }
 
-// startRegistry starts the registry that has the schemas, or goes in front of the user's.
-func (r *run) startRegistry(ctx context.Context, formats []*format.Format) (err error) {
-	var schemas []registry.Schema
-	for _, one := range formats {
-		schemas = append(schemas, registry.Schema{Subject: r.values.InputTopic + "-" + one.Part(), Schema: *one.Schema})
+// formats are those that have a schema, the earlier version of the values' before that, if records have it.
+func (r *run) formats() (formats []*format.Format, old *format.Format, err error) {
+	formats = r.options.Subject.Formats()
+	if !r.options.Scenario.SendsOldSchema() {
+		return formats, nil, nil
 	}
-	for _, topic := range strings.Split(r.values.InputTopics, ",")[1:] { // the same schemas, so with the same ids
+	if old, err = r.options.Subject.OldFormat(); err != nil {
+		return nil, nil, fmt.Errorf("making an earlier version of the schema: %w", err)
+	}
+	return append([]*format.Format{old}, formats...), old, nil
+}
+
+// startRegistry starts the registry that has the schemas, or goes in front of the user's. A registry of the user's may
+// refuse two versions under one subject as incompatible, so there the earlier one has a subject of its own.
+func (r *run) startRegistry(ctx context.Context, formats []*format.Format, old *format.Format) (err error) {
+	spec := r.options.Subject.Input.Registry
+	var schemas []registry.Schema
+	for _, topic := range strings.Split(r.values.InputTopics, ",") { // the same schemas, so with the same ids
 		for _, one := range formats {
-			schemas = append(schemas, registry.Schema{Subject: topic + "-" + one.Part(), Schema: *one.Schema})
+			subject := topic + "-" + one.Part()
+			if one == old && spec != nil {
+				subject += "-earlier"
+			}
+			schemas = append(schemas, registry.Schema{Subject: subject, Schema: *one.Schema})
 		}
 	}
-	spec := r.options.Subject.Input.Registry
 	if spec == nil {
 		r.registry, err = registry.Start(schemas...)
 		return err

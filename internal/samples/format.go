@@ -57,7 +57,7 @@ func (s *Set) Enlarge(size int) bool {
 	all := !s.plain
 	for i := range s.samples {
 		one := &s.samples[i]
-		if one.text.parts == nil {
+		if s.isJSON() {
 			continue
 		}
 		one.large = s.enlarged(one, size)
@@ -71,20 +71,42 @@ func (s *Set) enlarged(one *Sample, size int) pieces {
 	for _, piece := range one.parts {
 		written += len(piece)
 	}
-	more := bytes.Repeat([]byte("x"), max(size-written, 0))
-	begins, whole := len(one.text.parts[0]), one.text.join(nil)
-	for _, span := range scalars(whole) {
-		if !span.isText || span.to == begins {
-			continue // a number, or the id
+	return s.changed(one, true, bytes.Repeat([]byte("x"), max(size-written, 0)))
+}
+
+// isJSON reports whether values are JSON.
+func (s *Set) isJSON() bool { return s.format == nil || s.format.IsJSON() }
+
+// source is the value of a sample as the file has it.
+func (s *Set) source(one *Sample) pieces {
+	if one.text.parts == nil {
+		return one.pieces
+	}
+	return one.text
+}
+
+// changed returns the value of a sample with more behind a text in it, or in the place of a number: the first one that
+// fits the format, of the longest texts or numbers, but for the id. It has no parts if none fits.
+func (s *Set) changed(one *Sample, texts bool, more []byte) pieces {
+	text := s.source(one)
+	begins, id := len(text.parts[0]), []byte("0")
+	for _, at := range scalars(text.join(id)) {
+		part := 0
+		switch {
+		case at.from == begins || at.isText != texts:
+			continue // the id, or of the other kind
+		case at.from > begins:
+			part, at.from, at.to = 1, at.from-begins-len(id), at.to-begins-len(id)
 		}
-		lengthen := func(text []byte, end int) []byte { return slices.Concat(text[:end], more, text[end:]) }
-		longer := slices.Clone(one.text.parts)
-		if span.to < begins {
-			longer[0] = lengthen(longer[0], span.to)
-		} else {
-			longer[1] = lengthen(longer[1], span.to-begins)
+		if texts {
+			at.from = at.to
 		}
-		if encoded, err := s.encode(s.format, textPieces(longer...)); err == nil {
+		parts := slices.Clone(text.parts)
+		parts[part] = slices.Concat(parts[part][:at.from], more, parts[part][at.to:])
+		if s.format == nil {
+			return textPieces(parts...)
+		}
+		if encoded, err := s.encode(s.format, textPieces(parts...)); err == nil {
 			return encoded
 		}
 	}

@@ -7,10 +7,11 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// How is a way in which a value is malformed, so that no consumer finds the record's id in it. 0 is none.
+// How is a way in which a value is malformed. 0 is none.
 type How uint8
 
-// The ways in which values are malformed.
+// The ways in which values are malformed. In the first ones, no consumer finds the record's id. The last ones are
+// refusable: whether the value is malformed is for the consumer to say.
 const (
 	// Truncated: the value ends in the middle of the id.
 	Truncated How = iota + 1
@@ -22,11 +23,22 @@ const (
 	MissingField
 	// UnknownSchemaID: the value names a schema that the registry does not have.
 	UnknownSchemaID
+	// OldSchema: the value is written with an earlier version of its schema, which lacks a field.
+	OldSchema
+	// OversizedField: a field is as large as no consumer expects it.
+	OversizedField
 )
+
+// Refusable reports whether a consumer may read such a value, or refuse it.
+func (h How) Refusable() bool { return h >= OldSchema }
+
+// Unreadable reports whether no consumer can read such a value.
+func (h How) Unreadable() bool { return h != 0 && !h.Refusable() }
 
 // String returns the word for it in scenarios.
 func (h How) String() string {
-	return [...]string{"", "truncated", "not-json", "wrong-type", "missing-field", "unknown-schema-id"}[h]
+	return [...]string{"", "truncated", "not-json", "wrong-type", "missing-field", "unknown-schema-id", "old-schema",
+		"oversized-field"}[h]
 }
 
 // Shape says what values consist of.
@@ -35,6 +47,8 @@ type Shape struct {
 	JSON bool
 	// Named: a record names its schema.
 	Named bool
+	// Plain: a value has no fields.
+	Plain bool
 }
 
 // plainJSON is the shape of the workload's own records.
@@ -46,19 +60,22 @@ func (s *Set) Shape() Shape {
 	case s == nil || s.format == nil && !s.plain:
 		return plainJSON()
 	case s.plain:
-		return Shape{}
+		return Shape{Plain: true}
 	}
 	return Shape{JSON: s.format.IsJSON(), Named: s.format.NamesSchema()}
 }
 
-// Hows are the ways in which values of the shape can be malformed.
+// Hows are the ways in which values of the shape can be malformed, as far as the shape tells (see Age and Oversize).
 func (s Shape) Hows() []How {
 	ways := []How{Truncated}
 	if s.JSON {
 		ways = append(ways, NotJSON, WrongType, MissingField)
 	}
 	if s.Named {
-		ways = append(ways, UnknownSchemaID)
+		ways = append(ways, UnknownSchemaID, OldSchema)
+	}
+	if !s.Plain {
+		ways = append(ways, OversizedField)
 	}
 	return ways
 }
@@ -123,12 +140,19 @@ func openingQuote(text []byte) int {
 	}
 }
 
-// AppendMalformed appends the value of record seq, malformed in a way that the set's shape has.
+// AppendMalformed appends the value of record seq, malformed in a way that the set's shape has, and is prepared for.
 func (s *Set) AppendMalformed(dst []byte, how How, sample int32, ids *history.IDs, seq int32) []byte {
 	dst = append(dst, s.frameOf(how).Head...)
 	value := s.samples[sample].pieces
-	if how == UnknownSchemaID {
+	switch how {
+	case UnknownSchemaID:
 		return value.each(dst, ids.AppendNone)
+	case OldSchema:
+		value, _ = s.encode(s.old, s.source(&s.samples[sample]))
+		return value.append(dst, ids, seq)
+	case OversizedField:
+		value, _ = s.oversized(&s.samples[sample])
+		return value.append(dst, ids, seq)
 	}
 	return Malform(dst, how, ids.AppendAs(nil, seq, value.writing(0)), value.parts...)
 }

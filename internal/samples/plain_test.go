@@ -43,7 +43,7 @@ func TestPlainValues(t *testing.T) {
 		if got := string(set.AppendValue(nil, 0, ids, 3, 0)); got != strings.ReplaceAll(c.want, "ID", ids.Token(3)) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		if set.Shape() != (Shape{}) || set.Enlarge(1000) {
+		if set.Shape() != (Shape{Plain: true}) || set.Enlarge(1000) {
 			t.Errorf("%s has the shape %+v, or grows", name, set.Shape())
 		}
 		cut := set.AppendMalformed(nil, Truncated, 0, ids, 3)

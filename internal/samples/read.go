@@ -113,9 +113,7 @@ func (r *reader) encode(digest io.Writer) {
 			}
 			continue
 		}
-		if one.pieces = encoded; !r.options.Format.IsJSON() {
-			one.text = text
-		}
+		one.pieces, one.text = encoded, text
 		encoded.digest(digest)
 	}
 }

@@ -23,13 +23,15 @@ type Set struct {
 	plain     bool   // values are text or bytes
 	keyFormat Format // nil for text
 	frames    Frames
+	// old is the format with an earlier version of the schema (see Age).
+	old Format
 }
 
 // Frames are what the framings of key and value add to records.
 type Frames struct {
 	Key, Value Frame
-	// Unknown is that of a value whose schema the registry does not have.
-	Unknown Frame
+	// Unknown is that of a value whose schema the registry does not have, Old of one with the earlier schema.
+	Unknown, Old Frame
 }
 
 // Frame is what a framing adds: bytes before a key or value, and headers.
@@ -61,7 +63,7 @@ func (s *Set) Framed(frames Frames) *Set {
 // Sample is a record to make others from.
 type Sample struct {
 	pieces
-	// text is the JSON of a value that is none, and large is a large value in its format (see Enlarge).
+	// text is the JSON of a value that has a format, and large is a large value that is not JSON (see Enlarge).
 	text, large pieces
 	Key         Key
 	Headers     []Header
@@ -203,7 +205,7 @@ func (s *Set) OwnKey(index int32) []byte { return s.written[index] }
 // Headers returns the headers of a record: those of its sample, and those of the framings.
 func (s *Set) Headers(sample int32, hasKey, hasValue bool, how How) []Header {
 	one := &s.samples[sample]
-	if hasKey && hasValue && how != UnknownSchemaID && one.framed != nil {
+	if hasKey && hasValue && how != UnknownSchemaID && how != OldSchema && one.framed != nil {
 		return one.framed
 	}
 	headers := slices.Clip(one.Headers)
@@ -218,8 +220,11 @@ func (s *Set) Headers(sample int32, hasKey, hasValue bool, how How) []Header {
 
 // frameOf is the frame of a value that is malformed in a way, or not.
 func (s *Set) frameOf(how How) *Frame {
-	if how == UnknownSchemaID {
+	switch how {
+	case UnknownSchemaID:
 		return &s.frames.Unknown
+	case OldSchema:
+		return &s.frames.Old
 	}
 	return &s.frames.Value
 }
@@ -243,7 +248,7 @@ func (s *Set) Room(sample int32, ids *history.IDs, size int) int {
 func (s *Set) AppendValue(dst []byte, sample int32, ids *history.IDs, seq int32, size int) []byte {
 	one, start := &s.samples[sample], len(dst)
 	dst = one.sized(ids, size).append(append(dst, s.frames.Value.Head...), ids, seq)
-	for one.text.parts == nil && len(dst)-start < size {
+	for s.isJSON() && len(dst)-start < size {
 		dst = append(dst, ' ')
 	}
 	return dst

@@ -18,7 +18,7 @@ import (
 // requestLimit is how long a client may take to send the head of a request.
 const requestLimit = 10 * time.Second
 
-// Schema is a schema that a registry is to have, as version 1 of its subject.
+// Schema is a schema that a registry is to have, as the next version of its subject.
 type Schema struct {
 	Subject string
 	Schema  sr.Schema
@@ -37,9 +37,11 @@ type Registry struct {
 // Start serves a registry on loopback that has these schemas, with the ids 1, 2 and so on.
 func Start(schemas ...Schema) (*Registry, error) {
 	r, fake := &Registry{}, srfake.NewRegistry()
+	versions := map[string]int{}
 	for i, one := range schemas {
-		fake.SeedSchema(one.Subject, 1, i+1, one.Schema)
-		known, _ := fake.GetSchema(one.Subject, 1)
+		versions[one.Subject]++
+		fake.SeedSchema(one.Subject, versions[one.Subject], i+1, one.Schema)
+		known, _ := fake.GetSchema(one.Subject, versions[one.Subject])
 		r.Known = append(r.Known, known)
 	}
 	return r, r.serve(r.apicurio(fake.Handler()))

@@ -240,8 +240,11 @@ func flagsOf(planned *plan.Record) (flags history.Flags) {
 	if planned.Tombstone {
 		flags |= history.Tombstone
 	}
-	if planned.Garbage || planned.Malformed != 0 {
+	if planned.Garbage || planned.Malformed.Unreadable() {
 		flags |= history.Garbage
+	}
+	if planned.Malformed.Refusable() {
+		flags |= history.Refusable
 	}
 	return flags
 }

@@ -112,7 +112,7 @@ func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.
 	case planned.Garbage:
 		room := max(int(planned.Size), smallestValue)
 		record.Value = b.take(room, func(dst []byte) []byte { return b.appendGarbage(dst, seq, room) })
-	case planned.Malformed != 0:
+	case planned.Malformed != 0 && (b.samples != nil || planned.Malformed.Unreadable()):
 		record.Value = b.malformed(seq, planned, sentAt)
 	case b.samples != nil:
 		record.Value = b.fromSample(seq, planned)

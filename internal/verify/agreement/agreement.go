@@ -92,7 +92,8 @@ func (r *Report) check(c generate.Choices) error {
 		errs = append(errs, r.other("records without an id", generate.Unnamed,
 			slices.Concat(generate.UnnamedCorruptions(), generate.Corruptions()), c))
 		if of == 5 {
-			errs = append(errs, r.other("a consumer that halts", generate.Halting, generate.HaltingCorruptions(), c))
+			errs = append(errs, r.other("a consumer that halts", generate.Halting, generate.HaltingCorruptions(), c),
+				r.other("records that may be refused", generate.Refusable, generate.RefusableCorruptions(), c))
 		}
 	case 6:
 		errs = append(errs, r.other("a consumer with effects", generate.Effects, generate.EffectsCorruptions(), c),
@@ -112,10 +113,10 @@ func (r *Report) check(c generate.Choices) error {
 
 // others is the interval of seeds in which one seed gets a history with transactions, one a history of a graph, one a
 // history with a dead-letter store, three a history with records that the downstream stub cannot identify, one of them
-// also a history of a consumer that halts at such records, and one a history with effects in a sink, and one of
-// records that are produced twice. Two get a history of a consumer that calls several downstreams, one such a history
-// with effects, and two a history of a consumer whose client repeats calls by itself, one of them also a history of a
-// consumer whose attempts have several calls.
+// also a history of a consumer that halts at such records and one of records that it may refuse, and one a history with
+// effects in a sink, and one of records that are produced twice. Two get a history of a consumer that calls several
+// downstreams, one such a history with effects, and two a history of a consumer whose client repeats calls by itself,
+// one of them also a history of a consumer whose attempts have several calls.
 const others = 12
 
 // transactions checks a correct history with transactions, and one with a corruption. Random edits of such a history

@@ -294,6 +294,18 @@ func TestHaltingConsumersAgree(t *testing.T) {
 	t.Logf("judged %v, compared %v, %v", all.Correct, all.Compared, all.Corrupted)
 }
 
+// TestRefusableRecordsAgree checks records that a consumer may process or refuse.
+func TestRefusableRecordsAgree(t *testing.T) {
+	all := NewReport()
+	for seed := range seeds() / 2 {
+		if err := all.other("records that may be refused", generate.Refusable, generate.RefusableCorruptions(),
+			generate.NewSeeded(seed)); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	t.Logf("judged %v, compared %v, %v", all.Correct, all.Compared, all.Corrupted)
+}
+
 func TestDrawnHistoriesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		if err := NewReport().check(drawn{t}); err != nil {
@@ -319,6 +331,7 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 		"spans":     {generate.Spans, generate.Corruptions()},
 
 		"transactions": {generate.Transactions, generate.TransactionCorruptions()},
+		"refusable":    {generate.Refusable, generate.RefusableCorruptions()},
 		"twice":        {generate.Twice, generate.TwiceCorruptions()},
 	} {
 		t.Run(kind, func(t *testing.T) { everyCorruptionApplies(t, of.generate, of.all) })

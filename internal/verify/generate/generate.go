@@ -91,6 +91,8 @@ type simulation struct {
 	// If twice is set, the workload produces some records twice. If recognises is set, the consumer commits a record
 	// unprocessed whose id has come to its end before.
 	twice, recognises bool
+	// If refusable is set, the consumer may process or refuse some records.
+	refusable bool
 
 	// store is the dead-letter store, or nil.
 	store *storeSide
@@ -108,8 +110,10 @@ type planned struct {
 	failures               int // attempts that fail before one succeeds
 	tries                  int32
 	// flags are set for a record whose body the downstream stub cannot identify: a tombstone or garbage.
-	flags  history.Flags
-	offset int64
+	// Or the consumer may process or refuse it, and refuses it if refused is set.
+	flags   history.Flags
+	refused bool
+	offset  int64
 	// twice: the workload produces it twice. over: one of its copies has come to its end.
 	twice, over bool
 	// nodes holds the record's plan at each node of a graph.
@@ -153,6 +157,19 @@ func Halting(c Choices) *History {
 	s.halting = pick(c, haltPartition, haltProcess, haltExit)
 	s.produceTwice()
 	s.recognises = s.twice && s.h.Header.Instances == 2
+	return s.run()
+}
+
+// Refusable makes a correct history in which the consumer processes or refuses some records, as it may.
+func Refusable(c Choices) *History {
+	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}, refusable: true}
+	s.calm = !chance(c, 2)
+	s.h.Header = s.drawHeader()
+	s.h.Header.Replay, s.h.Header.Refusable = false, true
+	if s.contract().HasDLQ() && chance(c, 4) {
+		s.contract().Poison = history.PoisonHalt
+		s.halting = pick(c, haltPartition, haltProcess, haltExit)
+	}
 	return s.run()
 }
 
@@ -350,6 +367,8 @@ func (s *simulation) send() {
 			r.flags, r.outcome = pick(s, history.Garbage, history.Tombstone), history.OutcomeUnknownID
 		case !s.unnamed && s.contract().SkipsTombstones && chance(s, 6):
 			r.flags = history.Tombstone
+		case s.refusable && chance(s, 2):
+			r.flags, r.refused = history.Refusable, s.contract().HasDLQ() && chance(s, 2)
 		}
 		r.twice = s.twice && r.flags == 0 && chance(s, 3)
 		s.planNodes(r, outcomes)
@@ -389,6 +408,17 @@ func (s *simulation) arrive(r *planned, flags history.Flags) int64 {
 		s.put(e)
 	})
 	return offset
+}
+
+// kind is the kind of a record, as the consumer takes it.
+func (r *planned) kind() history.Flags {
+	switch {
+	case r.refused:
+		return history.Garbage
+	case r.flags.Has(history.Refusable):
+		return 0
+	}
+	return r.flags
 }
 
 const headersHash = uint64(77)

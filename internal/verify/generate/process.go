@@ -135,7 +135,7 @@ func (a *assignment) fetch() {
 	p.put(e)
 	for ; a.next < end; a.next++ {
 		one := log.entries[a.next]
-		if p.contract().Halts(p.records[one.record].flags) {
+		if p.contract().Halts(p.records[one.record].kind()) {
 			a.halt()
 			break
 		}
@@ -144,10 +144,10 @@ func (a *assignment) fetch() {
 		a.works = append(a.works, w)
 		wait := time.Duration(one.ready) - p.now
 		switch c := p.contract(); {
-		case c.Skips(w.record.flags):
+		case c.Skips(w.record.kind()):
 			w.started = true
 			w.finish()
-		case w.record.flags != 0 && c.HasDLQ() && w.k == 0 && chance(p, 4):
+		case w.record.refused, w.record.kind() != 0 && c.HasDLQ() && w.k == 0 && chance(p, 4):
 			w.started = true // a record that cannot be decoded is dead-lettered at once
 			w.after(p.lag(), w.giveUp)
 		case wait > 0:
@@ -340,7 +340,7 @@ func (w *work) decide(outcome history.Outcome, told time.Duration) {
 		w.callOthers(false, w.succeed)
 	case outcome == history.OutcomeLogical && !c.LogicalDeadLetters,
 		// The consumer may treat this answer either way, unless it must dead-letter the record.
-		outcome == history.OutcomeUnknownID && chance(p, 2) && !c.MustDeadLetter(w.record.flags):
+		outcome == history.OutcomeUnknownID && chance(p, 2) && !c.MustDeadLetter(w.record.kind()):
 		w.succeed()
 	case outcome == history.OutcomePermanent, outcome == history.OutcomeLogical, w.k >= c.MaxAttempts,
 		outcome == history.OutcomeUnknownID && chance(p, 2):

@@ -124,7 +124,7 @@ type record struct {
 
 // Judge applies the definitions to a history. The events must be sorted by time.
 func Judge(header *history.Header, events []history.Event) Opinion {
-	j := &judge{header: header, events: resolved(events), opinion: Opinion{
+	j := &judge{header: header, events: taken(header, resolved(events)), opinion: Opinion{
 		Found: map[Finding]bool{}, Decided: map[Subject]bool{}, Open: map[Finding]bool{}, Judged: map[string]int64{},
 	}}
 	switch {

@@ -23,6 +23,26 @@ func (r *record) owns(e *history.Event) bool {
 		c.Offset == r.offset
 }
 
+// taken is a history in which the records that the subject may process or refuse are ordinary ones, if a process of the
+// subject attempted or called anything for them, and else ones that it can't read. Where no attempt can be seen, they
+// are ordinary.
+func taken(header *history.Header, events []history.Event) []history.Event {
+	all := slices.Clone(events)
+	for i := range all {
+		if all[i].Kind != history.KindSend || all[i].Flags&history.Refusable == 0 {
+			continue
+		}
+		all[i].Flags &^= history.Refusable
+		if !header.Contract().WireOnly && !slices.ContainsFunc(events, func(e history.Event) bool {
+			return e.Record == all[i].Record && e.Instance >= 0 &&
+				(e.Kind == history.KindAttemptStart || e.Kind == history.KindCallStart)
+		}) {
+			all[i].Flags |= history.Garbage
+		}
+	}
+	return all
+}
+
 // skipped implements "the contract says such a record is skipped (tombstones, filtered types)".
 func (j *judge) skipped(r *record) bool {
 	return j.header.Contract().Skips(r.send.Flags)
