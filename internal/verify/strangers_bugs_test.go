@@ -42,6 +42,7 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"goroutine-per-message", "transient-downstream", "commit-after-outcome"},
 			{"newest-by-default", "consumer-kill", "no-loss"},
 		},
+		"kafka-go/subject.yaml": {{"committed-first", "consumer-kill", "commit-after-outcome"}},
 		"kafkajs/subject.yaml": {
 			{"resolved-before-await", "consumer-rolling-restart", "commit-after-outcome"},
 			{"rejection-swallowed", "dlq-publish-failure", "commit-after-dlq"},
