@@ -217,7 +217,7 @@ func (m *Measurer) acknowledged(e *history.Event) {
 	}
 	r.set(acked)
 	if !r.has(attempted) {
-		r.due = history.StampOf(e.Time)
+		m.records.track(r).due = history.StampOf(e.Time)
 	}
 	m.open++
 	m.slot.counts[ackedSeries]++
@@ -267,32 +267,33 @@ func (m *Measurer) attempted(e *history.Event) {
 	if r.has(attempted) {
 		m.slot.counts[retrySeries]++
 	}
-	if !r.begun.Known() {
-		r.begun = history.StampOf(e.Time)
+	u := m.records.track(r)
+	if !u.begun.Known() {
+		u.begun = history.StampOf(e.Time)
 	}
-	m.continueSeries(r, e)
+	m.continueSeries(r, u, e)
 	switch {
-	case !r.due.Known():
+	case !u.due.Known():
 	case r.has(attempted):
-		m.latencies.record(backoffError, r, e.Time-r.due.At())
+		m.latencies.record(backoffError, r, e.Time-u.due.At())
 	default:
-		m.latencies.record(firstAttempt, r, e.Time-r.due.At())
+		m.latencies.record(firstAttempt, r, e.Time-u.due.At())
 	}
-	r.due = history.Stamp{}
-	r.attempts++
+	u.due = history.Stamp{}
+	u.attempts++
 	r.set(attempted)
 }
 
 // continueSeries starts a new count of attempts when the contract does: a count in memory is lost with the process and
 // with the partition.
-func (m *Measurer) continueSeries(r *record, e *history.Event) {
+func (m *Measurer) continueSeries(r *record, u *underway, e *history.Event) {
 	holder := holder{instance: e.Instance, run: e.Run, revoked: m.partitions.all[r.home].revoked}
 	counter := m.header.Contract().Counter
 	inMemory := counter == history.CounterMemory || counter == ""
-	if inMemory && r.attempts > 0 && r.holder != holder {
-		r.attempts, r.due = 0, history.Stamp{}
+	if inMemory && u.attempts > 0 && u.holder != holder {
+		u.attempts, u.due = 0, history.Stamp{}
 	}
-	r.holder = holder
+	u.holder = holder
 }
 
 func (m *Measurer) answered(e *history.Event) {
@@ -306,7 +307,7 @@ func (m *Measurer) answered(e *history.Event) {
 	if e.Flags.Has(history.Withheld) {
 		r.set(tried)
 	}
-	contract := m.header.Contract()
+	contract, attempts := m.header.Contract(), int(m.records.kept(r).attempts)
 	switch {
 	case e.Outcome == history.OutcomeSuccess:
 		m.succeeded(r, e)
@@ -317,14 +318,16 @@ func (m *Measurer) answered(e *history.Event) {
 		}
 		m.finish(r, e)
 	case slices.Contains(contract.Retryable, e.Outcome) &&
-		(contract.MaxAttempts == 0 || int(r.attempts) < contract.MaxAttempts):
+		(contract.MaxAttempts == 0 || attempts < contract.MaxAttempts):
 		// The time at which the subject hung up is unknown, and so is the start of its wait.
-		if r.attempts > 0 && !e.Flags.Has(history.ClientGone) {
-			r.due = history.StampOf(e.Time + max(contract.Backoff.Wait(int(r.attempts)), retryAfter(e)))
+		if attempts > 0 && !e.Flags.Has(history.ClientGone) {
+			m.records.track(r).due = history.StampOf(e.Time + max(contract.Backoff.Wait(attempts), retryAfter(e)))
 		}
 		m.failed(r)
 	default:
-		r.attempts = 0 // the next attempt belongs to a new delivery
+		if attempts > 0 {
+			m.records.track(r).attempts = 0 // the next attempt belongs to a new delivery
+		}
 		m.failed(r)
 	}
 }
@@ -353,8 +356,8 @@ func (m *Measurer) succeeded(r *record, e *history.Event) {
 			latency := e.Time - r.intended.At()
 			m.latencies.record(successful, r, latency)
 			m.slot.succeeded(latency)
-			if r.begun.Known() {
-				m.latencies.record(service, r, e.Time-r.begun.At())
+			if begun := m.records.kept(r).begun; begun.Known() {
+				m.latencies.record(service, r, e.Time-begun.At())
 			}
 		}
 	case r.has(twice) && !r.has(again):
@@ -396,7 +399,11 @@ func (m *Measurer) sentBack(r *record, e *history.Event) {
 		return // a repeat of the request
 	}
 	m.replays[e.Record] = e.Time
-	r.terminal, r.due, r.begun, r.attempts = history.Stamp{}, history.Stamp{}, history.Stamp{}, 0
+	r.terminal = history.Stamp{}
+	if r.underway != 0 {
+		m.records.track(r).begun = history.Stamp{}
+	}
+	m.records.endSeries(r)
 }
 
 // givenBack notes that a worker of the dead-letter store has written a record back. Its later success is not counted as
@@ -433,7 +440,7 @@ func (m *Measurer) died(r *record) {
 
 // finish makes the record terminal, unless it already is.
 func (m *Measurer) finish(r *record, e *history.Event) {
-	r.attempts, r.due = 0, history.Stamp{}
+	m.records.endSeries(r)
 	if r.terminal.Known() {
 		return
 	}

@@ -36,22 +36,30 @@ const (
 	tried
 )
 
-// record is the state of one record; there are as many as the run has records, so every byte counts.
+// record is the state of one record; there are as many as the run has records, so every byte counts. What is needed only
+// while the record is under way is kept apart.
 type record struct {
 	intended history.Stamp
 	terminal history.Stamp
-	// due is the earliest promised time of the next attempt, or none if no wait was promised. Before the first attempt
-	// it is when the record was acknowledged.
-	due history.Stamp
-	// begun is the start of the first attempt. It is none before that, and again once its dead letter is sent back.
-	begun    history.Stamp
-	holder   holder
-	recent   int32  // attempts within the last second, as counted by recentAttempts
-	attempts uint16 // in the current series
 	facts    facts
+	// underway is the position in records.underway plus one, or 0 if there is nothing to keep.
+	underway int32
 	// home is the partition to which the record was sent.
 	home  homeIndex
 	phase phaseIndex
+}
+
+// underway is what is kept of a record from its acknowledgement to its end, and for a second after its last attempt.
+type underway struct {
+	// due is the earliest promised time of the next attempt, or none if no wait was promised. Before the first attempt
+	// it is when the record was acknowledged.
+	due history.Stamp
+	// begun is the start of the first attempt. It is none before that, once the record has succeeded, and when its dead
+	// letter is sent back.
+	begun    history.Stamp
+	attempts uint16 // in the current series
+	recent   int32  // attempts within the last second, as counted by recentAttempts
+	holder   holder // has no meaning before the first attempt of the series
 }
 
 // holder is the process that has the record. A count in memory survives only within one holder.
@@ -71,6 +79,51 @@ const recordsPerChunk = 1 << 14
 type records struct {
 	limit  int
 	chunks []*[recordsPerChunk]record
+	// underway has what is kept of records under way, at the positions that are not in free.
+	underway []underway
+	free     []int32
+}
+
+// track returns what is kept of a record under way, and begins to keep it. The pointer is valid until the next call.
+func (rs *records) track(r *record) *underway {
+	if r.underway == 0 {
+		if n := len(rs.free); n > 0 {
+			r.underway, rs.free = rs.free[n-1], rs.free[:n-1]
+		} else {
+			rs.underway = append(rs.underway, underway{})
+			r.underway = int32(len(rs.underway))
+		}
+	}
+	return &rs.underway[r.underway-1]
+}
+
+// kept returns a copy of what is kept of a record under way.
+func (rs *records) kept(r *record) underway {
+	if r.underway == 0 {
+		return underway{}
+	}
+	return rs.underway[r.underway-1]
+}
+
+// endSeries ends the current series of attempts. No wait is due after it.
+func (rs *records) endSeries(r *record) {
+	if r.underway != 0 {
+		u := rs.track(r)
+		u.attempts, u.due = 0, history.Stamp{}
+		rs.release(r, u)
+	}
+}
+
+// release forgets what will not be asked for again, and stops keeping anything if nothing else is left.
+func (rs *records) release(r *record, u *underway) {
+	if r.has(success) {
+		u.begun = history.Stamp{} // only the time to the first success is measured
+	}
+	if u.attempts == 0 && u.recent == 0 && !u.due.Known() && !u.begun.Known() {
+		*u = underway{}
+		rs.free = append(rs.free, r.underway)
+		r.underway = 0
+	}
 }
 
 // at returns the record's state, or nil for a number that does not belong to this run.

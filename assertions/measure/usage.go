@@ -261,7 +261,10 @@ func (a *recentAttempts) attempted(records *records, number int32, at time.Durat
 		return
 	}
 	for a.first < len(a.window) && at-a.window[a.first].at >= time.Second {
-		records.at(a.window[a.first].record).recent--
+		old := records.at(a.window[a.first].record)
+		kept := records.track(old)
+		kept.recent--
+		records.release(old, kept)
 		a.first++
 	}
 	if a.first > len(a.window)/2 {
@@ -269,11 +272,12 @@ func (a *recentAttempts) attempted(records *records, number int32, at time.Durat
 		a.first = 0
 	}
 	a.window = append(a.window, recentAttempt{at, number})
-	r.recent++
+	kept := records.track(r)
+	kept.recent++
 	if a.busiest == nil {
 		a.busiest = &BusiestRecord{}
 	}
-	if count := int64(r.recent); count > a.busiest.Attempts {
+	if count := int64(kept.recent); count > a.busiest.Attempts {
 		*a.busiest = BusiestRecord{Record: number, Attempts: count, At: at}
 	}
 }
