@@ -160,7 +160,7 @@ func (r *report) weigh(s *sighting) int {
 	if s.leads {
 		return -1
 	}
-	weight := 2*int(one.attempts) + int(one.failedWrites) + 8*int(one.lives)
+	weight := 2*int(one.attempts) + int(r.w.seldom(one).failedWrites) + 8*int(one.lives)
 	if l := r.w.letters.of(s.record); l != nil {
 		weight += 2 * int(l.asked)
 	}

@@ -132,14 +132,14 @@ func (c *classification) judgeEnd(a *attempt) {
 		return
 	}
 	c.result.Judged++
-	if a.gone || a.stray || a.early || c.w.classes[a.outcome] != classSuccess || r.letterAcked.At() < 0 ||
-		a.start <= r.letterAcked.At() {
+	if a.gone || a.stray || a.early || c.w.classes[a.outcome] != classSuccess || c.w.letterAcked(r) < 0 ||
+		a.start <= c.w.letterAcked(r) {
 		return
 	}
 	if c.w.disruptions(a.number, r) > 0 {
 		return
 	}
-	acked, end := r.letterAcked.At(), a.end
+	acked, end := c.w.letterAcked(r), a.end
 	c.suspect("dual-terminal", a.number, a.by, acked, end, func() string {
 		return fmt.Sprintf("succeeded %s after its dead letter had been acknowledged", units.Text(end-acked))
 	}, moment{history.KindProduceResponse, acked}, moment{history.KindAttemptEnd, end})

@@ -68,27 +68,27 @@ func (c *commitAfterDLQ) finish() Result {
 
 func (c *commitAfterDLQ) judge(p *pass) {
 	r := c.w.stateOf(p)
-	if !r.letterAsked.Known() || c.w.perhapsOver(p.number, r, p.at) || c.w.endedElsewhere(p.number) ||
+	if c.w.letterAsked(r) < 0 || c.w.perhapsOver(p.number, r, p.at) || c.w.endedElsewhere(p.number) ||
 		c.w.contract.Halts(r.kind()) {
 		return
 	}
 	if c.w.hops && r.lastStart.At() > p.at {
 		return // it went on to a retry topic: the committed position owed a copy, not the dead letter
 	}
-	acked := moment{history.KindProduceResponse, r.letterAcked.At()}
+	acked := moment{history.KindProduceResponse, c.w.letterAcked(r)}
 	committed := moment{history.KindCommitRequest, p.at}
-	if r.letterAcked.At() > p.at {
-		c.saw("commit-before-dlq", c.w.about(p.number, 0, r.letterAcked.At(), func() string {
+	if c.w.letterAcked(r) > p.at {
+		c.saw("commit-before-dlq", c.w.about(p.number, 0, c.w.letterAcked(r), func() string {
 			return fmt.Sprintf("%s %s before the dead letter of offset %d was acknowledged", p.deed(),
-				units.Text(r.letterAcked.At()-p.at), p.place.offset)
-		}, committed, acked).by(r.letterAcked.At()-p.at))
+				units.Text(c.w.letterAcked(r)-p.at), p.place.offset)
+		}, committed, acked).by(c.w.letterAcked(r)-p.at))
 		return
 	}
-	if r.letterAcked.At() < 0 && c.w.classOfLast(r) != classSuccess {
-		c.saw("commit-without-dlq", c.w.about(p.number, 0, max(p.at, r.letterAsked.At()), func() string {
+	if c.w.letterAcked(r) < 0 && c.w.classOfLast(r) != classSuccess {
+		c.saw("commit-without-dlq", c.w.about(p.number, 0, max(p.at, c.w.letterAsked(r)), func() string {
 			return fmt.Sprintf("%s, but no dead letter of offset %d was ever acknowledged to the subject", p.deed(),
 				p.place.offset)
-		}, committed, moment{history.KindProduceRequest, r.letterAsked.At()}))
+		}, committed, moment{history.KindProduceRequest, c.w.letterAsked(r)}))
 	}
 }
 

@@ -224,7 +224,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 
 // onlyLetterOutstanding reports whether every attempt had been made and only the dead letter was missing.
 func (c *commitAfterOutcome) onlyLetterOutstanding(p *pass, r *record) bool {
-	return r.letterAsked.Known() && r.lastStart.At() <= p.at && c.w.contract.HasDLQ() &&
+	return c.w.letterAsked(r) >= 0 && r.lastStart.At() <= p.at && c.w.contract.HasDLQ() &&
 		c.w.classOfLast(r) != classSuccess
 }
 

@@ -176,7 +176,7 @@ func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome,
 		c.remark("reason: no write of the dead letter was seen")
 	case r.exempt() || c.w.anonymous():
 		c.remark("reason: attempts without an id")
-	case c.w.perhapsUnread(r.letterAsked.At()):
+	case c.w.perhapsUnread(c.w.letterAsked(r)):
 		c.remark("reason: " + unreadExcuse)
 	case quoted&answers == 0 && len(c.w.calls.batched) > 0:
 		c.remark("reason: calls for several records")
@@ -287,7 +287,7 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 		c.remark("attempts: some without an id")
 		return
 	}
-	if c.w.perhapsUnread(r.letterAsked.At()) {
+	if c.w.perhapsUnread(c.w.letterAsked(r)) {
 		c.remark("attempts: " + unreadExcuse)
 		return
 	}

@@ -270,7 +270,7 @@ func (c *gracefulStop) dropped(number int32, r *record, one *pass, letters []*le
 		(limit == 0 || int(r.inSeries) < limit)
 	at := c.w.position(number, r)
 	p := c.w.partition(at.topic, at.partition)
-	if !waiting || r.letterAsked.At() >= 0 || p == nil || !p.audited || !p.committedAt(at.offset) ||
+	if !waiting || c.w.letterAsked(r) >= 0 || p == nil || !p.audited || !p.committedAt(at.offset) ||
 		!c.w.unfinished(number, r, at, letters) {
 		return false
 	}

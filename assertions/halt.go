@@ -280,8 +280,8 @@ func (c *halt) untoldWhy() string {
 // judgePass reports a commit that, within a window, passed a record of which only the dead letter was outstanding.
 func (c *halt) judgePass(p *pass) {
 	r := c.w.stateOf(p)
-	if !p.accepted || !r.letterAsked.Known() || r.lastStart.At() > p.at ||
-		r.letterAcked.Known() && r.letterAcked.At() <= p.at ||
+	if !p.accepted || c.w.letterAsked(r) < 0 || r.lastStart.At() > p.at ||
+		c.w.letterAcked(r) >= 0 && c.w.letterAcked(r) <= p.at ||
 		c.w.perhapsOver(p.number, r, p.at) || c.w.contract.Halts(r.kind()) {
 		return
 	}
@@ -292,7 +292,7 @@ func (c *halt) judgePass(p *pass) {
 		c.saw("commit-advanced-while-dlq-down", c.w.about(p.number, 0, max(p.at, window.to), func() string {
 			return fmt.Sprintf("%s although the dead letter of offset %d could not be written, %s into an outage of %s",
 				p.deed(), p.place.offset, units.Text(p.at-window.from), units.Text(window.to-window.from))
-		}, moment{history.KindProduceRequest, r.letterAsked.At()}, moment{history.KindCommitRequest, p.at}))
+		}, moment{history.KindProduceRequest, c.w.letterAsked(r)}, moment{history.KindCommitRequest, p.at}))
 		return
 	}
 }

@@ -350,7 +350,7 @@ func (c *liveness) paused(p *partition, s *served, at int64, from, to time.Durat
 	// If some of its records are still being processed, the process may only be full.
 	for offset := at; offset <= p.log.last; offset++ {
 		if r := c.w.record(p.log.at(offset)); r != nil &&
-			max(r.lastStart.At(), r.lastEnd.At(), r.letterAsked.At()) > middle && r.lastStart.At() < to {
+			max(r.lastStart.At(), r.lastEnd.At(), c.w.letterAsked(r)) > middle && r.lastStart.At() < to {
 			return false
 		}
 	}

@@ -255,7 +255,7 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 	if l := c.w.letters.of(number); c.dlqAudited && l != nil && l.acked > 0 && len(c.w.foundOf.of(number)) == 0 {
 		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
 			return "its dead letter was acknowledged, but the audit found none in the dead-letter topic"
-		}, moment{history.KindProduceResponse, r.letterAcked.At()}))
+		}, moment{history.KindProduceResponse, c.w.letterAcked(r)}))
 		return true
 	}
 	return false
@@ -300,7 +300,7 @@ func (c *noLoss) abandoned(r *record, p *partition) bool {
 	}
 	b := &c.w.contract.Backoff
 	quiet := b.Wait(max(c.w.contract.MaxAttempts, 1)) + b.Jitter + b.Late + quietMargin
-	return r.lastStart.At() >= 0 && p.auditedAt-max(r.lastStart.At(), r.lastEnd.At(), r.letterAsked.At()) > quiet
+	return r.lastStart.At() >= 0 && p.auditedAt-max(r.lastStart.At(), r.lastEnd.At(), c.w.letterAsked(r)) > quiet
 }
 
 // allExited reports whether every instance had ended by the time.

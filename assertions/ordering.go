@@ -228,7 +228,7 @@ func (c *ordering) judge(s *outOfOrder) {
 			return fmt.Sprintf("its first attempt started although record %d, which comes before it, was never finished",
 				s.before)
 		}
-		if b.firstTerminal.At() == b.letterAcked.At() {
+		if b.firstTerminal.At() == c.w.letterAcked(b) {
 			return fmt.Sprintf(
 				"its first attempt started %s before the dead letter of record %d, which comes before it, was acknowledged",
 				units.Text(b.firstTerminal.At()-s.started), s.before)

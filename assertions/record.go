@@ -1,6 +1,6 @@
 package assertions
 
-// The state of one record and of one partition. Records are kept in one dense array, 128 bytes each. Data that only few
+// The state of one record and of one partition. Records are kept in one dense array, 104 bytes each. Data that only few
 // records have (copies in other topics, dead letters) is kept separately.
 
 import (
@@ -75,27 +75,35 @@ type record struct {
 	// answers is the set of outcomes of all its attempts, earlier replay generations included.
 	answers                   outcomes
 	attempts, inSeries, inRun uint16
-	// failedWrites must be as wide as deadLettered.forged, which is subtracted from it: a client that retries every 100 ms
-	// fails more than 255 times in half a minute.
-	failedWrites uint16
-	// firstTerminal is when it was first terminal in its first replay generation, lastTerminal when it was last
-	// terminal.
-	firstTerminal, lastTerminal history.Stamp
+	// firstTerminal is when it was first terminal in its first replay generation.
+	firstTerminal history.Stamp
 	// seriesStart is the start of the series' first attempt, lastStart of its latest, lastEnd when that one ended.
 	seriesStart, lastStart, lastEnd history.Stamp
 	lastSuccess                     history.Stamp
-	// letterAsked is the first request for its dead letter, letterAcked the first acknowledgement that was passed to
-	// the subject.
-	letterAsked, letterAcked history.Stamp
 	// born is when its present replay generation began: it was sent, or a replay of it was requested.
 	born history.Stamp
 	// These saturate at 255.
 	successes, excuses uint8
-	hops               uint8
 	lives              uint8
 	// again is how often the workload produced it again.
 	again            uint8
 	outcome, planned history.Outcome
+	// seldom is the position in records.seldom, or 0.
+	seldom int32
+}
+
+// seldom is the known state of a record that most records do not have.
+type seldom struct {
+	// letterAsked is the first request for its dead letter, letterAcked the first acknowledgement that was passed to
+	// the subject.
+	letterAsked, letterAcked history.Stamp
+	// lastTerminal is when it was last terminal. Unless it is apart, that is firstTerminal.
+	lastTerminal history.Stamp
+	apart        bool
+	// hops saturates at 255. failedWrites must be as wide as deadLettered.forged, which is subtracted from it: a client
+	// that retries every 100 ms fails more than 255 times in half a minute.
+	hops         uint8
+	failedWrites uint16
 }
 
 func newRecord() record {
@@ -115,6 +123,8 @@ const (
 type records struct {
 	count  int
 	chunks []*[recordsPerChunk]record
+	// seldom begins with that of all records that have none.
+	seldom []seldom
 }
 
 // at returns the record with the number, which must be below count.
@@ -156,18 +166,72 @@ func (r *record) kind() history.Flags {
 func (r *record) exempt() bool { return r.unnamed() || r.has(markLeft) }
 
 // startLife resets the state that belongs to the replay generation before.
-func (r *record) startLife() {
+func (w *state) startLife(r *record) {
 	if r.lives < 255 {
 		r.lives++
 	}
 	r.flags &^= markSeen | markCovered | markPassed | markUnsettled | markOver | markEnded | markGone | markMixed |
 		markJoined
-	r.lastStart, r.lastEnd, r.letterAsked = history.Stamp{}, history.Stamp{}, history.Stamp{}
-	r.seriesStart, r.lastSuccess, r.letterAcked = history.Stamp{}, history.Stamp{}, history.Stamp{}
-	r.attempts, r.inSeries, r.inRun, r.successes, r.failedWrites, r.excuses, r.hops = 0, 0, 0, 0, 0, 0, 0
+	r.lastStart, r.lastEnd = history.Stamp{}, history.Stamp{}
+	r.seriesStart, r.lastSuccess = history.Stamp{}, history.Stamp{}
+	r.attempts, r.inSeries, r.inRun, r.successes, r.excuses = 0, 0, 0, 0, 0
+	if s := w.seldom(r); r.seldom > 0 {
+		*s = seldom{lastTerminal: s.lastTerminal, apart: s.apart}
+	}
 	r.outcome, r.held, r.delivery = history.OutcomeNone, holder{}, 0
 	if r.lives > 1 {
 		r.excuses = r.lives - 1
+	}
+}
+
+// seldom returns what most records do not have. It must not be changed.
+func (w *state) seldom(r *record) *seldom { return &w.records.seldom[r.seldom] }
+
+// keepSeldom returns the same to be changed.
+func (w *state) keepSeldom(r *record) *seldom {
+	if r.seldom == 0 {
+		r.seldom = int32(len(w.records.seldom))
+		w.records.seldom = append(w.records.seldom, seldom{})
+	}
+	return w.seldom(r)
+}
+
+// frozen returns a copy of the state that later events do not change.
+func (w *state) frozen(r *record) *record {
+	now := *r
+	if now.seldom = 0; r.seldom > 0 {
+		*w.keepSeldom(&now) = *w.seldom(r)
+	}
+	return &now
+}
+
+// letterAsked is the first request for the record's dead letter, or never.
+func (w *state) letterAsked(r *record) time.Duration { return w.seldom(r).letterAsked.At() }
+
+// letterAcked is the first acknowledgement of the record's dead letter that was passed to the subject, or never.
+func (w *state) letterAcked(r *record) time.Duration { return w.seldom(r).letterAcked.At() }
+
+func (w *state) failedWrite(r *record) {
+	s := w.keepSeldom(r)
+	s.failedWrites = bump(s.failedWrites)
+}
+
+// lastTerminal is when the record was last terminal, or never.
+func (w *state) lastTerminal(r *record) time.Duration {
+	if s := w.seldom(r); s.apart {
+		return s.lastTerminal.At()
+	}
+	return r.firstTerminal.At()
+}
+
+// setTerminal notes when the record was last terminal, and if it was not before, when it was first.
+func (w *state) setTerminal(r *record, first, last time.Duration) {
+	if !r.firstTerminal.Known() {
+		r.firstTerminal = history.StampOf(first)
+	}
+	if w.lastTerminal(r) != last {
+		s := w.keepSeldom(r)
+		s.lastTerminal, s.apart = history.StampOf(last), true
 	}
 }
 

@@ -110,7 +110,7 @@ func (w *state) circling() string {
 	most := int32(none)
 	for number := range int32(w.records.count) {
 		r := w.record(number)
-		if r.lastTerminal.At() == never && r.lastStart.At() >= from &&
+		if w.lastTerminal(r) == never && r.lastStart.At() >= from &&
 			(most == none || r.attempts > w.record(most).attempts) {
 			most = number
 		}

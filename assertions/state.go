@@ -152,7 +152,7 @@ const partitionLimit = 1 << 16
 
 func newState(header *history.Header) *state {
 	w := &state{
-		header: header, contract: header.Contract(), asked: none,
+		header: header, contract: header.Contract(), asked: none, records: records{seldom: make([]seldom, 1)},
 		copies: map[int32]*copies{}, returning: map[int32]place{}, open: map[int64]attempt{},
 		commits: map[commitKey]*commit{},
 		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{},
@@ -305,7 +305,7 @@ func (w *state) finish() {
 		switch r := w.record(open.record); {
 		case r == nil || open.by.instance < 0:
 		case open.life == r.lives:
-			r.failedWrites = bump(r.failedWrites)
+			w.failedWrite(r)
 		case open.letter || w.hops: // a retry copy that may also exist may have made a dead letter of its own
 			w.letter(open.record).disturbed++
 		}
@@ -440,7 +440,7 @@ func (w *state) disturbed(p *partition) uint32 {
 // while it was open. Each copy that the workload produced may have been open.
 func (w *state) disruptions(number int32, r *record) int {
 	if w.share {
-		several := int(r.excuses) + int(r.failedWrites)
+		several := int(r.excuses) + int(w.seldom(r).failedWrites)
 		if d := w.deliveryOf(number, r); d != nil {
 			several += int(d.excused)
 		}
@@ -454,7 +454,7 @@ func (w *state) disruptions(number int32, r *record) int {
 	if !r.has(markSeen) {
 		from = to
 	}
-	return int(to-from)*(1+int(r.again)) + int(r.excuses) + int(r.failedWrites)
+	return int(to-from)*(1+int(r.again)) + int(r.excuses) + int(w.seldom(r).failedWrites)
 }
 
 // everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present replay
@@ -523,29 +523,23 @@ func (w *state) committedPast(one, at place) bool {
 }
 
 // terminal notes that the record's obligation is met at the time, and that a further attempt starts a new count.
-func (r *record) terminal(at time.Duration) {
-	r.finished(at)
+func (w *state) terminal(r *record, at time.Duration) {
+	w.finished(r, at)
 	r.flags |= markOver
 }
 
 // finished notes that the record's obligation is met at the time.
-func (r *record) finished(at time.Duration) {
-	if r.firstTerminal.At() < 0 {
-		r.firstTerminal = history.StampOf(at)
-	}
-	r.lastTerminal = history.StampOf(at)
-}
+func (w *state) finished(r *record, at time.Duration) { w.setTerminal(r, at, at) }
 
 // outlived notes that work begun in an earlier replay generation has met that generation's obligation. A further
 // copy was requested in between, and may be the next to be finished. The time that counts is when the work began,
 // so it finishes no copy that did not exist then.
-func (r *record) outlived(life uint8, began, ended time.Duration) {
+func (w *state) outlived(r *record, life uint8, began, ended time.Duration) {
+	last := w.lastTerminal(r)
 	if life > 0 {
-		r.lastTerminal = history.StampOf(max(r.lastTerminal.At(), began))
+		last = max(last, began)
 	}
-	if r.firstTerminal.At() < 0 {
-		r.firstTerminal = history.StampOf(ended)
-	}
+	w.setTerminal(r, ended, last)
 }
 
 // perhapsDone reports whether a commit may rely on the record: either it is done, or its dead letter or retry copy
@@ -570,7 +564,7 @@ func (w *state) done(number int32, r *record, at place, by time.Duration) bool {
 	for i := range c.list {
 		if c.list[i].place == at {
 			created := c.list[i].created
-			return r.lastTerminal.At() > created || c.handedOn > created
+			return w.lastTerminal(r) > created || c.handedOn > created
 		}
 	}
 	return true

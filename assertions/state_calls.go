@@ -232,7 +232,7 @@ func (w *state) endedElsewhere(number int32) bool {
 // and nothing took it over: no dead letter was asked for. "" if there is none, or if that is not certain.
 func (w *state) leftElsewhere(number int32, r *record) string {
 	if int(number) >= len(w.calls.of) || len(w.calls.batched) > 0 || !w.contract.HasDLQ() || r.exempt() ||
-		r.lives > 0 || r.has(markLeft) || r.letterAsked.At() >= 0 || w.letters.of(number) != nil {
+		r.lives > 0 || r.has(markLeft) || w.letterAsked(r) >= 0 || w.letters.of(number) != nil {
 		return ""
 	}
 	if !r.has(markEnded) || r.has(markGone) || w.classes[r.outcome] != classSuccess {

@@ -296,8 +296,7 @@ func (w *state) keepState(number int32, r *record) {
 			}
 			if kept == nil {
 				w.placeUnnamed() // while their replay generation is known
-				now := *r
-				kept = &now
+				kept = w.frozen(r)
 			}
 			open.state = kept
 		}

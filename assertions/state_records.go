@@ -215,11 +215,9 @@ func (w *state) startAttempt(e *history.Event) {
 	moved := r.attempts > 0 && r.held != by
 	a.unsettled = r.has(markUnsettled)
 	a.fresh = r.inSeries == 0 || r.has(markOver|markUnsettled) || w.memory && (moved || r.delivery != delivery)
-	if moved && r.hops < 255 {
-		r.hops++
-	}
 	if moved {
-		r.inRun = 0
+		s := w.keepSeldom(r)
+		r.inRun, s.hops = 0, bump(s.hops)
 	}
 	if a.fresh {
 		r.inSeries, r.seriesStart = 0, history.StampOf(e.Time)
@@ -315,8 +313,8 @@ func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 		return w.stray && !w.halts()
 	}
 	from := r.born.At()
-	if r.letterAsked.At() >= 0 && r.letterAsked.At() <= by && !r.several() && (!w.hops || !w.everDisrupted(number)) {
-		from = r.letterAsked.At()
+	if w.letterAsked(r) >= 0 && w.letterAsked(r) <= by && !r.several() && (!w.hops || !w.everDisrupted(number)) {
+		from = w.letterAsked(r)
 	}
 	next, _ := slices.BinarySearchFunc(w.unnamed, from, func(one unnamed, at time.Duration) int {
 		return cmp.Compare(one.at, at)
@@ -372,7 +370,7 @@ func (w *state) endAttempt(e *history.Event) {
 	w.attempt = &w.oneAttempt
 	if a.life != r.lives {
 		if w.ends(&a) {
-			r.outlived(a.life, a.start, a.end)
+			w.outlived(r, a.life, a.start, a.end)
 		}
 		return
 	}
@@ -392,7 +390,7 @@ func (w *state) endAttempt(e *history.Event) {
 // conclude notes which obligations the attempt's outcome ends.
 func (w *state) conclude(r *record, a *attempt) {
 	if a.withheld {
-		r.finished(a.end) // a subject that looks finds its work done, and needs no other attempt; it may make one
+		w.finished(r, a.end) // a subject that looks finds its work done, and needs no other attempt; it may make one
 		return
 	}
 	if !w.ends(a) {
@@ -400,7 +398,7 @@ func (w *state) conclude(r *record, a *attempt) {
 	}
 	switch w.classes[a.outcome] {
 	case classRetryable:
-		r.finished(a.end) // but it does not end the series: another attempt would be one too many
+		w.finished(r, a.end) // but it does not end the series: another attempt would be one too many
 		return
 	case classSuccess:
 		a.lastSuccess = r.lastSuccess.At()
@@ -411,7 +409,7 @@ func (w *state) conclude(r *record, a *attempt) {
 			return
 		}
 	}
-	r.terminal(a.end)
+	w.terminal(r, a.end)
 }
 
 // mayBeAttempt is the largest number that the attempt may have in the subject's count. An attempt of an earlier

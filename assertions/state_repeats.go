@@ -42,7 +42,7 @@ func (w *state) repeatsCall(e *history.Event, r *record, by holder) bool {
 	last, known := w.repeats.current[e.Record]
 	if !known || last.by != by || last.life != r.lives || last.start != r.lastStart.At() ||
 		r.has(markOver|markUnsettled) ||
-		r.letterAsked.At() >= last.start {
+		w.letterAsked(r) >= last.start {
 		return false
 	}
 	answered := r.has(markEnded) && !r.has(markGone) && r.outcome != history.OutcomeTimeout &&

@@ -162,10 +162,10 @@ func (w *state) countTried(t *transaction, at time.Duration) {
 		switch {
 		case one.successes == 0:
 		case one.life != r.lives:
-			r.outlived(one.life, one.began, at)
+			w.outlived(r, one.life, one.began, at)
 		default:
 			r.flags &^= markJoined
-			r.finished(at)
+			w.finished(r, at)
 		}
 	}
 }
@@ -323,7 +323,7 @@ func (w *state) undo(t *transaction, ended time.Duration) {
 		} else {
 			r.excuses = bump(r.excuses)
 			if one.successes > 0 {
-				r.finished(ended)
+				w.finished(r, ended)
 			}
 		}
 		if p := w.home(number, r); several && p != nil && p.has && p.held == t.by {
@@ -343,7 +343,7 @@ func (w *state) takeBack(one *joinedWrite, ended time.Duration) {
 		return
 	}
 	r.flags &^= markJoined
-	r.failedWrites = bump(r.failedWrites)
+	w.failedWrite(r)
 	switch {
 	case ended < endless:
 		w.doubt(one.record, one.life, ended)

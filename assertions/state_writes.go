@@ -132,7 +132,7 @@ func (w *state) askWrite(e *history.Event) {
 func (w *state) newWrite(number int32, r *record, by holder) write {
 	one := write{
 		record: number, by: by, life: r.lives, producer: none,
-		attempts: r.attempts, inSeries: r.inSeries, inRun: r.inRun, hops: r.hops, before: w.formerOf(number, r),
+		attempts: r.attempts, inSeries: r.inSeries, inRun: r.inRun, hops: w.seldom(r).hops, before: w.formerOf(number, r),
 	}
 	p := w.home(number, r)
 	same := p == nil || r.delivery == uint16(p.delivery)
@@ -149,8 +149,8 @@ func (w *state) newWrite(number int32, r *record, by holder) write {
 }
 
 func (w *state) askLetter(one *write, r *record) {
-	if r.letterAsked.At() < 0 {
-		r.letterAsked = history.StampOf(one.at)
+	if w.letterAsked(r) < 0 {
+		w.keepSeldom(r).letterAsked = history.StampOf(one.at)
 	}
 	l := w.letter(one.record)
 	l.transactional = l.transactional || one.producer != none
@@ -315,7 +315,7 @@ func (w *state) answerLetter(e *history.Event, r *record, one *write, stored boo
 	}
 	if one.life != r.lives {
 		if one.passed {
-			r.outlived(one.life, one.at, e.Time)
+			w.outlived(r, one.life, one.at, e.Time)
 		}
 		return
 	}
@@ -323,23 +323,23 @@ func (w *state) answerLetter(e *history.Event, r *record, one *write, stored boo
 		if e.Flags.Has(history.Forged) {
 			l.forged = bump(l.forged)
 		}
-		r.failedWrites = bump(r.failedWrites)
+		w.failedWrite(r)
 		return
 	}
 	if e.Time-one.at >= slowAck {
 		// The client may have stopped waiting for it, and written it again.
-		r.failedWrites = bump(r.failedWrites)
+		w.failedWrite(r)
 	}
 	l.acked = bump(l.acked)
-	if r.letterAcked == (history.Stamp{}) {
-		r.letterAcked = history.StampOf(e.Time)
+	if w.letterAcked(r) < 0 {
+		w.keepSeldom(r).letterAcked = history.StampOf(e.Time)
 	}
 	if w.straggles(r, one.by) {
-		r.finished(e.Time)
+		w.finished(r, e.Time)
 		return
 	}
 	r.flags &^= markUnsettled
-	r.terminal(e.Time)
+	w.terminal(r, e.Time)
 }
 
 // straggles reports whether a write of the process concerns only its own series of the record: another process has the
@@ -365,12 +365,10 @@ func (w *state) answerRetry(e *history.Event, r *record, one *write, stored bool
 		return
 	}
 	if !one.passed {
-		r.failedWrites = bump(r.failedWrites)
+		w.failedWrite(r)
 		return
 	}
-	if r.firstTerminal.At() < 0 {
-		r.firstTerminal = history.StampOf(e.Time)
-	}
+	w.setTerminal(r, e.Time, w.lastTerminal(r))
 	r.flags &^= markUnsettled
 }
 
@@ -510,8 +508,7 @@ func (w *state) askReplay(e *history.Event) {
 	l.disturbed += w.disruptions(e.Record, r)
 	if r.has(markPassed) {
 		w.placeUnnamed() // while their replay generation is known
-		ended := *r
-		w.passes[w.passOf[e.Record]].state = &ended
+		w.passes[w.passOf[e.Record]].state = w.frozen(r)
 	}
 	w.keepState(e.Record, r)
 	// If a record is written back while a disruption causes its previous place to be delivered again, two places are
@@ -520,9 +517,9 @@ func (w *state) askReplay(e *history.Event) {
 	// For a record without an id, no attempt's end shows the fate of the previous copy: its last attempt may have ended
 	// it.
 	if tried := r.lastStart.At(); r.unnamed() && r.attempts > 0 {
-		r.outlived(r.lives, tried, tried)
+		w.outlived(r, r.lives, tried, tried)
 	}
-	r.startLife()
+	w.startLife(r)
 	delete(w.perhaps, e.Record)
 	if again {
 		r.excuses = bump(r.excuses)

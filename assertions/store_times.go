@@ -110,8 +110,8 @@ func (c *storeLifecycle) judgeWait(entry *storeEntry, attempts []storeAttempt, i
 	case i > 0 && retries > 0 && c.counted(entry, &attempts[i-1], retries):
 		from, mark = attempts[i-1].to, moment{history.KindAttemptEnd, attempts[i-1].to}
 	case i == 0 && retries == 0:
-		if r := c.w.record(entry.record); r != nil && r.letterAsked.At() >= 0 {
-			from, mark = r.letterAsked.At(), moment{history.KindProduceRequest, r.letterAsked.At()}
+		if r := c.w.record(entry.record); r != nil && c.w.letterAsked(r) >= 0 {
+			from, mark = c.w.letterAsked(r), moment{history.KindProduceRequest, c.w.letterAsked(r)}
 		}
 	}
 	if from == never {

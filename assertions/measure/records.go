@@ -36,8 +36,8 @@ const (
 	tried
 )
 
-// record is the state of one record; there are as many as the run has records, so every byte counts. What is needed only
-// while the record is under way is kept apart.
+// record is the state of one record; there are as many as the run has records, so every byte counts. What is needed
+// only while the record is under way is kept apart.
 type record struct {
 	intended history.Stamp
 	terminal history.Stamp
