@@ -68,8 +68,7 @@ func (c *commitAfterDLQ) finish() Result {
 
 func (c *commitAfterDLQ) judge(p *pass) {
 	r := c.w.stateOf(p)
-	if c.w.letterAsked(r) < 0 || c.w.perhapsOver(p.number, r, p.at) || c.w.endedElsewhere(p.number) ||
-		c.w.contract.Halts(r.kind()) {
+	if !c.w.owesLetter(p) {
 		return
 	}
 	if c.w.hops && r.lastStart.At() > p.at {

@@ -280,9 +280,8 @@ func (c *halt) untoldWhy() string {
 // judgePass reports a commit that, within a window, passed a record of which only the dead letter was outstanding.
 func (c *halt) judgePass(p *pass) {
 	r := c.w.stateOf(p)
-	if !p.accepted || c.w.letterAsked(r) < 0 || r.lastStart.At() > p.at ||
-		c.w.letterAcked(r) >= 0 && c.w.letterAcked(r) <= p.at ||
-		c.w.perhapsOver(p.number, r, p.at) || c.w.contract.Halts(r.kind()) {
+	if !p.accepted || !c.w.owesLetter(p) || r.lastStart.At() > p.at ||
+		c.w.letterAcked(r) >= 0 && c.w.letterAcked(r) <= p.at {
 		return
 	}
 	for _, window := range slices.Concat(c.windows, c.planned) {

@@ -376,6 +376,16 @@ func (p *partition) take(by holder, at time.Duration) bool {
 	return p.epoch > 1 // otherwise no process had it before, so nothing is delivered again
 }
 
+// wasOf reports whether a process of the instance had the partition at some time.
+func (p *partition) wasOf(instance int16) bool {
+	for by := range p.known {
+		if by.instance == instance {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *partition) know(by holder) {
 	if p.known == nil {
 		p.known = map[holder]int64{}

@@ -214,14 +214,14 @@ func (w *state) hidesCalls(f *history.PlannedFault) bool {
 }
 
 // endedElsewhere reports whether an answer to a call elsewhere may have ended the record: to its own, or to one that
-// failed the record with it in the memory of the instance that had it.
+// failed the record with it in the memory of an instance that had it.
 func (w *state) endedElsewhere(number int32) bool {
 	if int(number) < len(w.calls.of) && w.calls.of[number].ended != 0 {
 		return true
 	}
-	r := w.record(number)
+	p := w.home(number, w.record(number))
 	for instance, wide := range w.calls.ended {
-		if (wide || w.calls.batched[instance]) && (r.attempts == 0 || r.held.instance == instance) {
+		if (wide || w.calls.batched[instance]) && (p == nil || w.share || p.wasOf(instance)) {
 			return true
 		}
 	}

@@ -92,6 +92,14 @@ func (w *state) stateOf(p *pass) *record {
 	return w.record(p.number)
 }
 
+// owesLetter reports whether the passed record owed a dead letter: one was requested, and nothing else may have ended
+// the record by then.
+func (w *state) owesLetter(p *pass) bool {
+	r := w.stateOf(p)
+	return w.letterAsked(r) >= 0 && !w.perhapsOver(p.number, r, p.at) && !w.endedElsewhere(p.number) &&
+		!w.contract.Halts(r.kind())
+}
+
 func (p *partition) number() int32 { return p.place.partition }
 
 func (w *state) askCommit(e *history.Event) {

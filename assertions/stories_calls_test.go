@@ -100,6 +100,12 @@ func callTales() []tale {
 // was refused. They were neither attempted nor called for.
 func failedTogetherTales() []tale {
 	const permanent, logical, well = history.OutcomePermanent, history.OutcomeLogical, history.OutcomeSuccess
+	batches := func(b *builder) *builder {
+		e := b.of(history.KindUnreadable)
+		e.Code, e.N, e.Text = history.None, ledger, "INSERT"
+		b.put(e)
+		return b
+	}
 	second := func(b *builder) *builder { // instance 1 has the partition
 		b.withOthers().begin().as(1, 0).up()
 		return b.as(0, 0).revoke(0).as(1, 0).assign(0)
@@ -133,17 +139,33 @@ func failedTogetherTales() []tale {
 			}},
 		{"a logical failure of calls for several records, by a fault, may end any of them", nil,
 			func(b *builder) history.Source {
-				second(b).send(0).send(1)
-				e := b.of(history.KindUnreadable)
-				e.Code, e.N, e.Text = history.None, ledger, "INSERT"
-				b.put(e)
+				batches(second(b).send(0).send(1))
 				return b.call(ledger, 0, logical, history.Forged).commit(2).drain().done()
+			}},
+		{"such a failure ends a record that another instance, since killed, had tried", nil,
+			func(b *builder) history.Source {
+				b.withOthers().begin().send(0).send(1).fails(0, 1).kill()
+				batches(b.as(1, 0).up().assign(0, 1, 2, 3).fetch(0).fetch(1))
+				return b.call(ledger, 1, logical, history.Forged).commit(2).drain().done()
+			}},
+		{"such a failure of an instance that never had the record does not end it",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+				b.withOthers().begin().as(1, 0).up().as(0, 0).revoke(1).as(1, 0).assign(1).sendTo(1, 1, 1)
+				batches(b).call(ledger, 1, logical, history.Forged).commitAll()
+				return b.as(0, 0).send(0).commit(1).drain().done()
 			}},
 		{"a logical failure, by a fault, ends a record whose dead letter was not acknowledged", nil,
 			func(b *builder) history.Source {
 				b.withOthers().begin().send(0).call(ledger, 0, permanent, 0).askLetter(0)
 				b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).call(ledger, 0, logical, history.Forged)
 				return b.commit(1).drain().done()
+			}},
+		{"a logical failure, by a fault, ends a record whose dead letter can't be written", nil,
+			func(b *builder) history.Source {
+				b.withOthers().begin().send(0).call(ledger, 0, permanent, 0).answerLetter(b.askLetter(0), 29, 0)
+				b.revoke(0).assign(0).fetch(0).call(ledger, 0, logical, history.Forged).commit(1)
+				b.send(1).call(ledger, 1, permanent, 0).answerLetter(b.askLetter(1), 29, 0).logError()
+				return b.letter(1).commit(2).drain().done()
 			}},
 		{"two copies fail elsewhere, and both succeed at the second attempt", nil, func(b *builder) history.Source {
 			return copiesFailElsewhere(b, true)

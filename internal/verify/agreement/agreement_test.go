@@ -112,6 +112,10 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 		700264: "a record that was given up after its retries succeeds when it is handed out again, and the contract is " +
 			"made to promise one attempt more",
 		7001595: "an audit finds another record at the place that a dead letter without an id names as its source",
+		9101150: "a fault's answer to another downstream ends a record whose dead letter can't be written",
+		9103031: "a fault's answer to another downstream ends a record whose dead letter was refused",
+		9103403: "a fault's answer ends a record that an instance tried which was killed since",
+		9103975: "a record that was written back is found before the audit begins",
 		7002721: "a call that a fault answers with a logical failure may have failed a record that was written back",
 		5001525: "an attempt of garbage succeeds, and its dead letter quotes that the stub does not know the record",
 	} {
@@ -154,7 +158,8 @@ func TestSeedsOfRecordsProducedTwiceAgree(t *testing.T) {
 		101390: "the dead letter of one copy is acknowledged and not found, and the other copy succeeds",
 		102267: "the dead letters of the two copies have different values",
 	} {
-		if err := NewReport().other(what, generate.Twice, generate.TwiceCorruptions(), generate.NewSeeded(seed)); err != nil {
+		if err := NewReport().other(what, generate.Twice, generate.TwiceCorruptions(),
+			generate.NewSeeded(seed)); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 	}
