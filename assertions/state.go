@@ -464,10 +464,14 @@ func (w *state) everDisrupted(number int32) bool {
 	return w.disruptions(number, w.record(number)) > 0 || l != nil && l.disturbed > 0
 }
 
-// see notes evidence that a subject has received the record.
+// see notes evidence that a subject has received the record. If its position is not known, it may have received it since
+// the record was sent.
 func (w *state) see(number int32, r *record) {
-	if !r.has(markSeen) {
-		r.flags |= markSeen
+	if r.has(markSeen) {
+		return
+	}
+	r.flags |= markSeen
+	if r.offset >= 0 || r.lives > 0 {
 		r.disturbedFrom = w.disturbed(w.home(number, r))
 	}
 }

@@ -29,6 +29,7 @@ func (w *state) send(e *history.Event) {
 	}
 	r.topic, r.partition, r.planned = e.Topic, e.Partition, e.Outcome
 	r.keyHash, r.valueHash, r.headersHash = hash(e.KeyHash), hash(e.ValueHash), hash(e.HeadersHash)
+	r.disturbedFrom = w.disturbed(w.partition(r.topic, r.partition))
 	w.sendUnreadable(r)
 	w.chain(e.Record, e.N, r)
 }

@@ -167,6 +167,12 @@ func failedTogetherTales() []tale {
 				b.send(1).call(ledger, 1, permanent, 0).answerLetter(b.askLetter(1), 29, 0).logError()
 				return b.letter(1).commit(2).drain().done()
 			}},
+		{"a frozen instance dead-letters a record that it called for elsewhere, and whose acknowledgement was lost", nil,
+			func(b *builder) history.Source {
+				b.withOthers().begin().send(0).unacknowledged(0).as(1, 0).up().assign(0, 1, 2, 3).fetch(0)
+				b.call(ledger, 0, permanent, 0).letter(0).commit(1).as(0, 0)
+				return b.call(ledger, 0, permanent, 0).letter(0).drain().done()
+			}},
 		{"two copies fail elsewhere, and both succeed at the second attempt", nil, func(b *builder) history.Source {
 			return copiesFailElsewhere(b, true)
 		}},

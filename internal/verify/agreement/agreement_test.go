@@ -111,13 +111,14 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 		610181: "a commit that has no answer passes a tombstone, whose dead letters are then put back",
 		700264: "a record that was given up after its retries succeeds when it is handed out again, and the contract is " +
 			"made to promise one attempt more",
-		7001595: "an audit finds another record at the place that a dead letter without an id names as its source",
-		9101150: "a fault's answer to another downstream ends a record whose dead letter can't be written",
-		9103031: "a fault's answer to another downstream ends a record whose dead letter was refused",
-		9103403: "a fault's answer ends a record that an instance tried which was killed since",
-		9103975: "a record that was written back is found before the audit begins",
-		7002721: "a call that a fault answers with a logical failure may have failed a record that was written back",
-		5001525: "an attempt of garbage succeeds, and its dead letter quotes that the stub does not know the record",
+		7001595:  "an audit finds another record at the place that a dead letter without an id names as its source",
+		12000682: "an instance that lost a record, whose acknowledgement was lost, dead-letters it without an attempt",
+		9101150:  "a fault's answer to another downstream ends a record whose dead letter can't be written",
+		9103031:  "a fault's answer to another downstream ends a record whose dead letter was refused",
+		9103403:  "a fault's answer ends a record that an instance tried which was killed since",
+		9103975:  "a record that was written back is found before the audit begins",
+		7002721:  "a call that a fault answers with a logical failure may have failed a record that was written back",
+		5001525:  "an attempt of garbage succeeds, and its dead letter quotes that the stub does not know the record",
 	} {
 		if _, err := Check(seed); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -333,6 +334,7 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 		"effects":   {generate.Effects, generate.EffectsCorruptions()},
 		"several":   {generate.Several, generate.SeveralCorruptions()},
 		"repeats":   {generate.Repeats, generate.RepeatsCorruptions()},
+		"inputs":    {generate.Inputs, generate.Corruptions()},
 		"spans":     {generate.Spans, generate.Corruptions()},
 
 		"transactions": {generate.Transactions, generate.TransactionCorruptions()},
