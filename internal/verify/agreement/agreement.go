@@ -106,7 +106,8 @@ func (r *Report) check(c generate.Choices) error {
 			errs = append(errs, r.other("attempts of several calls", generate.Spans, generate.Corruptions(), c))
 		}
 	case 11:
-		errs = append(errs, r.other("effects elsewhere", generate.SeveralEffects, generate.EffectsCorruptions(), c))
+		errs = append(errs, r.other("effects elsewhere", generate.SeveralEffects, generate.EffectsCorruptions(), c),
+			r.other("several input topics", generate.Inputs, generate.Corruptions(), c))
 	}
 	return errors.Join(errs...)
 }
@@ -115,8 +116,8 @@ func (r *Report) check(c generate.Choices) error {
 // history with a dead-letter store, three a history with records that the downstream stub cannot identify, one of them
 // also a history of a consumer that halts at such records and one of records that it may refuse, and one a history with
 // effects in a sink, and one of records that are produced twice. Two get a history of a consumer that calls several
-// downstreams, one such a history with effects, and two a history of a consumer whose client repeats calls by itself,
-// one of them also a history of a consumer whose attempts have several calls.
+// downstreams, one such a history with effects and one of several input topics. Two get a history of a consumer whose
+// client repeats calls by itself, one of them also a history of a consumer whose attempts have several calls.
 const others = 12
 
 // transactions checks a correct history with transactions, and one with a corruption. Random edits of such a history

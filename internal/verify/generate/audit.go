@@ -98,6 +98,9 @@ func (s *simulation) replay() {
 func (s *simulation) sendBack(sequence int32, one entry) {
 	r := s.records[one.record]
 	to := spot{one.letter.Topic, max(one.letter.Partition, 0)}
+	if !one.letter.Present {
+		to.topic = r.topic
+	}
 	if !s.h.Header.Contract().SamePartition && chance(s, 2) {
 		to.partition = int32(s.Intn(partitions))
 	}

@@ -203,7 +203,7 @@ func (v *view) noteAudit(i int, e *history.Event, f *facts) {
 	switch {
 	case v.role(e.Topic) == history.RoleDLQ:
 		list = &f.asDeadLetter
-	case f.acked != none && v.Events[f.acked].Offset == e.Offset && v.role(e.Topic) == history.RoleInput:
+	case f.acked != none && v.home(f) == (spot{e.Topic, e.Partition}) && v.offset(f) == e.Offset:
 		list = &f.inTopic
 	}
 	// A later audit of the topic replaces the earlier ones.
@@ -282,7 +282,7 @@ func (v *view) alone(f *facts) bool {
 	mine := &v.Events[f.send]
 	for _, other := range v.records[f.number+1:] {
 		e := &v.Events[other.send]
-		if e.Partition == mine.Partition && (ordering == history.OrderingPartition || e.N == mine.N && mine.N >= 0) {
+		if e.Topic == mine.Topic && e.Partition == mine.Partition && (ordering == history.OrderingPartition || e.N == mine.N && mine.N >= 0) {
 			return false
 		}
 	}

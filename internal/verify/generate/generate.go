@@ -12,9 +12,10 @@ import (
 const (
 	ms = time.Millisecond
 
-	inputTopic = int16(0)
-	dlqTopic   = int16(1)
-	retryTopic = int16(2)
+	inputTopic  = int16(0)
+	dlqTopic    = int16(1)
+	retryTopic  = int16(2)
+	secondInput = int16(3)
 
 	partitions = 3
 	// drainLimit is the length of the drain of a generated run; quietLimit is how long the drain may pass without
@@ -86,6 +87,8 @@ type simulation struct {
 	spanned int
 	resumes bool
 
+	// inputs are the topics to which the workload sends, where there are several.
+	inputs []int16
 	// interval is the time between transactions, or 0 if there are none.
 	interval time.Duration
 	// If twice is set, the workload produces some records twice. If recognises is set, the consumer commits a record
@@ -105,6 +108,7 @@ type simulation struct {
 
 // planned is a record of the workload.
 type planned struct {
+	topic                  int16 // that of the input to which the workload sends it
 	number, partition, key int32
 	outcome                history.Outcome
 	failures               int // attempts that fail before one succeeds
@@ -136,6 +140,22 @@ func Consumer(c Choices) *History {
 	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}}
 	s.calm = !chance(c, 2)
 	s.h.Header = s.drawHeader()
+	return s.run()
+}
+
+// Inputs makes a correct history of a consumer of several input topics. It may have more instances than partitions, so
+// that some of them wait for another one's.
+func Inputs(c Choices) *History {
+	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}, inputs: []int16{inputTopic, secondInput}}
+	s.calm = !chance(c, 2)
+	s.h.Header = s.drawHeader()
+	h := &s.h.Header
+	h.Topics = append(h.Topics, history.Topic{Name: "generated.more", Role: history.RoleInput, Partitions: partitions})
+	if chance(c, 2) {
+		h.Instances = partitions + 1 + c.Intn(2)
+		h.Consumers[0].Instances = h.Instances
+	}
+	s.produceTwice()
 	return s.run()
 }
 
@@ -337,6 +357,9 @@ func (s *simulation) consumed() []spot {
 	for _, one := range s.nodes() {
 		topics = append(topics, one.Input)
 	}
+	if len(s.inputs) > 1 {
+		topics = append(topics, s.inputs[1:]...)
+	}
 	if s.contract().Retry == history.RetryTopics {
 		topics = append(topics, retryTopic)
 	}
@@ -371,6 +394,9 @@ func (s *simulation) send() {
 			r.flags, r.refused = history.Refusable, s.contract().HasDLQ() && chance(s, 2)
 		}
 		r.twice = s.twice && r.flags == 0 && chance(s, 3)
+		if len(s.inputs) > 1 {
+			r.topic = pick(s, s.inputs...)
+		}
 		s.planNodes(r, outcomes)
 		s.planOthers(r)
 		s.records = append(s.records, r)
@@ -382,7 +408,7 @@ func (s *simulation) send() {
 
 func (s *simulation) sendOne(r *planned) {
 	e := s.event(history.KindSend)
-	e.Record, e.Topic, e.Partition, e.N, e.Outcome, e.Aux = r.number, inputTopic, r.partition, r.key, r.outcome,
+	e.Record, e.Topic, e.Partition, e.N, e.Outcome, e.Aux = r.number, r.topic, r.partition, r.key, r.outcome,
 		int64(s.now)
 	e.KeyHash, e.ValueHash, e.HeadersHash, e.HeaderCount = r.keyHash(), r.valueHash(), headersHash, 2
 	e.Flags = r.flags
@@ -397,11 +423,12 @@ func (s *simulation) sendOne(r *planned) {
 
 // arrive writes a record to the input and has it acknowledged.
 func (s *simulation) arrive(r *planned, flags history.Flags) int64 {
-	offset := int64(len(s.logs[spot{inputTopic, r.partition}].entries))
-	s.append(spot{inputTopic, r.partition}, entry{record: r.number, origin: offset})
+	at := spot{r.topic, r.partition}
+	offset := int64(len(s.logs[at].entries))
+	s.append(at, entry{record: r.number, origin: offset})
 	s.after(s.lag(), func() {
 		e := s.event(history.KindAcked)
-		e.Record, e.Topic, e.Partition, e.Offset, e.Flags = r.number, inputTopic, r.partition, offset, flags
+		e.Record, e.Topic, e.Partition, e.Offset, e.Flags = r.number, r.topic, r.partition, offset, flags
 		if !s.calm && chance(s, 20) {
 			e.Code, e.Offset = 7, history.None
 		}

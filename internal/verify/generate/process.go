@@ -395,7 +395,7 @@ func (w *work) deadLetterPartition() int32 {
 }
 
 func (w *work) deadLetterEntry() entry {
-	claim := history.Claim{Present: true, Topic: inputTopic, Attempts: int32(w.k)}
+	claim := history.Claim{Present: true, Topic: w.record.topic, Attempts: int32(w.k)}
 	claim.Partition, claim.Offset = w.place()
 	if w.process.graph() != nil {
 		claim.Topic, claim.Partition, claim.Offset = w.at.topic, w.at.partition, w.offset
@@ -435,7 +435,7 @@ func (w *work) tells() string {
 
 // place is the one that a dead letter names: that of the failed copy or, after a retry topic, that of the original.
 func (w *work) place() (partition int32, offset int64) {
-	if w.at.topic == inputTopic {
+	if w.at.topic == w.record.topic {
 		return w.at.partition, w.offset
 	}
 	return w.record.partition, w.origin

@@ -81,7 +81,7 @@ func sameCopy(v *view) (int32, bool) {
 func droppedCopy(v *view) (int32, bool) {
 	audited := func(f *facts) int {
 		return slices.IndexFunc(v.Events, func(e history.Event) bool {
-			return e.Kind == history.KindAuditRecord && e.Record == f.number && e.Topic == inputTopic &&
+			return e.Kind == history.KindAuditRecord && e.Record == f.number && e.Topic == v.home(f).topic &&
 				e.Offset == v.Events[f.again[0]].Offset
 		})
 	}
