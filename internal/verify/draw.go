@@ -197,6 +197,7 @@ func (d *drawing) scenario(faults string) string {
 	if d.mode.batches() {
 		backoff, rare = 60, ", reset: 1"
 	}
+	replay := d.replay()
 	return fmt.Sprintf(`name: soundness
 description: The correct consumer in one of its modes, under faults drawn from the seed.
 cluster: {brokers: %d}
@@ -219,11 +220,12 @@ workload:
   duration: 4s
   warm_up: 300ms
   error_text: %s
-%s  outcomes: {%s%s}
+%s%s  outcomes: {%s%s}
 expect: {max_slip: 1s}
 %sfaults:
 %s`, d.brokers, topics, d.mode.instances, backoff, d.mode.ordering, d.mode.retry, d.mode.protocol, d.assignor,
-		d.static, d.metadata, d.mode.transactions, 100+50*d.random.IntN(4), text, extra, outcomes, rare, d.replay(), faults)
+		d.static, d.metadata, d.mode.transactions, 100+50*d.random.IntN(4), text, extra, d.repeated(replay), outcomes, rare, replay,
+		faults)
 }
 
 // replay replays the dead letters in one situation of three, including those that a fault has duplicated.
@@ -232,6 +234,14 @@ func (d *drawing) replay() string {
 		return ""
 	}
 	return fmt.Sprintf("replay: {healed: 80%%, fail_again: 20%%, rate: %d/s}\n", d.random.IntN(3)*200+100)
+}
+
+// repeated produces some records twice in one situation of three that replays nothing. A share group is not judged so.
+func (d *drawing) repeated(replay string) string {
+	if replay != "" || d.mode.shares() || d.random.IntN(3) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("  repeated: %d%%\n", 2+d.random.IntN(9))
 }
 
 func (d *drawing) pick(from ...string) string { return from[d.random.IntN(len(from))] }
