@@ -464,8 +464,8 @@ func (w *state) everDisrupted(number int32) bool {
 	return w.disruptions(number, w.record(number)) > 0 || l != nil && l.disturbed > 0
 }
 
-// see notes evidence that a subject has received the record. If its position is not known, it may have received it since
-// the record was sent.
+// see notes evidence that a subject has received the record. If its position is not known, it may have done so at any
+// time since the record was sent.
 func (w *state) see(number int32, r *record) {
 	if r.has(markSeen) {
 		return

@@ -224,8 +224,8 @@ workload:
 expect: {max_slip: 1s}
 %sfaults:
 %s`, d.brokers, topics, d.mode.instances, backoff, d.mode.ordering, d.mode.retry, d.mode.protocol, d.assignor,
-		d.static, d.metadata, d.mode.transactions, 100+50*d.random.IntN(4), text, extra, d.repeated(replay), outcomes, rare, replay,
-		faults)
+		d.static, d.metadata, d.mode.transactions, 100+50*d.random.IntN(4), text, extra, d.repeated(replay), outcomes, rare,
+		replay, faults)
 }
 
 // replay replays the dead letters in one situation of three, including those that a fault has duplicated.

@@ -282,7 +282,8 @@ func (v *view) alone(f *facts) bool {
 	mine := &v.Events[f.send]
 	for _, other := range v.records[f.number+1:] {
 		e := &v.Events[other.send]
-		if e.Topic == mine.Topic && e.Partition == mine.Partition && (ordering == history.OrderingPartition || e.N == mine.N && mine.N >= 0) {
+		if e.Topic == mine.Topic && e.Partition == mine.Partition &&
+			(ordering == history.OrderingPartition || e.N == mine.N && mine.N >= 0) {
 			return false
 		}
 	}
