@@ -114,7 +114,7 @@ type state struct {
 	// call is the call of another downstream that the current event ends, nil if there is none.
 	call *callElsewhere
 
-	// brokenOff is when a process first ended by itself, or left its group, that had met a record at which it halts.
+	// brokenOff is when a process, or one of its clients, first ended by itself that had met a record at which it halts.
 	brokenOff time.Duration
 	// session is the longest session timeout that a member requested. moved is the time of the latest progress,
 	// still the value of moved when the subject was told to stop.

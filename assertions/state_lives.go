@@ -56,6 +56,8 @@ type life struct {
 	// member: it had partitions when it was told to stop; acted: it did something in its group or in a topic after
 	// that.
 	member, acted bool
+	// members is the last known number of its group members.
+	members int32
 	// left is since when it is in no group and is not trying in vain to join one; never if it is in a group, or
 	// its membership is unknown. silent: its session ended without a leave request. active is the time of its last
 	// activity.
@@ -120,10 +122,11 @@ func (w *state) follow(e *history.Event) {
 		l.acted, l.left = l.acted || l.asked != never && !l.silent && e.Text != "seeks", never
 		if e.N == 0 {
 			l.left = e.Time
-			if l.asked == never && l.killed == never {
-				w.breakOff(l.by, e.Time)
-			}
 		}
+		if renewed := l.members > 0 && e.N != l.members; l.asked == never && l.killed == never && (renewed || e.N == 0) {
+			w.breakOff(l.by, e.Time)
+		}
+		l.members = e.N
 	case history.KindRevoked:
 		l.acted = l.acted || l.asked != never && e.Text == "leave"
 	default:

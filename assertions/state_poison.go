@@ -10,8 +10,9 @@ package assertions
 //
 // So there are three bounds of what it owes. A partition halts at its first unreadable record that a process was
 // handed: what lies behind it is held, and not lost. A process that has met such a record need not go on with its other
-// partitions. Once such a process has ended by itself, or left its group, nothing more is owed at all, because its
-// partitions go to the other processes, which stop in the same way, before or after anything else. What is held must
+// partitions. Once such a process has ended by itself, or one of its clients has left the group or was made anew
+// (Kafka Streams replaces a thread without leaving), nothing more is owed at all, because its partitions go to the
+// other processes, which stop in the same way, before or after anything else. What is held must
 // not be committed. Nothing ends the unreadable record itself, a dead letter neither (see done).
 
 import (
@@ -83,7 +84,7 @@ func (w *state) metOutside(by holder, but *partition) bool {
 	return false
 }
 
-// breakOff notes that a process ended by itself or left its group, which may be because of an unreadable record.
+// breakOff notes that a process or one of its clients ended by itself, which may be because of an unreadable record.
 func (w *state) breakOff(by holder, at time.Duration) {
 	if w.brokenOff == never && w.met(by) {
 		w.brokenOff = at

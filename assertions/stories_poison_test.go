@@ -130,6 +130,16 @@ func haltedTales() []tale {
 		toldToHalt("its client leaves the group and joins it again, for ever", nil, func(b *builder) {
 			b.ready().members(1, "").members(0, "").wait(2*settling).rebalances(6, settling/10)
 		}),
+		toldToHalt("its client is made anew without leaving the group, for ever", nil, func(b *builder) {
+			b.ready().members(1, "").unread(3, 0, 0).members(2, "").wait(2*settling).rebalances(6, settling/10)
+		}),
+		{"its client is made anew for ever, and has met no such record", []string{"rebalance-storm"},
+			func(b *builder) history.Source {
+				b.h.Contract().Poison = history.PoisonHalt
+				b.begin().send(0).success(0).commit(1)
+				b.ready().members(1, "").members(2, "").wait(2*settling).rebalances(6, settling/10)
+				return b.drain().done()
+			}},
 		toldToHalt("it ends at the record, and its next process has not come to it yet", nil, func(b *builder) {
 			b.unread(3, 1, 1).falls(1, "").as(0, 1).up().assign(0, 1, 2, 3)
 		}),
