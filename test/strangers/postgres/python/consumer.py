@@ -19,6 +19,11 @@ SCHEMA = "CREATE TABLE IF NOT EXISTS orders (id uuid PRIMARY KEY, customer text 
 # A mistake that tests plant, to see it named; none otherwise.
 PLANTED_BUG = os.environ.get("PLANTED_BUG")
 
+INSERT = "INSERT INTO orders (id, customer, total, document) VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO NOTHING"
+if PLANTED_BUG == "key-with-offset":  # knows a record that is delivered again, but not an order that is produced again
+    SCHEMA = SCHEMA.replace("id uuid PRIMARY KEY", "record text PRIMARY KEY, id uuid NOT NULL")
+    INSERT = "INSERT INTO orders (id, customer, total, document, record) VALUES (%s, %s, %s, %s, %s) ON CONFLICT (record) DO NOTHING"
+
 logger = logging.getLogger("orders")
 stopping = threading.Event()
 
@@ -47,11 +52,11 @@ def migrate(database):
 
 def write(database, message):
     order = json.loads(message.value())
+    row = [order["orderId"], order["customer"], order["total"], Jsonb(order)]
+    if PLANTED_BUG == "key-with-offset":
+        row.append(f"{message.topic()}-{message.partition()}@{message.offset()}")
     with database as connection, connection.transaction():
-        connection.execute(
-            "INSERT INTO orders (id, customer, total, document) VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO NOTHING",
-            (order["orderId"], order["customer"], order["total"], Jsonb(order)),
-        )
+        connection.execute(INSERT, row)
 
 
 def retryable(error):
