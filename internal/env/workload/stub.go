@@ -66,6 +66,7 @@ type Stub struct {
 	inflater  kafkaio.Inflater
 	closing   atomic.Bool
 	accepted  atomic.Int64 // connections
+	spoken    atomic.Bool  // a client sent something after its handshake
 	serving   sync.WaitGroup
 	// handling is held for reading by each request that is being answered.
 	handling   sync.RWMutex
@@ -132,6 +133,11 @@ func newHTTPServer(s *Stub) httpServer {
 	return httpServer{secure: s.cfg.TLS != nil, Server: &http.Server{
 		Handler: http.HandlerFunc(s.handle), Protocols: protocols, TLSConfig: s.cfg.TLS,
 		ErrorLog: log.New(&s.handshakes, "", 0),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateActive { // a byte of a request was read, or the preface of HTTP/2
+				s.spoken.Store(true)
+			}
+		},
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, conn.RemoteAddr())
 		},

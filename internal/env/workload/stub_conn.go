@@ -208,10 +208,11 @@ func (f *faulty) told() (count int64, first string) {
 	return f.count.Load(), first
 }
 
-// Unused returns the number of connections by TLS if no attempt came on any of them: some clients close a connection
-// after the handshake if they do not trust its certificate.
+// Unused returns the number of connections by TLS if nothing came on any of them: some clients close a connection after
+// the handshake if they do not trust its certificate. One that sends the preface of HTTP/2 trusts it, also if no call
+// follows.
 func (s *Stub) Unused() int64 {
-	if s.cfg.TLS == nil || s.Answered()+s.InFlight()+s.strays.Load() > 0 {
+	if s.cfg.TLS == nil || s.spoken.Load() {
 		return 0
 	}
 	return s.accepted.Load()

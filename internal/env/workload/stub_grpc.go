@@ -72,7 +72,7 @@ func (s rpcServer) Close() error {
 	return nil
 }
 
-// observed notes handshakes that fail.
+// observed notes handshakes that fail, and that a client sends something after one.
 type observed struct {
 	credentials.TransportCredentials
 	stub *Stub
@@ -83,8 +83,24 @@ func (o observed) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo
 	secured, info, err := o.TransportCredentials.ServerHandshake(conn)
 	if err != nil {
 		o.stub.handshakes.note(err.Error())
+		return secured, info, err //nolint:wrapcheck // gRPC distinguishes errors by their types
 	}
-	return secured, info, err //nolint:wrapcheck // gRPC distinguishes errors by their types
+	return heard{secured, o.stub}, info, nil
+}
+
+// heard is a connection that notes that something came.
+type heard struct {
+	net.Conn
+	stub *Stub
+}
+
+// Read implements net.Conn.
+func (h heard) Read(p []byte) (int, error) {
+	n, err := h.Conn.Read(p)
+	if n > 0 {
+		h.stub.spoken.Store(true)
+	}
+	return n, err //nolint:wrapcheck // gRPC distinguishes errors by their types
 }
 
 // wireFormat hands messages on as they are.

@@ -207,6 +207,46 @@ func TestStubTellsOfFailedHandshakes(t *testing.T) {
 	}
 }
 
+// A client of gRPC that connects and never calls trusts the stub: its application failed before the call. One that does
+// not trust it sends nothing after the handshake.
+func TestConnectionsWithoutACall(t *testing.T) {
+	server, client := trusted(t)
+	for name, one := range map[string]struct {
+		config *tls.Config
+		unused bool
+	}{
+		"trust":    {client, false},
+		"no trust": {&tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ids := history.NewIDs("run")
+			stub, err := NewStub(StubConfig{TLS: server, RPC: NewService(ids, ServiceConfig{}), AttemptsConfig: AttemptsConfig{
+				Plan: &plan.Plan{Records: make([]plan.Record, 1)}, IDs: ids, Instances: 1, Ops: &atomic.Int64{},
+				Clock: history.NewClock(), Sink: &events{}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stub.Close()
+			conn, err := grpc.NewClient("passthrough:///"+stub.Addr(0),
+				grpc.WithTransportCredentials(credentials.NewTLS(one.config)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conn.Connect()
+			wait.Until(t, "the connection to be judged", func() bool {
+				return stub.accepted.Load() > 0 && (stub.Unused() > 0) == one.unused
+			})
+			if failed, _ := stub.Handshakes(); one.unused {
+				wait.Until(t, "the handshake to fail", func() bool { failed, _ = stub.Handshakes(); return failed > 0 })
+				if stub.Unused() == 0 {
+					t.Error("a client that does not trust the stub has said something")
+				}
+			}
+		})
+	}
+}
+
 func TestServicesSpeakTLS(t *testing.T) {
 	server, client := trusted(t)
 	ids, sink := history.NewIDs("run"), &events{}
