@@ -403,30 +403,8 @@ func ending(code int, signal string) string {
 
 // poison is about values that can't be read, and records without a value.
 func (l *learned) poison() {
-	deadLettered, skipped, tried, all := 0, 0, 0, l.seen.marked(history.Garbage)
-	for _, r := range all {
-		switch {
-		case r.deadLetters > 0:
-			deadLettered++
-		case len(r.tries) > 0:
-			tried++
-		case l.seen.finished(r):
-			skipped++
-		}
-	}
-	switch n := len(all); {
-	case n == 0:
-	case deadLettered == n:
-		l.promise("poison", string(history.PoisonDeadLetter), "%d of %d unreadable records were dead-lettered.", n, n)
-	case skipped == n:
-		l.promise("poison", string(history.PoisonSkip), "%d of %d unreadable records were committed unprocessed.", n, n)
-		l.wonder("it commits records that it can't read, without an attempt or a dead letter: %d of %d", n, n)
-	default:
-		l.ask("poison", string(history.PoisonDeadLetter),
-			"Of %d unreadable records, %d were dead-lettered, %d called the downstream, and %d were committed unprocessed.", n,
-			deadLettered, tried, skipped)
-	}
-	skipped, all = 0, l.seen.marked(history.Tombstone)
+	l.unreadable()
+	skipped, all := 0, l.seen.marked(history.Tombstone)
 	for _, r := range all {
 		if r.deadLetters == 0 && len(r.tries) == 0 && l.seen.finished(r) {
 			skipped++
@@ -436,4 +414,55 @@ func (l *learned) poison() {
 		l.promise("skips", "["+scenarios.SkipTombstone+"]", "%d of %d records without a value were committed unprocessed.",
 			skipped, skipped)
 	}
+}
+
+// unreadable is about values that can't be read.
+func (l *learned) unreadable() {
+	deadLettered, skipped, tried, halted, handed, all := 0, 0, 0, 0, 0, l.seen.marked(history.Garbage)
+	places := map[place]bool{}
+	for _, r := range all {
+		if r.handed > 0 {
+			handed++
+		}
+		switch {
+		case r.deadLetters > 0:
+			deadLettered++
+		case len(r.tries) > 0:
+			tried++
+		case l.seen.finished(r):
+			skipped++
+		case l.seen.halted(r):
+			halted++
+			places[r.at] = true
+		}
+	}
+	switch n := len(all); {
+	case n == 0:
+	case deadLettered == n:
+		l.promise("poison", string(history.PoisonDeadLetter), "%d of %d unreadable records were dead-lettered.", n, n)
+	case skipped == n:
+		l.promise("poison", string(history.PoisonSkip), "%d of %d unreadable records were committed unprocessed.", n, n)
+		l.wonder("it commits records that it can't read, without an attempt or a dead letter: %d of %d", n, n)
+	case halted == handed && halted > 0 && !l.seen.shared:
+		l.promise("poison", string(history.PoisonHalt), "In %d of %d partitions with an unreadable record that it was handed, "+
+			"nothing was committed past that record, and %s.", len(places), len(places), l.stopping())
+		l.wonder("it halts at a record that it can't read, and what is behind it waits: in %s",
+			units.Plural(int64(len(places)), "partition", "partitions"))
+	default:
+		l.ask("poison", string(history.PoisonDeadLetter),
+			"Of %d unreadable records, %d were dead-lettered, %d called the downstream, %d were committed unprocessed, and at "+
+				"%d it halted.", n, deadLettered, tried, skipped, halted)
+	}
+}
+
+// stopping tells how the consumer halted.
+func (l *learned) stopping() string {
+	switch ends := l.seen.crashes; {
+	case len(ends) > 0:
+		return fmt.Sprintf("its processes ended by themselves (%s, with %s)",
+			units.Plural(int64(len(ends)), "time", "times"), ending(ends[0].code, ends[0].text))
+	case l.seen.left > 0:
+		return fmt.Sprintf("it left its group (%s)", units.Plural(int64(l.seen.left), "time", "times"))
+	}
+	return "its processes stayed up, and in their group"
 }

@@ -32,6 +32,8 @@ type habits struct {
 	seal func(*kgo.Record, deadletter.Failure) *kgo.Record
 	// skips says that values that can't be read, and tombstones, are committed without an attempt.
 	skips bool
+	// halts says that nothing of a partition is done from the first value on that can't be read.
+	halts bool
 	// overtakes says that a record that fails waits while those behind it, of its key too, are processed.
 	overtakes bool
 	// dawdles makes a third of the waits five seconds longer.
@@ -65,6 +67,9 @@ type simulation struct {
 	now    time.Duration
 	op     int64
 	next   [2]int64
+	halted [2]bool
+	// committed are the committed offsets.
+	committed [2]int64
 	// overtakers are how many records overtook another; written counts dead letters, and audits are what an audit finds.
 	overtakers int32
 	written    int64
@@ -105,6 +110,13 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 	s.event(history.KindAcked, func(e *history.Event) { place(e); e.Instance = history.None })
 	s.audits = append(s.audits, func(e *history.Event) { place(e); e.Instance, e.Topic, e.KeyHash = history.None, 0, 7 })
 	s.event(history.KindFetched, func(e *history.Event) { place(e); e.Record, e.Aux = history.None, offset })
+	if s.halts && flags.Has(history.Garbage) {
+		s.halted[partition] = true
+	}
+	if s.halted[partition] {
+		return
+	}
+	s.committed[partition] = offset + 1
 	last := history.OutcomeSuccess
 	unreadable := flags&(history.Garbage|history.Tombstone) != 0
 	if !s.skips || !unreadable {
@@ -240,6 +252,8 @@ func watch(t *testing.T, how habits) *learned {
 		sim.take(number+1, history.OutcomeSuccess, history.Tombstone)
 		number += 2
 	}
+	sim.now += time.Minute
+	sim.event(history.KindPhase, func(e *history.Event) { e.Instance, e.Text = history.None, history.PhaseAudit })
 	sim.event(history.KindInstanceSignal, func(e *history.Event) { e.Code, e.Text = 15, "TERM" })
 	sim.now += 40 * time.Millisecond
 	sim.event(history.KindInstanceExited, func(e *history.Event) { e.Code, e.Flags, e.Aux = 0, history.Expected, 0 })
@@ -251,7 +265,7 @@ func watch(t *testing.T, how habits) *learned {
 	}
 	for partition := range int32(2) {
 		sim.event(history.KindAuditOffsets, func(e *history.Event) {
-			e.Partition, e.Offset, e.Aux = partition, sim.next[partition], sim.next[partition]
+			e.Partition, e.Offset, e.Aux = partition, sim.next[partition], sim.committed[partition]
 		})
 	}
 	source := history.FromEvents(sim.seen.header, sim.events)
@@ -287,6 +301,7 @@ func TestContractsFitHabits(t *testing.T) {
 		"at-once":           func(h *habits) { h.first = 0 },
 		"ignores-the-429":   func(h *habits) { h.honours = false },
 		"skips-what-is-odd": func(h *habits) { h.skips = true },
+		"halts":             func(h *habits) { h.halts = true },
 		"overtakes":         func(h *habits) { h.overtakes = true },
 		"dawdles":           func(h *habits) { h.dawdles = true },
 		"irregular":         func(h *habits) { h.irregular = true },

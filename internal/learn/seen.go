@@ -25,6 +25,10 @@ type seen struct {
 	// transactional counts dead letters and offsets that were written in a transaction.
 	transactional struct{ deadLetters, offsets int }
 	shared        bool
+	// left counts how often an instance left its group, and was not told to stop.
+	left int
+	// drained is when the run stopped waiting for the consumer.
+	drained time.Duration
 	// batch is a call for several records at once, "" if there was none.
 	batch string
 	// said are the first lines of the log that report an error.
@@ -48,6 +52,8 @@ type record struct {
 	offset      int64
 	tries       []try
 	deadLetters int
+	// handed is when it was first fetched, 0 if never.
+	handed time.Duration
 	// original is the record as the audit found it in the input topic, nil if it did not.
 	original *kgo.Record
 }
@@ -201,6 +207,14 @@ func (w *walker) take(e *history.Event) {
 		if e.Code == history.None && e.Instance >= 0 {
 			w.batch = e.Text
 		}
+	case history.KindMembership:
+		if _, told := w.asked[e.Instance]; e.N == 0 && e.Text != "seeks" && !told {
+			w.left++
+		}
+	case history.KindPhase:
+		if e.Text == history.PhaseAudit {
+			w.drained = e.Time
+		}
 	case history.KindAuditOffsets:
 		w.committed[place{e.Topic, e.Partition}] = e.Aux
 	}
@@ -229,6 +243,7 @@ func (w *walker) traffic(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.KindFetched:
+		w.hand(e)
 		if _, busy := w.busy[e.Instance]; !busy {
 			w.busy[e.Instance] = e.Time
 		}
@@ -253,6 +268,17 @@ func (w *walker) traffic(e *history.Event) {
 	}
 }
 
+// hand notes which unreadable records an instance fetched.
+func (w *walker) hand(e *history.Event) {
+	for i := range w.records {
+		r := &w.records[i]
+		if r.flags.Has(history.Garbage) && r.handed == 0 && r.at == (place{e.Topic, e.Partition}) && r.offset >= 0 &&
+			r.offset <= max(e.Offset, e.Aux) {
+			r.handed = e.Time
+		}
+	}
+}
+
 func (w *walker) process(e *history.Event) {
 	if e.Kind == history.KindInstanceSignal {
 		if e.Text == "TERM" {
@@ -272,6 +298,15 @@ func (w *walker) process(e *history.Event) {
 // finished reports whether the group has committed past the record.
 func (s *seen) finished(r *record) bool {
 	return r.offset >= 0 && s.committed[r.at] > r.offset
+}
+
+// stillness is how long a record must be left alone to count as one at which the consumer halts. It is more than most
+// consumers wait between two attempts.
+const stillness = 30 * time.Second
+
+// halted reports whether the consumer was handed the record, and left it and what is behind it alone until the end.
+func (s *seen) halted(r *record) bool {
+	return r.handed > 0 && r.deadLetters == 0 && len(r.tries) == 0 && !s.finished(r) && s.drained-r.handed >= stillness
 }
 
 // of returns the records that were planned so and have a readable value.
