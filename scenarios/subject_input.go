@@ -522,8 +522,8 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 	if load.Repeated > 0 && subject.Contract.GroupType == string(history.GroupShare) {
 		return s.Name + " has records that are produced twice, and " + repeatedInShare + ", or run another scenario"
 	}
-	if why := s.unfitRefusable(subject); why != "" || subject.Input == nil {
-		return why
+	if subject.Input == nil {
+		return s.unfitRefusable(subject)
 	}
 	_, missing := load.Malformed.Ways(subject.Samples.Shape())
 	switch {
@@ -545,6 +545,9 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 	case subject.Samples != nil && load.Large != nil && !subject.Samples.Enlarge(int(load.Large.Size)):
 		return s.Name + " has large records, but the format of the subject's samples has no text that can grow: run " +
 			"another scenario"
+	}
+	if why := s.unfitRefusable(subject); why != "" {
+		return why
 	}
 	for _, name := range slices.Sorted(maps.Keys(load.RecordHeaders)) {
 		if subject.Samples != nil && slices.Contains(subject.Samples.HeaderNames(), name) {

@@ -444,8 +444,8 @@ func (l *learned) unreadable() {
 		l.promise("poison", string(history.PoisonSkip), "%d of %d unreadable records were committed unprocessed.", n, n)
 		l.wonder("it commits records that it can't read, without an attempt or a dead letter: %d of %d", n, n)
 	case halted == handed && halted > 0 && !l.seen.shared:
-		l.promise("poison", string(history.PoisonHalt), "In %d of %d partitions with an unreadable record that it was handed, "+
-			"nothing was committed past that record, and %s.", len(places), len(places), l.stopping())
+		l.promise("poison", string(history.PoisonHalt), "In %d of %d partitions with an unreadable record that it was "+
+			"handed, nothing was committed past that record, and %s.", len(places), len(places), l.stopping())
 		l.wonder("it halts at a record that it can't read, and what is behind it waits: in %s",
 			units.Plural(int64(len(places)), "partition", "partitions"))
 	default:

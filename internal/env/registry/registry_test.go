@@ -52,6 +52,31 @@ func TestClientsFindTheSchema(t *testing.T) {
 	}
 }
 
+// Of several schemas of a subject the last one is the latest version, and each is found by its id.
+func TestVersionsOfASubject(t *testing.T) {
+	older, newer := avro("string"), avro("long")
+	r, err := Start(Schema{"orders-value", older}, Schema{"orders-value", newer}, Schema{"orders-key", newer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close(context.Background()) //nolint:errcheck // of no interest here
+	client, err := sr.NewClient(sr.URLs("http://" + r.Address()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := client.SchemaByVersion(t.Context(), "orders-value", -1); err != nil || got.ID != 2 || got.Version != 2 {
+		t.Errorf("the latest is %+v, %v", got, err)
+	}
+	for id, want := range map[int]sr.Schema{1: older, 2: newer} {
+		if got, err := client.SchemaByID(t.Context(), id); err != nil || got.Schema != want.Schema {
+			t.Errorf("schema %d is %v, %v; want %v", id, got, err, want)
+		}
+	}
+	if last := r.Known[2]; last.Subject != "orders-key" || last.Version != 1 {
+		t.Errorf("the third one is known as %+v", last)
+	}
+}
+
 // TestApicurioClientsFindTheSchema asks as Apicurio's deserializers do.
 func TestApicurioClientsFindTheSchema(t *testing.T) {
 	r, err := Start(Schema{"orders-value", sr.Schema{Schema: `"string"`, Type: sr.TypeAvro}})
