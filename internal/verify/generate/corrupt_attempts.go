@@ -54,6 +54,9 @@ func endless(v *view) (int32, bool) {
 	if f == nil || !v.quiet(f) || !v.inPlace() || len(f.attempts) < 3 {
 		return none, false
 	}
+	if v.Header.Contract().Calls > 1 && !v.certain(f) {
+		return none, false // some of the attempts may be repeats of a call
+	}
 	v.Header.Contract().MaxAttempts = (len(f.attempts) - 1) / 2
 	return about(f)
 }
