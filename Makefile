@@ -130,7 +130,7 @@ strangers: build strangers-bugs
 	./dlqbench prove strangers --strangers test/strangers $(STRANGERS)
 
 # Strangers in scenarios in which it is known what must be said about them: those with mistakes, and some without. In PARTS.
-BUGGED = $$(sed -n 's/^\t\t"\(.*\.yaml\)": {.*/\1/p' internal/verify/strangers_bugs_test.go | $(PART))
+BUGGED = $$(sed -n 's/^\t\t"\(.*\.yaml\)": *{.*/\1/p' internal/verify/strangers_bugs_test.go | $(PART))
 strangers-bugs:
 	for one in $(BUGGED); do $(GO) test -count=1 -v -timeout 30m -run "TestBugsOfAStrangerAreNamed/^$${one//\//\$$/^}\$$" \
 		./internal/verify || exit 1; done

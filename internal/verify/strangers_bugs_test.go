@@ -85,6 +85,25 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"error-ignored", "smoke", "commit-after-outcome"},
 			{"retry-info-ignored", "transient-downstream", "backoff: backoff-early"},
 		},
+		"grpc/java/subject.yaml": {
+			{"", "transient-downstream", ""},
+			{"deadline-of-the-stub", "../a-few-records", "classification: premature-dead-letter"},
+			{"permanent-retried", "smoke", "classification: permanent-retried"},
+		},
+		"frameworks/streams/halts.yaml": {
+			{"", "malformed-records", ""},
+			{"continues-at-unreadable", "malformed-records", "commit-after-outcome: commit-past-unfinished"},
+		},
+		"frameworks/spring/halts-again.yaml": {{"", "malformed-records", ""}},
+		"frameworks/spring/halts-stops.yaml": {
+			{"", "malformed-records", ""},
+			{"unreadable-recovered", "malformed-records", "classification: premature-dead-letter"},
+		},
+		"frameworks/spring/defaults.yaml": {
+			{"", "smoke", ""},
+			{"count-starts-anew", "unreliable-downstream", "bounded-retries: over-retried"},
+		},
+		"frameworks/spring/retryable-topic.yaml": {{"", "smoke", ""}},
 		"postgres/go/subject.yaml": {
 			{"offset-before-commit", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},
