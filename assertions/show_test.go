@@ -276,3 +276,27 @@ func TestLinesOfACrashAreKept(t *testing.T) {
 		t.Errorf("the line is missing: %+v", r.Anomalies)
 	}
 }
+
+// A commit that goes back concerns the records that it makes uncommitted, though it does not cover them: the trace of
+// such a record shows it, and the next commit that covers the record.
+func TestTraceTellsWhatTakesACommitBack(t *testing.T) {
+	b := newBuilder()
+	b.begin().send(0).send(1).success(0).success(1).commit(1).revoke(0)
+	b.as(1, 0).up().assign(0).commit(2).as(0, 0).commit(1).as(1, 0).commit(2).commit(2)
+	told, err := Trace(b.drain().done(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commits []string
+	for _, line := range told.Trace {
+		if line.Kind == history.KindCommitResponse.String() {
+			commits = append(commits, line.Text)
+		}
+	}
+	want := []string{"the commit of in-0 up to offset 2 is accepted",
+		"the commit of in-0 up to offset 1 is accepted, so that the record is uncommitted again",
+		"the commit of in-0 up to offset 2 is accepted"}
+	if !slices.Equal(commits, want) {
+		t.Errorf("the commits told are %q, want %q", commits, want)
+	}
+}

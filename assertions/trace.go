@@ -35,6 +35,8 @@ type trace struct {
 	// taken describe the group.
 	commits map[int64]string
 	group   []string
+	// takenBack: the event that is being added takes back the commit of the record.
+	takenBack bool
 	// joined holds the producers that have part of the trace in an open transaction.
 	joined map[int64]bool
 }
@@ -262,14 +264,17 @@ func (n *narrator) aroundPlace(s *trace, one *toldPlace, e *history.Event) bool 
 			one.covered = one.covered || e.N == history.AckAccept || e.N == history.AckReject
 		}
 	case history.KindCommitRequest, history.KindCommitResponse:
-		// Until a commit is accepted, all commits that cover the record are relevant; later ones are not.
-		if one.covered && !s.tellsOf(e) || !s.born || !n.covers(one, e) {
+		// Until a commit is accepted, all commits that cover the record are relevant; later ones only if they take it back.
+		covers := n.covers(one, e)
+		if back := one.covered && !covers && !e.Flags.Has(history.InTransaction); !s.born ||
+			!back && (!covers || one.covered && !s.tellsOf(e)) {
 			return false
 		}
 		n.joins(s, e)
 		if e.Kind == history.KindCommitResponse && e.Code == 0 && !e.Flags.Has(history.Forged) {
-			one.covered = !e.Flags.Has(history.InTransaction)
-			if !one.covered {
+			s.takenBack = !covers
+			one.covered = covers && !e.Flags.Has(history.InTransaction)
+			if covers && !one.covered {
 				one.ending = e.ProducerID
 			}
 		}
@@ -363,13 +368,17 @@ func (s *trace) tellsOf(e *history.Event) bool {
 }
 
 func (n *narrator) add(s *trace, e *history.Event) {
-	marked := s.tellsOf(e)
+	marked, back := s.tellsOf(e), s.takenBack
+	s.takenBack = false
 	if !marked && (e.Time > s.to || len(s.counterexample.Trace) >= linesLimit && !s.whole) {
 		return
 	}
 	text := n.words(e)
 	if e.Kind == history.KindAttemptStart && s.ended >= 0 {
 		text += fmt.Sprintf(", %s after the last one ended", units.Text(e.Time-s.ended))
+	}
+	if back {
+		text += ", so that the record is uncommitted again"
 	}
 	p := n.w.wayOf(e)
 	s.meet(p)
