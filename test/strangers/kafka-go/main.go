@@ -1,12 +1,12 @@
-// A consumer on segmentio's kafka-go as its README writes one: one loop that fetches a message, handles it and commits
-// it. All settings of the client are its defaults, but for what the work needs.
+// A consumer on segmentio's kafka-go as its documentation of ConsumerGroup writes one: a reader for each assigned
+// partition, whose messages are handled and committed one by one. All settings of the client are its defaults, but for
+// what the work needs.
 package main
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -26,71 +26,132 @@ const (
 	backoff     = 100 * time.Millisecond // after the nth attempt n times as long
 )
 
-// committedFirst is a mistake that tests plant with PLANTED_BUG, to see it named: the offset is committed before the
-// message is handled, as ReadMessage does in a group.
-const committedFirst = "committed-first"
+// These are mistakes that tests plant with PLANTED_BUG, to see them named. committedFirst commits before the message is
+// handled. reader uses the client's Reader, which commits messages of partitions that it has lost
+// (https://github.com/segmentio/kafka-go/issues/1308).
+const (
+	committedFirst = "committed-first"
+	reader         = "reader"
+)
 
 func main() {
 	log.SetFlags(log.LstdFlags | log.Lmicroseconds)
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	brokers := strings.Split(os.Getenv("KAFKA_BROKERS"), ",")
-	reader := kafka.NewReader(kafka.ReaderConfig{
-		Brokers: brokers, GroupID: os.Getenv("KAFKA_GROUP"), Topic: os.Getenv("KAFKA_TOPIC"),
-		ErrorLogger: kafka.LoggerFunc(log.Printf),
-	})
-	writer := &kafka.Writer{
-		Addr: kafka.TCP(brokers...), Topic: os.Getenv("KAFKA_DLQ_TOPIC"), RequiredAcks: kafka.RequireAll,
-		BatchTimeout: 10 * time.Millisecond, // the default of a second is for loads, not for single letters
-	}
 	consumer := &Consumer{
-		reader: reader, writer: writer,
+		brokers: brokers, group: os.Getenv("KAFKA_GROUP"), topic: os.Getenv("KAFKA_TOPIC"),
+		writer: &kafka.Writer{
+			Addr: kafka.TCP(brokers...), Topic: os.Getenv("KAFKA_DLQ_TOPIC"), RequiredAcks: kafka.RequireAll,
+			BatchTimeout: 10 * time.Millisecond, // the default of a second is for loads, not for single letters
+		},
 		http: &http.Client{Timeout: time.Second}, url: os.Getenv("DOWNSTREAM_URL") + "/v1/attempt",
-		committedFirst: os.Getenv("PLANTED_BUG") == committedFirst,
+		bug: os.Getenv("PLANTED_BUG"),
 	}
-	err := consumer.run(ctx)
-	if closing := errors.Join(reader.Close(), writer.Close()); closing != nil {
-		log.Printf("closing: %v", closing)
+	run := consumer.run
+	if consumer.bug == reader {
+		run = consumer.read
+	}
+	err := run(ctx)
+	if closing := consumer.writer.Close(); closing != nil {
+		log.Printf("closing the writer: %v", closing)
 	}
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// Consumer handles one message after the other.
+// Consumer handles the messages of a partition one after the other.
 type Consumer struct {
-	reader         *kafka.Reader
-	writer         *kafka.Writer
-	http           *http.Client
-	url            string
-	committedFirst bool
+	brokers      []string
+	group, topic string
+	writer       *kafka.Writer
+	http         *http.Client
+	url          string
+	bug          string
 }
 
+// run takes part in one generation of the group after the other.
 func (c *Consumer) run(ctx context.Context) error {
+	group, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
+		ID: c.group, Brokers: c.brokers, Topics: []string{c.topic}, ErrorLogger: kafka.LoggerFunc(log.Printf),
+	})
+	if err != nil {
+		return fmt.Errorf("joining: %w", err)
+	}
+	defer group.Close()
 	for {
-		message, err := c.reader.FetchMessage(ctx)
+		generation, err := group.Next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			log.Printf("ERROR in the group: %v", err)
+			sleep(ctx, time.Second)
+			continue
+		}
+		for _, assigned := range generation.Assignments[c.topic] {
+			generation.Start(func(ctx context.Context) { c.consume(ctx, generation, assigned) })
+		}
+	}
+}
+
+// consume handles a partition until the generation ends.
+func (c *Consumer) consume(ctx context.Context, generation *kafka.Generation, assigned kafka.PartitionAssignment) {
+	partition := kafka.NewReader(kafka.ReaderConfig{
+		Brokers: c.brokers, Topic: c.topic, Partition: assigned.ID, ErrorLogger: kafka.LoggerFunc(log.Printf),
+	})
+	defer partition.Close()
+	if err := partition.SetOffset(assigned.Offset); err != nil {
+		log.Printf("ERROR at %s/%d: %v", c.topic, assigned.ID, err)
+		return
+	}
+	commit := func(message kafka.Message) {
+		offsets := map[string]map[int]int64{c.topic: {message.Partition: message.Offset + 1}}
+		if err := generation.CommitOffsets(offsets); err != nil {
+			log.Printf("ERROR committing %s/%d/%d: %v", message.Topic, message.Partition, message.Offset, err)
+		}
+	}
+	for {
+		message, err := partition.ReadMessage(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			log.Printf("ERROR reading %s/%d: %v", c.topic, assigned.ID, err)
+			sleep(ctx, time.Second)
+			continue
+		}
+		if c.bug == committedFirst {
+			commit(message)
+		}
+		if !c.handle(ctx, message) {
+			return // the message is the next owner's
+		}
+		commit(message)
+	}
+}
+
+// read is run with the client's Reader, as its README shows it.
+func (c *Consumer) read(ctx context.Context) error {
+	reader := kafka.NewReader(kafka.ReaderConfig{
+		Brokers: c.brokers, GroupID: c.group, Topic: c.topic, ErrorLogger: kafka.LoggerFunc(log.Printf),
+	})
+	defer reader.Close()
+	for {
+		message, err := reader.FetchMessage(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("fetching: %w", err)
 		}
-		if c.committedFirst {
-			c.commit(ctx, message)
-		}
 		if !c.handle(ctx, message) {
 			return nil // stopped: the message is the next owner's
 		}
-		if !c.committedFirst {
-			c.commit(ctx, message)
+		if err := reader.CommitMessages(context.WithoutCancel(ctx), message); err != nil {
+			log.Printf("ERROR committing %s/%d/%d: %v", message.Topic, message.Partition, message.Offset, err)
 		}
-	}
-}
-
-// commit logs what fails: the next commit covers the message, or it comes again.
-func (c *Consumer) commit(ctx context.Context, message kafka.Message) {
-	if err := c.reader.CommitMessages(context.WithoutCancel(ctx), message); err != nil {
-		log.Printf("ERROR committing %s/%d/%d: %v", message.Topic, message.Partition, message.Offset, err)
 	}
 }
 
