@@ -90,8 +90,9 @@ func CheckDatabase(ctx context.Context, subject *scenarios.SubjectFile, place fu
 	return nil
 }
 
-// ownPostgres starts a PostgreSQL for this run alone, with a database: from an image, or, if that is "", from the programs
-// that are installed here, and without them from the usual image. other is the setting that names another server.
+// ownPostgres starts a PostgreSQL for this run alone, with a database: from an image, or, if that is "", from the
+// programs that are installed here, and without them from the usual image. other is the setting that names another
+// server.
 func (r *run) ownPostgres(ctx context.Context, name, image, other string) (*postgres.Server, string, error) {
 	settings := map[string]string{"fsync": "off"}
 	var server *postgres.Server

@@ -53,17 +53,14 @@ func StartContainer(ctx context.Context, c Container) (*Server, error) {
 	return started(ctx, &contained{Container: c, engine: docker})
 }
 
-// Port implements host.
-func (c *contained) Port() int { return c.port }
-
 // Start implements host.
-func (c *contained) Start(ctx context.Context) error {
+func (c *contained) Start(ctx context.Context) (port int, err error) {
 	if c.id == "" {
-		_, err := engine.OnFreePort(ctx, c.engine, c.create)
-		return err
+		_, err = engine.OnFreePort(ctx, c.engine, c.create)
+		return c.port, err
 	}
-	_, err := c.engine.ContainerStart(ctx, c.id, client.ContainerStartOptions{})
-	return err
+	_, err = c.engine.ContainerStart(ctx, c.id, client.ContainerStartOptions{})
+	return c.port, err
 }
 
 // create creates and starts the container with its server on a port of this machine.
@@ -96,12 +93,12 @@ func (c *contained) create(ctx context.Context, port int) (*testcontainers.Docke
 const serverPort = "5432/tcp"
 
 // Ended implements host.
-func (c *contained) Ended(ctx context.Context) error {
-	return engine.Ended(ctx, c.engine, c.id, "PostgreSQL")
+func (c *contained) Ended(ctx context.Context) (ended bool, log string) {
+	if err := engine.Ended(ctx, c.engine, c.id, "PostgreSQL"); err != nil {
+		return true, err.Error()
+	}
+	return false, engine.Tail(ctx, c.engine, c.id)
 }
-
-// Log implements host.
-func (c *contained) Log(ctx context.Context) string { return engine.Tail(ctx, c.engine, c.id) }
 
 // End implements host. The engine sends KILL if the signal does not end the server in time.
 func (c *contained) End(by syscall.Signal) error {

@@ -148,14 +148,11 @@ func (l *local) unprivileged() error {
 
 func (l *local) data() string { return filepath.Join(l.dir, "data") }
 
-// Port implements host.
-func (l *local) Port() int { return l.port }
-
 // Start implements host.
-func (l *local) Start(context.Context) error {
+func (l *local) Start(context.Context) (port int, err error) {
 	log, err := os.OpenFile(l.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer log.Close()
 	arguments := append([]string{"-D", l.data(), "-p", strconv.Itoa(l.port), "-c", "listen_addresses=127.0.0.1", "-c",
@@ -175,31 +172,27 @@ func (l *local) Start(context.Context) error {
 		}
 	}()
 	if err := <-started; err != nil {
-		return err
+		return 0, err
 	}
 	l.running = process
-	return nil
+	return l.port, nil
 }
 
 func (l *local) log() string { return filepath.Join(l.dir, "postgres.log") }
 
 // Ended implements host.
-func (l *local) Ended(ctx context.Context) error {
-	select {
-	case <-l.running.over:
-		return fmt.Errorf("PostgreSQL ended (%w); its log ends with: %s", l.running.waited, l.Log(ctx))
-	default:
-		return nil
-	}
-}
-
-// Log implements host.
-func (l *local) Log(context.Context) string {
+func (l *local) Ended(context.Context) (ended bool, log string) {
 	text, err := os.ReadFile(l.log())
 	if err != nil {
-		return err.Error()
+		text = []byte(err.Error())
 	}
-	return string(bytes.TrimSpace(text[max(0, len(text)-1000):]))
+	log = string(bytes.TrimSpace(text[max(0, len(text)-1000):]))
+	select {
+	case <-l.running.over:
+		return true, fmt.Sprintf("PostgreSQL ended (%v); its log ends with: %s", l.running.waited, log)
+	default:
+		return false, log
+	}
 }
 
 // End implements host.

@@ -1,5 +1,5 @@
 // Package postgres owns private PostgreSQL servers. Each has its own data and its own port of 127.0.0.1, and is removed
-// when it is closed. It runs as a process, if PostgreSQL is installed here, or in a container. The package knows nothing
+// when it is closed. It runs as a process if PostgreSQL is installed here, or in a container. The package knows nothing
 // of the content of the databases.
 package postgres
 
@@ -32,19 +32,16 @@ const superuser = "dlqbench"
 // Server is one PostgreSQL server.
 type Server struct {
 	host    host
+	port    int
 	running bool
 }
 
 // host runs the program of a server.
 type host interface {
-	// Port is the port of 127.0.0.1; it stays the same.
-	Port() int
-	// Start starts the program; it need not answer yet.
-	Start(ctx context.Context) error
-	// Ended returns an error, with the end of the log, if the program has ended by itself.
-	Ended(ctx context.Context) error
-	// Log returns the end of the server's log.
-	Log(ctx context.Context) string
+	// Start starts the program and returns its port of 127.0.0.1, which stays the same. It need not answer yet.
+	Start(ctx context.Context) (port int, err error)
+	// Ended returns whether the program has ended by itself, and the end of its log, with the reason if it has.
+	Ended(ctx context.Context) (ended bool, log string)
 	// End ends the program by a signal, and returns when it has ended.
 	End(by syscall.Signal) error
 	// Remove removes the data of a server that has ended.
@@ -69,7 +66,7 @@ func arguments(settings map[string]string) (all []string) {
 }
 
 // Address is the host and port of the server, also while it is stopped.
-func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.host.Port())) }
+func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // URL returns the URL of a database.
 func (s *Server) URL(database string) string {
@@ -94,10 +91,11 @@ func (s *Server) Resume(ctx context.Context) error {
 	if s.running {
 		return errors.New("starting PostgreSQL: it runs already")
 	}
-	if err := s.host.Start(ctx); err != nil {
+	port, err := s.host.Start(ctx)
+	if err != nil {
 		return fmt.Errorf("starting PostgreSQL: %w", err)
 	}
-	s.running = true
+	s.port, s.running = port, true
 	return s.awaitAnswer(ctx)
 }
 
@@ -109,13 +107,13 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 		if err == nil {
 			return conn.Close(ctx)
 		}
-		if ended := s.host.Ended(ctx); ended != nil {
-			return ended
+		if ended, log := s.host.Ended(ctx); ended {
+			return errors.New(log)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for PostgreSQL to answer: %w: %w; its log ends with: %s", ctx.Err(), err,
-				s.host.Log(context.WithoutCancel(ctx)))
+			_, log := s.host.Ended(context.WithoutCancel(ctx))
+			return fmt.Errorf("waiting for PostgreSQL to answer: %w: %w; its log ends with: %s", ctx.Err(), err, log)
 		case <-time.After(pollEvery):
 		}
 	}

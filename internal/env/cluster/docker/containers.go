@@ -27,10 +27,11 @@ func (k *Kafka) makeNetwork(ctx context.Context) error {
 
 // run creates a broker's container and starts it.
 func (k *Kafka) run(ctx context.Context, n *node, clusterID string) error {
-	made, err := engine.OnFreePort(ctx, k.engine, func(ctx context.Context, port int) (*testcontainers.DockerContainer, error) {
+	create := func(ctx context.Context, port int) (*testcontainers.DockerContainer, error) {
 		n.port = port
 		return k.create(ctx, n, clusterID)
-	})
+	}
+	made, err := engine.OnFreePort(ctx, k.engine, create)
 	n.container, n.alive = made, err == nil
 	if err != nil {
 		return fmt.Errorf("starting broker %d: %w", n.number, err)
