@@ -122,13 +122,7 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 		text.Promises = append([]string{"Its calls with a record's id " + where + are}, text.Promises...)
 	}
 	if s.Samples != nil {
-		form := map[history.IDForm]string{history.IDUUID: "a fresh UUID",
-			history.IDText: "a fresh id of 24 letters and digits", history.IDInt64: "a fresh whole number of 16 digits"}
-		written := map[string]string{format.Avro: ", as Avro", format.Protobuf: ", as Protobuf", format.Text: ", as text",
-			format.Bytes: ", as bytes"}[s.Input.Format]
-		text.Promises = append([]string{fmt.Sprintf("Its records are made from the %d of %s in turn%s, each with %s %s.",
-			s.Samples.Len(), s.Input.Source(), written, form[s.Samples.Form],
-			s.Input.ID.where())}, text.Promises...)
+		text.Promises = append(s.records(), text.Promises...)
 	}
 	return text, nil
 }
@@ -154,6 +148,23 @@ func describe(c history.Contract, store bool, answers []classed) ContractText {
 		}
 	}
 	return text
+}
+
+// records says what its records are made from.
+func (s *SubjectFile) records() (sentences []string) {
+	form := map[history.IDForm]string{history.IDUUID: "a fresh UUID",
+		history.IDText: "a fresh id of 24 letters and digits", history.IDInt64: "a fresh whole number of 16 digits"}
+	for i, one := range s.Made {
+		where := ""
+		if len(s.Made) > 1 {
+			where = " in " + s.Input.own()[i]
+		}
+		written := map[string]string{format.Avro: ", as Avro", format.Protobuf: ", as Protobuf", format.Text: ", as text",
+			format.Bytes: ", as bytes"}[one.From.Format]
+		sentences = append(sentences, fmt.Sprintf("Its records%s are made from the %d of %s in turn%s, each with %s %s.",
+			where, one.Samples.Len(), one.From.Source(), written, form[one.Samples.Form], one.From.ID.where()))
+	}
+	return sentences
 }
 
 func promises(c history.Contract, answers []classed) []string {

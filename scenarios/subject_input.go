@@ -25,7 +25,25 @@ type Input struct {
 	Topic string `json:"topic,omitempty" jsonschema:"minLength=1"`
 	// Topics are several input topics, in the place of Topic. Records go to them in turn. Names of dead-letter and retry
 	// topics with {{.InputTopic}} in them stand for one topic of each.
-	Topics []string `json:"topics,omitempty" jsonschema:"minItems=1,maxItems=16"`
+	Topics []TopicInput `json:"topics,omitempty" jsonschema:"minItems=1,maxItems=16"`
+	MadeFrom
+	// Registry is a schema registry of your own; default: one that exists for the run.
+	Registry *OwnRegistry `json:"registry,omitempty"`
+	// Header: false, if the records must not have the header dlqbench-id, by which records without a readable value are
+	// followed.
+	Header bool `json:"header,omitempty"`
+}
+
+// TopicInput is one of several input topics.
+type TopicInput struct {
+	// Topic is its name.
+	Topic string `json:"topic"`
+	// MadeFrom is what its records are made from, if it is not what Input says for all.
+	MadeFrom
+}
+
+// MadeFrom is what records are made from.
+type MadeFrom struct {
 	// Samples is a file with a record in each line, as JSON: absolute, or relative to subject.yaml. Its records take
 	// turns, each with an id of its own. Default: records of dlqbench's own.
 	Samples string `json:"samples,omitempty" jsonschema:"minLength=1"`
@@ -40,13 +58,8 @@ type Input struct {
 	CloudEvents CloudEvents `json:"cloudevents,omitempty"`
 	// Key is how the keys of the samples are written; default: text as it is, other JSON as it is written.
 	Key *FormatSpec `json:"key,omitempty"`
-	// Registry is a schema registry of your own; default: one that exists for the run.
-	Registry *OwnRegistry `json:"registry,omitempty"`
 	// ID is required with Samples and AsyncAPI.
 	ID InputID `json:"id,omitempty"`
-	// Header: false, if the records must not have the header dlqbench-id, by which records without a readable value are
-	// followed.
-	Header bool `json:"header,omitempty"`
 }
 
 // FormatSpec is how values or keys are written.
@@ -97,7 +110,7 @@ func (i InputID) where() string {
 }
 
 func defaultInput() Input {
-	return Input{Lines: samples.LinesValue, Header: true}
+	return Input{MadeFrom: MadeFrom{Lines: samples.LinesValue}, Header: true}
 }
 
 // UnmarshalJSON reads an input over its defaults.
@@ -115,7 +128,46 @@ func (i *Input) own() []string {
 	case i.Topic != "":
 		return []string{i.Topic}
 	}
-	return i.Topics
+	var names []string
+	for _, one := range i.Topics {
+		names = append(names, one.Topic)
+	}
+	return names
+}
+
+// UnmarshalJSON reads a name, or a mapping over its defaults.
+func (t *TopicInput) UnmarshalJSON(data []byte) error {
+	*t = TopicInput{MadeFrom: MadeFrom{Lines: samples.LinesValue}}
+	if json.Unmarshal(data, &t.Topic) == nil {
+		return nil
+	}
+	type plain TopicInput
+	return json.Unmarshal(data, (*plain)(t))
+}
+
+// SchemaText is the JSON Schema of both written forms.
+func (TopicInput) SchemaText() string {
+	return `{
+		"description": "An input topic: its name, or a mapping with what its records are made from.",
+		"oneOf": [
+			{"type": "string", "minLength": 1},
+			{"type": "object", "required": ["topic"], "additionalProperties": false, "properties": {
+				"topic": {"type": "string", "minLength": 1, "description": "Name of the topic."},
+				"samples": {"type": "string", "minLength": 1, "description": "As input.samples."},
+				"asyncapi": {"$ref": "#/$defs/AsyncAPI", "description": "As input.asyncapi."},
+				"lines": {"type": "string", "enum": ["value", "envelope"], "default": "value", "description": "As input.lines."},
+				"format": {"type": "string", "enum": ["json", "json-schema", "avro", "protobuf", "text", "bytes"],
+					"description": "As input.format."},
+				"schema": {"type": "string", "minLength": 1, "description": "As input.schema."},
+				"message": {"type": "string", "description": "As input.message."},
+				"framing": {"type": "string", "enum": ["confluent", "confluent-headers", "apicurio", "apicurio-headers",
+					"cloudevents-binary", "cloudevents-structured", "none"], "description": "As input.framing."},
+				"cloudevents": {"$ref": "#/$defs/CloudEvents", "description": "As input.cloudevents."},
+				"key": {"$ref": "#/$defs/FormatSpec", "description": "As input.key."},
+				"id": {"$ref": "#/$defs/InputID", "description": "As input.id."}
+			}}
+		]
+	}`
 }
 
 // Files are the paths of the files that the input names, by their keys.
@@ -123,12 +175,10 @@ func (i *Input) Files() map[string]string {
 	if i == nil {
 		return nil
 	}
-	files := map[string]string{"input.samples": i.Samples, "input.schema": i.Schema}
-	if i.AsyncAPI != nil {
-		files["input.asyncapi.file"] = i.AsyncAPI.File
-	}
-	if i.Key != nil {
-		files["input.key.schema"] = i.Key.Schema
+	files := map[string]string{}
+	i.MadeFrom.files("input", files)
+	for n := range i.Topics {
+		i.Topics[n].files(fmt.Sprintf("input.topics[%d]", n), files)
 	}
 	if i.Registry != nil {
 		files["input.registry.credentials_file"] = i.Registry.CredentialsFile
@@ -136,6 +186,16 @@ func (i *Input) Files() map[string]string {
 	}
 	maps.DeleteFunc(files, func(_, file string) bool { return file == "" })
 	return files
+}
+
+func (m *MadeFrom) files(at string, files map[string]string) {
+	files[at+".samples"], files[at+".schema"] = m.Samples, m.Schema
+	if m.AsyncAPI != nil {
+		files[at+".asyncapi.file"] = m.AsyncAPI.File
+	}
+	if m.Key != nil {
+		files[at+".key.schema"] = m.Key.Schema
+	}
 }
 
 // Paths are the paths of all files that the subject names, as they are written.
@@ -149,7 +209,17 @@ func (s *SubjectFile) Paths() []string {
 	return slices.Compact(slices.Sorted(slices.Values(paths)))
 }
 
-// checkInput reads the samples. Folder is what their path is relative to.
+// Made is what the records of an input topic are made from, as it was read.
+type Made struct {
+	// From is what the file says, at a place in it.
+	From    *MadeFrom
+	at      string
+	Samples *samples.Set
+	// Format and KeyFormat are those of values and keys; nil if they are as in the samples.
+	Format, KeyFormat *format.Format
+}
+
+// checkInput reads the samples. Folder is what their paths are relative to.
 func (c *checker) checkInput(s *SubjectFile, folder string) {
 	if s.Input == nil || !c.allSound("/input") {
 		return
@@ -157,51 +227,27 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	if s.Input.Topic != "" && len(s.Input.Topics) > 0 {
 		c.at("/input/topics", "topics are several, in the place of topic: write one of the two")
 	}
-	if s.Input.Samples == "" && s.Input.AsyncAPI == nil {
-		for _, name := range []string{
-			"lines", "id", "format", "schema", "message", "framing", "cloudevents", "key", "registry",
-		} {
-			if c.has("/input/" + name) {
-				c.at("/input/"+name, name+" is about samples: add samples, such as samples: orders.jsonl")
-			}
-		}
-		return
-	}
-	if !c.has("/input/id") {
-		c.at("/input/id", "id is missing in input: the place of a record's id, such as id: {at: $.order.id}")
-		return
-	}
-	place := c.readID(s.Input)
-	if place == nil {
-		return
-	}
 	known := len(c.problems)
-	described := c.readDocument(s, folder)
-	options := samples.Options{Lines: s.Input.Lines, Plain: s.Input.plain(), ID: place, As: history.IDForm(s.Input.ID.As)}
-	if s.Format = c.readSchema(s.Input, "/input", folder, described); s.Format != nil {
-		options.Format = s.Format
-	}
-	if s.Input.Key != nil {
-		if s.KeyFormat = c.readSchema(s.Input, "/input/key", folder, nil); s.KeyFormat != nil {
-			options.Key = s.KeyFormat
-		}
+	if s.Made = c.readInputs(s, folder); s.Made == nil {
+		return
 	}
 	if c.checkRegistry(s, folder); len(c.problems) > known {
 		return
 	}
-	path := s.Input.Source()
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(folder, path)
+	sets := make([]*samples.Set, len(s.Made))
+	for i, one := range s.Made {
+		if sets[i] = one.Samples; sets[i].Form != sets[0].Form {
+			c.at(one.at, fmt.Sprintf("the ids here are written as %s, and those of %s as %s, but "+
+				"the ids of a run have one form: name a field with such ids, or write id: {as: …} in both", sets[i].Form,
+				s.Input.own()[0], sets[0].Form))
+			return
+		}
 	}
-	if described != nil {
-		s.Samples = c.readExamples(described, options)
-	} else {
-		s.Samples = c.readSamples(path, options)
+	s.Samples = samples.InTurn(sets...)
+	for i := range s.Made {
+		s.Made[i].Samples = s.Samples.Part(i)
+		c.checkSampleHeaders(s, &s.Made[i])
 	}
-	if s.Samples == nil {
-		return
-	}
-	c.checkSampleHeaders(s, path)
 	dialect, err := deadletter.Named(string(s.Contract.DLQ.Envelope))
 	if err == nil && dialect.Traits().JSON && s.Contract.DLQ.KeepsValue {
 		c.at("/input", fmt.Sprintf("dead letters with the envelope %s hold values that were decoded and encoded again, "+
@@ -210,27 +256,118 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	}
 }
 
+// readInputs reads what the records are made from: one for all topics, or one for each. It is nil if there is nothing
+// to read, or something is wrong.
+func (c *checker) readInputs(s *SubjectFile, folder string) []Made {
+	known := len(c.problems)
+	common := Made{From: &s.Input.MadeFrom, at: inputPath}
+	if c.readMade(s, &common, folder); len(c.problems) > known {
+		return nil
+	}
+	all, apart := []Made{}, false
+	for i := range s.Input.Topics {
+		one := Made{From: &s.Input.Topics[i].MadeFrom, at: fmt.Sprintf("/input/topics/%d", i)}
+		c.readMade(s, &one, folder)
+		switch {
+		case one.Samples != nil:
+			apart = true
+		case common.Samples != nil:
+			one = common
+		}
+		all = append(all, one)
+	}
+	if !apart {
+		all = []Made{common}
+	}
+	for _, one := range all {
+		if one.Samples == nil && apart && len(c.problems) == known {
+			c.at(one.at, "nothing says what the records of this topic are made from: write samples "+
+				"for it, such as {topic: orders, samples: orders.jsonl, id: {at: $.id}}, or under input for all that have none")
+		}
+	}
+	if len(c.problems) > known || all[0].Samples == nil {
+		return nil
+	}
+	return all
+}
+
+// readMade reads what the records are made from, if the file says it at that place.
+func (c *checker) readMade(s *SubjectFile, made *Made, folder string) {
+	from, at := made.From, made.at
+	if from.Samples == "" && from.AsyncAPI == nil {
+		names := []string{"lines", "id", "format", "schema", "message", "framing", "cloudevents", "key"}
+		if at == inputPath {
+			names = append(names, "registry")
+		}
+		for _, name := range names {
+			if c.has(at+"/"+name) && (name != "registry" || !s.Input.apart()) {
+				c.at(at+"/"+name, name+" is about samples: add samples, such as samples: orders.jsonl")
+			}
+		}
+		return
+	}
+	if !c.has(at + "/id") {
+		c.at(at+"/id", "id is missing in input: the place of a record's id, such as id: {at: $.order.id}")
+		return
+	}
+	place := c.readID(from, at)
+	if place == nil {
+		return
+	}
+	known := len(c.problems)
+	described := c.readDocument(s, from, at, folder)
+	options := samples.Options{Lines: from.Lines, Plain: from.plain(), ID: place, As: history.IDForm(from.ID.As)}
+	if made.Format = c.readSchema(from, at, at, folder, described); made.Format != nil {
+		options.Format = made.Format
+	}
+	if from.Key != nil {
+		if made.KeyFormat = c.readSchema(from, at, at+"/key", folder, nil); made.KeyFormat != nil {
+			options.Key = made.KeyFormat
+		}
+	}
+	if len(c.problems) > known {
+		return
+	}
+	path := from.Source()
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	if described != nil {
+		made.Samples = c.readExamples(described, options, at)
+	} else {
+		made.Samples = c.readSamples(path, options, at)
+	}
+}
+
+// inputPath is where the input stands in a subject file.
+const inputPath = "/input"
+
+// apart reports whether a topic has records of its own.
+func (i *Input) apart() bool {
+	return slices.ContainsFunc(i.Topics, func(one TopicInput) bool { return one.Source() != "" })
+}
+
 // plain is what the values are, if they are not JSON.
-func (i *Input) plain() samples.Plain {
-	if i.Format == format.Text || i.Format == format.Bytes {
-		return samples.Plain(i.Format)
+func (m *MadeFrom) plain() samples.Plain {
+	if m.Format == format.Text || m.Format == format.Bytes {
+		return samples.Plain(m.Format)
 	}
 	return ""
 }
 
 // readID reads where the id stands; nil if that is wrong.
-func (c *checker) readID(input *Input) samples.Finder {
-	const at, match = "/input/id/at", "/input/id/match"
+func (c *checker) readID(input *MadeFrom, base string) samples.Finder {
+	at, match := base+"/id/at", base+"/id/match"
 	switch plain := input.plain(); {
 	case plain != "" && input.ID.Match == "":
-		c.at("/input/id", fmt.Sprintf(`with format: %s, a regular expression finds the id: add match, such as match: `+
+		c.at(base+"/id", fmt.Sprintf(`with format: %s, a regular expression finds the id: add match, such as match: `+
 			`"order=([^;]+)"`, plain))
 	case plain != "" && input.ID.At != "":
 		c.at(at, fmt.Sprintf("at is a place in JSON, and values are %s: leave it out", plain))
 	case plain == "" && input.ID.Match != "":
 		c.at(match, "match goes with format: text and format: bytes: write the place of the id, such as at: $.order.id")
 	case plain == "" && input.ID.At == "":
-		c.at("/input/id", "id needs the place of a record's id, such as at: $.order.id")
+		c.at(base+"/id", "id needs the place of a record's id, such as at: $.order.id")
 	case plain != "":
 		pattern, err := samples.ParsePattern(input.ID.Match)
 		if err == nil {
@@ -247,52 +384,53 @@ func (c *checker) readID(input *Input) samples.Finder {
 	return nil
 }
 
-// checkSampleHeaders holds the headers of the samples, which path has, against the others that records get.
-func (c *checker) checkSampleHeaders(s *SubjectFile, path string) {
-	for _, name := range s.frameHeaders() {
-		if slices.Contains(s.Samples.HeaderNames(), name) || s.RecordHeaders[name] != "" {
-			c.at("/input", fmt.Sprintf("the framing gives records the header %s, which they have already: take it out of the "+
+// checkSampleHeaders holds the headers of samples against the others that records get.
+func (c *checker) checkSampleHeaders(s *SubjectFile, made *Made) {
+	names := made.Samples.HeaderNames()
+	for _, name := range made.frameHeaders() {
+		if slices.Contains(names, name) || s.RecordHeaders[name] != "" {
+			c.at(made.at, fmt.Sprintf("the framing gives records the header %s, which they have already: take it out of the "+
 				"samples and of record_headers", name))
 		}
 	}
-	for _, name := range s.Samples.HeaderNames() {
+	for _, name := range names {
 		_, named := s.RecordHeaders[name]
 		switch {
 		case ownHeader.MatchString(name):
-			c.at("/input/samples", fmt.Sprintf("the samples have the header %s, which every record has of its own here: "+
-				"take it out of %s", name, path))
+			c.at(made.at+"/samples", fmt.Sprintf("the samples have the header %s, which every record has of its own here: "+
+				"take it out of %s", name, made.From.Source()))
 		case named:
-			c.at("/input/samples",
+			c.at(made.at+"/samples",
 				fmt.Sprintf("the samples have the header %s, and so has record_headers: keep one", name))
 		}
 	}
 }
 
 // Source is the file with the samples.
-func (i *Input) Source() string {
-	if i.AsyncAPI != nil {
-		return i.AsyncAPI.File
+func (m *MadeFrom) Source() string {
+	if m.AsyncAPI != nil {
+		return m.AsyncAPI.File
 	}
-	return i.Samples
+	return m.Samples
 }
 
 // readDocument reads an AsyncAPI document, and takes over the topic of the channel and the format of the message; nil
 // if there is none, or something is wrong.
-func (c *checker) readDocument(s *SubjectFile, folder string) *asyncMessage {
-	if s.Input.AsyncAPI == nil {
+func (c *checker) readDocument(s *SubjectFile, from *MadeFrom, at, folder string) *asyncMessage {
+	if from.AsyncAPI == nil {
 		return nil
 	}
 	for _, name := range []string{"samples", "lines", "schema"} {
-		if c.has("/input/" + name) {
-			c.at("/input/"+name, name+" and asyncapi exclude each other: the document has examples and their schema")
+		if c.has(at + "/" + name) {
+			c.at(at+"/"+name, name+" and asyncapi exclude each other: the document has examples and their schema")
 			return nil
 		}
 	}
-	file := s.Input.AsyncAPI.File
+	file := from.AsyncAPI.File
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(folder, file)
 	}
-	described, problems := readAsyncAPI(*s.Input.AsyncAPI, file)
+	described, problems := readAsyncAPI(*from.AsyncAPI, file)
 	c.problems = append(c.problems, problems...)
 	if described == nil {
 		return nil
@@ -300,32 +438,33 @@ func (c *checker) readDocument(s *SubjectFile, folder string) *asyncMessage {
 	if len(s.Input.Topics) == 0 {
 		s.Input.Topic = cmp.Or(s.Input.Topic, described.topic)
 	}
-	if c.has("/input/format") && s.Input.Format != described.kind &&
-		(described.kind != format.JSON || s.Input.Format != format.JSONSchema) {
-		c.at("/input/format", fmt.Sprintf("the document says %s: leave format out", described.kind))
+	if c.has(at+"/format") && from.Format != described.kind &&
+		(described.kind != format.JSON || from.Format != format.JSONSchema) {
+		c.at(at+"/format", fmt.Sprintf("the document says %s: leave format out", described.kind))
 		return nil
 	}
-	s.Input.Format = cmp.Or(s.Input.Format, described.kind)
+	from.Format = cmp.Or(from.Format, described.kind)
 	return described
 }
 
 // readExamples reads the examples of a document; nil if something is wrong with them. Values of JSON must fit the
 // schema, if there is one.
-func (c *checker) readExamples(described *asyncMessage, options samples.Options) *samples.Set {
+func (c *checker) readExamples(described *asyncMessage, options samples.Options,
+	at string) *samples.Set {
 	options.Lines = samples.LinesEnvelope
 	set, problems := samples.Read(bytes.NewReader(described.text), options)
 	if described.kind == format.JSON && described.schema != "" && options.Format == nil && len(problems) == 0 {
 		checked, err := format.Load(format.Options{Kind: format.JSONSchema, Text: described.schema})
 		if err != nil {
-			c.at("/input/asyncapi", fmt.Sprintf("the payload of the message: %v", err))
+			c.at(at+"/asyncapi", fmt.Sprintf("the payload of the message: %v", err))
 			return nil
 		}
 		options.Format = checked
 		_, problems = samples.Read(bytes.NewReader(described.text), options)
 	}
 	for _, one := range problems {
-		at := described.places[max(min(one.Line, len(described.places))-1, 0)]
-		c.problems = append(c.problems, at.problem(one.Message))
+		place := described.places[max(min(one.Line, len(described.places))-1, 0)]
+		c.problems = append(c.problems, place.problem(one.Message))
 	}
 	if len(problems) > 0 {
 		return nil
@@ -333,11 +472,11 @@ func (c *checker) readExamples(described *asyncMessage, options samples.Options)
 	return set
 }
 
-// readSchema reads the schema of the values, at /input, or of the keys, at /input/key; nil if they are as in the file,
+// readSchema reads the schema of the values, at base, or of the keys, at base/key; nil if they are as in the file,
 // or something is wrong. Described is the document that has the schema of the values, nil if a file has.
-func (c *checker) readSchema(input *Input, at, folder string, described *asyncMessage) *format.Format {
+func (c *checker) readSchema(input *MadeFrom, base, at, folder string, described *asyncMessage) *format.Format {
 	spec, part := input.FormatSpec, format.Value
-	if at != "/input" {
+	if at != base {
 		spec, part = *input.Key, format.Key
 	}
 	options := format.Options{Kind: cmp.Or(spec.Format, format.JSON), Part: part, File: spec.Schema, Message: spec.Message,
@@ -370,11 +509,11 @@ func (c *checker) readSchema(input *Input, at, folder string, described *asyncMe
 	case unfit != "":
 		c.at(at+"/framing", unfit)
 		return nil
-	case events && !c.has("/input/cloudevents"):
+	case events && !c.has(base+"/cloudevents"):
 		c.at(at+"/framing", options.Framing+" needs the type of the events: add cloudevents: {type: com.example.order}")
 		return nil
-	case !events && part == format.Value && c.has("/input/cloudevents"):
-		c.at("/input/cloudevents", "cloudevents goes with framing: cloudevents-binary or cloudevents-structured")
+	case !events && part == format.Value && c.has(base+"/cloudevents"):
+		c.at(base+"/cloudevents", "cloudevents goes with framing: cloudevents-binary or cloudevents-structured")
 		return nil
 	case options.Kind != format.JSON && !isPlain && spec.Schema == "" && options.Text == "":
 		c.at(at+"/format", fmt.Sprintf("%s needs the file with the schema, such as schema: orders.avsc", options.Kind))
@@ -397,29 +536,37 @@ func (c *checker) readSchema(input *Input, at, folder string, described *asyncMe
 }
 
 // usualFraming is the framing of a format for which none is written: that of the values for keys, if it is for keys.
-func (i *Input) usualFraming(kind, part string) string {
+func (m *MadeFrom) usualFraming(kind, part string) string {
 	switch {
 	case kind == format.JSON || kind == format.Text || kind == format.Bytes:
 		return format.FramingNone
-	case part == format.Key && i.Framing != "":
-		if format.Fits(kind, i.Framing, part) != "" {
+	case part == format.Key && m.Framing != "":
+		if format.Fits(kind, m.Framing, part) != "" {
 			return format.FramingNone
 		}
-		return i.Framing
+		return m.Framing
 	}
 	return format.FramingConfluent
 }
 
 // Formats are the formats of its records' keys and values that have a schema.
-func (s *SubjectFile) Formats() []*format.Format {
-	return slices.DeleteFunc([]*format.Format{s.Format, s.KeyFormat}, func(one *format.Format) bool {
+func (s *SubjectFile) Formats() (all []*format.Format) {
+	for i := range s.Made {
+		all = append(all, s.Made[i].Formats()...)
+	}
+	return all
+}
+
+// Formats are the formats of keys and values that have a schema.
+func (m *Made) Formats() []*format.Format {
+	return slices.DeleteFunc([]*format.Format{m.Format, m.KeyFormat}, func(one *format.Format) bool {
 		return one == nil || one.Schema == nil
 	})
 }
 
-// frameHeaders are the names of the headers that the framings give its records.
-func (s *SubjectFile) frameHeaders() (names []string) {
-	for _, one := range []*format.Format{s.Format, s.KeyFormat} {
+// frameHeaders are the names of the headers that the framings give records.
+func (m *Made) frameHeaders() (names []string) {
+	for _, one := range []*format.Format{m.Format, m.KeyFormat} {
 		if one == nil {
 			continue
 		}
@@ -431,19 +578,19 @@ func (s *SubjectFile) frameHeaders() (names []string) {
 }
 
 // readSamples reads a file; nil if something is wrong with it.
-func (c *checker) readSamples(path string, options samples.Options) *samples.Set {
+func (c *checker) readSamples(path string, options samples.Options, at string) *samples.Set {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		c.at("/input/samples", fmt.Sprintf("there is no file %s: the path is relative to the folder of this file", path))
+		c.at(at+"/samples", fmt.Sprintf("there is no file %s: the path is relative to the folder of this file", path))
 		return nil
 	case err == nil && !info.Mode().IsRegular():
-		c.at("/input/samples", fmt.Sprintf("%s is not a file: name one with a record in each line", path))
+		c.at(at+"/samples", fmt.Sprintf("%s is not a file: name one with a record in each line", path))
 		return nil
 	}
 	data, err := os.Open(path)
 	if err != nil {
-		c.at("/input/samples", fmt.Sprintf("reading the samples: %v", err))
+		c.at(at+"/samples", fmt.Sprintf("reading the samples: %v", err))
 		return nil
 	}
 	defer data.Close()
@@ -457,11 +604,11 @@ func (c *checker) readSamples(path string, options samples.Options) *samples.Set
 
 // OldFormat is the format of the values with an earlier version of their schema, which lacks a field. The error says
 // why there is none.
-func (s *SubjectFile) OldFormat() (*format.Format, error) {
-	if s.Format == nil || s.Samples == nil {
+func (m *Made) OldFormat() (*format.Format, error) {
+	if m.Format == nil || m.Samples == nil {
 		return nil, errors.New("the subject has no schema")
 	}
-	older := s.Format.Older()
+	older := m.Format.Older()
 	if len(older) == 0 {
 		return nil, errors.New("its schema has no field that an earlier version could lack: one with a default (Avro), one " +
 			"that is not required (Protobuf, JSON schema)")
@@ -470,7 +617,7 @@ func (s *SubjectFile) OldFormat() (*format.Format, error) {
 	for i, one := range older {
 		earlier[i] = one
 	}
-	index, err := s.Samples.Age(earlier...)
+	index, err := m.Samples.Age(earlier...)
 	if err != nil {
 		return nil, fmt.Errorf("no earlier version of its schema fits the samples: %w", err)
 	}
@@ -493,8 +640,10 @@ func (s *Scenario) unfitRefusable(subject *SubjectFile) string {
 	}
 	var err error
 	how := samples.OldSchema
-	if old && shape.Named {
-		_, err = subject.OldFormat()
+	for i := range subject.Made {
+		if old && shape.Named && err == nil {
+			_, err = subject.Made[i].OldFormat()
+		}
 	}
 	if err == nil && oversized && subject.Samples != nil && !shape.Plain {
 		how, err = samples.OversizedField, subject.Samples.Oversize()
@@ -536,7 +685,7 @@ func (s *Scenario) unfitInput(subject *SubjectFile) string {
 	case missing != "":
 		return fmt.Sprintf("%s has records with the fault %s, which values of the subject's format can't have: run another "+
 			"scenario", s.Name, missing)
-	case subject.KeyFormat != nil && load.Keys.Binary > 0:
+	case load.Keys.Binary > 0 && slices.ContainsFunc(subject.Made, func(one Made) bool { return one.KeyFormat != nil }):
 		return s.Name + " has keys of arbitrary bytes, which the format of the subject's keys does not have: run another " +
 			"scenario"
 	case subject.Samples != nil && subject.Samples.HasKeys() && load.Keys.Hot > 0:

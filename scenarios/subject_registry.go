@@ -11,7 +11,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/dlqbench/dlqbench/internal/format"
 )
 
 // OwnRegistry is a schema registry of the user's own, in the place of the one that runs have.
@@ -113,7 +116,7 @@ func (c *checker) checkRegistry(s *SubjectFile, folder string) {
 		c.at(at+"/credentials_env", "credentials_file and credentials_env exclude each other: keep one")
 	case len(s.Formats()) == 0:
 		c.at(at, "registry is about records with a schema: add format and schema")
-	case s.Format != nil && s.Format.Apicurio() || s.KeyFormat != nil && s.KeyFormat.Apicurio():
+	case slices.ContainsFunc(s.Formats(), (*format.Format).Apicurio):
 		c.at(at, "Apicurio's ids are known for the registry of a run only: leave registry out, or write framing: confluent")
 	default:
 		if _, _, err := own.Access(folder, os.LookupEnv); err != nil {

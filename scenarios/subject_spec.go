@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"github.com/dlqbench/dlqbench/consumer"
-	"github.com/dlqbench/dlqbench/internal/format"
 	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -62,9 +61,8 @@ type SubjectFile struct {
 	Store *OwnStore `json:"store,omitempty"`
 	// Samples are what Input names, nil without it.
 	Samples *samples.Set `json:"-"`
-	// Format and KeyFormat are what Input says of values and keys; nil if they are as in the file.
-	Format    *format.Format `json:"-"`
-	KeyFormat *format.Format `json:"-"`
+	// Made is what Samples consist of: one for all input topics, or one for each.
+	Made []Made `json:"-"`
 }
 
 // ReplayTool is how the dead letters of a subject go back.

@@ -199,7 +199,10 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	}
 	if s.Input != nil {
 		input := *s.Input
-		input.Topic, input.Topics, rendered.Input = text(input.Topic), list(input.Topics), &input
+		input.Topic, input.Topics, rendered.Input = text(input.Topic), slices.Clone(input.Topics), &input
+		for i := range input.Topics {
+			input.Topics[i].Topic = text(input.Topics[i].Topic)
+		}
 	}
 	if s.External != nil {
 		external, signals := *s.External, s.External.Signals

@@ -98,7 +98,7 @@ func (p *Plan) addKeys(keys scenarios.Keys, partitions int, from *samples.Set) {
 		}
 		sample := samples.Key{Kind: samples.KeyUnsaid}
 		if from != nil {
-			record.Sample = int32(i % from.Len())
+			record.Sample = from.Turn(i)
 			sample = from.At(record.Sample).Key
 		}
 		null := nullRandom.Float64() < keys.Null.Share()

@@ -54,6 +54,14 @@ func split(encoded []byte, ids *history.IDs) pieces {
 // Enlarge prepares a large value of at least size bytes for each sample that is not JSON: the longest of its texts that
 // the schema lets grow is lengthened. It reports whether every sample can be that large.
 func (s *Set) Enlarge(size int) bool {
+	if s.parts != nil {
+		all := true
+		for _, part := range s.parts {
+			all = part.Enlarge(size) && all
+		}
+		s.gathered()
+		return all
+	}
 	all := !s.plain
 	for i := range s.samples {
 		one := &s.samples[i]

@@ -54,8 +54,16 @@ type Shape struct {
 // plainJSON is the shape of the workload's own records.
 func plainJSON() Shape { return Shape{JSON: true} }
 
-// Shape is that of the set's values. No set stands for the workload's own records.
+// Shape is that of the set's values, as far as all have it. No set stands for the workload's own records.
 func (s *Set) Shape() Shape {
+	if s != nil && s.parts != nil {
+		all := Shape{JSON: true, Named: true}
+		for _, part := range s.parts {
+			one := part.Shape()
+			all.JSON, all.Named, all.Plain = all.JSON && one.JSON, all.Named && one.Named, all.Plain || one.Plain
+		}
+		return all
+	}
 	switch {
 	case s == nil || s.format == nil && !s.plain:
 		return plainJSON()
@@ -142,6 +150,7 @@ func openingQuote(text []byte) int {
 
 // AppendMalformed appends the value of record seq, malformed in a way that the set's shape has, and is prepared for.
 func (s *Set) AppendMalformed(dst []byte, how How, sample int32, ids *history.IDs, seq int32) []byte {
+	s, sample = s.of(sample)
 	dst = append(dst, s.frameOf(how).Head...)
 	value := s.samples[sample].pieces
 	switch how {

@@ -49,6 +49,14 @@ func (s *Set) fitsOld(format Format) error {
 
 // Oversize says why a sample has no field that can be oversized; nil if every one has.
 func (s *Set) Oversize() error {
+	for _, part := range s.parts {
+		if err := part.Oversize(); err != nil {
+			return err
+		}
+	}
+	if s.parts != nil {
+		return nil
+	}
 	ids := history.NewIDsAs("", s.Form, 0)
 	for i := range s.samples {
 		value, found := s.oversized(&s.samples[i])

@@ -25,6 +25,72 @@ type Set struct {
 	frames    Frames
 	// old is the format with an earlier version of the schema (see Age).
 	old Format
+	// parts, if there are several, are the sets of the topics, one after the other in samples.
+	parts []*Set
+}
+
+// InTurn returns a set whose records are made from each of the sets in turn. Their ids have one form.
+func InTurn(sets ...*Set) *Set {
+	if len(sets) == 1 {
+		return sets[0]
+	}
+	all := &Set{Form: sets[0].Form}
+	digest := sha256.New()
+	for _, one := range sets {
+		part := *one
+		part.samples = slices.Clone(one.samples)
+		for i := range part.samples {
+			part.samples[i].Key.Index += int32(len(all.keys))
+		}
+		all.parts, all.keys = append(all.parts, &part), append(all.keys, one.keys...)
+		_, _ = digest.Write(one.digest[:]) // it never fails
+	}
+	digest.Sum(all.digest[:0])
+	return all.gathered()
+}
+
+// Part returns the set of the i-th topic.
+func (s *Set) Part(i int) *Set {
+	if s.parts == nil {
+		return s
+	}
+	return s.parts[i]
+}
+
+// gathered takes over what the parts have.
+func (s *Set) gathered() *Set {
+	s.samples, s.written, s.headers = nil, nil, nil
+	for _, part := range s.parts {
+		s.samples, s.written = append(s.samples, part.samples...), append(s.written, part.written...)
+		s.headers = append(s.headers, part.headers...)
+	}
+	slices.Sort(s.headers)
+	s.headers = slices.Compact(s.headers)
+	return s
+}
+
+// of returns the set that a sample is of, and its number there.
+func (s *Set) of(sample int32) (*Set, int32) {
+	for _, part := range s.parts {
+		if count := int32(len(part.samples)); sample < count {
+			return part, sample
+		} else {
+			sample -= count
+		}
+	}
+	return s, sample
+}
+
+// Turn returns the sample that record seq is made from. Records go to topics in turn.
+func (s *Set) Turn(seq int) int32 {
+	if s.parts == nil {
+		return int32(seq % len(s.samples))
+	}
+	topic, before := seq%len(s.parts), 0
+	for _, part := range s.parts[:topic] {
+		before += len(part.samples)
+	}
+	return int32(before + seq/len(s.parts)%len(s.parts[topic].samples))
 }
 
 // Frames are what the framings of key and value add to records.
@@ -40,9 +106,16 @@ type Frame struct {
 	Headers []Header
 }
 
-// Framed returns the set with these frames.
-func (s *Set) Framed(frames Frames) *Set {
-	framed := *s
+// Framed returns the set with these frames, for each set that it was made of.
+func (s *Set) Framed(of ...Frames) *Set {
+	framed, frames := *s, of[0]
+	if s.parts != nil {
+		framed.parts = nil
+		for i, part := range s.parts {
+			framed.parts = append(framed.parts, part.Framed(of[i]))
+		}
+		return framed.gathered()
+	}
 	framed.frames = frames
 	framed.headers = slices.Clone(s.headers)
 	for _, header := range slices.Concat(frames.Key.Headers, frames.Value.Headers) {
@@ -191,11 +264,13 @@ const (
 
 // AppendKey appends the key of record seq, of a sample whose key contains the id.
 func (s *Set) AppendKey(dst []byte, sample int32, ids *history.IDs, seq int32) []byte {
+	s, sample = s.of(sample)
 	return s.samples[sample].Key.around.append(append(dst, s.frames.Key.Head...), ids, seq)
 }
 
 // KeyRoom is the size of that key.
 func (s *Set) KeyRoom(sample int32, ids *history.IDs) int {
+	s, sample = s.of(sample)
 	return len(s.frames.Key.Head) + s.samples[sample].Key.around.room(ids)
 }
 
@@ -204,6 +279,7 @@ func (s *Set) OwnKey(index int32) []byte { return s.written[index] }
 
 // Headers returns the headers of a record: those of its sample, and those of the framings.
 func (s *Set) Headers(sample int32, hasKey, hasValue bool, how How) []Header {
+	s, sample = s.of(sample)
 	one := &s.samples[sample]
 	if hasKey && hasValue && how != UnknownSchemaID && how != OldSchema && one.framed != nil {
 		return one.framed
@@ -240,12 +316,14 @@ func (s *Sample) sized(ids *history.IDs, size int) pieces {
 
 // Room is the size of the value of a record that is to have size bytes.
 func (s *Set) Room(sample int32, ids *history.IDs, size int) int {
+	s, sample = s.of(sample)
 	return len(s.frames.Value.Head) + max(s.samples[sample].sized(ids, size).room(ids), size)
 }
 
 // AppendValue appends the value of record seq. If it is smaller than size bytes, it is filled up with spaces at its
 // end, which JSON allows, or is the large value of its format.
 func (s *Set) AppendValue(dst []byte, sample int32, ids *history.IDs, seq int32, size int) []byte {
+	s, sample = s.of(sample)
 	one, start := &s.samples[sample], len(dst)
 	dst = one.sized(ids, size).append(append(dst, s.frames.Value.Head...), ids, seq)
 	for s.isJSON() && len(dst)-start < size {
