@@ -5,6 +5,7 @@ package assertions
 // end, because a stall is recorded when it is over, after the events that it explains.
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -87,12 +88,15 @@ func (s *spans) starved(instance int16, from, to time.Duration) bool {
 	return s.any(instance, from, to, func(one *span) bool { return one.starved })
 }
 
+// anyone stands for every instance.
+const anyone int16 = math.MinInt16
+
 // any reports whether a stall of the harness or the instance that overlaps the interval matches.
 func (s *spans) any(instance int16, from, to time.Duration, is func(*span) bool) bool {
 	at := sort.Search(len(s.list), func(i int) bool { return s.list[i].to >= from })
 	for ; at < len(s.list) && s.list[at].to-s.longest <= to; at++ {
 		one := &s.list[at]
-		if one.from <= to && (one.instance == none || one.instance == instance) && is(one) {
+		if one.from <= to && (one.instance == none || one.instance == instance || instance == anyone) && is(one) {
 			return true
 		}
 	}
@@ -169,7 +173,11 @@ func (w *state) answersHidden(number int32, instance int16, from, to time.Durati
 	if why, failed := w.calls.failedFor(number, instance, from, to); failed {
 		return why, true
 	}
-	if w.stalls.stoodStill(instance, from-catchUp, to) {
+	stalled := instance
+	if w.hops {
+		stalled = anyone // each of them may have had a copy and attempted it
+	}
+	if w.stalls.stoodStill(stalled, from-catchUp, to) {
 		return stallExcuse, true
 	}
 	if w.crowded(instance) {

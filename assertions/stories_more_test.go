@@ -83,7 +83,19 @@ func (b *builder) handsOn(number int32) *builder {
 }
 
 func hopTales() []tale {
+	passedOn := func(b *builder, stall time.Duration) history.Source {
+		hops(b).send(0).handsOn(0).commit(1).wait(98*ms).as(1, 0).up()
+		if stall > 0 {
+			b.wait(stall).stall(1, stall)
+		}
+		b.wait(200*ms).retryCopy(0).as(0, 0).wait(400*ms).attempt(0, history.OutcomeTransient).letter(0).commitCopies(0)
+		return b.drain().done()
+	}
 	return []tale{
+		{"another instance has a copy, and hands it on without an attempt", []string{"under-retried"},
+			func(b *builder) history.Source { return passedOn(b, 0) }},
+		{"another instance has a copy, and stands still while its attempt times out", nil,
+			func(b *builder) history.Source { return passedOn(b, 2*time.Second) }},
 		{"through retry topics to the dead-letter topic", nil, func(b *builder) history.Source {
 			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).attempt(0, history.OutcomeTransient).
 				letter(0)
