@@ -150,10 +150,16 @@ func (c *classification) judgeLetter(one *write) {
 	r := c.w.record(one.record)
 	b, at := one.before, one.at
 	if c.w.contract.Halts(r.kind()) {
-		c.saw("premature-dead-letter", c.w.about(one.record, 0, at, func() string {
+		say := func() string {
 			return "dead-lettered, although the contract says that the subject halts at a value that it can't read " +
 				"(poison: halt)"
-		}, one.mark()))
+		}
+		if c.w.header.Refusable {
+			// A record that may be refused or processed counts as refused if no attempt was seen.
+			c.suspect("premature-dead-letter", one.record, one.by, r.born.At(), at, say, one.mark())
+		} else {
+			c.saw("premature-dead-letter", c.w.about(one.record, 0, at, say, one.mark()))
+		}
 		return
 	}
 	if r.exempt() || b.any && !b.ended {
