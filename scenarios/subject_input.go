@@ -47,6 +47,9 @@ type MadeFrom struct {
 	// Samples is a file with a record in each line, as JSON: absolute, or relative to subject.yaml. Its records take
 	// turns, each with an id of its own. Default: records of dlqbench's own.
 	Samples string `json:"samples,omitempty" jsonschema:"minLength=1"`
+	// Template is a file with one record, in the place of Samples: a template of Go's text/template with the functions of
+	// gofakeit, such as {{FirstName}} or {{Price 1 500}}. 1,000 samples are made from it, the same each time.
+	Template string `json:"template,omitempty" jsonschema:"minLength=1"`
 	// AsyncAPI is a document with examples of the records, in the place of Samples.
 	AsyncAPI *AsyncAPI `json:"asyncapi,omitempty"`
 	// Lines says what a line is: value (default), the record's value; or envelope, an object with the members value, key
@@ -58,7 +61,7 @@ type MadeFrom struct {
 	CloudEvents CloudEvents `json:"cloudevents,omitempty"`
 	// Key is how the keys of the samples are written; default: text as it is, other JSON as it is written.
 	Key *FormatSpec `json:"key,omitempty"`
-	// ID is required with Samples and AsyncAPI.
+	// ID is required with Samples, Template and AsyncAPI.
 	ID InputID `json:"id,omitempty"`
 }
 
@@ -154,6 +157,7 @@ func (TopicInput) SchemaText() string {
 			{"type": "object", "required": ["topic"], "additionalProperties": false, "properties": {
 				"topic": {"type": "string", "minLength": 1, "description": "Name of the topic."},
 				"samples": {"type": "string", "minLength": 1, "description": "As input.samples."},
+				"template": {"type": "string", "minLength": 1, "description": "As input.template."},
 				"asyncapi": {"$ref": "#/$defs/AsyncAPI", "description": "As input.asyncapi."},
 				"lines": {"type": "string", "enum": ["value", "envelope"], "default": "value", "description": "As input.lines."},
 				"format": {"type": "string", "enum": ["json", "json-schema", "avro", "protobuf", "text", "bytes"],
@@ -189,7 +193,7 @@ func (i *Input) Files() map[string]string {
 }
 
 func (m *MadeFrom) files(at string, files map[string]string) {
-	files[at+".samples"], files[at+".schema"] = m.Samples, m.Schema
+	files[at+".samples"], files[at+".template"], files[at+".schema"] = m.Samples, m.Template, m.Schema
 	if m.AsyncAPI != nil {
 		files[at+".asyncapi.file"] = m.AsyncAPI.File
 	}
@@ -294,7 +298,7 @@ func (c *checker) readInputs(s *SubjectFile, folder string) []Made {
 // readMade reads what the records are made from, if the file says it at that place.
 func (c *checker) readMade(s *SubjectFile, made *Made, folder string) {
 	from, at := made.From, made.at
-	if from.Samples == "" && from.AsyncAPI == nil {
+	if from.Source() == "" {
 		names := []string{"lines", "id", "format", "schema", "message", "framing", "cloudevents", "key"}
 		if at == inputPath {
 			names = append(names, "registry")
@@ -332,9 +336,12 @@ func (c *checker) readMade(s *SubjectFile, made *Made, folder string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)
 	}
-	if described != nil {
+	switch {
+	case described != nil:
 		made.Samples = c.readExamples(described, options, at)
-	} else {
+	case from.Template != "":
+		made.Samples = c.readTemplate(path, options, at)
+	default:
 		made.Samples = c.readSamples(path, options, at)
 	}
 }
@@ -406,12 +413,12 @@ func (c *checker) checkSampleHeaders(s *SubjectFile, made *Made) {
 	}
 }
 
-// Source is the file with the samples.
+// Source is the file with the samples, or with what they are made from.
 func (m *MadeFrom) Source() string {
 	if m.AsyncAPI != nil {
 		return m.AsyncAPI.File
 	}
-	return m.Samples
+	return cmp.Or(m.Samples, m.Template)
 }
 
 // readDocument reads an AsyncAPI document, and takes over the topic of the channel and the format of the message; nil
@@ -420,7 +427,7 @@ func (c *checker) readDocument(s *SubjectFile, from *MadeFrom, at, folder string
 	if from.AsyncAPI == nil {
 		return nil
 	}
-	for _, name := range []string{"samples", "lines", "schema"} {
+	for _, name := range []string{"samples", "template", "lines", "schema"} {
 		if c.has(at + "/" + name) {
 			c.at(at+"/"+name, name+" and asyncapi exclude each other: the document has examples and their schema")
 			return nil
@@ -579,13 +586,7 @@ func (m *Made) frameHeaders() (names []string) {
 
 // readSamples reads a file; nil if something is wrong with it.
 func (c *checker) readSamples(path string, options samples.Options, at string) *samples.Set {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		c.at(at+"/samples", fmt.Sprintf("there is no file %s: the path is relative to the folder of this file", path))
-		return nil
-	case err == nil && !info.Mode().IsRegular():
-		c.at(at+"/samples", fmt.Sprintf("%s is not a file: name one with a record in each line", path))
+	if !c.isFile(path, at+"/samples", "a record in each line") {
 		return nil
 	}
 	data, err := os.Open(path)
@@ -600,6 +601,53 @@ func (c *checker) readSamples(path string, options samples.Options, at string) *
 			Message: one.Message})
 	}
 	return set
+}
+
+// readTemplate makes samples from a template; nil if something is wrong with it.
+func (c *checker) readTemplate(path string, options samples.Options, at string) *samples.Set {
+	if c.has(at + "/samples") {
+		c.at(at+"/template", "samples and template exclude each other: write one of the two")
+		return nil
+	}
+	if !c.isFile(path, at+"/template", "one record as a template") {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		c.at(at+"/template", fmt.Sprintf("reading the template: %v", err))
+		return nil
+	}
+	complain := func(one samples.Problem) {
+		c.problems = append(c.problems, Problem{File: path, Line: one.Line, Column: one.Column, Source: one.Source,
+			Message: one.Message})
+	}
+	lines, err := samples.FromTemplate(string(text), options.Plain != "")
+	if err != nil {
+		complain(samples.TemplateProblem(err))
+		return nil
+	}
+	set, problems := samples.Read(bytes.NewReader(lines), options)
+	if len(problems) > 0 { // the others are likely the same
+		one := problems[0]
+		one.Message = fmt.Sprintf("record %d that is made from the template: %s", one.Line, one.Message)
+		one.Line = 1
+		complain(one)
+	}
+	return set
+}
+
+// isFile reports what is wrong if the path is not that of a file, which should have what it is to have.
+func (c *checker) isFile(path, at, has string) bool {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		c.at(at, fmt.Sprintf("there is no file %s: the path is relative to the folder of this file", path))
+		return false
+	case err == nil && !info.Mode().IsRegular():
+		c.at(at, fmt.Sprintf("%s is not a file: name one with %s", path, has))
+		return false
+	}
+	return true
 }
 
 // OldFormat is the format of the values with an earlier version of their schema, which lacks a field. The error says

@@ -64,6 +64,7 @@ func TestInputIsReadBesideItsSubject(t *testing.T) {
 
 func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 	dir := inFolder(t, map[string]string{
+		"good.tmpl": "{\n  \"id\": {{json (UUID)}},\n  \"n\": {{Number 1 9}}\n}\n", "bad.tmpl": "{\n\"id\": {{Frist}}}",
 		"good.jsonl": `{"id":"a"}`, "empty.jsonl": "\n", "bad.jsonl": "{\"id\":\"a\"}\n{\"id\":7}\n", "numbers.jsonl": `{"id":7}`,
 		"keys.jsonl": `{"key":"k","value":{"id":"a"}}`, "k.avsc": `"string"`,
 		"framed.jsonl": `{"headers":{"ce_type":"x"},"value":{"id":"a"}}`,
@@ -79,6 +80,11 @@ func TestProblemsOfInputNameTheirPlace(t *testing.T) {
 		"input: {samples: none.jsonl, id: {at: $.id}}":                                                                                        "subject.yaml:4:18: there is no file " + filepath.Join(dir, "none.jsonl"),
 		"input: {samples: ., id: {at: $.id}}":                                                                                                 "is not a file",
 		"input: {samples: good.jsonl, id: {at: id}}":                                                                                          `subject.yaml:4:39: "id" is not a place in a JSON value`,
+		"input: {template: good.tmpl, id: {at: $.id}}":                                                                                        "",
+		"input: {template: none.tmpl, id: {at: $.id}}":                                                                                        "subject.yaml:4:19: there is no file",
+		"input: {template: good.tmpl, samples: good.jsonl, id: {at: $.id}}":                                                                   "samples and template exclude each other",
+		"input: {template: bad.tmpl, id: {at: $.id}}":                                                                                         `bad.tmpl:2:1: the template: function "Frist" not defined`,
+		"input: {template: good.tmpl, id: {at: $.no}}":                                                                                        "good.tmpl:1:",
 		"input: {samples: good.jsonl}":                                                                                                        "subject.yaml:4:1: id is missing in input",
 		"input: {samples: good.jsonl, id: {at: $.id}, format: avro}":                                                                          "subject.yaml:4:54: avro needs the file with the schema",
 		"input: {samples: good.jsonl, id: {at: $.id}, schema: a.avsc}":                                                                        "schema goes with a format that has a schema",
