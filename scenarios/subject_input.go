@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
@@ -623,7 +624,10 @@ func (c *checker) readTemplate(path string, options samples.Options, at string) 
 	}
 	lines, err := samples.FromTemplate(string(text), options.Plain != "")
 	if err != nil {
-		complain(samples.TemplateProblem(err))
+		one := samples.TemplateProblem(err)
+		written := strings.Split(string(text), "\n")
+		one.Source = written[min(one.Line, len(written))-1]
+		complain(one)
 		return nil
 	}
 	set, problems := samples.Read(bytes.NewReader(lines), options)

@@ -63,7 +63,8 @@ func TestTemplatesThatDoNotWork(t *testing.T) {
 		"{\n\n\"id\": {{Price 1}}\n}":                "3: the template: ",
 		"{{range 100}}{{Sentence 100}}{{end}}":       "",
 		"{{range 100000}}{{LoremIpsumWord}} {{end}}": "1: the template: its records have more than 64 MiB together",
-		"{{if}}": "1: the template: ",
+		"{{PastDate}}": `1: the template: function "PastDate" not defined`,
+		"{{if}}":       "1: the template: ",
 	} {
 		_, err := FromTemplate(text, false)
 		switch {
