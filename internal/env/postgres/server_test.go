@@ -26,8 +26,8 @@ func TestKeepsWhatWasCommitted(t *testing.T) {
 	keeps(t, server)
 }
 
-// TestKeepsWhatWasCommittedInAContainer uses an image of the PostgreSQL that is installed here, because the official one
-// cannot be pulled everywhere.
+// TestKeepsWhatWasCommittedInAContainer uses an image of the PostgreSQL that is installed here, because the official
+// one cannot be pulled everywhere.
 func TestKeepsWhatWasCommittedInAContainer(t *testing.T) {
 	if os.Getenv("DLQBENCH_DOCKER_TESTS") != "1" {
 		t.Skip("skipped: needs a container engine; .ci/docker.sh starts one and sets DLQBENCH_DOCKER_TESTS=1")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Assembles an image of PostgreSQL for the tests from the server that is installed here, where no image can be pulled. It
-# obeys the variables of the official image that dlqbench sets.
+# Assembles an image of PostgreSQL for the tests from the server that is installed here, where no image can be pulled.
+# It obeys the variables of the official image that dlqbench sets.
 #
 #	build.sh BIN      BIN: the folder with initdb and postgres; the image's name is the last line of the output
 #
