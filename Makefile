@@ -82,7 +82,7 @@ scenarios-kafka: build
 # The race detector needs cgo, hence a C compiler. Only what starts goroutines of its own: consumer, store and workers, faults, taps, workload, harness, drills, live
 # views. Pages in a browser are left out, and so is cmd/dlqbench: it has flags and no logic, and its scripts run what these tests run. In PARTS.
 RACED := ./assertions ./consumer ./store/... ./faults ./faults/... ./history \
-	./internal/env/cluster/... ./internal/drill/... ./internal/run ./internal/livemetrics ./internal/env/storewatch ./internal/env/subject ./internal/env/tap ./internal/tui ./internal/env/workload
+	./scenarios ./internal/env/cluster/... ./internal/drill/... ./internal/run ./internal/livemetrics ./internal/env/storewatch ./internal/env/subject ./internal/env/tap ./internal/tui ./internal/env/workload
 race:
 	CGO_ENABLED=1 $(GO) test -race -short -skip Browser $$($(GO) list $(RACED) | $(PART))
 

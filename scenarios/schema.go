@@ -72,10 +72,10 @@ func newSchema(text []byte) (*schema, error) {
 		return nil, fmt.Errorf("reading the JSON Schema: %w", err)
 	}
 	compiler := jsonschema.NewCompiler()
-	for name, quantity := range quantities() {
+	for name := range quantities() {
 		compiler.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(v any) error {
 			if text, ok := v.(string); ok {
-				return quantity.UnmarshalText([]byte(text))
+				return quantities()[name].UnmarshalText([]byte(text)) // of its own: others may validate meanwhile
 			}
 			return nil
 		}})
