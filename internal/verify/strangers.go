@@ -94,7 +94,8 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 		}
 		var met []encounter
 		for _, one := range strangers {
-			if scenario.Unfit(one.Subject) != "" || scenario.Replay != nil && !replayable(one.Subject) {
+			_, _, err := scenarios.ParseForSubject(name, text, nil, one.File)
+			if err != nil || scenario.Unfit(one.Subject) != "" || scenario.Replay != nil && !replayable(one.Subject) {
 				unfit[encounter{stranger: one, scenario: name}] = true
 			} else {
 				met = append(met, encounter{stranger: one, scenario: name})
