@@ -1,8 +1,8 @@
-# dlqbench as an image: a static binary that runs as nobody in particular, and writes to /runs.
+# dlqbench as an image: a static binary that runs without root and writes to /runs.
 #
-#   docker build -t dlqbench:local .                        builds it
-#   docker build -t dlqbench:local --target prebuilt .      takes what is in dist/image (a static dlqbench, and empty folders runs and tmp), and needs no
-#                                                           other image; .ci/docker.sh makes it
+#   docker build -t dlqbench:local .                      builds it from source
+#   docker build -t dlqbench:local --target prebuilt .    takes dist/image (a static dlqbench, and the empty folders runs
+#                                                         and tmp), and needs no other image: docs/docker.md
 ARG GO_IMAGE=golang:1.26
 
 FROM scratch AS prebuilt

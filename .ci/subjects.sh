@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The real third-party subjects, judged: hexkit and pyrallel-consumer from PyPI, on the embedded broker and on a process broker where there is one. Where a real
-# package breaks its own document (docs/findings), exactly that must be found: the script fails when a finding is gone, and when there is another one.
-# Exit code 77 and one line: nothing was run, and why. DLQBENCH is the program, ./dlqbench otherwise.
+# Judges two published packages: hexkit and pyrallel-consumer from PyPI, on the embedded broker and, where Kafka is
+# installed, on a process broker. Where a package breaks its own document (docs/findings), exactly that must be
+# found: the script fails when a finding is gone, and when there is another one. Exit code 77: nothing was run, and
+# one line says why. DLQBENCH is the program (default: ./dlqbench).
 set -u
 cd "$(dirname "$0")/.."
 program=$(realpath "${DLQBENCH:-./dlqbench}")
@@ -12,33 +13,38 @@ trap 'rm -rf "$work"' EXIT
 for subject in hexkit pyrallel-consumer; do
 	(cd "subjects/$subject" && sh ../venv.sh) >"$work/venv.log" 2>&1
 	code=$?
-	if [ $code -eq 77 ] || { [ $code -ne 0 ] && grep -qiE 'connection|resolve|timed out|no matching distribution' "$work/venv.log"; }; then
+	if [ $code -eq 77 ] || { [ $code -ne 0 ] &&
+		grep -qiE 'connection|resolve|timed out|no matching distribution' "$work/venv.log"; }; then
 		echo "skipped: subjects/$subject can't be built here: $(tail -n 1 "$work/venv.log")"
 		exit 77
 	fi
 	[ $code -eq 0 ] || { cat "$work/venv.log"; exit 1; }
 done
 
-# judge NAME REQUIRED ALLOWED ARGUMENTS…: runs a scenario; its anomalies must be all of REQUIRED, and none that is neither there nor in ALLOWED.
+# judge NAME REQUIRED ALLOWED ARGUMENTS…: runs a scenario; its anomalies must be all of REQUIRED, and none that is
+# neither there nor in ALLOWED.
 judge() {
 	local name=$1 required=$2 allowed=$3 began=$SECONDS
 	shift 3
 	# How punctual the load is does not matter here: a busy machine must not make the runs inconclusive.
 	"$program" run --quiet --out "$work/$name" "$@" --set expect.max_slip=10s >"$work/$name.log" 2>&1
 	local code=$?
-	# One instance in some hundreds never comes back from pyrallel-consumer's own clean-up (docs/findings), and tells where it stands. There, and nowhere else, a stop may hang.
+	# One instance in some hundreds never comes back from pyrallel-consumer's own clean-up (docs/findings), and tells
+	# where it stands. There, and nowhere else, a stop may hang.
 	if grep -qs ' in _cleanup$' "$work/$name"/latest/logs/instance-*.log; then
 		allowed="$allowed graceful-stop/stop-timeout"
 		grep -h -A 30 '^Timeout (' "$work/$name"/latest/logs/instance-*.log
 	fi
-	if subjects/hexkit/.venv/bin/python - "$work/$name/latest/verdict.json" "$code" "$required" "$allowed" >"$work/$name.said" 2>&1 <<'PYTHON'
+	if subjects/hexkit/.venv/bin/python - "$work/$name/latest/verdict.json" "$code" "$required" "$allowed" \
+		>"$work/$name.said" 2>&1 <<'PYTHON'
 import json, sys
 
 path, code, required, allowed = sys.argv[1], int(sys.argv[2]), set(sys.argv[3].split()), set(sys.argv[4].split())
 with open(path, encoding="utf-8") as file:
     verdict = json.load(file)
 found = {f"{one['name']}/{anomaly['name']}" for one in verdict["invariants"] for anomaly in one["anomalies"] or []}
-wrong = [f"not found: {name}" for name in sorted(required - found)] + [f"unexpected: {name}" for name in sorted(found - required - allowed)]
+wrong = [f"not found: {name}" for name in sorted(required - found)]
+wrong += [f"unexpected: {name}" for name in sorted(found - required - allowed)]
 if not required and code != 0 and not found:
     wrong.append(f"exit code {code}: {verdict['verdict']} {verdict.get('reasons')}")
 print("; ".join(wrong) or f"{len(found)} findings, as expected" if found else "; ".join(wrong) or "pass")
@@ -84,8 +90,10 @@ assert said == (0, False, "dlq", 0), said' || wrong=1
 	judge hexkit-dlq "" "" hexkit-dlq --subject $hexkit/no-backoff.yaml || wrong=1
 	judge hexkit-retry-topic "" "" hexkit-retry-topic --subject $hexkit/subject.yaml || wrong=1
 	judge hexkit-dlq-off "" "" hexkit-dlq-off --subject $hexkit/no-dlq.yaml || wrong=1
-	judge hexkit-non-ascii "no-loss/stalled" "$stalled" hexkit-dlq --subject $hexkit/no-backoff.yaml --set workload.error_text=non-ascii || wrong=1
-	[ "$kafka" -eq 0 ] || judge hexkit-dlq-kafka "" "" hexkit-dlq --subject $hexkit/no-backoff.yaml --cluster process || wrong=1
+	judge hexkit-non-ascii "no-loss/stalled" "$stalled" hexkit-dlq --subject $hexkit/no-backoff.yaml \
+		--set workload.error_text=non-ascii || wrong=1
+	[ "$kafka" -eq 0 ] ||
+		judge hexkit-dlq-kafka "" "" hexkit-dlq --subject $hexkit/no-backoff.yaml --cluster process || wrong=1
 	return $wrong
 }
 
@@ -95,21 +103,27 @@ pyrallel_lane() {
 from pyrallel_consumer import KafkaConfig
 c = KafkaConfig(BOOTSTRAP_SERVERS=["k"], CONSUMER_GROUP="g")
 e = c.parallel_consumer.execution
-said = (e.max_retries, e.retry_backoff_ms, e.exponential_backoff, e.max_retry_backoff_ms, e.retry_jitter_ms, c.dlq_enabled, c.model_dump()["DLQ_TOPIC_SUFFIX"])
+said = (e.max_retries, e.retry_backoff_ms, e.exponential_backoff, e.max_retry_backoff_ms, e.retry_jitter_ms,
+    c.dlq_enabled, c.model_dump()["DLQ_TOPIC_SUFFIX"])
 assert said == (3, 1000, True, 30000, 200, True, ".dlq"), said' || wrong=1
 	judge pyrallel-retry-dlq "" "" parallel-consumer-retry-dlq --subject $pyrallel/async.yaml || wrong=1
 	judge pyrallel-retry-dlq-process "" "" parallel-consumer-retry-dlq --subject $pyrallel/process.yaml || wrong=1
-	judge pyrallel-silent "commit-after-dlq/commit-before-dlq" "$stalled halt-on-dlq-failure/commit-advanced-while-dlq-down" \
+	judge pyrallel-silent "commit-after-dlq/commit-before-dlq" \
+		"$stalled halt-on-dlq-failure/commit-advanced-while-dlq-down" \
 		parallel-consumer-retry-dlq --subject $pyrallel/async.yaml --set workload.duration=12s --set workload.rate=30/s \
-		--set 'workload.outcomes={success: 97, exhausted: 3}' --set 'faults=[{at: 500ms, for: 11s, kafka: {api: Produce, topic: dlq, drop_request: true}}]' || wrong=1
+		--set 'workload.outcomes={success: 97, exhausted: 3}' \
+		--set 'faults=[{at: 500ms, for: 11s, kafka: {api: Produce, topic: dlq, drop_request: true}}]' || wrong=1
 	judge pyrallel-dlq-off "" "" parallel-consumer-dlq-off --subject $pyrallel/no-dlq.yaml || wrong=1
-	judge pyrallel-refused "no-loss/lost commit-after-dlq/commit-without-dlq" "$stalled halt-on-dlq-failure/commit-advanced-while-dlq-down" \
+	judge pyrallel-refused "no-loss/lost commit-after-dlq/commit-without-dlq" \
+		"$stalled halt-on-dlq-failure/commit-advanced-while-dlq-down" \
 		dlq-publish-failure --subject $pyrallel/async.yaml || wrong=1
-	# A record is only lost if it stands behind one that hangs, in the same batch: at the scenario's own rate that may happen to none.
+	# A record is only lost if it stands behind one that hangs, in the same batch: at the scenario's own rate that may
+	# happen to none.
 	judge pyrallel-timeouts "no-loss/stalled" "$stalled duplicates/duplicate backoff/backoff-late" \
 		parallel-consumer-timeouts --subject $pyrallel/process.yaml --set workload.rate=300/s --set workload.duration=3s \
 		--set 'workload.outcomes={success: 98, timeout: 2}' || wrong=1
-	[ "$kafka" -eq 0 ] || judge pyrallel-timeouts-kafka "" "" parallel-consumer-timeouts --subject $pyrallel/async.yaml --cluster process || wrong=1
+	[ "$kafka" -eq 0 ] || judge pyrallel-timeouts-kafka "" "" parallel-consumer-timeouts \
+		--subject $pyrallel/async.yaml --cluster process || wrong=1
 	return $wrong
 }
 

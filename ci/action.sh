@@ -67,7 +67,8 @@ plan() {
 # fetch FILE: downloads a file of the release, as FILE in the folder.
 fetch() { curl --fail --silent --show-error --location --retry 3 --output "$folder/$1" "$releases/$version/$1"; }
 
-# release: downloads the archive of this platform, checks it, and unpacks it. 1: there is none; 2: it is not what was released.
+# release: downloads the archive of this platform, checks it, and unpacks it. 1: there is none; 2: it is not what was
+# released.
 release() {
 	os=$(uname -s | tr '[:upper:]' '[:lower:]')
 	case $(uname -m) in x86_64) arch=amd64 ;; aarch64 | arm64) arch=arm64 ;; *) arch=$(uname -m) ;; esac
@@ -88,7 +89,10 @@ release() {
 }
 
 build() {
-	command -v go >/dev/null || { say 'there is no Go to build dlqbench with: add actions/setup-go before this step'; return 3; }
+	command -v go >/dev/null || {
+		say 'there is no Go to build dlqbench with: add actions/setup-go before this step'
+		return 3
+	}
 	if [ -n "$version" ]; then
 		say "building $module at $version"
 		GOBIN=$folder CGO_ENABLED=0 go install "$module/cmd/dlqbench@$version" || return 3

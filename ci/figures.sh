@@ -20,7 +20,8 @@ code() { # code: lines of code in the Go files named on stdin
 
 files() { git ls-files '*.go' | grep -v -e /testdata/ -e '^examples/' -e '^test/'; }
 
-tests=(-e '_test\.go$' -e '^internal/testkit/' -e '^store/storetest/' -e '^internal/schemagen/' -e '^internal/verify/\(agreement\|generate\|reference\)/')
+tests=(-e '_test\.go$' -e '^internal/testkit/' -e '^store/storetest/' -e '^internal/schemagen/'
+	-e '^internal/verify/\(agreement\|generate\|reference\)/')
 
 row() { printf '| %-32s | %8s |\n' "$1" "$2"; }
 
@@ -31,7 +32,8 @@ for folder in $(files | grep / | cut -d / -f 1 | sort -u); do
 done
 row 'lines of code, core' "$(files | grep -v "${tests[@]}" | code)"
 row 'lines of code, tests' "$(files | grep "${tests[@]}" | code)"
-row 'modules in the binary' "$(go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/dlqbench | sort -u | grep -c .)"
+modules=$(go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/dlqbench | sort -u | grep -c .)
+row 'modules in the binary' "$modules"
 [ -x dlqbench ] || make -s build
 row 'binary, MB' "$(wc -c <dlqbench | awk '{ printf "%.1f", $1 / 1e6 }')"
 if [ "${1:-}" = --cold ]; then

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the suite of a repository's dlqbench.yaml in a CI: the one script behind the GitHub Action and the snippets for GitLab CI and Jenkins. It takes the
-# dlqbench on the PATH; without one it builds one with `go install`, and says from what.
+# Runs the suite of a repository's dlqbench.yaml in a CI: the one script behind the GitHub Action and the snippets for
+# GitLab CI and Jenkins. It takes the dlqbench on the PATH; without one it builds one with `go install`, and says from
+# what.
 #
 #	ci/gate.sh [FLAGS of dlqbench gate…]
 #
@@ -8,9 +9,11 @@
 # DLQBENCH_ARTIFACTS  folder for what the CI keeps (default: gate)
 # DLQBENCH_SHARD      part i/n of the suite, such as 2/3 (default: all of it)
 # DLQBENCH_FAIL_FAST  true: stop after the first run that does not pass
-# DLQBENCH_VERSION    what to install if there is no dlqbench: a version, a branch or a commit; default: the source that this script is part of
+# DLQBENCH_VERSION    what to install if there is no dlqbench: a version, a branch or a commit (default: the source that
+#                     this script is part of)
 #
-# Exit code: that of dlqbench gate (docs/exit-codes.md); 2 for settings that contradict themselves, 3 if there is no dlqbench and none can be built.
+# Exit code: that of dlqbench gate (docs/exit-codes.md); 2 for settings that contradict themselves, 3 if there is no
+# dlqbench and none can be built.
 set -eu
 
 module=github.com/dlqbench/dlqbench

@@ -60,7 +60,8 @@ while read -r module version dir; do
 			[[ $kinds != *other* ]] || complain "$module: ${one##*/} is not one of the permissive licences known here"
 			;;
 		esac
-	done < <(find "$dir" -maxdepth 1 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' -o -iname 'patents' \) | sort)
+	done < <(find "$dir" -maxdepth 1 -type f \
+		\( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' -o -iname 'patents' \) | sort)
 	[ -n "$kinds" ] || complain "$module has no licence file"
 	printf '%-70s %-40s %s\n' "$module" "$version" "$kinds"
 	section "$module $version" "${files[@]}" >>"$file"

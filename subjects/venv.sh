@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes .venv in the current folder with what requirements.txt names, once: a later call with the same requirements does nothing. The Python of
-# the environment is 3.12 or newer, from the PATH or from pyenv. Several calls at once do no harm: each builds its own, and the first one is kept.
+# Makes .venv in the current folder with what requirements.txt names, once: a later call with the same requirements
+# does nothing. The Python of the environment is 3.12 or newer, from the PATH or from pyenv. Several calls at once do
+# no harm: each builds its own, and the first one is kept.
 set -eu
 
 usable() {
@@ -24,7 +25,8 @@ find_python() {
 			fi
 		done
 	fi
-	echo "this subject needs Python 3.12 or newer: none was found on the PATH or in pyenv. Install one (pyenv install 3.13) and run again." >&2
+	echo "this subject needs Python 3.12 or newer: none was found on the PATH or in pyenv." \
+		"Install one (pyenv install 3.13) and run again." >&2
 	exit 77
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -164,6 +165,23 @@ func TestGateScript(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "kept", "junit.xml")); err != nil {
 		t.Error("there is no junit.xml among the artifacts")
+	}
+}
+
+// Every target that .ci/run runs in PARTS, so only a part of it with each commit, is run whole each night.
+func TestNightRunsWhatACommitRunsInParts(t *testing.T) {
+	t.Parallel()
+	nightly := readPage(t, ".github/workflows/nightly.yml")
+	whole := map[string]string{"prove-runs": "prove"} // with more seeds
+	targets := regexp.MustCompile(`make ([a-z-]+)[^\n]* PARTS=`).FindAllStringSubmatch(readPage(t, ".ci/run"), -1)
+	if len(targets) < 9 {
+		t.Fatalf("only %d targets in PARTS were found in .ci/run: %q", len(targets), targets)
+	}
+	for _, target := range targets {
+		name := cmp.Or(whole[target[1]], target[1])
+		if !regexp.MustCompile(`(?m)(^ +- |make )` + name + `( |$)`).MatchString(nightly) {
+			t.Errorf("nightly.yml does not run %s", name)
+		}
 	}
 }
 

@@ -15,7 +15,6 @@ var update = flag.Bool("update", false, "write the documents' tables again, and 
 
 const (
 	measuredFile = "../../docs/data/completeness.json"
-	document     = "../../docs/proof.md"
 )
 
 func measuredAt(t *testing.T, path string) *Measured {
@@ -88,43 +87,44 @@ func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
 	}
 }
 
-// The two tables of docs/proof.md must match docs/data, and no row there may belong to a bug or a scenario that has
-// changed since.
+// The tables of docs/proof must match docs/data, and no row there may belong to a bug or a scenario that has changed
+// since.
 func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
 	measured := measuredAt(t, measuredFile)
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := string(text)
-	for _, aim := range []Aim{{Suite: SuiteDefault, Scenarios: scaffold.Suite(), Seeds: 5},
-		{Suite: SuiteLibrary, Seeds: 20}} {
+	want := map[string]string{measuredFile: written(t, measured)}
+	for document, aim := range map[string]Aim{
+		"../../docs/proof/init-suite.md": {Suite: SuiteDefault, Scenarios: scaffold.Suite(), Seeds: 5},
+		"../../docs/proof/library.md":    {Suite: SuiteLibrary, Seeds: 20},
+	} {
 		table, err := measured.Table(aim)
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, after, found := strings.Cut(want, "<!-- measured: "+aim.Suite+" -->\n")
+		before, after, found := strings.Cut(fileText(t, document), "<!-- measured: "+aim.Suite+" -->\n")
 		_, after, closed := strings.Cut(after, "<!-- end -->")
 		if !found || !closed {
 			t.Fatalf("%s has no place for the suite %s", document, aim.Suite)
 		}
-		want = before + "<!-- measured: " + aim.Suite + " -->\n\n" + table.suiteTables() + "\n<!-- end -->" + after
+		want[document] = before + "<!-- measured: " + aim.Suite + " -->\n\n" + table.suiteTables() +
+			"\n<!-- end -->" + after
 	}
-	data, err := os.ReadFile(measuredFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept := written(t, measured)
-	if *update {
-		for path, text := range map[string]string{document: want, measuredFile: kept} {
+	for path, text := range want {
+		if *update {
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
+		} else if fileText(t, path) != text {
+			t.Errorf("%s: bugs or scenarios have changed, or there are new runs: go test ./internal/verify -run "+
+				"TestTheDocumentSaysWhatWasMeasured -update", path)
 		}
-		return
 	}
-	if kept != string(data) || want != string(text) {
-		t.Errorf("bugs or scenarios have changed, or there are new runs: go test ./internal/verify -run " +
-			"TestTheDocumentSaysWhatWasMeasured -update")
+}
+
+func fileText(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return string(data)
 }
