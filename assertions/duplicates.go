@@ -101,7 +101,8 @@ func (c *duplicates) finish() Result {
 			continue
 		}
 		c.saw("duplicate", c.w.about(s.number, 0, s.to, func() string {
-			return fmt.Sprintf("success number %d; what happened justifies %d", s.successes, 1+c.w.disruptions(s.number, r))
+			return fmt.Sprintf("success number %d; what happened until then justifies %d", s.successes,
+				s.allowed+excused[s.number])
 		}, moment{history.KindAttemptEnd, s.from}, moment{history.KindAttemptEnd, s.to}))
 	}
 	return c.judgedOrNot(Inconclusive, "no success was seen")
