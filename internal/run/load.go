@@ -88,6 +88,8 @@ func (r *run) extendLoad(ctx context.Context, broken <-chan struct{}) {
 const (
 	// meetingLeast is longer than a session of 45 s, the default of most clients, and the rebalance after it.
 	meetingLeast = 75 * time.Second
+	// meetingCommits is the interval between commits that meetingLeast has time for, the longest default of a client.
+	meetingCommits = 30 * time.Second
 	// meetingMost ends the wait for a subject that moves but stays behind.
 	meetingMost = drainCap
 	// idleAfter is how long a subject that has caught up may stay idle before faults stop waiting for it.
@@ -96,9 +98,11 @@ const (
 
 // meetingLimit bounds how long after the steady phase faults wait for an event that they can affect. A subject whose
 // lanes all wait for retries may send no request until the retries are over, and each fault waits for those before
-// it.
+// it. A subject that commits more rarely than others, such as a task of Kafka Connect, may send no commit for as long
+// as its contract says.
 func meetingLimit(contract history.Contract, planned int) time.Duration {
-	return meetingLeast + time.Duration(planned)*seriesOf(contract)
+	rarely := max(0, contract.CommitInterval-meetingCommits)
+	return meetingLeast + time.Duration(planned)*(seriesOf(contract)+rarely)
 }
 
 // closing returns a channel that is closed when faults need not wait any longer: all records are sent and the

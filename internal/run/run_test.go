@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/reports"
@@ -343,17 +344,22 @@ func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
 		what     string
 		finished int
 		moves    time.Duration
+		commits  time.Duration
 		closed   time.Duration
 	}{
-		{"it keeps up", sent - 20, time.Hour, steady + meetingLeast},
-		{"it is behind and moves for 5 min", 10, 5 * time.Minute, 5*time.Minute + 40*time.Second + meetingLeast},
-		{"it is behind and moves without end", 10, time.Hour, steady + meetingMost},
-		{"it is behind and stands still", 10, 0, steady + 40*time.Second + meetingLeast},
+		{"it keeps up", sent - 20, time.Hour, 0, steady + meetingLeast},
+		{"it keeps up and commits every minute", sent - 20, time.Hour, time.Minute, steady + meetingLeast + 30*time.Second},
+		{"it is behind and moves for 5 min", 10, 5 * time.Minute, 0, 5*time.Minute + 40*time.Second + meetingLeast},
+		{"it is behind and moves without end", 10, time.Hour, 0, steady + meetingMost},
+		{"it is behind and stands still", 10, 0, 0, steady + 40*time.Second + meetingLeast},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShown(t)
 				s.plan.Records, s.plan.Steady, s.header.Expect.Patience = s.plan.Records[:sent], steady, 40*time.Second
+				if s.header.Contract().CommitInterval = test.commits; test.commits > 0 {
+					s.plan.Faults = make([]faults.Planned, 1)
+				}
 				s.producer = &workload.Producer{}
 				for record := range int32(sent) {
 					s.tell(history.KindSend, record, nil)
