@@ -104,6 +104,21 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"count-starts-anew", "unreliable-downstream", "bounded-retries: over-retried"},
 		},
 		"frameworks/spring/retryable-topic.yaml": {{"", "smoke", ""}},
+		"frameworks/connect/subject.yaml": {
+			{"", "dlq-refused-for-good", ""},
+			{"batch-again", "smoke", "duplicates"},
+			{"report-not-awaited", "dlq-refused-for-good", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/quarkus/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"not-awaited", "smoke", "no-loss: lost"},
+		},
+		"frameworks/watermill/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"retry-outside", "smoke", "classification: premature-dead-letter"},
+			{"canceled-is-poison", "term-during-backoff", "graceful-stop: premature-dead-letter"},
+			{"newest-by-default", "consumer-kill", "no-loss"},
+		},
 		"postgres/go/subject.yaml": {
 			{"offset-before-commit", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},
