@@ -107,8 +107,8 @@ func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 	contract, err := s.Contract.contract(s.answers())
 	contract.WireOnly, contract.ProcessUnseen = s.Observe == ObserveWire, s.Kind == KindExternal
 	contract.OutputAttempts = s.Kafka() != nil
-	if http := s.HTTP(); http != nil && http.Attempt != nil {
-		contract.FirstCall, contract.LastCall = http.Attempt.First, http.Attempt.Last
+	if calls := s.attemptCalls(); calls != nil {
+		contract.FirstCall, contract.LastCall = calls.First, calls.Last
 	}
 	return contract, err
 }

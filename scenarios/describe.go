@@ -105,19 +105,19 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 		text.Promises = append([]string{"Its transactions with a record's id are attempts to process that record."},
 			text.Promises...)
 	}
+	are := " are attempts to process that record."
+	if s.attemptCalls() != nil {
+		are = " belong to attempts to process that record."
+	}
 	if grpc := s.GRPC(); grpc != nil {
-		text.Promises = append([]string{"Its calls of " + cmp.Or(grpc.Method, "any method") +
-			" with a record's id are attempts to process that record."}, text.Promises...)
+		text.Promises = append([]string{"Its calls of " + cmp.Or(grpc.Method, "any method") + " with a record's id" + are},
+			text.Promises...)
 	}
 	if http := s.HTTP(); http != nil {
 		where := "anywhere"
 		if http.ID != nil {
 			where = map[string]string{InPath: "in the path", InQuery: "in the query", InHeader: "in a header",
 				InBody: "in the body"}[http.ID.In]
-		}
-		are := " are attempts to process that record."
-		if http.Attempt != nil {
-			are = " belong to attempts to process that record."
 		}
 		text.Promises = append([]string{"Its calls with a record's id " + where + are}, text.Promises...)
 	}

@@ -74,6 +74,7 @@ type HTTPDownstream struct {
 }
 
 // AttemptCalls are the calls of an attempt. Each is a method and a path, such as GET /customers/*, or a path alone.
+// Over gRPC it is a method, such as /acme.v1.Customers/Get.
 type AttemptCalls struct {
 	// First is the call that begins an attempt.
 	First string `json:"first" jsonschema:"required,pattern=^([A-Z]+ )?/"`
@@ -172,6 +173,9 @@ type Route struct {
 	Body    string            `json:"body,omitempty"`
 	// Forward: the stub of your own (forward) answers it, although it has a record's id.
 	Forward bool `json:"forward,omitempty"`
+	// Attempt: its calls belong to attempts, and those that succeed have this answer. The calls that begin and end an
+	// attempt do so without it.
+	Attempt bool `json:"attempt,omitempty"`
 }
 
 // UnmarshalJSON reads a route over its defaults.
@@ -254,6 +258,17 @@ type classed struct {
 
 // looksWell reports whether the answer alone does not tell that it is a failure.
 func (c classed) looksWell() bool { return len(c.answer) == 3 && c.answer < "300" }
+
+// attemptCalls returns the calls of an attempt that has several, nil where each call is an attempt.
+func (s *SubjectFile) attemptCalls() *AttemptCalls {
+	if http := s.HTTP(); http != nil {
+		return http.Attempt
+	}
+	if grpc := s.GRPC(); grpc != nil {
+		return grpc.Attempt
+	}
+	return nil
+}
 
 // answers are the answers that the subject gets.
 func (s *SubjectFile) answers() []classed {
@@ -408,7 +423,7 @@ func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *
 	if _, err := http.ForwardTo(Values{}); err != nil && !strings.Contains(http.Forward, "{{") {
 		c.at(path+"/forward", err.Error())
 	}
-	c.checkAttemptCalls(path+"/attempt", http.Attempt, decides, s)
+	c.checkHTTPAttempt(path, http, decides, s)
 	if len(http.Routes) > maxRoutes {
 		c.at(fmt.Sprintf("%s/routes/%d", path, maxRoutes), fmt.Sprintf("there can be %d routes at most", maxRoutes))
 	}
@@ -427,31 +442,66 @@ func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *
 	}
 }
 
-// checkAttemptCalls checks the calls that begin and end an attempt.
-func (c *checker) checkAttemptCalls(path string, attempt *AttemptCalls, decides bool, s *SubjectFile) {
-	if attempt == nil {
+// checkHTTPAttempt checks what belongs to an attempt, and how its calls are answered that succeed.
+func (c *checker) checkHTTPAttempt(path string, http *HTTPDownstream, decides bool, s *SubjectFile) {
+	for i, route := range http.Routes {
+		at := fmt.Sprintf("%s/routes/%d", path, i)
+		if route.Attempt {
+			c.checkDecides(at+"/attempt", decides)
+		}
+		if route.Status >= 300 && (route.Attempt || http.Attempt.has(route)) {
+			c.at(at+"/status", fmt.Sprintf("%d is no success, but these calls belong to attempts, and have this answer when "+
+				"they succeed: write a status from 200 to 299", route.Status))
+		}
+	}
+	if http.Attempt == nil || !c.checkAttemptCalls(path+"/attempt", http.Attempt, decides, s) {
 		return
 	}
+	for _, one := range http.Attempt.keyed() {
+		switch _, pattern := CallPattern(one.call); {
+		case strings.ContainsAny(pattern, "?# "):
+			c.at(path+"/attempt/"+one.key, "a call is told by its method and path alone, such as GET /customers/*")
+		case pattern == "/healthz":
+			c.at(path+"/attempt/"+one.key, "dlqbench answers /healthz itself: name a call that carries a record's id")
+		}
+	}
+}
+
+// has reports whether the calls of a route are, as written, those that begin or end an attempt.
+func (a *AttemptCalls) has(route Route) bool {
+	return a != nil && slices.ContainsFunc(a.keyed(), func(one keyedCall) bool {
+		method, path := CallPattern(one.call)
+		return path == route.Path && (method == "" || route.Method == "" || method == route.Method)
+	})
+}
+
+// keyedCall is a call of an attempt, with its key in the file.
+type keyedCall struct{ key, call string }
+
+func (a *AttemptCalls) keyed() []keyedCall { return []keyedCall{{"first", a.First}, {"last", a.Last}} }
+
+// checkDecides checks that the calls of a downstream can belong to attempts.
+func (c *checker) checkDecides(path string, decides bool) bool {
 	if !decides {
 		c.at(path, "the calls of this downstream are no attempts: leave attempt out, or let it decide (decides: true)")
-		return
+	}
+	return decides
+}
+
+// checkAttemptCalls checks the calls that begin and end an attempt, whatever they are made over.
+func (c *checker) checkAttemptCalls(path string, attempt *AttemptCalls, decides bool, s *SubjectFile) bool {
+	if !c.checkDecides(path, decides) {
+		return false
 	}
 	if s.Contract.Retry == string(history.RetryTopics) {
 		c.at(path, "with retry topics, a process may handle two copies of a record at once, and nothing tells their calls "+
 			"apart: make the other calls routes, so that each attempt is one call")
 	}
-	for _, one := range []struct{ key, call string }{{"first", attempt.First}, {"last", attempt.Last}} {
-		switch _, pattern := CallPattern(one.call); {
-		case strings.ContainsAny(pattern, "?# "):
-			c.at(path+"/"+one.key, "a call is told by its method and path alone, such as GET /customers/*")
-		case pattern == "/healthz":
-			c.at(path+"/"+one.key, "dlqbench answers /healthz itself: name a call that carries a record's id")
-		}
-	}
 	if attempt.First == attempt.Last {
 		c.at(path+"/last", "the last call is the first one, too, so each call is an attempt: leave attempt out, or name the "+
 			"call that completes a record")
 	}
+	return true
 }
 
 // checkAnswer checks one answer by itself.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -34,6 +35,8 @@ type GRPCDownstream struct {
 	// Answers are the answers to attempts by outcome, where they differ from the usual ones: UNAVAILABLE for transient,
 	// RESOURCE_EXHAUSTED for rate_limited, INVALID_ARGUMENT for permanent, FAILED_PRECONDITION for logical.
 	Answers GRPCAnswers `json:"answers,omitempty"`
+	// Attempt: an attempt to process a record has several calls. Default: each call is an attempt.
+	Attempt *AttemptCalls `json:"attempt,omitempty"`
 	// Routes are methods with a fixed answer, whose calls are no attempts.
 	Routes []GRPCRoute `json:"routes,omitempty"`
 	// Methods are those of Schema by full name.
@@ -67,6 +70,9 @@ type GRPCRoute struct {
 	Code    GRPCCode `json:"code,omitempty"`
 	Message string   `json:"message,omitempty" jsonschema:"maxLength=1024"`
 	Body    string   `json:"body,omitempty"`
+	// Attempt: its calls belong to attempts, and those that succeed have this answer. The calls that begin and end an
+	// attempt do so without it.
+	Attempt bool `json:"attempt,omitempty"`
 }
 
 // GRPCCode is the name of a status of gRPC.
@@ -152,16 +158,49 @@ func (c *checker) checkGRPC(path string, g *GRPCDownstream, decides bool, folder
 	for outcome, one := range g.Answers.ByOutcome() {
 		c.checkGRPCAnswer(path, g, outcome, one)
 	}
+	c.checkGRPCAttempt(path, g, decides, s)
 	for i, route := range g.Routes {
 		at := fmt.Sprintf("%s/routes/%d", path, i)
 		c.checkMethod(g, at+"/method", route.Method)
 		if strings.Contains(route.Body, "{{") {
 			c.at(at+"/body", "a route is for no record: its body knows no values")
 		}
-		c.checkResponse(g, at, route.Method, GRPCAnswer{Code: route.Code, Message: route.Message, Body: route.Body})
+		c.checkResponse(g, at, []string{route.Method}, GRPCAnswer{Code: route.Code, Message: route.Message, Body: route.Body})
 	}
 	if decides {
 		c.checkAnswersAgree(path+"/answers/", "/code", s)
+	}
+}
+
+// checkGRPCAttempt checks what belongs to an attempt, and how its calls are answered that succeed.
+func (c *checker) checkGRPCAttempt(path string, g *GRPCDownstream, decides bool, s *SubjectFile) {
+	for i, route := range g.Routes {
+		at := fmt.Sprintf("%s/routes/%d", path, i)
+		if route.Attempt {
+			c.checkDecides(at+"/attempt", decides)
+		}
+		if g.planned(route) && route.Code.Value() != codes.OK {
+			c.at(at+"/code", fmt.Sprintf("%s is no success, but these calls belong to attempts, and have this answer when they "+
+				"succeed: leave it out", route.Code))
+		}
+	}
+	if g.Attempt == nil || !c.checkAttemptCalls(path+"/attempt", g.Attempt, decides, s) {
+		return
+	}
+	if g.Method != "" {
+		c.at(path+"/method", "method says that only its calls are attempts, and attempt that they have several calls: leave "+
+			"method out")
+	}
+	for _, one := range g.Attempt.keyed() {
+		at := path + "/attempt/" + one.key
+		switch piece := strings.Split(one.call, "/"); {
+		case len(piece) != 3 || piece[0] != "" || piece[1] == "" || piece[2] == "":
+			c.at(at, fmt.Sprintf("%q is no method of gRPC: write it as /acme.v1.Payments/Charge", one.call))
+		case one.call == grpc_health_v1.Health_Check_FullMethodName:
+			c.at(at, "dlqbench answers the health itself: name a method whose calls carry a record's id")
+		default:
+			c.checkMethod(g, at, one.call)
+		}
 	}
 }
 
@@ -196,19 +235,28 @@ func (c *checker) checkGRPCAnswer(path string, g *GRPCDownstream, outcome histor
 	if !succeeds && answer.Code == "" {
 		answer.Code = "UNKNOWN" // any that is not OK
 	}
-	method := g.Method
-	if method == "" && len(g.Methods) == 1 {
-		method = slices.Collect(maps.Keys(g.Methods))[0]
-	}
-	if one.Body != "" && method == "" && g.Methods != nil {
-		c.at(at+"/body", "the methods of the schema have responses of their own: say with method whose calls are attempts")
-		return
-	}
-	c.checkResponse(g, at, method, answer)
+	c.checkResponse(g, at, g.answered(outcome), answer)
 }
 
-// checkResponse checks that a body fits the response of a method.
-func (c *checker) checkResponse(g *GRPCDownstream, at, method string, answer GRPCAnswer) {
+// answered returns the methods of the schema whose calls have the answer to an outcome.
+func (g *GRPCDownstream) answered(outcome history.Outcome) []string {
+	if g.Method != "" {
+		return []string{g.Method}
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(g.Methods)), func(method string) bool {
+		return slices.ContainsFunc(g.Routes, func(route GRPCRoute) bool {
+			return route.Method == method && (outcome == history.OutcomeSuccess || !g.planned(route))
+		})
+	})
+}
+
+// planned reports whether the calls of a route belong to attempts.
+func (g *GRPCDownstream) planned(route GRPCRoute) bool {
+	return route.Attempt || g.Attempt != nil && (g.Attempt.First == route.Method || g.Attempt.Last == route.Method)
+}
+
+// checkResponse checks that a body fits the responses of methods.
+func (c *checker) checkResponse(g *GRPCDownstream, at string, methods []string, answer GRPCAnswer) {
 	succeeds := answer.Code == "" || answer.Code == "OK"
 	switch {
 	case !succeeds && answer.Body != "":
@@ -219,10 +267,21 @@ func (c *checker) checkResponse(g *GRPCDownstream, at, method string, answer GRP
 	case g.Methods == nil:
 		c.at(at+"/body", "a body is written in JSON, which only a schema turns into a message: add schema, such as "+
 			"schema: payments.proto")
-	case g.Methods[method] != nil:
+	default:
 		body := strings.NewReplacer(AnswerID, "0", AnswerError, "").Replace(answer.Body)
-		if _, err := format.Response(g.Methods[method], body); err != nil {
-			c.at(at+"/body", err.Error())
+		for _, method := range methods {
+			if g.Methods[method] == nil {
+				continue
+			}
+			if _, err := format.Response(g.Methods[method], body); err != nil {
+				wayOut := ""
+				if len(methods) > 1 {
+					wayOut = fmt.Sprintf("; if this is not the answer of %s, give that method one of its own under routes (with "+
+						"attempt: true, its calls are attempts)", method)
+				}
+				c.at(at+"/body", err.Error()+wayOut)
+				return
+			}
 		}
 	}
 }

@@ -54,6 +54,29 @@ func TestTheOneThatDecidesComesFirst(t *testing.T) {
 	}
 }
 
+// What begins and ends an attempt is in the contract, whatever the calls are made over.
+func TestAttemptsHaveSeveralCalls(t *testing.T) {
+	for text, want := range map[string]string{
+		"{http: {attempt: {first: GET /a/*, last: /b}}}": "GET /a/* /b", "{http: {}}": " ",
+		"{grpc: {attempt: {first: /a.B/C, last: /a.B/D}}}": "/a.B/C /a.B/D", "{grpc: {}}": " ",
+		"{grpc: {}}, {http: {}}": " ", "{kafka: {topic: t}}": " ",
+	} {
+		subject, err := ParseSubject("subject.yaml", []byte(service+"downstreams: ["+text+"]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		contract, err := subject.HistoryContract()
+		if got := contract.FirstCall + " " + contract.LastCall; err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
+		}
+		about, err := subject.Describe()
+		if all := strings.Join(about.Lines(500), "\n"); err != nil ||
+			strings.Contains(all, "belong to attempts to process") != (want != " ") {
+			t.Errorf("%s: %v\n%s", text, err, all)
+		}
+	}
+}
+
 // A fault names a downstream of the subject; without a name it concerns the one that decides.
 func TestFaultsNameDownstreams(t *testing.T) {
 	dir := inFolder(t, map[string]string{
@@ -131,15 +154,19 @@ func TestProblemsOfTLS(t *testing.T) {
 
 func TestProblemsOfForward(t *testing.T) {
 	for text, want := range map[string]string{
-		"downstreams: [{http: {attempt: {first: GET /a/*, last: /b}}}]":                                          "",
-		"downstreams: [{http: {forward: \"http://127.0.0.1:8080/mocks\", routes: [{path: /a, forward: true}]}}]": "",
-		"downstreams: [{http: {forward: \"http://localhost:8080\"}}]":                                            "",
-		"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]\nneeds: [{name: mock, command: [mock]}]":   "",
-		"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]":                                           "there is no mock in needs",
-		"downstreams: [{http: {forward: \"http://{{.Mock}}\"}}]":                                                 "there is no value {{.Mock}}",
-		"downstreams: [{http: {forward: \"http://example.com:80\"}}]":                                            "is on another machine",
-		"downstreams: [{http: {forward: \"127.0.0.1:8080\"}}]":                                                   "does not name a stub: write it as http://",
-		"downstreams: [{http: {routes: [{path: /a, forward: true}]}}]":                                           "there is no stub to forward it to",
+		"downstreams: [{http: {attempt: {first: GET /a/*, last: /b}}}]":                                               "",
+		"downstreams: [{http: {attempt: {first: GET /a, last: /b}, routes: [{path: /a, method: PUT, status: 404}]}}]": "",
+		"downstreams: [{http: {routes: [{path: /a, status: 202, attempt: true}]}}]":                                   "",
+		"downstreams: [{grpc: {attempt: {first: /a.B/C, last: /a.B/D}, routes: [{method: /a.B/E, attempt: true}]}}]":  "",
+		"downstreams: [{grpc: {attempt: {first: /a.B/C, last: /a.B/D}}}, {postgres: {}}]":                             "",
+		"downstreams: [{http: {forward: \"http://127.0.0.1:8080/mocks\", routes: [{path: /a, forward: true}]}}]":      "",
+		"downstreams: [{http: {forward: \"http://localhost:8080\"}}]":                                                 "",
+		"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]\nneeds: [{name: mock, command: [mock]}]":        "",
+		"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]":                                                "there is no mock in needs",
+		"downstreams: [{http: {forward: \"http://{{.Mock}}\"}}]":                                                      "there is no value {{.Mock}}",
+		"downstreams: [{http: {forward: \"http://example.com:80\"}}]":                                                 "is on another machine",
+		"downstreams: [{http: {forward: \"127.0.0.1:8080\"}}]":                                                        "does not name a stub: write it as http://",
+		"downstreams: [{http: {routes: [{path: /a, forward: true}]}}]":                                                "there is no stub to forward it to",
 	} {
 		_, err := ParseSubject("subject.yaml", []byte(service+text+"\n"))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

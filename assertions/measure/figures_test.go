@@ -140,6 +140,39 @@ func TestConservationOfLogicalFailures(t *testing.T) {
 	}
 }
 
+// A logical failure that a fault gives at another downstream may end a record before an attempt, or during one of
+// several calls. A failure that is none of a fault's is no such end, nor is one that the contract dead-letters.
+func TestConservationOfRecordsEndedElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome     history.Outcome
+		flags       history.Flags
+		deadLetters bool
+		downstream  int32
+		want        string
+	}{
+		"a fault's":             {history.OutcomeLogical, history.Forged, false, 1, EntryCommitted},
+		"its own":               {history.OutcomeLogical, 0, false, 1, EntryUnfinished},
+		"dead-lettered":         {history.OutcomeLogical, history.Forged, true, 1, EntryUnfinished},
+		"another failure":       {history.OutcomeTransient, history.Forged, false, 1, EntryUnfinished},
+		"at the one that rules": {history.OutcomeLogical, history.Forged, false, 0, EntryUnfinished},
+	} {
+		s := newStory(1)
+		s.header.Contract().LogicalDeadLetters = c.deadLetters
+		s.sent(0, 0, 0, ms, 0, 0)
+		s.add(history.KindAttemptStart, 2*ms, func(e *history.Event) { e.Record, e.Instance, e.N, e.Op = 0, 0, 1, 1 })
+		s.add(history.KindCallEnd, 3*ms, func(e *history.Event) {
+			e.Record, e.Instance, e.N, e.Op, e.Outcome, e.Flags = 0, 0, c.downstream, 2, c.outcome, c.flags
+		})
+		s.committed(5*ms, 0, 1, 0, 0)
+		s.phase(time.Second, history.PhaseSeal)
+		for _, entry := range s.measure(t).Conservation.Entries {
+			if (entry.Count == 1) != (entry.Name == c.want) {
+				t.Errorf("%s: %d as %s, want %s", name, entry.Count, entry.Name, c.want)
+			}
+		}
+	}
+}
+
 func TestConservation(t *testing.T) {
 	s := newStory(15)
 	s.header.RunID = "run"

@@ -91,6 +91,8 @@ func (m *Measurer) Observe(e *history.Event) {
 		m.attempted(e)
 	case history.KindAttemptEnd:
 		m.answered(e)
+	case history.KindCallEnd:
+		m.answeredElsewhere(e)
 	case history.KindAuditOffsets:
 		m.auditedOffsets(e)
 	case history.KindAuditRecord:
@@ -329,6 +331,17 @@ func (m *Measurer) answered(e *history.Event) {
 			m.records.track(r).attempts = 0 // the next attempt belongs to a new delivery
 		}
 		m.failed(r)
+	}
+}
+
+// answeredElsewhere notes a logical failure that a fault gave at a downstream that does not decide. It may have ended
+// the record before an attempt, or before the last call of one.
+func (m *Measurer) answeredElsewhere(e *history.Event) {
+	contract := m.header.Contract()
+	r := m.records.at(e.Record)
+	if r != nil && e.N > 0 && e.Flags.Has(history.Forged) && slices.Contains(contract.Logical, e.Outcome) &&
+		contract.LogicalEnds() {
+		r.set(tried)
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 	twice    // the workload produced it twice
 	again    // of its copies, a second one succeeded
 	// tried: attempted, according to its place, where the downstream could not identify the record; or carried out, and
-	// the answer was lost on purpose.
+	// the answer was lost on purpose; or perhaps ended by a logical failure at another downstream.
 	tried
 )
 

@@ -174,7 +174,7 @@ func calls(http *scenarios.HTTPDownstream) *workload.Calls {
 	}
 	for _, route := range http.Routes {
 		calls.Routes = append(calls.Routes, workload.Route{Method: route.Method, Path: route.Path, Response: response(route),
-			Forward: route.Forward})
+			Forward: route.Forward, Attempt: route.Attempt})
 	}
 	return calls
 }

@@ -10,7 +10,7 @@ import (
 // rpc returns the gRPC service that a subject declares.
 func rpc(ids *history.IDs, declared *scenarios.GRPCDownstream) *workload.Service {
 	cfg := workload.ServiceConfig{Methods: declared.Methods, Method: declared.Method,
-		Answers: map[history.Outcome]workload.Reply{}, Routes: map[string]workload.Reply{}}
+		Answers: map[history.Outcome]workload.Reply{}, Routes: map[string]workload.ServiceRoute{}}
 	if declared.At != "" {
 		cfg.At, _ = samples.ParsePlace(declared.At) // it was checked with the subject file
 	}
@@ -23,7 +23,11 @@ func rpc(ids *history.IDs, declared *scenarios.GRPCDownstream) *workload.Service
 		cfg.Answers[outcome] = reply
 	}
 	for _, route := range declared.Routes {
-		cfg.Routes[route.Method] = workload.Reply{Code: route.Code.Value(), Message: route.Message, Body: route.Body}
+		reply := workload.Reply{Code: route.Code.Value(), Message: route.Message, Body: route.Body}
+		cfg.Routes[route.Method] = workload.ServiceRoute{Reply: reply, Attempt: route.Attempt}
+	}
+	if declared.Attempt != nil {
+		cfg.First, cfg.Last = declared.Attempt.First, declared.Attempt.Last
 	}
 	return workload.NewService(ids, cfg)
 }

@@ -85,6 +85,11 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"error-ignored", "smoke", "commit-after-outcome"},
 			{"retry-info-ignored", "transient-downstream", "backoff: backoff-early"},
 		},
+		"grpc/several.yaml": {
+			{"", "smoke", ""},
+			{"last-error-ignored", "smoke", "commit-after-outcome: commit-past-unfinished"},
+			{"last-call-forgotten", "smoke", "no-loss: lost"},
+		},
 		"grpc/java/subject.yaml": {
 			{"", "transient-downstream", ""},
 			{"deadline-of-the-stub", "../a-few-records", "classification: premature-dead-letter"},

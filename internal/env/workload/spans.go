@@ -6,6 +6,8 @@ package workload
 //	attempt 1: GET /customers/7 ─▶ 200, PUT /payments/7 ─▶ 503
 //	attempt 2: GET /customers/7 ─▶ 200, PUT /payments/7 ─▶ 201, POST /audit ─▶ 204
 //
+// Over gRPC, calls are told by their methods.
+//
 // A process that makes the first call again has given up the attempt: it ends without an answer, as one whose client
 // left. So do the attempts of a process that has ended. A process that goes on where it failed, with the last call or
 // with the one that was refused, makes another attempt with it. Other calls outside of an attempt, such as one that

@@ -1,31 +1,45 @@
 package workload
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// newSpanned is a downstream whose attempts have several calls, at records with these plans. A look-up begins them, an
-// entry in an audit ends them, and each has an answer of its own.
-func newSpanned(t *testing.T, records ...plan.Record) *bed {
+// spanned is a downstream whose attempts have several calls. A look-up begins them, an entry in an audit ends them, and
+// each has an answer of its own, as has a reservation.
+type spanned interface {
+	// makes makes calls for record 0 and returns the statuses of their answers, as of HTTP. A call is a word: look,
+	// reserve, pay, enter, undo or token.
+	makes(calls string) (statuses []int)
+	attempts() string
+	InFlight() int64
+}
+
+// overHTTP is spanned over HTTP, at records with these plans.
+func overHTTP(t *testing.T, records ...plan.Record) *bed {
 	t.Helper()
 	look, entry := `{"tier":"gold"}`, ""
 	return newCalls(t, &plan.Plan{Records: records}, history.IDText, Calls{
 		First: &Route{Method: "GET", Path: "/customers/*"}, Last: &Route{Path: "/audit"},
 		Routes: []Route{{Path: "/customers/*", Response: Response{Status: 203, Body: &look}},
 			{Path: "/audit", Response: Response{Status: 204, Body: &entry}},
+			{Path: "/stock/*", Response: Response{Status: 202}, Attempt: true},
 			{Path: "/tokens/*", Response: Response{Status: 201}}},
 	})
 }
 
-// makes makes calls for record 0 and returns the statuses of their answers. A call is a word: look, pay, enter, undo or
-// token.
 func (b *bed) makes(calls string) (statuses []int) {
 	id := b.ids.Token(0)
 	for _, word := range strings.Fields(calls) {
@@ -33,6 +47,8 @@ func (b *bed) makes(calls string) (statuses []int) {
 		switch word {
 		case "look":
 			method, path = "GET", "/customers/"+id
+		case "reserve":
+			method, path = "POST", "/stock/"+id
 		case "enter":
 			method, path, body = "POST", "/audit", id
 		case "undo":
@@ -46,30 +62,75 @@ func (b *bed) makes(calls string) (statuses []int) {
 	return statuses
 }
 
+// overGRPC is spanned over gRPC.
+func overGRPC(t *testing.T, records ...plan.Record) *service {
+	t.Helper()
+	answer := func(body string) Reply { return Reply{Body: body} }
+	return newService(t, history.NewIDs("run"), ServiceConfig{
+		First: "/acme.v1.Shop/Look", Last: "/acme.v1.Shop/Enter",
+		Answers: map[history.Outcome]Reply{history.OutcomeSuccess: answer(`{"payment": "200"}`)},
+		Routes: map[string]ServiceRoute{
+			"/acme.v1.Shop/Look": {Reply: answer(`{"token": "203"}`)}, "/acme.v1.Shop/Enter": {},
+			"/acme.v1.Shop/Reserve":   {Reply: answer(`{"token": "202"}`), Attempt: true},
+			"/acme.v1.Payments/Login": {Reply: answer(`{"token": "201"}`)},
+		},
+	}, records...)
+}
+
+func (s *service) makes(calls string) (statuses []int) {
+	id := s.ids.Token(0)
+	methods := map[string]string{"look": "Shop/Look", "reserve": "Shop/Reserve", "pay": "Payments/Charge",
+		"enter": "Shop/Enter", "undo": "Payments/Refund", "token": "Payments/Login"}
+	refusals := map[codes.Code]int{codes.Unavailable: 503, codes.ResourceExhausted: 429}
+	for _, word := range strings.Fields(calls) {
+		request, ctx := `{"order": "`+id+`"}`, s.t.Context()
+		if word == "token" {
+			request, ctx = "{}", metadata.AppendToOutgoingContext(ctx, "order", id)
+		}
+		response, err := s.call(ctx, "/acme.v1."+methods[word], request)
+		code := refusals[status.Code(err)]
+		switch _, told, says := strings.Cut(response, `:"`); {
+		case says:
+			code, err = strconv.Atoi(strings.TrimSuffix(told, `"}`))
+		case response == "{}":
+			code = 204
+		}
+		if code == 0 {
+			s.t.Errorf("%s: answered %q, %v", word, response, err)
+		}
+		statuses = append(statuses, code)
+	}
+	return statuses
+}
+
+func (b *bed) attempts() string { return b.sink.attempts() }
+
+func (s *service) attempts() string { return s.sink.attempts() }
+
 // attempts describes the attempts that were recorded: the outcomes, with ? for one that was given up and … for one that
 // has not ended.
-func (b *bed) attempts() string {
-	b.sink.mu.Lock()
-	defer b.sink.mu.Unlock()
+func (e *events) attempts() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	ended := map[int64]string{}
-	for _, e := range b.sink.all {
-		if e.Kind == history.KindAttemptEnd {
-			ended[e.Op] = e.Outcome.String()
-			if e.Flags.Has(history.ClientGone) {
-				ended[e.Op] = "?"
+	for _, one := range e.all {
+		if one.Kind == history.KindAttemptEnd {
+			ended[one.Op] = one.Outcome.String()
+			if one.Flags.Has(history.ClientGone) {
+				ended[one.Op] = "?"
 			}
 		}
 	}
 	var all []string
-	for _, e := range b.sink.all {
-		if e.Kind != history.KindAttemptStart {
+	for _, one := range e.all {
+		if one.Kind != history.KindAttemptStart {
 			continue
 		}
-		outcome, over := ended[e.Op]
+		outcome, over := ended[one.Op]
 		if !over {
 			outcome = "…"
 		}
-		all = append(all, fmt.Sprintf("%d %s", e.N, outcome))
+		all = append(all, fmt.Sprintf("%d %s", one.N, outcome))
 	}
 	return strings.Join(all, ", ")
 }
@@ -97,27 +158,30 @@ func TestAttemptsOfSeveralCalls(t *testing.T) {
 			[]int{503, 203, 503, 203, 200, 503, 203, 200, 204}, "1 transient, 2 transient, 3 transient, 4 success"},
 		"the refused one goes on": {transient(3), "look look pay pay enter enter",
 			[]int{503, 203, 503, 200, 503, 204}, "1 transient, 2 transient, 3 transient, 4 success"},
+		"a fixed answer may be one to attempts": {transient(2), "look look reserve reserve pay enter",
+			[]int{503, 203, 503, 202, 200, 204}, "1 transient, 2 transient, 3 success"},
 		"what is undone is no attempt": {transient(2), "look look pay undo look pay enter",
 			[]int{503, 203, 503, 200, 203, 200, 204}, "1 transient, 2 transient, 3 success"},
 		"one that is given up uses up no failure": {transient(2), "look look look pay look pay enter",
 			[]int{503, 203, 203, 503, 203, 200, 204}, "1 transient, 2 ?, 3 transient, 4 success"},
 	} {
-		b := newSpanned(t, one.record)
-		if got := b.makes(one.calls); !slices.Equal(got, one.want) {
-			t.Errorf("%s: answered %v, want %v", name, got, one.want)
-		}
-		if got := b.attempts(); got != one.as {
-			t.Errorf("%s: recorded %q, want %q", name, got, one.as)
-		}
-		if open := b.InFlight(); open != 0 {
-			t.Errorf("%s: %d calls are being answered", name, open)
+		for over, b := range map[string]spanned{"HTTP": overHTTP(t, one.record), "gRPC": overGRPC(t, one.record)} {
+			if got := b.makes(one.calls); !slices.Equal(got, one.want) {
+				t.Errorf("%s over %s: answered %v, want %v", name, over, got, one.want)
+			}
+			if got := b.attempts(); got != one.as {
+				t.Errorf("%s over %s: recorded %q, want %q", name, over, got, one.as)
+			}
+			if open := b.InFlight(); open != 0 {
+				t.Errorf("%s over %s: %d calls are being answered", name, over, open)
+			}
 		}
 	}
 }
 
 // Each call is recorded with its number in the attempt, and an attempt lies around its calls.
 func TestCallsOfAnAttemptAreRecorded(t *testing.T) {
-	b := newSpanned(t, plan.Record{Outcome: history.OutcomeSuccess})
+	b := overHTTP(t, plan.Record{Outcome: history.OutcomeSuccess})
 	b.makes("look pay enter undo")
 	var got []string
 	for _, e := range b.sink.all {
@@ -138,9 +202,38 @@ func TestCallsOfAnAttemptAreRecorded(t *testing.T) {
 	}
 }
 
+// Over gRPC, calls are told by their methods, and a call without a record's id has the fixed answer of its method.
+func TestCallsOfAnAttemptOverGRPC(t *testing.T) {
+	s := overGRPC(t, plan.Record{Outcome: history.OutcomeSuccess})
+	if text, err := s.call(t.Context(), "/acme.v1.Shop/Look", `{"order": "7"}`); text != `{"token":"203"}` {
+		t.Errorf("without an id: answered %q, %v", text, err)
+	}
+	s.makes("look pay")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	end := s.Answer(func(int32, int32) (history.Outcome, time.Duration) { return history.OutcomeTimeout, 0 })
+	_, err := s.call(ctx, "/acme.v1.Shop/Enter", `{"order": "`+s.ids.Token(0)+`"}`)
+	end()
+	if status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a call that is not answered ends with %v", err)
+	}
+	s.Close() // whichever ends the attempt: that its deadline is noticed here, too, or this
+	var got []string
+	for _, e := range s.sink.of(history.KindCallStart) {
+		got = append(got, fmt.Sprintf("%d %s", e.Sequence, e.Text))
+	}
+	want := []string{"1 /acme.v1.Shop/Look", "2 /acme.v1.Payments/Charge", "3 /acme.v1.Shop/Enter"}
+	if !slices.Equal(got, want) || s.attempts() != "1 ?" && s.attempts() != "1 timeout" {
+		t.Errorf("recorded %q and %s, want %q", got, s.attempts(), want)
+	}
+	if count, first := s.Strays(); count != 0 {
+		t.Errorf("%d strays, the first %q", count, first)
+	}
+}
+
 // The attempts of a process end with it, and its successor goes on with none of them.
 func TestAttemptsOfSeveralCallsEndWithTheProcess(t *testing.T) {
-	b := newSpanned(t, plan.Record{Outcome: history.OutcomeSuccess})
+	b := overHTTP(t, plan.Record{Outcome: history.OutcomeSuccess})
 	b.makes("look pay")
 	b.SetRun(0, 1)
 	b.client.CloseIdleConnections()
@@ -158,7 +251,7 @@ func TestAttemptsOfSeveralCallsEndWithTheProcess(t *testing.T) {
 
 // A fault answers the calls of attempts alone, and an answer of a fault ends the attempt.
 func TestFaultsStrikeTheCallsOfAttempts(t *testing.T) {
-	b := newSpanned(t, plan.Record{Outcome: history.OutcomeSuccess})
+	b := overHTTP(t, plan.Record{Outcome: history.OutcomeSuccess})
 	b.makes("look")
 	end := b.Answer(func(int32, int32) (history.Outcome, time.Duration) { return history.OutcomeRateLimited, 0 })
 	if got, want := b.makes("pay undo token enter"), []int{429, 200, 201, 429}; !slices.Equal(got, want) {
@@ -171,7 +264,7 @@ func TestFaultsStrikeTheCallsOfAttempts(t *testing.T) {
 }
 
 func TestMissingCallsOfAttempts(t *testing.T) {
-	b := newSpanned(t, plan.Record{Outcome: history.OutcomeSuccess})
+	b := overHTTP(t, plan.Record{Outcome: history.OutcomeSuccess})
 	b.makes("token")
 	if first, last := b.Missing(); first || last {
 		t.Errorf("without a call, missing: %v, %v", first, last)

@@ -88,7 +88,7 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 	if cfg.Calls != nil {
 		calls = *cfg.Calls
 	}
-	cfg.Spans = calls.First != nil
+	cfg.Spans = calls.First != nil || cfg.RPC != nil && cfg.RPC.spans()
 	calls.Routes = append(calls.Routes[:len(calls.Routes):len(calls.Routes)], healthRoute())
 	answers := map[string]map[history.Outcome]answer{}
 	for _, kind := range append(textKinds(), cfg.Plan.ErrorText) {
@@ -204,7 +204,7 @@ func (s *Stub) handle(w http.ResponseWriter, r *http.Request) {
 	request := newCall(r, body.Bytes(), &s.inflater)
 	route := s.calls.route(r.Method, r.URL.Path)
 	switch {
-	case route != nil && s.calls.role(r.Method, r.URL.Path) == CallAmong &&
+	case route != nil && !s.calls.planned(route, r.Method, r.URL.Path) &&
 		(s.cfg.Other == 0 || route.Path == healthPath):
 		s.fixed(w, request, route)
 	case route != nil:

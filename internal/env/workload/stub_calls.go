@@ -67,6 +67,8 @@ type Route struct {
 	Method, Path string
 	Response     Response
 	Forward      bool
+	// Attempt: its calls belong to attempts. Those that succeed have the fixed answer.
+	Attempt bool
 }
 
 func (r *Route) matches(method, path string) bool {
@@ -101,6 +103,11 @@ func (c *Calls) role(method, path string) CallRole {
 		return CallLast
 	}
 	return CallAmong
+}
+
+// planned reports whether the plan decides the answer to the calls of a route.
+func (c *Calls) planned(route *Route, method, path string) bool {
+	return route.Attempt || c.role(method, path) != CallAmong
 }
 
 // matches reports whether a path has the pattern, in which * stands for one segment that is not empty.

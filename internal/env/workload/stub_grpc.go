@@ -29,6 +29,7 @@ import (
 // RPC is what is called over gRPC, in any method. Messages are in the wire format.
 type RPC interface {
 	rpcMethods
+	rpcAttempts
 	rpcMessages
 	// tells reports whether an answer states the time to wait, and whether the history tells the method of a call.
 	tells() bool
@@ -36,10 +37,20 @@ type RPC interface {
 
 // rpcMethods are the methods of an RPC.
 type rpcMethods interface {
-	// fixed answers a call that is not an attempt, whatever its message is; is says whether it is one.
-	fixed(method string) (is bool, response []byte, err error)
+	// fixed returns the answer to the calls of a method whatever their messages are; has says whether there is one.
+	fixed(method string) (has bool, response []byte, err error)
 	// streamed reports whether the client of a method may send a message after the answer to one.
 	streamed(method string) bool
+}
+
+// rpcAttempts say which calls belong to attempts.
+type rpcAttempts interface {
+	// planned reports whether the plan decides the answer to the calls of a method that has a fixed one. Then that is
+	// the answer to those that succeed.
+	planned(method string) bool
+	// spans reports whether attempts have several calls, in which those of a method have the role.
+	spans() bool
+	role(method string) CallRole
 }
 
 // rpcMessages are the messages of an RPC.
@@ -131,7 +142,7 @@ func (s *Stub) serveCall(stream grpc.ServerStream) error {
 		} else if err != nil {
 			return err //nolint:wrapcheck // gRPC's own status
 		}
-		if !fixed {
+		if !fixed || s.cfg.RPC.planned(method) {
 			response, failure = s.serveAttempt(stream.Context(), method, message)
 		}
 		if failure != nil {
@@ -149,11 +160,14 @@ func (s *Stub) serveAttempt(ctx context.Context, method string, message []byte) 
 	rpc := s.cfg.RPC
 	event := connOf(caller.Addr).Attempt(0)
 	seq, found := rpc.read(ctx, method, message, &event)
+	if fixed, response, err := rpc.fixed(method); fixed && !found {
+		return response, err
+	}
 	event.Time = s.cfg.Clock.Now()
 	if rpc.tells() {
 		event.Text = method
 	}
-	s.Begin(&event, seq, found)
+	s.BeginCall(&event, seq, found, rpc.role(method))
 	if rpc.tells() && s.unnamed(&event) {
 		s.Stray(method)
 	}
@@ -173,6 +187,9 @@ func (s *Stub) serveAttempt(ctx context.Context, method string, message []byte) 
 	}
 	if event.Outcome == history.OutcomeUnknownID {
 		return nil, status.Error(codes.NotFound, answer.text)
+	}
+	if fixed, response, err := rpc.fixed(method); fixed && event.Outcome == history.OutcomeSuccess {
+		return response, err
 	}
 	return rpc.answer(method, &event, &answer)
 }

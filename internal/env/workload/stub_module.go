@@ -46,6 +46,12 @@ func (*Module) fixed(method string) (bool, []byte, error) {
 	return true, nil, status.Error(codes.Unimplemented, "the module has no method "+method)
 }
 
+func (*Module) planned(string) bool { return false }
+
+func (*Module) spans() bool { return false }
+
+func (*Module) role(string) CallRole { return CallAmong }
+
 func (*Module) streamed(string) bool { return false }
 
 func (*Module) several(string, []byte, int32) bool { return false }

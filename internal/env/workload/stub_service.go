@@ -37,7 +37,17 @@ type ServiceConfig struct {
 	// Answers are the answers to the outcomes success, transient, rate-limited, permanent and logical. Routes are
 	// methods with a fixed answer.
 	Answers map[history.Outcome]Reply
-	Routes  map[string]Reply
+	Routes  map[string]ServiceRoute
+	// First and Last are the methods whose calls begin and end an attempt of several calls; "" where each call is an
+	// attempt.
+	First, Last string
+}
+
+// ServiceRoute is the fixed answer to the calls of a method. With Attempt they belong to attempts, and those that
+// succeed have this answer.
+type ServiceRoute struct {
+	Reply
+	Attempt bool
 }
 
 // Reply is the end of a call. Body is the JSON form of the response to an OK; it may hold BodyID and BodyError. Message
@@ -59,7 +69,7 @@ func NewService(ids *history.IDs, cfg ServiceConfig) *Service { return &Service{
 
 func (s *Service) fixed(method string) (bool, []byte, error) {
 	if route, found := s.cfg.Routes[method]; found {
-		response, err := s.reply(method, route, route.Message, history.None)
+		response, err := s.reply(method, route.Reply, route.Message, history.None)
 		return true, response, err
 	}
 	switch {
@@ -71,6 +81,22 @@ func (s *Service) fixed(method string) (bool, []byte, error) {
 		return true, nil, status.Error(codes.Unimplemented, "the downstream stub does not know "+method)
 	}
 	return false, nil, nil
+}
+
+func (s *Service) planned(method string) bool {
+	return s.cfg.Routes[method].Attempt || s.role(method) != CallAmong
+}
+
+func (s *Service) spans() bool { return s.cfg.First != "" }
+
+func (s *Service) role(method string) CallRole {
+	switch method {
+	case s.cfg.First:
+		return CallFirst
+	case s.cfg.Last:
+		return CallLast
+	}
+	return CallAmong
 }
 
 func (s *Service) streamed(method string) bool {

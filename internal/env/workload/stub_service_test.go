@@ -98,7 +98,7 @@ func TestServicesAnswerAsPlanned(t *testing.T) {
 			history.OutcomePermanent: {Code: codes.NotFound, Message: "no such customer"},
 			history.OutcomeLogical:   {Body: `{"problem": "{{.Error}}"}`},
 		},
-		Routes: map[string]Reply{"/acme.v1.Payments/Login": {Body: `{"token": "t"}`}},
+		Routes: map[string]ServiceRoute{"/acme.v1.Payments/Login": {Reply: Reply{Body: `{"token": "t"}`}}},
 	}, plan.Record{Outcome: history.OutcomeSuccess}, plan.Record{Outcome: history.OutcomeTransient, Failures: 1},
 		plan.Record{Outcome: history.OutcomePermanent}, plan.Record{Outcome: history.OutcomeLogical},
 		plan.Record{Outcome: history.OutcomeRateLimited, Failures: 1})

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -32,14 +33,17 @@ const (
 	callTimeout = time.Second
 )
 
-// charge is the method that is called for each order. Its messages are wrappers, so that no code is generated.
+// charge is the method that is called for each order, unless CALLS lists several. Messages are wrappers, so that no code
+// is generated.
 const charge = "/acme.v1.Payments/Charge"
 
 type service struct {
 	client *kgo.Client
 	calls  *grpc.ClientConn
-	dlq    string
-	bug    string
+	// methods are called in turn for each order.
+	methods []string
+	dlq     string
+	bug     string
 }
 
 func main() {
@@ -64,7 +68,8 @@ func main() {
 		slog.Error("unable to create the client", "err", err)
 		os.Exit(1)
 	}
-	s := &service{client: client, calls: calls, dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG")}
+	s := &service{client: client, calls: calls, methods: strings.Split(cmp.Or(os.Getenv("CALLS"), charge), ","),
+		dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG")}
 	s.consume(ctx)
 	client.CloseAllowingRebalance()
 	_ = calls.Close()
@@ -138,16 +143,25 @@ func (s *service) handle(ctx context.Context, record *kgo.Record) bool {
 	}
 }
 
-// process charges the order; a call that was begun is not broken off.
+// process makes the calls for the order; one that was begun is not broken off.
 func (s *service) process(record *kgo.Record) error {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	err := s.calls.Invoke(ctx, charge, wrapperspb.String(string(record.Value)), &wrapperspb.StringValue{})
-	if err != nil && s.bug == "error-ignored" {
-		slog.Error("unable to charge the order", "err", err)
-		return nil
+	for i, method := range s.methods {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		err := s.calls.Invoke(ctx, method, wrapperspb.String(string(record.Value)), &wrapperspb.StringValue{})
+		cancel()
+		last := i > 0 && i == len(s.methods)-1
+		if err != nil && (s.bug == "error-ignored" || s.bug == "last-error-ignored" && last) {
+			slog.Error("a call failed", "method", method, "err", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if s.bug == "last-call-forgotten" && record.Offset%10 == 0 && i == len(s.methods)-2 {
+			return nil
+		}
 	}
-	return err
+	return nil
 }
 
 // asked returns the wait that an error asks for, 0 if it asks for none.
