@@ -1,6 +1,9 @@
 package consumer
 
 import (
+	"strings"
+
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -26,7 +29,7 @@ type Settings struct {
 	// CommitInterval is the time between commits of the finished prefix.
 	CommitInterval units.Duration `json:"commit_interval,omitempty" jsonschema:"default=100ms"`
 	// Envelope is the dialect of the dead letters: how they say what failed, and how (see docs/envelopes.md).
-	Envelope string `json:"envelope,omitempty" jsonschema:"default=plain,enum=plain,enum=pipestream,enum=hexkit,enum=management,enum=spring,enum=spring-retryable-topic,enum=smallrye,enum=connect,enum=streams,enum=share-group,enum=watermill"`
+	Envelope Dialect `json:"envelope,omitempty" jsonschema:"default=plain"`
 	// DLQEnabled dead-letters what fails for good; otherwise it is logged and committed.
 	DLQEnabled bool `json:"dlq_enabled" jsonschema:"default=true"`
 	// DLQWrittenBy says who writes the dead letters: consumer, or broker (share groups of Kafka 4.4 and later,
@@ -80,4 +83,12 @@ func DefaultSettings() Settings {
 		Retry:     "in-place", GroupProtocol: "classic", Assignor: "cooperative-sticky",
 		TransactionTimeout: units.Duration(1e10),
 	}
+}
+
+// Dialect is the name of an envelope dialect (package deadletter).
+type Dialect string
+
+// SchemaText lists the dialects in the JSON Schema.
+func (Dialect) SchemaText() string {
+	return `{"type": "string", "enum": ["` + strings.Join(deadletter.Names(), `", "`) + `"]}`
 }

@@ -21,7 +21,7 @@ func TestEveryEnvelopeIsSealed(t *testing.T) {
 			b := newBench(t, 1)
 			b.produce(0, 1, 1)
 			settings := testSettings()
-			settings.Envelope, settings.MaxRetries = name, 2
+			settings.Envelope, settings.MaxRetries = Dialect(name), 2
 			config := b.config(settings, func(context.Context, *kgo.Record) error {
 				return &Error{Name: "ServiceUnavailableError", Code: "503", Err: errors.New("no capacity")}
 			})

@@ -43,7 +43,7 @@ func DefaultParts(settings Settings) Parts {
 	return Parts{
 		Lane:       LaneFor(settings.Ordering),
 		Policy:     Bounded{MaxAttempts: settings.MaxRetries, Backoff: settings.Backoff(), Random: Uniform},
-		Sealer:     sealerFor(settings.Envelope),
+		Sealer:     sealerFor(string(settings.Envelope)),
 		Copier:     HeaderCopier{},
 		Parker:     AckedParker{},
 		NewTracker: func() Tracker { return NewPrefixTracker() },

@@ -76,7 +76,7 @@ func (s Settings) Validate() error {
 	check(s.AttemptTimeout > 0, "attempt_timeout is %s: it must be positive", s.AttemptTimeout)
 	check(s.CommitInterval > 0, "commit_interval is %s: it must be positive", s.CommitInterval)
 	check(s.StopGrace > 0, "stop_grace is %s: it must be positive", s.StopGrace)
-	_, err := deadletter.Named(s.Envelope)
+	_, err := deadletter.Named(string(s.Envelope))
 	check(err == nil, "envelope: %v", err)
 	s.checkExhausted(check)
 	s.checkWriter(check)

@@ -120,7 +120,7 @@ func anyFailure() *rapid.Generator[Failure] {
 
 // heldBy returns the part of the failure that a dead letter of the dialect holds, and the record's headers that a
 // replay returns.
-func heldBy(name string, f Failure, record *kgo.Record, letter Failure) (Failure, []kgo.RecordHeader) {
+func heldBy(t *rapid.T, name string, f Failure, record *kgo.Record, letter Failure) (Failure, []kgo.RecordHeader) {
 	utf8 := func(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 	own := slices.Clone(record.Headers)
 	held := Failure{Topic: f.Topic, Partition: f.Partition, Offset: f.Offset, Epoch: -1, Time: f.Time,
@@ -155,6 +155,8 @@ func heldBy(name string, f Failure, record *kgo.Record, letter Failure) (Failure
 		held.Reason, held.Class, held.Stack, held.Cause, held.CauseReason = each(f.Reason), each(f.Class),
 			each(f.Stack), "", ""
 		held.Epoch, held.Stage, held.Handler, held.CorrelationID, held.ID = -1, "", "", "", letter.ID
+	default:
+		t.Fatalf("say here in heldBy which parts of a failure the dead letters of %s hold", name)
 	}
 	return held, own
 }
@@ -170,7 +172,7 @@ func TestLettersTellWhatWasSealed(t *testing.T) {
 					t.Fatal("sealing changed the record")
 				}
 				opened, missing := one.dialect.Open(letter)
-				want, own := heldBy(one.name, said, record, opened)
+				want, own := heldBy(t, one.name, said, record, opened)
 				if len(missing) > 0 || opened != want {
 					t.Fatalf("opened\n%+v, missing %v, want\n%+v", opened, missing, want)
 				}

@@ -152,7 +152,7 @@ func (c *checker) checkForeign() {
 	case c.file != nil:
 		envelope = string(c.file.Contract.DLQ.Envelope)
 	case reference != nil && reference.DLQEnabled:
-		envelope = reference.Envelope
+		envelope = string(reference.Envelope)
 	}
 	if envelope != deadletter.HexkitName {
 		c.at("/topics/dlq/foreign",

@@ -310,13 +310,13 @@ func ReferenceContract(r Reference) history.Contract {
 	}
 	contract.ExitsExhausted = r.OnExhausted == consumer.ExhaustedExit
 	if r.DLQEnabled {
-		contract.DeadLetters, contract.Envelope, contract.BrokerLetters = true, r.Envelope, !r.WritesDLQ()
+		contract.DeadLetters, contract.Envelope, contract.BrokerLetters = true, string(r.Envelope), !r.WritesDLQ()
 		contract.Poison = history.PoisonDeadLetter
 		if contract.WritesDLQ() {
 			contract.SurfacedWithin = referenceSurfaces
 		}
 		// a name that is none was reported when the settings were checked
-		if dialect, err := deadletter.Named(r.Envelope); err == nil {
+		if dialect, err := deadletter.Named(string(r.Envelope)); err == nil {
 			contract.KeepsHeaders = dialect.Traits().Headers
 		}
 	}

@@ -27,6 +27,7 @@ func (s *Scenario) Unfit(subject *SubjectFile) string {
 	if own == nil {
 		return ""
 	}
+	envelope := string(own.Envelope)
 	for _, need := range []struct {
 		about, advice string
 		unmet         bool
@@ -52,8 +53,8 @@ func (s *Scenario) Unfit(subject *SubjectFile) string {
 			!own.DLQEnabled && contract.DLQ.Enabled,
 		},
 		{
-			"dead letters in the envelope " + own.Envelope, "write envelope: " + own.Envelope + " in its contract if they are",
-			own.Envelope != deadletter.PlainName && string(contract.DLQ.Envelope) != own.Envelope,
+			"dead letters in the envelope " + envelope, "write envelope: " + envelope + " in its contract if they are",
+			envelope != deadletter.PlainName && string(contract.DLQ.Envelope) != envelope,
 		},
 		{
 			"retry topics", "write retry: topics in its contract if it has them",

@@ -128,7 +128,7 @@ func settingsFlags(flags *pflag.FlagSet, s *consumer.Settings) {
 	flags.IntVar(&s.MaxInFlight, "max-in-flight", s.MaxInFlight, "maximum number of fetched, unfinished records")
 	flags.TextVar(&s.AttemptTimeout, "attempt-timeout", s.AttemptTimeout, "timeout of one attempt")
 	flags.TextVar(&s.CommitInterval, "commit-interval", s.CommitInterval, "time between commits")
-	flags.StringVar(&s.Envelope, "envelope", s.Envelope,
+	flags.StringVar((*string)(&s.Envelope), "envelope", string(s.Envelope),
 		"dialect of the dead letters: "+strings.Join(deadletter.Names(), ", "))
 	flags.BoolVar(&s.DLQEnabled, "dlq-enabled", s.DLQEnabled, "dead-letter records that fail for good")
 	flags.TextVar(&s.StopGrace, "stop-grace", s.StopGrace, "timeout of an orderly stop after TERM")

@@ -174,7 +174,7 @@ func shapeOf(s *scenarios.Scenario) shape {
 	}
 	if r := s.Subject.Reference; r != nil && !of.graph && !of.services {
 		of.letters, of.share, of.transactions = r.DLQEnabled, r.GroupProtocol == consumer.ProtocolShare, r.Transactions
-		of.retry, of.envelope = cmp.Or(r.Retry, string(history.RetryInPlace)), r.Envelope
+		of.retry, of.envelope = cmp.Or(r.Retry, string(history.RetryInPlace)), string(r.Envelope)
 	}
 	return of
 }
