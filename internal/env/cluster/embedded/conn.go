@@ -17,7 +17,8 @@ type editor interface {
 }
 
 // brokerConn is a connection as kfake sees it. It follows the incoming requests, and edits the answers that name
-// brokers: Metadata, DescribeCluster, FindCoordinator and OffsetForLeaderEpoch. Everything else passes unchanged.
+// brokers: Metadata, DescribeCluster, FindCoordinator, OffsetForLeaderEpoch and some versions of Fetch. Everything else
+// passes unchanged.
 // The connections of members that wait for a rebalance outlive the end of the client's side (see parked.go).
 type brokerConn struct {
 	net.Conn
@@ -170,6 +171,10 @@ func (c *brokerConn) arrived() bool {
 	switch kmsg.Key(answer.key) {
 	case kmsg.Metadata, kmsg.DescribeCluster, kmsg.FindCoordinator, kmsg.OffsetForLeaderEpoch:
 		c.expect(answer)
+	case kmsg.Fetch:
+		if namesLeaderTooEarly(answer.version) {
+			c.expect(answer)
+		}
 	case kmsg.JoinGroup, kmsg.SyncGroup:
 		answer.parked = parkedBy(c, answer.request)[0]
 		c.gate.parked.add(answer.parked)

@@ -30,6 +30,22 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 		e.editCoordinators(request.(*kmsg.FindCoordinatorRequest), response)
 	case *kmsg.OffsetForLeaderEpochResponse:
 		e.editEpochEnds(request.(*kmsg.OffsetForLeaderEpochRequest), response)
+	case *kmsg.FetchResponse:
+		withoutLeaders(response)
+	}
+}
+
+// namesLeaderTooEarly reports whether kfake names the new leader in an answer of this version of Fetch, and Kafka does
+// not. The field exists since version 12, but Kafka fills it in since version 16 only, which has the leader's address
+// beside it (KafkaApis.handleFetchRequest). kafka-python 3.0 follows it to a broker that it does not know yet, and its
+// poll then fails.
+func namesLeaderTooEarly(version int16) bool { return version >= 12 && version < 16 }
+
+func withoutLeaders(response *kmsg.FetchResponse) {
+	for i := range response.Topics {
+		for p := range response.Topics[i].Partitions {
+			response.Topics[i].Partitions[p].CurrentLeader = kmsg.NewFetchResponseTopicPartitionCurrentLeader()
+		}
 	}
 }
 

@@ -624,6 +624,31 @@ func TestLastEpochEndsWithTheLog(t *testing.T) {
 	}
 }
 
+// A fetch that is refused because the leader is another broker names that one since version 16, as with Kafka.
+func TestRefusedFetchNamesTheLeader(t *testing.T) {
+	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 1})
+	told := metadata(t, client(t, e), 1)
+	leader := partition(t, told, "input", 0).Leader
+	for version := int16(11); version <= 16; version++ {
+		asked := kmsg.NewFetchRequestTopicPartition()
+		asked.PartitionMaxBytes = 1 << 20
+		request := kmsg.NewPtrFetchRequest()
+		request.ReplicaID, request.MaxBytes = -1, 1<<20
+		request.Topics = []kmsg.FetchRequestTopic{{Topic: "input", TopicID: told.Topics[0].TopicID,
+			Partitions: []kmsg.FetchRequestTopicPartition{asked}}}
+		response := dialRaw(t, e.Brokers()[2-leader].Address).request(t, request, version).(*kmsg.FetchResponse)
+		want := int32(-1)
+		if version >= 16 {
+			want = leader
+		}
+		got := response.Topics[0].Partitions[0]
+		if got.ErrorCode != kerr.NotLeaderForPartition.Code || got.CurrentLeader.LeaderID != want {
+			t.Errorf("version %d: error code %d names leader %d, want %d", version, got.ErrorCode, got.CurrentLeader.LeaderID,
+				want)
+		}
+	}
+}
+
 // The leaders of topics that clients create themselves move, too, when their broker stops.
 func TestClientsTopicsMoveToo(t *testing.T) {
 	e := start(t, 3)
