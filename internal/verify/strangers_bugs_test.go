@@ -45,6 +45,11 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"goroutine-per-message", "transient-downstream", "commit-after-outcome"},
 			{"newest-by-default", "consumer-kill", "no-loss"},
 		},
+		"kafka-python/subject.yaml": {
+			{"", "broker-loss", ""},
+			{"producer-not-replaced", "dlq-refused-for-good", "no-loss: stalled"},
+			{"send-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
+		},
 		"kafka-go/subject.yaml": {{"committed-first", "consumer-kill", "commit-after-outcome"}},
 		"kafkajs/subject.yaml": {
 			{"resolved-before-await", "consumer-rolling-restart", "commit-after-outcome"},
@@ -113,6 +118,11 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "dlq-refused-for-good", ""},
 			{"batch-again", "smoke", "duplicates"},
 			{"report-not-awaited", "dlq-refused-for-good", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/faststream/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"", "hostile-payloads", "no-loss: lost"}, // ag2ai/faststream#2458
+			{"ack-first-by-default", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},
 		"frameworks/quarkus/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
