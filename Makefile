@@ -11,6 +11,13 @@ BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.15.1
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
+# Targets compile with the same flags, so that they share what is in Go's build cache. No program here is linked
+# with debugging information, and a sixth of the compiler's time would go into it.
+PLAIN := $(shell $(GO) env GOFLAGS)
+export GOFLAGS := $(strip $(PLAIN) -trimpath -gcflags=all=-dwarf=false)
+# Tools of others are built as they are built elsewhere, so that the cache may have them already.
+lint workflows snapshot: export GOFLAGS := $(PLAIN)
+
 # With PARTS=n, a target that says "In PARTS" does every n-th piece of its work, and other pieces with each commit, so
 # that n commits cover all of it. Without PARTS, it does everything. SLICE chooses the pieces: it is the number of
 # commits up to this one. A shallow clone cannot count them and takes the commit's hash, so chance chooses; set SLICE
@@ -26,8 +33,8 @@ endif
 endif
 PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 
-.PHONY: build run test test-browser test-modules test-kafka test-docker test-kubernetes test-install race lint \
-	vet scenarios scenarios-kafka prove prove-short prove-agreement prove-runs prove-library prove-suite \
+.PHONY: build run test test-scripts test-browser test-modules test-kafka test-docker test-kubernetes test-install \
+	race lint vet scenarios scenarios-kafka prove prove-short prove-agreement prove-runs prove-library prove-suite \
 	strangers strangers-bugs strangers-slow strangers-short parity-links apps learn corpus corpus-runs fuzz bench \
 	licenses workflows figures snapshot schemas docs clean
 
@@ -35,7 +42,7 @@ PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 # on a large package in the garbage collector. COMPILING lets it use a GiB first, which only the largest packages
 # need. It is set for the compilers alone: dlqbench and its tests run with Go's defaults.
 build:
-	$(COMPILING) $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dlqbench ./cmd/dlqbench
+	$(COMPILING) $(GO) build -ldflags "-s -w -X main.version=$(VERSION)" -o dlqbench ./cmd/dlqbench
 
 run: build
 	./dlqbench run $(SCENARIO)
@@ -47,7 +54,12 @@ COMPILING := GOGC=off GOMEMLIMIT=1GiB
 test:
 	$(GO) test -short -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off -ldflags '-s -w' \
 		-toolexec 'env $(COMPILING)' ./...
-	@echo 'Not run here: test-browser (Chromium), test-modules, test-kafka (Java, Maven), test-docker, scenarios, prove.'
+	@echo 'Not run here: test-scripts, test-browser (Chromium), test-modules, test-kafka (Java, Maven), test-docker,' \
+		'scenarios, prove.'
+
+# The scripts that make test leaves out, because they start many runs or wait for sessions of Kafka.
+test-scripts:
+	$(GO) test -count=1 -run TestSlowScripts ./cmd/dlqbench
 
 # The pages of reports and drills, in Chromium or Chrome.
 test-browser:

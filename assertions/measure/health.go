@@ -43,7 +43,7 @@ func (m *Measurer) cpuUsed(in, used time.Duration) {
 }
 
 func (m *Measurer) finishHealth() {
-	slips := quantiles(m.out.Histograms[LatencySlip][PhaseAll])
+	slips := QuantilesOf(m.out.Histograms[LatencySlip][PhaseAll])
 	m.out.Health.SlipP99, m.out.Health.SlipMax = slips.P99, slips.Max
 	if m.cpu.loaded > 0 {
 		m.out.Health.CPU = m.cpu.busy.Seconds() / m.cpu.loaded.Seconds()

@@ -140,10 +140,10 @@ func (l *latencies) named() map[string]map[string]*hdrhistogram.Histogram {
 func (m *Measurements) Latencies() map[string]Latency {
 	all := map[string]Latency{}
 	for name, phases := range m.Histograms {
-		summary := Latency{Quantiles: quantiles(phases[PhaseAll]), Phases: map[string]Quantiles{}}
+		summary := Latency{Quantiles: QuantilesOf(phases[PhaseAll]), Phases: map[string]Quantiles{}}
 		for phase, histogram := range phases {
 			if phase != PhaseAll {
-				summary.Phases[phase] = quantiles(histogram)
+				summary.Phases[phase] = QuantilesOf(histogram)
 			}
 		}
 		all[name] = summary
@@ -151,7 +151,8 @@ func (m *Measurements) Latencies() map[string]Latency {
 	return all
 }
 
-func quantiles(h *hdrhistogram.Histogram) Quantiles {
+// QuantilesOf summarizes a histogram of microseconds. A histogram that is nil or empty has the zero Quantiles.
+func QuantilesOf(h *hdrhistogram.Histogram) Quantiles {
 	if h == nil || h.TotalCount() == 0 {
 		return Quantiles{}
 	}
@@ -160,7 +161,7 @@ func quantiles(h *hdrhistogram.Histogram) Quantiles {
 	}
 	return Quantiles{
 		Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9),
-		Max: time.Duration(h.Max()) * time.Microsecond,
+		Max: at(100), // h.Max is the same, but visits each bucket
 	}
 }
 

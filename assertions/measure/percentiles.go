@@ -87,7 +87,7 @@ func percentileCurve(h *hdrhistogram.Histogram, axis Curve) PercentileCurve {
 		case x < end:
 			out.Values[i] = float64(values[i]) / 1e3
 		case x == end && end < maxNines:
-			out.Values[i] = float64(h.Max()) / 1e3
+			out.Values[i] = float64(h.ValueAtPercentile(100)) / 1e3
 		default:
 			out.Values[i] = math.NaN()
 		}

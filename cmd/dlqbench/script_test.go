@@ -55,10 +55,20 @@ func buildAndRun(m *testing.M) int {
 // raceSettings is the environment variable of the race detector's settings.
 const raceSettings = "GORACE"
 
-// Each script's folder contains the files of testdata/share.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+
+// TestSlowScripts runs the scripts that start many runs, or wait for sessions of Kafka: make test-scripts.
+func TestSlowScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("they take minutes: make test-scripts")
+	}
+	runScripts(t, "testdata/slowscript")
+}
+
+// runScripts runs the scripts in a folder. Each one's own folder contains the files of testdata/share.
+func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv(raceSettings, os.Getenv(raceSettings))
 			return os.CopyFS(env.WorkDir, os.DirFS("testdata/share"))

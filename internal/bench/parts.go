@@ -170,13 +170,7 @@ func successesIn(dir string, records int, windows []window) ([]measure.Quantiles
 	}
 	out := make([]measure.Quantiles, len(windows))
 	for i, h := range histograms {
-		at := func(percent float64) time.Duration {
-			return time.Duration(h.ValueAtPercentile(percent)) * time.Microsecond
-		}
-		if h.TotalCount() > 0 {
-			out[i] = measure.Quantiles{Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9),
-				Max: time.Duration(h.Max()) * time.Microsecond}
-		}
+		out[i] = measure.QuantilesOf(h)
 	}
 	return out, nil
 }

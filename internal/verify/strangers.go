@@ -94,11 +94,14 @@ func encounters(strangers []Stranger, fits func(*scenarios.Scenario) bool) ([]en
 		}
 		var met []encounter
 		for _, one := range strangers {
-			_, _, err := scenarios.ParseForSubject(name, text, nil, one.File)
-			if err != nil || scenario.Unfit(one.Subject) != "" || scenario.Replay != nil && !replayable(one.Subject) {
-				unfit[encounter{stranger: one, scenario: name}] = true
-			} else {
-				met = append(met, encounter{stranger: one, scenario: name})
+			pair := encounter{stranger: one, scenario: name}
+			unfit[pair] = scenario.Unfit(one.Subject) != "" || scenario.Replay != nil && !replayable(one.Subject)
+			if !unfit[pair] { // parsing for a subject costs milliseconds
+				_, _, err := scenarios.ParseForSubject(name, text, nil, one.File)
+				unfit[pair] = err != nil
+			}
+			if !unfit[pair] {
+				met = append(met, pair)
 			}
 		}
 		if len(met) > len(strangers)/2 {

@@ -51,11 +51,12 @@ func Link(program string, flags ...string) (path string, err error) {
 	}
 	defer unlock()
 	run := slices.Concat([]string{"run", "-exec=echo"}, flags, []string{program})
-	if _, err := output(run...); err != nil {
-		return "", err
+	path, err = output(run...)
+	if err == nil && !strings.HasPrefix(path, cache) {
+		// go run has just linked it, and names a temporary file. The next one finds the program in the cache.
+		path, err = output(run...)
 	}
-	// What go run has just linked it shows where it removes it again. The next one finds what is in the cache.
-	return output(run...)
+	return path, err
 }
 
 // output is what the go command prints.
