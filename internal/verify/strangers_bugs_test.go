@@ -73,6 +73,14 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "malformed-records", ""},
 			{"deserializer-in-getmany", "malformed-records", "no-loss: stalled"},
 		},
+		"aiokafka/subjects/registry.yaml": {
+			{"", "registry-outage", ""},
+			{"registry-error-is-unreadable", "registry-outage", "classification: premature-dead-letter"},
+		},
+		"sarama/subjects/registry.yaml": {
+			{"", "registry-outage", ""},
+			{"registry-error-is-poison", "registry-outage", "classification: premature-dead-letter"},
+		},
 		"franz-go/subjects/enrich.yaml": {
 			{"results-in-a-buffer", "consumer-kill", "effects: effect-missing"},
 			{"result-in-the-retried-block", "smoke", "effects: effect-doubled"},

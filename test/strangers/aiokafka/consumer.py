@@ -2,6 +2,7 @@
 partition, and a rebalance listener that waits for the batch under way. All settings of the client are its defaults, but for what the work needs."""
 
 import asyncio
+import io
 import json
 import logging
 import os
@@ -9,6 +10,7 @@ import random
 import signal
 
 import aiohttp
+import fastavro
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
@@ -46,9 +48,14 @@ class Interrupted(Exception):
     """The record was not finished: the service stops, or its partition goes."""
 
 
+class Unreadable(Exception):
+    """The value can't be decoded: it does not name a schema, or not one that it fits."""
+
+
 class Worker(ConsumerRebalanceListener):
     def __init__(self, consumer, producer, session):
         self.consumer, self.producer, self.session = consumer, producer, session
+        self.registry, self.schemas = os.environ.get("SCHEMA_REGISTRY_URL"), {}
         self.busy = asyncio.Lock()
         self.interrupt = asyncio.Event()
         self.stopping = False
@@ -109,10 +116,16 @@ class Worker(ConsumerRebalanceListener):
         attempt = 0
         if PLANTED_BUG == "auto-commit-at-stop":
             order(message.value)
+        try:
+            body = await self.body(message.value)
+        except Unreadable as failure:
+            logger.error("%s-%d at %d: %s", message.topic, message.partition, message.offset, failure)
+            await self.dead_letter(message, 1, str(failure))
+            return
         while not self.interrupt.is_set():
             attempt += 1
             try:
-                await self.call(message)
+                await self.call(message, body)
                 return
             except Refused as failure:
                 if failure.status == 422:
@@ -125,17 +138,47 @@ class Worker(ConsumerRebalanceListener):
                 await self.sleep(max(wait, failure.retry_after))
         raise Interrupted
 
-    async def call(self, message):
+    async def body(self, value):
+        """Returns what is sent on: the value, as JSON where it has a schema."""
+        if self.registry is None or value is None:
+            return value or b""
+        if len(value) < 5 or value[0] != 0:
+            raise Unreadable("the value names no schema")
+        schema = await self.schema(int.from_bytes(value[1:5], "big"))
+        try:
+            return json.dumps(fastavro.schemaless_reader(io.BytesIO(value[5:]), schema)).encode()
+        except (EOFError, ValueError, IndexError, TypeError, OverflowError) as error:
+            raise Unreadable(f"the value does not fit its schema: {error!r}") from error
+
+    async def schema(self, number):
+        """Returns a schema. Asks the registry for it until it is there: only one that it does not know is the record's fault."""
+        while number not in self.schemas:
+            try:
+                async with self.session.get(f"{self.registry}/schemas/ids/{number}") as response:
+                    if response.status == 404:
+                        raise Unreadable(f"there is no schema {number}")
+                    response.raise_for_status()
+                    self.schemas[number] = fastavro.parse_schema(json.loads((await response.json(content_type=None))["schema"]))
+            except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+                logger.error("schema %d: %r", number, error)
+                if PLANTED_BUG == "registry-error-is-unreadable":
+                    raise Unreadable(f"there is no schema {number}") from error
+                await self.sleep(0.5)
+                if self.interrupt.is_set():
+                    raise Interrupted from error
+        return self.schemas[number]
+
+    async def call(self, message, body):
         position = {"X-Kafka-Topic": message.topic, "X-Kafka-Partition": str(message.partition), "X-Kafka-Offset": str(message.offset)}
         try:
-            async with self.session.post(os.environ["DOWNSTREAM_URL"] + "/v1/attempt", data=message.value or b"", headers=position) as response:
-                body = await response.read()
+            async with self.session.post(os.environ["DOWNSTREAM_URL"] + "/v1/attempt", data=body, headers=position) as response:
+                answer = await response.read()
                 if response.status == 200:
                     return
                 try:
                     reason = (await response.json(content_type=None))["error"]
                 except (ValueError, KeyError, TypeError):
-                    reason = body.decode("utf-8", "replace")
+                    reason = answer.decode("utf-8", "replace")
                 raise Refused(reason, response.status, float(response.headers.get("Retry-After", 0)))
         except (aiohttp.ClientError, asyncio.TimeoutError) as error:
             raise Refused(repr(error)) from error

@@ -2,7 +2,10 @@ module example.com/strangers/sarama
 
 go 1.26.0
 
-require github.com/IBM/sarama v1.61.1
+require (
+	github.com/IBM/sarama v1.61.1
+	github.com/twmb/avro v1.9.0
+)
 
 require (
 	github.com/davecgh/go-spew v1.1.1 // indirect

@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,10 +17,12 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/twmb/avro"
 )
 
 const (
@@ -29,9 +32,10 @@ const (
 
 // Mistakes that tests plant with PLANTED_BUG, to see them named.
 const (
-	markedBeforeLetter  = "marked-before-letter"
-	goroutinePerMessage = "goroutine-per-message"
-	newestByDefault     = "newest-by-default"
+	markedBeforeLetter    = "marked-before-letter"
+	goroutinePerMessage   = "goroutine-per-message"
+	newestByDefault       = "newest-by-default"
+	registryErrorIsPoison = "registry-error-is-poison"
 )
 
 func main() {
@@ -59,7 +63,7 @@ func main() {
 	consumer := &Consumer{
 		producer: producer, dlq: os.Getenv("KAFKA_DLQ_TOPIC"),
 		http: &http.Client{Timeout: time.Second}, url: os.Getenv("DOWNSTREAM_URL") + "/v1/attempt",
-		bug: os.Getenv("PLANTED_BUG"),
+		registry: os.Getenv("SCHEMA_REGISTRY_URL"), bug: os.Getenv("PLANTED_BUG"),
 	}
 	if consumer.bug == markedBeforeLetter {
 		if consumer.async, err = asyncProducer(brokers); err != nil {
@@ -91,6 +95,8 @@ type Consumer struct {
 	dlq      string
 	http     *http.Client
 	url      string
+	registry string   // "" if values have no schema
+	schemas  sync.Map // *avro.Schema by id
 	bug      string
 	async    sarama.AsyncProducer // of markedBeforeLetter
 }
@@ -149,8 +155,16 @@ type failure struct {
 func (f *failure) Error() string { return f.reason }
 
 func (c *Consumer) handle(ctx context.Context, message *sarama.ConsumerMessage) bool {
+	body, err := c.body(ctx, message.Value)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err != nil:
+		log.Printf("ERROR reading %s/%d/%d: %v", message.Topic, message.Partition, message.Offset, err)
+		return c.deadLetter(ctx, message, 1, &failure{reason: err.Error()})
+	}
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		failed := c.post(message)
+		failed := c.post(message, body)
 		switch {
 		case failed == nil:
 			return true
@@ -162,8 +176,65 @@ func (c *Consumer) handle(ctx context.Context, message *sarama.ConsumerMessage) 
 	return false
 }
 
-func (c *Consumer) post(message *sarama.ConsumerMessage) *failure {
-	request, err := http.NewRequest(http.MethodPost, c.url, bytes.NewReader(message.Value))
+// body returns what is sent on: the value, as JSON where it has a schema. The error says why it can't be read.
+func (c *Consumer) body(ctx context.Context, value []byte) ([]byte, error) {
+	if c.registry == "" || value == nil {
+		return value, nil
+	}
+	if len(value) < 5 || value[0] != 0 {
+		return nil, errors.New("the value names no schema")
+	}
+	schema, err := c.schema(ctx, binary.BigEndian.Uint32(value[1:]))
+	if err != nil {
+		return nil, err
+	}
+	var order any
+	if rest, err := schema.Decode(value[5:], &order); err != nil || len(rest) > 0 {
+		return nil, fmt.Errorf("the value does not fit its schema, with %d bytes left: %v", len(rest), err)
+	}
+	return json.Marshal(order)
+}
+
+// schema asks the registry for a schema until it is there, or until the session ends. Only a schema that the registry
+// does not know is the record's fault, and an error.
+func (c *Consumer) schema(ctx context.Context, id uint32) (*avro.Schema, error) {
+	if known, found := c.schemas.Load(id); found {
+		return known.(*avro.Schema), nil
+	}
+	for ctx.Err() == nil {
+		schema, status, err := c.ask(id)
+		if err == nil {
+			c.schemas.Store(id, schema)
+			return schema, nil
+		}
+		if status == http.StatusNotFound || c.bug == registryErrorIsPoison {
+			return nil, err
+		}
+		log.Printf("ERROR loading schema %d: %v", id, err)
+		sleep(ctx, 500*time.Millisecond)
+	}
+	return nil, ctx.Err()
+}
+
+func (c *Consumer) ask(id uint32) (*avro.Schema, int, error) {
+	response, err := c.http.Get(fmt.Sprintf("%s/schemas/ids/%d", c.registry, id))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, response.StatusCode, fmt.Errorf("the registry answered %s", response.Status)
+	}
+	var answer struct{ Schema string }
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return nil, 0, err
+	}
+	schema, err := avro.Parse(answer.Schema)
+	return schema, response.StatusCode, err
+}
+
+func (c *Consumer) post(message *sarama.ConsumerMessage, sent []byte) *failure {
+	request, err := http.NewRequest(http.MethodPost, c.url, bytes.NewReader(sent))
 	if err != nil {
 		return &failure{reason: err.Error()}
 	}
