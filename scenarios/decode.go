@@ -74,6 +74,35 @@ func LoadSubject(path string) (*SubjectFile, error) {
 	return ParseSubject(path, data)
 }
 
+// FilesOf returns the paths of the files that a run reads: the scenario, unless it is a shipped one, and the subject
+// file, "" for none, with those that it names. The manifest of pods is not among them.
+func FilesOf(scenario, subject string) ([]string, error) {
+	var files []string
+	if _, shipped := Shipped(scenario); !shipped {
+		files = append(files, scenario)
+	}
+	if subject == "" {
+		return files, nil
+	}
+	described, err := LoadSubject(subject)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, subject)
+	for _, path := range described.Paths() {
+		files = append(files, Beside(subject, path))
+	}
+	return files, nil
+}
+
+// Beside is a path that a file names, relative to the working directory.
+func Beside(file, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(file), path)
+}
+
 // ParseSubject decodes and checks a subject file. The error is a *Problems with everything that is wrong.
 func ParseSubject(name string, data []byte) (*SubjectFile, error) {
 	d := parseDocument(name, data)

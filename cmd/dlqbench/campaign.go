@@ -70,6 +70,8 @@ be on the PATH.`),
 	command.Flags().IntVar(&flags.parallel, "parallel", 0,
 		"number of cells that run at a time (default 1, with kubernetes 10)")
 	flags.kubernetes.add(command.Flags())
+	command.Flags().StringVar(&flags.kubernetes.image, "image", "",
+		"kubernetes: image of the pods (default: kubernetes.image of the file)")
 	command.Flags().BoolVar(&flags.fresh, "fresh", false, "remove the results of an earlier campaign and start over")
 	command.Flags().BoolVar(&flags.list, "list", false, "list the cells without running them")
 	command.Flags().BoolVar(&flags.keepPassed, "keep-passed", false,

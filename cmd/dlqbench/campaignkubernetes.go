@@ -10,9 +10,10 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/campaign"
 	"github.com/dlqbench/dlqbench/internal/gate"
+	"github.com/dlqbench/dlqbench/internal/kube"
 )
 
-// kubernetesFlags are the flags of `dlqbench campaign --on kubernetes`.
+// kubernetesFlags are the flags of --on kubernetes, but --image.
 type kubernetesFlags struct {
 	namespace, context, kubeconfig, image string
 	patience                              time.Duration
@@ -29,7 +30,6 @@ func (k *kubernetesFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&k.namespace, "namespace", "", "kubernetes: namespace (default: that of the context)")
 	flags.StringVar(&k.context, "context", "", "kubernetes: context of the kubeconfig (default: the current one)")
 	flags.StringVar(&k.kubeconfig, "kubeconfig", "", "kubernetes: kubeconfig file (default: that of kubectl)")
-	flags.StringVar(&k.image, "image", "", "kubernetes: image of the pods (default: kubernetes.image of the file)")
 	flags.DurationVar(&k.patience, "patience", defaultPatience,
 		"kubernetes: how long to wait while no pod can run or the API server is away")
 	flags.BoolVar(&k.dryRun, "dry-run", false, "kubernetes: print the manifests and the Role without using a cluster")
@@ -50,6 +50,19 @@ func (k kubernetesFlags) words() (words []string) {
 	return words
 }
 
+// kubectl is the user's, for the cluster that the flags select.
+func (k kubernetesFlags) kubectl() kube.Kubectl {
+	var selected []string
+	for _, flag := range []struct{ name, value string }{
+		{"--namespace", k.namespace}, {"--context", k.context}, {"--kubeconfig", k.kubeconfig},
+	} {
+		if flag.value != "" {
+			selected = append(selected, flag.name+"="+flag.value)
+		}
+	}
+	return kube.Kubectl{Program: "kubectl", Flags: selected}
+}
+
 // kubernetes is the cluster that the flags select.
 func (p *plannedCampaign) kubernetes(forecasts map[int]gate.Forecast, flags campaignFlags) campaign.Kubernetes {
 	var limit time.Duration
@@ -59,19 +72,10 @@ func (p *plannedCampaign) kubernetes(forecasts map[int]gate.Forecast, flags camp
 	if flags.kubernetes.image != "" {
 		p.suite.Kubernetes.Image = flags.kubernetes.image
 	}
-	var selected []string
-	for _, flag := range []struct{ name, value string }{
-		{"--namespace", flags.kubernetes.namespace}, {"--context", flags.kubernetes.context},
-		{"--kubeconfig", flags.kubernetes.kubeconfig},
-	} {
-		if flag.value != "" {
-			selected = append(selected, flag.name+"="+flag.value)
-		}
-	}
 	return campaign.Kubernetes{
 		Manifest: campaign.Manifest{Suite: p.suite, Cells: p.cells, Parallel: flags.parallel, Limit: limit,
 			KeepPassed: flags.keepPassed},
-		Kubectl:  campaign.Kubectl{Program: "kubectl", Flags: selected},
+		Kubectl:  flags.kubernetes.kubectl(),
 		Patience: flags.kubernetes.patience, Poll: pollEvery,
 	}
 }
@@ -79,7 +83,7 @@ func (p *plannedCampaign) kubernetes(forecasts map[int]gate.Forecast, flags camp
 // roleComment stands above the Role that --dry-run prints.
 const roleComment = `# The rights of the person or the service account that runs the command. It does not create
 # this Role.
-# An administrator grants it once: kubectl create rolebinding dlqbench-campaign --role dlqbench-campaign --user NAME
+# An administrator grants it once: kubectl create rolebinding %[1]s --role %[1]s --user NAME
 # The pods need no rights.`
 
 // printManifests prints what a campaign creates, and the Role that creating it takes.
@@ -88,12 +92,17 @@ func (a *app) printManifests(manifest campaign.Manifest, cells []campaign.Cell) 
 	if err != nil {
 		return usageError{err}
 	}
+	return a.printObjects(true, "dlqbench-campaign", []any{campaign.Role(), files, job})
+}
+
+// printObjects prints objects as YAML, after a comment if the first is the Role.
+func (a *app) printObjects(withRole bool, role string, objects []any) error {
 	var errs []error
-	for i, one := range []map[string]any{campaign.Role(), files, job} {
+	for i, one := range objects {
 		text, err := yaml.MarshalWithOptions(one, yaml.UseLiteralStyleIfMultiline(true), yaml.IndentSequence(true))
 		head := "---"
-		if i == 0 {
-			head = roleComment
+		if i == 0 && withRole {
+			head = fmt.Sprintf(roleComment, role)
 		}
 		_, printErr := fmt.Fprintf(a.stdout, "%s\n%s", head, text)
 		errs = append(errs, err, printErr)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -97,44 +96,27 @@ func read(entry gate.Entry) (in input, err error) {
 	if err != nil {
 		return in, err
 	}
-	sum := sha256.New()
-	add(sum, text)
-	if _, shipped := scenarios.Shipped(name); !shipped {
-		in.files = append(in.files, name)
-	}
 	subject := entry.Subject
 	if subject == "" && scenario.Subject.File != "" {
-		subject = beside(name, scenario.Subject.File)
+		subject = scenarios.Beside(name, scenario.Subject.File)
 	}
-	if subject == "" {
-		in.digest = sum.Sum(nil)
-		return in, nil
-	}
-	described, err := scenarios.LoadSubject(subject)
-	if err != nil {
+	if in.files, err = scenarios.FilesOf(name, subject); err != nil {
 		return in, err
 	}
-	own := []string{subject}
-	for _, path := range described.Paths() {
-		own = append(own, beside(subject, path))
-	}
-	for _, path := range own {
+	sum := sha256.New()
+	add(sum, text)
+	for _, path := range in.files {
+		if path == name {
+			continue
+		}
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return in, err
 		}
 		add(sum, data)
 	}
-	in.files, in.digest = append(in.files, own...), sum.Sum(nil)
+	in.digest = sum.Sum(nil)
 	return in, nil
-}
-
-// beside is a path that a file names, relative to the working directory.
-func beside(file, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(filepath.Dir(file), path)
 }
 
 // mostCells is the maximum number of cells that one campaign can have.

@@ -3,6 +3,7 @@ package campaign
 // This file runs cells as the pods of an Indexed Job, collects their results from their logs, and removes the Job.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,12 +14,13 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/gate"
+	"github.com/dlqbench/dlqbench/internal/kube"
 )
 
 // Kubernetes runs each cell in a pod.
 type Kubernetes struct {
 	Manifest
-	Kubectl Kubectl
+	Kubectl kube.Kubectl
 	// Patience is how long the campaign waits while no cell can run, because pods are pending or the API server is away.
 	Patience time.Duration
 	// Poll is the interval at which the cluster is asked.
@@ -34,7 +36,7 @@ const removeLimit = 2 * time.Minute
 // Run runs the cells in a Job. A Job that an earlier campaign left is followed to its end first. In the end the Job and
 // its files are removed, unless the API server is away.
 func (k Kubernetes) Run(ctx context.Context, cells []Cell, into Sink) error {
-	if err := k.allowed(ctx); err != nil {
+	if err := k.Kubectl.Allowed(ctx, rights()); err != nil {
 		return err
 	}
 	left := cells
@@ -59,34 +61,6 @@ func (k Kubernetes) Run(ctx context.Context, cells []Cell, into Sink) error {
 			}
 			return nil
 		}
-	}
-	return nil
-}
-
-// allowed checks the rights of the user before anything runs, and names all that are missing.
-func (k Kubernetes) allowed(ctx context.Context) error {
-	var missing []string
-	for _, right := range rights() {
-		resource := right.resource
-		if right.group != "" {
-			resource += "." + right.group
-		}
-		for _, verb := range right.verbs {
-			answer, err := k.Kubectl.run(ctx, nil, "auth", "can-i", verb, resource)
-			switch {
-			case err == nil && strings.HasPrefix(string(answer), "yes"):
-			case err == nil || denied(err):
-				missing = append(missing, verb+" "+resource)
-			case away(err):
-				return fmt.Errorf("the API server can't be reached: %w: check that `kubectl get pods` answers", err)
-			default:
-				return fmt.Errorf("asking what the user may do: %w", err)
-			}
-		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("the user may not %s in this namespace: --dry-run prints the Role that an administrator can grant",
-			strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -131,7 +105,7 @@ func (f *follower) over(cell Cell) bool {
 func (f *follower) begin(ctx context.Context, cells []Cell) (adopted bool, err error) {
 	f.why, f.asked = map[int]string{}, time.Now()
 	var earlier job
-	err = f.Kubectl.get(ctx, &earlier, "job", f.name())
+	err = f.Kubectl.Get(ctx, &earlier, "job", f.name())
 	switch {
 	case err == nil:
 		if f.cells, err = Select(f.Cells, earlier.Metadata.Annotations[cellsAnnotation]); err != nil {
@@ -139,8 +113,8 @@ func (f *follower) begin(ctx context.Context, cells []Cell) (adopted bool, err e
 		}
 		f.into.Say(fmt.Sprintf("going on with the Job %s, which an earlier campaign left", f.name()))
 		return true, nil
-	case !notFound(err):
-		f.unreachable = away(err)
+	case !kube.NotFound(err):
+		f.unreachable = kube.Away(err)
 		return false, fmt.Errorf("looking for a Job of an earlier campaign: %w", err)
 	}
 	f.cells = cells
@@ -156,22 +130,12 @@ func (f *follower) begin(ctx context.Context, cells []Cell) (adopted bool, err e
 	if err != nil {
 		return false, fmt.Errorf("writing the Job: %w", err)
 	}
-	if _, err := f.Kubectl.run(ctx, text, "create", "-f", "-"); err != nil {
-		return false, refusedCreation(err)
+	if _, err := f.Kubectl.Run(ctx, text, "create", "-f", "-"); err != nil {
+		return false, kube.RefusedCreation("the Job", err)
 	}
 	f.into.Say(fmt.Sprintf("created the Job %s: %d cells, %d pods at a time", f.name(), len(cells),
 		min(f.Parallel, len(cells))))
 	return false, nil
-}
-
-func refusedCreation(err error) error {
-	switch {
-	case said(err, "exceeded quota"):
-		return fmt.Errorf("creating the Job: the namespace's quota is used up: %w", err)
-	case forbidden(err):
-		return fmt.Errorf("creating the Job: the user may not: %w; --dry-run prints the Role that it needs", err)
-	}
-	return fmt.Errorf("creating the Job: %w", err)
 }
 
 // follow collects results until the Job has ended or ctx ends.
@@ -194,17 +158,17 @@ func (f *follower) follow(ctx context.Context) error {
 // look asks for the Job and its pods once.
 func (f *follower) look(ctx context.Context) (over bool, err error) {
 	var now job
-	var pods list[pod]
-	err = f.Kubectl.get(ctx, &now, "job", f.name())
+	var pods kube.List[kube.Pod]
+	err = f.Kubectl.Get(ctx, &now, "job", f.name())
 	if err == nil {
-		err = f.Kubectl.get(ctx, &pods, "pods", "-l", jobLabel+"="+f.name())
+		err = f.Kubectl.Get(ctx, &pods, "pods", "-l", jobLabel+"="+f.name())
 	}
 	switch {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
-	case notFound(err):
+	case kube.NotFound(err):
 		return false, fmt.Errorf("the Job %s is gone: somebody removed it; the results so far are kept", f.name())
-	case away(err):
+	case kube.Away(err):
 		return false, f.away(err)
 	case err != nil:
 		return false, fmt.Errorf("following the Job: %w", err)
@@ -215,7 +179,8 @@ func (f *follower) look(ctx context.Context) (over bool, err error) {
 			return false, err
 		}
 	}
-	complete, failed := find(now.Status.Conditions, "Complete", "True"), find(now.Status.Conditions, "Failed", "True")
+	complete := kube.Find(now.Status.Conditions, "Complete", "True")
+	failed := kube.Find(now.Status.Conditions, "Failed", "True")
 	if err := f.failedIndexes(now); err != nil {
 		return false, err
 	}
@@ -244,7 +209,7 @@ func (f *follower) sayOnce(line string) {
 }
 
 // pod deals with what a pod shows: a result, a failure, or that it runs.
-func (f *follower) pod(ctx context.Context, one pod) error {
+func (f *follower) pod(ctx context.Context, one kube.Pod) error {
 	index, err := strconv.Atoi(one.Metadata.Annotations[indexAnnotation])
 	if err != nil || index < 0 || index >= len(f.cells) || f.seen[one.Metadata.UID] {
 		return nil //nolint:nilerr // it is a pod of somebody else's, or known
@@ -256,7 +221,7 @@ func (f *follower) pod(ctx context.Context, one pod) error {
 		return f.succeeded(ctx, one, index)
 	case "Failed":
 		f.seen[one.Metadata.UID], f.moved = true, time.Now()
-		if lost := find(one.Status.Conditions, "DisruptionTarget", "True"); lost != nil {
+		if lost := kube.Find(one.Status.Conditions, "DisruptionTarget", "True"); lost != nil {
 			return f.disruption(one, index, lost)
 		}
 		f.why[index] = f.failure(ctx, one)
@@ -265,19 +230,19 @@ func (f *follower) pod(ctx context.Context, one pod) error {
 }
 
 // succeeded reads the result of a pod.
-func (f *follower) succeeded(ctx context.Context, one pod, index int) error {
+func (f *follower) succeeded(ctx context.Context, one kube.Pod, index int) error {
 	f.moved = time.Now()
 	if f.state[index] == hasResult {
 		f.seen[one.Metadata.UID] = true
 		return nil
 	}
-	log, err := f.Kubectl.run(ctx, nil, "logs", one.Metadata.Name, "-c", containerName)
+	log, err := f.Kubectl.Run(ctx, nil, "logs", one.Metadata.Name, "-c", containerName)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case forbidden(err):
+	case kube.Forbidden(err):
 		return fmt.Errorf("reading the result of %s: %w", f.cells[index].Name, err)
-	case err != nil && (away(err) || !notFound(err)) && time.Since(f.asked) < f.Patience:
+	case err != nil && (kube.Away(err) || !kube.NotFound(err)) && time.Since(f.asked) < f.Patience:
 		f.sayOnce(fmt.Sprintf("the log of the pod %s can't be read yet: %v", one.Metadata.Name, err))
 		return nil // the next look asks again
 	}
@@ -301,10 +266,10 @@ func (f *follower) succeeded(ctx context.Context, one pod, index int) error {
 // mostDisruptions is how often the pods of one cell may be lost or evicted.
 const mostDisruptions = 10
 
-func (f *follower) disruption(one pod, index int, lost *condition) error {
+func (f *follower) disruption(one kube.Pod, index int, lost *kube.Condition) error {
 	f.disrupted[index]++
 	about := fmt.Sprintf("the pod %s of %s was lost or evicted (%s: %s)", one.Metadata.Name, f.cells[index].Name,
-		lost.Reason, firstOf(one.Status.Message, lost.Message))
+		lost.Reason, cmp.Or(one.Status.Message, lost.Message))
 	if f.disrupted[index] >= mostDisruptions {
 		return fmt.Errorf("%s for the %dth time: give the pods a place where they may stay", about, mostDisruptions)
 	}
@@ -313,10 +278,10 @@ func (f *follower) disruption(one pod, index int, lost *condition) error {
 }
 
 // failure says why a pod failed.
-func (f *follower) failure(ctx context.Context, one pod) string {
-	status := one.cell()
+func (f *follower) failure(ctx context.Context, one kube.Pod) string {
+	status := one.Container(containerName)
 	if status == nil || status.State.Terminated == nil {
-		return firstOf(one.Status.Message, one.Status.Reason, "it never ran")
+		return cmp.Or(one.Status.Message, one.Status.Reason, "it never ran")
 	}
 	ended := status.State.Terminated
 	switch {
@@ -328,21 +293,11 @@ func (f *follower) failure(ctx context.Context, one pod) string {
 	case ended.Reason != "Error":
 		return strings.TrimSpace(ended.Reason + ": " + ended.Message)
 	}
-	log, err := f.Kubectl.run(ctx, nil, "logs", one.Metadata.Name, "-c", containerName, "--tail=5")
+	log, err := f.Kubectl.Run(ctx, nil, "logs", one.Metadata.Name, "-c", containerName, "--tail=5")
 	if err != nil {
 		log = []byte("(" + err.Error() + ")")
 	}
 	return fmt.Sprintf("exit code %d, %s", ended.ExitCode, lastOf(log))
-}
-
-// firstOf returns the first text that is not empty.
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // failedIndexes reports the cells whose pods have failed too often. If none has a result by then, the campaign gives
@@ -357,15 +312,15 @@ func (f *follower) failedIndexes(now job) error {
 		if state == hasResult {
 			results++
 		}
-		last = firstOf(f.why[index], last)
+		last = cmp.Or(f.why[index], last)
 	}
 	for _, index := range failed {
-		last = firstOf(f.why[index], last, "see kubectl describe job "+f.name())
+		last = cmp.Or(f.why[index], last, "see kubectl describe job "+f.name())
 		if index >= len(f.cells) || f.state[index] == hasFailed || f.state[index] == hasResult {
 			continue
 		}
 		f.state[index] = hasFailed
-		f.into.Failed(f.cells[index], fmt.Errorf("its pods failed: %s", firstOf(f.why[index], "see kubectl describe job "+
+		f.into.Failed(f.cells[index], fmt.Errorf("its pods failed: %s", cmp.Or(f.why[index], "see kubectl describe job "+
 			f.name())))
 	}
 	if results == 0 && len(failed) >= mostFailures {
@@ -375,7 +330,7 @@ func (f *follower) failedIndexes(now job) error {
 }
 
 // ended says of each cell without a result what became of it when its Job has ended.
-func (f *follower) ended(now job, failed *condition) error {
+func (f *follower) ended(now job, failed *kube.Condition) error {
 	for index, cell := range f.cells {
 		if f.state[index] != 0 {
 			continue
@@ -393,7 +348,7 @@ func (f *follower) ended(now job, failed *condition) error {
 			f.state[index] = isLost
 			continue
 		}
-		f.into.Failed(cell, gate.NotRun{Why: "its Job failed: " + firstOf(failed.Message, failed.Reason)})
+		f.into.Failed(cell, gate.NotRun{Why: "its Job failed: " + cmp.Or(failed.Message, failed.Reason)})
 	}
 	return nil
 }
@@ -416,7 +371,7 @@ func indexes(text string) (all []int, err error) {
 // remove removes an object, if it is there, and does not wait for its end.
 func (f *follower) remove(ctx context.Context, kind string, more ...string) error {
 	args := append([]string{"delete", kind, f.name(), "--ignore-not-found", "--wait=false"}, more...)
-	_, err := f.Kubectl.run(ctx, nil, args...)
+	_, err := f.Kubectl.Run(ctx, nil, args...)
 	return err
 }
 
@@ -433,7 +388,7 @@ func (f *follower) end(ctx context.Context, failed error) error {
 	err, errFiles := f.remove(ctx, "job", "--cascade=foreground"), f.remove(ctx, "configmap")
 	for err == nil {
 		var still job
-		if err = f.Kubectl.get(ctx, &still, "job", f.name()); notFound(err) {
+		if err = f.Kubectl.Get(ctx, &still, "job", f.name()); kube.NotFound(err) {
 			err = nil
 			break
 		}
@@ -448,4 +403,14 @@ func (f *follower) end(ctx context.Context, failed error) error {
 			err)
 	}
 	return nil
+}
+
+// job is what is read of the Job.
+type job struct {
+	Metadata struct{ Annotations map[string]string }
+	Status   struct {
+		Active                          int
+		CompletedIndexes, FailedIndexes string
+		Conditions                      []kube.Condition
+	}
 }

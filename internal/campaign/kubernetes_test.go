@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/kube"
 )
 
 // fakeCluster answers as kubectl does, from a Job in memory. Each look at the pods is a step of the test's script.
@@ -25,9 +26,9 @@ type fakeCluster struct {
 	steps  int
 	job    *fakeJob
 	files  bool
-	pods   []pod
+	pods   []kube.Pod
 	logs   map[string]string
-	events []event
+	events []kube.Event
 	jobs   int
 	calls  []string
 	down   error
@@ -39,7 +40,9 @@ type fakeJob struct {
 	job
 }
 
-func said404(what string) error { return kubectlError{what, "Error from server (NotFound): " + what} }
+func said404(what string) error {
+	return kube.Failure{Command: what, Text: "Error from server (NotFound): " + what}
+}
 
 func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
 	line := strings.Join(args, " ")
@@ -47,7 +50,7 @@ func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
 	switch {
 	case strings.HasPrefix(line, "auth can-i "):
 		if f.may != "" && strings.HasSuffix(line, f.may) {
-			return nil, kubectlError{line, "no"}
+			return nil, kube.Failure{Command: line, Text: "no"}
 		}
 		return []byte("yes\n"), nil
 	case f.down != nil:
@@ -89,9 +92,9 @@ func (f *fakeCluster) get(what, line string) ([]byte, error) {
 		}
 		out = f.job.job
 	case "pods":
-		out = list[pod]{f.pods}
+		out = kube.List[kube.Pod]{Items: f.pods}
 	default:
-		out = list[event]{f.events}
+		out = kube.List[kube.Event]{Items: f.events}
 	}
 	text, err := json.Marshal(out)
 	return text, err
@@ -99,7 +102,7 @@ func (f *fakeCluster) get(what, line string) ([]byte, error) {
 
 func (f *fakeCluster) create(stdin []byte) error {
 	if f.refuse != "" {
-		return kubectlError{"create", f.refuse}
+		return kube.Failure{Command: "create", Text: f.refuse}
 	}
 	var made struct {
 		Items []struct {
@@ -118,8 +121,8 @@ func (f *fakeCluster) create(stdin []byte) error {
 }
 
 // add adds a pod of an index in a phase, with a result in its log if it has succeeded.
-func (f *fakeCluster) add(index int, phase string) *pod {
-	one := pod{}
+func (f *fakeCluster) add(index int, phase string) *kube.Pod {
+	one := kube.Pod{}
 	one.Metadata.UID = fmt.Sprint(len(f.logs), "-", len(f.pods), "-", f.steps)
 	one.Metadata.Name = "pod-" + one.Metadata.UID
 	one.Metadata.Annotations, one.Status.Phase = map[string]string{indexAnnotation: fmt.Sprint(index)}, phase
@@ -139,23 +142,23 @@ func (f *fakeCluster) add(index int, phase string) *pod {
 }
 
 func (f *fakeCluster) ended(of, reason string) {
-	f.job.Status.Conditions = []condition{{Type: of, Status: "True", Reason: reason}}
+	f.job.Status.Conditions = []kube.Condition{{Type: of, Status: "True", Reason: reason}}
 }
 
 // waits makes a pod's container wait for a reason.
-func (p *pod) waits(reason, message string) {
-	status := containerStatus{Name: containerName, Image: "orders:1"}
+func waits(p *kube.Pod, reason, message string) {
+	status := kube.ContainerStatus{Name: containerName, Image: "orders:1"}
 	status.State.Waiting = &struct{ Reason, Message string }{reason, message}
-	p.Status.ContainerStatuses = []containerStatus{status}
+	p.Status.ContainerStatuses = []kube.ContainerStatus{status}
 }
 
-func (p *pod) ends(reason, message string, code int) {
-	status := containerStatus{Name: containerName}
+func ends(p *kube.Pod, reason, message string, code int) {
+	status := kube.ContainerStatus{Name: containerName}
 	status.State.Terminated = &struct {
 		Reason, Message string
 		ExitCode        int
 	}{reason, message, code}
-	p.Status.ContainerStatuses = []containerStatus{status}
+	p.Status.ContainerStatuses = []kube.ContainerStatus{status}
 }
 
 // memory is a Sink.
@@ -183,7 +186,7 @@ func (f *fakeCluster) run(ctx context.Context, t *testing.T, patience time.Durat
 	f.test, f.cells, f.logs = t, cellsOf(t, suite, "v1"), map[string]string{}
 	into := &memory{results: map[int]int{}, failed: map[int]string{}}
 	k := Kubernetes{Manifest: Manifest{Suite: suite, Cells: f.cells, Parallel: 2, Limit: time.Minute},
-		Kubectl: Kubectl{call: f.call}, Patience: patience, Poll: time.Millisecond}
+		Kubectl: kube.Kubectl{Call: f.call}, Patience: patience, Poll: time.Millisecond}
 	return into, k.Run(ctx, f.cells, into)
 }
 
@@ -198,8 +201,8 @@ func whole(f *fakeCluster, step int) {
 }
 
 func TestKubernetes(t *testing.T) {
-	disrupted := func(p *pod) {
-		p.Status.Conditions = []condition{{Type: "DisruptionTarget", Status: "True",
+	disrupted := func(p *kube.Pod) {
+		p.Status.Conditions = []kube.Condition{{Type: "DisruptionTarget", Status: "True",
 			Reason: "EvictionByEvictionAPI", Message: "evicted"}}
 	}
 	for _, test := range []struct {
@@ -252,7 +255,7 @@ func TestKubernetes(t *testing.T) {
 		{name: "a cell fails too often", results: 2, jobs: 1, failed: map[int]string{1: "its pods failed: it used more than"},
 			cluster: fakeCluster{script: func(f *fakeCluster, step int) {
 				if step == 0 {
-					f.add(0, "Failed").ends("OOMKilled", "", 137)
+					ends(f.add(0, "Failed"), "OOMKilled", "", 137)
 					f.add(1, "Succeeded")
 					f.add(2, "Succeeded")
 					f.job.Status.FailedIndexes, f.job.Status.CompletedIndexes = "0", "1,2"
@@ -266,27 +269,27 @@ func TestKubernetes(t *testing.T) {
 					f.ended("Failed", "DeadlineExceeded")
 				}
 			}}},
-		{name: "a right is missing", cluster: fakeCluster{may: "get pods/log"}, err: "the user may not get pods/log"},
+		{name: "a right is missing", cluster: fakeCluster{may: "get pods --subresource=log"}, err: "the user may not get pods/log"},
 		{name: "quota on Jobs", cluster: fakeCluster{refuse: "Error from server (Forbidden): exceeded quota: q"},
 			err: "the namespace's quota is used up"},
 		{name: "quota on pods", cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
-			f.events = []event{{Reason: "FailedCreate", Message: "pods is forbidden: exceeded quota: q"}}
+			f.events = []kube.Event{{Reason: "FailedCreate", Message: "pods is forbidden: exceeded quota: q"}}
 			f.events[0].InvolvedObject.Kind = "Job"
 			f.events[0].InvolvedObject.Name = Manifest{Suite: reload(f.test), Cells: f.cells}.name()
 		}}, jobs: 1, err: "no pod has run for 50ms (--patience): pods can't be created, the namespace's quota is used up"},
 		{name: "no such image", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
 			if step == 0 {
-				f.add(0, "Pending").waits("ImagePullBackOff", "not found")
+				waits(f.add(0, "Pending"), "ImagePullBackOff", "not found")
 			}
 		}}, jobs: 1, err: "no pod has run for 50ms (--patience): the image orders:1 can't be pulled: not found"},
 		{name: "an image that can't be", patience: time.Hour, cluster: fakeCluster{script: func(f *fakeCluster, step int) {
 			if step == 0 {
-				f.add(0, "Pending").waits("ErrImageNeverPull", "not present")
+				waits(f.add(0, "Pending"), "ErrImageNeverPull", "not present")
 			}
 		}}, jobs: 1, err: "the pods can't run: the image orders:1 can't be used: ErrImageNeverPull"},
 		{name: "no node", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
 			if step == 0 {
-				f.add(0, "Pending").Status.Conditions = []condition{{Type: "PodScheduled", Status: "False",
+				f.add(0, "Pending").Status.Conditions = []kube.Condition{{Type: "PodScheduled", Status: "False",
 					Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu."}}
 			}
 		}}, jobs: 1, err: "the scheduler says: 0/1 nodes are available: 1 Insufficient cpu."},
@@ -294,7 +297,7 @@ func TestKubernetes(t *testing.T) {
 			disrupted(f.add(0, "Failed"))
 		}}, jobs: 1, err: "for the 10th time: give the pods a place"},
 		{name: "the API server is away", cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
-			f.down = kubectlError{"get", "Unable to connect to the server: dial tcp: connection refused"}
+			f.down = kube.Failure{Command: "get", Text: "Unable to connect to the server: dial tcp: connection refused"}
 		}}, jobs: 1, left: true, said: "the API server does not answer", err: "the API server has not answered for 50ms"},
 		{name: "the Job is removed", jobs: 1, err: "is gone: somebody removed it",
 			cluster: fakeCluster{script: func(f *fakeCluster, _ int) { f.job = nil }}},

@@ -4,21 +4,17 @@ package campaign
 // needs. There is nothing else: no operator, no types of its own, nothing outside the namespace.
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dlqbench/dlqbench/internal/gate"
+	"github.com/dlqbench/dlqbench/internal/kube"
 )
 
 const (
@@ -29,12 +25,10 @@ const (
 	jobLabel        = "batch.kubernetes.io/job-name"
 	// workFolder in the pod is for temporary files, resultFolder for results if a claim keeps them.
 	workFolder, resultFolder = "/dlqbench-work", "/dlqbench-results"
-	// mostFiles is the size of a ConfigMap.
-	mostFiles = 1 << 20
 )
 
 // object is a Kubernetes object or a part of one.
-type object = map[string]any
+type object = kube.Object
 
 // Manifest says what a campaign in a cluster is made of.
 type Manifest struct {
@@ -55,74 +49,37 @@ func (m Manifest) name() string {
 }
 
 func (m Manifest) metadata(annotations object) object {
-	return object{"name": m.name(), "annotations": annotations, "labels": ourLabels()}
-}
-
-// ourLabels mark what dlqbench has made.
-func ourLabels() object { return object{"app.kubernetes.io/managed-by": "dlqbench"} }
-
-// right is a rule of a Role.
-type right struct {
-	group, resource string
-	verbs           []string
+	return object{"name": m.name(), "annotations": annotations, "labels": kube.Labels()}
 }
 
 // rights are those of the person or the service account that runs the command. The pods need none.
-func rights() []right {
-	return []right{
-		{"batch", "jobs", []string{"create", "get", "delete"}},
-		{"", "configmaps", []string{"create", "delete"}},
-		{"", "pods", []string{"get", "list"}},
-		{"", "pods/log", []string{"get"}},
-		{"", "events", []string{"list"}},
+func rights() []kube.Right {
+	return []kube.Right{
+		{Group: "batch", Resource: "jobs", Verbs: []string{"create", "get", "delete"}},
+		{Resource: "configmaps", Verbs: []string{"create", "delete"}},
+		{Resource: "pods", Verbs: []string{"get", "list"}},
+		{Resource: "pods/log", Verbs: []string{"get"}},
+		{Resource: "events", Verbs: []string{"list"}},
 	}
 }
 
 // Role grants the rights that the command needs.
-func Role() map[string]any {
-	var rules []any
-	for _, one := range rights() {
-		rules = append(rules, object{"apiGroups": []any{one.group}, "resources": []any{one.resource}, "verbs": one.verbs})
-	}
-	return object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-		"metadata": object{"name": "dlqbench-campaign"}, "rules": rules}
-}
+func Role() map[string]any { return kube.Role("dlqbench-campaign", rights()) }
 
 // Objects returns the ConfigMap and the Job that run some of the cells.
 func (m Manifest) Objects(cells []Cell) (files, job map[string]any, err error) {
-	here, err := os.Getwd()
-	if err != nil {
-		return nil, nil, fmt.Errorf("finding the working directory: %w", err)
-	}
-	laid, err := m.layOut(here)
+	laid, err := m.layOut()
 	if err != nil {
 		return nil, nil, err
 	}
-	data, binary, size := object{}, object{}, 0
-	var mounts []any
-	for _, file := range laid.files {
-		if size += len(file.data); utf8.Valid(file.data) {
-			data[file.key] = string(file.data)
-		} else {
-			binary[file.key] = base64.StdEncoding.EncodeToString(file.data)
-		}
-		mounts = append(mounts, object{"name": "files", "mountPath": file.path, "subPath": file.key, "readOnly": true})
-	}
-	if size > mostFiles*9/10 {
-		return nil, nil, fmt.Errorf("the files of the suite have %d bytes, and a ConfigMap holds %d: put large samples into "+
-			"the image and name them by absolute paths", size, mostFiles)
-	}
-	files = object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": m.metadata(object{}), "data": data}
-	if len(binary) > 0 {
-		files["binaryData"] = binary
-	}
-	job, err = m.job(cells, laid, mounts)
+	files = laid.ConfigMap(m.metadata(object{}))
+	job, err = m.job(cells, laid)
 	return files, job, err
 }
 
 // job is the Indexed Job: one index for each cell.
-func (m Manifest) job(cells []Cell, laid layout, mounts []any) (object, error) {
-	pod, err := m.pod(cells, laid, mounts)
+func (m Manifest) job(cells []Cell, laid kube.Layout) (object, error) {
+	pod, err := m.pod(cells, laid)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +94,7 @@ func (m Manifest) job(cells []Cell, laid layout, mounts []any) (object, error) {
 				"values": []any{2, 126, 127, 128}}},
 		}},
 		"template": object{
-			"metadata": object{"labels": ourLabels()},
+			"metadata": object{"labels": kube.Labels()},
 			"spec":     pod,
 		},
 	}
@@ -149,17 +106,17 @@ func (m Manifest) job(cells []Cell, laid layout, mounts []any) (object, error) {
 }
 
 // pod is the spec of the pods, with what the suite merges into it.
-func (m Manifest) pod(cells []Cell, laid layout, mounts []any) (object, error) {
+func (m Manifest) pod(cells []Cell, laid kube.Layout) (object, error) {
 	wanted := m.Suite.Kubernetes
 	if wanted.Image == "" {
 		return nil, errors.New("no image is named: write kubernetes: {image: …} into the suite, or use --image; it has " +
 			"dlqbench and your consumer (docs/kubernetes.md)")
 	}
-	args := []any{"campaign", laid.suite, "--cells", Numbers(cells), "--index", "$(JOB_COMPLETION_INDEX)",
-		"--print-result", "--artifacts"}
+	args := []any{"campaign", filepath.ToSlash(m.Suite.File), "--cells", Numbers(cells), "--index",
+		"$(JOB_COMPLETION_INDEX)", "--print-result", "--artifacts"}
 	volumes := []any{object{"name": "files", "configMap": object{"name": m.name()}},
 		object{"name": "work", "emptyDir": object{}}}
-	mounts = append(slices.Clone(mounts), object{"name": "work", "mountPath": workFolder})
+	mounts := append(laid.Mounts("files"), object{"name": "work", "mountPath": workFolder})
 	if wanted.Claim == "" {
 		args = append(args, workFolder+"/campaign")
 	} else {
@@ -176,7 +133,7 @@ func (m Manifest) pod(cells []Cell, laid layout, mounts []any) (object, error) {
 		"volumes": volumes,
 		"containers": []any{object{
 			"name": containerName, "image": wanted.Image, "command": []any{wanted.Command}, "args": args,
-			"workingDir": laid.workingDir, "env": []any{object{"name": "TMPDIR", "value": workFolder}},
+			"workingDir": laid.WorkingDir, "env": []any{object{"name": "TMPDIR", "value": workFolder}},
 			"resources": object{"requests": object{"cpu": wanted.CPU, "memory": wanted.Memory},
 				"limits": object{"memory": wanted.Memory}},
 			"securityContext": object{"allowPrivilegeEscalation": false, "capabilities": object{"drop": []any{"ALL"}},
@@ -192,111 +149,19 @@ func (m Manifest) pod(cells []Cell, laid layout, mounts []any) (object, error) {
 		}
 		patch[key] = value
 	}
-	merged, _ := merged(spec, patch).(object)
+	merged, _ := kube.Merged(spec, patch).(object)
 	return merged, nil
 }
 
-// merged merges a patch into a value: mappings by key, lists of named things by name, and everything else by replacing
-// it.
-func merged(value, patch any) any {
-	switch patch := patch.(type) {
-	case object:
-		into, ok := value.(object)
-		if !ok {
-			return patch
-		}
-		into = maps.Clone(into)
-		for key, one := range patch {
-			into[key] = merged(into[key], one)
-		}
-		return into
-	case []any:
-		into, ok := value.([]any)
-		if !ok {
-			return patch
-		}
-		into = slices.Clone(into)
-		for _, one := range patch {
-			at := slices.IndexFunc(into, func(other any) bool { return nameOf(one) != nil && nameOf(other) == nameOf(one) })
-			if at < 0 {
-				into = append(into, one)
-				continue
-			}
-			into[at] = merged(into[at], one)
-		}
-		return into
-	}
-	return patch
-}
-
-func nameOf(value any) any {
-	named, _ := value.(object)
-	return named["name"]
-}
-
-// layout is how files lie in a pod.
-type layout struct {
-	// suite is the path of the suite as seen from workingDir: the same as here, so that a report shows the same command.
-	suite, workingDir string
-	files             []laidFile
-}
-
-type laidFile struct {
-	key, path string
-	data      []byte
-}
-
-// notInKey matches what a key of a ConfigMap can't have.
-var notInKey = regexp.MustCompile(`[^-._a-zA-Z0-9]+`)
-
 // layOut reads all files, and lays them out as they lie around the working directory.
-func (m Manifest) layOut(here string) (layout, error) {
+func (m Manifest) layOut() (kube.Layout, error) {
 	if m.Suite.Cluster.KafkaConfig != "" {
-		return layout{}, errors.New("cluster.kafka_config has secrets, which a ConfigMap must not: on Kubernetes, only " +
-			"a cluster without TLS and SASL settings can be used")
+		return kube.Layout{}, errors.New("cluster.kafka_config has secrets, which a ConfigMap must not: on Kubernetes, " +
+			"only a cluster without TLS and SASL settings can be used")
 	}
 	paths := []string{m.Suite.File}
 	for _, cell := range m.Cells {
 		paths = append(paths, cell.Files...)
 	}
-	slices.Sort(paths)
-	paths = slices.Compact(paths)
-	root, absolute := here, map[string]string{}
-	for _, one := range paths {
-		absolute[one] = one
-		if filepath.IsAbs(one) {
-			continue
-		}
-		absolute[one] = filepath.Join(here, one)
-		for !within(root, absolute[one]) {
-			root = filepath.Dir(root)
-		}
-	}
-	out := layout{suite: filepath.ToSlash(m.Suite.File)}
-	place := func(of string) string {
-		relative, err := filepath.Rel(root, of)
-		if err != nil {
-			return m.Suite.Kubernetes.Folder
-		}
-		return path.Join(m.Suite.Kubernetes.Folder, filepath.ToSlash(relative))
-	}
-	out.workingDir = place(here)
-	for i, one := range paths {
-		data, err := os.ReadFile(one)
-		if err != nil {
-			return out, fmt.Errorf("reading the files of the suite: %w", err)
-		}
-		file := laidFile{key: fmt.Sprintf("%03d-%s", i, notInKey.ReplaceAllString(filepath.Base(one), "_")), data: data}
-		if file.path = filepath.ToSlash(one); !filepath.IsAbs(one) {
-			file.path = place(absolute[one])
-		}
-		out.files = append(out.files, file)
-	}
-	return out, nil
-}
-
-// within reports whether a path lies in a folder.
-func within(folder, path string) bool {
-	relative, err := filepath.Rel(folder, path)
-	return err == nil && relative != ".." && !strings.HasPrefix(relative, ".."+string(filepath.Separator))
+	return kube.LayOut(paths, m.Suite.Kubernetes.Folder)
 }
