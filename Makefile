@@ -91,7 +91,7 @@ test-docker: build
 # A campaign on a Kubernetes cluster. It needs DLQBENCH_KUBECONFIG, DLQBENCH_KUBERNETES_IMAGE and, as the dlqbench of
 # that image, DLQBENCH_KUBERNETES_PROGRAM; without them it is skipped.
 test-kubernetes:
-	$(GO) test -count=1 -v -run TestCampaignOnKubernetes ./cmd/dlqbench
+	$(GO) test -count=1 -v -run OnKubernetes ./cmd/dlqbench
 
 # Scenarios on three brokers of Apache Kafka, one after another: two that also run on the embedded one, and those that
 # only a real Kafka can run.

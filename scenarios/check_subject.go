@@ -51,10 +51,15 @@ func (c *checker) checkKind(s *SubjectFile) {
 	if !c.sound("/kind") {
 		return
 	}
-	if s.Kind != KindExternal && c.has("/external") {
+	if s.Kind != KindExternal && s.Kind != KindDeployment && c.has("/external") {
 		c.at("/external", "external goes with kind: external: dlqbench gives an instance that it starts free addresses")
 	}
+	if s.Kind != KindDeployment && c.has("/deployment") {
+		c.at("/deployment", "deployment goes with kind: deployment")
+	}
 	switch s.Kind {
+	case KindDeployment:
+		c.checkDeployment(s)
 	case KindExternal:
 		c.checkExternal(s)
 	case KindProcess:

@@ -105,7 +105,7 @@ const (
 // that is in two lists.
 func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 	contract, err := s.Contract.contract(s.answers())
-	contract.WireOnly, contract.ProcessUnseen = s.Observe == ObserveWire, s.Kind == KindExternal
+	contract.WireOnly, contract.ProcessUnseen = s.Observe == ObserveWire, s.External != nil
 	contract.OutputAttempts = s.Kafka() != nil
 	if calls := s.attemptCalls(); calls != nil {
 		contract.FirstCall, contract.LastCall = calls.First, calls.Last

@@ -71,6 +71,11 @@ func (e *External) KafkaPort(instance int) int { return e.Kafka + instancePorts*
 // DownstreamPort is the port of the first downstream for an instance.
 func (e *External) DownstreamPort(instance int) int { return e.Downstream + instance }
 
+// OtherPort is the port of a downstream for an instance, by the number of the downstream.
+func (e *External) OtherPort(instance, number int) int {
+	return OtherDownstreamPort(e.DownstreamPort(instance), number)
+}
+
 // OtherDownstreamPort is the port of a further downstream of an instance whose first one has the given port.
 func OtherDownstreamPort(first, number int) int { return first + downstreamPorts*number }
 
@@ -94,12 +99,15 @@ func (s *SubjectFile) StableNames(values Values) Values {
 
 // fillExternal adds the defaults of a consumer that somebody else starts.
 func (s *SubjectFile) fillExternal(root *node) {
-	if s.Kind != KindExternal {
+	if s.Kind != KindExternal && s.Kind != KindDeployment {
 		return
 	}
 	if s.External == nil {
 		filled := defaultExternal()
 		s.External = &filled
+	}
+	if s.Kind == KindDeployment {
+		s.External.Instances = podInstances
 	}
 	if root.get("/ready/timeout") == nil && s.External.Signals.Start == nil {
 		s.Ready.Timeout = units.Duration(externalReady)
@@ -146,7 +154,7 @@ func (c *checker) checkExternalEnds(s *SubjectFile) {
 	if contract.OnError == ErrorExit {
 		c.at("/contract/on_error", unseen+"leave on_error out, or have it started with kind: process")
 	}
-	if contract.OnUnhealthy == UnhealthyRestart && (signals.Start == nil || signals.Term == nil) {
+	if contract.OnUnhealthy == UnhealthyRestart && !s.ForPods() && (signals.Start == nil || signals.Term == nil) {
 		c.at("/contract/on_unhealthy", "restart needs the commands external.signals.term and external.signals.start")
 	}
 }
@@ -195,13 +203,14 @@ func (c *checker) checkExternalFaults() {
 	if c.file == nil || c.file.External == nil || !c.instancesSound() {
 		return
 	}
+	can := func(name string) bool { return c.file.ForPods() || c.file.External.Signals.Command(name) != nil }
 	for i, spec := range c.s.Written() {
 		if spec.Subject == nil || spec.Subject.Process != "" {
 			continue
 		}
 		var missing []string
 		for _, name := range needed(spec.Subject) {
-			if c.file.External.Signals.Command(name) == nil {
+			if !can(name) {
 				missing = append(missing, "external.signals."+name)
 			}
 		}

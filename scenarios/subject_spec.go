@@ -9,20 +9,24 @@ import (
 // Kinds of subjects.
 const (
 	// KindProcess is a command that is run on this machine, KindContainer an image that is run by its container engine,
-	// KindExternal a consumer that somebody else starts on this machine.
-	KindProcess   = "process"
-	KindContainer = "container"
-	KindExternal  = "external"
+	// KindExternal a consumer that somebody else starts on this machine, KindDeployment one whose instances are pods.
+	KindProcess    = "process"
+	KindContainer  = "container"
+	KindExternal   = "external"
+	KindDeployment = "deployment"
 )
 
 // SubjectFile is a subject.yaml: how a consumer of the user's own is built and run, and what it promises. Text in
 // Command, Build, Env, Files, Group, Topic, Topics and RetryTopics may hold templates such as {{.BootstrapServers}}.
 type SubjectFile struct {
 	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
-	// Kind: process or container; external for a consumer that you start yourself.
-	Kind string `json:"kind" jsonschema:"required,enum=process,enum=container,enum=external"`
+	// Kind: process or container; external for a consumer that you start yourself; deployment for one whose instances
+	// are pods of a Kubernetes cluster (dlqbench run --on kubernetes).
+	Kind string `json:"kind" jsonschema:"required,enum=process,enum=container,enum=external,enum=deployment"`
 	// External is where a consumer of kind external finds Kafka and its downstream, and what acts on it.
 	External *External `json:"external,omitempty"`
+	// Deployment is the consumer's manifest, with kind: deployment. External then has the ports in its pods.
+	Deployment *Deployment `json:"deployment,omitempty"`
 	// Image is what a container is made of; it is pulled if the engine does not have it.
 	Image string `json:"image,omitempty"`
 	// Dir is where commands run: absolute, or relative to the file; default ".".

@@ -76,7 +76,7 @@ threshold was missed, 130 interrupted.`),
 			root.AddCommand(command)
 		}
 	}
-	root.AddCommand(a.versionCommand(), a.bugCommand(), a.guardCommand(), a.containerCommand())
+	root.AddCommand(a.versionCommand(), a.bugCommand(), a.guardCommand(), a.containerCommand(), a.podCommand())
 	return root
 }
 

@@ -37,6 +37,9 @@ type runFlags struct {
 	parallel int
 	cluster  clusterFlags
 	metrics  metricsFlag
+	// on says where the runs are: on this machine, or in the pods of a cluster.
+	on         string
+	kubernetes kubernetesFlags
 	// onStdout writes the folded progress to stdout, in order with everything else there.
 	onStdout bool
 }
@@ -48,10 +51,14 @@ func (a *app) runCommand() *cobra.Command {
 		Long: strings.TrimSpace(`
 Run one scenario after another. A scenario is a file, or the name of a shipped one (see dlqbench list). Each run
 writes a folder with the scenario, the plan, the history, verdict.json, report.html, junit.xml, summary.md, HDR logs
-and the consumer's logs; runs/latest points to the newest. The worst verdict decides the exit code.`),
+and the consumer's logs; runs/latest points to the newest. The worst verdict decides the exit code.
+
+With --on kubernetes, a Deployment or StatefulSet is judged in its own pods: one pod runs dlqbench, each pod of the
+consumer gets a sidecar, and everything is removed in the end (docs/kubernetes.md).`),
 		Example: `  dlqbench run smoke
   dlqbench run dlq-publish-failure --subject examples/python/subject.yaml
-  dlqbench run consumer-kill --seed 42 --set workload.rate=500/s`,
+  dlqbench run consumer-kill --seed 42 --set workload.rate=500/s
+  dlqbench run consumer-kill --subject subject.yaml --on kubernetes --namespace load`,
 		ValidArgsFunction: completeScenarios,
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.runAll(command.Context(), args, flags)
@@ -75,7 +82,11 @@ and the consumer's logs; runs/latest points to the newest. The worst verdict dec
 	command.Flags().BoolVar(&flags.estimate, "estimate", false,
 		"estimate how long the runs will take, part by part, without starting them")
 	flags.cluster.add(command.Flags())
+	command.Flags().Lookup("image").Usage += "; with --on kubernetes: image of dlqbench"
 	flags.metrics.add(command.Flags())
+	command.Flags().StringVar(&flags.on, "on", onLocal,
+		"where to run: local, or kubernetes with a subject of kind deployment (docs/kubernetes.md)")
+	flags.kubernetes.add(command.Flags())
 	command.Flags().BoolVar(&flags.keepData, "keep-data", false, "keep the brokers' data in the run directory")
 	return command
 }
@@ -87,6 +98,9 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 		all  []run.Options
 		errs []error
 	)
+	if err := flags.checkPlace(); err != nil {
+		return usageError{err}
+	}
 	kafka, notes, err := flags.cluster.options()
 	for _, note := range notes {
 		fmt.Fprintln(a.stderr, note)
@@ -110,6 +124,9 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	}
 	if flags.estimate {
 		return a.printEstimates(all)
+	}
+	if flags.kubernetes.dryRun {
+		return a.printPods(all, flags)
 	}
 	stop, err := flags.metrics.serve(a)
 	if err != nil {
@@ -174,7 +191,7 @@ func whatRunsAlone(all []run.Options) (beside, alone []run.Options) {
 			return !countsOnly.MatchString(expression)
 		})
 		// A consumer that somebody else starts has its addresses once.
-		outside := options.Subject != nil && options.Subject.Kind == scenarios.KindExternal
+		outside := options.Subject != nil && options.Subject.External != nil
 		if peak >= aloneRate || timed || outside {
 			alone = append(alone, options)
 			continue
@@ -222,7 +239,7 @@ func (a *app) runSome(ctx context.Context, all []run.Options, parallel int, flag
 
 // runOptions reads the scenario that one argument names.
 func (a *app) runOptions(arg string, kafka run.ClusterOptions, flags runFlags) (run.Options, error) {
-	options := run.Options{Out: flags.out, KeepData: flags.keepData, Version: programVersion(), Cluster: kafka}
+	options := run.Options{Arg: arg, Out: flags.out, KeepData: flags.keepData, Version: programVersion(), Cluster: kafka}
 	executable, err := os.Executable()
 	if err != nil {
 		return options, fmt.Errorf("finding this program's own file: %w", err)
@@ -255,6 +272,9 @@ func (a *app) runOptions(arg string, kafka run.ClusterOptions, flags runFlags) (
 		options.SubjectFile = file
 	}
 	options.Rerun = rerunCommand(arg, flags)
+	if err == nil {
+		err = flags.fits(options.Subject, options.Scenario.Name)
+	}
 	return options, err
 }
 
@@ -268,6 +288,9 @@ func rerunCommand(arg string, flags runFlags) string {
 		words = append(words, "--set", quoteWord(set))
 	}
 	words = append(words, flags.cluster.words()...)
+	if flags.on == onKubernetes {
+		words = append(append(words, "--on", onKubernetes), flags.kubernetes.words()...)
+	}
 	return strings.Join(words, " ")
 }
 
@@ -312,6 +335,9 @@ func (a *app) carryOut(ctx context.Context, options run.Options, flags runFlags)
 	defer progress.Done() // restores the terminal even after a panic
 	options.Log = a.logger(progress.Around(a.stderr))
 	options.Watch, options.Announce = progress.Update, a.announcer(progress)
+	if flags.on == onKubernetes {
+		return a.runInPods(ctx, options, flags, progress)
+	}
 	if flags.links != "" {
 		stop, err := a.serveLinks(ctx, &options, flags)
 		if err != nil {

@@ -60,9 +60,10 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if subject.Kind == scenarios.KindExternal {
-		return nil, fmt.Errorf("%w: %s says kind: external, and learning starts, kills and restarts the consumer: say how "+
-			"it is started (kind: process with a command, or kind: container with an image)", ErrNothingSeen, c.File)
+	if subject.External != nil {
+		return nil, fmt.Errorf("%w: %s says kind: %s, and learning starts, kills and restarts the consumer: say how "+
+			"it is started (kind: process with a command, or kind: container with an image)", ErrNothingSeen, c.File,
+			subject.Kind)
 	}
 	report := &Report{}
 	s := newSeen()

@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 	"github.com/dlqbench/dlqbench/internal/env/subject"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -77,14 +79,41 @@ func (r *run) checkPorts(ctx context.Context) error {
 	return check("registry", r.portsOf(0).registry)
 }
 
-// outside returns an instance that somebody else starts.
+// commandLimit bounds a command of the user's.
+const commandLimit = time.Minute
+
+// outside returns an instance that somebody else starts. What is done to it is done by the user's commands, or in its
+// pod.
 func (r *run) outside(e *scenarios.External, instance int) *subject.Outside {
-	commands := map[string][]string{}
-	for _, name := range scenarios.SignalNames() {
-		commands[strings.ToUpper(name)] = e.Signals.Command(name)
+	can := func(act string) bool { return len(e.Signals.Command(strings.ToLower(act))) > 0 }
+	act := func(ctx context.Context, act string) error {
+		command := procgroup.Command{Args: e.Signals.Command(strings.ToLower(act)), Dir: r.subjectDir(),
+			Env: append(subject.CleanEnvironment(os.Environ()), r.settingsOf(instance)...)}
+		if err := command.Run(ctx, commandLimit); err != nil {
+			return fmt.Errorf("the command for %s failed: %w", act, err)
+		}
+		return nil
+	}
+	absent := func(connected bool) string {
+		if connected {
+			return "it is connected to " + r.bootstraps[instance] + "; if it ran before this run began, start it again, as " +
+				"this Kafka is new, and otherwise compare its topic and its group with the settings printed above"
+		}
+		return "nothing is connected to " + r.bootstraps[instance] + ": start your consumer with the settings printed above"
+	}
+	if pods := r.options.Pods; pods != nil {
+		absent = func(connected bool) string {
+			if connected {
+				return "it is connected: compare its topic and its group with those under env in " + r.options.SubjectFile
+			}
+			return "its pod has no connection to Kafka: look at its log, and give it the addresses under env in " +
+				r.options.SubjectFile
+		}
+		can = pods.Can
+		act = func(ctx context.Context, act string) error { return pods.Act(ctx, instance, act) }
 	}
 	return &subject.Outside{
-		Commands: commands, Dir: r.subjectDir(), Env: r.settingsOf(instance), Address: r.bootstraps[instance],
+		Can: can, Act: act, Absent: absent, Address: r.bootstraps[instance],
 		Connected: func() bool { return r.tap.Connected(instance) },
 		Cut: func() {
 			r.tap.Cut(instance)
@@ -115,11 +144,18 @@ func (r *run) settingsOf(instance int) []string {
 	return environ(variables)
 }
 
-// announce says how the consumer is to be started: on the screen, in a form for a shell, and in a file for an IDE or
-// for docker compose.
+// announce says how the consumer is to be started: to its pods, or on the screen, in a form for a shell, and in a file
+// for an IDE or for docker compose.
 func (r *run) announce() error {
 	if r.external() == nil {
 		return nil
+	}
+	if pods := r.options.Pods; pods != nil {
+		told, err := r.options.Subject.Render(r.valuesOf(0))
+		if err != nil {
+			return fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
+		}
+		return pods.Begin(told.Env, r.lose("running the consumer in its pods"))
 	}
 	var text strings.Builder
 	for instance := range r.scenario.InstanceCount() {

@@ -32,7 +32,7 @@ func (r *run) startNeeds(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("starting %s: %w", need.Name, err)
 		}
-		if err := r.subject.Serve(ctx, needPrefix+need.Name, launch, r.lose); err != nil {
+		if err := r.subject.Serve(ctx, needPrefix+need.Name, launch, r.lose("running what the subject needs")); err != nil {
 			return err
 		}
 		r.values.Needs[need.Name] = "127.0.0.1:" + strconv.Itoa(free[i])
@@ -57,11 +57,13 @@ func (r *run) forward() error {
 	return nil
 }
 
-// lose ends the run, because something that the subject needs is gone. The first one is enough.
-func (r *run) lose(err error) {
-	select {
-	case r.lost <- err:
-	default:
+// lose returns a function that ends the run, because something that it can't do without is gone. The first is enough.
+func (r *run) lose(doing string) func(error) {
+	return func(err error) {
+		select {
+		case r.lost <- environment(doing, err):
+		default:
+		}
 	}
 }
 

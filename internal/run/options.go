@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 // Options set what to run and how.
 type Options struct {
 	Scenario *scenarios.Scenario
+	// Arg is the scenario as the user named it: a file or a shipped one.
+	Arg string
 	// Source is the scenario's text with every --set applied. It is kept beside the run.
 	Source []byte
 	// Subject, when set, is the subject to judge, read from SubjectFile, to which its paths are relative. nil stands
@@ -54,8 +57,20 @@ type Options struct {
 	// Announce, if set, shows a person what to do: how to start a consumer that dlqbench does not start. Without it,
 	// the log does.
 	Announce func(text string)
+	// Pods are those that the consumer runs in, if its kind is deployment.
+	Pods Pods
 	// Manual, if set, injects and lifts faults during the run, and may end its load.
 	Manual *Manual
+}
+
+// Pods are the pods of a consumer whose kind is deployment. Somebody else creates them.
+type Pods interface {
+	// Begin tells what they need to know, before any instance is started: the environment variables, which are the same
+	// in all. lost is called if one goes away that the run did not end.
+	Begin(env map[string]string, lost func(error)) error
+	// Can reports whether Act can do something to an instance: subject.ActStart, or the name of a signal.
+	Can(act string) bool
+	Act(ctx context.Context, instance int, act string) error
 }
 
 // samples are what the subject has its records made from, nil for records of the workload's own.

@@ -26,6 +26,10 @@ const minLoad = 0.95
 func prepare(options Options) (_ *run, err error) {
 	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock(), lost: make(chan error, 1),
 		called: []scenarios.Downstream{{}}}
+	if options.Subject != nil && options.Subject.ForPods() && options.Pods == nil {
+		return nil, fmt.Errorf("%s says kind: deployment: use dlqbench run %s --subject %[1]s --on kubernetes",
+			options.SubjectFile, r.scenario.Name)
+	}
 	seed := r.scenario.Seed
 	if options.Seed != nil {
 		seed = *options.Seed

@@ -69,10 +69,13 @@ func (d runDir) file(name string) string { return filepath.Join(d.path, name) }
 
 // pointLatest makes runs/latest point to this run. It replaces the link in one step, so that two simultaneous runs
 // leave a valid link.
-func (d runDir) pointLatest() error {
-	link := filepath.Join(filepath.Dir(d.path), linkLatest)
+func (d runDir) pointLatest() error { return PointLatest(d.path) }
+
+// PointLatest makes the link latest beside a run directory point to it.
+func PointLatest(dir string) error {
+	link := filepath.Join(filepath.Dir(dir), linkLatest)
 	temporary := link + "-" + randomSuffix()
-	if err := os.Symlink(filepath.Base(d.path), temporary); err != nil {
+	if err := os.Symlink(filepath.Base(dir), temporary); err != nil {
 		return fmt.Errorf("pointing %s to this run: %w", link, err)
 	}
 	if err := os.Rename(temporary, link); err != nil {

@@ -187,7 +187,7 @@ func (r *run) whileRecording(ctx context.Context) (context.Context, context.Canc
 		case err := <-r.paths.Failed():
 			r.abandon(cancel, environment("using the links", err))
 		case err := <-r.lost:
-			r.abandon(cancel, environment("running what the subject needs", err))
+			r.abandon(cancel, err)
 		case <-stop:
 		}
 	})

@@ -104,14 +104,14 @@ func notStarted(launch Launch, err error) error {
 func (g *Group) command(launch Launch) *exec.Cmd {
 	cmd := exec.Command(launch.Command[0], launch.Command[1:]...)
 	cmd.Dir = launch.Dir
-	cmd.Env = append(cleanEnvironment(os.Environ()), launch.Env...)
+	cmd.Env = append(CleanEnvironment(os.Environ()), launch.Env...)
 	cmd.Env = append(cmd.Env, RunIDVariable+"="+g.cfg.RunID)
 	cmd.SysProcAttr = procgroup.Child(syscall.SIGKILL, nil)
 	return cmd
 }
 
-// cleanEnvironment returns the environment without the variables that an outer run would have set.
-func cleanEnvironment(environment []string) []string {
+// CleanEnvironment returns the environment without the variables that an outer run would have set.
+func CleanEnvironment(environment []string) []string {
 	var clean []string
 	for _, variable := range environment {
 		if !strings.HasPrefix(variable, "DLQBENCH_") {

@@ -111,7 +111,7 @@ func startGuard(command []string, runID string) (*guard, error) {
 		return nil, errors.New("starting the guard that ends the subject's processes: no command for it is set")
 	}
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = cleanEnvironment(os.Environ())
+	cmd.Env = CleanEnvironment(os.Environ())
 	// In a separate session, signals to the terminal's processes do not reach the reaper.
 	cmd.SysProcAttr = procgroup.Session()
 	pipe, err := cmd.StdinPipe()

@@ -1,42 +1,36 @@
 package subject
 
-// An instance that somebody else starts: a person, an IDE, docker compose. There is no process to watch, so its log,
-// its exit codes and its usage are not known. What is known of it are its connections. Signals are commands of the
-// user's.
+// An instance that somebody else starts: a person, an IDE, docker compose, Kubernetes. There is no process to watch, so
+// its log, its exit codes and its usage are not known. What is known of it are its connections. Signals are acts of
+// whoever can reach it.
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
 const (
-	// outsideLimit bounds a command of the user's.
-	outsideLimit = time.Minute
 	// leftAfter is how long an instance that was told to end must be without connections to count as ended. It is longer
 	// than the pauses in which clients connect again.
 	leftAfter = time.Second
 )
 
-// CommandStart is the key of the command that starts an instance in Outside.Commands. The others are the names of
-// signals.
-const CommandStart = "START"
+// ActStart is the name of the act that starts an instance. The others are the names of signals: TERM, KILL, STOP, CONT.
+const ActStart = "START"
 
 // Outside is an instance that somebody else starts.
 type Outside struct {
-	// Commands are the user's own, by the name of the signal (TERM, KILL, STOP, CONT), and CommandStart.
-	Commands map[string][]string
-	// Dir and Env are those of the commands.
-	Dir string
-	Env []string
+	// Can reports whether there is a way to do an act. Act does it, until ctx ends.
+	Can func(act string) bool
+	Act func(ctx context.Context, act string) error
 	// Address is where it is expected to connect, for messages.
 	Address string
+	// Absent says what to do about an instance that is not ready, by whether it is connected.
+	Absent func(connected bool) string
 	// Connected reports whether it has a connection. Cut closes its addresses for good.
 	Connected func() bool
 	Cut       func()
@@ -48,11 +42,9 @@ type outsider struct {
 	leave sync.Once
 }
 
-func (o *Outside) can(name string) bool { return len(o.Commands[name]) > 0 }
-
-// runOutside runs one of the user's commands. It ends with the instance, so that it never outlasts the run.
-func (c *child) runOutside(name string) error {
-	if !c.outside.can(name) {
+// act does something to the instance. It ends with the instance, so that it never outlasts the run.
+func (c *child) act(name string) error {
+	if !c.outside.Can(name) {
 		return fmt.Errorf("there is no command for %s: dlqbench does not start this consumer", name)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -64,19 +56,14 @@ func (c *child) runOutside(name string) error {
 		case <-ctx.Done():
 		}
 	}()
-	command := procgroup.Command{Args: c.outside.Commands[name], Dir: c.outside.Dir,
-		Env: append(cleanEnvironment(os.Environ()), c.outside.Env...)}
-	if err := command.Run(ctx, outsideLimit); err != nil {
-		return fmt.Errorf("the command for %s failed: %w", name, err)
-	}
-	return nil
+	return c.outside.Act(ctx, name)
 }
 
 func (c *child) signalOutside(signal syscall.Signal) error {
 	if c.over() {
 		return ErrNotRunning
 	}
-	return c.runOutside(signalName(signal))
+	return c.act(signalName(signal))
 }
 
 // left notes that the instance is gone.
@@ -87,11 +74,11 @@ func (c *child) left() {
 	})
 }
 
-// beginOutside begins to expect an instance that somebody else starts, with the user's command if there is one.
+// beginOutside begins to expect an instance that somebody else starts, and has it started if there is a way.
 func (g *Group) beginOutside(p *process) {
-	if p.outside.can(CommandStart) {
+	if p.outside.Can(ActStart) {
 		g.watching.Go(func() {
-			if err := p.runOutside(CommandStart); err != nil && !p.over() {
+			if err := p.act(ActStart); err != nil && !p.over() {
 				p.notStarted <- err
 				p.left() // so that it can be started again
 			}
@@ -126,7 +113,7 @@ func (g *Group) seeLeft(p *process) {
 // dismiss is the end of an instance at the end of the run: it is told to end if the user has a command for that. Then
 // its addresses are closed, as no more of what it does belongs to the run.
 func (g *Group) dismiss(ctx context.Context, p *process) {
-	if p.outside.can(signalName(syscall.SIGTERM)) && !p.asked.Load() {
+	if p.outside.Can(signalName(syscall.SIGTERM)) && !p.asked.Load() {
 		if _, err := g.Stop(ctx, p.instance); err != nil && !errors.Is(err, ErrNotRunning) {
 			g.cfg.Log.Warn().Err(err).Msg("the consumer did not end; its addresses are closed")
 		}
@@ -138,7 +125,7 @@ func (g *Group) dismiss(ctx context.Context, p *process) {
 
 // killOutside is kill for an instance that somebody else starts.
 func (g *Group) killOutside(p *process) (Exit, error) {
-	if !p.outside.can(signalName(syscall.SIGKILL)) {
+	if !p.outside.Can(signalName(syscall.SIGKILL)) {
 		return Exit{}, fmt.Errorf("ending instance %d of subject %s: it is still connected to %s after its grace of %v, and "+
 			"there is no command for KILL", p.instance, g.cfg.Name, p.outside.Address, g.cfg.Grace)
 	}
@@ -154,13 +141,4 @@ func (g *Group) killOutside(p *process) (Exit, error) {
 		return Exit{}, fmt.Errorf("killing instance %d of subject %s: the command for KILL has run, but it is still "+
 			"connected to %s after %v: does it end the right process?", p.instance, g.cfg.Name, p.outside.Address, killLimit)
 	}
-}
-
-// absent says why an instance that somebody else starts is not ready.
-func (o *Outside) absent() string {
-	if o.Connected() {
-		return "it is connected to " + o.Address + "; if it ran before this run began, start it again, as this Kafka is " +
-			"new, and otherwise compare its topic and its group with the settings printed above"
-	}
-	return "nothing is connected to " + o.Address + ": start your consumer with the settings printed above"
 }

@@ -52,7 +52,8 @@ func (g *Group) notReady(p *process, what string) error {
 	default:
 	}
 	if p.outside != nil {
-		return fmt.Errorf("instance %d of subject %s %s; %s", p.instance, g.cfg.Name, what, p.outside.absent())
+		return fmt.Errorf("instance %d of subject %s %s; %s", p.instance, g.cfg.Name, what,
+			p.outside.Absent(p.outside.Connected()))
 	}
 	return fmt.Errorf("instance %d of subject %s %s; its last lines are:\n%sall of its output is in %s", p.instance,
 		g.cfg.Name, what, p.out.lastLines(), g.logPath(p.instance))

@@ -63,7 +63,7 @@ func (g *Group) runToEnd(ctx context.Context, name string, launch Launch) (last 
 // calls ended when it has waited for the command.
 func (g *Group) Attend(cmd *exec.Cmd) (ended func(), err error) {
 	if cmd.Env == nil {
-		cmd.Env = cleanEnvironment(os.Environ())
+		cmd.Env = CleanEnvironment(os.Environ())
 	}
 	cmd.Env = append(cmd.Env, RunIDVariable+"="+g.cfg.RunID)
 	cmd.SysProcAttr = procgroup.Child(syscall.SIGKILL, nil)

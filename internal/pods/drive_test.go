@@ -1,0 +1,453 @@
+package pods
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/internal/kube"
+)
+
+// fakeCluster answers as kubectl does, from objects in memory. Each look at the pods is a step of the test's script.
+type fakeCluster struct {
+	test *testing.T
+	// may says no to a right, "create pods/exec" such as; refuse is what creating an object of a kind fails with.
+	may    string
+	refuse map[string]string
+	script func(f *fakeCluster, step int)
+	steps  int
+	// objects are those that were created, by kind.
+	objects map[string]kube.Object
+	pods    []kube.Pod
+	log     []string
+	events  []kube.Event
+	// archives are what copying gives, one after another.
+	archives [][]byte
+	execs    []string
+	down     error
+}
+
+func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
+	line := strings.Join(args, " ")
+	switch {
+	case args[0] == "auth":
+		if f.may != "" && strings.HasSuffix(line, f.may) {
+			return nil, kube.Failure{Command: line, Text: "no"}
+		}
+		return []byte("yes\n"), nil
+	case args[0] == "create":
+		return f.create(stdin)
+	case args[0] == "delete" && args[1] == "pods":
+		f.pods = nil
+	case args[0] == "delete":
+		f.objects = nil
+	case args[0] == "logs" && args[3] == sidecarName:
+		return []byte("reaching the coordinator: i/o timeout\n"), nil
+	case args[0] == "logs" && args[3] == "orders" && args[4] == "--previous":
+		return nil, kube.Failure{Command: line, Text: "previous terminated container not found"}
+	case args[0] == "logs" && args[3] == "orders":
+		return []byte("the last line of " + args[1] + "\n"), nil
+	case args[0] == "logs":
+		return f.logs(args)
+	case args[0] == "exec":
+		f.execs = append(f.execs, strings.Join(args[5:], " "))
+		if args[6] == "pod" && args[7] == "copy" {
+			next := f.archives[0]
+			f.archives = f.archives[min(1, len(f.archives)-1):]
+			return next, nil
+		}
+	case args[3] == "events":
+		return json.Marshal(kube.List[kube.Event]{Items: f.events})
+	case args[3] == "pods":
+		if f.script != nil {
+			f.script(f, f.steps)
+			f.steps++
+		}
+		if f.down != nil {
+			return nil, f.down
+		}
+		return json.Marshal(kube.List[kube.Pod]{Items: f.pods})
+	case args[0] == "get":
+		left := make([]kube.Pod, len(f.objects)+len(f.pods))
+		return json.Marshal(kube.List[kube.Pod]{Items: left})
+	default:
+		f.test.Errorf("kubectl %s", line)
+	}
+	return nil, nil
+}
+
+func (f *fakeCluster) create(text []byte) ([]byte, error) {
+	var one struct {
+		Kind  string
+		Items []kube.Object
+	}
+	var plain kube.Object
+	if json.Unmarshal(text, &one) != nil || json.Unmarshal(text, &plain) != nil {
+		f.test.Fatalf("created %s", text)
+	}
+	if why := f.refuse[one.Kind]; why != "" {
+		return nil, kube.Failure{Command: "create", Text: why}
+	}
+	if f.objects == nil {
+		f.objects = map[string]kube.Object{}
+	}
+	f.objects[one.Kind] = plain
+	return []byte(`{"metadata":{"uid":"uid-of-` + one.Kind + `"}}`), nil
+}
+
+// logs returns the lines with their times, those of the same second as asked for again.
+func (f *fakeCluster) logs(args []string) ([]byte, error) {
+	var out bytes.Buffer
+	from := 0
+	for _, arg := range args {
+		if since, is := strings.CutPrefix(arg, "--since-time="); is {
+			_, _ = fmt.Sscanf(since, "2026-01-01T00:00:00.%09dZ", &from)
+		}
+	}
+	for i, line := range f.log {
+		if i+3 >= from {
+			fmt.Fprintf(&out, "2026-01-01T00:00:00.%09dZ %s\n", i, line)
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// says adds news to the coordinator's log.
+func (f *fakeCluster) says(news News) {
+	var line strings.Builder
+	if err := news.Write(&line); err != nil {
+		f.test.Fatal(err)
+	}
+	f.log = append(f.log, strings.TrimSpace(line.String()))
+}
+
+func (f *fakeCluster) coordinator(phase string) *kube.Pod {
+	one := kube.Pod{}
+	one.Metadata.Name, one.Metadata.UID = "coordinator", "1"
+	one.Metadata.Labels = map[string]string{jobLabel: "dlqbench-x"}
+	one.Status.Phase, one.Status.PodIP = phase, "10.0.0.7"
+	status := kube.ContainerStatus{Name: coordinatorName, Image: "dlqbench:1"}
+	if phase == "Running" {
+		status.State.Running = &struct{}{}
+	}
+	one.Status.ContainerStatuses = []kube.ContainerStatus{status}
+	f.pods = append(f.pods, one)
+	return &f.pods[len(f.pods)-1]
+}
+
+func (f *fakeCluster) consumer(phase string) *kube.Pod {
+	one := kube.Pod{}
+	one.Metadata.Name, one.Status.Phase = fmt.Sprint("orders-", len(f.pods)), phase
+	f.pods = append(f.pods, one)
+	return &f.pods[len(f.pods)-1]
+}
+
+func waits(p *kube.Pod, reason, message string) {
+	status := kube.ContainerStatus{Name: "orders", Image: "orders:1"}
+	status.State.Waiting = &struct{ Reason, Message string }{reason, message}
+	p.Status.ContainerStatuses = []kube.ContainerStatus{status}
+}
+
+const workload = `
+kind: Deployment
+apiVersion: apps/v1
+metadata: {name: orders, namespace: production}
+spec:
+  replicas: 7
+  selector: {matchLabels: {app: orders}}
+  template:
+    metadata: {labels: {app: orders}}
+    spec:
+      nodeSelector: {pool: load}
+      initContainers: [{name: migrate, image: "migrate:1"}]
+      containers:
+        - {name: orders, image: "orders:1", env: [{name: KAFKA, value: "kafka:9092"}, {name: MODE, value: fast}]}
+`
+
+func testManifest(t *testing.T, text string) Manifest {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "orders.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadWorkload(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Manifest{Name: "dlqbench-x", Token: "secret", Image: "dlqbench:1", Args: []string{"pod", "coordinator", "smoke"},
+		Files: []string{file}, Workload: read, Instances: 2, Signals: true, Limit: time.Hour}
+}
+
+// packed is an archive of a run directory.
+func packed(t *testing.T) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"verdict.json", "logs/instance-0.log"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if err := Pack(&out, dir); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// whole is a run that goes as it should: a step for each thing that happens.
+func whole(f *fakeCluster, step int) {
+	switch step {
+	case 0:
+		f.coordinator("Pending")
+	case 1:
+		f.pods = nil
+		f.coordinator("Running")
+		f.log = append(f.log, "WRN something of the run")
+		f.says(News{Env: map[string]string{"KAFKA": "127.0.0.1:19092"}})
+		f.says(News{Progress: json.RawMessage(`{"phase":"setup"}`)})
+	case 2:
+		f.consumer("Running")
+		f.consumer("Running")
+	case 3:
+		f.says(News{Progress: json.RawMessage(`{"phase":"steady"}`)})
+		f.says(News{Done: &Done{Version: "v1", Dir: "/dlqbench-work/runs/2026-smoke", Judged: true}})
+	}
+}
+
+// upTo plays a whole run up to a step, and then something else.
+func upTo(last int, then func(f *fakeCluster)) func(*fakeCluster, int) {
+	return func(f *fakeCluster, step int) {
+		if step < last {
+			whole(f, step)
+			return
+		}
+		then(f)
+	}
+}
+
+func TestRun(t *testing.T) {
+	archive := packed(t)
+	for _, test := range []struct {
+		name    string
+		cluster fakeCluster
+		// err is what the error has, said what is said meanwhile. left says that something may be left.
+		err, said string
+		patience  time.Duration
+		copied    bool
+	}{
+		{name: "a run", cluster: fakeCluster{script: whole}, copied: true, said: "created the Deployment orders with 2 pods"},
+		{name: "a copy is cut", cluster: fakeCluster{script: whole, archives: [][]byte{archive[:len(archive)-9], archive}},
+			copied: true, said: "unexpected EOF; it is tried again"},
+		{name: "every copy is cut", cluster: fakeCluster{script: whole, archives: [][]byte{archive[:40]}},
+			err: "copying the run directory"},
+		{name: "a right is missing", cluster: fakeCluster{may: "create pods --subresource=exec"}, err: "the user may not create pods/exec"},
+		{name: "quota on Jobs", cluster: fakeCluster{refuse: map[string]string{"Job": "exceeded quota: q"}},
+			err: "creating the Job: the namespace's quota is used up"},
+		{name: "the consumer is there", cluster: fakeCluster{script: whole, refuse: map[string]string{
+			"Deployment": `Error from server (AlreadyExists): deployments.apps "orders" already exists`}},
+			err: "use another namespace"},
+		{name: "no image for dlqbench", patience: time.Hour, cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+			if step == 0 {
+				waits(f.coordinator("Pending"), "ErrImageNeverPull", "not present")
+			}
+		}}, err: "the pods can't run: the image orders:1 can't be used: ErrImageNeverPull"},
+		{name: "no image for the consumer", patience: time.Second, cluster: fakeCluster{script: upTo(2, func(f *fakeCluster) {
+			if len(f.pods) == 1 {
+				waits(f.consumer("Pending"), "ImagePullBackOff", "not found")
+			}
+		})}, said: "the image orders:1 can't be pulled: not found",
+			err: "1 of 3 pods run, and no other has started for 1s (--patience): the image orders:1 can't be pulled"},
+		{name: "the coordinator can't be reached", patience: time.Second, cluster: fakeCluster{script: upTo(2, func(f *fakeCluster) {
+			if len(f.pods) == 1 {
+				status := kube.ContainerStatus{Name: sidecarName}
+				status.State.Running = &struct{}{}
+				f.consumer("Pending").Status.InitContainerStatuses = []kube.ContainerStatus{status}
+			}
+		})}, said: "the sidecar in the pod orders-1 says: reaching the coordinator: i/o timeout", err: "1 of 3 pods run"},
+		{name: "the consumer crashes", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+			whole(f, step)
+			if step == 2 {
+				waits(&f.pods[1], "CrashLoopBackOff", "")
+			}
+		}}, copied: true, said: "its last line is: the last line of orders-1"},
+		{name: "pods may not be created", patience: time.Second, cluster: fakeCluster{script: upTo(2, func(f *fakeCluster) {
+			f.events = []kube.Event{{Reason: "FailedCreate", Message: "violates PodSecurity"}}
+			f.events[0].InvolvedObject.Kind, f.events[0].InvolvedObject.Name = "ReplicaSet", "orders-5d4f"
+		})}, err: "pods can't be created: violates PodSecurity"},
+		{name: "the coordinator is deleted", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) { f.pods = f.pods[1:] })},
+			err: "the pod that runs dlqbench is gone"},
+		{name: "the coordinator ends", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
+			f.pods[0].Status.Phase = "Failed"
+			f.pods[0].Status.ContainerStatuses[0].State.Running = nil
+			f.pods[0].Status.ContainerStatuses[0].State.Terminated = &struct {
+				Reason, Message string
+				ExitCode        int
+			}{"OOMKilled", "", 137}
+		})}, err: "ended before the run did: OOMKilled, exit code 137"},
+		{name: "the API server is away", patience: time.Second, cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
+			f.down = kube.Failure{Command: "get", Text: "Unable to connect to the server: dial tcp"}
+		})}, said: "the API server does not answer", err: "the API server has not answered for 1s"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := test.cluster
+			f.test = t
+			if f.archives == nil {
+				f.archives = [][]byte{archive}
+			}
+			if test.patience == 0 {
+				test.patience = time.Hour
+			}
+			var said, log, progress strings.Builder
+			cluster := Cluster{Kubectl: kube.Kubectl{Call: f.call}, Patience: test.patience, Poll: time.Millisecond, Log: &log,
+				Say:      func(line string) { said.WriteString(line + "\n") },
+				Progress: func(snapshot json.RawMessage) { progress.Write(snapshot) }}
+			out := t.TempDir()
+			done, dir, err := cluster.Run(t.Context(), testManifest(t, workload), out)
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+			if !strings.Contains(said.String(), test.said) {
+				t.Errorf("it said %q, want %q", said.String(), test.said)
+			}
+			if len(f.objects)+len(f.pods) > 0 && f.down == nil {
+				t.Errorf("%v and %d pods are left", f.objects, len(f.pods))
+			}
+			if !test.copied {
+				return
+			}
+			text, err := os.ReadFile(filepath.Join(out, "2026-smoke", "logs", "instance-0.log"))
+			if err != nil || string(text) != "logs/instance-0.log" || dir != filepath.Join(out, "2026-smoke") || !done.Judged {
+				t.Errorf("the run directory is %s: %s, %v; %+v", dir, text, err, done)
+			}
+			kept, err := os.ReadFile(filepath.Join(dir, "logs", "orders-1.log"))
+			if err != nil || string(kept) != "the last line of orders-1\n" {
+				t.Errorf("the consumer's log is %q, %v", kept, err)
+			}
+			if log.String() != "WRN something of the run\n" || progress.String() != `{"phase":"setup"}{"phase":"steady"}` {
+				t.Errorf("the log is %q, the progress %q", log.String(), progress.String())
+			}
+		})
+	}
+}
+
+// An interrupt ends the run in order: what there is is judged, copied and removed. Before the coordinator runs, there is
+// nothing to judge.
+func TestInterrupted(t *testing.T) {
+	for _, at := range []int{0, 2} {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &fakeCluster{test: t, archives: [][]byte{packed(t)}}
+		f.script = func(f *fakeCluster, step int) {
+			if step == at {
+				cancel()
+			}
+			if step < 3 {
+				whole(f, step)
+			} else if len(f.execs) > 0 {
+				f.says(News{Done: &Done{Version: "v1", Dir: "/dlqbench-work/runs/2026-smoke", Judged: true, Interrupted: true}})
+			}
+		}
+		cluster := Cluster{Kubectl: kube.Kubectl{Call: f.call}, Patience: time.Hour, Poll: time.Millisecond,
+			Log: &strings.Builder{}, Say: func(string) {}, Progress: func(json.RawMessage) {}}
+		done, dir, err := cluster.Run(ctx, testManifest(t, workload), t.TempDir())
+		if len(f.objects)+len(f.pods) > 0 {
+			t.Errorf("%v and %d pods are left", f.objects, len(f.pods))
+		}
+		if began := at > 0; began != (err == nil) || began != done.Interrupted || began != (dir != "") {
+			t.Errorf("interrupted at %d: %+v in %q, %v; called %q", at, done, dir, err, f.execs)
+		}
+	}
+}
+
+// The manifest is patched: the sidecar, the variables of the run, the number of pods and labels, and nothing else.
+func TestConsumer(t *testing.T) {
+	m := testManifest(t, workload)
+	text := func(m Manifest) string {
+		t.Helper()
+		got, err := m.Consumer("uid", "10.0.0.7", map[string]string{"KAFKA": "127.0.0.1:19092", "STUB": "http://x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	whole := text(m)
+	for _, want := range []string{
+		`"replicas":2`, `"env":[{"name":"KAFKA","value":"127.0.0.1:19092"},{"name":"MODE","value":"fast"},` +
+			`{"name":"STUB","value":"http://x"}]`, `"uid":"uid"`, `"dlqbench/run":"dlqbench-x"`, `"shareProcessNamespace":true`,
+		`"args":["pod","sidecar","--coordinator","10.0.0.7:18097","--signals"]`, `"add":["KILL"]`, `"runAsUser":0`,
+		`{"image":"migrate:1","name":"migrate"}]`, `"matchLabels":{"app":"orders"}`,
+	} {
+		if !strings.Contains(whole, want) {
+			t.Errorf("%s is not in %s", want, whole)
+		}
+	}
+	if strings.Contains(whole, "production") || strings.Contains(whole, `"secret"`) {
+		t.Errorf("it has the namespace, or the token: %s", whole)
+	}
+	m.Signals = false
+	if got := text(m); strings.Contains(got, "shareProcessNamespace") || strings.Contains(got, "runAsUser") {
+		t.Errorf("without signals: %s", got)
+	}
+	own := testManifest(t, strings.Replace(workload, "nodeSelector: {pool: load}", "securityContext: {runAsUser: 1000}", 1))
+	if got := text(own); !strings.Contains(got, `"runAsUser":1000`) || strings.Contains(got, `"add":["KILL"]`) {
+		t.Errorf("the sidecar is another user than the consumer: %s", got)
+	}
+	state := testManifest(t, strings.Replace(workload, "kind: Deployment", "kind: StatefulSet", 1))
+	if got := text(state); !strings.Contains(got, `"whenDeleted":"Delete"`) || state.resource() != "statefulsets" {
+		t.Errorf("the volumes of a StatefulSet stay: %s", got)
+	}
+	job, err := m.Job()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"nodeSelector":{"pool":"load"}`, `"backoffLimit":0`, `"ttlSecondsAfterFinished":60`,
+		`"activeDeadlineSeconds":3600`, `"automountServiceAccountToken":false`} {
+		if !strings.Contains(string(made), want) {
+			t.Errorf("%s is not in %s", want, made)
+		}
+	}
+}
+
+func TestManifestsThatCannotBe(t *testing.T) {
+	two := strings.Replace(workload, "containers:", "containers:\n        - {name: proxy, image: \"proxy:1\"}", 1)
+	for _, one := range []struct{ text, container, says string }{
+		{two, "", "the pods of the consumer have 2 containers"},
+		{two, "other", "no container other"},
+		{two, "orders", ""},
+		{strings.Replace(workload, "nodeSelector: {pool: load}", "hostNetwork: true", 1), "", "hostNetwork"},
+	} {
+		m := testManifest(t, one.text)
+		m.Container = one.container
+		if _, err := m.Consumer("", "", nil); (err == nil) != (one.says == "") ||
+			err != nil && !strings.Contains(err.Error(), one.says) {
+			t.Errorf("it says %v, want %q", err, one.says)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "orders.yaml")
+	for text, says := range map[string]string{"": "has nothing: it must have one", workload + "---\nkind: Service\n": "Deployment, Service: it",
+		"kind: Pod": "has Pod: it", "kind: [": "reading the manifest"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadWorkload(file); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q", text, err, says)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package pods
+
+// This file is the coordinator's side: it gives each pod that comes an instance, and acts on instances in their pods.
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dlqbench/dlqbench/internal/env/subject"
+)
+
+// HubConfig configures a Hub.
+type HubConfig struct {
+	// Token is what sidecars must know. Version is that of dlqbench, which they must have, too.
+	Token, Version string
+	// Ports are those of each instance, in the same order: of Kafka's brokers, of the downstreams, of the registry.
+	Ports [][]int
+	// Signals says that the sidecars can send signals to the consumer.
+	Signals bool
+	// Begin is called with the environment variables that all pods get.
+	Begin func(env map[string]string) error
+}
+
+// Hub is the coordinator's end of the sidecars. It serves as run.Pods.
+type Hub struct {
+	cfg    HubConfig
+	server *http.Server
+
+	mu     sync.Mutex
+	lost   func(error)
+	isLost bool
+	slots  []taken
+	closed bool
+}
+
+// taken is an instance: its sidecar, if a pod has come for it, and whether the consumer there may be connected.
+type taken struct {
+	open    bool
+	sidecar *sidecarEnd
+}
+
+// sidecarEnd is the coordinator's end of one sidecar.
+type sidecarEnd struct {
+	*control
+	pod     string
+	gone    chan struct{}
+	mu      sync.Mutex
+	last    int
+	waiting map[int]chan error
+}
+
+// Serve returns a hub that serves sidecars at the listener until Close.
+func Serve(listener net.Listener, cfg HubConfig) *Hub {
+	h := &Hub{cfg: cfg, slots: make([]taken, len(cfg.Ports))}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+attachPath, h.guarded(h.attach))
+	mux.HandleFunc("GET "+tunnelPath, h.guarded(h.tunnel))
+	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: leaseFor}
+	go func() { _ = h.server.Serve(listener) }()
+	return h
+}
+
+// Close ends all connections with sidecars. That they are gone is then no loss.
+func (h *Hub) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	for _, one := range h.slots {
+		if one.sidecar != nil && one.sidecar.control != nil {
+			_ = one.sidecar.conn.Close()
+		}
+	}
+	h.mu.Unlock()
+	return h.server.Close()
+}
+
+// Lost reports whether a pod went away that the run did not end. Its connections were cut then, at a time that nobody
+// knows exactly, and what its consumer did because of that must not be held against it.
+func (h *Hub) Lost() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.isLost
+}
+
+func (h *Hub) guarded(serve http.HandlerFunc) http.HandlerFunc {
+	want := bearer(h.cfg.Token).Get("Authorization")
+	return func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(want)) != 1 {
+			http.Error(w, "the token is wrong", http.StatusUnauthorized)
+			return
+		}
+		serve(w, r)
+	}
+}
+
+// attach serves one sidecar for as long as it is there.
+func (h *Hub) attach(w http.ResponseWriter, r *http.Request) {
+	if version := r.Header.Get(versionHeader); version != h.cfg.Version {
+		http.Error(w, fmt.Sprintf("the sidecar is dlqbench %s, and the coordinator %s", version, h.cfg.Version),
+			http.StatusConflict)
+		return
+	}
+	one := &sidecarEnd{pod: r.Header.Get(podHeader), gone: make(chan struct{}), waiting: map[int]chan error{}}
+	instance := h.take()
+	if instance < 0 {
+		http.Error(w, fmt.Sprintf("all %d instances have a pod", len(h.slots)), http.StatusServiceUnavailable)
+		return
+	}
+	conn, reader, err := upgrade(w)
+	if err == nil {
+		one.control = newControl(conn, reader)
+		err = h.serve(instance, one)
+	}
+	h.leave(instance, one, err)
+}
+
+// take gives a sidecar the first instance that has none, -1 if all have.
+func (h *Hub) take() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	instance := slices.IndexFunc(h.slots, func(t taken) bool { return t.sidecar == nil })
+	if instance >= 0 && !h.closed {
+		h.slots[instance].sidecar = &sidecarEnd{} // so that no other takes it
+		return instance
+	}
+	return -1
+}
+
+// serve tells a sidecar its instance, and reads its answers until it is gone.
+func (h *Hub) serve(instance int, one *sidecarEnd) error {
+	if err := one.send(message{Slot: &slot{Instance: instance, Ports: h.ports(instance)}}); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.slots[instance].sidecar = one
+	open := h.slots[instance].open
+	h.mu.Unlock()
+	if open {
+		if err := one.send(message{Act: subject.ActStart}); err != nil {
+			return err
+		}
+	}
+	return one.receive(func(m message) {
+		one.mu.Lock()
+		answer := one.waiting[m.ID]
+		delete(one.waiting, m.ID)
+		one.mu.Unlock()
+		if answer == nil {
+			return
+		}
+		if m.Error != "" {
+			answer <- errors.New(m.Error)
+		}
+		close(answer)
+	})
+}
+
+// ports are the ports to listen on in the pod of an instance, with those to forward to here: those that Kafka's answers
+// name, and those of the first instance, which all pods are told.
+func (h *Hub) ports(instance int) map[int]int {
+	ports := map[int]int{}
+	for i, port := range h.cfg.Ports[instance] {
+		ports[port], ports[h.cfg.Ports[0][i]] = port, port
+	}
+	return ports
+}
+
+// leave frees the instance of a sidecar that is gone. It is a loss if the run did not end the instance before.
+func (h *Hub) leave(instance int, one *sidecarEnd, err error) {
+	close(one.gone)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.slots[instance].sidecar = nil
+	if h.slots[instance].open && !h.closed && h.lost != nil {
+		h.isLost = true
+		h.lost(fmt.Errorf("the pod %s, which is instance %d, or its sidecar is gone (%w): see kubectl describe pod, and "+
+			"kubectl get events", one.pod, instance, err))
+	}
+}
+
+// tunnel forwards one connection of a consumer.
+func (h *Hub) tunnel(w http.ResponseWriter, r *http.Request) {
+	port, err := strconv.Atoi(r.URL.Query().Get("port"))
+	known := slices.ContainsFunc(h.cfg.Ports, func(ports []int) bool { return slices.Contains(ports, port) })
+	if err != nil || !known {
+		http.Error(w, "this is not a port of an instance", http.StatusForbidden)
+		return
+	}
+	to, err := (&net.Dialer{Timeout: time.Second}).DialContext(r.Context(), "tcp", localAddress(port))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	from, reader, err := upgrade(w)
+	if err != nil {
+		_ = to.Close()
+		return
+	}
+	join(from, to, reader, nil)
+}
+
+// Begin tells the environment variables of the pods. lost is called if one goes away that the run did not end.
+func (h *Hub) Begin(env map[string]string, lost func(error)) error {
+	h.mu.Lock()
+	h.lost = lost
+	h.mu.Unlock()
+	return h.cfg.Begin(env)
+}
+
+// Can reports whether Act can do something to an instance.
+func (h *Hub) Can(act string) bool { return act == subject.ActStart || h.cfg.Signals }
+
+// Act does something to an instance. After ActStart its consumer is connected to Kafka as soon as there is a pod. After
+// TERM and KILL, Kubernetes starts the consumer again, and it waits for its connections until ActStart.
+func (h *Hub) Act(ctx context.Context, instance int, act string) error {
+	h.mu.Lock()
+	switch act {
+	case subject.ActStart:
+		h.slots[instance].open = true
+	case "TERM", "KILL":
+		h.slots[instance].open = false
+	}
+	one := h.slots[instance].sidecar
+	h.mu.Unlock()
+	if one == nil || one.control == nil {
+		if act == subject.ActStart {
+			return nil // it is told when it comes
+		}
+		return fmt.Errorf("sending %s: instance %d has no pod", act, instance)
+	}
+	if err := one.act(ctx, act); err != nil {
+		return fmt.Errorf("sending %s to the consumer in the pod %s: %w", act, one.pod, err)
+	}
+	return nil
+}
+
+func (s *sidecarEnd) act(ctx context.Context, act string) error {
+	answer := make(chan error, 1)
+	s.mu.Lock()
+	s.last++
+	id := s.last
+	s.waiting[id] = answer
+	s.mu.Unlock()
+	if err := s.send(message{ID: id, Act: act}); err != nil {
+		return err
+	}
+	timer := time.NewTimer(actLimit)
+	defer timer.Stop()
+	select {
+	case err := <-answer:
+		return err
+	case <-s.gone:
+		return errors.New("its sidecar is gone")
+	case <-timer.C:
+		return fmt.Errorf("its sidecar has not answered for %s", actLimit)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,427 @@
+package pods
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// podHost is where the sidecar of a test accepts connections: the ports of the coordinator are those of 127.0.0.1.
+const podHost = "127.0.0.2"
+
+// memoryProcesses note the signals that they get.
+type memoryProcesses struct {
+	mu    sync.Mutex
+	got   []string
+	ended chan struct{}
+	fails error
+}
+
+func (p *memoryProcesses) Signal(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.got = append(p.got, name)
+	if name == "CONT" {
+		return nil
+	}
+	return p.fails
+}
+
+func (p *memoryProcesses) Ended(context.Context) <-chan struct{} { return p.ended }
+
+func (p *memoryProcesses) signals() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.got, " ")
+}
+
+// rig is a coordinator with one echoing server for each port of each instance.
+type rig struct {
+	*testing.T
+	hub     *Hub
+	address string
+	ports   [][]int
+	lost    chan error
+	closed  sync.Once
+}
+
+// echoing answers each line with its name, the line, and an end.
+func echoing(t *testing.T, name string) (port int) {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					if lines.Text() == "reset" {
+						_ = conn.(*net.TCPConn).SetLinger(0)
+						return
+					}
+					fmt.Fprintf(conn, "%s %s\n", name, lines.Text())
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { _ = listener.Close(); serving.Wait() })
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func newRig(t *testing.T, instances int) *rig {
+	r := &rig{T: t, lost: make(chan error, 10)}
+	for instance := range instances {
+		r.ports = append(r.ports, []int{echoing(t, fmt.Sprint("kafka ", instance)), echoing(t, fmt.Sprint("stub ", instance))})
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.address = listener.Addr().String()
+	r.hub = Serve(listener, HubConfig{Token: "secret", Version: "v1", Ports: r.ports, Signals: true,
+		Begin: func(map[string]string) error { return nil }})
+	t.Cleanup(r.close)
+	if err := r.hub.Begin(nil, func(err error) { r.lost <- err }); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) close() {
+	r.closed.Do(func() {
+		if err := r.hub.Close(); err != nil {
+			r.Error(err)
+		}
+	})
+}
+
+// sidecar runs a sidecar until stop is called, and waits until it has an instance.
+func (r *rig) sidecar(name string, processes Processes) (s *Sidecar, stop func()) {
+	r.Helper()
+	s = &Sidecar{Coordinator: r.address, Token: "secret", Pod: name, Version: "v1", Processes: processes,
+		Say: func(line string) { r.Log(name + ": " + line) }, host: podHost, startedAt: podHost + ":0"}
+	ctx, cancel := context.WithCancel(r.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			r.Error(err)
+		}
+	})
+	stop = func() { cancel(); running.Wait() }
+	r.Cleanup(stop)
+	return s, stop
+}
+
+// attachedTo waits until so many pods have an instance.
+func (r *rig) attachedTo(count int) {
+	r.Helper()
+	wait.Until(r, "the pods to come", func() bool {
+		r.hub.mu.Lock()
+		defer r.hub.mu.Unlock()
+		there := 0
+		for _, one := range r.hub.slots {
+			if one.sidecar != nil && one.sidecar.control != nil {
+				there++
+			}
+		}
+		return there == count
+	})
+}
+
+// call sends a line to a port in the pod.
+func (r *rig) call(port int) net.Conn {
+	r.Helper()
+	var conn net.Conn
+	wait.Until(r, "the sidecar to listen", func() bool {
+		var err error
+		conn, err = net.Dial("tcp4", net.JoinHostPort(podHost, fmt.Sprint(port)))
+		return err == nil
+	})
+	fmt.Fprintln(conn, "hello")
+	return conn
+}
+
+// answers reads what a connection gets within a time, "" for nothing.
+func answers(conn net.Conn, within time.Duration) string {
+	_ = conn.SetReadDeadline(time.Now().Add(within))
+	line, _ := bufio.NewReader(conn).ReadString('\n')
+	return strings.TrimSpace(line)
+}
+
+const soon, notYet = 10 * time.Second, 300 * time.Millisecond
+
+// Two pods get an instance each. Each is connected to its own ports by those of the first instance, which all pods are
+// told, and by its own, which Kafka's answers name. Nothing is connected before the run starts the instance.
+func TestForwards(t *testing.T) {
+	r := newRig(t, 2)
+	first, _ := r.sidecar("a", nil)
+	r.attachedTo(1)
+	early := r.call(r.ports[0][0])
+	defer early.Close()
+	if got := answers(early, notYet); got != "" || first.started.Load() {
+		t.Errorf("before its start, the instance gets %q, and the consumer may start: %v", got, first.started.Load())
+	}
+	if err := r.hub.Act(t.Context(), 0, "START"); err != nil {
+		t.Fatal(err)
+	}
+	if got := answers(early, soon); got != "kafka 0 hello" || !first.started.Load() {
+		t.Errorf("started, the instance gets %q", got)
+	}
+	stub := r.call(r.ports[0][1])
+	defer stub.Close()
+	if got := answers(stub, soon); got != "stub 0 hello" {
+		t.Errorf("the downstream answers %q", got)
+	}
+	fmt.Fprintln(stub, "reset")
+	_ = stub.SetReadDeadline(time.Now().Add(soon))
+	if _, err := io.ReadAll(stub); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a reset arrives as %v", err)
+	}
+}
+
+// The second pod is the second instance, also when it is told of the first one's ports.
+func TestSecondInstance(t *testing.T) {
+	r := newRig(t, 2)
+	r.hub.slots[0].sidecar = &sidecarEnd{} // a pod on another machine
+	r.sidecar("b", nil)
+	wait.Until(t, "the pod to come", func() bool {
+		r.hub.mu.Lock()
+		defer r.hub.mu.Unlock()
+		return r.hub.slots[1].sidecar != nil && r.hub.slots[1].sidecar.control != nil
+	})
+	if err := r.hub.Act(t.Context(), 1, "START"); err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range []int{r.ports[0][0], r.ports[1][0]} {
+		conn := r.call(port)
+		if got := answers(conn, soon); got != "kafka 1 hello" {
+			t.Errorf("port %d answers %q", port, got)
+		}
+		_ = conn.Close()
+	}
+}
+
+// A consumer that was killed and that Kubernetes starts again waits for its connections until the run starts it. One
+// that ends in order still gets connections until it has ended.
+func TestActs(t *testing.T) {
+	r := newRig(t, 1)
+	processes := &memoryProcesses{ended: make(chan struct{})}
+	r.sidecar("a", processes)
+	r.attachedTo(1)
+	act := func(name string) {
+		t.Helper()
+		if err := r.hub.Act(t.Context(), 0, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	connected := func(want string) {
+		t.Helper()
+		conn := r.call(r.ports[0][0])
+		defer conn.Close()
+		within := soon
+		if want == "" {
+			within = notYet
+		}
+		if got := answers(conn, within); got != want {
+			t.Errorf("a new connection gets %q, want %q", got, want)
+		}
+	}
+	act("START")
+	connected("kafka 0 hello")
+	act("STOP")
+	act("CONT")
+	act("KILL")
+	connected("")
+	act("START")
+	connected("kafka 0 hello")
+	act("TERM")
+	connected("kafka 0 hello")
+	close(processes.ended)
+	wait.Until(t, "the end of the consumer to be seen", func() bool {
+		conn := r.call(r.ports[0][0])
+		defer conn.Close()
+		return answers(conn, notYet) == ""
+	})
+	act("START")
+	connected("kafka 0 hello")
+	if got := processes.signals(); got != "CONT STOP CONT KILL TERM" {
+		t.Errorf("the processes got %s", got)
+	}
+	processes.mu.Lock()
+	processes.fails = errors.New("not permitted")
+	processes.mu.Unlock()
+	if err := r.hub.Act(t.Context(), 0, "STOP"); err == nil || !strings.Contains(err.Error(), "in the pod a: not permitted") {
+		t.Errorf("an act that fails: %v", err)
+	}
+}
+
+// If the coordinator goes away, the consumer continues, and its connections end.
+func TestCoordinatorGone(t *testing.T) {
+	r := newRig(t, 1)
+	processes := &memoryProcesses{}
+	r.sidecar("a", processes)
+	r.attachedTo(1)
+	for _, act := range []string{"START", "STOP"} {
+		if err := r.hub.Act(t.Context(), 0, act); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn := r.call(r.ports[0][0])
+	defer conn.Close()
+	if got := answers(conn, soon); got != "kafka 0 hello" {
+		t.Fatalf("it gets %q", got)
+	}
+	r.close()
+	wait.Until(t, "the consumer to continue", func() bool {
+		return strings.HasSuffix(processes.signals(), "STOP CONT")
+	})
+	_ = conn.SetReadDeadline(time.Now().Add(soon))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("its connection ends with %v", err)
+	}
+	if len(r.lost) > 0 {
+		t.Errorf("that the run is over is taken for a loss: %v", <-r.lost)
+	}
+}
+
+// A pod that goes away is a loss, unless the run has ended its instance; then another one takes its place.
+func TestPodGone(t *testing.T) {
+	r := newRig(t, 1)
+	processes := &memoryProcesses{ended: make(chan struct{})}
+	_, stop := r.sidecar("a", processes)
+	r.attachedTo(1)
+	for _, act := range []string{"START", "KILL"} {
+		if err := r.hub.Act(t.Context(), 0, act); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	r.attachedTo(0)
+	if len(r.lost) > 0 || r.hub.Lost() {
+		t.Errorf("a pod that was ended is lost: %v", <-r.lost)
+	}
+	if err := r.hub.Act(t.Context(), 0, "START"); err != nil {
+		t.Fatal(err)
+	}
+	_, stop = r.sidecar("b", processes)
+	conn := r.call(r.ports[0][0])
+	defer conn.Close()
+	if got := answers(conn, soon); got != "kafka 0 hello" {
+		t.Errorf("the next pod gets %q", got)
+	}
+	stop()
+	select {
+	case err := <-r.lost:
+		if !strings.Contains(err.Error(), "the pod b, which is instance 0,") || !r.hub.Lost() {
+			t.Errorf("it is lost: %v", err)
+		}
+	case <-time.After(soon):
+		t.Error("a pod went away, and nobody is told")
+	}
+}
+
+// A side that says nothing for longer than the lease is gone, and one that is there is not.
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		began := time.Now()
+		ended := make(chan time.Duration)
+		go func() {
+			_ = newControl(here, here).receive(func(message) {})
+			ended <- time.Since(began)
+		}()
+		other := json.NewEncoder(there)
+		go func() { _, _ = io.Copy(io.Discard, there) }()
+		for range 10 {
+			time.Sleep(pingEvery)
+			if err := other.Encode(message{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after := <-ended; after != 10*pingEvery+leaseFor {
+			t.Errorf("it was taken for gone after %v", after)
+		}
+		_ = there.Close()
+		if leaseFor > 10*time.Second {
+			t.Errorf("a stopped consumer stays stopped for %v", leaseFor)
+		}
+	})
+}
+
+// Whoever does not know the token, has another version, asks for another port or comes too late is refused.
+func TestRefuses(t *testing.T) {
+	r := newRig(t, 1)
+	ask := func(path, token, version string) string {
+		header := bearer(token)
+		header.Set(versionHeader, version)
+		conn, _, err := dial(t.Context(), r.address, path, header)
+		if err == nil {
+			_ = conn.Close()
+			return ""
+		}
+		return err.Error()
+	}
+	other := echoing(t, "other")
+	first, err := dialAttached(t, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	for _, one := range []struct{ path, token, version, says string }{
+		{attachPath, "guessed", "v1", "401: the token is wrong"},
+		{tunnelPath + fmt.Sprint("?port=", r.ports[0][0]), "guessed", "v1", "401: the token is wrong"},
+		{tunnelPath + fmt.Sprint("?port=", r.ports[0][0]), "secret", "v1", ""},
+		{tunnelPath + fmt.Sprint("?port=", other), "secret", "v1", "403: this is not a port of an instance"},
+		{attachPath, "secret", "v2", "409: the sidecar is dlqbench v2, and the coordinator v1"},
+		{attachPath, "secret", "v1", "503: all 1 instances have a pod"},
+	} {
+		if got := ask(one.path, one.token, one.version); one.says == "" && got != "" || !strings.HasSuffix(got, one.says) {
+			t.Errorf("%s is answered %q, want %q", one.path, got, one.says)
+		}
+	}
+}
+
+func dialAttached(t *testing.T, r *rig) (net.Conn, error) {
+	header := bearer("secret")
+	header.Set(versionHeader, "v1")
+	conn, _, err := dial(t.Context(), r.address, attachPath, header)
+	r.attachedTo(1)
+	return conn, err
+}
+
+// A pod listens on the ports of its own instance, and on those of the first, and forwards to its own.
+func TestPorts(t *testing.T) {
+	h := &Hub{cfg: HubConfig{Ports: [][]int{{10, 11, 99}, {20, 21, 99}}}}
+	got := h.ports(1)
+	for port, want := range map[int]int{10: 20, 11: 21, 20: 20, 21: 21, 99: 99} {
+		if got[port] != want {
+			t.Errorf("port %d leads to %d, want %d", port, got[port], want)
+		}
+	}
+	if len(got) != 5 {
+		t.Errorf("the ports are %v", got)
+	}
+}
