@@ -164,7 +164,12 @@ func (c *words[T]) next(rows int) error {
 	}
 	defer parquet.Release(page)
 	data := page.Data()
-	copy(c.indexes, data.Int32())
+	for i, index := range data.Int32() {
+		if uint32(index) >= uint32(len(c.meaning)) {
+			return fmt.Errorf("word %d is not in its dictionary, which has %d", index, len(c.meaning))
+		}
+		c.indexes[i] = index
+	}
 	return nil
 }
 

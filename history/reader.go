@@ -274,14 +274,13 @@ func (m *merge) each(fn func(*Event) error) error {
 		}
 		limit, order := m.limit(best)
 		for {
-			event := best.event()
-			if event.Time > limit || event.Time == limit && best.order > order {
+			if at := best.time(); at > limit || at == limit && best.order > order {
 				break
 			}
-			if err := fn(event); err != nil {
+			if err := fn(best.event()); err != nil {
 				return err
 			}
-			if best.at++; best.at < len(best.page) {
+			if best.at++; best.at < best.rows {
 				continue
 			}
 			more, err := best.nextPage()
@@ -304,7 +303,7 @@ func (m *merge) next() (*cursor, error) {
 			return best, nil
 		}
 		segment := m.reader.segments[m.waiting]
-		if best != nil && segment.First > best.event().Time {
+		if best != nil && segment.First > best.time() {
 			return best, nil
 		}
 		m.waiting++
@@ -329,7 +328,7 @@ func (m *merge) cursor() *cursor {
 func (m *merge) first() *cursor {
 	var best *cursor
 	for _, c := range m.open {
-		if best == nil || before(c.event().Time, c.order, best.event().Time, best.order) {
+		if best == nil || before(c.time(), c.order, best.time(), best.order) {
 			best = c
 		}
 	}
@@ -340,8 +339,8 @@ func (m *merge) first() *cursor {
 func (m *merge) limit(best *cursor) (time.Duration, int) {
 	limit, order := time.Duration(math.MaxInt64), math.MaxInt
 	for _, c := range m.open {
-		if c != best && before(c.event().Time, c.order, limit, order) {
-			limit, order = c.event().Time, c.order
+		if c != best && before(c.time(), c.order, limit, order) {
+			limit, order = c.time(), c.order
 		}
 	}
 	if m.waiting < len(m.reader.segments) {

@@ -36,7 +36,9 @@ func readSegment(data []byte) (events []Event, err error) {
 		if err != nil || !more {
 			return events, err
 		}
-		events = append(events, c.page...)
+		for ; c.at < c.rows; c.at++ {
+			events = append(events, *c.event())
+		}
 	}
 }
 

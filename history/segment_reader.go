@@ -90,10 +90,13 @@ type cursor struct {
 	// order is the segment's position in the history. Of two events with the same time, the one in the earlier
 	// segment comes first.
 	order int
-	left  int
-	page  []Event
-	at    int
+	left  int // rows after the present page
+	at    int // row of the current event in the page
+	rows  int // of the page
 	last  time.Duration
+	// now is the current event. It is assembled when it is asked for: a page of events takes megabytes, which would only
+	// pass through the processor's cache.
+	now Event
 }
 
 func newCursor(v *vocabulary) *cursor {
@@ -121,26 +124,32 @@ func (c *cursor) open(dir, run string, want segmentInfo, order int) (err error) 
 
 func (c *cursor) openColumns(file *parquet.File) (err error) {
 	defer recovered(&err)
-	c.page = sized(c.page, min(c.info.Events, pageEvents))
+	rows := min(c.info.Events, pageEvents)
 	chunks := file.RowGroups()[0].ColumnChunks()
 	for _, column := range c.all {
 		leaf, found := file.Schema().Lookup(column.name)
 		if !found && column.name == claimMoreColumn {
-			c.columns.claimMore.absent(len(c.page))
+			c.columns.claimMore.absent(rows)
 			continue
 		}
 		if !found {
 			return fmt.Errorf("it has no column %s", column.name)
 		}
-		if err := column.open(chunks[leaf.ColumnIndex], len(c.page)); err != nil {
+		if err := column.open(chunks[leaf.ColumnIndex], rows); err != nil {
 			return fmt.Errorf("opening column %s: %w", column.name, err)
 		}
 	}
 	return nil
 }
 
-// event returns the current event.
-func (c *cursor) event() *Event { return &c.page[c.at] }
+// time returns the time of the current event.
+func (c *cursor) time() time.Duration { return time.Duration(c.columns.time.values[c.at]) }
+
+// event returns the current event. It is valid until the next call.
+func (c *cursor) event() *Event {
+	c.columns.event(&c.now, c.at)
+	return &c.now
+}
 
 // nextPage decodes the next page and moves to its first event. It returns false at the end of the segment.
 func (c *cursor) nextPage() (more bool, err error) {
@@ -160,17 +169,16 @@ func (c *cursor) decode(rows int) (err error) {
 			return fmt.Errorf("decoding column %s: %w", column.name, err)
 		}
 	}
-	c.page = c.page[:rows]
-	for i := range c.page {
-		c.columns.event(&c.page[i], i)
+	for _, value := range c.columns.time.values[:rows] {
 		// The merge relies on the order, and judging an unsorted history would give wrong verdicts.
-		if c.page[i].Time < c.last || c.page[i].Time > c.info.Last {
+		at := time.Duration(value)
+		if at < c.last || at > c.info.Last {
 			return errors.New("its events are not sorted by time")
 		}
-		c.last = c.page[i].Time
+		c.last = at
 	}
 	c.left -= rows
-	c.at = 0
+	c.at, c.rows = 0, rows
 	return nil
 }
 
