@@ -92,7 +92,7 @@ func (l *latencies) phase(name string, warm bool) phaseIndex {
 
 // record adds a sample for a record.
 func (l *latencies) record(which latency, r *record, value time.Duration) {
-	l.recordIn(which, r.phase, value)
+	l.recordIn(which, r.phase(), value)
 }
 
 // recordIn adds a sample. Values are rounded to microseconds and kept in the histograms' range; negative ones are 0.
@@ -187,7 +187,7 @@ func (m *Measurer) Finish() *Measurements {
 // over reports whether the history shows that a record came to its end.
 func (m *Measurer) over(r *record) bool {
 	switch {
-	case r.terminal.Known():
+	case r.has(terminal):
 		return true
 	case r.has(dead) && !r.has(replayed):
 		return true // the audit found the dead letter

@@ -179,9 +179,9 @@ func (m *Measurer) handedOver(e *history.Event) {
 	due := m.phaseAt(r.intended.At())
 	if e.Flags.Has(history.Warmup) {
 		r.set(warmup)
-		r.phase = m.latencies.phase(history.PhaseWarmup, true)
+		r.setPhase(m.latencies.phase(history.PhaseWarmup, true))
 	} else {
-		r.phase = due.index
+		r.setPhase(due.index)
 	}
 	if m.header.Contract().Skips(e.Flags) {
 		r.set(skipped)
@@ -233,11 +233,11 @@ func (m *Measurer) acknowledged(e *history.Event) {
 	}
 	if _, p := m.partitions.of(e); p.add(e.Offset, e.Record, m.offsetLimit()) {
 		if e.Offset < p.covered {
-			r.set(covered)
+			m.records.cover(r)
 		}
 		if p.taken[e.Offset] {
 			delete(p.taken, e.Offset)
-			r.set(covered)
+			m.records.cover(r)
 			m.advance(p)
 		}
 		m.follow(p)
@@ -347,7 +347,7 @@ func (m *Measurer) answeredElsewhere(e *history.Event) {
 
 // failed notes that a record is in retry, or on its way to the dead-letter topic.
 func (m *Measurer) failed(r *record) {
-	if !r.terminal.Known() && !r.has(retrying|tried) {
+	if !r.has(terminal | retrying | tried) {
 		r.set(retrying)
 		m.inRetry++
 	}
@@ -412,9 +412,10 @@ func (m *Measurer) sentBack(r *record, e *history.Event) {
 		return // a repeat of the request
 	}
 	m.replays[e.Record] = e.Time
-	r.terminal = history.Stamp{}
+	r.facts &^= terminal
 	if r.underway != 0 {
-		m.records.track(r).begun = history.Stamp{}
+		u := m.records.track(r)
+		u.begun, u.ended = history.Stamp{}, history.Stamp{}
 	}
 	m.records.endSeries(r)
 }
@@ -453,11 +454,15 @@ func (m *Measurer) died(r *record) {
 
 // finish makes the record terminal, unless it already is.
 func (m *Measurer) finish(r *record, e *history.Event) {
+	first := !r.has(terminal)
+	r.set(terminal)
+	if first && !r.has(covered) {
+		m.records.track(r).ended = history.StampOf(e.Time)
+	}
 	m.records.endSeries(r)
-	if r.terminal.Known() {
+	if !first {
 		return
 	}
-	r.terminal = history.StampOf(e.Time)
 	if r.has(retrying) {
 		r.facts &^= retrying
 		m.inRetry--
@@ -500,7 +505,7 @@ func (m *Measurer) Hold(number int32) {
 func (m *Measurer) ended(r *record) bool {
 	contract := m.header.Contract()
 	givenUp := !contract.WritesDLQ() && !contract.ExitsExhausted && r.has(attempted)
-	return givenUp || r.terminal.Known() || r.has(skipped|tried) || contract.WireOnly
+	return givenUp || r.has(terminal|skipped|tried) || contract.WireOnly
 }
 
 func (m *Measurer) role(topic int16) history.Role {

@@ -34,29 +34,34 @@ const (
 	// tried: attempted, according to its place, where the downstream could not identify the record; or carried out, and
 	// the answer was lost on purpose; or perhaps ended by a logical failure at another downstream.
 	tried
+	terminal
+
+	// The phase to which the record's latencies count takes the bits above.
+	phaseShift = 24
 )
 
 // record is the state of one record; there are as many as the run has records, so every byte counts. What is needed
 // only while the record is under way is kept apart.
 type record struct {
 	intended history.Stamp
-	terminal history.Stamp
-	facts    facts
-	// underway is the position in records.underway plus one, or 0 if there is nothing to keep.
-	underway int32
 	// home is the partition to which the record was sent.
 	home  homeIndex
-	phase phaseIndex
+	facts facts
+	// underway is the position in records.underway plus one, or 0 if there is nothing to keep.
+	underway int32
 }
 
-// underway is what is kept of a record from its acknowledgement to its end, and for a second after its last attempt.
+// underway is what is kept of a record from its acknowledgement until it has ended and is committed, and for a second
+// after its last attempt.
 type underway struct {
 	// due is the earliest promised time of the next attempt, or none if no wait was promised. Before the first attempt
 	// it is when the record was acknowledged.
 	due history.Stamp
 	// begun is the start of the first attempt. It is none before that, once the record has succeeded, and when its dead
 	// letter is sent back.
-	begun    history.Stamp
+	begun history.Stamp
+	// ended is when it became terminal, as long as no commit covers it.
+	ended    history.Stamp
 	attempts uint16 // in the current series
 	recent   int32  // attempts within the last second, as counted by recentAttempts
 	holder   holder // has no meaning before the first attempt of the series
@@ -71,6 +76,9 @@ type holder struct {
 
 func (r *record) has(f facts) bool { return r.facts&f != 0 }
 func (r *record) set(f facts)      { r.facts |= f }
+
+func (r *record) phase() phaseIndex         { return phaseIndex(r.facts >> phaseShift) }
+func (r *record) setPhase(phase phaseIndex) { r.facts |= facts(phase) << phaseShift }
 
 const recordsPerChunk = 1 << 14
 
@@ -119,11 +127,22 @@ func (rs *records) release(r *record, u *underway) {
 	if r.has(success) {
 		u.begun = history.Stamp{} // only the time to the first success is measured
 	}
-	if u.attempts == 0 && u.recent == 0 && !u.due.Known() && !u.begun.Known() {
+	if u.attempts == 0 && u.recent == 0 && !u.due.Known() && !u.begun.Known() && !u.ended.Known() {
 		*u = underway{}
 		rs.free = append(rs.free, r.underway)
 		r.underway = 0
 	}
+}
+
+// cover notes that a commit covers the record, and returns when it became terminal.
+func (rs *records) cover(r *record) (ended history.Stamp) {
+	r.set(covered)
+	if r.underway != 0 {
+		u := rs.track(r)
+		ended, u.ended = u.ended, history.Stamp{}
+		rs.release(r, u)
+	}
+	return ended
 }
 
 // at returns the record's state, or nil for a number that does not belong to this run.
@@ -273,12 +292,12 @@ func (m *Measurer) coverRecord(number int32, at time.Duration, seen bool) {
 	if r == nil || r.has(covered) {
 		return
 	}
-	r.set(covered)
+	ended := m.records.cover(r)
 	switch {
 	case !seen:
-		m.settle(r, r.terminal.At())
-	case r.terminal.Known():
-		m.latencies.record(commitDelay, r, at-r.terminal.At())
+		m.settle(r, ended.At())
+	case ended.Known():
+		m.latencies.record(commitDelay, r, at-ended.At())
 		m.settle(r, at)
 	default:
 		m.settle(r, at)

@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// What is needed of a record only while it is under way takes memory only then, and for the second that its attempts
-// count as recent.
+// What is needed of a record only until it is finished and committed takes memory only until then, and for the second
+// that its attempts count as recent.
 func TestFinishedRecordsAreNotKept(t *testing.T) {
 	const records = 5_000
 	s := newStory(records)
@@ -20,6 +20,7 @@ func TestFinishedRecordsAreNotKept(t *testing.T) {
 		s.sent(i, at, 0, 1*ms, i%2, int64(i/2))
 		s.attempt(i, at+2*ms, at+3*ms, history.OutcomeTransient, nil)
 		s.attempt(i, at+5*ms, at+6*ms, history.OutcomeSuccess, nil)
+		s.committed(at+7*ms, i%2, int64(i/2)+1, 0, 0)
 		for e := range s.events {
 			m.Observe(&s.events[e])
 		}
