@@ -300,7 +300,7 @@ func (c *chain) tried(by holder) {
 func (cs *chains) firstDue(c *chain, a *attempt) *promise {
 	r := cs.w.record(a.number)
 	nowhere := place{none, none, none}
-	source := place{r.topic, r.partition, r.offset}
+	source := r.original()
 	if !cs.w.committedPast(source, nowhere) || !cs.keptHands(c, a, r) {
 		return nil
 	}

@@ -210,7 +210,7 @@ func (w *state) tell(to *Counterexample, k *kept) {
 func (w *state) about(number int32, from, to time.Duration, say func() string, marks ...moment) sighting {
 	s := sighting{record: number, topic: none, partition: none, offset: none, from: from, to: to, say: say, marks: marks}
 	if r := w.record(number); r != nil {
-		s.topic, s.partition, s.offset = r.topic, r.partition, r.offset
+		s.topic, s.partition, s.offset = r.topic, r.partition, r.offset.at()
 	}
 	return s
 }

@@ -208,8 +208,8 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 		c.remark("a dead letter without the record's id: when it was written is not seen")
 	default:
 		to := p.at
-		if r.firstTerminal.At() > p.at {
-			to = r.firstTerminal.At()
+		if c.w.firstTerminal(r) > p.at {
+			to = c.w.firstTerminal(r)
 		}
 		c.saw("commit-past-unfinished", c.w.about(p.number, 0, max(to, r.lastStart.At()), func() string {
 			if p.named && p.ack == 0 {
@@ -218,7 +218,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 					p.place.offset, p.offset, c.w.fate(r, p))
 			}
 			return fmt.Sprintf("%s while offset %d was unfinished: %s", p.deed(), p.place.offset, c.w.fate(r, p))
-		}, committed).by(r.firstTerminal.At()-p.at))
+		}, committed).by(c.w.firstTerminal(r)-p.at))
 	}
 }
 
@@ -233,8 +233,8 @@ func (w *state) fate(r *record, p *pass) string {
 	switch {
 	case w.contract.Halts(r.kind()):
 		return "its value can't be read, and the contract says that the subject halts there (poison: halt)"
-	case r.firstTerminal.At() > p.at:
-		return fmt.Sprintf("it was finished %s later", units.Text(r.firstTerminal.At()-p.at))
+	case w.firstTerminal(r) > p.at:
+		return fmt.Sprintf("it was finished %s later", units.Text(w.firstTerminal(r)-p.at))
 	case r.attempts == 0 && r.has(markTombstone):
 		return "its value is null, and it was never attempted"
 	case r.attempts == 0 && r.has(markGarbage):

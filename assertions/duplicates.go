@@ -59,7 +59,7 @@ func (c *duplicates) observe(*history.Event) {
 		return
 	}
 	c.result.Judged++
-	if r.successes == 2+r.again {
+	if int(r.successes) == 2+r.again() {
 		c.twice++
 	}
 	if allowed := 1 + c.w.disruptions(a.number, r); int(r.successes) > allowed {

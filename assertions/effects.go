@@ -274,7 +274,7 @@ func (c *effects) lettered(number int32) bool {
 // dead letter of it was written since it was sent or replayed.
 func (c *effects) owes(number int32, r *record) bool {
 	switch {
-	case r.exempt(), r.offset < 0, c.w.endedElsewhere(number), c.w.letterAsked(r) >= 0,
+	case r.exempt(), r.offset.at() < 0, c.w.endedElsewhere(number), c.w.letterAsked(r) >= 0,
 		r.lives == 0 && c.lettered(number):
 		return false
 	case c.w.contract.WireOnly:

@@ -223,7 +223,7 @@ func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, .
 		c.remark("source position not known")
 	case !lived && at.partition >= 0 && at.offset >= 0:
 		say("metadata-wrong", "it says it came from %s-%d offset %d; the record was at %s-%d offset %d",
-			c.w.topicName(at.topic), at.partition, at.offset, c.w.topicName(r.topic), r.partition, r.offset)
+			c.w.topicName(at.topic), at.partition, at.offset, c.w.topicName(r.topic), r.partition, r.offset.at())
 	case !lived:
 		say("metadata-wrong", "it says it came from %s; the record was in %s", c.w.topicName(at.topic),
 			c.w.topicName(r.topic))
@@ -247,12 +247,12 @@ func (w *state) elsewhere(number int32, r *record, partition int32) bool {
 // dialect cannot, or it is damaged), it reports whether the record was in the topic. A record with unknown copies may
 // have been anywhere.
 func (w *state) lived(number int32, r *record, at place) (known, lived bool) {
-	if r.offset < 0 {
+	if r.offset.at() < 0 {
 		return false, false
 	}
 	whole := at.partition >= 0 && at.offset >= 0
 	was := func(there place) bool { return there == at || !whole && there.topic == at.topic }
-	if was(place{r.topic, r.partition, r.offset}) {
+	if was(r.original()) {
 		return true, true
 	}
 	if c := w.copies[number]; c != nil {

@@ -250,7 +250,7 @@ func (w *state) noLetterAtAll() (why, do string) {
 		switch due++; {
 		case r.attempts == 0:
 			untried++
-		case r.planned == history.OutcomeExhausted && r.firstTerminal.At() == never &&
+		case r.planned == history.OutcomeExhausted && w.firstTerminal(r) == never &&
 			int(r.inSeries) < w.contract.MaxAttempts:
 			retrying++
 		}

@@ -493,7 +493,7 @@ func (c *isolation) sample(question int, p *running, l *lane, since, at time.Dur
 // waiting returns since when the process has held the record for its first attempt, with no predecessor pending in its
 // order; endless if that is unknown.
 func (c *isolation) waiting(r *record, part *partition, by holder) time.Duration {
-	handed, known := c.fetches[r.topic][r.partition].handed(by, r.offset)
+	handed, known := c.fetches[r.topic][r.partition].handed(by, r.offset.at())
 	if !known || r.born.At() < 0 {
 		return endless
 	}
@@ -502,10 +502,10 @@ func (c *isolation) waiting(r *record, part *partition, by holder) time.Duration
 	if before == nil || c.ordered == history.OrderingNone {
 		return since
 	}
-	if before.has(markRefused) || before.exempt() || before.firstTerminal.At() < 0 || before.lives > 0 {
+	if before.has(markRefused) || before.exempt() || c.w.firstTerminal(before) < 0 || before.lives > 0 {
 		return endless
 	}
-	return max(since, before.firstTerminal.At())
+	return max(since, c.w.firstTerminal(before))
 }
 
 // again handles the end of a backoff.

@@ -96,7 +96,7 @@ func (c *noLoss) judge(number int32) {
 	if !r.has(markSent) {
 		return
 	}
-	if r.offset < 0 || !r.has(markAcked) && !r.has(markInTopic) {
+	if r.offset.at() < 0 || !r.has(markAcked) && !r.has(markInTopic) {
 		if !r.has(markInTopic) && !c.inputAudited {
 			c.skip("neither acknowledged nor audited")
 		}
@@ -240,7 +240,7 @@ func (c *noLoss) left(number int32, r *record) string {
 func (c *noLoss) dropped(number int32, r *record) bool {
 	if c.inputAudited && r.has(markAcked) && !r.has(markInTopic) {
 		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("acknowledged to the workload at offset %d, but the audit did not find it in %s", r.offset,
+			return fmt.Sprintf("acknowledged to the workload at offset %d, but the audit did not find it in %s", r.offset.at(),
 				c.w.topicName(r.topic))
 		}).missingSince(c.w.auditedAt(r.topic, r.partition), MissingAudited))
 		return true
@@ -263,7 +263,7 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 
 // missingCopy returns the place of a copy that the workload produced, and that the audit did not find.
 func (w *state) missingCopy(number int32, r *record) (at place, missing bool) {
-	if c := w.copies[number]; r.again > 0 && c != nil {
+	if c := w.copies[number]; r.again() > 0 && c != nil {
 		for _, one := range c.list {
 			if w.role(one.topic) == history.RoleInput && !slices.ContainsFunc(c.audited, func(found auditedCopy) bool {
 				return found.place == one.place

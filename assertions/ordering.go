@@ -131,7 +131,7 @@ func (c *ordering) before(r *record) int32 {
 }
 
 func sameLog(a, b *record) bool {
-	return a.topic == b.topic && a.partition == b.partition && a.offset < b.offset && a.offset >= 0
+	return a.topic == b.topic && a.partition == b.partition && a.offset.at() < b.offset.at() && a.offset.at() >= 0
 }
 
 func (c *ordering) judgeBefore(a *attempt, before int32) {
@@ -139,7 +139,7 @@ func (c *ordering) judgeBefore(a *attempt, before int32) {
 	c.result.Judged++
 	// A record that a commit has passed is not delivered again. Whichever process committed it, this order is not
 	// violated. A record that only waits for the end of an open transaction is finished.
-	if b.firstTerminal.At() >= 0 || b.has(markCovered|markJoined) {
+	if c.w.firstTerminal(b) >= 0 || b.has(markCovered|markJoined) {
 		return
 	}
 	one := outOfOrder{
@@ -224,19 +224,19 @@ func (c *ordering) judge(s *outOfOrder) {
 		return
 	}
 	seen := c.w.about(s.next, 0, s.started, func() string {
-		if b.firstTerminal.At() < 0 {
+		if c.w.firstTerminal(b) < 0 {
 			return fmt.Sprintf("its first attempt started although record %d, which comes before it, was never finished",
 				s.before)
 		}
-		if b.firstTerminal.At() == c.w.letterAcked(b) {
+		if c.w.firstTerminal(b) == c.w.letterAcked(b) {
 			return fmt.Sprintf(
 				"its first attempt started %s before the dead letter of record %d, which comes before it, was acknowledged",
-				units.Text(b.firstTerminal.At()-s.started), s.before)
+				units.Text(c.w.firstTerminal(b)-s.started), s.before)
 		}
 		return fmt.Sprintf("its first attempt started %s before record %d, which comes before it, was finished",
-			units.Text(b.firstTerminal.At()-s.started), s.before)
-	}, moment{history.KindAttemptStart, s.started}).by(b.firstTerminal.At() - s.started)
-	if !b.firstTerminal.Known() { // the attempt is wrong only since it is certain that the record before is not finished
+			units.Text(c.w.firstTerminal(b)-s.started), s.before)
+	}, moment{history.KindAttemptStart, s.started}).by(c.w.firstTerminal(b) - s.started)
+	if c.w.firstTerminal(b) == never { // the attempt is wrong only since it is certain that the record before is not finished
 		seen = seen.missingSince(c.w.passedAt(s.before, b), MissingCommitted)
 	}
 	c.saw("reordered", seen)

@@ -60,14 +60,54 @@ type holder struct {
 // unchanged data as changed.
 type hash uint32
 
+// trait is a further set of facts about a record. Two of them say which of its times are the same, as they mostly are,
+// so that only one of them is stored.
+type trait uint8
+
+const (
+	// traitTerminal: it was first terminal when its latest attempt ended.
+	traitTerminal trait = 1 << iota
+	// traitSuccess: its latest success was then, too.
+	traitSuccess
+	// traitAgain: the workload produced it again.
+	traitAgain
+)
+
+// offset is that of a record in six bytes, which are enough for 2^48 records. The zero offset is none.
+type offset history.Stamp
+
+func offsetOf(at int64) offset { return offset(history.StampOf(time.Duration(min(at, 1<<48-2)))) }
+
+func (o offset) at() int64 { return int64(history.Stamp(o).At()) }
+
+// count24 is a count of disturbances. Only differences are asked for, so it may overflow.
+type count24 struct{ low, middle, high uint8 }
+
+func count24Of(count uint32) count24 {
+	return count24{uint8(count), uint8(count >> 8), uint8(count >> 16)}
+}
+
+// until returns by how much the count has grown.
+func (t count24) until(count uint32) uint32 {
+	return (count - t.count()) & (1<<24 - 1)
+}
+
+func (t count24) count() uint32 { return uint32(t.low) | uint32(t.middle)<<8 | uint32(t.high)<<16 }
+
+// below reports whether the count has grown since. A count from before does not make it so.
+func (t count24) below(count uint32) bool {
+	grown := t.until(count)
+	return grown > 0 && grown < 1<<23
+}
+
 // record is the known state of one record of the workload. Counts refer to its current replay generation; a replay
 // begins a new one. There is one for each record of the run, so every byte counts.
 type record struct {
-	offset                          int64
 	keyHash, valueHash, headersHash hash
 	partition                       int32
 	prev, next                      int32
-	disturbedFrom, disturbedTo      uint32
+	offset                          offset
+	disturbedFrom, disturbedTo      count24
 	topic                           int16
 	flags                           mark
 	held                            holder
@@ -75,19 +115,15 @@ type record struct {
 	// answers is the set of outcomes of all its attempts, earlier replay generations included.
 	answers                   outcomes
 	attempts, inSeries, inRun uint16
-	// firstTerminal is when it was first terminal in its first replay generation.
-	firstTerminal history.Stamp
 	// seriesStart is the start of the series' first attempt, lastStart of its latest, lastEnd when that one ended.
 	seriesStart, lastStart, lastEnd history.Stamp
-	lastSuccess                     history.Stamp
 	// born is when its present replay generation began: it was sent, or a replay of it was requested.
 	born history.Stamp
 	// These saturate at 255.
 	successes, excuses uint8
 	lives              uint8
-	// again is how often the workload produced it again.
-	again            uint8
-	outcome, planned history.Outcome
+	traits             trait
+	outcome, planned   history.Outcome
 	// seldom is the position in records.seldom, or 0.
 	seldom int32
 }
@@ -97,9 +133,13 @@ type seldom struct {
 	// letterAsked is the first request for its dead letter, letterAcked the first acknowledgement that was passed to
 	// the subject.
 	letterAsked, letterAcked history.Stamp
-	// lastTerminal is when it was last terminal. Unless it is apart, that is firstTerminal.
+	// firstTerminal is when it was first terminal in its first replay generation, unless a trait says that.
+	firstTerminal history.Stamp
+	// lastTerminal is when it was last terminal. Unless it is apart, that is when it was first terminal.
 	lastTerminal history.Stamp
-	apart        bool
+	// lastSuccess is its latest success, unless a trait says that.
+	lastSuccess history.Stamp
+	apart       bool
 	// hops saturates at 255. failedWrites must be as wide as deadLettered.forged, which is subtracted from it: a client
 	// that retries every 100 ms fails more than 255 times in half a minute.
 	hops         uint8
@@ -108,7 +148,7 @@ type seldom struct {
 
 func newRecord() record {
 	return record{
-		offset: none, partition: none, prev: none, next: none, topic: none,
+		partition: none, prev: none, next: none, topic: none,
 	}
 }
 
@@ -172,11 +212,11 @@ func (w *state) startLife(r *record) {
 	}
 	r.flags &^= markSeen | markCovered | markPassed | markUnsettled | markOver | markEnded | markGone | markMixed |
 		markJoined
-	r.lastStart, r.lastEnd = history.Stamp{}, history.Stamp{}
-	r.seriesStart, r.lastSuccess = history.Stamp{}, history.Stamp{}
+	w.setEnd(r, never)
+	r.lastStart, r.seriesStart = history.Stamp{}, history.Stamp{}
 	r.attempts, r.inSeries, r.inRun, r.successes, r.excuses = 0, 0, 0, 0, 0
 	if s := w.seldom(r); r.seldom > 0 {
-		*s = seldom{lastTerminal: s.lastTerminal, apart: s.apart}
+		*s = seldom{firstTerminal: s.firstTerminal, lastTerminal: s.lastTerminal, apart: s.apart}
 	}
 	r.outcome, r.held, r.delivery = history.OutcomeNone, holder{}, 0
 	if r.lives > 1 {
@@ -221,13 +261,54 @@ func (w *state) lastTerminal(r *record) time.Duration {
 	if s := w.seldom(r); s.apart {
 		return s.lastTerminal.At()
 	}
-	return r.firstTerminal.At()
+	return w.firstTerminal(r)
+}
+
+// firstTerminal is when the record was first terminal in its first replay generation, or never.
+func (w *state) firstTerminal(r *record) time.Duration {
+	if r.traits&traitTerminal != 0 {
+		return r.lastEnd.At()
+	}
+	return w.seldom(r).firstTerminal.At()
+}
+
+// lastSuccess is the record's latest success, or never.
+func (w *state) lastSuccess(r *record) time.Duration {
+	if r.traits&traitSuccess != 0 {
+		return r.lastEnd.At()
+	}
+	return w.seldom(r).lastSuccess.At()
+}
+
+// setEnd notes when the record's latest attempt ended. What shared the time of the one before keeps it.
+func (w *state) setEnd(r *record, at time.Duration) {
+	if same := traitTerminal | traitSuccess; r.traits&same != 0 {
+		first, success := w.firstTerminal(r), w.lastSuccess(r)
+		r.traits &^= same
+		s := w.keepSeldom(r)
+		s.firstTerminal, s.lastSuccess = history.StampOf(first), history.StampOf(success)
+	}
+	r.lastEnd = history.StampOf(at)
+}
+
+// setSuccess notes the record's latest success.
+func (w *state) setSuccess(r *record, at time.Duration) {
+	if r.lastEnd.At() == at {
+		r.traits |= traitSuccess
+		return
+	}
+	r.traits &^= traitSuccess
+	w.keepSeldom(r).lastSuccess = history.StampOf(at)
 }
 
 // setTerminal notes when the record was last terminal, and if it was not before, when it was first.
 func (w *state) setTerminal(r *record, first, last time.Duration) {
-	if !r.firstTerminal.Known() {
-		r.firstTerminal = history.StampOf(first)
+	if w.firstTerminal(r) == never && first != never {
+		if r.lastEnd.At() == first {
+			r.traits |= traitTerminal
+		} else {
+			w.keepSeldom(r).firstTerminal = history.StampOf(first)
+		}
 	}
 	if w.lastTerminal(r) != last {
 		s := w.keepSeldom(r)
@@ -239,10 +320,21 @@ func (w *state) setTerminal(r *record, first, last time.Duration) {
 // was written back, because a fault had made two dead letters of it and both were selected. Not every attempt can be
 // attributed to one of the copies, so each copy may be attempted, and end, as a single one would. What ends one of the
 // copies that the workload produced ends the others too: a subject that recognises the id need not process them.
-func (r *record) several() bool { return r.lives > 1 || r.again > 0 }
+func (r *record) several() bool { return r.lives > 1 || r.again() > 0 }
+
+// again is how often the workload produced the record again: once, or not at all.
+func (r *record) again() int {
+	if r.traits&traitAgain != 0 {
+		return 1
+	}
+	return 0
+}
+
+// original is where the workload wrote the record. Its offset is none if that is not known.
+func (r *record) original() place { return place{r.topic, r.partition, r.offset.at()} }
 
 // copies is the number of copies that may be attempted.
-func (r *record) copies() int { return max(1, int(r.lives)) + int(r.again) }
+func (r *record) copies() int { return max(1, int(r.lives)) + r.again() }
 
 // place is a position in a log.
 type place struct {

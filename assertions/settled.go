@@ -126,7 +126,7 @@ func (w *state) circling() string {
 		"names no number of attempts, so it is unknown whether that would end; promise attempts: {max: 3}, with your "+
 		"number, or, where records are to be tried for ever, leave out those that fail for good "+
 		"(workload.outcomes.exhausted=0)",
-		most, strings.TrimPrefix(w.topicName(r.topic), w.header.RunID+"."), r.partition, r.offset, r.attempts)
+		most, strings.TrimPrefix(w.topicName(r.topic), w.header.RunID+"."), r.partition, r.offset.at(), r.attempts)
 }
 
 // stalledFor reports whether the harness or one of the instances could not run for so much of an interval that it is

@@ -368,12 +368,12 @@ func (w *state) home(number int32, r *record) *partition {
 
 // position is the record's current position: its latest copy, or where the workload wrote it.
 func (w *state) position(number int32, r *record) place {
-	if r.lives > 0 || r.again > 0 || w.hops {
+	if r.lives > 0 || r.again() > 0 || w.hops {
 		if c := w.copies[number]; c != nil && len(c.list) > 0 {
 			return c.list[len(c.list)-1].place
 		}
 	}
-	return place{r.topic, r.partition, r.offset}
+	return r.original()
 }
 
 // copiedSince reports whether a further copy of the record was requested after the time.
@@ -421,7 +421,7 @@ func (w *state) openBefore(p *partition, number int32, r *record, offset int64) 
 	open := func(one place) bool {
 		return one.topic == p.topic && one.partition == p.place.partition && one.offset >= p.covered && one.offset < offset
 	}
-	if open(place{r.topic, r.partition, r.offset}) {
+	if open(r.original()) {
 		return true
 	}
 	c := w.copies[number]
@@ -446,15 +446,15 @@ func (w *state) disruptions(number int32, r *record) int {
 		}
 		return several
 	}
-	to := r.disturbedTo
-	if !r.has(markCovered) {
-		to = w.disturbed(w.home(number, r))
+	disturbed := uint32(0)
+	if r.has(markSeen) {
+		to := r.disturbedTo.count()
+		if !r.has(markCovered) {
+			to = w.disturbed(w.home(number, r))
+		}
+		disturbed = r.disturbedFrom.until(to)
 	}
-	from := r.disturbedFrom
-	if !r.has(markSeen) {
-		from = to
-	}
-	return int(to-from)*(1+int(r.again)) + int(r.excuses) + int(w.seldom(r).failedWrites)
+	return int(disturbed)*(1+r.again()) + int(r.excuses) + int(w.seldom(r).failedWrites)
 }
 
 // everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present replay
@@ -471,8 +471,8 @@ func (w *state) see(number int32, r *record) {
 		return
 	}
 	r.flags |= markSeen
-	if r.offset >= 0 || r.lives > 0 {
-		r.disturbedFrom = w.disturbed(w.home(number, r))
+	if r.offset.at() >= 0 || r.lives > 0 {
+		r.disturbedFrom = count24Of(w.disturbed(w.home(number, r)))
 	}
 }
 
@@ -480,7 +480,7 @@ func (w *state) see(number int32, r *record) {
 func (w *state) cover(number int32, r *record) {
 	if !r.has(markCovered) {
 		r.flags |= markCovered
-		r.disturbedTo = w.disturbed(w.home(number, r))
+		r.disturbedTo = count24Of(w.disturbed(w.home(number, r)))
 	}
 }
 
@@ -489,7 +489,7 @@ func (w *state) cover(number int32, r *record) {
 // acknowledgement and the commit of its source leaves two, and each is delivered again until it is committed
 // itself. The copy of a record that the workload produced twice is open as long as its place is not known.
 func (w *state) coverIfAll(number int32, r *record, at place) {
-	if r.again > 0 && !w.placedAgain(number) {
+	if r.again() > 0 && !w.placedAgain(number) {
 		return
 	}
 	if !w.hops {
@@ -499,7 +499,7 @@ func (w *state) coverIfAll(number int32, r *record, at place) {
 		return
 	}
 	known := w.copies[number]
-	if !w.committedPast(place{r.topic, r.partition, r.offset}, at) {
+	if !w.committedPast(r.original(), at) {
 		return
 	}
 	for i := 0; known != nil && i < len(known.list); i++ {
@@ -558,12 +558,12 @@ func (w *state) done(number int32, r *record, at place, by time.Duration) bool {
 	if w.contract.Halts(r.kind()) {
 		return false
 	}
-	if at == (place{r.topic, r.partition, r.offset}) {
-		return r.firstTerminal.At() >= 0 && r.firstTerminal.At() <= by
+	if at == r.original() {
+		return w.firstTerminal(r) >= 0 && w.firstTerminal(r) <= by
 	}
 	c := w.copies[number]
 	if c == nil {
-		return r.firstTerminal.At() >= 0
+		return w.firstTerminal(r) >= 0
 	}
 	for i := range c.list {
 		if c.list[i].place == at {

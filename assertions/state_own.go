@@ -44,6 +44,6 @@ func (w *state) onStoresBehalf(e *history.Event) bool {
 
 // left reports whether the record may have reached the subject's own store by now.
 func (w *state) left(r *record) bool {
-	givenUp := !w.contract.HasDLQ() && r.firstTerminal.At() >= 0 && r.successes == 0
+	givenUp := !w.contract.HasDLQ() && w.firstTerminal(r) >= 0 && r.successes == 0
 	return givenUp || w.letterAsked(r) >= 0
 }

@@ -45,7 +45,7 @@ func (w *state) sendUnreadable(r *record) {
 
 // placeUnreadable notes where the workload wrote an unreadable record.
 func (w *state) placeUnreadable(p *partition, at place, r *record) {
-	if !w.contract.Halts(r.kind()) || at != (place{r.topic, r.partition, r.offset}) {
+	if !w.contract.Halts(r.kind()) || at != r.original() {
 		return
 	}
 	p.unplaced--

@@ -29,7 +29,7 @@ func (w *state) send(e *history.Event) {
 	}
 	r.topic, r.partition, r.planned = e.Topic, e.Partition, e.Outcome
 	r.keyHash, r.valueHash, r.headersHash = hash(e.KeyHash), hash(e.ValueHash), hash(e.HeadersHash)
-	r.disturbedFrom = w.disturbed(w.partition(r.topic, r.partition))
+	r.disturbedFrom = count24Of(w.disturbed(w.partition(r.topic, r.partition)))
 	w.sendUnreadable(r)
 	w.chain(e.Record, e.N, r)
 }
@@ -37,10 +37,10 @@ func (w *state) send(e *history.Event) {
 // sendAgain notes that the workload produces the record once more, as a producer does that sends a record again after
 // its acknowledgement was lost. The copy may be attempted, succeed and be dead-lettered by itself.
 func (w *state) sendAgain(e *history.Event, r *record) {
-	if r == nil || !e.Flags.Has(history.Repeated) || r.again > 0 {
+	if r == nil || !e.Flags.Has(history.Repeated) || r.again() > 0 {
 		return
 	}
-	r.again++
+	r.traits |= traitAgain
 	r.excuses = bump(r.excuses)
 }
 
@@ -89,7 +89,7 @@ func (w *state) ack(e *history.Event) {
 	}
 	r.flags |= markAcked
 	w.acked++
-	r.topic, r.partition, r.offset = e.Topic, e.Partition, e.Offset
+	r.topic, r.partition, r.offset = e.Topic, e.Partition, offsetOf(e.Offset)
 	w.learn(place{e.Topic, e.Partition, e.Offset}, e.Record, r)
 }
 
@@ -115,7 +115,7 @@ func (w *state) learn(at place, number int32, r *record) {
 	switch {
 	case at.offset < p.covered || p.named.has(at.offset):
 		w.coverIfAll(number, r, at)
-	case w.hops || r.again > 0:
+	case w.hops || r.again() > 0:
 		r.flags &^= markCovered // the commit covered another copy
 	}
 	if at.offset <= p.fetched && !w.share {
@@ -202,9 +202,9 @@ func (w *state) startAttempt(e *history.Event) {
 		}
 		delivery = uint16(p.delivery)
 		a.stray = !p.has || p.held != by
-		regained := p.regained && (e.Time-p.since < faultGrace || !w.hops && r.disturbedFrom < p.taken)
+		regained := p.regained && (e.Time-p.since < faultGrace || !w.hops && r.disturbedFrom.below(p.taken))
 		a.early = !a.stray && (regained || p.wentBackFrom(w.position(e.Record, r)) ||
-			r.again > 0 && p.wentBackFrom(place{r.topic, r.partition, r.offset}))
+			r.again() > 0 && p.wentBackFrom(r.original()))
 	}
 	if a.stray {
 		r.excuses = bump(r.excuses)
@@ -376,7 +376,8 @@ func (w *state) endAttempt(e *history.Event) {
 		return
 	}
 	if a.start == r.lastStart.At() {
-		r.lastEnd, r.outcome = history.StampOf(e.Time), e.Outcome
+		w.setEnd(r, e.Time)
+		r.outcome = e.Outcome
 		r.flags |= markEnded
 		if a.gone {
 			r.flags |= markGone
@@ -402,9 +403,9 @@ func (w *state) conclude(r *record, a *attempt) {
 		w.finished(r, a.end) // but it does not end the series: another attempt would be one too many
 		return
 	case classSuccess:
-		a.lastSuccess = r.lastSuccess.At()
+		a.lastSuccess = w.lastSuccess(r)
 		r.successes = bump(r.successes)
-		r.lastSuccess = history.StampOf(a.end)
+		w.setSuccess(r, a.end)
 		if a.within != nil && a.within.succeeded(a.number) {
 			r.flags |= markOver | markJoined // it is finished when its transaction is committed
 			return
@@ -467,10 +468,10 @@ func (w *state) auditRecord(e *history.Event) {
 		return
 	}
 	at := place{e.Topic, e.Partition, e.Offset}
-	if w.role(e.Topic) == history.RoleInput && (at == (place{r.topic, r.partition, r.offset}) ||
+	if w.role(e.Topic) == history.RoleInput && (at == r.original() ||
 		w.foundOriginal(e.Record, r, at)) {
-		if r.offset < 0 {
-			r.topic, r.partition, r.offset = at.topic, at.partition, at.offset
+		if r.offset.at() < 0 {
+			r.topic, r.partition, r.offset = at.topic, at.partition, offsetOf(at.offset)
 			w.learn(at, e.Record, r)
 		}
 		r.flags |= markInTopic
@@ -485,7 +486,7 @@ func (w *state) auditRecord(e *history.Event) {
 // written back to a partition of the replay tool's choice. If the original is gone, a copy whose position an
 // acknowledgement reported must not be taken for it.
 func (w *state) foundOriginal(number int32, r *record, at place) bool {
-	if r.offset >= 0 || r.partition >= 0 && (at.topic != r.topic || at.partition != r.partition) {
+	if r.offset.at() >= 0 || r.partition >= 0 && (at.topic != r.topic || at.partition != r.partition) {
 		return false
 	}
 	known := w.copies[number]

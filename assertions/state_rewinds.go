@@ -101,7 +101,7 @@ func (w *state) excuseBegun(p *partition, from int64) {
 			w.disturb(p) // it is not known which record this is
 			return
 		}
-		if r := w.records.at(int(number)); r.has(markSeen) && r.disturbedFrom == w.disturbed(p) {
+		if r := w.records.at(int(number)); r.has(markSeen) && r.disturbedFrom.until(w.disturbed(p)) == 0 {
 			r.excuses = bump(r.excuses)
 		}
 	}

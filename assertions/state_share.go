@@ -174,7 +174,7 @@ func (w *state) released(c *commit) {
 			continue
 		}
 		r := w.records.at(int(number))
-		d.wasted = c.accepted && !c.withheld && r.held == c.by && r.lastSuccess.At() >= d.at && r.lastSuccess.At() <= c.at
+		d.wasted = c.accepted && !c.withheld && r.held == c.by && w.lastSuccess(r) >= d.at && w.lastSuccess(r) <= c.at
 	}
 }
 

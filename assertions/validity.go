@@ -405,7 +405,7 @@ func (w *state) duplicateShare(limit float64) measure.Threshold {
 	var once, twice int
 	for i := range w.records.count {
 		switch r := w.records.at(i); {
-		case r.successes > 1+r.again:
+		case int(r.successes) > 1+r.again():
 			once, twice = once+1, twice+1
 		case r.successes > 0:
 			once++
