@@ -121,6 +121,16 @@ func TestSegmentThatWasAddedIsReported(t *testing.T) {
 	requireDamage(t, dir, segmentFile(5), "not part of the sealed history", events)
 }
 
+// Without a seal, nothing says how many segments there were. A copy must not count its events twice all the same.
+func TestSegmentThatIsThereTwiceIsReported(t *testing.T) {
+	dir, events := small(t)
+	if err := os.Remove(filepath.Join(dir, sealFile)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, segmentFile(5)), read(t, filepath.Join(dir, segmentFile(2))))
+	requireDamage(t, dir, segmentFile(5), "a copy of 000002.parquet", events)
+}
+
 func TestSegmentOfAnotherRunIsReported(t *testing.T) {
 	dir, events := small(t)
 	other := t.TempDir()

@@ -204,6 +204,7 @@ func stray(numbers []int) []segmentInfo {
 
 // checkSegments loads each expected segment once and keeps the undamaged ones.
 func (r *Reader) checkSegments(expected []segmentInfo) {
+	files := map[string]string{} // by checksum
 	for i, want := range expected {
 		_, info, err := loadSegment(r.dir, want.File, r.header.RunID)
 		if err == nil && r.sealed && info != want {
@@ -211,6 +212,10 @@ func (r *Reader) checkSegments(expected []segmentInfo) {
 				"it is not the one that was sealed: %d events in %d bytes, sealed were %d in %d",
 				info.Events, info.Bytes, want.Events, want.Bytes)
 		}
+		if first := files[info.Sum]; err == nil && !r.sealed && first != "" {
+			err = damaged(filepath.Join(r.dir, want.File), "it is a copy of %s: remove it", first)
+		}
+		files[info.Sum] = want.File
 		if err != nil {
 			r.damaged = append(r.damaged, err)
 			r.hole = min(r.hole, i)
