@@ -36,7 +36,7 @@ PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 .PHONY: build run test test-scripts test-browser test-modules test-kafka test-docker test-kubernetes test-install \
 	race lint vet scenarios scenarios-kafka prove prove-short prove-agreement prove-runs prove-library prove-suite \
 	strangers strangers-bugs strangers-slow strangers-short parity-links apps learn corpus corpus-runs fuzz bench \
-	licenses workflows figures snapshot schemas docs clean
+	allocations licenses workflows figures snapshot schemas docs clean
 
 # Each package is compiled by a process of its own, which starts with a small heap and spends 15 to 30 % of its time
 # on a large package in the garbage collector. COMPILING lets it use a GiB first, which only the largest packages
@@ -228,6 +228,18 @@ fuzz:
 		dir=$$(dirname $$file) target=$${target#func }; echo "$$dir $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZRUNS)x -fuzzminimizetime 100x $$dir </dev/null || exit 1; \
 	done
+
+# What the hot paths allocate: the recorder, the generator, the tap, the downstream stub, the judges. Unlike times,
+# allocations hardly vary, so more of them than recorded are an error. UPDATE=-update records them.
+ALLOCATED = $(GO) test -run '^$$' -benchmem
+allocations:
+	set -o pipefail; { \
+		$(ALLOCATED) -benchtime 2x -bench '^Benchmark(Write|Read)$$' ./history && \
+		$(ALLOCATED) -benchtime 2x -bench '^BenchmarkJudgeInMemory$$' ./assertions && \
+		$(ALLOCATED) -count 2 -benchtime 200000x -bench '^Benchmark(Record|Build)$$' ./history ./internal/env/workload && \
+		$(ALLOCATED) -count 3 -benchtime 5000x -bench '^Benchmark(RoundTrip|Stub)$$' ./internal/env/tap \
+			./internal/env/workload; } \
+		| $(GO) run ./internal/cost/allocations $(UPDATE) internal/cost/allocations/bounds.txt
 
 # The overhead of dlqbench: ROUNDS rounds, in each of which all ways of doing the same work have their turn, and
 # benchstat's comparison of the ways. See docs/performance.md. For example BENCH='Produce|Run' ROUNDS=3
