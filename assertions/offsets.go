@@ -10,8 +10,8 @@ const (
 	pageSize = 1 << pageBits
 )
 
-// offsetPage is a part of them. Records that lie near each other were sent about the same time, so their numbers mostly differ
-// by less than fits in two bytes.
+// offsetPage is a part of them. Records that lie near each other were sent about the same time, so their numbers mostly
+// differ by less than fits in two bytes.
 type offsetPage struct {
 	base int32
 	near [pageSize]uint16 // record - base + 1, so that zero means empty

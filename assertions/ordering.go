@@ -236,7 +236,8 @@ func (c *ordering) judge(s *outOfOrder) {
 		return fmt.Sprintf("its first attempt started %s before record %d, which comes before it, was finished",
 			units.Text(c.w.firstTerminal(b)-s.started), s.before)
 	}, moment{history.KindAttemptStart, s.started}).by(c.w.firstTerminal(b) - s.started)
-	if c.w.firstTerminal(b) == never { // the attempt is wrong only since it is certain that the record before is not finished
+	// The attempt is wrong only since it is certain that the record before is not finished.
+	if c.w.firstTerminal(b) == never {
 		seen = seen.missingSince(c.w.passedAt(s.before, b), MissingCommitted)
 	}
 	c.saw("reordered", seen)
