@@ -34,7 +34,7 @@ func (a *app) learnCommand() *cobra.Command {
 		Use:   "learn [SUBJECT.yaml] [-- COMMAND…]",
 		Short: "Watch your consumer and write down the contract that fits",
 		Long: strings.TrimSpace(`
-Run a consumer twice with little load, first without faults, then with a kill, a restart and a refused dead-letter
+Run a consumer with little load, first without faults, then with a kill, a restart and a refused dead-letter
 topic, and propose its contract: attempts, waits, classes of answers, order, dead letters, commits, stop. Each line
 says what it was learned from; what was not the same every time is a question behind a comment sign. Promises that the
 second run broke are listed as surprises: they are bugs, or the contract must say less.
@@ -170,7 +170,7 @@ func (a *app) printLearned(flags learnFlags, report *learn.Report, written bool)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Learned from %d records in %s\n", report.Records, strings.Join(report.Runs, " and "))
+	fmt.Fprintf(out, "Learned from %d records in %s\n", report.Records, strings.Join(report.Runs, ", "))
 	fmt.Fprintf(out, "%d invariants are judged by it; dlqbench subject check %s says which, and what else can be\n",
 		len(described.Judged), flags.subject)
 	if !written {

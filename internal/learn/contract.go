@@ -25,7 +25,9 @@ type Line struct {
 
 // learned is a contract in the making.
 type learned struct {
-	seen    *seen
+	seen *seen
+	// unread is what was seen with records that can't be read: seen itself, unless the consumer halts at those.
+	unread  *seen
 	subject *scenarios.SubjectFile
 	lines   []Line
 	// path and text are the subject file.
@@ -35,9 +37,10 @@ type learned struct {
 	odd []string
 }
 
-// propose writes down what was seen. Ordering is left to the judge; see strengthen.
-func propose(s *seen, subject *scenarios.SubjectFile) *learned {
-	l := &learned{seen: s, subject: subject}
+// propose writes down what was seen, also with records that can't be read. Ordering is left to the judge; see
+// strengthen.
+func propose(s, unread *seen, subject *scenarios.SubjectFile) *learned {
+	l := &learned{seen: s, unread: unread, subject: subject}
 	l.names()
 	if subject.Observe != scenarios.ObserveWire {
 		l.attempts()
@@ -404,9 +407,9 @@ func ending(code int, signal string) string {
 // poison is about values that can't be read, and records without a value.
 func (l *learned) poison() {
 	l.unreadable()
-	skipped, all := 0, l.seen.marked(history.Tombstone)
+	skipped, all := 0, l.unread.marked(history.Tombstone)
 	for _, r := range all {
-		if r.deadLetters == 0 && len(r.tries) == 0 && l.seen.finished(r) {
+		if r.deadLetters == 0 && len(r.tries) == 0 && l.unread.finished(r) {
 			skipped++
 		}
 	}
@@ -418,20 +421,17 @@ func (l *learned) poison() {
 
 // unreadable is about values that can't be read.
 func (l *learned) unreadable() {
-	deadLettered, skipped, tried, halted, handed, all := 0, 0, 0, 0, 0, l.seen.marked(history.Garbage)
+	deadLettered, skipped, tried, halted, all := 0, 0, 0, 0, l.unread.marked(history.Garbage)
 	places := map[place]bool{}
 	for _, r := range all {
-		if r.handed > 0 {
-			handed++
-		}
 		switch {
 		case r.deadLetters > 0:
 			deadLettered++
 		case len(r.tries) > 0:
 			tried++
-		case l.seen.finished(r):
+		case l.unread.finished(r):
 			skipped++
-		case l.seen.halted(r):
+		case l.unread.halted(r):
 			halted++
 			places[r.at] = true
 		}
@@ -443,7 +443,7 @@ func (l *learned) unreadable() {
 	case skipped == n:
 		l.promise("poison", string(history.PoisonSkip), "%d of %d unreadable records were committed unprocessed.", n, n)
 		l.wonder("it commits records that it can't read, without an attempt or a dead letter: %d of %d", n, n)
-	case halted == handed && halted > 0 && !l.seen.shared:
+	case l.unread.haltsAtUnreadable():
 		l.promise("poison", string(history.PoisonHalt), "In %d of %d partitions with an unreadable record that it was "+
 			"handed, nothing was committed past that record, and %s.", len(places), len(places), l.stopping())
 		l.wonder("it halts at a record that it can't read, and what is behind it waits: in %s",
@@ -457,12 +457,12 @@ func (l *learned) unreadable() {
 
 // stopping tells how the consumer halted.
 func (l *learned) stopping() string {
-	switch ends := l.seen.crashes; {
+	switch ends := l.unread.crashes; {
 	case len(ends) > 0:
 		return fmt.Sprintf("its processes ended by themselves (%s, with %s)",
 			units.Plural(int64(len(ends)), "time", "times"), ending(ends[0].code, ends[0].text))
-	case l.seen.left > 0:
-		return fmt.Sprintf("it left its group (%s)", units.Plural(int64(l.seen.left), "time", "times"))
+	case l.unread.left > 0:
+		return fmt.Sprintf("it left its group (%s)", units.Plural(int64(l.unread.left), "time", "times"))
 	}
 	return "its processes stayed up, and in their group"
 }

@@ -26,7 +26,7 @@ type Config struct {
 	// File is the path of the subject file, Text what it holds.
 	File string
 	Text []byte
-	// Options are those of both runs, without scenario and subject.
+	// Options are those of all runs, without scenario and subject.
 	Options run.Options
 	// Run carries out a run; it is run.Run with whatever shows its progress.
 	Run func(context.Context, run.Options) (*run.Outcome, error)
@@ -66,18 +66,21 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 			subject.Kind)
 	}
 	report := &Report{}
-	s := newSeen()
-	source, _, err := c.run(ctx, report, "watch.yaml", watchScenario, least(subject), s)
+	s, source, err := c.watch(ctx, report, subject, nil)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.read(source); err != nil {
-		return nil, fmt.Errorf("reading the history of %s: %w", report.Runs[0], err)
+	unread := s
+	if s.haltsAtUnreadable() {
+		// What is behind an unreadable record waits, so most was not seen.
+		if s, source, err = c.watch(ctx, report, subject, readable()); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.nothing(subject); err != nil {
 		return nil, err
 	}
-	l := propose(s, subject)
+	l := propose(s, unread, subject)
 	l.path, l.text = c.File, c.Text
 	if err := l.strengthen(source); err != nil {
 		return nil, err
@@ -93,13 +96,26 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 	return report, err
 }
 
-// run carries out one of the two scenarios, and returns its history and its verdict.
+// watch runs the consumer without faults, with these settings of the scenario, and returns what was seen of it.
+func (c *Config) watch(ctx context.Context, report *Report, subject *scenarios.SubjectFile,
+	sets []string) (*seen, history.Source, error) {
+	s := newSeen()
+	source, _, err := c.run(ctx, report, "watch.yaml", watchScenario, least(subject), s, sets...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.read(source); err != nil {
+		return nil, nil, fmt.Errorf("reading the history of %s: %w", report.Runs[len(report.Runs)-1], err)
+	}
+	return s, source, nil
+}
+
+// run carries out one of the two scenarios with these settings, and returns its history and its verdict.
 func (c *Config) run(ctx context.Context, report *Report, name string, text []byte, subject *scenarios.SubjectFile,
-	audited *seen) (history.Source, *assertions.Verdict, error) {
+	audited *seen, sets ...string) (history.Source, *assertions.Verdict, error) {
 	options := c.Options
-	sets := []string(nil)
 	if subject.Input != nil && !subject.Input.Header {
-		sets = unfollowed()
+		sets = readable() // only the header of dlqbench's own follows a record without a readable id
 	}
 	scenario, source, err := scenarios.ParseWith(name, text, sets)
 	if err != nil {
@@ -128,8 +144,8 @@ func (c *Config) run(ctx context.Context, report *Report, name string, text []by
 	return reader, outcome.Verdict, nil
 }
 
-// unfollowed leaves out the records without a readable id. Only the header of dlqbench's own follows them.
-func unfollowed() []string {
+// readable leaves out the records without a readable id.
+func readable() []string {
 	return []string{"workload.garbage=0%", "workload.tombstones=0%", "workload.malformed.share=0%"}
 }
 
@@ -188,7 +204,7 @@ func (l *learned) test(ctx context.Context, c Config, report *Report) error {
 		return err
 	}
 	if err := s.read(source); err != nil {
-		return fmt.Errorf("reading the history of %s: %w", report.Runs[1], err)
+		return fmt.Errorf("reading the history of %s: %w", report.Runs[len(report.Runs)-1], err)
 	}
 	l.onFailure(s, verdict)
 	for _, root := range verdict.Roots {

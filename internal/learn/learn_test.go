@@ -223,6 +223,23 @@ func (s *simulation) other(place func(*history.Event)) {
 // watch returns what is proposed for a consumer with these habits.
 func watch(t *testing.T, how habits) *learned {
 	t.Helper()
+	s, source, subject, text := simulate(t, how, true)
+	unread := s
+	if s.haltsAtUnreadable() {
+		s, source, _, _ = simulate(t, how, false)
+	}
+	l := propose(s, unread, subject)
+	l.path, l.text = "subject.yaml", text
+	if err := l.strengthen(source); err != nil {
+		t.Fatal(err)
+	}
+	l.arrange()
+	return l
+}
+
+// simulate returns what is seen of a consumer with these habits, with records that can't be read or without.
+func simulate(t *testing.T, how habits, unreadable bool) (*seen, history.Source, *scenarios.SubjectFile, []byte) {
+	t.Helper()
 	text := []byte("name: it\nkind: process\ncommand: [it]\n")
 	subject, err := scenarios.ParseSubject("subject.yaml", text)
 	if err != nil {
@@ -248,9 +265,11 @@ func watch(t *testing.T, how habits) *learned {
 			sim.take(number, planned, 0)
 			number++
 		}
-		sim.take(number, history.OutcomeSuccess, history.Garbage)
-		sim.take(number+1, history.OutcomeSuccess, history.Tombstone)
-		number += 2
+		if unreadable {
+			sim.take(number, history.OutcomeSuccess, history.Garbage)
+			sim.take(number+1, history.OutcomeSuccess, history.Tombstone)
+			number += 2
+		}
 	}
 	sim.now += time.Minute
 	sim.event(history.KindPhase, func(e *history.Event) { e.Instance, e.Text = history.None, history.PhaseAudit })
@@ -275,13 +294,7 @@ func watch(t *testing.T, how habits) *learned {
 	if err := sim.seen.nothing(subject); err != nil {
 		t.Fatal(err)
 	}
-	l := propose(sim.seen, subject)
-	l.path, l.text = "subject.yaml", text
-	if err := l.strengthen(source); err != nil {
-		t.Fatal(err)
-	}
-	l.arrange()
-	return l
+	return sim.seen, source, subject, text
 }
 
 // What is proposed for consumers with different habits. testdata has the contracts.
@@ -539,7 +552,7 @@ downstreams:
 		t.Fatal(err)
 	}
 	l := watch(t, usual())
-	again := propose(l.seen, subject)
+	again := propose(l.seen, l.seen, subject)
 	again.path, again.text = "subject.yaml", text
 	learned, err := again.file()
 	if err != nil {
@@ -592,7 +605,7 @@ func TestScenarios(t *testing.T) {
 		if scenario.InstanceCount() != 2 {
 			t.Errorf("%s has %d instances", name, scenario.InstanceCount())
 		}
-		scenario, _, err = scenarios.ParseWith(name, text, unfollowed())
+		scenario, _, err = scenarios.ParseWith(name, text, readable())
 		if err != nil {
 			t.Fatal(err)
 		}

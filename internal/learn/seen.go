@@ -309,6 +309,21 @@ func (s *seen) halted(r *record) bool {
 	return r.handed > 0 && r.deadLetters == 0 && len(r.tries) == 0 && !s.finished(r) && s.drained-r.handed >= stillness
 }
 
+// haltsAtUnreadable reports whether the consumer halted at each unreadable record that it was handed, and at one at
+// least.
+func (s *seen) haltsAtUnreadable() bool {
+	halted := 0
+	for _, r := range s.marked(history.Garbage) {
+		switch {
+		case s.halted(r):
+			halted++
+		case r.handed > 0:
+			return false
+		}
+	}
+	return halted > 0 && !s.shared
+}
+
 // of returns the records that were planned so and have a readable value.
 func (s *seen) of(planned ...history.Outcome) []*record {
 	var all []*record
