@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
@@ -312,35 +313,37 @@ func TestKubernetes(t *testing.T) {
 			}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			patience := test.patience
-			if patience == 0 {
-				patience = 50 * time.Millisecond
-			}
-			cluster := test.cluster
-			into, err := cluster.run(t.Context(), t, patience)
-			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Errorf("error %v, want %q", err, test.err)
-			}
-			if said := strings.Join(into.said, "\n"); !strings.Contains(said, test.said) {
-				t.Errorf("it said %q, want %q", said, test.said)
-			}
-			for number, count := range into.results {
-				if count != 1 {
-					t.Errorf("cell %d has %d results", number, count)
+			synctest.Test(t, func(t *testing.T) {
+				patience := test.patience
+				if patience == 0 {
+					patience = 50 * time.Millisecond
 				}
-			}
-			for number, why := range test.failed {
-				if !strings.Contains(into.failed[number], why) {
-					t.Errorf("cell %d: %q, want %q", number, into.failed[number], why)
+				cluster := test.cluster
+				into, err := cluster.run(t.Context(), t, patience)
+				if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+					t.Errorf("error %v, want %q", err, test.err)
 				}
-			}
-			if len(into.results) != test.results || len(into.failed) != len(test.failed) || cluster.jobs != test.jobs {
-				t.Errorf("%d results, %d failed in %d Jobs, want %d, %d in %d", len(into.results), len(into.failed),
-					cluster.jobs, test.results, len(test.failed), test.jobs)
-			}
-			if left := cluster.job != nil || cluster.files; left != test.left {
-				t.Errorf("something is left: %v, want %v", left, test.left)
-			}
+				if said := strings.Join(into.said, "\n"); !strings.Contains(said, test.said) {
+					t.Errorf("it said %q, want %q", said, test.said)
+				}
+				for number, count := range into.results {
+					if count != 1 {
+						t.Errorf("cell %d has %d results", number, count)
+					}
+				}
+				for number, why := range test.failed {
+					if !strings.Contains(into.failed[number], why) {
+						t.Errorf("cell %d: %q, want %q", number, into.failed[number], why)
+					}
+				}
+				if len(into.results) != test.results || len(into.failed) != len(test.failed) || cluster.jobs != test.jobs {
+					t.Errorf("%d results, %d failed in %d Jobs, want %d, %d in %d", len(into.results), len(into.failed),
+						cluster.jobs, test.results, len(test.failed), test.jobs)
+				}
+				if left := cluster.job != nil || cluster.files; left != test.left {
+					t.Errorf("something is left: %v, want %v", left, test.left)
+				}
+			})
 		})
 	}
 }
