@@ -89,7 +89,11 @@ func violationsOf(v *Verdict) []*violation {
 // follow from the one that explains most.
 func (f *violation) explain(all []*violation, rows []link) {
 	explained := make([]bool, len(f.places))
-	best := 0
+	var (
+		best   int
+		likely *violation // f has no cause before the end, so that those that follow from it have it as their root
+		why    string
+	)
 	unknown := make([]bool, len(f.places))
 	for _, row := range rows {
 		if !f.among(row.effects) {
@@ -110,15 +114,16 @@ func (f *violation) explain(all []*violation, rows []link) {
 				}
 			}
 			if n > best {
-				best, f.cause, f.why = n, cause, row.why
+				best, likely, why = n, cause, row.why
 			}
 		}
 	}
 	for i := range explained {
 		if !explained[i] && !unknown[i] {
-			f.cause, f.why = nil, ""
+			return
 		}
 	}
+	f.cause, f.why = likely, why
 }
 
 // before reports whether an occurrence of the violation explains one of another, as near as it must be. Where one of

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // seenAt is an occurrence at an offset of a partition; the record's number is the offset, 100 more in each partition.
@@ -144,6 +146,10 @@ func TestRoots(t *testing.T) {
 		{"failures that are not retried", map[string][]Occurrence{"bounded-retries: under-retried": many,
 			"classification: premature-dead-letter": many},
 			[]string{"classification: premature-dead-letter <- bounded-retries: under-retried"}},
+		{"given up too early, some of it at a stop", map[string][]Occurrence{"bounded-retries: under-retried": many,
+			"classification: premature-dead-letter": many, "graceful-stop: premature-dead-letter": one},
+			[]string{"classification: premature-dead-letter <- bounded-retries: under-retried, " +
+				"graceful-stop: premature-dead-letter"}},
 		{"the nodes of a graph", map[string][]Occurrence{"graph-conservation: wrong-node-dlq": many,
 			"parse/commit-after-outcome: commit-past-unfinished": many[:1], "chunk/no-loss: lost": many[1:]},
 			[]string{"graph-conservation: wrong-node-dlq <- chunk/no-loss: lost, parse/" + past}},
@@ -158,6 +164,54 @@ func TestRoots(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever is violated, and wherever: each violation is told once, as a root or as a consequence of one. Before a cause
+// was chosen last of all, a violation could follow from one that followed from it, and the search for its root did not
+// end: dead letters at a stop, fewer of them than of records that were given up too early.
+func TestRootsAreFoundOfAnyViolations(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, invariant := range catalogue() {
+		for _, a := range invariant.Anomalies {
+			names = append(names, invariant.Name+": "+a.Name)
+		}
+	}
+	place := rapid.Custom(func(t *rapid.T) Occurrence {
+		at := time.Duration(rapid.IntRange(1, 3).Draw(t, "second")) * time.Second
+		if rapid.IntRange(0, 4).Draw(t, "placeless") == 0 {
+			return placeless(at)
+		}
+		return seenAt(at, int32(rapid.IntRange(0, 1).Draw(t, "partition")), int64(rapid.IntRange(0, 1).Draw(t, "offset")))
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		violations, places := map[string][]Occurrence{}, rapid.SliceOfN(place, 1, 4).Draw(t, "places")
+		rows := rapid.SliceOfN(rapid.SampledFrom(links()), 1, 3).Draw(t, "rows")
+		near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return !slices.ContainsFunc(rows, func(row link) bool {
+				return slices.ContainsFunc(append(row.effects, row.cause), func(one string) bool {
+					return strings.HasSuffix(": "+name, ": "+one)
+				})
+			})
+		})
+		for _, name := range near {
+			if n := rapid.IntRange(0, len(places)).Draw(t, name); n > 0 {
+				violations[name] = places[:n]
+			}
+		}
+		told := map[string]int{}
+		for _, root := range Roots(brokenVerdict(violations)) {
+			told[root.Invariant+": "+root.Anomaly]++
+			for _, one := range root.Consequences {
+				told[one.Invariant+": "+one.Anomaly]++
+			}
+		}
+		for name := range violations {
+			if told[name] != 1 {
+				t.Fatalf("%s is told %d times", name, told[name])
+			}
+		}
+	})
 }
 
 // Noise of the clocks comes last, a record that the consequences share first, then the largest margin, then the earliest.
