@@ -128,7 +128,8 @@ func TestADuplicateSaysWhatJustifiedIt(t *testing.T) {
 	b := newBuilder()
 	b.begin().send(0).success(0).success(0).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).commit(1)
 	told, err := Trace(b.drain().done(), 0)
-	if want := "success number 2; what happened until then justifies 1"; err != nil || !strings.Contains(told.Summary, want) {
+	want := "success number 2; what happened until then justifies 1"
+	if err != nil || !strings.Contains(told.Summary, want) {
 		t.Errorf("%q is not in the summary (%v):\n%s", want, err, told.Summary)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// TestCampaignOnKubernetes runs a campaign on a real cluster and removes a pod while it runs: each cell counts once, and
-// nothing is left. DLQBENCH_KUBECONFIG names the kubeconfig of a cluster, and DLQBENCH_KUBERNETES_IMAGE an image there
-// that has this commit's dlqbench as /dlqbench, built with -X main.version=test. docs/development.md says how.
+// TestCampaignOnKubernetes runs a campaign on a real cluster and removes a pod while it runs: each cell counts once,
+// and nothing is left. DLQBENCH_KUBECONFIG names the kubeconfig of a cluster, and DLQBENCH_KUBERNETES_IMAGE an image
+// there that has this commit's dlqbench as /dlqbench, built with -X main.version=test. docs/development.md says how.
 func TestCampaignOnKubernetes(t *testing.T) {
 	kubectl, program, kubeconfig, image := testCluster(t)
 	const namespace = "dlqbench-test"
@@ -80,8 +80,8 @@ func testCluster(t *testing.T) (kubectl func(...string) string, program, kubecon
 	}, os.Getenv("DLQBENCH_KUBERNETES_PROGRAM"), kubeconfig, image // the program in the image
 }
 
-// podsSubject is the reference consumer, or a planted bug of it, as a Deployment. Its waits may be late: the machine of a
-// test is busy.
+// podsSubject is the reference consumer, or a planted bug of it, as a Deployment. Its waits may be late: the machine of
+// a test is busy.
 const podsSubject = `name: orders
 kind: deployment
 deployment: {manifest: orders.yaml}
