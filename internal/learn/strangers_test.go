@@ -6,7 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -19,6 +21,41 @@ import (
 // absent is the exit code with which a build says that this machine lacks a prerequisite.
 const absent = 77
 
+// watched returns the folders of the consumers that are watched.
+func watched() []string {
+	return []string{"examples/go", "examples/apps/claims", "examples/apps/ledger", "examples/apps/orders",
+		"examples/apps/payments", "examples/apps/receipts", "examples/apps/shipments", "test/strangers/franz-go",
+		"test/strangers/sarama", "test/strangers/confluent-kafka", "test/strangers/aiokafka", "test/strangers/java",
+		"test/strangers/kafkajs"}
+}
+
+// The parts of make learn are made from a list of names. A name in it that no consumer here has would run nothing, and
+// pass.
+func TestMakeLearnNamesThemAll(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, folder := range watched() {
+		names = append(names, filepath.Base(folder))
+	}
+	list := regexp.MustCompile(`(?m)^LEARNED := (.*)$`).FindSubmatch(text)
+	if list == nil || !slices.Equal(strings.Fields(string(list[1])), names) {
+		t.Errorf("the Makefile's LEARNED is %q, want %q", list, names)
+	}
+	apps, err := filepath.Glob("../../examples/apps/*/subject.yaml")
+	if err != nil || len(apps) == 0 {
+		t.Fatal(apps, err)
+	}
+	for _, file := range apps {
+		if app := filepath.Base(filepath.Dir(file)); !slices.Contains(names, app) {
+			t.Errorf("the application %s is not among them", app)
+		}
+	}
+}
+
 // What is learned of consumers that others wrote, on six clients, is what their authors promise, as far as it shows: with
 // few attempts, no wait reaches its cap. And none of them is found to break it under faults.
 func TestContractsAreLearned(t *testing.T) {
@@ -29,10 +66,7 @@ func TestContractsAreLearned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"examples/go", "examples/apps/ledger", "examples/apps/orders",
-		"examples/apps/payments", "examples/apps/receipts", "examples/apps/shipments", "test/strangers/franz-go",
-		"test/strangers/sarama", "test/strangers/confluent-kafka", "test/strangers/aiokafka", "test/strangers/java",
-		"test/strangers/kafkajs"} {
+	for _, name := range watched() {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			path := filepath.Join("..", "..", name, "subject.yaml")
 			written, err := scenarios.LoadSubject(path)
