@@ -1,8 +1,8 @@
 # Sourced by .ci/run and .ci/docker.sh: what they install, and where.
 #
 # DLQBENCH_INSTALL=yes lets them install Debian packages on this machine, no forbids it. Where it is not set, root may
-# in CI and where no terminal is attached: such a machine is nobody's. A person is never surprised by packages. What
-# is missing is then reported as skipped.
+# in CI and where no terminal is attached. On a person's machine, nothing is installed unasked: what is missing is
+# reported as skipped.
 if [ -z "${DLQBENCH_INSTALL:-}" ]; then
 	DLQBENCH_INSTALL=no
 	if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || ! [ -t 0 ] || ! [ -t 1 ]; }; then

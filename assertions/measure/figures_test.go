@@ -141,7 +141,7 @@ func TestConservationOfLogicalFailures(t *testing.T) {
 }
 
 // A logical failure that a fault gives at another downstream may end a record before an attempt, or during one of
-// several calls. A failure that is none of a fault's is no such end, nor is one that the contract dead-letters.
+// several calls. Only a fault's failure may do so, and only where the contract does not dead-letter it.
 func TestConservationOfRecordsEndedElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome     history.Outcome

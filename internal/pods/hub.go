@@ -81,8 +81,8 @@ func (h *Hub) Close() error {
 	return h.server.Close()
 }
 
-// Lost reports whether a pod went away that the run did not end. Its connections were cut then, at a time that nobody
-// knows exactly, and what its consumer did because of that must not be held against it.
+// Lost reports whether a pod went away that the run did not end. Its connections were cut then, at an unknown
+// time, and what its consumer did because of that must not be held against it.
 func (h *Hub) Lost() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
