@@ -27,16 +27,16 @@ func experimentally(t *testing.T, name string, source history.Source) *Verdict {
 // The findings of an experimental invariant are in the verdict, with their counterexamples, and change nothing else in
 // it.
 func TestExperimentalDecidesNothing(t *testing.T) {
-	tale := func() history.Source {
+	example := func() history.Source {
 		b := newBuilder()
 		b.h.Contract().Ordering = history.OrderingNone
 		return b.begin().send(0).success(0).success(0).commit(1).drain().done()
 	}
-	firm := judged(t, tale())
+	firm := judged(t, example())
 	if firm.Verdict != Fail || resultOf(t, firm, "duplicates").Status != Fail {
 		t.Fatalf("without experiments it is %s: %v", firm.Verdict, firm.Reasons)
 	}
-	v := experimentally(t, "duplicates", tale())
+	v := experimentally(t, "duplicates", example())
 	if v.Verdict != Pass || len(v.Reasons) > 0 {
 		t.Errorf("the verdict is %s: %v", v.Verdict, v.Reasons)
 	}
@@ -66,7 +66,7 @@ func TestExperimentalByTheWholeName(t *testing.T) {
 
 // forwardedTwice is a graph in which a node processes a document twice and passes it on twice.
 func forwardedTwice() history.Source {
-	g := newGraphStory()
+	g := newGraphBuilder()
 	g.phase(history.PhaseSteady).send(0)
 	for range 2 {
 		g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0)

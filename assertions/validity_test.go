@@ -458,7 +458,7 @@ func TestTooManySuspicionsInStalls(t *testing.T) {
 
 // The first occurrence is reported whatever its length, with its time and place; the other counterexamples are the
 // shortest.
-func TestCounterexamplesAreTheFirstAndTheShortestStories(t *testing.T) {
+func TestCounterexamplesAreTheFirstAndTheShortest(t *testing.T) {
 	b := newBuilder()
 	b.begin()
 	for n := range int32(40) {
@@ -482,7 +482,7 @@ func TestCounterexamplesAreTheFirstAndTheShortestStories(t *testing.T) {
 		t.Errorf("%d places are kept, want all 40", len(a.Records))
 	}
 	if last := a.Counterexamples[MaxCounterexamples-1]; last.Record != 0 {
-		t.Errorf("the first occurrence is not told; the longest story is of record %d", last.Record)
+		t.Errorf("the first occurrence is not told; the longest trace is of record %d", last.Record)
 	}
 	for i, w := range a.Counterexamples[:MaxCounterexamples-1] {
 		marked := slices.ContainsFunc(w.Trace, func(l Line) bool { return l.Marked })

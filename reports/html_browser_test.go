@@ -155,7 +155,7 @@ func TestBrowserControls(t *testing.T) {
 		t.Errorf("figures that are bad, not as they should be, or neither have the colours %q", colours)
 	}
 	if b.Count(".evidence .seq svg") < 2 {
-		t.Error("the stories are not drawn")
+		t.Error("the traces are not drawn")
 	}
 	b.Click(".plainform > summary")
 	if list := b.Text(".plainform[open] .bio"); !strings.Contains(list, "the write to dlq-3 is refused") {

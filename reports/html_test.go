@@ -200,7 +200,7 @@ func TestHTMLAsksNobody(t *testing.T) {
 	}
 }
 
-func TestHTMLTellsTheStory(t *testing.T) {
+func TestHTMLHasTheCounterexamples(t *testing.T) {
 	page := parsePage(t, render(t, failRun(), HTML))
 	for _, want := range []string{
 		"commit-after-dlq is violated: commit-before-dlq, 14 times, e.g. record 9001",

@@ -185,7 +185,7 @@ func junitInvariant(class string, v *assertions.Verdict, r assertions.Result) ju
 	case assertions.NotApplicable:
 		out.Skipped = &junitProblem{Message: "not judged: " + text(r.Why), Type: string(r.Unjudged)}
 	case assertions.Fail:
-		out.Failure = &junitProblem{Message: violationWords(v, r), Type: "violated", Text: judged + "\n" + junitStories(r)}
+		out.Failure = &junitProblem{Message: violationWords(v, r), Type: "violated", Text: judged + "\n" + junitTraces(r)}
 	default:
 		out.Error = &junitProblem{Message: "inconclusive: " + text(r.Why), Type: "inconclusive", Text: judged}
 	}
@@ -225,8 +225,8 @@ func violationWords(v *assertions.Verdict, r assertions.Result) string {
 	return strings.Join(told, "; ")
 }
 
-// junitStories formats the first counterexamples of each anomaly as plain text.
-func junitStories(r assertions.Result) string {
+// junitTraces formats the first counterexamples of each anomaly as plain text.
+func junitTraces(r assertions.Result) string {
 	var b strings.Builder
 	for _, a := range r.Anomalies {
 		fmt.Fprintf(&b, "\n%s × %s\n", name(a.Name), units.Count(a.Count))

@@ -43,7 +43,7 @@ func TestJUnitAgreesWithAPass(t *testing.T) {
 	}
 }
 
-func TestJUnitTellsTheStory(t *testing.T) {
+func TestJUnitHasTheCounterexamples(t *testing.T) {
 	suite := readJUnit(t, render(t, failRun(), JUnit)).Suites[0]
 	failure := suite.Cases[7].Failure
 	if failure == nil {

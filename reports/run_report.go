@@ -86,7 +86,7 @@ func runDocument(run Run) document.Document {
 			{Title: "All latencies", Folded: true, Blocks: []document.Block{latencyTable(v, latencyNames(v.Latency))}},
 		},
 	}
-	out.Sections = append(append(out.Sections, stories(v)...), document.Section{Blocks: []document.Block{whatNext(run)}})
+	out.Sections = append(append(out.Sections, traces(v)...), document.Section{Blocks: []document.Block{whatNext(run)}})
 	return out
 }
 
@@ -296,8 +296,8 @@ func alsoList(v *assertions.Verdict) document.List {
 	return out
 }
 
-// stories returns the traces of the first counterexamples of the violations.
-func stories(v *assertions.Verdict) []document.Section {
+// traces returns the traces of the first counterexamples of the violations.
+func traces(v *assertions.Verdict) []document.Section {
 	var out []document.Section
 	for _, r := range causal(v) {
 		for _, a := range r.Anomalies {

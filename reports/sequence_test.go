@@ -32,11 +32,11 @@ func draw(t interface{ Fatalf(string, ...any) }, v *assertions.Verdict, w assert
 // TestSequenceGolden draws traces from runs of consumers with planted bugs: in place and with retry topics, in a
 // dead-letter store, in a graph.
 func TestSequenceGolden(t *testing.T) {
-	stories, err := filepath.Glob("testdata/sequences/*.json")
-	if err != nil || len(stories) < 5 {
-		t.Fatalf("%d stories (%v)", len(stories), err)
+	traces, err := filepath.Glob("testdata/sequences/*.json")
+	if err != nil || len(traces) < 5 {
+		t.Fatalf("%d traces (%v)", len(traces), err)
 	}
-	for _, path := range stories {
+	for _, path := range traces {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
 			data, err := os.ReadFile(path)
 			if err != nil {
@@ -131,7 +131,7 @@ func TestSequenceOfNothing(t *testing.T) {
 		"of an old verdict": {Trace: []assertions.Line{{Kind: "send", Text: "sent"}, {Kind: "acked", Text: "acked"}}},
 	} {
 		if d := newSequence(&assertions.Verdict{}, w); d != nil {
-			t.Errorf("a story %s is drawn: %+v", name, d)
+			t.Errorf("a trace %s is drawn: %+v", name, d)
 		}
 	}
 }

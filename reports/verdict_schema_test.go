@@ -131,7 +131,7 @@ func verdictComment(t reflect.Type, field string) string {
 	if told, ok := comments[t.Name()+"."+field]; ok {
 		return told
 	}
-	return cmp.Or(storyComment(t.Name()+"."+field), usageComment(t.Name()+"."+field))
+	return cmp.Or(violationComment(t.Name()+"."+field), usageComment(t.Name()+"."+field))
 }
 
 // usageComment describes the keys about the subject's resource usage.
@@ -152,8 +152,8 @@ func usageComment(key string) string {
 	}[key]
 }
 
-// storyComment describes the keys about the place and time of a violation.
-func storyComment(key string) string {
+// violationComment describes the keys about the place and time of a violation.
+func violationComment(key string) string {
 	return map[string]string{
 		"Verdict.Topics": "The topics of the run.",
 		"Verdict.Logs": "What the subject's processes wrote around the first occurrence of each anomaly; passwords " +

@@ -10,7 +10,7 @@ import (
 // BenchmarkObserve measures a run of records that are sent, acknowledged, tried, and committed every hundred records.
 func BenchmarkObserve(b *testing.B) {
 	const records = 200_000
-	s := newStory(records)
+	s := newBuilder(records)
 	s.phase(0, history.PhaseSteady)
 	for i := range int32(records) {
 		at := time.Duration(i) * 50 * time.Microsecond

@@ -25,7 +25,7 @@ func sum(curve Curve) int64 {
 // with the ledger and the histograms.
 func TestTotalsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newStory(rapid.SampledFrom([]int{0, 5, 10}).Draw(t, "records"))
+		s := newBuilder(rapid.SampledFrom([]int{0, 5, 10}).Draw(t, "records"))
 		s.events = anyEvents(t, 80)
 		scale := rapid.SampledFrom([]time.Duration{1, ms, 40 * ms, time.Minute}).Draw(t, "scale")
 		for i := range s.events {
@@ -122,7 +122,7 @@ func TestConservationOfLogicalFailures(t *testing.T) {
 		{false, false, EntryEndedTwice}, {false, true, EntryEndedTwice},
 		{true, false, EntryDeadLettered}, {true, true, EntryReplayed},
 	} {
-		s := newStory(1)
+		s := newBuilder(1)
 		s.header.Contract().LogicalEither = c.either
 		s.sent(0, 0, 0, ms, 0, 0)
 		s.attempt(0, 2*ms, 3*ms, history.OutcomeLogical, nil)
@@ -156,7 +156,7 @@ func TestConservationOfRecordsEndedElsewhere(t *testing.T) {
 		"another failure":       {history.OutcomeTransient, history.Forged, false, 1, EntryUnfinished},
 		"at the one that rules": {history.OutcomeLogical, history.Forged, false, 0, EntryUnfinished},
 	} {
-		s := newStory(1)
+		s := newBuilder(1)
 		s.header.Contract().LogicalDeadLetters = c.deadLetters
 		s.sent(0, 0, 0, ms, 0, 0)
 		s.add(history.KindAttemptStart, 2*ms, func(e *history.Event) { e.Record, e.Instance, e.N, e.Op = 0, 0, 1, 1 })
@@ -174,7 +174,7 @@ func TestConservationOfRecordsEndedElsewhere(t *testing.T) {
 }
 
 func TestConservation(t *testing.T) {
-	s := newStory(15)
+	s := newBuilder(15)
 	s.header.RunID = "run"
 	s.header.Contract().SkipsTombstones = true
 	end := time.Second
@@ -246,7 +246,7 @@ func TestConservation(t *testing.T) {
 
 // TestRecordsProducedTwice checks that each counts once in the ledger, and twice for the lag.
 func TestRecordsProducedTwice(t *testing.T) {
-	s := newStory(2)
+	s := newBuilder(2)
 	for record := range int32(2) {
 		s.sent(record, 0, 0, ms, 0, int64(2*record))
 		s.sent(record, 0, 0, ms, 0, int64(2*record+1))
@@ -275,7 +275,7 @@ func TestRecordsProducedTwice(t *testing.T) {
 }
 
 func TestHealthFromSamples(t *testing.T) {
-	s := newStory(0)
+	s := newBuilder(0)
 	sample := func(at time.Duration, backlog int64, cpu time.Duration) {
 		s.add(history.KindSample, at, func(e *history.Event) { e.Text, e.Aux = history.SampleBacklog, backlog })
 		s.add(history.KindSample, at, func(e *history.Event) { e.Text, e.Aux = history.SampleCPU, int64(cpu) })
@@ -323,7 +323,7 @@ func TestPercentileCurves(t *testing.T) {
 // TestWarmupByPhaseAndByFlag: a warm-up record is not in the whole run's histogram; a record that was only sent in that
 // phase is.
 func TestWarmupByPhaseAndByFlag(t *testing.T) {
-	s := newStory(2)
+	s := newBuilder(2)
 	s.phase(0, history.PhaseWarmup)
 	for record := range int32(2) {
 		s.sent(record, ms, 0, ms, 0, int64(record))

@@ -20,14 +20,14 @@ const (
 	retryTopic
 )
 
-// story is a hand-written history.
-type story struct {
+// builder writes a hand-written history.
+type builder struct {
 	header history.Header
 	events []history.Event
 }
 
-func newStory(records int) *story {
-	return &story{header: history.Header{
+func newBuilder(records int) *builder {
+	return &builder{header: history.Header{
 		Records: records, Started: time.Unix(1_700_000_000, 250e6),
 		Topics: []history.Topic{
 			{Name: "in", Role: history.RoleInput, Partitions: 2}, {Name: "dlq", Role: history.RoleDLQ},
@@ -43,7 +43,7 @@ func newStory(records int) *story {
 	}}
 }
 
-func (s *story) add(kind history.Kind, at time.Duration, change func(*history.Event)) {
+func (s *builder) add(kind history.Kind, at time.Duration, change func(*history.Event)) {
 	e := history.New(kind, at)
 	if change != nil {
 		change(&e)
@@ -51,13 +51,13 @@ func (s *story) add(kind history.Kind, at time.Duration, change func(*history.Ev
 	s.events = append(s.events, e)
 }
 
-func (s *story) phase(at time.Duration, name string) {
+func (s *builder) phase(at time.Duration, name string) {
 	s.add(history.KindPhase, at, func(e *history.Event) { e.Text = name })
 }
 
 // sent hands the record over late ms after its intended time and has it acknowledged ack ms after that time, at the
 // offset.
-func (s *story) sent(record int32, intended, late, ack time.Duration, partition int32, offset int64) {
+func (s *builder) sent(record int32, intended, late, ack time.Duration, partition int32, offset int64) {
 	s.add(history.KindSend, intended+late, func(e *history.Event) {
 		e.Record, e.Topic, e.Partition, e.Aux = record, input, partition, int64(intended)
 	})
@@ -66,7 +66,8 @@ func (s *story) sent(record int32, intended, late, ack time.Duration, partition 
 	})
 }
 
-func (s *story) attempt(record int32, start, end time.Duration, outcome history.Outcome, change func(*history.Event)) {
+func (s *builder) attempt(record int32, start, end time.Duration, outcome history.Outcome,
+	change func(*history.Event)) {
 	for _, at := range []time.Duration{start, end} {
 		kind := history.KindAttemptStart
 		if at == end {
@@ -84,7 +85,7 @@ func (s *story) attempt(record int32, start, end time.Duration, outcome history.
 	}
 }
 
-func (s *story) produced(record int32, at time.Duration, topic, instance int16, code int16, flags history.Flags) {
+func (s *builder) produced(record int32, at time.Duration, topic, instance int16, code int16, flags history.Flags) {
 	s.add(history.KindProduceRequest, at-1*ms, func(e *history.Event) {
 		e.Record, e.Topic, e.Instance = record, topic, instance
 	})
@@ -93,13 +94,13 @@ func (s *story) produced(record int32, at time.Duration, topic, instance int16, 
 	})
 }
 
-func (s *story) committed(at time.Duration, partition int32, offset int64, code int16, flags history.Flags) {
+func (s *builder) committed(at time.Duration, partition int32, offset int64, code int16, flags history.Flags) {
 	s.add(history.KindCommitResponse, at, func(e *history.Event) {
 		e.Topic, e.Partition, e.Offset, e.Code, e.Flags = input, partition, offset, code, flags
 	})
 }
 
-func (s *story) measure(t testing.TB) *Measurements {
+func (s *builder) measure(t testing.TB) *Measurements {
 	t.Helper()
 	m := New(s.header)
 	if err := history.FromEvents(s.header, s.events).Each(func(e *history.Event) error {
@@ -112,8 +113,8 @@ func (s *story) measure(t testing.TB) *Measurements {
 }
 
 // wholeRun is a run of two seconds with one warm-up record and five others.
-func wholeRun() *story {
-	s := newStory(7)
+func wholeRun() *builder {
+	s := newBuilder(7)
 	s.phase(0, history.PhaseSetup)
 	s.phase(100*ms, history.PhaseWarmup)
 	s.phase(200*ms, history.PhaseSteady)
@@ -316,57 +317,57 @@ func TestSketchIsPrecise(t *testing.T) {
 }
 
 func TestBackoffErrorIsMeasuredWhereItWasPromised(t *testing.T) {
-	fails := func(s *story, at time.Duration, outcome history.Outcome, change func(*history.Event)) {
+	fails := func(s *builder, at time.Duration, outcome history.Outcome, change func(*history.Event)) {
 		s.attempt(0, at, at+10*ms, outcome, change)
 	}
 	transient := history.OutcomeTransient
 	for name, c := range map[string]struct {
-		tell    func(*story)
+		tell    func(*builder)
 		samples []time.Duration // the second attempt starts 210 ms after the first one's end, when 100 ms were promised
 	}{
-		"plain": {func(s *story) {
+		"plain": {func(s *builder) {
 			fails(s, 0, transient, nil)
 			fails(s, 220*ms, transient, nil)
 		}, []time.Duration{110 * ms}},
-		"permanent": {func(s *story) { fails(s, 0, history.OutcomePermanent, nil); fails(s, 220*ms, transient, nil) }, nil},
-		"hung up": {func(s *story) {
+		"permanent": {func(s *builder) { fails(s, 0, history.OutcomePermanent, nil); fails(s, 220*ms, transient, nil) }, nil},
+		"hung up": {func(s *builder) {
 			fails(s, 0, history.OutcomeTimeout, func(e *history.Event) { e.Flags = history.ClientGone })
 			fails(s, 220*ms, transient, nil)
 		}, nil},
-		"told to wait": {func(s *story) {
+		"told to wait": {func(s *builder) {
 			fails(s, 0, history.OutcomeRateLimited, func(e *history.Event) { e.Aux = int64(200 * ms) })
 			fails(s, 220*ms, transient, nil)
 		}, []time.Duration{10 * ms}},
-		"restarted": {func(s *story) {
+		"restarted": {func(s *builder) {
 			fails(s, 0, transient, nil)
 			fails(s, 220*ms, transient, func(e *history.Event) { e.Run = 1 })
 			fails(s, 340*ms, transient, func(e *history.Event) { e.Run = 1 }) // the first wait again: 100 ms promised
 		}, []time.Duration{10 * ms}},
-		"partition lost": {func(s *story) {
+		"partition lost": {func(s *builder) {
 			fails(s, 0, transient, nil)
 			s.add(history.KindRevoked, 100*ms, func(e *history.Event) { e.Topic, e.Partition = input, 0 })
 			fails(s, 220*ms, transient, nil)
 		}, nil},
-		"counted in the header": {func(s *story) {
+		"counted in the header": {func(s *builder) {
 			s.header.Contract().Counter = history.CounterHeader
 			fails(s, 0, transient, nil)
 			fails(s, 220*ms, transient, func(e *history.Event) { e.Run = 1 })
 		}, []time.Duration{110 * ms}},
-		"after the last": {func(s *story) {
+		"after the last": {func(s *builder) {
 			s.header.Contract().MaxAttempts = 1
 			fails(s, 0, transient, nil)
 			fails(s, 220*ms, transient, nil)
 		}, nil},
-		"never ended": {func(s *story) {
+		"never ended": {func(s *builder) {
 			s.add(history.KindAttemptStart, 0, func(e *history.Event) { e.Record, e.Instance = 0, 0 })
 			fails(s, 220*ms, transient, nil)
 		}, nil},
-		"end without start": {func(s *story) {
+		"end without start": {func(s *builder) {
 			s.add(history.KindAttemptEnd, 0, func(e *history.Event) { e.Record, e.Instance, e.Outcome = 0, 0, transient })
 			fails(s, 220*ms, transient, nil)
 		}, nil},
 	} {
-		s := newStory(1)
+		s := newBuilder(1)
 		s.add(history.KindSend, -1*ms, func(e *history.Event) { e.Record, e.Topic, e.Partition = 0, input, 0 })
 		c.tell(s)
 		got := s.measure(t).Latencies()[LatencyBackoffError]
@@ -377,7 +378,7 @@ func TestBackoffErrorIsMeasuredWhereItWasPromised(t *testing.T) {
 }
 
 func TestCommitsNobodySawAnswered(t *testing.T) {
-	s := newStory(2)
+	s := newBuilder(2)
 	s.phase(0, history.PhaseDrain)
 	s.sent(0, 10*ms, 0, 1*ms, 0, 0)
 	s.attempt(0, 12*ms, 20*ms, history.OutcomeSuccess, nil)
@@ -402,7 +403,7 @@ func TestCommitsNobodySawAnswered(t *testing.T) {
 
 // TestShareGroups: an accept or a reject that the broker accepted covers its records, in any order.
 func TestShareGroups(t *testing.T) {
-	s := newStory(3)
+	s := newBuilder(3)
 	ack := func(at time.Duration, first, last int64, how int32, code int16) {
 		s.add(history.KindShareAckResponse, at, func(e *history.Event) {
 			e.Topic, e.Partition, e.Offset, e.Aux, e.N, e.Code = input, 0, first, last, how, code
@@ -430,7 +431,7 @@ func TestShareGroups(t *testing.T) {
 }
 
 func TestAttemptBeforeTheAcknowledgementWasSeen(t *testing.T) {
-	s := newStory(1)
+	s := newBuilder(1)
 	s.attempt(0, 5*ms, 6*ms, history.OutcomeSuccess, nil)
 	s.committed(8*ms, 0, 1, 0, 0)
 	s.sent(0, 0, 1*ms, 10*ms, 0, 0)
@@ -443,8 +444,8 @@ func TestAttemptBeforeTheAcknowledgementWasSeen(t *testing.T) {
 }
 
 func TestWhatIsOwedDependsOnTheContract(t *testing.T) {
-	run := func(change func(*story)) Ledger {
-		s := newStory(1)
+	run := func(change func(*builder)) Ledger {
+		s := newBuilder(1)
 		s.sent(0, 0, 0, 1*ms, 0, 0)
 		s.committed(50*ms, 0, 1, 0, 0)
 		change(s)
@@ -452,44 +453,44 @@ func TestWhatIsOwedDependsOnTheContract(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		unfinished int64
-		change     func(*story)
+		change     func(*builder)
 	}{
-		"committed unprocessed": {1, func(*story) {}},
-		"wire only":             {0, func(s *story) { s.header.Contract().WireOnly = true }},
-		"tombstone skipped": {0, func(s *story) {
+		"committed unprocessed": {1, func(*builder) {}},
+		"wire only":             {0, func(s *builder) { s.header.Contract().WireOnly = true }},
+		"tombstone skipped": {0, func(s *builder) {
 			s.header.Contract().SkipsTombstones = true
 			s.events[0].Flags = history.Tombstone
 		}},
-		"tombstone not skipped": {1, func(s *story) { s.events[0].Flags = history.Tombstone }},
-		"logical":               {0, func(s *story) { s.attempt(0, 5*ms, 6*ms, history.OutcomeLogical, nil) }},
-		"logical to be dead-lettered": {1, func(s *story) {
+		"tombstone not skipped": {1, func(s *builder) { s.events[0].Flags = history.Tombstone }},
+		"logical":               {0, func(s *builder) { s.attempt(0, 5*ms, 6*ms, history.OutcomeLogical, nil) }},
+		"logical to be dead-lettered": {1, func(s *builder) {
 			s.header.Contract().LogicalDeadLetters = true
 			s.attempt(0, 5*ms, 6*ms, history.OutcomeLogical, nil)
 		}},
-		"failed for good, and given up by contract": {0, func(s *story) {
+		"failed for good, and given up by contract": {0, func(s *builder) {
 			s.header.Contract().DeadLetters = false
 			s.attempt(0, 5*ms, 6*ms, history.OutcomePermanent, nil)
 		}},
-		"failed for good, and committed before its dead letter": {1, func(s *story) {
+		"failed for good, and committed before its dead letter": {1, func(s *builder) {
 			s.attempt(0, 5*ms, 6*ms, history.OutcomePermanent, nil)
 		}},
-		"only in a retry topic": {1, func(s *story) {
+		"only in a retry topic": {1, func(s *builder) {
 			s.produced(0, 10*ms, retryTopic, 0, 0, 0)
 		}},
-		"dead letter forged": {1, func(s *story) {
+		"dead letter forged": {1, func(s *builder) {
 			s.produced(0, 10*ms, dlq, 0, 0, history.Forged)
 		}},
-		"dead letter found by audit": {0, func(s *story) {
+		"dead letter found by audit": {0, func(s *builder) {
 			s.add(history.KindAuditRecord, time.Second, func(e *history.Event) { e.Record, e.Topic = 0, dlq })
 		}},
-		"found in the input": {1, func(s *story) {
+		"found in the input": {1, func(s *builder) {
 			s.add(history.KindAuditRecord, time.Second, func(e *history.Event) { e.Record, e.Topic = 0, input })
 		}},
-		"replayed and gone": {1, func(s *story) {
+		"replayed and gone": {1, func(s *builder) {
 			s.produced(0, 10*ms, dlq, 0, 0, 0)
 			s.produced(0, 100*ms, input, history.Replayer, 0, 0)
 		}},
-		"replay refused": {0, func(s *story) {
+		"replay refused": {0, func(s *builder) {
 			s.produced(0, 10*ms, dlq, 0, 0, 0)
 			s.produced(0, 100*ms, input, history.Replayer, 19, 0)
 		}},
@@ -501,7 +502,7 @@ func TestWhatIsOwedDependsOnTheContract(t *testing.T) {
 }
 
 func TestWhatIsCountedOnce(t *testing.T) {
-	s := newStory(1)
+	s := newBuilder(1)
 	s.sent(0, 0, 0, 1*ms, 0, 0)
 	s.produced(0, 10*ms, dlq, 0, 0, 0)
 	s.produced(0, 20*ms, dlq, 0, 0, 0)
@@ -527,7 +528,7 @@ func TestWhatIsCountedOnce(t *testing.T) {
 // TestReplayIntoTheDeadLetterTopic is a faulty replay: the records that the replay tool writes are not dead letters of
 // the subject.
 func TestReplayIntoTheDeadLetterTopic(t *testing.T) {
-	s := newStory(1)
+	s := newBuilder(1)
 	s.sent(0, 0, 0, 1*ms, 0, 0)
 	s.produced(0, 30*ms, dlq, history.Replayer, 0, 0)
 	s.produced(0, 40*ms, dlq, history.Replayer, 0, 0)
@@ -537,7 +538,7 @@ func TestReplayIntoTheDeadLetterTopic(t *testing.T) {
 }
 
 func TestWarmupHandedOverLateIsNoLoad(t *testing.T) {
-	s := newStory(2)
+	s := newBuilder(2)
 	s.phase(0, history.PhaseWarmup)
 	s.phase(100*ms, history.PhaseSteady)
 	s.sent(0, 90*ms, 20*ms, 30*ms, 0, 0)
@@ -603,7 +604,7 @@ func anyEvents(t *rapid.T, most int) []history.Event {
 
 func TestAnyEventsAreSurvived(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newStory(int(rapid.SampledFrom([]int64{-1, 0, 5, 10}).Draw(rt, "records")))
+		s := newBuilder(int(rapid.SampledFrom([]int64{-1, 0, 5, 10}).Draw(rt, "records")))
 		s.header.Faults = make([]history.PlannedFault, 3)
 		s.events = anyEvents(rt, 80)
 		m := s.measure(t)

@@ -11,7 +11,7 @@ import (
 // that its attempts count as recent.
 func TestFinishedRecordsAreNotKept(t *testing.T) {
 	const records = 5_000
-	s := newStory(records)
+	s := newBuilder(records)
 	m := New(s.header)
 	most := 0
 	for i := range int32(records) {

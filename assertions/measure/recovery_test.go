@@ -12,14 +12,14 @@ import (
 // later. Records held back by a fault are processed in a burst of 80 ms when the fault is lifted; commits resume 300 ms
 // after that.
 type faultyRun struct {
-	*story
+	*builder
 	held, freed time.Duration
 	// loadEnds is when the last record is sent.
 	loadEnds time.Duration
 }
 
 func newFaultyRun(names ...string) *faultyRun {
-	r := &faultyRun{story: newStory(1000), held: 3 * time.Second, freed: 5 * time.Second, loadEnds: 10 * time.Second}
+	r := &faultyRun{builder: newBuilder(1000), held: 3 * time.Second, freed: 5 * time.Second, loadEnds: 10 * time.Second}
 	for _, name := range names {
 		r.header.Faults = append(r.header.Faults, history.PlannedFault{Name: name})
 	}
@@ -139,7 +139,7 @@ func TestLongRunsCountOnce(t *testing.T) {
 
 // TestCaughtUp checks that a lag equal to the previous level counts as caught up.
 func TestCaughtUp(t *testing.T) {
-	s := newStory(400)
+	s := newBuilder(400)
 	s.header.Contract().WireOnly = true
 	s.header.Faults = []history.PlannedFault{{Name: "one"}}
 	s.phase(0, history.PhaseSteady)
@@ -238,7 +238,7 @@ func TestDetection(t *testing.T) {
 
 // TestSlowness: the throughput is unchanged, but every record takes 60 ms longer.
 func TestSlowness(t *testing.T) {
-	s := newStory(1000)
+	s := newBuilder(1000)
 	s.header.Faults = []history.PlannedFault{{Name: "slow"}}
 	s.phase(0, history.PhaseSteady)
 	for i := range int32(1000) {
@@ -263,7 +263,7 @@ func TestSlowness(t *testing.T) {
 
 // TestFailing: the throughput and the p99 are unchanged, but every record is dead-lettered.
 func TestFailing(t *testing.T) {
-	s := newStory(1000)
+	s := newBuilder(1000)
 	s.header.Faults = []history.PlannedFault{{Name: "outage"}}
 	s.phase(0, history.PhaseSteady)
 	for i := range int32(1000) {
@@ -351,7 +351,7 @@ func TestWhatCanNotBeTold(t *testing.T) {
 
 // TestWireOnlyRecovery: if the records that the subject processes are not observed, its lag decides.
 func TestWireOnlyRecovery(t *testing.T) {
-	s := newStory(1000)
+	s := newBuilder(1000)
 	s.header.Contract().WireOnly = true
 	s.header.Faults = []history.PlannedFault{{Name: "one"}}
 	s.phase(0, history.PhaseSteady)
@@ -399,7 +399,7 @@ func TestRecoveryThresholds(t *testing.T) {
 		{bad, "recovery.steady < 1h", false, "recovery.steady: of fault 1: it was not steady again"},
 		{bad, "not (recovery.catch_up > 1h)", false, "higher than before to the end"},
 		{early.measure(t), "recovery.steady < 1h", false, "can't be told, of fault 1: it was not calm"},
-		{newStory(1).measure(t), "recovery.detect < 1h", false, "the run had no faults"},
+		{newBuilder(1).measure(t), "recovery.detect < 1h", false, "the run had no faults"},
 	} {
 		got := c.m.Evaluate([]string{c.expression})[0]
 		if got.Met != c.met || !strings.Contains(got.Actual+got.Error, c.says) {

@@ -57,9 +57,9 @@ func TestThresholdsOfAWholeRun(t *testing.T) {
 }
 
 func TestThresholdWithoutDataIsNeverMet(t *testing.T) {
-	empty := newStory(3).measure(t)
+	empty := newBuilder(3).measure(t)
 	unfinished := func() *Measurements {
-		s := newStory(1)
+		s := newBuilder(1)
 		s.sent(0, 0, 0, ms, 0, 0)
 		s.phase(10*ms, history.PhaseDrain)
 		return s.measure(t)
@@ -226,7 +226,7 @@ func TestHDRLogIsReadBack(t *testing.T) {
 
 func TestHDRLogsOnlyWhereThereAreSamples(t *testing.T) {
 	dir := t.TempDir()
-	if err := WriteHDR(dir, newStory(1).measure(t)); err != nil {
+	if err := WriteHDR(dir, newBuilder(1).measure(t)); err != nil {
 		t.Fatal(err)
 	}
 	if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) != 0 {

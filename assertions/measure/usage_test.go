@@ -13,7 +13,7 @@ const mib = 1 << 20
 
 // uses reads an instance once a second from one time to another; the functions give memory and processor time by
 // second.
-func (s *story) uses(instance int16, run uint16, from, to time.Duration, rss func(float64) float64,
+func (s *builder) uses(instance int16, run uint16, from, to time.Duration, rss func(float64) float64,
 	cpu func(float64) float64) {
 	for at := from; at <= to; at += time.Second {
 		sample := func(text string, value float64) {
@@ -26,7 +26,7 @@ func (s *story) uses(instance int16, run uint16, from, to time.Duration, rss fun
 	}
 }
 
-func (s *story) ready(instance int16, run uint16, at time.Duration) {
+func (s *builder) ready(instance int16, run uint16, at time.Duration) {
 	s.add(history.KindInstanceReady, at, func(e *history.Event) { e.Instance, e.Run = instance, run })
 }
 
@@ -36,8 +36,8 @@ func slope(level, perSecond float64) func(float64) float64 {
 }
 
 // loaded is a run whose load lasts from the 5th second to the 25th.
-func loaded() *story {
-	s := newStory(0)
+func loaded() *builder {
+	s := newBuilder(0)
 	s.phase(0, history.PhaseSetup)
 	s.phase(3*time.Second, history.PhaseWarmup)
 	s.phase(5*time.Second, history.PhaseSteady)
@@ -50,52 +50,52 @@ func loaded() *story {
 func TestLeaksAreToldFromWarmUp(t *testing.T) {
 	saw := func(second float64) float64 { return 100 + 30*float64(int(second)%3) } // as with a garbage collector
 	for name, c := range map[string]struct {
-		make     func(*story)
+		make     func(*builder)
 		max      string
 		growth   string
 		met      bool
 		unheard  bool
 		measured bool
 	}{
-		"steady": {func(s *story) {
+		"steady": {func(s *builder) {
 			s.ready(0, 0, 2*time.Second)
 			s.uses(0, 0, 0, 39*time.Second, flat(80), flat(0))
 		}, "80MiB", "0B", true, false, true},
-		"leaking": {func(s *story) {
+		"leaking": {func(s *builder) {
 			s.ready(0, 0, 2*time.Second)
 			s.uses(0, 0, 0, 39*time.Second, slope(80, 3), flat(0))
 		}, "197MiB", "42MiB", false, false, true},
-		"grows while it starts, and while it drains": {func(s *story) {
+		"grows while it starts, and while it drains": {func(s *builder) {
 			s.ready(0, 0, 4*time.Second)
 			s.uses(0, 0, 0, 4*time.Second, slope(10, 30), flat(0))
 			s.uses(0, 0, 5*time.Second, 24*time.Second, flat(130), flat(0))
 			s.uses(0, 0, 25*time.Second, 35*time.Second, slope(130, 30), flat(0))
 		}, "430MiB", "0B", true, false, true},
-		"collected": {func(s *story) {
+		"collected": {func(s *builder) {
 			s.ready(0, 0, 2*time.Second)
 			s.uses(0, 0, 0, 39*time.Second, saw, flat(0))
 		}, "160MiB", "0B", true, false, true},
-		"shrinking": {func(s *story) {
+		"shrinking": {func(s *builder) {
 			s.ready(0, 0, 2*time.Second)
 			s.uses(0, 0, 0, 39*time.Second, slope(200, -2), flat(0))
 		}, "200MiB", "-28MiB", true, false, true},
-		"only the second leaks": {func(s *story) {
+		"only the second leaks": {func(s *builder) {
 			s.ready(0, 0, 2*time.Second)
 			s.ready(1, 0, 2*time.Second)
 			s.uses(0, 0, 0, 39*time.Second, slope(80, -1), flat(0))
 			s.uses(1, 0, 0, 39*time.Second, slope(10, 2), flat(0))
 		}, "88MiB", "28MiB", false, false, true},
-		"a restart begins anew, and is not ready at once": {func(s *story) {
+		"a restart begins anew, and is not ready at once": {func(s *builder) {
 			s.ready(0, 0, 2*time.Second)
 			s.uses(0, 0, 0, 16*time.Second, slope(20, 0.5), flat(0))
 			s.uses(0, 1, 17*time.Second, 39*time.Second, slope(20, 10), flat(0))
 			s.ready(0, 1, 20*time.Second)
 		}, "240MiB", "4MiB", true, false, true},
-		"never long under load": {func(s *story) {
+		"never long under load": {func(s *builder) {
 			s.ready(0, 0, 2*time.Second)
 			s.uses(0, 0, 0, 12*time.Second, slope(20, 10), flat(0))
 		}, "140MiB", "", false, true, true},
-		"not measured": {func(*story) {}, "", "", false, true, false},
+		"not measured": {func(*builder) {}, "", "", false, true, false},
 	} {
 		s := loaded()
 		c.make(s)
@@ -170,7 +170,7 @@ func TestCurvesOfInstances(t *testing.T) {
 
 // Nothing is promised about attempts here, and one record is attempted in a loop.
 func TestHotLoop(t *testing.T) {
-	s := newStory(3)
+	s := newBuilder(3)
 	s.header.Contract().MaxAttempts, s.header.Contract().Backoff = 0, history.Backoff{}
 	s.sent(0, 0, 0, ms, 0, 0)
 	s.sent(1, 0, 0, ms, 0, 1)
@@ -194,7 +194,7 @@ func TestHotLoop(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	// A record that the downstream cannot identify is known by its place.
-	s = newStory(3)
+	s = newBuilder(3)
 	s.sent(2, 0, 0, ms, 1, 7)
 	for i := range 50 {
 		at := time.Second + time.Duration(i)*2*ms
@@ -205,7 +205,7 @@ func TestHotLoop(t *testing.T) {
 	if got := s.measure(t).Usage.Busiest; got == nil || got.Record != 2 || got.Attempts != 50 {
 		t.Errorf("%+v", got)
 	}
-	if got := newStory(3).measure(t).Evaluate(
+	if got := newBuilder(3).measure(t).Evaluate(
 		[]string{"subject.attempts_per_second.max < 100"})[0]; got.Met || !strings.Contains(got.Error, "not measured") {
 		t.Errorf("%+v", got)
 	}

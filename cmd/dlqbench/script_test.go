@@ -163,7 +163,7 @@ func cmdShown(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	found := regexp.MustCompile(`input-(\d+) @ (\d+)  (DLQB\S+)\nrun (\S+),`).FindStringSubmatch(ts.ReadFile(args[0]))
 	if found == nil {
-		ts.Fatalf("%s is no story", args[0])
+		ts.Fatalf("%s is no trace", args[0])
 	}
 	for _, record := range []string{found[3], "input/" + found[1] + "/" + found[2]} {
 		ts.Check(ts.Exec("dlqbench", "show-record", found[4], record))

@@ -27,7 +27,7 @@ type fleet struct {
 
 	mu            sync.Mutex
 	alive, paused map[int]bool
-	story         []string
+	trace         []string
 	// failStarts is the number of starts that fail before one succeeds.
 	failStarts int
 	endErr     error
@@ -59,7 +59,7 @@ func newFleet(count int) *fleet {
 func (f *fleet) note(format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.story = append(f.story, fmt.Sprintf("%v ", f.clock.Now())+fmt.Sprintf(format, args...))
+	f.trace = append(f.trace, fmt.Sprintf("%v ", f.clock.Now())+fmt.Sprintf(format, args...))
 }
 
 func (f *fleet) set(states map[int]bool, instance int, state bool) {

@@ -192,7 +192,7 @@ func BenchmarkReference(b *testing.B) {
 	} {
 		b.Run("way="+w.name, func(b *testing.B) {
 			if w.recorded {
-				recorder := must(history.NewRecorder(filepath.Join(b.TempDir(), "history"), story{}.Header(), r.clock))(b)
+				recorder := must(history.NewRecorder(filepath.Join(b.TempDir(), "history"), synthetic{}.Header(), r.clock))(b)
 				r.sink.keep.Store(recorder)
 				b.Cleanup(func() { r.sink.keep.Store(nil); done(b, recorder.Close()) })
 			}

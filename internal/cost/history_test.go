@@ -20,7 +20,7 @@ import (
 func BenchmarkHistory(b *testing.B) {
 	const records = 200_000
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	header, events := story{records: records, attempts: 1}.Header(), story{records: records, attempts: 1}.events()
+	header, events := synthetic{records: records, attempts: 1}.Header(), synthetic{records: records, attempts: 1}.events()
 	dir := filepath.Join(b.TempDir(), "history")
 	writeHistory(b, &meter{}, dir, header, events)
 	for _, way := range []struct {
@@ -87,7 +87,7 @@ func judge(source history.Source) error {
 // BenchmarkJudge judges histories of increasing length, which are generated during judging; the time for generating
 // them is subtracted. The memory is that after the last event, while all data gathered by judging is still in use.
 func BenchmarkJudge(b *testing.B) {
-	for _, s := range []story{
+	for _, s := range []synthetic{
 		{records: 20_000, attempts: 1}, {records: 20_000, attempts: 23}, {records: 200_000, attempts: 1},
 		{records: 1_000_000, attempts: 1}, {records: 10_000_000, attempts: 1},
 	} {
@@ -97,7 +97,7 @@ func BenchmarkJudge(b *testing.B) {
 			for b.Loop() {
 				making.take(b, 1, func() error { return s.Each(func(*history.Event) error { return nil }) })
 				before := heapInUse()
-				watched := &watchedStory{story: s}
+				watched := &watched{synthetic: s}
 				judging.take(b, 1, func() error { return judge(watched) })
 				judging.cpu -= watched.spent
 				judging.items += watched.count - 1
@@ -111,17 +111,17 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// watchedStory counts the events, and measures the memory after the last one.
-type watchedStory struct {
-	story
+// watched counts the events, and measures the memory after the last one.
+type watched struct {
+	synthetic
 	count int
 	heap  uint64
 	spent time.Duration // processor time for measuring the memory
 }
 
 // Each implements history.Source.
-func (w *watchedStory) Each(see func(*history.Event) error) error {
-	err := w.story.Each(func(e *history.Event) error { w.count++; return see(e) })
+func (w *watched) Each(see func(*history.Event) error) error {
+	err := w.synthetic.Each(func(e *history.Event) error { w.count++; return see(e) })
 	began := processorTime(syscall.RUSAGE_SELF)
 	w.heap = heapInUse()
 	w.spent = processorTime(syscall.RUSAGE_SELF) - began

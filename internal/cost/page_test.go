@@ -19,10 +19,10 @@ const pageLimit = 3 << 20
 
 // spoiled is a synthetic history with many anomalies: of a hundred records, two are processed twice, one is committed
 // without being processed, and all dead letters have another value.
-type spoiled struct{ story }
+type spoiled struct{ synthetic }
 
 func (s spoiled) Each(see func(*history.Event) error) error {
-	return s.story.Each(func(e *history.Event) error {
+	return s.synthetic.Each(func(e *history.Event) error {
 		switch e.Kind {
 		case history.KindAttemptStart, history.KindAttemptEnd:
 			if e.Record%100 == 7 && !isDeadLettered(e.Record) {
@@ -52,7 +52,7 @@ func (s spoiled) Each(see func(*history.Event) error) error {
 // judgeSpoiled judges a spoiled history with the given number of records, which must show all three anomalies.
 func judgeSpoiled(t testing.TB, records int) reports.Run {
 	t.Helper()
-	source := spoiled{story{records: records, attempts: 1}}
+	source := spoiled{synthetic{records: records, attempts: 1}}
 	verdict, measurements, err := assertions.Judge(source)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func judgeSpoiled(t testing.TB, records int) reports.Run {
 	for name, want := range map[string]int{"duplicate": records / 60, "lost": records / 120,
 		"payload-changed": records / 60} {
 		if found[name] < int64(want) {
-			t.Fatalf("only %d × %s in %d records: the story is not spoiled as it should be (%v)", found[name], name,
+			t.Fatalf("only %d × %s in %d records: the run is not spoiled as it should be (%v)", found[name], name,
 				records, found)
 		}
 	}

@@ -49,9 +49,9 @@ func outcome(dir string) *run.Outcome {
 	}
 }
 
-// story is a drill with a fault that was noticed and lifted, one that was not noticed, one that failed, and hostile
+// eventful is a drill with a fault that was noticed and lifted, one that was not noticed, one that failed, and hostile
 // input.
-func story(t *testing.T) *Session {
+func eventful(t *testing.T) *Session {
 	s, fake := newFake(t, nil)
 	fake.pass(time.Second, 5)
 	_, err := s.Break(t.Context(), ada, refusal())
@@ -78,7 +78,7 @@ func story(t *testing.T) *Session {
 
 // TestDebrief compares the outputs for people and for programs with golden files.
 func TestDebrief(t *testing.T) {
-	s, dir := story(t), t.TempDir()
+	s, dir := eventful(t), t.TempDir()
 	if _, _, err := s.Debrief(); !errors.Is(err, ErrNotOpen) {
 		t.Errorf("a debrief of a drill that goes on: %v", err)
 	}
@@ -111,7 +111,7 @@ func TestDebrief(t *testing.T) {
 // axe-core, and checks that its curves are drawn.
 func TestTheDebriefInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
-	s, dir := story(t), t.TempDir()
+	s, dir := eventful(t), t.TempDir()
 	must(t, s.Finish(outcome(dir), nil))
 	b.OpenFile(filepath.Join(dir, FileHTML))
 	b.Until(`document.querySelectorAll("[data-chart] canvas").length === 3`)
@@ -123,7 +123,7 @@ func TestTheDebriefInABrowser(t *testing.T) {
 
 // TestHostileWords checks that people's input stays text in every format.
 func TestHostileWords(t *testing.T) {
-	s, dir := story(t), t.TempDir()
+	s, dir := eventful(t), t.TempDir()
 	must(t, s.Finish(outcome(dir), nil))
 	markdown, page, err := s.Debrief()
 	must(t, err)

@@ -78,7 +78,8 @@ func (j job) exactlyOnce(ctx context.Context, leaky bool) error {
 // attempt asks the downstream about each record and returns the dead letters.
 func attempt(ctx context.Context, records []*kgo.Record) (letters []*kgo.Record, err error) {
 	for _, r := range records {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv(oracleVariable), bytes.NewReader(r.Value))
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv(downstreamVariable),
+			bytes.NewReader(r.Value))
 		if err != nil {
 			return nil, err
 		}
@@ -107,8 +108,8 @@ func transact(ctx context.Context, session *kgo.GroupTransactSession, letters []
 	return session.End(ctx, how)
 }
 
-// oracleVariable tells the consumer where the downstream is.
-const oracleVariable = "DLQBENCH_ORACLE_URL"
+// downstreamVariable tells the consumer where the downstream is.
+const downstreamVariable = "DLQBENCH_ORACLE_URL"
 
 // stub answers attempts: each tenth record fails for good. It notes them as the harness's own would.
 type stub struct {
@@ -227,7 +228,7 @@ func (r *rig) judge(t *testing.T, mode string, n int) *assertions.Verdict {
 	t.Helper()
 	server := httptest.NewServer(&stub{rig: r, tries: map[int32]int32{}})
 	t.Cleanup(server.Close)
-	t.Setenv(oracleVariable, server.URL)
+	t.Setenv(downstreamVariable, server.URL)
 	r.phase(history.PhaseSetup)
 	starting := r.event(history.KindInstanceStarting)
 	starting.Instance = 0

@@ -57,7 +57,7 @@ type told struct {
 	after int
 }
 
-func (r *rig) shareStories() map[place]*told {
+func (r *rig) shareTraces() map[place]*told {
 	found := map[place]*told{}
 	for _, e := range r.events.of(history.KindShareAcquired, history.KindShareAckResponse) {
 		for at := e.Offset; at <= e.Aux; at++ {
@@ -85,14 +85,14 @@ func (r *rig) showUnfinished(t *testing.T) {
 	if !t.Failed() {
 		return
 	}
-	stories := r.shareStories()
-	for where, story := range stories {
-		if !slices.Contains(story.acks, history.AckAccept) && !slices.Contains(story.acks, history.AckReject) {
+	traces := r.shareTraces()
+	for where, trace := range traces {
+		if !slices.Contains(trace.acks, history.AckAccept) && !slices.Contains(trace.acks, history.AckReject) {
 			t.Logf("not finished: partition %d offset %d, delivery counts %v, acknowledged as %v", where.partition, where.offset,
-				story.counts, story.acks)
+				trace.counts, trace.acks)
 		}
 	}
-	t.Logf("%d offsets were handed out at all, of %d; spoken: %s", len(stories), records, r.spoken)
+	t.Logf("%d offsets were handed out at all, of %d; spoken: %s", len(traces), records, r.spoken)
 	t.Logf("what the client asks for: %s", r.asked)
 	last := map[int32]history.Event{}
 	for _, e := range r.events.of(history.KindShareAckResponse) {
@@ -115,22 +115,22 @@ func (r *rig) showUnfinished(t *testing.T) {
 // it was.
 func (r *rig) expectShareGroup(t *testing.T) {
 	t.Helper()
-	stories := r.shareStories()
+	traces := r.shareTraces()
 	var accepted, released, rejected, again, after int
-	for where, story := range stories {
-		after += story.after
-		if len(story.counts) == 0 {
+	for where, trace := range traces {
+		after += trace.after
+		if len(trace.counts) == 0 {
 			t.Errorf("partition %d offset %d was acknowledged, and nobody was seen to acquire it", where.partition, where.offset)
 			continue
 		}
-		for i := 1; i < len(story.counts); i++ {
-			if story.counts[i] < story.counts[i-1] {
+		for i := 1; i < len(trace.counts); i++ {
+			if trace.counts[i] < trace.counts[i-1] {
 				t.Errorf("partition %d offset %d: delivery counts %v, acknowledged as %v", where.partition, where.offset,
-					story.counts, story.acks)
+					trace.counts, trace.acks)
 			}
 			again++
 		}
-		for _, how := range story.acks {
+		for _, how := range trace.acks {
 			switch how {
 			case history.AckAccept:
 				accepted++
@@ -145,9 +145,9 @@ func (r *rig) expectShareGroup(t *testing.T) {
 	}
 	t.Logf(
 		"%d offsets acquired; %d accepted, %d released, %d rejected; %d deliveries after the first, %d after the last word",
-		len(stories), accepted, released, rejected, again, after)
-	if len(stories) != records || accepted == 0 || released == 0 || rejected == 0 || again == 0 {
-		t.Errorf("%d offsets of a share group were seen, want %d; or no acknowledgement of some kind", len(stories), records)
+		len(traces), accepted, released, rejected, again, after)
+	if len(traces) != records || accepted == 0 || released == 0 || rejected == 0 || again == 0 {
+		t.Errorf("%d offsets of a share group were seen, want %d; or no acknowledgement of some kind", len(traces), records)
 	}
 	refused := map[int16]int{}
 	for _, e := range r.events.of(history.KindShareAckResponse) {

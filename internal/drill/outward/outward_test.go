@@ -54,8 +54,8 @@ func (s *told) Next(_ context.Context, _ uint64) error {
 
 func ptr[T any](v T) *T { return &v }
 
-// story is a drill with one fault that Bob noticed and healed, and one that the end of the load lifted.
-func story() []drill.State {
+// eventful is a drill with one fault that Bob noticed and healed, and one that the end of the load lifted.
+func eventful() []drill.State {
 	ada, bob := &drill.Actor{Name: "Ada", Role: drill.RoleInjector}, &drill.Actor{Name: "Bob", Role: drill.RoleResponder}
 	first := drill.Fault{ID: "1", Name: "produce-error", What: "Produce to dlq answered <NO>", By: ada, Injected: 2 * time.Second}
 	second := drill.Fault{ID: "2", Name: "slow", What: "every attempt answered 1s later", Injected: 7 * time.Second}
@@ -104,12 +104,12 @@ func serve(t *testing.T, answer func(w http.ResponseWriter, n int)) *taken {
 
 func fine(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusOK) }
 
-// follow follows the story and returns the warnings.
+// follow follows the drill and returns the warnings.
 func follow(t *testing.T, discreet bool, targets ...Target) []string {
 	t.Helper()
 	var warnings []string
 	var mu sync.Mutex
-	Follow(t.Context(), &told{states: story()}, Options{Targets: targets, Discreet: discreet,
+	Follow(t.Context(), &told{states: eventful()}, Options{Targets: targets, Discreet: discreet,
 		Warn: func(line string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -127,8 +127,8 @@ func webhook(t *testing.T, address string, format Format) *Webhook {
 	return out
 }
 
-// TestTheStoryIsTold checks the messages of each format, in their order.
-func TestTheStoryIsTold(t *testing.T) {
+// TestMessagesOfADrill checks the messages of each format, in their order.
+func TestMessagesOfADrill(t *testing.T) {
 	want := []string{"dlqbench: A drill of quorum-outage has begun.",
 		"dlqbench: Injected: produce-error (Produce to dlq answered <NO>) by Ada.",
 		"dlqbench: Healed: produce-error (Produce to dlq answered <NO>) after 4 s, by hand by Bob.",
@@ -170,7 +170,7 @@ func TestTheStoryIsTold(t *testing.T) {
 // TestNothingIsRevealedBeforeTheEnd checks that a channel that the person on call may read learns the start and the end
 // only, and Grafana gets its regions when the drill is over.
 func TestNothingIsRevealedBeforeTheEnd(t *testing.T) {
-	states := story()
+	states := eventful()
 	var seen seen
 	for _, state := range states[:len(states)-1] {
 		for _, event := range seen.fresh(state, time.Unix(1000, 0), true) {

@@ -114,7 +114,7 @@ func TestInstanceLivesAndEndsAsTold(t *testing.T) {
 	if fmt.Sprint(started) != "[0/0 0/1]" {
 		t.Errorf("starts were announced as %v", started)
 	}
-	var story []string
+	var trace []string
 	for _, event := range sink.all {
 		if event.Kind == history.KindStall || event.Kind == history.KindSubjectLog || event.Kind == history.KindSample {
 			continue
@@ -124,7 +124,7 @@ func TestInstanceLivesAndEndsAsTold(t *testing.T) {
 			history.KindInstanceSignal: "signal " + event.Text, history.KindInstanceExited: fmt.Sprintf("exited %d%s",
 				event.Code, event.Text),
 		}[event.Kind]
-		story = append(story, fmt.Sprintf("%s run %d", what, event.Run))
+		trace = append(trace, fmt.Sprintf("%s run %d", what, event.Run))
 		if event.Instance != 0 || (event.Kind == history.KindInstanceExited) != event.Flags.Has(history.Expected) ||
 			event.Kind != history.KindInstanceExited && (event.Kind == history.KindInstanceStarting) != (event.Aux > 1) {
 			t.Errorf("%s is noted as %+v", what, event)
@@ -132,7 +132,7 @@ func TestInstanceLivesAndEndsAsTold(t *testing.T) {
 	}
 	want := "starting run 0, ready run 0, signal TERM run 0, exited 0 run 0, " +
 		"starting run 1, ready run 1, signal KILL run 1, exited -1KILL run 1"
-	if got := strings.Join(story, ", "); got != want {
+	if got := strings.Join(trace, ", "); got != want {
 		t.Errorf("the events are\n%s, want\n%s", got, want)
 	}
 	if log := g.log(t, 0); log != "up and running\norderly end\nup and running\n" {

@@ -282,7 +282,7 @@ func TestShareConsumer(t *testing.T) {
 		}
 	}
 	consumer.Close()
-	expectShareStory(t, r, 10)
+	expectShareTrace(t, r, 10)
 	k := &talk{rig: r}
 	if got := k.members(); got != "1, 0 leave" {
 		t.Errorf("how many members of the group the process was: %q", got)
@@ -341,9 +341,9 @@ func setGroupToEarliest(ctx context.Context, t *testing.T, cl *kgo.Client, group
 	}
 }
 
-// expectShareStory checks that every offset was acquired once with each of the delivery counts 1 and 2, released,
+// expectShareTrace checks that every offset was acquired once with each of the delivery counts 1 and 2, released,
 // and accepted.
-func expectShareStory(t *testing.T, r *rig, records int) {
+func expectShareTrace(t *testing.T, r *rig, records int) {
 	t.Helper()
 	type offset struct {
 		partition int32

@@ -26,7 +26,7 @@
     if (target && target.tagName === "DETAILS") reveal(target);
   }
 
-  // items are what can be found: stories, and the rows of the index.
+  // items are what can be found: traces, and the rows of the index.
   let items = null;
   function gather() {
     if (items) return;

@@ -75,12 +75,12 @@ func calledTwice(b *builder, target string, promised history.Effects) history.So
 	return b.heals(f).commit(1).drain().sinkHas(2).done()
 }
 
-func effectTales() []tale {
+func effectCases() []testCase {
 	atLeast, once, atomic := history.Effects{}, history.Effects{Once: true}, history.Effects{Atomic: true}
 	killed := func(b *builder) *builder {
 		return b.begin().send(0).success(0).result(0).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).success(0).result(0)
 	}
-	return []tale{
+	return []testCase{
 		{"a success has its effect", nil, func(b *builder) history.Source {
 			return b.withSink(atLeast).begin().send(0).success(0).result(0).commit(1).drain().sinkHas(1).done()
 		}},
@@ -187,8 +187,8 @@ func effectTales() []tale {
 	}
 }
 
-// outputTales are of subjects whose attempts are writes to an output topic.
-func outputTales() []tale {
+// outputCases are of subjects whose attempts are writes to an output topic.
+func outputCases() []testCase {
 	early := func(b *builder, several bool) *builder {
 		b.h.Contract().OutputAttempts = true
 		b.withSink(history.Effects{}).h.Contract().Effects = nil
@@ -203,7 +203,7 @@ func outputTales() []tale {
 		b.wait(105*ms).attempt(0, history.OutcomeTransient).wait(205*ms).attempt(0, history.OutcomeTransient)
 		return b.letter(0).success(1).result(1).commit(2).drain()
 	}
-	return []tale{
+	return []testCase{
 		{"a record is given up early, alone", []string{"under-retried", "backoff-late"}, func(b *builder) history.Source {
 			return early(b, false).done()
 		}},

@@ -7,8 +7,8 @@ import (
 )
 
 // exiting is a history of a subject without dead letters that promises to end when a record has failed for good.
-func exiting(name string, want []string, tell func(*builder)) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func exiting(name string, want []string, tell func(*builder)) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.h.Contract().Envelope, b.h.Contract().KeepsHeaders, b.h.Contract().ExitsExhausted = "", false, true
 		b.begin()
 		tell(b)
@@ -21,8 +21,8 @@ func again(b *builder) *builder {
 	return b.as(0, b.run+1).up().assign(0, 1, 2, 3).fetch(0).success(0).commitAll()
 }
 
-func exitTales() []tale {
-	return []tale{
+func exitCases() []testCase {
+	return []testCase{
 		exiting("it ends with an error and comes back", nil, func(b *builder) { again(b.send(0).fails(0, 3).exit(1)) }),
 		exiting("it ends twice because of one record", nil, func(b *builder) {
 			b.send(0).fails(0, 3).exit(1).as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 3).exit(1)
@@ -71,8 +71,8 @@ func exitTales() []tale {
 	}
 }
 
-// foreignTales cover a dead-letter topic that also holds dead letters of another service.
-func foreignTales() []tale {
+// foreignCases cover a dead-letter topic that also holds dead letters of another service.
+func foreignCases() []testCase {
 	stranger := func(b *builder) {
 		b.goBack(1, input)
 		b.op++
@@ -84,7 +84,7 @@ func foreignTales() []tale {
 		return func(b *builder) { b.h.Foreign = foreign; tool(b) }
 	}
 	succeeds := func(b *builder) { b.success(1).commitAll() }
-	return []tale{
+	return []testCase{
 		replayed("a dead letter of another service is put back", []string{"selected-wrong"}, with(3, stranger), succeeds),
 		replayed("dead letters of another service stay where they are", nil, with(3, func(b *builder) {
 			b.goBack(1, input)
@@ -93,8 +93,8 @@ func foreignTales() []tale {
 	}
 }
 
-func attemptsInOrder(name string, want []string, promised bool) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func attemptsInOrder(name string, want []string, promised bool) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.h.Contract().OrderOfAttempts = promised
 		b.begin().send(0).send(1).fails(0, 3)
 		asked := b.askLetter(0)

@@ -34,8 +34,8 @@ const (
 	ocr
 )
 
-// graphStory is a hand-written history of a graph. Every topic has one partition.
-type graphStory struct {
+// graphBuilder is a hand-written history of a graph. Every topic has one partition.
+type graphBuilder struct {
 	h      history.Header
 	events []history.Event
 	now    time.Duration
@@ -54,8 +54,8 @@ type found struct {
 	claim    history.Claim
 }
 
-func newGraphStory() *graphStory {
-	g := &graphStory{
+func newGraphBuilder() *graphBuilder {
+	g := &graphBuilder{
 		logs: map[int16][]found{}, at: map[[2]int32]int64{}, tries: map[[2]int32]int32{}, asked: map[int64]history.Event{},
 		missed: map[int16]bool{}, commit: map[int]int64{},
 	}
@@ -92,19 +92,19 @@ func newGraphStory() *graphStory {
 	return g.phase(history.PhaseWarmup).phase(history.PhaseSteady)
 }
 
-func (g *graphStory) put(kind history.Kind, fill func(*history.Event)) {
+func (g *graphBuilder) put(kind history.Kind, fill func(*history.Event)) {
 	g.now += ms
 	e := history.New(kind, g.now)
 	fill(&e)
 	g.events = append(g.events, e)
 }
 
-func (g *graphStory) phase(name string) *graphStory {
+func (g *graphBuilder) phase(name string) *graphBuilder {
 	g.put(history.KindPhase, func(e *history.Event) { e.Text = name })
 	return g
 }
 
-func (g *graphStory) start(node int, run uint16) *graphStory {
+func (g *graphBuilder) start(node int, run uint16) *graphBuilder {
 	instance := int16(node)
 	g.put(history.KindInstanceStarting, func(e *history.Event) { e.Instance, e.Run = instance, run })
 	g.put(history.KindAssigned, func(e *history.Event) {
@@ -113,7 +113,7 @@ func (g *graphStory) start(node int, run uint16) *graphStory {
 	return g
 }
 
-func (g *graphStory) kill(node int) *graphStory {
+func (g *graphBuilder) kill(node int) *graphBuilder {
 	g.put(history.KindInstanceSignal, func(e *history.Event) { e.Instance, e.Text, e.Code = int16(node), "KILL", 9 })
 	g.put(history.KindInstanceExited, func(e *history.Event) {
 		e.Instance, e.Text, e.Code, e.Flags = int16(node), "KILL", -1, history.Expected
@@ -122,7 +122,7 @@ func (g *graphStory) kill(node int) *graphStory {
 }
 
 // send puts a document into the entry's input.
-func (g *graphStory) send(document int32) *graphStory {
+func (g *graphBuilder) send(document int32) *graphBuilder {
 	g.put(history.KindSend, func(e *history.Event) {
 		e.Record, e.Topic, e.Partition, e.Aux, e.N, e.ValueHash, e.Outcome = document, inParse, 0, int64(e.Time), document, 7,
 			history.OutcomeSuccess
@@ -135,7 +135,7 @@ func (g *graphStory) send(document int32) *graphStory {
 }
 
 // rebalance takes the node's partition from its instance, and assigns it again.
-func (g *graphStory) rebalance(node int) *graphStory {
+func (g *graphBuilder) rebalance(node int) *graphBuilder {
 	for _, kind := range []history.Kind{history.KindRevoked, history.KindAssigned} {
 		g.put(kind, func(e *history.Event) {
 			e.Instance, e.Run, e.Topic, e.Partition, e.N = int16(node), g.run(node), int16(node), 0, 1
@@ -145,7 +145,7 @@ func (g *graphStory) rebalance(node int) *graphStory {
 }
 
 // unheard writes a document to the entry's input, and reports a failure to the workload.
-func (g *graphStory) unheard(document int32) *graphStory {
+func (g *graphBuilder) unheard(document int32) *graphBuilder {
 	g.send(document)
 	told := &g.events[len(g.events)-1]
 	told.Code, told.Offset = 7, history.None
@@ -154,7 +154,7 @@ func (g *graphStory) unheard(document int32) *graphStory {
 
 // unanswered makes a numbered write that is carried out and not answered. The returned function repeats it, and the
 // repeat is answered.
-func (g *graphStory) unanswered(node int, document int32, topic int16) (repeat func()) {
+func (g *graphBuilder) unanswered(node int, document int32, topic int16) (repeat func()) {
 	ask := func() history.Event {
 		g.op++
 		g.put(history.KindProduceRequest, func(e *history.Event) {
@@ -176,7 +176,7 @@ func (g *graphStory) unanswered(node int, document int32, topic int16) (repeat f
 	}
 }
 
-func (g *graphStory) store(topic int16, document int32, claim history.Claim) int64 {
+func (g *graphBuilder) store(topic int16, document int32, claim history.Claim) int64 {
 	g.logs[topic] = append(g.logs[topic], found{document, claim})
 	offset := int64(len(g.logs[topic]) - 1)
 	if topic <= inOCR {
@@ -187,7 +187,7 @@ func (g *graphStory) store(topic int16, document int32, claim history.Claim) int
 }
 
 // attempt is one call of the node's module.
-func (g *graphStory) attempt(node int, document int32, outcome history.Outcome) *graphStory {
+func (g *graphBuilder) attempt(node int, document int32, outcome history.Outcome) *graphBuilder {
 	offset := g.at[[2]int32{int32(node), document}]
 	run := g.run(node)
 	g.op++
@@ -205,7 +205,7 @@ func (g *graphStory) attempt(node int, document int32, outcome history.Outcome) 
 	return g
 }
 
-func (g *graphStory) run(node int) (run uint16) {
+func (g *graphBuilder) run(node int) (run uint16) {
 	for i := range g.events {
 		if e := &g.events[i]; e.Kind == history.KindInstanceStarting && e.Instance == int16(node) {
 			run = e.Run
@@ -215,7 +215,7 @@ func (g *graphStory) run(node int) (run uint16) {
 }
 
 // ask is a produce request; the returned function answers it.
-func (g *graphStory) ask(instance int16, document int32, topic int16, claim history.Claim) (answer func(code int16)) {
+func (g *graphBuilder) ask(instance int16, document int32, topic int16, claim history.Claim) (answer func(code int16)) {
 	g.op++
 	op, run := g.op, uint16(0)
 	if instance >= 0 {
@@ -235,11 +235,11 @@ func (g *graphStory) ask(instance int16, document int32, topic int16, claim hist
 }
 
 // next returns the topic to which parse passes the document.
-func (g *graphStory) next(document int32) int16 {
+func (g *graphBuilder) next(document int32) int16 {
 	return g.h.Next(parse, g.h.IDs().Token(document))
 }
 
-func (g *graphStory) forward(node int, document int32) *graphStory {
+func (g *graphBuilder) forward(node int, document int32) *graphBuilder {
 	to := sink
 	if node == parse {
 		to = g.next(document)
@@ -247,22 +247,22 @@ func (g *graphStory) forward(node int, document int32) *graphStory {
 	return g.write(node, document, to)
 }
 
-func (g *graphStory) write(node int, document int32, topic int16) *graphStory {
+func (g *graphBuilder) write(node int, document int32, topic int16) *graphBuilder {
 	g.ask(int16(node), document, topic, g.claim(node, document))(0)
 	return g
 }
 
-func (g *graphStory) claim(node int, document int32) history.Claim {
+func (g *graphBuilder) claim(node int, document int32) history.Claim {
 	return history.Claim{Present: true, Topic: int16(node), Partition: 0, Offset: g.at[[2]int32{int32(node), document}],
 		Attempts: g.tries[[2]int32{int32(node), document}]}
 }
 
 // commits makes the node commit its whole input.
-func (g *graphStory) commits(node int) *graphStory {
+func (g *graphBuilder) commits(node int) *graphBuilder {
 	return g.commitTo(node, int64(len(g.logs[int16(node)])))
 }
 
-func (g *graphStory) commitTo(node int, offset int64) *graphStory {
+func (g *graphBuilder) commitTo(node int, offset int64) *graphBuilder {
 	g.op++
 	op, run := g.op, g.run(node)
 	fill := func(e *history.Event) {
@@ -275,7 +275,7 @@ func (g *graphStory) commitTo(node int, offset int64) *graphStory {
 }
 
 // fail exhausts the document's attempts at the node.
-func (g *graphStory) fail(node int, document int32) *graphStory {
+func (g *graphBuilder) fail(node int, document int32) *graphBuilder {
 	for k, wait := range []time.Duration{0, 105 * ms, 205 * ms} {
 		if g.now += wait; k > 0 {
 			g.now -= ms
@@ -286,14 +286,14 @@ func (g *graphStory) fail(node int, document int32) *graphStory {
 }
 
 // through takes the document through parse and the node after it, all committed.
-func (g *graphStory) through(document int32) *graphStory {
+func (g *graphBuilder) through(document int32) *graphBuilder {
 	next := int(g.next(document))
 	g.attempt(parse, document, history.OutcomeSuccess).forward(parse, document).commits(parse)
 	return g.attempt(next, document, history.OutcomeLogical).forward(next, document).commits(next)
 }
 
 // both takes two copies of the document through the last node, the copy at the offset first.
-func (g *graphStory) both(node int, document int32, first int64) *graphStory {
+func (g *graphBuilder) both(node int, document int32, first int64) *graphBuilder {
 	at := [2]int32{int32(node), document}
 	second := g.at[at]
 	for _, offset := range []int64{first, second} {
@@ -303,7 +303,7 @@ func (g *graphStory) both(node int, document int32, first int64) *graphStory {
 	return g
 }
 
-func (g *graphStory) selects(node int, document int32) *graphStory {
+func (g *graphBuilder) selects(node int, document int32) *graphBuilder {
 	letters := g.h.Consumers[node].DLQ
 	offset := slices.IndexFunc(g.logs[letters], func(f found) bool { return f.document == document })
 	g.put(history.KindReplaySelected, func(e *history.Event) {
@@ -312,13 +312,13 @@ func (g *graphStory) selects(node int, document int32) *graphStory {
 	return g
 }
 
-func (g *graphStory) replayTo(topic int16, document int32) *graphStory {
+func (g *graphBuilder) replayTo(topic int16, document int32) *graphBuilder {
 	g.ask(history.Replayer, document, topic, history.Claim{})(0)
 	return g
 }
 
 // end audits everything and judges the history. It returns "node/invariant: anomaly" for each finding, sorted.
-func (g *graphStory) end(t *testing.T) []string {
+func (g *graphBuilder) end(t *testing.T) []string {
 	t.Helper()
 	g.h.Records = 0
 	for _, e := range g.events {
@@ -362,7 +362,7 @@ func (g *graphStory) end(t *testing.T) []string {
 				ofProcess := strings.HasSuffix(result.Name, "/stays-up")
 				if (one.Record < 0) != ofProcess || int(one.Record) >= g.h.Records || len(one.Trace) == 0 ||
 					one.Summary == "" {
-					t.Errorf("%s: a counterexample without a story: %+v", anomaly.Name, one)
+					t.Errorf("%s: a counterexample without a trace: %+v", anomaly.Name, one)
 				}
 			}
 		}
@@ -376,22 +376,22 @@ func (g *graphStory) end(t *testing.T) []string {
 	return found
 }
 
-// graphTale is a history of a graph with the expected anomalies, each after its invariant; NEXT is the node after
+// graphCase is a history of a graph with the expected anomalies, each after its invariant; NEXT is the node after
 // parse.
-type graphTale struct {
+type graphCase struct {
 	name string
-	tell func(*graphStory)
+	tell func(*graphBuilder)
 	want []string
 }
 
-func graphTales() []graphTale {
+func graphCases() []graphCase {
 	const conserved = graphConservation + ": "
-	return append(nodeLifeTales(), []graphTale{
-		{"documents go through", func(g *graphStory) { g.send(0).through(0).send(1).through(1) }, nil},
-		{"a document fails and is dead-lettered at its node", func(g *graphStory) {
+	return append(nodeLifeCases(), []graphCase{
+		{"documents go through", func(g *graphBuilder) { g.send(0).through(0).send(1).through(1) }, nil},
+		{"a document fails and is dead-lettered at its node", func(g *graphBuilder) {
 			g.send(0).through(0).send(1).fail(parse, 1).write(parse, 1, dlqParse).commits(parse)
 		}, nil},
-		{"committed before the next topic has it", func(g *graphStory) {
+		{"committed before the next topic has it", func(g *graphBuilder) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
 			answer := g.ask(parse, 0, g.next(0), history.Claim{})
 			g.commits(parse)
@@ -399,34 +399,34 @@ func graphTales() []graphTale {
 			next := int(g.next(0))
 			g.attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, []string{conserved + "commit-before-forward"}},
-		{"never passed on", func(g *graphStory) {
+		{"never passed on", func(g *graphBuilder) {
 			g.send(1).through(1).send(0).attempt(parse, 0, history.OutcomeSuccess).commits(parse)
 		},
 			[]string{conserved + "commit-before-forward", conserved + "lost-in-graph"}},
-		{"passed on, acknowledged, and not there", func(g *graphStory) { g.send(0).through(0); g.missed[sink] = true },
+		{"passed on, acknowledged, and not there", func(g *graphBuilder) { g.send(0).through(0); g.missed[sink] = true },
 			[]string{conserved + "lost-in-graph"}},
-		{"passed on twice", func(g *graphStory) {
+		{"passed on twice", func(g *graphBuilder) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0)
 			first := g.at[[2]int32{int32(g.next(0)), 0}]
 			g.forward(parse, 0).commits(parse).both(int(g.next(0)), 0, first)
 		}, []string{conserved + "forwarded-twice"}},
-		{"passed on twice, because of a kill before the commit", func(g *graphStory) {
+		{"passed on twice, because of a kill before the commit", func(g *graphBuilder) {
 			next := int(g.next(0))
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).attempt(next, 0,
 				history.OutcomeSuccess).forward(next, 0).commits(next).kill(parse)
 			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse).attempt(next, 0,
 				history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, nil},
-		{"passed on again after a refusal", func(g *graphStory) {
+		{"passed on again after a refusal", func(g *graphBuilder) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
 			g.ask(parse, 0, g.next(0), history.Claim{})(19)
 			next := int(g.next(0))
 			g.forward(parse, 0).commits(parse).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, nil},
-		{"at the first place there is, though all that the workload heard of it was an error", func(g *graphStory) {
+		{"at the first place there is, though all that the workload heard of it was an error", func(g *graphBuilder) {
 			g.unheard(0).through(0)
 		}, nil},
-		{"passed on by a write that was answered when the next node had lost it and had it again", func(g *graphStory) {
+		{"passed on by a write that was answered when the next node had lost it and had it again", func(g *graphBuilder) {
 			next := int(g.next(0))
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
 			repeat := g.unanswered(parse, 0, g.next(0))
@@ -434,47 +434,47 @@ func graphTales() []graphTale {
 			repeat()
 			g.commits(parse)
 		}, nil},
-		{"passed on and dead-lettered", func(g *graphStory) {
+		{"passed on and dead-lettered", func(g *graphBuilder) {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse)
 			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse)
 			next := int(g.next(0))
 			g.attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, []string{conserved + "dual-exit", "parse/classification: dual-terminal"}},
-		{"passed on before it was processed", func(g *graphStory) {
+		{"passed on before it was processed", func(g *graphBuilder) {
 			next := int(g.next(0))
 			g.send(0).forward(parse, 0).attempt(parse, 0, history.OutcomeSuccess).commits(parse).attempt(next, 0,
 				history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, []string{conserved + "forwarded-unprocessed"}},
-		{"passed on by the other edge", func(g *graphStory) {
+		{"passed on by the other edge", func(g *graphBuilder) {
 			other := inChunk + inOCR - g.next(0)
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess).write(parse, 0, other).commits(parse)
 			g.attempt(int(other), 0, history.OutcomeSuccess).forward(int(other), 0).commits(int(other))
 		}, []string{conserved + "skipped-node"}},
-		{"out of the graph at the first node", func(g *graphStory) {
+		{"out of the graph at the first node", func(g *graphBuilder) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess).write(parse, 0, sink).commits(parse)
 		}, []string{conserved + "skipped-node"}},
-		{"among another node's dead letters", func(g *graphStory) {
+		{"among another node's dead letters", func(g *graphBuilder) {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqChunk).commits(parse)
 		},
 			[]string{conserved + "wrong-node-dlq", "parse/commit-after-outcome: commit-past-unfinished"}},
-		{"a module's refusal is dead-lettered", func(g *graphStory) {
+		{"a module's refusal is dead-lettered", func(g *graphBuilder) {
 			g.send(0).attempt(parse, 0, history.OutcomeLogical).write(parse, 0, dlqParse).commits(parse)
 		}, []string{"parse/classification: logical-dead-lettered"}},
-		{"replayed, and it goes through", func(g *graphStory) {
+		{"replayed, and it goes through", func(g *graphBuilder) {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0).through(0)
 		}, nil},
-		{"replayed, fails once more, and is quarantined", func(g *graphStory) {
+		{"replayed, fails once more, and is quarantined", func(g *graphBuilder) {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.fail(parse, 0).write(parse, 0, quarantineParse).commits(parse)
 		}, nil},
-		{"replayed, processed, and neither passed on nor dead-lettered again", func(g *graphStory) {
+		{"replayed, processed, and neither passed on nor dead-lettered again", func(g *graphBuilder) {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.attempt(parse, 0, history.OutcomeSuccess).commits(parse)
 		}, []string{conserved + "lost-in-graph", conserved + "commit-before-forward"}},
-		{"replayed, and then passed on twice", func(g *graphStory) {
+		{"replayed, and then passed on twice", func(g *graphBuilder) {
 			next := int(g.next(0))
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
@@ -482,53 +482,53 @@ func graphTales() []graphTale {
 				0).commits(next)
 			g.forward(parse, 0).commits(parse).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, []string{conserved + "forwarded-twice"}},
-		{"what failed goes to the other node in place of the dead-letter topic", func(g *graphStory) {
+		{"what failed goes to the other node in place of the dead-letter topic", func(g *graphBuilder) {
 			other := inChunk + inOCR - g.next(0)
 			g.send(0).fail(parse, 0).write(parse, 0, other).commits(parse)
 			g.attempt(int(other), 0, history.OutcomeSuccess).forward(int(other), 0).commits(int(other))
 		}, []string{conserved + "forwarded-unprocessed", conserved + "skipped-node",
 			"parse/commit-after-outcome: commit-past-unfinished"}},
-		{"replayed as often as allowed, and dead-lettered", func(g *graphStory) {
+		{"replayed as often as allowed, and dead-lettered", func(g *graphBuilder) {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.fail(parse, 0).write(parse, 0, dlqParse).commits(parse)
 		}, []string{conserved + "quarantine-missed"}},
-		{"quarantined at the first failure", func(g *graphStory) {
+		{"quarantined at the first failure", func(g *graphBuilder) {
 			g.send(0).fail(parse, 0).write(parse, 0, quarantineParse).commits(parse)
 		},
 			[]string{conserved + "quarantined-early"}},
-		{"replayed, passed on, and its count goes with it", func(g *graphStory) {
+		{"replayed, passed on, and its count goes with it", func(g *graphBuilder) {
 			next := int(g.next(0))
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse)
 			g.fail(next, 0).write(next, 0, g.h.Consumers[next].Quarantine).commits(next)
 		}, nil},
-		{"replayed, passed on, and dead-lettered at the next node as if it were new", func(g *graphStory) {
+		{"replayed, passed on, and dead-lettered at the next node as if it were new", func(g *graphBuilder) {
 			next := int(g.next(0))
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
 			g.attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse)
 			g.fail(next, 0).write(next, 0, g.h.Consumers[next].DLQ).commits(next)
 		}, []string{conserved + "quarantine-missed"}},
-		{"passed on twice, and once more after a refusal", func(g *graphStory) {
+		{"passed on twice, and once more after a refusal", func(g *graphBuilder) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
 			g.ask(parse, 0, g.next(0), history.Claim{})(19)
 			g.forward(parse, 0)
 			first := g.at[[2]int32{int32(g.next(0)), 0}]
 			g.forward(parse, 0).commits(parse).both(int(g.next(0)), 0, first)
 		}, []string{conserved + "forwarded-twice"}},
-		{"replayed to another node", func(g *graphStory) {
+		{"replayed to another node", func(g *graphBuilder) {
 			next := int(g.next(0))
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(int16(next), 0)
 			g.attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, []string{conserved + "replay-missing", conserved + "replayed-to-wrong-node"}},
-		{"selected and not replayed", func(g *graphStory) {
+		{"selected and not replayed", func(g *graphBuilder) {
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0)
 		}, []string{conserved + "replay-missing"}},
-		{"replayed twice", func(g *graphStory) {
+		{"replayed twice", func(g *graphBuilder) {
 			next := int(g.next(0))
 			g.send(0).fail(parse, 0).write(parse, 0, dlqParse).commits(parse).phase(history.PhaseDrain).phase(
 				history.PhaseReplay).selects(parse, 0).replayTo(inParse, 0)
@@ -537,14 +537,14 @@ func graphTales() []graphTale {
 			first := g.at[[2]int32{int32(next), 0}]
 			g.forward(parse, 0).commits(parse).both(next, 0, first)
 		}, []string{conserved + "replayed-twice"}},
-		{"an inner node commits past what it has not done", func(g *graphStory) {
+		{"an inner node commits past what it has not done", func(g *graphBuilder) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess).forward(parse, 0).commits(parse).commits(int(g.next(0)))
 		}, []string{"NEXT/commit-after-outcome: commit-past-unfinished", conserved + "lost-in-graph"}},
 	}...)
 }
 
 // life is one event of the node's process.
-func (g *graphStory) life(node int, kind history.Kind, fill func(*history.Event)) *graphStory {
+func (g *graphBuilder) life(node int, kind history.Kind, fill func(*history.Event)) *graphBuilder {
 	g.put(kind, func(e *history.Event) {
 		e.Instance, e.Run = int16(node), g.run(node)
 		fill(e)
@@ -552,37 +552,37 @@ func (g *graphStory) life(node int, kind history.Kind, fill func(*history.Event)
 	return g
 }
 
-// nodeLifeTales check that the processes of every node are judged alike, whether or not the workload sends to it.
-func nodeLifeTales() []graphTale {
-	members := func(g *graphStory, node int, count int32, why string) *graphStory {
+// nodeLifeCases check that the processes of every node are judged alike, whether or not the workload sends to it.
+func nodeLifeCases() []graphCase {
+	members := func(g *graphBuilder, node int, count int32, why string) *graphBuilder {
 		return g.life(node, history.KindMembership, func(e *history.Event) { e.N, e.Text = count, why })
 	}
-	leaves := func(g *graphStory, node int, why string) {
+	leaves := func(g *graphBuilder, node int, why string) {
 		members(g, node, 1, "")
 		members(g, node, 0, why).now += 4 * time.Second
 	}
-	ends := func(g *graphStory, node int, code int16, flags history.Flags) {
+	ends := func(g *graphBuilder, node int, code int16, flags history.Flags) {
 		g.life(node, history.KindInstanceExited, func(e *history.Event) { e.Code, e.Flags = code, flags })
 		g.start(node, 1)
 	}
-	told := func(g *graphStory, node int) {
+	told := func(g *graphBuilder, node int) {
 		g.life(node, history.KindInstanceSignal, func(e *history.Event) { e.Text, e.Code = "TERM", 15 })
 	}
-	var tales []graphTale
+	var cases []graphCase
 	for node, name := range []string{"parse", "chunk", "ocr"} {
 		for _, one := range []struct {
 			what, shows string
-			does        func(*graphStory)
+			does        func(*graphBuilder)
 		}{
-			{"ends by itself", "crashed", func(g *graphStory) { ends(g, node, 2, 0) }},
-			{"is told to stop", "", func(g *graphStory) { told(g, node); ends(g, node, 0, history.Expected) }},
-			{"is told to stop and fails", "unclean-exit", func(g *graphStory) {
+			{"ends by itself", "crashed", func(g *graphBuilder) { ends(g, node, 2, 0) }},
+			{"is told to stop", "", func(g *graphBuilder) { told(g, node); ends(g, node, 0, history.Expected) }},
+			{"is told to stop and fails", "unclean-exit", func(g *graphBuilder) {
 				told(g, node)
 				ends(g, node, 1, history.Expected)
 			}},
-			{"leaves its group for good", "gave-up", func(g *graphStory) { leaves(g, node, "leave") }},
-			{"falls silent", "gave-up", func(g *graphStory) { leaves(g, node, "silent") }},
-			{"leaves its group and comes back", "", func(g *graphStory) {
+			{"leaves its group for good", "gave-up", func(g *graphBuilder) { leaves(g, node, "leave") }},
+			{"falls silent", "gave-up", func(g *graphBuilder) { leaves(g, node, "silent") }},
+			{"leaves its group and comes back", "", func(g *graphBuilder) {
 				leaves(g, node, "leave")
 				members(g, node, 1, "")
 			}},
@@ -591,20 +591,20 @@ func nodeLifeTales() []graphTale {
 			if one.shows != "" {
 				want = []string{name + "/stays-up: " + one.shows}
 			}
-			tales = append(tales, graphTale{"a process of " + name + " " + one.what, func(g *graphStory) {
+			cases = append(cases, graphCase{"a process of " + name + " " + one.what, func(g *graphBuilder) {
 				g.send(0).through(0).send(1).through(1)
 				one.does(g)
 			}, want})
 		}
 	}
-	return tales
+	return cases
 }
 
 // TestUsageOfEveryNode checks that the usage of the instances of all nodes is measured and limited like that of the
 // entry's. The record that was attempted most often is identified by its document, at any node.
 func TestUsageOfEveryNode(t *testing.T) {
 	for node := range 3 {
-		g := newGraphStory()
+		g := newGraphBuilder()
 		document := int32(0)
 		for node != parse && g.next(document) != int16(node) {
 			g.send(document).through(document)
@@ -654,9 +654,9 @@ func TestUsageOfEveryNode(t *testing.T) {
 
 // TestGraphStories checks that each anomaly shows in a history, and that the nearest correct history has none.
 func TestGraphStories(t *testing.T) {
-	for _, c := range graphTales() {
+	for _, c := range graphCases() {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGraphStory()
+			g := newGraphBuilder()
 			c.tell(g)
 			name := g.h.Consumers[g.next(0)].Name
 			var want []string
@@ -674,8 +674,8 @@ func TestGraphStories(t *testing.T) {
 // TestAnEventOfAnotherKindIsSurvived covers an answer to a commit that claims to answer a share group's
 // acknowledgement, and all similar mismatches.
 func TestAnEventOfAnotherKindIsSurvived(t *testing.T) {
-	told := func() *graphStory {
-		g := newGraphStory()
+	told := func() *graphBuilder {
+		g := newGraphBuilder()
 		g.send(0).through(0).send(1).fail(parse, 1).write(parse, 1, dlqParse).commits(parse).phase(history.PhaseSeal)
 		g.h.Records = 2
 		return g
@@ -698,7 +698,7 @@ func TestAnEventOfAnotherKindIsSurvived(t *testing.T) {
 // twice.
 func TestAGraphsJudgeSurvivesAnything(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		g := newGraphStory()
+		g := newGraphBuilder()
 		g.send(0).through(0).send(1).fail(parse, 1).write(parse, 1, dlqParse).commits(parse).phase(history.PhaseReplay).
 			selects(parse, 1).replayTo(inParse, 1)
 		g.through(1).phase(history.PhaseAudit).phase(history.PhaseSeal)

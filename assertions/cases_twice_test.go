@@ -35,10 +35,10 @@ func (b *builder) copyAt(number int32, offset int64) *builder {
 	return b
 }
 
-func twiceTales() []tale {
+func twiceCases() []testCase {
 	atLeast, once := history.Effects{}, history.Effects{Once: true}
 	gone := func(b *builder) *builder { return b.attempt(0, history.OutcomePermanent).letter(0) }
-	return []tale{
+	return []testCase{
 		{"a record is produced twice, and each copy succeeds", nil, func(b *builder) history.Source {
 			return b.withSink(atLeast).begin().sendTwice(0).success(0).success(0).commit(2).drain().sinkHas(2).done()
 		}},

@@ -4,8 +4,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// busyTales check that a wait is late only by the time in which its record could have been attempted.
-func busyTales() []tale {
+// busyCases check that a wait is late only by the time in which its record could have been attempted.
+func busyCases() []testCase {
 	const failed = history.OutcomeTransient
 	two := func(b *builder) *builder { return b.begin().sendTo(0, 0, 0).sendTo(1, 1, 1).sendTo(2, 1, 2) }
 	ends := func(b *builder) history.Source { return b.success(0).commitAll().drain().done() }
@@ -20,7 +20,7 @@ func busyTales() []tale {
 		b.fails(0, 1).retryCopy(0).fails(1, 1).retryCopy(1)
 		return b.wait(105 * ms)
 	}
-	return []tale{
+	return []testCase{
 		// Spring's DefaultErrorHandler: it waits in its only thread, seeks back, and is handed another partition.
 		{"late, as the only thread has another partition's record", nil, func(b *builder) history.Source {
 			return ends(waitsForAnother(two(b).attempt(0, failed).wait(105 * ms)).success(2))

@@ -87,22 +87,22 @@ const (
 	notLeader          = 6
 )
 
-func shareTales() []tale {
-	return slices.Concat(shareAckTales(), shareDeliveryTales(), shareCountTales(), shareMemberTales(),
-		brokerLetterTales())
+func shareCases() []testCase {
+	return slices.Concat(shareAckCases(), shareDeliveryCases(), shareCountCases(), shareMemberCases(),
+		brokerLetterCases())
 }
 
-// shareMemberTales: a member leaves its group; another continues with the rest.
-func shareMemberTales() []tale {
-	leaving := func(name string, want []string, tell func(*builder)) tale {
-		return tale{name, want, func(b *builder) history.Source {
+// shareMemberCases: a member leaves its group; another continues with the rest.
+func shareMemberCases() []testCase {
+	leaving := func(name string, want []string, tell func(*builder)) testCase {
+		return testCase{name, want, func(b *builder) history.Source {
 			b.shares(inMemory).members(1, "").share(0).success(0).accept(0)
 			tell(b)
 			b.as(1, 0).up().members(1, "").share(1).success(1).accept(1).drain().phase(history.PhaseAudit)
 			return b.as(0, 0).signal("TERM").exit(0).as(1, 0).signal("TERM").exit(0).sealed()
 		}}
 	}
-	return []tale{
+	return []testCase{
 		leaving("a member leaves its share group for good", []string{"gave-up"}, func(b *builder) {
 			b.members(0, "leave").wait(4 * time.Second)
 		}),
@@ -118,9 +118,9 @@ func shareMemberTales() []tale {
 	}
 }
 
-// shareAckTales: permitted acknowledgements, accept and reject, and their times.
-func shareAckTales() []tale {
-	return []tale{
+// shareAckCases: permitted acknowledgements, accept and reject, and their times.
+func shareAckCases() []testCase {
+	return []testCase{
 		{"each record is acknowledged when it is done", nil, func(b *builder) history.Source {
 			b.shares(inMemory).share(0).share(1).share(2).success(1).accept(1).fails(2, 3).letter(2).reject(2)
 			return b.attempt(0, history.OutcomeLogical).accept(0).drain().done()
@@ -190,9 +190,9 @@ func shareAckTales() []tale {
 	}
 }
 
-// shareDeliveryTales: redeliveries by the broker, and their reasons.
-func shareDeliveryTales() []tale {
-	return []tale{
+// shareDeliveryCases: redeliveries by the broker, and their reasons.
+func shareDeliveryCases() []testCase {
+	return []testCase{
 		{"killed before it could accept", nil, func(b *builder) history.Source {
 			b.shares(inMemory).share(0).success(0).kill()
 			return b.as(0, 1).up().hand(0).success(0).accept(0).drain().done()
@@ -267,9 +267,9 @@ func shareDeliveryTales() []tale {
 	}
 }
 
-// shareCountTales: how attempts are counted.
-func shareCountTales() []tale {
-	return []tale{
+// shareCountCases: how attempts are counted.
+func shareCountCases() []testCase {
+	return []testCase{
 		{"one attempt too many in one delivery", []string{"over-retried"}, func(b *builder) history.Source {
 			return b.shares(inMemory).share(0).fails(0, 3).wait(305*ms).attempt(0, transient).letter(0).reject(0).drain().done()
 		}},
@@ -366,9 +366,9 @@ func (b *builder) writes(number int32) *builder {
 	return b
 }
 
-// brokerLetterTales: the broker writes the dead letters (KIP-1191).
-func brokerLetterTales() []tale {
-	return []tale{
+// brokerLetterCases: the broker writes the dead letters (KIP-1191).
+func brokerLetterCases() []testCase {
+	return []testCase{
 		{"rejected after its last attempt, and the broker writes its dead letter", nil, func(b *builder) history.Source {
 			return b.leavesLetters(inMemory).share(0).fails(0, 3).reject(0).writes(0).drain().done()
 		}},

@@ -13,8 +13,8 @@ func (b *builder) refusedLetter(code int16) *builder {
 
 // promising is a history of a subject that reacts to refusals as promised, or not. In the end the fault is lifted, and
 // it continues.
-func promising(name string, promise history.OnFailure, want []string, tell func(*builder)) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func promising(name string, promise history.OnFailure, want []string, tell func(*builder)) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.h.Contract().OnFailure, b.h.Contract().StopGrace = promise, time.Second
 		f := b.stops("kafka", "dlq", "dead letters are refused")
 		b.begin().breaks(f).send(0)
@@ -37,7 +37,7 @@ const (
 	longTime = 40 * time.Second
 )
 
-func promiseTales() []tale {
+func promiseCases() []testCase {
 	again := func(b *builder) *builder { return b.as(0, b.run+1).up().assign(0, 1, 2, 3).fetch(0) }
 	ends := func(b *builder) { b.letter(0).commitAll() }
 	tries := func(b *builder) {
@@ -45,7 +45,7 @@ func promiseTales() []tale {
 			b.wait(20*time.Second).answerLetter(b.askLetter(0), fewer, 0)
 		}
 	}
-	tales := []tale{
+	cases := []testCase{
 		promising("it promised to try on, and does", history.OnFailureRetry, nil, func(b *builder) {
 			tries(b.refusedLetter(fewer).logError())
 			ends(b)
@@ -80,12 +80,12 @@ func promiseTales() []tale {
 			ends(again(b.refusedLetter(fewer).falls(1, "")).fails(0, 3))
 		}),
 	}
-	return append(tales, crashTales(again, ends)...)
+	return append(cases, crashCases(again, ends)...)
 }
 
-func crashTales(again func(*builder) *builder, ends func(*builder)) []tale {
+func crashCases(again func(*builder) *builder, ends func(*builder)) []testCase {
 	missing := []string{"did-not-crash"}
-	return []tale{
+	return []testCase{
 		promising("it promised to crash, and does", history.OnFailureCrash, nil, func(b *builder) {
 			ends(again(b.refusedLetter(tooLarge).wait(time.Second).falls(1, "")).fails(0, 3))
 		}),

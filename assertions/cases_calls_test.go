@@ -33,13 +33,13 @@ func (b *builder) slowCall(downstream, number int32, outcome history.Outcome, fl
 	return b
 }
 
-// callTales are of subjects that call several downstreams.
-func callTales() []tale {
+// callCases are of subjects that call several downstreams.
+func callCases() []testCase {
 	const transient, permanent, logical, well = history.OutcomeTransient, history.OutcomePermanent, history.OutcomeLogical,
 		history.OutcomeSuccess
 	open := func(b *builder) *builder { return b.withOthers().begin().send(0) }
 	end := func(b *builder) history.Source { return b.commit(1).drain().done() }
-	return append([]tale{
+	return append([]testCase{
 		{"another downstream fails after the attempt, which is made again", nil, func(b *builder) history.Source {
 			open(b).success(0).call(ledger, 0, transient, 0).wait(105 * ms)
 			return end(b.success(0).call(ledger, 0, well, 0))
@@ -93,12 +93,12 @@ func callTales() []tale {
 		}},
 		{"another downstream answers a logical failure by itself", []string{"commit-past-unfinished", "lost"},
 			func(b *builder) history.Source { return end(open(b).call(ledger, 0, logical, 0)) }},
-	}, append(callFaultTales(), failedTogetherTales()...)...)
+	}, append(callFaultCases(), failedTogetherCases()...)...)
 }
 
-// failedTogetherTales are of records that a client fails in its memory together with a write to an output topic that
+// failedTogetherCases are of records that a client fails in its memory together with a write to an output topic that
 // was refused. They were neither attempted nor called for.
-func failedTogetherTales() []tale {
+func failedTogetherCases() []testCase {
 	const permanent, logical, well = history.OutcomePermanent, history.OutcomeLogical, history.OutcomeSuccess
 	batches := func(b *builder) *builder {
 		e := b.of(history.KindUnreadable)
@@ -110,7 +110,7 @@ func failedTogetherTales() []tale {
 		b.withOthers().begin().as(1, 0).up()
 		return b.as(0, 0).revoke(0).as(1, 0).assign(0)
 	}
-	return []tale{
+	return []testCase{
 		{"a record is dead-lettered for the reason of the write that failed with its own", nil,
 			func(b *builder) history.Source {
 				second(b).send(0).send(1).call(resultsTopic, 0, permanent, 0).letter(0).quotes(permanent)
@@ -220,7 +220,7 @@ func copiesFailElsewhere(b *builder, fails bool) history.Source {
 	return b.commitAll().done()
 }
 
-func callFaultTales() []tale {
+func callFaultCases() []testCase {
 	twice := func(b *builder, kind, target string) history.Source {
 		f := b.withOthers().fault(kind, target, "broken")
 		b.begin().send(0).breaks(f).success(0).wait(20 * ms).success(0).heals(f)
@@ -235,7 +235,7 @@ func callFaultTales() []tale {
 		}
 		return b.success(0).commit(1).drain().done()
 	}
-	return []tale{
+	return []testCase{
 		{"another downstream is unreachable", nil, func(b *builder) history.Source {
 			return twice(b, "network", "downstream ledger")
 		}},

@@ -17,22 +17,22 @@ import (
 
 const (
 	inputIndex, dlqIndex = int16(0), int16(1)
-	// storyBatch is the number of records handled together.
-	storyBatch = 64
-	// storyStep is the mean time between two events: 20,000 records/s with four to five events each.
-	storyStep = 10 * time.Microsecond
-	// storyKeys is the number of keys. Each key has its records in one partition.
-	storyKeys = 3 * storyBatch * partitions
-	// storySlip is the maximum delay with which a record is sent.
-	storySlip = 500 * time.Microsecond
+	// syntheticBatch is the number of records handled together.
+	syntheticBatch = 64
+	// syntheticStep is the mean time between two events: 20,000 records/s with four to five events each.
+	syntheticStep = 10 * time.Microsecond
+	// syntheticKeys is the number of keys. Each key has its records in one partition.
+	syntheticKeys = 3 * syntheticBatch * partitions
+	// syntheticSlip is the maximum delay with which a record is sent.
+	syntheticSlip = 500 * time.Microsecond
 )
 
-// story is a run of the reference consumer. Every record succeeds at the last of its attempts, except one in fifty,
-// which fails for good and is dead-lettered. story implements history.Source and generates its events on the fly.
-type story struct{ records, attempts int }
+// synthetic is a run of the reference consumer. Every record succeeds at the last of its attempts, except one in fifty,
+// which fails for good and is dead-lettered. synthetic implements history.Source and generates its events on the fly.
+type synthetic struct{ records, attempts int }
 
 // Header implements history.Source.
-func (s story) Header() history.Header {
+func (s synthetic) Header() history.Header {
 	settings := consumer.DefaultSettings()
 	settings.MaxRetries = s.attempts
 	settings.RetryBackoffMS = 0 // the history has no waits
@@ -46,19 +46,19 @@ func (s story) Header() history.Header {
 }
 
 // Each implements history.Source.
-func (s story) Each(see func(*history.Event) error) error {
+func (s synthetic) Each(see func(*history.Event) error) error {
 	t := &teller{see: see, random: rand.New(rand.NewPCG(1, 2))}
 	t.tell(s)
 	return t.err
 }
 
-func (s story) events() []history.Event {
+func (s synthetic) events() []history.Event {
 	var all []history.Event
 	_ = s.Each(func(e *history.Event) error { all = append(all, *e); return nil })
 	return all
 }
 
-// teller emits the events of a story.
+// teller emits the events of a synthetic run.
 type teller struct {
 	see    func(*history.Event) error
 	err    error
@@ -71,7 +71,7 @@ type teller struct {
 }
 
 func (t *teller) put(kind history.Kind, set func(*history.Event)) {
-	t.now += storyStep/2 + time.Duration(t.random.Int64N(int64(storyStep)))
+	t.now += syntheticStep/2 + time.Duration(t.random.Int64N(int64(syntheticStep)))
 	t.event = history.New(kind, t.now)
 	set(&t.event)
 	if t.err == nil {
@@ -83,14 +83,14 @@ func (t *teller) phase(name string) {
 	t.put(history.KindPhase, func(e *history.Event) { e.Text = name })
 }
 
-func (t *teller) tell(s story) {
+func (t *teller) tell(s synthetic) {
 	t.put(history.KindInstanceStarting, func(e *history.Event) { e.Instance = 0 })
 	for p := range int32(partitions) {
 		t.put(history.KindAssigned, func(e *history.Event) { e.Instance, e.Topic, e.Partition = 0, inputIndex, p })
 	}
 	t.phase(history.PhaseSteady)
-	for first := 0; first < s.records; first += storyBatch {
-		t.batch(s, int32(first), int32(min(first+storyBatch, s.records)))
+	for first := 0; first < s.records; first += syntheticBatch {
+		t.batch(s, int32(first), int32(min(first+syntheticBatch, s.records)))
 	}
 	for _, name := range []string{history.PhaseHeal, history.PhaseDrain, history.PhaseAudit} {
 		t.phase(name)
@@ -101,12 +101,12 @@ func (t *teller) tell(s story) {
 }
 
 // partitionOf is the partition of a record. All records of a batch are in one partition.
-func partitionOf(record int32) int32 { return record / storyBatch % partitions }
+func partitionOf(record int32) int32 { return record / syntheticBatch % partitions }
 
 // original sets the fields that a record has wherever it is found.
 func original(e *history.Event, record int32) {
-	e.Record, e.KeyHash, e.ValueHash, e.HeadersHash = record, scatter(uint64(record%storyKeys)),
-		scatter(uint64(record)+storyKeys), scatter(uint64(record))
+	e.Record, e.KeyHash, e.ValueHash, e.HeadersHash = record, scatter(uint64(record%syntheticKeys)),
+		scatter(uint64(record)+syntheticKeys), scatter(uint64(record))
 	e.HeaderCount = 2
 }
 
@@ -120,14 +120,14 @@ func scatter(x uint64) uint64 {
 
 // batch emits the events of the records from first up to, but excluding, last: sent, acknowledged, fetched, processed,
 // committed.
-func (t *teller) batch(s story, first, last int32) {
+func (t *teller) batch(s synthetic, first, last int32) {
 	p := partitionOf(first)
 	from := t.next[p]
 	for record := first; record < last; record++ {
 		t.put(history.KindSend, func(e *history.Event) {
 			original(e, record)
-			e.Topic, e.Partition, e.N, e.Outcome = inputIndex, p, record%storyKeys, history.OutcomeSuccess
-			e.Aux = max(0, int64(t.now)-t.random.Int64N(int64(storySlip)))
+			e.Topic, e.Partition, e.N, e.Outcome = inputIndex, p, record%syntheticKeys, history.OutcomeSuccess
+			e.Aux = max(0, int64(t.now)-t.random.Int64N(int64(syntheticSlip)))
 			if isDeadLettered(record) {
 				e.Outcome = history.OutcomePermanent
 			}
@@ -155,7 +155,7 @@ func (t *teller) batch(s story, first, last int32) {
 
 func isDeadLettered(record int32) bool { return record%50 == 0 }
 
-func (t *teller) process(s story, record int32, offset int64) {
+func (t *teller) process(s synthetic, record int32, offset int64) {
 	for k := int32(1); ; k++ {
 		outcome, code := history.OutcomeTransient, int16(503)
 		switch {
@@ -200,7 +200,7 @@ func (t *teller) deadLetter(record int32) {
 }
 
 // audit emits the contents of the topics, which are the written records.
-func (t *teller) audit(s story) {
+func (t *teller) audit(s synthetic) {
 	t.put(history.KindAuditStart, func(e *history.Event) { e.Topic = inputIndex })
 	var offset, letter [partitions]int64
 	offsets := make([]int64, s.records)
@@ -233,8 +233,8 @@ func (t *teller) audit(s story) {
 }
 
 // Figures from a history on which judging ends early, or finds anomalies, are meaningless.
-func TestStoryIsACorrectRunInWhichEverythingIsJudged(t *testing.T) {
-	for _, s := range []story{{records: 3000, attempts: 1}, {records: 2000, attempts: 23}} {
+func TestSyntheticRunIsACorrectRunInWhichEverythingIsJudged(t *testing.T) {
+	for _, s := range []synthetic{{records: 3000, attempts: 1}, {records: 2000, attempts: 23}} {
 		verdict, _, err := assertions.Judge(s)
 		if err != nil || verdict.Verdict != assertions.Pass {
 			t.Fatalf("%+v is judged %v: %v", s, verdict, err)
@@ -246,7 +246,7 @@ func TestStoryIsACorrectRunInWhichEverythingIsJudged(t *testing.T) {
 		want := map[string]int64{
 			"no-loss": int64(s.records), "bounded-retries": int64(s.records), "dlq-fidelity": int64(s.records / 50),
 			"dlq-once":   int64(s.records / 50),
-			"duplicates": int64(s.records - s.records/50), "ordering": int64(s.records - storyKeys),
+			"duplicates": int64(s.records - s.records/50), "ordering": int64(s.records - syntheticKeys),
 		}
 		for name, count := range want {
 			if judged[name] != count {
@@ -256,8 +256,8 @@ func TestStoryIsACorrectRunInWhichEverythingIsJudged(t *testing.T) {
 	}
 }
 
-func TestStoryIsSortedByTime(t *testing.T) {
-	events := story{records: 1000, attempts: 2}.events()
+func TestSyntheticRunIsSortedByTime(t *testing.T) {
+	events := synthetic{records: 1000, attempts: 2}.events()
 	if !slices.IsSortedFunc(events, func(a, b history.Event) int { return int(a.Time - b.Time) }) {
 		t.Error("the events are not sorted by time")
 	}

@@ -12,24 +12,24 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// tale is a history with the complete list of its expected anomalies.
-type tale struct {
+// testCase is a history with the complete list of its expected anomalies.
+type testCase struct {
 	name string
 	want []string
 	tell func(*builder) history.Source
 }
 
-func TestStories(t *testing.T) {
-	var all []tale
-	for _, some := range [][]tale{
-		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), rewindTales(), classTales(), backoffTales(),
-		letterTales(), hurriedTales(), repeatTales(),
-		orderTales(), replayTales(), envelopeless(), transactionTales(), batchTales(), abortTales(), metadataTales(),
-		hopTales(),
-		memberTales(), hiddenTales(),
-		stopTales(), livenessTales(), isolationTales(), shareTales(), storeTales(), exitTales(), foreignTales(), placeTales(),
-		copyTales(), repeatedTales(), leastTales(), stayTales(), promiseTales(), unnamedTales(), busyTales(), effectTales(),
-		outputTales(), callTales(), spanTales(), clientRepeatTales(), poisonTales(), twiceTales(), refusableTales(),
+func TestCases(t *testing.T) {
+	var all []testCase
+	for _, some := range [][]testCase{
+		plainCases(), commitCases(), lossCases(), haltCases(), retryCases(), rewindCases(), classCases(), backoffCases(),
+		letterCases(), hurriedCases(), repeatCases(),
+		orderCases(), replayCases(), envelopeless(), transactionCases(), batchCases(), abortCases(), metadataCases(),
+		hopCases(),
+		memberCases(), hiddenCases(),
+		stopCases(), livenessCases(), isolationCases(), shareCases(), storeCases(), exitCases(), foreignCases(), placeCases(),
+		copyCases(), repeatedCases(), leastCases(), stayCases(), promiseCases(), unnamedCases(), busyCases(), effectCases(),
+		outputCases(), callCases(), spanCases(), clientRepeatCases(), poisonCases(), twiceCases(), refusableCases(),
 	} {
 		all = append(all, some...)
 	}
@@ -53,13 +53,13 @@ func TestStories(t *testing.T) {
 			shown[name] = true
 		}
 	}
-	for _, one := range graphTales() {
+	for _, one := range graphCases() {
 		for _, want := range one.want {
 			_, anomaly, _ := strings.Cut(want, ": ")
 			shown[anomaly] = true
 		}
 	}
-	for _, one := range servicesTales() {
+	for _, one := range servicesCases() {
 		for _, want := range one.want {
 			_, anomaly, _ := strings.Cut(want, ": ")
 			shown[anomaly] = true
@@ -69,7 +69,7 @@ func TestStories(t *testing.T) {
 	elsewhere := []string{"no-jitter", "head-of-line-blocked", "paused-partition", "rebalance-storm", "stop-timeout"}
 	for _, name := range AnomalyNames() {
 		if !shown[name] && !slices.Contains(elsewhere, name) {
-			t.Errorf("no story shows %s", name)
+			t.Errorf("no case shows %s", name)
 		}
 	}
 }
@@ -80,11 +80,11 @@ func checkCounterexamples(t *testing.T, r *Result) {
 	t.Helper()
 	for _, a := range r.Anomalies {
 		if a.Count < 1 || len(a.Counterexamples) == 0 || len(a.Counterexamples) > MaxCounterexamples || int64(len(a.Counterexamples)) > a.Count {
-			t.Errorf("%s: count %d with %d witnesses", a.Name, a.Count, len(a.Counterexamples))
+			t.Errorf("%s: count %d with %d counterexamples", a.Name, a.Count, len(a.Counterexamples))
 		}
 		for _, w := range a.Counterexamples {
 			if w.Summary == "" || w.Record >= 0 && (len(w.Trace) == 0 || w.ID == "") {
-				t.Errorf("%s: counterexample without a story: %+v", a.Name, w)
+				t.Errorf("%s: counterexample without a trace: %+v", a.Name, w)
 			}
 			if !slices.IsSortedFunc(w.Trace, func(a, b Line) int { return int(a.Time - b.Time) }) {
 				t.Errorf("%s: trace out of order: %+v", a.Name, w.Trace)
@@ -93,8 +93,8 @@ func checkCounterexamples(t *testing.T, r *Result) {
 	}
 }
 
-func plainTales() []tale {
-	return []tale{
+func plainCases() []testCase {
+	return []testCase{
 		{"everything goes well", nil, func(b *builder) history.Source {
 			b.begin().send(0).send(1).success(0).success(1).commit(2)
 			b.send(2).fails(2, 2).wait(205 * ms).success(2).commit(3)
@@ -117,8 +117,8 @@ func plainTales() []tale {
 	}
 }
 
-func commitTales() []tale {
-	return []tale{
+func commitCases() []testCase {
+	return []testCase{
 		{"a commit that a fault says yes to moves nothing", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3)
 			asked := b.askLetter(0)
@@ -276,8 +276,8 @@ func (b *builder) revokeFrom(instance int16, partitions ...int32) *builder {
 	return b.as(by, run)
 }
 
-func lossTales() []tale {
-	return []tale{
+func lossCases() []testCase {
+	return []testCase{
 		{"dropped at a stop", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).commit(1)
 			return b.drain().done()
@@ -425,7 +425,7 @@ func lossTales() []tale {
 	}
 }
 
-func haltTales() []tale {
+func haltCases() []testCase {
 	const final, passing, unrelated = 29, 19, 27 // TOPIC_AUTHORIZATION_FAILED, NOT_ENOUGH_REPLICAS, REBALANCE_IN_PROGRESS
 	downWith := func(b *builder, code int16, between func()) {
 		f := b.fault("kafka", "dlq", "Produce to dlq answered with an error")
@@ -443,7 +443,7 @@ func haltTales() []tale {
 		b.letter(0).commit(1)
 		return b.drain().done()
 	}
-	return []tale{
+	return []testCase{
 		{"commits stand still while no dead letter can be written", nil, func(b *builder) history.Source {
 			down(b, func() { b.logError() })
 			b.letter(0).commit(1)

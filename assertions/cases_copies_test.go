@@ -11,7 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-func copyTales() []tale {
+func copyCases() []testCase {
 	unnamed := func(b *builder, number int32, outcome history.Outcome) *builder {
 		op := b.start(number)
 		start := &b.events[len(b.events)-1]
@@ -20,7 +20,7 @@ func copyTales() []tale {
 		return b
 	}
 	source := place{input, 0, 0}
-	return []tale{
+	return []testCase{
 		{"a copy is tried early after a restart", []string{"backoff-early"}, func(b *builder) history.Source {
 			restarted(b, true).fetch(0).success(0).commitCopies(0)
 			return b.drain().done()
@@ -108,9 +108,9 @@ func withheld(b *builder, wait time.Duration) place {
 	return b.where[0]
 }
 
-// repeatedTales cover copies that are requested again. The failure to which they belong is not observed.
-func repeatedTales() []tale {
-	return []tale{
+// repeatedCases cover copies that are requested again. The failure to which they belong is not observed.
+func repeatedCases() []testCase {
+	return []testCase{
 		{"a refused copy is asked for again after another failure, and is tried when its own is due", nil,
 			func(b *builder) history.Source {
 				first, second := refused(b)

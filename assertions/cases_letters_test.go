@@ -7,16 +7,16 @@ import (
 )
 
 // changed is a history of a dead-lettered record whose dead letter was modified by change.
-func changed(name string, want string, change func(*history.Event)) tale {
-	return tale{name, []string{want}, func(b *builder) history.Source {
+func changed(name string, want string, change func(*history.Event)) testCase {
+	return testCase{name, []string{want}, func(b *builder) history.Source {
 		b.begin().send(0).success(0).send(1).fails(1, 3).letter(1).commit(2)
 		change(&b.inTopics[len(b.inTopics)-1])
 		return b.drain().done()
 	}}
 }
 
-func letterTales() []tale {
-	return []tale{
+func letterCases() []testCase {
+	return []testCase{
 		changed("the value is changed", "payload-changed", func(e *history.Event) { e.ValueHash++ }),
 		changed("the key is changed", "key-changed", func(e *history.Event) { e.KeyHash = 99 }),
 		changed("a header is lost", "headers-lost", func(e *history.Event) { e.HeadersHash++ }),
@@ -166,8 +166,8 @@ func letterTales() []tale {
 }
 
 // replayed is a history of a selected dead letter, the tool's actions, and the events after them.
-func replayed(name string, want []string, tool func(*builder), after func(*builder)) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func replayed(name string, want []string, tool func(*builder), after func(*builder)) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.h.Replay = true
 		b.begin().send(0).success(0).send(1).fails(1, 3).letter(1).commit(2).drain()
 		b.phase(history.PhaseReplay).audit(dlq)
@@ -269,8 +269,8 @@ func (b *builder) numberedAsFirst(number int32, later int16) *builder {
 }
 
 // ownNames covers dead letters with a header that the replay does not remove, because it does not know it.
-func ownNames(name, envelope string) tale {
-	return tale{name, nil, func(b *builder) history.Source {
+func ownNames(name, envelope string) testCase {
+	return testCase{name, nil, func(b *builder) history.Source {
 		b.h.Contract().Envelope, b.h.Contract().DeadLetters = envelope, true
 		return replayed(name, nil, func(b *builder) { b.goBack(1, input) }, func(b *builder) {
 			b.tries[1] = 0
@@ -280,10 +280,10 @@ func ownNames(name, envelope string) tale {
 	}}
 }
 
-func replayTales() []tale {
+func replayCases() []testCase {
 	once := func(b *builder) { b.goBack(1, input) }
 	succeeds := func(b *builder) { b.success(1).commitAll() }
-	return []tale{
+	return []testCase{
 		replayed("a replay that heals", nil, once, succeeds),
 		replayed("a replay that fails again", nil, once, func(b *builder) {
 			b.tries[1] = 0
@@ -488,8 +488,8 @@ func replayTales() []tale {
 	}
 }
 
-func envelopeless() []tale {
-	return []tale{
+func envelopeless() []testCase {
+	return []testCase{
 		{"without a dead-letter topic, given up after all attempts", nil, func(b *builder) history.Source {
 			b.h.Contract().Envelope = ""
 			b.begin().send(0).fails(0, 3).commit(1)
@@ -532,8 +532,8 @@ func envelopeless() []tale {
 	}
 }
 
-// leastTales: an envelope governs metadata alone. All other promises apply to a contract without an envelope.
-func leastTales() []tale {
+// leastCases: an envelope governs metadata alone. All other promises apply to a contract without an envelope.
+func leastCases() []testCase {
 	least := func(b *builder) *builder {
 		b.h.Contract().DeadLetters, b.h.Contract().Envelope = true, ""
 		return b.begin().send(0).fails(0, 3)
@@ -546,7 +546,7 @@ func leastTales() []tale {
 	}
 	same := func(*history.Event) {}
 	other := func(e *history.Event) { e.ValueHash++ }
-	return []tale{
+	return []testCase{
 		{"without an envelope: all is well", nil, func(b *builder) history.Source {
 			return silent(least(b).letter(0).commit(1), same).drain().done()
 		}},

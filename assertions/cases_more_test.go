@@ -14,7 +14,7 @@ func (b *builder) commitNaming(offset int64, metadata string) *builder {
 	return b.answerCommit(asked, 0, 0)
 }
 
-func metadataTales() []tale {
+func metadataCases() []testCase {
 	begin := func(b *builder) *builder {
 		b.h.Contract().OffsetMetadata = history.MetadataRanges
 		b.h.Contract().Ordering = history.OrderingNone
@@ -22,7 +22,7 @@ func metadataTales() []tale {
 	}
 	three := func(b *builder) *builder { return begin(b).send(0).send(1).send(2) }
 	restart := func(b *builder) *builder { return b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0) }
-	return []tale{
+	return []testCase{
 		{"what the metadata names is skipped after a restart", nil, func(b *builder) history.Source {
 			three(b).success(1).fails(2, 3).letter(2).commitNaming(0, "1-2")
 			restart(b).success(0).commit(3)
@@ -82,7 +82,7 @@ func (b *builder) handsOn(number int32) *builder {
 	return b.attempt(number, history.OutcomeTransient).retryCopy(number)
 }
 
-func hopTales() []tale {
+func hopCases() []testCase {
 	passedOn := func(b *builder, stall time.Duration) history.Source {
 		hops(b).send(0).handsOn(0).commit(1).wait(98*ms).as(1, 0).up()
 		if stall > 0 {
@@ -91,7 +91,7 @@ func hopTales() []tale {
 		b.wait(200*ms).retryCopy(0).as(0, 0).wait(400*ms).attempt(0, history.OutcomeTransient).letter(0).commitCopies(0)
 		return b.drain().done()
 	}
-	return []tale{
+	return []testCase{
 		{"another instance has a copy, and hands it on without an attempt", []string{"under-retried"},
 			func(b *builder) history.Source { return passedOn(b, 0) }},
 		{"another instance has a copy, and stands still while its attempt times out", nil,
@@ -262,8 +262,8 @@ func twoCopies(again bool) func(*builder) history.Source {
 	}
 }
 
-func memberTales() []tale {
-	return []tale{
+func memberCases() []testCase {
+	return []testCase{
 		{"a static member comes back to its partitions with no word of it", nil, func(b *builder) history.Source {
 			b.begin().send(0).success(0).fails(0, 0).kill().as(0, 1).up().fetch(0).success(0).commit(1)
 			return b.drain().done()
@@ -319,14 +319,14 @@ func memberTales() []tale {
 	}
 }
 
-func hiddenTales() []tale {
+func hiddenCases() []testCase {
 	slow := func(b *builder, took time.Duration, flags history.Flags, outcome history.Outcome) *builder {
 		op := b.start(0)
 		b.wait(took)
 		b.end(op, 0, outcome).Flags = flags
 		return b
 	}
-	return []tale{
+	return []testCase{
 		{"a slow downstream answers just when the client gives up", nil, func(b *builder) history.Source {
 			f := b.fault("downstream", "downstream", "every attempt answered 2s late")
 			slow(b.begin().send(0).breaks(f), 2*time.Second, 0, history.OutcomeSuccess).heals(f).wait(105 * ms).success(

@@ -43,8 +43,8 @@ func replayedGarbage(b *builder, after func()) history.Source {
 	return b.commitAll().wait(b.h.Expect.DrainLimit).done()
 }
 
-func unnamedTales() []tale {
-	return []tale{
+func unnamedCases() []testCase {
+	return []testCase{
 		{"garbage is tried and committed, though it must be dead-lettered", []string{"commit-past-unfinished", "lost"},
 			func(b *builder) history.Source {
 				b.h.Contract().Poison = history.PoisonDeadLetter

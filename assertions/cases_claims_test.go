@@ -12,7 +12,7 @@ import (
 
 // claimed is a history with a dead letter that states its attempts.
 type claimed struct {
-	tale
+	testCase
 	// open is the part of the dead letter that dlq-fidelity could not judge, by reason.
 	open string
 }
@@ -24,7 +24,7 @@ func (b *builder) quotes(answers ...history.Outcome) *builder {
 	return b
 }
 
-func reasonTales() []claimed {
+func reasonCases() []claimed {
 	const transient, permanent, logical = history.OutcomeTransient, history.OutcomePermanent, history.OutcomeLogical
 	// taken hands the answered record to another process, which dead-letters it.
 	taken := func(b *builder) *builder {
@@ -33,45 +33,45 @@ func reasonTales() []claimed {
 	}
 	untrue := []string{"metadata-wrong"}
 	return []claimed{
-		{tale{"the reason is the last answer's", nil, func(b *builder) history.Source {
+		{testCase{"the reason is the last answer's", nil, func(b *builder) history.Source {
 			return b.begin().send(0).fails(0, 3).letter(0).commit(1).quotes(transient).drain().done()
 		}}, ""},
-		{tale{"the reason is another's", untrue, func(b *builder) history.Source {
+		{testCase{"the reason is another's", untrue, func(b *builder) history.Source {
 			return b.begin().send(0).fails(0, 3).letter(0).commit(1).quotes(permanent).drain().done()
 		}}, ""},
-		{tale{"the reason is an earlier answer's", untrue, func(b *builder) history.Source {
+		{testCase{"the reason is an earlier answer's", untrue, func(b *builder) history.Source {
 			return b.begin().send(0).fails(0, 1).wait(100*ms).attempt(0, permanent).letter(0).commit(1).quotes(transient).
 				drain().done()
 		}}, ""},
-		{tale{"the reason is an earlier answer's, and the dead letter is not acknowledged", untrue,
+		{testCase{"the reason is an earlier answer's, and the dead letter is not acknowledged", untrue,
 			func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 1).wait(100*ms).attempt(0, permanent).askLetter(0)
 				b.inDLQ(0)
 				return b.quotes(transient).drain().done()
 			}}, ""},
-		{tale{"the reason is an earlier answer's, as the last attempt got none", nil, func(b *builder) history.Source {
+		{testCase{"the reason is an earlier answer's, as the last attempt got none", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 2).wait(205*ms).attempt(0, history.OutcomeTimeout).letter(0).commit(1).quotes(transient)
 			return b.drain().done()
 		}}, "reason: its last attempt is not known, or got no answer 1"},
-		{tale{"the reason is another's, and the last attempt got none", untrue, func(b *builder) history.Source {
+		{testCase{"the reason is another's, and the last attempt got none", untrue, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 2).wait(205*ms).attempt(0, history.OutcomeTimeout).letter(0).commit(1).quotes(logical)
 			return b.drain().done()
 		}}, ""},
-		{tale{"the reason is the first process's", nil, func(b *builder) history.Source {
+		{testCase{"the reason is the first process's", nil, func(b *builder) history.Source {
 			return taken(b).quotes(transient).drain().done()
 		}}, "reason: its last attempt is not known, or got no answer 1"},
-		{tale{"the reason is neither process's", untrue, func(b *builder) history.Source {
+		{testCase{"the reason is neither process's", untrue, func(b *builder) history.Source {
 			return taken(b).quotes(logical).drain().done()
 		}}, ""},
-		{tale{"the reason is an earlier answer's, in a stall", nil, func(b *builder) history.Source {
+		{testCase{"the reason is an earlier answer's, in a stall", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).wait(100*ms).attempt(0, permanent).wait(time.Second).stall(history.None, time.Second)
 			return b.letter(0).commit(1).quotes(transient).drain().done()
 		}}, "reason: stall 1"},
-		{tale{"the reason is another's, in a stall", untrue, func(b *builder) history.Source {
+		{testCase{"the reason is another's, in a stall", untrue, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).wait(100*ms).attempt(0, permanent).wait(time.Second).stall(history.None, time.Second)
 			return b.letter(0).commit(1).quotes(logical).drain().done()
 		}}, ""},
-		{tale{"the reason is another's, and no write of it was seen", nil, func(b *builder) history.Source {
+		{testCase{"the reason is another's, and no write of it was seen", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3)
 			b.inDLQ(0)
 			return b.quotes(permanent).drain().done()
@@ -79,7 +79,7 @@ func reasonTales() []claimed {
 	}
 }
 
-func countTales() []claimed {
+func countCases() []claimed {
 	// counted is a history whose dead letter claims the number of attempts, after three attempts and a stall. The waits
 	// between four attempts take 700 ms.
 	counted := func(stall time.Duration, claim int32) func(*builder) history.Source {
@@ -91,14 +91,14 @@ func countTales() []claimed {
 	}
 	untrue := []string{"metadata-wrong"}
 	return []claimed{
-		{tale{"as many attempts as were seen, in a stall", nil, counted(900*ms, 3)}, ""},
-		{tale{"fewer attempts than were seen, in a stall", untrue, counted(900*ms, 2)}, ""},
-		{tale{"fewer attempts than were seen, in a stall in which a write may fail", nil, counted(time.Second, 2)},
+		{testCase{"as many attempts as were seen, in a stall", nil, counted(900*ms, 3)}, ""},
+		{testCase{"fewer attempts than were seen, in a stall", untrue, counted(900*ms, 2)}, ""},
+		{testCase{"fewer attempts than were seen, in a stall in which a write may fail", nil, counted(time.Second, 2)},
 			"attempts: stall 1"},
-		{tale{"more attempts than there was time for, in a stall", untrue, counted(300*ms, 4)}, ""},
-		{tale{"more attempts than were seen, in a stall that leaves time for them", nil, counted(900*ms, 4)},
+		{testCase{"more attempts than there was time for, in a stall", untrue, counted(300*ms, 4)}, ""},
+		{testCase{"more attempts than were seen, in a stall that leaves time for them", nil, counted(900*ms, 4)},
 			"attempts: stall 1"},
-		{tale{"fewer attempts than were seen, by a process that had the record before, in a stall", nil,
+		{testCase{"fewer attempts than were seen, by a process that had the record before, in a stall", nil,
 			func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 1).revoke(0).assign(0).fetch(0).fails(0, 2).stall(history.None, 300*ms).letter(
 					0).commit(1)
@@ -108,15 +108,15 @@ func countTales() []claimed {
 	}
 }
 
-// hurriedTales cover dead letters that came too soon, in a stall that may hide attempts if there was time for them.
-func hurriedTales() []tale {
+// hurriedCases cover dead letters that came too soon, in a stall that may hide attempts if there was time for them.
+func hurriedCases() []testCase {
 	given := func(before time.Duration, failures int) func(*builder) history.Source {
 		return func(b *builder) history.Source {
 			return b.begin().send(0).wait(before).fails(0, failures).stall(history.None, 250*ms).letter(0).commit(
 				1).drain().done()
 		}
 	}
-	return []tale{
+	return []testCase{
 		{"dead-lettered after the first of three attempts, in a stall", []string{"premature-dead-letter", "under-retried"},
 			given(0, 1)},
 		{"dead-lettered after the first of three attempts, in a stall that leaves time for them", nil, given(300*ms, 1)},
@@ -132,7 +132,7 @@ func hurriedTales() []tale {
 // TestWhatLettersClaimIsJudged checks that a claim in a dead letter is judged wrong if anything contradicts it, and
 // that claims that could not be judged are counted.
 func TestWhatLettersClaimIsJudged(t *testing.T) {
-	for _, one := range append(reasonTales(), countTales()...) {
+	for _, one := range append(reasonCases(), countCases()...) {
 		t.Run(one.name, func(t *testing.T) {
 			r := resultOf(t, judged(t, one.tell(newBuilder())), "dlq-fidelity")
 			var found, open []string

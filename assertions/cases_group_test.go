@@ -12,12 +12,12 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-func stopTales() []tale {
+func stopCases() []testCase {
 	graced := func(b *builder) *builder {
 		b.h.Contract().StopGrace = time.Second
 		return b.begin()
 	}
-	return []tale{
+	return []testCase{
 		{"it ends within its grace", nil, func(b *builder) history.Source {
 			graced(b).send(0).success(0).commit(1).drain()
 			return b.phase(history.PhaseAudit).signal("TERM").wait(900 * ms).exit(0).sealed()
@@ -151,12 +151,12 @@ func (b *builder) unread(number, partition, key int32) *builder {
 	return b.handOver(number, partition, key, 0).acked(number, partition)
 }
 
-func livenessTales() []tale {
-	return append(lagTales(), stormTales()...)
+func livenessCases() []testCase {
+	return append(lagCases(), stormCases()...)
 }
 
-func lagTales() []tale {
-	return []tale{
+func lagCases() []testCase {
+	return []testCase{
 		{"everything is finished, but not committed in the end", []string{"stalled"}, func(b *builder) history.Source {
 			b.begin().send(0).success(0).commit(1).send(1).success(1)
 			return b.drain().done()
@@ -230,12 +230,12 @@ func lagTales() []tale {
 	}
 }
 
-func stormTales() []tale {
+func stormCases() []testCase {
 	calm := func(b *builder) *builder {
 		b.begin().ready().send(0).success(0).commit(1)
 		return b.wait(4 * time.Second)
 	}
-	return []tale{
+	return []testCase{
 		{"the group rebalances over and over", []string{"rebalance-storm"}, func(b *builder) history.Source {
 			return calm(b).rebalances(6, 300*ms).drain().done()
 		}},
@@ -404,9 +404,9 @@ func everything(int32, int32) bool { return true }
 
 func sameOnly(failing, other int32) bool { return failing == other }
 
-func isolationTales() []tale {
+func isolationCases() []testCase {
 	const records = 1600
-	return []tale{
+	return []testCase{
 		{"a record that backs off holds nobody up", nil, func(b *builder) history.Source {
 			return newTraffic(b, records).run(6)
 		}},
@@ -654,7 +654,7 @@ func TestSharedWordsNameTheirInvariant(t *testing.T) {
 		"a fault is no excuse":                                                             late,
 		"the group rebalances over and over":                                               "liveness rebalance-storm",
 	}
-	for _, one := range append(stopTales(), livenessTales()...) {
+	for _, one := range append(stopCases(), livenessCases()...) {
 		var got []string
 		for _, r := range judged(t, one.tell(newBuilder())).Invariants {
 			for _, a := range r.Anomalies {

@@ -12,8 +12,8 @@ const (
 	rebalanceInProgress = int16(27)
 )
 
-// rewindTales cover a consumer that has its partition and rewinds to its last commit.
-func rewindTales() []tale {
+// rewindCases cover a consumer that has its partition and rewinds to its last commit.
+func rewindCases() []testCase {
 	// failedCommit: two records of different keys are being processed, the first is done, the second has failed two of
 	// three times. Then the commit of the first gets the given answer.
 	failedCommit := func(b *builder, code int16, flags history.Flags) *builder {
@@ -25,7 +25,7 @@ func rewindTales() []tale {
 		b.inTopics[len(b.inTopics)-1].Claim.Attempts = attempts
 		return b
 	}
-	return []tale{
+	return []testCase{
 		{"its commit fails, it goes back, and counts anew", nil, func(b *builder) history.Source {
 			goesBack(failedCommit(b, rebalanceInProgress, 0)).success(0).fails(1, 3).letter(1).commit(2)
 			return claims(b, 3).drain().done()

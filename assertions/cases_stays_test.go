@@ -53,8 +53,8 @@ func (b *builder) logs(line string) *builder {
 }
 
 // afterAll is a history with additional events after an otherwise correct run.
-func afterAll(name string, want []string, tell func(*builder)) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func afterAll(name string, want []string, tell func(*builder)) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.begin().send(0).success(0).commitAll().phase(history.PhaseHeal).phase(history.PhaseDrain)
 		b.wait(b.h.Expect.DrainLimit).phase(history.PhaseAudit)
 		tell(b)
@@ -63,8 +63,8 @@ func afterAll(name string, want []string, tell func(*builder)) tale {
 }
 
 // falling is a history of a process that ends by itself, and of the next one, which finds everything done.
-func falling(name string, want []string, tell func(*builder)) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func falling(name string, want []string, tell func(*builder)) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.begin()
 		tell(b)
 		b.as(0, b.run+1).up().assign(0, 1, 2, 3)
@@ -72,9 +72,9 @@ func falling(name string, want []string, tell func(*builder)) tale {
 	}}
 }
 
-func stayTales() []tale {
+func stayCases() []testCase {
 	done := func(b *builder) *builder { return b.send(0).success(0).commitAll() }
-	tales := []tale{
+	cases := []testCase{
 		falling("a process panics", []string{"crashed"}, func(b *builder) { done(b).logs("panic: boom").falls(2, "") }),
 		falling("a process ends as if all were well", []string{"crashed"}, func(b *builder) { done(b).falls(0, "") }),
 		falling("the system kills a process", []string{"crashed"}, func(b *builder) { done(b).falls(-1, "KILL") }),
@@ -102,12 +102,12 @@ func stayTales() []tale {
 			done(b).breaks(f).falls(1, "").heals(f)
 		}),
 	}
-	return append(append(append(tales, repeatingTales()...), refusedTales()...),
-		append(stopCodeTales(), leavingTales()...)...)
+	return append(append(append(cases, repeatingCases()...), refusedCases()...),
+		append(stopCodeCases(), leavingCases()...)...)
 }
 
-// repeatingTales: a process that ends by itself excuses no redelivery.
-func repeatingTales() []tale {
+// repeatingCases: a process that ends by itself excuses no redelivery.
+func repeatingCases() []testCase {
 	again := func(b *builder) *builder { return b.as(0, 1).up().assign(0, 1, 2, 3).fetch(0) }
 	begin := func(tell func(*builder)) func(*builder) history.Source {
 		return func(b *builder) history.Source {
@@ -116,7 +116,7 @@ func repeatingTales() []tale {
 			return b.commitAll().drain().done()
 		}
 	}
-	return []tale{
+	return []testCase{
 		{"after a crash a record succeeds again", []string{"crashed", "duplicate"}, begin(func(b *builder) {
 			again(b.success(0).falls(1, "")).success(0)
 		})},
@@ -127,9 +127,9 @@ func repeatingTales() []tale {
 	}
 }
 
-// refusedTales: a process ends when a dead letter cannot be written.
-func refusedTales() []tale {
-	crashing := func(name string, want []string, tell func(*builder)) tale {
+// refusedCases: a process ends when a dead letter cannot be written.
+func refusedCases() []testCase {
+	crashing := func(name string, want []string, tell func(*builder)) testCase {
 		return falling(name, want, func(b *builder) {
 			b.h.Contract().OnFailure = history.OnFailureCrash
 			tell(b)
@@ -137,7 +137,7 @@ func refusedTales() []tale {
 		})
 	}
 	refused := func(b *builder) *builder { return b.send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0) }
-	return []tale{
+	return []testCase{
 		crashing("a dead letter is refused, and the process ends by contract", nil, func(b *builder) {
 			refused(b).falls(1, "")
 		}),
@@ -159,12 +159,12 @@ func silenced(b *builder, lasts time.Duration) {
 	b.breaks(f).wait(time.Second).heals(f).members(0, "silent").wait(lasts)
 }
 
-func stopCodeTales() []tale {
+func stopCodeCases() []testCase {
 	bad := []string{"unclean-exit"}
 	coded := func(codes ...int) func(*builder) *builder {
 		return func(b *builder) *builder { b.h.Contract().StopCodes = codes; return b }
 	}
-	return []tale{
+	return []testCase{
 		afterAll("TERM ends it with code 1", bad, func(b *builder) { b.signal("TERM").exit(1) }),
 		afterAll("an error ends it, and it is told to stop meanwhile", nil, func(b *builder) {
 			b.h.Contract().ExitsOnError = true
@@ -204,11 +204,11 @@ func stopCodeTales() []tale {
 	}
 }
 
-// leavingTales: an instance leaves its group; another continues with its partitions.
-func leavingTales() []tale {
+// leavingCases: an instance leaves its group; another continues with its partitions.
+func leavingCases() []testCase {
 	late := false
-	leaving := func(name string, want []string, tell func(*builder)) tale {
-		return tale{name, want, func(b *builder) history.Source {
+	leaving := func(name string, want []string, tell func(*builder)) testCase {
+		return testCase{name, want, func(b *builder) history.Source {
 			late = false
 			b.begin().members(1, "").send(0).success(0).commitAll()
 			tell(b)
@@ -227,7 +227,7 @@ func leavingTales() []tale {
 		return b.partitions(history.KindRevoked, "leave", []int32{0, 1, 2, 3}).members(0, "leave")
 	}
 	sick := func(b *builder) { leaves(b).health(1).health(0).wait(4 * time.Second) }
-	return []tale{
+	return []testCase{
 		leaving("an instance leaves its group for good, and says that it is unhealthy", []string{"gave-up"}, sick),
 		leaving("an unhealthy instance is restarted", nil, func(b *builder) {
 			b.h.Contract().RestartsUnhealthy = true

@@ -60,13 +60,13 @@ func (b *builder) together(outcome history.Outcome, numbers ...int32) {
 	}
 }
 
-// batchTales are about consumers that write results, dead letters and offsets in transactions. The attempts are writes.
-func batchTales() []tale {
+// batchCases are about consumers that write results, dead letters and offsets in transactions. The attempts are writes.
+func batchCases() []testCase {
 	alone := func(b *builder, number int32, outcome history.Outcome) *builder {
 		b.inTxn(0, func() { b.attempt(number, outcome) })
 		return b.abortTxn(0, 0, int64(number))
 	}
-	return []tale{
+	return []testCase{
 		{"a transaction is refused as a whole, and each record gets one of its own", nil, func(b *builder) history.Source {
 			b.begin().send(0).send(1)
 			b.inTxn(0, func() { b.together(history.OutcomePermanent, 0, 1) }).abortTxn(0, 0, 0)
@@ -222,9 +222,9 @@ func (b *builder) anotherProducer(do func()) *builder {
 	return b
 }
 
-// abortTales are about what a process does again after a transaction that was aborted, or of which it does not know
+// abortCases are about what a process does again after a transaction that was aborted, or of which it does not know
 // what became. Record 0 is in partition 0, record 1 in partition 1. Drawn histories showed all of the first ones.
-func abortTales() []tale {
+func abortCases() []testCase {
 	begin := func(b *builder) *builder { return b.begin().sendTo(0, 0, 0).sendTo(1, 1, 1) }
 	refused := func(b *builder) { b.answerCommit(b.askCommit(0, 1), 22, 0) }
 	both := func(b *builder) { b.commit(1).answerCommit(b.askCommit(1, 1), 0, 0) }
@@ -232,7 +232,7 @@ func abortTales() []tale {
 		b.fetch(0).fetch(1).success(0).success(1).inTxn(epoch, func() { both(b) })
 		return b.commitTxn(epoch).drain().done()
 	}
-	return []tale{
+	return []testCase{
 		{"its only request is refused", nil, func(b *builder) history.Source {
 			begin(b).success(0).success(1).inTxn(0, func() { refused(b) }).abortTxn(0, 0, 0)
 			return again(b, 0)
@@ -283,8 +283,8 @@ func abortTales() []tale {
 	}
 }
 
-func transactionTales() []tale {
-	return []tale{
+func transactionCases() []testCase {
+	return []testCase{
 		{"a transactional consumer: dead letter and commit in one transaction", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3)
 			b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)

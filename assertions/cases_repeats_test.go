@@ -30,8 +30,8 @@ func limited(b *builder, wait time.Duration) history.Source {
 	return b.wait(wait).success(0).commit(1).drain().done()
 }
 
-// clientRepeatTales are of subjects whose client repeats a call by itself.
-func clientRepeatTales() []tale {
+// clientRepeatCases are of subjects whose client repeats a call by itself.
+func clientRepeatCases() []testCase {
 	open := func(b *builder) *builder {
 		b.h.Contract().Calls = 3
 		return b.begin().send(0)
@@ -42,7 +42,7 @@ func clientRepeatTales() []tale {
 		b.tries[0] = attempts
 		return end(b.letter(0))
 	}
-	return []tale{
+	return []testCase{
 		{"three attempts of three calls", nil, func(b *builder) history.Source {
 			return lettered(open(b).triesWith(0, 3, 3), 3)
 		}},

@@ -11,8 +11,8 @@ import (
 
 // toldToHalt is a history of such a consumer: a record that it finished and committed, the unreadable one at offset 1 of
 // partition 0, and what tell has happen. The drain follows.
-func toldToHalt(name string, want []string, tell func(*builder)) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func toldToHalt(name string, want []string, tell func(*builder)) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.h.Contract().Poison = history.PoisonHalt
 		b.begin().send(0).success(0).commit(1).garbage(1)
 		tell(b)
@@ -21,8 +21,8 @@ func toldToHalt(name string, want []string, tell func(*builder)) tale {
 }
 
 // endingAlready is a history of such a consumer whose process ends with code 1 after TERM, and what happened before.
-func endingAlready(name string, want []string, tell func(*builder)) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func endingAlready(name string, want []string, tell func(*builder)) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.h.Contract().Poison = history.PoisonHalt
 		b.begin().send(0).success(0).commit(1)
 		tell(b)
@@ -35,8 +35,8 @@ func endingAlready(name string, want []string, tell func(*builder)) tale {
 // meetsAgain has the next process of instance 0 come up and get the unreadable record.
 func (b *builder) meetsAgain() *builder { return b.as(0, b.run+1).up().assign(0, 1, 2, 3).fetch(1) }
 
-func poisonTales() []tale {
-	return append(haltedTales(), []tale{
+func poisonCases() []testCase {
+	return append(haltedCases(), []testCase{
 		toldToHalt("it goes past the record", []string{"commit-past-unfinished", "lost"}, func(b *builder) { b.commit(2) }),
 		toldToHalt("it goes on behind the record, which is lost", []string{"commit-past-unfinished", "lost", "reordered"},
 			func(b *builder) { b.send(2).success(2).commit(3) }),
@@ -97,9 +97,9 @@ func poisonTales() []tale {
 	}...)
 }
 
-// haltedTales are the ways in which it may stop.
-func haltedTales() []tale {
-	return []tale{
+// haltedCases are the ways in which it may stop.
+func haltedCases() []testCase {
+	return []testCase{
 		toldToHalt("it pauses the partition and goes on with the others", nil,
 			func(b *builder) { b.unread(2, 0, 0).sendTo(3, 1, 1).success(3).commitAllBut(0) }),
 		toldToHalt("its loop fails at the record again, and nothing else goes on", nil,
@@ -170,8 +170,8 @@ func haltedTales() []tale {
 
 // backBehind is a history of such a consumer in which record 0, for which fail tells how it failed, is written back
 // behind the unreadable record.
-func backBehind(name string, want []string, fail func(*builder)) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func backBehind(name string, want []string, fail func(*builder)) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.h.Contract().Poison, b.h.Replay = history.PoisonHalt, true
 		b.begin().send(0)
 		fail(b)

@@ -8,8 +8,8 @@ import "github.com/dlqbench/dlqbench/history"
 
 // topicOnly is a history of a record whose dead letter names only its topic. sent puts the record into partition 0,
 // where the audit may not find it any more; tool writes it back.
-func topicOnly(name string, want []string, sent, tool, after func(*builder)) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func topicOnly(name string, want []string, sent, tool, after func(*builder)) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.h.Replay, b.h.Contract().Envelope = true, "watermill"
 		b.begin()
 		sent(b)
@@ -27,7 +27,7 @@ func topicOnly(name string, want []string, sent, tool, after func(*builder)) tal
 	}}
 }
 
-func placeTales() []tale {
+func placeCases() []testCase {
 	acked := func(b *builder) { b.send(0) }
 	unheard := func(b *builder) { // written, but its acknowledgement was lost
 		b.handOver(0, 0, 0, 0)
@@ -48,7 +48,7 @@ func placeTales() []tale {
 	unanswered := func(b *builder) { // the tool's write is not acknowledged, but fetched
 		b.events = append(b.events[:len(b.events)-2], b.events[len(b.events)-1])
 	}
-	return []tale{
+	return []testCase{
 		topicOnly("a dead letter that names the topic only goes back and heals", nil, acked, elsewhere, succeeds),
 		topicOnly("a dead letter that names the topic only goes back to where it was", nil, acked, func(b *builder) {
 			b.goBack(0, input)

@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-func retryTales() []tale {
-	return []tale{
+func retryCases() []testCase {
+	return []testCase{
 		{"one attempt too many", []string{"over-retried"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 4).letter(0).commit(1)
 			return b.drain().done()
@@ -153,8 +153,8 @@ func (b *builder) commitCopies(int32) *builder {
 	return b
 }
 
-func classTales() []tale {
-	return []tale{
+func classCases() []testCase {
+	return []testCase{
 		{"a permanent failure is tried again", []string{"permanent-retried"}, func(b *builder) history.Source {
 			b.begin().send(0).attempt(0, history.OutcomePermanent).wait(105*ms).attempt(0, history.OutcomePermanent).letter(
 				0).commit(1)
@@ -271,7 +271,7 @@ func classTales() []tale {
 	}
 }
 
-func backoffTales() []tale {
+func backoffCases() []testCase {
 	// unanswered makes an attempt that got no answer: the client gave up after the wait.
 	unanswered := func(b *builder, outcome history.Outcome, waited time.Duration) *builder {
 		op := b.start(0)
@@ -285,7 +285,7 @@ func backoffTales() []tale {
 		b.wait(late).stall(history.None, late).end(op, number, history.OutcomeTransient)
 		return b
 	}
-	return []tale{
+	return []testCase{
 		{"too early", []string{"backoff-early"}, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 1).wait(90 * ms).success(0).commit(1)
 			return b.drain().done()
@@ -507,8 +507,8 @@ func backoffTales() []tale {
 	}
 }
 
-func repeatTales() []tale {
-	return []tale{
+func repeatCases() []testCase {
+	return []testCase{
 		{"processed twice", []string{"duplicate"}, func(b *builder) history.Source {
 			b.begin().send(0).success(0).success(0).commit(1)
 			return b.drain().done()
@@ -547,8 +547,8 @@ func repeatTales() []tale {
 	}
 }
 
-func orderTales() []tale {
-	return []tale{
+func orderCases() []testCase {
+	return []testCase{
 		{"the next of a key starts while the first is in backoff", []string{"reordered"}, func(b *builder) history.Source {
 			b.begin().send(0).send(1).fails(0, 1).success(1).wait(100 * ms).success(0).commit(2)
 			return b.drain().done()

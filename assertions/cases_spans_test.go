@@ -56,8 +56,8 @@ func (b *builder) givenUp(op int64, number int32, run uint16) *builder {
 	return b
 }
 
-// spanTales are of subjects whose attempts have several calls.
-func spanTales() []tale {
+// spanCases are of subjects whose attempts have several calls.
+func spanCases() []testCase {
 	const transient, permanent, well = history.OutcomeTransient, history.OutcomePermanent, history.OutcomeSuccess
 	open := func(b *builder) *builder { return b.withSpans().begin().send(0) }
 	end := func(b *builder) history.Source { return b.commit(1).drain().done() }
@@ -71,7 +71,7 @@ func spanTales() []tale {
 		}
 		return b
 	}
-	return []tale{
+	return []testCase{
 		{"an attempt of three calls", nil, func(b *builder) history.Source { return end(open(b).span(0, 3, well)) }},
 		{"each call of an attempt is refused once", nil, func(b *builder) history.Source {
 			return end(failing(open(b), 2).wait(205*ms).span(0, 3, well))

@@ -252,13 +252,13 @@ func (b *builder) killed(instance int16) *builder {
 	return b
 }
 
-func storeTales() []tale {
-	return slices.Concat(storeStateTales(), storeOwnTales(), storeLockTales(), storeTimeTales(), storeProbeTales(),
-		storeArrivalTales())
+func storeCases() []testCase {
+	return slices.Concat(storeStateCases(), storeOwnCases(), storeLockCases(), storeTimeCases(), storeProbeCases(),
+		storeArrivalCases())
 }
 
-func storeStateTales() []tale {
-	return []tale{
+func storeStateCases() []testCase {
+	return []testCase{
 		{"an entry is tried and resolved", nil, func(b *builder) history.Source {
 			b.stores().dead(0).ingest(0).due().lock(0).try(history.OutcomeSuccess).resolve()
 			return b.settled()
@@ -454,8 +454,8 @@ func (b *builder) ownStore() *builder {
 	return b
 }
 
-func storeOwnTales() []tale {
-	return []tale{
+func storeOwnCases() []testCase {
+	return []testCase{
 		{"a store of the subject's own, seen by polling", nil, func(b *builder) history.Source {
 			b.ownStore().dead(0).row(0)
 			b.as(0, 0).success(0) // attempted again by an unknown process
@@ -484,8 +484,8 @@ func storeOwnTales() []tale {
 	}
 }
 
-func storeLockTales() []tale {
-	return []tale{
+func storeLockCases() []testCase {
+	return []testCase{
 		{"the lock of a dead worker is recovered", nil, func(b *builder) history.Source {
 			e := b.stores().dead(0).ingest(0).due().lock(0)
 			b.killed(history.Worker(0)).wait(lease + 30*ms)
@@ -582,8 +582,8 @@ func storeLockTales() []tale {
 	}
 }
 
-func storeTimeTales() []tale {
-	return []tale{
+func storeTimeCases() []testCase {
+	return []testCase{
 		{"taken before it is due", []string{"retry-early"}, func(b *builder) history.Source {
 			b.stores().dead(0).ingest(0).lock(0).try(history.OutcomeSuccess).resolve()
 			return b.settled()
@@ -737,8 +737,8 @@ func (b *builder) ingestScheduled(number int32) *entry {
 	return e.change(history.StorePending)
 }
 
-func storeArrivalTales() []tale {
-	return []tale{
+func storeArrivalCases() []testCase {
+	return []testCase{
 		{"a committed row is gone when the database is back from a crash", []string{"lost-in-store"},
 			func(b *builder) history.Source {
 				crash := b.stores().fault("store", "database", "the store's database crashed")
@@ -934,10 +934,10 @@ func (e *entry) tells(worker int, unmet string) *entry {
 	return e
 }
 
-func storeProbeTales() []tale {
+func storeProbeCases() []testCase {
 	const open = "the circuit breaker is OPEN"
 	conditionalEntry := func(b *builder) *entry { return b.stores().dead(0).ingest(0).probed().due() }
-	return []tale{
+	return []testCase{
 		{"conditional, and tried when the probe says that all is well", nil, func(b *builder) history.Source {
 			conditionalEntry(b).lock(0).tells(0, "").try(history.OutcomeSuccess).resolve()
 			return b.settled()

@@ -24,8 +24,8 @@ const (
 	billing
 )
 
-// servicesStory is a hand-written history of services that share a dead-letter topic. Every topic has one partition.
-type servicesStory struct {
+// servicesBuilder is a hand-written history of services that share a dead-letter topic. Every topic has one partition.
+type servicesBuilder struct {
 	h      history.Header
 	events []history.Event
 	now    time.Duration
@@ -44,8 +44,8 @@ type sharedEntry struct {
 	claimed int16
 }
 
-func newServicesStory() *servicesStory {
-	s := &servicesStory{logs: map[int16][]sharedEntry{}, home: map[int32]int{}, at: map[int32]place{},
+func newServicesBuilder() *servicesBuilder {
+	s := &servicesBuilder{logs: map[int16][]sharedEntry{}, home: map[int32]int{}, at: map[int32]place{},
 		tries: map[int32]int32{}, commit: map[int16]int64{}}
 	contract := *newBuilder().h.Contract()
 	contract.Envelope = "hexkit"
@@ -76,19 +76,19 @@ func newServicesStory() *servicesStory {
 	return s.phase(history.PhaseWarmup).phase(history.PhaseSteady)
 }
 
-func (s *servicesStory) put(kind history.Kind, fill func(*history.Event)) {
+func (s *servicesBuilder) put(kind history.Kind, fill func(*history.Event)) {
 	s.now += ms
 	e := history.New(kind, s.now)
 	fill(&e)
 	s.events = append(s.events, e)
 }
 
-func (s *servicesStory) phase(name string) *servicesStory {
+func (s *servicesBuilder) phase(name string) *servicesBuilder {
 	s.put(history.KindPhase, func(e *history.Event) { e.Text = name })
 	return s
 }
 
-func (s *servicesStory) store(topic int16, one sharedEntry) place {
+func (s *servicesBuilder) store(topic int16, one sharedEntry) place {
 	s.logs[topic] = append(s.logs[topic], one)
 	at := place{topic, 0, int64(len(s.logs[topic]) - 1)}
 	if topic != sharedDLQ {
@@ -98,7 +98,7 @@ func (s *servicesStory) store(topic int16, one sharedEntry) place {
 }
 
 // send puts a record into the service's input.
-func (s *servicesStory) send(service int, record int32) *servicesStory {
+func (s *servicesBuilder) send(service int, record int32) *servicesBuilder {
 	topic := s.h.Consumers[service].Input
 	s.home[record] = service
 	s.put(history.KindSend, func(e *history.Event) {
@@ -113,7 +113,7 @@ func (s *servicesStory) send(service int, record int32) *servicesStory {
 }
 
 // attempt is a call of the downstream by the service's instance, for the record's latest copy.
-func (s *servicesStory) attempt(service int, record int32, outcome history.Outcome) *servicesStory {
+func (s *servicesBuilder) attempt(service int, record int32, outcome history.Outcome) *servicesBuilder {
 	s.op++
 	s.tries[record]++
 	at := s.at[record]
@@ -130,7 +130,7 @@ func (s *servicesStory) attempt(service int, record int32, outcome history.Outco
 }
 
 // write is a produce with its answer; by is a service or the replay tool.
-func (s *servicesStory) write(by int, topic int16, one sharedEntry, code int16) *servicesStory {
+func (s *servicesBuilder) write(by int, topic int16, one sharedEntry, code int16) *servicesBuilder {
 	s.op++
 	fill := func(e *history.Event) {
 		e.Op, e.Instance, e.Record, e.Topic, e.Partition, e.ValueHash = s.op, int16(by), one.record, topic, 0, 7
@@ -145,22 +145,22 @@ func (s *servicesStory) write(by int, topic int16, one sharedEntry, code int16) 
 }
 
 // unanswered removes the answer to the latest write.
-func (s *servicesStory) unanswered() *servicesStory {
+func (s *servicesBuilder) unanswered() *servicesBuilder {
 	s.events = s.events[:len(s.events)-1]
 	return s
 }
 
 // letter is a correct dead letter of the record by the service.
-func (s *servicesStory) letter(service int, record int32) *servicesStory {
+func (s *servicesBuilder) letter(service int, record int32) *servicesBuilder {
 	return s.letterWithName(service, record, s.h.Consumers[service].Contract.Service)
 }
 
-func (s *servicesStory) letterWithName(service int, record int32, name string) *servicesStory {
+func (s *servicesBuilder) letterWithName(service int, record int32, name string) *servicesBuilder {
 	return s.write(service, sharedDLQ, sharedEntry{record, name, s.h.Consumers[s.home[record]].Input}, 0)
 }
 
 // commits makes the service commit everything in the topics that it reads.
-func (s *servicesStory) commits(service int) *servicesStory {
+func (s *servicesBuilder) commits(service int) *servicesBuilder {
 	for _, topic := range []int16{s.h.Consumers[service].Input, s.h.TopicIndex(s.h.Consumers[service].ReplayTo)} {
 		offset := int64(len(s.logs[topic]))
 		if offset == s.commit[topic] {
@@ -178,20 +178,20 @@ func (s *servicesStory) commits(service int) *servicesStory {
 }
 
 // succeeds and fails take a record of the service to its end.
-func (s *servicesStory) succeeds(service int, record int32) *servicesStory {
+func (s *servicesBuilder) succeeds(service int, record int32) *servicesBuilder {
 	return s.send(service, record).attempt(service, record, history.OutcomeSuccess).commits(service)
 }
 
-func (s *servicesStory) permanent(service int, record int32) *servicesStory {
+func (s *servicesBuilder) permanent(service int, record int32) *servicesBuilder {
 	return s.send(service, record).attempt(service, record, history.OutcomePermanent)
 }
 
-func (s *servicesStory) fails(service int, record int32) *servicesStory {
+func (s *servicesBuilder) fails(service int, record int32) *servicesBuilder {
 	return s.permanent(service, record).letter(service, record).commits(service)
 }
 
 // replayed selects the record's dead letters and writes each of them to the topic.
-func (s *servicesStory) replayed(record int32, topic int16) *servicesStory {
+func (s *servicesBuilder) replayed(record int32, topic int16) *servicesBuilder {
 	for offset, one := range s.logs[sharedDLQ] {
 		if one.record != record {
 			continue
@@ -205,7 +205,7 @@ func (s *servicesStory) replayed(record int32, topic int16) *servicesStory {
 }
 
 // audit reads every topic to its end, as before a replay.
-func (s *servicesStory) audit() *servicesStory {
+func (s *servicesBuilder) audit() *servicesBuilder {
 	for topic := range int16(len(s.h.Topics)) {
 		s.put(history.KindAuditStart, func(e *history.Event) { e.Topic = topic })
 		for offset, one := range s.logs[topic] {
@@ -222,7 +222,7 @@ func (s *servicesStory) audit() *servicesStory {
 }
 
 // judged ends the history and judges it.
-func (s *servicesStory) judged(t *testing.T) *Verdict {
+func (s *servicesBuilder) judged(t *testing.T) *Verdict {
 	t.Helper()
 	s.phase(history.PhaseDrain)
 	s.now += s.h.Expect.DrainLimit
@@ -255,61 +255,61 @@ func anomaliesOf(v *Verdict) []string {
 	return found
 }
 
-// servicesTale is a history of services with the expected anomalies.
-type servicesTale struct {
+// servicesCase is a history of services with the expected anomalies.
+type servicesCase struct {
 	name string
-	tell func(*servicesStory)
+	tell func(*servicesBuilder)
 	want []string
 }
 
-func servicesTales() []servicesTale {
+func servicesCases() []servicesCase {
 	return append(servicesAlone(), servicesCrossing()...)
 }
 
 // servicesAlone are histories in which each service processes only its own records.
-func servicesAlone() []servicesTale {
-	return []servicesTale{
-		{"both succeed and dead-letter", func(s *servicesStory) {
+func servicesAlone() []servicesCase {
+	return []servicesCase{
+		{"both succeed and dead-letter", func(s *servicesBuilder) {
 			s.succeeds(orders, 0).succeeds(billing, 1).fails(orders, 2).fails(billing, 3)
 		}, nil},
-		{"dead letters that were refused are written again", func(s *servicesStory) {
+		{"dead letters that were refused are written again", func(s *servicesBuilder) {
 			s.permanent(orders, 0).write(orders, sharedDLQ, sharedEntry{record: 0}, 19).letter(orders, 0).commits(orders).fails(
 				billing, 1)
 		}, nil},
-		{"each dead letter goes back to its own service", func(s *servicesStory) {
+		{"each dead letter goes back to its own service", func(s *servicesBuilder) {
 			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders).replayed(1,
 				retryBilling)
 			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders).attempt(billing, 1, history.OutcomeSuccess).commits(
 				billing)
 		}, nil},
-		{"one that fails again makes one new dead letter", func(s *servicesStory) {
+		{"one that fails again makes one new dead letter", func(s *servicesBuilder) {
 			s.fails(billing, 0).succeeds(orders, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).commits(billing)
 		}, nil},
-		{"a dead letter names the other service", func(s *servicesStory) {
+		{"a dead letter names the other service", func(s *servicesBuilder) {
 			s.fails(orders, 0).permanent(billing, 1).letterWithName(billing, 1, "run.orders").commits(billing)
 		}, []string{"billing/dlq-fidelity: metadata-wrong"}},
-		{"a dead letter says that it came from the other's topic", func(s *servicesStory) {
+		{"a dead letter says that it came from the other's topic", func(s *servicesBuilder) {
 			s.succeeds(orders, 0).permanent(billing, 1).write(billing, sharedDLQ, sharedEntry{1, "run.billing", inOrders},
 				0).commits(billing)
 		}, []string{"billing/dlq-fidelity: metadata-wrong"}},
-		{"one commits before its dead letter, while the other's is acknowledged", func(s *servicesStory) {
+		{"one commits before its dead letter, while the other's is acknowledged", func(s *servicesBuilder) {
 			s.permanent(orders, 0).permanent(billing, 1).letter(billing, 1).commits(orders).letter(orders, 0).commits(billing)
 		}, []string{"orders/commit-after-dlq: commit-before-dlq"}},
-		{"one loses a record", func(s *servicesStory) {
+		{"one loses a record", func(s *servicesBuilder) {
 			s.fails(orders, 0).permanent(billing, 1).commits(billing)
 		}, []string{"billing/commit-after-outcome: commit-past-unfinished", "billing/no-loss: lost"}},
-		{"one dead-letters twice", func(s *servicesStory) {
+		{"one dead-letters twice", func(s *servicesBuilder) {
 			s.permanent(orders, 0).letter(orders, 0).letter(orders, 0).commits(orders).fails(billing, 1)
 		}, []string{"orders/dlq-once: dlq-duplicate"}},
-		{"a dead letter that was selected is not put back", func(s *servicesStory) {
+		{"a dead letter that was selected is not put back", func(s *servicesBuilder) {
 			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
 			s.put(history.KindReplaySelected, func(e *history.Event) {
 				e.Record, e.Topic, e.Partition, e.Offset = 1, sharedDLQ, 0, 1
 			})
 			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders)
 		}, []string{"billing/replay-round-trip: replay-lost"}},
-		{"a dead letter that was not selected is put back", func(s *servicesStory) {
+		{"a dead letter that was not selected is put back", func(s *servicesBuilder) {
 			s.fails(orders, 0).fails(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
 			s.attempt(orders, 0, history.OutcomeSuccess).commits(orders)
 			s.write(history.Replayer, retryBilling, sharedEntry{record: 1}, 0).attempt(billing, 1,
@@ -319,58 +319,58 @@ func servicesAlone() []servicesTale {
 }
 
 // servicesCrossing are histories in which a service obtains a record of the other.
-func servicesCrossing() []servicesTale {
-	return []servicesTale{
-		{"a dead letter goes back to the other service, which processes it", func(s *servicesStory) {
+func servicesCrossing() []servicesCase {
+	return []servicesCase{
+		{"a dead letter goes back to the other service, which processes it", func(s *servicesBuilder) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomeSuccess).commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
-		{"a dead letter goes back to the other service, which dead-letters it in its own name", func(s *servicesStory) {
+		{"a dead letter goes back to the other service, which dead-letters it in its own name", func(s *servicesBuilder) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
-		{"a dead letter goes back to the other service, which dead-letters it twice", func(s *servicesStory) {
+		{"a dead letter goes back to the other service, which dead-letters it twice", func(s *servicesBuilder) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).letter(billing, 0).commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
-		{"a dead letter goes back to the other service, which processes it twice", func(s *servicesStory) {
+		{"a dead letter goes back to the other service, which processes it twice", func(s *servicesBuilder) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomeSuccess).attempt(billing, 0, history.OutcomeSuccess).commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
-		{"a dead letter goes back to the other service, whose own dead letter of it is not answered", func(s *servicesStory) {
+		{"goes back to the other service, whose own dead letter of it is not answered", func(s *servicesBuilder) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryBilling)
 			s.attempt(billing, 0, history.OutcomePermanent).letter(billing, 0).unanswered().commits(billing)
 		}, []string{"orders/replay-round-trip: replay-wrong-topic"}},
-		{"a dead letter names the other service, and goes back to it", func(s *servicesStory) {
+		{"a dead letter names the other service, and goes back to it", func(s *servicesBuilder) {
 			s.permanent(orders, 0).letterWithName(orders, 0, "run.billing").commits(orders).succeeds(billing, 1).audit()
 			s.phase(history.PhaseReplay).replayed(0, retryBilling).attempt(billing, 0, history.OutcomeSuccess).commits(billing)
 		}, []string{"orders/dlq-fidelity: metadata-wrong", "orders/replay-round-trip: replay-wrong-topic"}},
-		{"a service takes what was put back to the other", func(s *servicesStory) {
+		{"a service takes what was put back to the other", func(s *servicesBuilder) {
 			s.fails(orders, 0).succeeds(billing, 1).audit().phase(history.PhaseReplay).replayed(0, retryOrders)
 			s.attempt(billing, 0, history.OutcomeSuccess).attempt(orders, 0, history.OutcomeSuccess).commits(orders)
 		}, []string{"service-separation: another-services-record"}},
-		{"a service dead-letters a record of the other, which dead-letters it, too", func(s *servicesStory) {
+		{"a service dead-letters a record of the other, which dead-letters it, too", func(s *servicesBuilder) {
 			s.permanent(orders, 0).letter(orders, 0).commits(orders).letter(billing, 0).succeeds(billing, 1)
 		}, []string{"service-separation: another-services-record"}},
-		{"a service processes the records of the other", func(s *servicesStory) {
+		{"a service processes the records of the other", func(s *servicesBuilder) {
 			s.send(orders, 0).attempt(billing, 0, history.OutcomeSuccess).attempt(orders, 0, history.OutcomeSuccess).commits(
 				orders).succeeds(billing, 1)
 		}, []string{"service-separation: another-services-record"}},
-		{"a dead letter of the other's does not stand for a dead letter of its own", func(s *servicesStory) {
+		{"a dead letter of the other's does not stand for a dead letter of its own", func(s *servicesBuilder) {
 			s.permanent(orders, 0).letter(billing, 0).commits(orders).succeeds(billing, 1)
 		}, []string{"orders/commit-after-outcome: commit-past-unfinished", "orders/no-loss: lost",
 			"service-separation: another-services-record"}},
 	}
 }
 
-func TestStoriesOfServices(t *testing.T) {
-	for _, tale := range servicesTales() {
-		t.Run(tale.name, func(t *testing.T) {
-			s := newServicesStory()
-			tale.tell(s)
+func TestCasesOfServices(t *testing.T) {
+	for _, one := range servicesCases() {
+		t.Run(one.name, func(t *testing.T) {
+			s := newServicesBuilder()
+			one.tell(s)
 			verdict := s.judged(t)
-			if found := anomaliesOf(verdict); !slices.Equal(found, tale.want) {
-				t.Errorf("found %q, want %q\n%s", found, tale.want, show(verdict))
+			if found := anomaliesOf(verdict); !slices.Equal(found, one.want) {
+				t.Errorf("found %q, want %q\n%s", found, one.want, show(verdict))
 			}
 			for _, r := range verdict.Invariants {
 				checkCounterexamples(t, &r)
@@ -381,7 +381,7 @@ func TestStoriesOfServices(t *testing.T) {
 
 // Every service is judged by its own contract, and something is judged for each.
 func TestEachServiceIsJudgedByItsOwnContract(t *testing.T) {
-	s := newServicesStory()
+	s := newServicesBuilder()
 	s.h.Consumers[billing].Contract.MaxAttempts = 1
 	s.fails(orders, 0).send(billing, 1).attempt(billing, 1, history.OutcomeTransient).letter(billing, 1).commits(billing)
 	s.send(orders, 2).attempt(orders, 2, history.OutcomeTransient).letter(orders, 2).commits(orders)
@@ -407,7 +407,7 @@ func TestServicesAreHeldToWhatIsExpected(t *testing.T) {
 		{[]string{"no-loss"}, []string{"orders/no-loss", "billing/no-loss"}},
 		{[]string{serviceSeparation}, []string{serviceSeparation}},
 	} {
-		s := newServicesStory()
+		s := newServicesBuilder()
 		s.h.Expect.Invariants = test.expected
 		var have []string
 		for _, one := range s.succeeds(orders, 0).succeeds(billing, 1).judged(t).Invariants {
@@ -427,7 +427,7 @@ func TestServicesThatAreNotThere(t *testing.T) {
 		}, func(s *history.Consumer) { s.ReplayTo = "nowhere" }, func(s *history.Consumer) { s.First = -1 },
 		func(s *history.Consumer) { s.Instances = -1 },
 	} {
-		s := newServicesStory()
+		s := newServicesBuilder()
 		spoil(&s.h.Consumers[billing])
 		if _, _, err := Judge(history.FromEvents(s.h, s.events)); err == nil {
 			t.Errorf("services %+v are judged", s.h.Consumers)
@@ -520,13 +520,13 @@ func neighbourAudit(at time.Duration, topic int16, number int32) []history.Event
 
 // All findings about a consumer that runs alone remain, for it only, if another service shares its dead-letter topic.
 func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
-	for _, tale := range slices.Concat(
-		plainTales(), commitTales(), lossTales(), haltTales(), retryTales(), rewindTales(), classTales(), backoffTales(),
-		letterTales(), repeatTales(), orderTales(), replayTales(),
-		memberTales(), hiddenTales(), stopTales(), livenessTales(), metadataTales(), placeTales(),
+	for _, one := range slices.Concat(
+		plainCases(), commitCases(), lossCases(), haltCases(), retryCases(), rewindCases(), classCases(), backoffCases(),
+		letterCases(), repeatCases(), orderCases(), replayCases(),
+		memberCases(), hiddenCases(), stopCases(), livenessCases(), metadataCases(), placeCases(),
 	) {
-		t.Run(tale.name, func(t *testing.T) {
-			source := tale.tell(newBuilder())
+		t.Run(one.name, func(t *testing.T) {
+			source := one.tell(newBuilder())
 			if source.Header().Consumers[0].Contract.Retry == history.RetryTopics {
 				return // services have none: a scenario with both is rejected
 			}
@@ -553,7 +553,7 @@ func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
 // A dead letter is wrong since an audit found it first, so that its replay follows from it, although a later audit
 // found it again.
 func TestAWrongDeadLetterIsOlderThanItsReplay(t *testing.T) {
-	s := newServicesStory()
+	s := newServicesBuilder()
 	s.permanent(orders, 0).letterWithName(orders, 0, "run.billing").commits(orders).succeeds(billing, 1).audit()
 	s.now += time.Second // farther apart than stamps may be wrong
 	s.phase(history.PhaseReplay).replayed(0, retryBilling).attempt(billing, 0, history.OutcomeSuccess).commits(billing)

@@ -16,8 +16,8 @@ func (b *builder) old(number int32) *builder {
 
 // toldOfOld is a history of a consumer that promises something about records that it can't read, and gets record 1,
 // which it may refuse, behind another one. The drain follows what tell has happen.
-func toldOfOld(name string, poison history.Poison, want []string, tell func(*builder)) tale {
-	return tale{name, want, func(b *builder) history.Source {
+func toldOfOld(name string, poison history.Poison, want []string, tell func(*builder)) testCase {
+	return testCase{name, want, func(b *builder) history.Source {
 		b.h.Contract().Poison, b.h.Refusable = poison, true
 		b.begin().send(0).success(0).commit(1).old(1)
 		tell(b)
@@ -25,9 +25,9 @@ func toldOfOld(name string, poison history.Poison, want []string, tell func(*bui
 	}}
 }
 
-func refusableTales() []tale {
-	all := append(processedTales(), turnedDownTales()...)
-	return append(all, tale{"observed on the wire alone, nothing shows what became of it", nil,
+func refusableCases() []testCase {
+	all := append(processedCases(), turnedDownCases()...)
+	return append(all, testCase{"observed on the wire alone, nothing shows what became of it", nil,
 		func(b *builder) history.Source {
 			c := b.h.Contract()
 			c.Poison, c.WireOnly, c.Ordering, b.h.Refusable = history.PoisonDeadLetter, true, history.OrderingNone, true
@@ -35,8 +35,8 @@ func refusableTales() []tale {
 		}})
 }
 
-// processedTales are those of a consumer that reads it. They are the same whatever the contract says about poison.
-func processedTales() (all []tale) {
+// processedCases are those of a consumer that reads it. They are the same whatever the contract says about poison.
+func processedCases() (all []testCase) {
 	for _, poison := range []history.Poison{"", history.PoisonDeadLetter, history.PoisonSkip, history.PoisonHalt} {
 		with := " (poison: " + string(poison) + ")"
 		all = append(all,
@@ -63,10 +63,10 @@ func processedTales() (all []tale) {
 	return all
 }
 
-// turnedDownTales are those of a consumer that does not read it.
-func turnedDownTales() []tale {
+// turnedDownCases are those of a consumer that does not read it.
+func turnedDownCases() []testCase {
 	lost := []string{"commit-past-unfinished", "lost"}
-	return []tale{
+	return []testCase{
 		toldOfOld("it dead-letters the old record, as it promised", history.PoisonDeadLetter, nil,
 			func(b *builder) { b.letter(1).commit(2) }),
 		toldOfOld("it dead-letters the old record, and promised nothing", "", nil,
