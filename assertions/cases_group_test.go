@@ -780,3 +780,54 @@ func TestAStalledMachineProvesNoStandstill(t *testing.T) {
 		t.Errorf("no-loss can't be judged: %q", why)
 	}
 }
+
+// A record that a process left out because it began to read behind it is explained by auto.offset.reset, and no other
+// is.
+func TestWhatTheResetLeavesOut(t *testing.T) {
+	const told = "auto.offset.reset"
+	for _, c := range []struct {
+		name, invariant, anomaly, want string
+		tell                           func(*builder)
+	}{
+		{"it was handed nothing", "no-loss", "stalled", "no committed offset of in-0 and was handed nothing", func(b *builder) {
+			b.begin().unread(0, 0, 0)
+		}},
+		{"the same, of the partition", "liveness", "stalled", told, func(b *builder) {
+			b.begin().asks(0, 1).asks(0, 0).wait(100*ms).asks(0, 1).unread(0, 0, 0).unread(1, 1, 1)
+		}},
+		{"it began behind", "no-loss", "lost", "no committed offset of in-0 and began to read at offset 1", func(b *builder) {
+			b.begin().unread(0, 0, 0).send(1).success(1).commit(2)
+		}},
+		{"the next process began behind", "commit-after-outcome", "commit-past-unfinished", told, func(b *builder) {
+			b.begin().send(0).fails(0, 1).kill().as(0, 1).up().assign(0, 1, 2, 3).send(1).success(1).commit(2)
+		}},
+		{"what nobody has fetched is committed", "no-loss", "lost", told, func(b *builder) {
+			b.begin().unread(0, 0, 0).commit(1)
+		}},
+		{"it waits for a retry that never comes", "no-loss", "stalled", "", func(b *builder) {
+			b.begin().send(0).fails(0, 1)
+		}},
+		{"the next process found a commit", "no-loss", "stalled", "", func(b *builder) {
+			b.begin().send(0).success(0).commit(1).revoke(0).assign(0).unread(1, 0, 0)
+		}},
+		{"another has it only at the end", "no-loss", "stalled", "", func(b *builder) {
+			b.begin().send(0).fails(0, 1).as(1, 1).up().as(0, 0).drain().phase(history.PhaseAudit).revoke(0).as(1, 1).assign(0)
+		}},
+	} {
+		b := newBuilder()
+		c.tell(b)
+		if b.events[len(b.events)-1].Kind != history.KindAssigned {
+			b.drain()
+		}
+		v := judged(t, b.done())
+		at := slices.IndexFunc(resultOf(t, v, c.invariant).Anomalies, func(a Anomaly) bool { return a.Name == c.anomaly })
+		if at < 0 {
+			t.Errorf("%s: not %s\n%s", c.name, c.anomaly, show(v))
+			continue
+		}
+		summary := resultOf(t, v, c.invariant).Anomalies[at].Counterexamples[0].Summary
+		if !strings.Contains(summary, c.want) || c.want == "" && strings.Contains(summary, told) {
+			t.Errorf("%s: %q, want %q", c.name, summary, c.want)
+		}
+	}
+}

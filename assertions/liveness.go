@@ -250,9 +250,9 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 		}))
 	case behind:
 		c.saw("stalled", c.trace(p, owed, endless, func() string {
-			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent",
+			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent%s",
 				c.w.topicName(p.topic), p.number(), map[bool]string{true: "acknowledged", false: "committed"}[c.w.share], at, end,
-				units.Text(to-from))
+				units.Text(to-from), c.w.startedBehind(p, at))
 		}))
 	case onlyAtStop:
 		c.saw("stalled", c.trace(p, max(s.committed, 0), to, func() string {

@@ -134,8 +134,8 @@ func (c *noLoss) judge(number int32) {
 		c.withdraw(heldBack)
 	case !committed && c.whole && c.healed:
 		s := c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and nothing has moved for %s",
-				c.w.reached(p), units.Text(c.w.patience()))
+			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and nothing has moved for %s%s",
+				c.w.reached(p), units.Text(c.w.patience()), c.w.startedBehind(p, at.offset))
 		}).missingSince(c.w.drainedAt(), MissingDrained)
 		s.leads = c.blocks(number, p)
 		c.saw("stalled", s)
@@ -180,8 +180,8 @@ func (c *noLoss) sawLost(number int32, r *record, p *partition) {
 			return fmt.Sprintf("%s (%s), although its calls of %s failed and no dead letter was written", c.left(number, r),
 				c.w.reached(p), other)
 		}
-		return fmt.Sprintf("%s (%s) and never finished: neither processed nor dead-lettered", c.left(number, r),
-			c.w.reached(p))
+		return fmt.Sprintf("%s (%s) and never finished: neither processed nor dead-lettered%s", c.left(number, r),
+			c.w.reached(p), c.w.startedBehind(p, c.w.position(number, r).offset))
 	}).missingSince(since, how)
 	if how == MissingCommitted && !c.w.share {
 		s.marks = []moment{{history.KindCommitRequest, since}}

@@ -421,6 +421,7 @@ type partition struct {
 	named     ranges
 	committed int64
 	fetched   int64
+	began     beginning
 	// deliveries holds the deliveries of a share group, by offset; it is empty if the subject is in a consumer group.
 	deliveries map[int64]*delivery
 	// holes holds the offsets that an accepted commit passed before the history showed which record is there, with the
@@ -434,6 +435,14 @@ type partition struct {
 	audited                bool
 	auditEnd, auditCommits int64
 	auditedAt              time.Duration
+}
+
+// beginning is where a partition's last holder began to read it, if the group had committed nothing: only the client's
+// auto.offset.reset decides that.
+type beginning struct {
+	by     holder
+	at     time.Duration
+	offset int64 // none: it was handed nothing; 0 also if no such holder is known
 }
 
 // lastCommit is the latest accepted commit whose acceptance its sender knows.

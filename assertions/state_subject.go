@@ -3,6 +3,7 @@ package assertions
 // State: assignments, lifecycle of instances, faults, stalls.
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -21,6 +22,9 @@ func (w *state) assign(e *history.Event) {
 // previous holder ended by itself.
 func (w *state) give(p *partition, to holder, at time.Duration) {
 	before := p.held
+	if changes := !p.has || before != to; changes && p.committed == none && !w.share {
+		p.began = beginning{to, at, none}
+	}
 	if !p.take(to, at) {
 		return
 	}
@@ -94,11 +98,32 @@ func (w *state) fetch(e *history.Event) {
 		p.known[by] = max(p.known[by], to)
 	}
 	if !w.share {
+		if p.began.by == by && p.began.offset == none {
+			p.began.offset = e.Offset
+		}
 		w.goBack(p, by, e.Offset)
 		p.hand(by, to)
 		w.handed(p, max(e.Offset, p.fetched+1), to)
 	}
 	p.fetched = max(p.fetched, to)
+}
+
+// startedBehind says that the last process that found no committed offset in the partition began to read it behind the
+// offset, or was handed nothing of it, as one that waits at its end; "" otherwise.
+func (w *state) startedBehind(p *partition, offset int64) string {
+	if p == nil || offset > p.log.last {
+		return ""
+	}
+	did := fmt.Sprintf("began to read at offset %d of it", p.began.offset)
+	switch {
+	case p.began.offset == none && p.began.at < w.drainedAt():
+		did = "was handed nothing of it"
+	case offset >= p.began.offset:
+		return ""
+	}
+	return fmt.Sprintf(". Instance %d had no committed offset of %s-%d and %s: look at auto.offset.reset, whose default "+
+		"in many clients, latest, leaves out what is already there", p.began.by.instance, w.topicName(p.topic),
+		p.number(), did)
 }
 
 // handed notes that an instance has these records. From now on a disruption of the instance justifies another delivery
