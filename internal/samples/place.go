@@ -146,14 +146,16 @@ func (s step) enter(decoder *json.Decoder) error {
 	if token != want {
 		return fmt.Errorf("%s: it is %s", wanted, kindOfToken(token))
 	}
-	for n := 0; decoder.More(); n++ {
+	var names []string
+	n := 0
+	for ; decoder.More(); n++ {
 		here := n == s.index
 		if s.index < 0 {
 			name, err := decoder.Token()
 			if err != nil {
 				return fmt.Errorf("can't be read: %w", err)
 			}
-			here = name == s.name
+			here, names = name == s.name, append(names, fmt.Sprintf("%q", name))
 		}
 		if here {
 			return nil
@@ -163,7 +165,22 @@ func (s step) enter(decoder *json.Decoder) error {
 			return fmt.Errorf("can't be read: %w", err)
 		}
 	}
-	return errors.New(wanted)
+	if s.index >= 0 {
+		return fmt.Errorf("%s: it has %d, numbered from 0", wanted, n)
+	}
+	return fmt.Errorf("%s, only %s", wanted, listed(names))
+}
+
+// listed is the first of some names, for a message.
+func listed(names []string) string {
+	const most = 12
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > most:
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 func kindOf(raw []byte) string {
