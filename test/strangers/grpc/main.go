@@ -44,6 +44,7 @@ type service struct {
 	methods []string
 	dlq     string
 	bug     string
+	books   books
 }
 
 func main() {
@@ -69,10 +70,16 @@ func main() {
 		os.Exit(1)
 	}
 	s := &service{client: client, calls: calls, methods: strings.Split(cmp.Or(os.Getenv("CALLS"), charge), ","),
-		dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG")}
+		dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG"),
+		books: books{client: client, results: os.Getenv("KAFKA_RESULTS_TOPIC"), bug: os.Getenv("PLANTED_BUG")}}
+	if err := s.books.open(ctx, os.Getenv("DATABASE_URL")); err != nil {
+		slog.Error("unable to prepare the database", "err", err)
+		os.Exit(1)
+	}
 	s.consume(ctx)
 	client.CloseAllowingRebalance()
 	_ = calls.Close()
+	s.books.close()
 	slog.Info("closed")
 }
 
@@ -143,10 +150,17 @@ func (s *service) handle(ctx context.Context, record *kgo.Record) bool {
 	}
 }
 
-// process makes the calls for the order; one that was begun is not broken off.
+// process makes the calls for the order; one that was begun is not broken off. The order's row is written before the
+// last of several calls, and its result after it.
 func (s *service) process(record *kgo.Record) error {
 	for i, method := range s.methods {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		if i == len(s.methods)-1 {
+			if err := s.books.enter(ctx, record); err != nil {
+				cancel()
+				return err
+			}
+		}
 		err := s.calls.Invoke(ctx, method, wrapperspb.String(string(record.Value)), &wrapperspb.StringValue{})
 		cancel()
 		last := i > 0 && i == len(s.methods)-1
@@ -161,7 +175,9 @@ func (s *service) process(record *kgo.Record) error {
 			return nil
 		}
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	return s.books.report(ctx, record)
 }
 
 // asked returns the wait that an error asks for, 0 if it asks for none.
@@ -174,8 +190,11 @@ func asked(err error) time.Duration {
 	return 0
 }
 
-// retryable: payments may accept the order later.
+// retryable: payments, the database or the topic may accept the order later.
 func retryable(err error) bool {
+	if _, called := status.FromError(err); !called {
+		return later(err)
+	}
 	return slices.Contains([]codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Aborted},
 		status.Code(err))
 }
