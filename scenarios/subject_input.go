@@ -662,8 +662,8 @@ func (m *Made) OldFormat() (*format.Format, error) {
 	}
 	older := m.Format.Older()
 	if len(older) == 0 {
-		return nil, errors.New("its schema has no field that an earlier version could lack: one with a default (Avro), one " +
-			"that is not required (Protobuf, JSON schema)")
+		return nil, fmt.Errorf("its schema %s has no field that an earlier version could lack: one with a default (Avro), "+
+			"one that is not required (Protobuf, JSON schema)", filepath.Base(cmp.Or(m.From.Schema, m.From.Source())))
 	}
 	earlier := make([]samples.Format, len(older))
 	for i, one := range older {

@@ -190,7 +190,7 @@ func TestSamplesFitScenarios(t *testing.T) {
 		{"avro.yaml", "malformed: {share: 1%, how: [truncated, unknown-schema-id]}", ""},
 		{"avro.yaml", "malformed: {share: 1%, how: [truncated, not-json]}", "the fault not-json, which values of the"},
 		{"grows.yaml", "malformed: {share: 1%, how: [old-schema, oversized-field]}", ""},
-		{"avro.yaml", "malformed: {share: 1%, how: [old-schema]}", "its schema has no field that an earlier version could"},
+		{"avro.yaml", "malformed: {share: 1%, how: [old-schema]}", "its schema a.avsc has no field that an earlier version could"},
 		{"avro.yaml", "malformed: {share: 1%, how: [oversized-field]}", "sample 1 has no text and no number beside its id"},
 		{"wire.yaml", "malformed: {share: 1%, how: [oversized-field]}", ""},
 		{"skips.yaml", "malformed: {share: 1%, how: [oversized-field]}", "with observe: wire and poison: skip nothing shows"},

@@ -82,6 +82,7 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", handover, ""},
 			{"registry-error-is-unreadable", "registry-outage", "classification: premature-dead-letter"},
 		},
+		"aiokafka/subjects/schemas.yaml": {{"", "../schemas-evolve", ""}},
 		"sarama/subjects/registry.yaml": {
 			{"", handover, ""},
 			{"registry-error-is-poison", "registry-outage", "classification: premature-dead-letter"},
