@@ -407,8 +407,11 @@ func (f *follower) end(ctx context.Context, failed error) error {
 
 // job is what is read of the Job.
 type job struct {
-	Metadata struct{ Annotations map[string]string }
-	Status   struct {
+	Metadata struct {
+		UID         string
+		Annotations map[string]string
+	}
+	Status struct {
 		Active                          int
 		CompletedIndexes, FailedIndexes string
 		Conditions                      []kube.Condition

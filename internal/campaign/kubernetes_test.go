@@ -80,7 +80,7 @@ func (f *fakeCluster) get(what, line string) ([]byte, error) {
 		if f.job == nil {
 			return nil, said404(line)
 		}
-		f.job.Metadata.Annotations = f.job.annotations
+		f.job.Metadata.UID, f.job.Metadata.Annotations = fmt.Sprint("job-", f.jobs), f.job.annotations
 		if f.script != nil {
 			f.script(f, f.steps)
 			f.steps++
@@ -275,9 +275,18 @@ func TestKubernetes(t *testing.T) {
 			err: "the namespace's quota is used up"},
 		{name: "quota on pods", cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
 			f.events = []kube.Event{{Reason: "FailedCreate", Message: "pods is forbidden: exceeded quota: q"}}
-			f.events[0].InvolvedObject.Kind = "Job"
-			f.events[0].InvolvedObject.Name = Manifest{Suite: reload(f.test), Cells: f.cells}.name()
+			f.events[0].InvolvedObject.UID = "job-1"
 		}}, jobs: 1, err: "no pod has run for 50ms (--patience): pods can't be created, the namespace's quota is used up"},
+		{name: "pods of another standard", patience: time.Hour, cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
+			f.events = []kube.Event{{Reason: "FailedCreate", Message: `pods is forbidden: violates PodSecurity "restricted"`}}
+			f.events[0].InvolvedObject.UID = "job-1"
+		}}, jobs: 1, err: `violates PodSecurity "restricted"; give the pods the securityContext`},
+		{name: "an earlier Job had no quota", results: 3, jobs: 1, cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+			f.events = []kube.Event{{Reason: "FailedCreate", Message: "pods is forbidden: violates PodSecurity"}}
+			f.events[0].InvolvedObject = kube.Reference{Kind: "Job", Name: Manifest{Suite: reload(f.test),
+				Cells: f.cells}.name(), UID: "job-0"}
+			whole(f, max(0, 10-step))
+		}}},
 		{name: "no such image", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
 			if step == 0 {
 				waits(f.add(0, "Pending"), "ImagePullBackOff", "not found")

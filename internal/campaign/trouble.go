@@ -52,7 +52,8 @@ func (f *follower) stuck(ctx context.Context, now job, pods []kube.Pod) error {
 // fromEvents reads the warnings about the Job and its pods: that pods can't be created, or that volumes can't be
 // mounted.
 func (f *follower) fromEvents(ctx context.Context, now job) []kube.Trouble {
-	return f.Kubectl.TroubleOfCreation(ctx, func(kind, name string) bool {
-		return kind == "Job" && name == f.name() && now.Status.Active == 0
+	return f.Kubectl.TroubleOfCreation(ctx, func(of kube.Reference) bool {
+		// An earlier campaign's Job had the same name, and its events are still there.
+		return of.UID == now.Metadata.UID && now.Status.Active == 0
 	}, func(pod string) bool { return now.Status.Active > 0 && strings.HasPrefix(pod, f.name()+"-") })
 }

@@ -48,8 +48,11 @@ type ContainerStatus struct {
 // Event is an event of the namespace.
 type Event struct {
 	Reason, Message string
-	InvolvedObject  struct{ Kind, Name string }
+	InvolvedObject  Reference
 }
+
+// Reference names an object.
+type Reference struct{ Kind, Name, UID string }
 
 // List is a list of objects.
 type List[T any] struct{ Items []T }

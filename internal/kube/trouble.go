@@ -45,7 +45,7 @@ func TroubleOf(one Pod, room, image string) (t Trouble, is bool) {
 
 // TroubleOfCreation reads the last warning about what creates pods, or about pods
 // that do not start.
-func (k Kubectl) TroubleOfCreation(ctx context.Context, creates func(kind, name string) bool,
+func (k Kubectl) TroubleOfCreation(ctx context.Context, creates func(Reference) bool,
 	owns func(pod string) bool) []Trouble {
 	var events List[Event]
 	err := k.Get(ctx, &events, "events", "--field-selector=type=Warning", "--sort-by=.lastTimestamp")
@@ -56,12 +56,16 @@ func (k Kubectl) TroubleOfCreation(ctx context.Context, creates func(kind, name 
 	for _, one := range events.Items {
 		of := one.InvolvedObject
 		switch {
-		case one.Reason == "FailedCreate" && creates(of.Kind, of.Name):
-			what := "pods can't be created: " + one.Message
-			if strings.Contains(one.Message, "exceeded quota") {
-				what = "pods can't be created, the namespace's quota is used up: " + one.Message
+		case one.Reason == "FailedCreate" && creates(of):
+			t := Trouble{What: "pods can't be created: " + one.Message}
+			switch {
+			case strings.Contains(one.Message, "exceeded quota"):
+				t.What = "pods can't be created, the namespace's quota is used up: " + one.Message
+			case strings.Contains(one.Message, "violates PodSecurity"):
+				t = Trouble{What: t.What + "; give the pods the securityContext that the namespace demands (docs/kubernetes.md)",
+					Hopeless: true}
 			}
-			found = append(found, Trouble{What: what})
+			found = append(found, t)
 		case of.Kind == "Pod" && owns(of.Name) && strings.HasPrefix(one.Reason, "Failed"):
 			found = append(found, Trouble{What: fmt.Sprintf("pods do not start: %s: %s", one.Reason, one.Message)})
 		}

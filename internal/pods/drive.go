@@ -365,9 +365,9 @@ func (f *follower) stuck(ctx context.Context, pods []kube.Pod) error {
 	}
 	if len(found) == 0 && time.Since(f.moved) > min(quietFor, f.Patience/2) {
 		f.sidecarsSay(ctx, pods)
-		found = f.Kubectl.TroubleOfCreation(ctx, func(kind, name string) bool {
-			return kind == "Job" && name == f.Name || name == f.workloadName() ||
-				kind == "ReplicaSet" && strings.HasPrefix(name, f.workloadName()+"-")
+		found = f.Kubectl.TroubleOfCreation(ctx, func(of kube.Reference) bool {
+			return of.Kind == "Job" && of.Name == f.Name || of.Name == f.workloadName() ||
+				of.Kind == "ReplicaSet" && strings.HasPrefix(of.Name, f.workloadName()+"-")
 		}, func(name string) bool {
 			return slices.ContainsFunc(pods, func(one kube.Pod) bool { return one.Metadata.Name == name })
 		})
