@@ -90,7 +90,7 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 	text := describe(contract, s.Store != nil, s.answers())
 	if e := s.External; e != nil && s.ForPods() {
 		text.Promises = append([]string{fmt.Sprintf("Its instances are pods of %s. Each finds Kafka at 127.0.0.1:%d and its "+
-			"downstream at http://127.0.0.1:%d.", s.Deployment.Manifest, e.KafkaPort(0), e.DownstreamPort(0))},
+			"downstream at http://127.0.0.1:%d.", s.Deployment.From(), e.KafkaPort(0), e.DownstreamPort(0))},
 			text.Promises...)
 	} else if e != nil {
 		text.Promises = append([]string{fmt.Sprintf("You start it, %d in all: instance 0 finds Kafka at 127.0.0.1:%d and "+

@@ -4,6 +4,7 @@ package scenarios
 // each finds Kafka and its downstream at ports of its own pod, which a sidecar forwards to the pod that runs dlqbench.
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -13,7 +14,10 @@ import (
 type Deployment struct {
 	// Manifest is the file with the Deployment or the StatefulSet, one object in YAML or JSON. A relative path begins at
 	// the folder of this file. The number of replicas in it is replaced by the scenario's instances.
-	Manifest string `json:"manifest" jsonschema:"required"`
+	Manifest string `json:"manifest,omitempty"`
+	// Running is a Deployment or StatefulSet that runs in the namespace, such as deployment/orders, in place of a
+	// manifest. The run judges a copy of it, and does not change it.
+	Running string `json:"running,omitempty" jsonschema:"pattern=^(deployment|statefulset)/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"`
 	// Container is the name of the container that is the consumer; default: the only one.
 	Container string `json:"container,omitempty"`
 }
@@ -27,12 +31,19 @@ func (s *SubjectFile) ForPods() bool { return s.Kind == KindDeployment }
 // notInPods matches values that a template can't use where all pods have the same.
 var notInPods = regexp.MustCompile(`\.(Port|WorkDir|Instance|CAFile|CATrustStore|StoreURL|Database[A-Za-z]*|Needs)\b`)
 
+// From names where the pods come from.
+func (d *Deployment) From() string { return cmp.Or(d.Running, d.Manifest) }
+
 // checkDeployment checks a consumer in pods: what its file says of a start does nothing, and what must be reached from
 // outside its pod can't be.
 func (c *checker) checkDeployment(s *SubjectFile) {
 	if s.Deployment == nil && !c.has("/deployment") {
 		c.at("/kind", "deployment is missing: the file with the Deployment or StatefulSet, such as deployment: "+
 			"{manifest: orders.yaml}")
+	}
+	if d := s.Deployment; d != nil && (d.Manifest == "") == (d.Running == "") {
+		c.at("/deployment", "write either manifest, the file with the Deployment or StatefulSet, or running, one that runs "+
+			"in the namespace, such as running: deployment/orders")
 	}
 	for _, one := range []struct{ path, why string }{
 		{"/command", "the manifest says what runs"},

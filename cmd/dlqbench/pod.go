@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,6 +35,9 @@ func (a *app) podCommand() *cobra.Command {
 		}},
 		&cobra.Command{Use: "copy DIR", Args: takes(1, 1), RunE: func(_ *cobra.Command, args []string) error {
 			return pods.Pack(a.stdout, args[0])
+		}},
+		&cobra.Command{Use: "deleted POD [ERROR]", Args: takes(1, 2), RunE: func(command *cobra.Command, args []string) error {
+			return pods.Deleted(command.Context(), os.Getenv(pods.TokenVariable), args[0], strings.Join(args[1:], ""))
 		}})
 	return pod
 }
@@ -84,6 +88,7 @@ func (a *app) coordinate(ctx context.Context, options run.Options) error {
 		Token: os.Getenv(pods.TokenVariable), Version: programVersion(), Ports: podPorts(options),
 		Signals: signalled(options.Scenario),
 		Begin:   func(env map[string]string) error { return pods.News{Env: env}.Write(a.stdout) },
+		Delete:  func(pod string) error { return pods.News{Delete: pod}.Write(a.stdout) },
 	})
 	options.Pods, options.Log, options.Watch = hub, a.logger(a.stderr), a.progressNews()
 	outcome, err := run.Run(ctx, options)

@@ -60,10 +60,16 @@ func (f *runFlags) fits(subject *scenarios.SubjectFile, scenario string) error {
 }
 
 // podsManifest describes a run in a cluster.
-func (a *app) podsManifest(options run.Options, flags runFlags) (m pods.Manifest, err error) {
+func (a *app) podsManifest(ctx context.Context, options run.Options, flags runFlags) (m pods.Manifest, err error) {
 	subject := options.Subject
-	m.Workload, err = pods.ReadWorkload(scenarios.Beside(options.SubjectFile, subject.Deployment.Manifest))
-	if err != nil {
+	m.Name = "dlqbench-" + strings.ToLower(rand.Text()[:10])
+	if m.Copy = subject.Deployment.Running != ""; m.Copy {
+		m.Workload, err = pods.ReadRunning(ctx, flags.kubernetes.kubectl(), subject.Deployment.Running, m.Name)
+		if err != nil {
+			return m, &run.EnvironmentError{Doing: "copying the consumer", Err: err}
+		}
+	} else if m.Workload, err = pods.ReadWorkload(scenarios.Beside(options.SubjectFile,
+		subject.Deployment.Manifest)); err != nil {
 		return m, usageError{err}
 	}
 	name, _, err := scenarios.Find(options.Arg)
@@ -85,11 +91,12 @@ func (a *app) podsManifest(options run.Options, flags runFlags) (m pods.Manifest
 	for _, set := range flags.sets {
 		m.Args = append(m.Args, "--set", set)
 	}
-	m.Name = "dlqbench-" + strings.ToLower(rand.Text()[:10])
 	m.Token, m.Image, m.Container = rand.Text(), flags.kubernetes.image, subject.Deployment.Container
 	m.Instances, m.Signals = options.Scenario.MaxInstances(), signalled(options.Scenario)
 	m.Limit = limitOf(forecast(estimate)) + flags.kubernetes.patience + subject.Ready.Timeout.D() + keptForCopy
-	_, err = m.Consumer("", "", nil)
+	if _, err = m.Consumer("", "", nil); err != nil {
+		err = usageError{err}
+	}
 	return m, err
 }
 
@@ -106,7 +113,7 @@ func signalled(scenario *scenarios.Scenario) bool {
 // runInPods carries out a run in a cluster.
 func (a *app) runInPods(ctx context.Context, options run.Options, flags runFlags,
 	progress shower) (*run.Outcome, error) {
-	manifest, err := a.podsManifest(options, flags)
+	manifest, err := a.podsManifest(ctx, options, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -149,11 +156,11 @@ func (a *app) runInPods(ctx context.Context, options run.Options, flags runFlags
 }
 
 // printPods prints what a run creates in a cluster, and the Role that creating it takes.
-func (a *app) printPods(all []run.Options, flags runFlags) error {
+func (a *app) printPods(ctx context.Context, all []run.Options, flags runFlags) error {
 	for i, options := range all {
-		m, err := a.podsManifest(options, flags)
+		m, err := a.podsManifest(ctx, options, flags)
 		if err != nil {
-			return usageError{err}
+			return err
 		}
 		m.Token = "made for each run"
 		job, err := m.Job()

@@ -126,7 +126,7 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 		return a.printEstimates(all)
 	}
 	if flags.kubernetes.dryRun {
-		return a.printPods(all, flags)
+		return a.printPods(ctx, all, flags)
 	}
 	stop, err := flags.metrics.serve(a)
 	if err != nil {

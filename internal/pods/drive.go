@@ -57,7 +57,12 @@ func (c Cluster) Run(ctx context.Context, m Manifest, out string) (done Done, di
 		return done, "", err
 	}
 	f := &follower{Cluster: c, Manifest: m, told: map[string]bool{}, moved: time.Now(), asked: time.Now()}
-	defer func() { err = errors.Join(err, f.remove(ctx)) }()
+	defer func() {
+		for _, one := range f.deleted {
+			one.end()
+		}
+		err = errors.Join(err, f.remove(ctx))
+	}()
 	if err := f.begin(ctx); err != nil {
 		return done, "", err
 	}
@@ -82,8 +87,9 @@ type follower struct {
 	coordinator *kube.Pod
 	// read is the time of the last line of the log that was read.
 	read string
-	// consumers are the names of the consumer's pods.
+	// consumers are the names of the consumer's pods. deleted are those that faults have deleted.
 	consumers []string
+	deleted   []deletedPod
 	// hasConsumer says that the consumer was created. done is how the run ended.
 	hasConsumer bool
 	done        *Done
@@ -266,12 +272,55 @@ func (f *follower) restarts(ctx context.Context, one kube.Pod) {
 	}
 }
 
-// keepLogs puts the logs of the consumer's pods into the run directory: of the containers that run, and of those before
-// them.
+// deletedPod is a pod that a fault has deleted. Its log is read to its end, or until end is called.
+type deletedPod struct {
+	name string
+	log  *bytes.Buffer
+	end  func()
+}
+
+// delete deletes a pod because a fault wants that, and tells the coordinator. It does not wait until the pod is gone.
+func (f *follower) delete(ctx context.Context, pod string) error {
+	container, err := f.consumer()
+	if err != nil {
+		return err
+	}
+	// What the consumer says while it ends would be gone with the pod.
+	logging, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	one := deletedPod{name: pod, log: &bytes.Buffer{}, end: func() { cancel(); <-ended }}
+	f.deleted = append(f.deleted, one)
+	go func() {
+		defer close(ended)
+		_ = f.Kubectl.Stream(logging, copyLimit, one.log, "logs", pod, "-c", fmt.Sprint(container["name"]), "--follow")
+	}()
+	_, err = f.Kubectl.Run(ctx, nil, "delete", "pod", pod, "--wait=false")
+	if kube.Away(err) {
+		return err // the next look asks again
+	}
+	answer := []string{"exec", f.coordinator.Metadata.Name, "-c", coordinatorName, "--", program, "pod", "deleted", pod}
+	if err != nil {
+		answer = append(answer, err.Error())
+	}
+	if err := f.Kubectl.Stream(ctx, judgeLimit, io.Discard, answer...); err != nil {
+		return fmt.Errorf("saying that a pod was deleted: %w", err)
+	}
+	return nil
+}
+
+// keepLogs puts the logs of the consumer's pods into the run directory: of the containers that run, of those before
+// them, and of pods that faults have deleted.
 func (f *follower) keepLogs(dir string) error {
 	container, err := f.consumer()
 	if err != nil {
 		return err
+	}
+	keep := func(name string, log *bytes.Buffer) error {
+		file := filepath.Join(dir, "logs", name+".log")
+		if err := os.WriteFile(file, subject.Redact(log.Bytes(), subject.Launch{}), 0o600); err != nil {
+			return fmt.Errorf("keeping the log of a pod: %w", err)
+		}
+		return nil
 	}
 	for _, pod := range f.consumers {
 		for _, kind := range []struct{ suffix, flag string }{{"", "--previous=false"}, {"-previous", "--previous"}} {
@@ -281,10 +330,15 @@ func (f *follower) keepLogs(dir string) error {
 			if err != nil {
 				continue // there was none before
 			}
-			file := filepath.Join(dir, "logs", pod+kind.suffix+".log")
-			if err := os.WriteFile(file, subject.Redact(log.Bytes(), subject.Launch{}), 0o600); err != nil {
-				return fmt.Errorf("keeping the log of a pod: %w", err)
+			if err := keep(pod+kind.suffix, &log); err != nil {
+				return err
 			}
+		}
+	}
+	for i, one := range f.deleted {
+		one.end()
+		if err := keep(fmt.Sprintf("%s-deleted-%d", one.name, i+1), one.log); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -311,10 +365,10 @@ func (f *follower) listen(ctx context.Context) error {
 		if stamp <= f.read { // since-time counts whole seconds
 			continue
 		}
-		f.read = stamp
 		if err := f.hear(ctx, text); err != nil {
 			return err
 		}
+		f.read = stamp
 	}
 	return nil
 }
@@ -330,6 +384,8 @@ func (f *follower) hear(ctx context.Context, line string) error {
 		f.Progress(news.Progress)
 	case news.Done != nil:
 		f.done = news.Done
+	case news.Delete != "":
+		return f.delete(ctx, news.Delete)
 	case news.Env != nil && !f.hasConsumer:
 		consumer, err := f.Consumer(f.owner, f.coordinator.Status.PodIP, news.Env)
 		if err != nil {

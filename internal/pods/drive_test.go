@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,8 @@ type fakeCluster struct {
 	archives [][]byte
 	execs    []string
 	down     error
+	// stays is why a pod can't be deleted, "" if it can.
+	stays string
 }
 
 func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
@@ -45,6 +48,11 @@ func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
 		return f.create(stdin)
 	case args[0] == "delete" && args[1] == "pods":
 		f.pods = nil
+	case args[0] == "delete" && args[1] == "pod":
+		if f.stays != "" {
+			return nil, kube.Failure{Command: line, Text: f.stays}
+		}
+		f.pods = slices.DeleteFunc(f.pods, func(one kube.Pod) bool { return one.Metadata.Name == args[2] })
 	case args[0] == "delete":
 		f.objects = nil
 	case args[0] == "logs" && args[3] == sidecarName:
@@ -340,6 +348,31 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// A fault has a pod deleted. The coordinator is told, also why that was refused, and the pod's log is kept.
+func TestDeletePod(t *testing.T) {
+	for stays, want := range map[string]string{"": "/dlqbench pod deleted orders-1",
+		"(Forbidden)": "/dlqbench pod deleted orders-1 kubectl delete pod orders-1 --wait=false: (Forbidden)"} {
+		f := &fakeCluster{test: t, archives: [][]byte{packed(t)}, stays: stays}
+		f.script = func(f *fakeCluster, step int) {
+			if step == 3 {
+				f.says(News{Delete: "orders-1"})
+				return
+			}
+			whole(f, min(step, step-step/4))
+		}
+		cluster := Cluster{Kubectl: kube.Kubectl{Call: f.call}, Patience: time.Hour, Poll: time.Millisecond,
+			Log: &strings.Builder{}, Say: func(string) {}, Progress: func(json.RawMessage) {}}
+		_, dir, err := cluster.Run(t.Context(), testManifest(t, workload), t.TempDir())
+		if err != nil || len(f.execs) != 2 || f.execs[0] != want {
+			t.Errorf("%v, it was said %q, want %q", err, f.execs, want)
+		}
+		kept, err := os.ReadFile(filepath.Join(dir, "logs", "orders-1-deleted-1.log"))
+		if err != nil || string(kept) != "the last line of orders-1\n" {
+			t.Errorf("the log of the deleted pod is %q, %v", kept, err)
+		}
+	}
+}
+
 // An interrupt ends the run in order: what there is is judged, copied and removed. Before the coordinator runs, there is
 // nothing to judge.
 func TestInterrupted(t *testing.T) {
@@ -405,6 +438,19 @@ func TestConsumer(t *testing.T) {
 	if got := text(own); !strings.Contains(got, `"runAsUser":1000`) || strings.Contains(got, `"add":["KILL"]`) {
 		t.Errorf("the sidecar is another user than the consumer: %s", got)
 	}
+	// A namespace may refuse pods of which a container might run as root.
+	own = testManifest(t, strings.Replace(workload, `image: "orders:1",`,
+		`image: "orders:1", securityContext: {runAsUser: 1000, runAsNonRoot: true},`, 1))
+	coordinator, err := own.Job()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asJSON, _ := json.Marshal(coordinator)
+	for what, made := range map[string]string{"sidecar": text(own), "coordinator": string(asJSON)} {
+		if !strings.Contains(made, `"runAsNonRoot":true,"runAsUser":1000,"seccompProfile"`) {
+			t.Errorf("the %s is not the user of the consumer: %s", what, made)
+		}
+	}
 	state := testManifest(t, strings.Replace(workload, "kind: Deployment", "kind: StatefulSet", 1))
 	if got := text(state); !strings.Contains(got, `"whenDeleted":"Delete"`) || state.resource() != "statefulsets" {
 		t.Errorf("the volumes of a StatefulSet stay: %s", got)
@@ -427,7 +473,9 @@ func TestConsumer(t *testing.T) {
 
 func TestManifestsThatCannotBe(t *testing.T) {
 	two := strings.Replace(workload, "containers:", "containers:\n        - {name: proxy, image: \"proxy:1\"}", 1)
+	nobody := strings.Replace(workload, "nodeSelector: {pool: load}", "securityContext: {runAsNonRoot: true}", 1)
 	for _, one := range []struct{ text, container, says string }{
+		{nobody, "", "write that user into the manifest"},
 		{two, "", "the pods of the consumer have 2 containers"},
 		{two, "other", "no container other"},
 		{two, "orders", ""},
@@ -448,6 +496,56 @@ func TestManifestsThatCannotBe(t *testing.T) {
 		}
 		if _, err := ReadWorkload(file); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)
+		}
+	}
+}
+
+// What is judged of a workload that runs is a copy, which neither the workload nor a Service in front of it selects.
+func TestReadRunning(t *testing.T) {
+	running := testManifest(t, strings.NewReplacer(
+		"metadata: {name: orders,", "metadata: {name: orders, uid: u, labels: {argocd: x}, ",
+		"selector: {matchLabels: {app: orders}}",
+		"paused: true\n  selector: {matchLabels: {app: orders}, matchExpressions: [{key: tier, operator: Exists}]}",
+		"metadata: {labels: {app: orders}}", "metadata: {labels: {app: orders, tier: x, mesh: 'on'}, annotations: {vault: y}}",
+	).Replace(workload)).Workload
+	answer := func(err error) kube.Kubectl {
+		return kube.Kubectl{Call: func(_ []byte, args []string) ([]byte, error) {
+			if got := strings.Join(args, " "); got != "get -o json deployment/orders" {
+				t.Errorf("kubectl %s", got)
+			}
+			text, _ := json.Marshal(running)
+			return text, err
+		}}
+	}
+	read, err := ReadRunning(t.Context(), answer(nil), "deployment/orders", "dlqbench-x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := testManifest(t, workload)
+	m.Workload, m.Copy = read, true
+	made, err := m.Consumer("uid", "10.0.0.7", map[string]string{"KAFKA": "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := json.Marshal(made)
+	for _, want := range []string{`"name":"dlqbench-x","ownerReferences"`, `"selector":{"matchLabels":{"dlqbench/run":"dlqbench-x"}}`,
+		`"annotations":{"vault":"y"},"labels":{"app.kubernetes.io/managed-by":"dlqbench","dlqbench/run":"dlqbench-x","mesh":"on"}`,
+		`"replicas":2`, `"name":"MODE","value":"fast"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "paused") || strings.Contains(string(text), "argocd") {
+		t.Errorf("it has what belongs to the other alone: %s", text)
+	}
+	if rights := fmt.Sprint(m.Rights()); !strings.Contains(rights, "{apps deployments [create list delete get]}") {
+		t.Errorf("the rights are %s", rights)
+	}
+	for text, want := range map[string]string{"(NotFound)": "deployment/orders does not run in the namespace",
+		"(Forbidden)": "the user may not get deployment/orders"} {
+		_, err := ReadRunning(t.Context(), answer(kube.Failure{Text: text}), "deployment/orders", "dlqbench-x")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

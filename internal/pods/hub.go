@@ -27,6 +27,8 @@ type HubConfig struct {
 	Signals bool
 	// Begin is called with the environment variables that all pods get.
 	Begin func(env map[string]string) error
+	// Delete asks for a pod to be deleted. Whoever deletes it calls Deleted.
+	Delete func(pod string) error
 }
 
 // Hub is the coordinator's end of the sidecars. It serves as run.Pods.
@@ -39,6 +41,8 @@ type Hub struct {
 	isLost bool
 	slots  []taken
 	closed bool
+	// deleting has the pods whose deletion was asked for, until it is answered.
+	deleting map[string]chan error
 }
 
 // taken is an instance: its sidecar, if a pod has come for it, and whether the consumer there may be connected.
@@ -50,8 +54,10 @@ type taken struct {
 // sidecarEnd is the coordinator's end of one sidecar.
 type sidecarEnd struct {
 	*control
-	pod     string
-	gone    chan struct{}
+	pod  string
+	gone chan struct{}
+	// leaving says that the run has the pod deleted. The instance goes on in the pod that takes its place.
+	leaving bool
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan error
@@ -59,10 +65,11 @@ type sidecarEnd struct {
 
 // Serve returns a hub that serves sidecars at the listener until Close.
 func Serve(listener net.Listener, cfg HubConfig) *Hub {
-	h := &Hub{cfg: cfg, slots: make([]taken, len(cfg.Ports))}
+	h := &Hub{cfg: cfg, slots: make([]taken, len(cfg.Ports)), deleting: map[string]chan error{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+attachPath, h.guarded(h.attach))
 	mux.HandleFunc("GET "+tunnelPath, h.guarded(h.tunnel))
+	mux.HandleFunc("POST "+deletedPath, h.guarded(h.deleted))
 	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: leaseFor}
 	go func() { _ = h.server.Serve(listener) }()
 	return h
@@ -178,7 +185,7 @@ func (h *Hub) leave(instance int, one *sidecarEnd, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.slots[instance].sidecar = nil
-	if h.slots[instance].open && !h.closed && h.lost != nil {
+	if h.slots[instance].open && !one.leaving && !h.closed && h.lost != nil {
 		h.isLost = true
 		h.lost(fmt.Errorf("the pod %s, which is instance %d, or its sidecar is gone (%w): see kubectl describe pod, and "+
 			"kubectl get events", one.pod, instance, err))
@@ -217,8 +224,9 @@ func (h *Hub) Begin(env map[string]string, lost func(error)) error {
 // Can reports whether Act can do something to an instance.
 func (h *Hub) Can(act string) bool { return act == subject.ActStart || h.cfg.Signals }
 
-// Act does something to an instance. After ActStart its consumer is connected to Kafka as soon as there is a pod. After
-// TERM and KILL, Kubernetes starts the consumer again, and it waits for its connections until ActStart.
+// Act does something to an instance. After ActStart its consumer is connected to Kafka as soon as there is a pod. TERM
+// has the pod deleted, which is how Kubernetes ends a consumer in order, and another pod takes its place. After KILL,
+// Kubernetes starts the consumer in its pod again. Either way it waits for its connections until ActStart.
 func (h *Hub) Act(ctx context.Context, instance int, act string) error {
 	h.mu.Lock()
 	switch act {
@@ -228,17 +236,67 @@ func (h *Hub) Act(ctx context.Context, instance int, act string) error {
 		h.slots[instance].open = false
 	}
 	one := h.slots[instance].sidecar
+	there := one != nil && one.control != nil
+	next := !there || one.leaving
 	h.mu.Unlock()
-	if one == nil || one.control == nil {
-		if act == subject.ActStart {
-			return nil // it is told when it comes
-		}
+	var err error
+	switch {
+	case act == subject.ActStart && next:
+		return nil // the next pod is told when it comes
+	case !there:
 		return fmt.Errorf("sending %s: instance %d has no pod", act, instance)
+	case act == "TERM":
+		err = h.delete(ctx, one)
+	default:
+		err = one.act(ctx, act)
 	}
-	if err := one.act(ctx, act); err != nil {
+	if err != nil {
 		return fmt.Errorf("sending %s to the consumer in the pod %s: %w", act, one.pod, err)
 	}
 	return nil
+}
+
+// delete has a pod deleted. It returns when Kubernetes has accepted that, and so begun to end the consumer.
+func (h *Hub) delete(ctx context.Context, one *sidecarEnd) error {
+	answer := make(chan error, 1)
+	h.mu.Lock()
+	one.leaving, h.deleting[one.pod] = true, answer
+	h.mu.Unlock()
+	err := h.cfg.Delete(one.pod)
+	if err == nil {
+		timer := time.NewTimer(deleteLimit)
+		defer timer.Stop()
+		select {
+		case err = <-answer:
+		case <-timer.C:
+			err = fmt.Errorf("the command that started the run has not deleted it for %s", deleteLimit)
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one.leaving = err == nil
+	delete(h.deleting, one.pod)
+	return err
+}
+
+// deleted takes the answer of whoever deletes pods.
+func (h *Hub) deleted(w http.ResponseWriter, r *http.Request) {
+	pod, failure := r.FormValue("pod"), r.FormValue("error")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	answer := h.deleting[pod]
+	switch {
+	case answer == nil:
+		http.Error(w, "no deletion of the pod is waited for", http.StatusNotFound)
+		return
+	case failure != "":
+		answer <- errors.New(failure)
+	default:
+		answer <- nil
+	}
+	delete(h.deleting, pod)
 }
 
 func (s *sidecarEnd) act(ctx context.Context, act string) error {

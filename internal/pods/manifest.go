@@ -54,6 +54,8 @@ type Manifest struct {
 	// Workload is the consumer's Deployment or StatefulSet as written. Container is its container, "" for the only one.
 	Workload  map[string]any
 	Container string
+	// Copy says that the workload is a copy of one that runs.
+	Copy bool
 	// Instances is the number of its pods. Signals says that the run sends signals to it.
 	Instances int
 	Signals   bool
@@ -107,9 +109,13 @@ func (m Manifest) workloadName() string { return fmt.Sprint(at(m.Workload, "meta
 
 // Rights are those of the person or the service account that runs the command. The pods need none.
 func (m Manifest) Rights() []kube.Right {
+	workload := []string{"create", "list", "delete"}
+	if m.Copy {
+		workload = append(workload, "get")
+	}
 	return []kube.Right{
 		{Group: "batch", Resource: "jobs", Verbs: []string{"create", "list", "delete"}},
-		{Group: "apps", Resource: m.resource(), Verbs: []string{"create", "list", "delete"}},
+		{Group: "apps", Resource: m.resource(), Verbs: workload},
 		{Resource: "configmaps", Verbs: []string{"create", "list", "delete"}},
 		{Resource: "secrets", Verbs: []string{"create", "list", "delete"}},
 		{Resource: "pods", Verbs: []string{"get", "list", "delete"}},
@@ -148,6 +154,10 @@ func (m Manifest) Job() (object, error) {
 	if err != nil {
 		return nil, err
 	}
+	user, err := m.consumer()
+	if err != nil {
+		return nil, err
+	}
 	var args []any
 	for _, one := range m.Args {
 		args = append(args, one)
@@ -159,12 +169,11 @@ func (m Manifest) Job() (object, error) {
 			object{"name": "work", "emptyDir": object{}}},
 		"containers": []any{object{
 			"name": coordinatorName, "image": m.Image, "command": []any{program}, "args": args,
-			"workingDir": laid.WorkingDir,
-			"env":        []any{m.token(), object{"name": "TMPDIR", "value": WorkFolder}},
-			"resources":  object{"requests": object{"cpu": "1", "memory": "1Gi"}, "limits": object{"memory": "2Gi"}},
-			"securityContext": object{"allowPrivilegeEscalation": false, "capabilities": object{"drop": []any{"ALL"}},
-				"seccompProfile": object{"type": "RuntimeDefault"}},
-			"volumeMounts": append(laid.Mounts("files"), object{"name": "work", "mountPath": WorkFolder}),
+			"workingDir":      laid.WorkingDir,
+			"env":             []any{m.token(), object{"name": "TMPDIR", "value": WorkFolder}},
+			"resources":       object{"requests": object{"cpu": "1", "memory": "1Gi"}, "limits": object{"memory": "2Gi"}},
+			"securityContext": m.secure(user),
+			"volumeMounts":    append(laid.Mounts("files"), object{"name": "work", "mountPath": WorkFolder}),
 		}},
 	}
 	// It runs where the consumer may run, and its image comes from where the consumer's does.
@@ -249,6 +258,11 @@ func (m Manifest) consumer() (object, error) {
 			"are not their own: leave it out")
 	}
 	consumer, _ := containers[index].(object)
+	if m.Signals && m.ofUser(consumer, "runAsNonRoot") == true && m.ofUser(consumer, "runAsUser") == nil {
+		return nil, errors.New("the pods of the consumer must not run as root (runAsNonRoot), and the scenario has signals, " +
+			"for which the sidecar must be the user of the consumer: write that user into the manifest (securityContext: " +
+			"{runAsUser: …})")
+	}
 	return consumer, nil
 }
 
@@ -318,23 +332,35 @@ func (m Manifest) sidecar(coordinator string, consumer object) object {
 	}
 }
 
-// sidecarUser is the user of the sidecar. To send signals it must be the user of the consumer, or root with the
-// capability to do that where the manifest does not say who the consumer is.
-func (m Manifest) sidecarUser(consumer object) object {
+// secure is the security context of a container that dlqbench adds. It has the user of the consumer, if the manifest
+// says who that is: a namespace may demand one.
+func (m Manifest) secure(consumer object) object {
 	secure := object{"allowPrivilegeEscalation": false, "seccompProfile": object{"type": "RuntimeDefault"},
 		"capabilities": object{"drop": []any{"ALL"}}}
-	if !m.Signals {
-		return secure
-	}
-	for _, from := range []any{at(consumer, "securityContext"), at(m.Workload, "spec", "template", "spec",
-		"securityContext")} {
-		if user := at(from, "runAsUser"); user != nil {
-			secure["runAsUser"] = user
-			return secure
+	for _, key := range []string{"runAsUser", "runAsNonRoot"} {
+		if value := m.ofUser(consumer, key); value != nil {
+			secure[key] = value
 		}
 	}
-	secure["runAsUser"] = 0
-	secure["capabilities"] = object{"drop": []any{"ALL"}, "add": []any{"KILL"}}
+	return secure
+}
+
+// ofUser is what the manifest says of the user of the consumer, nil for nothing.
+func (m Manifest) ofUser(consumer object, key string) any {
+	if value := at(consumer, "securityContext", key); value != nil {
+		return value
+	}
+	return at(m.Workload, "spec", "template", "spec", "securityContext", key)
+}
+
+// sidecarUser is the security context of the sidecar. To send signals it must be the user of the consumer, or root with
+// the capability to do that where the manifest does not say who the consumer is.
+func (m Manifest) sidecarUser(consumer object) object {
+	secure := m.secure(consumer)
+	if m.Signals && secure["runAsUser"] == nil {
+		secure["runAsUser"] = 0
+		secure["capabilities"] = object{"drop": []any{"ALL"}, "add": []any{"KILL"}}
+	}
 	return secure
 }
 

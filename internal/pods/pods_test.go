@@ -29,7 +29,6 @@ const podHost = "127.0.0.2"
 type memoryProcesses struct {
 	mu    sync.Mutex
 	got   []string
-	ended chan struct{}
 	fails error
 }
 
@@ -42,8 +41,6 @@ func (p *memoryProcesses) Signal(name string) error {
 	}
 	return p.fails
 }
-
-func (p *memoryProcesses) Ended(context.Context) <-chan struct{} { return p.ended }
 
 func (p *memoryProcesses) signals() string {
 	p.mu.Lock()
@@ -58,6 +55,7 @@ type rig struct {
 	address string
 	ports   [][]int
 	lost    chan error
+	deleted chan string
 	closed  sync.Once
 }
 
@@ -92,7 +90,7 @@ func echoing(t *testing.T, name string) (port int) {
 }
 
 func newRig(t *testing.T, instances int) *rig {
-	r := &rig{T: t, lost: make(chan error, 10)}
+	r := &rig{T: t, lost: make(chan error, 10), deleted: make(chan string, 10)}
 	for instance := range instances {
 		r.ports = append(r.ports, []int{echoing(t, fmt.Sprint("kafka ", instance)), echoing(t, fmt.Sprint("stub ", instance))})
 	}
@@ -102,7 +100,8 @@ func newRig(t *testing.T, instances int) *rig {
 	}
 	r.address = listener.Addr().String()
 	r.hub = Serve(listener, HubConfig{Token: "secret", Version: "v1", Ports: r.ports, Signals: true,
-		Begin: func(map[string]string) error { return nil }})
+		Begin:  func(map[string]string) error { return nil },
+		Delete: func(pod string) error { r.deleted <- pod; return nil }})
 	t.Cleanup(r.close)
 	if err := r.hub.Begin(nil, func(err error) { r.lost <- err }); err != nil {
 		t.Fatal(err)
@@ -224,11 +223,10 @@ func TestSecondInstance(t *testing.T) {
 	}
 }
 
-// A consumer that was killed and that Kubernetes starts again waits for its connections until the run starts it. One
-// that ends in order still gets connections until it has ended.
+// A consumer that was killed and that Kubernetes starts again waits for its connections until the run starts it.
 func TestActs(t *testing.T) {
 	r := newRig(t, 1)
-	processes := &memoryProcesses{ended: make(chan struct{})}
+	processes := &memoryProcesses{}
 	r.sidecar("a", processes)
 	r.attachedTo(1)
 	act := func(name string) {
@@ -257,17 +255,7 @@ func TestActs(t *testing.T) {
 	connected("")
 	act("START")
 	connected("kafka 0 hello")
-	act("TERM")
-	connected("kafka 0 hello")
-	close(processes.ended)
-	wait.Until(t, "the end of the consumer to be seen", func() bool {
-		conn := r.call(r.ports[0][0])
-		defer conn.Close()
-		return answers(conn, notYet) == ""
-	})
-	act("START")
-	connected("kafka 0 hello")
-	if got := processes.signals(); got != "CONT STOP CONT KILL TERM" {
+	if got := processes.signals(); got != "CONT STOP CONT KILL" {
 		t.Errorf("the processes got %s", got)
 	}
 	processes.mu.Lock()
@@ -275,6 +263,74 @@ func TestActs(t *testing.T) {
 	processes.mu.Unlock()
 	if err := r.hub.Act(t.Context(), 0, "STOP"); err == nil || !strings.Contains(err.Error(), "in the pod a: not permitted") {
 		t.Errorf("an act that fails: %v", err)
+	}
+}
+
+// TERM has the pod deleted. Its consumer gets connections until it has ended, the end of the pod is no loss, and the pod
+// that takes its place waits for its connections until the run starts the instance, also if it was started before the
+// end of the other.
+func TestDeletes(t *testing.T) {
+	r := newRig(t, 1)
+	_, stop := r.sidecar("a", nil)
+	r.attachedTo(1)
+	start := func() {
+		t.Helper()
+		if err := r.hub.Act(t.Context(), 0, "START"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	term := func(answer string) error {
+		t.Helper()
+		ended := make(chan error)
+		go func() { ended <- r.hub.Act(t.Context(), 0, "TERM") }()
+		pod := <-r.deleted
+		if err := deletedAt(t.Context(), r.address, "secret", pod, answer); err != nil {
+			t.Error(err)
+		}
+		return <-ended
+	}
+	start()
+	if err := term("pods may not be deleted"); err == nil || !strings.Contains(err.Error(), "pod a: pods may not be deleted") {
+		t.Errorf("a deletion that is refused: %v", err)
+	}
+	start()
+	if err := term(""); err != nil {
+		t.Fatal(err)
+	}
+	conn := r.call(r.ports[0][0])
+	defer conn.Close()
+	if got := answers(conn, soon); got != "kafka 0 hello" {
+		t.Errorf("a consumer that ends gets %q", got)
+	}
+	start()
+	stop()
+	r.attachedTo(0)
+	_, stop = r.sidecar("b", nil)
+	next := r.call(r.ports[0][0])
+	defer next.Close()
+	if got := answers(next, soon); got != "kafka 0 hello" {
+		t.Errorf("the next pod gets %q", got)
+	}
+	if len(r.lost) > 0 || r.hub.Lost() {
+		t.Errorf("a pod that was deleted is lost: %v", <-r.lost)
+	}
+	if err := term(""); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	r.attachedTo(0)
+	r.sidecar("c", nil)
+	waiting := r.call(r.ports[0][0])
+	defer waiting.Close()
+	if got := answers(waiting, notYet); got != "" {
+		t.Errorf("a pod that the run has not started gets %q", got)
+	}
+	start()
+	if got := answers(waiting, soon); got != "kafka 0 hello" {
+		t.Errorf("it gets %q", got)
+	}
+	if err := deletedAt(t.Context(), r.address, "secret", "c", ""); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("an answer that nobody waits for: %v", err)
 	}
 }
 
@@ -310,7 +366,7 @@ func TestCoordinatorGone(t *testing.T) {
 // A pod that goes away is a loss, unless the run has ended its instance; then another one takes its place.
 func TestPodGone(t *testing.T) {
 	r := newRig(t, 1)
-	processes := &memoryProcesses{ended: make(chan struct{})}
+	processes := &memoryProcesses{}
 	_, stop := r.sidecar("a", processes)
 	r.attachedTo(1)
 	for _, act := range []string{"START", "KILL"} {

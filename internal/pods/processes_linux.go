@@ -2,7 +2,6 @@ package pods
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -24,15 +23,13 @@ type SharedProcesses struct {
 const (
 	// settleLimit is how long processes may take to stop, and to continue. settleEvery is how often they are looked at.
 	settleLimit, settleEvery = 5 * time.Second, 5 * time.Millisecond
-	// endEvery is how often processes that are to end are looked at.
-	endEvery = 20 * time.Millisecond
 )
 
 // process is one that is not a zombie.
 type process struct {
 	pid int
-	// state is that of proc(5), such as T; start tells it from another process with its id.
-	state, start string
+	// state is that of proc(5), such as T.
+	state string
 }
 
 // list lists the consumer's processes.
@@ -59,20 +56,19 @@ func (s SharedProcesses) list() ([]process, error) {
 		if err != nil {
 			continue // it has ended
 		}
-		// The name stands in parentheses and may have spaces; the state follows it, and the start time is field 22.
+		// The name stands in parentheses and may have spaces; the state follows it.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 20 || string(fields[0]) == "Z" || string(fields[0]) == "X" {
+		if len(fields) == 0 || string(fields[0]) == "Z" || string(fields[0]) == "X" {
 			continue
 		}
-		found = append(found, process{pid, string(fields[0]), string(fields[19])})
+		found = append(found, process{pid, string(fields[0])})
 	}
 	return found, nil
 }
 
-// Signal sends TERM, KILL, STOP or CONT to all. It returns when STOP or CONT has taken effect on all.
+// Signal sends KILL, STOP or CONT to all. It returns when STOP or CONT has taken effect on all.
 func (s SharedProcesses) Signal(name string) error {
-	signal := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP,
-		"CONT": syscall.SIGCONT}[name]
+	signal := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}[name]
 	for began := time.Now(); ; {
 		all, err := s.list()
 		if err != nil {
@@ -92,7 +88,7 @@ func (s SharedProcesses) Signal(name string) error {
 					"manifest (securityContext: {runAsUser: …})", one.pid, err)
 			}
 		}
-		if left == 0 || name == "TERM" || name == "KILL" {
+		if left == 0 || name == "KILL" {
 			return nil
 		}
 		if time.Since(began) > settleLimit {
@@ -100,41 +96,4 @@ func (s SharedProcesses) Signal(name string) error {
 		}
 		time.Sleep(settleEvery)
 	}
-}
-
-// Ended returns a channel that is closed when the processes that exist now have ended, or ctx has.
-func (s SharedProcesses) Ended(ctx context.Context) <-chan struct{} {
-	ended := make(chan struct{})
-	before, err := s.list()
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(endEvery)
-		defer ticker.Stop()
-		for err == nil {
-			now, err := s.list()
-			if err != nil || !anyOf(before, now) {
-				return
-			}
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return ended
-}
-
-// anyOf reports whether one of the processes is still there.
-func anyOf(before, now []process) bool {
-	there := map[int]string{}
-	for _, one := range now {
-		there[one.pid] = one.start
-	}
-	for _, one := range before {
-		if start, is := there[one.pid]; is && start == one.start {
-			return true
-		}
-	}
-	return false
 }

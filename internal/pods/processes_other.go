@@ -2,20 +2,10 @@
 
 package pods
 
-import (
-	"context"
-	"errors"
-)
+import "errors"
 
 // SharedProcesses are the processes of a pod, which runs Linux.
 type SharedProcesses struct{}
 
 // Signal fails: this is not a pod.
 func (SharedProcesses) Signal(string) error { return errors.New("a sidecar runs on Linux only") }
-
-// Ended returns a channel that is closed.
-func (SharedProcesses) Ended(context.Context) <-chan struct{} {
-	ended := make(chan struct{})
-	close(ended)
-	return ended
-}

@@ -35,10 +35,8 @@ type Sidecar struct {
 
 // Processes are the consumer's processes in a pod.
 type Processes interface {
-	// Signal sends TERM, KILL, STOP or CONT to all. It returns when STOP or CONT has taken effect.
+	// Signal sends KILL, STOP or CONT to all. It returns when STOP or CONT has taken effect.
 	Signal(name string) error
-	// Ended returns a channel that is closed when the processes that exist now have ended, or ctx has.
-	Ended(ctx context.Context) <-chan struct{}
 }
 
 // attachEvery is the interval at which a sidecar without an instance asks for one.
@@ -120,9 +118,7 @@ type attachment struct {
 	// open is closed while new connections are forwarded; others wait. It is replaced when that ends.
 	open   chan struct{}
 	isOpen bool
-	// closing ends the wait for the end of processes that were told to end.
-	closing context.CancelFunc
-	conns   map[net.Conn]bool
+	conns  map[net.Conn]bool
 }
 
 func (a *attachment) do(m message) {
@@ -150,27 +146,8 @@ func (a *attachment) act(act string) error {
 	if a.Processes == nil {
 		return errors.New("the pod does not share its processes with the sidecar")
 	}
-	switch act {
-	case "KILL":
+	if act == "KILL" {
 		a.setOpen(false) // the process that Kubernetes starts next has to wait
-	case "TERM":
-		// A process that ends in order may need more connections.
-		ctx, cancel := context.WithCancel(context.Background())
-		a.mu.Lock()
-		a.closing = cancel
-		a.mu.Unlock()
-		ended := a.Processes.Ended(ctx)
-		a.serving.Go(func() {
-			defer cancel()
-			select {
-			case <-ended:
-			case <-a.over:
-				return
-			}
-			if ctx.Err() == nil {
-				a.setOpen(false)
-			}
-		})
 	}
 	return a.Processes.Signal(act)
 }
@@ -178,10 +155,6 @@ func (a *attachment) act(act string) error {
 func (a *attachment) setOpen(open bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closing != nil {
-		a.closing()
-		a.closing = nil
-	}
 	if open == a.isOpen {
 		return
 	}

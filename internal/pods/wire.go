@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,12 +28,13 @@ const (
 	// pingEvery is how often each side writes to the other. A side that has read nothing for leaseFor takes the other
 	// for gone.
 	pingEvery, leaseFor = 2 * time.Second, 8 * time.Second
-	// actLimit bounds an act in a pod.
-	actLimit = 15 * time.Second
+	// actLimit bounds an act in a pod, deleteLimit the deletion of one.
+	actLimit, deleteLimit = 15 * time.Second, 2 * time.Minute
 )
 
 const (
 	attachPath, tunnelPath = "/attach", "/tunnel"
+	deletedPath            = "/deleted"
 	podHeader              = "Dlqbench-Pod"
 	versionHeader          = "Dlqbench-Version"
 	protocol               = "dlqbench"
@@ -157,6 +159,31 @@ func dial(ctx context.Context, address, path string, header http.Header) (net.Co
 		return nil, nil, fmt.Errorf("the coordinator answered %d: %s", answer.StatusCode, strings.TrimSpace(string(said)))
 	}
 	return conn, reader, conn.SetDeadline(time.Time{})
+}
+
+// Deleted tells the coordinator in this pod that a pod was deleted, or why it could not be.
+func Deleted(ctx context.Context, token, pod, failure string) error {
+	return deletedAt(ctx, localAddress(CoordinatorPort), token, pod, failure)
+}
+
+func deletedAt(ctx context.Context, address, token, pod, failure string) error {
+	body := strings.NewReader(url.Values{"pod": {pod}, "error": {failure}}.Encode())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+deletedPath, body)
+	if err != nil {
+		return err
+	}
+	request.Header = bearer(token)
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("telling the coordinator: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("telling the coordinator: it answered %s", answer.Status)
+	}
+	return nil
 }
 
 // join forwards between two connections until both directions have ended. An end is passed on as an end, and a reset as

@@ -31,6 +31,8 @@ type Outside struct {
 	Address string
 	// Absent says what to do about an instance that is not ready, by whether it is connected.
 	Absent func(connected bool) string
+	// Stays says that it is not told to end at the end of the run.
+	Stays bool
 	// Connected reports whether it has a connection. Cut closes its addresses for good.
 	Connected func() bool
 	Cut       func()
@@ -110,10 +112,10 @@ func (g *Group) seeLeft(p *process) {
 	}
 }
 
-// dismiss is the end of an instance at the end of the run: it is told to end if the user has a command for that. Then
-// its addresses are closed, as no more of what it does belongs to the run.
+// dismiss is the end of an instance at the end of the run: it is told to end if it may be told. Then its addresses are
+// closed, as no more of what it does belongs to the run.
 func (g *Group) dismiss(ctx context.Context, p *process) {
-	if p.outside.Can(signalName(syscall.SIGTERM)) && !p.asked.Load() {
+	if !p.outside.Stays && p.outside.Can(signalName(syscall.SIGTERM)) && !p.asked.Load() {
 		if _, err := g.Stop(ctx, p.instance); err != nil && !errors.Is(err, ErrNotRunning) {
 			g.cfg.Log.Warn().Err(err).Msg("the consumer did not end; its addresses are closed")
 		}
