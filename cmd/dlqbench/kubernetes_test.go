@@ -26,8 +26,7 @@ import (
 func TestCampaignOnKubernetes(t *testing.T) {
 	kubectl, program, kubeconfig, image := testCluster(t)
 	const namespace = "dlqbench-test"
-	kubectl("create", "namespace", namespace)
-	t.Cleanup(func() { kubectl("delete", "namespace", namespace, "--wait=false") })
+	restricted(t, kubectl, namespace)
 	cells, err := strconv.Atoi(cmp.Or(os.Getenv("DLQBENCH_KUBERNETES_CELLS"), "16"))
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +93,8 @@ func campaignOf(t *testing.T, cells int, image string) (dir string) {
 		"bad.yaml":  subject("bad", "[/dlqbench, bug, consume, payload-altered]"),
 		"many.yaml": fmt.Sprintf("scenarios: [tiny.yaml]\nsubjects: [good.yaml, bad.yaml]\nseeds: [1-%d]\n"+
 			"kubernetes:\n  image: %s\n  cpu: 100m\n  memory: 256Mi\n  retries: 6\n"+
-			"  pod: {containers: [{name: cell, imagePullPolicy: IfNotPresent}]}\n", cells/2, image),
+			"  pod: {containers: [{name: cell, imagePullPolicy: IfNotPresent}], "+
+			"securityContext: {runAsNonRoot: true, runAsUser: 65532}}\n", cells/2, image),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -172,11 +172,22 @@ func testCluster(t *testing.T) (kubectl func(...string) string, program, kubecon
 	}, os.Getenv("DLQBENCH_KUBERNETES_PROGRAM"), kubeconfig, image // the program in the image
 }
 
+// restricted creates a namespace that admits only pods of the restricted standard.
+func restricted(t *testing.T, kubectl func(...string) string, namespace string) {
+	t.Helper()
+	kubectl("create", "namespace", namespace)
+	kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+	t.Cleanup(func() { kubectl("delete", "namespace", namespace) })
+	wait.Until(t, "the namespace to be set up", func() bool {
+		return strings.Contains(kubectl("get", "configmaps", "-n", namespace, "-o", "name"), "kube-root-ca.crt")
+	})
+}
+
 // podsSubject is the reference consumer, or a planted bug of it, as a Deployment. Its waits may be late: the machine of
 // a test is busy.
 const podsSubject = `name: orders
 kind: deployment
-deployment: {manifest: orders.yaml}
+deployment: {FROM}
 env:
   DLQBENCH_BOOTSTRAP_SERVERS: "{{.BootstrapServers}}"
   DLQBENCH_ORACLE_URL: "{{.OracleURL}}"
@@ -200,8 +211,10 @@ spec:
   template:
     metadata: {labels: {app: orders}}
     spec:
+      securityContext: {runAsNonRoot: true, runAsUser: 65532, seccompProfile: {type: RuntimeDefault}}
       containers:
         - name: orders
+          securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
           image: IMAGE
           imagePullPolicy: IfNotPresent
           command: COMMAND
@@ -210,59 +223,94 @@ spec:
               value: '{"max_retries":3,"retry_backoff_ms":50,"max_retry_backoff_ms":500,"retry_jitter_ms":20,"ordering":"key"}'
 `
 
-// TestPodsOnKubernetes judges a consumer in its own pods on a real cluster: the reference consumer is not accused, also
-// when a pod is killed, a planted bug is named, and a pod that somebody deletes is told of. Nothing is left. The
-// variables are those of TestCampaignOnKubernetes.
+// podsRun is a run across pods, and what is expected of it.
+type podsRun struct {
+	scenario, command, from string
+	more                    []string
+	// lost selects the pods that are deleted while it runs. quota is the number of pods that the namespace may have.
+	lost, quota string
+	codes       []int
+	says        string
+}
+
+// TestPodsOnKubernetes judges a consumer in its own pods on a real cluster. The reference consumer is not accused, also
+// when its pods are killed, deleted or cut off, and a planted bug is named, also in a copy of a consumer that runs. If
+// pods are lost or may not be created, that is told. Nothing is left. The variables are those of
+// TestCampaignOnKubernetes.
 func TestPodsOnKubernetes(t *testing.T) {
+	correct, bug := "[/dlqbench, consume]", "[/dlqbench, bug, consume, one-retry-too-few]"
+	manifest, copied := "manifest: orders.yaml", "running: deployment/orders"
+	six, long := []string{"--set", "subject.reference.instances=6"}, []string{"--set", "workload.duration=1m"}
+	passes, failed := []int{exitPass, exitInconclusive}, []int{exitEnvironment} // a busy machine may not keep the load
+	named := "bounded-retries is violated: under-retried"
+	for _, one := range []podsRun{
+		{scenario: "smoke", command: correct, from: manifest, more: six, codes: passes},
+		{scenario: "consumer-kill", command: correct, from: manifest, more: six, codes: passes},
+		{scenario: "consumer-rolling-restart", command: correct, from: manifest, codes: passes},
+		{scenario: "dlq-publish-failure", command: correct, from: manifest, more: six, codes: passes},
+		{scenario: "broker-loss", command: correct, from: manifest, more: six, codes: passes},
+		{scenario: "smoke", command: bug, from: manifest, more: six, codes: []int{exitViolated}, says: named},
+		{scenario: "smoke", command: bug, from: copied, codes: []int{exitViolated}, says: named},
+		{scenario: "smoke", command: correct, from: manifest, more: long, lost: "app=orders", codes: failed,
+			says: "or its sidecar is gone"},
+		{scenario: "smoke", command: correct, from: manifest, more: long, lost: "batch.kubernetes.io/job-name", codes: failed,
+			says: "the pod that runs dlqbench"},
+		{scenario: "smoke", command: correct, from: manifest, more: []string{"--patience", "30s"}, quota: "2", codes: failed,
+			says: "the namespace's quota is used up"},
+	} {
+		t.Run(one.scenario+" "+one.command+one.lost+one.quota, func(t *testing.T) { one.judge(t, one.from == copied) })
+	}
+}
+
+// judge carries out the run in a namespace of its own. running says that the consumer runs there already.
+func (p podsRun) judge(t *testing.T, running bool) {
 	kubectl, program, kubeconfig, image := testCluster(t)
 	const namespace = "dlqbench-pods"
-	kubectl("create", "namespace", namespace)
-	t.Cleanup(func() { kubectl("delete", "namespace", namespace, "--wait=false") })
+	restricted(t, kubectl, namespace)
 	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
+	for name, text := range map[string]string{
+		"orders.yaml":  strings.NewReplacer("IMAGE", image, "COMMAND", p.command).Replace(podsManifest),
+		"subject.yaml": strings.Replace(podsSubject, "FROM", p.from, 1),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("subject.yaml", podsSubject)
-	before := kubectl("get", "all,configmaps,secrets", "-n", namespace, "-o", "name")
-	for _, one := range []struct {
-		scenario, command, says string
-		codes                   []int
-		lost                    bool
-	}{
-		// A busy machine may not keep the load.
-		{scenario: "consumer-kill", command: "[/dlqbench, consume]", codes: []int{exitPass, exitInconclusive}},
-		{scenario: "smoke", command: "[/dlqbench, bug, consume, one-retry-too-few]", codes: []int{exitViolated},
-			says: "bounded-retries is violated: under-retried"},
-		{scenario: "smoke", command: "[/dlqbench, consume]", codes: []int{exitEnvironment}, lost: true,
-			says: "or its sidecar is gone"},
-	} {
-		write("orders.yaml", strings.NewReplacer("IMAGE", image, "COMMAND", one.command).Replace(podsManifest))
-		command := exec.Command(program, "run", one.scenario, "--subject", "subject.yaml", "--on", "kubernetes", "--image",
-			image, "--namespace", namespace, "--kubeconfig", kubeconfig, "--quiet", "--set", "workload.duration=20s")
-		command.Dir = dir
-		var out strings.Builder
-		command.Stdout, command.Stderr = &out, &out
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if one.lost {
-			wait.Until(t, "the consumer to run", func() bool {
-				return strings.Count(kubectl("get", "pods", "-n", namespace, "-l", "app=orders", "-o",
-					"jsonpath={.items[*].status.containerStatuses[*].ready}"), "true") == 2
-			})
-			kubectl("delete", "pods", "-n", namespace, "-l", "app=orders", "--grace-period=1", "--wait=false")
-		}
-		_ = command.Wait()
-		if code := command.ProcessState.ExitCode(); !slices.Contains(one.codes, code) ||
-			!strings.Contains(out.String(), one.says) {
-			t.Errorf("%s with %s: exit code %d, want one of %v and %q:\n%s", one.scenario, one.command, code, one.codes,
-				one.says, out.String())
-		}
-		if after := kubectl("get", "all,configmaps,secrets", "-n", namespace, "-o", "name"); after != before {
-			t.Errorf("left in the namespace after %s: %s", one.scenario, after)
-		}
+	if running {
+		kubectl("create", "-n", namespace, "-f", filepath.Join(dir, "orders.yaml"))
+	}
+	if p.quota != "" {
+		kubectl("create", "quota", "few", "-n", namespace, "--hard=pods="+p.quota)
+	}
+	there := func() string {
+		return kubectl("get", "jobs,deployments,configmaps,secrets", "-n", namespace, "-o",
+			`jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.generation} {.spec}{"\n"}{end}`)
+	}
+	before := there()
+	command := exec.Command(program, append([]string{"run", p.scenario, "--subject", "subject.yaml", "--on", "kubernetes",
+		"--image", image, "--namespace", namespace, "--kubeconfig", kubeconfig, "--quiet"}, p.more...)...)
+	command.Dir = dir
+	var out strings.Builder
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = command.Wait() }()
+	if p.lost != "" {
+		wait.Until(t, "the consumer to run", func() bool {
+			return strings.Count(kubectl("get", "pods", "-n", namespace, "-l", "app=orders", "-o",
+				"jsonpath={.items[*].status.containerStatuses[*].ready}"), "true") == 2
+		})
+		kubectl("delete", "pods", "-n", namespace, "-l", p.lost, "--grace-period=1", "--wait=false")
+	}
+	<-ended
+	code := command.ProcessState.ExitCode()
+	if !slices.Contains(p.codes, code) || !strings.Contains(out.String(), p.says) {
+		t.Errorf("exit code %d, want one of %v and %q:\n%s", code, p.codes, p.says, out.String())
+	}
+	t.Logf("exit code %d", code)
+	if after := there(); after != before {
+		t.Errorf("there was:\n%s\nand there is:\n%s", before, after)
 	}
 }

@@ -36,8 +36,8 @@ func (a *app) podCommand() *cobra.Command {
 		&cobra.Command{Use: "copy DIR", Args: takes(1, 1), RunE: func(_ *cobra.Command, args []string) error {
 			return pods.Pack(a.stdout, args[0])
 		}},
-		&cobra.Command{Use: "deleted POD [ERROR]", Args: takes(1, 2), RunE: func(command *cobra.Command, args []string) error {
-			return pods.Deleted(command.Context(), os.Getenv(pods.TokenVariable), args[0], strings.Join(args[1:], ""))
+		&cobra.Command{Use: "deleted POD [ERROR]", Args: takes(1, 2), RunE: func(c *cobra.Command, args []string) error {
+			return pods.Deleted(c.Context(), os.Getenv(pods.TokenVariable), args[0], strings.Join(args[1:], ""))
 		}})
 	return pod
 }

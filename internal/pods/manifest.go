@@ -259,9 +259,9 @@ func (m Manifest) consumer() (object, error) {
 	}
 	consumer, _ := containers[index].(object)
 	if m.Signals && m.ofUser(consumer, "runAsNonRoot") == true && m.ofUser(consumer, "runAsUser") == nil {
-		return nil, errors.New("the pods of the consumer must not run as root (runAsNonRoot), and the scenario has signals, " +
-			"for which the sidecar must be the user of the consumer: write that user into the manifest (securityContext: " +
-			"{runAsUser: …})")
+		return nil, errors.New("the pods of the consumer must not run as root (runAsNonRoot), and the scenario has " +
+			"signals, for which the sidecar must be the user of the consumer: write that user into the manifest " +
+			"(securityContext: {runAsUser: …})")
 	}
 	return consumer, nil
 }

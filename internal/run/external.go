@@ -115,7 +115,7 @@ func (r *run) outside(e *scenarios.External, instance int) *subject.Outside {
 	return &subject.Outside{
 		Can: can, Act: act, Absent: absent, Address: r.bootstraps[instance],
 		// Pods that end at the end would be replaced, and their logs would be gone.
-		Stays: r.options.Pods != nil,
+		Stays:     r.options.Pods != nil,
 		Connected: func() bool { return r.tap.Connected(instance) },
 		Cut: func() {
 			r.tap.Cut(instance)
