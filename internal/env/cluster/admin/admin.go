@@ -27,6 +27,9 @@ const (
 
 // Admin administers one cluster. It is safe for concurrent use.
 type Admin struct {
+	// ShareGroups says that the brokers have share groups, whose state is in one of Kafka's own topics.
+	ShareGroups bool
+
 	client  *kgo.Client
 	brokers []cluster.Broker
 

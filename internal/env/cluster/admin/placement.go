@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
@@ -40,6 +41,20 @@ func place(topic cluster.Topic, shared []int32) [][]int32 {
 		}
 	}
 	return partitions
+}
+
+// tolerant lets topics of fewer than three replicas be written with one, unless their settings say otherwise. Without
+// that, the loss of one of two brokers would stop all writes.
+func tolerant(topics []cluster.Topic, shared []int32) []cluster.Topic {
+	all := slices.Clone(topics)
+	for i, topic := range all {
+		if len(place(topic, shared)[0]) < replicationFactor {
+			configs := map[string]string{"min.insync.replicas": "1"}
+			maps.Copy(configs, topic.Configs)
+			all[i].Configs = configs
+		}
+	}
+	return all
 }
 
 // validate rejects topics that cannot be placed.

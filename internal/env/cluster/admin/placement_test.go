@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -161,5 +162,30 @@ func TestRefusal(t *testing.T) {
 	}
 	if err := refusal(0, nil); err != nil {
 		t.Errorf("no error is %v", err)
+	}
+}
+
+// Topics of fewer than three replicas stay writable with one of them.
+func TestTolerant(t *testing.T) {
+	const setting = "min.insync.replicas"
+	asked := map[string]string{setting: "2", "x": "y"}
+	for _, one := range []struct {
+		brokers, broker int32
+		others          []int32
+		want            string
+	}{
+		{1, 0, nil, "1"}, {2, 0, nil, "1"}, {3, 0, nil, ""}, {3, 0, []int32{3}, "1"}, {4, 0, []int32{3}, ""},
+		{3, 0, []int32{1, 2, 3}, ""}, {4, 4, nil, "1"},
+	} {
+		brokers, topics := []int32{1, 2, 3, 4}[:one.brokers], map[string]cluster.Topic{}
+		for _, number := range append(one.others, one.broker) {
+			topics[fmt.Sprint(number)] = cluster.Topic{Broker: number}
+		}
+		plain := cluster.Topic{Name: "a", Partitions: 2, Broker: one.broker}
+		set := cluster.Topic{Name: "b", Partitions: 1, Broker: one.broker, Configs: asked}
+		got := tolerant([]cluster.Topic{plain, set}, shared(brokers, topics))
+		if got[0].Configs[setting] != one.want || !maps.Equal(got[1].Configs, asked) || len(plain.Configs) != 0 {
+			t.Errorf("%d brokers, on broker %d, %v reserved: %v", one.brokers, one.broker, one.others, got)
+		}
 	}
 }

@@ -21,7 +21,7 @@ const (
 	shareTopic        = "__share_group_state"
 )
 
-// The partition counts of Kafka's own topics, as InternalTopics creates them. The brokers' settings must have the
+// The partition counts of Kafka's own topics, as CreateTopics creates them. The brokers' settings must have the
 // same numbers.
 const (
 	OffsetsPartitions      = 6
@@ -32,10 +32,10 @@ const (
 // internal reports whether a topic is one of Kafka's own.
 func internal(name string) bool { return strings.HasPrefix(name, "__") }
 
-// InternalTopics returns the topics in which Kafka keeps groups, transactions and (from 4.1 on) the state of share
+// internalTopics returns the topics in which Kafka keeps groups, transactions and (from 4.1 on) the state of share
 // groups, with the settings that brokers give them. If they are created along with the first topics, they are placed
 // on brokers that those leave free, and the first group need not wait.
-func InternalTopics(shareGroups bool) []cluster.Topic {
+func internalTopics(shareGroups bool) []cluster.Topic {
 	topics := []cluster.Topic{
 		{Name: offsetsTopic, Partitions: OffsetsPartitions, Configs: map[string]string{
 			"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600",
@@ -53,12 +53,15 @@ func InternalTopics(shareGroups bool) []cluster.Topic {
 	return topics
 }
 
-// CreateTopics creates topics in their prescribed places. It returns once every broker knows the preferred leader of
+// CreateTopics creates topics in their prescribed places; the first call also creates Kafka's own. It returns once every broker knows the preferred leader of
 // each of their partitions as the leader. It moves topics created earlier off a broker that these topics reserve,
 // and existing topics of Kafka's own to their prescribed places.
 func (a *Admin) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if _, created := a.topics[offsetsTopic]; !created {
+		topics = append(internalTopics(a.ShareGroups), topics...)
+	}
 	known := maps.Clone(a.topics)
 	for _, topic := range topics {
 		if err := validate(topic, a.numbers()); err != nil {
@@ -67,7 +70,7 @@ func (a *Admin) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 		known[topic.Name] = topic
 	}
 	free := shared(a.numbers(), known)
-	moving, err := a.create(ctx, topics, free)
+	moving, err := a.create(ctx, tolerant(topics, free), free)
 	if err != nil {
 		return err
 	}

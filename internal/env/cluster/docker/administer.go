@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -39,8 +38,7 @@ func (k *Kafka) administer(do func(*admin.Admin) error) error {
 	return do(k.admin)
 }
 
-// CreateTopics creates topics in their prescribed places, with the first ones Kafka's own as well. It returns once
-// every broker knows all their leaders.
+// CreateTopics creates topics in their prescribed places; see admin.Admin.
 func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -49,40 +47,7 @@ func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 	}
 	ctx, release := k.during(ctx)
 	defer release()
-	all := topics
-	if !k.internal {
-		all = append(admin.InternalTopics(k.shareGroups), topics...)
-	}
-	for _, topic := range topics {
-		if topic.Broker != 0 {
-			k.reserved[topic.Broker] = true
-		}
-	}
-	err := k.administer(func(a *admin.Admin) error { return a.CreateTopics(ctx, k.tolerant(all)) })
-	k.internal = k.internal || err == nil
-	return err
-}
-
-// tolerant lets topics of fewer than three replicas be written with one. Reserved brokers hold no other topics, so
-// three brokers may leave two for the rest, and then the loss of one would stop all writes.
-func (k *Kafka) tolerant(topics []cluster.Topic) []cluster.Topic {
-	const setting = "min.insync.replicas"
-	all := slices.Clone(topics)
-	for i, topic := range all {
-		replicas := len(k.nodes) - len(k.reserved)
-		switch {
-		case topic.Broker != 0:
-			replicas = 1
-		case replicas == 0:
-			replicas = len(k.nodes)
-		}
-		if replicas < 3 {
-			configs := map[string]string{setting: "1"}
-			maps.Copy(configs, topic.Configs)
-			all[i].Configs = configs
-		}
-	}
-	return all
+	return k.administer(func(a *admin.Admin) error { return a.CreateTopics(ctx, topics) })
 }
 
 // shareFeature is the feature that turns share groups on (KIP-932: off in a new cluster up to 4.1).
@@ -95,9 +60,9 @@ func (k *Kafka) allowShareGroups(ctx context.Context) error {
 		return fmt.Errorf("asking what the brokers can do: %w", err)
 	}
 	for _, feature := range can.SupportedFeatures {
-		k.shareGroups = k.shareGroups || feature.Name == shareFeature && feature.MaxVersion >= 1
+		k.admin.ShareGroups = k.admin.ShareGroups || feature.Name == shareFeature && feature.MaxVersion >= 1
 	}
-	if !k.shareGroups || slices.ContainsFunc(can.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
+	if !k.admin.ShareGroups || slices.ContainsFunc(can.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
 		return f.Name == shareFeature && f.MaxVersionLevel >= 1
 	}) {
 		return nil

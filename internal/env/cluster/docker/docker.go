@@ -69,12 +69,9 @@ type Kafka struct {
 	ended context.Context
 	end   context.CancelCauseFunc
 
-	mu          sync.Mutex
-	nodes       []*node        // by number - 1
-	reserved    map[int32]bool // brokers reserved by a topic
-	shareGroups bool           // the brokers' version supports share groups
-	internal    bool           // Kafka's own topics exist
-	closed      bool
+	mu     sync.Mutex
+	nodes  []*node // by number - 1
+	closed bool
 }
 
 // node is one broker.
@@ -103,7 +100,7 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting Kafka in containers: %w", err)
 	}
-	k := &Kafka{options: options, engine: found, reserved: map[int32]bool{}}
+	k := &Kafka{options: options, engine: found}
 	k.ended, k.end = context.WithCancelCause(context.Background())
 	if err := k.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting Kafka in containers: %w", err), k.Close())

@@ -170,8 +170,8 @@ func TestOneBroker(t *testing.T) {
 	}
 	if on := slices.ContainsFunc(can.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
 		return f.Name == shareFeature && f.MaxVersionLevel == 1
-	}); on != k.shareGroups {
-		t.Errorf("share groups are on: %v; the version has them: %v", on, k.shareGroups)
+	}); on != k.admin.ShareGroups {
+		t.Errorf("share groups are on: %v; the version has them: %v", on, k.admin.ShareGroups)
 	}
 	c := testClient(t, k, "input")
 	write(t, c, "first", 2)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -56,29 +54,5 @@ func TestReplicas(t *testing.T) {
 		if voters := strings.Count(environment["KAFKA_CONTROLLER_QUORUM_VOTERS"], "@"); voters != brokers {
 			t.Errorf("%d brokers: %d voters", brokers, voters)
 		}
-	}
-}
-
-// A topic on fewer than three brokers can be written with one of them.
-func TestTolerant(t *testing.T) {
-	k := &Kafka{nodes: make([]*node, 3), reserved: map[int32]bool{}}
-	input, dlq := cluster.Topic{Name: "input", Partitions: 1}, cluster.Topic{Name: "dlq", Partitions: 1, Broker: 3,
-		Configs: map[string]string{"a": "b"}}
-	if got := k.tolerant([]cluster.Topic{input}); got[0].Configs != nil {
-		t.Errorf("on three brokers: %v", got)
-	}
-	k.reserved[3] = true
-	got := k.tolerant([]cluster.Topic{input, dlq})
-	if got[0].Configs["min.insync.replicas"] != "1" || got[1].Configs["min.insync.replicas"] != "1" ||
-		got[1].Configs["a"] != "b" || len(dlq.Configs) != 1 {
-		t.Errorf("with one reserved: %v", got)
-	}
-	input.Configs = map[string]string{"min.insync.replicas": "2"}
-	if got := k.tolerant([]cluster.Topic{input}); got[0].Configs["min.insync.replicas"] != "2" {
-		t.Errorf("what was asked for became %v", got)
-	}
-	k.reserved[1], k.reserved[2] = true, true
-	if got := k.tolerant([]cluster.Topic{{Name: "other", Partitions: 1}}); got[0].Configs != nil {
-		t.Errorf("with all reserved, which is as with none: %v", got)
 	}
 }

@@ -535,7 +535,8 @@ func stopAndClose(phase string, killed bool) func(*testing.T) {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
-		wait.Until(t, "all connections to be given up", func() bool { return len(e.connections())+len(e.parked.groups()) == 0 })
+		wait.Until(t, "all connections to be given up",
+			func() bool { return len(e.connections())+len(e.parked.groups()) == 0 })
 	}
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,10 +80,8 @@ type Kafka struct {
 
 	starting atomic.Bool
 
-	mu       sync.Mutex
-	internal bool           // Kafka's own topics exist
-	reserved map[int32]bool // brokers reserved by a topic
-	closed   bool
+	mu     sync.Mutex
+	closed bool
 }
 
 // Start starts a cluster. It returns when every broker accepts connections and knows all others. If it fails, or ctx
@@ -148,7 +144,7 @@ func launch(ctx context.Context, c *config, options Options) (_ *Kafka, err erro
 	for i, n := range c.nodes {
 		n.clients, n.internal, n.quorum = free[3*i], free[3*i+1], free[3*i+2]
 	}
-	k := &Kafka{config: c, log: options.Log, stopped: stopLimit, reserved: map[int32]bool{}}
+	k := &Kafka{config: c, log: options.Log, stopped: stopLimit}
 	k.starting.Store(true)
 	if c.dump != "" {
 		k.stopped = dumpLimit // it then writes the archive
@@ -182,6 +178,7 @@ func (k *Kafka) open(ctx context.Context) error {
 		return err
 	}
 	k.admin = admin.New(k.client, k.Brokers())
+	k.admin.ShareGroups = shareGroups(k.config.version)
 	for _, n := range k.config.nodes {
 		if err := k.startNode(n); err != nil {
 			return fmt.Errorf("%s: %w", n.name(), err)
@@ -330,9 +327,7 @@ func (k *Kafka) Describe() string {
 	return fmt.Sprintf("process, Apache Kafka %s, %d %s", k.config.version, k.config.brokers, brokers)
 }
 
-// CreateTopics creates topics in their prescribed places; see admin.Admin. The first call also creates Kafka's own
-// topics. A topic with fewer than three replicas asks for one in sync, unless its settings say otherwise. Without
-// that, the loss of one of two brokers would stop all writes.
+// CreateTopics creates topics in their prescribed places; see admin.Admin.
 func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -341,35 +336,7 @@ func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 	}
 	ctx, release := k.during(ctx)
 	defer release()
-	all := topics
-	if !k.internal {
-		all = append(admin.InternalTopics(shareGroups(k.config.version)), topics...)
-	}
-	for _, topic := range topics {
-		if topic.Broker != 0 {
-			k.reserved[topic.Broker] = true
-		}
-	}
-	if err := k.admin.CreateTopics(ctx, k.tolerant(all)); err != nil {
-		return err
-	}
-	k.internal = true
-	return nil
-}
-
-// tolerant adds that setting to topics of fewer than three replicas.
-func (k *Kafka) tolerant(topics []cluster.Topic) []cluster.Topic {
-	const setting = "min.insync.replicas"
-	if shared := k.config.brokers - len(k.reserved); shared >= 3 || shared == 0 && k.config.brokers >= 3 {
-		return topics
-	}
-	all := slices.Clone(topics)
-	for i, topic := range all {
-		configs := map[string]string{setting: "1"}
-		maps.Copy(configs, topic.Configs)
-		all[i].Configs = configs
-	}
-	return all
+	return k.admin.CreateTopics(ctx, topics)
 }
 
 // Close kills all brokers, whose data is not needed any more. A second call does nothing.

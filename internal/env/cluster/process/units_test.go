@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -15,7 +14,6 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/env/ports"
@@ -211,26 +209,6 @@ func TestPorts(t *testing.T) {
 	listener.Close()
 	if accepted, refused := accepts(free[0]); accepted || !refused {
 		t.Error("a port that nobody listens on does not refuse")
-	}
-}
-
-// Topics on fewer than three brokers stay writable with one of them.
-func TestTolerant(t *testing.T) {
-	topics := []cluster.Topic{{Name: "a"}, {Name: "b", Configs: map[string]string{"min.insync.replicas": "2", "x": "y"}}}
-	for _, one := range []struct {
-		brokers  int
-		reserved []int32
-		want     string
-	}{{1, nil, "1"}, {2, nil, "1"}, {3, nil, ""}, {3, []int32{3}, "1"}, {4, []int32{3}, ""}, {3, []int32{1, 2, 3}, ""}} {
-		k := &Kafka{config: &config{brokers: one.brokers}, reserved: map[int32]bool{}}
-		for _, number := range one.reserved {
-			k.reserved[number] = true
-		}
-		got := k.tolerant(topics)
-		if got[0].Configs["min.insync.replicas"] != one.want ||
-			!maps.Equal(got[1].Configs, topics[1].Configs) || len(topics[0].Configs) != 0 {
-			t.Errorf("%d brokers, %v reserved: %v", one.brokers, one.reserved, got)
-		}
 	}
 }
 
