@@ -182,8 +182,8 @@ func failedTogetherCases() []testCase {
 	}
 }
 
-// succeedsAgain makes two attempts that succeed, between which a call of the ledger fails if fails is set, and a third one after
-// a kill.
+// succeedsAgain makes two attempts that succeed, between which a call of the ledger fails if fails is set, and a third
+// one after a kill.
 func succeedsAgain(b *builder, fails bool) *builder {
 	b.success(0)
 	if fails {

@@ -9,8 +9,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// toldToHalt is a history of such a consumer: a record that it finished and committed, the unreadable one at offset 1 of
-// partition 0, and what tell has happen. The drain follows.
+// toldToHalt is a history of such a consumer: a record that it finished and committed, the unreadable one at offset 1
+// of partition 0, and what tell has happen. The drain follows.
 func toldToHalt(name string, want []string, tell func(*builder)) testCase {
 	return testCase{name, want, func(b *builder) history.Source {
 		b.h.Contract().Poison = history.PoisonHalt

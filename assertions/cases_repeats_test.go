@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// triesWith makes attempts, each with that many calls 10 ms apart that are answered transient, and with the promised waits
-// before each attempt but the first.
+// triesWith makes attempts, each with that many calls 10 ms apart that are answered transient, and with the promised
+// waits before each attempt but the first.
 func (b *builder) triesWith(number int32, attempts, calls int) *builder {
 	for k := range attempts {
 		if k > 0 {

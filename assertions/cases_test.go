@@ -79,7 +79,8 @@ func TestCases(t *testing.T) {
 func checkCounterexamples(t *testing.T, r *Result) {
 	t.Helper()
 	for _, a := range r.Anomalies {
-		if a.Count < 1 || len(a.Counterexamples) == 0 || len(a.Counterexamples) > MaxCounterexamples || int64(len(a.Counterexamples)) > a.Count {
+		if a.Count < 1 || len(a.Counterexamples) == 0 || len(a.Counterexamples) > MaxCounterexamples ||
+			int64(len(a.Counterexamples)) > a.Count {
 			t.Errorf("%s: count %d with %d counterexamples", a.Name, a.Count, len(a.Counterexamples))
 		}
 		for _, w := range a.Counterexamples {

@@ -8,8 +8,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// sendTwice sends the record and a copy to partition 0, with both acknowledged and fetched. Dead letters name the second
-// copy until first is called.
+// sendTwice sends the record and a copy to partition 0, with both acknowledged and fetched. Dead letters name the
+// second copy until first is called.
 func (b *builder) sendTwice(number int32) *builder {
 	b.send(number).handOver(number, 0, 0, history.Repeated)
 	b.events[len(b.events)-1].Aux = b.events[len(b.events)-4].Aux

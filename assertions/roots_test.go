@@ -82,7 +82,9 @@ func TestKeepsTheEarliestPlaces(t *testing.T) {
 		for _, i := range order {
 			kept = amongEarliest(kept, all[i])
 		}
-		want := slices.SortedFunc(slices.Values(all), func(a, b Occurrence) int { return boolFirst(a.before(&b), b.before(&a)) })
+		want := slices.SortedFunc(slices.Values(all), func(a, b Occurrence) int {
+			return boolFirst(a.before(&b), b.before(&a))
+		})
 		if !slices.Equal(kept, want[:MaxRecords]) {
 			t.Fatalf("found in the order of seed %d, others are kept", seed)
 		}
@@ -120,7 +122,8 @@ func TestRoots(t *testing.T) {
 			[]string{without + " <- " + lost, past}},
 		{"a stop that commits too far", map[string][]Occurrence{"graceful-stop: lost": many, past: many, lost: many},
 			[]string{"graceful-stop: lost <- " + lost + ", " + past}},
-		{"commits that go too far, also at a stop", map[string][]Occurrence{"graceful-stop: lost": one, past: many, lost: many},
+		{"commits that go too far, also at a stop",
+			map[string][]Occurrence{"graceful-stop: lost": one, past: many, lost: many},
 			[]string{past + " <- " + lost + ", graceful-stop: lost"}},
 		{"commits past all, also past dead letters", map[string][]Occurrence{past: many, before: one},
 			[]string{past + " <- " + before}},
@@ -214,7 +217,8 @@ func TestRootsAreFoundOfAnyViolations(t *testing.T) {
 	})
 }
 
-// Noise of the clocks comes last, a record that the consequences share first, then the largest margin, then the earliest.
+// Noise of the clocks comes last, a record that the consequences share first, then the largest margin, then the
+// earliest.
 func TestRootExample(t *testing.T) {
 	t.Parallel()
 	v := brokenVerdict(map[string][]Occurrence{
@@ -255,7 +259,8 @@ func TestOneRecordIsTheExample(t *testing.T) {
 		"fault in force. Follows from it: no-loss: stalled × 2, liveness: stalled × 1." {
 		t.Error(got)
 	}
-	v = brokenVerdict(map[string][]Occurrence{"commit-after-dlq: commit-without-dlq": {places[1]}, "no-loss: lost": places[1:]})
+	v = brokenVerdict(map[string][]Occurrence{"commit-after-dlq: commit-without-dlq": {places[1]},
+		"no-loss: lost": places[1:]})
 	v.Invariants[0].Anomalies[0].Counterexamples = append([]Counterexample{{Record: 9, Summary: "another"}},
 		v.Invariants[0].Anomalies[0].Counterexamples...)
 	v.Roots = Roots(v)

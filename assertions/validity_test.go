@@ -539,7 +539,8 @@ func TestEverythingIsExplained(t *testing.T) {
 			continue
 		}
 		e := found[len(found)-1]
-		if e.Name != name || e.Promise == "" || e.Rule == "" || e.Evidence == "" || len(e.Anomalies) == 0 || len(e.Anomalies[0].Example) == 0 || e.Cause == "" {
+		if e.Name != name || e.Promise == "" || e.Rule == "" || e.Evidence == "" || len(e.Anomalies) == 0 ||
+			len(e.Anomalies[0].Example) == 0 || e.Cause == "" {
 			t.Errorf("%s is not explained: %+v", name, e)
 		}
 		if text := e.String(); !strings.HasPrefix(text, name) || !strings.Contains(text, e.Cause) {

@@ -353,7 +353,8 @@ func TestANodeFromTheEnvironment(t *testing.T) {
 	environment := map[string]string{
 		"DLQBENCH_BOOTSTRAP_SERVERS": "127.0.0.1:9092", "DLQBENCH_INPUT_TOPIC": "in", "DLQBENCH_GROUP_ID": "g",
 		"DLQBENCH_ORACLE_URL": "grpc://127.0.0.1:1",
-		"DLQBENCH_NODE":       `{"name": "parse", "sink": "s", "quarantine": "q", "max_reprocess": 3, "edges": [{"to": "chunk", "topic": "c", "weight": 2}]}`,
+		"DLQBENCH_NODE": `{"name": "parse", "sink": "s", "quarantine": "q", "max_reprocess": 3, "edges": [{"to": "chunk", "topic": "c", ` +
+			`"weight": 2}]}`,
 	}
 	lookup := func(name string) (string, bool) { value, set := environment[name]; return value, set }
 	config, err := FromEnvironment(lookup)

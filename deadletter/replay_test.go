@@ -168,7 +168,8 @@ func TestReplaySelects(t *testing.T) {
 	b := newBench(t)
 	config := b.config()
 	config.To, config.Where = "elsewhere",
-		`reason contains "time" && attempts >= 3 && source.offset < 50 && source.topic == "orders" && headers["trace"] == "again" && key != "k5" && partition < 3 && topic == "orders.dlq" && timestamp.Year() > 2000 && value startsWith "v"`
+		`reason contains "time" && attempts >= 3 && source.offset < 50 && source.topic == "orders" && headers["trace"] == `+
+			`"again" && key != "k5" && partition < 3 && topic == "orders.dlq" && timestamp.Year() > 2000 && value startsWith "v"`
 	wanted := func(i int) bool { return i%2 == 0 && i%4+1 >= 3 && i < 50 }
 	if got := b.run(config); got.Read != letters || got.Replayed != int64(len(values(wanted))) {
 		t.Errorf("%+v, want %d replayed of %d", got, len(values(wanted)), letters)

@@ -107,7 +107,8 @@ func TestCarry(t *testing.T) {
 func TestCarryRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{Clock: history.NewClock()}
-		n := &Nemesis{Injectors: map[string]Injector{"kafka": refusing{d}}, Sink: d, Clock: d.Clock, Ledger: &ledger{diary: d}}
+		n := &Nemesis{Injectors: map[string]Injector{"kafka": refusing{d}}, Sink: d, Clock: d.Clock,
+			Ledger: &ledger{diary: d}}
 		planned := Planned{PlannedFault: history.PlannedFault{Name: "one", What: "what", Kind: "kafka", For: time.Hour}}
 		if err := n.Carry(t.Context(), planned); err == nil || !strings.Contains(err.Error(), "no") {
 			t.Errorf("%v", err)

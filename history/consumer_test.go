@@ -31,7 +31,8 @@ func TestConsumersByInstanceAndTopic(t *testing.T) {
 
 // Headers of format 1 had the only consumer in the header itself, and nodes and services in separate lists.
 func TestHeadersOfFormat1(t *testing.T) {
-	const rest = `{"format": 1, "run_id": "r", "instances": 3, "topics": [{"name": "in"}, {"name": "back"}, {"name": "dlq"}], `
+	const rest = `{"format": 1, "run_id": "r", "instances": 3, "topics": [{"name": "in"}, {"name": "back"}, {"name": ` +
+		`"dlq"}], `
 	for name, one := range map[string]struct {
 		header string
 		want   []Consumer
@@ -66,7 +67,8 @@ func TestHeadersOfFormat1(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if have := reader.Header(); !reflect.DeepEqual(have.Consumers, one.want) || !reflect.DeepEqual(have.Graph, one.graph) {
+		if have := reader.Header(); !reflect.DeepEqual(have.Consumers, one.want) ||
+			!reflect.DeepEqual(have.Graph, one.graph) {
 			t.Errorf("%s: the consumers are %+v and the graph %+v, want %+v and %+v", name, have.Consumers, have.Graph, one.want,
 				one.graph)
 		}

@@ -38,8 +38,8 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// FuzzFindNumber checks that an id as a number is found in any of its forms, whatever surrounds it, and that a number is
-// taken for an id only if it is one.
+// FuzzFindNumber checks that an id as a number is found in any of its forms, whatever surrounds it, and that a number
+// is taken for an id only if it is one.
 func FuzzFindNumber(f *testing.F) {
 	f.Add([]byte(`{"at":1772356364000000,"id":`), []byte("}"), int32(7))
 	f.Add([]byte("1.234567890123456E15 "), []byte{0, 3}, int32(0))

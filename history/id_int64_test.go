@@ -138,7 +138,8 @@ func TestOtherNumbersAreNotTakenForIDs(t *testing.T) {
 			if text == token {
 				continue
 			}
-			if how == "cut mantissa" && token[14:] == "00" || how == "as float32" && float64(float32(number)) == float64(number) {
+			if how == "cut mantissa" && token[14:] == "00" || how == "as float32" &&
+				float64(float32(number)) == float64(number) {
 				continue
 			}
 			for _, data := range []string{text, `{"id":` + text + `}`,

@@ -107,7 +107,8 @@ func TestAxesDoNotMagnifyNoise(t *testing.T) {
 		a, low, high := spanned(values, "rate", BenchUnitRate), slices.Min(values), slices.Max(values)
 		share := (high - low) / (a.High - a.Low)
 		if a.High <= high || a.Low >= low && low != 0 || high-low < 0.05*high && share > 0.6 || low == 100 && share < 0.6 {
-			t.Errorf("%v: a difference of %.1f %% takes %.0f %% of an axis from %v to %v", values, 100*(high-low)/high, 100*share,
+			t.Errorf("%v: a difference of %.1f %% takes %.0f %% of an axis from %v to %v", values, 100*(high-low)/high,
+				100*share,
 				a.Low, a.High)
 		}
 	}
@@ -159,7 +160,8 @@ func TestABenchWithALongReason(t *testing.T) {
 	bench := matrixBench()
 	bench.Cells[3].Why = []string{"reason one", "reason two", "reason three", "reason four"}
 	got := renderBench(t, bench, benchTerminalPlain)
-	if !strings.Contains(got, "reason two") || strings.Contains(got, "reason three") || !strings.Contains(got, "… and 2 more in the report") {
+	if !strings.Contains(got, "reason two") || strings.Contains(got, "reason three") ||
+		!strings.Contains(got, "… and 2 more in the report") {
 		t.Errorf("reasons without an end on a terminal:\n%s", got)
 	}
 	if page := renderBench(t, bench, BenchHTML); !strings.Contains(page, "four") {
@@ -278,7 +280,8 @@ func TestWhatCantKeepUpComesFirst(t *testing.T) {
 		t.Errorf("the front is %v", onFront(bench))
 	}
 	terminal := renderBench(t, bench, benchTerminalPlain)
-	if !strings.HasPrefix(terminal, " 1 OF 2 CAN'T KEEP UP  concurrency\n 1 of 2 cells can't keep up") || !strings.Contains(terminal, " ! 2. max_in_flight=64") {
+	if !strings.HasPrefix(terminal, " 1 OF 2 CAN'T KEEP UP  concurrency\n 1 of 2 cells can't keep up") ||
+		!strings.Contains(terminal, " ! 2. max_in_flight=64") {
 		t.Errorf("the terminal shows:\n%s", terminal)
 	}
 	var line strings.Builder

@@ -506,7 +506,8 @@ func FuzzReadCompared(f *testing.F) {
 	f.Add([]byte(baseline.String()))
 	f.Add(
 		[]byte(
-			`{"schema": 1, "cells": [{"number": 1, "repetitions": [{"number": 1, "run": {"verdict": "pass", "latency": {"success": {"count": 1}}}}]}]}`))
+			`{"schema": 1, "cells": [{"number": 1, "repetitions": [{"number": 1, "run": {"verdict": "pass", "latency": ` +
+				`{"success": {"count": 1}}}}]}]}`))
 	f.Add(fmt.Appendf(nil,
 		`{"schema": %d, "run_id": "a", "scenario": "s", "verdict": "pass", "throughput": {"offered_per_s": 1e308}}`,
 		assertions.SchemaVersion))

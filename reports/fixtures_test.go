@@ -137,7 +137,8 @@ func failRun() Run {
 		run.Verdict.Invariants[10:]...)
 	v.Invariants = append(v.Invariants, []assertions.Result{
 		{Name: "commit-after-dlq", Status: assertions.Fail, Judged: 612, Of: "commits", Anomalies: []assertions.Anomaly{
-			{Name: "commit-before-dlq", Count: 14, Counterexamples: []assertions.Counterexample{commitCounterexample(), secondCounterexample()},
+			{Name: "commit-before-dlq", Count: 14, Counterexamples: []assertions.Counterexample{commitCounterexample(),
+				secondCounterexample()},
 				First: fixtureFirst(), Records: fixtureOccurrences()},
 		}},
 		{Name: "dlq-fidelity", Status: assertions.Fail, Judged: 590, Of: "dead letters", Anomalies: []assertions.Anomaly{

@@ -109,7 +109,8 @@ func TestBrowserFindsRecords(t *testing.T) {
 	search("record:9105", "1 hit") // only named in the index
 	b.Press(keyEnter)
 	if !browsertest.Eval[bool](b,
-		`document.querySelector("tr.hit").dataset.record === "9105" && document.querySelector("tr.hit").closest("details").open`) {
+		`document.querySelector("tr.hit").dataset.record === "9105" && `+
+			`document.querySelector("tr.hit").closest("details").open`) {
 		t.Error("Enter does not lead to the record")
 	}
 	b.Press(keyEscape)

@@ -72,7 +72,8 @@ func (t *terminal) screen() string {
 
 func snapshot(at time.Duration) Snapshot {
 	return Snapshot{
-		Scenario: "smoke", Place: "2/5", Phase: "fault", Elapsed: at, Total: 20 * sec, SentRate: 2000, ProcessedRate: 1874.4, Lag: 412, DeadLetters: 1033,
+		Scenario: "smoke", Place: "2/5", Phase: "fault", Elapsed: at, Total: 20 * sec, SentRate: 2000, ProcessedRate: 1874.4,
+		Lag: 412, DeadLetters: 1033,
 		RetriesInFlight: 12, ActiveFaults: []FaultState{{Name: "dlq-refuses"}},
 	}
 }

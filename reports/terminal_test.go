@@ -21,9 +21,10 @@ func colourTerminal(w io.Writer, run Run) error { return Terminal(w, run, true, 
 
 // copied reports whether a line is meant to be copied, and so is never broken.
 func copied(line string) bool {
-	return slices.ContainsFunc([]string{"Report  ", "Rerun   ", "Trace  ", "Docs   ", "     see: "}, func(key string) bool {
-		return strings.HasPrefix(line, key)
-	})
+	return slices.ContainsFunc([]string{"Report  ", "Rerun   ", "Trace  ", "Docs   ", "     see: "},
+		func(key string) bool {
+			return strings.HasPrefix(line, key)
+		})
 }
 
 func TestTerminalFitsTheScreen(t *testing.T) {

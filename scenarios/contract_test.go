@@ -175,7 +175,8 @@ func TestDescribeContract(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text.WriteString("== " + name + "\n" + strings.Join(describe(contract, false, usualAnswers()).Lines(200), "\n") + "\n")
+		text.WriteString("== " + name + "\n" + strings.Join(describe(contract, false, usualAnswers()).Lines(200), "\n") +
+			"\n")
 	}
 	text.WriteString("== reference\n" + strings.Join(describe(ReferenceContract(defaultReference()), false,
 		usualAnswers()).Lines(200), "\n") + "\n")

@@ -90,7 +90,8 @@ func TestUnfitWithoutRegistry(t *testing.T) {
 		{strings.Replace(failing, "5s", "5s, garbage: 1%", 1) + "replay: {}\n", "halt.yaml", "handles nothing behind it"},
 		{own + "faults: [{at: 1s, for: 1s, registry: {error: 404}}]\n", "avro.yaml", "500"},
 		{unknown + "subject: {reference: {instances: 2}}\n", "", "the subject asks no schema registry"},
-		{own + "subject: {reference: {instances: 2}}\nfaults: [{at: 1s, for: 1s, network: {link: registry, down: true}}]\n", "",
+		{own + "subject: {reference: {instances: 2}}\nfaults: [{at: 1s, for: 1s, network: {link: registry, down: true}}]\n",
+			"",
 			`there is no link "registry"`},
 	} {
 		file := c.subject

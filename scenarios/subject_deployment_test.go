@@ -17,7 +17,8 @@ func TestDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := subject.External
-	if !subject.ForPods() || e.KafkaPort(1) != 29102 || e.OtherPort(1, 2) != 18121 || subject.Ready.Timeout.D() != 5*time.Minute {
+	if !subject.ForPods() || e.KafkaPort(1) != 29102 || e.OtherPort(1, 2) != 18121 ||
+		subject.Ready.Timeout.D() != 5*time.Minute {
 		t.Errorf("the ports are %+v, ready.timeout is %v", e, subject.Ready.Timeout)
 	}
 	if values := subject.StableNames(Values{GroupID: "x"}); values.InputTopic != "orders.input" {
@@ -83,7 +84,8 @@ func TestFaultsOfPods(t *testing.T) {
 	if err := os.WriteFile(file, []byte(deployed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, fault := range []string{"signal: KILL, instance: 1", "signal: STOP, instance: 3", "scale_up: 3", "scale_down: 1"} {
+	for _, fault := range []string{"signal: KILL, instance: 1", "signal: STOP, instance: 3", "scale_up: 3",
+		"scale_down: 1"} {
 		text := "name: x\ndescription: x.\nsubject: {reference: {instances: 4}}\nworkload: {rate: 10/s, duration: 5s}\n" +
 			"faults: [{at: 1s, for: 1s, subject: {" + fault + "}}]\n"
 		scenario, _, err := ParseForSubject("x.yaml", []byte(text), nil, file)

@@ -27,7 +27,8 @@ contract: {classes: {permanent: [TOPIC_AUTHORIZATION_FAILED, POLICY_VIOLATION]},
 		t.Errorf("the contract is %+v, %v", contract, err)
 	}
 	codes := subject.Kafka().Codes()
-	if codes[history.OutcomeTransient] != -1 || codes[history.OutcomePermanent] != 29 || codes[history.OutcomeLogical] != 44 ||
+	if codes[history.OutcomeTransient] != -1 || codes[history.OutcomePermanent] != 29 ||
+		codes[history.OutcomeLogical] != 44 ||
 		subject.AnswerTo(history.OutcomePermanent) != "TOPIC_AUTHORIZATION_FAILED" {
 		t.Errorf("the codes are %v", codes)
 	}

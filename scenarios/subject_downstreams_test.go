@@ -11,17 +11,20 @@ func TestProblemsOfSeveralDownstreams(t *testing.T) {
 	const several = "downstreams: [{name: pay, http: {}}, {name: shop, postgres: {}}, {name: out, kafka: {topic: t}}"
 	for text, want := range map[string]string{
 		several + "]": "",
-		"downstreams: [{http: {}}, {name: other, http: {}}, {postgres: {}}]":                 "",
-		"downstreams: [{http: {}}, {postgres: {}, decides: true}]":                           "",
-		"downstreams: [{http: {}}, {postgres: {}, optional: true}]":                          "",
-		several + "]\nenv: {A: \"{{.DownstreamURLs.pay}} {{.DownstreamURLs.shop}}\"}":        "",
-		several + "]\ncontract: {effects: {}}":                                               "",
-		several + ", {name: pay, http: {}}]":                                                 "downstreams[0] is called pay already",
-		several + ", {name: other, postgres: {}}]":                                           "there can be one database",
-		several + ", {name: two, kafka: {topic: t}}]":                                        "t is the output topic already",
-		several + ", {name: two, kafka: {topic: u}}]\ncontract: {effects: {}}":               "topic is missing in effects",
-		several + "]\nenv: {A: \"{{.DownstreamURLs.shoop}}\"}":                               "there is no shoop in downstreams",
-		several + "]\nenv: {A: \"{{.DownstreamURLs.out}}\"}":                                 "there is no out in downstreams that has an address",
+		"downstreams: [{http: {}}, {name: other, http: {}}, {postgres: {}}]":          "",
+		"downstreams: [{http: {}}, {postgres: {}, decides: true}]":                    "",
+		"downstreams: [{http: {}}, {postgres: {}, optional: true}]":                   "",
+		several + "]\nenv: {A: \"{{.DownstreamURLs.pay}} {{.DownstreamURLs.shop}}\"}": "",
+		several + "]\ncontract: {effects: {}}":                                        "",
+		several + ", {name: pay, http: {}}]": "downstreams[0] is called " +
+			"pay already",
+		several + ", {name: other, postgres: {}}]":                             "there can be one database",
+		several + ", {name: two, kafka: {topic: t}}]":                          "t is the output topic already",
+		several + ", {name: two, kafka: {topic: u}}]\ncontract: {effects: {}}": "topic is missing in effects",
+		several + "]\nenv: {A: \"{{.DownstreamURLs.shoop}}\"}": "there is no shoop in " +
+			"downstreams",
+		several + "]\nenv: {A: \"{{.DownstreamURLs.out}}\"}": "there is no out in " +
+			"downstreams that has an address",
 		"downstreams: [{http: {}}, {name: Two, http: {}}]":                                   "name",
 		"downstreams: [{http: {}, optional: true}]":                                          "its calls can't be optional",
 		"downstreams: [{http: {}, decides: true}, {postgres: {}, decides: true}]":            "downstreams[0] decides already",
@@ -146,7 +149,8 @@ func TestProblemsOfTLS(t *testing.T) {
 			t.Errorf("%.200s\n%.600v\nwant a problem with %q", text, err, want)
 		}
 	}
-	subject, err := ParseSubject("subject.yaml", []byte(service+"downstreams: [{name: a, http: {}}, {name: b, http: {http2: false}}]\n"))
+	subject, err := ParseSubject("subject.yaml",
+		[]byte(service+"downstreams: [{name: a, http: {}}, {name: b, http: {http2: false}}]\n"))
 	if err != nil || !subject.Downstreams[0].HTTP.HTTP2 || subject.Downstreams[1].HTTP.HTTP2 {
 		t.Errorf("HTTP/2 is %+v, %v", subject, err)
 	}

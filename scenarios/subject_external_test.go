@@ -21,7 +21,8 @@ func TestExternalDefaults(t *testing.T) {
 	if values.GroupID != "orders" || values.InputTopic != "orders.input" || values.DLQTopic != "orders.input.dlq" {
 		t.Errorf("the names are %+v", values)
 	}
-	if other := loadSubject(t, "least").StableNames(Values{GroupID: "g"}); !reflect.DeepEqual(other, Values{GroupID: "g"}) {
+	if other := loadSubject(t, "least").StableNames(Values{GroupID: "g"}); !reflect.DeepEqual(other,
+		Values{GroupID: "g"}) {
 		t.Errorf("another subject has the names %+v", other)
 	}
 	contract, err := subject.HistoryContract()

@@ -30,7 +30,8 @@ func FuzzParseSubject(f *testing.F) {
 		"name: x\nkind: process\ncommand: [a, b]\n", "name: x\ncontract: {attempts: {max: 3}}", "a: &a [*a]", "[[[[", "- - -",
 		"contract: [", "",
 		"name: x\nkind: process\ncommand: [a]\ninput: {samples: fuzz.jsonl, id: {at: $.a}}",
-		"name: x\nkind: process\ncommand: [a]\ndownstreams: [{http: {id: {in: body, at: $.a}, answers: {logical: {status: 200}}}}]",
+		"name: x\nkind: process\ncommand: [a]\ndownstreams: [{http: {id: {in: body, at: $.a}, answers: {logical: {status: " +
+			"200}}}}]",
 	} {
 		f.Add(text)
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 func TestProblemsOfDatabases(t *testing.T) {
-	const contract = "contract: {classes: {retryable: [40001, 53300, timeout, reset], permanent: [22P02], logical: [P0001]}}\n"
+	const contract = "contract: {classes: {retryable: [40001, 53300, timeout, reset], permanent: [22P02], logical: " +
+		"[P0001]}}\n"
 	for text, want := range map[string]string{
 		"downstreams: [{postgres: {}}]":                                                    "",
 		contract + "downstreams: [{postgres: {}}]":                                         "",

@@ -47,7 +47,8 @@ func TestProblemsOfARegistryNameTheirPlace(t *testing.T) {
 		"{credentials_file: secret}":                                         "url",
 		"{url: \"https://r\"}\n  framing: apicurio":                          "Apicurio's ids are known",
 	} {
-		text := service + "input:\n  samples: a.jsonl\n  id: {at: $.id}\n  format: avro\n  schema: a.avsc\n  registry: " + registry + "\n"
+		text := service + "input:\n  samples: a.jsonl\n  id: {at: $.id}\n  format: avro\n  schema: a.avsc\n  registry: " +
+			registry + "\n"
 		_, err := ParseSubject(filepath.Join(dir, "subject.yaml"), []byte(text))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s\n%v\nwant %q", registry, err, want)

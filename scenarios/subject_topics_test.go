@@ -70,18 +70,19 @@ func TestTopicsHaveRecordsOfTheirOwn(t *testing.T) {
 
 func TestProblemsOfTopicsWithRecordsOfTheirOwn(t *testing.T) {
 	for input, want := range map[string]string{
-		"input: {topics: [orders, " + jsonRefunds + "]}":                                                                                             "subject.yaml:4:18: nothing says what the records of this topic",
-		"input: {topics: [{samples: orders.jsonl, id: {at: $.id}}]}":                                                                                 "topic is missing",
-		"input: {topics: [{topic: a, samples: orders.jsonl}]}":                                                                                       "id is missing in input",
-		"input: {topics: [{topic: a, id: {at: $.id}}]}":                                                                                              "id is about samples",
-		"input: {topics: [{topic: a, patterns: orders.jsonl}]}":                                                                                      "unknown key patterns",
-		"input: {topics: [{topic: a, samples: none.jsonl, id: {at: $.id}}]}":                                                                         "there is no file",
-		"input: {topics: [{topic: a, samples: orders.jsonl, id: {at: x}}]}":                                                                          "is not a place in a JSON value",
-		"input: {topics: [{topic: a, samples: orders.jsonl, format: avro, id: {at: $.id}}]}":                                                         "avro needs the file with the schema",
-		"input: {topics: [" + jsonRefunds + ", {topic: n, samples: numbers.jsonl, id: {at: $.id}}]}":                                                 "the ids here are written as int64, and those of refunds as text",
-		"input: {topics: [{topic: a, samples: numbers.jsonl, id: {at: $.none}}]}":                                                                    `numbers.jsonl:1:1: there is no $.none`,
-		"input: {topics: [" + jsonRefunds + ", {topic: refunds}], samples: orders.jsonl, id: {at: $.id}}":                                            "refunds is the input topic already",
-		"input: {topics: [{topic: a, samples: framed.jsonl, lines: envelope, framing: cloudevents-binary, cloudevents: {type: a}, id: {at: $.id}}]}": "the framing gives records the header ce_type",
+		"input: {topics: [orders, " + jsonRefunds + "]}":                                                  "subject.yaml:4:18: nothing says what the records of this topic",
+		"input: {topics: [{samples: orders.jsonl, id: {at: $.id}}]}":                                      "topic is missing",
+		"input: {topics: [{topic: a, samples: orders.jsonl}]}":                                            "id is missing in input",
+		"input: {topics: [{topic: a, id: {at: $.id}}]}":                                                   "id is about samples",
+		"input: {topics: [{topic: a, patterns: orders.jsonl}]}":                                           "unknown key patterns",
+		"input: {topics: [{topic: a, samples: none.jsonl, id: {at: $.id}}]}":                              "there is no file",
+		"input: {topics: [{topic: a, samples: orders.jsonl, id: {at: x}}]}":                               "is not a place in a JSON value",
+		"input: {topics: [{topic: a, samples: orders.jsonl, format: avro, id: {at: $.id}}]}":              "avro needs the file with the schema",
+		"input: {topics: [" + jsonRefunds + ", {topic: n, samples: numbers.jsonl, id: {at: $.id}}]}":      "the ids here are written as int64, and those of refunds as text",
+		"input: {topics: [{topic: a, samples: numbers.jsonl, id: {at: $.none}}]}":                         `numbers.jsonl:1:1: there is no $.none`,
+		"input: {topics: [" + jsonRefunds + ", {topic: refunds}], samples: orders.jsonl, id: {at: $.id}}": "refunds is the input topic already",
+		"input: {topics: [{topic: a, samples: framed.jsonl, lines: envelope, framing: cloudevents-binary, cloudevents: " +
+			"{type: a}, id: {at: $.id}}]}": "the framing gives records the header ce_type",
 	} {
 		_, err := LoadSubject(topicFiles(t, input))
 		var problems *Problems

@@ -74,7 +74,8 @@ func (j *job) step(name string, code int, file, want string, settings ...string)
 	for _, one := range []string{"output", "path", "calls"} {
 		_ = os.Remove(j.file(one))
 	}
-	got, out := shell(j.T, j.script, j.dir, append(j.environment[:len(j.environment):len(j.environment)], settings...), name)
+	got, out := shell(j.T, j.script, j.dir, append(j.environment[:len(j.environment):len(j.environment)], settings...),
+		name)
 	text := out
 	if file != "" {
 		text = j.read(file)

@@ -82,7 +82,8 @@ func TestDrillByToxiproxy(t *testing.T) {
 // So is what it does during a run, beside the scenario's own faults.
 func TestRunByToxiproxy(t *testing.T) {
 	t.Parallel()
-	p := start(t, folder(t), "run", "tiny.yaml", "--toxiproxy-api", "127.0.0.1:0", "--set", "workload.duration=4s", "--set",
+	p := start(t, folder(t), "run", "tiny.yaml", "--toxiproxy-api", "127.0.0.1:0", "--set", "workload.duration=4s",
+		"--set",
 		"faults=[{at: 0s, for: 200ms, network: {link: brokers, latency: 5ms}}]")
 	p.waitForPhase("steady")
 	address := regexp.MustCompile(`http://\S+/toxiproxy/\w+`).FindString(p.log())
@@ -96,11 +97,13 @@ func TestRunByToxiproxy(t *testing.T) {
 	}
 	p.wantExit(exitPass, patience)
 	recorded, err := os.ReadFile(p.run("recorded.yaml"))
-	if err != nil || !strings.Contains(string(recorded), "latency: 20ms") || !strings.Contains(string(recorded), "latency: 5ms") {
+	if err != nil || !strings.Contains(string(recorded), "latency: 20ms") ||
+		!strings.Contains(string(recorded), "latency: 5ms") {
 		t.Errorf("%v:\n%s", err, recorded)
 	}
 	verdict, err := os.ReadFile(p.run("verdict.json"))
-	if err != nil || strings.Count(string(verdict), `"by": "Ada"`) != 1 || !strings.Contains(string(verdict), "recorded.yaml") {
+	if err != nil || strings.Count(string(verdict), `"by": "Ada"`) != 1 ||
+		!strings.Contains(string(verdict), "recorded.yaml") {
 		t.Errorf("%v:\n%s", err, verdict)
 	}
 	p.wantFiles(false, "debrief.md")

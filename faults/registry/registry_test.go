@@ -75,7 +75,8 @@ func told(of events) string {
 
 func TestSlow(t *testing.T) {
 	to, sink := &service{}, &events{}
-	active := faults.NewActive(faults.Planned{Fault: &Registry{Slow: units.Duration(time.Second)}}, sink, history.NewClock())
+	active := faults.NewActive(faults.Planned{Fault: &Registry{Slow: units.Duration(time.Second)}}, sink,
+		history.NewClock())
 	heal, err := (&Injector{Service: to}).Inject(t.Context(), active)
 	if err != nil || to.slow != time.Second {
 		t.Fatalf("slow by %s, %v", to.slow, err)
@@ -129,7 +130,8 @@ func TestTraits(t *testing.T) {
 		hides bool
 	}{
 		{Registry{Error: 500}, "registry-error", false}, {Registry{Slow: 1}, "registry-slow", false},
-		{Registry{UnknownID: true}, "registry-unknown-id", true}, {Registry{Incompatible: true}, "registry-incompatible", false},
+		{Registry{UnknownID: true}, "registry-unknown-id", true}, {Registry{Incompatible: true}, "registry-incompatible",
+			false},
 		{Registry{}, "", false},
 	} {
 		if traits := c.spec.Traits(); traits.Name != c.name || traits.HidesSchemas != c.hides {

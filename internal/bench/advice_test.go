@@ -19,7 +19,8 @@ func cellOf(number int, settings string, p99s ...int) reports.BenchCell {
 	}
 	for i, p99 := range p99s {
 		cell.Repetitions = append(cell.Repetitions, reports.BenchRepetition{Number: i + 1, Run: reports.BenchRun{
-			Verdict: assertions.Pass, Elapsed: time.Second, Throughput: measure.Throughput{Offered: 600, Sent: 600, Processed: 600},
+			Verdict: assertions.Pass, Elapsed: time.Second, Throughput: measure.Throughput{Offered: 600, Sent: 600,
+				Processed: 600},
 			Latency: map[string]reports.BenchLatency{measure.LatencySuccess: {
 				Quantiles: measure.Quantiles{Count: 4000, P99: time.Duration(p99) * time.Millisecond}}},
 			Ledger: measure.Ledger{Planned: 4000, Acknowledged: 4000}, Drain: 300 * time.Millisecond, Drained: true,
@@ -97,9 +98,11 @@ func TestAdvice(t *testing.T) {
 		{"too few repetitions that prove something", crossed(unproven(cellOf(1, "n=1", slow...)), cellOf(2, "n=8", fast...)),
 			[]string{"Prefer n=8 to n=1", "Give the machine less to do beside the bench"}},
 		{"the faster one is broken",
-			crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), reports.BenchBroken, "no-loss was violated: 3 × lost")),
+			crossed(cellOf(1, "n=1", slow...), state(cellOf(2, "n=8", fast...), reports.BenchBroken,
+				"no-loss was violated: 3 × lost")),
 			[]string{"Don't use n=8: it breaks a promise, however fast it is."}},
-		{"the slower one is broken", crossed(state(cellOf(1, "n=1", slow...), reports.BenchBroken, "no-loss was violated: 3 × lost"),
+		{"the slower one is broken", crossed(state(cellOf(1, "n=1", slow...), reports.BenchBroken,
+			"no-loss was violated: 3 × lost"),
 			cellOf(2, "n=8", fast...)),
 			[]string{"Don't use n=1: it breaks a promise"}},
 		{"the faster one is inconclusive",
@@ -114,8 +117,9 @@ func TestAdvice(t *testing.T) {
 		{"listed cells", reports.Bench{Mode: reports.BenchFixed, Repetitions: 5,
 			Cells: []reports.BenchCell{called(cellOf(1, "n=1", slow...), "careful"), called(cellOf(2, "n=8", fast...), "bold")}},
 			[]string{"Prefer bold to careful: it has better success p99"}},
-		{"nobody chooses the weather", reports.Bench{Mode: reports.BenchFixed, Repetitions: 5, Workloads: []string{"calm", "storm"},
-			Cells: []reports.BenchCell{under(cellOf(1, "", fast...), "calm"), under(cellOf(2, "", slow...), "storm")}}, nil},
+		{"nobody chooses the weather", reports.Bench{Mode: reports.BenchFixed, Repetitions: 5,
+			Workloads: []string{"calm", "storm"},
+			Cells:     []reports.BenchCell{under(cellOf(1, "", fast...), "calm"), under(cellOf(2, "", slow...), "storm")}}, nil},
 		{"a run that becomes slower", drifting(200), []string{"Look for what grows in soak"}},
 		{"a run that stays as it is", drifting(0), nil},
 		{"a run that becomes faster", drifting(-50), nil},
@@ -167,7 +171,8 @@ func drifting(by int) reports.Bench {
 			out.Success.P99 = time.Duration(p99+i) * time.Millisecond
 			return out
 		}
-		bench.Cells[0].Repetitions[i].Drift = &reports.BenchDrift{Parts: []reports.BenchPart{part(100), part(100), part(100 + by)}}
+		bench.Cells[0].Repetitions[i].Drift = &reports.BenchDrift{Parts: []reports.BenchPart{part(100), part(100),
+			part(100 + by)}}
 	}
 	return bench
 }
@@ -184,7 +189,8 @@ func searching(bench reports.Bench, rates ...float64) reports.Bench {
 }
 
 func limited() reports.Bench {
-	bench := reports.Bench{Mode: reports.BenchMaxThroughput, Repetitions: 5, Cells: []reports.BenchCell{cellOf(1, "", 100, 101, 102, 103, 104)}}
+	bench := reports.Bench{Mode: reports.BenchMaxThroughput, Repetitions: 5,
+		Cells: []reports.BenchCell{cellOf(1, "", 100, 101, 102, 103, 104)}}
 	for i := range bench.Cells[0].Repetitions {
 		bench.Cells[0].Repetitions[i].Search = &reports.BenchSearch{Rate: 1000, Above: 1050, Limit: reports.BenchLimitHarness,
 			Probes: []reports.BenchProbe{

@@ -105,8 +105,8 @@ func (u *usage) harness() time.Duration {
 // rounds differ by a tenth.
 const viewers = 20
 
-// BenchmarkViewers compares a run that nobody watches with one that 20 watch, each with a snapshot every 200 ms, as JSON
-// and as metrics, and a scrape each second.
+// BenchmarkViewers compares a run that nobody watches with one that 20 watch, each with a snapshot every 200 ms, as
+// JSON and as metrics, and a scrape each second.
 func BenchmarkViewers(b *testing.B) {
 	for _, way := range []string{"unwatched", "watched"} {
 		b.Run("way="+way, func(b *testing.B) {

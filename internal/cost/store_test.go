@@ -1,6 +1,7 @@
 package cost
 
-// This file measures the dead-letter store. Every commit is on the disk before it is answered (synchronous=FULL, fsync).
+// This file measures the dead-letter store. Every commit is on the disk before it is answered (synchronous=FULL,
+// fsync).
 
 import (
 	"context"

@@ -314,7 +314,8 @@ func TestPlantedBug(t *testing.T) {
 		if one.Status != assertions.Fail || len(one.Anomalies) == 0 || len(one.Anomalies[0].Counterexamples) == 0 {
 			t.Fatalf("%+v", one)
 		}
-		if text, _ := json.Marshal(one.Anomalies[0].Counterexamples[0]); !strings.Contains(string(text), "NOT_ENOUGH_REPLICAS") {
+		if text, _ := json.Marshal(one.Anomalies[0].Counterexamples[0]); !strings.Contains(string(text),
+			"NOT_ENOUGH_REPLICAS") {
 			t.Errorf("the counterexample does not tell what was broken: %s", text)
 		}
 	}

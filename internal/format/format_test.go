@@ -55,13 +55,15 @@ func load(t testing.TB, kind, schema, message, framing string) *Format {
 func TestBytes(t *testing.T) {
 	for _, one := range []struct{ kind, schema, message, framing, value, want string }{
 		// A string is its length as zigzag varint and its bytes; a union its branch; an array its count, items and 0.
-		{Avro, order, "", FramingNone, `{"id":"ab","lines":[],"at":"1970-01-01T00:00:00.005Z"}`, "046162" + "00" + "00" + "0a" + "06"},
+		{Avro, order, "", FramingNone, `{"id":"ab","lines":[],"at":"1970-01-01T00:00:00.005Z"}`, "046162" + "00" + "00" +
+			"0a" + "06"},
 		{Avro, order, "", FramingNone, `{"id":"ab","note":"x","lines":[{"sku":"s"}],"at":5,"n":4}`,
 			"046162" + "020278" + "02027300" + "0a" + "08"},
 		{Avro, order, "", FramingConfluent, `{"id":"ab","note":{"string":"x"},"lines":[],"at":5,"n":4}`,
 			"0000000001" + "046162" + "020278" + "00" + "0a" + "08"},
 		{JSONSchema, jsonSchema, "", FramingNone, `{ "id":"ab" }`, hex.EncodeToString([]byte(`{ "id":"ab" }`))},
-		{JSONSchema, jsonSchema, "", FramingConfluent, `{"id":"ab"}`, "0000000001" + hex.EncodeToString([]byte(`{"id":"ab"}`))},
+		{JSONSchema, jsonSchema, "", FramingConfluent, `{"id":"ab"}`, "0000000001" +
+			hex.EncodeToString([]byte(`{"id":"ab"}`))},
 		// The first message of a file is the index 0; the second is a list of one index, 1, both as zigzag varints.
 		{Protobuf, messages, "", FramingConfluent, `{"x":"ab"}`, "0000000001" + "00" + "0a026162"},
 		{Protobuf, messages, "shop.Order", FramingConfluent, `{"id":"ab"}`, "0000000001" + "0202" + "0a026162"},
@@ -83,7 +85,8 @@ func TestSchemaIsTheFileForTheRegistry(t *testing.T) {
 		kind, schema string
 		want         sr.SchemaType
 	}{{Avro, order, sr.TypeAvro}, {JSONSchema, jsonSchema, sr.TypeJSON}, {Protobuf, messages, sr.TypeProtobuf}} {
-		if f := load(t, one.kind, one.schema, "", FramingConfluent); f.Schema.Type != one.want || f.Schema.Schema != one.schema {
+		if f := load(t, one.kind, one.schema, "", FramingConfluent); f.Schema.Type != one.want ||
+			f.Schema.Schema != one.schema {
 			t.Errorf("%s: the registry has %v", one.kind, f.Schema)
 		}
 	}

@@ -38,8 +38,10 @@ func TestOlder(t *testing.T) {
 		}},
 		"json, without properties": {JSONSchema, `{"type":"object"}`, "", `{}`, nil},
 		"protobuf": {Protobuf, changing, "shop.Order", `{"id":"ab","note":"x","by":"y","n":7,"lines":[{"sku":"s"}]}`, []older{
-			{"lines = 4", "0a026162" + "120178" + "2807" + "1a0179"}, {"note = 2", "0a026162" + "22030a0173" + "2807" + "1a0179"},
-			{"n = 5", "0a026162" + "120178" + "22030a0173" + "1a0179"}, {"id = 1;\n", "120178" + "22030a0173" + "2807" + "1a0179"},
+			{"lines = 4", "0a026162" + "120178" + "2807" + "1a0179"}, {"note = 2", "0a026162" + "22030a0173" + "2807" +
+				"1a0179"},
+			{"n = 5", "0a026162" + "120178" + "22030a0173" + "1a0179"}, {"id = 1;\n", "120178" + "22030a0173" + "2807" +
+				"1a0179"},
 		}},
 		"protobuf, one field": {Protobuf, changing, "shop.Required", `{"id":"ab"}`, []older{{"", ""}}},
 	} {

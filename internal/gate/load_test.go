@@ -102,7 +102,8 @@ func TestExpand(t *testing.T) {
 // A pattern selects what can be run: other matches are left out and reported. A named scenario that cannot be run is an
 // error.
 func TestLeftOut(t *testing.T) {
-	suite := load(t, ConfigFile, "subjects: poor.yaml\nscenarios: ['replay-*', 'min-isr-*', transient-downstream]", "poor.yaml",
+	suite := load(t, ConfigFile, "subjects: poor.yaml\nscenarios: ['replay-*', 'min-isr-*', transient-downstream]",
+		"poor.yaml",
 		poorSubject)
 	if got := labels(suite.Entries); got != "transient-downstream (poor)" {
 		t.Errorf("it would run %s", got)
@@ -279,7 +280,8 @@ func TestSettingsAndRanges(t *testing.T) {
 	suite := load(t, ConfigFile, "scenarios: [mine.yaml, {scenario: other.yaml, seeds: [9]}]\nseeds: [1, 3-4]\n"+
 		"settings:\n  b: {workload.rate: 5/s, expect.thresholds: ['count.late < 9']}\n  a: {}\n"+
 		"thresholds: ['count.succeeded > 2']\n", "mine.yaml", mine, "other.yaml", other)
-	want := "mine (b, seed 1) | mine (b, seed 3) | mine (b, seed 4) | mine (a, seed 1) | mine (a, seed 3) | mine (a, seed 4) | " +
+	want := "mine (b, seed 1) | mine (b, seed 3) | mine (b, seed 4) | mine (a, seed 1) | mine (a, seed 3) | mine (a, " +
+		"seed 4) | " +
 		"other (b, seed 9) | other (a, seed 9)"
 	if got := labels(suite.Entries); got != want {
 		t.Errorf("runs %s\nwant %s", got, want)

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A consumer that halts gets unreadable records late and in one partition, at least one where any was drawn, and no other
-// record is another for it.
+// A consumer that halts gets unreadable records late and in one partition, at least one where any was drawn, and no
+// other record is another for it.
 func TestUnreadableRecordsForAConsumerThatHalts(t *testing.T) {
 	const load = `workload: {rate: 200/s, duration: 4s, garbage: 3%, malformed: {share: 5%}, tombstones: 3%, outcomes: {success: 5, transient: {weight: 1, failures: 2}}}
 faults: [{at: 1s, subject: {instance: 0, restart: true}}]
@@ -40,7 +40,8 @@ faults: [{at: 1s, subject: {instance: 0, restart: true}}]
 			t.Fatal("no record is unreadable")
 		}
 	})
-	s := scenario(t, "workload: {rate: 10/s, duration: 1s, garbage: 1%}\nfaults: [{at: 100ms, subject: {instance: 0, restart: true}}]\n")
+	s := scenario(t, "workload: {rate: 10/s, duration: 1s, garbage: 1%}\nfaults: [{at: 100ms, subject: {instance: 0, "+
+		"restart: true}}]\n")
 	for seed := range uint64(50) {
 		if _, err := Make(s, seed, nil, true); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,8 @@ func TestKeysOfSamplesArePlanned(t *testing.T) {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	s := scenario(t, "workload: {rate: 500/s, duration: 2s, keys: {null: 10%, binary: 10%}, bursts: {every: 300ms, records: 7},"+
+	s := scenario(t, "workload: {rate: 500/s, duration: 2s, keys: {null: 10%, binary: 10%}, bursts: {every: 300ms, "+
+		"records: 7},"+
 		" large: {share: 5%, size: 9KiB}, value_size: 300B}\n")
 	p, err := Make(s, 3, set, false)
 	if err != nil {

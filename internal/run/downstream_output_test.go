@@ -59,9 +59,11 @@ func newOutputRigOf(t *testing.T, rules ruled, records []plan.Record, options ..
 	t.Cleanup(cluster.Close)
 	r := &outputRig{T: t, ids: history.NewIDs("r")}
 	var ops atomic.Int64
-	header := &history.Header{RunID: "r", Topics: []history.Topic{{Name: "r.results", Role: history.RoleSink, Partitions: 1}}}
+	header := &history.Header{RunID: "r", Topics: []history.Topic{{Name: "r.results", Role: history.RoleSink,
+		Partitions: 1}}}
 	clock := history.NewClock()
-	r.output = newOutputTopic(workload.AttemptsConfig{Plan: &plan.Plan{Records: records}, IDs: r.ids, Instances: 1, Ops: &ops,
+	r.output = newOutputTopic(workload.AttemptsConfig{Plan: &plan.Plan{Records: records}, IDs: r.ids, Instances: 1,
+		Ops:   &ops,
 		Clock: clock, Sink: r}, header, "r.results", (&scenarios.KafkaDownstream{}).Codes())
 	r.output.rules, r.output.next = rules, r
 	proxy := tap.New(tap.Config{Clock: clock, Sink: r.output, NextOp: func() int64 { return ops.Add(1) }, IDs: r.ids,
@@ -179,7 +181,8 @@ func TestAttemptsSayTheirTransaction(t *testing.T) {
 // A result of a value that can't be read has no id. It is an attempt at a record that is not known.
 func TestAWriteWithoutAnIDIsAnAttemptAtSomeRecord(t *testing.T) {
 	r := newOutputRig(t, passes, plan.Record{Outcome: history.OutcomeSuccess})
-	if err := r.client.ProduceSync(t.Context(), &kgo.Record{Topic: "r.results", Value: []byte("{")}).FirstErr(); err != nil {
+	if err := r.client.ProduceSync(t.Context(),
+		&kgo.Record{Topic: "r.results", Value: []byte("{")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	r.mu.Lock()
@@ -240,8 +243,8 @@ func TestRepeatsOfTheClientAreOneAttempt(t *testing.T) {
 	r.expect(0, history.OutcomeSuccess)
 }
 
-// An error that is not planned, and that no client retries, ends the attempt, and its outcome is not known. The end of a
-// process ends what it left open.
+// An error that is not planned, and that no client retries, ends the attempt, and its outcome is not known. The end of
+// a process ends what it left open.
 func TestAttemptsWithoutAKnownOutcome(t *testing.T) {
 	r := newOutputRig(t, func(x *tap.Exchange) tap.Action {
 		if x.APIKey != 0 {
@@ -272,7 +275,8 @@ func TestAttemptsWithoutAKnownOutcome(t *testing.T) {
 // succeed whatever is planned, unless a fault refuses them.
 func TestAnOutputTopicThatDoesNotDecide(t *testing.T) {
 	r := newOutputRig(t, passes, plan.Record{Outcome: history.OutcomePermanent})
-	header := &history.Header{RunID: "r", Topics: []history.Topic{{Name: "r.results", Role: history.RoleSink, Partitions: 1}}}
+	header := &history.Header{RunID: "r", Topics: []history.Topic{{Name: "r.results", Role: history.RoleSink,
+		Partitions: 1}}}
 	config := workload.AttemptsConfig{Plan: &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomePermanent}}},
 		IDs: r.ids, Instances: 1, Ops: &atomic.Int64{}, Clock: history.NewClock(), Sink: r, Other: 1}
 	other := newOutputTopic(config, header, "r.results", (&scenarios.KafkaDownstream{}).Codes())

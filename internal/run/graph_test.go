@@ -86,7 +86,8 @@ func TestWhatMayCrashIsSupervised(t *testing.T) {
 			t.Errorf("%s: supervised are %t, %t", name, r.mayCrash(0), r.mayCrash(1))
 		}
 	}
-	if r := (&run{header: history.Header{Consumers: []history.Consumer{{Instances: 1, Contract: crashes}}}}); !r.mayCrash(0) {
+	if r := (&run{header: history.Header{Consumers: []history.Consumer{{Instances: 1,
+		Contract: crashes}}}}); !r.mayCrash(0) {
 		t.Error("a consumer that may crash is not supervised")
 	}
 }

@@ -16,8 +16,9 @@ func loggedVerdict() *assertions.Verdict {
 	first := assertions.Occurrence{Record: 7, Partition: 2, Offset: 30, At: 10 * time.Second}
 	return &assertions.Verdict{Invariants: []assertions.Result{{Name: "no-loss", Anomalies: []assertions.Anomaly{{
 		Name: "lost", Count: 1, First: &first,
-		Counterexamples: []assertions.Counterexample{{Record: 7, Partition: 2, Offset: 30, Actors: []assertions.Actor{{Name: "workload"},
-			{Name: "instance 1"}}}},
+		Counterexamples: []assertions.Counterexample{{Record: 7, Partition: 2, Offset: 30,
+			Actors: []assertions.Actor{{Name: "workload"},
+				{Name: "instance 1"}}}},
 	}}}}}
 }
 

@@ -38,7 +38,8 @@ func TestKIP848IsRefusedWhereItIsNot(t *testing.T) {
 				answer.Groups = append(answer.Groups, group)
 				return answer, nil, true
 			})
-			r := &run{header: history.Header{Consumers: []history.Consumer{{Group: "g"}}}, stage: stage{admin: kadm.NewClient(client)},
+			r := &run{header: history.Header{Consumers: []history.Consumer{{Group: "g"}}},
+				stage: stage{admin: kadm.NewClient(client)},
 				scenario: &scenarios.Scenario{Subject: scenarios.Subject{Reference: &scenarios.Reference{
 					Settings: consumer.Settings{GroupProtocol: test.protocol}}}}}
 			if err := r.canAssign(t.Context()); errors.Is(err, ErrNoProtocol) != test.refused || err != nil && !test.refused {

@@ -7,8 +7,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// A member without a partition stands by once others have owned all of them for long enough. In a cooperative or KIP-848
-// rebalance it has none at first, because their owners have yet to give them up.
+// A member without a partition stands by once others have owned all of them for long enough. In a cooperative or
+// KIP-848 rebalance it has none at first, because their owners have yet to give them up.
 func TestStandsBy(t *testing.T) {
 	const second = time.Second
 	assigned := func(at time.Duration, instance int16, partition int32) history.Event {

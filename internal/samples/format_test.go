@@ -53,7 +53,8 @@ func TestValuesAreWrittenInTheirFormat(t *testing.T) {
 	}{
 		{wrapped{}, "\x07\x07" + `"id":"ID","a":"bc"`, "\x07\x07" + `"id":"ID","a":"bc` + "x+" + `"`},
 		{named{}, "\x07" + `{"id":"ID","a":"bc"}`, "\x07" + `{"id":"ID","a":"bc"}` + " +"},
-		{twice{}, "\x07" + `{"id":"ID","data":{"id":"ID","a":"bc"}}`, "\x07" + `{"id":"ID","data":{"id":"ID","a":"bc"}}` + " +"},
+		{twice{}, "\x07" + `{"id":"ID","data":{"id":"ID","a":"bc"}}`, "\x07" + `{"id":"ID","data":{"id":"ID","a":"bc"}}` +
+			" +"},
 	} {
 		set, problems := read(t, `{"id":"1","a":"bc"}`, Options{ID: place(t, "$.id"), Format: one.format})
 		if len(problems) > 0 || !set.Enlarge(100) {
@@ -76,7 +77,8 @@ func TestValuesAreWrittenInTheirFormat(t *testing.T) {
 }
 
 func TestSamplesThatDoNotFitAreNamedByTheirLine(t *testing.T) {
-	_, problems := read(t, "{\"id\":\"1\"}\n\n{\"id\":\"no\",\"b\":\"no\"}\n", Options{ID: place(t, "$.id"), Format: wrapped{}})
+	_, problems := read(t, "{\"id\":\"1\"}\n\n{\"id\":\"no\",\"b\":\"no\"}\n",
+		Options{ID: place(t, "$.id"), Format: wrapped{}})
 	if len(problems) != 1 || problems[0].Line != 3 || !strings.Contains(problems[0].Message, "does not fit") {
 		t.Errorf("problems: %+v", problems)
 	}

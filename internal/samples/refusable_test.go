@@ -87,7 +87,8 @@ func TestOversizedFields(t *testing.T) {
 			t.Errorf("%s: %d bytes more, %v: %.100s", name, more, err, value)
 		}
 	}
-	huge, _ := read(t, `{"id":"1","a":"`+strings.Repeat("b", largestOversized-Oversize)+`"}`, Options{ID: place(t, "$.id")})
+	huge, _ := read(t, `{"id":"1","a":"`+strings.Repeat("b", largestOversized-Oversize)+`"}`,
+		Options{ID: place(t, "$.id")})
 	if err := huge.Oversize(); err == nil || !strings.Contains(err.Error(), "would not fit into a record of 1 MiB") {
 		t.Errorf("a sample that is large already: %v", err)
 	}

@@ -76,7 +76,8 @@ func TestEverythingButTheIDIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		space := func() string { return rapid.StringMatching(`[ \t]{0,3}`).Draw(t, "space") }
 		text := func() string { return string(must(json.Marshal(rapid.String().Draw(t, "text")))) }
-		before := "{" + space() + `"note"` + space() + ":" + text() + "," + space() + `"order":{"amount":1.50E+3,"id":` + space()
+		before := "{" + space() + `"note"` + space() + ":" + text() + "," + space() + `"order":{"amount":1.50E+3,"id":` +
+			space()
 		after := space() + `,"last":` + text() + "}" + space() + "}"
 		set, problems := Read(strings.NewReader(before+text()+after+"\n"), Options{ID: must(ParsePlace("$.order.id"))})
 		if problems != nil {
@@ -210,7 +211,8 @@ func TestSamplesFitTheFormOfIDs(t *testing.T) {
 	}{
 		{history.IDInt64, number, ""}, {history.IDInt64, digits, ""}, {history.IDText, digits, ""},
 		{history.IDUUID, text, ""}, {history.IDText, uuid, ""},
-		{history.IDInt64, text, `$.id is "o-1", neither a number nor a string of digits, as ids with as: int64 are: write as: text`},
+		{history.IDInt64, text, `$.id is "o-1", neither a number nor a string of digits, as ids with as: int64 are: write ` +
+			`as: text`},
 		{history.IDInt64, uuid, "or as: uuid for a UUID"},
 		{history.IDInt64, `{"id":""}`, `$.id is "", neither a number nor a string of digits`},
 		{history.IDInt64, `{"id":"-17"}`, "neither a number nor a string of digits"},

@@ -40,7 +40,8 @@ func TestFromTemplate(t *testing.T) {
 			}
 			Line int
 		}
-		if err := json.Unmarshal(line, &one); err != nil || one.Line != i || one.Order.Name == "" || one.Order.Note != "a\nb" {
+		if err := json.Unmarshal(line, &one); err != nil || one.Line != i || one.Order.Name == "" ||
+			one.Order.Note != "a\nb" {
 			t.Fatalf("line %d, %s: %v", i, line, err)
 		}
 		totals[one.Order.Total] = true

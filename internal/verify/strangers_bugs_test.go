@@ -204,7 +204,8 @@ func builtStranger(t *testing.T, file string) *scenarios.SubjectFile {
 		t.Fatal(err)
 	}
 	var absent absentError
-	if err := buildIn(t.Context(), filepath.Join(filepath.Dir(file), subject.Dir), subject.Build); errors.As(err, &absent) {
+	if err := buildIn(t.Context(), filepath.Join(filepath.Dir(file), subject.Dir), subject.Build); errors.As(err,
+		&absent) {
 		t.Skip(absent)
 	} else if err != nil {
 		t.Fatal(err)

@@ -133,7 +133,8 @@ func TestExtendedValues(t *testing.T) {
 	}
 	got, err := plain(bson.D{{Key: "id", Value: id}, {Key: "n", Value: math.NaN()},
 		{Key: "at", Value: bson.NewDateTimeFromTime(time.UnixMilli(0))}, {Key: "i", Value: int32(5)}})
-	want := `{"id":{"$oid":"507f1f77bcf86cd799439011"},"n":{"$numberDouble":"NaN"},"at":{"$date":"1970-01-01T00:00:00Z"},"i":5}`
+	want := `{"id":{"$oid":"507f1f77bcf86cd799439011"},"n":{"$numberDouble":"NaN"},` +
+		`"at":{"$date":"1970-01-01T00:00:00Z"},"i":5}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s (%v), not %s", got, err, want)
 	}

@@ -16,7 +16,8 @@ import (
 
 // The entry has the dead letter's description of the failure and the event, also if another producer wrote it.
 func TestEntriesSayWhatTheirDeadLettersSay(t *testing.T) {
-	event := `{"eventId":"e-1","pattern":"invoice.created","source":{"type":"task","id":"1","name":"Invoices"},"payload":{"amount":99.99},"metadata":{"priority":2}}`
+	event := `{"eventId":"e-1","pattern":"invoice.created","source":{"type":"task","id":"1","name":"Invoices"},` +
+		`"payload":{"amount":99.99},"metadata":{"priority":2}}`
 	letter := &kgo.Record{Topic: "dlq", Partition: 1, Offset: 7,
 		Value: []byte(`{"id":"i-1","eventId":"e-1","subscriberId":"billing","originalEvent":` + event + `,
 		"error":{"message":"refused","type":"SomeError","code":"CONNECTION_TIMEOUT","stackTrace":"at x","context":{"serviceName":"payments","systemState":{"cpuUsage":0.75}}},

@@ -22,8 +22,8 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// exactlyOnce is a consumer that processes a record by asking the downstream, and dead-letters what fails: dead letters and
-// offsets in one transaction (KIP-447). Each third transaction is aborted after everything in it was written. With
+// exactlyOnce is a consumer that processes a record by asking the downstream, and dead-letters what fails: dead letters
+// and offsets in one transaction (KIP-447). Each third transaction is aborted after everything in it was written. With
 // leaky, dead letters are written outside of the transaction, after its end: the bug to be found.
 func (j job) exactlyOnce(ctx context.Context, leaky bool) error {
 	session, err := kgo.NewGroupTransactSession(append(j.options(), kgo.TransactionalID(j.group),

@@ -130,8 +130,8 @@ func TestConsumerInContainers(t *testing.T) {
 	}
 }
 
-// A consumer in a container calls the stub by TLS, with the run's authority, which is mounted into the container. Without
-// it no attempt is seen, and the run does not pass.
+// A consumer in a container calls the stub by TLS, with the run's authority, which is mounted into the container.
+// Without it no attempt is seen, and the run does not pass.
 func TestContainersTrustTheStub(t *testing.T) {
 	r := newRig(t)
 	r.write("subject.yaml", r.read(r.subject)+"downstreams: [{http: {tls: true}}]\nenv: {SSL_CERT_FILE: \"{{.CAFile}}\"}\n")

@@ -120,8 +120,8 @@ func TestServiceIsFollowedByNumbers(t *testing.T) {
 	}
 }
 
-// payments runs a scenario with the Python service whose records have a JSON schema. It needs Python and PostgreSQL, and
-// installs packages.
+// payments runs a scenario with the Python service whose records have a JSON schema. It needs Python and PostgreSQL,
+// and installs packages.
 func payments(t *testing.T, scenario string) (int, string) {
 	t.Helper()
 	if testing.Short() {
@@ -135,7 +135,8 @@ func payments(t *testing.T, scenario string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("kind: process", "kind: process\ndir: "+folder, "samples: ", "samples: "+folder+"/", "schema: ", "schema: "+folder+"/").Replace(string(data))
+	text := strings.NewReplacer("kind: process", "kind: process\ndir: "+folder, "samples: ", "samples: "+folder+"/",
+		"schema: ", "schema: "+folder+"/").Replace(string(data))
 	subject := filepath.Join(t.TempDir(), "subject.yaml")
 	if err := os.WriteFile(subject, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -57,15 +57,18 @@ func ptr[T any](v T) *T { return &v }
 // eventful is a drill with one fault that Bob noticed and healed, and one that the end of the load lifted.
 func eventful() []drill.State {
 	ada, bob := &drill.Actor{Name: "Ada", Role: drill.RoleInjector}, &drill.Actor{Name: "Bob", Role: drill.RoleResponder}
-	first := drill.Fault{ID: "1", Name: "produce-error", What: "Produce to dlq answered <NO>", By: ada, Injected: 2 * time.Second}
+	first := drill.Fault{ID: "1", Name: "produce-error", What: "Produce to dlq answered <NO>", By: ada,
+		Injected: 2 * time.Second}
 	second := drill.Fault{ID: "2", Name: "slow", What: "every attempt answered 1s later", Injected: 7 * time.Second}
 	healed := first
 	healed.Noticed, healed.Healed, healed.HealedBy, healed.Lifted = ptr(4*time.Second), ptr(6*time.Second), bob,
 		drill.LiftedByHand
 	ended := second
 	ended.Healed, ended.Lifted = ptr(9*time.Second), drill.LiftedAtEnd
-	notice := []drill.Entry{{Number: 3, At: 4 * time.Second, Who: bob, Action: drill.ActionNotice, Text: "dead letters stopped"}}
-	result := &drill.Result{Verdict: assertions.Pass, Dir: "runs/1", Figures: drill.Figures{Faults: 2, Noticed: 1, Healed: 1,
+	notice := []drill.Entry{{Number: 3, At: 4 * time.Second, Who: bob, Action: drill.ActionNotice,
+		Text: "dead letters stopped"}}
+	result := &drill.Result{Verdict: assertions.Pass, Dir: "runs/1", Figures: drill.Figures{Faults: 2, Noticed: 1,
+		Healed:      1,
 		LiftedAtEnd: 1, ToNotice: drill.Spread{Median: 2 * time.Second}, ToHeal: drill.Spread{Median: 4 * time.Second}}}
 	state := func(stage drill.Stage, at time.Duration, log []drill.Entry, faults ...drill.Fault) drill.State {
 		return drill.State{Stage: stage, Scenario: "quorum-outage", At: at, Faults: faults, Log: log}

@@ -237,7 +237,8 @@ func TestALostConnectionIsToldAndFoundAgainInABrowser(t *testing.T) {
 	channel := s.channels[drill.RoleInjector]
 	channel.close() // ends all streams and refuses new ones
 	b.Until(
-		`!document.querySelector("#lost").hidden && document.querySelector("#lost").textContent.includes("Connection lost") && document.querySelector("#link").dataset.state === "lost"`)
+		`!document.querySelector("#lost").hidden && document.querySelector("#lost").textContent.includes("Connection ` +
+			`lost") && document.querySelector("#link").dataset.state === "lost"`)
 	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
 		map[string]any{"downstream": true}); err != nil {
 		t.Fatal(err)
@@ -246,7 +247,8 @@ func TestALostConnectionIsToldAndFoundAgainInABrowser(t *testing.T) {
 	channel.closed = false
 	channel.mu.Unlock()
 	b.Until(
-		`document.querySelector("#lost").hidden && document.querySelector("#link").dataset.state === "live" && document.querySelectorAll("#broken li").length === 1`)
+		`document.querySelector("#lost").hidden && document.querySelector("#link").dataset.state === "live" && ` +
+			`document.querySelectorAll("#broken li").length === 1`)
 	if got := b.Count("#log li"); got != 2 {
 		t.Errorf("the log has %d lines, want 2", got)
 	}
@@ -351,8 +353,8 @@ func TestWhatDidNothingAndWhyNothingMayBeBrokenInABrowser(t *testing.T) {
 	quiet(t, b, s)
 }
 
-// The page is looked at on each screen, in both colour schemes, on paper, by keyboard and by axe-core, for each role and
-// when the drill is over.
+// The page is looked at on each screen, in both colour schemes, on paper, by keyboard and by axe-core, for each role
+// and when the drill is over.
 func TestThePageIsInspectedInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)

@@ -73,7 +73,8 @@ func (f *fake) State(role drill.Role) drill.State {
 	state := drill.State{
 		Role: role, Stage: drill.StageOpen, Scenario: "orders: the downstream fails", At: f.at(), Until: 10 * time.Minute,
 		Instances: 8, Live: f.live(), Ending: f.ending,
-		Result: f.result, Participants: slices.Clone(f.people), Faults: slices.Clone(f.faults), Log: slices.Clone(f.log), Unbreakable: f.unbreakable,
+		Result: f.result, Participants: slices.Clone(f.people), Faults: slices.Clone(f.faults), Log: slices.Clone(f.log),
+		Unbreakable: f.unbreakable,
 		May: []string{drill.ActionBreak, drill.ActionHeal, drill.ActionHealAll, drill.ActionKill, drill.ActionPause,
 			drill.ActionResume, drill.ActionScale, drill.ActionReplay, drill.ActionNotice, drill.ActionNote, drill.ActionStop},
 	}

@@ -28,7 +28,8 @@ func elsewhere(t *testing.T, session Session, apart bool) (*Server, http.Handler
 }
 
 // ask sends a request to routes and returns the answer.
-func ask(routes http.Handler, method, path string, body io.Reader, header map[string]string) *httptest.ResponseRecorder {
+func ask(routes http.Handler, method, path string, body io.Reader,
+	header map[string]string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, body)
 	r.Host = "192.0.2.7:7333"
 	for key, value := range header {

@@ -39,7 +39,8 @@ func TestToxiproxyClient(t *testing.T) {
 	}
 	downstream := proxies["downstream"]
 
-	added, err := downstream.AddToxic("lag", "latency", "upstream", 0.3, toxiproxy.Attributes{"latency": 100, "jitter": 20})
+	added, err := downstream.AddToxic("lag", "latency", "upstream", 0.3, toxiproxy.Attributes{"latency": 100,
+		"jitter": 20})
 	want := []map[string]any{{"link": "downstream", "direction": "requests", "toxicity": "30%", "latency": "80ms",
 		"jitter": "40ms"}}
 	if err != nil || added.Name != "lag" || !reflect.DeepEqual(specs(session), want) {
@@ -80,7 +81,8 @@ func TestToxiproxyShowsTheDrill(t *testing.T) {
 	client := toxiproxy.NewClient(serve(t, session, Options{}).Toxiproxy(true))
 	page := drill.Actor{Name: "Ada", Role: drill.RoleInjector}
 	for _, spec := range []map[string]any{
-		{"link": "brokers", "slow_close": "500ms"}, {"link": "broker 2", "down": true}, {"link": "broker 3", "half_open": true},
+		{"link": "brokers", "slow_close": "500ms"}, {"link": "broker 2", "down": true},
+		{"link": "broker 3", "half_open": true},
 	} {
 		if _, err := session.Break(t.Context(), page, map[string]any{"network": spec}); err != nil {
 			t.Fatal(err)

@@ -242,7 +242,8 @@ func TestTransactionsAreAttempts(t *testing.T) {
 			write := func(record int32) error {
 				return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 					var one int
-					if err := tx.QueryRow(ctx, "SELECT count(*) FROM orders WHERE id = $1", b.ids.Token(record)).Scan(&one); err != nil {
+					if err := tx.QueryRow(ctx, "SELECT count(*) FROM orders WHERE id = $1",
+						b.ids.Token(record)).Scan(&one); err != nil {
 						return err
 					}
 					if _, err := tx.Exec(ctx, "INSERT INTO orders VALUES ('a' || $1, 'line')", b.ids.Token(record)); err != nil {
@@ -378,7 +379,8 @@ func TestOtherStatementsAreNoAttempts(t *testing.T) {
 }
 
 func TestStatementsCanBeChosen(t *testing.T) {
-	b := newBed(t, history.IDText, func(c *Config) { c.Statements = regexp.MustCompile("(?i)^select process") }, plan.Record{})
+	b := newBed(t, history.IDText, func(c *Config) { c.Statements = regexp.MustCompile("(?i)^select process") },
+		plan.Record{})
 	conn := b.connect()
 	b.exec(conn, "CREATE FUNCTION process(id text) RETURNS void LANGUAGE sql AS 'INSERT INTO orders VALUES ($1)'")
 	b.exec(conn, "INSERT INTO orders VALUES ('a' || $1)", b.ids.Token(0))

@@ -50,7 +50,8 @@ func clientOf(t *testing.T, own Own) *sr.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig.RootCAs = own.Roots
 	t.Cleanup(transport.CloseIdleConnections)
-	client, err := sr.NewClient(sr.URLs(own.URL), sr.HTTPClient(&http.Client{Transport: authorized{transport, own.Authorization}}))
+	client, err := sr.NewClient(sr.URLs(own.URL), sr.HTTPClient(&http.Client{Transport: authorized{transport,
+		own.Authorization}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,8 @@ func clientOf(t *testing.T, own Own) *sr.Client {
 // TestOwnRegistryIsLeftAsItWas forwards to a registry, to which both dlqbench and the service add schemas.
 func TestOwnRegistryIsLeftAsItWas(t *testing.T) {
 	_, own := theirs(t)
-	r, err := Forward(t.Context(), own, "run-1", Schema{"orders-value", avro("string")}, Schema{"orders-key", avro("long")},
+	r, err := Forward(t.Context(), own, "run-1", Schema{"orders-value", avro("string")},
+		Schema{"orders-key", avro("long")},
 		Schema{"run-1.input-value", avro("int")})
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +145,8 @@ func TestOwnRegistryThatCannotBeUsed(t *testing.T) {
 			t.Errorf("%s: started", what)
 		}
 	}
-	_, err := Forward(t.Context(), own, "run-1", Schema{"orders-key", avro("long")}, Schema{"orders-more", sr.Schema{Schema: "{"}})
+	_, err := Forward(t.Context(), own, "run-1", Schema{"orders-key", avro("long")},
+		Schema{"orders-more", sr.Schema{Schema: "{"}})
 	if err == nil || versions(t, own, "run-1.orders-key") != nil {
 		t.Errorf("after a second schema that is none: %v, %v", err, versions(t, own, "run-1.orders-key"))
 	}

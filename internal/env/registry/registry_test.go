@@ -40,7 +40,8 @@ func TestClientsFindTheSchema(t *testing.T) {
 			t.Errorf("the schema with the GUID %s is %v, %v", r.Known[i].GUID, got, err)
 		}
 	}
-	added, err := client.CreateSchema(t.Context(), "orders.DLT-value", sr.Schema{Schema: `{"type":"long"}`, Type: sr.TypeAvro})
+	added, err := client.CreateSchema(t.Context(), "orders.DLT-value", sr.Schema{Schema: `{"type":"long"}`,
+		Type: sr.TypeAvro})
 	if err != nil || added.ID <= 1 {
 		t.Errorf("a schema of the subject's own is %v, %v", added, err)
 	}

@@ -95,7 +95,8 @@ func TestUnhealthyInstance(t *testing.T) {
 	if exit, err := g.StopUnhealthy(t.Context(), 0); err != nil || !exit.Expected {
 		t.Errorf("its end is %+v, %v", exit, err)
 	}
-	if signals := sink.of(history.KindInstanceSignal); len(signals) != 1 || signals[0].N != 1 || signals[0].Text != "TERM" {
+	if signals := sink.of(history.KindInstanceSignal); len(signals) != 1 || signals[0].N != 1 ||
+		signals[0].Text != "TERM" {
 		t.Errorf("it was sent %+v", signals)
 	}
 }

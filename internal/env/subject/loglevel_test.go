@@ -53,7 +53,8 @@ func TestLogLevels(t *testing.T) {
 		{"OpenTelemetry, number only", `{"timeUnixNano":"1","severityNumber":18,"body":{"stringValue":"x"}}`, failure},
 		{"OpenTelemetry info", `{"severityText":"INFO","severityNumber":9,"body":"error"}`, lesser},
 		{"OTLP",
-			`{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"severityNumber":9},{"severityNumber":17,"severityText":"ERROR"}]}]}]}`, failure},
+			`{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"severityNumber":9},{"severityNumber":17,` +
+				`"severityText":"ERROR"}]}]}]}`, failure},
 		{"OTLP info", `{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"severityNumber":9}]}]}]}`, lesser},
 		{"GELF", `{"version":"1.1","host":"a","short_message":"cannot write","timestamp":1.5,"level":3,"_logger":"orders"}`,
 			failure},
@@ -90,7 +91,8 @@ func TestLogLevels(t *testing.T) {
 		{"winston simple in colours, info", "\x1b[32minfo\x1b[39m: 0 errors", lesser},
 		{"winston with a time", "2026-11-22T18:28:47.123Z [error]: cannot write", failure},
 		{"kafkajs",
-			`{"level":"ERROR","timestamp":"2026-11-22T18:28:47.123Z","logger":"kafkajs","message":"[Connection] Response Produce(key: 0, version: 7)","error":"x"}`, failure},
+			`{"level":"ERROR","timestamp":"2026-11-22T18:28:47.123Z","logger":"kafkajs","message":"[Connection] Response ` +
+				`Produce(key: 0, version: 7)","error":"x"}`, failure},
 		{"kafkajs info",
 			`{"level":"INFO","timestamp":"2026","logger":"kafkajs","message":"[Consumer] Starting","error":null}`, lesser},
 		{"NestJS", "\x1b[31m[Nest] 1  - \x1b[39m11/22/2026, 6:28:47 PM \x1b[31m  ERROR\x1b[39m \x1b[38;5;3m[OrdersService] " +

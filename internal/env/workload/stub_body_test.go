@@ -50,7 +50,8 @@ func TestCallsAreDecompressed(t *testing.T) {
 	place := Calls{In: InBody, At: at(t, "$.order.id")}
 	for _, calls := range []Calls{{}, place} {
 		b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 2)}, history.IDUUID, calls)
-		for encoding, body := range compressed(t, `{"order":{"id":"`+b.ids.Token(1)+`","pad":"`+strings.Repeat("0", 200)+`"}}`) {
+		for encoding, body := range compressed(t, `{"order":{"id":"`+b.ids.Token(1)+`","pad":"`+strings.Repeat("0",
+			200)+`"}}`) {
 			if packed := encoding != "" && encoding != "br" && encoding != "identity"; packed ==
 				strings.Contains(body, b.ids.Token(1)) {
 				t.Fatalf("%q: the id can be read in what is compressed, or cannot in what is not", encoding)
@@ -128,7 +129,8 @@ func FuzzCall(f *testing.F) {
 	for encoding, body := range compressed(f, "a=b&order="+ids.Token(1)) {
 		f.Add(encoding, "application/x-www-form-urlencoded", []byte(body))
 	}
-	f.Add("", "multipart/form-data; boundary=x", []byte("--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n--x--"))
+	f.Add("", "multipart/form-data; boundary=x",
+		[]byte("--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n--x--"))
 	f.Fuzz(func(t *testing.T, encoding, kind string, body []byte) {
 		r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/"},
 			Header: http.Header{"Content-Encoding": {encoding}, "Content-Type": {kind}}}

@@ -20,7 +20,8 @@ import (
 // newCalls is newBed for a downstream with calls of its own.
 func newCalls(t *testing.T, p *plan.Plan, form history.IDForm, calls Calls) *bed {
 	t.Helper()
-	b := &bed{t: t, ids: history.NewIDsAs("run", form, 10), sink: &events{}, client: &http.Client{Transport: &http.Transport{}}}
+	b := &bed{t: t, ids: history.NewIDsAs("run", form, 10), sink: &events{},
+		client: &http.Client{Transport: &http.Transport{}}}
 	calls.Told = true
 	stub, err := NewStub(StubConfig{
 		AttemptsConfig: AttemptsConfig{
@@ -112,10 +113,11 @@ func TestCallsStateWhereTheIDIs(t *testing.T) {
 		header       string
 		want         int32
 	}{
-		"a parameter":    {Calls{In: InQuery, Name: "order"}, "/?ref=" + other + "&order=" + id, "", "", 0},
-		"no parameter":   {Calls{In: InQuery, Name: "order"}, "/?ref=" + other, "", "", history.None},
-		"a header":       {Calls{In: InHeader, Name: "x-order"}, "/" + other, other, id, 0},
-		"a place":        {Calls{In: InBody, At: at(t, "$.order.id")}, "/" + other, `{"ref":"` + other + `","order":{"id":"` + id + `"}}`, "", 0},
+		"a parameter":  {Calls{In: InQuery, Name: "order"}, "/?ref=" + other + "&order=" + id, "", "", 0},
+		"no parameter": {Calls{In: InQuery, Name: "order"}, "/?ref=" + other, "", "", history.None},
+		"a header":     {Calls{In: InHeader, Name: "x-order"}, "/" + other, other, id, 0},
+		"a place": {Calls{In: InBody, At: at(t, "$.order.id")}, "/" + other, `{"ref":"` + other + `","order":{"id":"` + id + `"}}`, "",
+			0},
 		"no place":       {Calls{In: InBody, At: at(t, "$.order.id")}, "/", `{"ref":"` + other + `"}`, "", history.None},
 		"not JSON":       {Calls{In: InBody, At: at(t, "$.order.id")}, "/", id, "", history.None},
 		"the first part": {Calls{}, "/" + id, other, "", 0},
@@ -233,8 +235,10 @@ func TestCallsAreAnsweredAsDeclared(t *testing.T) {
 		{Outcome: history.OutcomeTransient, Failures: 1}, {Outcome: history.OutcomeRateLimited, Failures: 1},
 		{Outcome: history.OutcomePermanent}, {Outcome: history.OutcomeLogical},
 	}}, history.IDUUID, Calls{Answers: map[history.Outcome]Response{
-		history.OutcomeSuccess:   {Status: 201, Body: text(`{"id":"{{.ID}}","again":"{{.ID}}"}`), Headers: map[string]string{"Location": "/x"}},
-		history.OutcomeTransient: {Status: 500, Body: text(`<error>{{.Error}}</error>`), Headers: map[string]string{"Content-Type": "text/xml"}},
+		history.OutcomeSuccess: {Status: 201, Body: text(`{"id":"{{.ID}}","again":"{{.ID}}"}`),
+			Headers: map[string]string{"Location": "/x"}},
+		history.OutcomeTransient: {Status: 500, Body: text(`<error>{{.Error}}</error>`),
+			Headers: map[string]string{"Content-Type": "text/xml"}},
 		history.OutcomePermanent: {Status: 404},
 		history.OutcomeLogical:   {Status: 204},
 	}})

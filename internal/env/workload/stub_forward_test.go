@@ -99,7 +99,8 @@ func TestForwardedCallsWithoutAnIDMayBeAttempts(t *testing.T) {
 		want   []string
 	}{
 		{plan.Record{Garbage: true}, []string{"unknown-id 202"}}, {plan.Record{Tombstone: true}, []string{"unknown-id 202"}},
-		{plan.Record{Malformed: samples.Truncated}, []string{"unknown-id 202"}}, {plan.Record{Outcome: history.OutcomeSuccess}, nil},
+		{plan.Record{Malformed: samples.Truncated}, []string{"unknown-id 202"}},
+		{plan.Record{Outcome: history.OutcomeSuccess}, nil},
 	} {
 		b := newCalls(t, &plan.Plan{Records: []plan.Record{c.record}}, history.IDText,
 			Calls{Routes: []Route{{Path: "/token", Forward: true}}})

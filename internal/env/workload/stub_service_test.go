@@ -169,7 +169,8 @@ func TestServicesFindIDs(t *testing.T) {
 		several  int
 	}{
 		{"a number", numbers, samples.Place{}, `{"number": "` + numbers.Token(1) + `"}`, "", true, 0},
-		{"two numbers", numbers, samples.Place{}, `{"number": "` + numbers.Token(1) + `", "note": "` + numbers.Token(0) + `"}`,
+		{"two numbers", numbers, samples.Place{}, `{"number": "` + numbers.Token(1) + `", "note": "` + numbers.Token(0) +
+			`"}`,
 			"", true, 1},
 		{"metadata", texts, samples.Place{}, `{}`, texts.Token(1), true, 0},
 		{"its place", texts, at, `{"order": "` + texts.Token(1) + `", "note": "` + texts.Token(0) + `"}`, "", true, 0},

@@ -58,7 +58,8 @@ func TestBrowserNotesRequests(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte(
-			`<!doctype html><link rel="icon" href="data:,"><script>fetch("/more").then(() => (window.more = true)); fetch("http://name.example/x").catch(() => (window.refused = true));</script>`))
+			`<!doctype html><link rel="icon" href="data:,"><script>fetch("/more").then(() => (window.more = true)); ` +
+				`fetch("http://name.example/x").catch(() => (window.refused = true));</script>`))
 	}))
 	defer server.Close()
 	b := Open(t)

@@ -43,8 +43,8 @@ func seeds() uint64 {
 	return 1000
 }
 
-// TestSeedsAgree judges the histories of each seed. It describes the first disagreements in full, and names the seeds of
-// the others.
+// TestSeedsAgree judges the histories of each seed. It describes the first disagreements in full, and names the seeds
+// of the others.
 func TestSeedsAgree(t *testing.T) {
 	all := NewReport()
 	var failed atomic.Int64
@@ -184,7 +184,8 @@ func TestLargerHistoriesAgree(t *testing.T) {
 }
 
 // TestOthersAgree checks, for each seed, a history of a consumer with effects in a sink, one of records that are
-// produced twice and one of a consumer that makes several calls, and for some one of a graph and one of a dead-letter store.
+// produced twice and one of a consumer that makes several calls, and for some one of a graph and one of a dead-letter
+// store.
 func TestOthersAgree(t *testing.T) {
 	all := NewReport()
 	for seed := range seeds() / 10 {
@@ -254,7 +255,8 @@ func TestAttemptsOfSeveralCallsAgree(t *testing.T) {
 	if all.Decided*2 < all.Records {
 		t.Errorf("of %d records only %d could be decided", all.Records, all.Decided)
 	}
-	t.Logf("%d of %d decided; judged %v, compared %v, %v", all.Decided, all.Records, all.Correct, all.Compared, all.Corrupted)
+	t.Logf("%d of %d decided; judged %v, compared %v, %v", all.Decided, all.Records, all.Correct, all.Compared,
+		all.Corrupted)
 }
 
 // TestUnnamedRecordsAgree checks that many of the records that the downstream stub cannot identify are decided, and

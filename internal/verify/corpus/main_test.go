@@ -13,7 +13,8 @@ import (
 // store writes a run in which the consumer did nothing.
 func store(t *testing.T, dir string) {
 	t.Helper()
-	recorder, err := history.NewRecorder(filepath.Join(dir, historyDir), history.Header{Consumers: make([]history.Consumer, 1)}, history.NewClock())
+	recorder, err := history.NewRecorder(filepath.Join(dir, historyDir), history.Header{Consumers: make([]history.Consumer,
+		1)}, history.NewClock())
 	if err != nil {
 		t.Fatal(err)
 	}
