@@ -17,16 +17,22 @@
         if (a >= 1 || a === 0) return short(v) + " s";
         return a >= 1e-3 ? short(v * 1e3) + " ms" : short(v * 1e6) + " µs";
       }
-      case "ms": return written(v / 1e3, "s");
-      case "/s": return (+v.toPrecision(6)).toLocaleString("en-US", { maximumFractionDigits: 6 }) + "/s";
-      case "none": return "";
-      case "share": return short(v * 100) + " %";
-      case "nines": return v === 0 ? "0 %" : String(+(100 * (1 - Math.pow(10, -v))).toFixed(Math.max(0, Math.ceil(v) - 1))) + " %";
+      case "ms":
+        return written(v / 1e3, "s");
+      case "/s":
+        return (+v.toPrecision(6)).toLocaleString("en-US", { maximumFractionDigits: 6 }) + "/s";
+      case "none":
+        return "";
+      case "share":
+        return short(v * 100) + " %";
+      case "nines":
+        return v === 0 ? "0 %" : String(+(100 * (1 - Math.pow(10, -v))).toFixed(Math.max(0, Math.ceil(v) - 1))) + " %";
     }
     return short(v);
   }
 
-  // marks are the round values of a logarithmic axis: 1, 2 and 5 of each power of ten, or its powers only where there are many.
+  // marks are the round values of a logarithmic axis: 1, 2 and 5 of each power of ten, or its powers only where there
+  // are many.
   function marks(low, high) {
     const steps = high / low > 1000 ? [1] : [1, 2, 5], out = [];
     for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
@@ -38,11 +44,16 @@
   function axis(of, log, narrow) {
     const line = { stroke: colour("grid"), width: 1 };
     const out = {
-      stroke: colour("axis"), font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", grid: line, ticks: line,
+      stroke: colour("axis"),
+      font: "12px system-ui, sans-serif",
+      labelFont: "12px system-ui, sans-serif",
+      grid: line,
+      ticks: line,
       values: (u, marks) => marks.map((v) => (v === null ? null : written(v, of.unit))),
     };
     if (of.title) Object.assign(out, { label: of.title, labelSize: 22 });
-    if (of.unit === "nines") out.splits = (u) => [0, Math.log10(2), 1, 2, 3, 4, 5, 6].filter((v) => v <= u.scales.x.max + 1e-6);
+    if (of.unit === "nines")
+      out.splits = (u) => [0, Math.log10(2), 1, 2, 3, 4, 5, 6].filter((v) => v <= u.scales.x.max + 1e-6);
     if (log) out.splits = () => marks(of.low, of.high);
     return Object.assign(out, narrow ? { space: 60 } : {});
   }
@@ -62,7 +73,9 @@
     };
     ctx.save();
     ctx.textBaseline = "middle";
-    const all = figure.series.filter((s) => s.shape && s.shape !== "steps").map((s) => ({ s: s, p: at(s.x[0], s.y[0]) }));
+    const all = figure.series
+      .filter((s) => s.shape && s.shape !== "steps")
+      .map((s) => ({ s: s, p: at(s.x[0], s.y[0]) }));
     for (const { s, p } of all) {
       taken.push([p[0] - radius * px, p[1] - radius * px, p[0] + radius * px, p[1] + radius * px]);
       const [low, high] = [at(s.around[0], s.around[2]), at(s.around[1], s.around[3])];
@@ -70,9 +83,19 @@
       stroke(colour("soft"), 1.5, [[low[0], p[1]], [high[0], p[1]], [p[0], low[1]], [p[0], high[1]]]);
       ctx.globalAlpha = 1;
     }
-    for (const { s, p: [x, y] } of all) {
-      const arm = 7 * px, broken = s.shape === "broken";
-      if (broken) stroke(colour("fail"), 3, [[x - arm, y - arm], [x + arm, y + arm], [x + arm, y - arm], [x - arm, y + arm]]);
+    for (const {
+      s,
+      p: [x, y],
+    } of all) {
+      const arm = 7 * px,
+        broken = s.shape === "broken";
+      if (broken)
+        stroke(colour("fail"), 3, [
+          [x - arm, y - arm],
+          [x + arm, y + arm],
+          [x + arm, y - arm],
+          [x - arm, y + arm],
+        ]);
       else {
         ctx.beginPath();
         ctx.arc(x, y, radius * px, 0, 2 * Math.PI);
@@ -90,11 +113,24 @@
       ctx.fillText(s.label, x, broken ? y - 16 * px : y);
     }
     ctx.font = 12 * px + "px system-ui, sans-serif";
-    for (const { s, p: [x, y] } of all) {
-      const words = s.name.length > 34 ? s.name.slice(0, 33) + "…" : s.name, width = ctx.measureText(words).width, gap = (radius + 5) * px;
-      for (const [align, left] of [["left", x + gap], ["right", x - gap - width]]) {
+    for (const {
+      s,
+      p: [x, y],
+    } of all) {
+      const words = s.name.length > 34 ? s.name.slice(0, 33) + "…" : s.name,
+        width = ctx.measureText(words).width,
+        gap = (radius + 5) * px;
+      for (const [align, left] of [
+        ["left", x + gap],
+        ["right", x - gap - width],
+      ]) {
         const box = [left, y - 8 * px, left + width, y + 8 * px];
-        if (box[0] < u.bbox.left || box[2] > u.bbox.left + u.bbox.width || taken.some((t) => box[0] < t[2] && t[0] < box[2] && box[1] < t[3] && t[1] < box[3])) continue;
+        if (
+          box[0] < u.bbox.left ||
+          box[2] > u.bbox.left + u.bbox.width ||
+          taken.some((t) => box[0] < t[2] && t[0] < box[2] && box[1] < t[3] && t[1] < box[3])
+        )
+          continue;
         taken.push(box);
         ctx.textAlign = align;
         ctx.fillStyle = s.shape === "broken" ? colour("fail") : colour("ink");
@@ -129,19 +165,33 @@
   function draw(one) {
     const figure = one.figure, width = Math.max(280, one.holder.clientWidth - 28), narrow = width < 520;
     const curves = figure.series.map((s) => ({
-      label: s.name, show: !one.off.has(s.label), points: { show: false }, width: s.shape && s.shape !== "steps" ? 0 : 2,
-      stroke: colour("c" + (s.colour % 8)), dash: s.shape === "steps" ? [6, 4] : [[], [7, 4], [2, 3]][Math.floor(s.colour / 8) % 3],
+      label: s.name,
+      show: !one.off.has(s.label),
+      points: { show: false },
+      width: s.shape && s.shape !== "steps" ? 0 : 2,
+      stroke: colour("c" + (s.colour % 8)),
+      dash: s.shape === "steps" ? [6, 4] : [[], [7, 4], [2, 3]][Math.floor(s.colour / 8) % 3],
       paths: s.shape === "steps" ? uPlot.paths.stepped({ align: -1 }) : undefined,
     }));
     if (one.plot) one.plot.destroy();
-    one.plot = new uPlot({
-      width: width, height: narrow ? 280 : 380, legend: { show: false }, padding: [12, 26, 0, 0],
-      cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-      scales: { x: scale(figure.x), y: scale(figure.y) },
-      axes: [axis(figure.x, figure.x.log, narrow), Object.assign({ size: narrow ? 56 : 74 }, axis(figure.y, figure.y.log, narrow))],
-      series: [{}].concat(curves),
-      hooks: { draw: [(u) => points(u, figure), (u) => ends(u, one)], setCursor: [(u) => read(u, one)] },
-    }, uPlot.join(figure.series.map((s) => [s.x, s.y])), one.holder);
+    one.plot = new uPlot(
+      {
+        width: width,
+        height: narrow ? 280 : 380,
+        legend: { show: false },
+        padding: [12, 26, 0, 0],
+        cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+        scales: { x: scale(figure.x), y: scale(figure.y) },
+        axes: [
+          axis(figure.x, figure.x.log, narrow),
+          Object.assign({ size: narrow ? 56 : 74 }, axis(figure.y, figure.y.log, narrow)),
+        ],
+        series: [{}].concat(curves),
+        hooks: { draw: [(u) => points(u, figure), (u) => ends(u, one)], setCursor: [(u) => read(u, one)] },
+      },
+      uPlot.join(figure.series.map((s) => [s.x, s.y])),
+      one.holder,
+    );
   }
 
   // read says what is under the mouse: the values of the curves, or the point that is nearest.
@@ -150,7 +200,8 @@
     figure.series.forEach((s, i) => {
       const value = at === null || at === undefined ? null : u.data[i + 1][at];
       const out = one.outputs && one.outputs[i];
-      if (out) out.textContent = value === null || value === undefined ? "" : written(+value.toPrecision(3), figure.y.unit);
+      if (out)
+        out.textContent = value === null || value === undefined ? "" : written(+value.toPrecision(3), figure.y.unit);
     });
     const near = figure.series.find((s) => s.shape && s.shape !== "steps" &&
       Math.hypot(u.valToPos(s.x[0], "x") - u.cursor.left, u.valToPos(s.y[0], "y") - u.cursor.top) < 1.5 * radius);
@@ -170,7 +221,9 @@
         same.append(out);
         return out;
       }
-      const button = document.createElement("button"), line = document.createElement("i"), name = document.createElement("span");
+      const button = document.createElement("button"),
+        line = document.createElement("i"),
+        name = document.createElement("span");
       button.type = "button";
       button.dataset.series = s.label;
       button.setAttribute("aria-pressed", String(!s.hidden));
@@ -188,7 +241,8 @@
     for (const one of plots) {
       if (off) one.off.add(label);
       else one.off.delete(label);
-      for (const button of one.holder.querySelectorAll("[data-series]")) if (button.dataset.series === label) button.setAttribute("aria-pressed", String(!off));
+      for (const button of one.holder.querySelectorAll("[data-series]"))
+        if (button.dataset.series === label) button.setAttribute("aria-pressed", String(!off));
       draw(one);
     }
   }
@@ -204,7 +258,8 @@
   const choice = document.getElementById("which");
   if (choice) {
     const show = () => {
-      for (const holder of document.querySelectorAll(".choice")) holder.classList.toggle("away", holder.dataset.figure !== choice.value);
+      for (const holder of document.querySelectorAll(".choice"))
+        holder.classList.toggle("away", holder.dataset.figure !== choice.value);
     };
     choice.addEventListener("change", show);
     show();

@@ -1,5 +1,5 @@
-// Makes the controls of the report work: search, colours, copying, folding, printing. Everything that comes from the run is set as text, never
-// as markup. The page keeps nothing: what was chosen is forgotten when it is closed.
+// Makes the controls of the report work: search, colours, copying, folding, printing. Everything that comes from the
+// run is set as text, never as markup. The page keeps nothing: what was chosen is forgotten when it is closed.
 (function () {
   "use strict";
   const root = document.documentElement;
@@ -47,7 +47,10 @@
   function question(query) {
     const fields = [];
     const words = [];
-    const parts = query.toLowerCase().replace(/\b(record|key|partition|offset|id)\s*[:=]?\s+(?=\S)/g, "$1:").split(/\s+/);
+    const parts = query
+      .toLowerCase()
+      .replace(/\b(record|key|partition|offset|id)\s*[:=]?\s+(?=\S)/g, "$1:")
+      .split(/\s+/);
     for (const part of parts) {
       const pair = part.match(/^(record|key|partition|offset|id):(.+)$/);
       if (pair) fields.push([pair[1], pair[2]]);
@@ -101,8 +104,16 @@
         button.type = "button";
         button.textContent = item.row ? "record " + (d.record || "–") : item.title;
         const about = document.createElement("small");
-        about.textContent = [d.record && "record " + d.record, d.partition && "partition " + d.partition, d.offset && "offset " + d.offset, d.key, d.id].filter(Boolean).join(" · ") +
-          (item.row ? (item.element.tagName === "TR" ? " · in the index" : " · in the ledger") : "");
+        about.textContent =
+          [
+            d.record && "record " + d.record,
+            d.partition && "partition " + d.partition,
+            d.offset && "offset " + d.offset,
+            d.key,
+            d.id,
+          ]
+            .filter(Boolean)
+            .join(" · ") + (item.row ? (item.element.tagName === "TR" ? " · in the index" : " · in the ledger") : "");
         button.append(about);
         button.addEventListener("click", () => reveal(item.element));
         const line = document.createElement("li");
@@ -137,7 +148,8 @@
   function wireColours() {
     const button = document.getElementById("theme");
     const system = matchMedia("(prefers-color-scheme: dark)");
-    const dark = () => (root.classList.contains("dark") ? true : root.classList.contains("light") ? false : system.matches);
+    const dark = () =>
+      root.classList.contains("dark") ? true : root.classList.contains("light") ? false : system.matches;
     const tell = () => button.setAttribute("aria-pressed", String(dark()));
     button.addEventListener("click", () => {
       const next = dark() ? "light" : "dark";
@@ -158,7 +170,8 @@
         try {
           await navigator.clipboard.writeText(source.textContent);
         } catch (refused) {
-          // A page opened from a disk may not write the clipboard; then the text is selected for the reader's own copy key.
+          // A page opened from a disk may not write the clipboard; then the text is selected for the reader's own copy
+          // key.
           getSelection().selectAllChildren(source);
           done = document.execCommand("copy");
         }
@@ -170,7 +183,9 @@
 
   function wireFolding() {
     for (const button of document.querySelectorAll("[data-unfold]")) {
-      const all = Array.from(document.getElementById(button.dataset.unfold).querySelectorAll("details:not(.plainform)"));
+      const all = Array.from(
+        document.getElementById(button.dataset.unfold).querySelectorAll("details:not(.plainform)"),
+      );
       const tell = () => {
         const open = all.every((d) => d.open);
         button.setAttribute("aria-pressed", String(open));
@@ -185,13 +200,14 @@
     }
   }
 
-  // For paper what is folded is opened, and folded again afterwards; but nothing that is spare, and of pieces of evidence in a row no more
-  // than three.
+  // For paper what is folded is opened, and folded again afterwards; but nothing that is spare, and of pieces of
+  // evidence in a row no more than three.
   const printedInARow = 3;
 
   function before(details) {
     let n = 0;
-    for (let e = details.previousElementSibling; e && e.classList.contains("evidence"); e = e.previousElementSibling) n++;
+    for (let e = details.previousElementSibling; e && e.classList.contains("evidence"); e = e.previousElementSibling)
+      n++;
     return n;
   }
 

@@ -1,4 +1,5 @@
-// Filters the rows of tables, and compares two of them. Everything that comes from a run is set as text, never as markup.
+// Filters the rows of tables, and compares two of them. Everything that comes from a run is set as text, never as
+// markup.
 (function () {
   "use strict";
 
@@ -16,7 +17,10 @@
   }
 
   function wire(holder) {
-    const rows = Array.from(holder.querySelectorAll("tbody tr"), (row) => ({ row: row, text: row.textContent.toLowerCase() }));
+    const rows = Array.from(holder.querySelectorAll("tbody tr"), (row) => ({
+      row: row,
+      text: row.textContent.toLowerCase(),
+    }));
     const bar = document.createElement("form");
     bar.className = "filters";
     bar.setAttribute("role", "search");
@@ -41,7 +45,9 @@
       const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
       let n = 0;
       for (const { row, text } of rows) {
-        const fits = selects.every((s) => !s.select.value || row.dataset[s.name] === s.select.value) && wanted.every((w) => text.includes(w));
+        const fits =
+          selects.every((s) => !s.select.value || row.dataset[s.name] === s.select.value) &&
+          wanted.every((w) => text.includes(w));
         row.hidden = !fits;
         if (fits) n++;
       }
@@ -72,7 +78,8 @@
     }
     go.addEventListener("click", () => {
       const [after, before] = chosen();
-      if (chosen().length === 2) location.href = holder.dataset.pickTwo + "?" + new URLSearchParams({ before: before, after: after });
+      if (chosen().length === 2)
+        location.href = holder.dataset.pickTwo + "?" + new URLSearchParams({ before: before, after: after });
     });
     tell();
   }

@@ -8,7 +8,8 @@
   const hint = "drag to zoom all, double-click for the whole run; or the arrow keys, + and −";
   const drawn = []; // the charts that are drawn
   const hasRight = (chart) => chart.curves.some((c) => c.right);
-  const rightAxis = data.charts.some(hasRight) ? 34 : 10; // the room for the axis of one chart, which the others leave free
+  // rightAxis is the room for the axis of one chart, which the others leave free.
+  const rightAxis = data.charts.some(hasRight) ? 34 : 10;
   let range = null; // the seconds that are shown, null for all of them
   let hovered = null; // the plot that the mouse is over
 
@@ -27,7 +28,14 @@
   function figure(v, unit) {
     if (v === null || v === undefined) return "–";
     const a = Math.abs(v);
-    const text = a >= 100 || Number.isInteger(v) ? Math.round(v).toLocaleString("en-US") : a >= 10 ? v.toFixed(1) : a === 0 ? "0" : v.toFixed(2);
+    const text =
+      a >= 100 || Number.isInteger(v)
+        ? Math.round(v).toLocaleString("en-US")
+        : a >= 10
+          ? v.toFixed(1)
+          : a === 0
+            ? "0"
+            : v.toFixed(2);
     return unit ? text + " " + unit : text;
   }
 
@@ -130,7 +138,8 @@
     markMoments(u);
   }
 
-  // markMoments draws, at the foot of the plot, when windows were planned (a bracket), when they were noticed (a diamond), and the marks (triangles).
+  // markMoments draws, at the foot of the plot, when windows were planned (a bracket), when they were noticed (a
+  // diamond), and the marks (triangles).
   function markMoments(u) {
     const [ctx, box, px] = clip(u);
     const at = (v) => u.valToPos(v, "x", true);
@@ -142,7 +151,20 @@
         const from = at(f.planned[0]), to = Math.max(at(f.planned[1]), from + 2 * px);
         ctx.strokeRect(from, foot - 5 * px, to - from, 4 * px);
       }
-      if (f.noticed !== null) shape(ctx, at(f.noticed), foot - 12 * px, colour("retries"), [[0, -5], [4, 0], [0, 5], [-4, 0]], px);
+      if (f.noticed !== null)
+        shape(
+          ctx,
+          at(f.noticed),
+          foot - 12 * px,
+          colour("retries"),
+          [
+            [0, -5],
+            [4, 0],
+            [0, 5],
+            [-4, 0],
+          ],
+          px,
+        );
     }
     for (const m of data.marks) shape(ctx, at(m.at), foot - 1 * px, colour("fail"), [[0, -10], [5, 0], [-5, 0]], px);
     ctx.restore();
@@ -163,7 +185,8 @@
     });
     const most = Math.log1p(heat.most - 1) || 1;
     return function (count) {
-      const place = (Math.log1p(count - 1) / most) * (stops.length - 1), low = Math.min(Math.floor(place), stops.length - 2);
+      const place = (Math.log1p(count - 1) / most) * (stops.length - 1),
+        low = Math.min(Math.floor(place), stops.length - 2);
       const mixed = stops[low].map((c, i) => Math.round(c + (stops[low + 1][i] - c) * (place - low)));
       return "rgb(" + mixed.join(",") + ")";
     };
@@ -199,8 +222,10 @@
     const row = bounds.findIndex((b, i) => y >= b && y < bounds[i + 1]);
     if (row < 0) return;
     let count = 0;
-    for (let i = 0; i < heat.cells.length; i += 3) if (heat.cells[i] === column && heat.cells[i + 1] === row) count = heat.cells[i + 2];
-    out.textContent = count.toLocaleString("en-US") + " between " + figure(bounds[row]) + " and " + figure(bounds[row + 1], "ms");
+    for (let i = 0; i < heat.cells.length; i += 3)
+      if (heat.cells[i] === column && heat.cells[i + 1] === row) count = heat.cells[i + 2];
+    out.textContent =
+      count.toLocaleString("en-US") + " between " + figure(bounds[row]) + " and " + figure(bounds[row + 1], "ms");
   }
 
   function addHeatLegend(legend, chart) {
@@ -233,8 +258,11 @@
       return element("output", "", button);
     });
     chart.read = function (u) {
-      const at = u.cursor.idx, away = at === null || at === undefined;
-      outputs.forEach((out, i) => (out.textContent = away ? "" : figure(u.data[i + 1][at], unitOf(chart, chart.curves[i]))));
+      const at = u.cursor.idx,
+        away = at === null || at === undefined;
+      outputs.forEach(
+        (out, i) => (out.textContent = away ? "" : figure(u.data[i + 1][at], unitOf(chart, chart.curves[i]))),
+      );
       if (chart.cell) readHeat(u, chart.heat, chart.cell);
       readMoment(u);
     };
@@ -245,13 +273,15 @@
     return marks.map((v) => (Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null));
   }
 
-  // wholeDecades are the marks worth a label on a log scale: powers of ten, or all where there are fewer than two of them.
+  // wholeDecades are the marks worth a label on a log scale: powers of ten, or all where there are fewer than two of
+  // them.
   function wholeDecades(u, marks) {
     const whole = decades(u, marks);
     return whole.filter((v) => v !== null).length > 1 ? whole : marks;
   }
 
-  // selected zooms to what was dragged over. The other charts are told of the mouse too: what they have selected is only shown.
+  // selected zooms to what was dragged over. The other charts are told of the mouse too: what they have selected is
+  // only shown.
   function selected(u) {
     if (u.select.width <= 0) return;
     const from = u.posToVal(u.select.left, "x"), to = u.posToVal(u.select.left + u.select.width, "x");
@@ -264,34 +294,67 @@
       stroke: colour("axis"), font: "12px system-ui, sans-serif", grid: { stroke: colour("grid"), width: 1 },
       ticks: { stroke: colour("grid"), width: 1, size: 5 },
     };
-    const narrow = width < 520, named = chart === data.charts[0], right = hasRight(chart);
-    const side = { size: narrow ? 44 : 56, space: 34, values: (u, marks) => (chart.log ? wholeDecades(u, marks) : marks).map((v) => (v === null ? null : short(v))) };
+    const narrow = width < 520,
+      named = chart === data.charts[0],
+      right = hasRight(chart);
+    const side = {
+      size: narrow ? 44 : 56,
+      space: 34,
+      values: (u, marks) => (chart.log ? wholeDecades(u, marks) : marks).map((v) => (v === null ? null : short(v))),
+    };
     const filter = chart.log ? { filter: decades } : {};
     const bounds = chart.heat ? rowBounds(chart.heat) : [];
     const upwards = { range: (u, low, high) => [0, Math.max(1, high || 0) * 1.12] };
     const scales = {
       x: { time: false, range: () => shown() },
-      y: chart.log ? { distr: 3, log: 10, range: bounds.length ? () => [bounds[0], bounds[bounds.length - 1]] : undefined } : upwards,
+      y: chart.log
+        ? { distr: 3, log: 10, range: bounds.length ? () => [bounds[0], bounds[bounds.length - 1]] : undefined }
+        : upwards,
     };
     const axes = [
-      Object.assign({ size: 30, space: narrow ? 44 : 60 }, axis, { values: (u, marks) => marks.map((v) => short(v) + " s") }),
-      Object.assign({}, side, axis, { grid: Object.assign({}, axis.grid, filter), ticks: Object.assign({}, axis.ticks, filter) }),
+      Object.assign({ size: 30, space: narrow ? 44 : 60 }, axis, {
+        values: (u, marks) => marks.map((v) => short(v) + " s"),
+      }),
+      Object.assign({}, side, axis, {
+        grid: Object.assign({}, axis.grid, filter),
+        ticks: Object.assign({}, axis.ticks, filter),
+      }),
     ];
     if (right) {
       scales.right = upwards;
       axes.push(Object.assign({}, side, axis, { scale: "right", side: 1, size: rightAxis, grid: { show: false } }));
     }
     return {
-      width: width, height: chart.height, legend: { show: false }, padding: [named ? 20 : 8, right ? 0 : rightAxis, 0, 0],
+      width: width,
+      height: chart.height,
+      legend: { show: false },
+      padding: [named ? 20 : 8, right ? 0 : rightAxis, 0, 0],
       cursor: {
-        y: Boolean(chart.heat), sync: { key: "time", scales: ["x", null] }, drag: { x: true, y: false, setScale: false },
-        bind: { dblclick: () => () => { zoom(0, end); return null; } },
+        y: Boolean(chart.heat),
+        sync: { key: "time", scales: ["x", null] },
+        drag: { x: true, y: false, setScale: false },
+        bind: {
+          dblclick: () => () => {
+            zoom(0, end);
+            return null;
+          },
+        },
       },
-      scales: scales, axes: axes,
-      series: [{}].concat(chart.curves.map((c) => ({
-        label: c.label, stroke: colour(c.colour), width: c.strong ? 2 : 1.75, show: !c.hidden, dash: c.dashed ? [6, 3] : undefined,
-        scale: c.right ? "right" : "y", fill: c.area ? colour(c.colour) + "22" : undefined, points: { show: false }, spanGaps: Boolean(c.right),
-      }))),
+      scales: scales,
+      axes: axes,
+      series: [{}].concat(
+        chart.curves.map((c) => ({
+          label: c.label,
+          stroke: colour(c.colour),
+          width: c.strong ? 2 : 1.75,
+          show: !c.hidden,
+          dash: c.dashed ? [6, 3] : undefined,
+          scale: c.right ? "right" : "y",
+          fill: c.area ? colour(c.colour) + "22" : undefined,
+          points: { show: false },
+          spanGaps: Boolean(c.right),
+        })),
+      ),
       hooks: {
         setCursor: [(u) => chart.read(u)], setSelect: [selected], draw: named ? [nameWindows] : [],
         drawClear: [shadeWindows].concat(chart.heat ? (u) => paintHeat(u, chart.heat) : []),
@@ -310,7 +373,16 @@
   function summary(chart) {
     const parts = chart.curves.map((c) => {
       const known = values(chart, c).filter((v) => v !== null);
-      return c.label + (known.length ? " up to " + figure(known.reduce((a, b) => Math.max(a, b)), unitOf(chart, c)) : " nothing");
+      return (
+        c.label +
+        (known.length
+          ? " up to " +
+            figure(
+              known.reduce((a, b) => Math.max(a, b)),
+              unitOf(chart, c),
+            )
+          : " nothing")
+      );
     });
     return chart.title + ": " + parts.join(", ") + ". The same figures are in the table below the charts.";
   }
@@ -325,7 +397,11 @@
     const plot = element("div", "", chart.holder, "plot");
     plot.setAttribute("role", "img");
     plot.setAttribute("aria-label", summary(chart));
-    chart.plot = new uPlot(plotOptions(chart, plot.clientWidth || 600), [data.time].concat(chart.curves.map((c) => values(chart, c))), plot);
+    chart.plot = new uPlot(
+      plotOptions(chart, plot.clientWidth || 600),
+      [data.time].concat(chart.curves.map((c) => values(chart, c))),
+      plot,
+    );
   }
 
   const resized = new ResizeObserver((entries) => {
@@ -361,7 +437,13 @@
     charts.before(bar);
     reading = element("output", "", bar, "range");
     moment = element("span", hint, bar, "moment");
-    const buttons = [["−", "Zoom out", () => scale(2)], ["+", "Zoom in", () => scale(0.5)], ["◂", "Earlier", () => pan(-0.25)], ["▸", "Later", () => pan(0.25)], ["Whole run", "Show the whole run", () => zoom(0, end)]];
+    const buttons = [
+      ["−", "Zoom out", () => scale(2)],
+      ["+", "Zoom in", () => scale(0.5)],
+      ["◂", "Earlier", () => pan(-0.25)],
+      ["▸", "Later", () => pan(0.25)],
+      ["Whole run", "Show the whole run", () => zoom(0, end)],
+    ];
     for (const [sign, name, act] of buttons) {
       const button = element("button", sign, bar);
       button.type = "button";
@@ -369,10 +451,22 @@
       button.setAttribute("aria-label", name);
       button.addEventListener("click", act);
     }
-    const keys = { ArrowLeft: () => pan(-0.25), ArrowRight: () => pan(0.25), "+": () => scale(0.5), "=": () => scale(0.5), "-": () => scale(2), 0: () => zoom(0, end), Home: () => pan(-end), End: () => pan(end) };
+    const keys = {
+      ArrowLeft: () => pan(-0.25),
+      ArrowRight: () => pan(0.25),
+      "+": () => scale(0.5),
+      "=": () => scale(0.5),
+      "-": () => scale(2),
+      0: () => zoom(0, end),
+      Home: () => pan(-end),
+      End: () => pan(end),
+    };
     charts.tabIndex = 0;
     charts.setAttribute("role", "group");
-    charts.setAttribute("aria-label", "Charts on one time axis: arrow keys move, plus and minus zoom, 0 shows the whole run");
+    charts.setAttribute(
+      "aria-label",
+      "Charts on one time axis: arrow keys move, plus and minus zoom, 0 shows the whole run",
+    );
     charts.addEventListener("keydown", (e) => {
       if (e.target !== charts || e.ctrlKey || e.metaKey || e.altKey || !keys[e.key]) return;
       e.preventDefault();
@@ -427,17 +521,47 @@
     const every = Math.max(1, Math.ceil(within.length / 40));
     const columns = data.charts.flatMap((chart) => chart.curves).filter((c) => c.column);
     const t = element("table", "", null, "curves");
-    element("caption", "From " + from.toFixed(2) + " to " + to.toFixed(2) + " s; rates and p50 are means of the time, the others its highest", t);
+    element(
+      "caption",
+      "From " +
+        from.toFixed(2) +
+        " to " +
+        to.toFixed(2) +
+        " s; rates and p50 are means of the time, the others its highest",
+      t,
+    );
     const head = element("tr", "", element("thead", "", t));
-    for (const title of ["Second"].concat(columns.map((c) => c.column), "Faults")) element("th", title, head).scope = "col";
+    for (const title of ["Second"].concat(
+      columns.map((c) => c.column),
+      "Faults",
+    ))
+      element("th", title, head).scope = "col";
     const body = element("tbody", "", t);
     for (let i = 0; i < within.length; i += every) {
       const part = within.slice(i, i + every);
       const row = element("tr", "", body);
       element("th", data.time[part[0]].toFixed(2), row).scope = "row";
-      for (const c of columns) element("td", figure(merged(c, part.map((n) => c.values[n]).filter((v) => v !== null))), row);
-      const first = data.time[part[0]], last = data.time[part[part.length - 1]];
-      element("td", data.windows.filter((f) => f.from <= last && f.to >= first).map((f) => f.label).join(" "), row);
+      for (const c of columns)
+        element(
+          "td",
+          figure(
+            merged(
+              c,
+              part.map((n) => c.values[n]).filter((v) => v !== null),
+            ),
+          ),
+          row,
+        );
+      const first = data.time[part[0]],
+        last = data.time[part[part.length - 1]];
+      element(
+        "td",
+        data.windows
+          .filter((f) => f.from <= last && f.to >= first)
+          .map((f) => f.label)
+          .join(" "),
+        row,
+      );
     }
     table.box.replaceChildren(t);
   }

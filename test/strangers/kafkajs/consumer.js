@@ -1,5 +1,5 @@
-// A consumer on kafkajs as its documentation writes one: eachMessage with the client's own commits, retries in place with a heartbeat in each wait.
-// All settings of the client are its defaults, but for what the work needs.
+// A consumer on kafkajs as its documentation writes one: eachMessage with the client's own commits, retries in place
+// with a heartbeat in each wait. All settings of the client are its defaults, but for what the work needs.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import { Kafka, logLevel } from 'kafkajs'
@@ -20,8 +20,8 @@ class Interrupted extends Error {}
 
 class Unreadable extends Error {}
 
-// Resolves when the registry has given the schema of a value. Tries until then: only a schema that it doesn't know is the
-// record's fault.
+// Resolves when the registry has given the schema of a value. Tries until then: only a schema that it doesn't know is
+// the record's fault.
 async function schemaOf(value, heartbeat) {
   while (!stopping) {
     try {

@@ -1,5 +1,5 @@
-// A service on kafkajs and grpc-js as their documentation writes one: it charges each order by a call, and writes a result
-// to a topic. All settings of both clients are their defaults, but for what the work needs.
+// A service on kafkajs and grpc-js as their documentation writes one: it charges each order by a call, and writes a
+// result to a topic. All settings of both clients are their defaults, but for what the work needs.
 import { setTimeout as sleep } from 'node:timers/promises'
 import grpc from '@grpc/grpc-js'
 import loader from '@grpc/proto-loader'
@@ -7,7 +7,12 @@ import { Kafka, logLevel } from 'kafkajs'
 
 const MAX_ATTEMPTS = 4
 const BACKOFF_MS = [50, 100, 200]
-const RETRYABLE = [grpc.status.UNAVAILABLE, grpc.status.RESOURCE_EXHAUSTED, grpc.status.DEADLINE_EXCEEDED, grpc.status.ABORTED]
+const RETRYABLE = [
+  grpc.status.UNAVAILABLE,
+  grpc.status.RESOURCE_EXHAUSTED,
+  grpc.status.DEADLINE_EXCEEDED,
+  grpc.status.ABORTED,
+]
 
 // The client repeats a call that was answered UNAVAILABLE, before the service sees it.
 const repeats = {

@@ -1,4 +1,5 @@
-// A stub of the service that is called, as a developer writes one: one call in twenty fails, and answers are compressed.
+// A stub of the service that is called, as a developer writes one: one call in twenty fails, and answers are
+// compressed.
 import { createServer } from 'node:http'
 import { gzipSync } from 'node:zlib'
 

@@ -1,15 +1,24 @@
-// A transformer on kafkajs with transactions, as its documentation writes one: the result or the dead letter of a message, and its
-// offset, are written in one transaction. All settings of the client are its defaults, but for what the work needs.
+// A transformer on kafkajs with transactions, as its documentation writes one: the result or the dead letter of a
+// message, and its offset, are written in one transaction. All settings of the client are its defaults, but for what
+// the work needs.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Kafka, logLevel } from 'kafkajs'
 
 const MAX_ATTEMPTS = 4
 const BACKOFF_MS = [50, 100, 200]
 
-const kafka = new Kafka({ clientId: 'transformer', brokers: process.env.KAFKA_BROKERS.split(','), logLevel: logLevel.WARN })
+const kafka = new Kafka({
+  clientId: 'transformer',
+  brokers: process.env.KAFKA_BROKERS.split(','),
+  logLevel: logLevel.WARN,
+})
 const groupId = process.env.KAFKA_GROUP
 const consumer = kafka.consumer({ groupId })
-const producer = kafka.producer({ transactionalId: process.env.TRANSACTIONAL_ID, maxInFlightRequests: 1, idempotent: true })
+const producer = kafka.producer({
+  transactionalId: process.env.TRANSACTIONAL_ID,
+  maxInFlightRequests: 1,
+  idempotent: true,
+})
 let stopping = false
 
 class Interrupted extends Error {}

@@ -23,7 +23,9 @@ export class Carrier {
       })
       body = await response.text()
     } catch (error) {
-      throw new TransientError(`the carrier does not answer: ${error.cause?.message ?? error.message}`, { cause: error })
+      throw new TransientError(`the carrier does not answer: ${error.cause?.message ?? error.message}`, {
+        cause: error,
+      })
     }
     if (response.ok) return
     const reason = `the carrier answers ${response.status}: ${body.slice(0, 200)}`

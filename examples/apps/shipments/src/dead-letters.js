@@ -12,8 +12,8 @@ export class DeadLetters {
     Object.assign(this, { producer, topic, logger, signal, pauseMs })
   }
 
-  // Resolves when the broker has acknowledged the dead letter. Until then the message must not be committed, so it tries
-  // for as long as the service runs.
+  // Resolves when the broker has acknowledged the dead letter. Until then the message must not be committed, so it
+  // tries for as long as the service runs.
   async send({ topic, partition, message }, { attempts, error }, heartbeat) {
     const deadLetter = {
       key: message.key,

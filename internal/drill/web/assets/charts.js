@@ -32,11 +32,14 @@ export class Charts {
     this.windows = [];
     this.drawn = {};
     for (const holder of document.querySelectorAll("[data-chart]")) this.add(holder, charts[holder.dataset.chart]);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => Object.values(this.drawn).forEach((c) => this.draw(c)));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+      Object.values(this.drawn).forEach((c) => this.draw(c)),
+    );
     this.resized = new ResizeObserver((entries) => {
       for (const entry of entries) {
         const chart = this.drawn[entry.target.parentElement.dataset.chart];
-        if (chart.plot && Math.abs(entry.contentRect.width - chart.plot.width) > 1) chart.plot.setSize({ width: entry.contentRect.width, height: 150 });
+        if (chart.plot && Math.abs(entry.contentRect.width - chart.plot.width) > 1)
+          chart.plot.setSize({ width: entry.contentRect.width, height: 150 });
       }
     });
     for (const chart of Object.values(this.drawn)) this.resized.observe(chart.place);
@@ -57,33 +60,65 @@ export class Charts {
     if (chart.plot) chart.plot.destroy();
     chart.legend.replaceChildren();
     chart.values = chart.series.map(([name, label]) => {
-      const entry = document.createElement("span"), swatch = document.createElement("i"), value = document.createElement("b");
+      const entry = document.createElement("span"),
+        swatch = document.createElement("i"),
+        value = document.createElement("b");
       swatch.style.background = colour(name);
       entry.append(swatch, label + " ", value);
       chart.legend.append(entry);
       return value;
     });
-    const axis = { stroke: colour("axis"), font: "11px system-ui, sans-serif", grid: { stroke: colour("grid"), width: 1 }, ticks: { show: false } };
-    chart.plot = new uPlot({
-      width: chart.place.clientWidth || 320, height: 150, legend: { show: false }, padding: [8, 8, 0, 0],
-      cursor: { y: false, points: { size: 6 }, sync: { key: "drill" }, drag: { x: false, y: false } },
-      scales: { x: { time: false }, y: chart.log ? { distr: 3, log: 10 } : { range: (u, low, high) => [0, Math.max(1, high || 0) * 1.12] } },
-      axes: [
-        Object.assign({ size: 24, space: 54, values: (u, marks) => marks.map(clock) }, axis),
-        Object.assign({ size: 44, space: 30, values: (u, marks) => marks.map((v) => (v === null ? null : v >= 1e4 ? v / 1e3 + "k" : String(+v.toFixed(2)))) },
-          axis, chart.log ? { filter: decades, grid: Object.assign({ filter: decades }, axis.grid) } : {}),
-      ],
-      series: [{}].concat(chart.series.map(([name], i) => ({
-        stroke: colour(name), width: 1.7, points: { show: false }, fill: i === 0 ? colour(name) + "1c" : undefined, spanGaps: false,
-      }))),
-      hooks: { drawClear: [(u) => this.shade(u)], setCursor: [() => this.read(chart)] },
-    }, this.data(chart), chart.place);
+    const axis = {
+      stroke: colour("axis"),
+      font: "11px system-ui, sans-serif",
+      grid: { stroke: colour("grid"), width: 1 },
+      ticks: { show: false },
+    };
+    chart.plot = new uPlot(
+      {
+        width: chart.place.clientWidth || 320,
+        height: 150,
+        legend: { show: false },
+        padding: [8, 8, 0, 0],
+        cursor: { y: false, points: { size: 6 }, sync: { key: "drill" }, drag: { x: false, y: false } },
+        scales: {
+          x: { time: false },
+          y: chart.log ? { distr: 3, log: 10 } : { range: (u, low, high) => [0, Math.max(1, high || 0) * 1.12] },
+        },
+        axes: [
+          Object.assign({ size: 24, space: 54, values: (u, marks) => marks.map(clock) }, axis),
+          Object.assign(
+            {
+              size: 44,
+              space: 30,
+              values: (u, marks) =>
+                marks.map((v) => (v === null ? null : v >= 1e4 ? v / 1e3 + "k" : String(+v.toFixed(2)))),
+            },
+            axis,
+            chart.log ? { filter: decades, grid: Object.assign({ filter: decades }, axis.grid) } : {},
+          ),
+        ],
+        series: [{}].concat(
+          chart.series.map(([name], i) => ({
+            stroke: colour(name),
+            width: 1.7,
+            points: { show: false },
+            fill: i === 0 ? colour(name) + "1c" : undefined,
+            spanGaps: false,
+          })),
+        ),
+        hooks: { drawClear: [(u) => this.shade(u)], setCursor: [() => this.read(chart)] },
+      },
+      this.data(chart),
+      chart.place,
+    );
     this.read(chart);
   }
 
   data(chart) {
     // Where nothing succeeded there is no latency: 0 would be a lie.
-    const column = (name) => this.points.map((p) => ((name === "p50" || name === "p99") && p[columns[name]] === 0 ? null : p[columns[name]]));
+    const column = (name) =>
+      this.points.map((p) => ((name === "p50" || name === "p99") && p[columns[name]] === 0 ? null : p[columns[name]]));
     return [this.points.map((p) => p[0])].concat(chart.series.map(([name]) => column(name)));
   }
 
@@ -120,7 +155,8 @@ export class Charts {
     for (const chart of Object.values(this.drawn)) chart.plot.redraw(false);
   }
 
-  // replace takes what the server kept of the past; push adds a point. A point older than the last is of a load that began anew and is left out.
+  // replace takes what the server kept of the past; push adds a point. A point older than the last is of a load that
+  // began anew and is left out.
   replace(points) {
     this.points = points;
     this.refresh();
@@ -171,6 +207,17 @@ export class Tile {
     this.box.classList.toggle("warn", Boolean(warn));
     const last = points.slice(-120).map((p) => p[columns[this.name]]);
     const high = Math.max(1, ...last);
-    this.path.setAttribute("d", last.map((v, i) => `${i ? "L" : "M"}${((120 * i) / Math.max(1, last.length - 1)).toFixed(1)} ${(24 - (22 * v) / high).toFixed(1)}`).join(""));
+    this.path.setAttribute(
+      "d",
+      last
+        .map(
+          (v, i) =>
+            (i ? "L" : "M") +
+            ((120 * i) / Math.max(1, last.length - 1)).toFixed(1) +
+            " " +
+            (24 - (22 * v) / high).toFixed(1),
+        )
+        .join(""),
+    );
   }
 }

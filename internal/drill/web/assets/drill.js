@@ -1,5 +1,5 @@
-// The page of a drill: it shows what the server sends, and sends back what people do. Everything that comes from the run, or from other people, is set
-// as text, never as markup.
+// The page of a drill: it shows what the server sends, and sends back what people do. Everything that comes from the
+// run, or from other people, is set as text, never as markup.
 import { Drawing, short } from "./drawing.js";
 import { Charts, Tile, clock } from "./charts.js";
 import { BreakForm } from "./forms.js";
@@ -21,13 +21,14 @@ const long = (ns) => {
   const s = seconds(ns);
   return s < 1 ? Math.round(s * 1000) + " ms" : s < 60 ? +s.toFixed(1) + " s" : clock(s) + " min";
 };
-const ms = (ns) => (ns ? (ns >= 1e9 ? +(ns / 1e9).toFixed(2) + " s" : +(ns / 1e6).toFixed(ns < 1e7 ? 1 : 0) + " ms") : "–");
+const ms = (ns) =>
+  ns ? (ns >= 1e9 ? +(ns / 1e9).toFixed(2) + " s" : +(ns / 1e6).toFixed(ns < 1e7 ? 1 : 0) + " ms") : "–";
 
 let state = null;
 const charts = new Charts();
 const lines = [];
 
-// ---- What people do ------------------------------------------------------------------------------------------------------------------
+// ---- What people do -------------------------------------------------------------------------------------------------
 
 let answerTimer = 0;
 function answer(words, bad) {
@@ -44,14 +45,19 @@ async function act(action, order, button) {
   if (button) button.disabled = true;
   try {
     const response = await fetch("do/" + action, {
-      method: "POST", headers: { "Content-Type": "application/json", Accept: "application/json", "X-Dlqbench-Form": key },
-      body: JSON.stringify(Object.assign({ by: $("by").value.trim() }, order)), signal: AbortSignal.timeout(90000),
+      method: "POST",
+      headers: { "Content-Type": "application/json", Accept: "application/json", "X-Dlqbench-Form": key },
+      body: JSON.stringify(Object.assign({ by: $("by").value.trim() }, order)),
+      signal: AbortSignal.timeout(90000),
     });
     const told = await response.json().catch(() => ({}));
     answer(told.message || told.error || "The server answered " + response.status, !response.ok);
     return response.ok;
   } catch (failure) {
-    answer("The drill can't be reached: " + failure.message + ". Ctrl-C in its terminal heals everything and ends it.", true);
+    answer(
+      "The drill can't be reached: " + failure.message + ". Ctrl-C in its terminal heals everything and ends it.",
+      true,
+    );
     return false;
   } finally {
     if (button) button.disabled = false;
@@ -65,7 +71,8 @@ function wire() {
   });
   $("notice").addEventListener("submit", async (e) => {
     e.preventDefault();
-    if (await act("notice", { text: $("notice-text").value.trim() }, e.target.querySelector("button"))) $("notice-text").value = "";
+    if (await act("notice", { text: $("notice-text").value.trim() }, e.target.querySelector("button")))
+      $("notice-text").value = "";
   });
   const note = async (e) => {
     e.preventDefault();
@@ -73,7 +80,9 @@ function wire() {
     if (await act("note", { text: $("note-text").value.trim() })) $("note-text").value = "";
   };
   $("note").addEventListener("submit", note);
-  $("note-text").addEventListener("keydown", (e) => (e.key === "Enter" && !e.shiftKey && !e.isComposing ? note(e) : null));
+  $("note-text").addEventListener("keydown", (e) =>
+    e.key === "Enter" && !e.shiftKey && !e.isComposing ? note(e) : null,
+  );
   $("replay").addEventListener("submit", (e) => {
     e.preventDefault();
     act("replay", {}, e.target.querySelector("button"));
@@ -108,23 +117,37 @@ const breaking = new BreakForm($("break"), async (spec) => {
 function pick(part) {
   const [kind, number] = part.split(" ");
   const likely = {
-    broker: ["broker.stop", { "broker.broker": number }], instance: ["subject.signal", { "subject.instance": number, "subject.signal": "KILL" }],
-    downstream: ["downstream.outage", {}], dlq: ["kafka.error", { "kafka.api": "Produce", "kafka.topic": "dlq" }],
-    input: ["kafka.delay_response", { "kafka.api": "Fetch", "kafka.topic": "input" }], store: ["network.down", { "network.link": "store" }],
+    broker: ["broker.stop", { "broker.broker": number }],
+    instance: ["subject.signal", { "subject.instance": number, "subject.signal": "KILL" }],
+    downstream: ["downstream.outage", {}],
+    dlq: ["kafka.error", { "kafka.api": "Produce", "kafka.topic": "dlq" }],
+    input: ["kafka.delay_response", { "kafka.api": "Fetch", "kafka.topic": "input" }],
+    store: ["network.down", { "network.link": "store" }],
     registry: ["registry.error", {}],
   }[kind];
   if (likely && !breaking.pick(...likely)) answer("That fault is not available in this drill.", true);
 }
 
-// ---- What is shown -------------------------------------------------------------------------------------------------------------------
+// ---- What is shown --------------------------------------------------------------------------------------------------
 
 const drawing = new Drawing($("drawing"), pick);
 const tiles = [
-  new Tile($("tiles"), "Sent", "sent"), new Tile($("tiles"), "Processed", "processed"), new Tile($("tiles"), "Lag", "lag"),
-  new Tile($("tiles"), "Retries in flight", "retries"), new Tile($("tiles"), "Dead letters", "dead"), new Tile($("tiles"), "Latency p99", "p99"),
+  new Tile($("tiles"), "Sent", "sent"),
+  new Tile($("tiles"), "Processed", "processed"),
+  new Tile($("tiles"), "Lag", "lag"),
+  new Tile($("tiles"), "Retries in flight", "retries"),
+  new Tile($("tiles"), "Dead letters", "dead"),
+  new Tile($("tiles"), "Latency p99", "p99"),
 ];
 
-const stages = { "set-up": "setting up", "warm-up": "warming up", open: "open", drain: "draining", judge: "judging", over: "over" };
+const stages = {
+  "set-up": "setting up",
+  "warm-up": "warming up",
+  open: "open",
+  drain: "draining",
+  judge: "judging",
+  over: "over",
+};
 const upStates = ["starting", "running", "paused", "stopping"];
 const may = (action) => (state ? (state.may || []).includes(action) : false);
 const consumers = () => ((state && state.live && state.live.instances) || []).filter((i) => i.kind === "instance");
@@ -169,18 +192,40 @@ function model() {
   return {
     may: may("break"), processed: live.processed_rate,
     workload: { rate: live.sent_rate, words: short(live.totals.sent) + " sent" },
-    input: { name: new Set(parts.map((p) => p.topic)).size > 1 ? "input topics" : input, lag: live.lag, usual: Math.max(1, usualLag / Math.max(1, parts.length)), lanes: parts.map((p) => ({ name: p.partition, lag: p.lag })) },
+    input: {
+      name: new Set(parts.map((p) => p.topic)).size > 1 ? "input topics" : input,
+      lag: live.lag,
+      usual: Math.max(1, usualLag / Math.max(1, parts.length)),
+      lanes: parts.map((p) => ({ name: p.partition, lag: p.lag })),
+    },
     dlq: { count: live.dead_letters, rate: live.dead_letter_rate },
     downstream: { rate: live.attempt_rate, words: "attempts" },
-    store: store ? { count, words: Object.entries(store.by_state || {}).map(([name, n]) => `${n} ${name.toLowerCase().replaceAll("_", " ")}`).slice(0, 2).join(", ") } : null,
+    store: store
+      ? {
+          count,
+          words: Object.entries(store.by_state || {})
+            .map(([name, n]) => `${n} ${name.toLowerCase().replaceAll("_", " ")}`)
+            .slice(0, 2)
+            .join(", "),
+        }
+      : null,
     registry: live.registry || null,
     brokers, retries: live.retries_in_flight,
     instances: all.map((i) => {
       const up = upStates.includes(i.status), plain = i.status === "running";
       const work = `${i.partitions} part. · ${short(i.attempt_rate)}/s`;
       return {
-        id: i.name, name: (i.node ? i.node + " " : "") + i.name, up, gone: i.status === "stopped" && state.stage !== "open", down: !up && !(i.status === "stopped" && state.stage !== "open"), paused: i.status === "paused", away: i.status === "starting" || i.status === "stopping",
-        words: plain ? work : i.status, brief: plain ? short(i.attempt_rate) + "/s" : i.status, fetch: i.fetch_rate, attempts: i.attempt_rate,
+        id: i.name,
+        name: (i.node ? i.node + " " : "") + i.name,
+        up,
+        gone: i.status === "stopped" && state.stage !== "open",
+        down: !up && !(i.status === "stopped" && state.stage !== "open"),
+        paused: i.status === "paused",
+        away: i.status === "starting" || i.status === "stopping",
+        words: plain ? work : i.status,
+        brief: plain ? short(i.attempt_rate) + "/s" : i.status,
+        fetch: i.fetch_rate,
+        attempts: i.attempt_rate,
       };
     }),
     marks: inForce().flatMap(marksOf),
@@ -214,11 +259,16 @@ function showFigures() {
   tiles[1].show(short(live.processed_rate), "/s", p);
   tiles[2].show(short(live.lag), "", p, live.lag > 50 && live.lag > 5 * Math.max(1, usualLag));
   tiles[3].show(short(live.retries_in_flight), "", p);
-  tiles[4].show(short(live.dead_letters), live.dead_letter_rate >= 0.05 ? "+" + short(live.dead_letter_rate) + "/s" : "", p);
+  tiles[4].show(
+    short(live.dead_letters),
+    live.dead_letter_rate >= 0.05 ? "+" + short(live.dead_letter_rate) + "/s" : "",
+    p,
+  );
   tiles[5].show(q.count ? ms(q.p99_ns).split(" ")[0] : "–", q.count ? ms(q.p99_ns).split(" ")[1] : "", p);
 }
 
-// keep makes the list have one item for each thing, and leaves those that stay where they are, so that the focus stays, too.
+// keep makes the list have one item for each thing, and leaves those that stay where they are, so that the focus stays,
+// too.
 function keep(list, things, id, make, update) {
   const had = new Map([...list.children].map((item) => [item.dataset.id, item]));
   let before = null;
@@ -230,7 +280,8 @@ function keep(list, things, id, make, update) {
       item = make(thing);
       item.dataset.id = name;
     }
-    if ((before ? before.nextElementSibling : list.firstElementChild) !== item) list.insertBefore(item, before ? before.nextElementSibling : list.firstElementChild);
+    if ((before ? before.nextElementSibling : list.firstElementChild) !== item)
+      list.insertBefore(item, before ? before.nextElementSibling : list.firstElementChild);
     update(item, thing);
     before = item;
   }
@@ -247,25 +298,42 @@ function showBroken() {
   $("broken-count").textContent = now.length;
   $("broken-count").classList.toggle("some", now.length > 0);
   $("broken-none").hidden = now.length > 0;
-  if (role === "responder") $("broken-none").textContent = "None of yours. Faults of others are not shown to the responder.";
-  keep($("broken"), now, (f) => f.id, (f) => {
-    const item = element("li");
-    element("span", f.name, item, "name");
-    const heal = element("button", "Heal", item, "small");
-    heal.type = "button";
-    heal.setAttribute("aria-label", "Heal " + f.name);
-    heal.addEventListener("click", () => act("heal", { fault: f.id }, heal));
-    element("span", "", item, "about");
-    return item;
-  }, (item, f) => {
-    item.querySelector("button").hidden = !may("heal");
-    const since = Math.max(0, state.at_ns - f.injected_ns);
-    // Some faults count what they did only when they are healed: that nothing is counted yet says nothing.
-    const live = ((state.live && state.live.active_faults) || []).find((a) => a.name === f.name);
-    const effects = Math.max(f.effects, live ? live.effects : 0);
-    const noticed = f.to_notice ? (f.noticed_ns !== undefined ? ", noticed after " + long(f.noticed_ns - f.injected_ns) : ", not noticed yet") : "";
-    put(item, ".about", `${f.what}. For ${clock(seconds(since))}${effects > 0 ? ", took effect " + effects.toLocaleString("en-US") + "×" : ""}${noticed}`);
-  });
+  if (role === "responder")
+    $("broken-none").textContent = "None of yours. Faults of others are not shown to the responder.";
+  keep(
+    $("broken"),
+    now,
+    (f) => f.id,
+    (f) => {
+      const item = element("li");
+      element("span", f.name, item, "name");
+      const heal = element("button", "Heal", item, "small");
+      heal.type = "button";
+      heal.setAttribute("aria-label", "Heal " + f.name);
+      heal.addEventListener("click", () => act("heal", { fault: f.id }, heal));
+      element("span", "", item, "about");
+      return item;
+    },
+    (item, f) => {
+      item.querySelector("button").hidden = !may("heal");
+      const since = Math.max(0, state.at_ns - f.injected_ns);
+      // Some faults count what they did only when they are healed: that nothing is counted yet says nothing.
+      const live = ((state.live && state.live.active_faults) || []).find((a) => a.name === f.name);
+      const effects = Math.max(f.effects, live ? live.effects : 0);
+      const noticed = f.to_notice
+        ? f.noticed_ns !== undefined
+          ? ", noticed after " + long(f.noticed_ns - f.injected_ns)
+          : ", not noticed yet"
+        : "";
+      put(
+        item,
+        ".about",
+        `${f.what}. For ${clock(seconds(since))}` +
+          (effects > 0 ? ", took effect " + effects.toLocaleString("en-US") + "×" : "") +
+          noticed,
+      );
+    },
+  );
 }
 
 function showPeople() {
@@ -283,32 +351,64 @@ function showProcesses() {
   const [less, more] = $("scale").querySelectorAll("button");
   less.disabled = running() <= 1;
   more.disabled = running() >= state.instances;
-  keep($("processes"), all, (i) => i.name + (i.node || ""), (i) => {
-    const item = element("li");
-    element("i", "", item);
-    const words = element("span", "", item, "state");
-    element("b", (i.node ? i.node + " " : "") + i.name, words);
-    element("small", "", words);
-    if (i.kind === "instance") for (const [action, label] of [["kill", "Kill"], ["pause", "Pause"], ["resume", "Resume"], ["restart", "Restart"]]) {
-      const button = element("button", label, item, "small");
-      button.type = "button";
-      button.dataset.action = action;
-      button.setAttribute("aria-label", label + " " + i.name);
-      button.addEventListener("click", () => act(action, { instance: i.number }, button));
-    }
-    return item;
-  }, (item, i) => {
-    item.className = i.status;
-    const up = i.status === "running" || i.status === "starting";
-    put(item, "small", i.status === "running" ? `${i.partitions} part. · ${short(i.attempt_rate)}/s` : i.status);
-    // A responder does not see what is paused: he may try to resume what looks as if it were running.
-    const held = i.status === "paused", blind = role === "responder";
-    const fits = { kill: up || held, pause: up && !blind, resume: held || (blind && up), restart: !held && i.status !== "starting" && i.status !== "stopping" };
-    for (const button of item.querySelectorAll("button")) button.hidden = !may(button.dataset.action) || !fits[button.dataset.action];
-  });
+  keep(
+    $("processes"),
+    all,
+    (i) => i.name + (i.node || ""),
+    (i) => {
+      const item = element("li");
+      element("i", "", item);
+      const words = element("span", "", item, "state");
+      element("b", (i.node ? i.node + " " : "") + i.name, words);
+      element("small", "", words);
+      if (i.kind === "instance")
+        for (const [action, label] of [
+          ["kill", "Kill"],
+          ["pause", "Pause"],
+          ["resume", "Resume"],
+          ["restart", "Restart"],
+        ]) {
+          const button = element("button", label, item, "small");
+          button.type = "button";
+          button.dataset.action = action;
+          button.setAttribute("aria-label", label + " " + i.name);
+          button.addEventListener("click", () => act(action, { instance: i.number }, button));
+        }
+      return item;
+    },
+    (item, i) => {
+      item.className = i.status;
+      const up = i.status === "running" || i.status === "starting";
+      put(item, "small", i.status === "running" ? `${i.partitions} part. · ${short(i.attempt_rate)}/s` : i.status);
+      // A responder does not see what is paused: he may try to resume what looks as if it were running.
+      const held = i.status === "paused",
+        blind = role === "responder";
+      const fits = {
+        kill: up || held,
+        pause: up && !blind,
+        resume: held || (blind && up),
+        restart: !held && i.status !== "starting" && i.status !== "stopping",
+      };
+      for (const button of item.querySelectorAll("button"))
+        button.hidden = !may(button.dataset.action) || !fits[button.dataset.action];
+    },
+  );
 }
 
-const people = ["break", "heal", "heal-all", "kill", "pause", "resume", "restart", "scale", "replay", "notice", "note", "stop"];
+const people = [
+  "break",
+  "heal",
+  "heal-all",
+  "kill",
+  "pause",
+  "resume",
+  "restart",
+  "scale",
+  "replay",
+  "notice",
+  "note",
+  "stop",
+];
 
 function logItem(line) {
   const item = element("li");
@@ -316,7 +416,8 @@ function logItem(line) {
   element("time", moment(line.at_ns), item);
   element("span", { break: "inject", note: "decision" }[line.action] || line.action, item, "kind");
   const text = element("span", null, item, "text u");
-  if (line.who && (line.who.name || line.who.role)) element("span", (line.who.name || line.who.role) + ": ", text, "who u");
+  if (line.who && (line.who.name || line.who.role))
+    element("span", (line.who.name || line.who.role) + ": ", text, "who u");
   text.append(line.text);
   return item;
 }
@@ -334,7 +435,8 @@ function speak(words) {
   if (speaking) return;
   speaking = setTimeout(() => {
     speaking = 0;
-    $("spoken").textContent = unspoken.slice(-3).join(". ") + (unspoken.length > 3 ? `. And ${unspoken.length - 3} more events` : "");
+    $("spoken").textContent =
+      unspoken.slice(-3).join(". ") + (unspoken.length > 3 ? `. And ${unspoken.length - 3} more events` : "");
     unspoken = [];
   }, 1500);
 }
@@ -344,7 +446,8 @@ function addEvents(fresh, quiet) {
     if (lines.length && line.number <= lines[lines.length - 1].number) continue;
     lines.push(line);
     if (wanted(line)) $("log").prepend(logItem(line));
-    if (!quiet && (people.includes(line.action) || line.action === "fault" || line.action === "phase")) speak(`${line.action}: ${line.text}`);
+    if (!quiet && (people.includes(line.action) || line.action === "fault" || line.action === "phase"))
+      speak(`${line.action}: ${line.text}`);
   }
   lines.splice(0, Math.max(0, lines.length - 500));
   while ($("log").childElementCount > 500) $("log").lastElementChild.remove();
@@ -357,8 +460,14 @@ function showOver() {
   $("over").classList.add(r.verdict || "none");
   $("over-badge").textContent = r.verdict || "no verdict";
   $("over-word").textContent = state.ending ? "The drill is over: " + state.ending : "The drill is over";
-  for (const reason of [...(r.reasons || []), ...(r.error ? [r.error] : [])].slice(0, 6)) element("li", reason, $("over-reasons"), "u");
-  for (const [name, words] of [["debrief.html", "Debrief"], ["report.html", "Full report"], ["recorded.yaml", "Recorded scenario"], ["debrief.md", "Debrief as Markdown"]]) {
+  for (const reason of [...(r.reasons || []), ...(r.error ? [r.error] : [])].slice(0, 6))
+    element("li", reason, $("over-reasons"), "u");
+  for (const [name, words] of [
+    ["debrief.html", "Debrief"],
+    ["report.html", "Full report"],
+    ["recorded.yaml", "Recorded scenario"],
+    ["debrief.md", "Debrief as Markdown"],
+  ]) {
     const link = element("a", words, $("over-links"));
     link.href = "files/" + name;
     link.target = "_blank";
@@ -375,7 +484,11 @@ function showOver() {
     element("dd", words, box);
   };
   figure("Noticed", `${f.noticed} of ${f.faults}`);
-  const lifted = [[f.healed, "by hand"], [f.ended_alone, "by itself"], [f.lifted_at_end, "at the end of the load"]].filter(([n]) => n > 0);
+  const lifted = [
+    [f.healed, "by hand"],
+    [f.ended_alone, "by itself"],
+    [f.lifted_at_end, "at the end of the load"],
+  ].filter(([n]) => n > 0);
   figure("Lifted", lifted.map(([n, how]) => `${n} ${how}`).join(", ") || "–");
   figure("False alarms", String(f.false_alarms));
   figure("Median to notice", f.noticed ? long(f.to_notice.median_ns) : "–");
@@ -390,24 +503,53 @@ function faultTable() {
   if (!state.faults || !state.faults.length) return;
   const table = element("table", null, $("over-faults"));
   const head = element("tr", null, element("thead", null, table));
-  for (const words of ["Fault", "Injected at", "Noticed", "Lifted", "Drained after", "Effects"]) element("th", words, head).scope = "col";
+  for (const words of ["Fault", "Injected at", "Noticed", "Lifted", "Drained after", "Effects"])
+    element("th", words, head).scope = "col";
   const body = element("tbody", null, table);
   for (const f of state.faults) {
     const row = element("tr", null, body);
     const what = element("td", `${f.name} · ${f.what}`, row, "u");
     if (f.idle) element("small", "It did nothing: " + f.idle, what, "idle u");
     element("td", clock(seconds(f.injected_ns)), row);
-    const counts = f.to_notice && !f.idle && !f.failed, by = (who) => (who ? ", " + (who.name || who.role) : "");
-    element("td", !counts ? "does not count" : f.noticed_ns !== undefined ? "after " + long(f.noticed_ns - f.injected_ns) + by(f.noticed_by) : "never", row, "u");
-    element("td", f.healed_ns !== undefined ? "after " + long(f.healed_ns - f.injected_ns) + ", " + f.lifted + by(f.healed_by) : f.failed ? "failed" : "–", row, "u");
-    element("td", f.drained_ns !== undefined && f.healed_ns !== undefined ? long(f.drained_ns - f.healed_ns) : "–", row);
+    const counts = f.to_notice && !f.idle && !f.failed,
+      by = (who) => (who ? ", " + (who.name || who.role) : "");
+    element(
+      "td",
+      !counts
+        ? "does not count"
+        : f.noticed_ns !== undefined
+          ? "after " + long(f.noticed_ns - f.injected_ns) + by(f.noticed_by)
+          : "never",
+      row,
+      "u",
+    );
+    element(
+      "td",
+      f.healed_ns !== undefined
+        ? "after " + long(f.healed_ns - f.injected_ns) + ", " + f.lifted + by(f.healed_by)
+        : f.failed
+          ? "failed"
+          : "–",
+      row,
+      "u",
+    );
+    element(
+      "td",
+      f.drained_ns !== undefined && f.healed_ns !== undefined ? long(f.drained_ns - f.healed_ns) : "–",
+      row,
+    );
     element("td", f.idle ? "none" : f.effects.toLocaleString("en-US"), row, f.idle ? "idle" : "");
   }
 }
 
 function describe() {
-  const down = consumers().filter((i) => !upStates.includes(i.status)).length, live = state.live;
-  return `${consumers().length} instances, ${down} of them down; ${live.lag} records behind; ${live.dead_letters} dead letters; broken now: ${inForce().map((f) => f.name).join(", ") || "nothing"}.`;
+  const down = consumers().filter((i) => !upStates.includes(i.status)).length,
+    live = state.live;
+  const faults = inForce().map((f) => f.name).join(", ") || "nothing";
+  return (
+    `${consumers().length} instances, ${down} of them down; ${live.lag} records behind; ` +
+    `${live.dead_letters} dead letters; broken now: ${faults}.`
+  );
 }
 
 // still is the last state of a run that has ended: its totals stay, nothing moves any more.
@@ -425,10 +567,23 @@ function show(frame) {
   showPeople();
   showBroken();
   if (state.live) {
-    charts.show((state.faults || []).filter((f) => !f.failed).map((f) => [seconds(f.injected_ns), f.healed_ns === undefined ? null : seconds(f.healed_ns)]));
+    charts.show(
+      (state.faults || [])
+        .filter((f) => !f.failed)
+        .map((f) => [seconds(f.injected_ns), f.healed_ns === undefined ? null : seconds(f.healed_ns)]),
+    );
     const l = state.live;
     if (!ended) {
-      charts.push([seconds(state.at_ns), l.sent_rate, l.processed_rate, l.dead_letter_rate, l.lag, l.retries_in_flight, l.latency.success.p50_ns / 1e6, l.latency.success.p99_ns / 1e6]);
+      charts.push([
+        seconds(state.at_ns),
+        l.sent_rate,
+        l.processed_rate,
+        l.dead_letter_rate,
+        l.lag,
+        l.retries_in_flight,
+        l.latency.success.p50_ns / 1e6,
+        l.latency.success.p99_ns / 1e6,
+      ]);
     }
     showFigures();
     drawing.show(model());
@@ -438,7 +593,7 @@ function show(frame) {
   showOver();
 }
 
-// ---- The connection ------------------------------------------------------------------------------------------------------------------
+// ---- The connection -------------------------------------------------------------------------------------------------
 
 let source = null, heard = 0, lostAt = 0, wait = 1000;
 
@@ -457,9 +612,15 @@ function lose() {
   box.hidden = calm;
   if (!box.firstChild) {
     element("span", "", box);
-    element("small", "If nobody looks at it any more, the drill heals everything after a while and ends. Ctrl-C in its terminal does so at once.", box);
+    element(
+      "small",
+      "If nobody looks at it any more, the drill heals everything after a while and ends. " +
+        "Ctrl-C in its terminal does so at once.",
+      box,
+    );
   }
-  box.firstChild.textContent = `Connection lost ${Math.round((Date.now() - lostAt) / 1000)} s ago: what you see is old. Reconnecting …`;
+  const ago = Math.round((Date.now() - lostAt) / 1000);
+  box.firstChild.textContent = `Connection lost ${ago} s ago: what you see is old. Reconnecting …`;
 }
 
 function found() {
@@ -491,7 +652,8 @@ function connect() {
   source.addEventListener("error", lose);
 }
 
-// A connection may be dead without an error: no frame for a while is as bad as one. A new one is tried at growing intervals.
+// A connection may be dead without an error: no frame for a while is as bad as one. A new one is tried at growing
+// intervals.
 setInterval(() => {
   const silent = Date.now() - heard;
   if (silent > 3500 || lostAt) lose();
@@ -507,9 +669,17 @@ async function start() {
   const response = await fetch("catalogue");
   if (!response.ok) return void answer("The list of faults can't be had: " + response.status, true);
   const catalogue = await response.json();
-  const links = new Set(catalogue.flatMap((c) => (c.parameters || []).filter((p) => p.path === "network.link").flatMap((p) => p.choices || [])));
-  brokers = [...links].filter((l) => /^broker \d+$/.test(l)).map((l) => Number(l.slice(7))).sort((a, b) => a - b);
-  if (state && state.live) drawing.show(model()); // the list may come after the first frame: the next one may be a while away
+  const links = new Set(
+    catalogue.flatMap((c) =>
+      (c.parameters || []).filter((p) => p.path === "network.link").flatMap((p) => p.choices || []),
+    ),
+  );
+  brokers = [...links]
+    .filter((l) => /^broker \d+$/.test(l))
+    .map((l) => Number(l.slice(7)))
+    .sort((a, b) => a - b);
+  // The list may come after the first frame, and the next one may be a while away.
+  if (state && state.live) drawing.show(model());
   breaking.fill(catalogue);
 }
 

@@ -1,4 +1,5 @@
-// The form to break things by, made from the catalogue: every fault brings its parameters, their types, choices and defaults.
+// The form to break things by, made from the catalogue: every fault brings its parameters, their types, choices and
+// defaults.
 
 const patterns = {
   duration: ["([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|0", "a duration such as 250ms, 5s or 1m30s"],
@@ -14,7 +15,8 @@ function element(tag, attributes, parent) {
   return e;
 }
 
-const get = (from, path) => path.split(".").reduce((v, key) => (v === undefined || v === null ? undefined : v[key]), from);
+const get = (from, path) =>
+  path.split(".").reduce((v, key) => (v === undefined || v === null ? undefined : v[key]), from);
 
 function set(into, path, value) {
   const keys = path.split("."), last = keys.pop();
@@ -45,10 +47,17 @@ export class BreakForm {
     const groups = {};
     for (const one of catalogue) {
       groups[one.kind] ||= element("optgroup", { label: one.kind }, this.select);
-      const words = one.kind + ": " + one.name.slice(one.kind.length + 1).replaceAll("_", " ") + (one.refused ? " (not here)" : "");
-      element("option", { value: one.name, textContent: words, disabled: Boolean(one.refused), title: one.refused || one.does }, groups[one.kind]);
+      const words =
+        one.kind + ": " + one.name.slice(one.kind.length + 1).replaceAll("_", " ") + (one.refused ? " (not here)" : "");
+      element(
+        "option",
+        { value: one.name, textContent: words, disabled: Boolean(one.refused), title: one.refused || one.does },
+        groups[one.kind],
+      );
     }
-    const usable = catalogue.find((one) => !one.refused && one.name === "downstream.outage") || catalogue.find((one) => !one.refused);
+    const usable =
+      catalogue.find((one) => !one.refused && one.name === "downstream.outage") ||
+      catalogue.find((one) => !one.refused);
     if (usable) this.select.value = usable.name;
     this.choose();
   }
@@ -103,7 +112,16 @@ export class BreakForm {
       if (!parameter.required) element("option", { value: "", textContent: "–" }, input);
       for (const choice of parameter.choices || []) element("option", { value: choice, textContent: choice }, input);
     } else {
-      input = element("input", { id, type: parameter.type === "number" ? "number" : "text", autocomplete: "off", required: Boolean(parameter.required) }, label);
+      input = element(
+        "input",
+        {
+          id,
+          type: parameter.type === "number" ? "number" : "text",
+          autocomplete: "off",
+          required: Boolean(parameter.required),
+        },
+        label,
+      );
       if (parameter.type === "number") input.min = String(parameter.min || 0);
       const [pattern, title] = patterns[parameter.type] || [];
       if (pattern) Object.assign(input, { pattern, title });
