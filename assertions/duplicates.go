@@ -34,7 +34,6 @@ func duplicatesInvariant() Invariant {
 type duplicates struct {
 	*report
 	suspects []repeated
-	twice    int64
 }
 
 // repeated is a success beyond the allowed number, unless the answer to the previous one was lost.
@@ -59,9 +58,6 @@ func (c *duplicates) observe(*history.Event) {
 		return
 	}
 	c.result.Judged++
-	if int(r.successes) == 2+r.again() {
-		c.twice++
-	}
 	if allowed := 1 + c.w.disruptions(a.number, r); int(r.successes) > allowed {
 		one := repeated{number: a.number, instance: a.by.instance, successes: r.successes, allowed: allowed,
 			from: a.lastSuccess, to: a.end, began: a.lastSuccess}

@@ -39,7 +39,6 @@ type storeState struct {
 	polled    bool
 	audited   bool
 	auditedAt time.Duration // by the database's clock
-	found     int64
 }
 
 // storeEntry is one entry, with all its observed changes.
@@ -58,7 +57,6 @@ type storeChange struct {
 	seen, made time.Duration
 	by         int16
 	retries    int32
-	version    int32
 	polled     bool
 }
 
@@ -121,7 +119,7 @@ func (w *state) takeStore(e *history.Event) bool {
 	case history.KindStoreWatch:
 		s.watch(e)
 	case history.KindStoreAudited:
-		s.audited, s.auditedAt, s.found, s.until = true, timeOr(e.Aux), int64(e.N), e.Time
+		s.audited, s.auditedAt, s.until = true, timeOr(e.Aux), e.Time
 	default:
 		if w.onStoresBehalf(e) {
 			return true
@@ -208,8 +206,7 @@ func (s *storeState) change(e *history.Event) {
 		return
 	}
 	one.changes = append(one.changes, storeChange{
-		StoreChange: said, seen: e.Time, made: timeOr(e.Aux), by: e.Instance, retries: e.N, version: e.Sequence,
-		polled: polled,
+		StoreChange: said, seen: e.Time, made: timeOr(e.Aux), by: e.Instance, retries: e.N, polled: polled,
 	})
 }
 

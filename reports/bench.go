@@ -407,14 +407,14 @@ func (r BenchRepetition) behind() string {
 	return r.Run.Behind
 }
 
-// Setting returns the value of one of the cell's settings.
-func (c BenchCell) Setting(path string) (value string, found bool) {
+// Setting returns the value of one of the cell's settings, "" if it does not have it.
+func (c BenchCell) Setting(path string) string {
 	for _, setting := range c.Settings {
 		if setting.Path == path {
-			return setting.Value, true
+			return setting.Value
 		}
 	}
-	return "", false
+	return ""
 }
 
 // Usable reports whether the repetition's figures describe the consumer: it was judged, and the evidence sufficed.

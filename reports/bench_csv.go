@@ -110,7 +110,7 @@ func cellColumns[R any](bench Bench, cell func(R) BenchCell) []column[R] {
 		{"state", func(r R) string { return string(cell(r).State) }},
 	}
 	for _, path := range bench.SettingPaths() {
-		columns = append(columns, column[R]{path, func(r R) string { value, _ := cell(r).Setting(path); return value }})
+		columns = append(columns, column[R]{path, func(r R) string { return cell(r).Setting(path) }})
 	}
 	return append(columns,
 		column[R]{"workload", func(r R) string { return cell(r).Workload }},

@@ -86,11 +86,11 @@ func (f *fault) jitter(p *pair, direction stream.Direction) *rand.Rand {
 func (f *fault) impeded(size int) {
 	switch {
 	case f.kind == latency:
-		f.ledger.add("bytes delayed", 1, int64(size))
+		f.ledger.add("bytes delayed", int64(size))
 	case f.kind == bandwidth:
-		f.ledger.add("bytes throttled", 1, int64(size))
+		f.ledger.add("bytes throttled", int64(size))
 	case int64(size) > f.spec.Slicer.Size.Bytes():
-		f.ledger.add("bytes sliced", 1, int64(size))
+		f.ledger.add("bytes sliced", int64(size))
 	}
 }
 

@@ -39,16 +39,16 @@ func newLedger(active faults.Active) *ledger {
 	return &ledger{active: active, entries: map[string]entry{}, begun: map[string]bool{}}
 }
 
-func (l *ledger) add(what string, count int, bytes int64) {
+func (l *ledger) add(what string, bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.begun[what] {
 		l.begun[what] = true
-		l.tell(what, entry{count, bytes})
+		l.tell(what, entry{1, bytes})
 		return
 	}
 	e := l.entries[what]
-	l.entries[what] = entry{e.count + count, e.bytes + bytes}
+	l.entries[what] = entry{e.count + 1, e.bytes + bytes}
 }
 
 // start reports the effects so far, and then regularly until close.

@@ -83,7 +83,7 @@ func (p *pair) halve(because *fault) {
 	if p.closed {
 		return
 	}
-	because.ledger.add("connections half-opened", 1, 0)
+	because.ledger.add("connections half-opened", 0)
 	p.halved = true
 	for direction := range p.holed {
 		p.holed[direction].Store(true)
@@ -104,7 +104,7 @@ func (p *pair) close(because *fault, withReset bool) {
 	p.closed = true
 	p.cancel()
 	if because != nil {
-		because.ledger.add("connections cut", 1, 0)
+		because.ledger.add("connections cut", 0)
 	}
 	for _, conn := range []*net.TCPConn{p.client, p.upstream} {
 		switch {
@@ -133,7 +133,7 @@ func (p *pair) swallow(direction stream.Direction, size int) bool {
 	p.holed[direction].Store(true)
 	for _, f := range p.link.inForce() {
 		if f.silences(p, direction) {
-			f.ledger.add("bytes swallowed", 1, int64(size))
+			f.ledger.add("bytes swallowed", int64(size))
 		}
 	}
 	return p.silencer(direction) != nil
@@ -167,7 +167,7 @@ func (p *pair) hold(direction stream.Direction) {
 func (p *pair) linger() {
 	for _, f := range p.link.inForce() {
 		if f.kind == slowClose && f.selects(p.number) && p.ctx.Err() == nil {
-			f.ledger.add("closes delayed", 1, 0)
+			f.ledger.add("closes delayed", 0)
 			f.wait(p.ctx, f.spec.SlowClose.D())
 		}
 	}

@@ -95,11 +95,11 @@ func (p *passage) felt(direction stream.Direction, one *chunk) {
 		}
 		switch {
 		case f.kind == latency && took >= f.spec.Latency.D():
-			f.ledger.add("bytes delayed", 1, one.size)
+			f.ledger.add("bytes delayed", one.size)
 		case f.kind == bandwidth && took-clockNoise >= transmission(one.size, f.spec.Bandwidth.Bytes()):
-			f.ledger.add("bytes throttled", 1, one.size)
+			f.ledger.add("bytes throttled", one.size)
 		case f.kind == slicing && one.pieces > 1 && one.size > f.spec.Slicer.Size.Bytes():
-			f.ledger.add("bytes sliced", 1, one.size)
+			f.ledger.add("bytes sliced", one.size)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (p *passage) sweep(f *fault, older time.Duration) (lost bool) {
 		for i := range inside {
 			if !inside[i].swallowed && time.Since(inside[i].at) >= older {
 				inside[i].swallowed = true
-				f.ledger.add("bytes swallowed", 1, inside[i].size)
+				f.ledger.add("bytes swallowed", inside[i].size)
 			}
 			lost = lost || inside[i].swallowed
 		}
@@ -153,11 +153,11 @@ func (p *passage) serverEnded() (asReset bool) {
 	for _, f := range members(p.link.faults.Load()) {
 		switch {
 		case p.farAt.IsZero() && (f.kind == down || f.kind == resets || f.kind == limit || f.kind == silence):
-			f.ledger.add("connections cut", 1, 0)
+			f.ledger.add("connections cut", 0)
 			p.wasReset = f.kind == resets
 			return p.wasReset
 		case !p.farAt.IsZero() && f.kind == slowClose && time.Since(p.farAt)+clockNoise >= f.spec.SlowClose.D():
-			f.ledger.add("closes delayed", 1, 0)
+			f.ledger.add("closes delayed", 0)
 		}
 	}
 	return p.wasReset

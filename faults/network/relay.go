@@ -159,7 +159,7 @@ func (l *Relay) admit(conn *net.TCPConn) {
 	for _, f := range l.inForce() {
 		if f.kind == down && f.selects(l.accepted) {
 			// Count before the client can notice the reset.
-			f.ledger.add("connections refused", 1, 0)
+			f.ledger.add("connections refused", 0)
 			reset(conn)
 			return
 		}

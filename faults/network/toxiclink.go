@@ -112,7 +112,7 @@ func (l *toxicLink) enter(ctx context.Context) (*net.TCPConn, observer, error) {
 func (l *toxicLink) refused() {
 	for _, f := range members(l.faults.Load()) {
 		if f.kind == down {
-			f.ledger.add("connections refused", 1, 0)
+			f.ledger.add("connections refused", 0)
 			return
 		}
 	}

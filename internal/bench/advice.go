@@ -71,9 +71,8 @@ func dimensions(bench reports.Bench) (all []dimension) {
 	for _, axis := range bench.Axes {
 		all = append(all, dimension{label: label(axis, bench.Axes), values: axis.Values,
 			of: func(c reports.BenchCell) (string, string) {
-				value, _ := c.Setting(axis.Path)
 				rest := append(settingTexts(c, axis.Path), c.Workload, c.Faults)
-				return value, strings.Join(slices.DeleteFunc(rest, func(s string) bool { return s == "" }), ", ")
+				return c.Setting(axis.Path), strings.Join(slices.DeleteFunc(rest, func(s string) bool { return s == "" }), ", ")
 			}})
 	}
 	return all

@@ -36,7 +36,7 @@ func crossed(cells ...reports.BenchCell) reports.Bench {
 	}
 	for i := range bench.Axes {
 		for _, cell := range cells {
-			value, _ := cell.Setting(bench.Axes[i].Path)
+			value := cell.Setting(bench.Axes[i].Path)
 			if !strings.Contains(strings.Join(bench.Axes[i].Values, " "), value) {
 				bench.Axes[i].Values = append(bench.Axes[i].Values, value)
 			}

@@ -115,7 +115,7 @@ func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, 
 	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), rate))
 	defer cancel()
 	name := "replay-" + r.header.Consumers[node].Name
-	if _, err := r.subject.RunTool(bounded, name,
+	if err := r.subject.RunTool(bounded, name,
 		subject.Launch{Command: command, Env: environ(r.values.Security())}); err != nil && ctx.Err() == nil {
 		return environment("replaying the dead letters of node "+r.header.Consumers[node].Name, err)
 	}

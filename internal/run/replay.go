@@ -62,7 +62,7 @@ func (r *run) putBack(ctx context.Context, selected []int32) error {
 	for _, tool := range tools {
 		r.tap.BeginRun(history.Replayer, r.replays)
 		r.replays++
-		if _, err := r.subject.RunTool(bounded, "replay", tool); err != nil && ctx.Err() == nil {
+		if err := r.subject.RunTool(bounded, "replay", tool); err != nil && ctx.Err() == nil {
 			return environment("replaying the dead letters", err)
 		}
 	}

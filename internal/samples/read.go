@@ -89,7 +89,7 @@ func Read(from io.Reader, options Options) (*Set, []Problem) {
 		r.set.Form = r.form()
 	}
 	fmt.Fprint(whole, options.Lines, options.ID, r.set.Form, options.Plain)
-	r.set.format, r.set.keyFormat = options.Format, options.Key
+	r.set.format = options.Format
 	r.encodeKeys(whole)
 	if options.Format != nil {
 		r.encode(whole)

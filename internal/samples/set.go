@@ -16,13 +16,12 @@ type Set struct {
 	samples []Sample
 	keys    []string
 	// written are the keys as records have them.
-	written   [][]byte
-	headers   []string
-	digest    [sha256.Size]byte
-	format    Format // nil for JSON, and for values that are plain
-	plain     bool   // values are text or bytes
-	keyFormat Format // nil for text
-	frames    Frames
+	written [][]byte
+	headers []string
+	digest  [sha256.Size]byte
+	format  Format // nil for JSON, and for values that are plain
+	plain   bool   // values are text or bytes
+	frames  Frames
 	// old is the format with an earlier version of the schema (see Age).
 	old Format
 	// parts, if there are several, are the sets of the topics, one after the other in samples.

@@ -209,7 +209,7 @@ func (g *Group) Build(ctx context.Context) error {
 	if len(launch.Command) == 0 {
 		return nil
 	}
-	if _, err := g.runToEnd(ctx, "build", launch); err != nil {
+	if err := g.runToEnd(ctx, "build", launch); err != nil {
 		return fmt.Errorf("building subject %s: %w", g.cfg.Name, err)
 	}
 	return nil

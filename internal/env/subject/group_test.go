@@ -532,14 +532,13 @@ func TestBuild(t *testing.T) {
 
 func TestRunTool(t *testing.T) {
 	g, sink := group(t, nil, "obedient")
-	tool := func(ctx context.Context, script string) (string, error) {
+	tool := func(ctx context.Context, script string) error {
 		return g.RunTool(ctx, "replay", Launch{Command: []string{"sh", "-c", script}})
 	}
-	if last, err := tool(t.Context(), "echo replayed 3; echo $"+RunIDVariable); err != nil || last != "  replayed 3\n  "+
-		g.cfg.RunID+"\n" {
-		t.Errorf("ran with %q, %v", last, err)
+	if err := tool(t.Context(), "echo replayed 3; echo $"+RunIDVariable); err != nil {
+		t.Error(err)
 	}
-	if _, err := tool(t.Context(), "echo no broker; exit 3"); err == nil ||
+	if err := tool(t.Context(), "echo no broker; exit 3"); err == nil ||
 		!strings.Contains(err.Error(), "no broker") || !strings.Contains(err.Error(), "exit code 3") {
 		t.Errorf("a failed tool gives %v", err)
 	}
@@ -549,7 +548,7 @@ func TestRunTool(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := tool(ctx, "sleep 100"); !errors.Is(err, context.DeadlineExceeded) {
+	if err := tool(ctx, "sleep 100"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("an interrupted tool gives %v", err)
 	}
 	if len(sink.all) != 0 {

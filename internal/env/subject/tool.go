@@ -17,45 +17,42 @@ import (
 )
 
 // RunTool runs a program to its end, in this process's folder. Like an instance, it never outlives the run. Its
-// output goes to NAME.log, and its last lines are returned. An exit code other than 0 is an error. If ctx ends, the
-// program is killed.
-func (g *Group) RunTool(ctx context.Context, name string, tool Launch) (last string, err error) {
-	last, err = g.runToEnd(ctx, name, tool)
-	if err != nil {
-		return last, fmt.Errorf("running %s: %w", name, err)
+// output goes to NAME.log. An exit code other than 0 is an error. If ctx ends, the program is killed.
+func (g *Group) RunTool(ctx context.Context, name string, tool Launch) error {
+	if err := g.runToEnd(ctx, name, tool); err != nil {
+		return fmt.Errorf("running %s: %w", name, err)
 	}
-	return last, nil
+	return nil
 }
 
-// runToEnd runs a command to its end and returns the last lines of its output.
-func (g *Group) runToEnd(ctx context.Context, name string, launch Launch) (last string, err error) {
+func (g *Group) runToEnd(ctx context.Context, name string, launch Launch) error {
 	path := filepath.Join(g.cfg.LogDir, name+".log")
 	out, err := newOutput(path, nil, nil)
 	if err != nil {
-		return "", err
+		return err
 	}
 	out.mask = newMask(launch.secrets())
 	if err := out.keepTimes(g.cfg.Clock); err != nil {
-		return "", errors.Join(err, out.close())
+		return errors.Join(err, out.close())
 	}
 	child, err := g.start(history.None, launch, out)
 	if err != nil {
-		return "", err
+		return err
 	}
 	select {
 	case <-child.ended:
 	case <-ctx.Done():
 		_ = child.signal(syscall.SIGKILL)
 		if err := child.waitKilled(); err != nil {
-			return "", err
+			return err
 		}
-		return out.lastLines(), fmt.Errorf("stopped before it was done: %w", context.Cause(ctx))
+		return fmt.Errorf("stopped before it was done: %w", context.Cause(ctx))
 	}
 	if exit := child.exit; exit.Code != 0 {
-		return out.lastLines(), fmt.Errorf("%q ended with %v; its last lines are:\n%sall of its output is in %s",
+		return fmt.Errorf("%q ended with %v; its last lines are:\n%sall of its output is in %s",
 			strings.Join(launch.Command, " "), exit, out.lastLines(), path)
 	}
-	return out.lastLines(), nil
+	return nil
 }
 
 // Attend starts a command that is not part of the subject and that the caller watches itself, such as a broker. The

@@ -68,20 +68,6 @@ type BrokerCommands struct {
 	Pause, Resume string
 }
 
-// merge returns the commands, replaced by those that over sets.
-func (c BrokerCommands) merge(over BrokerCommands) BrokerCommands {
-	pick := func(mine, theirs string) string {
-		if theirs != "" {
-			return theirs
-		}
-		return mine
-	}
-	return BrokerCommands{
-		Kill: pick(c.Kill, over.Kill), Stop: pick(c.Stop, over.Stop), Start: pick(c.Start, over.Start),
-		Pause: pick(c.Pause, over.Pause), Resume: pick(c.Resume, over.Resume),
-	}
-}
-
 // under reports whether a name is under a prefix.
 func under(prefix, name string) bool {
 	rest, ok := strings.CutPrefix(name, prefix)

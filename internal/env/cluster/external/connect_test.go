@@ -295,10 +295,11 @@ func TestSecretsAreNowhere(t *testing.T) {
 		"ssl.ca.location=%s/ca.pem\nssl.certificate.location=%[3]s/own.pem\nssl.key.location=%[3]s/own.key\n"+
 		"dlqbench.broker.kill=cat %[3]s/password; exit 3\ndlqbench.broker.start=true\n", strings.Join(c.ListenAddrs(), ","),
 		password, dir)
-	config, notes, err := Load(write(t, "client.properties", settings), nothing, Overrides{Prefix: prefix})
+	config, notes, err := Load(write(t, "client.properties", settings), nothing, Overrides{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.Prefix = prefix
 	var written bytes.Buffer
 	log := zerolog.New(&written).Level(zerolog.TraceLevel)
 	ledger := filepath.Join(dir, "external.json")

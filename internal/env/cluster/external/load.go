@@ -24,9 +24,7 @@ var ErrSettings = errors.New("the cluster's settings can't be used")
 // other users of the machine can read command lines.
 type Overrides struct {
 	Bootstrap []string
-	Commands  BrokerCommands
 	Keep      bool
-	Prefix    string
 }
 
 // Load reads the connection settings of a cluster from a properties file in the style of librdkafka or of the Java
@@ -43,11 +41,11 @@ func Load(path string, env func(string) string, overrides Overrides) (config Con
 		}
 		s.read(string(data))
 	}
-	config = Config{Keep: overrides.Keep, Prefix: overrides.Prefix, Bootstrap: s.bootstrap(overrides.Bootstrap)}
+	config = Config{Keep: overrides.Keep, Bootstrap: s.bootstrap(overrides.Bootstrap)}
 	tls, sasl := s.protocol()
 	config.SASL = s.sasl(sasl)
 	config.TLS = s.tls(tls)
-	config.Commands = s.commands().merge(overrides.Commands)
+	config.Commands = s.commands()
 	s.unread()
 	if len(s.problems) == 0 {
 		return config, s.sorted(s.notes), nil

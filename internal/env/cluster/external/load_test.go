@@ -75,10 +75,9 @@ func TestLoad(t *testing.T) {
 		},
 		"overrides come first": {
 			text: "bootstrap.servers=a:1\ndlqbench.broker.kill=file {{id}}\ndlqbench.broker.start=file\n",
-			over: Overrides{Bootstrap: []string{"b:2", "c:3"}, Keep: true, Prefix: "p",
-				Commands: BrokerCommands{Kill: "flag {{id}}"}},
-			want: Config{Bootstrap: []string{"b:2", "c:3"}, Keep: true, Prefix: "p",
-				Commands: BrokerCommands{Kill: "flag {{id}}", Start: "file"}},
+			over: Overrides{Bootstrap: []string{"b:2", "c:3"}, Keep: true},
+			want: Config{Bootstrap: []string{"b:2", "c:3"}, Keep: true,
+				Commands: BrokerCommands{Kill: "file {{id}}", Start: "file"}},
 		},
 		"a client's other settings": {
 			text: "bootstrap.servers=a:1\nacks=all\n\ngroup.id=orders\nbootstrap.servers=b:2\n",
