@@ -32,6 +32,18 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 		e.editEpochEnds(request.(*kmsg.OffsetForLeaderEpochRequest), response)
 	case *kmsg.FetchResponse:
 		withoutLeaders(response)
+	case *kmsg.CreateTopicsResponse:
+		withSources(response)
+	}
+}
+
+// withSources says of the settings of new topics that they are the topics' own. kfake leaves open where they are from,
+// and Java's Admin then fails for good (DescribeConfigsResponse.ConfigSource.forId).
+func withSources(response *kmsg.CreateTopicsResponse) {
+	for i := range response.Topics {
+		for c := range response.Topics[i].Configs {
+			response.Topics[i].Configs[c].Source = int8(kmsg.ConfigSourceDynamicTopicConfig)
+		}
 	}
 }
 

@@ -649,6 +649,28 @@ func TestRefusedFetchNamesTheLeader(t *testing.T) {
 	}
 }
 
+// The answer to a new topic with settings says where they are from, or Java's Admin can't read it.
+func TestSettingsOfNewTopicsHaveASource(t *testing.T) {
+	e := start(t, 1)
+	for version := int16(5); version <= 7; version++ {
+		topic, setting := kmsg.NewCreateTopicsRequestTopic(), kmsg.NewCreateTopicsRequestTopicConfig()
+		setting.Name, setting.Value = "cleanup.policy", kmsg.StringPtr("compact")
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = fmt.Sprint("compacted-", version), 1, 1
+		topic.Configs = []kmsg.CreateTopicsRequestTopicConfig{setting}
+		request := kmsg.NewPtrCreateTopicsRequest()
+		request.TimeoutMillis, request.Topics = 1000, []kmsg.CreateTopicsRequestTopic{topic}
+		made := dialRaw(t, e.Brokers()[0].Address).request(t, request, version).(*kmsg.CreateTopicsResponse).Topics[0]
+		if made.ErrorCode != 0 || len(made.Configs) == 0 {
+			t.Fatalf("version %d: error code %d, settings %+v", version, made.ErrorCode, made.Configs)
+		}
+		for _, one := range made.Configs {
+			if one.Source != int8(kmsg.ConfigSourceDynamicTopicConfig) {
+				t.Errorf("version %d: %s has the source %d", version, one.Name, one.Source)
+			}
+		}
+	}
+}
+
 // The leaders of topics that clients create themselves move, too, when their broker stops.
 func TestClientsTopicsMoveToo(t *testing.T) {
 	e := start(t, 3)
