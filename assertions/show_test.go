@@ -172,6 +172,18 @@ func TestTraceMarksAndExplains(t *testing.T) {
 	}
 }
 
+// Of several commits that were asked for at once, the trace ends with the first answer. The others were answered, too.
+func TestTraceKnowsWhichCommitsWereAnswered(t *testing.T) {
+	b := newBuilder()
+	b.begin().send(0).send(1).success(0).success(1)
+	first, second := b.askCommit(0, 1), b.askCommit(0, 2)
+	b.answerCommit(first, 0, 0).answerCommit(second, 0, 0)
+	told, err := Trace(b.drain().done(), 0)
+	if err != nil || strings.Contains(told.Summary, "never answered") {
+		t.Errorf("%v\n%s", err, told.Summary)
+	}
+}
+
 // TestTraceLeavesOutLinesOfOthers checks that a log line is included if it names the record, in any of the usual
 // notations, or no record at all. A line that names another record is left out.
 func TestTraceLeavesOutLinesOfOthers(t *testing.T) {

@@ -264,6 +264,9 @@ func (n *narrator) aroundPlace(s *trace, one *toldPlace, e *history.Event) bool 
 			one.covered = one.covered || e.N == history.AckAccept || e.N == history.AckReject
 		}
 	case history.KindCommitRequest, history.KindCommitResponse:
+		if e.Kind == history.KindCommitResponse {
+			delete(s.commits, e.Op) // it was answered, also where the answer is not told
+		}
 		// Until a commit is accepted, all commits that cover the record are relevant; later ones only if they take it back.
 		covers := n.covers(one, e)
 		if back := one.covered && !covers && !e.Flags.Has(history.InTransaction); !s.born ||
