@@ -5,6 +5,8 @@
 // caller.
 package cluster
 
+import "maps"
+
 // Broker is one broker of a cluster.
 type Broker struct {
 	// Number counts the brokers from 1, as scenarios do.
@@ -44,3 +46,9 @@ const (
 	ChangeRequests = "requests held"
 	ChangeAnswers  = "answers held"
 )
+
+// Counted removes the effects that did not occur.
+func Counted(changes map[string]int) map[string]int {
+	maps.DeleteFunc(changes, func(_ string, count int) bool { return count <= 0 })
+	return changes
+}

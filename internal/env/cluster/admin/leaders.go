@@ -82,13 +82,7 @@ func (a *Admin) lead(ctx context.Context, assignments map[partitionID][]int32) (
 			moved++
 		}
 	}
-	return Counted(map[string]int{cluster.ChangeMoved: moved}), nil
-}
-
-// Counted removes the changes that did not occur.
-func Counted(changes map[string]int) map[string]int {
-	maps.DeleteFunc(changes, func(_ string, count int) bool { return count == 0 })
-	return changes
+	return cluster.Counted(map[string]int{cluster.ChangeMoved: moved}), nil
 }
 
 // PreferLeader makes a broker the leader of the partitions whose preferred leader it is, Kafka's own included. Only

@@ -88,7 +88,7 @@ func (k *Kafka) takeDown(ctx context.Context, id int32, ended string,
 	// leader.
 	changes := k.since(calling, n, before, ended == cluster.ChangeClosed)
 	changes[ended] = connections
-	return counted(changes), nil
+	return cluster.Counted(changes), nil
 }
 
 // refuses returns once a port refuses connections.
@@ -211,9 +211,9 @@ func (k *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]
 		changed, err = k.resume(ctx, n)
 	}
 	if err != nil {
-		return counted(changed), fmt.Errorf("letting broker %d go on: %w", id, err)
+		return cluster.Counted(changed), fmt.Errorf("letting broker %d go on: %w", id, err)
 	}
-	return counted(changed), nil
+	return cluster.Counted(changed), nil
 }
 
 func (k *Kafka) resume(ctx context.Context, n *node) (map[string]int, error) {

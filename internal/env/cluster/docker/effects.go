@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -181,12 +180,6 @@ func coordinator(ctx context.Context, asked []*node, what coordinated) int32 {
 		return node
 	}
 	return -1
-}
-
-// counted removes the changes that did not occur.
-func counted(changes map[string]int) map[string]int {
-	maps.DeleteFunc(changes, func(_ string, count int) bool { return count <= 0 })
-	return changes
 }
 
 // request sends one request to one broker, on a separate connection: a connection that stayed open would count as a

@@ -64,14 +64,8 @@ func (e *Kafka) takeDown(ctx context.Context, id int32, reset bool) (map[string]
 	if reset {
 		end = cluster.ChangeReset
 	}
-	return counted(map[string]int{end: ended, cluster.ChangeMoved: moved, cluster.ChangeLeaderless: e.layout.leads(id),
+	return cluster.Counted(map[string]int{end: ended, cluster.ChangeMoved: moved, cluster.ChangeLeaderless: e.layout.leads(id),
 		cluster.ChangeCoordinators: coordinators}), nil
-}
-
-// counted removes the changes that did not occur.
-func counted(changes map[string]int) map[string]int {
-	maps.DeleteFunc(changes, func(_ string, count int) bool { return count == 0 })
-	return changes
 }
 
 // StartBroker restores a stopped broker on its port, with its data. It returns once the port accepts connections.
@@ -129,7 +123,7 @@ func (e *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]
 		return nil, fmt.Errorf("letting broker %d go on: %w", id, err)
 	}
 	requests, answers := gate.resume()
-	return counted(map[string]int{cluster.ChangeRequests: requests, cluster.ChangeAnswers: answers}), nil
+	return cluster.Counted(map[string]int{cluster.ChangeRequests: requests, cluster.ChangeAnswers: answers}), nil
 }
 
 // MoveLeaders transfers the partitions that a broker leads to other replicas, as long as other replicas are alive.
@@ -163,7 +157,7 @@ func (e *Kafka) demote(id int32, on bool) map[string]int {
 		e.layout.demoted[id] = on
 		moved = e.settleLeaders()
 	})
-	return counted(map[string]int{cluster.ChangeMoved: moved})
+	return cluster.Counted(map[string]int{cluster.ChangeMoved: moved})
 }
 
 // MoveCoordinator moves a group to the next broker that may coordinate groups, where it stays, and returns both

@@ -53,7 +53,7 @@ func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]in
 		if err := n.process.kill(ctx); err != nil {
 			return err
 		}
-		changed = admin.Counted(map[string]int{cluster.ChangeReset: had.connections, cluster.ChangeLeaderless: len(had.led)})
+		changed = cluster.Counted(map[string]int{cluster.ChangeReset: had.connections, cluster.ChangeLeaderless: len(had.led)})
 		return k.confirmDown(ctx, n)
 	})
 	return changed, err
@@ -158,7 +158,7 @@ func (k *Kafka) afterStop(ctx context.Context, n *node, had before) (map[string]
 	changes := map[string]int{cluster.ChangeClosed: had.connections}
 	if !k.quorate() || k.alive() == 0 {
 		changes[cluster.ChangeLeaderless] = len(had.led) // no broker runs that could lead, or report leaders
-		return admin.Counted(changes), nil
+		return cluster.Counted(changes), nil
 	}
 	moved, leaderless, err := k.settled(ctx, n, had.led)
 	if err != nil {
@@ -168,7 +168,7 @@ func (k *Kafka) afterStop(ctx context.Context, n *node, had before) (map[string]
 	if changes[cluster.ChangeCoordinators], err = k.admin.MovedFrom(ctx, n.number, had.coordinated); err != nil {
 		return nil, err
 	}
-	return admin.Counted(changes), nil
+	return cluster.Counted(changes), nil
 }
 
 // settled waits until no other broker considers a broker the leader any more.
@@ -369,21 +369,21 @@ func (k *Kafka) resume(ctx context.Context, n *node) (map[string]int, error) {
 	p.paused = false
 	changes := map[string]int{cluster.ChangeRequests: unread}
 	if !k.quorate() {
-		return admin.Counted(changes), nil
+		return cluster.Counted(changes), nil
 	}
 	if err := k.admin.WaitBrokers(ctx, n.number); err != nil {
-		return admin.Counted(changes), err
+		return cluster.Counted(changes), err
 	}
 	// The broker itself may not yet know the changes from the time when it was paused.
 	now, err := k.admin.Partitions(ctx, k.anyBut(n))
 	if err != nil {
-		return admin.Counted(changes), err
+		return cluster.Counted(changes), err
 	}
 	moved, leaderless, _ := compare(p.led, now, n.number)
 	if changes[cluster.ChangeMoved] = moved; moved+leaderless > 0 {
 		err = k.restore(ctx, n)
 	}
-	return admin.Counted(changes), err
+	return cluster.Counted(changes), err
 }
 
 // anyBut returns the number of another running broker, 0 if there is none.
