@@ -57,3 +57,19 @@ func Ordered[T any](s *Strict, place string, mapping map[string]T) []string {
 
 // Below is the path of a key of the mapping at a place of a file.
 func Below(place, key string) string { return place + "/" + escape(key) }
+
+// Provider is the Kafka to run against, as the flags of dlqbench run say it.
+type Provider struct {
+	// Provider: embedded (default), process, docker or external.
+	Provider string `json:"provider,omitempty" jsonschema:"enum=embedded,enum=process,enum=docker,enum=external"`
+	// KafkaVersion goes with process.
+	KafkaVersion string `json:"kafka_version,omitempty"`
+	// Image goes with docker.
+	Image string `json:"image,omitempty"`
+	// Bootstrap goes with external: host:port,host:port.
+	Bootstrap string `json:"bootstrap,omitempty"`
+	// KafkaConfig goes with external: a properties file with TLS and SASL settings.
+	KafkaConfig string `json:"kafka_config,omitempty"`
+	// Toxiproxy is the API of a toxiproxy server on this machine, or start: the links are proxies there.
+	Toxiproxy string `json:"toxiproxy,omitempty"`
+}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlqbench/dlqbench/internal/bench"
-	"github.com/dlqbench/dlqbench/internal/gate"
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
@@ -66,8 +65,8 @@ func (a *app) bench(ctx context.Context, arg string, flags benchFlags) error {
 		return usageError{err}
 	}
 	runner := benchRunner{app: a, out: flags.out}
-	plan, err := bench.Load(arg, func(wanted bench.Cluster) (func(*scenarios.Scenario) error, error) {
-		runner.cluster = clusterOf(gate.Cluster(wanted), filepath.Dir(arg))
+	plan, err := bench.Load(arg, func(wanted scenarios.Provider) (func(*scenarios.Scenario) error, error) {
+		runner.cluster = clusterOf(wanted, filepath.Dir(arg))
 		made, notes, err := runner.cluster.options()
 		for _, note := range notes {
 			fmt.Fprintln(a.stderr, note)
@@ -262,7 +261,7 @@ func (b benchRunner) Run(ctx context.Context, job bench.Job) (bench.Measured, er
 func (a *app) listBenches() error {
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, name := range bench.Names() {
-		plan, err := bench.Load(name, func(bench.Cluster) (func(*scenarios.Scenario) error, error) {
+		plan, err := bench.Load(name, func(scenarios.Provider) (func(*scenarios.Scenario) error, error) {
 			return func(*scenarios.Scenario) error { return nil }, nil
 		})
 		if err != nil {

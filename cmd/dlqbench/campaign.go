@@ -119,7 +119,7 @@ func (a *app) planCampaign(file string, flags campaignFlags) (*plannedCampaign, 
 
 // loadSuite reads a suite and the Kafka that it wants.
 func (a *app) loadSuite(file string) (suite *gate.Suite, cluster clusterFlags, kafka run.ClusterOptions, err error) {
-	suite, err = gate.Load(file, func(wanted gate.Cluster) (func(*scenarios.Scenario) error, error) {
+	suite, err = gate.Load(file, func(wanted scenarios.Provider) (func(*scenarios.Scenario) error, error) {
 		cluster = clusterOf(wanted, filepath.Dir(file))
 		made, notes, err := cluster.options()
 		for _, note := range notes {

@@ -151,7 +151,7 @@ func gateRun(entry gate.Entry, cluster clusterFlags, flags gateFlags) runFlags {
 }
 
 // clusterOf are the flags that correspond to the cluster section of a dlqbench.yaml in this folder.
-func clusterOf(wanted gate.Cluster, folder string) clusterFlags {
+func clusterOf(wanted scenarios.Provider, folder string) clusterFlags {
 	flags := clusterFlags{
 		provider: wanted.Provider, version: wanted.KafkaVersion, image: wanted.Image, bootstrap: wanted.Bootstrap,
 		config: wanted.KafkaConfig, toxiproxy: wanted.Toxiproxy,

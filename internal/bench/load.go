@@ -58,7 +58,7 @@ type PlannedCell struct {
 }
 
 // Kafka checks whether the Kafka that a bench wants is available. fits reports whether it can run a scenario.
-type Kafka func(Cluster) (fits func(*scenarios.Scenario) error, err error)
+type Kafka func(scenarios.Provider) (fits func(*scenarios.Scenario) error, err error)
 
 // Load finds a bench, which is the name of a shipped one or a file, and reads it and all files that it names. If they
 // have problems, the error is a *scenarios.Problems.

@@ -12,7 +12,7 @@ import (
 )
 
 // anyKafka runs every scenario except those that need a real Kafka.
-func anyKafka(Cluster) (func(*scenarios.Scenario) error, error) {
+func anyKafka(scenarios.Provider) (func(*scenarios.Scenario) error, error) {
 	return func(s *scenarios.Scenario) error {
 		if !s.RunsOnEmbedded() {
 			return errors.New("it needs a real Kafka")

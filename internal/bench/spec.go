@@ -29,8 +29,8 @@ type Spec struct {
 	// Scenario is what every cell runs, with its settings: the name of a shipped one, or a file.
 	Scenario string `json:"scenario" jsonschema:"required"`
 	// Subject is the subject.yaml of the consumer; default: the scenario's own.
-	Subject string  `json:"subject,omitempty"`
-	Cluster Cluster `json:"cluster,omitempty"`
+	Subject string             `json:"subject,omitempty"`
+	Cluster scenarios.Provider `json:"cluster,omitempty"`
 	// Set holds settings of all cells.
 	Set scenarios.Settings `json:"set,omitempty"`
 	// Matrix holds settings with lists of values, which are crossed.
@@ -55,22 +55,6 @@ type Spec struct {
 	Search Search `json:"search,omitempty"`
 	// Steps go with step: the load in the place of the scenario's.
 	Steps []scenarios.Step `json:"steps,omitempty" jsonschema:"minItems=2"`
-}
-
-// Cluster is the Kafka to run against, as the flags of dlqbench run say it.
-type Cluster struct {
-	// Provider: embedded (default), process, docker or external.
-	Provider string `json:"provider,omitempty" jsonschema:"enum=embedded,enum=process,enum=docker,enum=external"`
-	// KafkaVersion goes with process.
-	KafkaVersion string `json:"kafka_version,omitempty"`
-	// Image goes with docker.
-	Image string `json:"image,omitempty"`
-	// Bootstrap goes with external: host:port,host:port.
-	Bootstrap string `json:"bootstrap,omitempty"`
-	// KafkaConfig goes with external: a properties file with TLS and SASL settings.
-	KafkaConfig string `json:"kafka_config,omitempty"`
-	// Toxiproxy is the API of a toxiproxy server on this machine, or start: the links are proxies there.
-	Toxiproxy string `json:"toxiproxy,omitempty"`
 }
 
 // Cell is a combination of settings under a name.
@@ -109,7 +93,7 @@ func (f Fault) MarshalJSON() ([]byte, error) { return f.written, nil }
 // defaults are what a file's keys are when they are left out.
 func defaults() Spec {
 	return Spec{
-		Cluster: Cluster{Provider: "embedded"}, Repetitions: 5, Mode: "fixed",
+		Cluster: scenarios.Provider{Provider: "embedded"}, Repetitions: 5, Mode: "fixed",
 		Search: Search{Highest: 100_000, Precision: 0.1},
 	}
 }

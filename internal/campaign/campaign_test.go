@@ -42,7 +42,7 @@ func repository(t *testing.T, suite string) *gate.Suite {
 
 func reload(t *testing.T) *gate.Suite {
 	t.Helper()
-	suite, err := gate.Load("suite.yaml", func(gate.Cluster) (func(*scenarios.Scenario) error, error) {
+	suite, err := gate.Load("suite.yaml", func(scenarios.Provider) (func(*scenarios.Scenario) error, error) {
 		return func(*scenarios.Scenario) error { return nil }, nil
 	})
 	if err != nil {

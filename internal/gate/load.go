@@ -30,7 +30,7 @@ type Suite struct {
 	Waivers []Exemption
 	// Required are the invariants that must be judged.
 	Required []Requirement
-	Cluster  Cluster
+	Cluster  scenarios.Provider
 	// Budget is the maximum duration of the whole suite. 0 means no limit.
 	Budget time.Duration
 	// Kubernetes is what a campaign's pods are made of.
@@ -83,7 +83,7 @@ type Exemption struct {
 func (e Exemption) Expired(now time.Time) bool { return !now.Before(e.ends) }
 
 // Kafka checks whether the Kafka that a suite wants is available. fits reports whether it can run a scenario.
-type Kafka func(Cluster) (fits func(*scenarios.Scenario) error, err error)
+type Kafka func(scenarios.Provider) (fits func(*scenarios.Scenario) error, err error)
 
 // Load reads a dlqbench.yaml and all files that it names. If they have problems, the error is a *scenarios.Problems.
 func Load(path string, kafka Kafka) (*Suite, error) {

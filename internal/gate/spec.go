@@ -35,8 +35,8 @@ type Config struct {
 	// Allow holds allowances that take the place of the scenarios' own.
 	Allow scenarios.Allow `json:"allow,omitempty"`
 	// Thresholds are judged in every run, besides the scenario's own: "latency.success.p99 < 500ms".
-	Thresholds []string `json:"thresholds,omitempty"`
-	Cluster    Cluster  `json:"cluster,omitempty"`
+	Thresholds []string           `json:"thresholds,omitempty"`
+	Cluster    scenarios.Provider `json:"cluster,omitempty"`
 	// Budget is how long the whole may take; what does not fit in is not run, and the gate is then inconclusive at
 	// best. Default: no limit.
 	Budget units.Duration `json:"budget,omitempty"`
@@ -143,22 +143,6 @@ type Selection struct {
 	Thresholds []string        `json:"thresholds,omitempty"`
 }
 
-// Cluster is the Kafka to run against, as the flags of dlqbench run say it.
-type Cluster struct {
-	// Provider: embedded (default), process, docker or external.
-	Provider string `json:"provider,omitempty" jsonschema:"enum=embedded,enum=process,enum=docker,enum=external"`
-	// KafkaVersion goes with process.
-	KafkaVersion string `json:"kafka_version,omitempty"`
-	// Image goes with docker.
-	Image string `json:"image,omitempty"`
-	// Bootstrap goes with external: host:port,host:port.
-	Bootstrap string `json:"bootstrap,omitempty"`
-	// KafkaConfig goes with external: a properties file with TLS and SASL settings.
-	KafkaConfig string `json:"kafka_config,omitempty"`
-	// Toxiproxy is the API of a toxiproxy server on this machine, or start: the links are proxies there.
-	Toxiproxy string `json:"toxiproxy,omitempty"`
-}
-
 // Waiver is a known failure: it is shown, and does not count until its date has passed. It names an invariant, an
 // anomaly, or both.
 type Waiver struct {
@@ -204,7 +188,7 @@ func (Selection) SchemaText() string {
 
 // defaults are what the keys are when they are left out.
 func defaults() Config {
-	return Config{Cluster: Cluster{Provider: "embedded"}, Kubernetes: Kubernetes{
+	return Config{Cluster: scenarios.Provider{Provider: "embedded"}, Kubernetes: Kubernetes{
 		Command: "/dlqbench", Folder: "/campaign", CPU: "1", Memory: "1Gi", Retries: 3,
 	}}
 }

@@ -121,7 +121,7 @@ func TestGolden(t *testing.T) {
 			if name != "go" && name != "nothing" {
 				return // the suite is the same for all
 			}
-			everything := func(gate.Cluster) (func(*scenarios.Scenario) error, error) {
+			everything := func(scenarios.Provider) (func(*scenarios.Scenario) error, error) {
 				return func(*scenarios.Scenario) error { return nil }, nil
 			}
 			if suite, err := gate.Load(filepath.Join(dir, gate.ConfigFile), everything); err != nil || len(suite.Entries) < 3 {
