@@ -30,6 +30,9 @@ func (r *run) audit(ctx context.Context) error {
 			return environment("auditing the topics", err)
 		}
 	}
+	if err := r.auditOthers(ctx); err != nil {
+		return environment("auditing further topics", err)
+	}
 	r.auditRows(ctx)
 	if err := r.auditStore(ctx); err != nil {
 		return err

@@ -118,6 +118,7 @@ func (r *run) openDownstream(ctx context.Context, spec scenarios.Downstream, oth
 		config.RPC, scheme = rpc(r.ids, spec.GRPC), ""
 	} else {
 		config.Calls = calls(spec.HTTP)
+		config.Observe = r.options.Discovery.observer(spec.Called())
 	}
 	one, err := workload.NewStub(config)
 	return stub{one, scheme}, err

@@ -42,6 +42,9 @@ func (r *run) drain(ctx context.Context) error {
 		if committed && (sure && now.retrying == 0 && r.stubs.inFlight() == 0 || still > r.quietAfter()) {
 			return nil
 		}
+		if r.options.Discovery.lookingOn() && r.ended() {
+			return nil
+		}
 		if still > r.patience()+given.back() || r.clock.Now()-began > drainCap {
 			if asking != nil && ctx.Err() == nil {
 				return environment("asking the brokers how far the subject is", asking)

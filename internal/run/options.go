@@ -54,6 +54,11 @@ type Options struct {
 	Place string
 	// Audited, if set, is called with each record that an audit finds in a topic, and with what is recorded of it.
 	Audited func(topic history.Topic, record *kgo.Record, found history.Event)
+	// Discovery, if set, collects what the subject reads, writes and calls. Topics that it asks for and that the run does
+	// not know are then created.
+	Discovery *Discovery
+	// namesOnly: the run only waits until the subject reads from a topic (see Discover).
+	namesOnly bool
 	// Announce, if set, shows a person what to do: how to start a consumer that dlqbench does not start. Without it,
 	// the log does.
 	Announce func(text string)

@@ -255,6 +255,9 @@ func (r *run) openTaps(context.Context) error {
 		one.next, one.rules = sink, interceptor
 		sink, interceptor = one, one
 	}
+	if r.options.Discovery != nil {
+		interceptor = discovering{r.options.Discovery, r, interceptor}
+	}
 	r.tap = tap.New(tap.Config{
 		Clock: r.clock, Sink: sink, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: r.header.Topics,
 		Upstreams: upstreams, Log: r.options.Log, Interceptor: interceptor, Group: r.observedGroup(),

@@ -21,6 +21,9 @@ const (
 // ready returns a channel that is closed once the process asks for records of a partition assigned to it, or stands by
 // in its group. Checking ends with ctx.
 func (r *run) ready(ctx context.Context, instance int, process uint16) <-chan struct{} {
+	if r.options.namesOnly {
+		return r.options.Discovery.named(ctx)
+	}
 	ready, fetching := make(chan struct{}), r.tap.Fetching(instance, process)
 	go func() {
 		tick := time.NewTicker(standbyPoll)

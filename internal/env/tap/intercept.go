@@ -12,7 +12,7 @@ import (
 )
 
 // Interceptor decides what happens to a request. It is called for every request of a known API and version, after
-// the request was read and stamped, by many goroutines concurrently. It must not block.
+// the request was read and stamped, by many goroutines concurrently. While it blocks, its connection stands still.
 type Interceptor interface {
 	Intercept(*Exchange) Action
 }
@@ -142,6 +142,22 @@ func (x *Exchange) Partitions() []Partition {
 	return all
 }
 
+// Names returns the topics that a request names, also those that are none of the run's. A Fetch in a session (KIP-227)
+// names only changes. A topic whose id no answer has revealed is "".
+func (x *Exchange) Names() []string {
+	request, err := x.Request()
+	if err != nil {
+		return nil
+	}
+	var all []string
+	eachPartition(request, func(topic string, id [16]byte, _ int32) {
+		if name := x.name(topic, id); !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	})
+	return all
+}
+
 // asksForAll reports whether a Metadata asks for every topic: version 0 with an empty list, later versions without a
 // list.
 func asksForAll(r *kmsg.MetadataRequest) bool {
@@ -169,6 +185,12 @@ func eachPartition(request kmsg.Request, take func(topic string, id [16]byte, nu
 		for _, t := range r.Topics {
 			for _, p := range t.Partitions {
 				take(t.Topic, t.TopicID, p.Partition)
+			}
+		}
+	case *kmsg.ShareFetchRequest:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				take("", t.TopicID, p.Partition)
 			}
 		}
 	case *kmsg.OffsetCommitRequest:

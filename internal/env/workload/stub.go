@@ -49,6 +49,9 @@ type StubConfig struct {
 	RPC RPC
 	// TLS, if set, has the certificate of the downstream, which is then reached by TLS alone.
 	TLS *tls.Config
+	// Observe, if set, is told of each call over HTTP. With answered, a call without a record's id is answered 200 with
+	// this body.
+	Observe func(Called) (body string, answered bool)
 	// Topics are the run's topics, as in the history's header. An instance may name them in X-Kafka-Topic.
 	Topics []history.Topic
 }
@@ -204,6 +207,7 @@ func (s *Stub) handle(w http.ResponseWriter, r *http.Request) {
 	request := newCall(r, body.Bytes(), &s.inflater)
 	route := s.calls.route(r.Method, r.URL.Path)
 	switch {
+	case s.observed(w, request, route):
 	case route != nil && !s.calls.planned(route, r.Method, r.URL.Path) &&
 		(s.cfg.Other == 0 || route.Path == healthPath):
 		s.fixed(w, request, route)

@@ -210,10 +210,7 @@ const toldPath = 120
 // told describes a call. The record's id, if it was found, is left out of it, so that the calls of all records read the
 // same.
 func (s *Stub) told(r *call, record int32, found bool) string {
-	path := r.URL.Path
-	if found {
-		path = strings.ReplaceAll(path, s.cfg.IDs.Token(record), "{id}")
-	}
+	path := s.path(r, record, found)
 	if len(path) > toldPath {
 		path = path[:toldPath] + "…"
 	}
@@ -224,6 +221,14 @@ func (s *Stub) told(r *call, record int32, found bool) string {
 		return char
 	}, r.Method+" "+path)
 	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// path is the path of a call, in which {id} stands for the record's id, if that was found.
+func (s *Stub) path(r *call, record int32, found bool) string {
+	if !found {
+		return r.URL.Path
+	}
+	return strings.ReplaceAll(r.URL.Path, s.cfg.IDs.Token(record), "{id}")
 }
 
 // fixed answers a call as its route says.

@@ -1,0 +1,120 @@
+package run
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// created is a Kafka that notes the topics that are created.
+type created struct {
+	kafka
+	topics []cluster.Topic
+}
+
+func (c *created) CreateTopics(_ context.Context, topics []cluster.Topic) error {
+	c.topics = append(c.topics, topics...)
+	return nil
+}
+
+type passing struct{}
+
+func (passing) Intercept(*tap.Exchange) tap.Action { return tap.Action{} }
+
+// discover lets a Discovery see requests of an instance, and returns it with the topics that it created.
+func discover(provider string, instance int, requests ...kmsg.Request) (*Discovery, []cluster.Topic) {
+	kafka := &created{}
+	scenario := &scenarios.Scenario{}
+	scenario.Topics.Input.Partitions = 3
+	r := &run{scenario: scenario, options: Options{Cluster: ClusterOptions{Provider: provider}, Log: zerolog.Nop()},
+		header: history.Header{Topics: []history.Topic{{Name: "r.input"}}}, stage: stage{cluster: &provided{kafka: kafka}}}
+	d := &Discovery{}
+	for _, request := range requests {
+		discovering{d, r, passing{}}.Intercept(tap.NewExchange(instance, 1, request))
+	}
+	return d, kafka.topics
+}
+
+func asking(topics ...string) *kmsg.MetadataRequest {
+	request := kmsg.NewPtrMetadataRequest()
+	for _, name := range topics {
+		request.Topics = append(request.Topics, kmsg.MetadataRequestTopic{Topic: &name})
+	}
+	return request
+}
+
+func fetching(topics ...string) *kmsg.FetchRequest {
+	request := kmsg.NewPtrFetchRequest()
+	for _, name := range topics {
+		request.Topics = append(request.Topics, kmsg.FetchRequestTopic{Topic: name,
+			Partitions: []kmsg.FetchRequestTopicPartition{{}, {Partition: 1}}})
+	}
+	return request
+}
+
+func TestWhatASubjectShows(t *testing.T) {
+	writing := kmsg.NewPtrProduceRequest()
+	writing.Topics = []kmsg.ProduceRequestTopic{{Topic: "orders.dlq", Partitions: []kmsg.ProduceRequestTopicPartition{{}}}}
+	joining := kmsg.NewPtrJoinGroupRequest()
+	joining.Group, joining.ProtocolType, joining.SessionTimeoutMillis, joining.RebalanceTimeoutMillis = "shop", "consumer",
+		45000, 300000
+	connecting := kmsg.NewPtrJoinGroupRequest()
+	connecting.Group, connecting.ProtocolType = "connect-cluster", "connect"
+	sharing := kmsg.NewPtrShareGroupHeartbeatRequest()
+	sharing.GroupID = "shared"
+	d, topics := discover("", 0, asking("orders", "__consumer_offsets", "app-store-changelog", "app-x-repartition",
+		"r.input"), asking("orders"), fetching("orders", "r.input"), fetching("orders-retry"), writing, joining, joining,
+		connecting, sharing)
+	want := Sighting{Read: []string{"orders", "r.input", "orders-retry"}, Written: []string{"orders.dlq"},
+		Groups: []JoinedGroup{{Name: "shop", Session: 45 * time.Second, Rebalance: 5 * time.Minute},
+			{Name: "shared", Share: true}}, Others: nil}
+	if seen := d.Seen(); !reflect.DeepEqual(seen, want) {
+		t.Errorf("seen %+v, want %+v", seen, want)
+	}
+	if want := []cluster.Topic{{Name: "orders", Partitions: 3}}; !reflect.DeepEqual(topics, want) {
+		t.Errorf("created %v, want %v", topics, want)
+	}
+}
+
+// What the replay tool does says nothing of the subject, and on a cluster that others use nothing is created.
+func TestWhatIsLeftAlone(t *testing.T) {
+	if d, topics := discover("", history.Replayer, asking("orders"), fetching("orders")); d.Seen().Read != nil ||
+		topics != nil {
+		t.Errorf("the replay tool: %+v, created %v", d.Seen(), topics)
+	}
+	if _, topics := discover(ClusterExternal, 0, asking("orders")); topics != nil {
+		t.Errorf("created %v on somebody's cluster", topics)
+	}
+}
+
+// The calls are kept with their downstream; only who looks answers those without an id.
+func TestCallsAreKept(t *testing.T) {
+	if (*Discovery)(nil).observer("x") != nil {
+		t.Error("calls are told although nobody wants to know")
+	}
+	d := &Discovery{}
+	if _, answered := d.observer("bank")(workload.Called{Path: "/a"}); answered {
+		t.Error("a call is answered")
+	}
+	d.Answer = func(call workload.Called) string { return call.Path }
+	if body, answered := d.observer("shop")(workload.Called{Path: "/b"}); !answered || body != "/b" {
+		t.Errorf("answered %q (%v)", body, answered)
+	}
+	want := []DownstreamCall{{"bank", workload.Called{Path: "/a"}}, {"shop", workload.Called{Path: "/b"}}}
+	if calls := d.Seen().Calls; !slices.EqualFunc(calls, want, func(a, b DownstreamCall) bool {
+		return reflect.DeepEqual(a, b)
+	}) {
+		t.Errorf("kept %+v, want %+v", calls, want)
+	}
+}
