@@ -25,13 +25,18 @@ func (v Variable) Comment() string {
 }
 
 // Variables are those of the addresses.
-type Variables struct{ Bootstrap, Topic, DLQ, Group, Downstream Variable }
+type Variables struct {
+	Bootstrap, Topic, DLQ, Group, Downstream, Registry, Database, Transactions Variable
+	// Downstreams are all that Downstream may be.
+	Downstreams []Variable
+}
 
 var (
 	// reads matches an access to the environment by a variable's name, and Go's struct tags: whatever has env in its name
 	// takes the name as its first argument, key or tag.
 	reads = regexp.MustCompile(`(?i:\w*env)[\w.:?!]*(?:\(\)(?:\??\.\w+)?)?\s*[\[(:]\s*` +
-		"[\"'`]([A-Z][A-Z0-9_]*)[\"'`,;]" + `|\bprocess\.env\??\.([A-Z][A-Z0-9_]*)\b`)
+		"[\"'`]([A-Z][A-Z0-9_]*)[\"'`,;]" + `|\benv\??\.([A-Z][A-Z0-9_]*)\b` +
+		"|\\(\\s*(?:process\\.)?env,\\s*[\"'`]([A-Z][A-Z0-9_]*)[\"'`]")
 	// takes matches names that are taken out of Node's environment at once, and names one of them.
 	takes, taken = regexp.MustCompile(`\{([^{}]*)\}\s*=\s*process\.env\b`), regexp.MustCompile(`\b([A-Z][A-Z0-9_]*)\b`)
 	// placeholder matches a variable in the settings of Spring or Quarkus.
@@ -84,6 +89,10 @@ func roles() []role {
 		{func(v *Variables) *Variable { return &v.Bootstrap },
 			words(`BOOTSTRAP|BROKERS?|KAFKA_(?:BOOTSTRAP_)?(?:SERVERS?|HOSTS?|URLS?|ADDR|ADDRS|ADDRESS|ADDRESSES|ENDPOINTS?)`),
 			words(limitWords + `|` + otherKafka + `|ID|PORT`)},
+		{func(v *Variables) *Variable { return &v.Registry }, words(`REGISTRY`), words(limitWords + `|USER|PASSWORD|TOPIC`)},
+		{func(v *Variables) *Variable { return &v.Database },
+			words(`(?:DB|DATABASE|DATASOURCE|POSTGRES|POSTGRESQL|PG|JDBC)\w*_(?:URL|URI|DSN)`), words(limitWords)},
+		{func(v *Variables) *Variable { return &v.Transactions }, words(`TRANSACTIONAL_ID(?:_PREFIX)?`), words(limitWords)},
 		{func(v *Variables) *Variable { return &v.Downstream }, words(`URL|URI|ENDPOINT`), words(limitWords + `|` +
 			otherKafka + `|` + otherURL)},
 	}
@@ -104,7 +113,11 @@ func variables(sources []source) Variables {
 				if !role.has.MatchString(name) || role.hasNo.MatchString(name) {
 					continue
 				}
-				switch target := role.target(&v); {
+				target := role.target(&v)
+				if target == &v.Downstream {
+					v.Downstreams = append(v.Downstreams, Variable{name, "read in " + one.path})
+				}
+				switch {
 				case target.Name == "":
 					*target = Variable{name, "read in " + one.path}
 				case strings.Contains(target.Because, "; or "):

@@ -40,10 +40,9 @@ func Files(proposal Proposal, version string) ([]File, error) {
 		Version string
 		Suite   []string
 	}{proposal, version, Suite()}
-	all, err := template.New("files").Funcs(template.FuncMap{"list": list, "line": oneLine}).ParseFS(templates,
-		"templates/*.tmpl")
+	all, err := parsed()
 	if err != nil {
-		return nil, fmt.Errorf("reading the files to begin with: %w", err)
+		return nil, err
 	}
 	var files []File
 	for _, one := range []struct{ path, from string }{
@@ -57,6 +56,16 @@ func Files(proposal Proposal, version string) ([]File, error) {
 		files = append(files, File{Path: one.path, Text: []byte(text.String())})
 	}
 	return files, nil
+}
+
+// parsed are the templates of all files.
+func parsed() (*template.Template, error) {
+	all, err := template.New("files").Funcs(template.FuncMap{"list": list, "line": oneLine, "single": Single}).
+		ParseFS(templates, "templates/*.tmpl")
+	if err != nil {
+		return nil, fmt.Errorf("reading the files to begin with: %w", err)
+	}
+	return all, nil
 }
 
 // Suite is the default suite: the shipped scenarios that a repository begins with. They are chosen by measurement

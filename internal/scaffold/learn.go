@@ -1,0 +1,147 @@
+package scaffold
+
+// The subject file that learning begins with: how the consumer is started, and what is known of it without watching it.
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+)
+
+// Records are what the records of a consumer are made from.
+type Records struct {
+	// Samples is the path of a file with samples, relative to the subject file; "" for none.
+	Samples string
+	// Lines is envelope, or "" for values alone.
+	Lines string
+	// IDs are the places at which a record's id may stand, the likeliest first.
+	IDs []string
+	// Format and Schema are how records are written, "" for JSON; Guessed says that they are a guess.
+	Format, Schema string
+	Guessed        bool
+	// Answer is the body with which calls that succeed are answered; "" for the usual one.
+	Answer string
+}
+
+// Single is a text as YAML has it in single quotes.
+func Single(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// FindSchema returns the format and the path of the schema in a repository, if there is exactly one.
+func FindSchema(files fs.FS) (format, schema string) {
+	formats := []struct {
+		ends   string
+		format string
+	}{{".avsc", "avro"}, {".proto", "protobuf"}, {".schema.json", "json-schema"}}
+	r, found := repository{files, ""}, 0
+	_ = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, _ error) error {
+		switch {
+		case entry == nil:
+		case entry.IsDir():
+			if name != "." && r.foreign(name) {
+				return fs.SkipDir
+			}
+		default:
+			for _, one := range formats {
+				if strings.HasSuffix(name, one.ends) {
+					format, schema, found = one.format, name, found+1
+				}
+			}
+		}
+		return nil
+	})
+	if found != 1 {
+		return "", ""
+	}
+	return format, schema
+}
+
+// Address is an environment variable and the template that it is filled with.
+type Address struct {
+	Variable
+	Value string
+}
+
+// downstream is a service that is called, by the name that its variable gives it.
+type downstream struct{ Name, Kind string }
+
+var urlWord = regexp.MustCompile(`_(?:BASE_)?(?:URL|URI|ENDPOINT)$`)
+
+// ToLearn is the subject file of a consumer that is started by this command in a repository.
+func ToLearn(files fs.FS, folder string, command []string, records Records) ([]byte, error) {
+	proposal := Propose(files, folder)
+	all, err := parsed()
+	if err != nil {
+		return nil, err
+	}
+	values := struct {
+		Name           string
+		Build, Command []string
+		Env            []Address
+		Records
+		Downstreams []downstream
+	}{Name: proposal.Name, Build: proposal.Build, Command: command, Records: records}
+	values.Env, values.Downstreams = proposal.addresses(repository{files, folder})
+	var text strings.Builder
+	if err := all.ExecuteTemplate(&text, "learn.yaml.tmpl", values); err != nil {
+		return nil, fmt.Errorf("filling in subject.yaml: %w", err)
+	}
+	return []byte(text.String()), nil
+}
+
+// addresses are the variables that the program reads, and the services that it calls at them. Kafka's is there even if
+// it was not found.
+func (p *Proposal) addresses(r repository) (env []Address, called []downstream) {
+	v := p.Variables
+	known := v.or(p.Framework)
+	env = append(env, Address{known.Bootstrap, "{{.BootstrapServers}}"})
+	if known.Group.Name == p.Framework.Group && v.Group.Name == "" {
+		v.Group = Variable{} // what the framework reads has a value in the settings already
+	}
+	add := func(of Variable, value string) {
+		if of.Name != "" {
+			of.Because, _, _ = strings.Cut(of.Because, "; or ") // what else it may be is not asked here
+			env = append(env, Address{of, value})
+		}
+	}
+	add(v.Topic, "{{.InputTopic}}")
+	add(v.DLQ, "{{.DLQTopic}}")
+	add(v.Group, "{{.GroupID}}")
+	add(v.Transactions, p.Name+"-{{.Instance}}")
+	add(v.Registry, "{{.SchemaRegistryURL}}")
+	for _, one := range v.Downstreams {
+		name, value := strings.ToLower(urlWord.ReplaceAllString(one.Name, "")), "{{.OracleURL}}"
+		if len(v.Downstreams) > 1 || p.hasDatabase(r) {
+			value = "{{.DownstreamURLs." + name + "}}"
+		}
+		add(one, value)
+		called = append(called, downstream{name, "http"})
+	}
+	if !p.hasDatabase(r) {
+		return env, called
+	}
+	called = append(called, downstream{"database", "postgres"})
+	spring := "SPRING_DATASOURCE_"
+	switch name := v.Database.Name; {
+	case name == "" || strings.HasPrefix(name, spring):
+		because := "read by Spring, which has a driver for PostgreSQL here"
+		add(Variable{spring + "URL", because},
+			"jdbc:postgresql://{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}")
+		add(Variable{spring + "USERNAME", because}, "{{.DatabaseUser}}")
+		add(Variable{spring + "PASSWORD", because}, "{{.DatabasePassword}}")
+	case strings.Contains(name, "JDBC"):
+		add(v.Database, "jdbc:postgresql://{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}?user={{.DatabaseUser}}")
+	default:
+		add(v.Database, "{{.DatabaseURL}}")
+	}
+	return env, called
+}
+
+// hasDatabase reports whether the program uses PostgreSQL.
+func (p *Proposal) hasDatabase(r repository) bool {
+	if p.Variables.Database.Name != "" {
+		return true
+	}
+	build := r.read(p.File)
+	return strings.Contains(build, "spring-boot") && strings.Contains(build, "org.postgresql")
+}
