@@ -45,11 +45,14 @@ func (d Downstream) kinds() (all []string) {
 	return all
 }
 
+// Kind returns its kind: http, grpc, kafka or postgres.
+func (d Downstream) Kind() string { return strings.Join(d.kinds(), "") }
+
 // Secure reports whether it is reached by TLS.
 func (d Downstream) Secure() bool { return d.HTTP != nil && d.HTTP.TLS || d.GRPC != nil && d.GRPC.TLS }
 
 // Called returns the name by which faults, addresses and traces name it.
-func (d Downstream) Called() string { return cmp.Or(d.Name, strings.Join(d.kinds(), "")) }
+func (d Downstream) Called() string { return cmp.Or(d.Name, d.Kind()) }
 
 // HTTPDownstream is a service over HTTP. A call with a record's id, of any method and path, is an attempt to process
 // that record, and is answered as the scenario plans.

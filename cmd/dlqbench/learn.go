@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/learn"
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/internal/scaffold"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -25,6 +25,10 @@ type learnFlags struct {
 	write   bool
 	out     string
 	quiet   bool
+	samples string
+	format  string
+	schema  string
+	answer  string
 	cluster clusterFlags
 }
 
@@ -39,9 +43,11 @@ topic, and propose its contract: attempts, waits, classes of answers, order, dea
 says what it was learned from; what was not the same every time is a question behind a comment sign. Promises that the
 second run broke are listed as surprises: they are bugs, or the contract must say less.
 
-SUBJECT.yaml (default: subject.yaml) says how the consumer is started. With a COMMAND and no such file, one is written
-first, with the names of environment variables that the code in this folder reads.`),
-		Example: `  dlqbench learn -- java -jar target/orders.jar
+SUBJECT.yaml (default: subject.yaml) says how the consumer is started. With a COMMAND and no such file, one is written:
+the names of its environment variables are read in the code of this folder; its topics, its group, what it calls and
+where the id of a record is in it are seen when it runs. --samples names a file with records as it takes them, one in
+each line.`),
+		Example: `  dlqbench learn --samples orders.jsonl -- java -jar target/orders.jar
   dlqbench learn services/orders/subject.yaml --write`,
 		Args: func(command *cobra.Command, args []string) error {
 			if at := command.ArgsLenAtDash(); at > 1 || at < 0 && len(args) > 1 {
@@ -63,13 +69,19 @@ first, with the names of environment variables that the code in this folder read
 	}
 	command.Flags().BoolVar(&flags.write, "write", false, "put the contract into the file, in the place of its own")
 	command.Flags().StringVar(&flags.out, "out", "runs", "folder for run directories")
+	command.Flags().StringVar(&flags.samples, "samples", "", "file with records to send, one in each line, as JSON")
+	command.Flags().StringVar(&flags.format, "format", "",
+		"how records are written: json, json-schema, avro or protobuf (default: as the one schema in this folder is)")
+	command.Flags().StringVar(&flags.schema, "schema", "", "file with their schema")
+	command.Flags().StringVar(&flags.answer, "answer", "",
+		`body with which its calls are answered, such as '{"payment": "p-{{.ID}}"}'`)
 	command.Flags().BoolVar(&flags.quiet, "quiet", false, "print no progress")
 	flags.cluster.add(command.Flags())
 	return command
 }
 
 func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error {
-	text, made, err := subjectToLearn(flags.subject, words)
+	text, made, err := subjectToLearn(flags, words)
 	if err != nil {
 		return usageError{err}
 	}
@@ -88,13 +100,16 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 		return fmt.Errorf("finding this program's own file: %w", err)
 	}
 	report, err := learn.Learn(ctx, learn.Config{
-		File: flags.subject, Text: text,
+		File: flags.subject, Text: text, Made: made, Answer: flags.answer, Discover: run.Discover,
 		Options: run.Options{Out: flags.out, Executable: executable, Version: programVersion(), Cluster: kafka},
 		Run: func(ctx context.Context, options run.Options) (*run.Outcome, error) {
 			return a.carryOut(ctx, options, runFlags{quiet: flags.quiet})
 		},
 	})
 	if err != nil {
+		if report != nil && made {
+			err = errors.Join(err, os.WriteFile(flags.subject, report.Text, 0o644))
+		}
 		return err
 	}
 	if made || flags.write {
@@ -106,37 +121,80 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 }
 
 // subjectToLearn reads the subject file. If there is none and a command is given, it writes one.
-func subjectToLearn(path string, words []string) (text []byte, made bool, err error) {
+func subjectToLearn(flags learnFlags, words []string) (text []byte, made bool, err error) {
+	path := flags.subject
 	text, err = os.ReadFile(path)
 	switch {
 	case err == nil && len(words) > 0:
 		return nil, false, fmt.Errorf("%s is there already and says how the consumer is started: leave the command out, or "+
 			"name another file", path)
+	case err == nil && flags.samples+flags.format+flags.schema+flags.answer != "":
+		return nil, false, fmt.Errorf("%s is there already: write what its records are made from under input in it, and answers "+
+			"under downstreams, in the place of --samples, --format, --schema and --answer", path)
 	case err == nil:
 		return text, false, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, false, fmt.Errorf("reading the subject: %w", err)
 	case len(words) == 0:
 		return nil, false, fmt.Errorf("there is no %s: write one (dlqbench init), or say how your consumer is started: "+
-			"dlqbench learn -- java -jar target/orders.jar", path)
+			"dlqbench learn --samples orders.jsonl -- java -jar target/orders.jar", path)
 	}
 	folder, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, false, err
 	}
-	proposal := scaffold.Propose(os.DirFS(folder), filepath.Base(folder))
-	proposal.Command, proposal.Build, proposal.File = words, nil, ""
-	files, err := scaffold.Files(proposal, programVersion())
+	records, err := recordsToLearn(flags, folder)
 	if err != nil {
 		return nil, false, err
 	}
-	for _, file := range files {
-		if file.Path == "subject.yaml" {
-			head, _, _ := bytes.Cut(file.Text, []byte("\n# What is written without a comment sign"))
-			return append(head, '\n'), true, os.WriteFile(path, append(head, '\n'), 0o644)
-		}
+	records.Answer = flags.answer
+	if text, err = scaffold.ToLearn(os.DirFS(folder), filepath.Base(folder), words, records); err != nil {
+		return nil, false, err
 	}
-	return nil, false, errors.New("the files to begin with have no subject.yaml")
+	return text, true, os.WriteFile(path, text, 0o644)
+}
+
+// recordsToLearn returns what the records of a consumer are made from, for a subject file in the folder.
+func recordsToLearn(flags learnFlags, folder string) (records scaffold.Records, err error) {
+	if flags.samples == "" {
+		if flags.format+flags.schema != "" {
+			return records, errors.New("--format and --schema say how samples are written: name them, too (--samples)")
+		}
+		return records, nil
+	}
+	file, err := os.Open(flags.samples)
+	if err != nil {
+		return records, fmt.Errorf("reading the samples: %w", err)
+	}
+	guess, err := samples.GuessOf(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return records, fmt.Errorf("%s: %w", flags.samples, err)
+	}
+	records.Lines, records.Format, records.Schema = guess.Lines, flags.format, flags.schema
+	for _, id := range guess.IDs {
+		records.IDs = append(records.IDs, id.At)
+	}
+	if records.Samples, err = within(folder, flags.samples); err != nil {
+		return records, err
+	}
+	switch {
+	case flags.format == "" && flags.schema == "":
+		records.Format, records.Schema = scaffold.FindSchema(os.DirFS(folder))
+		records.Guessed = records.Format != ""
+	case flags.schema != "":
+		records.Schema, err = within(folder, flags.schema)
+	}
+	return records, err
+}
+
+// within returns a path relative to the folder.
+func within(folder, path string) (string, error) {
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	relative, err := filepath.Rel(folder, whole)
+	return filepath.ToSlash(relative), err
 }
 
 // oddShown is how many surprises are printed.

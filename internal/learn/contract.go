@@ -3,6 +3,7 @@ package learn
 // From what was seen to the lines of a contract.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 // Line is one entry of a contract.
 type Line struct {
-	// Key is its key in subject.yaml, Value what stands behind it.
+	// Key is its key in subject.yaml, Value what stands behind it; "" for a comment alone.
 	Key, Value string
 	// Seen says what it was learned from.
 	Seen string
@@ -35,12 +36,14 @@ type learned struct {
 	text []byte
 	// odd are the surprising things that were seen, in sentences.
 	odd []string
+	// found is what a first look found keys of the contract from, by their paths.
+	found map[string]string
 }
 
 // propose writes down what was seen, also with records that can't be read. Ordering is left to the judge; see
 // strengthen.
-func propose(s, unread *seen, subject *scenarios.SubjectFile) *learned {
-	l := &learned{seen: s, unread: unread, subject: subject}
+func propose(s, unread *seen, subject *scenarios.SubjectFile, found map[string]string) *learned {
+	l := &learned{seen: s, unread: unread, subject: subject, found: found}
 	l.names()
 	if subject.Observe != scenarios.ObserveWire {
 		l.attempts()
@@ -63,6 +66,11 @@ func (l *learned) ask(key, value, seen string, about ...any) {
 	l.lines = append(l.lines, Line{Key: key, Value: value, Seen: fmt.Sprintf(seen, about...), Open: true})
 }
 
+// remark adds a comment without a promise.
+func (l *learned) remark(seen string, about ...any) {
+	l.lines = append(l.lines, Line{Seen: fmt.Sprintf(seen, about...)})
+}
+
 func (l *learned) wonder(text string, about ...any) {
 	l.odd = append(l.odd, fmt.Sprintf(text, about...))
 }
@@ -72,14 +80,16 @@ func (l *learned) names() {
 	c := l.subject.Contract
 	keep := func(key, value string, unless ...string) {
 		if value != "" && !slices.Contains(unless, value) {
-			l.promise(key, quoted(value), "Kept from the file.")
+			l.promise(key, quoted(value), "%s", cmp.Or(l.found["contract."+key], "Kept from the file."))
 		}
 	}
 	keep("group", c.Group, "{{.GroupID}}")
 	keep("group_type", c.GroupType)
 	keep("group_protocol", c.GroupProtocol)
 	keep("retry", c.Retry, string(history.RetryInPlace))
-	keep("retry_topics", strings.Join(c.RetryTopics, ","))
+	if len(c.RetryTopics) > 0 {
+		l.promise("retry_topics", list(c.RetryTopics), "%s", cmp.Or(l.found["contract.retry_topics"], "Kept from the file."))
+	}
 	keep("health", c.Health)
 	keep("on_exhausted", c.OnExhausted)
 	keep("on_error", c.OnError)
@@ -88,11 +98,22 @@ func (l *learned) names() {
 	if c.Isolation > 0 {
 		keep("isolation", c.Isolation.String())
 	}
+	l.membership()
 	if c.Effects != nil {
 		l.promise("effects", effects(c.Effects), "Kept from the file.")
 	}
 	if t := l.seen.transactional; c.Transactions || t.deadLetters > 0 && t.offsets > 0 {
 		l.promise("transactions", "true", "Dead letters and offsets were written in transactions.")
+	}
+}
+
+// membership tells what its members ask for when they join their group. It is no promise.
+func (l *learned) membership() {
+	for _, one := range l.seen.discovery.Seen().Groups {
+		if one.Name == l.seen.header.Group() && one.Session > 0 {
+			l.remark("Its members ask for a session timeout of %s. After a crash, its partitions wait for so long.",
+				units.Text(one.Session))
+		}
 	}
 }
 
@@ -233,8 +254,18 @@ func (l *learned) backoff() {
 				len(of)))
 		}
 	}
-	l.promise("backoff", flow(parts), "Waits after the first attempt, the second, …: %s.",
-		strings.Join(ranges, ", "))
+	l.promise("backoff", flow(parts), "Waits after the first attempt, the second, …: %s.%s",
+		strings.Join(ranges, ", "), l.jitter(gaps[0]))
+}
+
+// jitter asks about the spread of the first waits, if nothing is promised of it and there is much.
+func (l *learned) jitter(of []time.Duration) string {
+	spread := spreadOf(of)
+	if l.subject.Contract.Backoff.Jitter > 0 || float64(spread) < jitters*float64(slices.Min(of)) {
+		return ""
+	}
+	return fmt.Sprintf(" Most first waits are spread over %s: by jitter, or by a busy machine. If it is jitter, promise it: "+
+		"jitter: %s.", units.Text(spread), written(roundUp(spread)))
 }
 
 // written is a duration as YAML has it.

@@ -248,8 +248,8 @@ func (l *learned) deadLetters() {
 		}
 	}
 	parts = append(parts, "on_failure: "+c.OnFailure)
-	l.promise("dlq", flow(parts), "%s; %s", units.Plural(int64(len(l.seen.deadLetters)), "dead letter",
-		"dead letters"), of)
+	l.promise("dlq", flow(parts), "%s; %s %s", units.Plural(int64(len(l.seen.deadLetters)), "dead letter",
+		"dead letters"), of, l.found["contract.dlq.topic"])
 }
 
 // like tells of a dialect that has most of the headers.

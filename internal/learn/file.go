@@ -22,6 +22,9 @@ func Contract(lines []Line) string {
 				text.WriteString("  # " + part + "\n")
 			}
 		}
+		if line.Key == "" {
+			continue
+		}
 		sign := ""
 		if line.Open {
 			sign = "# "
@@ -35,16 +38,28 @@ func Contract(lines []Line) string {
 	return text.String()
 }
 
-// Splice returns the subject file with another contract: in the place of its own, or at its end. Comments before the
-// entry behind it are that entry's, and stay.
+// Splice returns the subject file with another contract: in the place of its own, or at its end.
 func Splice(file []byte, contract string) []byte {
+	out, done := replace(file, "contract", contract)
+	if !done {
+		if len(out) > 0 && out[len(out)-1] != '\n' {
+			out = append(out, '\n')
+		}
+		out = append(out, contract...)
+	}
+	return out
+}
+
+// replace returns the file with another text in the place of an entry, and reports whether it has that entry. Comments
+// before the entry behind it are that entry's, and stay.
+func replace(file []byte, key, text string) (replaced []byte, done bool) {
 	var out, held bytes.Buffer
-	inside, done := false, false
+	inside := false
 	for _, line := range bytes.SplitAfter(file, []byte("\n")) {
 		switch {
-		case bytes.HasPrefix(line, []byte("contract:")):
+		case bytes.HasPrefix(line, []byte(key+":")):
 			inside, done = true, true
-			out.WriteString(contract)
+			out.WriteString(text)
 		case inside && belongs(line):
 			held.Reset()
 		case inside && (len(bytes.TrimSpace(line)) == 0 || line[0] == '#'):
@@ -57,13 +72,7 @@ func Splice(file []byte, contract string) []byte {
 		}
 	}
 	out.Write(bytes.TrimLeft(held.Bytes(), "\r\n"))
-	if !done {
-		if text := out.Bytes(); len(text) > 0 && text[len(text)-1] != '\n' {
-			out.WriteByte('\n')
-		}
-		out.WriteString(contract)
-	}
-	return out.Bytes()
+	return out.Bytes(), done
 }
 
 // belongs reports whether a line is part of the entry above it: it is indented, an item of a list, or the end of a

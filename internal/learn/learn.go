@@ -28,8 +28,13 @@ type Config struct {
 	Text []byte
 	// Options are those of all runs, without scenario and subject.
 	Options run.Options
-	// Run carries out a run; it is run.Run with whatever shows its progress.
-	Run func(context.Context, run.Options) (*run.Outcome, error)
+	// Answer is the body with which calls that succeed are answered, "" for the usual one. It goes with Made.
+	Answer string
+	// Made says that nobody has read the file yet, so that what it says of calls may be replaced by what is seen.
+	Made bool
+	// Run carries out a run; it is run.Run with whatever shows its progress. Discover is run.Discover.
+	Run      func(context.Context, run.Options) (*run.Outcome, error)
+	Discover func(context.Context, run.Options) (dir string, err error)
 }
 
 // Report is what was learned.
@@ -54,7 +59,8 @@ var ErrNothingSeen = errors.New("nothing to learn from")
 
 // Learn watches the consumer of a subject file and proposes its contract. What the file's own contract says of names
 // (topics, groups) and kinds (group_type, retry) is kept; all else is learned. The error reports a subject file that is
-// wrong, a run that failed, or a consumer that did nothing (ErrNothingSeen).
+// wrong, a run that failed, or a consumer that did nothing (ErrNothingSeen) or refuses the usual answer (ErrAnswer). With
+// an error, a report has only the text of the file with what was found before.
 func Learn(ctx context.Context, c Config) (*Report, error) {
 	subject, err := scenarios.ParseSubject(c.File, c.Text)
 	if err != nil {
@@ -66,34 +72,47 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 			subject.Kind)
 	}
 	report := &Report{}
+	k := &look{Config: &c, report: report, text: c.Text, subject: subject, found: map[string]string{}}
+	err = k.around(ctx)
+	report.Text = k.text
+	if err != nil {
+		return report, err
+	}
+	c.Text, subject = k.text, k.subject
+	return report, c.learn(ctx, report, subject, k.found)
+}
+
+// learn proposes the contract of a subject whose names are known.
+func (c *Config) learn(ctx context.Context, report *Report, subject *scenarios.SubjectFile,
+	found map[string]string) error {
 	s, source, err := c.watch(ctx, report, subject, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	unread := s
 	if s.haltsAtUnreadable() {
 		// What is behind an unreadable record waits, so most was not seen.
 		if s, source, err = c.watch(ctx, report, subject, readable()); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := s.nothing(subject); err != nil {
-		return nil, err
+		return err
 	}
-	l := propose(s, unread, subject)
+	l := propose(s, unread, subject, found)
 	l.path, l.text = c.File, c.Text
 	if err := l.strengthen(source); err != nil {
-		return nil, err
+		return err
 	}
 	report.Records = len(s.records)
-	if err := l.test(ctx, c, report); err != nil {
-		return nil, err
+	if err := l.test(ctx, *c, report); err != nil {
+		return err
 	}
 	l.arrange()
 	report.Lines, report.Odd = l.lines, append(report.Odd, l.odd...)
 	report.Text = Splice(c.Text, Contract(l.lines))
 	report.Subject, err = l.file()
-	return report, err
+	return err
 }
 
 // watch runs the consumer without faults, with these settings of the scenario, and returns what was seen of it.
@@ -110,23 +129,14 @@ func (c *Config) watch(ctx context.Context, report *Report, subject *scenarios.S
 	return s, source, nil
 }
 
-// run carries out one of the two scenarios with these settings, and returns its history and its verdict.
+// run carries out one of the scenarios with these settings, and returns its history and its verdict.
 func (c *Config) run(ctx context.Context, report *Report, name string, text []byte, subject *scenarios.SubjectFile,
 	audited *seen, sets ...string) (history.Source, *assertions.Verdict, error) {
-	options := c.Options
-	if subject.Input != nil && !subject.Input.Header {
-		sets = readable() // only the header of dlqbench's own follows a record without a readable id
-	}
-	scenario, source, err := scenarios.ParseWith(name, text, sets)
+	options, err := c.options(name, text, subject, sets...)
 	if err != nil {
 		return nil, nil, err
 	}
-	scenario.Subject = scenarios.Subject{File: c.File, Instances: scenario.InstanceCount()}
-	options.Scenario, options.Source = scenario, source
-	options.Subject, options.SubjectFile = subject, c.File
-	if audited != nil {
-		options.Audited = audited.audited
-	}
+	options.Audited, options.Discovery = audited.audited, audited.discovery
 	outcome, err := c.Run(ctx, options)
 	if outcome != nil {
 		report.Runs = append(report.Runs, outcome.Dir)
@@ -142,6 +152,22 @@ func (c *Config) run(ctx context.Context, report *Report, name string, text []by
 		return nil, nil, err
 	}
 	return reader, outcome.Verdict, nil
+}
+
+// options are those of a run of one of the scenarios with these settings.
+func (c *Config) options(name string, text []byte, subject *scenarios.SubjectFile, sets ...string) (run.Options, error) {
+	options := c.Options
+	if subject.Input != nil && !subject.Input.Header {
+		sets = readable() // only the header of dlqbench's own follows a record without a readable id
+	}
+	scenario, source, err := scenarios.ParseWith(name, text, sets)
+	if err != nil {
+		return options, err
+	}
+	scenario.Subject = scenarios.Subject{File: c.File, Instances: scenario.InstanceCount()}
+	options.Scenario, options.Source = scenario, source
+	options.Subject, options.SubjectFile = subject, c.File
+	return options, nil
 }
 
 // readable leaves out the records without a readable id.
@@ -266,7 +292,7 @@ func (l *learned) replace(key, from, to, because string) {
 
 // arrange puts the lines in the order in which subject files have them.
 func (l *learned) arrange() {
-	order := []string{"group", "group_type", "group_protocol", "transactions", "attempts", "backoff", "classes", "logical",
+	order := []string{"group", "", "group_type", "group_protocol", "transactions", "attempts", "backoff", "classes", "logical",
 		"retry_after", "ordering", "order_of", "retry", "retry_topics", "effects", "dlq", "poison", "skips", "commits",
 		"offset_metadata", "on_exhausted", "on_error", "on_unhealthy", "health", "stop"}
 	slices.SortStableFunc(l.lines, func(a, b Line) int { return slices.Index(order, a.Key) - slices.Index(order, b.Key) })

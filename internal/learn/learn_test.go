@@ -228,7 +228,7 @@ func watch(t *testing.T, how habits) *learned {
 	if s.haltsAtUnreadable() {
 		s, source, _, _ = simulate(t, how, false)
 	}
-	l := propose(s, unread, subject)
+	l := propose(s, unread, subject, nil)
 	l.path, l.text = "subject.yaml", text
 	if err := l.strengthen(source); err != nil {
 		t.Fatal(err)
@@ -552,7 +552,7 @@ downstreams:
 		t.Fatal(err)
 	}
 	l := watch(t, usual())
-	again := propose(l.seen, l.seen, subject)
+	again := propose(l.seen, l.seen, subject, nil)
 	again.path, again.text = "subject.yaml", text
 	learned, err := again.file()
 	if err != nil {

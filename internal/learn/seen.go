@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/run"
 )
 
 // seen is what was observed of a consumer in one run.
@@ -37,6 +38,8 @@ type seen struct {
 	deadLetters []deadLetter
 	// headers are the names of the headers that records had before they were consumed.
 	headers map[string]bool
+	// discovery is what the consumer joined, read, wrote and called.
+	discovery *run.Discovery
 }
 
 type place struct {
@@ -90,7 +93,7 @@ type crash struct {
 const saidKept = 3
 
 func newSeen() *seen {
-	return &seen{committed: map[place]int64{}, headers: map[string]bool{}}
+	return &seen{committed: map[place]int64{}, headers: map[string]bool{}, discovery: &run.Discovery{}}
 }
 
 // audited takes one record that an audit found; it is run.Options.Audited.

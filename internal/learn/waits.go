@@ -15,6 +15,8 @@ const (
 	atOnce = 3 * time.Millisecond
 	// grows is by how much a wait must be longer than the one before to be a later step of the same backoff.
 	grows = 1.15
+	// jitters is the share of the shortest wait from which on a spread may be jitter.
+	jitters = 0.15
 )
 
 // backoff is a promise of waits: never earlier than min(cap, initial·multiplier^(k−1)) after the k-th attempt. Jitter
@@ -78,20 +80,24 @@ func (s step) written() time.Duration {
 }
 
 // stepsOf returns the steps, up to the first without a wait. The shortest of n waits that are spread evenly over a
-// range is longer than its lower end by the n-th part of it, on average; three times that is allowed for. The range is
-// twice as wide as its lower half: one wait that a busy machine made long says nothing about it.
+// range is longer than its lower end by the n-th part of it, on average; three times that is allowed for. One wait that
+// a busy machine made long says nothing about it.
 func stepsOf(gaps [][]time.Duration) []step {
 	var steps []step
 	for _, of := range gaps {
 		if len(of) == 0 {
 			break
 		}
-		sorted := slices.Sorted(slices.Values(of))
-		shortest := sorted[0]
-		spread := 2 * (sorted[len(sorted)/2] - shortest)
-		steps = append(steps, step{least: shortest - 3*spread/time.Duration(len(of)) - shortest/50, most: shortest})
+		shortest := slices.Min(of)
+		steps = append(steps, step{least: shortest - 3*spreadOf(of)/time.Duration(len(of)) - shortest/50, most: shortest})
 	}
 	return steps
+}
+
+// spreadOf is the width of the range over which waits are spread: twice that of its lower half.
+func spreadOf(waits []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(waits))
+	return 2 * (sorted[len(sorted)/2] - sorted[0])
 }
 
 // limitOf returns the wait from which on waits don't grow any more, 0 if they grow to the end or never do.

@@ -1,0 +1,95 @@
+package learn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
+	"github.com/dlqbench/dlqbench/internal/run"
+)
+
+// about is a call with a record's id at these places.
+func about(record int32, method, path string, where ...workload.CallPlace) workload.Called {
+	return workload.Called{Method: method, Path: path, Record: record, Where: where}
+}
+
+// other is a call without an id.
+func other(method, path string) workload.Called {
+	return workload.Called{Method: method, Path: path, Record: history.None}
+}
+
+var (
+	inPath   = workload.CallPlace{In: workload.InPath}
+	inHeader = workload.CallPlace{In: workload.InHeader, Name: "Idempotency-Key"}
+	inBody   = workload.CallPlace{In: workload.InBody, At: "$.order.id"}
+	inQuery  = workload.CallPlace{In: workload.InQuery, Name: "order"}
+)
+
+func TestWhatIsCalled(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		name, success string
+		calls         []workload.Called
+		want          string
+	}{
+		{"nothing", "status: 201", nil, "http: {}"},
+		{"the id in the path, and for tracing in a header", "", []workload.Called{
+			about(1, "PUT", "/payments/{id}", inPath, inHeader), about(2, "PUT", "/payments/{id}", inPath, inHeader)},
+			"# 2 calls with a record's id: PUT /payments/*.\nid: {in: path}"},
+		{"a body before a header", "", []workload.Called{about(1, "POST", "/charges", inHeader, inBody)},
+			"# 1 call with a record's id: POST /charges.\nid: {in: body, at: $.order.id}"},
+		{"a query", "status: 201", []workload.Called{about(1, "GET", "/find", inQuery)},
+			"# 1 call with a record's id: GET /find.\nid: {in: query, name: order}\nanswers: {success: {status: 201}}"},
+		{"a header alone", "", []workload.Called{about(1, "POST", "/a", inHeader), about(2, "POST", "/a", inHeader)},
+			"# 2 calls with a record's id: POST /a.\nid: {in: header, name: Idempotency-Key}"},
+		{"no place that all share", "", []workload.Called{about(1, "POST", "/a", inHeader), about(2, "PUT", "/b/{id}", inPath)},
+			"# 2 calls with a record's id: POST /a, PUT /b/*."},
+		{"an attempt of several calls", "", []workload.Called{
+			about(1, "GET", "/customers/{id}", inPath), about(1, "PUT", "/payments/{id}", inPath),
+			about(2, "GET", "/customers/{id}", inPath), about(2, "PUT", "/payments/{id}", inPath)},
+			"# 4 calls with a record's id: GET /customers/*, PUT /payments/*.\nid: {in: path}\n" +
+				"# A record that succeeded got 2 calls, which make one attempt.\n" +
+				"attempt: {first: \"GET /customers/*\", last: \"PUT /payments/*\"}"},
+		{"the same call twice is no attempt of several", "", []workload.Called{
+			about(1, "PUT", "/a/{id}", inPath), about(1, "PUT", "/a/{id}", inPath)},
+			"# 2 calls with a record's id: PUT /a/*.\nid: {in: path}"},
+		{"calls about records without a readable id", "", []workload.Called{about(1, "POST", "/v1/attempt", inBody),
+			other("POST", "/v1/attempt"), about(2, "PUT", "/a/{id}", inPath), other("PUT", "/a/x"), other("PUT", "/a/y"),
+			other("PUT", "/a/z")}, "# 2 calls with a record's id: POST /v1/attempt, PUT /a/*."},
+		{"tokens and look-ups", "", []workload.Called{about(1, "PUT", "/a/{id}", inPath), other("POST", "/oauth/token"),
+			other("GET", "/customers/7"), other("GET", "/customers/8"), other("GET", "/customers/9")},
+			"# 1 call with a record's id: PUT /a/*.\nid: {in: path}\n" +
+				"# Calls without a record's id. While it was watched they were answered so: put in what they expect.\nroutes:\n" +
+				"  - {method: GET, path: \"/customers/*\", body: '{}'} # 3 calls\n" +
+				"  - {method: POST, path: /oauth/token, body: '{\"access_token\": \"dlqbench\", \"token_type\": \"Bearer\", " +
+				"\"expires_in\": 3600}'} # 1 call"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			var calls []run.DownstreamCall
+			for _, call := range one.calls {
+				calls = append(calls, run.DownstreamCall{Downstream: "shop", Called: call})
+			}
+			sorted := trafficOf(calls)["shop"]
+			if sorted == nil {
+				sorted = &traffic{}
+			}
+			have := sorted.text("", one.success, func(int32) bool { return true })
+			if want := strings.TrimPrefix(one.want, "http:\n"); strings.TrimPrefix(have, "http:\n") != want {
+				t.Errorf("wrote\n%s\nwant\n%s", have, want)
+			}
+		})
+	}
+}
+
+// Calls over gRPC can't be described without their .proto file.
+func TestCallsOverGRPC(t *testing.T) {
+	t.Parallel()
+	call := workload.Called{Method: "POST", Path: "/bank.Payments/Charge", Media: "application/grpc+proto",
+		Record: history.None}
+	sorted := trafficOf([]run.DownstreamCall{{Called: call}, {Called: call}})[""]
+	if len(sorted.rpc) != 1 || sorted.rpc[0] != call.Path || len(sorted.others) > 0 {
+		t.Errorf("%+v", sorted)
+	}
+}

@@ -1,0 +1,499 @@
+package learn
+
+// What a subject file does not say and a first look at the consumer shows: the names of its topics and its group, what
+// it calls, and where the id of a record is in it.
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/samples"
+	"github.com/dlqbench/dlqbench/internal/scaffold"
+	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+//go:embed look.yaml
+var lookScenario []byte
+
+// look is a first look at a consumer. What it finds is put into the text of the subject file.
+type look struct {
+	*Config
+	report  *Report
+	text    []byte
+	subject *scenarios.SubjectFile
+	// found is what each key was found from, by its path.
+	found map[string]string
+	// status is that of the answer to a call that succeeds, 0 for the usual one.
+	status int
+	// guessed: the place of the id was guessed a second time.
+	guessed bool
+}
+
+// put adds a key to the file.
+func (k *look) put(value, seen string, path ...string) error {
+	return k.putAll(entry{path, value, seen})
+}
+
+// putAll adds keys that go together.
+func (k *look) putAll(entries ...entry) (err error) {
+	text := k.text
+	for _, one := range entries {
+		if text, err = put(text, one); err != nil {
+			return err
+		}
+	}
+	subject, err := scenarios.ParseSubject(k.File, text)
+	if err != nil {
+		return fmt.Errorf("writing down what was found: %w", err)
+	}
+	k.text, k.subject = text, subject
+	for _, one := range entries {
+		k.found[strings.Join(one.path, ".")] = one.seen
+	}
+	return nil
+}
+
+// says reports whether the file gives the consumer one of these values.
+func (k *look) says(templates ...string) bool {
+	return slices.ContainsFunc(templates, func(name string) bool {
+		return bytes.Contains(k.text, []byte("{{."+name))
+	})
+}
+
+// around finds out what the file does not say.
+func (k *look) around(ctx context.Context) error {
+	if input := k.subject.Input; (input == nil || input.Topic == "" && len(input.Topics) == 0) &&
+		!k.says("InputTopic") {
+		if err := k.names(ctx); err != nil {
+			return err
+		}
+	}
+	letters := k.subject.Contract.DLQ
+	if knowsLetters := letters.Topic != "" && letters.Topic != "{{.DLQTopic}}" || k.says("DLQTopic"); knowsLetters && !k.open() {
+		return nil
+	}
+	return k.calls(ctx)
+}
+
+// open reports whether the file leaves it to learn what is called.
+func (k *look) open() bool {
+	for _, one := range k.subject.Downstreams {
+		if one.HTTP != nil && one.HTTP.ID == nil {
+			return k.Made
+		}
+	}
+	return false
+}
+
+// retryName matches the names of retry topics, deadName those of dead-letter topics.
+var (
+	retryName = regexp.MustCompile(`(?i)retry|retries`)
+	deadName  = regexp.MustCompile(`(?i)dlq|dlt|dead|error|fail|reject|park|poison|invalid`)
+)
+
+// names starts the consumer, and finds out what it reads, and as whom.
+func (k *look) names(ctx context.Context) error {
+	options, err := k.options("look.yaml", lookScenario, least(k.subject))
+	if err != nil {
+		return err
+	}
+	options.Discovery = &run.Discovery{}
+	dir, err := k.Discover(ctx, options)
+	if dir != "" {
+		k.report.Runs = append(k.report.Runs, dir)
+	}
+	if err != nil {
+		return err
+	}
+	source, err := history.Open(filepath.Join(dir, "history"))
+	if err != nil {
+		return err
+	}
+	header, sight := source.Header(), options.Discovery.Seen()
+	var inputs, retries []string
+	for _, topic := range sight.Read {
+		switch {
+		case header.TopicIndex(topic) >= 0 || deadName.MatchString(topic):
+		case retryName.MatchString(topic):
+			retries = append(retries, topic)
+		default:
+			inputs = append(inputs, topic)
+		}
+	}
+	if len(sight.Read) == 0 {
+		return fmt.Errorf("%w: the consumer fetched from no topic; is Kafka's address, {{.BootstrapServers}}, given to it "+
+			"under the name that it reads? Its log is in %s", ErrNothingSeen, filepath.Join(dir, "logs"))
+	}
+	if err := k.putTopics(inputs, retries); err != nil {
+		return err
+	}
+	return k.putGroup(header, sight.Groups)
+}
+
+func (k *look) putTopics(inputs, retries []string) error {
+	switch len(inputs) {
+	case 0:
+	case 1:
+		if err := k.put(quoted(inputs[0]), "It fetches from it.", "input", "topic"); err != nil {
+			return err
+		}
+	default:
+		if err := k.put(list(inputs), "It fetches from them.", "input", "topics"); err != nil {
+			return err
+		}
+	}
+	if len(retries) == 0 || k.subject.Contract.Retry == string(history.RetryTopics) {
+		return nil
+	}
+	slices.SortStableFunc(retries, func(a, b string) int { return cmp.Compare(lastNumber(a), lastNumber(b)) })
+	return k.putAll(
+		entry{[]string{"contract", "retry_topics"}, list(retries), "It fetches from them. The order is a guess by their names."},
+		entry{[]string{"contract", "retry"}, string(history.RetryTopics), "A guess by the names of what it reads."})
+}
+
+// list is a list of texts as YAML has it.
+func list(texts []string) string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, quoted(text))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+var digits = regexp.MustCompile(`\d+`)
+
+// lastNumber is the last number in a name, 0 if it has none.
+func lastNumber(name string) int {
+	all := digits.FindAllString(name, -1)
+	if len(all) == 0 {
+		return 0
+	}
+	number, _ := strconv.Atoi(all[len(all)-1]) // one that is too long sorts last
+	return number
+}
+
+func (k *look) putGroup(header history.Header, groups []run.JoinedGroup) error {
+	groups = slices.DeleteFunc(slices.Clone(groups), func(g run.JoinedGroup) bool { return g.Name == header.Group() })
+	if len(groups) == 0 || k.says("GroupID") {
+		return nil
+	}
+	one := slices.MinFunc(groups, func(a, b run.JoinedGroup) int { return cmp.Compare(len(a.Name), len(b.Name)) })
+	seen := "It joins this group."
+	if len(groups) > 1 {
+		seen = fmt.Sprintf("It joins %d groups; that this one reads the input is a guess by the length of its name.",
+			len(groups))
+	}
+	if one.Share {
+		if err := k.put("share", "It joins a share group.", "contract", "group_type"); err != nil {
+			return err
+		}
+	}
+	return k.put(quoted(one.Name), seen, "contract", "group")
+}
+
+// calls gives the consumer a few records, and finds out what it calls and where it writes.
+func (k *look) calls(ctx context.Context) error {
+	s := newSeen()
+	s.discovery.Answer = fixedAnswer
+	source, _, err := k.run(ctx, k.report, "look.yaml", lookScenario, least(k.subject), s)
+	if err != nil {
+		return err
+	}
+	if err := s.read(source); err != nil {
+		return fmt.Errorf("reading the history of %s: %w", k.report.Runs[len(k.report.Runs)-1], err)
+	}
+	sight := s.discovery.Seen()
+	switch again, err := k.guessAgain(sight.Calls); {
+	case err != nil:
+		return err
+	case again:
+		return k.calls(ctx)
+	}
+	wrote := s.destinations(sight)
+	if len(wrote.letters) > 0 && len(s.deadLetters) == 0 {
+		if err := k.putLetters(wrote); err != nil {
+			return err
+		}
+	}
+	if err := k.putDownstreams(s, trafficOf(sight.Calls), &wrote); err != nil {
+		return err
+	}
+	if err := k.accepted(s, wrote, sight); err != nil {
+		return k.otherwise(ctx, s, trafficOf(sight.Calls), &wrote, err)
+	}
+	if len(wrote.results) == 0 || len(k.subject.Topics) > 0 {
+		return nil
+	}
+	return k.put(list(wrote.results), "It writes to them about records that succeeded.", "topics")
+}
+
+// guessAgain puts the id at another place, if no call has an id and most of what the samples have there is in calls.
+func (k *look) guessAgain(calls []run.DownstreamCall) (again bool, err error) {
+	input := k.subject.Input
+	if !k.Made || k.guessed || input == nil || input.Samples == "" || len(calls) == 0 ||
+		slices.ContainsFunc(calls, func(c run.DownstreamCall) bool { return c.Record != history.None }) {
+		return false, nil
+	}
+	k.guessed = true
+	file, err := os.Open(filepath.Join(filepath.Dir(k.File), input.Samples))
+	if err != nil {
+		return false, fmt.Errorf("reading the samples again: %w", err)
+	}
+	guess, err := samples.GuessOf(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return false, err
+	}
+	for _, one := range guess.IDs {
+		if one.At == input.ID.At || !named(calls, one.Texts) {
+			continue
+		}
+		k.text = bytes.Replace(k.text, []byte(strconv.Quote(input.ID.At)), []byte(strconv.Quote(one.At)), 1)
+		k.subject, err = scenarios.ParseSubject(k.File, k.text)
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// named reports whether most of the texts are in calls.
+func named(calls []run.DownstreamCall, texts []string) bool {
+	found := 0
+	for _, text := range texts {
+		if slices.ContainsFunc(calls, func(c run.DownstreamCall) bool { return strings.Contains(c.Text, text) }) {
+			found++
+		}
+	}
+	return 2*found > len(texts)
+}
+
+// destinations are the topics that the consumer writes to and that the file does not name.
+type destinations struct {
+	// letters get records that fail, results those that succeed.
+	letters, results []string
+	// about counts the records in each topic.
+	about map[string]int
+	// deadLettered are the records that are in a topic of the letters, or in the dead-letter topic that the file names.
+	deadLettered map[int32]bool
+}
+
+// destinations tells the topics with dead letters from those with results.
+func (s *seen) destinations(sight run.Sighting) destinations {
+	w := destinations{about: map[string]int{}, deadLettered: map[int32]bool{}}
+	for _, one := range s.deadLetters {
+		w.deadLettered[one.record] = true
+	}
+	var both []string // topics with records of both kinds
+	for _, topic := range slices.Sorted(maps.Keys(sight.Others)) {
+		failed, succeeded := 0, 0
+		for _, one := range sight.Others[topic] {
+			if one.Record == history.None || !s.succeeds(one.Record) {
+				failed++
+			} else {
+				succeeded++
+			}
+		}
+		switch w.about[topic] = failed + succeeded; {
+		case w.about[topic] == 0 || slices.Contains(sight.Read, topic):
+		case failed == 0:
+			w.results = append(w.results, topic)
+		case succeeded == 0 || deadName.MatchString(topic):
+			w.letters = append(w.letters, topic)
+		default:
+			both = append(both, topic)
+		}
+	}
+	w.results = append(w.results, both...)
+	for _, topic := range w.letters {
+		for _, one := range sight.Others[topic] {
+			w.deadLettered[one.Record] = true
+		}
+	}
+	return w
+}
+
+// succeeds reports whether the record is one that can be read and whose attempts are to succeed.
+func (s *seen) succeeds(number int32) bool {
+	r := s.record(number)
+	return r.planned == history.OutcomeSuccess && r.flags&(history.Garbage|history.Tombstone) == 0
+}
+
+func (k *look) putLetters(w destinations) error {
+	letters := slices.MaxFunc(w.letters, func(a, b string) int { return cmp.Compare(w.about[a], w.about[b]) })
+	seen := fmt.Sprintf("It wrote %s there, most of them about records that failed.",
+		units.Plural(int64(w.about[letters]), "record", "records"))
+	if len(w.letters) > 1 {
+		others := slices.DeleteFunc(slices.Clone(w.letters), func(name string) bool { return name == letters })
+		seen += fmt.Sprintf(" Fewer went to %s.", strings.Join(others, ", "))
+	}
+	return k.put(quoted(letters), seen, "contract", "dlq", "topic")
+}
+
+// success is how calls that succeed are answered, as subject.yaml has it; "" for as usual.
+func (k *look) success() string {
+	var parts []string
+	if k.status != 0 {
+		parts = append(parts, fmt.Sprintf("status: %d", k.status))
+	}
+	if k.Answer != "" {
+		parts = append(parts, "body: "+scaffold.Single(k.Answer))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// callsSeen is the comment of downstreams.
+const callsSeen = "What it calls. The first decides what becomes of a record. Of several, that is a guess."
+
+// putDownstreams writes down what it calls, the downstream that probably decides first. If it calls nothing with an id
+// of a record, and writes results, these are its attempts.
+func (k *look) putDownstreams(s *seen, traffic map[string]*traffic, w *destinations) error {
+	if !k.Made {
+		return nil
+	}
+	var deciding, rest []string
+	silent := true
+	for _, one := range k.subject.Downstreams {
+		name, is := "", one.HTTP != nil
+		if one.Name != "" {
+			name = "name: " + one.Name + "\n    "
+		}
+		calls := traffic[one.Called()]
+		switch {
+		case !is:
+			rest = append(rest, "\n  - "+name+one.Kind()+": {}")
+			silent = silent && one.Postgres == nil
+		case calls == nil && one.Name == "": // nothing showed that there is one
+		case calls == nil:
+			rest = append(rest, "\n  - "+name+"http: {} # no call was seen")
+		case len(calls.rpc) > 0:
+			return fmt.Errorf("%w: it calls gRPC methods (%s). Describe them in %s (downstreams: [{grpc: …}] with the "+
+				".proto file), and learn again", ErrNothingSeen, strings.Join(calls.rpc, ", "), k.File)
+		case len(calls.about) > 0:
+			deciding, silent = append(deciding, "\n  - "+name+calls.text("      ", k.success(), s.succeeds)), false
+		default:
+			rest = append(rest, "\n  - "+name+calls.text("      ", k.success(), s.succeeds))
+		}
+	}
+	switch {
+	case !silent:
+	case len(w.results) > 0:
+		rest = slices.Insert(rest, 0, "\n  - kafka: {topic: "+quoted(w.results[0])+"}")
+		w.results = w.results[1:]
+	case s.commits > 0:
+		k.text, _ = replace(k.text, "downstreams", "")
+		return k.put(scenarios.ObserveWire, "It commits records, and calls nothing with the id of one. So what needs attempts "+
+			"is not judged.", "observe")
+	}
+	k.text, _ = replace(k.text, "downstreams", "")
+	k.text = bytes.Replace(k.text, []byte("# "+callsSeen+"\n"), nil, 1) // of the calls that were seen before
+	return k.put(cmp.Or(strings.Join(slices.Concat(deciding, rest), ""), "[{http: {}}]"), callsSeen, "downstreams")
+}
+
+// ErrAnswer is the error for a consumer that does not take the usual answer to a call for a success.
+var ErrAnswer = errors.New("the consumer expects another answer")
+
+// otherwise tries the next answer to calls that succeed. refused is the error of this one.
+func (k *look) otherwise(ctx context.Context, s *seen, traffic map[string]*traffic, w *destinations,
+	refused error) error {
+	others := []int{0, http.StatusCreated, http.StatusNoContent}
+	at := slices.Index(others, k.status) + 1
+	if !k.Made || at == 0 {
+		return refused
+	}
+	k.status = 0
+	if at < len(others) {
+		k.status = others[at]
+	}
+	if err := k.putDownstreams(s, traffic, w); err != nil || at == len(others) {
+		return cmp.Or(err, refused)
+	}
+	return k.calls(ctx)
+}
+
+// leastRefused is how many records show that an answer is refused.
+const leastRefused = 3
+
+// accepted reports an ErrAnswer if the consumer treated most records as failed whose calls had succeeded.
+func (k *look) accepted(s *seen, w destinations, sight run.Sighting) error {
+	answered, refused := 0, 0
+	for i := range s.records {
+		r := &s.records[i]
+		at := slices.IndexFunc(r.tries, func(t try) bool { return t.outcome == history.OutcomeSuccess })
+		if at < 0 || !s.succeeds(int32(i)) {
+			continue
+		}
+		if answered++; w.deadLettered[int32(i)] || len(r.tries) > at+1 && !k.several(sight) ||
+			len(s.crashes) > 0 && !s.finished(r) {
+			refused++
+		}
+	}
+	if refused == 0 || refused < leastRefused && len(s.crashes) == 0 || float64(refused) < most*float64(answered) {
+		return nil
+	}
+	return fmt.Errorf("%w: of %d records whose call was answered with success, %d were dead-lettered or called for again, "+
+		"or it ended by itself.%s Say what it expects, with --answer or in %s (answers: {success: {body: …}}), and learn again",
+		ErrAnswer, answered, refused, k.because(s, w, sight), k.File)
+}
+
+// because is what a dead letter of a record that succeeded, or the log, says of the failure.
+func (k *look) because(s *seen, w destinations, sight run.Sighting) string {
+	letters := slices.Clone(s.deadLetters)
+	for _, topic := range w.letters {
+		for _, one := range sight.Others[topic] {
+			letters = append(letters, deadLetter{one.Record, one.Found})
+		}
+	}
+	for _, one := range letters {
+		if one.record != history.None && s.succeeds(one.record) && reasonOf(one.found) != "" {
+			return fmt.Sprintf(" A dead letter says %q.", reasonOf(one.found))
+		}
+	}
+	for _, line := range s.said {
+		if !strings.HasPrefix(line, "Traceback ") { // Python's heading of what follows
+			return fmt.Sprintf(" Its log says %q.", line)
+		}
+	}
+	return ""
+}
+
+// several reports whether a record gets several different calls.
+func (k *look) several(sight run.Sighting) bool {
+	for _, one := range trafficOf(sight.Calls) {
+		if len(one.patterns()) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// reasonHeader matches the names of headers that say why a record was dead-lettered.
+var reasonHeader = regexp.MustCompile(`(?i)reason|cause|message|error|exception`)
+
+// reasonShown bounds the reason that is shown, in bytes.
+const reasonShown = 160
+
+// reasonOf is why a record was dead-lettered, as a header of its dead letter says, "" if none does.
+func reasonOf(letter *kgo.Record) string {
+	for _, header := range letter.Headers {
+		if reasonHeader.MatchString(header.Key) && len(header.Value) > 0 && utf8.Valid(header.Value) {
+			return string(header.Value[:min(len(header.Value), reasonShown)])
+		}
+	}
+	return ""
+}

@@ -1,0 +1,162 @@
+package learn
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// looked is a run with six records: the even ones succeed, the odd ones fail.
+func looked() *seen {
+	s := newSeen()
+	for number := range int32(6) {
+		r := s.record(number)
+		r.offset, r.planned = int64(number), history.OutcomeSuccess
+		r.tries = []try{{begin: time.Second, end: 2 * time.Second, outcome: history.OutcomeSuccess}}
+		if number%2 == 1 {
+			r.planned, r.tries[0].outcome = history.OutcomePermanent, history.OutcomePermanent
+		}
+	}
+	s.committed[place{}] = 6
+	return s
+}
+
+func records(numbers ...int32) (all []run.OtherRecord) {
+	for _, number := range numbers {
+		all = append(all, run.OtherRecord{Record: number, Found: &kgo.Record{Headers: []kgo.RecordHeader{
+			{Key: "x-reason", Value: []byte("200 OK")}}}})
+	}
+	return all
+}
+
+func TestTopicsThatItWritesTo(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		name             string
+		others           map[string][]run.OtherRecord
+		letters, results []string
+	}{
+		{"nothing", map[string][]run.OtherRecord{"asked-for": nil}, nil, nil},
+		{"both", map[string][]run.OtherRecord{"receipts": records(0, 2, 4), "bad": records(1, 3, history.None)},
+			[]string{"bad"}, []string{"receipts"}},
+		{"results of both kinds, and dead letters", map[string][]run.OtherRecord{"events": records(0, 1, 2, 3),
+			"bad": records(1, 3)}, []string{"bad"}, []string{"events"}},
+		{"all are dead-lettered", map[string][]run.OtherRecord{"orders.dlq": records(0, 1, 2, 3)}, []string{"orders.dlq"}, nil},
+		{"a retry topic, which it reads", map[string][]run.OtherRecord{"again": records(1)}, nil, nil},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			wrote := looked().destinations(run.Sighting{Others: one.others, Read: []string{"orders", "again"}})
+			if !slices.Equal(wrote.letters, one.letters) || !slices.Equal(wrote.results, one.results) {
+				t.Errorf("letters %v, results %v, want %v and %v", wrote.letters, wrote.results, one.letters, one.results)
+			}
+		})
+	}
+}
+
+// A consumer that takes the answer 200 for a failure shows it by dead letters, by further calls, or by its end.
+func TestAnAnswerThatIsNotExpected(t *testing.T) {
+	t.Parallel()
+	letters := run.Sighting{Others: map[string][]run.OtherRecord{"orders.dlq": records(0, 1, 2, 3, 4)}}
+	for _, one := range []struct {
+		name   string
+		sight  run.Sighting
+		change func(*seen)
+		want   string
+	}{
+		{"taken", run.Sighting{Others: map[string][]run.OtherRecord{"orders.dlq": records(1, 3)}}, func(*seen) {}, ""},
+		{"dead-lettered", letters, func(*seen) {}, `A dead letter says "200 OK"`},
+		{"called again", run.Sighting{}, func(s *seen) {
+			for i := range s.records {
+				s.records[i].tries = append(s.records[i].tries, try{})
+			}
+		}, "of 3 records whose call was answered with success, 3 were"},
+		{"it ends", run.Sighting{}, func(s *seen) {
+			s.crashes, s.committed, s.said = []crash{{code: 1}}, map[place]int64{},
+				[]string{"Traceback (most recent call last):", "KeyError: 'charge'"}
+		}, `Its log says "KeyError: 'charge'"`},
+		{"one of many", run.Sighting{Others: map[string][]run.OtherRecord{"orders.dlq": records(0, 1)}}, func(*seen) {}, ""},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			s := looked()
+			one.change(s)
+			k := &look{Config: &Config{File: "subject.yaml"}}
+			err := k.accepted(s, s.destinations(one.sight), one.sight)
+			if (one.want == "") != (err == nil) ||
+				err != nil && (!errors.Is(err, ErrAnswer) || !strings.Contains(err.Error(), one.want)) {
+				t.Errorf("%v, want %q", err, one.want)
+			}
+		})
+	}
+}
+
+func TestNamesAreWrittenDown(t *testing.T) {
+	t.Parallel()
+	header := history.Header{Consumers: []history.Consumer{{Group: "r1"}}}
+	for _, one := range []struct {
+		name            string
+		file            string
+		inputs, retries []string
+		groups          []run.JoinedGroup
+		want            []string
+	}{
+		{"one topic", "", []string{"orders"}, nil, []run.JoinedGroup{{Name: "shop"}},
+			[]string{"topic: orders", "group: shop"}},
+		{"several, with retry topics by their numbers", "", []string{"eu", "us"}, []string{"orders-retry-10", "orders-retry-9"},
+			[]run.JoinedGroup{{Name: "shop-retry"}, {Name: "shop"}},
+			[]string{"topics: [eu, us]", "retry_topics: [orders-retry-9, orders-retry-10]", "retry: topics", "group: shop\n",
+				"It joins 2 groups"}},
+		{"the group that it was given", "env: {G: \"{{.GroupID}}\"}\n", []string{"orders"}, nil,
+			[]run.JoinedGroup{{Name: "r1"}}, []string{"topic: orders"}},
+		{"a share group", "", []string{"orders"}, nil, []run.JoinedGroup{{Name: "shop", Share: true}},
+			[]string{"group_type: share", "group: shop"}},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			k := &look{Config: &Config{File: "subject.yaml"}, report: &Report{}, found: map[string]string{},
+				text: []byte("name: it\nkind: process\ncommand: [it]\n" + one.file)}
+			var err error
+			if k.subject, err = scenarios.ParseSubject("subject.yaml", k.text); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(k.putTopics(one.inputs, one.retries), k.putGroup(header, one.groups)); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range one.want {
+				if !strings.Contains(string(k.text), want) {
+					t.Errorf("it lacks %q:\n%s", want, k.text)
+				}
+			}
+			if len(one.want) == 1 && strings.Contains(string(k.text), "group") && one.file == "" {
+				t.Errorf("a group that was not seen:\n%s", k.text)
+			}
+		})
+	}
+}
+
+// The spread of waits is asked about if it is more than a busy machine makes of a wait of that length.
+func TestJitterIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	ms := func(all ...int) (waits []time.Duration) {
+		for _, one := range all {
+			waits = append(waits, time.Duration(one)*time.Millisecond)
+		}
+		return waits
+	}
+	l := &learned{subject: &scenarios.SubjectFile{}}
+	if text := l.jitter(ms(50, 55, 60, 65, 70)); !strings.Contains(text, "jitter: 20ms") {
+		t.Errorf("nothing is asked about waits of 50 to 70 ms: %q", text)
+	}
+	if text := l.jitter(ms(100, 101, 102, 104, 180)); text != "" {
+		t.Errorf("one late wait among steady ones: %q", text)
+	}
+}
