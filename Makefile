@@ -187,8 +187,11 @@ LINKED = $(shell grep -l 'network:' scenarios/library/*.yaml | xargs -n1 basenam
 parity-links: build
 	./dlqbench parity $(LINKED) --on embedded --on toxiproxy:start
 
-# dlqbench learn writes the contract that the authors of thirteen consumers promise. In PARTS.
-LEARNED := go claims ledger orders payments receipts shipments franz-go sarama confluent-kafka aiokafka java kafkajs
+# dlqbench learn writes the contract that the authors of thirteen consumers promise; for six of them it finds out what
+# they read, write and call, too. In PARTS.
+LEARNED := go claims ledger orders payments receipts shipments franz-go sarama confluent-kafka aiokafka java kafkajs \
+	claims-from-its-command ledger-from-its-command orders-from-its-command payments-from-its-command \
+	receipts-from-its-command shipments-from-its-command
 learn:
 	$(GO) test -count=1 -v -timeout 20m ./internal/learn -run \
 		"TestContractsAreLearned/^($$(printf '%s\n' $(LEARNED) | $(PART) | paste -sd '|' -))$$" \

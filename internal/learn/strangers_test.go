@@ -1,7 +1,10 @@
 package learn
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +17,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/samples"
+	"github.com/dlqbench/dlqbench/internal/scaffold"
 	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -21,12 +26,27 @@ import (
 // absent is the exit code with which a build says that this machine lacks a prerequisite.
 const absent = 77
 
-// watched returns the folders of the consumers that are watched.
-func watched() []string {
-	return []string{"examples/go", "examples/apps/claims", "examples/apps/ledger", "examples/apps/orders",
+// watched is a consumer that is watched: with the subject file of its author, or from its command alone.
+type watched struct {
+	name, folder string
+	// command: nothing is known of it but its command, its samples and the answer that it expects.
+	command bool
+	answer  string
+}
+
+// consumers returns those that are watched.
+func consumers() (all []watched) {
+	for _, folder := range []string{"examples/go", "examples/apps/claims", "examples/apps/ledger", "examples/apps/orders",
 		"examples/apps/payments", "examples/apps/receipts", "examples/apps/shipments", "test/strangers/franz-go",
 		"test/strangers/sarama", "test/strangers/confluent-kafka", "test/strangers/aiokafka", "test/strangers/java",
-		"test/strangers/kafkajs"}
+		"test/strangers/kafkajs"} {
+		all = append(all, watched{name: filepath.Base(folder), folder: folder})
+	}
+	answers := map[string]string{"claims": `{"risk": 17}`, "payments": `{"charge": "c-{{.ID}}"}`}
+	for _, app := range []string{"claims", "ledger", "orders", "payments", "receipts", "shipments"} {
+		all = append(all, watched{app + "-from-its-command", "examples/apps/" + app, true, answers[app]})
+	}
+	return all
 }
 
 // The parts of make learn are made from a list of names. A name in it that no consumer here has would run nothing, and
@@ -38,11 +58,11 @@ func TestMakeLearnNamesThemAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, folder := range watched() {
-		names = append(names, filepath.Base(folder))
+	for _, one := range consumers() {
+		names = append(names, one.name)
 	}
-	list := regexp.MustCompile(`(?m)^LEARNED := (.*)$`).FindSubmatch(text)
-	if list == nil || !slices.Equal(strings.Fields(string(list[1])), names) {
+	list := regexp.MustCompile(`(?m)^LEARNED := ((?:.*\\\n)*.*)$`).FindSubmatch(text)
+	if list == nil || !slices.Equal(strings.Fields(strings.ReplaceAll(string(list[1]), "\\", "")), names) {
 		t.Errorf("the Makefile's LEARNED is %q, want %q", list, names)
 	}
 	apps, err := filepath.Glob("../../examples/apps/*/subject.yaml")
@@ -50,8 +70,10 @@ func TestMakeLearnNamesThemAll(t *testing.T) {
 		t.Fatal(apps, err)
 	}
 	for _, file := range apps {
-		if app := filepath.Base(filepath.Dir(file)); !slices.Contains(names, app) {
-			t.Errorf("the application %s is not among them", app)
+		for _, name := range []string{filepath.Base(filepath.Dir(file)), filepath.Base(filepath.Dir(file)) + "-from-its-command"} {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s is not among them", name)
+			}
 		}
 	}
 }
@@ -66,31 +88,104 @@ func TestContractsAreLearned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range watched() {
-		t.Run(filepath.Base(name), func(t *testing.T) {
-			path := filepath.Join("..", "..", name, "subject.yaml")
+	for _, one := range consumers() {
+		t.Run(one.name, func(t *testing.T) {
+			path := filepath.Join("..", "..", one.folder, "subject.yaml")
 			written, err := scenarios.LoadSubject(path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			build(t, filepath.Dir(path), written.Build)
-			text, err := os.ReadFile(path)
+			config := Config{File: path, Run: run.Run, Discover: run.Discover, Answer: one.answer, Made: one.command,
+				Options: run.Options{Out: t.TempDir(), Executable: program, Log: zerolog.Nop()}}
+			if config.Text, err = os.ReadFile(path); one.command {
+				config.File = filepath.Join(t.TempDir(), "subject.yaml")
+				config.Text = fromCommand(t, filepath.Dir(path), written, one.answer)
+				err = os.WriteFile(config.File, config.Text, 0o600)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Learn(t.Context(), Config{File: path, Text: text, Run: run.Run, Options: run.Options{
-				Out: t.TempDir(), Executable: program, Log: zerolog.Nop()}})
+			report, err := Learn(t.Context(), config)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if one.command {
+				find(t, written, report.Subject)
+				// These stand for other answers, or for what is judged by a promise that nobody made here.
+				report.Subject.Contract.Classes, report.Subject.Contract.Logical = written.Contract.Classes, written.Contract.Logical
+				report.Subject.Contract.Effects = written.Contract.Effects
 			}
 			agree(t, written.Contract, report.Subject.Contract)
 			if len(report.Odd) > 0 {
 				t.Errorf("it is accused: %q", report.Odd)
 			}
 			if t.Failed() {
-				t.Log(Contract(report.Lines))
+				t.Logf("%s", report.Text)
 			}
 		})
+	}
+}
+
+// fromCommand is the subject file of a consumer of which only its command and its samples are known. It runs in its
+// folder.
+func fromCommand(t *testing.T, folder string, written *scenarios.SubjectFile, answer string) []byte {
+	t.Helper()
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := scaffold.Records{Samples: filepath.Join(folder, written.Input.Samples), Answer: answer}
+	file, err := os.Open(records.Samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guess, err := samples.GuessOf(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range guess.IDs {
+		records.IDs = append(records.IDs, id.At)
+	}
+	if records.Format, records.Schema = scaffold.FindSchema(os.DirFS(folder)); records.Schema != "" {
+		records.Schema = filepath.Join(folder, records.Schema)
+	}
+	text, err := scaffold.ToLearn(os.DirFS(folder), filepath.Base(folder), written.Command, records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(text, fmt.Sprintf("dir: %q\n", folder)...)
+}
+
+// find compares what was found of names and calls with what the author wrote. Topics and groups that the consumer is
+// told, the author may give names.
+func find(t *testing.T, written, found *scenarios.SubjectFile) {
+	t.Helper()
+	text := func(input *scenarios.Input) []string {
+		return []string{input.ID.At, cmp.Or(input.Format, "json")}
+	}
+	if !slices.Equal(text(written.Input), text(found.Input)) {
+		t.Errorf("its records: found %v, its author wrote %v", text(found.Input), text(written.Input))
+	}
+	for _, one := range []struct{ what, template, written, found string }{
+		{"topic", "{{.InputTopic}}", written.Input.Topic, found.Input.Topic},
+		{"group", "{{.GroupID}}", written.Contract.Group, found.Contract.Group},
+		{"dead-letter topic", "{{.DLQTopic}}", written.Contract.DLQ.Topic, found.Contract.DLQ.Topic},
+	} {
+		if told := one.found == "" || strings.HasPrefix(one.found, "{{"); one.found != one.written &&
+			(!told || !slices.Contains(slices.Collect(maps.Values(found.Env)), one.template)) {
+			t.Errorf("its %s: found %q, its author wrote %q", one.what, one.found, one.written)
+		}
+	}
+	if len(written.Downstreams) != len(found.Downstreams) {
+		t.Fatalf("it calls %+v, its author wrote %+v", found.Downstreams, written.Downstreams)
+	}
+	for i, one := range found.Downstreams {
+		own := written.Downstreams[i]
+		if one.Kind() != own.Kind() || one.HTTP != nil && !reflect.DeepEqual(one.HTTP.ID, own.HTTP.ID) ||
+			one.Kafka != nil && one.Kafka.Topic != own.Kafka.Topic {
+			t.Errorf("downstream %d: found %+v, its author wrote %+v", i+1, one, own)
+		}
 	}
 }
 
