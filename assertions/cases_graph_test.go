@@ -652,8 +652,8 @@ func TestUsageOfEveryNode(t *testing.T) {
 	}
 }
 
-// TestGraphStories checks that each anomaly shows in a history, and that the nearest correct history has none.
-func TestGraphStories(t *testing.T) {
+// TestGraphCases checks that each anomaly shows in a history, and that the nearest correct history has none.
+func TestGraphCases(t *testing.T) {
 	for _, c := range graphCases() {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGraphBuilder()

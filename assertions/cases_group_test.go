@@ -702,9 +702,9 @@ func TestStopNamesItsInstance(t *testing.T) {
 	}
 }
 
-// endlessStories are histories without a promised number of attempts that end before standing still is proven, and the
+// endlessCases are histories without a promised number of attempts that end before standing still is proven, and the
 // record that is named as tried again and again, "" if none is.
-func endlessStories() map[string]struct {
+func endlessCases() map[string]struct {
 	tell  func(*builder)
 	named string
 } {
@@ -749,7 +749,7 @@ func endlessStories() map[string]struct {
 // TestEndlessAttemptsWithoutAPromise checks that a record that is attempted endlessly breaks no promise if the contract
 // names no number of attempts. The run proves nothing, and the reason names the record.
 func TestEndlessAttemptsWithoutAPromise(t *testing.T) {
-	for name, one := range endlessStories() {
+	for name, one := range endlessCases() {
 		t.Run(name, func(t *testing.T) {
 			b := newBuilder()
 			b.h.Contract().MaxAttempts, b.h.Contract().Backoff.Initial = 0, 0

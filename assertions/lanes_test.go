@@ -67,7 +67,7 @@ func TestWhatNeverCameIsMissingSince(t *testing.T) {
 		how       Missing
 		phase     string
 		since     func(*history.Event) bool // the last such event
-		story     func(*builder)
+		tell      func(*builder)
 	}{
 		"nobody takes it up": {"no-loss", MissingDrained, history.PhaseDrain, auditBegins, func(b *builder) {
 			b.fetch(1).start(1)
@@ -88,7 +88,7 @@ func TestWhatNeverCameIsMissingSince(t *testing.T) {
 		}},
 	} {
 		b := newBuilder()
-		one.story(b.begin().send(0).success(0).commit(1).send(1))
+		one.tell(b.begin().send(0).success(0).commit(1).send(1))
 		a := resultOf(t, judged(t, b.drain().done()), one.invariant).Anomalies[0]
 		var want time.Duration
 		for i := range b.events {
