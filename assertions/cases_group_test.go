@@ -789,7 +789,7 @@ func TestWhatTheResetLeavesOut(t *testing.T) {
 		name, invariant, anomaly, want string
 		tell                           func(*builder)
 	}{
-		{"it was handed nothing", "no-loss", "stalled", "no committed offset of in-0 and was handed nothing", func(b *builder) {
+		{"it was handed nothing", "no-loss", "stalled", "offset of in-0 and was handed nothing", func(b *builder) {
 			b.begin().unread(0, 0, 0)
 		}},
 		{"the same, of the partition", "liveness", "stalled", told, func(b *builder) {
