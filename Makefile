@@ -88,10 +88,10 @@ test-docker: build
 		./test/drill | $(PART))
 	./dlqbench run --quiet --cluster docker --image "$(DLQBENCH_DOCKER_IMAGE)" dlq-publish-failure
 
-# A campaign on a Kubernetes cluster. It needs DLQBENCH_KUBECONFIG, DLQBENCH_KUBERNETES_IMAGE and, as the dlqbench of
-# that image, DLQBENCH_KUBERNETES_PROGRAM; without them it is skipped.
+# A campaign on a Kubernetes cluster, and runs across its pods. They need DLQBENCH_KUBECONFIG, DLQBENCH_KUBERNETES_IMAGE
+# and, as the dlqbench of that image, DLQBENCH_KUBERNETES_PROGRAM; without them they are skipped.
 test-kubernetes:
-	$(GO) test -count=1 -v -run OnKubernetes ./cmd/dlqbench
+	$(GO) test -count=1 -timeout 50m -v -run OnKubernetes ./cmd/dlqbench
 
 # Scenarios on three brokers of Apache Kafka, one after another: two that also run on the embedded one, and those that
 # only a real Kafka can run.

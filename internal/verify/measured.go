@@ -15,6 +15,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/dlqbench/dlqbench/internal/verify/planted"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -26,6 +27,8 @@ import (
 type Measured struct {
 	Bugs    []MeasuredRow `json:"bugs"`
 	Correct []MeasuredRow `json:"correct"`
+	// Pods are runs of both across the pods of a cluster. They are written into the file by hand, without a digest.
+	Pods []MeasuredRow `json:"pods"`
 }
 
 // MeasuredRow is a bug, or the correct consumer, in a scenario.
@@ -57,7 +60,7 @@ func ReadMeasured(path string) (*Measured, error) {
 		return nil, fmt.Errorf("reading the runs to go on from: %w", err)
 	}
 	targets := map[string]target{}
-	for _, row := range slices.Concat(measured.Bugs, measured.Correct) {
+	for _, row := range slices.Concat(measured.Bugs, measured.Correct, measured.Pods) {
 		text, shipped := scenarios.Shipped(row.Scenario)
 		if _, known := targets[row.Scenario]; known || !shipped {
 			continue
@@ -66,15 +69,26 @@ func ReadMeasured(path string) (*Measured, error) {
 			return nil, err
 		}
 	}
-	stale := func(row MeasuredRow) bool {
+	digest := func(row MeasuredRow) string {
 		at := targets[row.Scenario]
 		if row.Bug == "" {
-			return row.Digest != at.digest
+			return at.digest
 		}
 		bug, err := planted.Named(row.Bug)
-		return err != nil || row.Digest != rowDigest(bug, at)
+		if err != nil {
+			return ""
+		}
+		return rowDigest(bug, at)
 	}
-	measured.Bugs, measured.Correct = slices.DeleteFunc(measured.Bugs, stale), slices.DeleteFunc(measured.Correct, stale)
+	for i, row := range measured.Pods {
+		measured.Pods[i].Digest = cmp.Or(row.Digest, digest(row))
+	}
+	for _, rows := range []*[]MeasuredRow{&measured.Bugs, &measured.Correct, &measured.Pods} {
+		*rows = slices.DeleteFunc(*rows, func(row MeasuredRow) bool {
+			now := digest(row)
+			return now == "" || row.Digest != now
+		})
+	}
 	return measured, nil
 }
 
@@ -131,11 +145,11 @@ func (m *Measured) WriteTo(w io.Writer) (int64, error) {
 	for i, part := range []struct {
 		name string
 		rows []MeasuredRow
-	}{{"bugs", m.Bugs}, {"correct", m.Correct}} {
+	}{{"bugs", m.Bugs}, {"correct", m.Correct}, {"pods", m.Pods}} {
 		slices.SortFunc(part.rows, func(x, y MeasuredRow) int {
 			return cmp.Or(cmp.Compare(x.Bug, y.Bug), cmp.Compare(x.Scenario, y.Scenario))
 		})
-		fmt.Fprintf(&b, "%s\n%q: [", []string{"", ","}[i], part.name)
+		fmt.Fprintf(&b, "%s\n%q: [", []string{"", ","}[min(i, 1)], part.name)
 		for n, row := range part.rows {
 			line, err := json.Marshal(row)
 			if err != nil {
@@ -147,6 +161,20 @@ func (m *Measured) WriteTo(w io.Writer) (int64, error) {
 	}
 	b.WriteString("\n}\n")
 	return b.WriteTo(w)
+}
+
+// PodsTable is a table of the runs across pods in Markdown.
+func (m *Measured) PodsTable() string {
+	var b strings.Builder
+	b.WriteString("| scenario | consumer | result |\n|---|---|---|\n")
+	for _, row := range m.Pods {
+		runs, consumer, result := len(row.Shown)+len(row.Not), "the reference consumer", "passed"
+		if row.Bug != "" {
+			consumer, result = "planted bug "+row.Bug, "named"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s %d/%d |\n", row.Scenario, consumer, result, len(row.Shown), runs)
+	}
+	return b.String()
 }
 
 // Table returns the known results of a suite, as selected by the aim, without running anything.

@@ -15,6 +15,7 @@ var update = flag.Bool("update", false, "write the documents' tables again, and 
 
 const (
 	measuredFile = "../../docs/data/completeness.json"
+	podsDocument = "../../docs/kubernetes.md"
 )
 
 func measuredAt(t *testing.T, path string) *Measured {
@@ -87,6 +88,22 @@ func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
 	}
 }
 
+// Runs across pods are written by hand, and dropped like the others.
+func TestMeasuredAcrossPods(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "measured.json")
+	text := `{"pods": [{"bug": "duplicate", "scenario": "smoke", "shown": [1], "not": [2], "seconds": 4},
+		{"bug": "duplicate", "scenario": "poison-mix", "digest": "of another", "shown": [1], "seconds": 4},
+		{"scenario": "smoke", "shown": [1], "seconds": 4}]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	measured := measuredAt(t, path)
+	want := "| smoke | the reference consumer | passed 1/1 |\n| smoke | planted bug duplicate | named 1/2 |\n"
+	if again := written(t, measured); strings.Contains(again, `"digest":""`) || !strings.HasSuffix(measured.PodsTable(), want) {
+		t.Errorf("it is %s\n%s", again, measured.PodsTable())
+	}
+}
+
 // The tables of docs/proof must match docs/data, and no row there may belong to a bug or a scenario that has changed
 // since.
 func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
@@ -100,14 +117,9 @@ func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, after, found := strings.Cut(fileText(t, document), "<!-- measured: "+aim.Suite+" -->\n")
-		_, after, closed := strings.Cut(after, "<!-- end -->")
-		if !found || !closed {
-			t.Fatalf("%s has no place for the suite %s", document, aim.Suite)
-		}
-		want[document] = before + "<!-- measured: " + aim.Suite + " -->\n\n" + table.suiteTables() +
-			"\n<!-- end -->" + after
+		want[document] = withMeasured(t, document, aim.Suite, table.suiteTables())
 	}
+	want[podsDocument] = withMeasured(t, podsDocument, "pods", measured.PodsTable())
 	for path, text := range want {
 		if *update {
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -118,6 +130,18 @@ func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
 				"TestTheDocumentSaysWhatWasMeasured -update", path)
 		}
 	}
+}
+
+// withMeasured is a document with a table put into its place for the runs of a suite.
+func withMeasured(t *testing.T, document, suite, table string) string {
+	t.Helper()
+	mark := "<!-- measured: " + suite + " -->\n"
+	before, after, found := strings.Cut(fileText(t, document), mark)
+	_, after, closed := strings.Cut(after, "<!-- end -->")
+	if !found || !closed {
+		t.Fatalf("%s has no place for the suite %s", document, suite)
+	}
+	return before + mark + "\n" + table + "\n<!-- end -->" + after
 }
 
 func fileText(t *testing.T, path string) string {
