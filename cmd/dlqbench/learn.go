@@ -129,8 +129,8 @@ func subjectToLearn(flags learnFlags, words []string) (text []byte, made bool, e
 		return nil, false, fmt.Errorf("%s is there already and says how the consumer is started: leave the command out, or "+
 			"name another file", path)
 	case err == nil && flags.samples+flags.format+flags.schema+flags.answer != "":
-		return nil, false, fmt.Errorf("%s is there already: write what its records are made from under input in it, and answers "+
-			"under downstreams, in the place of --samples, --format, --schema and --answer", path)
+		return nil, false, fmt.Errorf("%s is there already: write what its records are made from under input in it, and "+
+			"answers under downstreams, in the place of --samples, --format, --schema and --answer", path)
 	case err == nil:
 		return text, false, nil
 	case !errors.Is(err, fs.ErrNotExist):

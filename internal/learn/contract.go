@@ -264,8 +264,8 @@ func (l *learned) jitter(of []time.Duration) string {
 	if l.subject.Contract.Backoff.Jitter > 0 || float64(spread) < jitters*float64(slices.Min(of)) {
 		return ""
 	}
-	return fmt.Sprintf(" Most first waits are spread over %s: by jitter, or by a busy machine. If it is jitter, promise it: "+
-		"jitter: %s.", units.Text(spread), written(roundUp(spread)))
+	return fmt.Sprintf(" Most first waits are spread over %s: by jitter, or by a busy machine. If it is jitter, promise "+
+		"it: jitter: %s.", units.Text(spread), written(roundUp(spread)))
 }
 
 // written is a duration as YAML has it.

@@ -59,8 +59,8 @@ var ErrNothingSeen = errors.New("nothing to learn from")
 
 // Learn watches the consumer of a subject file and proposes its contract. What the file's own contract says of names
 // (topics, groups) and kinds (group_type, retry) is kept; all else is learned. The error reports a subject file that is
-// wrong, a run that failed, or a consumer that did nothing (ErrNothingSeen) or refuses the usual answer (ErrAnswer). With
-// an error, a report has only the text of the file with what was found before.
+// wrong, a run that failed, or a consumer that did nothing (ErrNothingSeen) or refuses the usual answer (ErrAnswer).
+// With an error, a report has only the text of the file with what was found before.
 func Learn(ctx context.Context, c Config) (*Report, error) {
 	subject, err := scenarios.ParseSubject(c.File, c.Text)
 	if err != nil {
@@ -155,7 +155,8 @@ func (c *Config) run(ctx context.Context, report *Report, name string, text []by
 }
 
 // options are those of a run of one of the scenarios with these settings.
-func (c *Config) options(name string, text []byte, subject *scenarios.SubjectFile, sets ...string) (run.Options, error) {
+func (c *Config) options(name string, text []byte, subject *scenarios.SubjectFile, sets ...string) (run.Options,
+	error) {
 	options := c.Options
 	if subject.Input != nil && !subject.Input.Header {
 		sets = readable() // only the header of dlqbench's own follows a record without a readable id
@@ -292,8 +293,8 @@ func (l *learned) replace(key, from, to, because string) {
 
 // arrange puts the lines in the order in which subject files have them.
 func (l *learned) arrange() {
-	order := []string{"group", "", "group_type", "group_protocol", "transactions", "attempts", "backoff", "classes", "logical",
-		"retry_after", "ordering", "order_of", "retry", "retry_topics", "effects", "dlq", "poison", "skips", "commits",
+	order := []string{"group", "", "group_type", "group_protocol", "transactions", "attempts", "backoff", "classes",
+		"logical", "retry_after", "ordering", "order_of", "retry", "retry_topics", "effects", "dlq", "poison", "skips", "commits",
 		"offset_metadata", "on_exhausted", "on_error", "on_unhealthy", "health", "stop"}
 	slices.SortStableFunc(l.lines, func(a, b Line) int { return slices.Index(order, a.Key) - slices.Index(order, b.Key) })
 }

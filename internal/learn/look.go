@@ -25,7 +25,6 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/samples"
-	"github.com/dlqbench/dlqbench/internal/scaffold"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -86,8 +85,8 @@ func (k *look) around(ctx context.Context) error {
 			return err
 		}
 	}
-	letters := k.subject.Contract.DLQ
-	if knowsLetters := letters.Topic != "" && letters.Topic != "{{.DLQTopic}}" || k.says("DLQTopic"); knowsLetters && !k.open() {
+	letters := k.subject.Contract.DLQ.Topic
+	if named := letters != "" && letters != "{{.DLQTopic}}" || k.says("DLQTopic"); named && !k.open() {
 		return nil
 	}
 	return k.calls(ctx)
@@ -165,7 +164,8 @@ func (k *look) putTopics(inputs, retries []string) error {
 	}
 	slices.SortStableFunc(retries, func(a, b string) int { return cmp.Compare(lastNumber(a), lastNumber(b)) })
 	return k.putAll(
-		entry{[]string{"contract", "retry_topics"}, list(retries), "It fetches from them. The order is a guess by their names."},
+		entry{[]string{"contract", "retry_topics"}, list(retries),
+			"It fetches from them. The order is a guess by their names."},
 		entry{[]string{"contract", "retry"}, string(history.RetryTopics), "A guess by the names of what it reads."})
 }
 
@@ -352,7 +352,7 @@ func (k *look) success() string {
 		parts = append(parts, fmt.Sprintf("status: %d", k.status))
 	}
 	if k.Answer != "" {
-		parts = append(parts, "body: "+scaffold.Single(k.Answer))
+		parts = append(parts, "body: "+"'"+strings.ReplaceAll(k.Answer, "'", "''")+"'")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -397,8 +397,8 @@ func (k *look) putDownstreams(s *seen, traffic map[string]*traffic, w *destinati
 		w.results = w.results[1:]
 	case s.commits > 0:
 		k.text, _ = replace(k.text, "downstreams", "")
-		return k.put(scenarios.ObserveWire, "It commits records, and calls nothing with the id of one. So what needs attempts "+
-			"is not judged.", "observe")
+		return k.put(scenarios.ObserveWire, "It commits records, and calls nothing with the id of one. So what needs "+
+			"attempts is not judged.", "observe")
 	}
 	k.text, _ = replace(k.text, "downstreams", "")
 	k.text = bytes.Replace(k.text, []byte("# "+callsSeen+"\n"), nil, 1) // of the calls that were seen before
@@ -446,8 +446,9 @@ func (k *look) accepted(s *seen, w destinations, sight run.Sighting) error {
 	if refused == 0 || refused < leastRefused && len(s.crashes) == 0 || float64(refused) < most*float64(answered) {
 		return nil
 	}
-	return fmt.Errorf("%w: of %d records whose call was answered with success, %d were dead-lettered or called for again, "+
-		"or it ended by itself.%s Say what it expects, with --answer or in %s (answers: {success: {body: …}}), and learn again",
+	return fmt.Errorf("%w: of %d records whose call was answered with success, %d were dead-lettered or called for "+
+		"again, or it ended by itself.%s Say what it expects, with --answer or in %s (answers: {success: {body: …}}), and "+
+		"learn again",
 		ErrAnswer, answered, refused, k.because(s, w, sight), k.File)
 }
 

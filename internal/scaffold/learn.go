@@ -24,8 +24,8 @@ type Records struct {
 	Answer string
 }
 
-// Single is a text as YAML has it in single quotes.
-func Single(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+// single is a text as YAML has it in single quotes.
+func single(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // FindSchema returns the format and the path of the schema in a repository, if there is exactly one.
 func FindSchema(files fs.FS) (format, schema string) {

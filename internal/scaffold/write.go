@@ -60,7 +60,7 @@ func Files(proposal Proposal, version string) ([]File, error) {
 
 // parsed are the templates of all files.
 func parsed() (*template.Template, error) {
-	all, err := template.New("files").Funcs(template.FuncMap{"list": list, "line": oneLine, "single": Single}).
+	all, err := template.New("files").Funcs(template.FuncMap{"list": list, "line": oneLine, "single": single}).
 		ParseFS(templates, "templates/*.tmpl")
 	if err != nil {
 		return nil, fmt.Errorf("reading the files to begin with: %w", err)
