@@ -53,9 +53,9 @@ func internalTopics(shareGroups bool) []cluster.Topic {
 	return topics
 }
 
-// CreateTopics creates topics in their prescribed places; the first call also creates Kafka's own. It returns once every broker knows the preferred leader of
-// each of their partitions as the leader. It moves topics created earlier off a broker that these topics reserve,
-// and existing topics of Kafka's own to their prescribed places.
+// CreateTopics creates topics in their prescribed places; the first call also creates Kafka's own. It returns once
+// every broker knows the preferred leader of each of their partitions as the leader. It moves topics created earlier
+// off a broker that these topics reserve, and existing topics of Kafka's own to their prescribed places.
 func (a *Admin) CreateTopics(ctx context.Context, topics []cluster.Topic) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

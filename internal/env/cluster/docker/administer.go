@@ -62,9 +62,10 @@ func (k *Kafka) allowShareGroups(ctx context.Context) error {
 	for _, feature := range can.SupportedFeatures {
 		k.admin.ShareGroups = k.admin.ShareGroups || feature.Name == shareFeature && feature.MaxVersion >= 1
 	}
-	if !k.admin.ShareGroups || slices.ContainsFunc(can.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
+	isOn := func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
 		return f.Name == shareFeature && f.MaxVersionLevel >= 1
-	}) {
+	}
+	if !k.admin.ShareGroups || slices.ContainsFunc(can.FinalizedFeatures, isOn) {
 		return nil
 	}
 	update := kmsg.NewPtrUpdateFeaturesRequest()

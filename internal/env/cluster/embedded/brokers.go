@@ -64,8 +64,8 @@ func (e *Kafka) takeDown(ctx context.Context, id int32, reset bool) (map[string]
 	if reset {
 		end = cluster.ChangeReset
 	}
-	return cluster.Counted(map[string]int{end: ended, cluster.ChangeMoved: moved, cluster.ChangeLeaderless: e.layout.leads(id),
-		cluster.ChangeCoordinators: coordinators}), nil
+	return cluster.Counted(map[string]int{end: ended, cluster.ChangeMoved: moved,
+		cluster.ChangeLeaderless: e.layout.leads(id), cluster.ChangeCoordinators: coordinators}), nil
 }
 
 // StartBroker restores a stopped broker on its port, with its data. It returns once the port accepts connections.

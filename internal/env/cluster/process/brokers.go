@@ -53,7 +53,8 @@ func (k *Kafka) KillBroker(ctx context.Context, id int32) (changed map[string]in
 		if err := n.process.kill(ctx); err != nil {
 			return err
 		}
-		changed = cluster.Counted(map[string]int{cluster.ChangeReset: had.connections, cluster.ChangeLeaderless: len(had.led)})
+		changed = cluster.Counted(map[string]int{cluster.ChangeReset: had.connections,
+			cluster.ChangeLeaderless: len(had.led)})
 		return k.confirmDown(ctx, n)
 	})
 	return changed, err
