@@ -294,7 +294,7 @@ func (l *learned) replace(key, from, to, because string) {
 // arrange puts the lines in the order in which subject files have them.
 func (l *learned) arrange() {
 	order := []string{"group", "", "group_type", "group_protocol", "transactions", "attempts", "backoff", "classes",
-		"logical", "retry_after", "ordering", "order_of", "retry", "retry_topics", "effects", "dlq", "poison", "skips", "commits",
-		"offset_metadata", "on_exhausted", "on_error", "on_unhealthy", "health", "stop"}
+		"logical", "retry_after", "ordering", "order_of", "retry", "retry_topics", "effects", "dlq", "poison", "skips",
+		"commits", "offset_metadata", "on_exhausted", "on_error", "on_unhealthy", "health", "stop"}
 	slices.SortStableFunc(l.lines, func(a, b Line) int { return slices.Index(order, a.Key) - slices.Index(order, b.Key) })
 }
