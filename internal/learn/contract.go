@@ -107,7 +107,7 @@ func (l *learned) names() {
 	}
 }
 
-// membership tells what its members ask for when they join their group. It is no promise.
+// membership tells what its members ask for when they join their group, which promises nothing.
 func (l *learned) membership() {
 	for _, one := range l.seen.discovery.Seen().Groups {
 		if one.Name == l.seen.header.Group() && one.Session > 0 {

@@ -30,7 +30,7 @@ type Config struct {
 	Options run.Options
 	// Answer is the body with which calls that succeed are answered, "" for the usual one. It goes with Made.
 	Answer string
-	// Made says that nobody has read the file yet, so that what it says of calls may be replaced by what is seen.
+	// Made says that the file was written for learning, so that what it says of calls is replaced by what is seen.
 	Made bool
 	// Run carries out a run; it is run.Run with whatever shows its progress. Discover is run.Discover.
 	Run      func(context.Context, run.Options) (*run.Outcome, error)

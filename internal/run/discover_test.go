@@ -101,7 +101,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 // The calls are kept with their downstream; only who looks answers those without an id.
 func TestCallsAreKept(t *testing.T) {
 	if (*Discovery)(nil).observer("x") != nil {
-		t.Error("calls are told although nobody wants to know")
+		t.Error("calls are told without a Discovery")
 	}
 	d := &Discovery{}
 	if _, answered := d.observer("bank")(workload.Called{Path: "/a"}); answered {
