@@ -70,26 +70,29 @@ func (k *look) putAll(entries ...entry) (err error) {
 	return nil
 }
 
-// says reports whether the file gives the consumer one of these values.
-func (k *look) says(templates ...string) bool {
-	return slices.ContainsFunc(templates, func(name string) bool {
-		return bytes.Contains(k.text, []byte("{{."+name))
-	})
+// says reports whether the file gives the consumer a value whose name matches, such as {{.GroupID}}.
+func (k *look) says(name string) bool {
+	return regexp.MustCompile(`\{\{[^}]*\.(?:` + name + `)\b`).Match(k.text)
 }
 
 // around finds out what the file does not say.
 func (k *look) around(ctx context.Context) error {
 	if input := k.subject.Input; (input == nil || input.Topic == "" && len(input.Topics) == 0) &&
-		!k.says("InputTopic") {
+		!k.says("InputTopics?") {
 		if err := k.names(ctx); err != nil {
 			return err
 		}
 	}
-	letters := k.subject.Contract.DLQ.Topic
-	if named := letters != "" && letters != "{{.DLQTopic}}" || k.says("DLQTopic"); named && !k.open() {
+	if k.knowsLetters() && !k.open() {
 		return nil
 	}
 	return k.calls(ctx)
+}
+
+// knowsLetters reports whether the file says where dead letters go, or that there are none.
+func (k *look) knowsLetters() bool {
+	letters := k.subject.Contract.DLQ
+	return !letters.Enabled || letters.Topic != "{{.DLQTopic}}" || k.says("DLQTopic")
 }
 
 // open reports whether the file leaves it to learn what is called.
@@ -228,7 +231,7 @@ func (k *look) calls(ctx context.Context) error {
 		return k.calls(ctx)
 	}
 	wrote := s.destinations(sight)
-	if len(wrote.letters) > 0 && len(s.deadLetters) == 0 {
+	if len(wrote.letters) > 0 && len(s.deadLetters) == 0 && !k.knowsLetters() {
 		if err := k.putLetters(wrote); err != nil {
 			return err
 		}

@@ -143,6 +143,25 @@ func TestNamesAreWrittenDown(t *testing.T) {
 	}
 }
 
+// A file that says where dead letters go, or that there are none, is believed.
+func TestDeadLettersThatAreKnown(t *testing.T) {
+	t.Parallel()
+	for file, known := range map[string]bool{
+		"": false, "contract: {dlq: {on_failure: retry}}\n": false,
+		"contract: {dlq: {enabled: false}}\n": true, "contract: {dlq: {topic: orders.dlq}}\n": true,
+		"env: {DLQ: \"{{.DLQTopic}}\"}\n": true, "env: {DLQ: \"{{ .DLQTopic }}\"}\n": true,
+	} {
+		k := &look{Config: &Config{}, text: []byte("name: it\nkind: process\ncommand: [it]\n" + file)}
+		var err error
+		if k.subject, err = scenarios.ParseSubject("subject.yaml", k.text); err != nil {
+			t.Fatal(err)
+		}
+		if k.knowsLetters() != known {
+			t.Errorf("%q: known %v, want %v", file, !known, known)
+		}
+	}
+}
+
 // The spread of waits is asked about if it is more than a busy machine makes of a wait of that length.
 func TestJitterIsAskedAbout(t *testing.T) {
 	t.Parallel()
