@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -42,6 +43,8 @@ type look struct {
 	found map[string]string
 	// status is that of the answer to a call that succeeds, 0 for the usual one.
 	status int
+	// rewrites: what the file says of downstreams is replaced by what is seen.
+	rewrites bool
 	// guessed: the place of the id was guessed a second time.
 	guessed bool
 }
@@ -83,7 +86,7 @@ func (k *look) around(ctx context.Context) error {
 			return err
 		}
 	}
-	if k.knowsLetters() && !k.open() {
+	if k.rewrites = k.open(); k.knowsLetters() && !k.rewrites {
 		return nil
 	}
 	return k.calls(ctx)
@@ -95,14 +98,16 @@ func (k *look) knowsLetters() bool {
 	return !letters.Enabled || letters.Topic != "{{.DLQTopic}}" || k.says("DLQTopic")
 }
 
-// open reports whether the file leaves it to learn what is called.
+// open reports whether the file leaves it to learn what is called: it was made for that, or says no more of any
+// downstream than its kind and its name.
 func (k *look) open() bool {
-	for _, one := range k.subject.Downstreams {
-		if one.HTTP != nil && one.HTTP.ID == nil {
-			return k.Made
-		}
+	said := func(d scenarios.Downstream) bool {
+		http, database := d.HTTP, d.Postgres
+		bare := http != nil && reflect.DeepEqual(*http, scenarios.HTTPDownstream{HTTP2: true}) ||
+			database != nil && reflect.DeepEqual(*database, scenarios.PostgresDownstream{})
+		return !bare || d.Decides || d.Optional
 	}
-	return false
+	return k.Made || len(k.subject.Downstreams) > 0 && !slices.ContainsFunc(k.subject.Downstreams, said)
 }
 
 // retryName matches the names of retry topics, deadName those of dead-letter topics.
@@ -366,7 +371,7 @@ const callsSeen = "What it calls. The first decides what becomes of a record. Of
 // putDownstreams writes down what it calls, the downstream that probably decides first. If it calls nothing with an id
 // of a record, and writes results, these are its attempts.
 func (k *look) putDownstreams(s *seen, traffic map[string]*traffic, w *destinations) error {
-	if !k.Made {
+	if !k.rewrites {
 		return nil
 	}
 	var deciding, rest []string
@@ -416,7 +421,7 @@ func (k *look) otherwise(ctx context.Context, s *seen, traffic map[string]*traff
 	refused error) error {
 	others := []int{0, http.StatusCreated, http.StatusNoContent}
 	at := slices.Index(others, k.status) + 1
-	if !k.Made || at == 0 {
+	if !k.rewrites || at == 0 {
 		return refused
 	}
 	k.status = 0

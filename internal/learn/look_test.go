@@ -162,6 +162,31 @@ func TestDeadLettersThatAreKnown(t *testing.T) {
 	}
 }
 
+// What a file says of downstreams is replaced only if it says nothing but their kinds and names.
+func TestDownstreamsThatAreReplaced(t *testing.T) {
+	t.Parallel()
+	for file, open := range map[string]bool{
+		"": false, "downstreams: [{http: {}}]": true, "downstreams: [{name: bank, http: {}}, {postgres: {}}]": true,
+		"downstreams: [{http: {tls: true}}]": false, "downstreams: [{http: {id: {in: path}}}]": false,
+		"downstreams: [{http: {}}, {postgres: {unanswered: commit}}]":         false,
+		"downstreams: [{http: {}}, {name: m, optional: true, http: {}}]":      false,
+		"downstreams: [{http: {}}, {kafka: {topic: \"{{.RunID}}.results\"}}]": false,
+	} {
+		k := &look{Config: &Config{}}
+		var err error
+		if k.subject, err = scenarios.ParseSubject("subject.yaml",
+			[]byte("name: it\nkind: process\ncommand: [it]\n"+file+"\n")); err != nil {
+			t.Fatal(err)
+		}
+		if k.open() != open {
+			t.Errorf("%q: replaced %v, want %v", file, !open, open)
+		}
+		if k.Made = true; !k.open() {
+			t.Errorf("%q: a file that was made for it is not open", file)
+		}
+	}
+}
+
 // The spread of waits is asked about if it is more than a busy machine makes of a wait of that length.
 func TestJitterIsAskedAbout(t *testing.T) {
 	t.Parallel()
