@@ -135,16 +135,7 @@ func (k *look) names(ctx context.Context) error {
 		return err
 	}
 	header, sight := source.Header(), options.Discovery.Seen()
-	var inputs, retries []string
-	for _, topic := range sight.Read {
-		switch {
-		case header.TopicIndex(topic) >= 0 || deadName.MatchString(topic):
-		case retryName.MatchString(topic):
-			retries = append(retries, topic)
-		default:
-			inputs = append(inputs, topic)
-		}
-	}
+	inputs, retries := sortedOut(sight.Read, header)
 	if len(sight.Read) == 0 {
 		return fmt.Errorf("%w: the consumer fetched from no topic; is Kafka's address, {{.BootstrapServers}}, given to it "+
 			"under the name that it reads? Its log is in %s", ErrNothingSeen, filepath.Join(dir, "logs"))
@@ -153,6 +144,41 @@ func (k *look) names(ctx context.Context) error {
 		return err
 	}
 	return k.putGroup(header, sight.Groups)
+}
+
+// sortedOut tells the inputs among the topics that it reads from the retry topics. Those that the run knows are left
+// out, and so are those of dead letters, which some frameworks read only to log them.
+func sortedOut(topics []string, header history.Header) (inputs, retries []string) {
+	for _, topic := range topics {
+		switch {
+		case header.TopicIndex(topic) >= 0 || deadName.MatchString(topic):
+		case retryName.MatchString(topic):
+			retries = append(retries, topic)
+		default:
+			inputs = append(inputs, topic)
+		}
+	}
+	return inputs, retries
+}
+
+// general puts templates into the names of topics that are made from those of the run.
+func general(sight run.Sighting, header history.Header) run.Sighting {
+	names := strings.NewReplacer(header.Topics[0].Name, "{{.InputTopic}}", header.RunID, "{{.RunID}}")
+	name := func(topic string) string {
+		if header.TopicIndex(topic) >= 0 {
+			return topic
+		}
+		return names.Replace(topic)
+	}
+	others := map[string][]run.OtherRecord{}
+	for topic, records := range sight.Others {
+		others[name(topic)] = records
+	}
+	sight.Others = others
+	for i := range sight.Read {
+		sight.Read[i] = name(sight.Read[i])
+	}
+	return sight
 }
 
 func (k *look) putTopics(inputs, retries []string) error {
@@ -167,7 +193,7 @@ func (k *look) putTopics(inputs, retries []string) error {
 			return err
 		}
 	}
-	if len(retries) == 0 || k.subject.Contract.Retry == string(history.RetryTopics) {
+	if len(retries) == 0 || len(k.subject.Contract.RetryTopics) > 0 {
 		return nil
 	}
 	slices.SortStableFunc(retries, func(a, b string) int { return cmp.Compare(lastNumber(a), lastNumber(b)) })
@@ -228,12 +254,17 @@ func (k *look) calls(ctx context.Context) error {
 	if err := s.read(source); err != nil {
 		return fmt.Errorf("reading the history of %s: %w", k.report.Runs[len(k.report.Runs)-1], err)
 	}
-	sight := s.discovery.Seen()
+	sight := general(s.discovery.Seen(), source.Header())
 	switch again, err := k.guessAgain(sight.Calls); {
 	case err != nil:
 		return err
 	case again:
 		return k.calls(ctx)
+	}
+	if _, retries := sortedOut(sight.Read, source.Header()); len(retries) > 0 {
+		if err := k.putTopics(nil, retries); err != nil {
+			return err
+		}
 	}
 	wrote := s.destinations(sight)
 	if len(wrote.letters) > 0 && len(s.deadLetters) == 0 && !k.knowsLetters() {
@@ -318,7 +349,7 @@ func (s *seen) destinations(sight run.Sighting) destinations {
 			}
 		}
 		switch w.about[topic] = failed + succeeded; {
-		case w.about[topic] == 0 || slices.Contains(sight.Read, topic):
+		case w.about[topic] == 0 || slices.Contains(sight.Read, topic) && !deadName.MatchString(topic):
 		case failed == 0:
 			w.results = append(w.results, topic)
 		case succeeded == 0 || deadName.MatchString(topic):

@@ -50,11 +50,13 @@ func TestTopicsThatItWritesTo(t *testing.T) {
 		{"results of both kinds, and dead letters", map[string][]run.OtherRecord{"events": records(0, 1, 2, 3),
 			"bad": records(1, 3)}, []string{"bad"}, []string{"events"}},
 		{"all are dead-lettered", map[string][]run.OtherRecord{"orders.dlq": records(0, 1, 2, 3)}, []string{"orders.dlq"}, nil},
+		{"dead letters that it reads, too", map[string][]run.OtherRecord{"orders-dlt": records(1, 3)}, []string{"orders-dlt"},
+			nil},
 		{"a retry topic, which it reads", map[string][]run.OtherRecord{"again": records(1)}, nil, nil},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
-			wrote := looked().destinations(run.Sighting{Others: one.others, Read: []string{"orders", "again"}})
+			wrote := looked().destinations(run.Sighting{Others: one.others, Read: []string{"orders", "again", "orders-dlt"}})
 			if !slices.Equal(wrote.letters, one.letters) || !slices.Equal(wrote.results, one.results) {
 				t.Errorf("letters %v, results %v, want %v and %v", wrote.letters, wrote.results, one.letters, one.results)
 			}
@@ -140,6 +142,21 @@ func TestNamesAreWrittenDown(t *testing.T) {
 				t.Errorf("a group that was not seen:\n%s", k.text)
 			}
 		})
+	}
+}
+
+// Names that are made from those of a run are written so that they hold in the next one.
+func TestNamesOfTheRun(t *testing.T) {
+	t.Parallel()
+	header := history.Header{RunID: "r7", Topics: []history.Topic{{Name: "r7.input"}, {Name: "r7.input.dlq"}}}
+	sight := general(run.Sighting{Read: []string{"r7.input", "r7.input-retry-1", "r7.input-dlt", "audit"},
+		Others: map[string][]run.OtherRecord{"r7.input-dlt": records(1), "r7.out": records(2)}}, header)
+	inputs, retries := sortedOut(sight.Read, header)
+	if !slices.Equal(inputs, []string{"audit"}) || !slices.Equal(retries, []string{"{{.InputTopic}}-retry-1"}) {
+		t.Errorf("inputs %v, retries %v", inputs, retries)
+	}
+	if len(sight.Others) != 2 || len(sight.Others["{{.InputTopic}}-dlt"]) != 1 || len(sight.Others["{{.RunID}}.out"]) != 1 {
+		t.Errorf("others %v", sight.Others)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -219,28 +220,23 @@ func (d discovering) create(names []string) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var missing []cluster.Topic
 	for _, name := range names {
 		if name == "" || strings.HasPrefix(name, "__") || strings.HasSuffix(name, "-changelog") ||
 			strings.HasSuffix(name, "-repartition") || d.made[name] || d.run.header.TopicIndex(name) >= 0 {
 			continue
 		}
-		missing = append(missing, cluster.Topic{Name: name, Partitions: d.run.scenario.Topics.Input.Partitions})
-	}
-	if len(missing) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), createLimit)
-	defer cancel()
-	if err := d.run.cluster.CreateTopics(ctx, missing); err != nil {
-		d.run.options.Log.Warn().Err(err).Msg("a topic that the consumer asks for could not be created")
-		return
-	}
-	if d.made == nil {
-		d.made = map[string]bool{}
-	}
-	for _, topic := range missing {
-		d.made[topic.Name] = true
+		ctx, cancel := context.WithTimeout(context.Background(), createLimit)
+		err := d.run.cluster.CreateTopics(ctx, []cluster.Topic{{Name: name,
+			Partitions: d.run.scenario.Topics.Input.Partitions}})
+		cancel()
+		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) { // the consumer may have created it
+			d.run.options.Log.Warn().Err(err).Msg("a topic that the consumer asks for could not be created")
+			continue
+		}
+		if d.made == nil {
+			d.made = map[string]bool{}
+		}
+		d.made[name] = true
 	}
 }
 

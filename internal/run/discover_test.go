@@ -2,12 +2,14 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -17,13 +19,18 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// created is a Kafka that notes the topics that are created.
+// created is a Kafka that notes the topics that are created, and has one from the beginning.
 type created struct {
 	kafka
 	topics []cluster.Topic
 }
 
+const there = "there-already"
+
 func (c *created) CreateTopics(_ context.Context, topics []cluster.Topic) error {
+	if topics[0].Name == there {
+		return fmt.Errorf("creating topic %s: %w", there, kerr.TopicAlreadyExists)
+	}
 	c.topics = append(c.topics, topics...)
 	return nil
 }
@@ -84,6 +91,14 @@ func TestWhatASubjectShows(t *testing.T) {
 	}
 	if want := []cluster.Topic{{Name: "orders", Partitions: 3}}; !reflect.DeepEqual(topics, want) {
 		t.Errorf("created %v, want %v", topics, want)
+	}
+}
+
+// A topic that the consumer has created is one that the run does not know, too.
+func TestATopicThatIsThereAlready(t *testing.T) {
+	d, topics := discover("", 0, asking(there, "orders"))
+	if !d.made[there] || !d.made["orders"] || len(topics) != 1 {
+		t.Errorf("known %v, created %v", d.made, topics)
 	}
 }
 
