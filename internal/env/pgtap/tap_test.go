@@ -174,6 +174,25 @@ func (b *bed) rows() (count int) {
 	return count
 }
 
+// leaving returns the context of a client that gives up a moment after something was seen: one that gives up after a
+// fixed time has sent nothing yet on a busy machine. stop ends it.
+func (b *bed) leaving(seen func() bool) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil && !seen() {
+			time.Sleep(time.Millisecond)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond): // what was seen in the server has come to the tap, too
+		}
+		cancel()
+	}()
+	return ctx, func() { cancel(); <-done }
+}
+
 func (b *bed) want(rows int, told string) {
 	b.t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
@@ -457,9 +476,10 @@ func TestIDsInEveryForm(t *testing.T) {
 func TestUnansweredStatements(t *testing.T) {
 	t.Run("timeout", func(t *testing.T) {
 		b := newBed(t, history.IDText, nil, plan.Record{Outcome: history.OutcomeTimeout, Failures: 1})
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		if _, err := b.connect().Exec(ctx, "INSERT INTO orders VALUES ($1)", b.ids.Token(0)); err == nil {
+		conn := b.connect()
+		ctx, stop := b.leaving(func() bool { return b.InFlight() > 0 })
+		defer stop()
+		if _, err := conn.Exec(ctx, "INSERT INTO orders VALUES ($1)", b.ids.Token(0)); err == nil {
 			t.Error("it is answered")
 		}
 		b.want(0, "0.1 timeout gone")
@@ -508,9 +528,12 @@ func TestUnansweredCommits(t *testing.T) {
 				t.Run(fmt.Sprint(outcome, explicit, name), func(t *testing.T) {
 					b := newBed(t, history.IDText, func(c *Config) { c.LoseCommits = true },
 						plan.Record{Outcome: outcome, Failures: 1})
-					conn := b.connect(mode)
-					ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
-					defer cancel()
+					conn, watching := b.connect(mode), b.direct(b.cfg.URL)
+					ctx, stop := b.leaving(func() bool {
+						var rows int
+						return watching.QueryRow(t.Context(), "SELECT count(*) FROM orders").Scan(&rows) == nil && rows == 1
+					})
+					defer stop()
 					var err error
 					if explicit {
 						tx, begun := conn.Begin(t.Context())
