@@ -3,6 +3,7 @@ package samples
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,31 @@ func FuzzRead(f *testing.F) {
 }
 
 // FuzzKeys checks that in whatever JSON is a key, each text and number that is the id is replaced, and nothing else.
+// A place that is guessed leads to the texts that were found there.
+func FuzzGuess(f *testing.F) {
+	f.Add([]byte("{\"id\":1,\"a\":[{\"b.c\":\"x\"}]}\n{\"id\":2,\"a\":[{\"b.c\":\"y\"}]}"))
+	f.Add([]byte("\ufeff{\"value\":{\"order\":{\"id\":\"a\"}},\"key\":\"k\"}\r\n\n"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		guess, err := GuessOf(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		for _, one := range guess.IDs {
+			place, err := ParsePlace(one.At)
+			if err != nil || len(one.Texts) == 0 {
+				t.Fatalf("%q has %d texts: %v", one.At, len(one.Texts), err)
+			}
+			first, _, _ := bytes.Cut(bytes.TrimSpace(bytes.TrimPrefix(file, []byte("\ufeff"))), []byte("\n"))
+			if guess.Lines == LinesEnvelope {
+				continue // the value is a part of the line
+			}
+			if spot, err := place.Find(first); err == nil && !slices.Contains(one.Texts, spot.Text) {
+				t.Fatalf("%q is %q, not one of %q", one.At, spot.Text, one.Texts)
+			}
+		}
+	})
+}
+
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte(`{"a":"o-1","b":[1,"\\u006f-1"],"o-1":{}}`), "o-1")
 	f.Add([]byte(` [17, 17.0, "17"] `), "17")
