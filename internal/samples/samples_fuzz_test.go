@@ -46,8 +46,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzKeys checks that in whatever JSON is a key, each text and number that is the id is replaced, and nothing else.
-// A place that is guessed leads to the texts that were found there.
+// FuzzGuess checks that a place that is guessed leads to the texts that were found there.
 func FuzzGuess(f *testing.F) {
 	f.Add([]byte("{\"id\":1,\"a\":[{\"b.c\":\"x\"}]}\n{\"id\":2,\"a\":[{\"b.c\":\"y\"}]}"))
 	f.Add([]byte("\ufeff{\"value\":{\"order\":{\"id\":\"a\"}},\"key\":\"k\"}\r\n\n"))
@@ -72,6 +71,7 @@ func FuzzGuess(f *testing.F) {
 	})
 }
 
+// FuzzKeys checks that in whatever JSON is a key, each text and number that is the id is replaced, and nothing else.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte(`{"a":"o-1","b":[1,"\\u006f-1"],"o-1":{}}`), "o-1")
 	f.Add([]byte(` [17, 17.0, "17"] `), "17")
