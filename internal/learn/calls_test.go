@@ -51,7 +51,7 @@ func TestWhatIsCalled(t *testing.T) {
 			"# 4 calls with a record's id: GET /customers/*, PUT /payments/*.\nid: {in: path}\n" +
 				"# A record that succeeded got 2 calls, which make one attempt.\n" +
 				"attempt: {first: \"GET /customers/*\", last: \"PUT /payments/*\"}"},
-		{"the same call twice is no attempt of several", "", []workload.Called{
+		{"the same call twice", "", []workload.Called{
 			about(1, "PUT", "/a/{id}", inPath), about(1, "PUT", "/a/{id}", inPath)},
 			"# 2 calls with a record's id: PUT /a/*.\nid: {in: path}"},
 		{"calls about records without a readable id", "", []workload.Called{about(1, "POST", "/v1/attempt", inBody),

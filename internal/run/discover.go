@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 )
@@ -38,20 +39,19 @@ type Discovery struct {
 type Sighting struct {
 	// Groups are the consumer and share groups that it joins.
 	Groups []JoinedGroup
-	// Read are the topics that it fetches from, Written those that it writes to, each in the order in which they were
-	// first seen.
-	Read, Written []string
+	// Read are the topics that it fetches from, in the order in which they were first seen.
+	Read []string
 	// Calls are its calls over HTTP, up to a limit.
 	Calls []DownstreamCall
 	// Others are the records in the topics that the run does not know, in which it found something at its end.
 	Others map[string][]OtherRecord
 }
 
-// JoinedGroup is a group that a member joins. The timeouts are 0 where the protocol has none.
+// JoinedGroup is a group that a member joins. Session is the timeout that it asks for, 0 where the broker sets it.
 type JoinedGroup struct {
-	Name               string
-	Share              bool
-	Session, Rebalance time.Duration
+	Name    string
+	Share   bool
+	Session time.Duration
 }
 
 // DownstreamCall is a call of a downstream.
@@ -83,14 +83,16 @@ func (d *Discovery) Seen() Sighting {
 	defer d.mu.Unlock()
 	seen := d.seen
 	seen.Groups, seen.Calls = slices.Clone(seen.Groups), slices.Clone(seen.Calls)
-	seen.Read, seen.Written = slices.Clone(seen.Read), slices.Clone(seen.Written)
-	seen.Others = maps.Clone(seen.Others)
+	seen.Read, seen.Others = slices.Clone(seen.Read), maps.Clone(seen.Others)
 	return seen
 }
 
 // Discover starts the subject with all that it needs, and ends it once it reads from a topic: the Discovery of the
 // options then has its names. It sends no records, and judges nothing.
 func Discover(ctx context.Context, options Options) (dir string, err error) {
+	if err := procgroup.Supported(); err != nil {
+		return "", environment("starting a run", err)
+	}
 	options.namesOnly = true
 	cleanUpBefore(ctx, options)
 	r, err := prepare(options)
@@ -100,19 +102,10 @@ func Discover(ctx context.Context, options Options) (dir string, err error) {
 	r.enter(history.PhaseSetup)
 	stopWatching := r.watch()
 	defer stopWatching()
-	return r.dir.path, r.seal(ctx, r.discover(ctx))
+	return r.dir.path, r.seal(ctx, r.whileSetUp(ctx, r.discover))
 }
 
-func (r *run) discover(ctx context.Context) (err error) {
-	if err := r.openPaths(ctx); err != nil {
-		return errors.Join(environment("opening the links", err), r.tearDown(ctx))
-	}
-	ctx, cancel := r.whileRecording(ctx)
-	defer cancel()
-	defer func() { err = errors.Join(err, r.tearDown(ctx)) }()
-	if err := r.setUp(ctx); err != nil {
-		return errors.Join(r.abandonment(), err)
-	}
+func (r *run) discover(ctx context.Context) error {
 	waiting, done := context.WithTimeout(ctx, r.subject.ReadyLimit(0)) // its readiness may say less than its fetches
 	defer done()
 	select {
@@ -153,9 +146,10 @@ type discovering struct {
 	next tap.Interceptor
 }
 
-// Intercept implements tap.Interceptor. It creates the topics that a client asks for, before the answer.
+// Intercept implements tap.Interceptor. In a first look it creates the topics that a client asks for, before the
+// answer. Later runs leave topics out that the file does not name, as every other run does.
 func (d discovering) Intercept(x *tap.Exchange) tap.Action {
-	if x.Instance >= 0 {
+	if x.Instance >= 0 && x.APIKey != int16(kmsg.Produce) {
 		if request, err := x.Request(); err == nil {
 			d.see(x, request)
 		}
@@ -166,18 +160,17 @@ func (d discovering) Intercept(x *tap.Exchange) tap.Action {
 func (d discovering) see(x *tap.Exchange, request kmsg.Request) {
 	switch r := request.(type) {
 	case *kmsg.MetadataRequest:
-		d.create(x.Names())
+		if d.lookingOn() || d.run.options.namesOnly {
+			d.create(x.Names())
+		}
 	case *kmsg.FetchRequest, *kmsg.ShareFetchRequest:
 		d.reads(x.Names())
-	case *kmsg.ProduceRequest:
-		d.writes(x.Names())
 	case *kmsg.JoinGroupRequest:
 		if r.ProtocolType == "consumer" {
-			d.joins(JoinedGroup{Name: r.Group, Session: time.Duration(r.SessionTimeoutMillis) * time.Millisecond,
-				Rebalance: time.Duration(max(r.RebalanceTimeoutMillis, 0)) * time.Millisecond})
+			d.joins(JoinedGroup{Name: r.Group, Session: time.Duration(r.SessionTimeoutMillis) * time.Millisecond})
 		}
 	case *kmsg.ConsumerGroupHeartbeatRequest:
-		d.joins(JoinedGroup{Name: r.Group, Rebalance: time.Duration(max(r.RebalanceTimeoutMillis, 0)) * time.Millisecond})
+		d.joins(JoinedGroup{Name: r.Group})
 	case *kmsg.ShareGroupHeartbeatRequest:
 		d.joins(JoinedGroup{Name: r.GroupID, Share: true})
 	}
@@ -197,16 +190,6 @@ func (d *Discovery) reads(topics []string) {
 	for _, topic := range topics {
 		if topic != "" && !slices.Contains(d.seen.Read, topic) {
 			d.seen.Read, d.latest = append(d.seen.Read, topic), time.Now()
-		}
-	}
-}
-
-func (d *Discovery) writes(topics []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, topic := range topics {
-		if topic != "" && !slices.Contains(d.seen.Written, topic) {
-			d.seen.Written = append(d.seen.Written, topic)
 		}
 	}
 }

@@ -54,8 +54,7 @@ type Options struct {
 	Place string
 	// Audited, if set, is called with each record that an audit finds in a topic, and with what is recorded of it.
 	Audited func(topic history.Topic, record *kgo.Record, found history.Event)
-	// Discovery, if set, collects what the subject reads, writes and calls. Topics that it asks for and that the run does
-	// not know are then created.
+	// Discovery, if set, collects what the subject reads, writes and calls.
 	Discovery *Discovery
 	// namesOnly: the run only waits until the subject reads from a topic (see Discover).
 	namesOnly bool

@@ -46,7 +46,20 @@ func Run(ctx context.Context, options Options) (*Outcome, error) {
 
 // carryOut is everything between the plan and the sealed history. It always ends everything it started. An
 // interruption skips the rest of the load, the drain and the replay, never the audit.
-func (r *run) carryOut(ctx context.Context) (err error) {
+func (r *run) carryOut(ctx context.Context) error {
+	return r.whileSetUp(ctx, func(ctx context.Context) error {
+		if err := errors.Join(r.exercise(ctx), r.abandonment()); err != nil {
+			return err
+		}
+		if err := r.recorder.Err(); err != nil {
+			return environment("recording what happens", err) // an audit could not be recorded either
+		}
+		return r.stopAndAudit(ctx)
+	})
+}
+
+// whileSetUp starts everything, does something with it, and ends everything that was started.
+func (r *run) whileSetUp(ctx context.Context, do func(context.Context) error) (err error) {
 	if err := r.openPaths(ctx); err != nil {
 		return errors.Join(environment("opening the links", err), r.tearDown(ctx))
 	}
@@ -56,13 +69,7 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	if err := r.setUp(ctx); err != nil {
 		return errors.Join(r.abandonment(), err)
 	}
-	if err := errors.Join(r.exercise(ctx), r.abandonment()); err != nil {
-		return err
-	}
-	if err := r.recorder.Err(); err != nil {
-		return environment("recording what happens", err) // an audit could not be recorded either
-	}
-	return r.stopAndAudit(ctx)
+	return do(ctx)
 }
 
 // exercise puts the subject through load, faults and drain, with a supervisor if its contract relies on one.
