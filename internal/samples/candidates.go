@@ -112,7 +112,7 @@ var (
 	idName   = regexp.MustCompile(`(?i)(^|[._'\]-])(id|uuid|guid)'?\]?$|[a-z_-](Id|ID|Uuid|UUID|_id|_uuid|-id)'?\]?$`)
 	nearID   = regexp.MustCompile(`(?i)(reference|number|key|code|ref|_no|nr)'?\]?$`)
 	othersID = regexp.MustCompile(`(?i)(customer|user|client|tenant|account|owner|parent|product|item|merchant|trace|` +
-		`correlation|session|device|sku|iban)[^.]*$`)
+		`correlation|session|device|sku|iban)[^.]*(\.(id|uuid|guid|key|number|no|code))?$`)
 )
 
 // weight tells how likely the record's id stands there.
