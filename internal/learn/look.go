@@ -161,11 +161,12 @@ func sortedOut(topics []string, header history.Header) (inputs, retries []string
 	return inputs, retries
 }
 
-// general puts templates into the names of topics that are made from those of the run.
+// general puts templates into the names of topics that are made from those of the run. Names that are the same in each
+// run stay.
 func general(sight run.Sighting, header history.Header) run.Sighting {
 	names := strings.NewReplacer(header.Topics[0].Name, "{{.InputTopic}}", header.RunID, "{{.RunID}}")
 	name := func(topic string) string {
-		if header.TopicIndex(topic) >= 0 {
+		if header.TopicIndex(topic) >= 0 || !strings.Contains(topic, header.RunID) {
 			return topic
 		}
 		return names.Replace(topic)

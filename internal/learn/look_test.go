@@ -158,6 +158,11 @@ func TestNamesOfTheRun(t *testing.T) {
 	if len(sight.Others) != 2 || len(sight.Others["{{.InputTopic}}-dlt"]) != 1 || len(sight.Others["{{.RunID}}.out"]) != 1 {
 		t.Errorf("others %v", sight.Others)
 	}
+	header.Topics[0].Name = "transfers"
+	sight = general(run.Sighting{Read: []string{"transfers-retry"}}, header)
+	if sight.Read[0] != "transfers-retry" {
+		t.Errorf("a name that stays became %s", sight.Read[0])
+	}
 }
 
 // A file that says where dead letters go, or that there are none, is believed.
