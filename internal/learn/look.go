@@ -47,6 +47,8 @@ type look struct {
 	rewrites bool
 	// guessed: the place of the id was guessed a second time.
 	guessed bool
+	// mixed: a topic with records of both kinds holds results, because no answer that was tried changed that.
+	mixed bool
 }
 
 // put adds a key to the file.
@@ -80,8 +82,7 @@ func (k *look) says(name string) bool {
 
 // around finds out what the file does not say.
 func (k *look) around(ctx context.Context) error {
-	if input := k.subject.Input; (input == nil || input.Topic == "" && len(input.Topics) == 0) &&
-		!k.says("InputTopics?") {
+	if !k.knowsInput() || !k.knowsGroup() {
 		if err := k.names(ctx); err != nil {
 			return err
 		}
@@ -90,6 +91,17 @@ func (k *look) around(ctx context.Context) error {
 		return nil
 	}
 	return k.calls(ctx)
+}
+
+// knowsInput reports whether the file says what the consumer reads.
+func (k *look) knowsInput() bool {
+	input := k.subject.Input
+	return input != nil && (input.Topic != "" || len(input.Topics) > 0) || k.says("InputTopics?")
+}
+
+// knowsGroup reports whether the file says as whom it reads.
+func (k *look) knowsGroup() bool {
+	return k.subject.Contract.Group != "{{.GroupID}}" || k.says("GroupID")
 }
 
 // knowsLetters reports whether the file says where dead letters go, or that there are none.
@@ -127,6 +139,10 @@ func (k *look) names(ctx context.Context) error {
 	if dir != "" {
 		k.report.Runs = append(k.report.Runs, dir)
 	}
+	sight := options.Discovery.Seen()
+	if len(sight.Read) == 0 && ctx.Err() == nil {
+		return k.unread(sight.Groups, dir, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -134,16 +150,30 @@ func (k *look) names(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	header, sight := source.Header(), options.Discovery.Seen()
+	header := source.Header()
 	inputs, retries := sortedOut(sight.Read, header)
-	if len(sight.Read) == 0 {
-		return fmt.Errorf("%w: the consumer fetched from no topic; is Kafka's address, {{.BootstrapServers}}, given to it "+
-			"under the name that it reads? Its log is in %s", ErrNothingSeen, filepath.Join(dir, "logs"))
+	if k.knowsInput() {
+		inputs = nil
 	}
 	if err := k.putTopics(inputs, retries); err != nil {
 		return err
 	}
 	return k.putGroup(header, sight.Groups)
+}
+
+// unread is the error for a consumer that fetched from no topic. A run may have failed because it was not ready: one
+// that reads topics by a pattern that matches none does not get further than its group.
+func (k *look) unread(joined []run.JoinedGroup, dir string, failed error) error {
+	advice := "is Kafka's address, {{.BootstrapServers}}, given to it under the name that it reads?"
+	switch {
+	case len(joined) > 0:
+		advice = fmt.Sprintf("it joined the group %s. If it reads topics by a pattern, write input: {topic: NAME} into %s, "+
+			"with a name that the pattern matches, and learn again.", joined[0].Name, k.File)
+	case failed != nil:
+		return failed
+	}
+	return fmt.Errorf("%w: the consumer fetched from no topic; %s Its log is in %s", ErrNothingSeen, advice,
+		filepath.Join(dir, "logs"))
 }
 
 // sortedOut tells the inputs among the topics that it reads from the retry topics. Those that the run knows are left
@@ -227,7 +257,7 @@ func lastNumber(name string) int {
 
 func (k *look) putGroup(header history.Header, groups []run.JoinedGroup) error {
 	groups = slices.DeleteFunc(slices.Clone(groups), func(g run.JoinedGroup) bool { return g.Name == header.Group() })
-	if len(groups) == 0 || k.says("GroupID") {
+	if len(groups) == 0 || k.knowsGroup() {
 		return nil
 	}
 	one := slices.MinFunc(groups, func(a, b run.JoinedGroup) int { return cmp.Compare(len(a.Name), len(b.Name)) })
@@ -267,7 +297,10 @@ func (k *look) calls(ctx context.Context) error {
 			return err
 		}
 	}
-	wrote := s.destinations(sight)
+	wrote := s.destinations(sight, !k.rewrites || k.mixed || k.knowsLetters())
+	if err := k.accepted(s, wrote, sight); err != nil {
+		return k.otherwise(ctx, s, sight, &wrote, err)
+	}
 	if len(wrote.letters) > 0 && len(s.deadLetters) == 0 && !k.knowsLetters() {
 		if err := k.putLetters(wrote); err != nil {
 			return err
@@ -275,9 +308,6 @@ func (k *look) calls(ctx context.Context) error {
 	}
 	if err := k.putDownstreams(s, trafficOf(sight.Calls), &wrote); err != nil {
 		return err
-	}
-	if err := k.accepted(s, wrote, sight); err != nil {
-		return k.otherwise(ctx, s, trafficOf(sight.Calls), &wrote, err)
 	}
 	if len(wrote.results) == 0 || len(k.subject.Topics) > 0 {
 		return nil
@@ -331,10 +361,14 @@ type destinations struct {
 	about map[string]int
 	// deadLettered are the records that are in a topic of the letters, or in the dead-letter topic that the file names.
 	deadLettered map[int32]bool
+	// doubtful: the letters are topics with records of both kinds, which may be results.
+	doubtful bool
 }
 
-// destinations tells the topics with dead letters from those with results.
-func (s *seen) destinations(sight run.Sighting) destinations {
+// destinations tells the topics with dead letters from those with results. A topic with records of both kinds may have
+// the dead letters of a consumer that also refused the answers to calls that succeeded. If no other topic has dead
+// letters, it counts for that, unless mixed says that it has results, or no attempt was answered.
+func (s *seen) destinations(sight run.Sighting, mixed bool) destinations {
 	w := destinations{about: map[string]int{}, deadLettered: map[int32]bool{}}
 	for _, one := range s.deadLetters {
 		w.deadLettered[one.record] = true
@@ -359,7 +393,12 @@ func (s *seen) destinations(sight run.Sighting) destinations {
 			both = append(both, topic)
 		}
 	}
-	w.results = append(w.results, both...)
+	attempted := slices.ContainsFunc(s.records, func(r record) bool { return len(r.tries) > 0 })
+	if w.doubtful = len(w.letters) == 0 && len(both) > 0 && attempted && !mixed; w.doubtful {
+		w.letters = both
+	} else {
+		w.results = append(w.results, both...)
+	}
 	for _, topic := range w.letters {
 		for _, one := range sight.Others[topic] {
 			w.deadLettered[one.Record] = true
@@ -449,18 +488,18 @@ func (k *look) putDownstreams(s *seen, traffic map[string]*traffic, w *destinati
 var ErrAnswer = errors.New("the consumer expects another answer")
 
 // otherwise tries the next answer to calls that succeed. refused is the error of this one.
-func (k *look) otherwise(ctx context.Context, s *seen, traffic map[string]*traffic, w *destinations,
-	refused error) error {
+func (k *look) otherwise(ctx context.Context, s *seen, sight run.Sighting, w *destinations, refused error) error {
 	others := []int{0, http.StatusCreated, http.StatusNoContent}
 	at := slices.Index(others, k.status) + 1
-	if !k.rewrites || at == 0 {
+	switch {
+	case !k.rewrites || at == 0 || k.mixed:
 		return refused
-	}
-	k.status = 0
-	if at < len(others) {
+	case at < len(others):
 		k.status = others[at]
+	default:
+		k.status, k.mixed = 0, w.doubtful
 	}
-	if err := k.putDownstreams(s, traffic, w); err != nil || at == len(others) {
+	if err := k.putDownstreams(s, trafficOf(sight.Calls), w); err != nil || at == len(others) && !k.mixed {
 		return cmp.Or(err, refused)
 	}
 	return k.calls(ctx)

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -52,11 +53,13 @@ func TestTopicsThatItWritesTo(t *testing.T) {
 		{"all are dead-lettered", map[string][]run.OtherRecord{"orders.dlq": records(0, 1, 2, 3)}, []string{"orders.dlq"}, nil},
 		{"dead letters that it reads, too", map[string][]run.OtherRecord{"orders-dlt": records(1, 3)}, []string{"orders-dlt"},
 			nil},
+		{"one with records of both kinds", map[string][]run.OtherRecord{"bad": records(0, 1, 2, 3)}, []string{"bad"}, nil},
 		{"a retry topic, which it reads", map[string][]run.OtherRecord{"again": records(1)}, nil, nil},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
-			wrote := looked().destinations(run.Sighting{Others: one.others, Read: []string{"orders", "again", "orders-dlt"}})
+			wrote := looked().destinations(run.Sighting{Others: one.others, Read: []string{"orders", "again", "orders-dlt"}},
+				false)
 			if !slices.Equal(wrote.letters, one.letters) || !slices.Equal(wrote.results, one.results) {
 				t.Errorf("letters %v, results %v, want %v and %v", wrote.letters, wrote.results, one.letters, one.results)
 			}
@@ -68,6 +71,7 @@ func TestTopicsThatItWritesTo(t *testing.T) {
 func TestAnAnswerThatIsNotExpected(t *testing.T) {
 	t.Parallel()
 	letters := run.Sighting{Others: map[string][]run.OtherRecord{"orders.dlq": records(0, 1, 2, 3, 4)}}
+	unusual := run.Sighting{Others: map[string][]run.OtherRecord{"bad": records(0, 1, 2, 3, 4)}}
 	for _, one := range []struct {
 		name   string
 		sight  run.Sighting
@@ -76,6 +80,7 @@ func TestAnAnswerThatIsNotExpected(t *testing.T) {
 	}{
 		{"taken", run.Sighting{Others: map[string][]run.OtherRecord{"orders.dlq": records(1, 3)}}, func(*seen) {}, ""},
 		{"dead-lettered", letters, func(*seen) {}, `A dead letter says "200 OK"`},
+		{"dead-lettered under an unusual name", unusual, func(*seen) {}, `A dead letter says "200 OK"`},
 		{"called again", run.Sighting{}, func(s *seen) {
 			for i := range s.records {
 				s.records[i].tries = append(s.records[i].tries, try{})
@@ -92,12 +97,89 @@ func TestAnAnswerThatIsNotExpected(t *testing.T) {
 			s := looked()
 			one.change(s)
 			k := &look{Config: &Config{File: "subject.yaml"}}
-			err := k.accepted(s, s.destinations(one.sight), one.sight)
+			err := k.accepted(s, s.destinations(one.sight, false), one.sight)
 			if (one.want == "") != (err == nil) ||
 				err != nil && (!errors.Is(err, ErrAnswer) || !strings.Contains(err.Error(), one.want)) {
 				t.Errorf("%v, want %q", err, one.want)
 			}
 		})
+	}
+}
+
+// A topic that has records of both kinds whatever the answer holds results: after the last answer, the first is tried
+// again, and the topic is taken for that.
+func TestATopicOfBothKinds(t *testing.T) {
+	t.Parallel()
+	sight := run.Sighting{Others: map[string][]run.OtherRecord{"events": records(0, 1, 2, 3, 4)}}
+	var statuses []int
+	k := &look{Config: &Config{File: "subject.yaml"}, report: &Report{}, found: map[string]string{}, rewrites: true,
+		text: []byte("name: it\nkind: process\ncommand: [it]\ndownstreams: [{http: {}}]\n")}
+	var err error
+	if k.subject, err = scenarios.ParseSubject("subject.yaml", k.text); err != nil {
+		t.Fatal(err)
+	}
+	tried := errors.New("the next look")
+	k.Run = func(context.Context, run.Options) (*run.Outcome, error) {
+		statuses = append(statuses, k.status)
+		return nil, tried
+	}
+	s := looked()
+	for range 3 {
+		wrote := s.destinations(sight, k.mixed)
+		refused := k.accepted(s, wrote, sight)
+		if !errors.Is(refused, ErrAnswer) {
+			t.Fatalf("before all answers were tried, it is taken for results: %v", refused)
+		}
+		if err := k.otherwise(t.Context(), s, sight, &wrote, refused); !errors.Is(err, tried) {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(statuses, []int{201, 204, 0}) {
+		t.Errorf("tried the answers %v", statuses)
+	}
+	wrote := s.destinations(sight, k.mixed)
+	if err := k.accepted(s, wrote, sight); err != nil || !slices.Equal(wrote.results, []string{"events"}) {
+		t.Errorf("%v, results %v", err, wrote.results)
+	}
+	if err := k.otherwise(t.Context(), s, sight, &wrote, ErrAnswer); !errors.Is(err, ErrAnswer) {
+		t.Errorf("tried once more: %v", err)
+	}
+}
+
+// A consumer that joins a group and fetches from no topic may read topics by a pattern that none matches. It is not ready
+// then, and the error says what helps.
+func TestTopicsByAPattern(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		name, want string
+		groups     []run.JoinedGroup
+		err        error
+	}{
+		{"it joined", "joined the group shop. If it reads topics by a pattern", []run.JoinedGroup{{Name: "shop"}},
+			errors.New("not ready")},
+		{"it did not, and the run ended", "is Kafka's address", nil, nil},
+		{"it did not start", "not ready", nil, errors.New("not ready")},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			k := &look{Config: &Config{File: "subject.yaml"}}
+			if err := k.unread(one.groups, "runs/1", one.err); err == nil || !strings.Contains(err.Error(), one.want) {
+				t.Errorf("%v, want %q", err, one.want)
+			}
+		})
+	}
+}
+
+// Where nothing answers attempts, such as with an output topic alone, a topic with records of both kinds has results.
+func TestResultsWithoutAttempts(t *testing.T) {
+	t.Parallel()
+	s := looked()
+	for i := range s.records {
+		s.records[i].tries = nil
+	}
+	wrote := s.destinations(run.Sighting{Others: map[string][]run.OtherRecord{"out": records(0, 1, 2, 3)}}, false)
+	if len(wrote.letters) > 0 || !slices.Equal(wrote.results, []string{"out"}) {
+		t.Errorf("letters %v, results %v", wrote.letters, wrote.results)
 	}
 }
 
@@ -180,6 +262,30 @@ func TestDeadLettersThatAreKnown(t *testing.T) {
 		}
 		if k.knowsLetters() != known {
 			t.Errorf("%q: known %v, want %v", file, !known, known)
+		}
+	}
+}
+
+// A first look is taken at a consumer whose file does not say both what it reads and as whom.
+func TestNamesThatAreKnown(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		file         string
+		input, group bool
+	}{
+		{"", false, false},
+		{"input: {topic: orders}\n", true, false},
+		{"input: {topics: [eu, us]}\ncontract: {group: shop}\n", true, true},
+		{"env: {T: \"{{.InputTopics}}\", G: \"{{.GroupID}}\"}\n", true, true},
+		{"env: {G: \"{{.GroupID}}\"}\n", false, true},
+	} {
+		k := &look{Config: &Config{}, text: []byte("name: it\nkind: process\ncommand: [it]\n" + one.file)}
+		var err error
+		if k.subject, err = scenarios.ParseSubject("subject.yaml", k.text); err != nil {
+			t.Fatal(err)
+		}
+		if k.knowsInput() != one.input || k.knowsGroup() != one.group {
+			t.Errorf("%q: knows its input %v, its group %v", one.file, k.knowsInput(), k.knowsGroup())
 		}
 	}
 }
