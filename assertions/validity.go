@@ -88,12 +88,26 @@ func (w *state) notRead(e *history.Event) {
 	}
 }
 
+// hidden says what the history does not show of the run, "" if it shows everything.
+func (j *judge) hidden() string {
+	switch {
+	case j.broken != nil:
+		return "part of the history is missing"
+	case j.header.Disturbed:
+		return "what ended the run disturbed the subject, too"
+	case len(j.state.unread) > 0:
+		return "the subject made requests that dlqbench does not read"
+	}
+	return ""
+}
+
 // weaken lowers a result if events are missing, or are of an unknown kind: then the absence of an event proves nothing.
 // An anomaly shown by a recorded event alone remains.
 func (j *judge) weaken(r Result) Result {
 	decided := r.Status == Fail || r.Status == Pass
 	other, do := j.state.otherGroup()
-	if other == "" && (j.broken == nil && len(j.state.unread) == 0 || !decided) {
+	hidden := j.hidden()
+	if other == "" && (hidden == "" || !decided) {
 		return r
 	}
 	byItself := []string{"payload-changed", "key-changed", "headers-lost", "metadata-missing", "two-payloads-one-source"}
@@ -106,12 +120,8 @@ func (j *judge) weaken(r Result) Result {
 	if other != "" {
 		return unjudged(Unseen, r.Name, r.Of, other+"; "+do)
 	}
-	missing := "part of the history is missing"
-	if j.broken == nil {
-		missing = "the subject made requests that dlqbench does not read"
-	}
-	if r.Why = missing + ", and that could explain it"; r.Status == Pass {
-		r.Why = missing + ", and with it perhaps a violation"
+	if r.Why = hidden + ", and that could explain it"; r.Status == Pass {
+		r.Why = hidden + ", and with it perhaps a violation"
 	}
 	r.Status = Inconclusive
 	return r

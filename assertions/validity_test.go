@@ -286,6 +286,20 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.events, b.h.Failure = b.events[:len(b.events)-1], "using the links: the proxy is gone"
 			return b.source()
 		}, Inconclusive, "the run could not be carried out: using the links: the proxy is gone"},
+		{"a pod was lost, and records with it", func(b *builder) history.Source {
+			b.h.Records, b.h.Failure, b.h.Disturbed = 1, "the pod orders-1 is gone", true
+			b.begin().send(0).commit(1).drain().done()
+			b.events = b.events[:len(b.events)-1]
+			return b.source()
+		}, Inconclusive, "the run could not be carried out: the pod orders-1 is gone"},
+		{"a pod was lost, and payloads are changed", func(b *builder) history.Source {
+			b.h.Records, b.h.Failure, b.h.Disturbed = 1, "the pod orders-1 is gone", true
+			b.begin().send(0).attempt(0, history.OutcomePermanent).letter(0).commit(1)
+			b.inTopics[len(b.inTopics)-1].ValueHash++
+			b.drain().done()
+			b.events = b.events[:len(b.events)-1]
+			return b.source()
+		}, Fail, "payload-changed"},
 		{"nothing at all", func(b *builder) history.Source { return b.source() }, Inconclusive, "interrupted or killed"},
 		{"a threshold was missed", func(b *builder) history.Source {
 			b.h.Expect.Thresholds = []string{"ledger.attempts < 3"}

@@ -158,6 +158,9 @@ type Header struct {
 	Store *StoreContract `json:"store,omitempty"`
 	// Failure is why the run could not be carried out to its end, where the reason lies outside the subject.
 	Failure string `json:"failure,omitempty"`
+	// Disturbed: what ended the run also disturbed the subject, in ways that the history does not show. What the subject
+	// did is therefore not held against it.
+	Disturbed bool `json:"disturbed,omitempty"`
 }
 
 // IDs returns the ids of the run's records.

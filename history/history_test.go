@@ -316,7 +316,7 @@ func TestAmendedHeader(t *testing.T) {
 	if err := recorder.Amend(Header{RunID: "another"}); err == nil {
 		t.Error("the header became that of another run")
 	}
-	if err := recorder.Fail("the broker is gone"); err != nil {
+	if err := recorder.Fail("the broker is gone", false); err != nil {
 		t.Fatal(err)
 	}
 	if err := recorder.Seal(); err != nil {

@@ -102,12 +102,13 @@ func (r *Recorder) Amend(header Header) error {
 	return nil
 }
 
-// Fail amends the header with the reason why the run could not be carried out to its end.
-func (r *Recorder) Fail(reason string) error {
+// Fail amends the header with the reason why the run could not be carried out to its end, and with whether that
+// disturbed the subject, too.
+func (r *Recorder) Fail(reason string, disturbed bool) error {
 	r.mu.Lock()
 	header := r.header
 	r.mu.Unlock()
-	header.Failure = reason
+	header.Failure, header.Disturbed = reason, disturbed
 	return r.Amend(header)
 }
 

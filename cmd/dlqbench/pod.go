@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,12 +25,8 @@ const keptForCopy = 10 * time.Minute
 func (a *app) podCommand() *cobra.Command {
 	pod := &cobra.Command{Use: "pod", Hidden: true, Args: noArgs}
 	pod.AddCommand(a.coordinatorCommand(), a.sidecarCommand(),
-		&cobra.Command{Use: "interrupt", Args: noArgs, RunE: func(*cobra.Command, []string) error {
-			coordinator, err := os.FindProcess(1)
-			if err != nil {
-				return err
-			}
-			return coordinator.Signal(syscall.SIGINT)
+		&cobra.Command{Use: "interrupt", Args: noArgs, RunE: func(c *cobra.Command, _ []string) error {
+			return pods.Interrupt(c.Context(), os.Getenv(pods.TokenVariable))
 		}},
 		&cobra.Command{Use: "copy DIR", Args: takes(1, 1), RunE: func(_ *cobra.Command, args []string) error {
 			return pods.Pack(a.stdout, args[0])
@@ -78,23 +73,26 @@ func (a *app) coordinatorCommand() *cobra.Command {
 }
 
 // coordinate runs a scenario for the consumer's pods, says in the log how it ended, and waits until the run directory
-// is copied: then the Job is removed.
+// is copied: then the Job is removed. ctx ends when Kubernetes ends the pod, which is no interruption by the user.
 func (a *app) coordinate(ctx context.Context, options run.Options) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+strconv.Itoa(pods.CoordinatorPort))
 	if err != nil {
 		return fmt.Errorf("listening for the sidecars: %w", err)
 	}
+	running, interrupt := context.WithCancel(context.WithoutCancel(ctx))
+	defer interrupt()
 	hub := pods.Serve(listener, pods.HubConfig{
 		Token: os.Getenv(pods.TokenVariable), Version: programVersion(), Ports: podPorts(options),
 		Signals: signalled(options.Scenario),
 		Begin:   func(env map[string]string) error { return pods.News{Env: env}.Write(a.stdout) },
-		Delete:  func(pod string) error { return pods.News{Delete: pod}.Write(a.stdout) },
+		Delete:  func(pod string) error { return pods.News{Delete: pod}.Write(a.stdout) }, Interrupt: interrupt,
 	})
+	defer context.AfterFunc(ctx, hub.End)()
 	options.Pods, options.Log, options.Watch = hub, a.logger(a.stderr), a.progressNews()
-	outcome, err := run.Run(ctx, options)
-	done := &pods.Done{Version: programVersion(), Interrupted: ctx.Err() != nil}
-	if outcome != nil && !hub.Lost() {
-		done.Judged, done.Interrupted = outcome.Verdict != nil, outcome.Interrupted
+	outcome, err := run.Run(running, options)
+	done := &pods.Done{Version: programVersion(), Interrupted: running.Err() != nil}
+	if outcome != nil {
+		done.Judged = outcome.Verdict != nil
 		if _, missing := os.Stat(outcome.Dir); missing == nil {
 			done.Dir = outcome.Dir
 		}
@@ -105,14 +103,13 @@ func (a *app) coordinate(ctx context.Context, options run.Options) error {
 	if err := (pods.News{Done: done}).Write(a.stdout); err != nil {
 		return err
 	}
-	if !done.Interrupted {
-		select {
-		case <-ctx.Done():
-		case <-time.After(keptForCopy):
-		}
-		return nil
+	if ctx.Err() != nil {
+		time.Sleep(keptForCopy) // Kubernetes ends the pod before that
 	}
-	time.Sleep(keptForCopy) // a second signal ends the process at once
+	select {
+	case <-ctx.Done():
+	case <-time.After(keptForCopy):
+	}
 	return nil
 }
 

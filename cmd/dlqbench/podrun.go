@@ -118,6 +118,7 @@ func (a *app) runInPods(ctx context.Context, options run.Options, flags runFlags
 		return nil, err
 	}
 	out := progress.Around(a.stderr)
+	var seen []reports.Snapshot
 	cluster := pods.Cluster{
 		Kubectl: flags.kubernetes.kubectl(), Patience: flags.kubernetes.patience, Poll: pollEvery / 2, Log: out,
 		Say: func(line string) { fmt.Fprintln(out, line) },
@@ -126,8 +127,10 @@ func (a *app) runInPods(ctx context.Context, options run.Options, flags runFlags
 			if json.Unmarshal(text, &snapshot) == nil {
 				snapshot.Place = options.Place
 				progress.Update(snapshot)
+				seen = append(seen, snapshot)
 			}
 		},
+		Unrecorded: func(why error) (string, error) { return run.Unrecorded(options, seen, why) },
 	}
 	done, dir, err := cluster.Run(ctx, manifest, flags.out)
 	switch {
@@ -137,8 +140,6 @@ func (a *app) runInPods(ctx context.Context, options run.Options, flags runFlags
 		dir = ""
 	case done.Error != "":
 		err = errors.Join(errors.New(done.Error), err)
-	case done.Interrupted && ctx.Err() == nil:
-		err = errors.Join(errors.New("the pod that runs dlqbench was told to end: see kubectl get events"), err)
 	}
 	if err != nil && ctx.Err() == nil {
 		err = &run.EnvironmentError{Doing: "running in the cluster", Err: err}

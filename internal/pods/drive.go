@@ -5,6 +5,7 @@ package pods
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,9 @@ type Cluster struct {
 	Say      func(line string)
 	Progress func(snapshot json.RawMessage)
 	Log      io.Writer
+	// Unrecorded makes a run directory if the coordinator is gone, and with it its own. It returns "" if nothing of the
+	// run is known that could be judged.
+	Unrecorded func(why error) (dir string, err error)
 }
 
 const (
@@ -66,16 +70,24 @@ func (c Cluster) Run(ctx context.Context, m Manifest, out string) (done Done, di
 	if err := f.begin(ctx); err != nil {
 		return done, "", err
 	}
-	if err := f.follow(ctx); err != nil {
-		return done, "", err
+	err = f.follow(ctx)
+	if err == nil && f.done.Dir != "" {
+		dir, err = f.fetch(out)
 	}
-	if f.done.Dir == "" {
-		return *f.done, "", nil
+	var gone *goneError
+	if errors.As(err, &gone) && ctx.Err() == nil {
+		if dir, err = c.Unrecorded(err); dir == "" {
+			return done, "", cmp.Or[error](err, gone)
+		}
+		f.done = &Done{Judged: true}
 	}
-	if dir, err = f.fetch(out); err == nil {
+	if err == nil && dir != "" {
 		err = f.keepLogs(dir)
 	}
-	return *f.done, dir, err
+	if f.done != nil {
+		done = *f.done
+	}
+	return done, dir, err
 }
 
 // follower follows one run.
@@ -180,7 +192,8 @@ func (f *follower) interrupt(ctx context.Context) error {
 func (f *follower) look(ctx context.Context) error {
 	var pods kube.List[kube.Pod]
 	err := f.Kubectl.Get(ctx, &pods, "pods", "-l", runLabel+"="+f.Name)
-	if err == nil {
+	answers := err == nil
+	if answers {
 		err = f.notice(ctx, pods.Items)
 	}
 	switch {
@@ -194,6 +207,9 @@ func (f *follower) look(ctx context.Context) error {
 	case time.Since(f.asked) < f.Patience:
 		f.sayOnce("the API server does not answer, the run goes on: " + err.Error())
 		return nil
+	case answers:
+		return &goneError{fmt.Errorf("the log of the pod that runs dlqbench could not be read for %s, as when its node is "+
+			"gone: %w", f.Patience, err)}
 	}
 	return fmt.Errorf("the API server has not answered for %s: %w; Kubernetes removes what is left of the run %s after "+
 		"its end", f.Patience, err, f.Name)
@@ -206,8 +222,14 @@ func (f *follower) sayOnce(line string) {
 	}
 }
 
-// errGone says that the coordinator is gone, and with it what it recorded.
-var errGone = errors.New("the pod that runs dlqbench is gone, it was deleted or evicted: see kubectl get events")
+// goneError says that the coordinator is gone, and with it what it recorded.
+type goneError struct{ why error }
+
+func (e *goneError) Error() string { return e.why.Error() }
+func (e *goneError) Unwrap() error { return e.why }
+
+// errGone is the error of a coordinator whose pod is not there any more.
+var errGone = &goneError{errors.New("the pod that runs dlqbench is gone, it was deleted or evicted: see kubectl get events")}
 
 // notice finds the coordinator among the pods, reads its log, and finds out whether it is gone.
 func (f *follower) notice(ctx context.Context, pods []kube.Pod) error {
@@ -238,6 +260,10 @@ func (f *follower) notice(ctx context.Context, pods []kube.Pod) error {
 	}
 	f.coordinator = &pods[now]
 	status := f.coordinator.Container(coordinatorName)
+	if status == nil && f.coordinator.Status.Phase == "Failed" {
+		return &goneError{fmt.Errorf("the pod that runs dlqbench was ended by its node: %s", strings.TrimSpace(
+			f.coordinator.Status.Reason+" "+f.coordinator.Status.Message))}
+	}
 	if status == nil || status.State.Running == nil && status.State.Terminated == nil {
 		return nil
 	}
@@ -248,9 +274,9 @@ func (f *follower) notice(ctx context.Context, pods []kube.Pod) error {
 	if f.done != nil || ended == nil {
 		return nil
 	}
-	return fmt.Errorf("the pod that runs dlqbench ended before the run did: %s, exit code %d%s",
+	return &goneError{fmt.Errorf("the pod that runs dlqbench ended before the run did: %s, exit code %d%s",
 		strings.TrimSpace(ended.Reason+" "+ended.Message), ended.ExitCode,
-		map[bool]string{true: ": its log says why", false: ""}[ended.Reason == "Error"])
+		map[bool]string{true: ": its log says why", false: ""}[ended.Reason == "Error"])}
 }
 
 // restarts says that Kubernetes waits before it starts a consumer again, which ended by itself or by a fault.
@@ -315,8 +341,12 @@ func (f *follower) keepLogs(dir string) error {
 	if err != nil {
 		return err
 	}
+	folder := filepath.Join(dir, "logs")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("keeping the logs of the pods: %w", err)
+	}
 	keep := func(name string, log *bytes.Buffer) error {
-		file := filepath.Join(dir, "logs", name+".log")
+		file := filepath.Join(folder, name+".log")
 		if err := os.WriteFile(file, subject.Redact(log.Bytes(), subject.Launch{}), 0o600); err != nil {
 			return fmt.Errorf("keeping the log of a pod: %w", err)
 		}
@@ -470,10 +500,16 @@ func (f *follower) fetch(out string) (string, error) {
 		if err == nil {
 			return dir, nil
 		}
-		if tries == mostCopies || errors.Is(err, os.ErrExist) {
-			return "", fmt.Errorf("copying the run directory: %w", err)
+		err = fmt.Errorf("copying the run directory: %w", err)
+		switch {
+		case errors.Is(err, os.ErrExist):
+			return "", err
+		case kube.NotFound(err):
+			return "", errGone
+		case tries == mostCopies:
+			return "", &goneError{err}
 		}
-		f.Say("copying the run directory: " + err.Error() + "; it is tried again")
+		f.Say(err.Error() + "; it is tried again")
 	}
 }
 
@@ -496,8 +532,8 @@ func (f *follower) fetchTo(ctx context.Context, dir string) error {
 	err := f.Kubectl.Stream(ctx, copyLimit, writer, "exec", f.coordinator.Metadata.Name, "-c", coordinatorName, "--",
 		program, "pod", "copy", f.done.Dir)
 	_ = writer.CloseWithError(err)
-	if err = errors.Join(err, <-unpacked); err != nil {
-		return err
+	if failed := <-unpacked; failed != nil {
+		return failed // also if kubectl failed
 	}
 	return os.Rename(partial, dir)
 }

@@ -31,7 +31,8 @@ type fakeCluster struct {
 	// archives are what copying gives, one after another.
 	archives [][]byte
 	execs    []string
-	down     error
+	// down is what everything is answered with, node what asking for the coordinator's log is.
+	down, node error
 	// stays is why a pod can't be deleted, "" if it can.
 	stays string
 }
@@ -61,12 +62,17 @@ func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
 		return nil, kube.Failure{Command: line, Text: "previous terminated container not found"}
 	case args[0] == "logs" && args[3] == "orders":
 		return []byte("the last line of " + args[1] + "\n"), nil
+	case args[0] == "logs" && f.node != nil:
+		return nil, f.node
 	case args[0] == "logs":
 		return f.logs(args)
 	case args[0] == "exec":
 		f.execs = append(f.execs, strings.Join(args[5:], " "))
 		if args[6] == "pod" && args[7] == "copy" {
 			next := f.archives[0]
+			if next == nil {
+				return nil, kube.Failure{Command: line, Text: `Error from server (NotFound): pods "coordinator" not found`}
+			}
 			f.archives = f.archives[min(1, len(f.archives)-1):]
 			return next, nil
 		}
@@ -247,16 +253,19 @@ func TestRun(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		cluster fakeCluster
-		// err is what the error has, said what is said meanwhile. left says that something may be left.
-		err, said string
-		patience  time.Duration
-		copied    bool
+		// err is what the error has, said what is said meanwhile. lost says that the recording is lost for that error, and
+		// the run is judged nevertheless.
+		err, said    string
+		patience     time.Duration
+		copied, lost bool
 	}{
 		{name: "a run", cluster: fakeCluster{script: whole}, copied: true, said: "created the Deployment orders with 2 pods"},
 		{name: "a copy is cut", cluster: fakeCluster{script: whole, archives: [][]byte{archive[:len(archive)-9], archive}},
 			copied: true, said: "unexpected EOF; it is tried again"},
 		{name: "every copy is cut", cluster: fakeCluster{script: whole, archives: [][]byte{archive[:40]}},
-			err: "copying the run directory"},
+			err: "copying the run directory", lost: true},
+		{name: "the coordinator is deleted while it is copied", cluster: fakeCluster{script: whole, archives: [][]byte{nil}},
+			err: "the pod that runs dlqbench is gone", lost: true},
 		{name: "a right is missing", cluster: fakeCluster{may: "create pods --subresource=exec"}, err: "the user may not create pods/exec"},
 		{name: "quota on Jobs", cluster: fakeCluster{refuse: map[string]string{"Job": "exceeded quota: q"}},
 			err: "creating the Job: the namespace's quota is used up"},
@@ -291,8 +300,19 @@ func TestRun(t *testing.T) {
 			f.events = []kube.Event{{Reason: "FailedCreate", Message: "violates PodSecurity"}}
 			f.events[0].InvolvedObject.Kind, f.events[0].InvolvedObject.Name = "ReplicaSet", "orders-5d4f"
 		})}, err: "pods can't be created: violates PodSecurity"},
+		{name: "the coordinator is deleted before there is a load", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
+			f.pods = f.pods[1:]
+		})}, err: "the pod that runs dlqbench is gone"},
 		{name: "the coordinator is deleted", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) { f.pods = f.pods[1:] })},
-			err: "the pod that runs dlqbench is gone"},
+			err: "the pod that runs dlqbench is gone", lost: true},
+		{name: "the coordinator is evicted", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
+			status := &f.pods[0].Status
+			status.Phase, status.Reason, status.Message = "Failed", "Evicted", "low on memory"
+			status.ContainerStatuses = nil
+		})}, err: "ended by its node: Evicted low on memory", lost: true},
+		{name: "the coordinator's node is gone", patience: time.Second, cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
+			f.node = kube.Failure{Command: "logs", Text: "Get https://10.0.0.1:10250/containerLogs: dial tcp: i/o timeout"}
+		})}, said: "dial tcp: i/o timeout", err: "could not be read for 1s, as when its node is gone", lost: true},
 		{name: "the coordinator ends", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
 			f.pods[0].Status.Phase = "Failed"
 			f.pods[0].Status.ContainerStatuses[0].State.Running = nil
@@ -300,7 +320,7 @@ func TestRun(t *testing.T) {
 				Reason, Message string
 				ExitCode        int
 			}{"OOMKilled", "", 137}
-		})}, err: "ended before the run did: OOMKilled, exit code 137"},
+		})}, err: "ended before the run did: OOMKilled, exit code 137", lost: true},
 		{name: "the API server is away", patience: time.Second, cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
 			f.down = kube.Failure{Command: "get", Text: "Unable to connect to the server: dial tcp"}
 		})}, said: "the API server does not answer", err: "the API server has not answered for 1s"},
@@ -320,7 +340,21 @@ func TestRun(t *testing.T) {
 				Say:      func(line string) { said.WriteString(line + "\n") },
 				Progress: func(snapshot json.RawMessage) { progress.Write(snapshot) }}
 			out := t.TempDir()
+			lost := filepath.Join(out, "lost")
+			cluster.Unrecorded = func(why error) (string, error) {
+				if !test.lost || !strings.Contains(why.Error(), test.err) {
+					return "", nil
+				}
+				return lost, os.Mkdir(lost, 0o700)
+			}
 			done, dir, err := cluster.Run(t.Context(), testManifest(t, workload), out)
+			if test.lost {
+				kept, missing := os.ReadFile(filepath.Join(dir, "logs", "orders-1.log"))
+				if err != nil || dir != lost || !done.Judged || missing != nil || len(kept) == 0 {
+					t.Errorf("it is judged in %q: %+v, %v; the log is %q", dir, done, err, kept)
+				}
+				return
+			}
 			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}

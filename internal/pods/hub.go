@@ -29,6 +29,8 @@ type HubConfig struct {
 	Begin func(env map[string]string) error
 	// Delete asks for a pod to be deleted. Whoever deletes it calls Deleted.
 	Delete func(pod string) error
+	// Interrupt is called when the command that started the run wants to end it early.
+	Interrupt func()
 }
 
 // Hub is the coordinator's end of the sidecars. It serves as run.Pods.
@@ -38,9 +40,10 @@ type Hub struct {
 
 	mu     sync.Mutex
 	lost   func(error)
-	isLost bool
 	slots  []taken
 	closed bool
+	// toEnd: this pod has been told to end.
+	toEnd bool
 	// deleting has the pods whose deletion was asked for, until it is answered.
 	deleting map[string]chan error
 }
@@ -70,6 +73,7 @@ func Serve(listener net.Listener, cfg HubConfig) *Hub {
 	mux.HandleFunc("GET "+attachPath, h.guarded(h.attach))
 	mux.HandleFunc("GET "+tunnelPath, h.guarded(h.tunnel))
 	mux.HandleFunc("POST "+deletedPath, h.guarded(h.deleted))
+	mux.HandleFunc("POST "+interruptPath, h.guarded(func(http.ResponseWriter, *http.Request) { cfg.Interrupt() }))
 	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: leaseFor}
 	go func() { _ = h.server.Serve(listener) }()
 	return h
@@ -88,12 +92,16 @@ func (h *Hub) Close() error {
 	return h.server.Close()
 }
 
-// Lost reports whether a pod went away that the run did not end. Its connections were cut then, at an unknown
-// time, and what its consumer did because of that must not be held against it.
-func (h *Hub) Lost() bool {
+// errToEnd: the pod of the coordinator was told to end, and perhaps with it pods of the consumer.
+var errToEnd = errors.New("the pod that runs dlqbench was told to end, it was deleted or evicted: see kubectl get events")
+
+// End ends the run because this pod was told to end.
+func (h *Hub) End() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.isLost
+	if h.toEnd = true; h.lost != nil {
+		h.lost(errToEnd)
+	}
 }
 
 func (h *Hub) guarded(serve http.HandlerFunc) http.HandlerFunc {
@@ -186,7 +194,6 @@ func (h *Hub) leave(instance int, one *sidecarEnd, err error) {
 	defer h.mu.Unlock()
 	h.slots[instance].sidecar = nil
 	if h.slots[instance].open && !one.leaving && !h.closed && h.lost != nil {
-		h.isLost = true
 		h.lost(fmt.Errorf("the pod %s, which is instance %d, or its sidecar is gone (%w): see kubectl describe pod, and "+
 			"kubectl get events", one.pod, instance, err))
 	}
@@ -213,11 +220,16 @@ func (h *Hub) tunnel(w http.ResponseWriter, r *http.Request) {
 	join(from, to, reader, nil)
 }
 
-// Begin tells the environment variables of the pods. lost is called if one goes away that the run did not end.
+// Begin tells the environment variables of the pods. lost is called if one goes away that the run did not end: its
+// connections were cut then, at an unknown time, and what its consumer did because of that must not be held against it.
 func (h *Hub) Begin(env map[string]string, lost func(error)) error {
 	h.mu.Lock()
 	h.lost = lost
+	toEnd := h.toEnd
 	h.mu.Unlock()
+	if toEnd {
+		return errToEnd
+	}
 	return h.cfg.Begin(env)
 }
 

@@ -57,6 +57,8 @@ type rig struct {
 	lost    chan error
 	deleted chan string
 	closed  sync.Once
+	// interrupted gets true when the run is to be interrupted.
+	interrupted chan bool
 }
 
 // echoing answers each line with its name, the line, and an end.
@@ -89,8 +91,11 @@ func echoing(t *testing.T, name string) (port int) {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-func newRig(t *testing.T, instances int) *rig {
-	r := &rig{T: t, lost: make(chan error, 10), deleted: make(chan string, 10)}
+func newRig(t *testing.T, instances int) *rig { return newRigBegun(t, instances, true) }
+
+// newRigBegun returns a rig whose run has begun, or not yet.
+func newRigBegun(t *testing.T, instances int, begun bool) *rig {
+	r := &rig{T: t, lost: make(chan error, 10), deleted: make(chan string, 10), interrupted: make(chan bool, 1)}
 	for instance := range instances {
 		r.ports = append(r.ports, []int{echoing(t, fmt.Sprint("kafka ", instance)), echoing(t, fmt.Sprint("stub ", instance))})
 	}
@@ -100,9 +105,13 @@ func newRig(t *testing.T, instances int) *rig {
 	}
 	r.address = listener.Addr().String()
 	r.hub = Serve(listener, HubConfig{Token: "secret", Version: "v1", Ports: r.ports, Signals: true,
-		Begin:  func(map[string]string) error { return nil },
-		Delete: func(pod string) error { r.deleted <- pod; return nil }})
+		Begin:     func(map[string]string) error { return nil },
+		Delete:    func(pod string) error { r.deleted <- pod; return nil },
+		Interrupt: func() { r.interrupted <- true }})
 	t.Cleanup(r.close)
+	if !begun {
+		return r
+	}
 	if err := r.hub.Begin(nil, func(err error) { r.lost <- err }); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +320,7 @@ func TestDeletes(t *testing.T) {
 	if got := answers(next, soon); got != "kafka 0 hello" {
 		t.Errorf("the next pod gets %q", got)
 	}
-	if len(r.lost) > 0 || r.hub.Lost() {
+	if len(r.lost) > 0 {
 		t.Errorf("a pod that was deleted is lost: %v", <-r.lost)
 	}
 	if err := term(""); err != nil {
@@ -376,7 +385,7 @@ func TestPodGone(t *testing.T) {
 	}
 	stop()
 	r.attachedTo(0)
-	if len(r.lost) > 0 || r.hub.Lost() {
+	if len(r.lost) > 0 {
 		t.Errorf("a pod that was ended is lost: %v", <-r.lost)
 	}
 	if err := r.hub.Act(t.Context(), 0, "START"); err != nil {
@@ -391,11 +400,29 @@ func TestPodGone(t *testing.T) {
 	stop()
 	select {
 	case err := <-r.lost:
-		if !strings.Contains(err.Error(), "the pod b, which is instance 0,") || !r.hub.Lost() {
+		if !strings.Contains(err.Error(), "the pod b, which is instance 0,") {
 			t.Errorf("it is lost: %v", err)
 		}
 	case <-time.After(soon):
 		t.Error("a pod went away, and nobody is told")
+	}
+}
+
+// A coordinator that is told to end ends the run, also if it is told before the run has begun. The command ends it
+// otherwise.
+func TestCoordinatorToldToEnd(t *testing.T) {
+	r := newRig(t, 1)
+	r.hub.End()
+	if err := <-r.lost; !strings.Contains(err.Error(), "the pod that runs dlqbench was told to end") {
+		t.Errorf("the run ends: %v", err)
+	}
+	early := newRigBegun(t, 1, false)
+	early.hub.End()
+	if err := early.hub.Begin(nil, func(error) {}); !errors.Is(err, errToEnd) {
+		t.Errorf("the run begins: %v", err)
+	}
+	if err := tell(t.Context(), r.address+interruptPath, "secret", nil); err != nil || <-r.interrupted != true {
+		t.Errorf("the command ends the run: %v", err)
 	}
 }
 

@@ -33,11 +33,11 @@ const (
 )
 
 const (
-	attachPath, tunnelPath = "/attach", "/tunnel"
-	deletedPath            = "/deleted"
-	podHeader              = "Dlqbench-Pod"
-	versionHeader          = "Dlqbench-Version"
-	protocol               = "dlqbench"
+	attachPath, tunnelPath     = "/attach", "/tunnel"
+	deletedPath, interruptPath = "/deleted", "/interrupt"
+	podHeader                  = "Dlqbench-Pod"
+	versionHeader              = "Dlqbench-Version"
+	protocol                   = "dlqbench"
 )
 
 // slot is the instance that a pod stands for.
@@ -167,8 +167,16 @@ func Deleted(ctx context.Context, token, pod, failure string) error {
 }
 
 func deletedAt(ctx context.Context, address, token, pod, failure string) error {
-	body := strings.NewReader(url.Values{"pod": {pod}, "error": {failure}}.Encode())
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+deletedPath, body)
+	return tell(ctx, address+deletedPath, token, url.Values{"pod": {pod}, "error": {failure}})
+}
+
+// Interrupt tells the coordinator in this pod to end the run early.
+func Interrupt(ctx context.Context, token string) error {
+	return tell(ctx, localAddress(CoordinatorPort)+interruptPath, token, nil)
+}
+
+func tell(ctx context.Context, address, token string, what url.Values) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address, strings.NewReader(what.Encode()))
 	if err != nil {
 		return err
 	}

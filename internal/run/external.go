@@ -157,7 +157,11 @@ func (r *run) announce() error {
 		if err != nil {
 			return fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
 		}
-		return pods.Begin(told.Env, r.lose("running the consumer in its pods"))
+		lose := r.lose("running the consumer in its pods")
+		return pods.Begin(told.Env, func(err error) {
+			r.disturbed.CompareAndSwap(nil, &err)
+			lose(err)
+		})
 	}
 	var text strings.Builder
 	for instance := range r.scenario.InstanceCount() {

@@ -209,10 +209,13 @@ func (r *run) enterOnce(phase string) {
 // violation, but never its absence. The history of an interrupted run is sealed, without the phase that ends a
 // complete run. seal returns the run's failure, or its own.
 func (r *run) seal(ctx context.Context, failure error) error {
+	disturbed := r.disturbed.Load()
+	if disturbed != nil {
+		failure = environment("running the consumer in its pods", *disturbed) // everything else follows from it
+	}
 	if failure != nil {
-		if r.recorder.Err() == nil && ctx.Err() == nil {
-			reason := strings.ReplaceAll(failure.Error(), "\n", "; ")
-			failure = errors.Join(failure, r.recorder.Fail(string(r.withoutSecrets([]byte(reason)))))
+		if r.recorder.Err() == nil && (ctx.Err() == nil || disturbed != nil) {
+			failure = errors.Join(failure, r.recorder.Fail(r.reason(failure), disturbed != nil))
 		}
 		if err := r.recorder.Close(); !errors.Is(failure, err) {
 			failure = errors.Join(failure, environment("recording what happened", err))
@@ -223,6 +226,11 @@ func (r *run) seal(ctx context.Context, failure error) error {
 		r.enter(history.PhaseSeal)
 	}
 	return environment("sealing the history", r.recorder.Seal())
+}
+
+// reason is a failure as the header of a history has it.
+func (r *run) reason(failure error) string {
+	return string(r.withoutSecrets([]byte(strings.ReplaceAll(failure.Error(), "\n", "; "))))
 }
 
 // besidesInterruption returns the error of a run that the user ended early, unless the error only reports that end.

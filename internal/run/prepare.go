@@ -23,13 +23,18 @@ const minLoad = 0.95
 
 // prepare makes the plan and the run directory and opens the history. If it fails, nothing has been started and
 // nothing is left behind.
-func prepare(options Options) (_ *run, err error) {
-	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock(), lost: make(chan error, 1),
-		called: []scenarios.Downstream{{}}}
+func prepare(options Options) (*run, error) {
 	if options.Subject != nil && options.Subject.ForPods() && options.Pods == nil {
 		return nil, fmt.Errorf("%s says kind: deployment: use dlqbench run %s --subject %[1]s --on kubernetes",
-			options.SubjectFile, r.scenario.Name)
+			options.SubjectFile, options.Scenario.Name)
 	}
+	return prepareAnywhere(options)
+}
+
+// prepareAnywhere is prepare for a run that may be carried out elsewhere.
+func prepareAnywhere(options Options) (_ *run, err error) {
+	r := &run{options: options, scenario: options.Scenario, clock: history.NewClock(), lost: make(chan error, 1),
+		called: []scenarios.Downstream{{}}}
 	seed := r.scenario.Seed
 	if options.Seed != nil {
 		seed = *options.Seed

@@ -11,8 +11,9 @@ import (
 
 // Run carries out one scenario from its plan to its reports. The error reports failures outside the subject: a
 // subject that broke its promises is not an error. The part recorded before a failure is judged all the same, so an
-// Outcome may come with an error. Without anything to judge, it has no verdict. When ctx ends, Run lifts the faults
-// in force, seals and judges the recorded part, and sets Outcome.Interrupted.
+// Outcome may come with an error. Without anything to judge, it has no verdict. If pods of the consumer went away under
+// load, the verdict is inconclusive and there is no error. When ctx ends, Run lifts the faults in force, seals and
+// judges the recorded part, and sets Outcome.Interrupted.
 func Run(ctx context.Context, options Options) (*Outcome, error) {
 	if err := procgroup.Supported(); err != nil {
 		return nil, environment("starting a run", err)
@@ -34,6 +35,9 @@ func Run(ctx context.Context, options Options) (*Outcome, error) {
 		err = run.besidesInterruption(err)
 	}
 	if err == nil || outcome.Interrupted || run.loadedAt.Load() != nil {
+		if run.disturbed.Load() != nil {
+			err = nil // the verdict has the reason, and no other
+		}
 		judged, judging := JudgeRun(run.dir.path)
 		outcome.Judged, outcome.Verdict, err = judged, judged.Verdict, errors.Join(err, judging)
 	}

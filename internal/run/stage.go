@@ -59,6 +59,8 @@ type run struct {
 	stage
 	// abandoned is the error outside the subject because of which the run goes no further, nil while there is none.
 	abandoned atomic.Pointer[error]
+	// disturbed is such an error that also disturbed the subject, in ways that the history does not show.
+	disturbed atomic.Pointer[error]
 	lost      chan error // gets the error of something that the subject needs and that is gone
 	phase     atomic.Pointer[string]
 	awaits    atomic.Pointer[string]        // what somebody has to do before the run goes on, nil for nothing
