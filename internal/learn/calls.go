@@ -14,13 +14,14 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
+	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// traffic is what the calls of one downstream over HTTP show.
+// traffic is what the calls of one downstream show.
 type traffic struct {
 	// about are the calls with a record's id, others those without.
 	about, others []workload.Called
-	// rpc are the methods that were called over gRPC.
+	// rpc are the methods that were called over gRPC at a downstream that does not speak it.
 	rpc []string
 }
 
@@ -34,7 +35,7 @@ func trafficOf(calls []run.DownstreamCall) map[string]*traffic {
 			all[call.Downstream] = one
 		}
 		switch {
-		case strings.HasPrefix(call.Media, "application/grpc"):
+		case strings.HasPrefix(call.Media, workload.MediaGRPC) && call.Method != "":
 			if !slices.Contains(one.rpc, call.Path) {
 				one.rpc = append(one.rpc, call.Path)
 			}
@@ -48,6 +49,7 @@ func trafficOf(calls []run.DownstreamCall) map[string]*traffic {
 }
 
 // pattern is a call as subject.yaml names it: its method, and its path with * in the place of the segment with the id.
+// Over gRPC it is the method's path.
 func pattern(call workload.Called) string {
 	segments := strings.Split(call.Path, "/")
 	for i, one := range segments {
@@ -55,7 +57,7 @@ func pattern(call workload.Called) string {
 			segments[i] = "*"
 		}
 	}
-	return call.Method + " " + strings.Join(segments, "/")
+	return strings.TrimSpace(call.Method + " " + strings.Join(segments, "/"))
 }
 
 // series returns the calls that a record which succeeds gets, if they are the same for most such records. succeeds
@@ -198,21 +200,37 @@ func wildSegments(calls []workload.Called) map[int]bool {
 	return wild
 }
 
-// text is the downstream as subject.yaml has it, each line behind indent. success is how calls that succeed are
-// answered, "" for as usual.
-func (t *traffic) text(indent, success string, succeeds func(int32) bool) string {
+// text is the downstream over HTTP or gRPC as subject.yaml has it, each line behind indent. of is what the file says of
+// it. success is how calls that succeed are answered, "" for as usual.
+func (t *traffic) text(indent string, of scenarios.Downstream, success string, succeeds func(int32) bool) string {
 	var keys []string
+	schema := ""
+	if of.GRPC != nil {
+		schema = of.GRPC.Schema
+	}
 	add := func(format string, about ...any) { keys = append(keys, fmt.Sprintf(format, about...)) }
 	series := t.series(succeeds)
 	place, shared := t.place()
+	if of.Secure() {
+		add("tls: true")
+	}
+	if schema != "" {
+		add("schema: %s", quoted(schema))
+	}
 	if len(t.about) > 0 {
 		add("# %s: %s.", units.Plural(int64(len(t.about)), "call with a record's id", "calls with a record's id"),
 			strings.Join(t.patterns(), ", "))
 	}
-	if shared {
+	if schema == "" && shared {
 		add("id: %s", placeText(place))
 	}
-	if len(t.about) > 0 && success != "" {
+	if schema != "" && len(t.patterns()) == 1 {
+		add("method: %s", quoted(t.patterns()[0]))
+	}
+	if schema != "" && place.At != "" {
+		add("at: %s", quoted(place.At))
+	}
+	if success != "" && (len(t.about) > 0 || len(t.others) == 0) {
 		add("answers: {success: {%s}}", success)
 	}
 	if first, last, several := span(series); several {
@@ -223,14 +241,17 @@ func (t *traffic) text(indent, success string, succeeds func(int32) bool) string
 		add("# Calls without a record's id. While it was watched they were answered so: put in what they expect.")
 		add("routes:")
 		for _, one := range routes {
-			add("  - {method: %s, path: %s, body: '%s'} # %s", one.method, quoted(one.path), one.body,
-				units.Plural(int64(one.calls), "call", "calls"))
+			called := "method: " + one.method + ", path: " + quoted(one.path)
+			if schema != "" {
+				called = "method: " + quoted(one.path)
+			}
+			add("  - {%s, body: '%s'} # %s", called, one.body, units.Plural(int64(one.calls), "call", "calls"))
 		}
 	}
 	if len(keys) == 0 {
-		return "http: {}"
+		return of.Kind() + ": {}"
 	}
-	return "http:\n" + indent + strings.Join(keys, "\n"+indent)
+	return of.Kind() + ":\n" + indent + strings.Join(keys, "\n"+indent)
 }
 
 // patterns are the different calls with an id, in the order in which they were first made.

@@ -7,6 +7,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 // about is a call with a record's id at these places.
@@ -33,7 +34,8 @@ func TestWhatIsCalled(t *testing.T) {
 		calls         []workload.Called
 		want          string
 	}{
-		{"nothing", "status: 201", nil, "http: {}"},
+		{"nothing", "", nil, "http: {}"},
+		{"nothing, and the answer that was given", "body: '{}'", nil, "answers: {success: {body: '{}'}}"},
 		{"the id in the path, and for tracing in a header", "", []workload.Called{
 			about(1, "PUT", "/payments/{id}", inPath, inHeader), about(2, "PUT", "/payments/{id}", inPath, inHeader)},
 			"# 2 calls with a record's id: PUT /payments/*.\nid: {in: path}"},
@@ -75,9 +77,48 @@ func TestWhatIsCalled(t *testing.T) {
 			if sorted == nil {
 				sorted = &traffic{}
 			}
-			have := sorted.text("", one.success, func(int32) bool { return true })
+			have := sorted.text("", scenarios.Downstream{HTTP: &scenarios.HTTPDownstream{}}, one.success,
+				func(int32) bool { return true })
 			if want := strings.TrimPrefix(one.want, "http:\n"); strings.TrimPrefix(have, "http:\n") != want {
 				t.Errorf("wrote\n%s\nwant\n%s", have, want)
+			}
+		})
+	}
+}
+
+func TestWhatIsCalledOverGRPC(t *testing.T) {
+	t.Parallel()
+	call := func(record int32, path string, places ...workload.CallPlace) run.DownstreamCall {
+		return run.DownstreamCall{Called: workload.Called{Path: path, Media: workload.MediaGRPC, Record: record, Where: places}}
+	}
+	for _, one := range []struct {
+		name, success string
+		calls         []run.DownstreamCall
+		want          string
+	}{
+		{"nothing", "", []run.DownstreamCall{{}}, "tls: true\nschema: shop.proto"},
+		{"one method, and tokens", "body: '{}'", []run.DownstreamCall{call(1, "/a.P/Charge", inBody),
+			call(2, "/a.P/Charge", inBody), call(history.None, "/a.T/Issue"), call(history.None, "/a.P/Charge")},
+			"tls: true\nschema: shop.proto\n# 2 calls with a record's id: /a.P/Charge.\nmethod: /a.P/Charge\nat: $.order.id\n" +
+				"answers: {success: {body: '{}'}}\n" +
+				"# Calls without a record's id. While it was watched they were answered so: put in what they expect.\nroutes:\n" +
+				"  - {method: /a.T/Issue, body: '{}'} # 1 call"},
+		{"an attempt of several calls, with the id in metadata", "", []run.DownstreamCall{
+			call(1, "/a.C/Get"), call(1, "/a.P/Charge"), call(2, "/a.C/Get"), call(2, "/a.P/Charge")},
+			"tls: true\nschema: shop.proto\n# 4 calls with a record's id: /a.C/Get, /a.P/Charge.\n" +
+				"# A record that succeeded got 2 calls, which make one attempt.\n" +
+				"attempt: {first: /a.C/Get, last: /a.P/Charge}"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			sorted := trafficOf(one.calls)[""]
+			if one.calls[0].Path == "" {
+				sorted = &traffic{}
+			}
+			have := sorted.text("", scenarios.Downstream{GRPC: &scenarios.GRPCDownstream{Schema: "shop.proto", TLS: true}},
+				one.success, func(int32) bool { return true })
+			if strings.TrimPrefix(have, "grpc:\n") != one.want {
+				t.Errorf("wrote\n%s\nwant\n%s", have, one.want)
 			}
 		})
 	}

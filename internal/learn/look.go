@@ -111,11 +111,13 @@ func (k *look) knowsLetters() bool {
 }
 
 // open reports whether the file leaves it to learn what is called: it was made for that, or says no more of any
-// downstream than its kind and its name.
+// downstream than its kind, its name, whether it is reached by TLS, and the schema of a gRPC service.
 func (k *look) open() bool {
 	said := func(d scenarios.Downstream) bool {
-		http, database := d.HTTP, d.Postgres
-		bare := http != nil && reflect.DeepEqual(*http, scenarios.HTTPDownstream{HTTP2: true}) ||
+		http, grpc, database := d.HTTP, d.GRPC, d.Postgres
+		bare := http != nil && reflect.DeepEqual(*http, scenarios.HTTPDownstream{HTTP2: true, TLS: http.TLS}) ||
+			grpc != nil && grpc.Schema != "" && reflect.DeepEqual(*grpc,
+				scenarios.GRPCDownstream{Schema: grpc.Schema, Methods: grpc.Methods, TLS: grpc.TLS}) ||
 			database != nil && reflect.DeepEqual(*database, scenarios.PostgresDownstream{})
 		return !bare || d.Decides || d.Optional
 	}
@@ -424,10 +426,10 @@ func (k *look) putLetters(w destinations) error {
 	return k.put(quoted(letters), seen, "contract", "dlq", "topic")
 }
 
-// success is how calls that succeed are answered, as subject.yaml has it; "" for as usual.
-func (k *look) success() string {
+// success is how a downstream answers calls that succeed, as subject.yaml has it; "" for as usual.
+func (k *look) success(of scenarios.Downstream) string {
 	var parts []string
-	if k.status != 0 {
+	if k.status != 0 && of.HTTP != nil {
 		parts = append(parts, fmt.Sprintf("status: %d", k.status))
 	}
 	if k.Answer != "" {
@@ -441,32 +443,32 @@ const callsSeen = "What it calls. The first decides what becomes of a record. Of
 
 // putDownstreams writes down what it calls, the downstream that probably decides first. If it calls nothing with an id
 // of a record, and writes results, these are its attempts.
-func (k *look) putDownstreams(s *seen, traffic map[string]*traffic, w *destinations) error {
+func (k *look) putDownstreams(s *seen, called map[string]*traffic, w *destinations) error {
 	if !k.rewrites {
 		return nil
 	}
 	var deciding, rest []string
 	silent := true
 	for _, one := range k.subject.Downstreams {
-		name, is := "", one.HTTP != nil
+		name := ""
 		if one.Name != "" {
 			name = "name: " + one.Name + "\n    "
 		}
-		calls := traffic[one.Called()]
+		calls := called[one.Called()]
 		switch {
-		case !is:
+		case one.HTTP == nil && (one.GRPC == nil || one.GRPC.Schema == ""):
 			rest = append(rest, "\n  - "+name+one.Kind()+": {}")
 			silent = silent && one.Postgres == nil
 		case calls == nil && one.Name == "": // nothing showed that there is one
 		case calls == nil:
-			rest = append(rest, "\n  - "+name+"http: {} # no call was seen")
+			rest = append(rest, "\n  - "+name+(&traffic{}).text("      ", one, k.success(one), s.succeeds)+" # no call was seen")
 		case len(calls.rpc) > 0:
-			return fmt.Errorf("%w: it calls gRPC methods (%s). Describe them in %s (downstreams: [{grpc: …}] with the "+
-				".proto file), and learn again", ErrNothingSeen, strings.Join(calls.rpc, ", "), k.File)
+			return fmt.Errorf("%w: it calls gRPC methods (%s). Name their .proto file in %s (downstreams: "+
+				"[{grpc: {schema: …}}]), and learn again", ErrNothingSeen, strings.Join(calls.rpc, ", "), k.File)
 		case len(calls.about) > 0:
-			deciding, silent = append(deciding, "\n  - "+name+calls.text("      ", k.success(), s.succeeds)), false
+			deciding, silent = append(deciding, "\n  - "+name+calls.text("      ", one, k.success(one), s.succeeds)), false
 		default:
-			rest = append(rest, "\n  - "+name+calls.text("      ", k.success(), s.succeeds))
+			rest = append(rest, "\n  - "+name+calls.text("      ", one, k.success(one), s.succeeds))
 		}
 	}
 	switch {
@@ -491,9 +493,12 @@ var ErrAnswer = errors.New("the consumer expects another answer")
 func (k *look) otherwise(ctx context.Context, s *seen, sight run.Sighting, w *destinations, refused error) error {
 	others := []int{0, http.StatusCreated, http.StatusNoContent}
 	at := slices.Index(others, k.status) + 1
+	byStatus := slices.ContainsFunc(k.subject.Downstreams, func(d scenarios.Downstream) bool { return d.HTTP != nil })
 	switch {
-	case !k.rewrites || at == 0 || k.mixed:
+	case !k.rewrites || at == 0 || k.mixed || !byStatus && !w.doubtful:
 		return refused
+	case !byStatus:
+		k.mixed = true
 	case at < len(others):
 		k.status = others[at]
 	default:

@@ -295,7 +295,7 @@ func TestDownstreamsThatAreReplaced(t *testing.T) {
 	t.Parallel()
 	for file, open := range map[string]bool{
 		"": false, "downstreams: [{http: {}}]": true, "downstreams: [{name: bank, http: {}}, {postgres: {}}]": true,
-		"downstreams: [{http: {tls: true}}]": false, "downstreams: [{http: {id: {in: path}}}]": false,
+		"downstreams: [{http: {tls: true}}]": true, "downstreams: [{http: {id: {in: path}}}]": false,
 		"downstreams: [{http: {}}, {postgres: {unanswered: commit}}]":         false,
 		"downstreams: [{http: {}}, {name: m, optional: true, http: {}}]":      false,
 		"downstreams: [{http: {}}, {kafka: {topic: \"{{.RunID}}.results\"}}]": false,

@@ -26,7 +26,7 @@ import (
 // Discovery collects what a subject shows of itself that its file may not say. It is safe for concurrent use.
 type Discovery struct {
 	// Answer, if set, returns the body of the answer 200 to a call over HTTP without a record's id, which is answered 404
-	// otherwise; and a run does not wait for a subject that has ended.
+	// otherwise. One over gRPC is answered with an empty message. And a run does not wait for a subject that has ended.
 	Answer func(call workload.Called) string
 
 	mu     sync.Mutex
@@ -41,7 +41,7 @@ type Sighting struct {
 	Groups []JoinedGroup
 	// Read are the topics that it fetches from, in the order in which they were first seen.
 	Read []string
-	// Calls are its calls over HTTP, up to a limit.
+	// Calls are its calls over HTTP and gRPC, up to a limit.
 	Calls []DownstreamCall
 	// Others are the records in the topics that the run does not know, in which it found something at its end.
 	Others map[string][]OtherRecord

@@ -65,6 +65,10 @@ func (s stub) Tell(values *scenarios.Values, address string) string {
 
 // Strays implements called.
 func (s stub) Strays() string {
+	if count := s.Secured(); count > 0 {
+		return fmt.Sprintf("%d connections began with TLS; write tls: true under this downstream in subject.yaml, and have "+
+			"the service trust {{.CAFile}}, or give it an address without TLS", count)
+	}
 	if count, first := s.Handshakes(); count > 0 {
 		return fmt.Sprintf("%d connections failed in the TLS handshake, the first of them with %q; does the service trust "+
 			"{{.CAFile}}, and call https://?", count, first)
@@ -114,11 +118,11 @@ func (r *run) openDownstream(ctx context.Context, spec scenarios.Downstream, oth
 		}
 		config.TLS, scheme = r.authority.Server, "https://"
 	}
+	config.Observe = r.options.Discovery.observer(spec.Called())
 	if spec.GRPC != nil {
 		config.RPC, scheme = rpc(r.ids, spec.GRPC), ""
 	} else {
 		config.Calls = calls(spec.HTTP)
-		config.Observe = r.options.Discovery.observer(spec.Called())
 	}
 	one, err := workload.NewStub(config)
 	return stub{one, scheme}, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -27,13 +28,13 @@ type Records struct {
 // single is a text as YAML has it in single quotes.
 func single(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// FindSchema returns the format and the path of the schema in a repository, if there is exactly one.
-func FindSchema(files fs.FS) (format, schema string) {
-	formats := []struct {
-		ends   string
-		format string
-	}{{".avsc", "avro"}, {".proto", "protobuf"}, {".schema.json", "json-schema"}}
-	r, found := repository{files, ""}, 0
+// service matches the definition of a gRPC service in a .proto file.
+var service = regexp.MustCompile(`(?m)^\s*service\s+\w+\s*\{`)
+
+// schemas are the files of a repository that describe records, by format, and those that describe gRPC services.
+func schemas(files fs.FS) (records map[string][]string, services []string) {
+	records = map[string][]string{}
+	r := repository{files, ""}
 	_ = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, _ error) error {
 		switch {
 		case entry == nil:
@@ -41,15 +42,27 @@ func FindSchema(files fs.FS) (format, schema string) {
 			if name != "." && r.foreign(name) {
 				return fs.SkipDir
 			}
-		default:
-			for _, one := range formats {
-				if strings.HasSuffix(name, one.ends) {
-					format, schema, found = one.format, name, found+1
-				}
-			}
+		case strings.HasSuffix(name, ".proto") && service.MatchString(r.read(name)):
+			services = append(services, name)
+		case strings.HasSuffix(name, ".proto"):
+			records["protobuf"] = append(records["protobuf"], name)
+		case strings.HasSuffix(name, ".avsc"):
+			records["avro"] = append(records["avro"], name)
+		case strings.HasSuffix(name, ".schema.json"):
+			records["json-schema"] = append(records["json-schema"], name)
 		}
 		return nil
 	})
+	return records, services
+}
+
+// FindSchema returns the format and the path of the schema of records in a repository, if there is exactly one.
+func FindSchema(files fs.FS) (format, schema string) {
+	found := 0
+	records, _ := schemas(files)
+	for of, all := range records {
+		format, schema, found = of, all[0], found+len(all)
+	}
 	if found != 1 {
 		return "", ""
 	}
@@ -62,10 +75,10 @@ type Address struct {
 	Value string
 }
 
-// downstream is a service that is called, by the name that its variable gives it.
-type downstream struct{ Name, Kind string }
+// downstream is a service that is called, by the name that its variable gives it. Schema is that of a gRPC service.
+type downstream struct{ Name, Kind, Schema string }
 
-var urlWord = regexp.MustCompile(`_(?:BASE_)?(?:URL|URI|ENDPOINT)$`)
+var urlWord = regexp.MustCompile(`_(?:BASE_|GRPC_)?(?:URL|URI|ENDPOINT|ADDR|ADDRESS|TARGET|HOST|HOSTPORT)$`)
 
 // ToLearn is the subject file of a consumer that is started by this command in a repository.
 func ToLearn(files fs.FS, folder string, command []string, records Records) ([]byte, error) {
@@ -109,18 +122,26 @@ func (p *Proposal) addresses(r repository) (env []Address, called []downstream) 
 	add(v.Group, "{{.GroupID}}")
 	add(v.Transactions, p.Name+"-{{.Instance}}")
 	add(v.Registry, "{{.SchemaRegistryURL}}")
-	for _, one := range v.Downstreams {
+	_, services := schemas(r.FS)
+	if len(services) != 1 {
+		v.Addresses = nil // which of the services is at an address is not known
+	}
+	for i, one := range slices.Concat(v.Downstreams, v.Addresses) {
 		name, value := strings.ToLower(urlWord.ReplaceAllString(one.Name, "")), "{{.OracleURL}}"
-		if len(v.Downstreams) > 1 || p.hasDatabase(r) {
+		if len(v.Downstreams)+len(v.Addresses) > 1 || p.hasDatabase(r) {
 			value = "{{.DownstreamURLs." + name + "}}"
 		}
 		add(one, value)
-		called = append(called, downstream{name, "http"})
+		if i < len(v.Downstreams) {
+			called = append(called, downstream{name, "http", ""})
+		} else {
+			called = append(called, downstream{name, "grpc", services[0]})
+		}
 	}
 	if !p.hasDatabase(r) {
 		return env, called
 	}
-	called = append(called, downstream{"database", "postgres"})
+	called = append(called, downstream{"database", "postgres", ""})
 	spring := "SPRING_DATASOURCE_"
 	switch name := v.Database.Name; {
 	case name == "" || strings.HasPrefix(name, spring):

@@ -37,6 +37,11 @@ const carrier = process.env.CARRIER_URL
 		{"transactions", []string{"go.mod", "module receipts\n", "main.go", `package main
 var a, b = os.Getenv("BROKERS"), os.Getenv("TRANSACTIONAL_ID")`, "x.go", `package main
 var c = os.Getenv("ORDERS_JDBC_URL")`}, []string{"bin/receipts"}, samples},
+		{"grpc", []string{"go.mod", "module receipts\n", "main.go", `package main
+var a, b = os.Getenv("BROKERS"), os.Getenv("LISTEN_ADDR")
+var c, d = os.Getenv("PAYMENTS_GRPC_ADDR"), os.Getenv("RATES_URL")`, "api/payments.proto", `syntax = "proto3";
+service Payments {}
+`}, []string{"bin/receipts"}, Records{Samples: "../orders.jsonl", IDs: []string{"$.id"}, Answer: "{}"}},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,6 +71,7 @@ func TestTheOneSchemaIsFound(t *testing.T) {
 		{[]string{"payment.schema.json", "{}", "package.json", "{}"}, "json-schema", "payment.schema.json"},
 		{[]string{"a.avsc", "", "b.avsc", ""}, "", ""},
 		{[]string{"main.go", ""}, "", ""},
+		{[]string{"bank.proto", "syntax = \"proto3\";\n\nservice Bank {\n}\n", "order.proto", ""}, "protobuf", "order.proto"},
 	} {
 		if format, schema := FindSchema(folderOf(one.files)); format != one.format || schema != one.schema {
 			t.Errorf("%v: %s %s, want %s %s", one.files, format, schema, one.format, one.schema)

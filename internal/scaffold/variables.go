@@ -27,8 +27,8 @@ func (v Variable) Comment() string {
 // Variables are those of the addresses.
 type Variables struct {
 	Bootstrap, Topic, DLQ, Group, Downstream, Registry, Database, Transactions Variable
-	// Downstreams are all that Downstream may be.
-	Downstreams []Variable
+	// Downstreams are all that Downstream may be, Addresses those of services without a URL, which may be gRPC's.
+	Downstreams, Addresses []Variable
 }
 
 var (
@@ -55,7 +55,8 @@ func (s source) names() []string {
 	return names
 }
 
-// role is what a variable may be for: it has one of the words, and none of the others.
+// role is what a variable may be for: it has one of the words, and none of the others. Without a target it is one of
+// the addresses.
 type role struct {
 	target     func(*Variables) *Variable
 	has, hasNo *regexp.Regexp
@@ -95,6 +96,8 @@ func roles() []role {
 		{func(v *Variables) *Variable { return &v.Transactions }, words(`TRANSACTIONAL_ID(?:_PREFIX)?`), words(limitWords)},
 		{func(v *Variables) *Variable { return &v.Downstream }, words(`URL|URI|ENDPOINT`), words(limitWords + `|` +
 			otherKafka + `|` + otherURL)},
+		{nil, words(`ADDR|ADDRESS|TARGET|HOST|HOSTPORT`), words(limitWords + `|` + otherKafka + `|` + otherURL +
+			`|LISTEN|BIND|SERVER|HTTP|PORT|TOPIC`)},
 	}
 }
 
@@ -112,6 +115,10 @@ func variables(sources []source) Variables {
 			for _, role := range roles() {
 				if !role.has.MatchString(name) || role.hasNo.MatchString(name) {
 					continue
+				}
+				if role.target == nil {
+					v.Addresses = append(v.Addresses, Variable{name, "read in " + one.path})
+					break
 				}
 				target := role.target(&v)
 				if target == &v.Downstream {

@@ -70,6 +70,7 @@ type Stub struct {
 	closing   atomic.Bool
 	accepted  atomic.Int64 // connections
 	spoken    atomic.Bool  // a client sent something after its handshake
+	secured   atomic.Int64 // connections by TLS to a stub without it
 	serving   sync.WaitGroup
 	// handling is held for reading by each request that is being answered.
 	handling   sync.RWMutex

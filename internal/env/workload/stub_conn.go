@@ -20,6 +20,8 @@ type Conn struct {
 	run      uint16
 	// early contains the bytes that the client sent while its request was being answered. They are read next.
 	early []byte
+	// greeting, if set, gets the first bytes that the client sends.
+	greeting func([]byte)
 }
 
 // NewConn returns the connection of an instance's process.
@@ -44,7 +46,12 @@ func (c *Conn) Read(into []byte) (int, error) {
 		c.early = c.early[n:]
 		return n, nil
 	}
-	return c.TCPConn.Read(into)
+	n, err := c.TCPConn.Read(into)
+	if c.greeting != nil && n > 0 {
+		c.greeting(into[:n])
+		c.greeting = nil
+	}
+	return n, err
 }
 
 // Waited says how a wait on a connection ended.
@@ -141,8 +148,25 @@ func (l *attributing) Accept() (net.Conn, error) {
 	}
 	l.stub.accepted.Add(1)
 	number := l.stub.cfg.First + l.instance
-	return NewConn(conn.(*net.TCPConn), int16(number), l.stub.Process(number)), nil
+	accepted := NewConn(conn.(*net.TCPConn), int16(number), l.stub.Process(number))
+	if l.stub.cfg.TLS == nil {
+		accepted.greeting = l.stub.noteTLS
+	}
+	return accepted, nil
 }
+
+// handshakeRecord is the first byte that a client of TLS sends (RFC 8446, 5.1).
+const handshakeRecord = 22
+
+// noteTLS counts a connection whose client speaks TLS, which the stub does not.
+func (s *Stub) noteTLS(first []byte) {
+	if first[0] == handshakeRecord {
+		s.secured.Add(1)
+	}
+}
+
+// Secured returns the number of connections by TLS to a stub without it.
+func (s *Stub) Secured() int64 { return s.secured.Load() }
 
 // waiting is the caller of a request, which waits as long as the request lasts.
 type waiting struct {

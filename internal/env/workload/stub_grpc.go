@@ -59,6 +59,8 @@ type rpcMessages interface {
 	read(ctx context.Context, method string, message []byte, event *history.Event) (record int32, found bool)
 	// several reports whether the message is for other records, too.
 	several(method string, message []byte, record int32) bool
+	// legible returns the JSON form of a message; one that can't be decoded stays as it is.
+	legible(method string, message []byte) []byte
 	// answer returns the response to an attempt that ended with the outcome: the nth, with the text of the error, and
 	// with the time to wait before the next attempt, if it states one.
 	answer(method string, event *history.Event, one *answer) ([]byte, error)
@@ -162,6 +164,9 @@ func (s *Stub) serveAttempt(ctx context.Context, method string, message []byte) 
 	seq, found := rpc.read(ctx, method, message, &event)
 	if fixed, response, err := rpc.fixed(method); fixed && !found {
 		return response, err
+	}
+	if s.observedRPC(method, message, seq, found) {
+		return nil, nil
 	}
 	event.Time = s.cfg.Clock.Now()
 	if rpc.tells() {

@@ -56,6 +56,8 @@ func (*Module) streamed(string) bool { return false }
 
 func (*Module) several(string, []byte, int32) bool { return false }
 
+func (*Module) legible(_ string, message []byte) []byte { return message }
+
 func (*Module) tells() bool { return false }
 
 func (m *Module) read(_ context.Context, _ string, message []byte, event *history.Event) (seq int32, found bool) {

@@ -12,9 +12,10 @@ import (
 	"github.com/dlqbench/dlqbench/internal/samples"
 )
 
-// Called is a call over HTTP.
+// Called is a call over HTTP or gRPC.
 type Called struct {
-	// Method and Path are those of the call. An id in the path is written {id}.
+	// Method and Path are those of the call. An id in the path is written {id}. A call over gRPC has no Method, and its
+	// Path is that of the method, such as /acme.v1.Payments/Charge.
 	Method, Path string
 	// Media is the call's Content-Type, without parameters.
 	Media string
@@ -56,12 +57,34 @@ func (s *Stub) observed(w http.ResponseWriter, r *call, route *Route) bool {
 	return answered
 }
 
+// observedRPC tells who observes the stub of a call over gRPC. It reports whether one without an id is answered with an
+// empty message.
+func (s *Stub) observedRPC(method string, message []byte, record int32, found bool) bool {
+	if s.cfg.Observe == nil {
+		return false
+	}
+	text := s.cfg.RPC.legible(method, message)
+	one := Called{Path: method, Media: MediaGRPC, Record: history.None, Text: string(text[:min(len(text), observedText)])}
+	if found {
+		one.Record, one.Text = record, ""
+		one.Where = bodyPlaces(text, func(text string) bool { return names(s.cfg.IDs, text, record) })
+	}
+	_, answered := s.cfg.Observe(one)
+	return answered && !found
+}
+
+// MediaGRPC is the beginning of the Content-Type of a call over gRPC.
+const MediaGRPC = "application/grpc"
+
+// names reports whether a text has the id of the record.
+func names(ids *history.IDs, text string, record int32) bool {
+	seq, found := ids.Find([]byte(text))
+	return found && seq == record
+}
+
 // places returns the places of a call that carry the record's id.
 func places(r *call, ids *history.IDs, record int32) (all []CallPlace) {
-	is := func(text string) bool {
-		seq, found := ids.Find([]byte(text))
-		return found && seq == record
-	}
+	is := func(text string) bool { return names(ids, text, record) }
 	if is(r.URL.Path) {
 		all = append(all, CallPlace{In: InPath})
 	}
@@ -80,9 +103,14 @@ func places(r *call, ids *history.IDs, record int32) (all []CallPlace) {
 	if body == nil {
 		body = r.body
 	}
+	return append(all, bodyPlaces(body, is)...)
+}
+
+// bodyPlaces returns the places of a body that carry an id.
+func bodyPlaces(body []byte, is func(text string) bool) (all []CallPlace) {
 	leaves, err := samples.Leaves(body)
 	if err != nil {
-		if is(string(r.body)) {
+		if is(string(body)) {
 			all = append(all, CallPlace{In: InBody})
 		}
 		return all

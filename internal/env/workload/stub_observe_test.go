@@ -3,6 +3,7 @@ package workload
 import (
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -69,5 +70,30 @@ func TestCallsAreObserved(t *testing.T) {
 	before := len(seen.all)
 	if b.call(http.MethodGet, healthPath, ""); len(seen.all) != before {
 		t.Error("a check of the stub's health is told")
+	}
+}
+
+// So is a call over gRPC: by its method, with the places in the request's JSON form.
+func TestCallsOverGRPCAreObserved(t *testing.T) {
+	ids := history.NewIDs("run")
+	s := newService(t, ids, ServiceConfig{}, plan.Record{Outcome: history.OutcomeSuccess})
+	seen := &toldCalls{}
+	s.Stub.cfg.Observe = seen.see
+	request := func(id string) string { return `{"order": "` + id + `"}` }
+	for _, one := range []struct {
+		id   string
+		want Called
+	}{
+		{ids.Token(0), Called{Path: charge, Media: MediaGRPC, Where: []CallPlace{{In: InBody, At: "$.order"}}}},
+		{"x", Called{Path: charge, Media: MediaGRPC, Record: history.None, Text: `{"order":"x"}`}},
+	} {
+		if _, err := s.call(t.Context(), charge, request(one.id)); err != nil {
+			t.Errorf("%q: %v", one.id, err)
+		}
+		last := seen.all[len(seen.all)-1]
+		last.Text = strings.ReplaceAll(last.Text, " ", "") // protojson adds spaces at random
+		if !reflect.DeepEqual(last, one.want) {
+			t.Errorf("told %+v, want %+v", last, one.want)
+		}
 	}
 }

@@ -284,3 +284,19 @@ func TestServicesSpeakTLS(t *testing.T) {
 		t.Errorf("the failed handshake is told as %q", first)
 	}
 }
+
+// A client that speaks TLS to a stub without it is counted. Its connection only fails otherwise, and nothing is called.
+func TestTLSThatIsNotSpoken(t *testing.T) {
+	for name, stub := range map[string]*Stub{
+		"HTTP": newCalls(t, &plan.Plan{}, history.IDUUID, Calls{}).Stub,
+		"gRPC": newService(t, history.NewIDs("run"), ServiceConfig{}).Stub,
+	} {
+		_, client := trusted(t)
+		if conn, err := (&tls.Dialer{Config: client}).DialContext(t.Context(), "tcp", stub.Addr(0)); err == nil {
+			t.Errorf("%s: a handshake succeeded with %v", name, conn.RemoteAddr())
+		}
+		if stub.Secured() != 1 {
+			t.Errorf("%s: %d connections by TLS, want 1", name, stub.Secured())
+		}
+	}
+}
