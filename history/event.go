@@ -186,10 +186,10 @@ const (
 
 	// Joining: an instance asks to join its consumer group, for the first time or with another session timeout than
 	// the last time. Instance, Run, Aux = the session timeout in ns: how long the instance may be gone before the
-	// group reassigns its partitions.
+	// group reassigns its partitions. Also for another group that reads retry topics, once it is assigned one.
 	KindJoining
 
-	// Membership: the number of group members in an instance changed. A JoinGroup was answered, or the first
+	// Membership: the number of members of the run's group in an instance changed. A JoinGroup was answered, or the first
 	// heartbeat of a member that joins by heartbeats (KIP-848, KIP-932), or a member left, was rejected, or fell
 	// silent. Instance, Run, N = the number of members now; Text = reason if a member is gone, as in Revoked, or
 	// "silent": it sent no group request for longer than its session timeout. A silent member that sends one again

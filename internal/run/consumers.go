@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ func (r *run) inputs() []int16 {
 	return all
 }
 
-// observedGroup returns the consumer group that the taps observe; "" stands for every group.
+// observedGroup returns the consumer group that the taps observe, whatever it reads; "" stands for every group.
 func (r *run) observedGroup() string {
 	if len(r.header.Consumers) > 1 || r.scenario.Store != nil {
 		return ""
@@ -71,17 +72,28 @@ func (r *run) longestGrace() time.Duration {
 func (r *run) committed(ctx context.Context) (kadm.OffsetResponses, error) {
 	all := kadm.OffsetResponses{}
 	for i := range r.header.Consumers {
-		group := r.header.Consumers[i].Group
-		offsets, err := r.admin.FetchOffsets(ctx, group)
-		if errors.Is(err, kerr.GroupIDNotFound) {
-			continue
-		}
+		offsets, err := r.committedBy(ctx, r.header.Consumers[i].Group)
 		if err != nil {
-			return nil, fmt.Errorf("fetching the committed offsets of %s: %w", group, err)
+			return nil, err
 		}
-		for topic, partitions := range offsets {
-			all[topic] = partitions
+		maps.Copy(all, offsets)
+	}
+	for index, group := range r.tap.OtherGroups() {
+		offsets, err := r.committedBy(ctx, group)
+		if err != nil {
+			return nil, err
 		}
+		topic := r.header.Topics[index].Name
+		all[topic] = offsets[topic]
 	}
 	return all, nil
+}
+
+// committedBy returns the committed offsets of one group.
+func (r *run) committedBy(ctx context.Context, group string) (kadm.OffsetResponses, error) {
+	offsets, err := r.admin.FetchOffsets(ctx, group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, fmt.Errorf("fetching the committed offsets of %s: %w", group, err)
+	}
+	return offsets, nil
 }

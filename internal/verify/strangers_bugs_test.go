@@ -154,7 +154,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "dlq-publish-failure", ""},
 			{"not-awaited", "smoke", "no-loss: lost"},
 		},
-		"frameworks/quarkus/delayed-retry.yaml": {{"", "dlq-publish-failure", ""}},
+		"frameworks/quarkus/delayed-retry.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"retries-by-auto-commit", "smoke", "commit-after-outcome: commit-past-unfinished"},
+		},
 		"frameworks/watermill/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"retry-outside", "smoke", "classification: premature-dead-letter"},

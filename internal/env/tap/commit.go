@@ -28,9 +28,6 @@ type committed struct {
 }
 
 func (c *conn) observeCommit(at time.Duration, r *kmsg.OffsetCommitRequest) observation {
-	if !c.tap.observesGroup(r.Group) {
-		return nil
-	}
 	seen := &commitSeen{
 		member: memberID{r.Group, r.MemberID}, generation: r.Generation, producer: history.None, epoch: history.None,
 		partitions: map[partition]*committed{},
@@ -47,9 +44,6 @@ func (c *conn) observeCommit(at time.Duration, r *kmsg.OffsetCommitRequest) obse
 }
 
 func (c *conn) observeTxnCommit(at time.Duration, r *kmsg.TxnOffsetCommitRequest) observation {
-	if !c.tap.observesGroup(r.Group) {
-		return nil
-	}
 	seen := &commitSeen{
 		member: memberID{r.Group, r.MemberID}, generation: r.Generation, flags: history.InTransaction,
 		producer: r.ProducerID, epoch: r.ProducerEpoch, partitions: map[partition]*committed{},
@@ -67,7 +61,7 @@ func (c *conn) observeTxnCommit(at time.Duration, r *kmsg.TxnOffsetCommitRequest
 
 // add notes one partition of the request. If a request names a partition twice, the broker keeps the later offset.
 func (s *commitSeen) add(c *conn, at time.Duration, where partition, offset int64, metadata *string) {
-	if where.topic == history.None {
+	if where.topic == history.None || !c.tap.readers.claims(s.member.group, where.topic) {
 		return
 	}
 	one := &committed{op: c.tap.NextOp(), offset: offset}

@@ -171,7 +171,8 @@ func (p *process) becomesReady(offsets map[partition]int64) {
 	}
 	for at := range offsets {
 		role := p.tap.Topics[at.topic].Role
-		if p.holds(at) || !p.grouped && (role == history.RoleInput || role == history.RoleRetry) {
+		ours, others := p.holds(at)
+		if ours || !p.grouped && !others && (role == history.RoleInput || role == history.RoleRetry) {
 			p.ready = true
 			close(p.fetching)
 			return

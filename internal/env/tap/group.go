@@ -61,32 +61,24 @@ func eager(assignor string) bool {
 func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation {
 	switch r := request.(type) {
 	case *kmsg.JoinGroupRequest:
-		if r.ProtocolType == "consumer" && c.tap.observesGroup(r.Group) {
+		if r.ProtocolType == "consumer" {
 			c.process.join(at, r)
 			return &joinSeen{r}
 		}
 	case *kmsg.SyncGroupRequest:
-		if c.tap.observesGroup(r.Group) {
-			id := memberID{r.Group, r.MemberID}
-			return &syncSeen{id, r.Generation, c.process.syncing(id, at)}
-		}
+		id := memberID{r.Group, r.MemberID}
+		return &syncSeen{id, r.Generation, c.process.syncing(id, at)}
 	case *kmsg.HeartbeatRequest:
-		if c.tap.observesGroup(r.Group) {
-			id := memberID{r.Group, r.MemberID}
-			c.process.beat(id, at)
-			return &beatSeen{id}
-		}
+		id := memberID{r.Group, r.MemberID}
+		c.process.beat(id, at)
+		return &beatSeen{id}
 	case *kmsg.LeaveGroupRequest:
-		if c.tap.observesGroup(r.Group) {
-			c.process.leave(memberID{r.Group, r.MemberID}, at)
-			for _, gone := range r.Members {
-				c.process.leave(memberID{r.Group, gone.MemberID}, at)
-			}
+		c.process.leave(memberID{r.Group, r.MemberID}, at)
+		for _, gone := range r.Members {
+			c.process.leave(memberID{r.Group, gone.MemberID}, at)
 		}
 	case *kmsg.ConsumerGroupHeartbeatRequest:
-		if c.tap.observesGroup(r.Group) {
-			return c.process.epochBeat(at, memberID{r.Group, r.MemberID}, r.MemberEpoch)
-		}
+		return c.process.epochBeat(at, memberID{r.Group, r.MemberID}, r.MemberEpoch)
 	case *kmsg.FindCoordinatorRequest: // from version 4 on it may ask for several; type 0 is a group's
 		if keys := append(r.CoordinatorKeys, r.CoordinatorKey); r.CoordinatorType == 0 &&
 			slices.ContainsFunc(keys, c.tap.observesGroup) {
@@ -104,12 +96,13 @@ func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation 
 // group.consumer.session.timeout.ms and of group.share.session.timeout.ms.
 const brokerSession = 45 * time.Second
 
-// joining notes the session timeout that a member asks for, if it differs from the previous one; mu is held.
-func (p *process) joining(at time.Duration, session time.Duration) {
-	if session == p.session {
+// joining notes the session timeout that a member of the group asks for, if it differs from the previous one; mu is
+// held.
+func (p *process) joining(at time.Duration, group string, session time.Duration) {
+	if session == p.asked[group] {
 		return
 	}
-	p.session = session
+	p.asked[group] = session
 	e := p.event(history.KindJoining, at)
 	e.Aux = int64(session)
 	p.tap.Sink.Record(e)
@@ -119,8 +112,10 @@ func (p *process) joining(at time.Duration, session time.Duration) {
 func (p *process) join(at time.Duration, r *kmsg.JoinGroupRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.grouped = true
-	p.joining(at, time.Duration(r.SessionTimeoutMillis)*time.Millisecond)
+	if p.tap.observesGroup(r.Group) {
+		p.grouped = true
+		p.joining(at, r.Group, time.Duration(r.SessionTimeoutMillis)*time.Millisecond)
+	}
 	m := p.members[memberID{r.Group, r.MemberID}]
 	if m == nil {
 		return
@@ -166,7 +161,7 @@ func (s *joinSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 		c.process.fence(memberID{s.request.Group, s.request.MemberID}, at)
 	}
 	if r.ErrorCode != 0 {
-		c.process.seeks(at)
+		c.process.joinsInVain(s.request.Group, at)
 		return
 	}
 	p := c.process
@@ -253,9 +248,11 @@ func (p *process) epochBeat(at time.Duration, id memberID, epoch int32) observat
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.grouped = true
-	if epoch == 0 {
-		p.joining(at, brokerSession)
+	if p.tap.observesGroup(id.group) {
+		p.grouped = true
+		if epoch == 0 {
+			p.joining(at, id.group, brokerSession)
+		}
 	}
 	if m := p.members[id]; m != nil {
 		p.heard(m, at)
@@ -313,7 +310,7 @@ func (s *epochBeatSeen) answered(c *conn, response kmsg.Response, at time.Durati
 		c.process.fence(s.id, at)
 		return
 	case a.code != 0:
-		c.process.seeks(at)
+		c.process.joinsInVain(s.id.group, at)
 		return
 	}
 	id := s.id
@@ -341,16 +338,22 @@ func (p *process) admit(id memberID, at time.Duration) *member {
 	if m == nil {
 		m = &member{memberID: id}
 		p.members[id] = m
-		p.noteMembership(at, "")
+		p.noteMembership(m, at, "")
 	}
 	return m
 }
 
-// noteMembership notes the current number of members of the process; mu is held.
-func (p *process) noteMembership(at time.Duration, why string) {
+// noteMembership notes the current number of members of the process after m has changed; mu is held.
+func (p *process) noteMembership(m *member, at time.Duration, why string) {
+	if p.tap.observesGroup(m.group) {
+		p.recount(at, why)
+	}
+}
+
+func (p *process) recount(at time.Duration, why string) {
 	p.count, p.counted = 0, at
 	for _, m := range p.members {
-		if !m.silent {
+		if !m.silent && p.tap.observesGroup(m.group) {
 			p.count++
 		}
 	}
@@ -373,7 +376,7 @@ func (p *process) heard(m *member, at time.Duration) {
 	m.due = at + m.session
 	if m.silent {
 		m.silent = false
-		p.noteMembership(at, "")
+		p.noteMembership(m, at, "")
 	}
 }
 
@@ -390,11 +393,11 @@ func (p *process) expire(at time.Duration, waits bool) {
 	for _, m := range p.members {
 		if !m.silent && at > max(m.due, p.sought+m.session) {
 			m.silent = true
-			p.noteMembership(at, whySilent)
+			p.noteMembership(m, at, whySilent)
 		}
 	}
 	if p.counted > 0 && p.count == 0 && p.sought > p.counted {
-		p.noteMembership(p.sought, whySeeks)
+		p.recount(p.sought, whySeeks)
 	}
 }
 
@@ -403,6 +406,13 @@ func (p *process) seeks(at time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sought = max(p.sought, at)
+}
+
+// joinsInVain notes that the process asked in vain to join a group.
+func (p *process) joinsInVain(group string, at time.Duration) {
+	if p.tap.observesGroup(group) {
+		p.seeks(at)
+	}
 }
 
 // searchSeen waits for the answer to a FindCoordinator.
@@ -428,26 +438,33 @@ func (p *process) replace(m *member, static string, at time.Duration) {
 		if static != "" && other != m && other.group == m.group && other.static == static {
 			p.revoke(other, at, whyFenced, func(partition) bool { return true })
 			delete(p.members, id)
-			p.noteMembership(at, whyFenced)
+			p.noteMembership(other, at, whyFenced)
 		}
 	}
 }
 
-// holds reports whether any member of the process was assigned the partition; mu is held.
-func (p *process) holds(at partition) bool {
+// holds reports whether a member of the process was assigned the partition, one of the run's group or one of another;
+// mu is held.
+func (p *process) holds(at partition) (ours, others bool) {
 	for _, m := range p.members {
 		if slices.Contains(m.held, at) {
-			return true
+			ours = ours || p.tap.observesGroup(m.group)
+			others = others || !p.tap.observesGroup(m.group)
 		}
 	}
-	return false
+	return ours, others
 }
 
 // assign sets the member's whole assignment to given. It first revokes partitions that the member held and that are
 // not in given; mu is held. If another member of the same process still seems to hold a partition, the group has
 // expelled that member and the member does not know it yet.
 func (p *process) assign(m *member, at time.Duration, given []partition) {
-	given = slices.DeleteFunc(given, func(g partition) bool { return g.topic == history.None })
+	given = slices.DeleteFunc(given, func(g partition) bool {
+		return g.topic == history.None || !p.tap.readers.claims(m.group, g.topic)
+	})
+	if len(given) > 0 && !p.tap.observesGroup(m.group) {
+		p.joining(at, m.group, m.session)
+	}
 	p.revoke(m, at, whyRebalance, func(held partition) bool { return !slices.Contains(given, held) })
 	for _, other := range p.members {
 		if other != m && other.group == m.group {
@@ -471,7 +488,9 @@ func (p *process) revoke(m *member, at time.Duration, why string, matches func(p
 			kept = append(kept, held)
 			continue
 		}
-		p.note(history.KindRevoked, m, at, held, why)
+		if p.tap.readers.has(m.group, held.topic) {
+			p.note(history.KindRevoked, m, at, held, why)
+		}
 	}
 	m.held = kept
 }
@@ -502,6 +521,6 @@ func (p *process) drop(id memberID, at time.Duration, why string) {
 	if m := p.members[id]; m != nil {
 		p.revoke(m, at, why, func(partition) bool { return true })
 		delete(p.members, id)
-		p.noteMembership(at, why)
+		p.noteMembership(m, at, why)
 	}
 }

@@ -401,10 +401,15 @@ func TestWhichFetchShowsThatAProcessIsReady(t *testing.T) {
 		"no group protocol, a retry topic":      {false, nil, partition{retry, 0}, true},
 		"no group protocol, the dead letters":   {false, nil, partition{dlq, 0}, false},
 		"assigned before anything else is seen": {false, []partition{{dlq, 0}}, partition{dlq, 0}, true},
+		"another group's partition":             {false, []partition{{retry, 0}}, partition{retry, 0}, false},
 	} {
-		p := newProcess(newRig(t, nil, nil).Tap, 0, 0)
+		p := newProcess(newRig(t, nil, func(config *Config) { config.Group = "g" }).Tap, 0, 0)
 		p.grouped = c.grouped
-		p.assign(p.admit(memberID{"g", "m"}, 1), 1, c.held)
+		group := "g"
+		if name == "another group's partition" {
+			group = "g-retry"
+		}
+		p.assign(p.admit(memberID{group, "m"}, 1), 1, c.held)
 		p.becomesReady(map[partition]int64{c.fetched: 0})
 		ready := false
 		select {

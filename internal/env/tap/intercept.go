@@ -66,9 +66,10 @@ func (x *Exchange) ClientID() string {
 // or a query for its coordinator.
 func (x *Exchange) InGroup(group string) bool {
 	request, err := x.Request()
-	if err != nil {
-		return false
-	}
+	return err == nil && concerns(request, group)
+}
+
+func concerns(request kmsg.Request, group string) bool {
 	switch r := request.(type) {
 	case *kmsg.OffsetCommitRequest:
 		return r.Group == group
@@ -402,7 +403,7 @@ func (c *conn) observe(p *pending, request kmsg.Request) observation {
 		return c.observeShareAcknowledge(p.readAt, r)
 	}
 	seen := c.observeGroup(p.readAt, request)
-	p.ofGroup = seen != nil
+	p.ofGroup = seen != nil && (c.tap.Group == "" || concerns(request, c.tap.Group))
 	return seen
 }
 

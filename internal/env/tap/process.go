@@ -18,9 +18,9 @@ type process struct {
 	ready    bool
 	grouped  bool // it has used a group protocol
 	members  map[memberID]*member
-	leaves   map[memberID]int // how often a member has left
-	session  time.Duration    // the last session timeout that it asked for
-	count    int32            // number of members when last counted, at time counted; 0 if never counted
+	leaves   map[memberID]int         // how often a member has left
+	asked    map[string]time.Duration // by group, the last session timeout that it asked for
+	count    int32                    // number of members when last counted, at time counted; 0 if never counted
 	counted  time.Duration
 	sought   time.Duration // when it last looked for its group in vain, or waited for its group's answer
 	sessions map[session]*fetchSession
@@ -31,8 +31,9 @@ type process struct {
 func newProcess(t *Tap, instance int, run uint16) *process {
 	return &process{
 		tap: t, instance: instance, run: run, fetching: make(chan struct{}),
-		members: map[memberID]*member{}, leaves: map[memberID]int{}, sessions: map[session]*fetchSession{},
-		asking: map[partition]*conn{}, refused: map[[2]int16]bool{},
+		members: map[memberID]*member{}, leaves: map[memberID]int{}, asked: map[string]time.Duration{},
+		sessions: map[session]*fetchSession{},
+		asking:   map[partition]*conn{}, refused: map[[2]int16]bool{},
 	}
 }
 
@@ -52,5 +53,5 @@ func (p *process) event(kind history.Kind, at time.Duration) history.Event {
 	return e
 }
 
-// observesGroup reports whether the group's requests are recorded.
+// observesGroup reports whether membership in the group is recorded.
 func (t *Tap) observesGroup(group string) bool { return t.Group == "" || t.Group == group }

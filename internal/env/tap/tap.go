@@ -41,7 +41,8 @@ type Config struct {
 	// unobserved.
 	Topics    []history.Topic
 	Upstreams []Upstream
-	// Group limits the observation of consumer groups to this one; "" observes all.
+	// Group is the run's consumer group. Of others, only what they do with retry topics that it does not read is
+	// recorded (see readers); "" observes all.
 	Group string
 	// KeepMetadata records the metadata of offset commits (history.KindCommitRequest), for contracts that give it a
 	// meaning.
@@ -63,6 +64,7 @@ type Tap struct {
 	Config
 	apis    *apis
 	topics  *topics
+	readers *readers
 	frames  frames
 	inflate *kafkaio.Inflater
 	clamped sync.Once // APIs that brokers offer and the tap does not read have been reported
@@ -87,7 +89,8 @@ type instance struct {
 // New returns a tap without listeners.
 func New(config Config) *Tap {
 	return &Tap{
-		Config: config, apis: newAPIs(), topics: newTopics(config.Topics), inflate: &kafkaio.Inflater{Limit: maxInflated},
+		Config: config, apis: newAPIs(), topics: newTopics(config.Topics),
+		readers: newReaders(config.Group, config.Topics), inflate: &kafkaio.Inflater{Limit: maxInflated},
 		instances: map[int]*instance{}, done: make(chan struct{}),
 	}
 }

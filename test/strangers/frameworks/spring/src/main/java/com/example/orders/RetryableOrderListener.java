@@ -6,7 +6,10 @@ import org.springframework.kafka.annotation.KafkaListener;
 import org.springframework.kafka.annotation.RetryableTopic;
 import org.springframework.stereotype.Component;
 
-/** All settings of the retry topics are their defaults: three attempts, a second between them, and a topic -dlt. */
+/**
+ * All settings of the retry topics are their defaults: three attempts, a second between them, and a topic -dlt. With the
+ * group named here, the retry topic and the dead letters are read by groups with the suffixes of their topics.
+ */
 @Component
 @Profile("retryable-topic")
 class RetryableOrderListener {
@@ -17,7 +20,7 @@ class RetryableOrderListener {
   }
 
   @RetryableTopic
-  @KafkaListener(topics = "${orders.topic}")
+  @KafkaListener(topics = "${orders.topic}", groupId = "${spring.kafka.consumer.group-id}")
   void on(ConsumerRecord<byte[], byte[]> record) {
     payments.take(record);
   }

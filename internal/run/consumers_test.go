@@ -1,0 +1,70 @@
+package run
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
+)
+
+type silentSink struct{}
+
+func (silentSink) Record(history.Event) {}
+
+// How far the subject is in a topic is what the group says that reads it: the contract's, or another one for a retry
+// topic. What other groups commit elsewhere does not count.
+func TestEachTopicHasTheOffsetsOfTheGroupThatReadsIt(t *testing.T) {
+	fake, client := kafkatest.Start(t, &kafkatest.Log{}, 1, []string{"in", "retry-1", "retry-2", "retry-3"})
+	topics := []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}
+	for number := range 3 {
+		topics = append(topics, history.Topic{Name: fmt.Sprintf("retry-%d", number+1), Role: history.RoleRetry,
+			Partitions: 1})
+	}
+	proxy := tap.New(tap.Config{Clock: history.NewClock(), Sink: silentSink{}, NextOp: func() int64 { return 1 },
+		IDs: history.NewIDs("r"), Topics: topics, Upstreams: []tap.Upstream{{NodeID: 0, Dial: fake.ListenAddrs()[0]}},
+		Log: zerolog.Nop(), Group: "g"})
+	address, err := proxy.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject, err := kgo.NewClient(kgo.SeedBrokers(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		subject.Close()
+		if err := proxy.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, one := range []struct {
+		group, topic string
+		offset       int64
+	}{
+		{"g", "in", 5}, {"audit", "in", 9}, {"g-retry-1", "retry-1", 6}, {"audit", "retry-1", 9},
+		{"g-retry-2", "retry-2", 7}, {"audit", "retry-3", 9}, {"g", "retry-3", 8},
+	} {
+		offsets := kadm.Offsets{}
+		offsets.AddOffset(one.topic, 0, one.offset, -1)
+		if err := kadm.NewClient(subject).CommitAllOffsets(t.Context(), one.group, offsets); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &run{header: history.Header{Consumers: []history.Consumer{{Group: "g"}}, Topics: topics},
+		stage: stage{admin: kadm.NewClient(client), tap: proxy}}
+	committed, err := r.committed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for topic, want := range map[string]int64{"in": 5, "retry-1": 6, "retry-2": 7, "retry-3": 8} {
+		if at, known := committed.Lookup(topic, 0); !known || at.At != want {
+			t.Errorf("%s is committed up to %d (known: %v), want %d", topic, at.At, known, want)
+		}
+	}
+}
