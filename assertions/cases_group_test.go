@@ -242,6 +242,16 @@ func stormCases() []testCase {
 		{"the group settles after a few rebalances", nil, func(b *builder) history.Source {
 			return calm(b).rebalances(3, 300*ms).drain().done()
 		}},
+		{"another group, which reads a retry topic, joins late and has generations of its own", nil, func(
+			b *builder) history.Source {
+			calm(b).rebalances(6, 300*ms)
+			for i := range b.events {
+				if e := &b.events[i]; e.Kind == history.KindAssigned && e.N > 1 {
+					e.Flags |= history.OtherGroup
+				}
+			}
+			return b.drain().done()
+		}},
 		{"the group rebalances while an instance comes up", nil, func(b *builder) history.Source {
 			calm(b).as(1, 0).up().as(0, 0).rebalances(6, 300*ms).as(1, 0).ready().as(0, 0)
 			return b.drain().done()

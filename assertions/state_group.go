@@ -85,10 +85,10 @@ func (s *storm) cause(e *history.Event, expels bool) {
 	}
 }
 
-// see looks for a generation larger than all before.
+// see looks for a generation of the run's group that is larger than all before.
 func (s *storm) see(e *history.Event) {
 	first := s.generation == none
-	if e.Instance < 0 || e.N <= s.generation {
+	if e.Instance < 0 || e.N <= s.generation || e.Flags.Has(history.OtherGroup) {
 		return
 	}
 	s.generation = e.N

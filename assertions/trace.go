@@ -440,11 +440,12 @@ func (n *narrator) words(e *history.Event) string {
 	case history.KindFetched:
 		return fmt.Sprintf("%s fetches %s offsets %d to %d", who, where, e.Offset, e.Aux)
 	case history.KindAssigned:
-		return fmt.Sprintf("%s is assigned %s", who, where)
+		return fmt.Sprintf("%s is assigned %s%s", who, where, inOtherGroup(e))
 	case history.KindRevoked:
 		return fmt.Sprintf("%s loses %s (%s)", who, where, e.Text)
 	case history.KindCommitRequest:
-		return fmt.Sprintf("%s asks to commit %s up to offset %d%s%s", who, where, e.Offset, n.naming(e), inTransaction(e))
+		return fmt.Sprintf("%s asks to commit %s up to offset %d%s%s%s", who, where, e.Offset, n.naming(e), inTransaction(e),
+			inOtherGroup(e))
 	case history.KindCommitResponse:
 		return fmt.Sprintf("the commit of %s up to offset %d is %s", where, e.Offset, answer(e))
 	case history.KindProduceRequest:
@@ -591,6 +592,10 @@ func flagged(flags, flag history.Flags, text string) string {
 		return text
 	}
 	return ""
+}
+
+func inOtherGroup(e *history.Event) string {
+	return flagged(e.Flags, history.OtherGroup, " in another group than the contract's")
 }
 
 // errorName is Kafka's name of an error code.

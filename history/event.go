@@ -27,7 +27,7 @@ const (
 	// offset (inclusive). Time is before the bytes were written to the instance.
 	KindFetched
 	// Assigned: a partition was assigned to an instance (SyncGroup or ConsumerGroupHeartbeat response). Instance,
-	// Run, Topic, Partition, N = generation or member epoch.
+	// Run, Topic, Partition, N = generation or member epoch; Flags OtherGroup.
 	KindAssigned
 	// Revoked: an instance gave up or lost a partition. Same fields; Text = reason: "rejoin" (it sent JoinGroup under
 	// an eager protocol, or under a cooperative one with metadata that no longer owns the partition), "rebalance" (a
@@ -35,8 +35,8 @@ const (
 	KindRevoked
 	// CommitRequest: one partition of an OffsetCommit or TxnOffsetCommit, stamped after it was read from the
 	// instance. Op, Instance, Run, Topic, Partition, Offset = the committed offset (all lower offsets are done), N =
-	// generation; Flags InTransaction, and then ProducerID, ProducerEpoch; Text = the commit's metadata if the
-	// contract defines its format.
+	// generation; Flags OtherGroup; InTransaction, and then ProducerID, ProducerEpoch; Text = the commit's metadata if
+	// the contract defines its format.
 	KindCommitRequest
 	// CommitResponse: the broker's response to a CommitRequest, stamped before it was written to the instance. Op,
 	// Code; Flags Withheld if a fault kept it from the instance, Forged if a fault answered in the broker's place and
@@ -287,6 +287,9 @@ const (
 	// Refusable: a value that carries its id, and that the subject may process or treat as one that it can't read, such as
 	// one of an earlier schema. The history shows which of both it did.
 	Refusable
+	// OtherGroup: not of the run's group, but of one that reads a retry topic instead of it. Generations of different
+	// groups can't be compared.
+	OtherGroup
 )
 
 // Has reports whether all flags in g are set.

@@ -51,7 +51,7 @@ func (k Kind) String() string {
 func flagName(bit int) string {
 	names := [...]string{
 		"tombstone", "garbage", "warm-up", "in-transaction", "withheld", "forged", "client-gone", "expected",
-		"failure-headers", "polled", "repeated",
+		"failure-headers", "polled", "repeated", "refusable", "other-group",
 	}
 	if bit < len(names) {
 		return names[bit]
@@ -69,12 +69,14 @@ func (f Flags) String() string {
 		}
 		word := flagName(bit)
 		if word == "" {
-			word = "bit " + strconv.Itoa(bit)
+			word = unnamedFlag(bit)
 		}
 		words = append(words, word)
 	}
 	return strings.Join(words, ",")
 }
+
+func unnamedFlag(bit int) string { return "bit " + strconv.Itoa(bit) }
 
 // vocabulary translates the words of a segment back to values.
 type vocabulary struct {
@@ -90,7 +92,7 @@ func newVocabulary() *vocabulary {
 		v.outcomes[Outcome(i).String()] = Outcome(i)
 	}
 	for bit := range 32 {
-		v.flags[Flags(1<<bit).String()] = 1 << bit
+		v.flags[Flags(1<<bit).String()], v.flags[unnamedFlag(bit)] = 1<<bit, 1<<bit // a later version may name it
 	}
 	return v
 }

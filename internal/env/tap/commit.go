@@ -29,8 +29,8 @@ type committed struct {
 
 func (c *conn) observeCommit(at time.Duration, r *kmsg.OffsetCommitRequest) observation {
 	seen := &commitSeen{
-		member: memberID{r.Group, r.MemberID}, generation: r.Generation, producer: history.None, epoch: history.None,
-		partitions: map[partition]*committed{},
+		member: memberID{r.Group, r.MemberID}, generation: r.Generation, flags: c.tap.flagsOf(r.Group),
+		producer: history.None, epoch: history.None, partitions: map[partition]*committed{},
 	}
 	for i := range r.Topics {
 		topic := &r.Topics[i]
@@ -45,7 +45,8 @@ func (c *conn) observeCommit(at time.Duration, r *kmsg.OffsetCommitRequest) obse
 
 func (c *conn) observeTxnCommit(at time.Duration, r *kmsg.TxnOffsetCommitRequest) observation {
 	seen := &commitSeen{
-		member: memberID{r.Group, r.MemberID}, generation: r.Generation, flags: history.InTransaction,
+		member: memberID{r.Group, r.MemberID}, generation: r.Generation,
+		flags:    history.InTransaction | c.tap.flagsOf(r.Group),
 		producer: r.ProducerID, epoch: r.ProducerEpoch, partitions: map[partition]*committed{},
 	}
 	for i := range r.Topics {

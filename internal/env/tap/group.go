@@ -497,7 +497,7 @@ func (p *process) revoke(m *member, at time.Duration, why string, matches func(p
 
 func (p *process) note(kind history.Kind, m *member, at time.Duration, where partition, why string) {
 	e := p.event(kind, at)
-	e.Topic, e.Partition, e.N, e.Text = where.topic, where.number, m.generation, why
+	e.Topic, e.Partition, e.N, e.Flags, e.Text = where.topic, where.number, m.generation, p.tap.flagsOf(m.group), why
 	p.tap.Sink.Record(e)
 }
 

@@ -55,3 +55,11 @@ func (p *process) event(kind history.Kind, at time.Duration) history.Event {
 
 // observesGroup reports whether membership in the group is recorded.
 func (t *Tap) observesGroup(group string) bool { return t.Group == "" || t.Group == group }
+
+// flagsOf returns what events about the group's partitions say of it.
+func (t *Tap) flagsOf(group string) history.Flags {
+	if t.observesGroup(group) {
+		return 0
+	}
+	return history.OtherGroup
+}

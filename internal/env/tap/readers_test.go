@@ -74,6 +74,12 @@ func TestAnotherGroupCountsOnTheRetryTopicsThatItReads(t *testing.T) {
 	answer := beat.ResponseKind().(*kmsg.HeartbeatResponse)
 	answer.ErrorCode = codeUnknownMemberID
 	k.expect("its member is fenced", k.ask(beat, answer), "-1.0@1 fenced")
+	for _, e := range k.log.of(history.KindAssigned, history.KindRevoked, history.KindCommitRequest,
+		history.KindCommitResponse) {
+		if e.Flags.Has(history.OtherGroup) != (e.Topic == retry) {
+			t.Errorf("%s of %s has the flags %q", e.Kind, k.Topics[e.Topic].Name, e.Flags)
+		}
+	}
 }
 
 // A consumer that assigns itself the partitions of a retry topic joins no group, and commits in one all the same.
