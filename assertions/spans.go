@@ -110,6 +110,8 @@ type faultState struct {
 	healed   bool
 	from, to time.Duration
 	effects  map[string]int64
+	// failed is what the fault could not do, and why, "" if nothing is known of that.
+	failed string
 }
 
 // covers reports whether the fault, or its aftermath, overlaps the interval between from and to.

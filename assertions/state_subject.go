@@ -5,6 +5,7 @@ package assertions
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -225,6 +226,9 @@ func (w *state) fault(e *history.Event) {
 	case history.KindFaultEffect:
 		if e.N > 0 { // a fault applied zero times has no effect
 			f.effects[e.Text] += int64(e.N)
+		}
+		if e.Code == history.FaultFailed {
+			f.failed = strings.ReplaceAll(e.Text, "\n", "; ")
 		}
 		f.to = max(f.to, e.Time)
 	case history.KindFaultEnd:

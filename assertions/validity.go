@@ -379,6 +379,9 @@ func (w *state) steadyFrom() time.Duration {
 // operations that it targets, and the remedy.
 func (w *state) idleWhy(number int) (why, do string) {
 	f, sought := &w.faults[number], w.activity.sought[number]
+	if f.failed != "" {
+		return f.failed, "correct that, and run it again"
+	}
 	why, do = w.trueCause(number)
 	if idle := f.planned.Idle; why == "" {
 		why, do = cmp.Or(idle.Why, "nothing noticed it"), idle.Do

@@ -209,6 +209,25 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.put(e)
 			return b.heals(f).done()
 		}, Pass, ""},
+		{"a fault could not do what it should", func(b *builder) history.Source {
+			f := b.fault("subject", "every instance", "every instance restarted")
+			fine(b)
+			e := b.event(history.KindFaultStart)
+			e.Op = f
+			b.put(e)
+			e = b.event(history.KindFaultEffect)
+			e.Op, e.N, e.Code, e.Text = f, 0, history.FaultFailed, "sending TERM: a disruption budget forbids it\ntimed out"
+			b.put(e)
+			return b.heals(f).done()
+		}, Inconclusive, "had no effect: sending TERM: a disruption budget forbids it; timed out; correct that"},
+		{"a fault could not do all that it should", func(b *builder) history.Source {
+			f := b.fault("network", "dlq", "dlq delayed by 10ms")
+			fine(b).breaks(f)
+			e := b.event(history.KindFaultEffect)
+			e.Op, e.N, e.Code, e.Text = f, 0, history.FaultFailed, "the second link is gone"
+			b.put(e)
+			return b.heals(f).done()
+		}, Pass, ""},
 		{"a fault may miss, and was never injected", func(b *builder) history.Source {
 			b.h.Faults[b.fault("broker", "broker 1", "broker 1 stopped")].MayMiss = true
 			return fine(b).done()

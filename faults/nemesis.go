@@ -51,6 +51,13 @@ func NewActive(planned Planned, sink history.Sink, clock history.Clock) Active {
 	return Active{Planned: planned, sink: sink, clock: clock, met: &met{done: make(chan struct{})}}
 }
 
+// Failed records that the fault could not do what it should, which is the reason if it had no effect.
+func (a Active) Failed(why error) {
+	event := history.New(history.KindFaultEffect, a.clock.Now())
+	event.Op, event.N, event.Code, event.Text = int64(a.Index), 0, history.FaultFailed, why.Error()
+	a.sink.Record(event)
+}
+
 // Effect records an effect of the fault: count times what ("connections cut"). aux is a time in ns or a number of
 // bytes, as what implies. instance is history.None if the effect cannot be attributed. It is safe for concurrent use.
 func (a Active) Effect(what string, count int, aux int64, instance int) {

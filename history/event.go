@@ -92,7 +92,8 @@ const (
 	// FaultStart: planned fault Op (index in Header.Faults) was injected. Text = exact description.
 	KindFaultStart
 	// FaultEffect: an effect of fault Op. N = count (connections cut, requests answered, …), Aux = held or delayed
-	// time in ns or bytes, as Text says; Instance if it can be attributed.
+	// time in ns or bytes, as Text says; Instance if it can be attributed. Code = FaultFailed: N is 0, and Text is what the
+	// fault could not do, and why.
 	KindFaultEffect
 	// FaultEnd: fault Op was lifted, and the affected component was confirmed to work again.
 	KindFaultEnd
@@ -366,6 +367,9 @@ type Event struct {
 	Claim                           Claim
 	Text                            string
 }
+
+// FaultFailed is the Code of the effect that a fault could not have.
+const FaultFailed = 1
 
 // New returns an event of the kind at the time. Every field whose zero value could be taken for a real value is set
 // to None.

@@ -20,7 +20,13 @@ type Deployment struct {
 	Running string `json:"running,omitempty" jsonschema:"pattern=^(deployment|statefulset)/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"`
 	// Container is the name of the container that is the consumer; default: the only one.
 	Container string `json:"container,omitempty"`
+	// EndBy is how TERM, a restart and scale_down end a pod: delete, or evict, as the drain of a node does. An eviction
+	// respects disruption budgets.
+	EndBy string `json:"end_by,omitempty" jsonschema:"enum=delete,enum=evict,default=delete"`
 }
+
+// EndByEviction is the value of end_by with which pods are evicted.
+const EndByEviction = "evict"
 
 // podInstances is the maximum number of pods of a consumer: each has its own ports.
 const podInstances = 16

@@ -91,6 +91,7 @@ func (a *app) podsManifest(ctx context.Context, options run.Options, flags runFl
 	for _, set := range flags.sets {
 		m.Args = append(m.Args, "--set", set)
 	}
+	m.Evict = subject.Deployment.EndBy == scenarios.EndByEviction
 	m.Token, m.Image, m.Container = rand.Text(), flags.kubernetes.image, subject.Deployment.Container
 	m.Instances, m.Signals = options.Scenario.MaxInstances(), signalled(options.Scenario)
 	m.Limit = limitOf(forecast(estimate)) + flags.kubernetes.patience + subject.Ready.Timeout.D() + keptForCopy

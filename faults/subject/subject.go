@@ -52,9 +52,9 @@ func singly() []action {
 			Does: "TERM asks it to end, KILL ends it at once, STOP freezes it until for has passed. An ended instance is " +
 				"started again after restart_after, or when for has passed. With all: true, every instance is signalled in turn, " +
 				"at the interval every. With process: worker 0 (or router 0), a process of the dead-letter store is signalled.",
-			Made: "A signal to the process. If instances are pods, TERM is the deletion of the pod, and another takes its " +
-				"place. Instances are numbered from 0. In a graph of nodes, node selects the node, and instances are numbered " +
-				"within it.",
+			Made: "A signal to the process. If instances are pods, TERM is the deletion or eviction of the pod, and another takes " +
+				"its place. Instances are numbered from 0. In a graph of nodes, node selects the node, and instances are " +
+				"numbered within it.",
 			Shows: "A correct consumer loses nothing: unfinished records are delivered again. Bugs: offsets committed before " +
 				"a record is finished (KILL), records in backoff that are dropped or dead-lettered early (TERM), a frozen " +
 				"instance that commits partitions it has lost (STOP).",
@@ -68,8 +68,8 @@ func singly() []action {
 		Entry: faults.Entry{Name: "subject.restart", Summary: "Instances are restarted in an orderly way.",
 			Does: "TERM, then KILL if the process has not ended within the grace period of its contract, then a new " +
 				"process. With all: true it is a rolling restart, one instance per interval every.",
-			Made: "A signal to the process and a new process; the deletion of the pod and a new pod if instances are pods. " +
-				"This fault is instantaneous and takes no for.",
+			Made: "A signal to the process and a new process. If instances are pods, the deletion or eviction of the " +
+				"pod and a new pod. This fault is instantaneous and takes no for.",
 			Shows: "A correct consumer finishes or releases the records it holds, and ends in time. Bugs: a shutdown that " +
 				"waits for the longest backoff, a last commit that covers unfinished records.",
 			Effects: []string{"process ended", "process started and ready"},

@@ -21,6 +21,7 @@ type Condition struct{ Type, Status, Reason, Message string }
 type Pod struct {
 	Metadata struct {
 		Name, UID   string
+		Namespace   string
 		Annotations map[string]string
 		Labels      map[string]string
 	}

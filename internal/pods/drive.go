@@ -229,7 +229,8 @@ func (e *goneError) Error() string { return e.why.Error() }
 func (e *goneError) Unwrap() error { return e.why }
 
 // errGone is the error of a coordinator whose pod is not there any more.
-var errGone = &goneError{errors.New("the pod that runs dlqbench is gone, it was deleted or evicted: see kubectl get events")}
+var errGone = &goneError{errors.New("the pod that runs dlqbench is gone, it was deleted or evicted: see kubectl get " +
+	"events")}
 
 // notice finds the coordinator among the pods, reads its log, and finds out whether it is gone.
 func (f *follower) notice(ctx context.Context, pods []kube.Pod) error {
@@ -302,26 +303,70 @@ func (f *follower) restarts(ctx context.Context, one kube.Pod) {
 type deletedPod struct {
 	name string
 	log  *bytes.Buffer
+	over chan struct{}
 	end  func()
 }
 
-// delete deletes a pod because a fault wants that, and tells the coordinator. It does not wait until the pod is gone.
-func (f *follower) delete(ctx context.Context, pod string) error {
+// isOver reports whether the log was read to its end.
+func (d deletedPod) isOver() bool {
+	select {
+	case <-d.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// followLog reads the log of a pod that is to be deleted: what the consumer says while it ends would be gone with it.
+func (f *follower) followLog(ctx context.Context, pod string) error {
+	if slices.ContainsFunc(f.deleted, func(one deletedPod) bool { return one.name == pod && !one.isOver() }) {
+		return nil // its eviction was refused before
+	}
 	container, err := f.consumer()
 	if err != nil {
 		return err
 	}
-	// What the consumer says while it ends would be gone with the pod.
 	logging, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	one := deletedPod{name: pod, log: &bytes.Buffer{}, end: func() { cancel(); <-ended }}
+	one := deletedPod{name: pod, log: &bytes.Buffer{}, over: make(chan struct{})}
+	one.end = func() { cancel(); <-one.over }
 	f.deleted = append(f.deleted, one)
 	go func() {
-		defer close(ended)
+		defer close(one.over)
 		_ = f.Kubectl.Stream(logging, copyLimit, one.log, "logs", pod, "-c", fmt.Sprint(container["name"]), "--follow")
 	}()
-	_, err = f.Kubectl.Run(ctx, nil, "delete", "pod", pod, "--wait=false")
-	if kube.Away(err) {
+	return nil
+}
+
+// evict evicts a pod, as the drain of a node does. A disruption budget may forbid it.
+func (f *follower) evict(ctx context.Context, pod string) error {
+	namespace := f.coordinator.Metadata.Namespace
+	eviction, err := json.Marshal(object{"apiVersion": "policy/v1", "kind": "Eviction",
+		"metadata": object{"name": pod, "namespace": namespace}})
+	if err != nil {
+		return fmt.Errorf("writing the eviction: %w", err)
+	}
+	path := "/api/v1/namespaces/" + namespace + "/pods/" + pod + "/eviction"
+	_, err = f.Kubectl.Run(ctx, eviction, "create", "--raw", path, "-f", "-")
+	if kube.Said(err, forbiddenNow) {
+		f.sayOnce(fmt.Sprintf("the pod %s can't be evicted now, and its node could not be drained: %s; it is tried again "+
+			"every %s, for %s", pod, err, evictEvery, deleteLimit))
+	}
+	return err
+}
+
+// delete deletes or evicts a pod because a fault wants that, and tells the coordinator. It does not wait until the pod
+// is gone.
+func (f *follower) delete(ctx context.Context, pod string) error {
+	err := f.followLog(ctx, pod)
+	if err != nil {
+		return err
+	}
+	if f.Evict {
+		err = f.evict(ctx, pod)
+	} else {
+		_, err = f.Kubectl.Run(ctx, nil, "delete", "pod", pod, "--wait=false")
+	}
+	if kube.Away(err) && !(f.Evict && kube.Said(err, forbiddenNow)) {
 		return err // the next look asks again
 	}
 	answer := []string{"exec", f.coordinator.Metadata.Name, "-c", coordinatorName, "--", program, "pod", "deleted", pod}

@@ -33,8 +33,9 @@ type fakeCluster struct {
 	execs    []string
 	// down is what everything is answered with, node what asking for the coordinator's log is.
 	down, node error
-	// stays is why a pod can't be deleted, "" if it can.
-	stays string
+	// stays is why a pod can't be deleted, "" if it can. evicted are the evictions that were asked for.
+	stays   string
+	evicted []string
 }
 
 func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
@@ -45,6 +46,11 @@ func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
 			return nil, kube.Failure{Command: line, Text: "no"}
 		}
 		return []byte("yes\n"), nil
+	case args[0] == "create" && args[1] == "--raw":
+		f.evicted = append(f.evicted, args[2]+" "+string(stdin))
+		if f.stays != "" {
+			return nil, kube.Failure{Command: "create --raw", Text: f.stays}
+		}
 	case args[0] == "create":
 		return f.create(stdin)
 	case args[0] == "delete" && args[1] == "pods":
@@ -143,7 +149,7 @@ func (f *fakeCluster) says(news News) {
 
 func (f *fakeCluster) coordinator(phase string) *kube.Pod {
 	one := kube.Pod{}
-	one.Metadata.Name, one.Metadata.UID = "coordinator", "1"
+	one.Metadata.Name, one.Metadata.UID, one.Metadata.Namespace = "coordinator", "1", "load"
 	one.Metadata.Labels = map[string]string{jobLabel: "dlqbench-x"}
 	one.Status.Phase, one.Status.PodIP = phase, "10.0.0.7"
 	status := kube.ContainerStatus{Name: coordinatorName, Image: "dlqbench:1"}
@@ -405,6 +411,72 @@ func TestDeletePod(t *testing.T) {
 			t.Errorf("the log of the deleted pod is %q, %v", kept, err)
 		}
 	}
+}
+
+// A fault evicts a pod. The coordinator is told, and a person, if a disruption budget forbids it. Every eviction is asked
+// for once, as the coordinator asks again.
+func TestEvictPod(t *testing.T) {
+	budget := "Error from server (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget."
+	for stays, want := range map[string]string{"": "/dlqbench pod deleted orders-1",
+		budget: "/dlqbench pod deleted orders-1 kubectl create --raw: " + budget} {
+		f := &fakeCluster{test: t, archives: [][]byte{packed(t)}, stays: stays}
+		f.script = func(f *fakeCluster, step int) {
+			if step == 3 || step == 4 {
+				f.says(News{Delete: "orders-1"})
+				return
+			}
+			whole(f, min(step, 3))
+		}
+		var said strings.Builder
+		cluster := Cluster{Kubectl: kube.Kubectl{Call: f.call}, Patience: time.Hour, Poll: time.Millisecond,
+			Log: &strings.Builder{}, Say: func(line string) { said.WriteString(line + "\n") }, Progress: func(json.RawMessage) {}}
+		m := testManifest(t, workload)
+		m.Evict = true
+		_, dir, err := cluster.Run(t.Context(), m, t.TempDir())
+		if err != nil || len(f.execs) != 3 || f.execs[0] != want || f.execs[1] != want {
+			t.Errorf("%v, it was said %q, want %q", err, f.execs, want)
+		}
+		if len(f.evicted) != 2 || f.evicted[0] != `/api/v1/namespaces/load/pods/orders-1/eviction {"apiVersion":"policy/v1",`+
+			`"kind":"Eviction","metadata":{"name":"orders-1","namespace":"load"}}` {
+			t.Errorf("the evictions are %q", f.evicted)
+		}
+		if told := strings.Count(said.String(), "can't be evicted now"); told != min(1, len(stays)) {
+			t.Errorf("it was told %d times: %s", told, said.String())
+		}
+		if _, err := os.Stat(filepath.Join(dir, "logs", "orders-1-deleted-1.log")); err != nil {
+			t.Errorf("the log of the evicted pod: %v", err)
+		}
+	}
+	m := testManifest(t, workload)
+	if strings.Contains(fmt.Sprint(m.Rights()), "eviction") {
+		t.Errorf("the rights without evictions are %v", m.Rights())
+	}
+	if m.Evict = true; !strings.Contains(fmt.Sprint(m.Rights()), "pods/eviction [create]") {
+		t.Errorf("the rights are %v", m.Rights())
+	}
+}
+
+// The log of a pod whose eviction was refused is read once, and that of the next pod with the same name again.
+func TestFollowLog(t *testing.T) {
+	reading, goOn := make(chan string), make(chan struct{})
+	f := &follower{Manifest: testManifest(t, workload), Cluster: Cluster{Kubectl: kube.Kubectl{
+		Call: func(_ []byte, args []string) ([]byte, error) { reading <- args[1]; <-goOn; return nil, nil }}}}
+	for range 2 {
+		if err := f.followLog(t.Context(), "orders-0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-reading
+	if len(f.deleted) != 1 {
+		t.Errorf("%d logs are read", len(f.deleted))
+	}
+	close(goOn)
+	f.deleted[0].end()
+	if err := f.followLog(t.Context(), "orders-0"); err != nil || len(f.deleted) != 2 {
+		t.Errorf("the next pod of that name: %d logs, %v", len(f.deleted), err)
+	}
+	<-reading
+	f.deleted[1].end()
 }
 
 // An interrupt ends the run in order: what there is is judged, copied and removed. Before the coordinator runs, there is

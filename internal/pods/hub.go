@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type HubConfig struct {
 	Signals bool
 	// Begin is called with the environment variables that all pods get.
 	Begin func(env map[string]string) error
-	// Delete asks for a pod to be deleted. Whoever deletes it calls Deleted.
+	// Delete asks for a pod to be deleted or evicted. Whoever does it calls Deleted.
 	Delete func(pod string) error
 	// Interrupt is called when the command that started the run wants to end it early.
 	Interrupt func()
@@ -44,6 +45,8 @@ type Hub struct {
 	closed bool
 	// toEnd: this pod has been told to end.
 	toEnd bool
+	// again is the interval at which an eviction is tried again.
+	again time.Duration
 	// deleting has the pods whose deletion was asked for, until it is answered.
 	deleting map[string]chan error
 }
@@ -68,7 +71,7 @@ type sidecarEnd struct {
 
 // Serve returns a hub that serves sidecars at the listener until Close.
 func Serve(listener net.Listener, cfg HubConfig) *Hub {
-	h := &Hub{cfg: cfg, slots: make([]taken, len(cfg.Ports)), deleting: map[string]chan error{}}
+	h := &Hub{cfg: cfg, slots: make([]taken, len(cfg.Ports)), deleting: map[string]chan error{}, again: evictEvery}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+attachPath, h.guarded(h.attach))
 	mux.HandleFunc("GET "+tunnelPath, h.guarded(h.tunnel))
@@ -93,7 +96,8 @@ func (h *Hub) Close() error {
 }
 
 // errToEnd: the pod of the coordinator was told to end, and perhaps with it pods of the consumer.
-var errToEnd = errors.New("the pod that runs dlqbench was told to end, it was deleted or evicted: see kubectl get events")
+var errToEnd = errors.New("the pod that runs dlqbench was told to end, it was deleted or evicted: see kubectl get " +
+	"events")
 
 // End ends the run because this pod was told to end.
 func (h *Hub) End() {
@@ -241,6 +245,7 @@ func (h *Hub) Can(act string) bool { return act == subject.ActStart || h.cfg.Sig
 // Kubernetes starts the consumer in its pod again. Either way it waits for its connections until ActStart.
 func (h *Hub) Act(ctx context.Context, instance int, act string) error {
 	h.mu.Lock()
+	open := h.slots[instance].open
 	switch act {
 	case subject.ActStart:
 		h.slots[instance].open = true
@@ -263,24 +268,44 @@ func (h *Hub) Act(ctx context.Context, instance int, act string) error {
 		err = one.act(ctx, act)
 	}
 	if err != nil {
+		h.mu.Lock()
+		h.slots[instance].open = open // that its pod goes away is still a loss
+		h.mu.Unlock()
 		return fmt.Errorf("sending %s to the consumer in the pod %s: %w", act, one.pod, err)
 	}
 	return nil
 }
 
-// delete has a pod deleted. It returns when Kubernetes has accepted that, and so begun to end the consumer.
+// delete has a pod deleted or evicted. It returns when Kubernetes has accepted that, and so begun to end the consumer.
+// An eviction that a disruption budget forbids is tried again, as by the drain of a node.
 func (h *Hub) delete(ctx context.Context, one *sidecarEnd) error {
+	limit := time.NewTimer(deleteLimit)
+	defer limit.Stop()
+	for {
+		err := h.deleteOnce(ctx, one, limit.C)
+		if err == nil || !strings.Contains(err.Error(), forbiddenNow) {
+			return err
+		}
+		select {
+		case <-time.After(h.again):
+		case <-limit.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (h *Hub) deleteOnce(ctx context.Context, one *sidecarEnd, limit <-chan time.Time) error {
 	answer := make(chan error, 1)
 	h.mu.Lock()
 	one.leaving, h.deleting[one.pod] = true, answer
 	h.mu.Unlock()
 	err := h.cfg.Delete(one.pod)
 	if err == nil {
-		timer := time.NewTimer(deleteLimit)
-		defer timer.Stop()
 		select {
 		case err = <-answer:
-		case <-timer.C:
+		case <-limit:
 			err = fmt.Errorf("the command that started the run has not deleted it for %s", deleteLimit)
 		case <-ctx.Done():
 			err = context.Cause(ctx)

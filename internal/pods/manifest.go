@@ -54,8 +54,8 @@ type Manifest struct {
 	// Workload is the consumer's Deployment or StatefulSet as written. Container is its container, "" for the only one.
 	Workload  map[string]any
 	Container string
-	// Copy says that the workload is a copy of one that runs.
-	Copy bool
+	// Copy says that the workload is a copy of one that runs. Evict says that faults evict pods, and don't delete them.
+	Copy, Evict bool
 	// Instances is the number of its pods. Signals says that the run sends signals to it.
 	Instances int
 	Signals   bool
@@ -113,7 +113,7 @@ func (m Manifest) Rights() []kube.Right {
 	if m.Copy {
 		workload = append(workload, "get")
 	}
-	return []kube.Right{
+	rights := []kube.Right{
 		{Group: "batch", Resource: "jobs", Verbs: []string{"create", "list", "delete"}},
 		{Group: "apps", Resource: m.resource(), Verbs: workload},
 		{Resource: "configmaps", Verbs: []string{"create", "list", "delete"}},
@@ -123,6 +123,10 @@ func (m Manifest) Rights() []kube.Right {
 		{Resource: "pods/exec", Verbs: []string{"create"}},
 		{Resource: "events", Verbs: []string{"list"}},
 	}
+	if m.Evict {
+		rights = append(rights, kube.Right{Resource: "pods/eviction", Verbs: []string{"create"}})
+	}
+	return rights
 }
 
 // kinds are what the run creates, as kubectl lists them.

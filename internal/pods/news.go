@@ -13,7 +13,7 @@ import (
 type News struct {
 	// Env are the environment variables of the consumer's pods, which can be created now.
 	Env map[string]string `json:"env,omitempty"`
-	// Delete is a pod that is to be deleted. The command answers with Deleted.
+	// Delete is a pod that is to be deleted or evicted. The command answers with Deleted.
 	Delete string `json:"delete,omitempty"`
 	// Progress is a snapshot of the run.
 	Progress json.RawMessage `json:"progress,omitempty"`

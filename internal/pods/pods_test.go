@@ -343,6 +343,43 @@ func TestDeletes(t *testing.T) {
 	}
 }
 
+// An eviction that a disruption budget forbids is tried again. If it stays forbidden, the pod's instance goes on, and the
+// end of the pod is a loss.
+func TestEvictionForbidden(t *testing.T) {
+	r := newRig(t, 1)
+	r.hub.again = time.Millisecond
+	_, stop := r.sidecar("a", nil)
+	r.attachedTo(1)
+	if err := r.hub.Act(t.Context(), 0, "START"); err != nil {
+		t.Fatal(err)
+	}
+	term := func(ctx context.Context, answers ...string) error {
+		ended := make(chan error, 1)
+		go func() { ended <- r.hub.Act(ctx, 0, "TERM") }()
+		for _, answer := range answers {
+			if err := deletedAt(t.Context(), r.address, "secret", <-r.deleted, answer); err != nil {
+				t.Error(err)
+			}
+		}
+		return <-ended
+	}
+	forbidden := "Error from server (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget."
+	if err := term(t.Context(), forbidden, forbidden, "the API server is odd"); err == nil ||
+		!strings.Contains(err.Error(), "pod a: the API server is odd") {
+		t.Errorf("an eviction that fails after it was forbidden: %v", err)
+	}
+	r.hub.again = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), notYet)
+	defer cancel()
+	if err := term(ctx, forbidden); err == nil || !strings.Contains(err.Error(), "disruption budget") {
+		t.Errorf("an eviction that stays forbidden: %v", err)
+	}
+	stop()
+	if err := <-r.lost; !strings.Contains(err.Error(), "the pod a, which is instance 0,") {
+		t.Errorf("its pod is lost: %v", err)
+	}
+}
+
 // If the coordinator goes away, the consumer continues, and its connections end.
 func TestCoordinatorGone(t *testing.T) {
 	r := newRig(t, 1)

@@ -30,6 +30,10 @@ const (
 	pingEvery, leaseFor = 2 * time.Second, 8 * time.Second
 	// actLimit bounds an act in a pod, deleteLimit the deletion of one.
 	actLimit, deleteLimit = 15 * time.Second, 2 * time.Minute
+	// evictEvery is the interval at which an eviction is tried again that was forbidden, as kubectl drain does.
+	evictEvery = 5 * time.Second
+	// forbiddenNow is in the error of an eviction that a disruption budget forbids at that time.
+	forbiddenNow = "(TooManyRequests)"
 )
 
 const (

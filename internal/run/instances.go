@@ -259,6 +259,7 @@ func (f forgiving) Inject(ctx context.Context, active faults.Active) (faults.Hea
 		if err := heal(healing); err != nil && ctx.Err() == nil {
 			f.log.Warn().Err(err).Str("fault", active.Name).Msg(
 				"the subject did not come back after the fault; what it leaves unfinished is judged")
+			active.Failed(err)
 		}
 		return nil
 	}, nil

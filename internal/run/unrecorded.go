@@ -47,8 +47,8 @@ func Unrecorded(options Options, seen []reports.Snapshot, failure error) (dir st
 		delete(r.header.Environment, of)
 	}
 	r.header.Disturbed = true
-	r.header.Failure = r.reason(fmt.Errorf("%w; its history and logs are missing, the last that is known of it is phase %s "+
-		"after %s, with %d records acknowledged and %d processed", failure, last.Phase, units.Text(last.Now),
+	r.header.Failure = r.reason(fmt.Errorf("%w; its history and logs are missing, the last that is known of it is phase "+
+		"%s after %s, with %d records acknowledged and %d processed", failure, last.Phase, units.Text(last.Now),
 		last.Totals.Acknowledged, last.Totals.Processed))
 	return r.dir.path, environment("recording that the run is lost", errors.Join(r.recorder.Amend(r.header),
 		r.recorder.Close()))
