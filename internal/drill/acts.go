@@ -25,7 +25,7 @@ type doing struct {
 }
 
 // String implements fmt.Stringer: how the run's history names the person.
-func (d doing) String() string { return d.who.title() }
+func (d doing) String() string { return d.who.Title() }
 
 // Break injects a fault, written as in a scenario but without at, when and after, and returns it when it is in force.
 // Without for, the fault stays in force until it is lifted, at the latest until the load ends.

@@ -277,7 +277,7 @@ func (s *Session) Stop(who Actor) error {
 	s.mu.Lock()
 	s.say(line{Entry: Entry{Who: &who, Action: ActionStop, Text: "ends the drill"}})
 	s.mu.Unlock()
-	s.end("stopped by " + who.title())
+	s.end("stopped by " + who.Title())
 	return nil
 }
 
@@ -331,8 +331,8 @@ func (s *Session) Note(who Actor, text string) error {
 	return nil
 }
 
-// title is how a sentence names an actor.
-func (a Actor) title() string {
+// Title is how a sentence names an actor.
+func (a Actor) Title() string {
 	if a.Name != "" {
 		return a.Name
 	}

@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/dlqbench/dlqbench/internal/drill"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -24,16 +25,16 @@ func (m *model) controls() []control {
 		return nil
 	}
 	return []control{
-		{"b", "break", ActionBreak}, {"h", "heal", ActionHeal}, {"H", "heal ALL", ActionHealAll}, {"k", "kill", ActionKill},
-		{"p", "pause", ActionPause},
-		{"t", "restart", ActionRestart}, {"s", "scale", ActionScale}, {"r", "replay", ActionReplay},
-		{"n", "notice", ActionNotice}, {"d", "decision", ActionNote}, {"q", "stop and judge", ActionStop},
+		{"b", "break", drill.ActionBreak}, {"h", "heal", drill.ActionHeal}, {"H", "heal ALL", drill.ActionHealAll}, {"k", "kill", drill.ActionKill},
+		{"p", "pause", drill.ActionPause},
+		{"t", "restart", drill.ActionRestart}, {"s", "scale", drill.ActionScale}, {"r", "replay", drill.ActionReplay},
+		{"n", "notice", drill.ActionNotice}, {"d", "decision", drill.ActionNote}, {"q", "stop and judge", drill.ActionStop},
 	}
 }
 
 // may reports whether an action is allowed now.
 func (m *model) may(action string) bool {
-	if action == ActionPause && slices.Contains(m.state.May, ActionResume) {
+	if action == drill.ActionPause && slices.Contains(m.state.May, drill.ActionResume) {
 		return true
 	}
 	return slices.Contains(m.state.May, action)
@@ -41,7 +42,7 @@ func (m *model) may(action string) bool {
 
 // begin starts the action of a key, either at once or after a dialog for its parameters.
 func (m *model) begin(control control) tea.Cmd {
-	if control.action == ActionBreak && m.state.Unbreakable != "" {
+	if control.action == drill.ActionBreak && m.state.Unbreakable != "" {
 		m.say(did{err: fmt.Errorf("no fault can be injected by hand: %s", m.state.Unbreakable)})
 		return nil
 	}
@@ -50,27 +51,27 @@ func (m *model) begin(control control) tea.Cmd {
 		return nil
 	}
 	switch control.action {
-	case ActionHealAll, ActionReplay:
-		return m.act(Action{Name: control.action})
-	case ActionBreak:
+	case drill.ActionHealAll, drill.ActionReplay:
+		return m.act(drill.Action{Name: control.action})
+	case drill.ActionBreak:
 		m.dialog = m.chooseFault()
-	case ActionHeal:
+	case drill.ActionHeal:
 		m.dialog = m.chooseHeal()
-	case ActionKill, ActionPause, ActionRestart:
+	case drill.ActionKill, drill.ActionPause, drill.ActionRestart:
 		m.dialog = m.chooseInstance(control.action)
-	case ActionScale:
+	case drill.ActionScale:
 		m.dialog = m.askCount()
-	case ActionNotice:
-		m.dialog = ask("I noticed something", "what", "what you see; may stay empty", func(text string) (*Action, error) {
-			return &Action{Name: ActionNotice, Text: text}, nil
+	case drill.ActionNotice:
+		m.dialog = ask("I noticed something", "what", "what you see; may stay empty", func(text string) (*drill.Action, error) {
+			return &drill.Action{Name: drill.ActionNotice, Text: text}, nil
 		})
-	case ActionNote:
-		m.dialog = ask("Write down a decision", "text", "what was decided, and why", func(text string) (*Action, error) {
-			return &Action{Name: ActionNote, Text: text}, nil
+	case drill.ActionNote:
+		m.dialog = ask("Write down a decision", "text", "what was decided, and why", func(text string) (*drill.Action, error) {
+			return &drill.Action{Name: drill.ActionNote, Text: text}, nil
 		})
-	case ActionStop:
+	case drill.ActionStop:
 		m.dialog = &choice{title: "End the drill: heal everything, drain, judge?", items: []item{
-			{label: "no, go on"}, {label: "yes, stop and judge", action: &Action{Name: ActionStop}},
+			{label: "no, go on"}, {label: "yes, stop and judge", action: &drill.Action{Name: drill.ActionStop}},
 		}}
 	}
 	return nil
@@ -79,32 +80,18 @@ func (m *model) begin(control control) tea.Cmd {
 // chooseFault lists the faults, then asks for the parameters of the chosen one.
 func (m *model) chooseFault() dialog {
 	list := &choice{title: "Break what? (type to search)", search: true}
-	for _, one := range m.drill.Breakable() {
-		entry := item{label: one.Name, detail: one.Summary, refused: one.Refused}
-		entry.next = func() dialog {
-			form := &form{title: "Break " + one.Name, submit: func(values []string) (*Action, error) {
-				named := map[string]string{}
-				for i, parameter := range one.Parameters {
-					named[parameter.Name] = values[i]
-				}
-				return &Action{Name: ActionBreak, Fault: one.Name, Values: named}, nil
-			}}
-			for _, parameter := range one.Parameters {
-				form.fields = append(form.fields, field{label: parameter.Name, value: parameter.Value, hint: parameter.Hint,
-					choices: parameter.Choices})
-			}
-			return form
-		}
-		list.items = append(list.items, entry)
+	for _, one := range m.drill.Catalogue() {
+		list.items = append(list.items, item{label: one.Name, detail: one.Summary, refused: one.Refused,
+			next: func() dialog { return faultForm(one) }})
 	}
 	return list
 }
 
 func (m *model) chooseHeal() dialog {
 	list := &choice{title: "Heal what?", empty: "nothing is broken"}
-	for _, fault := range m.state.Faults {
+	for _, fault := range m.inForce() {
 		list.items = append(list.items,
-			item{label: fault.Name, detail: fault.What, action: &Action{Name: ActionHeal, Fault: fault.ID}})
+			item{label: fault.Name, detail: fault.What, action: &drill.Action{Name: drill.ActionHeal, Fault: fault.ID}})
 	}
 	return list
 }
@@ -118,11 +105,11 @@ func (m *model) chooseInstance(action string) dialog {
 			continue
 		}
 		does := action
-		if action == ActionPause && one.Status == reports.InstancePaused {
-			does = ActionResume
+		if action == drill.ActionPause && one.Status == reports.InstancePaused {
+			does = drill.ActionResume
 		}
-		entry := item{label: one.Name, detail: string(one.Status), action: &Action{Name: does, Instance: one.Number}}
-		if does == ActionResume {
+		entry := item{label: one.Name, detail: string(one.Status), action: &drill.Action{Name: does, Instance: one.Number}}
+		if does == drill.ActionResume {
 			entry.detail = "paused: let it go on"
 		}
 		list.items = append(list.items, entry)
@@ -137,17 +124,17 @@ func (m *model) askCount() dialog {
 			running++
 		}
 	}
-	return ask("Scale the consumer", "instances", fmt.Sprintf("%d run now", running), func(text string) (*Action, error) {
+	return ask("Scale the consumer", "instances", fmt.Sprintf("%d run now", running), func(text string) (*drill.Action, error) {
 		count, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || count < 1 {
 			return nil, fmt.Errorf("%q is not a number of instances", text)
 		}
-		return &Action{Name: ActionScale, Count: count}, nil
+		return &drill.Action{Name: drill.ActionScale, Instances: count}, nil
 	})
 }
 
 // ask is a form with one field.
-func ask(title, label, hint string, submit func(text string) (*Action, error)) dialog {
+func ask(title, label, hint string, submit func(text string) (*drill.Action, error)) dialog {
 	return &form{title: title, fields: []field{{label: label, hint: hint}},
-		submit: func(values []string) (*Action, error) { return submit(values[0]) }}
+		submit: func(values []string) (*drill.Action, error) { return submit(values[0]) }}
 }

@@ -6,13 +6,14 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/dlqbench/dlqbench/internal/drill"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
 // dialog asks for input before an action. key returns the next dialog (itself or another one), or nil together with the
 // action, or without one if it was cancelled.
 type dialog interface {
-	key(press tea.KeyPressMsg) (dialog, *Action)
+	key(press tea.KeyPressMsg) (dialog, *drill.Action)
 	paste(text string)
 	// lines draws the dialog within the given size.
 	lines(look look, width, height int) []string
@@ -23,7 +24,7 @@ type item struct {
 	label, detail string
 	// refused is the reason why the item cannot be chosen.
 	refused string
-	action  *Action
+	action  *drill.Action
 	next    func() dialog
 }
 
@@ -46,7 +47,7 @@ func (c *choice) shown() []item {
 	})
 }
 
-func (c *choice) key(press tea.KeyPressMsg) (dialog, *Action) {
+func (c *choice) key(press tea.KeyPressMsg) (dialog, *drill.Action) {
 	shown := c.shown()
 	switch name := press.String(); {
 	case name == "up":
@@ -126,10 +127,10 @@ type form struct {
 	fields []field
 	at     int
 	wrong  string
-	submit func(values []string) (*Action, error)
+	submit func(values []string) (*drill.Action, error)
 }
 
-func (f *form) key(press tea.KeyPressMsg) (dialog, *Action) {
+func (f *form) key(press tea.KeyPressMsg) (dialog, *drill.Action) {
 	f.wrong = ""
 	switch name := press.String(); {
 	case name == "enter":
@@ -168,7 +169,7 @@ func (f *form) turn(on bool) {
 	one.value = one.choices[(at+step)%len(one.choices)]
 }
 
-func (f *form) done() (dialog, *Action) {
+func (f *form) done() (dialog, *drill.Action) {
 	values := make([]string, len(f.fields))
 	for i := range f.fields {
 		values[i] = f.fields[i].value

@@ -1,8 +1,7 @@
 // Package tui is the live view of a run, or of a drill, in a terminal: the system drawn in text, rates with their
 // recent course, lag, latency, processes, the event log, and in a drill the keys that inject and lift faults.
 //
-// It knows the snapshots of a run and the actions of a drill, and nothing about their implementation. It judges
-// nothing.
+// It knows the snapshots of a run, and the state and the actions of a drill. It judges nothing.
 //
 //	run ──Update──▶ mailbox ◀── tick (5/s) ── model ──▶ terminal
 //	                                            └── keys ──▶ Drill.Do

@@ -1,98 +1,111 @@
 package tui
 
+// This file writes a fault of a drill as its form asks for it.
+
 import (
 	"context"
-	"time"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
 
-	"github.com/dlqbench/dlqbench/reports"
+	"github.com/dlqbench/dlqbench/internal/drill"
 )
 
-// Drill offers the manual actions of a drill. It is safe for concurrent use. It refuses a forbidden action with an
-// error text for people.
+// Drill is a drill as one role sees it. It is safe for concurrent use. It refuses a forbidden action with an error
+// text for people.
 type Drill interface {
 	// State returns the currently visible state.
-	State() State
-	// Breakable lists the faults that can be injected.
-	Breakable() []Breakable
+	State() drill.State
+	// Catalogue lists the faults that can be injected.
+	Catalogue() []drill.Breakable
 	// Do executes an action and returns a short message about the result.
-	Do(ctx context.Context, action Action) (string, error)
+	Do(ctx context.Context, action drill.Action) (string, error)
 }
 
-// State is the state of a drill. Times count from the start of the steady load.
-type State struct {
-	// Stage is the stage of the drill, in a word. Ending is the reason why it ends, or "" while it continues.
-	Stage, Ending string
-	// At is the present time, Until the time at which the drill ends by itself.
-	At, Until time.Duration
-	// May lists the names of the actions that are allowed now.
-	May []string
-	// Unbreakable is the reason why no fault may ever be injected in this drill, or "".
-	Unbreakable string
-	// Live is nil before there are figures.
-	Live *reports.Snapshot
-	// Faults are the faults in force.
-	Faults []Fault
-	// Log has events and people's notes, oldest first.
-	Log []Line
+// faultForm asks for the parameters of a fault that can be chosen.
+func faultForm(fault drill.Breakable) *form {
+	var asked []drill.Parameter
+	out := &form{title: "Break " + fault.Name}
+	for _, parameter := range fault.Parameters {
+		if parameter.Fixed {
+			continue
+		}
+		asked = append(asked, parameter)
+		line := field{label: parameter.Path, hint: hintOf(parameter), choices: parameter.Choices}
+		if parameter.Default != nil {
+			line.value = fmt.Sprint(parameter.Default)
+		}
+		if parameter.Type == drill.TypeFlag {
+			line.choices = []string{"true", "false"}
+		}
+		out.fields = append(out.fields, line)
+	}
+	out.submit = func(values []string) (*drill.Action, error) {
+		spec, err := specOf(fault, asked, values)
+		return &drill.Action{Name: drill.ActionBreak, Spec: spec}, err
+	}
+	return out
 }
 
-// Fault is a fault in force.
-type Fault struct {
-	ID, Name, What string
-	// Note is a remark on people's reaction ("noticed after 4.0 s").
-	Note  string
-	Since time.Duration
+// hintOf describes the format of a parameter.
+func hintOf(parameter drill.Parameter) string {
+	hint := map[string]string{
+		drill.TypeDuration: "such as 250ms", drill.TypePercent: "such as 20%", drill.TypeSize: "such as 64KiB",
+		drill.TypeRate: "such as 50/s", drill.TypeNumber: "a number, at least " + strconv.Itoa(parameter.Min),
+	}[parameter.Type]
+	switch {
+	case parameter.Path == "for":
+		hint += "; empty: until it is healed"
+	case !parameter.Required:
+		hint += "; may stay empty"
+	}
+	return strings.TrimPrefix(hint, "; ")
 }
 
-// Line is a line of a log.
-type Line struct {
-	At time.Duration
-	// Kind is the subject of the line, in a word. Text is untrusted text.
-	Kind, Text string
+// specOf returns the fault with the written values of the parameters. An empty value removes the key.
+func specOf(fault drill.Breakable, parameters []drill.Parameter, values []string) (map[string]any, error) {
+	var spec map[string]any
+	text, err := json.Marshal(fault.Spec)
+	if err == nil {
+		err = json.Unmarshal(text, &spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("copying the fault %s: %w", fault.Name, err)
+	}
+	for i, parameter := range parameters {
+		var value any
+		switch written := strings.TrimSpace(values[i]); {
+		case written == "" && parameter.Required:
+			return nil, fmt.Errorf("%s needs a value for %s", fault.Name, parameter.Path)
+		case written == "":
+		case parameter.Type == drill.TypeNumber:
+			value, err = strconv.Atoi(written)
+		case parameter.Type == drill.TypeFlag:
+			value, err = strconv.ParseBool(written)
+		default:
+			value = written
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q is not what %s can be", fault.Name, values[i], parameter.Path)
+		}
+		place(spec, strings.Split(parameter.Path, "."), value)
+	}
+	return spec, nil
 }
 
-// Breakable is a fault that can be injected.
-type Breakable struct {
-	Name, Summary string
-	Parameters    []Parameter
-	// Refused is the reason why the fault cannot be injected in this drill, or "".
-	Refused string
-}
-
-// Parameter is an adjustable value of a fault.
-type Parameter struct {
-	// Name is its name, Value its initial value, Hint its format.
-	Name, Value, Hint string
-	// Choices are the permitted values, if they are limited.
-	Choices []string
-}
-
-// These are the names of actions.
-const (
-	ActionBreak   = "break"
-	ActionHeal    = "heal"
-	ActionHealAll = "heal-all"
-	ActionKill    = "kill"
-	ActionPause   = "pause"
-	ActionResume  = "resume"
-	ActionRestart = "restart"
-	ActionScale   = "scale"
-	ActionReplay  = "replay"
-	ActionNotice  = "notice"
-	ActionNote    = "note"
-	ActionStop    = "stop"
-)
-
-// Action is an action to execute.
-type Action struct {
-	// Name is one of the names of actions.
-	Name string
-	// Fault is the name of the fault to inject, with the values of its parameters by name, or the id of the fault to
-	// lift.
-	Fault  string
-	Values map[string]string
-	// Instance is the instance to kill, pause, resume or restart. Count is the number of instances to scale to.
-	Instance, Count int
-	// Text is a person's text.
-	Text string
+// place sets the value at a path. nil removes it.
+func place(spec map[string]any, path []string, value any) {
+	if len(path) == 1 {
+		if spec[path[0]] = value; value == nil {
+			delete(spec, path[0])
+		}
+		return
+	}
+	within, is := spec[path[0]].(map[string]any)
+	if !is {
+		within = map[string]any{}
+		spec[path[0]] = within
+	}
+	place(within, path[1:], value)
 }

@@ -5,6 +5,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/dlqbench/dlqbench/internal/drill"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -28,7 +29,7 @@ type model struct {
 	width, height int
 	live          reports.Snapshot
 	seen          int // number of snapshots so far
-	state         State
+	state         drill.State
 	course        course
 	logs          []string
 	// scrolled is the number of newest events that are scrolled out of view.
@@ -148,7 +149,7 @@ func (m *model) inDialog(press tea.KeyPressMsg) tea.Cmd {
 }
 
 // act executes an action.
-func (m *model) act(action Action) tea.Cmd {
+func (m *model) act(action drill.Action) tea.Cmd {
 	does := m.acting.do(m.drill, action)
 	if does != nil {
 		m.busy++

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/drill"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -88,43 +89,47 @@ func at(second int) reports.Snapshot {
 
 // played is a drill without a system.
 type played struct {
-	state State
-	did   []Action
+	state drill.State
+	did   []drill.Action
 	err   error
 }
 
-func (p *played) State() State { return p.state }
+func (p *played) State() drill.State { return p.state }
 
-func (p *played) Breakable() []Breakable {
-	return []Breakable{
-		{Name: "network.latency", Summary: "answers come late", Parameters: []Parameter{
-			{Name: "network.link", Value: "brokers", Choices: []string{"brokers", "downstream", "dlq"}},
-			{Name: "network.latency", Value: "250ms", Hint: "such as 250ms"},
-			{Name: "for", Hint: "empty: until it is healed"},
-		}},
+func (p *played) Catalogue() []drill.Breakable {
+	return []drill.Breakable{
+		{Name: "network.latency", Summary: "answers come late",
+			Spec: map[string]any{"network": map[string]any{"link": "brokers", "latency": "250ms"}},
+			Parameters: []drill.Parameter{
+				{Path: "network.link", Default: "brokers", Required: true, Choices: []string{"brokers", "downstream", "dlq"}},
+				{Path: "network.latency", Type: drill.TypeDuration, Default: "250ms", Required: true},
+				{Path: "for"},
+			}},
 		{Name: "broker.kill", Summary: "a broker is killed", Refused: "there is one broker only"},
-		{Name: "downstream.outage", Summary: "every attempt is answered 503"},
+		{Name: "downstream.outage", Summary: "every attempt is answered 503",
+			Spec:       map[string]any{"downstream": map[string]any{"outage": true}},
+			Parameters: []drill.Parameter{{Path: "downstream.outage", Type: drill.TypeFlag, Fixed: true}}},
 	}
 }
 
-func (p *played) Do(_ context.Context, action Action) (string, error) {
+func (p *played) Do(_ context.Context, action drill.Action) (string, error) {
 	p.did = append(p.did, action)
 	return action.Name + " done", p.err
 }
 
 // shown is a model in a window, after that many seconds of a run.
-func shown(width, height int, drill *played) *model {
+func shown(width, height int, session *played) *model {
 	options := Options{Interrupt: func() {}}
-	if drill != nil {
-		options.Drill = drill
+	if session != nil {
+		options.Drill = session
 	}
 	m := newModel(&mailbox{}, newActing(), options)
 	m.now = func() time.Time { return time.Unix(1000, 0) }
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	for second := 1; second <= 40; second++ {
-		if drill != nil {
+		if session != nil {
 			live := at(second)
-			drill.state.Live = &live
+			session.state.Live = &live
 		}
 		m.mail.put(at(second))
 		m.Update(tick{})
@@ -133,14 +138,19 @@ func shown(width, height int, drill *played) *model {
 }
 
 func running() *played {
-	return &played{state: State{
+	return &played{state: drill.State{
 		Stage: "open", At: 30 * time.Second, Until: 5 * time.Minute,
-		May: []string{ActionBreak, ActionHeal, ActionHealAll, ActionKill, ActionPause, ActionResume, ActionScale,
-			ActionNotice, ActionNote, ActionStop},
-		Faults: []Fault{{ID: "3", Name: "dlq-refuses", What: "Produce to dlq answered NOT_ENOUGH_REPLICAS",
-			Note: "not noticed yet", Since: 10 * time.Second}},
-		Log: []Line{{At: 10 * time.Second, Kind: "break", Text: "the injector: dlq-refuses"},
-			{At: 12 * time.Second, Kind: "note", Text: "Ada: we wait"}},
+		May: []string{drill.ActionBreak, drill.ActionHeal, drill.ActionHealAll, drill.ActionKill, drill.ActionPause,
+			drill.ActionResume, drill.ActionScale, drill.ActionNotice, drill.ActionNote, drill.ActionStop},
+		Faults: []drill.Fault{
+			{ID: "2", Name: "healed", Healed: new(time.Second)}, {ID: "4", Name: "failed", Failed: "no such broker"},
+			{ID: "3", Name: "dlq-refuses", What: "Produce to dlq answered NOT_ENOUGH_REPLICAS", ToNotice: true,
+				Injected: 10 * time.Second},
+		},
+		Log: []drill.Entry{
+			{At: 10 * time.Second, Who: &drill.Actor{Role: drill.RoleInjector}, Action: "break", Text: "dlq-refuses"},
+			{At: 12 * time.Second, Who: &drill.Actor{Name: "Ada"}, Action: "note", Text: "we wait"},
+		},
 	}}
 }
 
@@ -167,7 +177,7 @@ func TestScreens(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		width, height int
-		drill         *played
+		session       *played
 		keys          []string
 	}{
 		{"run-110x40", 110, 40, nil, nil},
@@ -186,7 +196,7 @@ func TestScreens(t *testing.T) {
 		{"drill-help", 80, 24, running(), []string{"?"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := shown(test.width, test.height, test.drill)
+			m := shown(test.width, test.height, test.session)
 			press(t, m, test.keys...)
 			compareGolden(t, test.name, m.View().Content)
 		})
@@ -209,13 +219,13 @@ func TestScreenAtFirst(t *testing.T) {
 // In any window, any content fits, and foreign text cannot move the cursor.
 func TestScreenFits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var drill *played
+		var session *played
 		if rapid.Bool().Draw(rt, "drill") {
-			drill = running()
-			drill.state.Log = append(drill.state.Log,
-				Line{Kind: rapid.String().Draw(rt, "kind"), Text: rapid.String().Draw(rt, "text")})
+			session = running()
+			session.state.Log = append(session.state.Log,
+				drill.Entry{Action: rapid.String().Draw(rt, "kind"), Text: rapid.String().Draw(rt, "text")})
 		}
-		m := shown(rapid.IntRange(0, 200).Draw(rt, "width"), rapid.IntRange(0, 60).Draw(rt, "height"), drill)
+		m := shown(rapid.IntRange(0, 200).Draw(rt, "width"), rapid.IntRange(0, 60).Draw(rt, "height"), session)
 		m.mail.log([]byte(rapid.String().Draw(rt, "logged")+"\n"), nil)
 		m.Update(tick{})
 		keys := rapid.SliceOfN(rapid.SampledFrom([]string{"b", "k", "s", "n", "d", "?", "enter", "esc", "down", "up", "right",
@@ -240,45 +250,48 @@ func TestScreenFits(t *testing.T) {
 func TestKeys(t *testing.T) {
 	for name, test := range map[string]struct {
 		keys []string
-		want []Action
+		want []drill.Action
 	}{
 		"break with other values": {[]string{"b", "enter", "right", "down", "backspace", "backspace", "s", "down", "9", "s",
-			"enter"}, []Action{{
-			Name: ActionBreak, Fault: "network.latency", Values: map[string]string{"network.link": "downstream",
-				"network.latency": "250s", "for": "9s"},
+			"enter"}, []drill.Action{{
+			Name: drill.ActionBreak, Spec: map[string]any{"network": map[string]any{"link": "downstream", "latency": "250s"},
+				"for": "9s"},
 		}}},
 		"break, searched": {[]string{"b", "o", "u", "t", "a", "g", "enter", "enter"},
-			[]Action{{Name: ActionBreak, Fault: "downstream.outage", Values: map[string]string{}}}},
+			[]drill.Action{{Name: drill.ActionBreak,
+				Spec: map[string]any{"downstream": map[string]any{"outage": true}}}}},
 		"break what can't be": {[]string{"b", "down", "enter", "enter"}, nil},
 		"break, and leave":    {[]string{"b", "enter", "esc", "enter"}, nil},
+		"a required value is missing": {append(append([]string{"b", "enter", "down"},
+			slices.Repeat([]string{"backspace"}, 5)...), "enter"), nil},
 		"choices go round": {[]string{"b", "enter", "left", "enter"},
-			[]Action{{Name: ActionBreak, Fault: "network.latency", Values: map[string]string{"network.link": "dlq",
-				"network.latency": "250ms", "for": ""}}}},
-		"heal":            {[]string{"h", "enter"}, []Action{{Name: ActionHeal, Fault: "3"}}},
-		"heal all":        {[]string{"H"}, []Action{{Name: ActionHealAll}}},
-		"kill the second": {[]string{"k", "1", "enter"}, []Action{{Name: ActionKill, Instance: 1}}},
-		"pause":           {[]string{"p", "enter"}, []Action{{Name: ActionPause}}},
+			[]drill.Action{{Name: drill.ActionBreak,
+				Spec: map[string]any{"network": map[string]any{"link": "dlq", "latency": "250ms"}}}}},
+		"heal":            {[]string{"h", "enter"}, []drill.Action{{Name: drill.ActionHeal, Fault: "3"}}},
+		"heal all":        {[]string{"H"}, []drill.Action{{Name: drill.ActionHealAll}}},
+		"kill the second": {[]string{"k", "1", "enter"}, []drill.Action{{Name: drill.ActionKill, Instance: 1}}},
+		"pause":           {[]string{"p", "enter"}, []drill.Action{{Name: drill.ActionPause}}},
 		"scale": {[]string{"s", "x", "enter", "backspace", "3", "enter"},
-			[]Action{{Name: ActionScale, Count: 3}}},
+			[]drill.Action{{Name: drill.ActionScale, Instances: 3}}},
 		"replay is not allowed":  {[]string{"r"}, nil},
 		"restart is not allowed": {[]string{"t"}, nil},
-		"notice without words":   {[]string{"n", "enter"}, []Action{{Name: ActionNotice}}},
+		"notice without words":   {[]string{"n", "enter"}, []drill.Action{{Name: drill.ActionNotice}}},
 		"decision, with blanks": {[]string{"d", "h", "i", " ", "q", "enter"},
-			[]Action{{Name: ActionNote, Text: "hi q"}}},
+			[]drill.Action{{Name: drill.ActionNote, Text: "hi q"}}},
 		"stop is asked about":         {[]string{"q", "enter"}, nil},
-		"stop":                        {[]string{"q", "down", "enter"}, []Action{{Name: ActionStop}}},
+		"stop":                        {[]string{"q", "down", "enter"}, []drill.Action{{Name: drill.ActionStop}}},
 		"what is no key does nothing": {[]string{"z", "enter", "left"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			drill := running()
-			m := shown(80, 24, drill)
+			session := running()
+			m := shown(80, 24, session)
 			press(t, m, test.keys...)
-			if len(drill.did) != len(test.want) {
-				t.Fatalf("it did %+v, want %+v", drill.did, test.want)
+			if len(session.did) != len(test.want) {
+				t.Fatalf("it did %+v, want %+v", session.did, test.want)
 			}
-			for i := range drill.did {
-				if fmt.Sprint(drill.did[i]) != fmt.Sprint(test.want[i]) {
-					t.Errorf("it did %+v, want %+v", drill.did[i], test.want[i])
+			for i := range session.did {
+				if fmt.Sprint(session.did[i]) != fmt.Sprint(test.want[i]) {
+					t.Errorf("it did %+v, want %+v", session.did[i], test.want[i])
 				}
 			}
 			m.acting.stop()
@@ -288,35 +301,35 @@ func TestKeys(t *testing.T) {
 
 // The same key resumes a paused instance.
 func TestPauseResumes(t *testing.T) {
-	drill := running()
-	m := shown(80, 24, drill)
+	session := running()
+	m := shown(80, 24, session)
 	m.live.Instances[0].Status = reports.InstancePaused
 	press(t, m, "p", "enter")
-	if len(drill.did) != 1 || drill.did[0].Name != ActionResume {
-		t.Errorf("it did %+v", drill.did)
+	if len(session.did) != 1 || session.did[0].Name != drill.ActionResume {
+		t.Errorf("it did %+v", session.did)
 	}
 }
 
 // If no fault can ever be injected, the key shows the reason.
 func TestBreakingThatCanNeverBe(t *testing.T) {
-	drill := running()
-	drill.state.Unbreakable = "this Kafka is another's"
-	m := shown(80, 24, drill)
+	session := running()
+	session.state.Unbreakable = "this Kafka is another's"
+	m := shown(80, 24, session)
 	press(t, m, "b", "enter", "enter")
-	if got := m.View().Content; !strings.Contains(got, drill.state.Unbreakable) || len(drill.did) > 0 {
-		t.Errorf("it did %+v and shows\n%s", drill.did, got)
+	if got := m.View().Content; !strings.Contains(got, session.state.Unbreakable) || len(session.did) > 0 {
+		t.Errorf("it did %+v and shows\n%s", session.did, got)
 	}
 }
 
 // The result of an action is shown for a while. A failure is marked as such.
 func TestActionsAreAnswered(t *testing.T) {
-	drill := running()
-	m := shown(80, 24, drill)
+	session := running()
+	m := shown(80, 24, session)
 	press(t, m, "H")
 	if got := m.View().Content; !strings.HasSuffix(got, "heal-all done") || m.busy != 0 {
 		t.Errorf("it shows\n%s", got)
 	}
-	drill.err = errors.New("not now\x1b[2J")
+	session.err = errors.New("not now\x1b[2J")
 	press(t, m, "H")
 	if got := m.View().Content; !strings.HasSuffix(got, `not now\x1b[2J`) {
 		t.Errorf("it shows\n%s", got)

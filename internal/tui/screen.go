@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
+	"github.com/dlqbench/dlqbench/internal/drill"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -207,7 +208,7 @@ type did struct {
 }
 
 // do returns a command that executes an action outside of the view's own loop.
-func (a *acting) do(drill Drill, action Action) tea.Cmd {
+func (a *acting) do(drill Drill, action drill.Action) tea.Cmd {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {

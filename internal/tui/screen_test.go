@@ -12,10 +12,12 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/internal/drill"
 )
 
 // opened opens a screen on pipes. The test may read its output or not.
-func opened(t *testing.T, drill Drill) (screen *Screen, out *os.File) {
+func opened(t *testing.T, session Drill) (screen *Screen, out *os.File) {
 	t.Helper()
 	in, typed, err := os.Pipe()
 	if err != nil {
@@ -25,7 +27,7 @@ func opened(t *testing.T, drill Drill) (screen *Screen, out *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen = Open(Options{In: in, Out: written, Interrupt: func() {}, Drill: drill})
+	screen = Open(Options{In: in, Out: written, Interrupt: func() {}, Drill: session})
 	t.Cleanup(func() {
 		screen.Done()
 		for _, file := range []*os.File{out, in, typed, written} {
@@ -114,7 +116,7 @@ func TestTerminalThatStops(t *testing.T) {
 // broken panics when its state is read.
 type broken struct{ played }
 
-func (*broken) State() State { panic("a bug in what is shown") }
+func (*broken) State() drill.State { panic("a bug in what is shown") }
 
 // A bug in the view ends the view, not the run, and the terminal is restored.
 func TestViewThatPanics(t *testing.T) {

@@ -2,12 +2,14 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/dlqbench/dlqbench/internal/drill"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
@@ -73,7 +75,7 @@ func (m *model) head() []string {
 func (m *model) progress() string {
 	phase, at, total := m.live.Phase, m.live.Elapsed, m.live.Total
 	if m.drill != nil && m.state.Stage != "" {
-		phase, at, total = m.state.Stage, m.state.At, m.state.Until
+		phase, at, total = string(m.state.Stage), m.state.At, m.state.Until
 	}
 	text := clock(at)
 	if total > 0 && at <= total {
@@ -188,12 +190,29 @@ func (m *model) faults() []string {
 		}
 		return lines
 	}
-	for _, fault := range m.state.Faults {
-		lines = append(lines,
-			m.fault(fault.Name, fault.What,
-				strings.TrimSpace(fmt.Sprintf("for %s %s", clock(m.state.At-fault.Since), fault.Note))))
+	for _, fault := range m.inForce() {
+		how := fmt.Sprintf("for %s %s", clock(m.state.At-fault.Injected), noticed(fault))
+		lines = append(lines, m.fault(fault.Name, fault.What, strings.TrimSpace(how)))
 	}
 	return lines
+}
+
+// inForce lists the faults of a drill that are in force.
+func (m *model) inForce() []drill.Fault {
+	return slices.DeleteFunc(slices.Clone(m.state.Faults), func(fault drill.Fault) bool {
+		return fault.Healed != nil || fault.Failed != ""
+	})
+}
+
+// noticed tells of people's reaction to a fault.
+func noticed(fault drill.Fault) string {
+	switch {
+	case fault.Noticed != nil:
+		return "noticed after " + (*fault.Noticed - fault.Injected).Round(100*time.Millisecond).String()
+	case fault.ToNotice:
+		return "not noticed yet"
+	}
+	return ""
 }
 
 func (m *model) fault(name, what, how string) string {
@@ -284,7 +303,11 @@ func (m *model) events(room int) []string {
 	}
 	if m.drill != nil {
 		for _, line := range m.state.Log {
-			add(line.At, reports.Visible(line.Kind, 10), line.Text)
+			text := line.Text
+			if line.Who != nil {
+				text = strings.TrimSpace(line.Who.Title() + ": " + text)
+			}
+			add(line.At, reports.Visible(line.Action, 10), text)
 		}
 	} else {
 		for _, event := range m.live.Events {

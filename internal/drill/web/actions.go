@@ -27,15 +27,9 @@ const (
 
 // order is what was asked for.
 type order struct {
+	drill.Action
 	// By is the person's name.
 	By string `json:"by"`
-	// Spec is a fault as a scenario writes it, Fault the id of one that is in force.
-	Spec  map[string]any `json:"spec"`
-	Fault string         `json:"fault"`
-	// Instance is the number of one, Instances how many there shall be.
-	Instance  int    `json:"instance"`
-	Instances int    `json:"instances"`
-	Text      string `json:"text"`
 	// plain means that the order came from a form, which expects a page in return.
 	plain bool
 	key   string
@@ -63,9 +57,10 @@ func (s *Server) act(role drill.Role, session Session) http.HandlerFunc {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actLimit)
 		defer cancel()
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actLimit + requestLimit))
-		message, err := carryOut(ctx, session, r.PathValue("action"), drill.Actor{Name: order.By, Role: role}, order)
+		order.Name = r.PathValue("action")
+		message, err := order.Do(ctx, session, drill.Actor{Name: order.By, Role: role})
 		switch {
-		case errors.Is(err, errUnknownAction):
+		case errors.Is(err, drill.ErrUnknownAction):
 			status = http.StatusNotFound
 		case errors.Is(err, drill.ErrNotAllowed):
 			status = http.StatusForbidden
@@ -82,7 +77,7 @@ func (s *Server) act(role drill.Role, session Session) http.HandlerFunc {
 // discreet returns the error text for a responder. The session words its refusals for responders. A failure may name
 // the fault, so its text goes only to the log.
 func (s *Server) discreet(err error) error {
-	for _, known := range []error{drill.ErrNotAllowed, drill.ErrNotOpen, drill.ErrRefused, errUnknownAction} {
+	for _, known := range []error{drill.ErrNotAllowed, drill.ErrNotOpen, drill.ErrRefused, drill.ErrUnknownAction} {
 		if errors.Is(err, known) {
 			return err
 		}
@@ -120,46 +115,6 @@ func readOrder(r *http.Request) (order, int, error) {
 	}
 	out.By, out.Text = strings.TrimSpace(out.By), strings.TrimSpace(out.Text)
 	return out, http.StatusOK, nil
-}
-
-var errUnknownAction = errors.New("a drill has no such action")
-
-// carryOut requests one action from the session and returns a message about the result.
-func carryOut(ctx context.Context, session Session, action string, who drill.Actor, o order) (string, error) {
-	switch action {
-	case drill.ActionBreak:
-		fault, err := session.Break(ctx, who, o.Spec)
-		return "Injected: " + fault.Name, err
-	case drill.ActionHeal:
-		return "Healed", session.Heal(ctx, who, o.Fault)
-	case drill.ActionHealAll:
-		err := session.HealAll(ctx, who)
-		if errors.Is(err, drill.ErrNotOpen) {
-			return "No fault is in force: " + err.Error(), nil
-		}
-		return "Everything is healed", err
-	case drill.ActionReplay:
-		return "The dead letters are being replayed", session.Replay(ctx, who)
-	case drill.ActionKill:
-		return fmt.Sprintf("Instance %d is killed", o.Instance), session.Kill(ctx, who, o.Instance)
-	case drill.ActionPause:
-		return fmt.Sprintf("Instance %d is paused", o.Instance), session.Pause(ctx, who, o.Instance)
-	case drill.ActionResume:
-		return fmt.Sprintf("Instance %d goes on", o.Instance), session.Resume(ctx, who, o.Instance)
-	case drill.ActionRestart:
-		return fmt.Sprintf("Instance %d restarts", o.Instance), session.Restart(ctx, who, o.Instance)
-	case drill.ActionScale:
-		return fmt.Sprintf("%d instances", o.Instances), session.Scale(ctx, who, o.Instances)
-	case drill.ActionNotice:
-		return "Noticed", session.Notice(who, o.Text)
-	case drill.ActionNote:
-		return "Noted", session.Note(who, o.Text)
-	case drill.ActionJoin:
-		return "Hello " + who.Name, session.Join(who)
-	case drill.ActionStop:
-		return "The drill ends", session.Stop(who)
-	}
-	return "", fmt.Errorf("%w: %q", errUnknownAction, action)
 }
 
 // answer reports the result to the browser or the command line.
