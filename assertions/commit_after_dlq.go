@@ -11,6 +11,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -107,10 +108,8 @@ func (w *state) planned(outcomes ...history.Outcome) bool {
 		if !r.has(markSent) {
 			continue
 		}
-		for _, outcome := range outcomes {
-			if r.planned == outcome {
-				return true
-			}
+		if slices.Contains(outcomes, r.planned) {
+			return true
 		}
 	}
 	return false

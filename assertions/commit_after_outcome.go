@@ -208,10 +208,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 		// acknowledged before the commit.
 		c.remark("a dead letter without the record's id: when it was written is not seen")
 	default:
-		to := p.at
-		if c.w.firstTerminal(r) > p.at {
-			to = c.w.firstTerminal(r)
-		}
+		to := max(c.w.firstTerminal(r), p.at)
 		c.saw("commit-past-unfinished", c.w.about(p.number, 0, max(to, r.lastStart.At()), func() string {
 			if p.named && p.ack == 0 {
 				return fmt.Sprintf(

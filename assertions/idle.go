@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -181,7 +182,7 @@ func (a *activity) drop(where place, at time.Duration) {
 func (a *activity) without(from, to time.Duration) (stretch, bool) {
 	all := a.unowned
 	if a.seen && len(a.owned) == 0 {
-		all = append(all[:len(all):len(all)], stretch{a.since, endless})
+		all = append(slices.Clip(all), stretch{a.since, endless})
 	}
 	longest, most := stretch{}, (to-from)/2
 	found := false

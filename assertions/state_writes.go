@@ -256,10 +256,8 @@ func (l *deadLettered) ask(one *write, r *record, anew, limit uint16) {
 	if anew > 0 {
 		counts.from = min(counts.from, max(1, counts.from-min(counts.from, anew)))
 	}
-	for _, known := range l.counts {
-		if known == counts {
-			return
-		}
+	if slices.Contains(l.counts, counts) {
+		return
 	}
 	l.counts = append(l.counts, counts)
 }

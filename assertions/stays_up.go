@@ -29,6 +29,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -193,10 +194,8 @@ func (c *staysUp) unclean(l *life) string {
 		return fmt.Sprintf("an exception ended one of its threads: %q", l.panicked)
 	}
 	if codes := c.w.contract.StopCodes; len(codes) > 0 {
-		for _, legal := range codes {
-			if code == legal {
-				return ""
-			}
+		if slices.Contains(codes, code) {
+			return ""
 		}
 		return fmt.Sprintf("its contract promises one of the codes %v", codes)
 	}

@@ -13,6 +13,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -224,20 +225,13 @@ func steps(from history.StoreState) (automatic, byHand []history.StoreState) {
 // mayBecome reports whether one step leads from one state to the other.
 func (c *storeLifecycle) mayBecome(from, to history.StoreState, hand bool) bool {
 	automatic, byHand := steps(from)
-	for _, legal := range automatic {
-		if legal == to {
-			return true
-		}
+	if slices.Contains(automatic, to) {
+		return true
 	}
 	if !hand && !c.contract.ByHand {
 		return false
 	}
-	for _, legal := range byHand {
-		if legal == to {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(byHand, to)
 }
 
 // pathLeads reports whether a sequence of steps leads from one state to the other. Polling may miss intermediate

@@ -51,8 +51,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // ClassOf returns the class of a handler's error, Retryable if it has none.
 func ClassOf(err error) Class {
-	var classed *Error
-	if errors.As(err, &classed) {
+	if classed, ok := errors.AsType[*Error](err); ok {
 		return classed.Class
 	}
 	return Retryable
@@ -91,8 +90,7 @@ func describe(err error, failure *deadletter.Failure) {
 }
 
 func retryAfter(err error) time.Duration {
-	var classed *Error
-	if errors.As(err, &classed) {
+	if classed, ok := errors.AsType[*Error](err); ok {
 		return classed.RetryAfter
 	}
 	return 0

@@ -25,7 +25,7 @@ func TestMarkdownStaysInShape(t *testing.T) {
 	if regexp.MustCompile(`@[a-z]`).MatchString(prose) {
 		t.Error("someone is mentioned")
 	}
-	for _, line := range strings.Split(prose, "\n") {
+	for line := range strings.SplitSeq(prose, "\n") {
 		if strings.HasPrefix(line, "|") && !strings.HasSuffix(line, "|") {
 			t.Errorf("a table row is broken: %s", line)
 		}

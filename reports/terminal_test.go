@@ -31,7 +31,7 @@ func TestTerminalFitsTheScreen(t *testing.T) {
 	runs := fixtures()
 	runs["hostile"] = injected(hostile + strings.Repeat("\u6f22", 300))
 	for name, run := range runs {
-		for _, line := range strings.Split(render(t, run, plainTerminal), "\n") {
+		for line := range strings.SplitSeq(render(t, run, plainTerminal), "\n") {
 			if width := ansi.StringWidth(line); width > screenWidth && !copied(line) {
 				t.Errorf("%s: a line is %d columns wide: %s", name, width, line)
 			}

@@ -79,8 +79,7 @@ func (l Library) Find(arg string) (name string, data []byte, err error) {
 
 // cause is the reason of a file's error without the path, which the message has already.
 func cause(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
 	}
 	return err

@@ -129,8 +129,7 @@ func CheckRecording(data []byte, recording Recording) error {
 			}
 		}
 	}
-	var problems *Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[*Problems](err); ok {
 		return errors.New(Brief(problems))
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -277,14 +278,12 @@ func (d *asyncDocument) write(to *bytes.Buffer, n *node, refs bool, above []*nod
 		if n = d.follow(n); n == nil {
 			return
 		}
-		for _, one := range above {
-			if one == n {
-				d.add(from.at, "the schema contains itself here, which can't be written out: give samples and a schema "+
-					"(input.samples, input.schema)", "")
-				return
-			}
+		if slices.Contains(above, n) {
+			d.add(from.at, "the schema contains itself here, which can't be written out: give samples and a schema "+
+				"(input.samples, input.schema)", "")
+			return
 		}
-		above = append(above[:len(above):len(above)], n)
+		above = append(slices.Clip(above), n)
 	}
 	if to.Len() > maxInlined {
 		d.add(n.at, fmt.Sprintf("the schema has more than %d MiB when what it refers to is written out", maxInlined>>20), "")

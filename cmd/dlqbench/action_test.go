@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -74,7 +75,7 @@ func (j *job) step(name string, code int, file, want string, settings ...string)
 	for _, one := range []string{"output", "path", "calls"} {
 		_ = os.Remove(j.file(one))
 	}
-	got, out := shell(j.T, j.script, j.dir, append(j.environment[:len(j.environment):len(j.environment)], settings...),
+	got, out := shell(j.T, j.script, j.dir, append(slices.Clip(j.environment), settings...),
 		name)
 	text := out
 	if file != "" {

@@ -153,8 +153,7 @@ func (a *app) migratedStore(ctx context.Context, flags storeFlags) (store.Store,
 
 // wrongConfig turns an error about the configuration into a usage error.
 func wrongConfig(err error) error {
-	var wrong *worker.ConfigError
-	if errors.As(err, &wrong) {
+	if _, ok := errors.AsType[*worker.ConfigError](err); ok {
 		return usageError{err}
 	}
 	return err

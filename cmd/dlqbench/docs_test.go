@@ -109,7 +109,7 @@ func TestPrintedCommandsExist(t *testing.T) {
 	printed := regexp.MustCompile(`(?m)^    (?:\$ )?(?:\./)?dlqbench ([^…\n]*)$`)
 	for _, page := range []string{"README.md", "docs/test-your-own-consumer.md", "docs/install.md"} {
 		for _, match := range printed.FindAllStringSubmatch(readPage(t, page), -1) {
-			for _, line := range strings.Split(match[1], " && ") {
+			for line := range strings.SplitSeq(match[1], " && ") {
 				line, _, _ = strings.Cut(strings.TrimPrefix(line, "dlqbench "), "  ") // a description follows
 				checkPrinted(t, page, strings.Fields(line))
 			}

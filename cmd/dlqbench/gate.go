@@ -228,8 +228,7 @@ func (a *app) annotate(err error, config string) {
 		return
 	}
 	found := []scenarios.Problem{{File: config, Message: err.Error()}}
-	var problems *scenarios.Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[*scenarios.Problems](err); ok {
 		found = problems.Problems
 	}
 	for _, problem := range found {

@@ -46,7 +46,7 @@ func systems(t *testing.T) []statement {
 		}
 		one := statement{document: document, text: strings.TrimSpace(cells[0]),
 			whole: !slices.ContainsFunc(cells, func(cell string) bool { return strings.TrimSpace(cell) == "" })}
-		for _, part := range strings.Split(regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(cells[1], ""), ",") {
+		for part := range strings.SplitSeq(regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(cells[1], ""), ",") {
 			if name := strings.Fields(part + " –")[0]; name != "–" {
 				one.runs = append(one.runs, named(name)...)
 			}

@@ -43,7 +43,7 @@ func TestClockFaultsOfOneWorker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &rig{}
 			injector, heals := &Injector{Workers: r}, map[byte]faults.Heal{}
-			for _, step := range strings.Fields(one.steps) {
+			for step := range strings.FieldsSeq(one.steps) {
 				switch step[0] {
 				case '+':
 					ahead := time.Duration(step[1]-'0') * time.Minute

@@ -28,8 +28,7 @@ func FuzzParse(f *testing.F) {
 			t.Skip("it would read what happens to be there")
 		}
 		plan, err := Parse(filepath.Join(t.TempDir(), "bench.yaml"), data, anyKafka)
-		var problems *scenarios.Problems
-		if errors.As(err, &problems) {
+		if problems, ok := errors.AsType[*scenarios.Problems](err); ok {
 			for _, problem := range problems.Problems {
 				if problem.Message == "" || problem.Line < 0 || problem.Column < 0 {
 					t.Errorf("a problem without a message or a place: %+v", problem)

@@ -158,8 +158,7 @@ func TestWhatIsRefused(t *testing.T) {
 			if err == nil {
 				t.Fatal("it is taken")
 			}
-			var problems *scenarios.Problems
-			if !errors.As(err, &problems) {
+			if _, ok := errors.AsType[*scenarios.Problems](err); !ok {
 				t.Errorf("it is no list of problems: %v", err)
 			}
 			if !strings.Contains(err.Error(), test.want) {

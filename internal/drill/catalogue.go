@@ -117,8 +117,7 @@ func fieldOf(in reflect.Type, keys []string) (reflect.StructField, bool) {
 	for in.Kind() == reflect.Pointer {
 		in = in.Elem()
 	}
-	for i := range in.NumField() {
-		field := in.Field(i)
+	for field := range in.Fields() {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name == keys[0] {
 			if len(keys) == 1 {
 				return field, true
@@ -137,15 +136,15 @@ func (s *Session) describe(path string, field reflect.StructField, spec map[stri
 	}
 	if of.Kind() == reflect.Struct {
 		var all []Parameter
-		for i := range of.NumField() {
-			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
-			all = append(all, s.describe(path+"."+name, of.Field(i), spec, false)...)
+		for field := range of.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			all = append(all, s.describe(path+"."+name, field, spec, false)...)
 		}
 		return all
 	}
 	one := Parameter{Path: path, Default: valueAt(spec, path), Required: makes}
 	one.Type = typeOf(of)
-	for _, rule := range strings.Split(field.Tag.Get("jsonschema"), ",") {
+	for rule := range strings.SplitSeq(field.Tag.Get("jsonschema"), ",") {
 		word, value, _ := strings.Cut(rule, "=")
 		switch word {
 		case "required":
@@ -274,7 +273,7 @@ func (s *Session) storeProcesses() []string {
 // valueAt is the value at a path of keys, or nil.
 func valueAt(spec map[string]any, path string) any {
 	var value any = spec
-	for _, key := range strings.Split(path, ".") {
+	for key := range strings.SplitSeq(path, ".") {
 		in, is := value.(map[string]any)
 		if !is {
 			return nil

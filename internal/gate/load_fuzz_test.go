@@ -27,8 +27,7 @@ func FuzzParse(f *testing.F) {
 		}
 		path := filepath.Join(t.TempDir(), ConfigFile)
 		suite, err := Parse(path, data, anyKafka)
-		var problems *scenarios.Problems
-		if errors.As(err, &problems) {
+		if problems, ok := errors.AsType[*scenarios.Problems](err); ok {
 			for _, problem := range problems.Problems {
 				if problem.Message == "" || problem.Line < 0 || problem.Column < 0 {
 					t.Errorf("a problem without a message or a place: %+v", problem)

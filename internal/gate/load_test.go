@@ -206,8 +206,7 @@ func TestProblems(t *testing.T) {
 			if err == nil {
 				t.Fatalf("it would run %s", labels(suite.Entries))
 			}
-			var problems *scenarios.Problems
-			if !errors.As(err, &problems) {
+			if _, ok := errors.AsType[*scenarios.Problems](err); !ok {
 				t.Errorf("the error is a %T", err)
 			}
 			for _, want := range test.want {

@@ -2,6 +2,7 @@ package kafkaio
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -56,7 +57,7 @@ func (l *limits) of(topic string) int32 {
 
 // ask needs a separate client, because the other one waits for the answer.
 func (l *limits) ask(topic string) (int32, error) {
-	client, err := kgo.NewClient(append(l.connection[:len(l.connection):len(l.connection)], kgo.DisableClientMetrics(),
+	client, err := kgo.NewClient(append(slices.Clip(l.connection), kgo.DisableClientMetrics(),
 		kgo.AlwaysRetryEOF())...)
 	if err != nil {
 		return 0, err

@@ -193,7 +193,7 @@ func differingHeaders(was, is []kgo.RecordHeader, kept func(string) bool) string
 		return all
 	}
 	text, seen := "", map[string]bool{}
-	for _, header := range append(was[:len(was):len(was)], is...) {
+	for _, header := range append(slices.Clip(was), is...) {
 		if seen[header.Key] || !kept(header.Key) {
 			continue
 		}

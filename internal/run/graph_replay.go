@@ -107,7 +107,7 @@ func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, 
 	if err != nil {
 		return environment("writing the ids to replay", err)
 	}
-	command = append(command[:len(command):len(command)], "--bootstrap", bootstrap, "--from",
+	command = append(slices.Clip(command), "--bootstrap", bootstrap, "--from",
 		r.header.Topics[r.header.Consumers[node].DLQ].Name,
 		"--dialect", deadletter.PipestreamName, "--rate", strconv.FormatFloat(rate, 'f', -1, 64)+"/s", "--ids", ids,
 		"--where", where)

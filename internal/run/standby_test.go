@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestStandsBy(t *testing.T) {
 		return e
 	}
 	both := []history.Event{member(0, 0, 1), assigned(second, 0, 0), assigned(second, 0, 1), member(2*second, 1, 1)}
-	after := func(more ...history.Event) []history.Event { return append(both[:len(both):len(both)], more...) }
+	after := func(more ...history.Event) []history.Event { return append(slices.Clip(both), more...) }
 	for name, one := range map[string]struct {
 		events []history.Event
 		at     time.Duration

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -365,7 +366,7 @@ func (r *run) launchService(instance int16) (subject.Launch, error) {
 		}
 	}
 	return subject.Launch{
-		Command: append(command[:len(command):len(command)], arguments...), Env: environ(r.values.Security()),
+		Command: append(slices.Clip(command), arguments...), Env: environ(r.values.Security()),
 		WorkDir: filepath.Join(r.dir.path, dirWork, fmt.Sprintf("%s-%d", kind, n)), Ready: subject.Ready{Log: serviceReady},
 	}, nil
 }
@@ -382,7 +383,7 @@ func (r *run) launchKeeper(n int) (subject.Launch, error) {
 	}
 	retention := r.scenario.Store.Retention
 	return subject.Launch{
-		Command: append(command[:len(command):len(command)], "--store", r.store.linked, "--archive", archive, "--every",
+		Command: append(slices.Clip(command), "--store", r.store.linked, "--archive", archive, "--every",
 			retention.Every.D().String(), "--time-scale", strconv.FormatFloat(retention.TimeScale, 'f', -1, 64)),
 		WorkDir: filepath.Join(r.dir.path, dirWork, fmt.Sprintf("keeper-%d", n)), Ready: subject.Ready{Log: keeperReady},
 	}, nil

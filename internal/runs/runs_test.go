@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -31,9 +32,7 @@ func stored(t *testing.T, root, name, verdict string, change map[string]any) {
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
-	for key, value := range change {
-		all[key] = value
-	}
+	maps.Copy(all, change)
 	if data, err = json.Marshal(all); err != nil {
 		t.Fatal(err)
 	}

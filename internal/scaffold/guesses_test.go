@@ -258,7 +258,7 @@ func TestRetryableTopic(t *testing.T) {
 				t.Errorf("it promises waits that Spring does not keep under load: %+v", c.Backoff)
 			}
 			var topics []string
-			for _, suffix := range strings.Fields(test.topics) {
+			for suffix := range strings.FieldsSeq(test.topics) {
 				topics = append(topics, "{{.InputTopic}}"+suffix)
 			}
 			retry := "topics"

@@ -86,7 +86,7 @@ func fill(reflected *jsonschema.Schema, file File) error {
 
 // mapDescribed refers to the definition of a type that describes itself, and keeps the text of that definition.
 func mapDescribed(of reflect.Type, texts map[string]string) *jsonschema.Schema {
-	self, ok := reflect.Zero(of).Interface().(described)
+	self, ok := reflect.TypeAssert[described](reflect.Zero(of))
 	if !ok {
 		return nil
 	}
@@ -131,8 +131,7 @@ func fillDefaults(part *jsonschema.Schema, filled any) error {
 // fillNested fills the defaults of nested parts: those of Workload are in filled.Workload.
 func fillNested(definitions jsonschema.Definitions, filled any) error {
 	value := reflect.ValueOf(filled)
-	for i := range value.NumField() {
-		field := value.Field(i)
+	for _, field := range value.Fields() {
 		if field.Kind() != reflect.Struct {
 			continue
 		}

@@ -354,8 +354,8 @@ func (t Table) choices() [][]int {
 		}
 	}
 	out := [][]int{all}
-	for i := len(t.Columns) - 1; i >= 0; i-- {
-		if t.Columns[i].Spare {
+	for i, column := range slices.Backward(t.Columns) {
+		if column.Spare {
 			out = append(out, slices.DeleteFunc(slices.Clone(out[len(out)-1]), func(column int) bool { return column == i }))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -226,9 +227,7 @@ func (x *run) replay(ctx context.Context, entries []store.Entry) error {
 			return fmt.Errorf("publishing a batch of %d dead letters (they stay locked; the same command finds out whether "+
 				"they were published, and goes on): %w", len(outgoing), err)
 		}
-		for id, err := range more {
-			refused[id] = err
-		}
+		maps.Copy(refused, more)
 	}
 	err = x.each(batch, func(one taken) error {
 		if why := refused[one.entry.ID]; why != nil {

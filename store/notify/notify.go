@@ -271,8 +271,7 @@ func retryAfter(response *http.Response) time.Duration {
 
 // withoutURL removes the address from an error of net/http.
 func withoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

@@ -78,8 +78,7 @@ func refused(doing string, err error) error {
 
 // full reports whether the database lacks space: SQLITE_FULL, or PostgreSQL's class 53 "insufficient resources".
 func full(err error) bool {
-	var inProcess *sqlite.Error
-	if errors.As(err, &inProcess) {
+	if inProcess, ok := errors.AsType[*sqlite.Error](err); ok {
 		return inProcess.Code()&0xFF == sqlite3.SQLITE_FULL
 	}
 	var server *pgconn.PgError
@@ -95,8 +94,7 @@ func again(err error) bool {
 
 // missing reports whether a statement named a table or a column that does not exist.
 func missing(err error) bool {
-	var inProcess *sqlite.Error
-	if errors.As(err, &inProcess) {
+	if inProcess, ok := errors.AsType[*sqlite.Error](err); ok {
 		return inProcess.Code() == sqlite3.SQLITE_ERROR
 	}
 	var server *pgconn.PgError

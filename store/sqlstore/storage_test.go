@@ -258,7 +258,7 @@ func TestTheManagementSchema(t *testing.T) {
 		max_retries integer, status character varying(50), resolution_timestamp timestamp without time zone, resolution_strategy character varying(50),
 		resolved_by character varying(255), resolution_notes text, created_at timestamp without time zone, updated_at timestamp without time zone`
 	var want, got []string
-	for _, column := range strings.Split(document, ",") {
+	for column := range strings.SplitSeq(document, ",") {
 		want = append(want, strings.TrimSpace(column))
 	}
 	for _, row := range p.rows(t, "SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute WHERE "+

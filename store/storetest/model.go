@@ -181,10 +181,9 @@ func (m *model) settle(r *rapid.T) {
 	change.Worker, change.Lease = "", 0
 	err := m.db.Settle(m.t.Context(), lock, change)
 	entry := m.holds(lock)
-	var illegal *store.IllegalTransition
 	switch {
 	case store.Check(store.Processing, change.State) != nil:
-		if !errors.As(err, &illegal) {
+		if _, ok := errors.AsType[*store.IllegalTransition](err); !ok {
 			r.Fatalf("settled as %s: %v", change.State, err)
 		}
 	case entry == nil:
@@ -251,7 +250,6 @@ func (m *model) alter(r *rapid.T) {
 	entry, change := m.any(r), m.change(r)
 	version := entry.version - int64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(r, "behind"))
 	err := m.db.Alter(m.t.Context(), entry.id, version, change)
-	var illegal *store.IllegalTransition
 	switch {
 	case entry.state == store.Processing:
 		if !errors.Is(err, store.ErrLocked) {
@@ -262,7 +260,7 @@ func (m *model) alter(r *rapid.T) {
 			r.Fatalf("changed what was changed meanwhile: %v", err)
 		}
 	case store.Check(entry.state, change.State) != nil:
-		if !errors.As(err, &illegal) {
+		if _, ok := errors.AsType[*store.IllegalTransition](err); !ok {
 			r.Fatalf("changed from %s to %s: %v", entry.state, change.State, err)
 		}
 	case err != nil:

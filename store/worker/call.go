@@ -47,8 +47,7 @@ func (c *Call) Retry(ctx context.Context, entry store.Entry) error {
 		return &RetryError{Class: Permanent, Err: err}
 	}
 	failed := &RetryError{Class: Analyse(store.Failure{Message: err.Error()}), Err: fmt.Errorf("retrying: %w", err)}
-	var answered *consumer.Error
-	if errors.As(err, &answered) {
+	if answered, ok := errors.AsType[*consumer.Error](err); ok {
 		failed.RetryAfter = answered.RetryAfter
 	}
 	// The downstream says that a retry may help. That takes precedence over the words of the error.

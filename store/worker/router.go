@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -183,8 +184,7 @@ func (r *router) run(ctx context.Context) {
 		fetches, failures := r.reader.Poll(polling, r.client, r.BatchSize)
 		cancel()
 		for _, failed := range failures {
-			var large *kgo.ErrDecompressTooLarge
-			if errors.As(failed.Err, &large) {
+			if large, ok := errors.AsType[*kgo.ErrDecompressTooLarge](failed.Err); ok {
 				r.Logger.Error().Str("topic", large.Topic).Int32("partition", large.Partition).Int64("offset", large.Offset).Int64(
 					"next", large.NextOffset).Msg(
 					"a batch decompresses to more than is safe: the partition is not read further; set the group's offset to next, " +
@@ -215,9 +215,7 @@ func (r *router) assignment() map[topicPartition]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fetched := make(map[topicPartition]int, len(r.owned))
-	for at, number := range r.owned {
-		fetched[at] = number
-	}
+	maps.Copy(fetched, r.owned)
 	return fetched
 }
 

@@ -141,7 +141,7 @@ func TestAnswersNameTheTapAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	var own []int
-	for _, address := range strings.Split(r.bootstrap, ",") {
+	for address := range strings.SplitSeq(r.bootstrap, ",") {
 		var port int
 		if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
 			t.Fatal(err)

@@ -100,8 +100,7 @@ func readOrder(r *http.Request) (order, int, error) {
 	case kind == "application/json":
 		decoder := json.NewDecoder(r.Body)
 		if err := decoder.Decode(&out); err != nil && !errors.Is(err, io.EOF) {
-			var large *http.MaxBytesError
-			if errors.As(err, &large) {
+			if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 				return out, http.StatusRequestEntityTooLarge, fmt.Errorf("the request is larger than %d bytes", large.Limit)
 			}
 			return out, http.StatusBadRequest, fmt.Errorf("reading what was asked: %w", err)

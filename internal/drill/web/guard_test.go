@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -105,9 +106,7 @@ func TestChangesComeFromTheOwnPageOnly(t *testing.T) {
 		f := newFake(t)
 		s, routes := local(t, f, false)
 		header := map[string]string{"Host": "127.0.0.1:7333", "Content-Type": "application/json"}
-		for key, value := range one.header {
-			header[key] = value
-		}
+		maps.Copy(header, one.header)
 		switch header[formHeader] {
 		case "right":
 			header[formHeader] = s.guard.keys[drill.RoleInjector]
@@ -166,9 +165,7 @@ func TestOtherAddressesNeedATokenForEachRole(t *testing.T) {
 
 func merge(header map[string]string, key, value string) map[string]string {
 	out := map[string]string{key: value}
-	for k, v := range header {
-		out[k] = v
-	}
+	maps.Copy(out, header)
 	return out
 }
 

@@ -219,8 +219,7 @@ func (b *bed) insert(conn interface {
 
 // code returns the SQLSTATE of an error.
 func code(err error) string {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return refused.Code
 	}
 	return fmt.Sprint(err)

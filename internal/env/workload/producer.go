@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -83,7 +84,7 @@ const behindPoll = 100 * time.Millisecond
 
 // NewProducer returns a producer, which connects when it runs. Close frees it.
 func NewProducer(cfg ProducerConfig) (*Producer, error) {
-	client, err := kgo.NewClient(append(cfg.Client[:len(cfg.Client):len(cfg.Client)],
+	client, err := kgo.NewClient(append(slices.Clip(cfg.Client),
 		kgo.ClientID("dlqbench-workload"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),

@@ -42,7 +42,7 @@ func overHTTP(t *testing.T, records ...plan.Record) *bed {
 
 func (b *bed) makes(calls string) (statuses []int) {
 	id := b.ids.Token(0)
-	for _, word := range strings.Fields(calls) {
+	for word := range strings.FieldsSeq(calls) {
 		method, path, body := "PUT", "/payments/"+id, ""
 		switch word {
 		case "look":
@@ -82,7 +82,7 @@ func (s *service) makes(calls string) (statuses []int) {
 	methods := map[string]string{"look": "Shop/Look", "reserve": "Shop/Reserve", "pay": "Payments/Charge",
 		"enter": "Shop/Enter", "undo": "Payments/Refund", "token": "Payments/Login"}
 	refusals := map[codes.Code]int{codes.Unavailable: 503, codes.ResourceExhausted: 429}
-	for _, word := range strings.Fields(calls) {
+	for word := range strings.FieldsSeq(calls) {
 		request, ctx := `{"order": "`+id+`"}`, s.t.Context()
 		if word == "token" {
 			request, ctx = "{}", metadata.AppendToOutgoingContext(ctx, "order", id)

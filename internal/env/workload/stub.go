@@ -93,7 +93,7 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 		calls = *cfg.Calls
 	}
 	cfg.Spans = calls.First != nil || cfg.RPC != nil && cfg.RPC.spans()
-	calls.Routes = append(calls.Routes[:len(calls.Routes):len(calls.Routes)], healthRoute())
+	calls.Routes = append(slices.Clip(calls.Routes), healthRoute())
 	answers := map[string]map[history.Outcome]answer{}
 	for _, kind := range append(textKinds(), cfg.Plan.ErrorText) {
 		var err error

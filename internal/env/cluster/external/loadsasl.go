@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func (s *settings) jaas(to *SASL) {
 		s.problem(fmt.Sprintf("%s names %s: PlainLoginModule, ScramLoginModule and OAuthBearerLoginModule are supported", key,
 			module), key)
 		return
-	case knows(to.Mechanism) && !contains(fits, to.Mechanism):
+	case knows(to.Mechanism) && !slices.Contains(fits, to.Mechanism):
 		s.problem(fmt.Sprintf("%s names %s, which is for %s, but sasl.mechanism is %s", key, module,
 			strings.Join(fits, " and "), to.Mechanism), key)
 		return
@@ -103,15 +104,6 @@ func (s *settings) jaas(to *SASL) {
 		time.Now())); token != "" {
 		to.Token = NewSecret(token)
 	}
-}
-
-func contains(list []string, one string) bool {
-	for _, each := range list {
-		if each == one {
-			return true
-		}
-	}
-	return false
 }
 
 func firstSecret(first Secret, otherwise string) Secret {

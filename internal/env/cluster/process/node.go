@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,9 +123,7 @@ func (n *node) lay(c *config) error {
 		}
 	}
 	settings := n.settings(c)
-	for name, value := range c.extra {
-		settings[name] = value
-	}
+	maps.Copy(settings, c.extra)
 	directory, err := uuid()
 	if err != nil {
 		return err
