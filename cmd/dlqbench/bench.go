@@ -67,12 +67,9 @@ func (a *app) bench(ctx context.Context, arg string, flags benchFlags) error {
 	runner := benchRunner{app: a, out: flags.out}
 	plan, err := bench.Load(arg, func(wanted scenarios.Provider) (func(*scenarios.Scenario) error, error) {
 		runner.cluster = clusterOf(wanted, filepath.Dir(arg))
-		made, notes, err := runner.cluster.options()
-		for _, note := range notes {
-			fmt.Fprintln(a.stderr, note)
-		}
-		runner.kafka = made
-		return made.Fits, err
+		var err error
+		runner.kafka, err = a.kafkaOptions(runner.cluster)
+		return runner.kafka.Fits, err
 	})
 	if err != nil {
 		return usageError{err}

@@ -23,24 +23,17 @@ BUG" shows how a verdict fails. "dlqbench demo --all" lists the bugs, "dlqbench 
 "dlqbench prove completeness" runs all. The bug "none" is the correct program.`),
 		Example: "  dlqbench run smoke --subject subject.yaml   # command: [dlqbench, bug, consume, BUG]",
 		RunE: func(command *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return command.Help()
+			if len(args) > 0 {
+				if bug, err := planted.Named(args[0]); err == nil {
+					return usageError{fmt.Errorf("write it as %s %s %s", command.CommandPath(), bug.Kind(), bug.Name)}
+				}
 			}
-			return usageError{notKind(command, args)}
+			return helpOrUnknown(command, args)
 		},
 	}
 	command.AddCommand(a.bugConsumeCommand(), a.bugReplayCommand(), a.bugRouterCommand(), a.bugWorkerCommand(),
 		a.bugKeeperCommand())
 	return command
-}
-
-// notKind is the error for an argument that is not a subcommand. If it names a bug, the error shows how to run it.
-func notKind(command *cobra.Command, args []string) error {
-	if bug, err := planted.Named(args[0]); err == nil {
-		return fmt.Errorf("write it as %s %s %s", command.CommandPath(), bug.Kind(), bug.Name)
-	}
-	return fmt.Errorf("unknown command %q for %q: there are consume, keeper, replay, router and worker", args[0],
-		command.CommandPath())
 }
 
 func (a *app) bugConsumeCommand() *cobra.Command {

@@ -121,11 +121,8 @@ func (a *app) planCampaign(file string, flags campaignFlags) (*plannedCampaign, 
 func (a *app) loadSuite(file string) (suite *gate.Suite, cluster clusterFlags, kafka run.ClusterOptions, err error) {
 	suite, err = gate.Load(file, func(wanted scenarios.Provider) (func(*scenarios.Scenario) error, error) {
 		cluster = clusterOf(wanted, filepath.Dir(file))
-		made, notes, err := cluster.options()
-		for _, note := range notes {
-			fmt.Fprintln(a.stderr, note)
-		}
-		kafka = made
+		var err error
+		kafka, err = a.kafkaOptions(cluster)
 		return kafka.Fits, err
 	})
 	return suite, cluster, kafka, err

@@ -83,6 +83,15 @@ func (c *clusterFlags) options() (options run.ClusterOptions, notes []string, er
 	return options, notes, err
 }
 
+// kafkaOptions returns the Kafka that the flags name, and prints what its configuration leaves to be noted.
+func (a *app) kafkaOptions(flags clusterFlags) (run.ClusterOptions, error) {
+	options, notes, err := flags.options()
+	for _, note := range notes {
+		fmt.Fprintln(a.stderr, note)
+	}
+	return options, err
+}
+
 // words are the flags as a user would write them, without defaults and without secrets.
 func (c *clusterFlags) words() (words []string) {
 	if c.provider != run.ClusterEmbedded {

@@ -31,13 +31,7 @@ DLQBENCH_POLL_INTERVAL. Flags take precedence.`),
   dlqbench dlq router --store sqlite:letters.db --bootstrap localhost:9092 --dlq-topic orders.dlq
   dlqbench dlq worker --store sqlite:letters.db --bootstrap localhost:9092
   dlqbench dlq list --store sqlite:letters.db --error-type TIMEOUT_ERROR --max-age 24h`,
-		RunE: func(command *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return command.Help()
-			}
-			return usageError{fmt.Errorf("unknown command %q for %q: there are %s", args[0], command.CommandPath(),
-				strings.Join(names(command), ", "))}
-		},
+		RunE: helpOrUnknown,
 	}
 	command.AddCommand(
 		a.dlqListCommand(), a.dlqShowCommand(), a.dlqStatsCommand(), a.dlqReplayCommand(),
@@ -47,14 +41,6 @@ DLQBENCH_POLL_INTERVAL. Flags take precedence.`),
 		a.dlqRouterCommand(nil), a.dlqWorkerCommand(nil),
 	)
 	return command
-}
-
-func names(command *cobra.Command) []string {
-	var names []string
-	for _, one := range command.Commands() {
-		names = append(names, one.Name())
-	}
-	return names
 }
 
 // storeFlags are the flags that select a store.

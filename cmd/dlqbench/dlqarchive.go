@@ -21,13 +21,7 @@ func (a *app) dlqArchiveCommand() *cobra.Command {
 		Use: "archive", Short: "List archived dead letters and restore them",
 		Example: `  dlqbench dlq archive list --archive /var/lib/dead-letters --error-type TIMEOUT_ERROR
   dlqbench dlq archive restore --archive /var/lib/dead-letters --event-pattern 'payment.*' --dry-run`,
-		RunE: func(command *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return command.Help()
-			}
-			return usageError{fmt.Errorf("unknown command %q for %q: there are %s", args[0], command.CommandPath(),
-				strings.Join(names(command), ", "))}
-		},
+		RunE: helpOrUnknown,
 	}
 	command.AddCommand(a.archiveListCommand(), a.archiveRestoreCommand())
 	return command
@@ -105,20 +99,10 @@ func (a *app) listArchive(found []retention.Archived, limit int, asJSON bool) er
 			return err
 		}
 	}
-	switch {
-	case asJSON:
-		return nil
-	case len(found) == 0:
-		fmt.Fprintln(a.stdout, "no dead letters")
+	if asJSON {
 		return nil
 	}
-	if err := manage.Table(a.stdout, entries); err != nil {
-		return err
-	}
-	if len(shown) < len(found) {
-		fmt.Fprintf(a.stdout, "%d of %d; --limit 0 lists all\n", len(shown), len(found))
-	}
-	return nil
+	return a.printEntries(entries, int64(len(found)))
 }
 
 func (a *app) archiveRestoreCommand() *cobra.Command {

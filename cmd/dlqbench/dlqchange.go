@@ -43,16 +43,7 @@ func (c *changeFlags) selected(ctx context.Context, there store.Store, ids []str
 		return store.Query{},
 			usageError{errors.New("nothing is selected: give ids, or a filter such as --error-type or --max-age")}
 	}
-	query, err := c.filter.query(ctx, there, ids)
-	if err != nil {
-		return query, err
-	}
-	for _, id := range ids {
-		if _, err := there.Get(ctx, id); err != nil {
-			return query, notFound(id, err)
-		}
-	}
-	return query, nil
+	return c.filter.query(ctx, there, ids)
 }
 
 // onEntry returns a function that shows the entries that a dry run selects.
@@ -283,11 +274,6 @@ func (a *app) replayStore(ctx context.Context, there store.Store, flags replaySt
 	replay.Store, replay.By = there, flags.by
 	if replay.Query, err = flags.filter.query(ctx, there, ids); err != nil {
 		return err
-	}
-	for _, id := range ids {
-		if _, err := there.Get(ctx, id); err != nil {
-			return notFound(id, err)
-		}
 	}
 	if len(replay.Query.States) == 0 {
 		replay.Query.States = []store.State{store.Pending, store.Manual}

@@ -42,7 +42,7 @@ func (s *filterFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.Direction, "direction", s.Direction, "sort direction, asc or desc")
 }
 
-// query is the store query for the flags and the ids.
+// query is the store query for the flags and the ids, each of which must be in the store.
 func (s *filterFlags) query(ctx context.Context, there store.Store, ids []string) (store.Query, error) {
 	s.IDs = ids
 	now, err := there.Now(ctx)
@@ -52,6 +52,11 @@ func (s *filterFlags) query(ctx context.Context, there store.Store, ids []string
 	query, err := s.Query(now)
 	if err != nil {
 		return query, usageError{err}
+	}
+	for _, id := range ids {
+		if _, err := there.Get(ctx, id); err != nil {
+			return query, notFound(id, err)
+		}
 	}
 	return query, nil
 }
@@ -117,6 +122,11 @@ func (a *app) list(ctx context.Context, there store.Store, query store.Query, li
 	if err != nil {
 		return fmt.Errorf("counting dead letters: %w", err)
 	}
+	return a.printEntries(entries, all)
+}
+
+// printEntries prints the shown ones of all entries that were selected.
+func (a *app) printEntries(entries []store.Entry, all int64) error {
 	if all == 0 {
 		fmt.Fprintln(a.stdout, "no dead letters")
 		return nil

@@ -166,10 +166,7 @@ func (a *app) drillOptions(scenario string, flags drillFlags) (run.Options, erro
 		return run.Options{}, errors.New(
 			"--limit and --away need some time, such as 10m, and --linger and --wait none less than 0s")
 	}
-	kafka, notes, err := flags.cluster.options()
-	for _, note := range notes {
-		fmt.Fprintln(a.stderr, note)
-	}
+	kafka, err := a.kafkaOptions(flags.cluster)
 	if err != nil {
 		return run.Options{}, err
 	}

@@ -14,13 +14,7 @@ func (a *app) kafkaCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "kafka", Short: "Install Apache Kafka for --cluster process",
 		Example: "  dlqbench kafka install --version 4.4.0\n  dlqbench kafka list",
-		RunE: func(command *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return command.Help()
-			}
-			return usageError{fmt.Errorf("unknown command %q for %q: there are install and list", args[0],
-				command.CommandPath())}
-		},
+		RunE:    helpOrUnknown,
 	}
 	command.AddCommand(a.kafkaInstallCommand(), a.kafkaListCommand())
 	return command

@@ -88,10 +88,7 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 	if made {
 		fmt.Fprintf(a.stderr, "wrote  %s\n", flags.subject)
 	}
-	kafka, notes, err := flags.cluster.options()
-	for _, note := range notes {
-		fmt.Fprintln(a.stderr, note)
-	}
+	kafka, err := a.kafkaOptions(flags.cluster)
 	if err != nil {
 		return usageError{err}
 	}

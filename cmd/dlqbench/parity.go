@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -115,8 +114,5 @@ func (a *app) parity(command *cobra.Command, names []string, on []verify.On, fla
 	if _, err := fmt.Fprint(a.stdout, text); err != nil || flags.markdown == "" {
 		return err
 	}
-	return a.writeFile(flags.markdown, func(w io.Writer) error {
-		_, err := fmt.Fprint(w, table.Page(madeBy(flags.on)))
-		return err
-	})
+	return a.writeFile(flags.markdown, printed(table.Page(madeBy(flags.on))))
 }

@@ -242,10 +242,7 @@ func (a *app) printProof(ctx context.Context, result *verify.Result, flags prove
 		return err
 	}
 	for path, write := range map[string]func(io.Writer) error{
-		flags.markdown: func(w io.Writer) error {
-			_, err := fmt.Fprint(w, tables)
-			return err
-		},
+		flags.markdown: printed(tables),
 		flags.json: func(w io.Writer) error {
 			encoder := json.NewEncoder(w)
 			encoder.SetIndent("", "  ")

@@ -73,6 +73,14 @@ func (a *app) render(judged reports.Run, files map[string]*string) error {
 	return nil
 }
 
+// printed returns what writes a text.
+func printed(text string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	}
+}
+
 func (a *app) writeFile(path string, write func(io.Writer) error) error {
 	if path == "-" {
 		return write(a.stdout)

@@ -112,6 +112,19 @@ func noArgs(command *cobra.Command, args []string) error {
 	return nil
 }
 
+// helpOrUnknown is what a command does that only has others below it.
+func helpOrUnknown(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return command.Help()
+	}
+	var names []string
+	for _, one := range command.Commands() {
+		names = append(names, one.Name())
+	}
+	return usageError{fmt.Errorf("unknown command %q for %q: write %s", args[0], command.CommandPath(),
+		strings.Join(names, ", "))}
+}
+
 // logger writes to w: lines for people, or JSON.
 func (a *app) logger(w io.Writer) zerolog.Logger {
 	level, _ := zerolog.ParseLevel(a.logLevel) // checked before any command runs

@@ -101,10 +101,7 @@ func (a *app) runAll(ctx context.Context, args []string, flags runFlags) error {
 	if err := flags.checkPlace(); err != nil {
 		return usageError{err}
 	}
-	kafka, notes, err := flags.cluster.options()
-	for _, note := range notes {
-		fmt.Fprintln(a.stderr, note)
-	}
+	kafka, err := a.kafkaOptions(flags.cluster)
 	if err != nil {
 		return usageError{err}
 	}

@@ -18,12 +18,7 @@ func (a *app) subjectCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "subject", Short: "Check the description of your own consumer",
 		Example: "  dlqbench subject check examples/python/subject.yaml",
-		RunE: func(command *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return command.Help()
-			}
-			return usageError{fmt.Errorf("unknown command %q for %q: there is %q", args[0], command.CommandPath(), "check")}
-		},
+		RunE:    helpOrUnknown,
 	}
 	command.AddCommand(&cobra.Command{
 		Use: "check FILE", Short: "Show what a subject.yaml promises and which invariants are judged because of it",
