@@ -56,7 +56,7 @@ func TestCanBreak(t *testing.T) {
 }
 
 // gates are brokers' listeners that obey files, as a user's cluster would obey commands: "down-ID" makes a broker
-// refuse connections, "still-ID" pauses it.
+// refuse connections, "still-ID" pauses it, "watched-ID" makes it write "asked-ID" when somebody connects.
 type gates struct {
 	net.Listener
 	dir string
@@ -87,6 +87,9 @@ func (g gates) Accept() (net.Conn, error) {
 		if g.is("down") {
 			_ = conn.Close()
 		}
+		if g.is("watched") {
+			err = os.WriteFile(filepath.Join(g.dir, fmt.Sprintf("asked-%d", g.id)), nil, 0o600)
+		}
 		conn = gateConn{conn, g}
 	}
 	return conn, err
@@ -105,6 +108,23 @@ func (c gateConn) Write(p []byte) (int, error) {
 		return 0, c.Close()
 	}
 	return c.Conn.Write(p)
+}
+
+// until returns a context that ends when the file is there.
+func until(t *testing.T, file string) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(within(t))
+	t.Cleanup(cancel)
+	go func() {
+		defer cancel()
+		for ctx.Err() == nil {
+			if _, err := os.Stat(file); err == nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return ctx
 }
 
 func breakable(t *testing.T) (*Kafka, string) {
@@ -196,14 +216,14 @@ func TestPauseAndResume(t *testing.T) {
 // A command that fails, or has no effect, is not a fault.
 func TestCommandsThatFail(t *testing.T) {
 	t.Parallel()
-	k, _ := breakable(t)
+	k, dir := breakable(t)
 	k.config.Commands.Kill = "echo no such host >&2; exit 7"
 	_, err := k.KillBroker(within(t), 1)
 	want(t, err, "breaking broker 1 (kill)", "exit status 7", "no such host")
-	k.config.Commands.Kill = "true"
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, err = k.KillBroker(ctx, 1)
+	// The time ends when the broker is asked after the command. A second from the beginning was not enough on a busy
+	// machine: it ended while the broker was asked before the command, or while the command ran.
+	k.config.Commands.Kill = "touch " + dir + "/watched-{{id}}"
+	_, err = k.KillBroker(until(t, fmt.Sprintf("%s/asked-%d", dir, k.brokers[0].ID)), 1)
 	want(t, err, "the command has run, but it still answers at "+k.brokers[0].Address)
 	_, err = k.KillBroker(within(t), 9)
 	want(t, err, "no broker 9")
@@ -226,10 +246,9 @@ func TestWhatIsCutOffIsNotConfirmed(t *testing.T) {
 func TestCommandThatHangs(t *testing.T) {
 	t.Parallel()
 	k, dir := breakable(t)
-	k.config.Commands.Kill = "sleep 61 & echo $! > " + dir + "/child; wait"
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, err := k.KillBroker(ctx, 1)
+	// The time ends when the child runs, however long a busy machine takes to get there.
+	k.config.Commands.Kill = fmt.Sprintf("sleep 61 & echo $! > %[1]s/new; mv %[1]s/new %[1]s/child; wait", dir)
+	_, err := k.KillBroker(until(t, dir+"/child"), 1)
 	want(t, err, "the command for kill failed")
 	child, err := os.ReadFile(filepath.Join(dir, "child"))
 	if err != nil {
