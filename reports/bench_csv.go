@@ -252,7 +252,7 @@ func violated(run BenchRun) string {
 			continue
 		}
 		var found []string
-		for _, name := range sortedNames(invariant.Anomalies) {
+		for _, name := range slices.Sorted(maps.Keys(invariant.Anomalies)) {
 			found = append(found, fmt.Sprintf("%s × %d", name, invariant.Anomalies[name]))
 		}
 		all = append(all, invariant.Name+": "+strings.Join(found, ", "))
@@ -272,5 +272,3 @@ func when(known bool, v float64) string {
 func millis(d time.Duration) string {
 	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64)
 }
-
-func sortedNames(counts map[string]int64) []string { return slices.Sorted(maps.Keys(counts)) }

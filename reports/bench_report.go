@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -253,7 +254,7 @@ func benchDetails(bench Bench) []document.KeyValue {
 		out = append(out, fact("Runs", units.Text(bench.Overhead.Runs)+", and the bench itself "+
 			percent(bench.Overhead.Share)+" more", ""))
 	}
-	for _, key := range sortedKeys(bench.Environment) {
+	for _, key := range slices.Sorted(maps.Keys(bench.Environment)) {
 		if key != EnvironmentLoad && key != "dlqbench" {
 			out = append(out, fact(strings.ReplaceAll(name(key), "_", " "), text(bench.Environment[key]), ""))
 		}
@@ -310,12 +311,9 @@ func benchDifferenceTable(bench Bench) []document.Block {
 			word = fmt.Sprintf("too few: %d needed", d.Needed)
 		}
 		mark := map[FigureChange]document.Mark{FigureBetter: document.Pass, FigureWorse: document.Fail}[of.Change]
-		row := document.Row{Mark: mark, Strong: mark != document.None, Cells: []document.Text{cellLink(d.cell)}}
-		for _, words := range []string{d.column.Words, figureValue(of, of.Before), figureValue(of, of.After), of.ChangeText(),
-			intervalText(of), of.NoiseText(), pText(of), word} {
-			row.Cells = append(row.Cells, document.Plain(words))
-		}
-		out.Rows = append(out.Rows, row)
+		of.Title = d.column.Words
+		out.Rows = append(out.Rows, document.Row{Mark: mark, Strong: mark != document.None,
+			Cells: append([]document.Text{cellLink(d.cell)}, figureCells(of, word)...)})
 	}
 	key := "A difference is called one if it is larger than the noise and p is at most 0.05: an exact permutation test, " +
 		"corrected (Holm) for all rows of this table. Where there are too few repetitions for that, the table says how " +
@@ -417,13 +415,9 @@ func benchParts(of BenchCell) document.Table {
 			parts = repetition.Knee.Parts
 		}
 		for _, part := range parts {
-			row := document.Row{}
-			for _, words := range []string{fmt.Sprint(repetition.Number),
+			out.Rows = append(out.Rows, document.Row{Cells: document.Cells(fmt.Sprint(repetition.Number),
 				fmt.Sprintf("%.1f – %.1f s", part.From.Seconds(), part.To.Seconds()), units.PerSecond(part.Rate),
-				units.PerSecond(part.Processed), units.Text(part.Success.P99), units.Count(part.Backlog)} {
-				row.Cells = append(row.Cells, document.Plain(words))
-			}
-			out.Rows = append(out.Rows, row)
+				units.PerSecond(part.Processed), units.Text(part.Success.P99), units.Count(part.Backlog))})
 		}
 	}
 	return out

@@ -3,20 +3,13 @@ package reports
 // This file writes the files of a bench's folder.
 
 import (
-	"errors"
 	"io"
 	"path/filepath"
 )
 
-// benchFile is a file generated from the results of a bench.
-type benchFile struct {
-	name   string
-	render func(io.Writer, Bench) error
-}
-
 // benchFiles returns all of them. The results come first, because all others can be generated from them again.
-func benchFiles() []benchFile {
-	return []benchFile{{BenchJSONFile, BenchJSON}, {BenchCSVFile, BenchCSV}, {BenchCellsCSVFile, BenchCellsCSV},
+func benchFiles() []reportFile[Bench] {
+	return []reportFile[Bench]{{BenchJSONFile, BenchJSON}, {BenchCSVFile, BenchCSV}, {BenchCellsCSVFile, BenchCellsCSV},
 		{HTMLFile, BenchHTML}, {SummaryFile, BenchMarkdown}}
 }
 
@@ -37,12 +30,5 @@ func WriteBenchResults(dir string, bench Bench) error {
 // WriteBench writes all files of a bench to dir. Each file is either complete or unchanged. An error in one file does
 // not prevent the others from being written.
 func WriteBench(dir string, bench Bench) error {
-	bench = complete(bench)
-	var errs []error
-	for _, file := range benchFiles() {
-		errs = append(errs, ReplaceFile(filepath.Join(dir, file.name), func(w io.Writer) error {
-			return file.render(w, bench)
-		}))
-	}
-	return errors.Join(errs...)
+	return writeReports(dir, complete(bench), benchFiles())
 }

@@ -13,6 +13,7 @@ package reports
 
 import (
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -349,7 +350,7 @@ func compareAnomalies(of string, before, after []CompareRun) []CompareAnomaly {
 	each(before, func(a *CompareAnomaly, n int64) { a.Before += n; a.RunsBefore++ })
 	each(after, func(a *CompareAnomaly, n int64) { a.After += n; a.RunsAfter++ })
 	out := make([]CompareAnomaly, 0, len(counts))
-	for _, anomaly := range sortedKeys(counts) {
+	for _, anomaly := range slices.Sorted(maps.Keys(counts)) {
 		out = append(out, *counts[anomaly])
 	}
 	return out

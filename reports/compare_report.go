@@ -177,15 +177,17 @@ func compareFigureTable(of CompareCase) document.Table {
 	marks := map[FigureChange]document.Mark{FigureWorse: document.Worse, FigureBetter: document.Pass,
 		FigureSame: document.Same, FigureTooFew: document.Unsure}
 	for _, figure := range of.Figures {
-		row := document.Row{Mark: marks[figure.Change],
-			Strong: figure.Change == FigureWorse || figure.Change == FigureBetter}
-		for _, words := range []string{figure.Title, figureValue(figure, figure.Before), figureValue(figure, figure.After),
-			figure.ChangeText(), intervalText(figure), figure.NoiseText(), pText(figure), figureWord(figure.Change)} {
-			row.Cells = append(row.Cells, document.Plain(words))
-		}
-		out.Rows = append(out.Rows, row)
+		out.Rows = append(out.Rows, document.Row{Mark: marks[figure.Change],
+			Strong: figure.Change == FigureWorse || figure.Change == FigureBetter,
+			Cells:  figureCells(figure, figureWord(figure.Change))})
 	}
 	return out
+}
+
+// figureCells returns the cells of a figure that is compared, from its title to the conclusion.
+func figureCells(f CompareFigure, word string) []document.Text {
+	return document.Cells(f.Title, figureValue(f, f.Before), figureValue(f, f.After), f.ChangeText(), intervalText(f),
+		f.NoiseText(), pText(f), word)
 }
 
 // figureValue formats a side's median with its unit.

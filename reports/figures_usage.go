@@ -79,8 +79,7 @@ func instanceTable(instances []measure.InstanceUsage) document.Table {
 		if one.RSSGrowth != nil {
 			growth = size(*one.RSSGrowth)
 		}
-		row := document.Row{Cells: []document.Text{document.Plain(fmt.Sprintf("instance %d", one.Instance)),
-			document.Plain(size(one.RSSMax)), document.Plain(growth)}}
+		row := document.Row{Cells: document.Cells(fmt.Sprintf("instance %d", one.Instance), size(one.RSSMax), growth)}
 		for _, used := range []*float64{one.CPUMean, one.CPUMax} {
 			words := "–"
 			if used != nil {

@@ -5,8 +5,8 @@ package reports
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -233,7 +233,7 @@ func effects(f assertions.FaultResult) string {
 	if why := whyIdle(f); why != "" {
 		return why
 	}
-	kinds := sortedKeys(f.Observed.Effects)
+	kinds := slices.Sorted(maps.Keys(f.Observed.Effects))
 	slices.SortStableFunc(kinds, func(a, b string) int {
 		return int(min(1, max(-1, f.Observed.Effects[b]-f.Observed.Effects[a])))
 	})
@@ -313,7 +313,7 @@ func latencyNames(latencies map[string]measure.Latency) []string {
 			out = append(out, key)
 		}
 	}
-	for _, key := range sortedKeys(latencies) {
+	for _, key := range slices.Sorted(maps.Keys(latencies)) {
 		if !slices.Contains(known, key) {
 			out = append(out, key)
 		}
@@ -352,7 +352,7 @@ func phaseNames[V any](byPhase map[string]V, phases []measure.Phase) []string {
 	for _, p := range phases {
 		order = append(order, p.Name)
 	}
-	order = append(order, sortedKeys(byPhase)...)
+	order = append(order, slices.Sorted(maps.Keys(byPhase))...)
 	var out []string
 	for _, key := range order {
 		if _, ok := byPhase[key]; ok && !slices.Contains(out, key) {
@@ -374,7 +374,7 @@ func ended(v *assertions.Verdict) time.Duration {
 // notJudged lists how much an invariant could not judge, by reason. It returns "" if there is nothing.
 func notJudged(r assertions.Result) string {
 	var parts []string
-	for _, reason := range sortedKeys(r.NotJudged) {
+	for _, reason := range slices.Sorted(maps.Keys(r.NotJudged)) {
 		if n := r.NotJudged[reason]; n > 0 {
 			parts = append(parts, units.Count(n)+" not judged: "+text(reason))
 		}
@@ -404,13 +404,4 @@ func position(w assertions.Counterexample) string {
 // unaccounted for, negative if some have two final states.
 func balance(l measure.Ledger) int64 {
 	return l.Acknowledged - l.Succeeded - l.Logical - l.DeadLettered - l.Unfinished - l.Held
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	return keys
 }

@@ -7,6 +7,8 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,7 +166,7 @@ func junitProperties(run Run) []junitProperty {
 	if run.Dir != "" {
 		out = append(out, junitProperty{"run_directory", visible(run.Dir, 4096)})
 	}
-	for _, key := range sortedKeys(v.Environment) {
+	for _, key := range slices.Sorted(maps.Keys(v.Environment)) {
 		out = append(out, junitProperty{"environment." + name(key), text(v.Environment[key])})
 	}
 	return out

@@ -47,19 +47,24 @@ func WriteAll(dir string, run Run) error {
 	if run.Verdict == nil {
 		return errNoVerdict
 	}
-	files := []struct {
-		name   string
-		render func(io.Writer, Run) error
-	}{
+	return writeReports(dir, run, []reportFile[Run]{
 		{VerdictFile, JSON}, {HTMLFile, HTML}, {JUnitFile, JUnit}, {SummaryFile, Markdown},
-	}
+	})
+}
+
+// reportFile is a file that a report is written to.
+type reportFile[T any] struct {
+	name   string
+	render func(io.Writer, T) error
+}
+
+// writeReports writes all files, also after an error.
+func writeReports[T any](dir string, of T, files []reportFile[T]) error {
 	var errs []error
 	for _, file := range files {
-		if err := ReplaceFile(filepath.Join(dir, file.name), func(w io.Writer) error {
-			return file.render(w, run)
-		}); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, ReplaceFile(filepath.Join(dir, file.name), func(w io.Writer) error {
+			return file.render(w, of)
+		}))
 	}
 	return errors.Join(errs...)
 }

@@ -138,8 +138,8 @@ func notJudgedTable(v *assertions.Verdict) document.Table {
 			}
 			mark, why, needed = document.Partial, judgedOf(r)+" judged; "+notJudged(r), ""
 		}
-		out.Rows = append(out.Rows, document.Row{Mark: mark, Cells: []document.Text{document.Plain(name(r.Name)),
-			document.Plain(promise(r.Name)), document.Plain(why), document.Plain(needed)}})
+		out.Rows = append(out.Rows, document.Row{Mark: mark,
+			Cells: document.Cells(name(r.Name), promise(r.Name), why, needed)})
 	}
 	return out
 }

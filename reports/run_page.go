@@ -7,6 +7,8 @@ package reports
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -169,7 +171,7 @@ func faultBlocks(v *assertions.Verdict) []document.Block {
 		}
 		facts := []document.KeyValue{fact("Target", strings.TrimSuffix(name(f.Kind)+", "+name(f.Target), ", "), ""),
 			fact("Planned", window(f.Planned), ""), fact("Observed", observed, "")}
-		for _, kind := range sortedKeys(f.Observed.Effects) {
+		for _, kind := range slices.Sorted(maps.Keys(f.Observed.Effects)) {
 			facts = append(facts, fact(name(kind), units.Count(f.Observed.Effects[kind]), ""))
 		}
 		if len(f.Observed.Effects) == 0 {
@@ -227,7 +229,7 @@ func detailFacts(run Run) []document.KeyValue {
 		out = append(out, fact("Topic ("+name(string(topic.Role))+")", name(topic.Name)+", "+
 			units.Plural(int64(topic.Partitions), "partition", "partitions"), ""))
 	}
-	for _, key := range sortedKeys(v.Environment) {
+	for _, key := range slices.Sorted(maps.Keys(v.Environment)) {
 		out = append(out, fact(name(key), text(v.Environment[key]), ""))
 	}
 	return known(out...)

@@ -176,13 +176,10 @@ func problemSection(v *assertions.Verdict, shown evidence) document.Section {
 		if label == "" {
 			label = "–"
 		}
-		row := document.Row{Cells: []document.Text{traceLink(label, anchor)},
-			Find: find(one.Record, one.Partition, one.Offset, one.ID, one.Key)}
-		for _, cell := range []string{row.Find["partition"], row.Find["offset"], row.Find["key"], at,
-			strings.Join(one.what, ", "), row.Find["id"]} {
-			row.Cells = append(row.Cells, document.Plain(cell))
-		}
-		table.Rows = append(table.Rows, row)
+		found := find(one.Record, one.Partition, one.Offset, one.ID, one.Key)
+		table.Rows = append(table.Rows, document.Row{Find: found,
+			Cells: append([]document.Text{traceLink(label, anchor)}, document.Cells(found["partition"], found["offset"],
+				found["key"], at, strings.Join(one.what, ", "), found["id"])...)})
 	}
 	aside := units.Count(int64(len(table.Rows))) + " places, earliest first"
 	if more := len(problems) - len(table.Rows); more > 0 {

@@ -179,14 +179,14 @@ func faultTable(v *assertions.Verdict) document.Table {
 			mark = document.Warning
 			did = strings.TrimSuffix(string(state)+": "+effects(f), ": ") + "; planned " + window(f.Planned) + byHand(f)
 		}
-		row := document.Row{Mark: mark, Cells: []document.Text{document.Plain(faultName(f)), document.Plain("–")}}
+		row := document.Row{Mark: mark, Cells: document.Cells(faultName(f), "–")}
 		if f.Observed.Injected {
 			row.Cells[1] = document.Plain(window(f.Observed.FaultWindow))
 		}
 		for _, span := range []measure.Span{f.Recovery.Detect, f.Recovery.CatchUp, f.Recovery.Steady} {
 			row.Cells = append(row.Cells, spanText(span))
 		}
-		row.Cells = append(row.Cells, document.Plain(window(f.Planned)), document.Plain(text(f.What)), document.Plain(did))
+		row.Cells = append(row.Cells, document.Cells(window(f.Planned), text(f.What), did)...)
 		out.Rows = append(out.Rows, row)
 	}
 	if len(v.Roots) > 0 {
@@ -232,12 +232,8 @@ func quantileColumns(of string) document.Table {
 }
 
 func quantilesRow(title string, q measure.Quantiles) document.Row {
-	row := document.Row{Cells: []document.Text{document.Plain(title)}}
-	for _, value := range []time.Duration{q.P50, q.P90, q.P99, q.P999, q.Max} {
-		row.Cells = append(row.Cells, document.Plain(units.Text(value)))
-	}
-	row.Cells = append(row.Cells, document.Plain(units.Count(q.Count)))
-	return row
+	return document.Row{Cells: document.Cells(title, units.Text(q.P50), units.Text(q.P90), units.Text(q.P99),
+		units.Text(q.P999), units.Text(q.Max), units.Count(q.Count))}
 }
 
 // runFigures returns where the records went, how the run ended, and the state of the harness.
@@ -281,8 +277,7 @@ func thresholdTable(v *assertions.Verdict) document.Table {
 		if t.Error != "" {
 			actual = t.Error
 		}
-		out.Rows = append(out.Rows, document.Row{Mark: mark, Cells: []document.Text{document.Plain(text(t.Expression)),
-			document.Plain(text(actual))}})
+		out.Rows = append(out.Rows, document.Row{Mark: mark, Cells: document.Cells(text(t.Expression), text(actual))})
 	}
 	return out
 }

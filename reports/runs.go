@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -204,7 +205,7 @@ func byScenario(runs []StoredRun) (of map[string][]StoredRun, order []string) {
 			of[run.Scenario] = append(of[run.Scenario], run)
 		}
 	}
-	return of, sortedKeys(of)
+	return of, slices.Sorted(maps.Keys(of))
 }
 
 func scenarioTable(runs []StoredRun) document.Table {
@@ -278,7 +279,7 @@ func trendSeries(runs []StoredRun, figure string, factor float64) []document.Ser
 		curve.X, curve.Y = append(curve.X, float64(i+1)), append(curve.Y, v*factor)
 	}
 	var out []document.Series
-	for _, subject := range sortedKeys(curves) {
+	for _, subject := range slices.Sorted(maps.Keys(curves)) {
 		if curve := curves[subject]; len(curve.X) > 1 {
 			curve.Label = document.Words(fmt.Sprint(len(out) + 1))
 			out = append(out, *curve)

@@ -55,7 +55,7 @@ func suiteUnmet(suite Suite) document.Table {
 		if one.Elsewhere {
 			mark = document.Warning
 		}
-		out.Rows = append(out.Rows, document.Row{Mark: mark, Cells: []document.Text{document.Plain(text(one.Remark()))}})
+		out.Rows = append(out.Rows, document.Row{Mark: mark, Cells: document.Cells(text(one.Remark()))})
 	}
 	return out
 }
@@ -89,9 +89,8 @@ func suiteWaivers(suite Suite) document.Table {
 		{Title: "waived"}, {Title: "until", Help: "The last day. After it, the failure counts again."}, {Title: "reason"},
 		{Title: "runs", Figure: true, Help: "Runs with a failure that the waiver names."}, {Title: "remark"}}}
 	for _, waiver := range suite.Waivers {
-		row := document.Row{Cells: []document.Text{document.Plain(text(waiver.Names())), document.Plain(name(waiver.Until)),
-			document.Plain(text(waiver.Reason)), document.Plain(units.Count(int64(waiver.Matched))),
-			document.Plain(text(waiver.Remark()))}}
+		row := document.Row{Cells: document.Cells(text(waiver.Names()), name(waiver.Until), text(waiver.Reason),
+			units.Count(int64(waiver.Matched)), text(waiver.Remark()))}
 		if waiver.Remark() != "" {
 			row.Mark = document.Warning
 		}

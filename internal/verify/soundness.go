@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -154,14 +153,4 @@ func (c *Config) count(ctx context.Context, table *Soundness, run sounded, mu *s
 		c.say("seed %d: ACCUSED: %s\n  %s\n  again: %s; kept in %s", run.seed, run.what, strings.Join(alarm.Reasons, "\n  "),
 			alarm.Rerun, run.outcome.Dir)
 	}
-}
-
-// sorted returns the sorted keys.
-func sorted[count int | int64](counts map[string]count) []string {
-	keys := make([]string, 0, len(counts))
-	for key := range counts {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	return keys
 }

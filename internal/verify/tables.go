@@ -142,7 +142,7 @@ const widestAlso = 2
 // alsoNamed lists the anomalies that were named besides the row's own, sorted by the number of runs, descending.
 func (r *BugRow) alsoNamed() string {
 	var also []string
-	for _, name := range sorted(r.Named) {
+	for _, name := range slices.Sorted(maps.Keys(r.Named)) {
 		if name != r.Invariant+": "+r.Anomaly {
 			also = append(also, name)
 		}
@@ -250,7 +250,7 @@ func (s *Soundness) last() uint64 {
 func (s *Soundness) markdown(mode, fault string) string {
 	var b strings.Builder
 	rows := [][]string{{mode, "runs", "passed", "inconclusive", "accused"}}
-	for _, name := range sorted(s.Modes) {
+	for _, name := range slices.Sorted(maps.Keys(s.Modes)) {
 		of := s.Verdicts[name]
 		rows = append(rows, []string{
 			name, fmt.Sprint(s.Modes[name]), fmt.Sprint(of[assertions.Pass]), fmt.Sprint(of[assertions.Inconclusive]),
@@ -259,22 +259,22 @@ func (s *Soundness) markdown(mode, fault string) string {
 	}
 	b.WriteString(table(rows) + "\n")
 	rows = [][]string{{fault, "runs"}}
-	for _, name := range sorted(s.Faults) {
+	for _, name := range slices.Sorted(maps.Keys(s.Faults)) {
 		rows = append(rows, []string{name, fmt.Sprint(s.Faults[name])})
 	}
 	b.WriteString(table(rows) + "\n")
 	rows = [][]string{{"invariant", "runs in which it judged"}}
-	for _, name := range sorted(s.Judged) {
+	for _, name := range slices.Sorted(maps.Keys(s.Judged)) {
 		rows = append(rows, []string{name, fmt.Sprint(s.Judged[name])})
 	}
 	b.WriteString(table(rows))
 	for _, alarm := range s.Alarms {
 		list(&b, "accused: "+alarm.What+": "+strings.Join(alarm.Reasons, "; ")+"; again with: ", []string{alarm.Rerun})
 	}
-	for _, why := range sorted(s.Open) {
+	for _, why := range slices.Sorted(maps.Keys(s.Open)) {
 		list(&b, fmt.Sprintf("inconclusive, %d×: ", s.Open[why]), []string{why})
 	}
-	for _, what := range sorted(s.Skipped) {
+	for _, what := range slices.Sorted(maps.Keys(s.Skipped)) {
 		list(&b, fmt.Sprintf("skipped, %d×: ", s.Skipped[what]), []string{what})
 	}
 	list(&b, "could not be run: ", s.Errors)

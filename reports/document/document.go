@@ -283,6 +283,15 @@ func Link(s, to string) Text { return Text{{Text: s, Link: to}} }
 // Marked returns a text in the colour of a mark.
 func Marked(s string, mark Mark) Text { return Text{{Text: s, Style: StyleBold, Mark: mark}} }
 
+// Cells returns the cells of a row with plain texts.
+func Cells(words ...string) []Text {
+	out := make([]Text, len(words))
+	for i, one := range words {
+		out[i] = Plain(one)
+	}
+	return out
+}
+
 func styled(s string, style Style) Text {
 	if s == "" {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"unicode/utf16"
@@ -106,7 +107,7 @@ func (a *Admin) MoveCoordinator(ctx context.Context, group string) (from, to int
 		return 0, 0, err
 	}
 	at := partitions[groupPartition(group, len(partitions))]
-	to = next(at, shared(a.numbers(), a.topics))
+	to = next(at, Shared(a.numbers(), maps.Values(a.topics)))
 	switch {
 	case at.Leader == 0:
 		return 0, 0, errors.New("it has none now: the brokers that hold it are down")

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -16,10 +17,10 @@ const replicationFactor = 3
 // maxPartitions of one topic.
 const maxPartitions = 1000
 
-// shared returns the brokers that no topic reserves, in order; all brokers if every one is reserved.
-func shared(brokers []int32, topics map[string]cluster.Topic) []int32 {
+// Shared returns the brokers that no topic reserves, in order; all brokers if every one is reserved.
+func Shared(brokers []int32, topics iter.Seq[cluster.Topic]) []int32 {
 	free := slices.Clone(brokers)
-	for _, topic := range topics {
+	for topic := range topics {
 		free = slices.DeleteFunc(free, func(number int32) bool { return number == topic.Broker })
 	}
 	if len(free) == 0 {
@@ -28,8 +29,8 @@ func shared(brokers []int32, topics map[string]cluster.Topic) []int32 {
 	return free
 }
 
-// place returns the replicas of each partition of a topic, the preferred leader first.
-func place(topic cluster.Topic, shared []int32) [][]int32 {
+// Place returns the numbers of the replicas of each partition of a topic, the preferred leader first.
+func Place(topic cluster.Topic, shared []int32) [][]int32 {
 	partitions := make([][]int32, topic.Partitions)
 	for p := range partitions {
 		if topic.Broker != 0 {
@@ -48,7 +49,7 @@ func place(topic cluster.Topic, shared []int32) [][]int32 {
 func tolerant(topics []cluster.Topic, shared []int32) []cluster.Topic {
 	all := slices.Clone(topics)
 	for i, topic := range all {
-		if len(place(topic, shared)[0]) < replicationFactor {
+		if len(Place(topic, shared)[0]) < replicationFactor {
 			configs := map[string]string{"min.insync.replicas": "1"}
 			maps.Copy(configs, topic.Configs)
 			all[i].Configs = configs

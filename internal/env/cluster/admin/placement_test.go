@@ -27,7 +27,7 @@ func TestPlace(t *testing.T) {
 		{cluster.Topic{Partitions: 4}, []int32{1, 2, 3, 4}, [][]int32{{1, 2, 3}, {2, 3, 4}, {3, 4, 1}, {4, 1, 2}}},
 		{cluster.Topic{Partitions: 2, Broker: 3}, []int32{1, 2}, [][]int32{{3}, {3}}},
 	} {
-		got := place(one.topic, one.shared)
+		got := Place(one.topic, one.shared)
 		if !slices.EqualFunc(got, one.want, slices.Equal) {
 			t.Errorf("%+v on %v lies on %v, want %v", one.topic, one.shared, got, one.want)
 		}
@@ -48,7 +48,7 @@ func TestPlacementHolds(t *testing.T) {
 				Broker: rapid.Int32Range(0, int32(len(brokers))).Draw(t, "broker"),
 			}
 		}
-		free := shared(brokers, topics)
+		free := Shared(brokers, maps.Values(topics))
 		reserved := map[int32]bool{}
 		for _, topic := range topics {
 			reserved[topic.Broker] = true
@@ -56,7 +56,7 @@ func TestPlacementHolds(t *testing.T) {
 		delete(reserved, 0)
 		led := map[int32]int{}
 		for name, topic := range topics {
-			for _, replicas := range place(topic, free) {
+			for _, replicas := range Place(topic, free) {
 				distinct := map[int32]bool{}
 				for _, number := range replicas {
 					distinct[number] = true
@@ -183,7 +183,7 @@ func TestTolerant(t *testing.T) {
 		}
 		plain := cluster.Topic{Name: "a", Partitions: 2, Broker: one.broker}
 		set := cluster.Topic{Name: "b", Partitions: 1, Broker: one.broker, Configs: asked}
-		got := tolerant([]cluster.Topic{plain, set}, shared(brokers, topics))
+		got := tolerant([]cluster.Topic{plain, set}, Shared(brokers, maps.Values(topics)))
 		if got[0].Configs[setting] != one.want || !maps.Equal(got[1].Configs, asked) || len(plain.Configs) != 0 {
 			t.Errorf("%d brokers, on broker %d, %v reserved: %v", one.brokers, one.broker, one.others, got)
 		}

@@ -69,12 +69,12 @@ func (a *Admin) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 		}
 		known[topic.Name] = topic
 	}
-	free := shared(a.numbers(), known)
+	free := Shared(a.numbers(), maps.Values(known))
 	moving, err := a.create(ctx, tolerant(topics, free), free)
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(free, shared(a.numbers(), a.topics)) {
+	if !slices.Equal(free, Shared(a.numbers(), maps.Values(a.topics))) {
 		moving = append(moving, slices.Collect(maps.Values(a.topics))...)
 	}
 	if len(moving) > 0 {
@@ -116,11 +116,20 @@ func (a *Admin) create(ctx context.Context, topics []cluster.Topic,
 }
 
 func (a *Admin) creation(topic cluster.Topic, free []int32) kmsg.CreateTopicsRequestTopic {
+	placed := Place(topic, free)
+	for p, replicas := range placed {
+		placed[p] = a.ids(replicas)
+	}
+	return Creation(topic, placed)
+}
+
+// Creation is the request for a topic whose partitions lie on the brokers with these ids.
+func Creation(topic cluster.Topic, placed [][]int32) kmsg.CreateTopicsRequestTopic {
 	creation := kmsg.NewCreateTopicsRequestTopic()
 	creation.Topic, creation.NumPartitions, creation.ReplicationFactor = topic.Name, -1, -1
-	for p, replicas := range place(topic, free) {
+	for p, replicas := range placed {
 		assignment := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
-		assignment.Partition, assignment.Replicas = int32(p), a.ids(replicas)
+		assignment.Partition, assignment.Replicas = int32(p), replicas
 		creation.ReplicaAssignment = append(creation.ReplicaAssignment, assignment)
 	}
 	for _, name := range slices.Sorted(maps.Keys(topic.Configs)) {
@@ -135,7 +144,7 @@ func (a *Admin) creation(topic cluster.Topic, free []int32) kmsg.CreateTopicsReq
 func (a *Admin) moveTo(ctx context.Context, topics []cluster.Topic, free []int32) error {
 	assignments := map[partitionID][]int32{}
 	for _, topic := range topics {
-		for p, replicas := range place(topic, free) {
+		for p, replicas := range Place(topic, free) {
 			assignments[partitionID{topic.Name, int32(p)}] = replicas
 		}
 	}
@@ -152,7 +161,7 @@ func (a *Admin) waitPlaced(ctx context.Context, topics []cluster.Topic, free []i
 	var names []string
 	for _, topic := range topics {
 		names = append(names, topic.Name)
-		for p, replicas := range place(topic, free) {
+		for p, replicas := range Place(topic, free) {
 			wanted[partitionID{topic.Name, int32(p)}] = replicas[0]
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 )
 
 const (
@@ -209,67 +210,35 @@ func (k *Kafka) sendCreate(ctx context.Context, topics []cluster.Topic,
 }
 
 func (k *Kafka) createRequest(topic cluster.Topic, all []cluster.Topic) kmsg.CreateTopicsRequestTopic {
-	request := kmsg.NewCreateTopicsRequestTopic()
-	request.Topic = topic.Name
-	configs := topic.Configs
-	if placed := k.placement(topic, all); placed != nil {
-		request.NumPartitions, request.ReplicationFactor = -1, -1
-		for partition, replicas := range placed {
-			assignment := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
-			assignment.Partition, assignment.Replicas = int32(partition), replicas
-			request.ReplicaAssignment = append(request.ReplicaAssignment, assignment)
-		}
-	} else {
-		request.NumPartitions, request.ReplicationFactor = int32(topic.Partitions),
-			int16(min(replicationFactor, len(k.brokers)))
-	}
-	for name, value := range configs {
-		request.Configs = append(request.Configs, createConfig(name, value))
+	placed := k.placement(topic, all)
+	request := admin.Creation(topic, placed)
+	if placed == nil {
+		request.NumPartitions = int32(topic.Partitions)
+		request.ReplicationFactor = int16(min(replicationFactor, len(k.brokers)))
 	}
 	// A single replica never fulfils a cluster-wide minimum of two, which brokers before 3.7 enforce all the same.
-	if _, set := configs[configMinInSync]; topic.Broker != 0 && !set {
-		request.Configs = append(request.Configs, createConfig(configMinInSync, "1"))
+	if _, set := topic.Configs[configMinInSync]; topic.Broker != 0 && !set {
+		config := kmsg.NewCreateTopicsRequestTopicConfig()
+		config.Name, config.Value = configMinInSync, kmsg.StringPtr("1")
+		request.Configs = append(request.Configs, config)
 	}
 	return request
-}
-
-func createConfig(name, value string) kmsg.CreateTopicsRequestTopicConfig {
-	config := kmsg.NewCreateTopicsRequestTopicConfig()
-	config.Name, config.Value = name, &value
-	return config
 }
 
 // placement returns the node ids of each partition's replicas, the leader first. nil leaves the placement to the
 // cluster; this is the case if no topic reserves a broker.
 func (k *Kafka) placement(topic cluster.Topic, all []cluster.Topic) [][]int32 {
-	reserved := map[int32]bool{}
-	for _, each := range all {
-		if each.Broker != 0 {
-			reserved[each.Broker] = true
-		}
-	}
-	if len(reserved) == 0 {
+	if !slices.ContainsFunc(all, func(one cluster.Topic) bool { return one.Broker != 0 }) {
 		return nil
 	}
-	var shared []int32
+	var numbers []int32
 	for _, broker := range k.brokers {
-		if !reserved[broker.Number] {
-			shared = append(shared, broker.ID)
-		}
+		numbers = append(numbers, broker.Number)
 	}
-	if len(shared) == 0 {
-		for _, broker := range k.brokers {
-			shared = append(shared, broker.ID)
-		}
-	}
-	placed := make([][]int32, topic.Partitions)
-	for partition := range placed {
-		if topic.Broker != 0 {
-			placed[partition] = []int32{k.brokers[topic.Broker-1].ID}
-			continue
-		}
-		for i := range min(replicationFactor, len(shared)) {
-			placed[partition] = append(placed[partition], shared[(partition+i)%len(shared)])
+	placed := admin.Place(topic, admin.Shared(numbers, slices.Values(all)))
+	for _, replicas := range placed {
+		for i, number := range replicas {
+			replicas[i] = k.brokers[number-1].ID
 		}
 	}
 	return placed
