@@ -18,7 +18,8 @@ func drag(chart string, from, to float64) string {
 	return fmt.Sprintf(`(() => {
 		const over = document.querySelector('[data-chart="%s"] .u-over'), box = over.getBoundingClientRect();
 		const send = (on, type, share) => on.dispatchEvent(new MouseEvent(type, {
-			bubbles: true, clientX: box.left + box.width * share, clientY: box.top + box.height / 2, movementX: 1, button: 0, buttons: 1,
+			bubbles: true, clientX: box.left + box.width * share, clientY: box.top + box.height / 2, movementX: 1, button: 0,
+			  buttons: 1,
 		}));
 		send(over, "mouseenter", %g); send(over, "mousemove", %g); send(over, "mousedown", %g); send(over, "mousemove", %g);
 		send(document, "mouseup", %g);
@@ -114,7 +115,8 @@ func TestBrowserCursorReadsAllCharts(t *testing.T) {
 	b := openCharts(t, failRun())
 	browsertest.Eval[bool](b, `(() => {
 		const over = document.querySelector('[data-chart="lag"] .u-over'), box = over.getBoundingClientRect();
-		for (const type of ["mouseenter", "mousemove"]) over.dispatchEvent(new MouseEvent(type, {bubbles: true, clientX: box.left + box.width * 0.452, clientY: box.top + 9, movementX: 1}));
+		for (const type of ["mouseenter", "mousemove"]) over.dispatchEvent(new MouseEvent(type, {bubbles: true,
+		  clientX: box.left + box.width * 0.452, clientY: box.top + 9, movementX: 1}));
 		return `+settled+`;
 	})()`)
 	if got := b.Text(".timebar .moment"); !regexp.MustCompile(`^10\.0\d s · fault · F1 dlq-refuses · F2 slow-downstream$`).
@@ -188,7 +190,8 @@ func TestBrowserDrawsInstances(t *testing.T) {
 	}
 	browsertest.Eval[bool](b, `(() => {
 		const over = document.querySelector('[data-chart="memory"] .u-over'), box = over.getBoundingClientRect();
-		for (const type of ["mouseenter", "mousemove"]) over.dispatchEvent(new MouseEvent(type, {bubbles: true, clientX: box.left + box.width * 0.25, clientY: box.top + 9, movementX: 1}));
+		for (const type of ["mouseenter", "mousemove"]) over.dispatchEvent(new MouseEvent(type, {bubbles: true,
+		  clientX: box.left + box.width * 0.25, clientY: box.top + 9, movementX: 1}));
 		return `+settled+`;
 	})()`)
 	for chart, want := range map[string]string{"memory": `^instance 015\d MiBinstance 115\d MiB$`,

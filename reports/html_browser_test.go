@@ -46,7 +46,8 @@ func quiet(t *testing.T, b *browsertest.Browser, name string) {
 const blankCharts = `Array.from(document.querySelectorAll("canvas")).filter((c) => {
 	const d = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
 	return d.every((v) => v === d[0]);
-}).map((c) => c.closest("figure")).filter((f) => !f.classList.contains("away")).map((f) => f.dataset.chart || f.dataset.figure)`
+}).map((c) => c.closest("figure")).filter((f) => !f.classList.contains("away")).
+  map((f) => f.dataset.chart || f.dataset.figure)`
 
 func TestBrowserShowsEveryRunQuietly(t *testing.T) {
 	b := browsertest.Open(t)
@@ -272,12 +273,14 @@ func TestBrowserCanBeUsedWithoutEyesOrMouse(t *testing.T) {
 	}
 	nameless := browsertest.Eval[[]string](
 		b, `Array.from(document.querySelectorAll("button, a, input, select, svg[role=img], [role=region]")).filter((e) =>
-		e.checkVisibility() && !(e.textContent.trim() || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || (e.labels && e.labels.length))).map((e) => e.outerHTML.slice(0, 80))`)
+		e.checkVisibility() && !(e.textContent.trim() || e.getAttribute("aria-label") ||
+		  e.getAttribute("aria-labelledby") || (e.labels && e.labels.length))).map((e) => e.outerHTML.slice(0, 80))`)
 	if len(nameless) > 0 {
 		t.Errorf("these have no name: %q", nameless)
 	}
 	tables := browsertest.Eval[[]string](b, `Array.from(document.querySelectorAll("table")).filter((e) =>
-		!e.caption && !e.closest("[aria-label]") || e.querySelector("th:not([scope])")).map((e) => e.outerHTML.slice(0, 120))`)
+		!e.caption && !e.closest("[aria-label]") || e.querySelector("th:not([scope])")).
+		  map((e) => e.outerHTML.slice(0, 120))`)
 	if len(tables) > 0 {
 		t.Errorf("tables without a caption, or with heads without a scope: %q", tables)
 	}

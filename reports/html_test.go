@@ -94,12 +94,17 @@ func (p *parsedPage) takeRawTexts(t interface{ Fatalf(string, ...any) }, documen
 var docsPage = regexp.MustCompile(`^` + regexp.QuoteMeta(docs) + `[a-z-]+\.md(#[a-z-]+)?$`)
 
 func checkElement(t interface{ Fatalf(string, ...any) }, e xml.StartElement) {
-	elements := strings.Fields(`html head meta title link body a header div p span nav main section h1 h2 h3 ul ol li code button dl dt dd small
-		details summary b strong em i figure figcaption noscript label select option pre br svg rect table caption thead tbody tr th td footer
+	elements := strings.Fields(`html head meta title link body a header div p span nav main section h1 h2 h3 ul ol li
+		code button dl dt dd small
+		details summary b strong em i figure figcaption noscript label select option pre br svg rect table caption thead
+		tbody tr th td footer
 		form input g path circle text desc`)
-	attributes := strings.Fields(`lang charset http-equiv content name rel href class aria-label aria-hidden aria-labelledby aria-pressed id tabindex
-		type data-copy data-unfold data-chart data-figure value open role scope for viewBox preserveAspectRatio x y width height title
-		hidden aria-live aria-describedby aria-controls placeholder autocomplete spellcheck data-record data-id data-key data-partition data-offset
+	attributes := strings.Fields(`lang charset http-equiv content name rel href class aria-label aria-hidden
+		aria-labelledby aria-pressed id tabindex
+		type data-copy data-unfold data-chart data-figure value open role scope for viewBox preserveAspectRatio x y width
+		height title
+		hidden aria-live aria-describedby aria-controls placeholder autocomplete spellcheck data-record data-id data-key
+		data-partition data-offset
 		d cx cy r rx text-anchor`)
 	if !slices.Contains(elements, e.Name.Local) {
 		t.Fatalf("the page has an element <%s>", e.Name.Local)

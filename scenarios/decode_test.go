@@ -274,7 +274,8 @@ func TestEveryExampleOfTheWorkloadIsSound(t *testing.T) {
 
 func TestTheWorkloadsForms(t *testing.T) {
 	s := mustParse(t, strings.Replace(least,
-		"duration: 2s}", `duration: 2s, bursts: {every: 500ms, records: 30}, tombstones: 1%, garbage: 2%, malformed: {share: 4%, how: [truncated]}, large: {share: 3%, size: 1000KiB},
+		"duration: 2s}", `duration: 2s, bursts: {every: 500ms, records: 30}, tombstones: 1%, garbage: 2%,
+  malformed: {share: 4%, how: [truncated]}, large: {share: 3%, size: 1000KiB},
   failing: [{partitions: [0, 5], at: 500ms, for: 1s, outcome: logical}], keys: {hot: 40%}}`,
 		1)+"topics: {retry: {partitions: 2}}\nsubject: {reference: {retry: topics, ordering: none}}\n")
 	want := Workload{

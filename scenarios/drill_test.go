@@ -168,7 +168,8 @@ topics: {input: {partitions: 3}}
 workload:
   steps: [{rate: 100/s, for: 2s}, {rate: 300/s, for: 2s}, {rate: 50/s, for: 2s}]
   bursts: {every: 3s, records: 10}
-  failing: [{partitions: [0], at: 1s, for: 3s, outcome: exhausted}, {partitions: [1], at: 3s, for: 1s, outcome: exhausted}]
+  failing: [{partitions: [0], at: 1s, for: 3s, outcome: exhausted},
+    {partitions: [1], at: 3s, for: 1s, outcome: exhausted}]
 `
 	for _, test := range []struct {
 		steady         time.Duration

@@ -291,13 +291,8 @@ func rerunCommand(arg string, flags runFlags) string {
 	return strings.Join(words, " ")
 }
 
-func quoteWord(word string) string {
-	word = strings.ReplaceAll(word, "%", "%%")
-	if strings.ContainsAny(word, " \t\n\"'`$&|;<>()*?[]#~!{}\\") {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return word
-}
+// quoteWord quotes a word for a shell, in a command line in which a verb of fmt stands for the seed.
+func quoteWord(word string) string { return run.Quoted(strings.ReplaceAll(word, "%", "%%")) }
 
 // runOne runs one scenario and prints its verdict while it holds printing. The error describes a failure outside the
 // subject.

@@ -14,7 +14,8 @@ import (
 const order = `{"type":"record","name":"Order","fields":[
 	{"name":"id","type":"string"},
 	{"name":"note","type":["null","string"],"default":null},
-	{"name":"lines","type":{"type":"array","items":{"type":"record","name":"Line","fields":[{"name":"sku","type":"string"}]}}},
+	{"name":"lines","type":{"type":"array","items":{"type":"record","name":"Line",
+	  "fields":[{"name":"sku","type":"string"}]}}},
 	{"name":"at","type":{"type":"long","logicalType":"timestamp-millis"}},
 	{"name":"n","type":"int","default":3}]}`
 
@@ -30,7 +31,8 @@ message Order {
 }`
 
 const jsonSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",
-	"properties":{"id":{"type":"string"},"n":{"type":"integer","minimum":1}},"required":["id"],"additionalProperties":false}`
+	"properties":{"id":{"type":"string"},"n":{"type":"integer","minimum":1}},"required":["id"],
+	  "additionalProperties":false}`
 
 // written writes a schema into a file and returns the file's path.
 func written(t testing.TB, name, text string) string {

@@ -9,7 +9,8 @@ import (
 // A consumer that halts gets unreadable records late and in one partition, at least one where any was drawn, and no
 // other record is another for it.
 func TestUnreadableRecordsForAConsumerThatHalts(t *testing.T) {
-	const load = `workload: {rate: 200/s, duration: 4s, garbage: 3%, malformed: {share: 5%}, tombstones: 3%, outcomes: {success: 5, transient: {weight: 1, failures: 2}}}
+	const load = `workload: {rate: 200/s, duration: 4s, garbage: 3%, malformed: {share: 5%}, tombstones: 3%,
+  outcomes: {success: 5, transient: {weight: 1, failures: 2}}}
 faults: [{at: 1s, subject: {instance: 0, restart: true}}]
 `
 	rapid.Check(t, func(t *rapid.T) {

@@ -56,7 +56,8 @@ const everything = `workload:
   steps: [{rate: 100/s, for: 1s}, {rate: 200/s, for: 500ms}]
   arrivals: poisson
   keys: {count: 10, skew: 1, null: 10%, hot: 20%}
-  outcomes: {success: 1, transient: {weight: 10, failures: 2}, exhausted: 5, permanent: 3, logical: 2, rate_limited: 1, timeout: 1, reset: 1}
+  outcomes: {success: 1, transient: {weight: 10, failures: 2}, exhausted: 5, permanent: 3, logical: 2,
+    rate_limited: 1, timeout: 1, reset: 1}
   bursts: {every: 300ms, records: 40}
   failing: [{partitions: [1, 4], at: 100ms, for: 300ms, outcome: exhausted}]
   tombstones: 5%
@@ -413,7 +414,8 @@ func TestFaultsAreResolved(t *testing.T) {
 	p := planOf(t, scenario(t, `workload: {rate: 10/s, duration: 10s}
 faults:
   - {at: 1s, for: 2s, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}
-  - {at: 2s, name: produce-error, for: 1s, kafka: {api: OffsetCommit, instance: 2, probability: 50%, drop_response: true}}
+  - {at: 2s, name: produce-error, for: 1s, kafka: {api: OffsetCommit, instance: 2, probability: 50%,
+    drop_response: true}}
   - {at: 3s, subject: {all: true, every: 1500ms, restart: true}}
   - {at: 500ms, subject: {instance: 1, signal: KILL, restart_after: 2s}}
 `), 5)
@@ -569,7 +571,8 @@ func TestHotKey(t *testing.T) {
 
 func TestSortsOfValues(t *testing.T) {
 	p := planOf(t, scenario(t, `workload:
-  {rate: 20000/s, duration: 1s, warm_up: 0s, tombstones: 20%, garbage: 30%, malformed: {share: 10%, how: [wrong-type]}, large: {share: 30%, size: 50KiB}, outcomes: {exhausted: 1}}
+  {rate: 20000/s, duration: 1s, warm_up: 0s, tombstones: 20%, garbage: 30%, malformed: {share: 10%,
+    how: [wrong-type]}, large: {share: 30%, size: 50KiB}, outcomes: {exhausted: 1}}
 replay: {}
 `), 3)
 	counts := map[string]float64{}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,10 +72,7 @@ func (r *run) selectNodeDeadLetters(ctx context.Context, node int, known map[int
 		if found.Record < 0 || !planned[found.Record].Healed {
 			return
 		}
-		event := history.New(history.KindReplaySelected, r.clock.Now())
-		event.Record, event.Topic, event.Partition, event.Offset = found.Record, found.Topic, found.Partition, found.Offset
-		r.live.Record(event)
-		r.stubs.list[node].SetReplayed(found.Record)
+		r.selectLetter(node, found)
 		records = append(records, found.Record)
 	})
 	return records, err
@@ -99,15 +94,11 @@ func newDeadLetters(before, now map[int32]int64) string {
 func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, node int, selected []int32,
 	where string) error {
 	rate := r.scenario.Replay.Rate.PerSecond()
-	command := r.options.ReplayCommand
-	if command == nil {
-		command = []string{r.options.Executable, "replay"}
-	}
-	ids, err := r.writeNodeIDs(node, selected)
+	ids, err := r.writeIDs(fmt.Sprintf("replay-ids-node-%d.txt", node), selected)
 	if err != nil {
 		return environment("writing the ids to replay", err)
 	}
-	command = append(slices.Clip(command), "--bootstrap", bootstrap, "--from",
+	command := append(r.replayCommand(), "--bootstrap", bootstrap, "--from",
 		r.header.Topics[r.header.Consumers[node].DLQ].Name,
 		"--dialect", deadletter.PipestreamName, "--rate", strconv.FormatFloat(rate, 'f', -1, 64)+"/s", "--ids", ids,
 		"--where", where)
@@ -120,17 +111,4 @@ func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, 
 		return environment("replaying the dead letters of node "+r.header.Consumers[node].Name, err)
 	}
 	return nil
-}
-
-func (r *run) writeNodeIDs(node int, records []int32) (string, error) {
-	var text strings.Builder
-	for _, record := range records {
-		text.WriteString(r.ids.Token(record))
-		text.WriteByte('\n')
-	}
-	path, err := filepath.Abs(r.dir.file(fmt.Sprintf("replay-ids-node-%d.txt", node)))
-	if err != nil {
-		return "", err
-	}
-	return path, os.WriteFile(path, []byte(text.String()), 0o644)
 }

@@ -305,7 +305,7 @@ func (r *run) settleManual() error {
 	header.Instances = h.instances
 	recorded := !h.options.Unattended || slices.ContainsFunc(h.broken, func(one broken) bool { return one.began != nil })
 	if recorded && h.options.Rerun != "" {
-		header.Rerun = fmt.Sprintf(h.options.Rerun, quoted(filepath.Join(shortest(r.dir.path), fileRecorded)))
+		header.Rerun = fmt.Sprintf(h.options.Rerun, Quoted(filepath.Join(shortest(r.dir.path), fileRecorded)))
 	}
 	err := errors.Join(r.recorder.Amend(header), done.Write(r.dir.path))
 	if recorded {
@@ -314,12 +314,12 @@ func (r *run) settleManual() error {
 	return environment("recording what was done by hand", err)
 }
 
-// quoted returns a path quoted as one word for a shell.
-func quoted(path string) string {
-	if strings.ContainsAny(path, " \t\n\"'`$&|;<>()*?[]#~!{}\\") {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+// Quoted returns a word, such as a path, quoted for a shell where it needs that.
+func Quoted(word string) string {
+	if strings.ContainsAny(word, " \t\n\"'`$&|;<>()*?[]#~!{}\\") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
-	return path
+	return word
 }
 
 // planUpTo returns the plan without faults and without the records that were not sent. stopped is when the load

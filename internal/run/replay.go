@@ -44,16 +44,16 @@ func (r *run) replay(ctx context.Context) error {
 
 // putBack runs the replay tool for the selected records' dead letters.
 func (r *run) putBack(ctx context.Context, selected []int32) error {
-	if err := r.writeIDs(selected); err != nil {
+	ids, err := r.writeIDs(fileIDs, selected)
+	if err != nil {
 		return environment("writing the ids to replay", err)
 	}
 	if r.replayTap == "" {
-		var err error
 		if r.replayTap, err = r.tap.Open(history.Replayer); err != nil {
 			return environment("opening the tap of the replay tool", err)
 		}
 	}
-	tools, err := r.replayTools(r.replayTap)
+	tools, err := r.replayTools(r.replayTap, ids)
 	if err != nil {
 		return err
 	}
@@ -71,12 +71,8 @@ func (r *run) putBack(ctx context.Context, selected []int32) error {
 
 // replayTools returns the launches that replay the dead letters: the subject's own tool if it has one, else this
 // program's for each dead-letter topic.
-func (r *run) replayTools(bootstrap string) ([]subject.Launch, error) {
+func (r *run) replayTools(bootstrap, ids string) ([]subject.Launch, error) {
 	rate := strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)
-	ids, err := filepath.Abs(r.dir.file(fileIDs)) // a tool of the subject's runs in its own folder
-	if err != nil {
-		return nil, environment("naming the file with the ids to replay", err)
-	}
 	if r.options.Subject != nil && r.options.Subject.Replay.Command != nil {
 		values := r.values
 		values.BootstrapServers, values.IDsFile, values.ReplayRate = bootstrap, ids, rate
@@ -92,10 +88,6 @@ func (r *run) replayTools(bootstrap string) ([]subject.Launch, error) {
 	if r.scenario.Store != nil {
 		return []subject.Launch{r.storeReplay(bootstrap, rate)}, nil
 	}
-	command := r.options.ReplayCommand
-	if command == nil {
-		command = []string{r.options.Executable, "replay"}
-	}
 	dialect := []string{"--dialect", r.header.Contract().Envelope}
 	if r.header.Contract().Envelope == "" { // then no dead letter says where it came from
 		to := cmp.Or(r.header.Consumers[0].ReplayTo, r.topic(history.RoleInput))
@@ -105,7 +97,7 @@ func (r *run) replayTools(bootstrap string) ([]subject.Launch, error) {
 	for _, letters := range r.topicsOf(history.RoleDLQ) {
 		from := []string{"--bootstrap", bootstrap, "--from", r.header.Topics[letters].Name, "--ids", ids,
 			"--rate", rate + "/s"}
-		tools = append(tools, subject.Launch{Command: slices.Concat(command, from, dialect),
+		tools = append(tools, subject.Launch{Command: slices.Concat(r.replayCommand(), from, dialect),
 			Env: environ(r.values.Security())})
 	}
 	return tools, nil
@@ -128,20 +120,39 @@ func (r *run) selectDeadLetters(ctx context.Context) ([]int32, error) {
 			!r.waiting(found.Record) || r.options.Manual.hasReplayed(found.Record) {
 			return
 		}
-		event := history.New(history.KindReplaySelected, r.clock.Now())
-		event.Record, event.Topic, event.Partition, event.Offset = found.Record, found.Topic, found.Partition, found.Offset
-		r.live.Record(event)
-		r.stubs.list[0].SetReplayed(found.Record)
+		r.selectLetter(0, found)
 		records = append(records, found.Record)
 	})
 	return records, err
 }
 
-func (r *run) writeIDs(records []int32) error {
+// selectLetter records that a dead letter is replayed. The attempts of its record are answered as planned for then.
+func (r *run) selectLetter(stub int, found history.Event) {
+	event := history.New(history.KindReplaySelected, r.clock.Now())
+	event.Record, event.Topic, event.Partition, event.Offset = found.Record, found.Topic, found.Partition, found.Offset
+	r.live.Record(event)
+	r.stubs.list[stub].SetReplayed(found.Record)
+}
+
+// replayCommand starts the replay tool. The caller may append to it.
+func (r *run) replayCommand() []string {
+	if r.options.ReplayCommand != nil {
+		return slices.Clone(r.options.ReplayCommand)
+	}
+	return []string{r.options.Executable, "replay"}
+}
+
+// writeIDs writes the ids of the records to replay to a file of the run, one per line, and returns its absolute path,
+// because a tool of the subject's runs in its own folder.
+func (r *run) writeIDs(name string, records []int32) (string, error) {
 	var text strings.Builder
 	for _, record := range records {
 		text.WriteString(r.ids.Token(record))
 		text.WriteByte('\n')
 	}
-	return os.WriteFile(r.dir.file(fileIDs), []byte(text.String()), 0o644)
+	path, err := filepath.Abs(r.dir.file(name))
+	if err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, []byte(text.String()), 0o644)
 }

@@ -456,7 +456,8 @@ func TestLiteralSecretsReachNoRunDirectory(t *testing.T) {
 	options := small(t)
 	options.Subject, options.SubjectFile = subjectFile(t, `
 command: [sh, -c, 'env; cat "$0/client.properties"; echo "ERROR no way to jdbc:postgresql://me:canary-jdbc@db" >&2; exit 7', '{{.WorkDir}}', --password, canary-flag]
-env: {DB_PASSWORD: canary-env, JDBC_URL: 'jdbc:postgresql://me:canary-jdbc@db/x', MONGO: 'mongodb+srv://me:canary-mongo@db', MQ: 'amqp://me:canary-amqp@mq/v', PG: 'postgres://me:canary-pg@db'}
+env: {DB_PASSWORD: canary-env, JDBC_URL: 'jdbc:postgresql://me:canary-jdbc@db/x',
+  MONGO: 'mongodb+srv://me:canary-mongo@db', MQ: 'amqp://me:canary-amqp@mq/v', PG: 'postgres://me:canary-pg@db'}
 files: {client.properties: 'sasl.jaas.config=PlainLoginModule required username="me" password="canary-jaas";'}`)
 	outcome, err := Run(t.Context(), options)
 	if err == nil || outcome == nil {

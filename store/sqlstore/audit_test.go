@@ -11,8 +11,10 @@ import (
 	"github.com/dlqbench/dlqbench/store"
 )
 
-const auditRows = `SELECT operation, COALESCE(old_status, ''), COALESCE(new_status, ''), COALESCE(old_held, ''), COALESCE(new_held, ''), COALESCE(old_locked_by, ''),
-	COALESCE(new_locked_by, ''), COALESCE(old_version, 0), COALESCE(new_version, 0), dlq_retry_count, next_retry_at IS NULL, lease_until IS NULL, COALESCE(resolution_strategy, '')
+const auditRows = `SELECT operation, COALESCE(old_status, ''), COALESCE(new_status, ''), COALESCE(old_held, ''),
+	COALESCE(new_held, ''),
+	COALESCE(old_locked_by, ''), COALESCE(new_locked_by, ''), COALESCE(old_version, 0), COALESCE(new_version, 0),
+	dlq_retry_count, next_retry_at IS NULL, lease_until IS NULL, COALESCE(resolution_strategy, '')
 	FROM dead_letter_audit ORDER BY seq`
 
 // TestAuditSeesEveryChange follows one entry through its life, including a change made to the table without the store.
@@ -119,7 +121,8 @@ func TestAuditIsReadWhole(t *testing.T) {
 		}
 		for _, row := range p.rows(t,
 			fmt.Sprintf(`SELECT seq, entry_id, new_version, pg_current_snapshot()::text FROM dead_letter_audit
-			WHERE transaction_id >= pg_snapshot_xmin('%[1]s') AND NOT pg_visible_in_snapshot(transaction_id, '%[1]s') ORDER BY seq`, snapshot)) {
+			WHERE transaction_id >= pg_snapshot_xmin('%[1]s') AND NOT pg_visible_in_snapshot(transaction_id, '%[1]s')
+			ORDER BY seq`, snapshot)) {
 			snapshot = row[3]
 			version, err := strconv.Atoi(row[2])
 			if err != nil {

@@ -253,10 +253,14 @@ func TestTheManagementSchema(t *testing.T) {
 	url := database(t)
 	p := newPlace(t, url, "pgx", url)
 	p.migrated(t, store.Options{})
-	document := `id uuid, event_id character varying(255), subscriber_id character varying(255), original_event jsonb, error_message text,
-		error_type character varying(100), error_code character varying(100), error_stack_trace text, error_context jsonb, retry_history jsonb, retry_count integer,
-		max_retries integer, status character varying(50), resolution_timestamp timestamp without time zone, resolution_strategy character varying(50),
-		resolved_by character varying(255), resolution_notes text, created_at timestamp without time zone, updated_at timestamp without time zone`
+	document := `id uuid, event_id character varying(255), subscriber_id character varying(255), original_event jsonb,
+		error_message text,
+		error_type character varying(100), error_code character varying(100), error_stack_trace text, error_context jsonb,
+		retry_history jsonb, retry_count integer,
+		max_retries integer, status character varying(50), resolution_timestamp timestamp without time zone,
+		resolution_strategy character varying(50),
+		resolved_by character varying(255), resolution_notes text, created_at timestamp without time zone,
+		updated_at timestamp without time zone`
 	var want, got []string
 	for column := range strings.SplitSeq(document, ",") {
 		want = append(want, strings.TrimSpace(column))
