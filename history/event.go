@@ -92,8 +92,8 @@ const (
 	// FaultStart: planned fault Op (index in Header.Faults) was injected. Text = exact description.
 	KindFaultStart
 	// FaultEffect: an effect of fault Op. N = count (connections cut, requests answered, …), Aux = held or delayed
-	// time in ns or bytes, as Text says; Instance if it can be attributed. Code = FaultFailed: N is 0, and Text is what the
-	// fault could not do, and why.
+	// time in ns or bytes, as Text says; Instance if it can be attributed. Code = FaultFailed: N is 0, and Text is what
+	// the fault could not do, and why.
 	KindFaultEffect
 	// FaultEnd: fault Op was lifted, and the affected component was confirmed to work again.
 	KindFaultEnd

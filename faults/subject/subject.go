@@ -52,8 +52,8 @@ func singly() []action {
 			Does: "TERM asks it to end, KILL ends it at once, STOP freezes it until for has passed. An ended instance is " +
 				"started again after restart_after, or when for has passed. With all: true, every instance is signalled in turn, " +
 				"at the interval every. With process: worker 0 (or router 0), a process of the dead-letter store is signalled.",
-			Made: "A signal to the process. If instances are pods, TERM is the deletion or eviction of the pod, and another takes " +
-				"its place. Instances are numbered from 0. In a graph of nodes, node selects the node, and instances are " +
+			Made: "A signal to the process. If instances are pods, TERM is the deletion or eviction of the pod, and another " +
+				"takes its place. Instances are numbered from 0. In a graph of nodes, node selects the node, and instances are " +
 				"numbered within it.",
 			Shows: "A correct consumer loses nothing: unfinished records are delivered again. Bugs: offsets committed before " +
 				"a record is finished (KILL), records in backoff that are dropped or dead-lettered early (TERM), a frozen " +

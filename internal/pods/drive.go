@@ -44,6 +44,8 @@ const (
 	removeLimit = 2 * time.Minute
 	// copyLimit bounds one copy of the run directory. mostCopies is how often it is tried.
 	copyLimit, mostCopies = 10 * time.Minute, 3
+	// logLimit bounds reading the log of a pod, whose node may be gone.
+	logLimit = time.Minute
 	// quietFor is how long no pod has started before it is asked why: creating a pod takes some seconds.
 	quietFor = 15 * time.Second
 	// jobLabel is the label of the coordinator's pod with the name of its Job.
@@ -65,23 +67,17 @@ func (c Cluster) Run(ctx context.Context, m Manifest, out string) (done Done, di
 		for _, one := range f.deleted {
 			one.end()
 		}
-		err = errors.Join(err, f.remove(ctx))
+		left := f.remove(ctx)
+		if f.gone && left != nil { // pods of a node that is gone stay until the node is removed
+			f.Say(left.Error())
+			left = nil
+		}
+		err = errors.Join(err, left)
 	}()
 	if err := f.begin(ctx); err != nil {
 		return done, "", err
 	}
-	err = f.follow(ctx)
-	if err == nil && f.done.Dir != "" {
-		dir, err = f.fetch(out)
-	}
-	var gone *goneError
-	if errors.As(err, &gone) && ctx.Err() == nil {
-		if dir, err = c.Unrecorded(err); dir == "" {
-			return done, "", cmp.Or[error](err, gone)
-		}
-		f.done = &Done{Judged: true}
-	}
-	if err == nil && dir != "" {
+	if dir, err = f.toEnd(ctx, out); err == nil && dir != "" {
 		err = f.keepLogs(dir)
 	}
 	if f.done != nil {
@@ -105,10 +101,29 @@ type follower struct {
 	// hasConsumer says that the consumer was created. done is how the run ended.
 	hasConsumer bool
 	done        *Done
-	told        map[string]bool
+	// gone says that the coordinator is gone, and a run directory was made in place of its own.
+	gone bool
+	told map[string]bool
 	// moved is when a pod started last, asked when the API server answered last.
 	running      int
 	moved, asked time.Time
+}
+
+// toEnd follows the run to its end and returns its directory here, "" if there is none. If the coordinator is gone, one
+// is made from what is known of the run.
+func (f *follower) toEnd(ctx context.Context, out string) (dir string, err error) {
+	if err = f.follow(ctx); err == nil && f.done.Dir != "" {
+		dir, err = f.fetch(out)
+	}
+	var gone *goneError
+	if !errors.As(err, &gone) || ctx.Err() != nil {
+		return dir, err
+	}
+	if dir, err = f.Unrecorded(gone); dir == "" {
+		return "", cmp.Or[error](err, gone)
+	}
+	f.done, f.gone = &Done{Judged: true}, true
+	return dir, err
 }
 
 // begin creates the Job, and then what belongs to it.
@@ -192,9 +207,9 @@ func (f *follower) interrupt(ctx context.Context) error {
 func (f *follower) look(ctx context.Context) error {
 	var pods kube.List[kube.Pod]
 	err := f.Kubectl.Get(ctx, &pods, "pods", "-l", runLabel+"="+f.Name)
-	answers := err == nil
-	if answers {
-		err = f.notice(ctx, pods.Items)
+	var answers bool
+	if err == nil {
+		answers, err = true, f.notice(ctx, pods.Items)
 	}
 	switch {
 	case err == nil:
@@ -366,7 +381,8 @@ func (f *follower) delete(ctx context.Context, pod string) error {
 	} else {
 		_, err = f.Kubectl.Run(ctx, nil, "delete", "pod", pod, "--wait=false")
 	}
-	if kube.Away(err) && !(f.Evict && kube.Said(err, forbiddenNow)) {
+	forbidden := f.Evict && kube.Said(err, forbiddenNow) // the coordinator asks again
+	if kube.Away(err) && !forbidden {
 		return err // the next look asks again
 	}
 	answer := []string{"exec", f.coordinator.Metadata.Name, "-c", coordinatorName, "--", program, "pod", "deleted", pod}
@@ -400,8 +416,11 @@ func (f *follower) keepLogs(dir string) error {
 	for _, pod := range f.consumers {
 		for _, kind := range []struct{ suffix, flag string }{{"", "--previous=false"}, {"-previous", "--previous"}} {
 			var log bytes.Buffer
-			err := f.Kubectl.Stream(context.Background(), copyLimit, &log, "logs", pod, "-c", fmt.Sprint(container["name"]),
+			err := f.Kubectl.Stream(context.Background(), logLimit, &log, "logs", pod, "-c", fmt.Sprint(container["name"]),
 				kind.flag)
+			if kube.Away(err) {
+				break
+			}
 			if err != nil {
 				continue // there was none before
 			}

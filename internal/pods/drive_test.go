@@ -36,6 +36,8 @@ type fakeCluster struct {
 	// stays is why a pod can't be deleted, "" if it can. evicted are the evictions that were asked for.
 	stays   string
 	evicted []string
+	// remains is why nothing can be removed, "" if it can.
+	remains string
 }
 
 func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
@@ -60,6 +62,8 @@ func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
 			return nil, kube.Failure{Command: line, Text: f.stays}
 		}
 		f.pods = slices.DeleteFunc(f.pods, func(one kube.Pod) bool { return one.Metadata.Name == args[2] })
+	case args[0] == "delete" && f.remains != "":
+		return nil, kube.Failure{Command: line, Text: f.remains}
 	case args[0] == "delete":
 		f.objects = nil
 	case args[0] == "logs" && args[3] == sidecarName:
@@ -311,6 +315,9 @@ func TestRun(t *testing.T) {
 		})}, err: "the pod that runs dlqbench is gone"},
 		{name: "the coordinator is deleted", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) { f.pods = f.pods[1:] })},
 			err: "the pod that runs dlqbench is gone", lost: true},
+		{name: "the coordinator is deleted, and nothing is removed", cluster: fakeCluster{remains: "node1 does not answer",
+			script: upTo(3, func(f *fakeCluster) { f.pods = f.pods[1:] })}, said: "removing what the run has created",
+			err: "the pod that runs dlqbench is gone", lost: true},
 		{name: "the coordinator is evicted", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
 			status := &f.pods[0].Status
 			status.Phase, status.Reason, status.Message = "Failed", "Evicted", "low on memory"
@@ -358,6 +365,9 @@ func TestRun(t *testing.T) {
 				kept, missing := os.ReadFile(filepath.Join(dir, "logs", "orders-1.log"))
 				if err != nil || dir != lost || !done.Judged || missing != nil || len(kept) == 0 {
 					t.Errorf("it is judged in %q: %+v, %v; the log is %q", dir, done, err, kept)
+				}
+				if !strings.Contains(said.String(), test.said) {
+					t.Errorf("it said %q, want %q", said.String(), test.said)
 				}
 				return
 			}
