@@ -36,7 +36,7 @@ PART   = awk '(NR + $(SLICE)) % $(PARTS) == 0'
 .PHONY: build run test test-scripts test-browser test-modules test-kafka test-docker test-kubernetes test-install \
 	race lint vet scenarios scenarios-kafka prove prove-short prove-agreement prove-runs prove-library prove-suite \
 	strangers strangers-bugs strangers-slow strangers-short parity-links apps learn corpus corpus-runs fuzz bench \
-	allocations licenses workflows figures snapshot schemas docs clean
+	ratios allocations licenses workflows figures snapshot schemas docs clean
 
 # Each package is compiled by a process of its own, which starts with a small heap and spends 15 to 30 % of its time
 # on a large package in the garbage collector. COMPILING lets it use a GiB first, which only the largest packages
@@ -258,6 +258,14 @@ bench: build
 		../../runs/cost.test -test.run '^$$' -test.bench '$(BENCH)' -test.benchtime 1x $(BENCHFLAGS) || exit 1; \
 	done | tee ../../runs/bench.txt
 	$(GO) run $(BENCHSTAT) -col /way runs/bench.txt
+
+# The ratios of make bench that are recorded: an error if the median of the rounds is below all that was recorded.
+# ADD=-add records them. As processor time is measured, other work disturbs them less; nothing else should run beside.
+ratios: build
+	mkdir -p runs && $(GO) test -c -o runs/cost.test ./internal/cost
+	set -o pipefail; cd internal/cost && for round in 1 2 3 4 5; do \
+		../../runs/cost.test -test.run '^$$' -test.bench '^Benchmark(Produce|Consume|Reference)$$' -test.benchtime 1x \
+		|| exit 1; done | $(GO) run ./ratios $(ADD) ratios/recorded.txt
 
 # `go install` of a version works with an empty GOPATH, from a module proxy made of this commit.
 test-install:
