@@ -3,6 +3,7 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -93,8 +94,6 @@ func (e Entry) Key() string { return e.Name[strings.Index(e.Name, ".")+1:] }
 type Action[S, D any] struct {
 	// Entry explains the fault. Its name is the kind and the key of the settings that asks for the action.
 	Entry
-	// Asked reports whether the settings ask for the action.
-	Asked func(*S) bool
 	// What describes what is injected.
 	What func(*S) string
 	// Instant is a noun for a fault without duration ("a restart"), "" if it has a duration.
@@ -103,6 +102,16 @@ type Action[S, D any] struct {
 	Blocks bool
 	// Do defines how the injector injects it.
 	Do D
+}
+
+// asked reports whether the settings ask for the action: whether the field with its key is set.
+func (a Action[S, D]) asked(settings *S) bool {
+	for field, value := range reflect.ValueOf(settings).Elem().Fields() {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name == a.Key() {
+			return !value.IsZero()
+		}
+	}
+	return false
 }
 
 // Traits returns the traits that follow from the action alone.
@@ -126,7 +135,7 @@ func Entries[S, D any](actions []Action[S, D]) []Entry {
 // Chosen returns the action that the settings ask for, or the first of several. found is false if there is none.
 func Chosen[S, D any](actions []Action[S, D], settings *S) (chosen Action[S, D], found bool) {
 	for _, one := range actions {
-		if one.Asked(settings) {
+		if one.asked(settings) {
 			return one, true
 		}
 	}
@@ -139,7 +148,7 @@ func CheckActions[S, D any](actions []Action[S, D], settings *S) (asked []string
 	var all []string
 	for _, one := range actions {
 		all = append(all, one.Key())
-		if one.Asked(settings) {
+		if one.asked(settings) {
 			asked = append(asked, one.Key())
 		}
 	}

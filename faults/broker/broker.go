@@ -52,9 +52,9 @@ func effects(ended string) []string {
 // anything else happens.
 func outages() []action {
 	return []action{{
-		Asked: func(b *Broker) bool { return b.Stop }, Blocks: true,
-		What: func(b *Broker) string { return b.target() + " stopped" },
-		Do:   stop("broker stopped", Brokers.StopBroker),
+		Blocks: true,
+		What:   func(b *Broker) string { return b.target() + " stopped" },
+		Do:     stop("broker stopped", Brokers.StopBroker),
 		Entry: faults.Entry{Name: "broker.stop", Summary: "A broker is stopped in an orderly way and started again.",
 			Does: "Its connections end. Partitions with followers get new leaders, the others have none. After for, the " +
 				"broker returns with its data.",
@@ -64,9 +64,9 @@ func outages() []action {
 			Effects: effects("connections closed"), Keys: []string{"broker.broker", "broker.stop"},
 			Example: "{at: 1s, for: 2s, broker: {broker: 2, stop: true}}"},
 	}, {
-		Asked: func(b *Broker) bool { return b.Kill }, Blocks: true,
-		What: func(b *Broker) string { return b.target() + " killed" },
-		Do:   stop("broker killed", Brokers.KillBroker),
+		Blocks: true,
+		What:   func(b *Broker) string { return b.target() + " killed" },
+		Do:     stop("broker killed", Brokers.KillBroker),
 		Entry: faults.Entry{Name: "broker.kill", Summary: "A broker is killed.",
 			Does: "Its connections are reset; its leaderships move when the other brokers notice. After for, it returns " +
 				"with its data.",
@@ -76,9 +76,9 @@ func outages() []action {
 			Effects: effects("connections reset"), Keys: []string{"broker.broker", "broker.kill"},
 			Example: "{at: 1s, for: 2s, broker: {broker: 2, kill: true}}"},
 	}, {
-		Asked: func(b *Broker) bool { return b.Pause }, Blocks: true,
-		What: func(b *Broker) string { return b.target() + " paused: connections open, nothing answered" },
-		Do:   (*Injector).pause,
+		Blocks: true,
+		What:   func(b *Broker) string { return b.target() + " paused: connections open, nothing answered" },
+		Do:     (*Injector).pause,
 		Entry: faults.Entry{Name: "broker.pause", Summary: "A broker freezes.",
 			Does: "Its connections stay open and nothing is answered, as in a long garbage collection. After for, it " +
 				"continues where it was.",
@@ -88,9 +88,9 @@ func outages() []action {
 			Effects: []string{"requests held", "answers held"}, Keys: []string{"broker.broker", "broker.pause"},
 			Example: "{at: 1s, for: 2s, broker: {broker: 1, pause: true}}"},
 	}, {
-		Asked: func(b *Broker) bool { return b.Restart }, Instant: "a restart",
-		What: func(b *Broker) string { return b.target() + " restarted" },
-		Do:   (*Injector).restart,
+		Instant: "a restart",
+		What:    func(b *Broker) string { return b.target() + " restarted" },
+		Do:      (*Injector).restart,
 		Entry: faults.Entry{Name: "broker.restart", Summary: "A broker restarts.",
 			Does: "Its connections end, and it returns as soon as it has started.",
 			Made: "The broker is stopped and started at once on the same data. This fault is instantaneous and takes no for." +
@@ -103,9 +103,8 @@ func outages() []action {
 
 func moves() []action {
 	return []action{{
-		Asked: func(b *Broker) bool { return b.MoveLeaders },
-		What:  func(b *Broker) string { return "the partitions of " + b.target() + " get other leaders" },
-		Do:    (*Injector).moveLeaders,
+		What: func(b *Broker) string { return "the partitions of " + b.target() + " get other leaders" },
+		Do:   (*Injector).moveLeaders,
 		Entry: faults.Entry{Name: "broker.move_leaders", Summary: "Partitions get new leaders.",
 			Does: "The broker keeps running but leads nothing: requests to it are answered NOT_LEADER_FOR_PARTITION until " +
 				"the client refreshes its metadata. If for is set, the leaders return after it.",
@@ -116,9 +115,9 @@ func moves() []action {
 			Effects: []string{"partitions led by another broker"}, Keys: []string{"broker.broker", "broker.move_leaders"},
 			Example: "{at: 1s, for: 2s, broker: {broker: 1, move_leaders: true}}"},
 	}, {
-		Asked: func(b *Broker) bool { return b.MoveCoordinator }, Instant: "this move",
-		What: func(*Broker) string { return "the subject's group gets another coordinator" },
-		Do:   (*Injector).moveCoordinator,
+		Instant: "this move",
+		What:    func(*Broker) string { return "the subject's group gets another coordinator" },
+		Do:      (*Injector).moveCoordinator,
 		Entry: faults.Entry{Name: "broker.move_coordinator", Summary: "The consumer group gets a new coordinator.",
 			Does: "Requests of the group to the old coordinator are answered NOT_COORDINATOR; members, generations and " +
 				"committed offsets are unchanged. This fault is instantaneous and takes no for.",

@@ -66,9 +66,8 @@ const made = "The downstream stub answers differently while the fault is in forc
 
 func unanswered() []action {
 	return []action{{
-		Asked: func(d *Downstream) bool { return d.Outage },
-		What:  func(*Downstream) string { return "every attempt answered 503" },
-		Do:    answer(func(*Downstream, uint64) rule { return always(history.OutcomeTransient) }),
+		What: func(*Downstream) string { return "every attempt answered 503" },
+		Do:   answer(func(*Downstream, uint64) rule { return always(history.OutcomeTransient) }),
 		Entry: faults.Entry{Name: "downstream.outage", Summary: "The downstream is unavailable.",
 			Does: "Every attempt is answered 503, whatever answer was planned for the record.", Made: made,
 			Shows: "A correct consumer retries as often as promised, then dead-letters before it commits. Bugs: retries " +
@@ -77,8 +76,7 @@ func unanswered() []action {
 			Keys:    []string{"downstream.outage", "downstream.name", "downstream.node"},
 			Example: "{at: 1s, for: 2s, downstream: {outage: true}}"},
 	}, {
-		Asked: func(d *Downstream) bool { return d.Slow > 0 },
-		What:  func(d *Downstream) string { return fmt.Sprintf("every attempt answered %s later", d.Slow) },
+		What: func(d *Downstream) string { return fmt.Sprintf("every attempt answered %s later", d.Slow) },
 		Do: func(stub Stub, d *Downstream, counts *tally) (func(), error) {
 			return stub.Slow(d.Slow.D(), counts.delay), nil
 		},
@@ -89,9 +87,8 @@ func unanswered() []action {
 			Effects: []string{"answers delayed"}, Keys: []string{"downstream.slow"},
 			Example: "{at: 1s, for: 2s, downstream: {slow: 150ms}}"},
 	}, {
-		Asked: func(d *Downstream) bool { return d.Hang },
-		What:  func(*Downstream) string { return "no attempt answered, connections open" },
-		Do:    answer(func(*Downstream, uint64) rule { return always(history.OutcomeTimeout) }),
+		What: func(*Downstream) string { return "no attempt answered, connections open" },
+		Do:   answer(func(*Downstream, uint64) rule { return always(history.OutcomeTimeout) }),
 		Entry: faults.Entry{Name: "downstream.hang", Summary: "The downstream does not answer.",
 			Does: "No attempt is answered until the fault is over; connections stay open.", Made: made,
 			Shows: "A correct consumer ends each attempt after its timeout and counts it as a retriable failure. Bugs: calls " +
@@ -103,9 +100,8 @@ func unanswered() []action {
 
 func failures() []action {
 	return []action{{
-		Asked: func(d *Downstream) bool { return d.RateLimit != nil },
-		What:  func(d *Downstream) string { return fmt.Sprintf("attempts above %s answered 429", d.RateLimit.Rate) },
-		Do:    answer(func(d *Downstream, _ uint64) rule { return limited(*d.RateLimit) }),
+		What: func(d *Downstream) string { return fmt.Sprintf("attempts above %s answered 429", d.RateLimit.Rate) },
+		Do:   answer(func(d *Downstream, _ uint64) rule { return limited(*d.RateLimit) }),
 		Entry: faults.Entry{Name: "downstream.rate_limit", Summary: "The downstream limits the rate.",
 			Does: "Attempts of all instances above rate are answered 429 with Retry-After (whole seconds, default 1s).",
 			Made: made,
@@ -114,9 +110,8 @@ func failures() []action {
 			Effects: []string{"attempts answered 429"}, Keys: []string{"downstream.rate_limit"},
 			Example: "{at: 1s, for: 2s, downstream: {rate_limit: {rate: 100/s, retry_after: 1s}}}"},
 	}, {
-		Asked: func(d *Downstream) bool { return d.Errors != nil },
-		What:  func(d *Downstream) string { return d.Errors.what() },
-		Do:    answer(func(d *Downstream, seed uint64) rule { return mixed(*d.Errors, seed) }),
+		What: func(d *Downstream) string { return d.Errors.what() },
+		Do:   answer(func(d *Downstream, seed uint64) rule { return mixed(*d.Errors, seed) }),
 		Entry: faults.Entry{Name: "downstream.errors", Summary: "The downstream fails now and then.",
 			Does: "These shares of the attempts fail (transient: 503, permanent: 400, logical: 422, timeout: no answer, " +
 				"reset: a broken connection), drawn from the seed by record and attempt. The others are answered as planned.",
@@ -127,8 +122,7 @@ func failures() []action {
 			Keys:    []string{"downstream.errors"},
 			Example: "{at: 1s, for: 2s, downstream: {errors: {transient: 20%, permanent: 2%}}}"},
 	}, {
-		Asked: func(d *Downstream) bool { return d.ErrorText != "" },
-		What:  func(d *Downstream) string { return "failures with " + d.ErrorText + " error texts" },
+		What: func(d *Downstream) string { return "failures with " + d.ErrorText + " error texts" },
 		Do: func(stub Stub, d *Downstream, counts *tally) (func(), error) {
 			return stub.ErrorText(d.ErrorText, counts.reword)
 		},

@@ -124,8 +124,8 @@ func keys(own string) []string {
 
 func refusals() []action {
 	return []action{{
-		Asked: func(k *Kafka) bool { return k.Error != "" }, Blocks: true,
-		What: func(k *Kafka) string { return "answered " + k.Error },
+		Blocks: true,
+		What:   func(k *Kafka) string { return "answered " + k.Error },
 		Entry: faults.Entry{
 			Name: "kafka.error", Summary: "The broker refuses a request.", Made: made + " Errors that would be untrue are " +
 				"refused: a client that gets DUPLICATE_SEQUENCE_NUMBER believes that its record is written.",
@@ -137,8 +137,7 @@ func refusals() []action {
 			Effects: []string{"requests answered NOT_ENOUGH_REPLICAS (or whichever error it is)"}, Keys: keys("kafka.error"),
 			Example: "{at: 1s, for: 2s, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}"},
 	}, {
-		Asked: func(k *Kafka) bool { return k.DelayRequest > 0 },
-		What:  func(k *Kafka) string { return fmt.Sprintf("held back for %s", k.DelayRequest) },
+		What: func(k *Kafka) string { return fmt.Sprintf("held back for %s", k.DelayRequest) },
 		Entry: faults.Entry{Name: "kafka.delay_request", Summary: "A request reaches the broker late.", Made: made,
 			Does: "The request is held back before the broker sees it. Requests queued behind it on the same connection " +
 				"wait too.",
@@ -147,8 +146,7 @@ func refusals() []action {
 			Effects: []string{"requests delayed"}, Keys: keys("kafka.delay_request"),
 			Example: "{at: 1s, for: 2s, kafka: {api: OffsetCommit, delay_request: 300ms}}"},
 	}, {
-		Asked: func(k *Kafka) bool { return k.DelayResponse > 0 },
-		What:  func(k *Kafka) string { return fmt.Sprintf("answered %s late", k.DelayResponse) },
+		What: func(k *Kafka) string { return fmt.Sprintf("answered %s late", k.DelayResponse) },
 		Entry: faults.Entry{Name: "kafka.delay_response", Summary: "The broker answers late.", Made: made,
 			Does: "The broker executes the request at once and its response is held back, which exposes a subject that does " +
 				"not wait for it. Responses on one connection stay in order, so later ones wait too.",
@@ -161,8 +159,8 @@ func refusals() []action {
 
 func losses() []action {
 	return []action{{
-		Asked: func(k *Kafka) bool { return k.DropRequest }, Blocks: true,
-		What: func(*Kafka) string { return "lost on the way to the broker" },
+		Blocks: true,
+		What:   func(*Kafka) string { return "lost on the way to the broker" },
 		Entry: faults.Entry{Name: "kafka.drop_request", Summary: "A request is lost.", Made: made,
 			Does: "The broker does not see the request and the subject gets no response. The connection is closed when the " +
 				"fault is over.",
@@ -171,8 +169,8 @@ func losses() []action {
 			Effects: []string{"requests dropped", "connections closed"}, Keys: keys("kafka.drop_request"),
 			Example: "{at: 1s, for: 2s, kafka: {api: Produce, topic: dlq, nth: 1, drop_request: true}}"},
 	}, {
-		Asked: func(k *Kafka) bool { return k.DropResponse }, Blocks: true,
-		What: func(*Kafka) string { return "carried out, the answer lost" },
+		Blocks: true,
+		What:   func(*Kafka) string { return "carried out, the answer lost" },
 		Entry: faults.Entry{Name: "kafka.drop_response", Summary: "An acknowledgement is lost.", Made: made,
 			Does: "The broker executes the request, but the response never reaches the subject: a dead letter is written, " +
 				"or an offset committed, without the subject's knowledge.",
@@ -181,8 +179,8 @@ func losses() []action {
 			Effects: []string{"responses dropped", "connections closed"}, Keys: keys("kafka.drop_response"),
 			Example: "{at: 1s, for: 2s, kafka: {api: OffsetCommit, instance: 0, probability: 50%, drop_response: true}}"},
 	}, {
-		Asked: func(k *Kafka) bool { return k.Close }, Blocks: true,
-		What: func(*Kafka) string { return "answered by closing the connection" },
+		Blocks: true,
+		What:   func(*Kafka) string { return "answered by closing the connection" },
 		Entry: faults.Entry{Name: "kafka.close", Summary: "The broker closes the connection.", Made: made,
 			Does: "The subject's connection is closed instead of passing the request on. Other requests in flight on it " +
 				"stay unanswered.",
@@ -191,8 +189,7 @@ func losses() []action {
 			Effects: []string{"connections closed"}, Keys: keys("kafka.close"),
 			Example: "{at: 1s, for: 2s, kafka: {api: Fetch, every_nth: 5, close: true}}"},
 	}, {
-		Asked: func(k *Kafka) bool { return k.Throttle > 0 },
-		What:  func(k *Kafka) string { return fmt.Sprintf("throttled by %s", k.Throttle) },
+		What: func(k *Kafka) string { return fmt.Sprintf("throttled by %s", k.Throttle) },
 		Entry: faults.Entry{Name: "kafka.throttle", Summary: "The broker enforces a quota.", Made: made,
 			Does: "The response's throttle_time_ms tells the client how long to send nothing (KIP-219).",
 			Shows: "A correct consumer only slows down. Bugs: polls or heartbeats that stop with the throttled connection, " +

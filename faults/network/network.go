@@ -115,7 +115,7 @@ func keys(own ...string) []string {
 // because a request that does not arrive is not answered. Delays and limits do not block: responses get through.
 func impediments() []action {
 	return []action{{
-		Asked: func(n *Network) bool { return n.Latency > 0 }, Do: latency,
+		Do: latency,
 		What: func(n *Network) string {
 			if n.Jitter > 0 {
 				return fmt.Sprintf("delayed by %s plus up to %s", n.Latency, n.Jitter)
@@ -130,7 +130,7 @@ func impediments() []action {
 			Effects: []string{"bytes delayed"}, Keys: keys("network.latency", "network.jitter", "network.direction"),
 			Example: "{at: 1s, for: 2s, network: {link: downstream, latency: 200ms, jitter: 50ms}}"},
 	}, {
-		Asked: func(n *Network) bool { return n.Bandwidth > 0 }, Do: bandwidth,
+		Do:   bandwidth,
 		What: func(n *Network) string { return fmt.Sprintf("limited to %s/s", n.Bandwidth) },
 		Entry: faults.Entry{Name: "network.bandwidth", Summary: "A link has little bandwidth.", Made: made + eitherWay,
 			Does: "The link carries at most that many bytes per second; further data waits.",
@@ -139,7 +139,7 @@ func impediments() []action {
 			Effects: []string{"bytes throttled"}, Keys: keys("network.bandwidth", "network.direction"),
 			Example: `{at: 1s, for: 2s, network: {link: broker 1, bandwidth: 64KiB}}`},
 	}, {
-		Asked: func(n *Network) bool { return n.Timeout }, Do: silence, Blocks: true,
+		Do: silence, Blocks: true,
 		What: func(*Network) string { return "silent: data swallowed, connections open" },
 		Entry: faults.Entry{Name: "network.timeout", Summary: "A link goes silent.", Made: made + eitherWay,
 			Does: "Data is discarded while connections stay open. The subject sees no error, only its own timeouts.",
@@ -148,7 +148,7 @@ func impediments() []action {
 			Effects: []string{"bytes swallowed", "connections cut"}, Keys: keys("network.timeout", "network.direction"),
 			Example: "{at: 1s, for: 2s, network: {link: brokers, timeout: true}}"},
 	}, {
-		Asked: func(n *Network) bool { return n.SlowClose > 0 }, Do: slowClose,
+		Do:   slowClose,
 		What: func(n *Network) string { return fmt.Sprintf("closes its connections %s late", n.SlowClose) },
 		Entry: faults.Entry{Name: "network.slow_close", Summary: "A closed connection looks open for a while.", Made: made,
 			Does: "When one side closes a connection, the other side learns of it only after this delay.",
@@ -157,7 +157,7 @@ func impediments() []action {
 			Effects: []string{"closes delayed"}, Keys: keys("network.slow_close"),
 			Example: "{at: 1s, for: 2s, network: {link: downstream, slow_close: 500ms}}"},
 	}, {
-		Asked: func(n *Network) bool { return n.Slicer != nil }, Do: slicing,
+		Do: slicing,
 		What: func(n *Network) string {
 			if n.Slicer.Delay > 0 {
 				return fmt.Sprintf("cut into pieces of %s, %s apart", n.Slicer.Size, n.Slicer.Delay)
@@ -177,7 +177,7 @@ func impediments() []action {
 // breaks returns the faults that end connections. A half-open link accepts new connections.
 func breaks() []action {
 	return []action{{
-		Asked: func(n *Network) bool { return n.LimitData > 0 }, Do: limit,
+		Do:   limit,
 		What: func(n *Network) string { return fmt.Sprintf("closes each connection after %s", n.LimitData) },
 		Entry: faults.Entry{Name: "network.limit_data", Summary: "Connections break in the middle of a message.",
 			Made: made + eitherWay,
@@ -187,7 +187,7 @@ func breaks() []action {
 			Effects: []string{"connections cut"}, Keys: keys("network.limit_data", "network.direction"),
 			Example: "{at: 1s, for: 2s, network: {link: dlq, limit_data: 64KiB}}"},
 	}, {
-		Asked: func(n *Network) bool { return n.HalfOpen }, Do: halfOpen,
+		Do:   halfOpen,
 		What: func(*Network) string { return "half open: the far side of its connections is gone without a word" },
 		Entry: faults.Entry{
 			Name: "network.half_open", Summary: "The far side of a connection disappears without closing it.", Made: made,
@@ -199,7 +199,7 @@ func breaks() []action {
 			Effects: []string{"connections half-opened", "bytes swallowed", "connections cut"},
 			Keys:    keys("network.half_open"), Example: "{at: 1s, for: 2s, network: {link: broker 1, half_open: true}}"},
 	}, {
-		Asked: func(n *Network) bool { return n.Down }, Do: down, Blocks: true,
+		Do: down, Blocks: true,
 		What: func(*Network) string { return "down: connections closed and refused" },
 		Entry: faults.Entry{Name: "network.down", Summary: "A link is down.", Made: made,
 			Does: "Existing connections are closed, new ones are refused.",
@@ -208,7 +208,7 @@ func breaks() []action {
 			Effects: []string{"connections cut", "connections refused"}, Keys: keys("network.down"),
 			Example: `{at: 1s, for: 2s, network: {link: broker 1, down: true}}`},
 	}, {
-		Asked: func(n *Network) bool { return n.Reset }, Do: resets, Blocks: true,
+		Do: resets, Blocks: true,
 		What: func(*Network) string { return "resets its connections" },
 		Entry: faults.Entry{Name: "network.reset", Summary: "A link resets its connections.", Made: made,
 			Does: "Existing connections are reset (a true RST), new ones are reset when they send.",

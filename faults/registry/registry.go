@@ -44,9 +44,8 @@ const made = "The registry of the run answers in this way while the fault is in 
 // actions returns all faults of the registry.
 func actions() []action {
 	return []action{{
-		Asked: func(r *Registry) bool { return r.Error != 0 },
-		What:  func(r *Registry) string { return fmt.Sprintf("every request answered %d", r.Error) },
-		Do:    answer(func(r *Registry, _, _ bool) int { return r.Error }),
+		What: func(r *Registry) string { return fmt.Sprintf("every request answered %d", r.Error) },
+		Do:   answer(func(r *Registry, _, _ bool) int { return r.Error }),
 		Entry: faults.Entry{Name: "registry.error", Summary: "The schema registry fails.",
 			Does: "Every request is answered with this status (500 to 599), whatever it asks for.", Made: made,
 			Shows: "A correct consumer holds the record, asks again after a wait, and commits nothing past it. Bugs: good " +
@@ -55,9 +54,8 @@ func actions() []action {
 			Effects: []string{"requests answered with an error"}, Keys: []string{"registry.error"},
 			Example: "{at: 1s, for: 3s, registry: {error: 503}}"},
 	}, {
-		Asked: func(r *Registry) bool { return r.Slow > 0 },
-		What:  func(r *Registry) string { return fmt.Sprintf("every request answered %s later", r.Slow) },
-		Do:    func(service Service, r *Registry, seen func()) func() { return service.Slow(r.Slow.D(), seen) },
+		What: func(r *Registry) string { return fmt.Sprintf("every request answered %s later", r.Slow) },
+		Do:   func(service Service, r *Registry, seen func()) func() { return service.Slow(r.Slow.D(), seen) },
 		Entry: faults.Entry{Name: "registry.slow", Summary: "The schema registry is slow.",
 			Does: "Every request is answered as usual, after this delay.", Made: made,
 			Shows: "A correct consumer waits, or times out and asks again. Bugs: a timeout that counts as a failure of the " +
@@ -65,9 +63,8 @@ func actions() []action {
 			Effects: []string{"answers delayed"}, Keys: []string{"registry.slow"},
 			Example: "{at: 1s, for: 3s, registry: {slow: 500ms}}"},
 	}, {
-		Asked: func(r *Registry) bool { return r.UnknownID },
-		What:  func(*Registry) string { return "no schema found by its id" },
-		Do:    answer(func(_ *Registry, byID, _ bool) int { return where(byID, http.StatusNotFound) }),
+		What: func(*Registry) string { return "no schema found by its id" },
+		Do:   answer(func(_ *Registry, byID, _ bool) int { return where(byID, http.StatusNotFound) }),
 		Entry: faults.Entry{
 			Name: "registry.unknown_id", Summary: "The schema registry does not know the ids that records name.",
 			Does: "Requests for a schema by its id, also by its GUID, are answered 404 with the error code 40403, as by a " +
@@ -78,9 +75,8 @@ func actions() []action {
 			Effects: []string{"schemas not found"}, Keys: []string{"registry.unknown_id"},
 			Example: "{at: 1s, for: 2s, registry: {unknown_id: true}}"},
 	}, {
-		Asked: func(r *Registry) bool { return r.Incompatible },
-		What:  func(*Registry) string { return "every schema that is registered refused as incompatible" },
-		Do:    answer(func(_ *Registry, _, registers bool) int { return where(registers, http.StatusConflict) }),
+		What: func(*Registry) string { return "every schema that is registered refused as incompatible" },
+		Do:   answer(func(_ *Registry, _, registers bool) int { return where(registers, http.StatusConflict) }),
 		Entry: faults.Entry{Name: "registry.incompatible", Summary: "The schema registry refuses to register schemas.",
 			Does: "Requests to register a schema are answered 409, as for a schema that is incompatible with the version " +
 				"before. Only subjects that register schemas notice it, such as those whose dead letters or results are " +

@@ -69,7 +69,7 @@ const (
 
 func ofDatabase() []action {
 	return []action{{
-		Asked: func(s *Store) bool { return s.Restart }, Do: (*Injector).restart, Instant: "a restart",
+		Do: (*Injector).restart, Instant: "a restart",
 		What: func(*Store) string { return "the store's database restarted" },
 		Entry: faults.Entry{Name: "store.restart", Summary: "The dead-letter store's database restarts.",
 			Does: "Every connection to it ends, and it returns with its data as soon as it has started.",
@@ -81,7 +81,7 @@ func ofDatabase() []action {
 			Effects: []string{"connections to the database ended", "database stopped", "database started"},
 			Keys:    []string{"store.restart"}, Example: "{at: 1s, store: {restart: true}}"},
 	}, {
-		Asked: func(s *Store) bool { return s.Crash }, Do: (*Injector).crash,
+		Do:   (*Injector).crash,
 		What: func(*Store) string { return "the store's database crashed" },
 		Entry: faults.Entry{Name: "store.crash", Summary: "The dead-letter store's database crashes.",
 			Does: "It ends at once, in the middle of transactions, and returns after for. Committed transactions survive, " +
@@ -97,7 +97,7 @@ func ofDatabase() []action {
 
 func ofWorkers() []action {
 	return []action{{
-		Asked: func(s *Store) bool { return s.ClockAhead > 0 }, Do: (*Injector).clock,
+		Do:   (*Injector).clock,
 		What: func(s *Store) string { return fmt.Sprintf("the clock of %s is %s ahead", s.Process, s.ClockAhead) },
 		Entry: faults.Entry{Name: "store.clock_ahead", Summary: "The clock of a store's worker is ahead.",
 			Does: "Its clock is this much ahead of the database's (in real time, whatever the store's time_scale).",
@@ -109,7 +109,7 @@ func ofWorkers() []action {
 			Keys:    []string{"store.process", "store.clock_ahead"},
 			Example: "{at: 1s, for: 2s, store: {process: worker 1, clock_ahead: 10m}}"},
 	}, {
-		Asked: func(s *Store) bool { return s.ClockBehind > 0 }, Do: (*Injector).clock,
+		Do:   (*Injector).clock,
 		What: func(s *Store) string { return fmt.Sprintf("the clock of %s is %s behind", s.Process, s.ClockBehind) },
 		Entry: faults.Entry{Name: "store.clock_behind", Summary: "The clock of a store's worker is behind.",
 			Does: "Its clock is this much behind the database's (in real time, whatever the store's time_scale).",
@@ -119,7 +119,7 @@ func ofWorkers() []action {
 			Effects: []string{"entries locked by a worker whose clock is wrong"}, Keys: []string{"store.clock_behind"},
 			Example: "{at: 1s, for: 2s, store: {process: worker 1, clock_behind: 10m}}"},
 	}, {
-		Asked: func(s *Store) bool { return s.Unhealthy != "" }, Do: (*Injector).unhealthy,
+		Do: (*Injector).unhealthy,
 		What: func(s *Store) string {
 			return "the workers' health probe says that something is wrong: " + s.Unhealthy
 		},
@@ -138,7 +138,7 @@ func ofWorkers() []action {
 
 func ofRouters() []action {
 	return []action{{
-		Asked: func(s *Store) bool { return s.RepeatLetters > 0 }, Do: (*Injector).repeat,
+		Do:      (*Injector).repeat,
 		Instant: "writing dead letters again",
 		What: func(s *Store) string {
 			return fmt.Sprintf("%s of the dead letters written again, in another order", s.RepeatLetters)

@@ -46,7 +46,7 @@ func actions() []action { return append(singly(), scalings()...) }
 
 func singly() []action {
 	return []action{{
-		Asked: func(s *Subject) bool { return s.Signal != "" }, Do: (*Injector).oneByOne,
+		Do:   (*Injector).oneByOne,
 		What: func(s *Subject) string { return s.Signal + " to " + s.target() + s.round() },
 		Entry: faults.Entry{Name: "subject.signal", Summary: "An instance of the subject is ended or frozen.",
 			Does: "TERM asks it to end, KILL ends it at once, STOP freezes it until for has passed. An ended instance is " +
@@ -63,7 +63,7 @@ func singly() []action {
 				"subject.restart_after", "subject.process"},
 			Example: "{at: 1s, subject: {instance: 1, signal: KILL, restart_after: 1s}}"},
 	}, {
-		Asked: func(s *Subject) bool { return s.Restart }, Do: (*Injector).oneByOne, Instant: "a restart",
+		Do: (*Injector).oneByOne, Instant: "a restart",
 		What: func(s *Subject) string { return s.target() + " restarted" + s.round() },
 		Entry: faults.Entry{Name: "subject.restart", Summary: "Instances are restarted in an orderly way.",
 			Does: "TERM, then KILL if the process has not ended within the grace period of its contract, then a new " +
@@ -80,7 +80,7 @@ func singly() []action {
 
 func scalings() []action {
 	return []action{{
-		Asked: func(s *Subject) bool { return s.ScaleUp > 0 }, Do: (*Injector).scaleUp,
+		Do:   (*Injector).scaleUp,
 		What: func(s *Subject) string { return faults.Counted(s.ScaleUp, "further instance") + " started" },
 		Entry: faults.Entry{Name: "subject.scale_up", Summary: "More instances join.",
 			Does: "This many further instances are started; after for, they are ended by TERM. Partitions move to them, " +
@@ -91,7 +91,7 @@ func scalings() []action {
 			Effects: []string{"process started and ready", "process ended"}, Keys: []string{"subject.scale_up"},
 			Example: "{at: 1s, for: 2s, subject: {scale_up: 2}}"},
 	}, {
-		Asked: func(s *Subject) bool { return s.ScaleDown > 0 }, Do: (*Injector).scaleDown,
+		Do:   (*Injector).scaleDown,
 		What: func(s *Subject) string { return faults.Counted(s.ScaleDown, "instance") + " ended by TERM" },
 		Entry: faults.Entry{Name: "subject.scale_down", Summary: "Instances leave.",
 			Does: "This many instances, the last ones, are ended by TERM; after for, they are started again.",
