@@ -160,7 +160,7 @@ func (k *look) names(ctx context.Context) error {
 	if err := k.putTopics(inputs, retries); err != nil {
 		return err
 	}
-	return k.putGroup(header, sight.Groups)
+	return k.putGroup(header, sight)
 }
 
 // unread is the error for a consumer that fetched from no topic. A run may have failed because it was not ready: one
@@ -257,13 +257,27 @@ func lastNumber(name string) int {
 	return number
 }
 
-func (k *look) putGroup(header history.Header, groups []run.JoinedGroup) error {
-	groups = slices.DeleteFunc(slices.Clone(groups), func(g run.JoinedGroup) bool { return g.Name == header.Group() })
+// putGroup writes the group that reads the input. Frameworks read retry topics and dead letters with groups of their
+// own, which a contract need not name.
+func (k *look) putGroup(header history.Header, sight run.Sighting) error {
+	groups := slices.Clone(sight.Groups)
+	groups = slices.DeleteFunc(groups, func(g run.JoinedGroup) bool { return g.Name == header.Group() })
 	if len(groups) == 0 || k.knowsGroup() {
 		return nil
 	}
+	inputs, _ := sortedOut(sight.Read, header)
+	others := func(g run.JoinedGroup) bool {
+		return !slices.ContainsFunc(g.Topics, func(topic string) bool { return slices.Contains(inputs, topic) })
+	}
+	if !slices.ContainsFunc(groups, func(g run.JoinedGroup) bool { return !others(g) }) {
+		others = func(run.JoinedGroup) bool { return false } // what they read is not known, as with a pattern
+	}
+	groups = slices.DeleteFunc(groups, others)
 	one := slices.MinFunc(groups, func(a, b run.JoinedGroup) int { return cmp.Compare(len(a.Name), len(b.Name)) })
 	seen := "It joins this group."
+	if len(groups) < len(sight.Groups) {
+		seen = "It reads the input with this group."
+	}
 	if len(groups) > 1 {
 		seen = fmt.Sprintf("It joins %d groups; that this one reads the input is a guess by the length of its name.",
 			len(groups))

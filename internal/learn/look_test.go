@@ -199,6 +199,10 @@ func TestNamesAreWrittenDown(t *testing.T) {
 			[]run.JoinedGroup{{Name: "shop-retry"}, {Name: "shop"}},
 			[]string{"topics: [eu, us]", "retry_topics: [orders-retry-9, orders-retry-10]", "retry: topics", "group: shop\n",
 				"It joins 2 groups"}},
+		{"a group of the retries with the shorter name", "", []string{"orders"}, []string{"orders-retry-9"},
+			[]run.JoinedGroup{{Name: "retry", Topics: []string{"orders-retry-9"}}, {Name: "shop-orders",
+				Topics: []string{"orders"}}, {Name: "dlt", Topics: []string{"orders-dlt"}}},
+			[]string{"group: shop-orders", "It reads the input with this group."}},
 		{"the group that it was given", "env: {G: \"{{.GroupID}}\"}\n", []string{"orders"}, nil,
 			[]run.JoinedGroup{{Name: "r1"}}, []string{"topic: orders"}},
 		{"a share group", "", []string{"orders"}, nil, []run.JoinedGroup{{Name: "shop", Share: true}},
@@ -212,7 +216,8 @@ func TestNamesAreWrittenDown(t *testing.T) {
 			if k.subject, err = scenarios.ParseSubject("subject.yaml", k.text); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(k.putTopics(one.inputs, one.retries), k.putGroup(header, one.groups)); err != nil {
+			if err := errors.Join(k.putTopics(one.inputs, one.retries), k.putGroup(header,
+				run.Sighting{Read: append(one.inputs, one.retries...), Groups: one.groups})); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range one.want {

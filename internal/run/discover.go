@@ -48,10 +48,12 @@ type Sighting struct {
 }
 
 // JoinedGroup is a group that a member joins. Session is the timeout that it asks for, 0 where the broker sets it.
+// Topics are those that members subscribe to by name.
 type JoinedGroup struct {
 	Name    string
 	Share   bool
 	Session time.Duration
+	Topics  []string
 }
 
 // DownstreamCall is a call of a downstream.
@@ -167,20 +169,28 @@ func (d discovering) see(x *tap.Exchange, request kmsg.Request) {
 		d.reads(x.Names())
 	case *kmsg.JoinGroupRequest:
 		if r.ProtocolType == "consumer" {
-			d.joins(JoinedGroup{Name: r.Group, Session: time.Duration(r.SessionTimeoutMillis) * time.Millisecond})
+			d.joins(JoinedGroup{Name: r.Group, Session: time.Duration(r.SessionTimeoutMillis) * time.Millisecond},
+				tap.Subscribed(r))
 		}
 	case *kmsg.ConsumerGroupHeartbeatRequest:
-		d.joins(JoinedGroup{Name: r.Group})
+		d.joins(JoinedGroup{Name: r.Group}, r.SubscribedTopicNames)
 	case *kmsg.ShareGroupHeartbeatRequest:
-		d.joins(JoinedGroup{Name: r.GroupID, Share: true})
+		d.joins(JoinedGroup{Name: r.GroupID, Share: true}, r.SubscribedTopicNames)
 	}
 }
 
-func (d *Discovery) joins(group JoinedGroup) {
+func (d *Discovery) joins(group JoinedGroup, topics []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !slices.ContainsFunc(d.seen.Groups, func(g JoinedGroup) bool { return g.Name == group.Name }) {
+	at := slices.IndexFunc(d.seen.Groups, func(g JoinedGroup) bool { return g.Name == group.Name })
+	if at < 0 {
+		at = len(d.seen.Groups)
 		d.seen.Groups = append(d.seen.Groups, group)
+	}
+	for _, topic := range topics {
+		if !slices.Contains(d.seen.Groups[at].Topics, topic) {
+			d.seen.Groups[at].Topics = append(d.seen.Groups[at].Topics, strings.Clone(topic))
+		}
 	}
 }
 

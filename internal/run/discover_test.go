@@ -76,14 +76,21 @@ func TestWhatASubjectShows(t *testing.T) {
 	joining.Group, joining.ProtocolType, joining.SessionTimeoutMillis = "shop", "consumer", 45000
 	connecting := kmsg.NewPtrJoinGroupRequest()
 	connecting.Group, connecting.ProtocolType = "connect-cluster", "connect"
+	metadata := kmsg.NewConsumerMemberMetadata()
+	metadata.Topics = []string{"orders", "orders-retry"}
+	for _, assignor := range []string{"range", "cooperative-sticky"} {
+		protocol := kmsg.NewJoinGroupRequestProtocol()
+		protocol.Name, protocol.Metadata = assignor, metadata.AppendTo(nil)
+		joining.Protocols = append(joining.Protocols, protocol)
+	}
 	sharing := kmsg.NewPtrShareGroupHeartbeatRequest()
-	sharing.GroupID = "shared"
+	sharing.GroupID, sharing.SubscribedTopicNames = "shared", []string{"orders"}
 	d, topics := discover("", true, 0, asking("orders", "__consumer_offsets", "app-store-changelog", "app-x-repartition",
 		"r.input"), asking("orders"), fetching("orders", "r.input"), fetching("orders-retry"), joining, joining,
 		connecting, sharing)
 	want := Sighting{Read: []string{"orders", "r.input", "orders-retry"},
-		Groups: []JoinedGroup{{Name: "shop", Session: 45 * time.Second},
-			{Name: "shared", Share: true}}, Others: nil}
+		Groups: []JoinedGroup{{Name: "shop", Session: 45 * time.Second, Topics: metadata.Topics},
+			{Name: "shared", Share: true, Topics: []string{"orders"}}}, Others: nil}
 	if seen := d.Seen(); !reflect.DeepEqual(seen, want) {
 		t.Errorf("seen %+v, want %+v", seen, want)
 	}

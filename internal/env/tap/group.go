@@ -150,6 +150,22 @@ func (t *Tap) owned(r *kmsg.JoinGroupRequest, assignor string) []partition {
 	return nil
 }
 
+// Subscribed returns the topics that the member subscribes to.
+func Subscribed(r *kmsg.JoinGroupRequest) (topics []string) {
+	for _, protocol := range r.Protocols {
+		var metadata kmsg.ConsumerMemberMetadata
+		if metadata.ReadFrom(protocol.Metadata) != nil {
+			continue
+		}
+		for _, topic := range metadata.Topics {
+			if !slices.Contains(topics, topic) {
+				topics = append(topics, topic)
+			}
+		}
+	}
+	return topics
+}
+
 type joinSeen struct{ request *kmsg.JoinGroupRequest }
 
 func (s *joinSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
