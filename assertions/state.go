@@ -103,7 +103,9 @@ type state struct {
 	// shows it. committing: the history shows commits of a consumer group.
 	share, sharing, committing bool
 	// unread are the questions that requests leave open which dlqbench cannot read.
-	unread  []Open
+	unread []Open
+	// renamed: the group that reads the input is not the contract's.
+	renamed bool
 	earlier map[place]bool // where audits before the last found dead letters; made on demand
 	store   *storeState
 	// outputs is nil if attempts are not writes to an output topic.

@@ -59,22 +59,26 @@ func (w *state) otherGroup() (why, do string) {
 }
 
 // notRead notes a request that the tap cannot read and refused, so that the subject's reaction to a regular answer is
-// unknown; or a call for several records, whose attempts cannot be told; or that the subject never came to a call.
+// unknown; or a call for several records, whose attempts cannot be told; or that the subject never came to a call; or
+// that its group has another name than the contract says.
 func (w *state) notRead(e *history.Event) {
 	if e.Code == history.None && e.N > 0 {
 		w.calls.batched[e.Instance] = true
 		return
 	}
 	one := Open{What: "anything that such requests bear on"}
-	if e.Code == history.None && e.Instance < 0 {
+	switch {
+	case e.Code == history.None && e.Instance < 0 && e.Topic >= 0:
+		one, w.renamed = w.otherName(e), true
+	case e.Code == history.None && e.Instance < 0:
 		one.What, one.Why = "anything that needs attempts", e.Text
 		one.Do = "have the service trust {{.CAFile}}, by the settings of its client, and call https://"
-	} else if e.Code == history.None {
+	case e.Code == history.None:
 		one.Why = "the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for " +
 			"an attempt at one"
 		one.Do = "say where the record's id is in it (id, with in: and at:), or write observe: wire, and what needs " +
 			"attempts is not judged"
-	} else {
+	default:
 		reads := "which dlqbench does not read"
 		if e.Aux != history.None {
 			reads = fmt.Sprintf("and dlqbench reads it up to version %d", e.Aux)
@@ -95,10 +99,24 @@ func (j *judge) hidden() string {
 		return "part of the history is missing"
 	case j.header.Disturbed:
 		return "what ended the run disturbed the subject, too"
+	case j.state.renamed:
+		return "the group that the subject reads with was not observed"
 	case len(j.state.unread) > 0:
 		return "the subject made requests that dlqbench does not read"
 	}
 	return ""
+}
+
+// otherName says that the group that reads the input is not the contract's. Its commits were not recorded, as it may be
+// that of another consumer in the process.
+func (w *state) otherName(e *history.Event) Open {
+	topic := strings.TrimPrefix(w.topicName(e.Topic), w.header.RunID+".")
+	return Open{
+		What: "anything that depends on commits and partitions",
+		Why: fmt.Sprintf("the consumer reads %s with the group %s, and its contract names the group %s, which read nothing",
+			topic, e.Text, w.header.Group()),
+		Do: fmt.Sprintf("write group: %s in the contract, or give the consumer {{.GroupID}}", e.Text),
+	}
 }
 
 // weaken lowers a result if events are missing, or are of an unknown kind: then the absence of an event proves nothing.

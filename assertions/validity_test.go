@@ -49,6 +49,16 @@ func untrusting(b *builder) *builder {
 	return b
 }
 
+// elsewhere is a run whose subject commits in another group than its contract says, so that no commit is seen.
+func elsewhere(b *builder) *builder {
+	b.h.Consumers[0].Group = "r"
+	b.begin().send(0).success(0).wait(time.Minute).drain()
+	e := b.event(history.KindUnreadable)
+	e.Code, e.Topic, e.Text = history.None, input, "shop"
+	b.put(e)
+	return b
+}
+
 // shared has an instance acquire an offset as a member of a share group.
 func shared(b *builder) *builder {
 	e := b.of(history.KindShareAcquired)
@@ -68,6 +78,10 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"the subject does not trust the certificate of the stub", func(b *builder) history.Source {
 			return untrusting(b).done()
 		}, Inconclusive, "7 connections by TLS were closed without a call; have the service trust {{.CAFile}}"},
+		{"the group has another name than the contract says", func(b *builder) history.Source {
+			return elsewhere(b).done()
+		}, Inconclusive, "with the group shop, and its contract names the group r, which read nothing; write group: shop in " +
+			"the contract"},
 		{"a planned fault was never injected", func(b *builder) history.Source {
 			b.fault("broker", "broker 1", "broker 1 stopped")
 			return fine(b).done()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,6 +88,20 @@ func (r *run) committed(ctx context.Context) (kadm.OffsetResponses, error) {
 		all[topic] = offsets[topic]
 	}
 	return all, nil
+}
+
+// noteOtherGroup notes that the consumer reads an input topic with another group than its contract says, so that its
+// commits were not seen.
+func (r *run) noteOtherGroup() {
+	instead := r.tap.Instead()
+	for topic, group := range instead {
+		if r.sharing() || topic != slices.Min(slices.Collect(maps.Keys(instead))) {
+			continue
+		}
+		e := history.New(history.KindUnreadable, r.clock.Now())
+		e.Code, e.Topic, e.Text = history.None, topic, group
+		r.live.Record(e)
+	}
 }
 
 // committedBy returns the committed offsets of one group.

@@ -136,6 +136,7 @@ func (r *run) stopAndAudit(ctx context.Context) error {
 		return environment("stopping the subject", err)
 	}
 	r.warnOfStrays()
+	r.noteOtherGroup()
 	r.busy("reading the topics to their ends", 0)
 	auditing, cancel := graced(ctx, auditLimit)
 	defer cancel()

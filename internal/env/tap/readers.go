@@ -17,20 +17,30 @@ type readers struct {
 
 	mu sync.Mutex
 	of map[int16]string // the other groups, by retry topic; own where the run's group took the topic over
+	// seen: the run's group was assigned or committed something. instead is the first other group on each input topic.
+	seen    bool
+	instead map[int16]string
 }
 
 func newReaders(own string, topics []history.Topic) *readers {
-	return &readers{own: own, roles: topics, of: map[int16]string{}}
+	return &readers{own: own, roles: topics, of: map[int16]string{}, instead: map[int16]string{}}
 }
 
 // claims reports whether the group, which is assigned the topic or commits it, is the one that counts there.
 func (r *readers) claims(group string, topic int16) bool {
 	ours := r.own == "" || group == r.own
-	if topic < 0 || r.roles[topic].Role != history.RoleRetry {
+	if topic < 0 {
 		return ours
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.seen = r.seen || ours
+	if role := r.roles[topic].Role; role != history.RoleRetry {
+		if role == history.RoleInput && r.instead[topic] == "" && !ours {
+			r.instead[topic] = group
+		}
+		return ours
+	}
 	if _, taken := r.of[topic]; ours && r.own != "" || !taken && !ours {
 		r.of[topic] = group
 	}
@@ -42,6 +52,17 @@ func (r *readers) has(group string, topic int16) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.own == "" || group == r.own || r.of[topic] == group
+}
+
+// Instead returns the groups that read input topics, by the topic's index, if the run's group reads nothing: it has
+// another name than the contract says.
+func (t *Tap) Instead() map[int16]string {
+	t.readers.mu.Lock()
+	defer t.readers.mu.Unlock()
+	if t.readers.seen {
+		return nil
+	}
+	return maps.Clone(t.readers.instead)
 }
 
 // OtherGroups returns the groups that read topics of the run and are not the run's group, by the topic's index.

@@ -82,6 +82,23 @@ func TestAnotherGroupCountsOnTheRetryTopicsThatItReads(t *testing.T) {
 	}
 }
 
+func TestAGroupInsteadOfTheRunsGroup(t *testing.T) {
+	k := newTalk(t)
+	k.of("shop-retry", "r", partition{retry, 0})
+	if instead := k.Instead(); len(instead) != 0 {
+		t.Errorf("%v before any group reads the input", instead)
+	}
+	k.of("shop", "m", partition{input, 0})
+	k.of("audit", "a", partition{input, 1})
+	if instead := k.Instead(); !maps.Equal(instead, map[int16]string{input: "shop"}) {
+		t.Errorf("%v instead of the run's group", instead)
+	}
+	k.of("g", "m", partition{input, 2})
+	if instead := k.Instead(); len(instead) != 0 {
+		t.Errorf("%v beside the run's group", instead)
+	}
+}
+
 // A consumer that assigns itself the partitions of a retry topic joins no group, and commits in one all the same.
 func TestAGroupWithoutMembersCountsByItsFirstCommit(t *testing.T) {
 	k := newTalk(t)
