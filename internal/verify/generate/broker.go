@@ -63,10 +63,22 @@ func (s *simulation) give(p *process, at spot) {
 	a := p.hold(at)
 	s.instant()
 	e := s.event(history.KindAssigned)
-	e.Instance, e.Run, e.Topic, e.Partition, e.N = p.instance, p.run, at.topic, at.partition, 1
+	e.Instance, e.Run, e.Topic, e.Partition = p.instance, p.run, at.topic, at.partition
+	s.rebalances++
+	s.inGroup(&e)
 	s.put(e)
 	s.instant()
 	a.wake()
+}
+
+// inGroup fills in the group that the event about a partition is of. In half of the histories a group of its own reads
+// the retry topic, and its generations grow with each partition that is assigned to anyone. This is not drawn, so that
+// a seed gives the same history as before apart from it.
+func (s *simulation) inGroup(e *history.Event) {
+	e.N = 1
+	if s.h.Header.Topics[e.Topic].Role == history.RoleRetry && s.h.Header.Records%2 == 0 {
+		e.N, e.Flags = int32(2+s.rebalances), e.Flags|history.OtherGroup
+	}
 }
 
 // hold makes the process begin at the partition's last commit.
@@ -87,7 +99,8 @@ func (a *assignment) take(why string) {
 	}
 	a.process.instant()
 	e := a.process.event(history.KindRevoked)
-	e.Topic, e.Partition, e.N, e.Text = a.at.topic, a.at.partition, 1, why
+	e.Topic, e.Partition, e.Text = a.at.topic, a.at.partition, why
+	s.inGroup(&e)
 	s.put(e)
 	s.instant()
 	a.process.txn.revoked()

@@ -77,6 +77,8 @@ type simulation struct {
 	// ended.
 	halting halting
 	falls   int
+	// rebalances counts the assignments of partitions.
+	rebalances int
 
 	// others are the downstreams that do not decide. calls is the number of calls in an attempt that fails, 0 for one, and
 	// made the number that the consumer's client makes.

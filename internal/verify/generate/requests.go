@@ -232,7 +232,8 @@ func (a *assignment) commit() {
 	}
 	a.committing = true
 	ask := p.event(history.KindCommitRequest)
-	ask.Op, ask.Topic, ask.Partition, ask.Offset, ask.N = p.nextOp(), a.at.topic, a.at.partition, end, 1
+	ask.Op, ask.Topic, ask.Partition, ask.Offset = p.nextOp(), a.at.topic, a.at.partition, end
+	p.inGroup(&ask)
 	p.put(ask)
 	became := p.fate()
 	if a.gone {
@@ -257,9 +258,9 @@ func (a *assignment) committedTo(ask history.Event, became fate, end int64) {
 	case refused:
 		e.Code, wait = 22, 100*ms
 	case forged:
-		e.Code, e.Flags, wait = 16, history.Forged, 100*ms
+		e.Code, e.Flags, wait = 16, e.Flags|history.Forged, 100*ms
 	case withheld:
-		e.Flags, wait = history.Withheld, patience
+		e.Flags, wait = e.Flags|history.Withheld, patience
 	}
 	p.put(e)
 	if p.run != ask.Run {

@@ -131,7 +131,8 @@ func (t *transaction) commitOffsets() {
 
 func (t *transaction) commitOffset(a *assignment, end int64) {
 	ask := t.event(history.KindCommitRequest)
-	ask.Op, ask.Topic, ask.Partition, ask.Offset, ask.N = t.nextOp(), a.at.topic, a.at.partition, end, 1
+	ask.Op, ask.Topic, ask.Partition, ask.Offset = t.nextOp(), a.at.topic, a.at.partition, end
+	t.inGroup(&ask)
 	t.join(&ask)
 	t.put(ask)
 	became := t.fate()
