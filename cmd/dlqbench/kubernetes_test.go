@@ -240,6 +240,7 @@ type podsRun struct {
 func TestPodsOnKubernetes(t *testing.T) {
 	correct, bug := "[/dlqbench, consume]", "[/dlqbench, bug, consume, one-retry-too-few]"
 	manifest, copied := "manifest: orders.yaml", "running: deployment/orders"
+	stateful, evicted := "manifest: stateful.yaml", "manifest: stateful.yaml, end_by: evict"
 	six, long := []string{"--set", "subject.reference.instances=6"}, []string{"--set", "workload.duration=1m"}
 	passes, open := []int{exitPass, exitInconclusive}, []int{exitInconclusive} // a busy machine may not keep the load
 	named := "bounded-retries is violated: under-retried"
@@ -247,6 +248,8 @@ func TestPodsOnKubernetes(t *testing.T) {
 		{scenario: "smoke", command: correct, from: manifest, more: six, codes: passes},
 		{scenario: "consumer-kill", command: correct, from: manifest, more: six, codes: passes},
 		{scenario: "consumer-rolling-restart", command: correct, from: manifest, codes: passes},
+		{scenario: "consumer-kill", command: correct, from: stateful, codes: passes},
+		{scenario: "consumer-rolling-restart", command: correct, from: evicted, codes: passes},
 		{scenario: "dlq-publish-failure", command: correct, from: manifest, more: six, codes: passes},
 		{scenario: "broker-loss", command: correct, from: manifest, more: six, codes: passes},
 		{scenario: "smoke", command: bug, from: manifest, more: six, codes: []int{exitViolated}, says: named},
@@ -268,9 +271,11 @@ func (p podsRun) judge(t *testing.T, running bool) {
 	const namespace = "dlqbench-pods"
 	restricted(t, kubectl, namespace)
 	dir := t.TempDir()
+	manifest := strings.NewReplacer("IMAGE", image, "COMMAND", p.command).Replace(podsManifest)
 	for name, text := range map[string]string{
-		"orders.yaml":  strings.NewReplacer("IMAGE", image, "COMMAND", p.command).Replace(podsManifest),
-		"subject.yaml": strings.Replace(podsSubject, "FROM", p.from, 1),
+		"orders.yaml":   manifest,
+		"stateful.yaml": strings.Replace(manifest, "kind: Deployment", "kind: StatefulSet", 1),
+		"subject.yaml":  strings.Replace(podsSubject, "FROM", p.from, 1),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -283,7 +288,7 @@ func (p podsRun) judge(t *testing.T, running bool) {
 		kubectl("create", "quota", "few", "-n", namespace, "--hard=pods="+p.quota)
 	}
 	there := func() string {
-		return kubectl("get", "jobs,deployments,configmaps,secrets", "-n", namespace, "-o",
+		return kubectl("get", "jobs,deployments,statefulsets,configmaps,secrets", "-n", namespace, "-o",
 			`jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.generation} {.spec}{"\n"}{end}`)
 	}
 	before := there()
