@@ -176,27 +176,24 @@ func runColumns() []column[csvRow] {
 }
 
 func latencyColumns(name string) (columns []column[csvRow]) {
-	for _, quantile := range []struct {
-		name string
-		of   func(measure.Quantiles) time.Duration
-	}{
-		{"p50", func(q measure.Quantiles) time.Duration {
-			return q.P50
-		}}, {"p90", func(q measure.Quantiles) time.Duration { return q.P90 }},
-		{"p99", func(q measure.Quantiles) time.Duration {
-			return q.P99
-		}}, {"p999", func(q measure.Quantiles) time.Duration { return q.P999 }},
-		{"max", func(q measure.Quantiles) time.Duration { return q.Max }},
-	} {
-		columns = append(columns, column[csvRow]{name + "_" + quantile.name + "_ms", func(r csvRow) string {
-			latency := r.repetition.Run.Latency[name]
-			if latency.Count == 0 {
+	for i, quantile := range []string{"p50", "p90", "p99", "p999", "max"} {
+		columns = append(columns, column[csvRow]{name + "_" + quantile + "_ms", func(r csvRow) string {
+			q := r.repetition.Run.Latency[name]
+			if q.Count == 0 {
 				return ""
 			}
-			return millis(quantile.of(latency.Quantiles))
+			return millis([]time.Duration{q.P50, q.P90, q.P99, q.P999, q.Max}[i])
 		}})
 	}
 	return columns
+}
+
+// ifKnown returns the text of a part of a repetition, "" without it.
+func ifKnown[T any](part *T, text func(T) string) string {
+	if part == nil {
+		return ""
+	}
+	return text(*part)
 }
 
 // modeColumns returns the columns of a search, a soak or a stepped load.
@@ -204,12 +201,7 @@ func modeColumns(mode BenchMode) []column[csvRow] {
 	switch mode {
 	case BenchMaxThroughput:
 		search := func(of func(BenchSearch) string) func(csvRow) string {
-			return func(r csvRow) string {
-				if r.repetition.Search == nil {
-					return ""
-				}
-				return of(*r.repetition.Search)
-			}
+			return func(r csvRow) string { return ifKnown(r.repetition.Search, of) }
 		}
 		return []column[csvRow]{
 			{"rate_held_per_s", search(func(s BenchSearch) string { return number(s.Rate) })},
@@ -219,12 +211,7 @@ func modeColumns(mode BenchMode) []column[csvRow] {
 		}
 	case BenchStep:
 		knee := func(of func(BenchKnee) string) func(csvRow) string {
-			return func(r csvRow) string {
-				if r.repetition.Knee == nil {
-					return ""
-				}
-				return of(*r.repetition.Knee)
-			}
+			return func(r csvRow) string { return ifKnown(r.repetition.Knee, of) }
 		}
 		return []column[csvRow]{
 			{"knee_per_s", knee(func(k BenchKnee) string { return number(k.Rate) })},

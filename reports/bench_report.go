@@ -360,7 +360,7 @@ func benchRepetitions(bench Bench, of BenchCell) document.Table {
 		if verdict == "" {
 			verdict, why = "not judged", repetition.Run.Error
 		}
-		row := document.Row{Mark: verdictMark(repetition.Run.Verdict), Cells: []document.Text{
+		row := document.Row{Mark: VerdictMark(repetition.Run.Verdict), Cells: []document.Text{
 			document.Plain(fmt.Sprint(repetition.Number)), document.Lines(document.Plain(verdict), document.Plain(text(why)))}}
 		for _, column := range columns {
 			words := "–"
@@ -375,7 +375,8 @@ func benchRepetitions(bench Bench, of BenchCell) document.Table {
 	return out
 }
 
-func verdictMark(verdict assertions.Status) document.Mark {
+// VerdictMark returns the mark of a verdict.
+func VerdictMark(verdict assertions.Status) document.Mark {
 	switch verdict {
 	case assertions.Pass:
 		return document.Pass

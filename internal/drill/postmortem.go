@@ -25,7 +25,7 @@ func (r Record) document() document.Document {
 	if r.Result.Interrupted {
 		word += ", interrupted"
 	}
-	out := document.Document{Kind: "debrief", Mark: statusMark(r.Result.Verdict), Word: word,
+	out := document.Document{Kind: "debrief", Mark: reports.VerdictMark(r.Result.Verdict), Word: word,
 		Title: "Debrief: " + r.Scenario,
 		Lead:  []document.Text{document.Plain(r.summary()), document.Plain(r.Description)},
 		Sections: []document.Section{
@@ -56,16 +56,6 @@ func (r Record) document() document.Document {
 			fmt.Sprintf("seed %d", r.Seed), "subject " + r.Subject}
 	}
 	return out
-}
-
-func statusMark(status assertions.Status) document.Mark {
-	switch status {
-	case assertions.Pass:
-		return document.Pass
-	case assertions.Fail:
-		return document.Fail
-	}
-	return document.Unsure
 }
 
 // summary tells the drill in a few sentences.
