@@ -25,10 +25,10 @@ func (m *model) controls() []control {
 		return nil
 	}
 	return []control{
-		{"b", "break", drill.ActionBreak}, {"h", "heal", drill.ActionHeal}, {"H", "heal ALL", drill.ActionHealAll}, {"k", "kill", drill.ActionKill},
-		{"p", "pause", drill.ActionPause},
-		{"t", "restart", drill.ActionRestart}, {"s", "scale", drill.ActionScale}, {"r", "replay", drill.ActionReplay},
-		{"n", "notice", drill.ActionNotice}, {"d", "decision", drill.ActionNote}, {"q", "stop and judge", drill.ActionStop},
+		{"b", "break", drill.ActionBreak}, {"h", "heal", drill.ActionHeal}, {"H", "heal ALL", drill.ActionHealAll},
+		{"k", "kill", drill.ActionKill}, {"p", "pause", drill.ActionPause}, {"t", "restart", drill.ActionRestart},
+		{"s", "scale", drill.ActionScale}, {"r", "replay", drill.ActionReplay}, {"n", "notice", drill.ActionNotice},
+		{"d", "decision", drill.ActionNote}, {"q", "stop and judge", drill.ActionStop},
 	}
 }
 
@@ -62,13 +62,9 @@ func (m *model) begin(control control) tea.Cmd {
 	case drill.ActionScale:
 		m.dialog = m.askCount()
 	case drill.ActionNotice:
-		m.dialog = ask("I noticed something", "what", "what you see; may stay empty", func(text string) (*drill.Action, error) {
-			return &drill.Action{Name: drill.ActionNotice, Text: text}, nil
-		})
+		m.dialog = ask("I noticed something", "what", "what you see; may stay empty", saying(drill.ActionNotice))
 	case drill.ActionNote:
-		m.dialog = ask("Write down a decision", "text", "what was decided, and why", func(text string) (*drill.Action, error) {
-			return &drill.Action{Name: drill.ActionNote, Text: text}, nil
-		})
+		m.dialog = ask("Write down a decision", "text", "what was decided, and why", saying(drill.ActionNote))
 	case drill.ActionStop:
 		m.dialog = &choice{title: "End the drill: heal everything, drain, judge?", items: []item{
 			{label: "no, go on"}, {label: "yes, stop and judge", action: &drill.Action{Name: drill.ActionStop}},
@@ -124,13 +120,19 @@ func (m *model) askCount() dialog {
 			running++
 		}
 	}
-	return ask("Scale the consumer", "instances", fmt.Sprintf("%d run now", running), func(text string) (*drill.Action, error) {
+	now := fmt.Sprintf("%d run now", running)
+	return ask("Scale the consumer", "instances", now, func(text string) (*drill.Action, error) {
 		count, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || count < 1 {
 			return nil, fmt.Errorf("%q is not a number of instances", text)
 		}
 		return &drill.Action{Name: drill.ActionScale, Instances: count}, nil
 	})
+}
+
+// saying returns an action with what a person writes.
+func saying(action string) func(text string) (*drill.Action, error) {
+	return func(text string) (*drill.Action, error) { return &drill.Action{Name: action, Text: text}, nil }
 }
 
 // ask is a form with one field.
