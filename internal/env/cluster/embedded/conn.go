@@ -169,7 +169,8 @@ func (c *brokerConn) arrived() bool {
 		return true
 	}
 	switch kmsg.Key(answer.key) {
-	case kmsg.Metadata, kmsg.DescribeCluster, kmsg.FindCoordinator, kmsg.OffsetForLeaderEpoch, kmsg.CreateTopics:
+	case kmsg.Metadata, kmsg.DescribeCluster, kmsg.DescribeTopicPartitions, kmsg.FindCoordinator,
+		kmsg.OffsetForLeaderEpoch, kmsg.CreateTopics:
 		c.expect(answer)
 	case kmsg.Fetch:
 		if namesLeaderTooEarly(answer.version) {

@@ -34,6 +34,8 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 		withoutLeaders(response)
 	case *kmsg.CreateTopicsResponse:
 		withSources(response)
+	case *kmsg.DescribeTopicPartitionsResponse:
+		e.editDescribed(response)
 	}
 }
 
@@ -126,20 +128,48 @@ func (e *Kafka) editMetadata(response *kmsg.MetadataResponse) {
 }
 
 func (e *Kafka) editPartition(topic string, partition *kmsg.MetadataResponseTopicPartition) {
-	if int(partition.Partition) >= len(e.layout.topics[topic].homes) {
+	replicas, isr, offline, known := e.placed(topic, partition.Partition)
+	if !known {
 		return
 	}
-	partition.Replicas = e.layout.replicas(topic, partition.Partition)
-	partition.ISR, partition.OfflineReplicas = nil, nil
-	for _, id := range partition.Replicas {
-		if e.layout.alive[id] {
-			partition.ISR = append(partition.ISR, id)
-		} else {
-			partition.OfflineReplicas = append(partition.OfflineReplicas, id)
-		}
-	}
+	partition.Replicas, partition.ISR, partition.OfflineReplicas = replicas, isr, offline
 	if !e.layout.alive[partition.Leader] {
 		partition.ErrorCode, partition.Leader = kerr.LeaderNotAvailable.Code, -1
+	}
+}
+
+// placed returns the replicas of a partition, those that are in sync, and those that are offline.
+func (e *Kafka) placed(topic string, partition int32) (replicas, isr, offline []int32, known bool) {
+	if int(partition) >= len(e.layout.topics[topic].homes) {
+		return nil, nil, nil, false
+	}
+	replicas = e.layout.replicas(topic, partition)
+	for _, id := range replicas {
+		if e.layout.alive[id] {
+			isr = append(isr, id)
+		} else {
+			offline = append(offline, id)
+		}
+	}
+	return replicas, isr, offline, true
+}
+
+// editDescribed is editMetadata for the request with which Java's Admin describes topics. kfake leaves out the lists of
+// eligible leaders (KIP-966). Kafka always sends them, and Java's Admin fails without them
+// (DescribeTopicPartitionsResponse.partitionToTopicPartitionInfo).
+func (e *Kafka) editDescribed(response *kmsg.DescribeTopicPartitionsResponse) {
+	for i := range response.Topics {
+		topic := &response.Topics[i]
+		for p := range topic.Partitions {
+			partition := &topic.Partitions[p]
+			partition.EligibleLeaderReplicas, partition.LastKnownELR = []int32{}, []int32{}
+			if replicas, isr, offline, known := e.placed(*topic.Topic, partition.Partition); known {
+				partition.Replicas, partition.ISR, partition.OfflineReplicas = replicas, isr, offline
+			}
+			if !e.layout.alive[partition.LeaderID] {
+				partition.LeaderID = -1 // without an error, as in KRaftMetadataCache
+			}
+		}
 	}
 }
 

@@ -671,6 +671,32 @@ func TestSettingsOfNewTopicsHaveASource(t *testing.T) {
 	}
 }
 
+// Java's Admin describes topics with a request of its own. The answer has the lists without which it fails, and knows of
+// stopped brokers.
+func TestTopicsAreDescribedForJava(t *testing.T) {
+	e := start(t, 3, cluster.Topic{Name: "orders", Partitions: 6})
+	if _, err := e.StopBroker(testContext(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	asked := kmsg.NewDescribeTopicPartitionsRequestTopic()
+	asked.Topic = "orders"
+	request := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	request.Topics, request.ResponsePartitionLimit = []kmsg.DescribeTopicPartitionsRequestTopic{asked}, 100
+	response := dialRaw(t, e.Brokers()[0].Address).request(t, request, 0).(*kmsg.DescribeTopicPartitionsResponse)
+	if len(response.Topics) != 1 || len(response.Topics[0].Partitions) != 6 {
+		t.Fatalf("described: %+v", response.Topics)
+	}
+	for _, p := range response.Topics[0].Partitions {
+		if p.EligibleLeaderReplicas == nil || p.LastKnownELR == nil {
+			t.Errorf("partition %d has no list of eligible leaders", p.Partition)
+		}
+		if p.LeaderID == 2 || fmt.Sprint(p.OfflineReplicas) != "[2]" || len(p.ISR) != 2 || len(p.Replicas) != 3 {
+			t.Errorf("partition %d: leader %d, replicas %v, in sync %v, offline %v", p.Partition, p.LeaderID, p.Replicas,
+				p.ISR, p.OfflineReplicas)
+		}
+	}
+}
+
 // The leaders of topics that clients create themselves move, too, when their broker stops.
 func TestClientsTopicsMoveToo(t *testing.T) {
 	e := start(t, 3)
