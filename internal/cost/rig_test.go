@@ -2,7 +2,8 @@
 // the ways with benchstat. It uses every part of the product from outside and judges nothing.
 package cost
 
-// This file sets up the compared ways to a Kafka: direct, through a link, through a tap, and through both as in a run.
+// This file sets up the compared ways to a Kafka: direct, through a link, a tap, and both as in a run, and through
+// toxiproxy.
 
 import (
 	"context"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	server "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -187,13 +189,23 @@ func (w way) client(b *testing.B, options ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-// ways returns the four ways, the direct one first.
+// ways returns the ways, the direct one first, and one that others use last.
 func (r *rig) ways(b *testing.B) []way {
 	straight := r.address()
 	link := r.link(b, straight)
 	return []way{
 		{"straight", straight}, {"link", link}, {"tap", r.tap(b, straight)}, {"both", r.tap(b, link)},
+		{"toxiproxy", r.toxiproxy(b, straight)},
 	}
+}
+
+// toxiproxy opens a proxy of toxiproxy's server without toxics, which others use in the place of a link.
+func (r *rig) toxiproxy(b *testing.B, upstream string) string {
+	api := server.NewServer(server.NewMetricsContainer(nil), zerolog.Nop())
+	proxy := server.NewProxy(api, "bench", "127.0.0.1:0", upstream)
+	done(b, api.Collection.Add(proxy, true))
+	b.Cleanup(func() { done(b, api.Collection.Clear()) })
+	return proxy.Listen
 }
 
 // link opens a link without faults.
