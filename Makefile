@@ -193,7 +193,7 @@ LEARNED := go claims ledger orders payments receipts shipments franz-go sarama c
 	claims-from-its-command ledger-from-its-command orders-from-its-command payments-from-its-command \
 	receipts-from-its-command shipments-from-its-command
 learn:
-	$(GO) test -count=1 -v -timeout 20m ./internal/learn -run \
+	$(GO) test -count=1 -v -timeout 90m ./internal/learn -run \
 		"TestContractsAreLearned/^($$(printf '%s\n' $(LEARNED) | $(PART) | paste -sd '|' -))$$" \
 		| grep -E '^(ok|FAIL|panic|---|    ---)|_test\.go:'; exit $${PIPESTATUS[0]}
 
