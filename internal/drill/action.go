@@ -27,15 +27,30 @@ type Action struct {
 
 // Acts are the actions of a drill. *Session implements them.
 type Acts interface {
+	faultActs
+	processActs
+	crewActs
+	Replay(ctx context.Context, who Actor) error
+}
+
+// faultActs inject faults and lift them.
+type faultActs interface {
 	Break(ctx context.Context, who Actor, spec map[string]any) (Fault, error)
 	Heal(ctx context.Context, who Actor, id string) error
 	HealAll(ctx context.Context, who Actor) error
+	Scale(ctx context.Context, who Actor, instances int) error
+}
+
+// processActs are faults of one instance.
+type processActs interface {
 	Kill(ctx context.Context, who Actor, instance int) error
 	Pause(ctx context.Context, who Actor, instance int) error
 	Resume(ctx context.Context, who Actor, instance int) error
 	Restart(ctx context.Context, who Actor, instance int) error
-	Scale(ctx context.Context, who Actor, instances int) error
-	Replay(ctx context.Context, who Actor) error
+}
+
+// crewActs are what the people of a drill say of themselves and of it.
+type crewActs interface {
 	Notice(who Actor, text string) error
 	Note(who Actor, text string) error
 	Join(who Actor) error

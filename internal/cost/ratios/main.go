@@ -1,8 +1,8 @@
 // Command ratios compares the processor time of ways to do the same work with what was recorded. A ratio is that of the
-// direct way divided by that of another, in one round of make bench: 1 says that the other way costs nothing. Ratios vary
-// from round to round, as other work disturbs both ways differently, so the record has all of them, from quiet and from
-// busy hours. A drop is an error once the median of the rounds is below every recorded one. If nothing has changed, three
-// of five rounds do that with a probability of 10 / (n + 1)³, where n is the number of recorded rounds.
+// direct way divided by that of another, in one round of make bench: 1 says that the other way costs nothing. Ratios
+// vary from round to round, as other work disturbs both ways differently, so the record has all of them, from quiet and
+// from busy hours. A drop is an error once the median of the rounds is below every recorded one. If nothing has changed,
+// three of five rounds do that with a probability of about 10 / (n + 1)³, where n is the number of recorded rounds.
 //
 // Usage: cost.test -test.bench … | ratios [-add] FILE
 //
@@ -113,13 +113,13 @@ func (r ratio) compare(now []float64, out io.Writer) error {
 	}
 	slices.Sort(now)
 	middle, lowest := now[len(now)/2], slices.Min(r.recorded)
-	fmt.Fprintf(out, "%s, %s against %s: %.2f× (%.2f – %.2f), recorded %.2f – %.2f\n", r.benchmark, r.way, r.direct, middle,
-		now[0], now[len(now)-1], lowest, slices.Max(r.recorded))
+	fmt.Fprintf(out, "%s, %s against %s: %.2f× (%.2f – %.2f), recorded %.2f – %.2f\n", r.benchmark, r.way, r.direct,
+		middle, now[0], now[len(now)-1], lowest, slices.Max(r.recorded))
 	if middle >= lowest {
 		return nil
 	}
-	return fmt.Errorf("%s: %s has %.2f× of the speed of %s, less than in each of %d recorded rounds (%.2f and more). If that "+
-		"is wanted, record it: make ratios ADD=-add", r.benchmark, r.way, middle, r.direct, len(r.recorded), lowest)
+	return fmt.Errorf("%s: %s has %.2f× of the speed of %s, less than in each of %d recorded rounds (%.2f and more). If "+
+		"that is wanted, record it: make ratios ADD=-add", r.benchmark, r.way, middle, r.direct, len(r.recorded), lowest)
 }
 
 func parse(text string) (all []ratio, err error) {
