@@ -153,6 +153,14 @@ func (b *builder) commitCopies(int32) *builder {
 	return b
 }
 
+// deniedLetter has record 0 fail for good and its dead letter refused. It is tried twice more, and only the first of
+// these follows a write that is seen.
+func (b *builder) deniedLetter(code int16) *builder {
+	b.begin().send(0).attempt(0, history.OutcomePermanent).answerLetter(b.askLetter(0), code, history.Forged)
+	b.wait(105*ms).attempt(0, history.OutcomePermanent)
+	return b.wait(105*ms).attempt(0, history.OutcomePermanent)
+}
+
 func classCases() []testCase {
 	return []testCase{
 		{"a permanent failure is tried again", []string{"permanent-retried"}, func(b *builder) history.Source {
@@ -160,6 +168,31 @@ func classCases() []testCase {
 				0).commit(1)
 			return b.drain().done()
 		}},
+		{"a permanent failure is tried again, as the client denies its dead letter without a request", nil,
+			func(b *builder) history.Source {
+				return b.deniedLetter(unauthorized).letter(0).commit(1).drain().done()
+			}},
+		{"a permanent failure is tried again, and the client denies nothing after such a refusal",
+			[]string{"permanent-retried"}, func(b *builder) history.Source {
+				return b.deniedLetter(tooLarge).letter(0).commit(1).drain().done()
+			}},
+		{"a permanent failure is tried again, and the client was allowed to write meanwhile", []string{"permanent-retried"},
+			func(b *builder) history.Source {
+				b.deniedLetter(unauthorized).letter(0).commit(1).send(1).attempt(1, history.OutcomePermanent).wait(105 * ms)
+				return b.attempt(1, history.OutcomePermanent).letter(1).commit(2).drain().done()
+			}},
+		{"attempts are used up again, as the client denies the dead letter without a request", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), unauthorized, history.Forged).wait(105 * ms)
+				b.fails(0, 3).wait(105*ms).fails(0, 3).letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"attempts are used up again, and the client denies nothing after such a refusal",
+			[]string{"backoff-early", "backoff-not-growing", "over-retried"}, func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), tooLarge, history.Forged).wait(105 * ms)
+				b.fails(0, 3).wait(105*ms).fails(0, 3).letter(0).commit(1)
+				return b.drain().done()
+			}},
 		{"a permanent failure is tried again after a restart", nil, func(b *builder) history.Source {
 			b.begin().send(0).attempt(0, history.OutcomePermanent).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
 			b.attempt(0, history.OutcomePermanent).letter(0).commit(1)

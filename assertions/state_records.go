@@ -214,8 +214,8 @@ func (w *state) startAttempt(e *history.Event) {
 		return
 	}
 	moved := r.attempts > 0 && r.held != by
-	a.unsettled = r.has(markUnsettled)
-	a.fresh = r.inSeries == 0 || r.has(markOver|markUnsettled) || w.memory && (moved || r.delivery != delivery)
+	a.unsettled = r.has(markUnsettled) || w.denied(by, &a.before, r)
+	a.fresh = r.inSeries == 0 || a.unsettled || r.has(markOver) || w.memory && (moved || r.delivery != delivery)
 	if moved {
 		s := w.keepSeldom(r)
 		r.inRun, s.hops = 0, bump(s.hops)

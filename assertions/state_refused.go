@@ -19,6 +19,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -76,6 +78,35 @@ func (w *state) refusals(l *life, e *history.Event) {
 		was.last, was.code = e.Time, e.Code
 		l.refused[one.record] = was
 	}
+}
+
+// noteBarred notes whether the process may be refused dead letters by its own client. librdkafka marks a topic as
+// errored when a write to it is answered TOPIC_AUTHORIZATION_FAILED (rd_kafka_handle_Produce_error), and from then on
+// denies writes without a request, until it hears better of the topic.
+func (w *state) noteBarred(e *history.Event, one *write) {
+	switch {
+	case one.passed && w.barred[one.by] == e.Topic:
+		delete(w.barred, one.by)
+	case !one.passed && e.Code == kerr.TopicAuthorizationFailed.Code:
+		w.barred[one.by] = e.Topic
+	}
+}
+
+// denied reports whether the process may have tried to write the record's dead letter after its last attempt, and was
+// denied that by its client.
+func (w *state) denied(by holder, last *former, r *record) bool {
+	if _, barred := w.barred[by]; !barred || !last.any || !last.ended || last.by != by {
+		return false
+	}
+	switch w.classes[last.outcome] {
+	case classPermanent:
+		return true
+	case classLogical:
+		return !w.contract.LogicalEnds()
+	case classRetryable:
+		return w.contract.MaxAttempts > 0 && int(r.inSeries) >= w.contract.MaxAttempts
+	}
+	return false
 }
 
 // finishes reports whether an attempt with the outcome is its record's end.

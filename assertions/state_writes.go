@@ -311,6 +311,7 @@ func (w *state) answerLetter(e *history.Event, r *record, one *write, stored boo
 		l.distinct = bump(l.distinct)
 		l.last, l.life = id, one.life
 	}
+	w.noteBarred(e, one)
 	if one.life != r.lives {
 		if one.passed {
 			w.outlived(r, one.life, one.at, e.Time)
