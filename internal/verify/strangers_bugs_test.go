@@ -32,6 +32,9 @@ const inconclusive = "inconclusive: "
 // them: attempts at a record may be hidden by one at any time from its acknowledgement to its dead letter.
 const fewer = "../a-few-records workload.rate=6/s workload.duration=6s"
 
+// seldom is a scenario with fewer records than it has, for a stranger that waits for seconds.
+func seldom(scenario string) string { return scenario + " workload.rate=15/s" }
+
 // handover takes partitions from an instance that has the schema to one that cannot load it.
 const handover = "registry-outage subject.reference.instances=2"
 
@@ -163,6 +166,32 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"retry-outside", "smoke", "classification: premature-dead-letter"},
 			{"canceled-is-poison", "term-during-backoff", "graceful-stop: premature-dead-letter"},
 			{"newest-by-default", "consumer-kill", "no-loss"},
+		},
+		"frameworks/spring-cloud-stream/binder.yaml": {
+			{"", seldom("smoke"), ""},
+			{"", seldom("dlq-publish-failure"), "commit-after-dlq: commit-without-dlq"}, // the binder logs the error
+			{"not-awaited", seldom("smoke"), "no-loss: lost"},
+		},
+		"frameworks/spring-cloud-stream/container.yaml": {
+			{"", seldom("dlq-publish-failure"), ""},
+			{"back-off-counts-retries", seldom("smoke"), "bounded-retries: over-retried"},
+			{"letter-by-stream-bridge", seldom("dlq-publish-failure"), "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/camel/defaults.yaml": {
+			{"", "smoke", ""},
+			{"", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"}, // the channel handles the error
+			{"client-repeats", "smoke", "bounded-retries: over-retried"},
+		},
+		"frameworks/camel/manual-commit.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"new-exception-handled", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+			{"committed-first", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
+		},
+		"frameworks/confluent-kafka-javascript/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+			{"resolved-before-await", "consumer-rolling-restart", "commit-after-outcome"},
+			{"not-awaited", "transient-downstream", "commit-after-outcome"},
 		},
 		"postgres/go/subject.yaml": {
 			{"offset-before-commit", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
