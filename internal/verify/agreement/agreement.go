@@ -103,7 +103,8 @@ func (r *Report) check(c generate.Choices) error {
 	case 9, 10:
 		errs = append(errs, r.other("repeated calls", generate.Repeats, generate.RepeatsCorruptions(), c))
 		if of == 10 {
-			errs = append(errs, r.other("attempts of several calls", generate.Spans, generate.Corruptions(), c))
+			errs = append(errs, r.other("attempts of several calls", generate.Spans, generate.Corruptions(), c),
+				r.other("attempts of several repeated calls", generate.RepeatedSpans, generate.RepeatsCorruptions(), c))
 		}
 	case 11:
 		errs = append(errs, r.other("effects elsewhere", generate.SeveralEffects, generate.EffectsCorruptions(), c),

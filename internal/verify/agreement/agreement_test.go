@@ -247,8 +247,12 @@ func (r *Report) calls(seed uint64, c generate.Choices) error {
 func TestAttemptsOfSeveralCallsAgree(t *testing.T) {
 	all := NewReport()
 	for seed := range seeds() / 4 {
-		if err := all.other("attempts of several calls", generate.Spans, generate.Corruptions(),
-			generate.NewSeeded(seed)); err != nil {
+		c := generate.NewSeeded(seed)
+		err := all.other("attempts of several calls", generate.Spans, generate.Corruptions(), c)
+		if seed%4 == 0 && err == nil {
+			err = all.other("attempts of several repeated calls", generate.RepeatedSpans, generate.RepeatsCorruptions(), c)
+		}
+		if err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 	}

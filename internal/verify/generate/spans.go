@@ -9,8 +9,13 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// Spans makes a correct history of a consumer whose attempts have several calls. Its client may repeat calls by itself.
-func Spans(c Choices) *History {
+// Spans makes a correct history of a consumer whose attempts have several calls.
+func Spans(c Choices) *History { return spans(c, false) }
+
+// RepeatedSpans does so for one whose client repeats calls by itself.
+func RepeatedSpans(c Choices) *History { return spans(c, true) }
+
+func spans(c Choices, repeated bool) *History {
 	s := &simulation{Choices: c, h: &History{}, logs: map[spot]*topicLog{}}
 	s.calm = !chance(c, 2)
 	s.h.Header = s.drawHeader()
@@ -19,7 +24,7 @@ func Spans(c Choices) *History {
 		s.contract().Retry, s.contract().Counter = history.RetryInPlace, history.CounterMemory
 	}
 	s.spanned, s.resumes = 2+c.Intn(2), chance(c, 2)
-	if chance(c, 4) {
+	if repeated {
 		s.repeatCalls()
 		s.resumes = true // its client repeats the call that failed, not those before it
 	}
