@@ -17,7 +17,9 @@ type Framework struct {
 // frameworks are those that are known, by the name of their dependency in the build file.
 func frameworks() []Framework {
 	return []Framework{
-		spring("spring", "-dlt"), // DeadLetterPublishingRecoverer appends it to the topic's name
+		// DeadLetterPublishingRecoverer appends -dlt to the topic's name.
+		spring("spring-kafka", "spring", "-dlt"), spring("spring-boot-starter-kafka", "spring", "-dlt"),
+		cloudStream("spring-cloud-stream-binder-kafka"), cloudStream("spring-cloud-starter-stream-kafka"),
 		{dependency: "smallrye-reactive-messaging-kafka", Envelope: "smallrye"},
 		{dependency: "quarkus-messaging-kafka", Envelope: "smallrye"},
 		{dependency: "kafka-streams", Envelope: "streams"},
@@ -27,16 +29,23 @@ func frameworks() []Framework {
 	}
 }
 
+// cloudStream is Spring Cloud Stream. Its binder writes the dead letters if enable-dlq is set.
+func cloudStream(dependency string) Framework {
+	return Framework{dependency: dependency, Bootstrap: "SPRING_CLOUD_STREAM_KAFKA_BINDER_BROKERS",
+		Envelope: "{topic: x-original-topic, partition: x-original-partition, offset: x-original-offset, " +
+			"reason: x-exception-message, class: x-exception-fqcn}"}
+}
+
 // spring is spring-kafka with this envelope and suffix of the dead-letter topic's name.
-func spring(envelope, suffix string) Framework {
-	return Framework{dependency: "spring-kafka", Envelope: envelope,
+func spring(dependency, envelope, suffix string) Framework {
+	return Framework{dependency: dependency, Envelope: envelope,
 		Letters:   `topic: "{{.InputTopic}}` + suffix + `", enabled: true, keeps_headers: true`,
 		Bootstrap: "SPRING_KAFKA_BOOTSTRAP_SERVERS", Group: "SPRING_KAFKA_CONSUMER_GROUP_ID"}
 }
 
 // framework is the one whose annotation was found.
 func (f Retries) framework() Framework {
-	of := spring("spring-retryable-topic", f.suffix)
+	of := spring("spring-kafka", "spring-retryable-topic", f.suffix)
 	if f.suffix == "" {
 		of.Envelope, of.Letters = "", "enabled: false"
 	}

@@ -66,6 +66,17 @@ String dlq = System.getenv().get("DLT_TOPIC");`}, "KAFKA_URL SOURCE_TOPIC DLT_TO
 			"src/main/resources/application.yml", "spring.kafka.bootstrap-servers: ${BROKERS:localhost:9092}\n" +
 				"orders.topic: ${ORDERS_TOPIC}\n"},
 			"BROKERS ORDERS_TOPIC KAFKA_DLQ_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID DOWNSTREAM_URL"},
+		"placeholders of Camel": {[]string{"pom.xml", "<project>camel-kafka</project>",
+			"src/main/resources/application.properties", "camel.component.kafka.brokers = {{env:KAFKA_BROKERS:x:9092}}\n" +
+				"orders.topic = {{env:ORDERS_TOPIC}}\n", "src/main/java/R.java",
+			`from("kafka:{{orders.topic}}?groupId={{env:ORDERS_GROUP:orders}}").to("{{env:PAYMENTS_URL}}");`},
+			"KAFKA_BROKERS ORDERS_TOPIC KAFKA_DLQ_TOPIC ORDERS_GROUP PAYMENTS_URL"},
+		"Spring Cloud Stream": {[]string{"pom.xml", "<project>spring-cloud-stream-binder-kafka</project>",
+			"src/main/resources/application.yml", "a: ${ORDERS_TOPIC}\nb: ${PAYMENTS_URL}\n"},
+			"SPRING_CLOUD_STREAM_KAFKA_BINDER_BROKERS ORDERS_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID PAYMENTS_URL"},
+		"Spring Boot 4": {[]string{"pom.xml", "<project>spring-boot-starter-kafka</project>",
+			"src/main/resources/application.yml", "a: ${ORDERS_TOPIC}\n"},
+			"SPRING_KAFKA_BOOTSTRAP_SERVERS ORDERS_TOPIC KAFKA_DLQ_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID DOWNSTREAM_URL"},
 		"dotnet": {[]string{"Orders.csproj", "<Project/>", "Program.cs",
 			`var servers = Environment.GetEnvironmentVariable("BOOTSTRAP_SERVERS");
 var uri = Environment.GetEnvironmentVariable("WAREHOUSE_URI");`},

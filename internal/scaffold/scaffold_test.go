@@ -69,6 +69,8 @@ func repositories() map[string][]string {
 			"<Project><PropertyGroup><AssemblyName>consumer</AssemblyName></PropertyGroup></Project>", "Other.csproj", ""},
 		"maven-spring": {"pom.xml",
 			"<project><artifactId>orders</artifactId><version>1</version><dependencies><dependency><artifactId>spring-kafka</artifactId></dependency></dependencies></project>"},
+		"maven-cloud-stream": {"pom.xml", "<project><artifactId>orders</artifactId><version>1</version><dependencies>" +
+			"<dependency><artifactId>spring-cloud-stream-binder-kafka</artifactId></dependency></dependencies></project>"},
 		"maven-retryable-topic": retryable("3.5.0",
 			`@RetryableTopic(attempts = "4", backoff = @Backoff(delay = 1000, multiplier = 2))`),
 		"maven-quarkus": {"pom.xml", "<project><artifactId>orders</artifactId><version>1</version><dependencies><dependency>" +

@@ -39,16 +39,18 @@ var (
 		"|\\(\\s*(?:process\\.)?env,\\s*[\"'`]([A-Z][A-Z0-9_]*)[\"'`]")
 	// takes matches names that are taken out of Node's environment at once, and names one of them.
 	takes, taken = regexp.MustCompile(`\{([^{}]*)\}\s*=\s*process\.env\b`), regexp.MustCompile(`\b([A-Z][A-Z0-9_]*)\b`)
-	// placeholder matches a variable in the settings of Spring or Quarkus.
+	// placeholder matches a variable in the settings of Spring or Quarkus, inCamel one in settings and routes of Camel.
 	placeholder = regexp.MustCompile(`\$\{([A-Z][A-Z0-9_]*)[:}]`)
+	inCamel     = regexp.MustCompile(`\{\{env:([A-Z][A-Z0-9_]*)[:}]`)
 )
 
 // names are the variables that a file reads, in order.
 func (s source) names() []string {
+	names := oneOf(inCamel, s.text)
 	if !codeFile.MatchString(s.path) {
-		return oneOf(placeholder, s.text)
+		return append(names, oneOf(placeholder, s.text)...)
 	}
-	names := oneOf(reads, s.text)
+	names = append(names, oneOf(reads, s.text)...)
 	for _, list := range oneOf(takes, s.text) {
 		names = append(names, oneOf(taken, list)...)
 	}
