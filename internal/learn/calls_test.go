@@ -89,7 +89,8 @@ func TestWhatIsCalled(t *testing.T) {
 func TestWhatIsCalledOverGRPC(t *testing.T) {
 	t.Parallel()
 	call := func(record int32, path string, places ...workload.CallPlace) run.DownstreamCall {
-		return run.DownstreamCall{Called: workload.Called{Path: path, Media: workload.MediaGRPC, Record: record, Where: places}}
+		called := workload.Called{Path: path, Media: workload.MediaGRPC, Record: record, Where: places}
+		return run.DownstreamCall{Called: called}
 	}
 	for _, one := range []struct {
 		name, success string

@@ -146,8 +146,8 @@ func TestATopicOfBothKinds(t *testing.T) {
 	}
 }
 
-// A consumer that joins a group and fetches from no topic may read topics by a pattern that none matches. It is not ready
-// then, and the error says what helps.
+// A consumer that joins a group and fetches from no topic may read topics by a pattern that none matches. It is not
+// ready then, and the error says what helps.
 func TestTopicsByAPattern(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {

@@ -423,8 +423,8 @@ func TestDeletePod(t *testing.T) {
 	}
 }
 
-// A fault evicts a pod. The coordinator is told, and a person, if a disruption budget forbids it. Every eviction is asked
-// for once, as the coordinator asks again.
+// A fault evicts a pod. The coordinator is told, and a person, if a disruption budget forbids it. Every eviction is
+// asked for once, as the coordinator asks again.
 func TestEvictPod(t *testing.T) {
 	budget := "Error from server (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget."
 	for stays, want := range map[string]string{"": "/dlqbench pod deleted orders-1",

@@ -343,8 +343,8 @@ func TestDeletes(t *testing.T) {
 	}
 }
 
-// An eviction that a disruption budget forbids is tried again. If it stays forbidden, the pod's instance goes on, and the
-// end of the pod is a loss.
+// An eviction that a disruption budget forbids is tried again. If it stays forbidden, the pod's instance goes on, and
+// the end of the pod is a loss.
 func TestEvictionForbidden(t *testing.T) {
 	r := newRig(t, 1)
 	r.hub.again = time.Millisecond

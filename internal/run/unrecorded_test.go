@@ -31,8 +31,8 @@ func (p *podsOfOne) Begin(env map[string]string, lost func(error)) error {
 func (p *podsOfOne) Can(act string) bool                    { return act == subject.ActStart }
 func (p *podsOfOne) Act(context.Context, int, string) error { return nil }
 
-// A run whose consumer loses a pod under load is inconclusive, and has a verdict and reports, also if the consumer broke
-// promises: it may have done so because of that. Before the load, nothing is judged.
+// A run whose consumer loses a pod under load is inconclusive, and has a verdict and reports, also if the consumer
+// broke promises: it may have done so because of that. Before the load, nothing is judged.
 func TestPodLost(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []string{history.PhaseSetup, history.PhaseSteady} {

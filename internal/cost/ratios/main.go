@@ -1,8 +1,9 @@
 // Command ratios compares the processor time of ways to do the same work with what was recorded. A ratio is that of the
 // direct way divided by that of another, in one round of make bench: 1 says that the other way costs nothing. Ratios
 // vary from round to round, as other work disturbs both ways differently, so the record has all of them, from quiet and
-// from busy hours. A drop is an error once the median of the rounds is below every recorded one. If nothing has changed,
-// three of five rounds do that with a probability of about 10 / (n + 1)³, where n is the number of recorded rounds.
+// from busy hours. A drop is an error once the median of the rounds is below every recorded one. If nothing has
+// changed, three of five rounds do that with a probability of about 10 / (n + 1)³, where n is the number of recorded
+// rounds.
 //
 // Usage: cost.test -test.bench … | ratios [-add] FILE
 //

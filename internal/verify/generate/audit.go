@@ -58,8 +58,9 @@ func (s *simulation) auditOffsets() {
 	s.later(ms)
 }
 
-// replay replays some dead letters. If a record has several, it often replays more than one; but not where attempts have
-// several calls, because the downstream stub cannot tell which of two copies that are processed at once a call is for.
+// replay replays some dead letters. If a record has several, it often replays more than one; but not where attempts
+// have several calls, because the downstream stub cannot tell which of two copies that are processed at once a call is
+// for.
 func (s *simulation) replay() {
 	s.phase(history.PhaseReplay)
 	s.audit(dlqTopic)

@@ -671,8 +671,8 @@ func TestSettingsOfNewTopicsHaveASource(t *testing.T) {
 	}
 }
 
-// Java's Admin describes topics with a request of its own. The answer has the lists without which it fails, and knows of
-// stopped brokers.
+// Java's Admin describes topics with a request of its own. The answer has the lists without which it fails, and knows
+// of stopped brokers.
 func TestTopicsAreDescribedForJava(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "orders", Partitions: 6})
 	if _, err := e.StopBroker(testContext(t), 2); err != nil {
