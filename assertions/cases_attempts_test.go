@@ -181,6 +181,11 @@ func classCases() []testCase {
 				b.deniedLetter(unauthorized).letter(0).commit(1).send(1).attempt(1, history.OutcomePermanent).wait(105 * ms)
 				return b.attempt(1, history.OutcomePermanent).letter(1).commit(2).drain().done()
 			}},
+		{"a permanent failure is tried again, as its dead letter was denied just before another one was written", nil,
+			func(b *builder) history.Source {
+				b.deniedLetter(unauthorized).sendTo(1, 1, 1).attempt(1, history.OutcomePermanent).letter(1).wait(105 * ms)
+				return b.attempt(0, history.OutcomePermanent).letter(0).commitAll().drain().done()
+			}},
 		{"attempts are used up again, as the client denies the dead letter without a request", nil,
 			func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), unauthorized, history.Forged).wait(105 * ms)

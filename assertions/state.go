@@ -89,8 +89,8 @@ type state struct {
 	// unsure holds the writes of dead letters without an id that were not acknowledged in time, with the time of
 	// the request. The subject may have written each of them again.
 	unsure map[int64]time.Duration
-	// barred holds the dead-letter topic that a process was last told it may not write to, and has not written to since.
-	barred map[holder]int16
+	// barred holds the dead-letter topic that a process was last told it may not write to.
+	barred map[holder]barred
 	// stray: a dead letter was found that cannot be attributed to a record.
 	stray bool
 	// unnamed holds the nameless attempts that cannot be attributed to a place yet.
@@ -159,7 +159,7 @@ func newState(header *history.Header) *state {
 		header: header, contract: header.Contract(), asked: none, records: records{seldom: make([]seldom, 1)},
 		copies: map[int32]*copies{}, returning: map[int32]place{}, open: map[int64]attempt{},
 		commits: map[commitKey]*commit{},
-		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{}, barred: map[holder]int16{},
+		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{}, barred: map[holder]barred{},
 		txns:    map[int64]*transaction{},
 		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},

@@ -80,22 +80,31 @@ func (w *state) refusals(l *life, e *history.Event) {
 	}
 }
 
+// barred is a dead-letter topic that a process was told it may not write to, and when it has written to it since, or
+// never.
+type barred struct {
+	topic int16
+	to    time.Duration
+}
+
 // noteBarred notes whether the process may be refused dead letters by its own client. librdkafka marks a topic as
 // errored when a write to it is answered TOPIC_AUTHORIZATION_FAILED (rd_kafka_handle_Produce_error), and from then on
 // denies writes without a request, until it hears better of the topic.
 func (w *state) noteBarred(e *history.Event, one *write) {
+	bar, known := w.barred[one.by]
 	switch {
-	case one.passed && w.barred[one.by] == e.Topic:
-		delete(w.barred, one.by)
+	case one.passed && known && bar.topic == e.Topic && bar.to == never:
+		w.barred[one.by] = barred{e.Topic, e.Time}
 	case !one.passed && e.Code == kerr.TopicAuthorizationFailed.Code:
-		w.barred[one.by] = e.Topic
+		w.barred[one.by] = barred{e.Topic, never}
 	}
 }
 
 // denied reports whether the process may have tried to write the record's dead letter after its last attempt, and was
 // denied that by its client.
 func (w *state) denied(by holder, last *former, r *record) bool {
-	if _, barred := w.barred[by]; !barred || !last.any || !last.ended || last.by != by {
+	bar, known := w.barred[by]
+	if !known || !last.any || !last.ended || last.by != by || bar.to != never && bar.to < last.end {
 		return false
 	}
 	switch w.classes[last.outcome] {
