@@ -1,9 +1,11 @@
 package com.example.claims;
 
 import com.example.claims.RiskService.NotInsuredException;
+import com.example.claims.RiskService.RefusedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.kafka.annotation.KafkaListener;
 import org.springframework.stereotype.Component;
 
@@ -29,6 +31,20 @@ class ClaimListener {
       claims.save(new ClaimEntity(claim, risks.of(claim)));
     } catch (NotInsuredException e) {
       log.info("The claim {} is not insured: {}", claim.getClaimId(), e.getMessage());
+    } catch (RefusedException | DataIntegrityViolationException e) {
+      throw e;
+    } catch (RuntimeException e) {
+      throw new FailedException(e);
+    }
+  }
+
+  /**
+   * Neither the risk service nor the database has refused the claim. It is one class for all failures, because
+   * DefaultErrorHandler counts anew when a failure of another class follows, such as a timeout after a 503.
+   */
+  static class FailedException extends RuntimeException {
+    FailedException(RuntimeException cause) {
+      super(cause.getMessage(), cause);
     }
   }
 }
