@@ -104,9 +104,6 @@ func (w *state) noteBarred(e *history.Event, one *write) {
 // denied that by its client.
 func (w *state) denied(by holder, last *former, r *record) bool {
 	bar, known := w.barred[by]
-	if w.repeats != nil { // the last attempt may still have calls to come
-		return false
-	}
 	if !known || !last.any || !last.ended || last.by != by || bar.to != never && bar.to < last.end {
 		return false
 	}
