@@ -266,13 +266,15 @@ func (k *look) putGroup(header history.Header, sight run.Sighting) error {
 		return nil
 	}
 	inputs, _ := sortedOut(sight.Read, header)
-	others := func(g run.JoinedGroup) bool {
-		return !slices.ContainsFunc(g.Topics, func(topic string) bool { return slices.Contains(inputs, topic) })
+	readsInput := func(g run.JoinedGroup) bool {
+		return slices.ContainsFunc(g.Topics, func(topic string) bool {
+			at := header.TopicIndex(topic)
+			return slices.Contains(inputs, topic) || at >= 0 && header.Topics[at].Role == history.RoleInput
+		})
 	}
-	if !slices.ContainsFunc(groups, func(g run.JoinedGroup) bool { return !others(g) }) {
-		others = func(run.JoinedGroup) bool { return false } // what they read is not known, as with a pattern
+	if slices.ContainsFunc(groups, readsInput) { // what they read is not known with a pattern
+		groups = slices.DeleteFunc(groups, func(g run.JoinedGroup) bool { return !readsInput(g) })
 	}
-	groups = slices.DeleteFunc(groups, others)
 	one := slices.MinFunc(groups, func(a, b run.JoinedGroup) int { return cmp.Compare(len(a.Name), len(b.Name)) })
 	seen := "It joins this group."
 	if len(groups) < len(sight.Groups) {

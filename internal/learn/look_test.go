@@ -185,7 +185,8 @@ func TestResultsWithoutAttempts(t *testing.T) {
 
 func TestNamesAreWrittenDown(t *testing.T) {
 	t.Parallel()
-	header := history.Header{Consumers: []history.Consumer{{Group: "r1"}}}
+	header := history.Header{Consumers: []history.Consumer{{Group: "r1"}},
+		Topics: []history.Topic{{Name: "declared", Role: history.RoleInput}}}
 	for _, one := range []struct {
 		name            string
 		file            string
@@ -202,6 +203,10 @@ func TestNamesAreWrittenDown(t *testing.T) {
 		{"a group of the retries with the shorter name", "", []string{"orders"}, []string{"orders-retry-9"},
 			[]run.JoinedGroup{{Name: "retry", Topics: []string{"orders-retry-9"}}, {Name: "shop-orders",
 				Topics: []string{"orders"}}, {Name: "dlt", Topics: []string{"orders-dlt"}}},
+			[]string{"group: shop-orders", "It reads the input with this group."}},
+		{"a group of the retries, and an input that the file names", "input: {topic: declared}\n", nil, []string{"orders-retry-9"},
+			[]run.JoinedGroup{{Name: "retry", Topics: []string{"orders-retry-9"}}, {Name: "shop-orders",
+				Topics: []string{"declared"}}},
 			[]string{"group: shop-orders", "It reads the input with this group."}},
 		{"the group that it was given", "env: {G: \"{{.GroupID}}\"}\n", []string{"orders"}, nil,
 			[]run.JoinedGroup{{Name: "r1"}}, []string{"topic: orders"}},
