@@ -73,7 +73,8 @@ func (a *app) coordinatorCommand() *cobra.Command {
 }
 
 // coordinate runs a scenario for the consumer's pods, says in the log how it ended, and waits until the run directory
-// is copied: then the Job is removed. ctx ends when Kubernetes ends the pod, which is no interruption by the user.
+// is copied: then the Job is removed. ctx ends when Kubernetes ends the pod, which does not count as an
+// interruption by the user.
 func (a *app) coordinate(ctx context.Context, options run.Options) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+strconv.Itoa(pods.CoordinatorPort))
 	if err != nil {

@@ -94,14 +94,13 @@ func (r *run) committed(ctx context.Context) (kadm.OffsetResponses, error) {
 // commits were not seen.
 func (r *run) noteOtherGroup() {
 	instead := r.tap.Instead()
-	for topic, group := range instead {
-		if r.sharing() || topic != slices.Min(slices.Collect(maps.Keys(instead))) {
-			continue
-		}
-		e := history.New(history.KindUnreadable, r.clock.Now())
-		e.Code, e.Topic, e.Text = history.None, topic, group
-		r.live.Record(e)
+	if len(instead) == 0 || r.sharing() {
+		return
 	}
+	e := history.New(history.KindUnreadable, r.clock.Now())
+	e.Code, e.Topic = history.None, slices.Min(slices.Collect(maps.Keys(instead)))
+	e.Text = instead[e.Topic]
+	r.live.Record(e)
 }
 
 // committedBy returns the committed offsets of one group.

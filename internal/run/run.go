@@ -12,7 +12,7 @@ import (
 // Run carries out one scenario from its plan to its reports. The error reports failures outside the subject: a
 // subject that broke its promises is not an error. The part recorded before a failure is judged all the same, so an
 // Outcome may come with an error. Without anything to judge, it has no verdict. If pods of the consumer went away under
-// load, the verdict is inconclusive and there is no error. When ctx ends, Run lifts the faults in force, seals and
+// load, the verdict is inconclusive and the error nil. When ctx ends, Run lifts the faults in force, seals and
 // judges the recorded part, and sets Outcome.Interrupted.
 func Run(ctx context.Context, options Options) (*Outcome, error) {
 	if err := procgroup.Supported(); err != nil {
