@@ -186,7 +186,9 @@ func TestNothingIsLostWhenBrokersBreak(t *testing.T) {
 			if err := e.PauseBroker(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(30 * time.Millisecond) // requests arrive meanwhile; the exact length does not matter
+			for ctx := testContext(t); e.gates[1].standing.Load().requests.Load() == 0 && ctx.Err() == nil; {
+				time.Sleep(time.Millisecond)
+			}
 			if changed, err := e.ResumeBroker(t.Context(), 1); err != nil || len(changed) == 0 {
 				t.Errorf("in full flow a paused broker held back %v, %v", changed, err)
 			}
