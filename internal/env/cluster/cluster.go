@@ -5,7 +5,11 @@
 // caller.
 package cluster
 
-import "maps"
+import (
+	"context"
+	"maps"
+	"time"
+)
 
 // Broker is one broker of a cluster.
 type Broker struct {
@@ -51,4 +55,14 @@ const (
 func Counted(changes map[string]int) map[string]int {
 	maps.DeleteFunc(changes, func(_ string, count int) bool { return count <= 0 })
 	return changes
+}
+
+// Sleep waits between two looks at a cluster. It returns the cause if ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
 }

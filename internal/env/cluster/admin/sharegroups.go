@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -151,16 +150,11 @@ func awaitSettings(ctx context.Context, broker *kgo.Broker, group string, want m
 	names := slices.Sorted(maps.Keys(want))
 	for {
 		have, err := describe(ctx, broker, kmsg.ConfigResourceTypeGroupConfig, group, names)
-		if err != nil {
+		if err != nil || maps.Equal(have, want) {
 			return err
 		}
-		if maps.Equal(have, want) {
-			return nil
-		}
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := cluster.Sleep(ctx, poll); err != nil {
+			return err
 		}
 	}
 }

@@ -104,7 +104,7 @@ func refuses(ctx context.Context, address string) error {
 		if err == nil {
 			conn.Close()
 		}
-		if err := sleep(ctx, pollEvery/5); err != nil {
+		if err := cluster.Sleep(ctx, pollEvery/5); err != nil {
 			return fmt.Errorf("confirming that it is off the net: %s still accepts connections", address)
 		}
 	}

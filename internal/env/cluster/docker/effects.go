@@ -134,7 +134,7 @@ func (k *Kafka) since(ctx context.Context, n *node, before duties, wait bool) ma
 	settling, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	changes := k.moved(ctx, n, before)
-	for wait && changes[cluster.ChangeMoved] < len(before.leads) && sleep(settling, pollEvery) == nil {
+	for wait && changes[cluster.ChangeMoved] < len(before.leads) && cluster.Sleep(settling, pollEvery) == nil {
 		changes = k.moved(ctx, n, before)
 	}
 	changes[cluster.ChangeLeaderless] = len(before.leads) - changes[cluster.ChangeMoved]
@@ -209,7 +209,7 @@ func request[R kmsg.Response](ctx context.Context, address string, message kmsg.
 func (k *Kafka) connected(ctx context.Context, n *node) int {
 	least, _ := k.sockets(ctx, n)
 	for range connectedLooks {
-		if least == 0 || sleep(ctx, pollEvery) != nil {
+		if least == 0 || cluster.Sleep(ctx, pollEvery) != nil {
 			break
 		}
 		now, _ := k.sockets(ctx, n)

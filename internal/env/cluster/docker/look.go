@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
 const (
@@ -30,7 +32,7 @@ func (k *Kafka) waitReady(ctx context.Context, nodes []*node) error {
 				return err
 			}
 		}
-		if err := sleep(ctx, pollEvery); err != nil {
+		if err := cluster.Sleep(ctx, pollEvery); err != nil {
 			return fmt.Errorf("waiting until the brokers answer at %s (%w); the containers run: if dlqbench is in a container "+
 				"itself, it must share the host's network: %w",
 				loopback, last, err)
@@ -61,16 +63,4 @@ func ready(ctx context.Context, nodes []*node) error {
 // ask asks one broker for its view of the cluster.
 func ask(ctx context.Context, address string) (*kmsg.MetadataResponse, error) {
 	return request[*kmsg.MetadataResponse](ctx, address, kmsg.NewPtrMetadataRequest())
-}
-
-// sleep waits. It fails if the context ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

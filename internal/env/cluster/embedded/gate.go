@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
 
 // gate is the listener that kfake sees for one broker. It outlives stops of the broker. While it is shut, the port
@@ -191,10 +193,8 @@ func (g *gate) open(ctx context.Context) error {
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return fmt.Errorf("listening again: %w", err)
 		}
-		select {
-		case <-ctx.Done():
+		if cluster.Sleep(ctx, acceptPause) != nil {
 			return fmt.Errorf("waiting for port %d, which another process has taken: %w", g.address.Port, err)
-		case <-time.After(acceptPause):
 		}
 	}
 }
@@ -244,10 +244,8 @@ func (g *gate) becomesShut(ctx context.Context) error {
 		if refused {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if cluster.Sleep(ctx, acceptPause) != nil {
 			return errors.Join(errors.New("its port still accepts connections"), err)
-		case <-time.After(acceptPause):
 		}
 	}
 }

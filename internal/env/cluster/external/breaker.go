@@ -278,9 +278,7 @@ func (k *Kafka) confirm(ctx context.Context, otherwise string, seen func(context
 		if seen(ctx) && ctx.Err() == nil {
 			return nil
 		}
-		select {
-		case <-time.After(confirmPause):
-		case <-ctx.Done():
+		if cluster.Sleep(ctx, confirmPause) != nil {
 			return fmt.Errorf("the command has run, but %s after %s: does it do that to the right broker?", otherwise,
 				confirmLimit)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 )
 
@@ -136,9 +137,7 @@ func (k *Kafka) untilGone(ctx context.Context, topics []string) {
 		if err != nil || !slices.ContainsFunc(metadata.Topics, listed) {
 			return
 		}
-		select {
-		case <-time.After(emptyPause):
-		case <-ctx.Done():
+		if cluster.Sleep(ctx, emptyPause) != nil {
 			return
 		}
 	}
@@ -211,9 +210,7 @@ func (k *Kafka) removeGroup(ctx context.Context, group string) error {
 			return err
 		}
 		evicting := k.evict(ctx, group)
-		select {
-		case <-time.After(emptyPause):
-		case <-ctx.Done():
+		if cluster.Sleep(ctx, emptyPause) != nil {
 			return errors.Join(errors.New("it still has members: is the subject still running?"), evicting)
 		}
 	}

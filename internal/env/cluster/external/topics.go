@@ -261,9 +261,7 @@ func (k *Kafka) awaitLeaders(ctx context.Context, topics []cluster.Topic) error 
 					break
 				}
 			}
-			select {
-			case <-time.After(leaderPause):
-			case <-ctx.Done():
+			if cluster.Sleep(ctx, leaderPause) != nil {
 				return fmt.Errorf("waiting until broker %d knows the leaders of all partitions: %s: %w", broker.ID, missing,
 					errors.Join(ctx.Err(), err))
 			}

@@ -145,10 +145,8 @@ func (k *Kafka) confirmDown(ctx context.Context, n *node) error {
 		if _, refused := accepts(n.clients); refused {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(poll):
+		if err := cluster.Sleep(ctx, poll); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("its port %d still accepts connections: another program listens on it", n.clients)
@@ -182,10 +180,8 @@ func (k *Kafka) settled(ctx context.Context, n *node, led []admin.Partition) (mo
 		if err == nil && still == 0 {
 			return moved, leaderless, nil
 		}
-		select {
-		case <-ctx.Done():
-			return 0, 0, errors.Join(context.Cause(ctx), err)
-		case <-time.After(poll):
+		if over := cluster.Sleep(ctx, poll); over != nil {
+			return 0, 0, errors.Join(over, err)
 		}
 	}
 }

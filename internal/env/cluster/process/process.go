@@ -251,13 +251,21 @@ func (k *Kafka) awaitPort(ctx context.Context, n *node) error {
 		if accepted, _ := accepts(port); accepted {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-n.process.done:
-			return n.death(n.process)
-		case <-time.After(poll):
+		if err := n.sleep(ctx); err != nil {
+			return err
 		}
+	}
+}
+
+// sleep waits between two looks at a starting node. It fails if ctx or the node's process ends first.
+func (n *node) sleep(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-n.process.done:
+		return n.death(n.process)
+	case <-time.After(poll):
+		return nil
 	}
 }
 
@@ -278,12 +286,8 @@ func (k *Kafka) confirmOurs(ctx context.Context, n *node) error {
 		if err == nil && metadata.ClusterID != nil && *metadata.ClusterID == k.config.clusterID {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-n.process.done:
-			return n.death(n.process)
-		case <-time.After(poll):
+		if err := n.sleep(ctx); err != nil {
+			return err
 		}
 	}
 }
