@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -30,8 +31,9 @@ type Admin struct {
 	// ShareGroups says that the brokers have share groups, whose state is in one of Kafka's own topics.
 	ShareGroups bool
 
-	client  *kgo.Client
-	brokers []cluster.Broker
+	client   *kgo.Client
+	requests *kadm.Client
+	brokers  []cluster.Broker
 
 	mu sync.Mutex
 	// topics are the topics that were created here, by name.
@@ -59,7 +61,10 @@ func (p Partition) id() partitionID { return partitionID{p.Topic, p.Partition} }
 // New returns an Admin for the cluster of these brokers. The client remains the caller's. It should not retry for
 // long, because every wait here repeats its request.
 func New(client *kgo.Client, brokers []cluster.Broker) *Admin {
-	return &Admin{client: client, brokers: brokers, topics: map[string]cluster.Topic{}, homes: map[partitionID][]int32{}}
+	requests := kadm.NewClient(client)
+	requests.SetTimeoutMillis(int32(settleLimit.Milliseconds()))
+	return &Admin{client: client, requests: requests, brokers: brokers, topics: map[string]cluster.Topic{},
+		homes: map[partitionID][]int32{}}
 }
 
 func (a *Admin) numbers() (numbers []int32) {
@@ -202,10 +207,8 @@ func wait(ctx context.Context, what string, ask func(context.Context) (left stri
 		if ctx.Err() == nil || last == "" {
 			last = left
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %s (%w)", what, last, context.Cause(ctx))
-		case <-time.After(poll):
+		if err := cluster.Sleep(ctx, poll); err != nil {
+			return fmt.Errorf("waiting for %s: %s (%w)", what, last, err)
 		}
 	}
 }

@@ -9,14 +9,9 @@ import (
 	"slices"
 	"unicode/utf16"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-)
-
-// Types of coordinators (FindCoordinator's CoordinatorType).
-const (
-	coordinatesGroup       = 0
-	coordinatesTransaction = 1
 )
 
 // Coordinated contains the groups and transactional ids that a broker coordinates.
@@ -54,9 +49,13 @@ func (a *Admin) Coordinated(ctx context.Context, number int32) (Coordinated, err
 
 // MovedFrom counts how many of these another broker coordinates now.
 func (a *Admin) MovedFrom(ctx context.Context, number int32, what Coordinated) (moved int, err error) {
-	for kind, keys := range map[int8][]string{coordinatesGroup: what.Groups, coordinatesTransaction: what.Transactions} {
-		for _, key := range keys {
-			now, err := a.coordinator(ctx, kind, key)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	for _, found := range []kadm.FindCoordinatorResponses{
+		a.requests.FindGroupCoordinators(ctx, what.Groups...), a.requests.FindTxnCoordinators(ctx, what.Transactions...),
+	} {
+		for _, one := range found {
+			now, err := a.coordinating(one)
 			switch {
 			case isRefusal(err, kerr.CoordinatorNotAvailable):
 			case err != nil:
@@ -71,27 +70,17 @@ func (a *Admin) MovedFrom(ctx context.Context, number int32, what Coordinated) (
 
 // Coordinator returns the broker that coordinates a group.
 func (a *Admin) Coordinator(ctx context.Context, group string) (number int32, err error) {
-	return a.coordinator(ctx, coordinatesGroup, group)
-}
-
-func (a *Admin) coordinator(ctx context.Context, kind int8, key string) (int32, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	request := kmsg.NewPtrFindCoordinatorRequest()
-	request.CoordinatorType, request.CoordinatorKey, request.CoordinatorKeys = kind, key, []string{key}
-	response, err := request.RequestWith(ctx, a.client)
-	if err != nil {
-		return 0, fmt.Errorf("looking for the coordinator of %s: %w", key, err)
+	return a.coordinating(a.requests.FindGroupCoordinators(ctx, group)[group])
+}
+
+func (a *Admin) coordinating(found kadm.FindCoordinatorResponse) (number int32, err error) {
+	if found.Err != nil {
+		return 0, fmt.Errorf("looking for the coordinator of %s: %w", found.Name,
+			&kadm.ErrAndMessage{Err: found.Err, ErrMessage: found.ErrMessage})
 	}
-	node, err := response.NodeID, refusal(response.ErrorCode, response.ErrorMessage)
-	if len(response.Coordinators) == 1 {
-		node, err = response.Coordinators[0].NodeID,
-			refusal(response.Coordinators[0].ErrorCode, response.Coordinators[0].ErrorMessage)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("looking for the coordinator of %s: %w", key, err)
-	}
-	return a.number(node), nil
+	return a.number(found.NodeID), nil
 }
 
 // MoveCoordinator moves a group to the next broker that may coordinate groups, where it stays, and returns both
@@ -147,7 +136,7 @@ func next(at Partition, may []int32) int32 {
 // waitLoaded waits until a broker answers for a group, that is, until it has loaded the group's state.
 func (a *Admin) waitLoaded(ctx context.Context, group string, number int32) error {
 	return wait(ctx, fmt.Sprintf("broker %d to take over", number), func(ctx context.Context) string {
-		if now, err := a.coordinator(ctx, coordinatesGroup, group); err != nil || now != number {
+		if now, err := a.Coordinator(ctx, group); err != nil || now != number {
 			return fmt.Sprintf("the coordinator is broker %d (%v)", now, err)
 		}
 		bounded, cancel := context.WithTimeout(ctx, answerLimit)

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 )
@@ -137,32 +137,20 @@ func (a *Admin) WaitInSync(ctx context.Context, number int32) error {
 // reassign gives partitions other replicas, or the same in another order. It returns once they have these replicas
 // and all are in sync.
 func (a *Admin) reassign(ctx context.Context, assignments map[partitionID][]int32) error {
-	request := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	request.TimeoutMillis = int32(settleLimit.Milliseconds())
-	for name, ids := range byTopic(assignments) {
-		topic := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-		topic.Topic = name
-		for _, id := range ids {
-			partition := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-			partition.Partition, partition.Replicas = id.partition, a.ids(assignments[id])
-			topic.Partitions = append(topic.Partitions, partition)
-		}
-		request.Topics = append(request.Topics, topic)
+	var request kadm.AlterPartitionAssignmentsReq
+	for id, replicas := range assignments {
+		request.Assign(id.topic, id.partition, a.ids(replicas))
 	}
 	bounded, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	response, err := request.RequestWith(bounded, a.client)
-	if err == nil {
-		err = refusal(response.ErrorCode, response.ErrorMessage)
-	}
+	answers, err := a.requests.AlterPartitionAssignments(bounded, request)
 	if err != nil {
 		return fmt.Errorf("reassigning partitions: %w", err)
 	}
-	for _, topic := range response.Topics {
-		for _, partition := range topic.Partitions {
-			if err := refusal(partition.ErrorCode, partition.ErrorMessage); err != nil {
-				return fmt.Errorf("reassigning partition %d of topic %s: %w", partition.Partition, topic.Topic, err)
-			}
+	for _, one := range answers.Sorted() {
+		if one.Err != nil {
+			return fmt.Errorf("reassigning partition %d of topic %s: %w", one.Partition, one.Topic,
+				&kadm.ErrAndMessage{Err: one.Err, ErrMessage: one.ErrMessage})
 		}
 	}
 	return a.waitFor(ctx, "partitions to be reassigned", assignments, func(p Partition, replicas []int32) bool {
@@ -175,31 +163,17 @@ func (a *Admin) elect(ctx context.Context, assignments map[partitionID][]int32) 
 	if len(assignments) == 0 {
 		return nil
 	}
-	request := kmsg.NewPtrElectLeadersRequest()
-	request.TimeoutMillis = int32(settleLimit.Milliseconds())
-	for name, ids := range byTopic(assignments) {
-		topic := kmsg.NewElectLeadersRequestTopic()
-		topic.Topic = name
-		for _, id := range ids {
-			topic.Partitions = append(topic.Partitions, id.partition)
-		}
-		request.Topics = append(request.Topics, topic)
-	}
 	bounded, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	response, err := request.RequestWith(bounded, a.client)
-	if err == nil {
-		err = refusal(response.ErrorCode, nil)
-	}
-	if err != nil && !isRefusal(err, kerr.ElectionNotNeeded) {
+	answers, err := a.requests.ElectLeaders(bounded, kadm.ElectPreferredReplica, partitionsIn(assignments))
+	if err != nil {
 		return fmt.Errorf("electing the preferred leaders: %w", err)
 	}
-	for _, topic := range response.Topics {
-		for _, partition := range topic.Partitions {
-			if err := refusal(partition.ErrorCode, partition.ErrorMessage); err != nil &&
-				!isRefusal(err, kerr.ElectionNotNeeded) {
-				return fmt.Errorf("electing the preferred leader of partition %d of topic %s: %w", partition.Partition,
-					topic.Topic, err)
+	for topic, partitions := range answers {
+		for partition, one := range partitions {
+			if one.Err != nil && !isRefusal(one.Err, kerr.ElectionNotNeeded) {
+				return fmt.Errorf("electing the preferred leader of partition %d of topic %s: %w", partition, topic,
+					&kadm.ErrAndMessage{Err: one.Err, ErrMessage: one.ErrMessage})
 			}
 		}
 	}
@@ -212,7 +186,7 @@ func (a *Admin) elect(ctx context.Context, assignments map[partitionID][]int32) 
 // answer (it is paused, and its absence has not been detected yet) cannot mislead a client either.
 func (a *Admin) waitFor(ctx context.Context, what string, assignments map[partitionID][]int32,
 	good func(Partition, []int32) bool) error {
-	names := slices.Sorted(maps.Keys(byTopic(assignments)))
+	names := partitionsIn(assignments).Topics()
 	return wait(ctx, what, func(ctx context.Context) string {
 		up, err := a.metadata(ctx, 0, []string{})
 		if err != nil {
@@ -235,7 +209,7 @@ func (a *Admin) waitFor(ctx context.Context, what string, assignments map[partit
 }
 
 func (a *Admin) leadersOf(ctx context.Context, assignments map[partitionID][]int32) (map[partitionID]int32, error) {
-	partitions, err := a.partitionsOf(ctx, 0, slices.Sorted(maps.Keys(byTopic(assignments))))
+	partitions, err := a.partitionsOf(ctx, 0, partitionsIn(assignments).Topics())
 	if err != nil {
 		return nil, err
 	}
@@ -246,12 +220,12 @@ func (a *Admin) leadersOf(ctx context.Context, assignments map[partitionID][]int
 	return leaders, nil
 }
 
-func byTopic(assignments map[partitionID][]int32) map[string][]partitionID {
-	topics := map[string][]partitionID{}
+func partitionsIn(assignments map[partitionID][]int32) kadm.TopicsSet {
+	partitions := kadm.TopicsSet{}
 	for id := range assignments {
-		topics[id.topic] = append(topics[id.topic], id)
+		partitions.Add(id.topic, id.partition)
 	}
-	return topics
+	return partitions
 }
 
 func wrap(err error, doing string, args ...any) error {

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -68,17 +69,10 @@ func (k *Kafka) allowShareGroups(ctx context.Context) error {
 	if !k.admin.ShareGroups || slices.ContainsFunc(can.FinalizedFeatures, isOn) {
 		return nil
 	}
-	update := kmsg.NewPtrUpdateFeaturesRequest()
-	update.TimeoutMillis = int32(answerLimit.Milliseconds())
-	share := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
-	share.Feature, share.MaxVersionLevel, share.UpgradeType = shareFeature, 1, 1
-	update.FeatureUpdates = append(update.FeatureUpdates, share)
 	return k.administer(func(*admin.Admin) error {
-		answer, err := update.RequestWith(ctx, k.client)
-		if err == nil {
-			err = kerr.ErrorForCode(answer.ErrorCode)
-		}
-		if err != nil {
+		updated, err := kadm.NewClient(k.client).UpdateFeatures(ctx, false,
+			kadm.FeatureUpdate{Feature: shareFeature, MaxVersionLevel: 1, UpgradeType: 1})
+		if err := cmp.Or(err, updated.Error()); err != nil {
 			return fmt.Errorf("turning share groups on: %w", err)
 		}
 		return nil
