@@ -77,6 +77,9 @@ func (s *seen) added() []string {
 // field is a field of an envelope made from headers of the consumer's own.
 type field struct{ name, header string }
 
+// className is a value that names the class of an error: java.io.IOException, pkg.Timeout, ValueError.
+var className = regexp.MustCompile(`^[\pL_$][\pL\pN_$]*([.:]+[\pL_$][\pL\pN_$]*)+$|^[\pL\pN_$]*(Error|Exception)$`)
+
 // fields finds out what the added headers hold; nil unless one of them names the record's topic, without which a dead
 // letter can't go back.
 func (s *seen) fields() []field {
@@ -104,18 +107,13 @@ func (s *seen) fields() []field {
 	take("attempts", func(l deadLetter, value string) bool {
 		return number(value) == int64(len(s.records[l.record].tries))
 	})
-	for _, text := range []struct {
-		name string
-		of   *regexp.Regexp
-	}{
-		{"reason", regexp.MustCompile(`(?i)reason|cause|message|error|exception`)}, {"class", regexp.MustCompile(`(?i)class|type`)},
+	take("class", func(_ deadLetter, value string) bool { return className.MatchString(value) })
+	// Of several, the most specific one counts: beside a message, "exception" often begins a stack trace's name.
+	for _, of := range []*regexp.Regexp{
+		regexp.MustCompile(`(?i)message|reason`), regexp.MustCompile(`(?i)cause|error`), regexp.MustCompile(`(?i)exception`),
 	} {
-		for i, header := range names {
-			if text.of.MatchString(header) {
-				found = append(found, field{text.name, header})
-				names = slices.Delete(slices.Clone(names), i, i+1)
-				break
-			}
+		if i := slices.IndexFunc(names, of.MatchString); i >= 0 {
+			return append(found, field{"reason", names[i]})
 		}
 	}
 	return found

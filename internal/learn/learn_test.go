@@ -326,6 +326,19 @@ func TestContractsFitHabits(t *testing.T) {
 					kgo.RecordHeader{Key: "why-error", Value: []byte(f.Reason)})}
 			}
 		},
+		"headers-with-a-class": func(h *habits) { // as Spring Cloud Stream's binder writes them
+			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
+				full := &kgo.Record{Key: r.Key, Value: r.Value, Headers: r.Headers[:1:1]}
+				for _, one := range [][2]string{
+					{"x-exception-fqcn", "org.springframework.messaging.MessageHandlingException"},
+					{"x-exception-message", f.Reason}, {"x-exception-stacktrace", "java.lang.Error: x\n\tat a.B.c(B.java:1)"},
+					{"x-original-timestamp-type", "CREATE_TIME"}, {"x-original-topic", f.Topic},
+				} {
+					full.Headers = append(full.Headers, kgo.RecordHeader{Key: one[0], Value: []byte(one[1])})
+				}
+				return full
+			}
+		},
 		"headers-like-smallrye": func(h *habits) {
 			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
 				dialect, _ := deadletter.Named(deadletter.SmallRyeName) // it exists
