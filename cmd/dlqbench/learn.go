@@ -105,7 +105,8 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 	})
 	if err != nil {
 		if report != nil && made {
-			err = errors.Join(err, os.WriteFile(flags.subject, report.Text, 0o644))
+			err = fmt.Errorf("%w\n%s stays: correct it and go on with dlqbench learn %[2]s, or remove it to begin anew",
+				errors.Join(err, os.WriteFile(flags.subject, report.Text, 0o644)), flags.subject)
 		}
 		return err
 	}
@@ -123,8 +124,8 @@ func subjectToLearn(flags learnFlags, words []string) (text []byte, made bool, e
 	text, err = os.ReadFile(path)
 	switch {
 	case err == nil && len(words) > 0:
-		return nil, false, fmt.Errorf("%s is there already and says how the consumer is started: leave the command out, or "+
-			"name another file", path)
+		return nil, false, fmt.Errorf("%s is there already and says how the consumer is started: leave the command out, "+
+			"remove the file to begin anew, or name another file", path)
 	case err == nil && flags.samples+flags.format+flags.schema+flags.answer != "":
 		return nil, false, fmt.Errorf("%s is there already: write what its records are made from under input in it, and "+
 			"answers under downstreams, in the place of --samples, --format, --schema and --answer", path)
