@@ -21,14 +21,18 @@ func (a *app) subjectCommand() *cobra.Command {
 		RunE:    helpOrUnknown,
 	}
 	command.AddCommand(&cobra.Command{
-		Use: "check FILE", Short: "Show what a subject.yaml promises and which invariants are judged because of it",
-		Args: takes(1, 1), Example: "  dlqbench subject check examples/python/subject.yaml",
+		Use: "check [FILE]", Short: "Show what a subject.yaml promises and which invariants are judged because of it",
+		Args: takes(0, 1), Example: "  dlqbench subject check examples/python/subject.yaml",
 		RunE: func(command *cobra.Command, args []string) error {
-			data, err := os.ReadFile(args[0])
+			path := "subject.yaml"
+			if len(args) > 0 {
+				path = args[0]
+			}
+			data, err := os.ReadFile(path)
 			if err != nil {
 				return usageError{fmt.Errorf("reading the subject: %w", err)}
 			}
-			file, err := scenarios.ParseSubject(args[0], data)
+			file, err := scenarios.ParseSubject(path, data)
 			if err != nil {
 				return usageError{err}
 			}
@@ -39,9 +43,9 @@ func (a *app) subjectCommand() *cobra.Command {
 			for _, line := range text.Lines(min(reports.Columns(a.stdout), widestText)) {
 				fmt.Fprintln(a.stdout, line)
 			}
-			return run.CheckDatabase(command.Context(), file, func(path string) string {
-				line, column := scenarios.KeyAt(data, path)
-				return fmt.Sprintf("%s:%d:%d", args[0], line, column)
+			return run.CheckDatabase(command.Context(), file, func(key string) string {
+				line, column := scenarios.KeyAt(data, key)
+				return fmt.Sprintf("%s:%d:%d", path, line, column)
 			})
 		},
 	})
