@@ -23,7 +23,10 @@ func boundedRetriesInvariant() Invariant {
 		Rule: "A series, which is the attempts between two events that justify a fresh count, has the contract's " +
 			"maximum of attempts when every one fails. A new series needs such an event: a restart, the loss of the " +
 			"partition, a failed dead-letter write, or a return to the last commit because a later one failed or a " +
-			"transaction was aborted. Such a failure justifies one return.",
+			"transaction was aborted. Such a failure justifies one return. After some errors, " +
+			"clients fail further writes without a request: librdkafka after TOPIC_AUTHORIZATION_FAILED, idempotent producers " +
+			"after CLUSTER_AUTHORIZATION_FAILED and errors of their sequence or epoch. Until a dead letter is acknowledged, a " +
+			"write may then have failed after the last promised attempt.",
 		Evidence: "the attempts of each process at the downstream stub, and assignments; too few attempts are " +
 			"reported only when none can have been missed",
 		Cause: "Retries and attempts are confused, which is off by one. The count is kept where every redelivery " +

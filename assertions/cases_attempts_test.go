@@ -155,8 +155,12 @@ func (b *builder) commitCopies(int32) *builder {
 
 // deniedLetter has record 0 fail for good and its dead letter refused. It is tried twice more, and only the first of
 // these follows a write that is seen.
-func (b *builder) deniedLetter(code int16) *builder {
-	b.begin().send(0).attempt(0, history.OutcomePermanent).answerLetter(b.askLetter(0), code, history.Forged)
+func (b *builder) deniedLetter(code int16, flags ...history.Flags) *builder {
+	answer := history.Forged
+	for _, flag := range flags {
+		answer |= flag
+	}
+	b.begin().send(0).attempt(0, history.OutcomePermanent).answerLetter(b.askLetter(0), code, answer)
 	b.wait(105*ms).attempt(0, history.OutcomePermanent)
 	return b.wait(105*ms).attempt(0, history.OutcomePermanent)
 }
@@ -176,6 +180,10 @@ func classCases() []testCase {
 			[]string{"permanent-retried"}, func(b *builder) history.Source {
 				return b.deniedLetter(tooLarge).letter(0).commit(1).drain().done()
 			}},
+		{"a permanent failure is tried again, and the client would have sent its dead letter",
+			[]string{"permanent-retried"}, func(b *builder) history.Source {
+				return b.deniedLetter(unauthorized, history.NotLibrdkafka).letter(0).commit(1).drain().done()
+			}},
 		{"a permanent failure is tried again, and the client was allowed to write meanwhile", []string{"permanent-retried"},
 			func(b *builder) history.Source {
 				b.deniedLetter(unauthorized).letter(0).commit(1).send(1).attempt(1, history.OutcomePermanent).wait(105 * ms)
@@ -191,6 +199,19 @@ func classCases() []testCase {
 				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), unauthorized, history.Forged).wait(105 * ms)
 				b.fails(0, 3).wait(105*ms).fails(0, 3).letter(0).commit(1)
 				return b.drain().done()
+			}},
+		{"attempts are used up again, as an idempotent producer has failed for good", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), forbidden, history.Forged).wait(105 * ms)
+				b.fails(0, 3).wait(105*ms).fails(0, 3).letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"attempts are used up again, and a producer that is not idempotent goes on",
+			[]string{"backoff-early", "backoff-not-growing", "over-retried"}, func(b *builder) history.Source {
+				asked := b.begin().send(0).fails(0, 3).askLetter(0)
+				asked.ProducerID = history.None
+				b.answerLetter(asked, forbidden, history.Forged).wait(105*ms).fails(0, 3).wait(105*ms).fails(0, 3)
+				return b.letter(0).commit(1).drain().done()
 			}},
 		{"attempts are used up again, and the client denies nothing after such a refusal",
 			[]string{"backoff-early", "backoff-not-growing", "over-retried"}, func(b *builder) history.Source {

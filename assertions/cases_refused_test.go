@@ -34,6 +34,7 @@ func (b *builder) stops(kind, target, what string) int64 {
 const (
 	tooLarge     = 10 // MESSAGE_TOO_LARGE
 	unauthorized = 29 // TOPIC_AUTHORIZATION_FAILED
+	forbidden    = 31 // CLUSTER_AUTHORIZATION_FAILED
 	fewer        = 19 // NOT_ENOUGH_REPLICAS
 	longTime     = 40 * time.Second
 )

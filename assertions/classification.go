@@ -18,7 +18,8 @@ func classificationInvariant() Invariant {
 	return Invariant{
 		Name:    "classification",
 		Promise: "Only failures that may pass are retried, and only failed records are dead-lettered.",
-		Rule: "Permanent and logical outcomes are attempted once. A logical outcome that the contract calls a result " +
+		Rule: "Permanent and logical outcomes are attempted once, unless a dead-letter write failed (see " +
+			"bounded-retries). A logical outcome that the contract calls a result " +
 			"is not dead-lettered. No record is dead-lettered that succeeded in the same delivery, was never attempted, " +
 			"had attempts left when its instance was told to stop, or is one at which the contract says that the subject " +
 			"halts (poison: halt).",

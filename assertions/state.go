@@ -89,7 +89,7 @@ type state struct {
 	// unsure holds the writes of dead letters without an id that were not acknowledged in time, with the time of
 	// the request. The subject may have written each of them again.
 	unsure map[int64]time.Duration
-	// barred holds the dead-letter topic that a process was last told it may not write to.
+	// barred holds the dead-letter topic whose writes a process's client may deny by itself.
 	barred map[holder]barred
 	// stray: a dead letter was found that cannot be attributed to a record.
 	stray bool

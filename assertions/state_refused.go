@@ -80,24 +80,36 @@ func (w *state) refusals(l *life, e *history.Event) {
 	}
 }
 
-// barred is a dead-letter topic that a process was told it may not write to, and when it has written to it since, or
-// never.
+// barred is a dead-letter topic whose writes a process's client may deny by itself, and when it has written to it since,
+// or never.
 type barred struct {
 	topic int16
 	to    time.Duration
 }
 
-// noteBarred notes whether the process may be refused dead letters by its own client. librdkafka marks a topic as
-// errored when a write to it is answered TOPIC_AUTHORIZATION_FAILED (rd_kafka_handle_Produce_error), and from then on
-// denies writes without a request, until it hears better of the topic.
+// noteBarred notes whether the process may be refused dead letters by its own client.
 func (w *state) noteBarred(e *history.Event, one *write) {
 	bar, known := w.barred[one.by]
 	switch {
 	case one.passed && known && bar.topic == e.Topic && bar.to == never:
 		w.barred[one.by] = barred{e.Topic, e.Time}
-	case !one.passed && e.Code == kerr.TopicAuthorizationFailed.Code:
+	case !one.passed && bars(e):
 		w.barred[one.by] = barred{e.Topic, never}
 	}
+}
+
+// bars reports whether a client may deny later writes by itself, without a request, after a write was refused so.
+// librdkafka marks the topic as errored (rd_kafka_handle_Produce_error), until it hears better of it. Idempotent
+// producers fail for good (TransactionManager in kafka-clients), until the consumer replaces them.
+func bars(e *history.Event) bool {
+	switch e.Code {
+	case kerr.TopicAuthorizationFailed.Code:
+		return !e.Flags.Has(history.NotLibrdkafka)
+	case kerr.ClusterAuthorizationFailed.Code, kerr.OutOfOrderSequenceNumber.Code, kerr.InvalidProducerEpoch.Code,
+		kerr.UnknownProducerID.Code, kerr.ProducerFenced.Code:
+		return e.ProducerID >= 0
+	}
+	return false
 }
 
 // denied reports whether the process may have tried to write the record's dead letter after its last attempt, and was

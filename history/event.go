@@ -47,7 +47,7 @@ const (
 	// ProducerEpoch, Sequence (None without idempotence); Flags InTransaction. A client's retry is a new Op.
 	KindProduceRequest
 	// ProduceResponse: the broker's response, stamped before it was written to the instance. Op, Code, Offset; Flags
-	// Withheld, Forged as above. The fields of the request are repeated.
+	// Withheld, Forged as above, NotLibrdkafka. The fields of the request are repeated.
 	KindProduceResponse
 
 	// TxnEndRequest: an EndTxn request, stamped after it was read. It decides whether this producer's InTransaction
@@ -292,6 +292,9 @@ const (
 	// OtherGroup: not of the run's group, but of one that reads a retry topic instead of it. Generations of different
 	// groups can't be compared.
 	OtherGroup
+	// NotLibrdkafka: the client that wrote is known not to be librdkafka, which may deny later writes to the topic by
+	// itself. Only set if the response is an error.
+	NotLibrdkafka
 )
 
 // Has reports whether all flags in g are set.

@@ -274,13 +274,13 @@ func TestEveryKindHasAWordOfItsOwn(t *testing.T) {
 func TestFlagsInWords(t *testing.T) {
 	for flags, want := range map[Flags]string{
 		0: "", Tombstone: "tombstone", Withheld | Forged: "withheld,forged", FailureHeaders: "failure-headers",
-		Polled: "polled", Repeated: "repeated", Refusable: "refusable", OtherGroup: "other-group", 1 << 31: "bit 31",
+		Polled: "polled", Repeated: "repeated", Refusable: "refusable", OtherGroup: "other-group", NotLibrdkafka: "not-librdkafka", 1 << 31: "bit 31",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%b: %q, want %q", flags, got, want)
 		}
 	}
-	if flagName(13) != "" || OtherGroup != 1<<12 {
+	if flagName(14) != "" || NotLibrdkafka != 1<<13 {
 		t.Error("a flag was added without its word")
 	}
 }

@@ -55,6 +55,8 @@ type conn struct {
 	deaf    bool      // a request was lost, or the connection is to be closed: later ones are only noted
 	backlog chan held // set once a request was held: from then on all go through it, in order
 	passed  chan struct{}
+	asked   bool // it has asked for the broker's versions
+	other   bool // its client is known not to be librdkafka
 
 	spoken bool // the broker has answered something; owned by the goroutine that reads responses
 
@@ -231,6 +233,9 @@ func (c *conn) request(fr *frame) error {
 		return err
 	}
 	p.readAt = at
+	if p.key == keyAPIVersions && !c.asked {
+		c.asked, c.other = true, notLibrdkafka(p.header, fr.payload())
+	}
 	out := fr.data
 	answered := true // acks=0 is the only request without an answer
 	if p.known && !authenticates(p.key) && (decodesRequest(p.key) || c.tap.Interceptor != nil) {

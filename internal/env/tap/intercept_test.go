@@ -96,6 +96,42 @@ func TestProduceIsRefused(t *testing.T) {
 	}
 }
 
+// The first ApiVersions request of a connection shows whether its client may be librdkafka.
+func TestClientsOtherThanLibrdkafka(t *testing.T) {
+	for _, c := range []struct {
+		version int16
+		name    string
+		other   bool
+	}{
+		{0, "", true}, {2, "", true}, {3, "apache-kafka-java", true}, {4, "sarama", true},
+		{3, "librdkafka", false}, {4, "karafka", false},
+	} {
+		r, _, subject, kafka := scripted(t, map[int16]Action{keyProduce: {Code: refused, Matches: onDLQ}})
+		asking := kmsg.NewPtrApiVersionsRequest()
+		for id, version := range []int16{c.version, 0} {
+			asking.SetVersion(version)
+			asking.ClientSoftwareName, asking.ClientSoftwareVersion = c.name, "1"
+			subject.request(int32(id), asking)
+			kafka.receive()
+			kafka.respond(int32(id), asking.ResponseKind())
+			subject.receive()
+		}
+		subject.request(2, produce(9, -1, map[string][]string{"t.dlq": {"a"}, "t.retry": {"b"}}))
+		rest := produce(9, -1, map[string][]string{"t.retry": {"b"}})
+		kafka.receive()
+		kafka.respond(2, acknowledge(rest, 40))
+		subject.receive()
+		for _, e := range r.log.of(history.KindProduceResponse) {
+			if e.Flags.Has(history.NotLibrdkafka) != (c.other && e.Topic == dlq) {
+				t.Errorf("ApiVersions v%d of %q: recorded %+v", c.version, c.name, e)
+			}
+		}
+		if n := len(r.log.of(history.KindProduceResponse)); n != 2 {
+			t.Errorf("%d answers recorded", n)
+		}
+	}
+}
+
 // In a Produce to several topics, only the matching part is refused. The broker gets the rest, and its answer is
 // completed.
 func TestMixedProduceIsSplit(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 // produceSeen is a Produce that waits for its acknowledgement, with the records written to each observed partition.
 type produceSeen struct {
 	acks       int16
+	other      bool // as of its connection
 	partitions []producedPartition
 	index      map[producedAt]int
 }
@@ -70,7 +71,7 @@ func (c *conn) observeProduce(p *pending, body []byte) (*produceSeen, int16, err
 		return nil, 0, fmt.Errorf("reading a Produce v%d request: %w", p.version, err)
 	}
 	if seen != nil {
-		seen.acks = acks
+		seen.acks, seen.other = acks, c.other
 		for i := range seen.partitions {
 			seen.emit(c, history.KindProduceRequest, p.readAt, &seen.partitions[i], func(*history.Event, int) {})
 		}
@@ -240,6 +241,9 @@ func (s *produceSeen) answered(c *conn, response kmsg.Response, at time.Duration
 				e.Offset = answer.BaseOffset + int64(index)
 			}
 			e.Flags |= flags
+			if s.other && e.Code != 0 {
+				e.Flags |= history.NotLibrdkafka
+			}
 			if p.forged {
 				e.Flags |= history.Forged
 			}

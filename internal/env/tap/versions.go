@@ -2,6 +2,7 @@ package tap
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -156,6 +157,20 @@ func decodesResponse(key int16) bool {
 		return false // only the request matters
 	}
 	return decodesRequest(key)
+}
+
+// notLibrdkafka reports whether the first ApiVersions request of a connection shows another client. librdkafka asks in
+// version 3 or newer (since 1.4), under its own name or that of a library that is built on it.
+func notLibrdkafka(h header, payload []byte) bool {
+	if h.version < 3 {
+		return true
+	}
+	request := kmsg.NewPtrApiVersionsRequest()
+	request.SetVersion(h.version)
+	if !h.known || request.ReadFrom(payload[h.body:]) != nil {
+		return false
+	}
+	return slices.Contains([]string{"apache-kafka-java", "kafka-python", "kgo", "sarama"}, request.ClientSoftwareName)
 }
 
 // apiName returns Kafka's name of the API, or its key if the API has no name yet.
