@@ -262,6 +262,9 @@ func leavingCases() []testCase {
 				b.wait(time.Second).used()
 			}
 		}),
+		leaving("an instance leaves its group, and the drain ends sooner than it may come back", nil, func(b *builder) {
+			leaves(b.joining(30 * time.Second)).wait(4 * time.Second)
+		}),
 		leaving("an instance leaves its group and comes back without a partition", nil, func(b *builder) {
 			leaves(b).wait(2*time.Second).members(1, "").wait(4 * time.Second)
 		}),

@@ -23,9 +23,10 @@ package assertions
 // timeout. A fault may cause the silence, so the session starts again after each fault. While the process looks for its
 // group's coordinator without success, or waits for the coordinator's answer, it has not given up. A consumer whose
 // backoff is longer than its poll interval leaves the group as well, and returns, and so does one that recreates its
-// client. The process therefore counts as having given up only after the scenario's drain time, or its longest promised
-// wait if that is longer, in which no fault was in force and it made no attempt. A member that stays in the group and
-// fetches nothing is judged by liveness (paused-partition, stalled).
+// client; kafkajs waits for up to 30 s before it restarts its consumer after an error. The process therefore counts as
+// having given up only after the time in which standing still is proven (settled.go), in which no fault was in force and
+// it made no attempt. The drain lasts until then. A member that stays in the group and fetches nothing is judged by
+// liveness (paused-partition, stalled).
 
 import (
 	"fmt"
@@ -232,7 +233,7 @@ func (c *staysUp) judgeMember(l *life) {
 	switch {
 	case !c.w.healed():
 		c.skip("a fault was never healed")
-	case quiet < c.patience():
+	case quiet < max(c.w.patience()-session, settling):
 		c.skip("left its group, or looked for it, shortly before the end")
 	case c.w.tookTime(l.by.instance, since, l.out):
 		c.skip("stall")
@@ -246,12 +247,6 @@ func (c *staysUp) judgeMember(l *life) {
 		s.missing, s.gone = MissingDrained, l.out
 		c.saw("gave-up", s)
 	}
-}
-
-// patience is how long a process may stay out of its group without activity.
-func (c *staysUp) patience() time.Duration {
-	// The harness checks every tenth of a second, so it may end a drain slightly before its limit.
-	return max(c.w.header.Expect.DrainLimit*9/10, c.w.longestWait(), settling)
 }
 
 // longestWait is the longest promised wait before an attempt.

@@ -26,7 +26,8 @@ const (
 )
 
 // drain waits until the subject is done: every input and retry partition is committed to its end, and no failed
-// record still waits for its next attempt or its dead letter. It continues while something moves. It ends when the
+// record still waits for its next attempt or its dead letter, and until each process that left its group has come back
+// or stayed away for so long that it will not. It continues while something moves. It ends when the
 // subject has stood still for longer than its contract and the observed session timeouts explain; the checkers then
 // name what is unfinished.
 func (r *run) drain(ctx context.Context) error {
@@ -39,7 +40,8 @@ func (r *run) drain(ctx context.Context) error {
 		now := r.live.figures()
 		still := watch.still(r.live, now)
 		r.showStill(still, r.patience()+given.back())
-		if committed && (sure && now.retrying == 0 && r.stubs.inFlight() == 0 || still > r.quietAfter()) {
+		if committed && (sure && now.retrying == 0 && r.stubs.inFlight() == 0 || still > r.quietAfter()) &&
+			!r.mayReturn(began) {
 			return nil
 		}
 		if r.options.Discovery.lookingOn() && r.ended() {
@@ -59,6 +61,12 @@ func (r *run) drain(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// mayReturn reports whether a process that left its group may still come back, in a drain that began then.
+func (r *run) mayReturn(began time.Duration) bool {
+	at, out := r.live.partitions.leftAt()
+	return out && r.clock.Now()-max(at, began) <= r.explained()
 }
 
 // showStill shows for how long nothing has moved, of the time after which the drain ends; until then the figures say

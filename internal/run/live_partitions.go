@@ -27,6 +27,8 @@ type partitions struct {
 	owner   []int16
 	members map[int16]int32
 	changed time.Duration
+	// left is when an instance left its group that runs and is out of it.
+	left map[int16]time.Duration
 }
 
 // partition is what the taps and the workload's producer have observed of one partition.
@@ -37,7 +39,8 @@ type partition struct {
 }
 
 func newPartitions(header *history.Header) *partitions {
-	p := &partitions{topics: header.Topics, farthest: 4*int64(header.Records) + 1<<16, members: map[int16]int32{}}
+	p := &partitions{topics: header.Topics, farthest: 4*int64(header.Records) + 1<<16, members: map[int16]int32{},
+		left: map[int16]time.Duration{}}
 	count := 0
 	for _, topic := range header.Topics {
 		if topic.Role != history.RoleInput && topic.Role != history.RoleNode {
@@ -147,6 +150,7 @@ func (p *partitions) disown(instance int16, at time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.members, instance)
+	delete(p.left, instance)
 	p.changed = at
 	for at, owner := range p.owner {
 		if owner == instance {

@@ -54,6 +54,19 @@ func (p *partitions) join(event *history.Event) {
 		p.changed = event.Time
 	}
 	p.members[event.Instance] = event.N
+	if delete(p.left, event.Instance); event.N == 0 {
+		p.left[event.Instance] = event.Time
+	}
+}
+
+// leftAt returns when the last of the processes left its group that are out of it now; false if none is.
+func (p *partitions) leftAt() (at time.Duration, out bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, since := range p.left {
+		at = max(at, since)
+	}
+	return at, len(p.left) > 0
 }
 
 // standsBy reports whether the instance has members in its group, and others have owned every partition for

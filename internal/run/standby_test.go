@@ -8,6 +8,35 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
+// The drain waits for a process that left its group, unless it came back or ended.
+func TestLeftItsGroup(t *testing.T) {
+	const second = time.Second
+	event := func(kind history.Kind, at time.Duration, instance int16, n int32) history.Event {
+		e := history.New(kind, at)
+		e.Instance, e.N = instance, n
+		return e
+	}
+	member := func(at time.Duration, instance int16, n int32) history.Event {
+		return event(history.KindMembership, at, instance, n)
+	}
+	l := newLive(discard{}, &history.Header{Records: 1, Topics: []history.Topic{{Role: history.RoleInput, Partitions: 2}},
+		Consumers: []history.Consumer{{Instances: 3}}})
+	for _, one := range []struct {
+		event history.Event
+		at    time.Duration
+		out   bool
+	}{
+		{member(second, 0, 1), 0, false}, {member(2*second, 1, 2), 0, false}, {member(3*second, 1, 1), 0, false},
+		{member(4*second, 0, 0), 4 * second, true}, {member(5*second, 1, 0), 5 * second, true},
+		{event(history.KindInstanceExited, 6*second, 1, 0), 4 * second, true}, {member(7*second, 0, 1), 0, false},
+	} {
+		l.Record(one.event)
+		if at, out := l.partitions.leftAt(); at != one.at || out != one.out {
+			t.Errorf("at %s: left at %s, %t; want %s, %t", one.event.Time, at, out, one.at, one.out)
+		}
+	}
+}
+
 // A member without a partition stands by once others have owned all of them for long enough. In a cooperative or
 // KIP-848 rebalance it has none at first, because their owners have yet to give them up.
 func TestStandsBy(t *testing.T) {
