@@ -151,7 +151,7 @@ type replay struct {
 	position, end map[int32]int64
 	noted         map[int32]int64
 	lastNote      time.Time
-	pace          pace
+	pace          *Pace
 	slots         chan struct{}
 
 	mu     sync.Mutex
@@ -182,7 +182,7 @@ func newReplay(config Config) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{config: config, filter: where, slots: make(chan struct{}, window), pace: pace{rate: config.Rate}}
+	r := &replay{config: config, filter: where, slots: make(chan struct{}, window), pace: &Pace{Rate: config.Rate}}
 	connection := append([]kgo.Opt{kgo.SeedBrokers(config.Bootstrap...), kgo.ClientID("dlqbench-replay")},
 		config.Options...)
 	r.client, err = kgo.NewClient(slices.Concat(connection, kafkaio.Writing(connection), r.reader.Options(), []kgo.Opt{
@@ -352,7 +352,7 @@ func (r *replay) put(ctx context.Context, letter *kgo.Record) error {
 	if record.Partition < 0 {
 		record.Partition = letter.Partition
 	}
-	if err := r.pace.wait(ctx); err != nil {
+	if err := r.pace.Wait(ctx); err != nil {
 		return fmt.Errorf("replaying %s: %w", r.config.From, err)
 	}
 	if r.config.OnLetter != nil {
@@ -435,34 +435,4 @@ func (r *replay) checkpoint(ctx context.Context) error {
 	}
 	offsets.Each(func(offset kadm.Offset) { r.noted[offset.Partition] = offset.At })
 	return nil
-}
-
-// pace spaces dead letters evenly. It does not catch up after a delay.
-type pace struct {
-	rate float64
-	next time.Time
-}
-
-func (p *pace) wait(ctx context.Context) error {
-	if err := ctx.Err(); err != nil || p.rate == 0 {
-		return err
-	}
-	now := time.Now()
-	if p.next.Before(now) {
-		p.next = now
-	}
-	delay := p.next.Sub(now)
-	p.next = p.next.Add(time.Duration(float64(time.Second) / p.rate))
-	// A timer is accurate only to about a millisecond, so shorter waits are accumulated.
-	if delay < time.Millisecond {
-		return nil
-	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

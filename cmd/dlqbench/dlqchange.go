@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/security"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/store"
@@ -297,7 +298,7 @@ func (a *app) replayStore(ctx context.Context, there store.Store, flags replaySt
 func (a *app) storeReplay(flags replayStoreFlags) (replay manage.Replay, closePublisher func(), err error) {
 	replay, closePublisher = flags.replay, func() {}
 	replay.DryRun, replay.OnEntry = flags.dryRun, flags.onEntry(a.stdout)
-	replay.Pace = &worker.Pace{Rate: flags.rate.PerSecond()}
+	replay.Pace = &deadletter.Pace{Rate: flags.rate.PerSecond()}
 	if flags.check != (flags.health != "") {
 		return replay, closePublisher,
 			usageError{errors.New("--health-check and --health-url go together: the probe says whether to replay")}

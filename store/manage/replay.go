@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/worker"
 )
@@ -55,7 +56,7 @@ type Replay struct {
 	// BatchSize is the number of entries published at a time, 1 to MaxBatch. Concurrency is the number locked or
 	// resolved at a time.
 	BatchSize, Concurrency int
-	Pace                   *worker.Pace
+	Pace                   *deadletter.Pace
 	// Unmet, if set, returns the unmet conditions, before anything is replayed.
 	Unmet func(ctx context.Context) string
 	// DryRun only calls OnEntry.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/store"
 )
 
@@ -35,7 +36,7 @@ func Run(ctx context.Context, config Config) error {
 	if config.Clock == nil {
 		config.Clock = time.Now
 	}
-	pace := &Pace{Rate: config.Settings.Rate}
+	pace := &deadletter.Pace{Rate: config.Settings.Rate}
 	ready := readyLine(config)
 	var group sync.WaitGroup
 	for i := range config.Settings.Workers {
@@ -63,7 +64,7 @@ func readyLine(config Config) func() {
 type member struct {
 	Config
 	name    string
-	pace    *Pace
+	pace    *deadletter.Pace
 	ready   func()
 	trouble trouble
 }
@@ -228,5 +229,18 @@ func (t *trouble) over(message string) {
 	if !t.last.IsZero() {
 		t.last = time.Time{}
 		t.log.Info().Str("state", "recovered").Msg(message)
+	}
+}
+
+// sleep waits, or returns ctx's error.
+func sleep(ctx context.Context, wait time.Duration) error {
+	if err := ctx.Err(); err != nil || wait <= 0 {
+		return err
+	}
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
