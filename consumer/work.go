@@ -42,12 +42,10 @@ func (l *loop) awaitWorkers() error {
 		l.working.Wait()
 		close(ended)
 	}()
-	timer := time.NewTimer(l.grace(1 - commitShare))
-	defer timer.Stop()
 	select {
 	case <-ended:
 		return nil
-	case <-timer.C:
+	case <-time.After(l.grace(1 - commitShare)):
 		return errGrace
 	}
 }

@@ -118,10 +118,8 @@ func (asPlanned) Done(int, error)                    {}
 
 // wait returns when the fault is to be lifted: true if its time is over, false if something else ends it.
 func (n *Nemesis) wait(ctx context.Context, one *inForce, until time.Duration) bool {
-	timer := time.NewTimer(until - n.Clock.Now())
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(until - n.Clock.Now()):
 		return true
 	case <-one.heal:
 	case <-n.Over: // nil blocks forever

@@ -299,10 +299,8 @@ func (n *Nemesis) note(kind history.Kind, planned Planned) {
 
 // SleepUntil waits until the clock shows at. It returns false if ctx ends first.
 func SleepUntil(ctx context.Context, clock history.Clock, at time.Duration) bool {
-	timer := time.NewTimer(at - clock.Now())
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(at - clock.Now()):
 		return true
 	case <-ctx.Done():
 		return false

@@ -348,10 +348,8 @@ func (a *app) linger(ctx context.Context, session *drill.Session, most time.Dura
 		return
 	}
 	fmt.Fprintf(a.stderr, "the debrief stays on the page for %s, or until Ctrl-C\n", most)
-	timer := time.NewTimer(most)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(most):
 	case <-ctx.Done():
 	}
 }

@@ -96,10 +96,8 @@ func (f *fault) impeded(size int) {
 
 // wait waits for d, or until the fault is lifted or ctx ends.
 func (f *fault) wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-f.ctx.Done():
 	case <-ctx.Done():
 	}

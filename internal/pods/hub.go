@@ -346,14 +346,12 @@ func (s *sidecarEnd) act(ctx context.Context, act string) error {
 	if err := s.send(message{ID: id, Act: act}); err != nil {
 		return err
 	}
-	timer := time.NewTimer(actLimit)
-	defer timer.Stop()
 	select {
 	case err := <-answer:
 		return err
 	case <-s.gone:
 		return errors.New("its sidecar is gone")
-	case <-timer.C:
+	case <-time.After(actLimit):
 		return fmt.Errorf("its sidecar has not answered for %s", actLimit)
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -279,10 +279,8 @@ func withoutURL(err error) error {
 
 // wait reports whether the time elapsed before the context ended.
 func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

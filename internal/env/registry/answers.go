@@ -98,10 +98,8 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 
 // wait returns when the delay is over, the change has ended, or the client has left.
 func (c *change) wait(ctx context.Context) {
-	timer := time.NewTimer(c.slow)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(c.slow):
 	case <-c.ctx.Done():
 	case <-ctx.Done():
 	}

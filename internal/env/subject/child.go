@@ -163,11 +163,9 @@ func (g *Group) watch(c *child) {
 
 // waitCopied waits for the last output. It does not wait for processes that left the group and still hold the pipe.
 func waitCopied(copied <-chan struct{}, reader *os.File) {
-	timer := time.NewTimer(500 * time.Millisecond)
-	defer timer.Stop()
 	select {
 	case <-copied:
-	case <-timer.C:
+	case <-time.After(500 * time.Millisecond):
 	}
 	reader.Close()
 	<-copied
@@ -202,12 +200,10 @@ func (c *child) signalGroup(signal syscall.Signal) error {
 // waitKilled waits for the end of a group that was killed.
 func (c *child) waitKilled() error {
 	// The group's own watcher gives up after killLimit; this timer only has to outlast it.
-	timer := time.NewTimer(2 * killLimit)
-	defer timer.Stop()
 	select {
 	case <-c.ended:
 		return nil
-	case <-timer.C:
+	case <-time.After(2 * killLimit):
 		return errStuck
 	}
 }

@@ -418,10 +418,8 @@ func (g *Group) process(instance int) *process {
 
 // pause waits for d. It returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -134,12 +134,10 @@ func (g *Group) killOutside(p *process) (Exit, error) {
 	if err := g.signal(p, syscall.SIGKILL); err != nil && !errors.Is(err, ErrNotRunning) {
 		return Exit{}, err
 	}
-	timer := time.NewTimer(killLimit)
-	defer timer.Stop()
 	select {
 	case <-p.done:
 		return p.exit, nil
-	case <-timer.C:
+	case <-time.After(killLimit):
 		return Exit{}, fmt.Errorf("killing instance %d of subject %s: the command for KILL has run, but it is still "+
 			"connected to %s after %v: does it end the right process?", p.instance, g.cfg.Name, p.outside.Address, killLimit)
 	}

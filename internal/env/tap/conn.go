@@ -508,11 +508,9 @@ func (c *conn) hold(p *pending) bool {
 	}
 	defer p.action.done()
 	arrived := c.tap.Clock.Now()
-	timer := time.NewTimer(holdFor(p.action.Delay, p.readAt, arrived, c.heldUntil))
-	defer timer.Stop()
 	ended := false
 	select {
-	case <-timer.C:
+	case <-time.After(holdFor(p.action.Delay, p.readAt, arrived, c.heldUntil)):
 	case <-p.action.Healed:
 	case <-c.gone:
 	case <-c.stop:

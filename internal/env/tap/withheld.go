@@ -81,11 +81,9 @@ func (c *conn) await(h *held) bool {
 	if h.action.DelayRequest <= 0 {
 		return true
 	}
-	timer := time.NewTimer(h.readAt + h.action.DelayRequest - c.tap.Clock.Now())
-	defer timer.Stop()
 	ended := false
 	select {
-	case <-timer.C:
+	case <-time.After(h.readAt + h.action.DelayRequest - c.tap.Clock.Now()):
 	case <-h.action.Healed:
 	case <-c.gone:
 	case <-c.stop:

@@ -242,14 +242,12 @@ func (p *process) signalKill() error {
 
 // wait waits for the process's end.
 func (p *process) wait(ctx context.Context, limit time.Duration) error {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-p.done:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(limit):
 		return fmt.Errorf("process %d has not ended after %s", p.cmd.Process.Pid, limit)
 	}
 }
