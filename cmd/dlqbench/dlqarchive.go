@@ -120,7 +120,7 @@ repeated. Ids or a filter are required.`),
 		Example: `  dlqbench dlq archive restore --archive /var/lib/dead-letters --start-date 2026-01-01 --end-date 2026-02-01
   dlqbench dlq archive restore --archive /var/lib/dead-letters 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77`,
 		RunE: func(command *cobra.Command, ids []string) error {
-			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
+			return a.withStore(&there, func(ctx context.Context, there store.Store, ids []string) error {
 				now, err := there.Now(ctx)
 				if err != nil {
 					return fmt.Errorf("asking the store for the time: %w", err)
@@ -137,7 +137,7 @@ repeated. Ids or a filter are required.`),
 						len(ids))}
 				}
 				return a.restore(ctx, there, found, dryRun)
-			})
+			})(command, ids)
 		},
 	}
 	there.add(command.Flags())

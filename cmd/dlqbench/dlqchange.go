@@ -88,20 +88,18 @@ func (a *app) decideCommand(use, short, verb string, state store.State) *cobra.C
 		Use: use + " [ID…]", Short: short, Args: cobra.ArbitraryArgs,
 		Example: fmt.Sprintf("  dlqbench dlq %s 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77 --notes 'paid by hand'\n  dlqbench "+
 			"dlq %s --error-type ValidationError --end-date 2026-01-01 --dry-run", use, use),
-		RunE: func(command *cobra.Command, ids []string) error {
-			return a.withStore(command, &flags.store, func(ctx context.Context, there store.Store) error {
-				query, err := flags.selected(ctx, there, ids)
-				if err != nil {
-					return err
-				}
-				if len(query.States) == 0 && len(ids) == 0 {
-					query.States = []store.State{store.Pending, store.Manual, store.Failed}
-				}
-				report, err := manage.Decide(ctx, there, query, manage.Decision{State: state, By: flags.by, Notes: flags.notes,
-					DryRun: flags.dryRun, OnEntry: flags.onEntry(a.stdout)})
-				return flags.conclude(a, verb, report, report, err)
-			})
-		},
+		RunE: a.withStore(&flags.store, func(ctx context.Context, there store.Store, ids []string) error {
+			query, err := flags.selected(ctx, there, ids)
+			if err != nil {
+				return err
+			}
+			if len(query.States) == 0 && len(ids) == 0 {
+				query.States = []store.State{store.Pending, store.Manual, store.Failed}
+			}
+			report, err := manage.Decide(ctx, there, query, manage.Decision{State: state, By: flags.by, Notes: flags.notes,
+				DryRun: flags.dryRun, OnEntry: flags.onEntry(a.stdout)})
+			return flags.conclude(a, verb, report, report, err)
+		}),
 	}
 	flags.add(command.Flags())
 	command.Flags().StringVar(&flags.notes, "notes", "", "reason, kept in the audit trail")
@@ -122,19 +120,17 @@ func (a *app) dlqPurgeCommand() *cobra.Command {
 		Use: "purge [ID…]", Short: "Delete dead letters from the store permanently", Args: cobra.ArbitraryArgs,
 		Example: `  dlqbench dlq purge --status resolved --end-date 2026-01-01 --dry-run
   dlqbench dlq purge --status resolved --end-date 2026-01-01 --yes`,
-		RunE: func(command *cobra.Command, ids []string) error {
-			return a.withStore(command, &flags.store, func(ctx context.Context, there store.Store) error {
-				query, err := flags.selected(ctx, there, ids)
-				if err != nil {
-					return err
-				}
-				if !flags.yes && !flags.dryRun {
-					return usageError{errors.New("purge removes dead letters for good: look with --dry-run, then say --yes")}
-				}
-				report, err := manage.Purge(ctx, there, query, flags.dryRun, flags.onEntry(a.stdout))
-				return flags.conclude(a, "removed", report, report, err)
-			})
-		},
+		RunE: a.withStore(&flags.store, func(ctx context.Context, there store.Store, ids []string) error {
+			query, err := flags.selected(ctx, there, ids)
+			if err != nil {
+				return err
+			}
+			if !flags.yes && !flags.dryRun {
+				return usageError{errors.New("purge removes dead letters for good: look with --dry-run, then say --yes")}
+			}
+			report, err := manage.Purge(ctx, there, query, flags.dryRun, flags.onEntry(a.stdout))
+			return flags.conclude(a, "removed", report, report, err)
+		}),
 	}
 	flags.add(command.Flags())
 	command.Flags().BoolVar(&flags.yes, "yes", false, "confirm the removal")
@@ -153,27 +149,25 @@ Replace the value of an entry with the contents of a file (--file -: with stdin)
 does not change; replay the entry afterwards. An entry that a worker has locked, or that has changed meanwhile, is
 left alone.`),
 		Example: `  dlqbench dlq edit 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77 --file fixed.json --notes 'amount was negative'`,
-		RunE: func(command *cobra.Command, ids []string) error {
-			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
-				entry, err := there.Get(ctx, ids[0])
-				if err != nil {
-					return notFound(ids[0], err)
-				}
-				if entry.LockedBy != "" { // before the user edits in vain
-					return manage.Explain(ctx, there, entry.ID, store.ErrLocked)
-				}
-				value, err := a.newValue(ctx, entry.Value, file)
-				if err != nil {
-					return err
-				}
-				if err := manage.Edit(ctx, there, entry, value, notes); err != nil {
-					return fmt.Errorf("editing %s: %w", entry.ID, err)
-				}
-				fmt.Fprintf(a.stdout, "%s has a new value of %d bytes; dlqbench dlq replay %s tries it\n", entry.ID, len(value),
-					entry.ID)
-				return nil
-			})
-		},
+		RunE: a.withStore(&there, func(ctx context.Context, there store.Store, ids []string) error {
+			entry, err := there.Get(ctx, ids[0])
+			if err != nil {
+				return notFound(ids[0], err)
+			}
+			if entry.LockedBy != "" { // before the user edits in vain
+				return manage.Explain(ctx, there, entry.ID, store.ErrLocked)
+			}
+			value, err := a.newValue(ctx, entry.Value, file)
+			if err != nil {
+				return err
+			}
+			if err := manage.Edit(ctx, there, entry, value, notes); err != nil {
+				return fmt.Errorf("editing %s: %w", entry.ID, err)
+			}
+			fmt.Fprintf(a.stdout, "%s has a new value of %d bytes; dlqbench dlq replay %s tries it\n", entry.ID, len(value),
+				entry.ID)
+			return nil
+		}),
 	}
 	there.add(command.Flags())
 	command.Flags().StringVar(&file, "file", "", "file with the new value; - is stdin")
@@ -244,11 +238,9 @@ continues, and nothing is replayed twice. An entry that is refused, for example 
 healthy.`),
 		Example: `  dlqbench dlq replay --error-type TIMEOUT_ERROR --start-date 2026-02-10 --end-date 2026-02-11 --dry-run
   dlqbench dlq replay --bootstrap localhost:9092 --event-pattern 'payment.*' --max-age 24h --rate 50/s`,
-		RunE: func(command *cobra.Command, ids []string) error {
-			return a.withStore(command, &flags.store, func(ctx context.Context, there store.Store) error {
-				return a.replayStore(ctx, there, flags, ids)
-			})
-		},
+		RunE: a.withStore(&flags.store, func(ctx context.Context, there store.Store, ids []string) error {
+			return a.replayStore(ctx, there, flags, ids)
+		}),
 	}
 	flags.add(command.Flags())
 	f := command.Flags()

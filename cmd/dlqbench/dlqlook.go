@@ -72,15 +72,13 @@ func (a *app) dlqListCommand() *cobra.Command {
 		Use: "list", Short: "List the dead letters of a store", Args: noArgs,
 		Example: `  dlqbench dlq list --error-type TIMEOUT_ERROR --max-age 24h
   dlqbench dlq list --status failed,manual --event-pattern 'payment.*' --order-by priority --direction desc --json`,
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
-				query, err := filter.query(ctx, there, nil)
-				if err != nil {
-					return err
-				}
-				return a.list(ctx, there, query, limit, asJSON)
-			})
-		},
+		RunE: a.withStore(&there, func(ctx context.Context, there store.Store, _ []string) error {
+			query, err := filter.query(ctx, there, nil)
+			if err != nil {
+				return err
+			}
+			return a.list(ctx, there, query, limit, asJSON)
+		}),
 	}
 	there.add(command.Flags())
 	filter.add(command.Flags())
@@ -89,17 +87,20 @@ func (a *app) dlqListCommand() *cobra.Command {
 	return command
 }
 
-// withStore opens the store for a command.
-func (a *app) withStore(command *cobra.Command, flags *storeFlags, do func(context.Context, store.Store) error) error {
-	if err := fromEnvironment(command, "store", "bootstrap"); err != nil {
-		return err
+// withStore returns what a command does that opens the store and reads it, or changes it.
+func (a *app) withStore(flags *storeFlags,
+	do func(ctx context.Context, there store.Store, args []string) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		if err := fromEnvironment(command, "store", "bootstrap"); err != nil {
+			return err
+		}
+		there, err := flags.open(command.Context(), store.Options{})
+		if err != nil {
+			return err
+		}
+		defer closeStore(there)
+		return do(command.Context(), there, args)
 	}
-	there, err := flags.open(command.Context(), store.Options{})
-	if err != nil {
-		return err
-	}
-	defer closeStore(there)
-	return do(command.Context(), there)
 }
 
 func (a *app) list(ctx context.Context, there store.Store, query store.Query, limit int, asJSON bool) error {
@@ -148,25 +149,23 @@ func (a *app) dlqShowCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "show ID…", Short: "Show all fields of dead letters", Args: needIDs,
 		Example: `  dlqbench dlq show 0198f3c2-8d1e-7b7a-9c55-0f3c2a9d1e77`,
-		RunE: func(command *cobra.Command, ids []string) error {
-			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
-				for _, id := range ids {
-					entry, err := there.Get(ctx, id)
-					if err != nil {
-						return notFound(id, err)
-					}
-					if asJSON {
-						err = json.NewEncoder(a.stdout).Encode(manage.NewView(entry))
-					} else {
-						err = manage.Show(a.stdout, entry)
-					}
-					if err != nil {
-						return err
-					}
+		RunE: a.withStore(&there, func(ctx context.Context, there store.Store, ids []string) error {
+			for _, id := range ids {
+				entry, err := there.Get(ctx, id)
+				if err != nil {
+					return notFound(id, err)
 				}
-				return nil
-			})
-		},
+				if asJSON {
+					err = json.NewEncoder(a.stdout).Encode(manage.NewView(entry))
+				} else {
+					err = manage.Show(a.stdout, entry)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
 	}
 	there.add(command.Flags())
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -197,19 +196,17 @@ func (a *app) dlqStatsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "stats", Short: "Count the dead letters of a store", Args: noArgs,
 		Example: `  dlqbench dlq stats`,
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withStore(command, &there, func(ctx context.Context, there store.Store) error {
-				stats, err := there.Stats(ctx)
-				if err != nil {
-					return fmt.Errorf("counting dead letters: %w", err)
-				}
-				if asJSON {
-					return json.NewEncoder(a.stdout).Encode(manage.NewStatistics(stats))
-				}
-				printStats(a.stdout, stats)
-				return nil
-			})
-		},
+		RunE: a.withStore(&there, func(ctx context.Context, there store.Store, _ []string) error {
+			stats, err := there.Stats(ctx)
+			if err != nil {
+				return fmt.Errorf("counting dead letters: %w", err)
+			}
+			if asJSON {
+				return json.NewEncoder(a.stdout).Encode(manage.NewStatistics(stats))
+			}
+			printStats(a.stdout, stats)
+			return nil
+		}),
 	}
 	there.add(command.Flags())
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")

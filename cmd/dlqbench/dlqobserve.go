@@ -126,9 +126,9 @@ file.`),
 				return usageError{errors.New(
 					"retain needs --archive, the folder for what has failed, and --every can't be negative")}
 			}
-			return a.withStore(command, &flags, func(ctx context.Context, there store.Store) error {
+			return a.withStore(&flags, func(ctx context.Context, there store.Store, _ []string) error {
 				return a.retain(ctx, there, policy, every, asJSON)
-			})
+			})(command, nil)
 		},
 	}
 	flags.add(command.Flags())
