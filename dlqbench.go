@@ -10,6 +10,7 @@ package dlqbench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,10 +141,7 @@ const writeLimit = 30 * time.Second
 // Run runs a scenario and returns its verdict, whatever it is: a consumer that broke its promises is no error. When ctx
 // ends, so does the run, and the error wraps that of ctx; what there was until then is judged.
 func Run(ctx context.Context, options Options) (*Verdict, error) {
-	out := options.Out
-	if out == "" {
-		out = "runs"
-	}
+	out := cmp.Or(options.Out, "runs")
 	args := []string{"run", "--json", "--out", out}
 	if options.Subject != "" {
 		args = append(args, "--subject", options.Subject)

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -86,10 +87,7 @@ func readAnswers(failed map[TopicPartition]error, request *kmsg.OffsetCommitRequ
 		names[topic.TopicID] = topic.Topic
 	}
 	for _, topic := range response.Topics {
-		name := topic.Topic
-		if name == "" {
-			name = names[topic.TopicID]
-		}
+		name := cmp.Or(topic.Topic, names[topic.TopicID])
 		for _, partition := range topic.Partitions {
 			at := TopicPartition{name, partition.Partition}
 			if err := kerr.ErrorForCode(partition.ErrorCode); err != nil {

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,9 +69,7 @@ func New(config Config, parts Parts) (*Consumer, error) {
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("configuring the consumer: %w", err)
 	}
-	if config.SessionTimeout == 0 {
-		config.SessionTimeout = sessionTimeout
-	}
+	config.SessionTimeout = cmp.Or(config.SessionTimeout, sessionTimeout)
 	return &Consumer{config: config, parts: parts}, nil
 }
 
@@ -101,12 +100,7 @@ type Health struct {
 // Halted reports whether the commits of some partition wait for a dead letter or a retry copy that was rejected too
 // often.
 func (h Health) Halted() bool {
-	for _, trouble := range h.Trouble {
-		if trouble.State == Halted {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Trouble, func(trouble Trouble) bool { return trouble.State == Halted })
 }
 
 // Health returns the state of the consumer. It is at most one commit interval old. It is safe for concurrent use.

@@ -118,12 +118,7 @@ func (d *drain) deadline() time.Time {
 }
 
 func (d *drain) busy() bool {
-	for _, home := range d.homes {
-		if home.busy > 0 && !home.gone {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.homes, func(home *partition) bool { return home.busy > 0 && !home.gone })
 }
 
 func (l *loop) drain(partitions []TopicPartition, work, until time.Duration, done chan struct{}) {
@@ -164,12 +159,9 @@ func (l *loop) advanceDrains(now time.Time) {
 
 // unclean reports whether some finished prefix is not committed yet.
 func (l *loop) unclean(homes []*partition) bool {
-	for _, home := range homes {
-		if !home.gone && l.uncommitted(home, home.tracker.Prefix(0)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(homes, func(home *partition) bool {
+		return !home.gone && l.uncommitted(home, home.tracker.Prefix(0))
+	})
 }
 
 // uncommitted reports whether there is something to commit: a longer prefix, or, with offset metadata, any record

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -119,9 +120,7 @@ func (d headers) Traits() Traits {
 
 // Seal implements Sealer.
 func (d headers) Seal(record *kgo.Record, failure Failure) *kgo.Record {
-	if failure.Stage == "" {
-		failure.Stage = d.stage
-	}
+	failure.Stage = cmp.Or(failure.Stage, d.stage)
 	size := 0
 	for i := range d.fields {
 		size += 20 // for a number

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/google/uuid"
@@ -105,9 +106,7 @@ func (Hexkit) Open(letter *kgo.Record) (Failure, []string) {
 			failure.CorrelationID = validText(value)
 		}
 	}
-	if failure.EventID == "" {
-		failure.EventID = failure.ID
-	}
+	failure.EventID = cmp.Or(failure.EventID, failure.ID)
 	return failure, found.missing(Hexkit{}.Traits().Fields)
 }
 

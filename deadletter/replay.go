@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,9 +176,7 @@ func newReplay(config Config) (*replay, error) {
 		return nil, errors.New(
 			"replaying dead letters: Select needs a Group of its own or FromStart, since progress belongs to a selection")
 	}
-	if config.Group == "" {
-		config.Group = ProgressGroup(config.From, config.To, config.Where)
-	}
+	config.Group = cmp.Or(config.Group, ProgressGroup(config.From, config.To, config.Where))
 	where, err := compileWhere(config.Where, config.Dialect)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -239,10 +240,7 @@ func (e *envelope) spring(names springHeaders, failure *Failure) {
 	e.int32(names.partition, failure.Partition)
 	e.int64(names.offset, failure.Offset)
 	e.int64(names.timestamp, millis(failure.SourceTime))
-	kind := failure.SourceTimeType
-	if kind == "" {
-		kind = NoTimestampType
-	}
+	kind := cmp.Or(failure.SourceTimeType, NoTimestampType)
 	e.string(names.timestampType, kind)
 	e.known(names.group, failure.Group)
 }

@@ -50,10 +50,7 @@ func spanned(values []float64, title string, unit BenchUnit) document.Axis {
 		return out
 	}
 	// The axis spans at least a tenth of the figure. With less, noise would look like a difference.
-	room := max((high-low)*0.12, (math.Abs(high)*0.1-(high-low))/2)
-	if room == 0 {
-		room = 1
-	}
+	room := cmp.Or(max((high-low)*0.12, (math.Abs(high)*0.1-(high-low))/2), 1)
 	out.Low, out.High = low-room, high+room
 	if low >= 0 {
 		out.Low = max(out.Low, -room/4) // a marker on the edge would be clipped

@@ -4,6 +4,7 @@ package reports
 // fault, and the order of things.
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -233,9 +234,8 @@ func effects(f assertions.FaultResult) string {
 	if why := whyIdle(f); why != "" {
 		return why
 	}
-	kinds := slices.Sorted(maps.Keys(f.Observed.Effects))
-	slices.SortStableFunc(kinds, func(a, b string) int {
-		return int(min(1, max(-1, f.Observed.Effects[b]-f.Observed.Effects[a])))
+	kinds := slices.SortedFunc(maps.Keys(f.Observed.Effects), func(a, b string) int {
+		return cmp.Or(cmp.Compare(f.Observed.Effects[b], f.Observed.Effects[a]), strings.Compare(a, b))
 	})
 	parts := make([]string, 0, len(kinds))
 	for _, kind := range kinds {

@@ -5,6 +5,7 @@ package reports
 // records than there are counterexamples. The page's search covers both.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,10 +173,7 @@ func problemSection(v *assertions.Verdict, shown evidence) document.Section {
 			at = clock(one.At)
 		}
 		anchor := shown.anchors[one.Record]
-		label := numberWord(int64(one.Record))
-		if label == "" {
-			label = "–"
-		}
+		label := cmp.Or(numberWord(int64(one.Record)), "–")
 		found := find(one.Record, one.Partition, one.Offset, one.ID, one.Key)
 		table.Rows = append(table.Rows, document.Row{Find: found,
 			Cells: append([]document.Text{traceLink(label, anchor)}, document.Cells(found["partition"], found["offset"],

@@ -8,6 +8,7 @@ package reports
 // contradict each other are marked and joined by a bracket with the time between them.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -188,10 +189,7 @@ func (d *drawing) addLine(line told, first bool) {
 	row := d.row(class, rowHeight)
 	row.Time, row.FromX = clock(line.Time), from
 	d.force(&row, line.Time)
-	words := text(line.Label)
-	if words == "" {
-		words = name(line.Kind)
-	}
+	words := cmp.Or(text(line.Label), name(line.Kind))
 	if to, drawn := d.lanes[line.To]; drawn && to != from {
 		d.arrow(&row, to, isAnswer(line.Kind))
 	} else {

@@ -4,6 +4,7 @@ package reports
 // (https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands).
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -94,10 +95,7 @@ func annotationOf(run SuiteRun) (one annotation, worth bool) {
 	case run.Standing == StandingNotRun && !run.Missing:
 		level = annotationWarning
 	}
-	message := strings.Join(reasons, "\n")
-	if message == "" {
-		message = suiteWord(run.Standing)
-	}
+	message := cmp.Or(strings.Join(reasons, "\n"), suiteWord(run.Standing))
 	return annotation{level, fmt.Sprintf("%s: %s", run.Label, strings.ToLower(suiteWord(run.Standing))), message,
 		run.Where}, true
 }

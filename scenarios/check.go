@@ -4,6 +4,7 @@ package scenarios
 // there, or asks for something that could not be judged.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -262,10 +263,7 @@ func (c *checker) checkExpect() {
 	for i, name := range c.s.Expect.Invariants {
 		known := invariantNames()
 		if path := fmt.Sprintf("/expect/invariants/%d", i); len(known) > 0 && !slices.Contains(known, name) {
-			suggestion := hint(name, known)
-			if suggestion == "" {
-				suggestion = "known: " + strings.Join(known, ", ")
-			}
+			suggestion := cmp.Or(hint(name, known), "known: "+strings.Join(known, ", "))
 			c.hinted(path, fmt.Sprintf("there is no invariant %q", name), suggestion)
 		}
 	}

@@ -4,6 +4,7 @@ package scenarios
 // the schema can't say. A step looks only at what the steps before it found sound, so that one mistake is one problem.
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -165,12 +166,8 @@ func (d *document) replaceSubject(path string) {
 
 // fill adds the defaults that depend on what else is written.
 func (s *Scenario) fill(root *node) {
-	if s.Topics.DLQ.Partitions == 0 {
-		s.Topics.DLQ.Partitions = s.Topics.Input.Partitions
-	}
-	if s.Topics.Retry.Partitions == 0 {
-		s.Topics.Retry.Partitions = s.Topics.Input.Partitions
-	}
+	s.Topics.DLQ.Partitions = cmp.Or(s.Topics.DLQ.Partitions, s.Topics.Input.Partitions)
+	s.Topics.Retry.Partitions = cmp.Or(s.Topics.Retry.Partitions, s.Topics.Input.Partitions)
 	if len(s.Workload.Steps) > 0 {
 		s.Workload.Duration = 0
 		for _, step := range s.Workload.Steps {

@@ -4,7 +4,9 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -71,13 +73,7 @@ func (s *Scenario) failsForGood() bool {
 
 // disturbed reports whether records may fail otherwise than by their planned outcomes.
 func (s *Scenario) disturbed() bool {
-	if len(s.Workload.Failing) > 0 {
-		return true
-	}
-	for _, fault := range s.Faults {
-		if fault.Downstream != nil || fault.Network != nil {
-			return true
-		}
-	}
-	return false
+	return len(s.Workload.Failing) > 0 || slices.ContainsFunc(s.Faults, func(fault catalogue.Spec) bool {
+		return fault.Downstream != nil || fault.Network != nil
+	})
 }

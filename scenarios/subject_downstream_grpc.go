@@ -3,6 +3,7 @@ package scenarios
 // A gRPC service that a real service calls while it processes a record.
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -210,10 +211,7 @@ func (c *checker) checkMethod(g *GRPCDownstream, at, method string) {
 		return
 	}
 	known := slices.Sorted(maps.Keys(g.Methods))
-	suggestion := hint(method, known)
-	if suggestion == "" {
-		suggestion = "known here: " + strings.Join(known, ", ")
-	}
+	suggestion := cmp.Or(hint(method, known), "known here: "+strings.Join(known, ", "))
 	c.hinted(at, fmt.Sprintf("%s has no method %s", g.Schema, method), suggestion)
 }
 

@@ -264,10 +264,7 @@ func (d *document) checkTemplate(n *node, text string) {
 	known := valueNames()
 	for _, name := range fieldNames(parsed.Root) {
 		if !slices.Contains(known, name) {
-			suggestion := hint(name, known)
-			if suggestion == "" {
-				suggestion = "known here: " + strings.Join(known, ", ")
-			}
+			suggestion := cmp.Or(hint(name, known), "known here: "+strings.Join(known, ", "))
 			d.add(d.find(n, "."+name), fmt.Sprintf("there is no value {{.%s}}", name), suggestion)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,9 +84,7 @@ func (a *app) bench(ctx context.Context, arg string, flags benchFlags) error {
 		return err
 	}
 	defer stop()
-	if flags.artifacts == "" {
-		flags.artifacts = filepath.Join("bench", plan.Spec.Name)
-	}
+	flags.artifacts = cmp.Or(flags.artifacts, filepath.Join("bench", plan.Spec.Name))
 	folder, results, found, err := plan.OpenFolder(flags.artifacts, programVersion(), flags.fresh)
 	if err != nil {
 		return usageError{err}
@@ -115,9 +114,7 @@ func resumed(arg string, flags *benchFlags) (string, error) {
 		return "", fmt.Errorf("--resume %s: there is nothing to go on with: %w", flags.resume, err)
 	}
 	flags.artifacts = flags.resume
-	if arg == "" {
-		arg = earlier.File
-	}
+	arg = cmp.Or(arg, earlier.File)
 	return arg, nil
 }
 

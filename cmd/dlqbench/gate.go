@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,9 +157,7 @@ func clusterOf(wanted scenarios.Provider, folder string) clusterFlags {
 		provider: wanted.Provider, version: wanted.KafkaVersion, image: wanted.Image, bootstrap: wanted.Bootstrap,
 		config: wanted.KafkaConfig, toxiproxy: wanted.Toxiproxy,
 	}
-	if flags.provider == "" {
-		flags.provider = run.ClusterEmbedded
-	}
+	flags.provider = cmp.Or(flags.provider, run.ClusterEmbedded)
 	if flags.config != "" && !filepath.IsAbs(flags.config) {
 		flags.config = filepath.Join(folder, flags.config)
 	}

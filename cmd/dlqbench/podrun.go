@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 	"github.com/dlqbench/dlqbench/internal/kube"
 	"github.com/dlqbench/dlqbench/internal/pods"
 	"github.com/dlqbench/dlqbench/internal/run"
@@ -103,12 +104,9 @@ func (a *app) podsManifest(ctx context.Context, options run.Options, flags runFl
 
 // signalled reports whether a scenario sends signals to the consumer.
 func signalled(scenario *scenarios.Scenario) bool {
-	for _, fault := range scenario.Written() {
-		if fault.Subject != nil && fault.Subject.Process == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(scenario.Written(), func(fault catalogue.Spec) bool {
+		return fault.Subject != nil && fault.Subject.Process == ""
+	})
 }
 
 // runInPods carries out a run in a cluster.

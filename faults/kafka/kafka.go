@@ -3,6 +3,7 @@ package kafka
 // This file defines how faults of Kafka requests are written, checked, described and explained.
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -273,9 +274,7 @@ func (k *Kafka) scope() string {
 	var text strings.Builder
 	preposition := map[string]string{apiFetch: " from ", apiOffsetCommit: " for ", apiTxnOffsetCommit: " for ",
 		apiMetadata: " of "}[k.API]
-	if preposition == "" {
-		preposition = " to "
-	}
+	preposition = cmp.Or(preposition, " to ")
 	switch {
 	case k.Topic != "" && k.Partition != nil:
 		fmt.Fprintf(&text, "%s%s/%d", preposition, k.Topic, *k.Partition)

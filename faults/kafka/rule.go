@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -162,9 +163,7 @@ func newMatch(spec Kafka, topics []history.Topic) (match, error) {
 	if m.key, err = apiKey(spec.API); err != nil {
 		return match{}, err
 	}
-	if m.share == 0 {
-		m.share = 1
-	}
+	m.share = cmp.Or(m.share, 1)
 	if spec.Topic != "" {
 		if m.topics = named(spec.Topic, topics); len(m.topics) == 0 {
 			return match{}, fmt.Errorf("no topic of the run is %q: write input, retry, dlq or a topic's full name", spec.Topic)

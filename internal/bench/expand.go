@@ -236,9 +236,7 @@ func (l *loader) cell(of, workload, faults option, seen map[string]string) {
 		Number: len(l.plan.Cells) + 1, Name: strings.Join(names, ", "), Settings: of.settings, Workload: workload.name,
 		Faults: faults.name,
 	}
-	if cell.Name == "" {
-		cell.Name = l.base.Name
-	}
+	cell.Name = cmp.Or(cell.Name, l.base.Name)
 	for i, set := range sets {
 		if first := slices.IndexFunc(sets[:i], func(other scenarios.Setting) bool {
 			return other.Path == set.Path

@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/dlqbench/dlqbench/reports"
@@ -33,9 +34,7 @@ type course struct {
 
 // add adds the figures of a snapshot, unless the last point is too recent.
 func (c *course) add(at time.Duration, of *reports.Snapshot) {
-	if c.step == 0 {
-		c.step = courseStep
-	}
+	c.step = cmp.Or(c.step, courseStep)
 	if n := len(c.points); n > 0 && at-c.points[n-1].At < c.step {
 		return
 	}

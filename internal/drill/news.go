@@ -3,6 +3,7 @@ package drill
 // This file handles the run's reports to the session.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -208,9 +209,7 @@ func (s *Session) endOfLoad() {
 	if s.limit != nil {
 		s.limit.Stop()
 	}
-	if s.why == "" {
-		s.why = "planned time over"
-	}
+	s.why = cmp.Or(s.why, "planned time over")
 	s.say(line{Entry: Entry{Action: entryEnds, Text: "the load has ended: " + s.why}})
 }
 

@@ -39,16 +39,8 @@ func (e Failure) Error() string { return fmt.Sprintf("kubectl %s: %s", e.Command
 
 // Said reports whether an error is one of kubectl that contains one of the words.
 func Said(err error, words ...string) bool {
-	var failed Failure
-	if !errors.As(err, &failed) {
-		return false
-	}
-	for _, word := range words {
-		if strings.Contains(failed.Text, word) {
-			return true
-		}
-	}
-	return false
+	failed, ok := errors.AsType[Failure](err)
+	return ok && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(failed.Text, word) })
 }
 
 // NotFound reports whether there is no such object, as kubectl prints the reason that the API server gives.

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -34,10 +35,7 @@ type process struct {
 
 // list lists the consumer's processes.
 func (s SharedProcesses) list() ([]process, error) {
-	root := s.Proc
-	if root == "" {
-		root = "/proc"
-	}
+	root := cmp.Or(s.Proc, "/proc")
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return nil, fmt.Errorf("listing the processes of the pod: %w", err)

@@ -363,12 +363,7 @@ func (m Mark) Class() string { return m.look().class }
 
 // marked reports whether any row of the table has a mark.
 func (t Table) marked() bool {
-	for _, row := range t.Rows {
-		if row.Mark != None {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Rows, func(row Row) bool { return row.Mark != None })
 }
 
 // Flat returns the contents of a document for use in another document.

@@ -6,9 +6,11 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // alerts.yaml
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -252,15 +254,8 @@ func (m *Metrics) count() (store.Stats, error) {
 // frequent keeps the most frequent error types and sums the others. It converts a type to UTF-8 and cuts it to the
 // maximum length of a label.
 func frequent(counts map[string]int64) map[string]int64 {
-	names := make([]string, 0, len(counts))
-	for name := range counts {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if counts[a] != counts[b] {
-			return int(min(1, max(-1, counts[b]-counts[a])))
-		}
-		return strings.Compare(a, b)
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
 	})
 	shown := map[string]int64{}
 	for i, name := range names {

@@ -1,6 +1,7 @@
 package mongo
 
 import (
+	"cmp"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -101,9 +102,7 @@ func (u update) ended() ended {
 	if resolution.At.IsZero() {
 		resolution.At = u.now
 	}
-	if resolution.Notes == "" {
-		resolution.Notes = u.change.Notes
-	}
+	resolution.Notes = cmp.Or(resolution.Notes, u.change.Notes)
 	return ended{
 		Timestamp: writeTime(resolution.At), Strategy: resolution.How, ResolvedBy: cut(resolution.By, 255),
 		Notes: store.EncodeText(resolution.Notes), InDLQMillis: millis(resolution.At).Sub(millis(u.created)).Milliseconds(),

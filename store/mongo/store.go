@@ -1,6 +1,7 @@
 package mongo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,10 +58,7 @@ func Open(ctx context.Context, url string, opts store.Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to MongoDB: %w", err)
 	}
-	name := address.Database
-	if name == "" {
-		name = defaultDatabase
-	}
+	name := cmp.Or(address.Database, defaultDatabase)
 	database := client.Database(name)
 	opened := &Store{
 		client: client, database: database, messages: database.Collection("dlq_messages"),

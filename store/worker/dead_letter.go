@@ -105,9 +105,7 @@ func describe(entry *store.Entry, failure deadletter.Failure, more LetterContext
 		Context: encoded}
 	entry.EventID, entry.Pattern, entry.Service, entry.SubscriberID = failure.EventID, failure.EventType, failure.Service,
 		failure.Instance
-	if entry.SubscriberID == "" {
-		entry.SubscriberID = failure.Group
-	}
+	entry.SubscriberID = cmp.Or(entry.SubscriberID, failure.Group)
 	entry.RetryCount, entry.MaxRetries = int(failure.Attempts), int(cmp.Or(failure.MaxAttempts, failure.Attempts))
 	entry.FirstFailedAt, entry.LastFailedAt = failure.Time, failure.Time
 }

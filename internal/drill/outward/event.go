@@ -1,6 +1,7 @@
 package outward
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -112,10 +113,7 @@ func ended(state drill.State, now, began time.Time) Event {
 	}
 	if result := state.Result; result != nil {
 		f := result.Figures
-		verdict := string(result.Verdict)
-		if verdict == "" {
-			verdict = "none"
-		}
+		verdict := cmp.Or(string(result.Verdict), "none")
 		words += fmt.Sprintf(": verdict %s; %d of %s noticed, %d healed by hand", verdict, f.Noticed,
 			units.Plural(int64(f.Faults), "fault", "faults"), f.Healed)
 		if f.Noticed > 0 {

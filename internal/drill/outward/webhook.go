@@ -2,6 +2,7 @@ package outward
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,9 +40,7 @@ func NewWebhook(address string, format Format) (*Webhook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the webhook: %w", err)
 	}
-	if format == "" {
-		format = formatOf(parsed.Hostname())
-	}
+	format = cmp.Or(format, formatOf(parsed.Hostname()))
 	if !slices.Contains(Formats(), format) {
 		return nil, fmt.Errorf("%q is not a format of webhooks: write slack, teams or generic", format)
 	}

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dlqbench/dlqbench/internal/drill"
@@ -83,12 +84,7 @@ func (g *guard) admits(role drill.Role, r *http.Request) bool {
 	if _, shown, found := r.BasicAuth(); found {
 		return same(shown, token)
 	}
-	for _, cookie := range r.CookiesNamed(g.cookie) {
-		if same(cookie.Value, token) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.CookiesNamed(g.cookie), func(c *http.Cookie) bool { return same(c.Value, token) })
 }
 
 // mayChange checks that a request that changes something comes from the role's own page, or from a client that knows

@@ -219,10 +219,5 @@ func (t *Tap) secure(ctx context.Context, conn *net.TCPConn) (duplex, error) {
 
 // plainAllowed reports whether the server's URL allows a connection without TLS (sslmode=prefer).
 func (t *Tap) plainAllowed() bool {
-	for _, other := range t.server.Fallbacks {
-		if other.TLSConfig == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.server.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil })
 }

@@ -1,6 +1,7 @@
 package storewatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,10 +58,7 @@ func connectMongo(address string, layout Layout) (*collection, func() error, err
 	if err != nil {
 		return nil, nil, fmt.Errorf("connecting to MongoDB: %w", err)
 	}
-	name := parsed.Database
-	if name == "" {
-		name = defaultDatabase
-	}
+	name := cmp.Or(parsed.Database, defaultDatabase)
 	end := func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 		defer cancel()

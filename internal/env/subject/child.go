@@ -4,6 +4,7 @@ package subject
 // signalled after that, when another process may have its number.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,9 +88,7 @@ func (g *Group) start(instance int, launch Launch, out *output) (*child, error) 
 // notStarted explains why a command could not be started, and where it was looked for.
 func notStarted(launch Launch, err error) error {
 	program, whole, dir := launch.Command[0], strings.Join(launch.Command, " "), launch.Dir
-	if dir == "" {
-		dir = "."
-	}
+	dir = cmp.Or(dir, ".")
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Errorf(

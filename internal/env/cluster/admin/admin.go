@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,19 +180,9 @@ func (a *Admin) partitionsOf(ctx context.Context, number int32, names []string) 
 		}
 	}
 	slices.SortFunc(partitions, func(x, y Partition) int {
-		if x.Topic != y.Topic {
-			return compare(x.Topic < y.Topic)
-		}
-		return int(x.Partition - y.Partition)
+		return cmp.Or(cmp.Compare(x.Topic, y.Topic), cmp.Compare(x.Partition, y.Partition))
 	})
 	return partitions, nil
-}
-
-func compare(less bool) int {
-	if less {
-		return -1
-	}
-	return 1
 }
 
 // wait calls ask until nothing is left to wait for. When it gives up, the error says what was left.

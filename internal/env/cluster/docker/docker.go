@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -90,9 +91,7 @@ func (n *node) address() string { return net.JoinHostPort(loopback, strconv.Itoa
 // Start starts brokers in containers. It returns when each of them says that all are present. Without an engine the
 // error is engine.ErrNoEngine, within two seconds. If it fails, nothing is left behind.
 func Start(ctx context.Context, options Options) (*Kafka, error) {
-	if options.Image == "" {
-		options.Image = DefaultImage
-	}
+	options.Image = cmp.Or(options.Image, DefaultImage)
 	if err := options.check(); err != nil {
 		return nil, fmt.Errorf("starting Kafka in containers: %w", err)
 	}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -263,10 +264,7 @@ func (e *Kafka) settleCoordinators() (moved int) {
 	for attempt := range rehashes {
 		if now, ok := e.dealt(may, attempt < rehashes*3/4); ok {
 			for key, node := range now {
-				home := e.layout.coordinators[key].home
-				if home == 0 {
-					home = node
-				}
+				home := cmp.Or(e.layout.coordinators[key].home, node)
 				if before[key].now != node {
 					moved++
 				}
