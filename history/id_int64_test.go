@@ -234,8 +234,9 @@ func TestRecordsThatTheRunDoesNotHaveAreNotFound(t *testing.T) {
 func BenchmarkFindNumber(b *testing.B) {
 	ids := NewIDsAs("run", IDInt64, 100_000)
 	for name, unit := range map[string]string{
-		"digits": "7", "exponents": "1.234567890123456e15", "zeros": "\x00", "base64": "MTIz", "split base64": "MTIzMTIzMTIz.",
-		"numbers": "1772356364000000,", "letters": "lorem ipsum ",
+		"digits": "7", "exponents": "1.234567890123456e15", "zeros": "\x00", "base64": "MTIz",
+		"split base64": "MTIzMTIzMTIz.",
+		"numbers":      "1772356364000000,", "letters": "lorem ipsum ",
 	} {
 		data := []byte(strings.Repeat(unit, (64<<10)/len(unit)))
 		b.Run(name, func(b *testing.B) {

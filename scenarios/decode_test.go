@@ -213,10 +213,14 @@ func TestFind(t *testing.T) {
 	if name, data, err := Find("smoke"); err != nil || name != "smoke" || len(data) < 100 {
 		t.Errorf("smoke: %q, %d bytes, %v", name, len(data), err)
 	}
-	for arg, want := range map[string]string{
-		"smok": "did you mean smoke?", "dlq-link-dow": "did you mean dlq-link-down?", "zzzzzz": "one that dlqbench list prints",
-		"./smoke": "reading the scenario ./smoke: ", "smoke.yaml": "reading the scenario smoke.yaml: ",
+	for _, one := range [][2]string{
+		{"smok", "did you mean smoke?"},
+		{"dlq-link-dow", "did you mean dlq-link-down?"},
+		{"zzzzzz", "one that dlqbench list prints"},
+		{"./smoke", "reading the scenario ./smoke: "},
+		{"smoke.yaml", "reading the scenario smoke.yaml: "},
 	} {
+		arg, want := one[0], one[1]
 		if _, _, err := Find(arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", arg, err, want)
 		}

@@ -85,19 +85,21 @@ func TestDrawAll(t *testing.T) {
 
 // TestDrillProblems: what can be wrong with a script.
 func TestDrillProblems(t *testing.T) {
-	for faults, want := range map[string]string{
-		"[{from: 5s, to: 2s, for: 1s, downstream: {outage: true}}]":          "it ends before it begins",
-		"[{to: 2s, at: 1s, for: 1s, downstream: {outage: true}}]":            "has no time that anybody knows",
-		"[{to: 2s, when: first-retry, for: 1s, downstream: {outage: true}}]": "has no time that anybody knows",
-		"[{to: 599s, for: 10s, downstream: {outage: true}}]":                 "10m0s",
-		"[{to: 2s, for: 1s, downstream: {outage: true, hang: true}}]":        "exclude",
-		"[{to: 2s, for: 1s}]":                     "exactly one kind",
-		"[{for: 1s, downstream: {outage: true}}]": "to",
-		"[]": "faults",
-		"[{to: 2s, for: 1s, subject: {scale_up: 16}}]": "17 instances",
-		"[{to: 1s, for: 1s, downstream: {outage: true}}, {to: 1s, for: 1s, downstream: {outage: true}}, {to: 1s, for: 1s, " +
-			"name: twice, downstream: {outage: true}}, {to: 1s, for: 1s, name: twice, downstream: {slow: 1s}}]": "twice is taken",
+	for _, one := range [][2]string{
+		{"[{from: 5s, to: 2s, for: 1s, downstream: {outage: true}}]", "it ends before it begins"},
+		{"[{to: 2s, at: 1s, for: 1s, downstream: {outage: true}}]", "has no time that anybody knows"},
+		{"[{to: 2s, when: first-retry, for: 1s, downstream: {outage: true}}]", "has no time that anybody knows"},
+		{"[{to: 599s, for: 10s, downstream: {outage: true}}]", "10m0s"},
+		{"[{to: 2s, for: 1s, downstream: {outage: true, hang: true}}]", "exclude"},
+		{"[{to: 2s, for: 1s}]", "exactly one kind"},
+		{"[{for: 1s, downstream: {outage: true}}]", "to"},
+		{"[]", "faults"},
+		{"[{to: 2s, for: 1s, subject: {scale_up: 16}}]", "17 instances"},
+		{"[{to: 1s, for: 1s, downstream: {outage: true}}, {to: 1s, for: 1s, downstream: {outage: true}}, {to: 1s, for: 1s, " +
+			"name: twice, downstream: {outage: true}}, {to: 1s, for: 1s, name: twice, downstream: {slow: 1s}}]",
+			"twice is taken"},
 	} {
+		faults, want := one[0], one[1]
 		text := "name: x\ndescription: x\nworkload: {rate: 100/s, duration: 10m}\ndrill: {faults: " + faults + "}\n"
 		_, err := Parse("drill.yaml", []byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) {

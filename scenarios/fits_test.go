@@ -71,7 +71,8 @@ func TestUnfitKind(t *testing.T) {
 // judged, but the reference consumer can't be.
 func TestUnfitWithoutRegistry(t *testing.T) {
 	dir := inFolder(t, map[string]string{
-		"plain.yaml": service, "samples.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}}\n", "s.jsonl": `{"id":"a"}`,
+		"plain.yaml": service, "samples.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}}\n",
+		"s.jsonl":   `{"id":"a"}`,
 		"avro.yaml": service + "input: {samples: s.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}\n",
 		"skip.yaml": service + "contract: {poison: skip}\ninput: {samples: s.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}\n",
 		"halt.yaml": service + "contract: {poison: halt}\ninput: {samples: s.jsonl, id: {at: $.id}, format: avro, schema: a.avsc}\n",

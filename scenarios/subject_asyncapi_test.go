@@ -140,26 +140,27 @@ func TestProblemsOfAsyncAPINameTheirPlace(t *testing.T) {
 		"bare.yaml":   "asyncapi: 3.0.0\nchannels: {a: {messages: {m: {payload: {type: object}}}}}\n",
 		"tree.yaml":   strings.Replace(asyncV3, "OrderCancelled\"}", "Recursive\"}", 1),
 	})
-	for document, want := range map[string]string{
-		"{file: gone.yaml, channel: a}":   "gone.yaml: reading the AsyncAPI document",
-		"{file: v1.yaml, channel: a}":     "v1.yaml:1:1: this is no AsyncAPI document of version 2 or 3",
-		"{file: empty.yaml, channel: a}":  "the document has no channels",
-		"{file: bad.yaml, channel: a}":    "bad.yaml:1",
-		"{file: v3.yaml, channel: order}": "v3.yaml:4:3: the document has no channel \"order\"",
-		"{file: v3.yaml, channel: orders}": "several messages: name one in subject.yaml (input.asyncapi.message): created, " +
-			"cancelled",
-		"{file: v3.yaml, channel: orders, message: creatd}":                  "has no message \"creatd\": it has created, cancelled",
-		"{file: lost.yaml, channel: a}":                                      "there is no #/components/gone in this document",
-		"{file: circle.yaml, channel: a}":                                    "lead in a circle",
-		"{file: other.yaml, channel: a}":                                     "references to other files are not read",
-		"{file: bare.yaml, channel: a}":                                      "the message has no examples with a payload",
-		"{file: tree.yaml, channel: orders, message: cancelled}":             "the schema contains itself here",
-		"{file: broken.yaml, channel: orders, message: created}":             "broken.yaml:27:13: the value does not fit the schema",
-		"{file: v3.yaml, channel: orders, message: created}\n  format: avro": "the document says json: leave format out",
-		"{file: v3.yaml, channel: orders, message: created}\n  samples: x":   "samples and asyncapi exclude each other",
-		"{file: v3.yaml, channel: orders, message: created, x: 1}":           "x",
-		"{channel: orders}":                                                  "file",
+	for _, one := range [][2]string{
+		{"{file: gone.yaml, channel: a}", "gone.yaml: reading the AsyncAPI document"},
+		{"{file: v1.yaml, channel: a}", "v1.yaml:1:1: this is no AsyncAPI document of version 2 or 3"},
+		{"{file: empty.yaml, channel: a}", "the document has no channels"},
+		{"{file: bad.yaml, channel: a}", "bad.yaml:1"},
+		{"{file: v3.yaml, channel: order}", "v3.yaml:4:3: the document has no channel \"order\""},
+		{"{file: v3.yaml, channel: orders}",
+			"several messages: name one in subject.yaml (input.asyncapi.message): created, " + "cancelled"},
+		{"{file: v3.yaml, channel: orders, message: creatd}", "has no message \"creatd\": it has created, cancelled"},
+		{"{file: lost.yaml, channel: a}", "there is no #/components/gone in this document"},
+		{"{file: circle.yaml, channel: a}", "lead in a circle"},
+		{"{file: other.yaml, channel: a}", "references to other files are not read"},
+		{"{file: bare.yaml, channel: a}", "the message has no examples with a payload"},
+		{"{file: tree.yaml, channel: orders, message: cancelled}", "the schema contains itself here"},
+		{"{file: broken.yaml, channel: orders, message: created}", "broken.yaml:27:13: the value does not fit the schema"},
+		{"{file: v3.yaml, channel: orders, message: created}\n  format: avro", "the document says json: leave format out"},
+		{"{file: v3.yaml, channel: orders, message: created}\n  samples: x", "samples and asyncapi exclude each other"},
+		{"{file: v3.yaml, channel: orders, message: created, x: 1}", "x"},
+		{"{channel: orders}", "file"},
 	} {
+		document, want := one[0], one[1]
 		text := service + "input:\n  id: {at: $.id}\n  asyncapi: " + document + "\n"
 		_, err := ParseSubject(filepath.Join(dir, "subject.yaml"), []byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -68,10 +68,12 @@ func TestProblemsOfDeployment(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, says)
 		}
 	}
-	for text, says := range map[string]string{
-		"name: orders\nkind: deployment\nenv: {K: \"{{.BootstrapServers}}\"}\n":       "deployment is missing",
-		"name: orders\nkind: process\ncommand: [x]\ndeployment: {manifest: a.yaml}\n": "deployment goes with kind: deployment",
+	for _, one := range [][2]string{
+		{"name: orders\nkind: deployment\nenv: {K: \"{{.BootstrapServers}}\"}\n", "deployment is missing"},
+		{"name: orders\nkind: process\ncommand: [x]\ndeployment: {manifest: a.yaml}\n",
+			"deployment goes with kind: deployment"},
 	} {
+		text, says := one[0], one[1]
 		if _, err := ParseSubject("subject.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", text, err, says)
 		}

@@ -47,18 +47,19 @@ contract: {classes: {permanent: [TOPIC_AUTHORIZATION_FAILED, POLICY_VIOLATION]},
 }
 
 func TestOutputTopicsThatAreWrong(t *testing.T) {
-	for written, want := range map[string]string{
-		"[{kafka: {}}]":                   "topic",
-		"[{}]":                            "write http, grpc, kafka or postgres",
-		"[{kafka: {topic: r}, http: {}}]": "write http, grpc, kafka or postgres",
-		"[{kafka: {topic: r, errors: {transient: NOT_ENOUGH_REPLICAS}}}]":           "retry NOT_ENOUGH_REPLICAS by themselves",
-		"[{kafka: {topic: r, errors: {transient: INVALID_RECORDS}}}]":               "did you mean INVALID_RECORD",
-		"[{kafka: {topic: r, errors: {transient: INVALID_RECORD}}}]":                "have different classes",
-		"[{kafka: {topic: \"{{.InputTopic}}\"}}]":                                   "is the input topic already",
-		"[{kafka: {topic: \"{{.Nope}}\"}}]":                                         "there is no value {{.Nope}}",
-		"[{kafka: {topic: r}}]\nobserve: wire":                                      "keep one of the two",
-		"[{kafka: {topic: r}}]\ncontract: {classes: {retryable: [INVALID_RECORT]}}": "is no class",
+	for _, one := range [][2]string{
+		{"[{kafka: {}}]", "topic"},
+		{"[{}]", "write http, grpc, kafka or postgres"},
+		{"[{kafka: {topic: r}, http: {}}]", "write http, grpc, kafka or postgres"},
+		{"[{kafka: {topic: r, errors: {transient: NOT_ENOUGH_REPLICAS}}}]", "retry NOT_ENOUGH_REPLICAS by themselves"},
+		{"[{kafka: {topic: r, errors: {transient: INVALID_RECORDS}}}]", "did you mean INVALID_RECORD"},
+		{"[{kafka: {topic: r, errors: {transient: INVALID_RECORD}}}]", "have different classes"},
+		{"[{kafka: {topic: \"{{.InputTopic}}\"}}]", "is the input topic already"},
+		{"[{kafka: {topic: \"{{.Nope}}\"}}]", "there is no value {{.Nope}}"},
+		{"[{kafka: {topic: r}}]\nobserve: wire", "keep one of the two"},
+		{"[{kafka: {topic: r}}]\ncontract: {classes: {retryable: [INVALID_RECORT]}}", "is no class"},
 	} {
+		written, want := one[0], one[1]
 		_, err := ParseSubject("s.yaml", []byte(outputHead+"downstreams: "+written+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", written, err)

@@ -9,30 +9,28 @@ import (
 
 func TestProblemsOfSeveralDownstreams(t *testing.T) {
 	const several = "downstreams: [{name: pay, http: {}}, {name: shop, postgres: {}}, {name: out, kafka: {topic: t}}"
-	for text, want := range map[string]string{
-		several + "]": "",
-		"downstreams: [{http: {}}, {name: other, http: {}}, {postgres: {}}]":          "",
-		"downstreams: [{http: {}}, {postgres: {}, decides: true}]":                    "",
-		"downstreams: [{http: {}}, {postgres: {}, optional: true}]":                   "",
-		several + "]\nenv: {A: \"{{.DownstreamURLs.pay}} {{.DownstreamURLs.shop}}\"}": "",
-		several + "]\ncontract: {effects: {}}":                                        "",
-		several + ", {name: pay, http: {}}]": "downstreams[0] is called " +
-			"pay already",
-		several + ", {name: other, postgres: {}}]":                             "there can be one database",
-		several + ", {name: two, kafka: {topic: t}}]":                          "t is the output topic already",
-		several + ", {name: two, kafka: {topic: u}}]\ncontract: {effects: {}}": "topic is missing in effects",
-		several + "]\nenv: {A: \"{{.DownstreamURLs.shoop}}\"}": "there is no shoop in " +
-			"downstreams",
-		several + "]\nenv: {A: \"{{.DownstreamURLs.out}}\"}": "there is no out in " +
-			"downstreams that has an address",
-		"downstreams: [{http: {}}, {name: Two, http: {}}]":                                   "name",
-		"downstreams: [{http: {}, optional: true}]":                                          "its calls can't be optional",
-		"downstreams: [{http: {}, decides: true}, {postgres: {}, decides: true}]":            "downstreams[0] decides already",
-		"downstreams: [{http: {}}, {}]":                                                      "a downstream is of one kind",
-		"downstreams: [{http: {}}, {postgres: {statements: \"(\"}}]":                         "this is not a regular expression",
-		"downstreams: [" + strings.Repeat("{name: a, http: {}}, ", 8) + "{http: {}}]":        "there can be 8 downstreams at most",
-		"contract: {classes: {retryable: [503]}}\ndownstreams: [{http: {}}, {postgres: {}}]": "",
+	for _, one := range [][2]string{
+		{several + "]", ""},
+		{"downstreams: [{http: {}}, {name: other, http: {}}, {postgres: {}}]", ""},
+		{"downstreams: [{http: {}}, {postgres: {}, decides: true}]", ""},
+		{"downstreams: [{http: {}}, {postgres: {}, optional: true}]", ""},
+		{several + "]\nenv: {A: \"{{.DownstreamURLs.pay}} {{.DownstreamURLs.shop}}\"}", ""},
+		{several + "]\ncontract: {effects: {}}", ""},
+		{several + ", {name: pay, http: {}}]", "downstreams[0] is called " + "pay already"},
+		{several + ", {name: other, postgres: {}}]", "there can be one database"},
+		{several + ", {name: two, kafka: {topic: t}}]", "t is the output topic already"},
+		{several + ", {name: two, kafka: {topic: u}}]\ncontract: {effects: {}}", "topic is missing in effects"},
+		{several + "]\nenv: {A: \"{{.DownstreamURLs.shoop}}\"}", "there is no shoop in " + "downstreams"},
+		{several + "]\nenv: {A: \"{{.DownstreamURLs.out}}\"}", "there is no out in " + "downstreams that has an address"},
+		{"downstreams: [{http: {}}, {name: Two, http: {}}]", "name"},
+		{"downstreams: [{http: {}, optional: true}]", "its calls can't be optional"},
+		{"downstreams: [{http: {}, decides: true}, {postgres: {}, decides: true}]", "downstreams[0] decides already"},
+		{"downstreams: [{http: {}}, {}]", "a downstream is of one kind"},
+		{"downstreams: [{http: {}}, {postgres: {statements: \"(\"}}]", "this is not a regular expression"},
+		{"downstreams: [" + strings.Repeat("{name: a, http: {}}, ", 8) + "{http: {}}]", "there can be 8 downstreams at most"},
+		{"contract: {classes: {retryable: [503]}}\ndownstreams: [{http: {}}, {postgres: {}}]", ""},
 	} {
+		text, want := one[0], one[1]
 		_, err := ParseSubject("subject.yaml", []byte(service+text+"\n"))
 		var problems *Problems
 		if want == "" && err != nil || want != "" && (!errors.As(err, &problems) || !strings.Contains(err.Error(), want)) {
@@ -113,16 +111,18 @@ func TestFaultsNameDownstreams(t *testing.T) {
 }
 
 func TestProblemsOfRepeatedCalls(t *testing.T) {
-	for contract, want := range map[string]string{
-		"{attempts: {max: 3, calls: 3}, backoff: {initial: 1s}}":                                 "",
-		"{attempts: {calls: 1}}":                                                                 "",
-		"{attempts: {calls: 3}}":                                                                 "without a promised wait",
-		"{attempts: {calls: 30}, backoff: {initial: 1s}}":                                        "calls",
-		"{attempts: {calls: 3}, backoff: {initial: 1s}}\nobserve: wire":                          "makes no calls",
-		"{attempts: {calls: 3}, backoff: {initial: 1s}}\ndownstreams: [{kafka: {topic: t}}]":     "is one attempt in any case",
-		"{attempts: {calls: 3}, backoff: {initial: 1s}, retry: topics, retry_topics: r}":         "calls goes with retry: in-place",
-		"{attempts: {calls: 3}, backoff: {initial: 1s}, retry: redelivery, group_type: share}\n": "calls goes with retry: in-place",
+	for _, one := range [][2]string{
+		{"{attempts: {max: 3, calls: 3}, backoff: {initial: 1s}}", ""},
+		{"{attempts: {calls: 1}}", ""},
+		{"{attempts: {calls: 3}}", "without a promised wait"},
+		{"{attempts: {calls: 30}, backoff: {initial: 1s}}", "calls"},
+		{"{attempts: {calls: 3}, backoff: {initial: 1s}}\nobserve: wire", "makes no calls"},
+		{"{attempts: {calls: 3}, backoff: {initial: 1s}}\ndownstreams: [{kafka: {topic: t}}]", "is one attempt in any case"},
+		{"{attempts: {calls: 3}, backoff: {initial: 1s}, retry: topics, retry_topics: r}", "calls goes with retry: in-place"},
+		{"{attempts: {calls: 3}, backoff: {initial: 1s}, retry: redelivery, group_type: share}\n",
+			"calls goes with retry: in-place"},
 	} {
+		contract, want := one[0], one[1]
 		_, err := ParseSubject("subject.yaml", []byte(service+"contract: "+contract+"\n"))
 		var problems *Problems
 		if want == "" && err != nil || want != "" && (!errors.As(err, &problems) || !strings.Contains(err.Error(), want)) {
@@ -132,17 +132,18 @@ func TestProblemsOfRepeatedCalls(t *testing.T) {
 }
 
 func TestProblemsOfTLS(t *testing.T) {
-	for text, want := range map[string]string{
-		"downstreams: [{http: {tls: true}}]\nenv: {A: \"{{.CAFile}}\", B: \"x={{.CATrustStore}}\"}":   "",
-		"downstreams: [{name: a, http: {}}, {name: b, grpc: {tls: true}}]\nenv: {A: \"{{.CAFile}}\"}": "",
-		"downstreams: [{http: {http2: false}}]":                                                       "",
-		"downstreams: [{http: {}}]\nenv: {A: \"{{.CAFile}}\"}":                                        "nothing in downstreams has TLS: write tls: true",
-		"env: {A: \"{{.CATrustStore}}\"}":                                                             "nothing in downstreams has TLS",
-		"downstreams: [{http: {tls: yes}}]":                                                           "tls",
-		"downstreams: [{http: {id: {in: body, at: order_id}}}]":                                       "for the field order_id of a form, it is $.order_id",
-		"downstreams: [{http: {id: {in: path, at: $.order_id}}}]":                                     "it goes with in: body",
-		"downstreams: [{kafka: {topic: t, tls: true}}]":                                               "unknown key tls",
+	for _, one := range [][2]string{
+		{"downstreams: [{http: {tls: true}}]\nenv: {A: \"{{.CAFile}}\", B: \"x={{.CATrustStore}}\"}", ""},
+		{"downstreams: [{name: a, http: {}}, {name: b, grpc: {tls: true}}]\nenv: {A: \"{{.CAFile}}\"}", ""},
+		{"downstreams: [{http: {http2: false}}]", ""},
+		{"downstreams: [{http: {}}]\nenv: {A: \"{{.CAFile}}\"}", "nothing in downstreams has TLS: write tls: true"},
+		{"env: {A: \"{{.CATrustStore}}\"}", "nothing in downstreams has TLS"},
+		{"downstreams: [{http: {tls: yes}}]", "tls"},
+		{"downstreams: [{http: {id: {in: body, at: order_id}}}]", "for the field order_id of a form, it is $.order_id"},
+		{"downstreams: [{http: {id: {in: path, at: $.order_id}}}]", "it goes with in: body"},
+		{"downstreams: [{kafka: {topic: t, tls: true}}]", "unknown key tls"},
 	} {
+		text, want := one[0], one[1]
 		_, err := ParseSubject("subject.yaml", []byte(service+text+"\n"))
 		var problems *Problems
 		if want == "" && err != nil || want != "" && (!errors.As(err, &problems) || !strings.Contains(err.Error(), want)) {
@@ -157,21 +158,22 @@ func TestProblemsOfTLS(t *testing.T) {
 }
 
 func TestProblemsOfForward(t *testing.T) {
-	for text, want := range map[string]string{
-		"downstreams: [{http: {attempt: {first: GET /a/*, last: /b}}}]":                                               "",
-		"downstreams: [{http: {attempt: {first: GET /a, last: /b}, routes: [{path: /a, method: PUT, status: 404}]}}]": "",
-		"downstreams: [{http: {routes: [{path: /a, status: 202, attempt: true}]}}]":                                   "",
-		"downstreams: [{grpc: {attempt: {first: /a.B/C, last: /a.B/D}, routes: [{method: /a.B/E, attempt: true}]}}]":  "",
-		"downstreams: [{grpc: {attempt: {first: /a.B/C, last: /a.B/D}}}, {postgres: {}}]":                             "",
-		"downstreams: [{http: {forward: \"http://127.0.0.1:8080/mocks\", routes: [{path: /a, forward: true}]}}]":      "",
-		"downstreams: [{http: {forward: \"http://localhost:8080\"}}]":                                                 "",
-		"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]\nneeds: [{name: mock, command: [mock]}]":        "",
-		"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]":                                                "there is no mock in needs",
-		"downstreams: [{http: {forward: \"http://{{.Mock}}\"}}]":                                                      "there is no value {{.Mock}}",
-		"downstreams: [{http: {forward: \"http://example.com:80\"}}]":                                                 "is on another machine",
-		"downstreams: [{http: {forward: \"127.0.0.1:8080\"}}]":                                                        "does not name a stub: write it as http://",
-		"downstreams: [{http: {routes: [{path: /a, forward: true}]}}]":                                                "there is no stub to forward it to",
+	for _, one := range [][2]string{
+		{"downstreams: [{http: {attempt: {first: GET /a/*, last: /b}}}]", ""},
+		{"downstreams: [{http: {attempt: {first: GET /a, last: /b}, routes: [{path: /a, method: PUT, status: 404}]}}]", ""},
+		{"downstreams: [{http: {routes: [{path: /a, status: 202, attempt: true}]}}]", ""},
+		{"downstreams: [{grpc: {attempt: {first: /a.B/C, last: /a.B/D}, routes: [{method: /a.B/E, attempt: true}]}}]", ""},
+		{"downstreams: [{grpc: {attempt: {first: /a.B/C, last: /a.B/D}}}, {postgres: {}}]", ""},
+		{"downstreams: [{http: {forward: \"http://127.0.0.1:8080/mocks\", routes: [{path: /a, forward: true}]}}]", ""},
+		{"downstreams: [{http: {forward: \"http://localhost:8080\"}}]", ""},
+		{"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]\nneeds: [{name: mock, command: [mock]}]", ""},
+		{"downstreams: [{http: {forward: \"http://{{.Needs.mock}}\"}}]", "there is no mock in needs"},
+		{"downstreams: [{http: {forward: \"http://{{.Mock}}\"}}]", "there is no value {{.Mock}}"},
+		{"downstreams: [{http: {forward: \"http://example.com:80\"}}]", "is on another machine"},
+		{"downstreams: [{http: {forward: \"127.0.0.1:8080\"}}]", "does not name a stub: write it as http://"},
+		{"downstreams: [{http: {routes: [{path: /a, forward: true}]}}]", "there is no stub to forward it to"},
 	} {
+		text, want := one[0], one[1]
 		_, err := ParseSubject("subject.yaml", []byte(service+text+"\n"))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s\n%v\nwant a problem with %q", text, err, want)

@@ -14,7 +14,8 @@ import (
 func topicFiles(t *testing.T, input string) string {
 	t.Helper()
 	dir := inFolder(t, map[string]string{
-		"subject.yaml": service + input + "\n", "order.avsc": `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`,
+		"subject.yaml": service + input + "\n",
+		"order.avsc":   `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`,
 		"orders.jsonl": "{\"id\":\"a\"}\n{\"id\":\"b\"}\n", "refunds.jsonl": `{"key":"k","value":{"refund":{"id":"r"}}}`,
 		"numbers.jsonl": `{"id":7}`, "framed.jsonl": `{"headers":{"ce_type":"x"},"value":{"id":"a"}}`,
 	})
@@ -69,21 +70,26 @@ func TestTopicsHaveRecordsOfTheirOwn(t *testing.T) {
 }
 
 func TestProblemsOfTopicsWithRecordsOfTheirOwn(t *testing.T) {
-	for input, want := range map[string]string{
-		"input: {topics: [orders, " + jsonRefunds + "]}":                                                  "subject.yaml:4:18: nothing says what the records of this topic",
-		"input: {topics: [{samples: orders.jsonl, id: {at: $.id}}]}":                                      "topic is missing",
-		"input: {topics: [{topic: a, samples: orders.jsonl}]}":                                            "id is missing in input",
-		"input: {topics: [{topic: a, id: {at: $.id}}]}":                                                   "id is about samples",
-		"input: {topics: [{topic: a, patterns: orders.jsonl}]}":                                           "unknown key patterns",
-		"input: {topics: [{topic: a, samples: none.jsonl, id: {at: $.id}}]}":                              "there is no file",
-		"input: {topics: [{topic: a, samples: orders.jsonl, id: {at: x}}]}":                               "is not a place in a JSON value",
-		"input: {topics: [{topic: a, samples: orders.jsonl, format: avro, id: {at: $.id}}]}":              "avro needs the file with the schema",
-		"input: {topics: [" + jsonRefunds + ", {topic: n, samples: numbers.jsonl, id: {at: $.id}}]}":      "the ids here are written as int64, and those of refunds as text",
-		"input: {topics: [{topic: a, samples: numbers.jsonl, id: {at: $.none}}]}":                         `numbers.jsonl:1:1: there is no $.none`,
-		"input: {topics: [" + jsonRefunds + ", {topic: refunds}], samples: orders.jsonl, id: {at: $.id}}": "refunds is the input topic already",
-		"input: {topics: [{topic: a, samples: framed.jsonl, lines: envelope, framing: cloudevents-binary, cloudevents: " +
-			"{type: a}, id: {at: $.id}}]}": "the framing gives records the header ce_type",
+	for _, one := range [][2]string{
+		{"input: {topics: [orders, " + jsonRefunds + "]}", "subject.yaml:4:18: nothing says what the records of this topic"},
+		{"input: {topics: [{samples: orders.jsonl, id: {at: $.id}}]}", "topic is missing"},
+		{"input: {topics: [{topic: a, samples: orders.jsonl}]}", "id is missing in input"},
+		{"input: {topics: [{topic: a, id: {at: $.id}}]}", "id is about samples"},
+		{"input: {topics: [{topic: a, patterns: orders.jsonl}]}", "unknown key patterns"},
+		{"input: {topics: [{topic: a, samples: none.jsonl, id: {at: $.id}}]}", "there is no file"},
+		{"input: {topics: [{topic: a, samples: orders.jsonl, id: {at: x}}]}", "is not a place in a JSON value"},
+		{"input: {topics: [{topic: a, samples: orders.jsonl, format: avro, id: {at: $.id}}]}",
+			"avro needs the file with the schema"},
+		{"input: {topics: [" + jsonRefunds + ", {topic: n, samples: numbers.jsonl, id: {at: $.id}}]}",
+			"the ids here are written as int64, and those of refunds as text"},
+		{"input: {topics: [{topic: a, samples: numbers.jsonl, id: {at: $.none}}]}", `numbers.jsonl:1:1: there is no $.none`},
+		{"input: {topics: [" + jsonRefunds + ", {topic: refunds}], samples: orders.jsonl, id: {at: $.id}}",
+			"refunds is the input topic already"},
+		{"input: {topics: [{topic: a, samples: framed.jsonl, lines: envelope, framing: cloudevents-binary, cloudevents: " +
+			"{type: a}, id: {at: $.id}}]}",
+			"the framing gives records the header ce_type"},
 	} {
+		input, want := one[0], one[1]
 		_, err := LoadSubject(topicFiles(t, input))
 		var problems *Problems
 		if !errors.As(err, &problems) || len(problems.Problems) != 1 || !strings.Contains(err.Error(), want) {

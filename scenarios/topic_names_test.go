@@ -38,11 +38,12 @@ func TestTopicNames(t *testing.T) {
 // A replay needs to know which of several input topics a dead letter came from.
 func TestReplaysToSeveralTopics(t *testing.T) {
 	text, _ := Shipped("replay-round-trip")
-	for contract, want := range map[string]string{
-		"contract: {dlq: {envelope: plain}}":                                      "",
-		"contract: {dlq: {envelope: none}}":                                       "nothing in them says to which of the input topics",
-		"contract: {dlq: {envelope: none}}\nreplay: {command: [put-back, --all]}": "",
+	for _, one := range [][2]string{
+		{"contract: {dlq: {envelope: plain}}", ""},
+		{"contract: {dlq: {envelope: none}}", "nothing in them says to which of the input topics"},
+		{"contract: {dlq: {envelope: none}}\nreplay: {command: [put-back, --all]}", ""},
 	} {
+		contract, want := one[0], one[1]
 		subject := "name: orders\nkind: process\ncommand: [orders]\ninput: {topics: [eu, us]}\n" + contract + "\n"
 		dir := inFolder(t, map[string]string{"subject.yaml": subject})
 		_, _, err := ParseForSubject("replay-round-trip", text, nil, filepath.Join(dir, "subject.yaml"))
@@ -53,16 +54,19 @@ func TestReplaysToSeveralTopics(t *testing.T) {
 }
 
 func TestProblemsOfSeveralTopics(t *testing.T) {
-	for text, want := range map[string]string{
-		"input: {topic: a, topics: [b]}": "subject.yaml:4:27: topics are several, in the place of topic",
-		"input: {topics: []}":            "topics",
-		"input: {topics: [a, b]}\ncontract: {dlq: {topic: \"{{.InputTopic}}.dlt\"}, retry: topics, " +
-			"retry_topics: [\"{{.InputTopic}}-retry\"]}": "",
-		"input: {topics: [a, b]}\ncontract: {dlq: {topic: dlt}}":                         "",
-		"input: {topics: [a, a]}":                                                        "subject.yaml:4:21: a is the input topic already",
-		"input: {topics: [a, b]}\ncontract: {dlq: {topic: b}}":                           "b is the input topic already",
-		"input: {topics: [a, a.dlt]}\ncontract: {dlq: {topic: \"{{.InputTopic}}.dlt\"}}": "a.dlt is the input topic already",
+	for _, one := range [][2]string{
+		{"input: {topic: a, topics: [b]}", "subject.yaml:4:27: topics are several, in the place of topic"},
+		{"input: {topics: []}", "topics"},
+		{"input: {topics: [a, b]}\ncontract: {dlq: {topic: \"{{.InputTopic}}.dlt\"}, retry: topics, " +
+			"retry_topics: [\"{{.InputTopic}}-retry\"]}",
+			""},
+		{"input: {topics: [a, b]}\ncontract: {dlq: {topic: dlt}}", ""},
+		{"input: {topics: [a, a]}", "subject.yaml:4:21: a is the input topic already"},
+		{"input: {topics: [a, b]}\ncontract: {dlq: {topic: b}}", "b is the input topic already"},
+		{"input: {topics: [a, a.dlt]}\ncontract: {dlq: {topic: \"{{.InputTopic}}.dlt\"}}",
+			"a.dlt is the input topic already"},
 	} {
+		text, want := one[0], one[1]
 		_, err := ParseSubject(filepath.Join(t.TempDir(), "subject.yaml"),
 			[]byte("name: orders\nkind: process\ncommand: [orders]\n"+text+"\n"))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

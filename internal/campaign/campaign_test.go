@@ -32,7 +32,8 @@ const (
 func repository(t *testing.T, suite string) *gate.Suite {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	for name, text := range map[string]string{"suite.yaml": suite, "mine.yaml": scenarioText, "subject.yaml": subjectText} {
+	for name, text := range map[string]string{"suite.yaml": suite, "mine.yaml": scenarioText,
+		"subject.yaml": subjectText} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +372,8 @@ func TestBudget(t *testing.T) {
 	}
 	defer release()
 	told, err := planned.Run(t.Context())
-	if err != nil || told.Verdict != reports.StandingInconclusive || !strings.Contains(told.Runs[0].Reasons[0], "1ms is used up") {
+	if err != nil || told.Verdict != reports.StandingInconclusive ||
+		!strings.Contains(told.Runs[0].Reasons[0], "1ms is used up") {
 		t.Errorf("%v, %v", told, err)
 	}
 }

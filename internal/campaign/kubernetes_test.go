@@ -270,7 +270,8 @@ func TestKubernetes(t *testing.T) {
 					f.ended("Failed", "DeadlineExceeded")
 				}
 			}}},
-		{name: "a right is missing", cluster: fakeCluster{may: "get pods --subresource=log"}, err: "the user may not get pods/log"},
+		{name: "a right is missing", cluster: fakeCluster{may: "get pods --subresource=log"},
+			err: "the user may not get pods/log"},
 		{name: "quota on Jobs", cluster: fakeCluster{refuse: "Error from server (Forbidden): exceeded quota: q"},
 			err: "the namespace's quota is used up"},
 		{name: "quota on pods", cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
@@ -281,12 +282,13 @@ func TestKubernetes(t *testing.T) {
 			f.events = []kube.Event{{Reason: "FailedCreate", Message: `pods is forbidden: violates PodSecurity "restricted"`}}
 			f.events[0].InvolvedObject.UID = "job-1"
 		}}, jobs: 1, err: `violates PodSecurity "restricted"; give the pods the securityContext`},
-		{name: "an earlier Job had no quota", results: 3, jobs: 1, cluster: fakeCluster{script: func(f *fakeCluster, step int) {
-			f.events = []kube.Event{{Reason: "FailedCreate", Message: "pods is forbidden: violates PodSecurity"}}
-			f.events[0].InvolvedObject = kube.Reference{Kind: "Job", Name: Manifest{Suite: reload(f.test),
-				Cells: f.cells}.name(), UID: "job-0"}
-			whole(f, max(0, 10-step))
-		}}},
+		{name: "an earlier Job had no quota", results: 3, jobs: 1,
+			cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+				f.events = []kube.Event{{Reason: "FailedCreate", Message: "pods is forbidden: violates PodSecurity"}}
+				f.events[0].InvolvedObject = kube.Reference{Kind: "Job", Name: Manifest{Suite: reload(f.test),
+					Cells: f.cells}.name(), UID: "job-0"}
+				whole(f, max(0, 10-step))
+			}}},
 		{name: "no such image", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
 			if step == 0 {
 				waits(f.add(0, "Pending"), "ImagePullBackOff", "not found")

@@ -204,7 +204,8 @@ func testManifest(t *testing.T, text string) Manifest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Manifest{Name: "dlqbench-x", Token: "secret", Image: "dlqbench:1", Args: []string{"pod", "coordinator", "smoke"},
+	return Manifest{Name: "dlqbench-x", Token: "secret", Image: "dlqbench:1",
+		Args:  []string{"pod", "coordinator", "smoke"},
 		Files: []string{file}, Workload: read, Instances: 2, Signals: true, Limit: time.Hour}
 }
 
@@ -276,7 +277,8 @@ func TestRun(t *testing.T) {
 			err: "copying the run directory", lost: true},
 		{name: "the coordinator is deleted while it is copied", cluster: fakeCluster{script: whole, archives: [][]byte{nil}},
 			err: "the pod that runs dlqbench is gone", lost: true},
-		{name: "a right is missing", cluster: fakeCluster{may: "create pods --subresource=exec"}, err: "the user may not create pods/exec"},
+		{name: "a right is missing", cluster: fakeCluster{may: "create pods --subresource=exec"},
+			err: "the user may not create pods/exec"},
 		{name: "quota on Jobs", cluster: fakeCluster{refuse: map[string]string{"Job": "exceeded quota: q"}},
 			err: "creating the Job: the namespace's quota is used up"},
 		{name: "the consumer is there", cluster: fakeCluster{script: whole, refuse: map[string]string{
@@ -293,13 +295,14 @@ func TestRun(t *testing.T) {
 			}
 		})}, said: "the image orders:1 can't be pulled: not found",
 			err: "1 of 3 pods run, and no other has started for 1s (--patience): the image orders:1 can't be pulled"},
-		{name: "the coordinator can't be reached", patience: time.Second, cluster: fakeCluster{script: upTo(2, func(f *fakeCluster) {
-			if len(f.pods) == 1 {
-				status := kube.ContainerStatus{Name: sidecarName}
-				status.State.Running = &struct{}{}
-				f.consumer("Pending").Status.InitContainerStatuses = []kube.ContainerStatus{status}
-			}
-		})}, said: "the sidecar in the pod orders-1 says: reaching the coordinator: i/o timeout", err: "1 of 3 pods run"},
+		{name: "the coordinator can't be reached", patience: time.Second,
+			cluster: fakeCluster{script: upTo(2, func(f *fakeCluster) {
+				if len(f.pods) == 1 {
+					status := kube.ContainerStatus{Name: sidecarName}
+					status.State.Running = &struct{}{}
+					f.consumer("Pending").Status.InitContainerStatuses = []kube.ContainerStatus{status}
+				}
+			})}, said: "the sidecar in the pod orders-1 says: reaching the coordinator: i/o timeout", err: "1 of 3 pods run"},
 		{name: "the consumer crashes", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
 			whole(f, step)
 			if step == 2 {
@@ -310,10 +313,12 @@ func TestRun(t *testing.T) {
 			f.events = []kube.Event{{Reason: "FailedCreate", Message: "violates PodSecurity"}}
 			f.events[0].InvolvedObject.Kind, f.events[0].InvolvedObject.Name = "ReplicaSet", "orders-5d4f"
 		})}, err: "pods can't be created: violates PodSecurity"},
-		{name: "the coordinator is deleted before there is a load", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
-			f.pods = f.pods[1:]
-		})}, err: "the pod that runs dlqbench is gone"},
-		{name: "the coordinator is deleted", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) { f.pods = f.pods[1:] })},
+		{name: "the coordinator is deleted before there is a load",
+			cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
+				f.pods = f.pods[1:]
+			})}, err: "the pod that runs dlqbench is gone"},
+		{name: "the coordinator is deleted", cluster: fakeCluster{script: upTo(3,
+			func(f *fakeCluster) { f.pods = f.pods[1:] })},
 			err: "the pod that runs dlqbench is gone", lost: true},
 		{name: "the coordinator is deleted, and nothing is removed", cluster: fakeCluster{remains: "node1 does not answer",
 			script: upTo(3, func(f *fakeCluster) { f.pods = f.pods[1:] })}, said: "removing what the run has created",
@@ -323,9 +328,10 @@ func TestRun(t *testing.T) {
 			status.Phase, status.Reason, status.Message = "Failed", "Evicted", "low on memory"
 			status.ContainerStatuses = nil
 		})}, err: "ended by its node: Evicted low on memory", lost: true},
-		{name: "the coordinator's node is gone", patience: time.Second, cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
-			f.node = kube.Failure{Command: "logs", Text: "Get https://10.0.0.1:10250/containerLogs: dial tcp: i/o timeout"}
-		})}, said: "dial tcp: i/o timeout", err: "could not be read for 1s, as when its node is gone", lost: true},
+		{name: "the coordinator's node is gone", patience: time.Second,
+			cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
+				f.node = kube.Failure{Command: "logs", Text: "Get https://10.0.0.1:10250/containerLogs: dial tcp: i/o timeout"}
+			})}, said: "dial tcp: i/o timeout", err: "could not be read for 1s, as when its node is gone", lost: true},
 		{name: "the coordinator ends", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
 			f.pods[0].Status.Phase = "Failed"
 			f.pods[0].Status.ContainerStatuses[0].State.Running = nil
@@ -439,7 +445,7 @@ func TestEvictPod(t *testing.T) {
 		}
 		var said strings.Builder
 		cluster := Cluster{Kubectl: kube.Kubectl{Call: f.call}, Patience: time.Hour, Poll: time.Millisecond,
-			Log: &strings.Builder{}, Say: func(line string) { said.WriteString(line + "\n") }, Progress: func(json.RawMessage) {}}
+			Log: &strings.Builder{}, Say: func(line string) { fmt.Fprintln(&said, line) }, Progress: func(json.RawMessage) {}}
 		m := testManifest(t, workload)
 		m.Evict = true
 		_, dir, err := cluster.Run(t.Context(), m, t.TempDir())
@@ -550,7 +556,8 @@ func TestConsumer(t *testing.T) {
 	if got := text(m); strings.Contains(got, "shareProcessNamespace") || strings.Contains(got, "runAsUser") {
 		t.Errorf("without signals: %s", got)
 	}
-	own := testManifest(t, strings.Replace(workload, "nodeSelector: {pool: load}", "securityContext: {runAsUser: 1000}", 1))
+	own := testManifest(t,
+		strings.Replace(workload, "nodeSelector: {pool: load}", "securityContext: {runAsUser: 1000}", 1))
 	if got := text(own); !strings.Contains(got, `"runAsUser":1000`) || strings.Contains(got, `"add":["KILL"]`) {
 		t.Errorf("the sidecar is another user than the consumer: %s", got)
 	}
@@ -605,8 +612,9 @@ func TestManifestsThatCannotBe(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "orders.yaml")
-	for text, says := range map[string]string{"": "has nothing: it must have one", workload + "---\nkind: Service\n": "Deployment, Service: it",
-		"kind: Pod": "has Pod: it", "kind: [": "reading the manifest"} {
+	for text, says := range map[string]string{"": "has nothing: it must have one",
+		workload + "---\nkind: Service\n": "Deployment, Service: it",
+		"kind: Pod":                       "has Pod: it", "kind: [": "reading the manifest"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -644,7 +652,8 @@ func TestReadRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := json.Marshal(made)
-	for _, want := range []string{`"name":"dlqbench-x","ownerReferences"`, `"selector":{"matchLabels":{"dlqbench/run":"dlqbench-x"}}`,
+	for _, want := range []string{`"name":"dlqbench-x","ownerReferences"`,
+		`"selector":{"matchLabels":{"dlqbench/run":"dlqbench-x"}}`,
 		`"annotations":{"vault":"y"},"labels":{"app.kubernetes.io/managed-by":"dlqbench","dlqbench/run":"dlqbench-x","mesh":"on"}`,
 		`"replicas":2`, `"name":"MODE","value":"fast"`} {
 		if !strings.Contains(string(text), want) {

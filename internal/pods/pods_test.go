@@ -97,7 +97,8 @@ func newRig(t *testing.T, instances int) *rig { return newRigBegun(t, instances,
 func newRigBegun(t *testing.T, instances int, begun bool) *rig {
 	r := &rig{T: t, lost: make(chan error, 10), deleted: make(chan string, 10), interrupted: make(chan bool, 1)}
 	for instance := range instances {
-		r.ports = append(r.ports, []int{echoing(t, fmt.Sprint("kafka ", instance)), echoing(t, fmt.Sprint("stub ", instance))})
+		r.ports = append(r.ports, []int{echoing(t, fmt.Sprint("kafka ", instance)),
+			echoing(t, fmt.Sprint("stub ", instance))})
 	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -270,7 +271,8 @@ func TestActs(t *testing.T) {
 	processes.mu.Lock()
 	processes.fails = errors.New("not permitted")
 	processes.mu.Unlock()
-	if err := r.hub.Act(t.Context(), 0, "STOP"); err == nil || !strings.Contains(err.Error(), "in the pod a: not permitted") {
+	if err := r.hub.Act(t.Context(), 0, "STOP"); err == nil ||
+		!strings.Contains(err.Error(), "in the pod a: not permitted") {
 		t.Errorf("an act that fails: %v", err)
 	}
 }
@@ -299,7 +301,8 @@ func TestDeletes(t *testing.T) {
 		return <-ended
 	}
 	start()
-	if err := term("pods may not be deleted"); err == nil || !strings.Contains(err.Error(), "pod a: pods may not be deleted") {
+	if err := term("pods may not be deleted"); err == nil ||
+		!strings.Contains(err.Error(), "pod a: pods may not be deleted") {
 		t.Errorf("a deletion that is refused: %v", err)
 	}
 	start()

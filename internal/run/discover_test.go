@@ -117,7 +117,8 @@ func TestWhatIsLeftAlone(t *testing.T) {
 	if _, topics := discover(ClusterExternal, true, 0, asking("orders")); topics != nil {
 		t.Errorf("created %v on somebody's cluster", topics)
 	}
-	if d, topics := discover("", false, 0, asking("orders"), fetching("orders")); topics != nil || len(d.Seen().Read) != 1 {
+	if d, topics := discover("", false, 0, asking("orders"), fetching("orders")); topics != nil ||
+		len(d.Seen().Read) != 1 {
 		t.Errorf("created %v after the first look, seen %+v", topics, d.Seen())
 	}
 }

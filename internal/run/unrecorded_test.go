@@ -85,7 +85,8 @@ func wantInconclusive(t *testing.T, dir string, verdict *assertions.Verdict, rea
 	if verdict.Verdict != assertions.Inconclusive || strings.Join(verdict.Reasons, "\n") != reason {
 		t.Errorf("the verdict is %s because of %q, want %q", verdict.Verdict, verdict.Reasons, reason)
 	}
-	wantFiles(t, dir, true, "scenario.yaml", "subject.yaml", "plan.json", "verdict.json", "report.html", "junit.xml", "summary.md")
+	wantFiles(t, dir, true, "scenario.yaml", "subject.yaml", "plan.json", "verdict.json", "report.html", "junit.xml",
+		"summary.md")
 }
 
 // The run directory of a run that was lost elsewhere says so, and what is known of the run.

@@ -19,7 +19,8 @@ func TestTheIDIsGuessed(t *testing.T) {
 {"customerId": "c-2", "order": {"id": "0f8f1c2e-7f5c-4a41-9d2b-0c5fd7f4a002"}}`, []string{"$.order.id", "$.customerId"},
 			false},
 		{"somebody else's id first", `{"customerId": "c-1", "orderId": "o-1"}`, []string{"$.orderId", "$.customerId"}, false},
-		{"somebody else first", `{"customer": {"id": "c-1"}, "order": {"id": "o-1"}}`, []string{"$.order.id", "$.customer.id"},
+		{"somebody else first", `{"customer": {"id": "c-1"}, "order": {"id": "o-1"}}`,
+			[]string{"$.order.id", "$.customer.id"},
 			false},
 		{"numbers", `{"amount": 12.5, "invoice_no": 17, "at": "2026-01-01T00:00:00Z"}
 {"amount": 13.5, "invoice_no": 18, "at": "2026-01-02T00:00:00Z"}`, []string{"$.invoice_no"}, false},

@@ -30,8 +30,10 @@ func TestPlainValues(t *testing.T) {
 		"whole match":    {PlainText, LinesValue, "id o-1 o-1", `o-\d`, "id ID o-1"},
 		"text like JSON": {PlainText, LinesValue, `{"id":17}`, `\d+`, `{"id":ID}`},
 		"text, envelope": {PlainText, LinesEnvelope, ` {"key":"o-1","value":"a\n\u00e9 o-1"} `, `o-\d`, "a\né ID"},
-		"bytes":          {PlainBytes, LinesValue, base64.StdEncoding.EncodeToString([]byte(binary)), `id=([a-z0-9-]+)`, "\x00\xff id=ID\x80"},
-		"bytes, envelope": {PlainBytes, LinesEnvelope, `{"value":"` + base64.StdEncoding.EncodeToString([]byte(binary)) + `"}`,
+		"bytes": {PlainBytes, LinesValue, base64.StdEncoding.EncodeToString([]byte(binary)), `id=([a-z0-9-]+)`,
+			"\x00\xff id=ID\x80"},
+		"bytes, envelope": {PlainBytes, LinesEnvelope,
+			`{"value":"` + base64.StdEncoding.EncodeToString([]byte(binary)) + `"}`,
 			`(?s)^.{6}(.{3})`, "\x00\xff id=ID\x80"},
 	} {
 		set, problems := read(t, c.file, Options{Plain: c.plain, Lines: c.lines, ID: pattern(t, c.match)})

@@ -45,7 +45,8 @@ func TestPlacesAreFound(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"$.order": "$.order is an object, neither a string nor a number", "$.missing": `no member "missing", only "a.b", "order", "n"`,
+		"$.order":          "$.order is an object, neither a string nor a number",
+		"$.missing":        `no member "missing", only "a.b", "order", "n"`,
 		"$.order.lines[2]": "the value.order.lines has no element 2: it has 2, numbered from 0", "$.n.x": "it is a number",
 		"$[0]": "the value has no element 0: it is an object",
 	} {
@@ -170,11 +171,13 @@ func TestProblemsNameTheirLine(t *testing.T) {
 		line, column int
 		want         string
 	}{
-		"no field":       {"{\"id\":\"a\"}\n\n{\"ID\":\"b\"}", "", 3, 1, `there is no $.id: the value has no member "id", only "ID"`},
+		"no field": {"{\"id\":\"a\"}\n\n{\"ID\":\"b\"}", "", 3, 1,
+			`there is no $.id: the value has no member "id", only "ID"`},
 		"a list":         {`{"id":[17]}`, "", 1, 7, "$.id is an array, neither a string nor a number"},
 		"a fraction":     {`{"id":1.5}`, "", 1, 7, "$.id is 1.5, but a number is an id only if it consists of digits alone"},
 		"a number later": {"{\"id\":\"a\"}\n{\"id\": 17}", "", 2, 8, "$.id is a number here, but text in line 1"},
-		"text later":     {"{\"é\":1,\"id\":17}\n{\"é\":1,\"id\":\"a\"}", "", 2, 13, `$.id is "a" here, but a number in line 1`},
+		"text later": {"{\"é\":1,\"id\":17}\n{\"é\":1,\"id\":\"a\"}", "", 2, 13,
+			`$.id is "a" here, but a number in line 1`},
 		"in an envelope": {`{"key":"é","value":{"id":-1}}`, LinesEnvelope, 1, 26, "$.id is -1"},
 		"not JSON":       {"{\"id\":\"a\"}\n{\"id\":é}", "", 2, 7, "not one JSON value"},
 		"an array":       {"[\n{\"id\":\"a\"}\n]", "", 1, 1, "jq -c"},

@@ -99,7 +99,8 @@ func TestMeasuredAcrossPods(t *testing.T) {
 	}
 	measured := measuredAt(t, path)
 	want := "| smoke | the reference consumer | passed 1/1 |\n| smoke | planted bug duplicate | named 1/2 |\n"
-	if again := written(t, measured); strings.Contains(again, `"digest":""`) || !strings.HasSuffix(measured.PodsTable(), want) {
+	if again := written(t, measured); strings.Contains(again, `"digest":""`) ||
+		!strings.HasSuffix(measured.PodsTable(), want) {
 		t.Errorf("it is %s\n%s", again, measured.PodsTable())
 	}
 }

@@ -90,7 +90,8 @@ func TestDrawnSituationsCoverEverything(t *testing.T) {
 		seen[situation.Mode]++
 	}
 	for _, part := range []string{"store: sqlite", "store: postgres", "graph: chain", "graph: branch"} {
-		if !slices.ContainsFunc(slices.Sorted(maps.Keys(seen)), func(mode string) bool { return strings.HasPrefix(mode, part) }) {
+		if !slices.ContainsFunc(slices.Sorted(maps.Keys(seen)),
+			func(mode string) bool { return strings.HasPrefix(mode, part) }) {
 			t.Errorf("no mode %s comes up", part)
 		}
 	}

@@ -24,7 +24,8 @@ func sample() Document {
 		Lead: []Text{Plain("no-loss is violated: 3 records were lost, which took the consumer 211 ms and the reader 1.5 s.")},
 		Sections: []Section{
 			{Blocks: []Block{KeyValues{Big: true, Items: []KeyValue{{Key: "Best throughput", Value: Plain("1,990/s"),
-				Note: "± 3 %", Mark: Pass}, {Key: "Report", Value: Command("runs/" + strings.Repeat("long-", 30) + "/report.html")}}}}},
+				Note: "± 3 %", Mark: Pass}, {Key: "Report",
+				Value: Command("runs/" + strings.Repeat("long-", 30) + "/report.html")}}}}},
 			{Title: "Cells", Aside: "medians", Blocks: []Block{Heading("By name"), Table{
 				Columns: []Column{{Title: "cell"}, {Title: "state"}, {Title: "throughput", Figure: true},
 					{Title: "p99", Figure: true, Spare: true}, {Title: "drain", Figure: true}, {Title: "why", Below: true, Most: 1}},
@@ -34,7 +35,8 @@ func sample() Document {
 					{Mark: Fail, Strong: true, Cells: []Text{Plain("max_in_flight=2000, slow"), Marked("broken", Fail),
 						Plain("12,975/s ± 3 %"), Plain("–"), nil, Lines(Plain("one reason"), Plain("another"), Command("dlqbench run"))}},
 				}}, Paragraph{Text: Bold("That is all."), Soft: true}}},
-			{Title: "What to change", Blocks: []Block{List{Items: []Item{{Text: Plain("Keep it."), Below: []Text{Plain("It works.")}}}}}},
+			{Title: "What to change", Blocks: []Block{List{Items: []Item{{Text: Plain("Keep it."),
+				Below: []Text{Plain("It works.")}}}}}},
 			{Title: "Nothing", Blocks: []Block{Table{Columns: []Column{{Title: "none"}}}}},
 			{Title: "Evidence", Folded: true, Blocks: []Block{
 				Details{Mark: Pass, Word: "pass", Title: "no-loss", Note: "nothing is lost", Aside: "612 records"},
@@ -44,11 +46,13 @@ func sample() Document {
 				Timeline{Time: Numbers{0.5}, End: 1, Windows: []Window{{Label: "F1", Name: "a fault", To: 1}}, Charts: []Chart{
 					{ID: "rates", Title: "Rates", Curves: []Curve{{Label: "sent", Column: "Sent/s", Values: Numbers{math.NaN()}}}}}},
 				Details{ID: "cell-1", Mark: Pass, Word: "ok", Title: "cell 1", Aside: "5 runs", Open: true,
-					Blocks: []Block{Code("line 1\nline 2"), Details{Title: "inner", Blocks: []Block{Paragraph{Text: Plain("folded twice")}}}}},
+					Blocks: []Block{Code("line 1\nline 2"), Details{Title: "inner",
+						Blocks: []Block{Paragraph{Text: Plain("folded twice")}}}}},
 				Figures{Choose: true, Figures: []Figure{{ID: "one", Title: "p99", Note: "by cell", Words: "one cell",
 					X: Axis{Title: "rate", Unit: "/s", High: 10}, Y: Axis{Title: "p99", Unit: "s", Low: 0.1, High: 1, Log: true},
 					Series: []Series{{Label: "1", Name: "cell 1", X: []float64{1, 2}, Y: []float64{0.2, 0.3}},
-						{Label: "1", Name: "cell 1", X: []float64{1}, Y: []float64{0.2}, Around: []float64{1, 1, 0.2, 0.2}, Shape: "front"}}}}}},
+						{Label: "1", Name: "cell 1", X: []float64{1}, Y: []float64{0.2}, Around: []float64{1, 1, 0.2, 0.2},
+							Shape: "front"}}}}}},
 			},
 		},
 	}
@@ -85,7 +89,8 @@ func TestTerminalFits(t *testing.T) {
 				t.Errorf("%d columns: a line is %d wide: %s", columns, width, line)
 			}
 		}
-		for _, whole := range []string{"1,990/s ± 3 %", "12,975/s ± 3 %", "2.78 s ± 39 %", "211 ms", "1.5 s", "FAIL", "seed 42",
+		for _, whole := range []string{"1,990/s ± 3 %", "12,975/s ± 3 %", "2.78 s ± 39 %", "211 ms", "1.5 s", "FAIL",
+			"seed 42",
 			strings.Repeat("long-", 30), "max_in_flight=2000, slow", "one reason", "… and 2 more in the report", "It works."} {
 			if !strings.Contains(out, whole) {
 				t.Errorf("%d columns: %q is missing:\n%s", columns, whole, out)
@@ -102,12 +107,13 @@ func TestTerminalFits(t *testing.T) {
 
 // Rows that passed stand side by side if there is room, with remarks on them below.
 func TestTerminalPacks(t *testing.T) {
-	doc := Document{Word: "PASS", Mark: Pass, Title: "packed", Sections: []Section{{Title: "Invariants", Blocks: []Block{Table{
-		Pack: true, Columns: []Column{{}, {Figure: true}, {Below: true}}, Rows: []Row{
-			{Mark: Pass, Cells: []Text{Plain("no-loss"), Plain("30,000 records"), nil}},
-			{Mark: Pass, Cells: []Text{Plain("backoff"), Plain("4,210 gaps"), Plain("31 not judged")}},
-			{Mark: Fail, Cells: []Text{Plain("ordering"), Plain("2 records"), Plain("swapped")}},
-		}}}}}}
+	doc := Document{Word: "PASS", Mark: Pass, Title: "packed",
+		Sections: []Section{{Title: "Invariants", Blocks: []Block{Table{
+			Pack: true, Columns: []Column{{}, {Figure: true}, {Below: true}}, Rows: []Row{
+				{Mark: Pass, Cells: []Text{Plain("no-loss"), Plain("30,000 records"), nil}},
+				{Mark: Pass, Cells: []Text{Plain("backoff"), Plain("4,210 gaps"), Plain("31 not judged")}},
+				{Mark: Fail, Cells: []Text{Plain("ordering"), Plain("2 records"), Plain("swapped")}},
+			}}}}}}
 	out := rendered(t, doc, onTerminal(80, false))
 	if want := "\nInvariants\n ✗ ordering  2 records\n     swapped\n ✓ no-loss  30,000 records  ✓ backoff  4,210 gaps\n" +
 		"   backoff: 31 not judged\n"; !strings.HasSuffix(out, want) {
@@ -120,7 +126,8 @@ func TestHostileStringsStayText(t *testing.T) {
 	doc := sample()
 	spoil(reflect.ValueOf(&doc).Elem())
 	unseen := regexp.MustCompile(`[\x00-\x09\x0b-\x1f\x7f-\x{9f}\x{200b}\x{202e}]`)
-	for name, to := range map[string]func(io.Writer, Document) error{"terminal": onTerminal(80, false), "Markdown": Markdown} {
+	for name, to := range map[string]func(io.Writer, Document) error{"terminal": onTerminal(80, false),
+		"Markdown": Markdown} {
 		got := rendered(t, doc, to)
 		if at := unseen.FindStringIndex(got); at != nil {
 			t.Errorf("the %s lets a character act at %v", name, at)
@@ -153,7 +160,8 @@ func spoil(v reflect.Value) {
 		v.SetString(hostile)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if name := v.Type().Field(i).Name; !slices.Contains([]string{"ID", "Link", "Unit", "Shape", "Class", "Anchor", "Head", "Path"}, name) {
+			if name := v.Type().Field(i).Name; !slices.Contains([]string{"ID", "Link", "Unit", "Shape", "Class", "Anchor",
+				"Head", "Path"}, name) {
 				spoil(v.Field(i))
 			}
 		}
@@ -187,7 +195,8 @@ func TestPageStandsAlone(t *testing.T) {
 	if len(scripts) != 4 || !strings.Contains(page, `type="application/json"`) {
 		t.Fatalf("%d scripts, want those of the plots, the figures, the timeline and the page", len(scripts))
 	}
-	policy := strings.ReplaceAll(strings.ReplaceAll(between(page, `Content-Security-Policy" content="`, `"`), "&#39;", "'"),
+	policy := strings.ReplaceAll(
+		strings.ReplaceAll(between(page, `Content-Security-Policy" content="`, `"`), "&#39;", "'"),
 		"&#43;", "+")
 	for _, source := range append(scripts, style) {
 		if !strings.Contains(policy, sourceHash(source)) {

@@ -21,15 +21,17 @@ PASS
 func TestMoreThanTheBoundIsAnError(t *testing.T) {
 	const read, pass = "history.BenchmarkRead 17969 22696956\n", "internal/env/tap.BenchmarkRoundTrip/passed_on 2 190\n"
 	for name, one := range map[string]struct{ bounds, want string }{
-		"as recorded":              {read + pass, ""},
-		"less than recorded":       {"history.BenchmarkRead 20000 30000000\n" + pass, ""},
-		"noise":                    {"history.BenchmarkRead 17700 21000000\n" + pass, ""},
-		"an allocation more":       {read + strings.Replace(pass, " 2 ", " 1 ", 1), "makes 2 allocations per operation; its bound is 1"},
+		"as recorded":        {read + pass, ""},
+		"less than recorded": {"history.BenchmarkRead 20000 30000000\n" + pass, ""},
+		"noise":              {"history.BenchmarkRead 17700 21000000\n" + pass, ""},
+		"an allocation more": {read + strings.Replace(pass, " 2 ", " 1 ", 1),
+			"makes 2 allocations per operation; its bound is 1"},
 		"two in a hundred records": {"history.BenchmarkRead 17600 22696956\n" + pass, "makes 17969 allocations"},
 		"larger":                   {"history.BenchmarkRead 17969 20000000\n" + pass, "allocates 22696956 bytes"},
 		"new":                      {read, "passed_on has no bound"},
-		"gone":                     {read + pass + "history.BenchmarkWrite 1 1\n", "BenchmarkWrite has a bound and did not run"},
-		"no table":                 {"history.BenchmarkRead many\n", "is not a benchmark"},
+		"gone": {read + pass + "history.BenchmarkWrite 1 1\n",
+			"BenchmarkWrite has a bound and did not run"},
+		"no table": {"history.BenchmarkRead many\n", "is not a benchmark"},
 	} {
 		file := filepath.Join(t.TempDir(), "bounds.txt")
 		if err := os.WriteFile(file, []byte(one.bounds), 0o600); err != nil {

@@ -79,13 +79,15 @@ func TestCallsCarryTheIDAnywhere(t *testing.T) {
 			headers              []string
 			part                 Part
 		}{
-			"path":            {"PUT", "/payments/" + id, "{}", nil, InPath},
-			"encoded path":    {"PUT", "/payments/" + strings.Replace(id, id[:1], fmt.Sprintf("%%%02x", id[0]), 1), "", nil, InPath},
+			"path": {"PUT", "/payments/" + id, "{}", nil, InPath},
+			"encoded path": {"PUT", "/payments/" + strings.Replace(id, id[:1], fmt.Sprintf("%%%02x", id[0]), 1), "", nil,
+				InPath},
 			"query":           {"GET", "/pay?order=" + id + "&x=1", "", nil, InQuery},
 			"base64 in query": {"GET", "/pay?x=1&order=" + url.QueryEscape(encoded), "", nil, InQuery},
 			"header":          {"DELETE", "/pay", "", []string{"X-Order", "urn:" + id}, InHeader},
 			"body":            {"POST", "/pay", `<order id="` + id + `"/>`, nil, InBody},
-			"form":            {"PATCH", "/pay", "order=" + id, []string{"Content-Type", "application/x-www-form-urlencoded"}, InBody},
+			"form": {"PATCH", "/pay", "order=" + id, []string{"Content-Type", "application/x-www-form-urlencoded"},
+				InBody},
 		} {
 			for _, in := range []Part{"", InPath, InQuery, InHeader, InBody} {
 				b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 2)}, form, Calls{In: in})
@@ -116,7 +118,8 @@ func TestCallsStateWhereTheIDIs(t *testing.T) {
 		"a parameter":  {Calls{In: InQuery, Name: "order"}, "/?ref=" + other + "&order=" + id, "", "", 0},
 		"no parameter": {Calls{In: InQuery, Name: "order"}, "/?ref=" + other, "", "", history.None},
 		"a header":     {Calls{In: InHeader, Name: "x-order"}, "/" + other, other, id, 0},
-		"a place": {Calls{In: InBody, At: at(t, "$.order.id")}, "/" + other, `{"ref":"` + other + `","order":{"id":"` + id + `"}}`, "",
+		"a place": {Calls{In: InBody, At: at(t, "$.order.id")}, "/" + other,
+			`{"ref":"` + other + `","order":{"id":"` + id + `"}}`, "",
 			0},
 		"no place":       {Calls{In: InBody, At: at(t, "$.order.id")}, "/", `{"ref":"` + other + `"}`, "", history.None},
 		"not JSON":       {Calls{In: InBody, At: at(t, "$.order.id")}, "/", id, "", history.None},

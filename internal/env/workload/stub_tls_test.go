@@ -34,10 +34,11 @@ type spoken struct {
 
 func ways() map[string]spoken {
 	return map[string]spoken{
-		"HTTP/1.1":                  {false, false, func(p *http.Protocols) { p.SetHTTP1(true) }, "HTTP/1.1"},
-		"HTTP/2, prior knowledge":   {false, false, func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }, "HTTP/2.0"},
-		"TLS, HTTP/1.1":             {true, false, func(p *http.Protocols) { p.SetHTTP1(true) }, "HTTP/1.1"},
-		"TLS, HTTP/2":               {true, false, func(p *http.Protocols) { p.SetHTTP1(true); p.SetHTTP2(true) }, "HTTP/2.0"},
+		"HTTP/1.1":                {false, false, func(p *http.Protocols) { p.SetHTTP1(true) }, "HTTP/1.1"},
+		"HTTP/2, prior knowledge": {false, false, func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }, "HTTP/2.0"},
+		"TLS, HTTP/1.1":           {true, false, func(p *http.Protocols) { p.SetHTTP1(true) }, "HTTP/1.1"},
+		"TLS, HTTP/2": {true, false, func(p *http.Protocols) { p.SetHTTP1(true); p.SetHTTP2(true) },
+			"HTTP/2.0"},
 		"TLS, HTTP/1.1 by the stub": {true, true, func(p *http.Protocols) { p.SetHTTP1(true); p.SetHTTP2(true) }, "HTTP/1.1"},
 	}
 }
