@@ -300,48 +300,40 @@ func faultName(f assertions.FaultResult) string {
 	return name(f.Kind)
 }
 
-// latencyNames lists the measured latencies in the order of a record's lifecycle. Unknown ones follow by name.
+// knownLatency is a measured latency: its display name, and its start and end points.
+type knownLatency struct{ key, title, span string }
+
+// knownLatencies returns the latencies in the order of a record's lifecycle.
+func knownLatencies() []knownLatency {
+	return []knownLatency{
+		{measure.LatencySend, "Send", "intended send time to acknowledged"},
+		{measure.LatencyFirstAttempt, "First attempt", "acknowledged to start of the first attempt"},
+		{measure.LatencySuccess, "Success", "intended send time to end of the successful attempt"},
+		{measure.LatencyService, "Service", "start of the first attempt to end of the successful attempt"},
+		{measure.LatencyDeadLetter, "Dead letter", "intended send time to acknowledged in the DLQ"},
+		{measure.LatencyBackoffError, "Backoff error", "actual gap minus promised wait"},
+		{measure.LatencyCommitDelay, "Commit delay", "end of processing to covered by an accepted commit"},
+		{measure.LatencyReplay, "Replay", "dead letter republished to finished again"},
+		{measure.LatencySlip, "Schedule slip", "intended send time to handed to the producer"},
+	}
+}
+
+func latencyAt(key string) int {
+	return slices.IndexFunc(knownLatencies(), func(one knownLatency) bool { return one.key == key })
+}
+
+// latencyNames lists the measured latencies, the known ones in their order. Unknown ones, whose place -1 is the largest
+// uint, follow by name.
 func latencyNames(latencies map[string]measure.Latency) []string {
-	known := []string{
-		measure.LatencySend, measure.LatencyFirstAttempt, measure.LatencySuccess, measure.LatencyService,
-		measure.LatencyDeadLetter, measure.LatencyBackoffError,
-		measure.LatencyCommitDelay, measure.LatencyReplay, measure.LatencySlip,
-	}
-	var out []string
-	for _, key := range known {
-		if _, ok := latencies[key]; ok {
-			out = append(out, key)
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(latencies)) {
-		if !slices.Contains(known, key) {
-			out = append(out, key)
-		}
-	}
-	return out
+	return slices.SortedFunc(maps.Keys(latencies), func(a, b string) int {
+		return cmp.Or(cmp.Compare(uint(latencyAt(a)), uint(latencyAt(b))), strings.Compare(a, b))
+	})
 }
 
 // latencyTitle returns a latency's display name and, if known, its start and end points.
 func latencyTitle(key string) (title, span string) {
-	switch key {
-	case measure.LatencySend:
-		return "Send", "intended send time to acknowledged"
-	case measure.LatencyFirstAttempt:
-		return "First attempt", "acknowledged to start of the first attempt"
-	case measure.LatencySuccess:
-		return "Success", "intended send time to end of the successful attempt"
-	case measure.LatencyService:
-		return "Service", "start of the first attempt to end of the successful attempt"
-	case measure.LatencyDeadLetter:
-		return "Dead letter", "intended send time to acknowledged in the DLQ"
-	case measure.LatencyBackoffError:
-		return "Backoff error", "actual gap minus promised wait"
-	case measure.LatencyCommitDelay:
-		return "Commit delay", "end of processing to covered by an accepted commit"
-	case measure.LatencyReplay:
-		return "Replay", "dead letter republished to finished again"
-	case measure.LatencySlip:
-		return "Schedule slip", "intended send time to handed to the producer"
+	if at := latencyAt(key); at >= 0 {
+		return knownLatencies()[at].title, knownLatencies()[at].span
 	}
 	return name(key), ""
 }
