@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -120,12 +121,7 @@ func (a *app) route(ctx context.Context, flags routerFlags) error {
 	}
 	config.Logger = a.logger(a.stderr)
 	config.Options = append(config.Options, kgo.WithHooks(&dialLog{log: config.Logger}))
-	there, err := a.migratedStore(ctx, flags.store)
-	if err != nil {
-		return err
-	}
-	defer closeStore(there)
-	observer, end, err := flags.observe.open(there, config.Logger)
+	there, observer, end, err := a.observedStore(ctx, flags.store, flags.observe, config.Logger)
 	if err != nil {
 		return err
 	}
@@ -137,18 +133,22 @@ func (a *app) route(ctx context.Context, flags routerFlags) error {
 	return wrongConfig(worker.Route(ctx, config))
 }
 
-// migratedStore opens a store and checks that the program knows its schema. Workers would otherwise wait for ever for a
-// store that was never created.
-func (a *app) migratedStore(ctx context.Context, flags storeFlags) (store.Store, error) {
-	there, err := flags.open(ctx, store.Options{})
-	if err != nil {
-		return nil, err
+// observedStore opens a store and its observers, and checks that the program knows its schema. Routers and workers
+// would otherwise wait for ever for a store that was never created. end closes both.
+func (a *app) observedStore(ctx context.Context, flags storeFlags, observe observeFlags,
+	log zerolog.Logger) (there store.Store, observer worker.Observer, end func(), err error) {
+	if there, err = flags.open(ctx, store.Options{}); err != nil {
+		return nil, nil, nil, err
 	}
 	if _, err := there.Count(ctx, store.Query{States: []store.State{store.Processing}}); errors.Is(err,
 		store.ErrNotMigrated) {
-		return nil, errors.Join(err, there.Close())
+		return nil, nil, nil, errors.Join(err, there.Close())
 	}
-	return there, nil
+	observer, stop, err := observe.open(there, log)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, there.Close())
+	}
+	return there, observer, func() { stop(); closeStore(there) }, nil
 }
 
 // wrongConfig turns an error about the configuration into a usage error.
@@ -308,12 +308,7 @@ func (a *app) work(ctx context.Context, flags workerFlags) error {
 		return err
 	}
 	defer closeRetrier()
-	there, err := a.migratedStore(ctx, flags.store)
-	if err != nil {
-		return err
-	}
-	defer closeStore(there)
-	observer, end, err := flags.observe.open(there, config.Logger)
+	there, observer, end, err := a.observedStore(ctx, flags.store, flags.observe, config.Logger)
 	if err != nil {
 		return err
 	}
