@@ -84,9 +84,6 @@ func (s Signals) Command(name string) []string {
 	return map[string][]string{"start": s.Start, "term": s.Term, "kill": s.Kill, "stop": s.Stop, "cont": s.Cont}[name]
 }
 
-// SignalNames are the names of the commands.
-func SignalNames() []string { return []string{"start", "term", "kill", "stop", "cont"} }
-
 // StableNames returns the values with names of topics and of the group that are the same in every run, so that a
 // consumer that somebody else starts keeps its configuration. Other subjects get the values unchanged.
 func (s *SubjectFile) StableNames(values Values) Values {

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash"
 	"os"
@@ -160,19 +159,6 @@ func Numbers(cells []Cell) string {
 		parts, i = append(parts, part), last+1
 	}
 	return strings.Join(parts, ",")
-}
-
-var errNoCells = errors.New("the campaign has no cells")
-
-// Check reports what makes a suite unfit for a campaign.
-func Check(cells []Cell) error {
-	switch {
-	case len(cells) == 0:
-		return errNoCells
-	case len(cells) > mostCells:
-		return fmt.Errorf("the campaign has %d cells, and %d are the most: run it in parts", len(cells), mostCells)
-	}
-	return nil
 }
 
 // digestOf is short, and the same for the same cells.

@@ -144,7 +144,7 @@ func serve(t *testing.T, root string) *Server {
 
 func TestServesThisMachineOnly(t *testing.T) {
 	if server, err := Listen("0.0.0.0:0", t.TempDir()); err == nil {
-		_ = server.Close()
+		_ = server.listener.Close()
 		t.Error("an address that others reach was taken")
 	}
 	parent := t.TempDir()

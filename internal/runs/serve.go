@@ -53,9 +53,6 @@ func Listen(address, root string) (*Server, error) {
 	return &Server{listener, root}, nil
 }
 
-// Close releases the address of a server that was never served.
-func (s *Server) Close() error { return s.listener.Close() }
-
 // Link returns the address of the page.
 func (s *Server) Link() string { return "http://" + s.listener.Addr().String() + "/" }
 
