@@ -274,8 +274,7 @@ func (p *Producer) answer(seq int32, record *kgo.Record, err error) history.Even
 // errorCode returns Kafka's code of err. Errors without a code (a timeout, a closed client) are
 // UNKNOWN_SERVER_ERROR, -1.
 func errorCode(err error) int16 {
-	var kafka *kerr.Error
-	if errors.As(err, &kafka) && kafka.Code != 0 {
+	if kafka, ok := errors.AsType[*kerr.Error](err); ok && kafka.Code != 0 {
 		return kafka.Code
 	}
 	return kerr.UnknownServerError.Code
