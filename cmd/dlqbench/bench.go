@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -270,8 +271,11 @@ func (a *app) listBenches() error {
 func (a *app) listBench(plan *bench.Plan) error {
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, cell := range plan.Cells {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", cell.Number, cell.Name, cell.Load,
-			strings.Join(append(append([]string(nil), cell.SubjectSets...), cell.Sets...), " "))
+		sets := slices.Concat(cell.SubjectSets, cell.Sets)
+		if cell.Subject != "" {
+			sets = slices.Insert(sets, 0, "subject="+cell.Subject)
+		}
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", cell.Number, cell.Name, cell.Load, strings.Join(sets, " "))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -22,8 +22,11 @@ const mostCells = 300
 
 // option is one alternative of what is crossed: its name, and its settings with their places in the file.
 type option struct {
-	name     string
-	place    string
+	name  string
+	place string
+	// subject and consumer are of a cell that has its own; nil: that of the bench.
+	subject  string
+	consumer *consumer
 	sets     []scenarios.Setting
 	settings []reports.BenchSetting
 }
@@ -112,6 +115,11 @@ func (l *loader) settings() (cells []option, ok bool) {
 			ok = false
 		}
 		one := option{name: cell.Name, place: path, sets: l.Settings(path+"/set", cell.Set)}
+		if cell.Subject != "" {
+			measured, read := l.consumer(path+"/subject", l.Relative(cell.Subject))
+			one.subject, one.consumer, ok = cell.Subject, &measured, ok && read
+			one.settings = append(one.settings, reports.BenchSetting{Path: "subject", Value: cell.Subject})
+		}
 		for _, set := range one.sets {
 			one.settings = append(one.settings, reports.BenchSetting{Path: set.Path, Value: set.Value})
 		}
@@ -234,7 +242,10 @@ func (l *loader) cell(of, workload, faults option, seen map[string]string) {
 	}
 	cell := PlannedCell{
 		Number: len(l.plan.Cells) + 1, Name: strings.Join(names, ", "), Settings: of.settings, Workload: workload.name,
-		Faults: faults.name,
+		Faults: faults.name, consumer: l.own,
+	}
+	if of.consumer != nil {
+		cell.Subject, cell.consumer = of.subject, *of.consumer
 	}
 	cell.Name = cmp.Or(cell.Name, l.base.Name)
 	for i, set := range sets {
@@ -249,7 +260,7 @@ func (l *loader) cell(of, workload, faults option, seen map[string]string) {
 	if !l.fitted(&cell, sets, place) {
 		return
 	}
-	key := strings.Join(slices.Concat(cell.Sets, []string{"\x00"}, cell.SubjectSets), "\x00")
+	key := strings.Join(slices.Concat([]string{cell.consumer.file}, cell.Sets, []string{"\x00"}, cell.SubjectSets), "\x00")
 	if first, twice := seen[key]; twice {
 		l.Complain(place, fmt.Sprintf("%s is the same as %s: one of them is enough, it is repeated anyway", cell.Name, first),
 			"")
@@ -264,7 +275,7 @@ func (l *loader) fitted(cell *PlannedCell, sets []scenarios.Setting, place strin
 	var origins, subjectOrigins []string
 	for _, set := range sets {
 		text := set.Path + "=" + set.Value
-		if key, of := subjectKey(set.Path); of && l.plan.subjectFrom != "" {
+		if key, of := subjectKey(set.Path); of && cell.consumer.from != "" {
 			cell.SubjectSets, subjectOrigins = append(cell.SubjectSets, key+strings.TrimPrefix(text, set.Path)),
 				append(subjectOrigins, set.Place)
 			continue
@@ -280,7 +291,7 @@ func (l *loader) fitted(cell *PlannedCell, sets []scenarios.Setting, place strin
 			origins = append(origins, "/steps")
 		}
 	}
-	scenario, _, err := scenarios.ParseForSubject(l.name, l.source, cell.Sets, l.plan.Subject)
+	scenario, _, err := scenarios.ParseForSubject(l.name, l.source, cell.Sets, cell.consumer.file)
 	if err != nil {
 		l.refused(place, cell.Sets, origins, err)
 		return false
@@ -309,9 +320,9 @@ func subjectKey(path string) (key string, of bool) {
 
 // subjectFitted checks a cell's settings of subject.yaml against its schema.
 func (l *loader) subjectFitted(cell *PlannedCell, origins []string) bool {
-	text, err := scenarios.Apply(l.plan.subjectFrom, l.subjectText, cell.SubjectSets)
+	text, err := scenarios.Apply(cell.consumer.from, cell.consumer.text, cell.SubjectSets)
 	if err == nil {
-		_, err = scenarios.ParseSubject(l.plan.subjectFrom, text)
+		_, err = scenarios.ParseSubject(cell.consumer.from, text)
 	}
 	if err == nil {
 		return true
@@ -352,7 +363,7 @@ func (l *loader) searchable(cell *PlannedCell, scenario *scenarios.Scenario, pla
 	}
 	highest := l.spec.Search.Highest
 	if _, _, err := scenarios.ParseForSubject(l.name, l.source,
-		append(slices.Clone(cell.Sets), RateSet(highest.PerSecond())), l.plan.Subject); err != nil {
+		append(slices.Clone(cell.Sets), RateSet(highest.PerSecond())), cell.consumer.file); err != nil {
 		l.refusedRate(place, highest, err)
 		return false
 	}

@@ -156,18 +156,15 @@ func (p *Plan) prepare(folder Folder) error {
 // SubjectFile is the subject.yaml of a cell, or "" for the scenario's own.
 func (p *Plan) SubjectFile(folder Folder, cell PlannedCell) string {
 	if len(cell.SubjectSets) == 0 {
-		return p.Subject
+		return cell.consumer.file
 	}
 	return filepath.Join(folder.dir, dirSubjects, fmt.Sprintf("%02d.yaml", cell.Number))
 }
 
 // writeSubject writes a cell's subject.yaml. Its commands still run in the directory of the original.
 func (p *Plan) writeSubject(folder Folder, cell PlannedCell) error {
-	data, err := os.ReadFile(p.subjectFrom)
-	if err != nil {
-		return err
-	}
-	original, err := scenarios.ParseSubject(p.subjectFrom, data)
+	from, data := cell.consumer.from, cell.consumer.text
+	original, err := scenarios.ParseSubject(from, data)
 	if err != nil {
 		return err
 	}
@@ -179,7 +176,7 @@ func (p *Plan) writeSubject(folder Folder, cell PlannedCell) error {
 	if err != nil {
 		return err
 	}
-	there, err := filepath.Abs(filepath.Join(filepath.Dir(p.subjectFrom), original.Dir))
+	there, err := filepath.Abs(filepath.Join(filepath.Dir(from), original.Dir))
 	if err != nil {
 		return err
 	}
@@ -192,13 +189,13 @@ func (p *Plan) writeSubject(folder Folder, cell PlannedCell) error {
 	for _, key := range slices.Sorted(maps.Keys(files)) {
 		file := files[key]
 		if !filepath.IsAbs(file) {
-			if file, err = filepath.Abs(filepath.Join(filepath.Dir(p.subjectFrom), file)); err != nil {
+			if file, err = filepath.Abs(filepath.Join(filepath.Dir(from), file)); err != nil {
 				return err
 			}
 		}
 		sets = append(sets, key+"="+strconv.Quote(filepath.ToSlash(file)))
 	}
-	text, err := scenarios.Apply(p.subjectFrom, data, sets)
+	text, err := scenarios.Apply(from, data, sets)
 	if err != nil {
 		return err
 	}

@@ -26,18 +26,25 @@ type Plan struct {
 	Text []byte
 	Hash string
 	Spec Spec
-	// Arg is the argument of dlqbench run for the scenario, ScenarioName its name. Subject is the consumer's
-	// subject.yaml, or "" for the scenario's own; SubjectName is the name of the measured subject.
-	Arg, ScenarioName, Subject, SubjectName string
-	Seed                                    uint64
-	Mode                                    reports.BenchMode
-	Axes                                    []reports.BenchAxis
-	Workloads, Faults                       []string
-	Cells                                   []PlannedCell
+	// Arg is the argument of dlqbench run for the scenario, ScenarioName its name. SubjectName is the name of the
+	// measured subject, or how many there are.
+	Arg, ScenarioName, SubjectName string
+	Seed                           uint64
+	Mode                           reports.BenchMode
+	Axes                           []reports.BenchAxis
+	Workloads, Faults              []string
+	Cells                          []PlannedCell
 	// Rounds are, for each repetition, the indexes of the cells in the order in which they are run.
 	Rounds [][]int
-	// subjectFrom is the subject.yaml that the subject's settings change.
-	subjectFrom string
+}
+
+// consumer is what a cell measures.
+type consumer struct {
+	name string
+	// file is its subject.yaml, or "" for the scenario's own; from is the one that settings of the subject change, or ""
+	// for the reference consumer, and text its content.
+	file, from string
+	text       []byte
 }
 
 // PlannedCell is a cell that can be run.
@@ -46,6 +53,9 @@ type PlannedCell struct {
 	Name             string
 	Settings         []reports.BenchSetting
 	Workload, Faults string
+	// Subject is the subject.yaml of its own consumer, as written; "" for that of the bench.
+	Subject  string
+	consumer consumer
 	// Sets are overrides in the syntax of dlqbench run --set; SubjectSets are those of subject.yaml.
 	Sets, SubjectSets []string
 	// Load is the planned duration of warm-up and load; WarmUp is the first part of it.
@@ -79,7 +89,9 @@ func Parse(file string, data []byte, kafka Kafka) (*Plan, error) {
 	}
 	l.Strict = strict
 	l.checkMode()
-	l.readSubject()
+	if l.Has("/subject") && l.Sound("/subject") {
+		l.own, _ = l.consumer("/subject", l.Relative(l.spec.Subject))
+	}
 	l.readScenario()
 	if l.fits, err = kafka(l.spec.Cluster); err != nil {
 		l.Complain("/cluster", err.Error(), "")
@@ -98,7 +110,16 @@ func Parse(file string, data []byte, kafka Kafka) (*Plan, error) {
 	if l.spec.Seed != nil {
 		p.Seed = *l.spec.Seed
 	}
-	p.Hash = digest(data, l.source, l.subjectText)
+	p.SubjectName = l.own.name
+	texts, names := [][]byte{data, l.source}, map[string]bool{}
+	for _, cell := range p.Cells {
+		texts, names[cell.consumer.name] = append(texts, cell.consumer.text), true
+		p.SubjectName = cell.consumer.name
+	}
+	if len(names) > 1 {
+		p.SubjectName = fmt.Sprintf("%d consumers", len(names))
+	}
+	p.Hash = digest(texts...)
 	p.Rounds = rounds(len(p.Cells), l.spec.Repetitions, p.Seed)
 	return p, nil
 }
@@ -118,11 +139,13 @@ type loader struct {
 	*scenarios.Strict
 	spec Spec
 	plan *Plan
+	// own is the consumer of cells that name none.
+	own consumer
 	// base is the scenario with the settings of all cells; name and source are those of its file.
-	base                *scenarios.Scenario
-	name                string
-	source, subjectText []byte
-	fits                func(*scenarios.Scenario) error
+	base   *scenarios.Scenario
+	name   string
+	source []byte
+	fits   func(*scenarios.Scenario) error
 }
 
 // checkMode checks the keys that belong to a mode.
@@ -171,20 +194,23 @@ func (l *loader) checkSearch() {
 	}
 }
 
-// readSubject reads subject.yaml, if one is named, so that an error in it is reported once and not for every cell.
-func (l *loader) readSubject() {
-	if !l.Sound("/subject") {
-		return
+// consumer reads the subject.yaml that is named at a place, so that an error in it is reported once and not for every
+// cell.
+func (l *loader) consumer(place, file string) (c consumer, ok bool) {
+	read := l.Subject(place, file)
+	if read == nil {
+		return c, false
 	}
-	file := l.Relative(l.spec.Subject)
-	if read := l.Subject("/subject", file); read != nil {
-		l.plan.Subject, l.plan.SubjectName, l.plan.subjectFrom = file, read.Name, file
+	text, err := os.ReadFile(file)
+	if err != nil {
+		l.Complain(place, err.Error(), "")
 	}
+	return consumer{name: read.Name, file: file, from: file, text: text}, err == nil
 }
 
 // readScenario reads the scenario with the settings of all cells.
 func (l *loader) readScenario() {
-	if !l.Sound("/scenario") || l.Has("/subject") && l.plan.Subject == "" {
+	if !l.Sound("/scenario") || l.Has("/subject") && l.own.file == "" {
 		return
 	}
 	arg := l.spec.Scenario
@@ -197,32 +223,19 @@ func (l *loader) readScenario() {
 		return
 	}
 	l.plan.Arg, l.name, l.source = arg, name, data
-	plain, _, err := scenarios.ParseForSubject(name, data, nil, l.plan.Subject)
+	plain, _, err := scenarios.ParseForSubject(name, data, nil, l.own.file)
 	if err != nil {
 		l.refused("/scenario", nil, nil, err)
 		return
 	}
 	l.base = plain
-	if l.plan.Subject == "" {
-		l.ownSubject(plain)
-	}
-	if l.plan.subjectFrom != "" {
-		if l.subjectText, err = os.ReadFile(l.plan.subjectFrom); err != nil {
-			l.Complain("/subject", err.Error(), "")
-		}
-	}
-}
-
-// ownSubject names the subject that the scenario specifies itself.
-func (l *loader) ownSubject(scenario *scenarios.Scenario) {
-	if scenario.Subject.File == "" {
-		l.plan.SubjectName = "reference"
-		return
-	}
-	l.plan.subjectFrom = filepath.Join(filepath.Dir(l.name), scenario.Subject.File)
-	l.plan.SubjectName = scenario.Subject.File
-	if read, err := scenarios.LoadSubject(l.plan.subjectFrom); err == nil {
-		l.plan.SubjectName = read.Name
+	switch {
+	case l.own.file != "":
+	case plain.Subject.File == "":
+		l.own.name = "reference"
+	default:
+		l.own, _ = l.consumer("/scenario", filepath.Join(filepath.Dir(l.name), plain.Subject.File))
+		l.own.file = ""
 	}
 }
 

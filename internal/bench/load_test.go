@@ -121,6 +121,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"matrix and cells", head + "matrix: {seed: [1]}\ncells: [{name: a}]", "4:8: matrix and cells exclude each other"},
 		{"a cell's name twice", head + "cells: [{name: a}, {name: a, set: {seed: 1}}]",
 			"3:27: the cell a is here twice: line 3 names it already"},
+		{"no such consumer", head + "cells: [{name: a, subject: none.yaml}]", "3:28: there is no file "},
 		{"a cell twice", head + "cells: [{name: a, set: {seed: 1}}, {name: b, set: {seed: 1}}]", "3:36: b is the same as a"},
 		{"a setting twice", head + "set: {seed: 1}\nmatrix: {seed: [1, 2]}",
 			"4:17: seed is set twice for seed=1: in line 3, too"},

@@ -399,6 +399,44 @@ func TestSubjectOfACell(t *testing.T) {
 	}
 }
 
+// TestCellsOfSeveralConsumers checks that each cell runs its own consumer, with its settings of that consumer's file, and
+// that results do not outlive a change of either file.
+func TestCellsOfSeveralConsumers(t *testing.T) {
+	file := written(t, "name: b\nscenario: calm.yaml\nsubject: orders.yaml\ncells:\n  - {name: theirs}\n"+
+		"  - {name: ours, subject: ours.yaml}\n  - {name: faster, subject: ours.yaml, set: {subject.env.CONCURRENCY: '8'}}\n")
+	ours := filepath.Join(filepath.Dir(file), "ours.yaml")
+	load := func(text string) *Plan {
+		if err := os.WriteFile(ours, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Load(file, anyKafka)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := load(strings.Replace(orders, "name: orders", "name: ours", 1))
+	folder, _, _, err := p.OpenFolder(t.TempDir(), "v1", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"orders 1", "ours 1", "ours 8"} {
+		subject, err := scenarios.LoadSubject(p.SubjectFile(folder, p.Cells[i]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := subject.Name + " " + subject.Env["CONCURRENCY"]; got != want {
+			t.Errorf("cell %d runs %s, want %s", i+1, got, want)
+		}
+	}
+	if p.SubjectName != "2 consumers" {
+		t.Errorf("the bench measures %s", p.SubjectName)
+	}
+	if changed := load(orders); changed.Hash == p.Hash {
+		t.Error("another consumer has the same digest")
+	}
+}
+
 // TestFilesOfACell checks that a cell's subject.yaml still names the files of the original, which are beside that.
 func TestFilesOfACell(t *testing.T) {
 	beside := map[string]string{"orders.jsonl": `{"key":"k","value":{"id":"a"}}`, "key.avsc": `"string"`,

@@ -60,8 +60,10 @@ type Spec struct {
 // Cell is a combination of settings under a name.
 type Cell struct {
 	// Name tells it from the others.
-	Name string             `json:"name" jsonschema:"required,pattern=^[A-Za-z0-9][A-Za-z0-9 ._-]{0\\,63}$"`
-	Set  scenarios.Settings `json:"set,omitempty"`
+	Name string `json:"name" jsonschema:"required,pattern=^[A-Za-z0-9][A-Za-z0-9 ._-]{0\\,63}$"`
+	// Subject is the subject.yaml of this cell's consumer, in the place of the bench's.
+	Subject string             `json:"subject,omitempty"`
+	Set     scenarios.Settings `json:"set,omitempty"`
 }
 
 // Search says where the highest rate is searched for.

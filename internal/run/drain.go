@@ -85,8 +85,8 @@ func (r *run) patience() time.Duration {
 	patience := r.explained()
 	if r.live.offSchedule() {
 		r.offSchedule.Do(func() {
-			r.options.Log.Warn().Msg("the workload could not keep its schedule, so the run can't be conclusive: lower the " +
-				"rate, or give it more of the machine")
+			r.options.Log.Warn().Msg("the workload fell behind its schedule, so the run may be inconclusive: lower the rate, " +
+				"or give it more of the machine")
 		})
 		return patience / 2
 	}
