@@ -181,6 +181,8 @@ type stretch struct{ from, to time.Duration }
 type fetches struct {
 	by   holder
 	list []fetched
+	// found is the position of the one that was asked for last.
+	found int
 }
 
 // fetched is one fetch: the range of offsets handed over, and the time.
@@ -195,6 +197,8 @@ const fetchesLimit = 4096
 func (f *fetches) add(by holder, one fetched) {
 	n := len(f.list)
 	switch {
+	case one.last < one.first:
+		return // of a damaged history; the list stays in order
 	case by != f.by || n > 0 && one.first <= f.list[n-1].last:
 		f.by, f.list = by, f.list[:0]
 	case n == fetchesLimit:
@@ -205,9 +209,13 @@ func (f *fetches) add(by holder, one fetched) {
 
 // handed returns when the offset was handed to the process; false if that is unknown or no longer known.
 func (f *fetches) handed(by holder, offset int64) (time.Duration, bool) {
-	i, _ := slices.BinarySearchFunc(f.list, offset, func(one fetched, offset int64) int {
-		return cmp.Compare(one.last, offset)
-	})
+	i := f.found // mostly it is the same, because records are begun in the order of their offsets
+	if i >= len(f.list) || f.list[i].last < offset || i > 0 && f.list[i-1].last >= offset {
+		i, _ = slices.BinarySearchFunc(f.list, offset, func(one fetched, offset int64) int {
+			return cmp.Compare(one.last, offset)
+		})
+		f.found = i
+	}
 	if by != f.by || i == len(f.list) || f.list[i].first > offset {
 		return 0, false
 	}

@@ -78,7 +78,8 @@ type state struct {
 	activity     activity
 	disturbances uint32
 	phases       []phase
-	audits       []int // number of audits begun, by topic
+	audits       []int  // number of audits begun, by topic
+	inTopic      []bool // by topic: a record may have the mark of that name
 	acked        int64
 	// nameless counts the attempts in which the downstream stub found no id, exempt the records that have none to
 	// find.
@@ -163,7 +164,8 @@ func newState(header *history.Header) *state {
 		txns:    map[int64]*transaction{},
 		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},
-		audits: make([]int, len(header.Topics)), store: newStoreState(), moved: never, still: never, brokenOff: never,
+		audits: make([]int, len(header.Topics)), inTopic: make([]bool, len(header.Topics)), store: newStoreState(),
+		moved: never, still: never, brokenOff: never,
 		calls: newCallsElsewhere(), repeats: newRepeats(header.Contract()),
 	}
 	w.memory = header.Contract().Counter == history.CounterMemory || header.Contract().Counter == ""

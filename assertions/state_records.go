@@ -190,12 +190,15 @@ func (w *state) startAttempt(e *history.Event) {
 	if w.repeatsCall(e, r, by) {
 		return
 	}
-	a := attempt{number: e.Record, op: e.Op, by: by, start: e.Time, life: r.lives, before: w.formerOf(e.Record, r),
-		within: joined}
+	w.oneAttempt = attempt{}
+	a := &w.oneAttempt // set field by field: a literal would be built elsewhere and copied
+	a.number, a.op, a.by, a.start, a.life, a.within = e.Record, e.Op, by, e.Time, r.lives, joined
+	a.before = w.formerOf(e.Record, r)
+	w.attempt = a
 	delivery := uint16(0)
 	switch {
 	case w.share:
-		delivery = w.custody(&a, r)
+		delivery = w.custody(a, r)
 	case p != nil:
 		if !p.assigned && p.epoch == 0 {
 			w.give(p, by, e.Time)
@@ -233,9 +236,7 @@ func (w *state) startAttempt(e *history.Event) {
 	r.held, r.delivery, r.lastStart = by, delivery, history.StampOf(e.Time)
 	a.k = r.inSeries
 	w.beginRepeats(a)
-	w.open[e.Op] = a
-	w.oneAttempt = a
-	w.attempt = &w.oneAttempt
+	w.open[e.Op] = *a
 }
 
 // unnamed is an attempt in which the downstream stub found no id. Its place is the one that the subject reported.
@@ -336,14 +337,12 @@ func (w *state) anonymous() bool {
 
 // straggle notes an attempt of a process that has lost the partition. It has a count of its own, and does not interrupt
 // the count of any other process.
-func (w *state) straggle(r *record, a attempt) {
+func (w *state) straggle(r *record, a *attempt) {
 	r.attempts = bump(r.attempts)
 	if r.held == a.by {
 		r.inRun = bump(r.inRun) // its own count continues
 	}
-	w.open[a.op] = a
-	w.oneAttempt = a
-	w.attempt = &w.oneAttempt
+	w.open[a.op] = *a
 }
 
 func (w *state) formerOf(number int32, r *record) former {
@@ -359,7 +358,9 @@ func (w *state) formerOf(number int32, r *record) former {
 
 func (w *state) endAttempt(e *history.Event) {
 	r := w.record(e.Record)
-	a, known := w.open[e.Op]
+	known := false
+	w.oneAttempt, known = w.open[e.Op]
+	a := &w.oneAttempt
 	if r == nil || !known || a.number != e.Record {
 		return
 	}
@@ -367,10 +368,9 @@ func (w *state) endAttempt(e *history.Event) {
 	r.answers |= setOf(e.Outcome)
 	a.end, a.outcome, a.gone = e.Time, e.Outcome, e.Flags.Has(history.ClientGone)
 	a.withheld = e.Flags.Has(history.Withheld)
-	w.oneAttempt = a
-	w.attempt = &w.oneAttempt
+	w.attempt = a
 	if a.life != r.lives {
-		if w.ends(&a) {
+		if w.ends(a) {
 			w.outlived(r, a.life, a.start, a.end)
 		}
 		return
@@ -386,7 +386,7 @@ func (w *state) endAttempt(e *history.Event) {
 	if e.Outcome == history.OutcomeRateLimited {
 		w.told[e.Record] = time.Duration(e.Aux)
 	}
-	w.conclude(r, w.attempt)
+	w.conclude(r, a)
 }
 
 // conclude notes which obligations the attempt's outcome ends.
@@ -445,11 +445,12 @@ func (w *state) startAudit(e *history.Event) {
 		return
 	}
 	w.audits[e.Topic]++
-	for i := range w.records.count {
+	for i := 0; w.inTopic[e.Topic] && i < w.records.count; i++ {
 		if r := w.records.at(i); r.topic == e.Topic {
 			r.flags &^= markInTopic
 		}
 	}
+	w.inTopic[e.Topic] = false
 	for _, c := range w.copies {
 		c.forget(e.Topic)
 	}
@@ -475,6 +476,7 @@ func (w *state) auditRecord(e *history.Event) {
 			w.learn(at, e.Record, r)
 		}
 		r.flags |= markInTopic
+		w.inTopic[e.Topic] = true
 		return
 	}
 	w.auditCopy(e, r, at)

@@ -71,11 +71,11 @@ func (w *state) repeatsCall(e *history.Event, r *record, by holder) bool {
 }
 
 // beginRepeats notes an attempt, whose client may repeat its call.
-func (w *state) beginRepeats(a attempt) {
+func (w *state) beginRepeats(a *attempt) {
 	if w.repeats == nil {
 		return
 	}
-	w.repeats.current[a.number] = repeatedAttempt{a, 1}
+	w.repeats.current[a.number] = repeatedAttempt{*a, 1}
 	if a.fresh {
 		w.repeats.series[a.number] = 0
 	}
