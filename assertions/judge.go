@@ -14,7 +14,7 @@ import (
 const kindsLimit = 256
 
 // eventsPerCollection is the number of events between two garbage collections.
-const eventsPerCollection = 1 << 21
+const eventsPerCollection = 1 << 23
 
 // judge is the judging of one history.
 type judge struct {
