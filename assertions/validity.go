@@ -111,11 +111,16 @@ func (j *judge) hidden() string {
 // that of another consumer in the process.
 func (w *state) otherName(e *history.Event) Open {
 	topic := strings.TrimPrefix(w.topicName(e.Topic), w.header.RunID+".")
+	do := fmt.Sprintf("write group: %s in the contract, or give the consumer {{.GroupID}}", e.Text)
+	if added, longer := strings.CutPrefix(e.Text, w.header.Group()); longer { // as NestJS does
+		do = fmt.Sprintf("the consumer adds %s to the name that it is given: give it {{.RunID}}, and write group: "+
+			"\"{{.RunID}}%s\" in the contract", added, added)
+	}
 	return Open{
 		What: "anything that depends on commits and partitions",
 		Why: fmt.Sprintf("the consumer reads %s with the group %s, and its contract names the group %s, which read nothing",
 			topic, e.Text, w.header.Group()),
-		Do: fmt.Sprintf("write group: %s in the contract, or give the consumer {{.GroupID}}", e.Text),
+		Do: do,
 	}
 }
 

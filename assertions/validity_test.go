@@ -50,11 +50,11 @@ func untrusting(b *builder) *builder {
 }
 
 // elsewhere is a run whose subject commits in another group than its contract says, so that no commit is seen.
-func elsewhere(b *builder) *builder {
+func elsewhere(b *builder, group string) *builder {
 	b.h.Consumers[0].Group = "r"
 	b.begin().send(0).success(0).wait(time.Minute).drain()
 	e := b.event(history.KindUnreadable)
-	e.Code, e.Topic, e.Text = history.None, input, "shop"
+	e.Code, e.Topic, e.Text = history.None, input, group
 	b.put(e)
 	return b
 }
@@ -79,9 +79,13 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			return untrusting(b).done()
 		}, Inconclusive, "7 connections by TLS were closed without a call; have the service trust {{.CAFile}}"},
 		{"the group has another name than the contract says", func(b *builder) history.Source {
-			return elsewhere(b).done()
+			return elsewhere(b, "shop").done()
 		}, Inconclusive, "with the group shop, and its contract names the group r, which read nothing; write group: shop in " +
 			"the contract"},
+		{"the consumer appends to the group's name", func(b *builder) history.Source {
+			return elsewhere(b, "r-server").done()
+		}, Inconclusive, `the consumer adds -server to the name that it is given: give it {{.RunID}}, and write group: ` +
+			`"{{.RunID}}-server" in the contract`},
 		{"a planned fault was never injected", func(b *builder) history.Source {
 			b.fault("broker", "broker 1", "broker 1 stopped")
 			return fine(b).done()
