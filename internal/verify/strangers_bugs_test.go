@@ -193,6 +193,22 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"resolved-before-await", "consumer-rolling-restart", "commit-after-outcome"},
 			{"not-awaited", "transient-downstream", "commit-after-outcome"},
 		},
+		"frameworks/nestjs/operator.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"", "hostile-payloads", "dlq-fidelity: key-changed"}, // NestJS reads keys as text
+			{"client-error-thrown", "dlq-publish-failure", "stays-up: gave-up"},
+			{"not-returned", "smoke", "commit-after-outcome: commit-past-unfinished"},
+			{"emit-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/nestjs/redelivery.yaml": {
+			{"", seldom("consumer-kill"), ""},
+			{"count-in-a-header", seldom("smoke"), "bounded-retries"},
+		},
+		"frameworks/arroyo/subject.yaml": {
+			{"", "smoke", "commit-after-dlq: commit-before-dlq"}, // its flush awaits the dead letters of one partition
+			{"", "dlq-publish-failure", "no-loss: lost"},         // it drops what its client denies
+			{"", "hostile-payloads", "dlq-fidelity: payload-changed"},
+		},
 		"postgres/go/subject.yaml": {
 			{"offset-before-commit", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},
