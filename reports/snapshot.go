@@ -220,7 +220,6 @@ const (
 	EventFault     EventKind = "fault"     // a fault was injected or lifted, or a process was sent a signal
 	EventInstance  EventKind = "instance"  // a process started, became ready, ended
 	EventRebalance EventKind = "rebalance" // partitions were reassigned
-	EventHand      EventKind = "hand"      // a person did or noted something
 )
 
 // LiveEvent is a line of the event log.
