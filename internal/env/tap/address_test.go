@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -155,10 +156,11 @@ func TestRewrittenAddresses(t *testing.T) {
 			{NodeID: 5, Host: "kafka", Port: 9092}}
 		c.rewriteAddresses(found)
 		one, two := found.Coordinators[0], found.Coordinators[1]
-		if one.ErrorCode != codeCoordinatorNotAvailable || one.Host != "" || two.ErrorCode != 0 || two.Host != "127.0.0.1" {
+		if one.ErrorCode != kerr.CoordinatorNotAvailable.Code || one.Host != "" || two.ErrorCode != 0 ||
+			two.Host != "127.0.0.1" {
 			t.Errorf("v%d: %+v", version, found)
 		}
-		if version < 4 && (found.ErrorCode != codeCoordinatorNotAvailable || found.NodeID != -1 || found.Host != "") {
+		if version < 4 && (found.ErrorCode != kerr.CoordinatorNotAvailable.Code || found.NodeID != -1 || found.Host != "") {
 			t.Errorf("v%d: %+v", version, found)
 		}
 	}

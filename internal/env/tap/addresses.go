@@ -3,6 +3,7 @@ package tap
 import (
 	"net"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -82,7 +83,7 @@ func (c *conn) rewriteCoordinators(r *kmsg.FindCoordinatorResponse) {
 		if host, port, ok := c.listenerOf(r.NodeID); ok {
 			r.Host, r.Port = host, port
 		} else {
-			r.ErrorCode, r.NodeID, r.Host, r.Port = codeCoordinatorNotAvailable, -1, "", -1
+			r.ErrorCode, r.NodeID, r.Host, r.Port = kerr.CoordinatorNotAvailable.Code, -1, "", -1
 		}
 	}
 	for i := range r.Coordinators {
@@ -94,7 +95,7 @@ func (c *conn) rewriteCoordinators(r *kmsg.FindCoordinatorResponse) {
 		if host, port, ok := c.listenerOf(at.NodeID); ok {
 			at.Host, at.Port = host, port
 		} else {
-			at.ErrorCode, at.NodeID, at.Host, at.Port = codeCoordinatorNotAvailable, -1, "", -1
+			at.ErrorCode, at.NodeID, at.Host, at.Port = kerr.CoordinatorNotAvailable.Code, -1, "", -1
 		}
 	}
 }

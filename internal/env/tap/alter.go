@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -55,8 +56,8 @@ func throttle(wait time.Duration) func(kmsg.Response) bool {
 // endsSession reports whether an error code applies to a whole Fetch: the broker does not know the client's session,
 // or has another state of it.
 func endsSession(code int16) bool {
-	return code == codeFetchSessionIDNotFound || code == codeInvalidFetchSessionEpoch ||
-		code == codeFetchSessionTopicIDError
+	return code == kerr.FetchSessionIDNotFound.Code || code == kerr.InvalidFetchSessionEpoch.Code ||
+		code == kerr.FetchSessionTopicIDError.Code
 }
 
 // refuseTopics refuses the matching topics of a Metadata. The answer still names its brokers.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -473,7 +474,7 @@ func (c *conn) prepare(p *pending, fr *frame) (response kmsg.Response, out []byt
 // answerVersion returns the version of a response's body. It is the request's version, except that a broker answers
 // a too new ApiVersions in version 0.
 func answerVersion(h header, body []byte) int16 {
-	if h.key == keyAPIVersions && len(body) >= 2 && int16(binary.BigEndian.Uint16(body)) == codeUnsupportedVersion {
+	if h.key == keyAPIVersions && len(body) >= 2 && int16(binary.BigEndian.Uint16(body)) == kerr.UnsupportedVersion.Code {
 		return 0
 	}
 	return h.version

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -451,10 +452,10 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 	subject.request(2, request)
 	kafka.receive()
 	old := kmsg.NewPtrApiVersionsResponse()
-	old.ErrorCode = codeUnsupportedVersion
+	old.ErrorCode = kerr.UnsupportedVersion.Code
 	kafka.respond(2, old)
 	if got := decodeAnswer(t, subject.receive(), 2, kmsg.NewPtrApiVersionsResponse(), 0); got.ErrorCode !=
-		codeUnsupportedVersion {
+		kerr.UnsupportedVersion.Code {
 		t.Errorf("got %+v", got)
 	}
 	// A request newer than the tap is answered by it, as a broker would.
@@ -462,7 +463,7 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 	frame[7] = 99
 	subject.send(frame)
 	newest := decodeAnswer(t, subject.receive(), 3, kmsg.NewPtrApiVersionsResponse(), 0)
-	if newest.ErrorCode != codeUnsupportedVersion || len(newest.ApiKeys) != 1 ||
+	if newest.ErrorCode != kerr.UnsupportedVersion.Code || len(newest.ApiKeys) != 1 ||
 		newest.ApiKeys[0].MaxVersion != request.MaxVersion() {
 		t.Errorf("got %+v", newest)
 	}

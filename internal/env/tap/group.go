@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -46,7 +47,7 @@ const (
 // in the group and only its commit be late. A member that takes it for a loss joins again, and its JoinGroup says
 // which partitions it keeps.
 func provesLoss(code int16) bool {
-	return code == codeUnknownMemberID || code == codeFencedInstanceID || code == codeFencedMemberEpoch
+	return code == kerr.UnknownMemberID.Code || code == kerr.FencedInstanceID.Code || code == kerr.FencedMemberEpoch.Code
 }
 
 // eager reports whether members give up all partitions before they rejoin under this assignor. Under other assignors

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -141,8 +142,8 @@ func TestEagerMember(t *testing.T) {
 	k.expect("refused sync", k.sync("m", 2, 27, 1), "")
 	k.expect("second assignment", k.sync("m", 2, 0, 1), "+0.1@2")
 	k.expect("illegal generation proves no loss", k.beat("m", 22), "")
-	k.expect("unknown member does", k.beat("m", codeUnknownMemberID), "-0.1@2 fenced")
-	k.expect("once only", k.beat("m", codeUnknownMemberID), "")
+	k.expect("unknown member does", k.beat("m", kerr.UnknownMemberID.Code), "-0.1@2 fenced")
+	k.expect("once only", k.beat("m", kerr.UnknownMemberID.Code), "")
 }
 
 func TestCooperativeMember(t *testing.T) {
@@ -151,7 +152,7 @@ func TestCooperativeMember(t *testing.T) {
 	k.expect("assignment", k.sync("m", 1, 0, 0, 1, 2), "+0.0@1, +0.1@1, +0.2@1")
 	k.expect("rejoin keeps what it says it owns", k.join("m", "cooperative-sticky", 2, 0, 0, 1), "-0.2@1 rejoin")
 	k.expect("less", k.sync("m", 2, 0, 1, 3), "-0.0@2 rebalance, +0.3@2")
-	k.expect("fenced instead of joined", k.join("m", "cooperative-sticky", 0, codeFencedInstanceID, 1, 3),
+	k.expect("fenced instead of joined", k.join("m", "cooperative-sticky", 0, kerr.FencedInstanceID.Code, 1, 3),
 		"-0.1@2 fenced, -0.3@2 fenced")
 }
 
@@ -186,7 +187,7 @@ func TestExpelledMemberOfTheSameProcess(t *testing.T) {
 	k.expect("first", k.sync("a", 1, 0, 0, 1), "+0.0@1, +0.1@1")
 	k.join("b", "range", 2, 0)
 	k.expect("second", k.sync("b", 2, 0, 1, 2), "-0.1@1 fenced, +0.1@2, +0.2@2")
-	k.expect("the first hears of it", k.beat("a", codeUnknownMemberID), "-0.0@1 fenced")
+	k.expect("the first hears of it", k.beat("a", kerr.UnknownMemberID.Code), "-0.0@1 fenced")
 }
 
 func TestLeaving(t *testing.T) {
@@ -212,7 +213,7 @@ func TestCommitOfAnUnknownMember(t *testing.T) {
 	k.news()
 	request := commit(8, 5)
 	k.expect("illegal generation", k.ask(request, committedAnswer(request, 22)), "")
-	k.expect("unknown member", k.ask(request, committedAnswer(request, codeUnknownMemberID)), "-0.0@4 fenced")
+	k.expect("unknown member", k.ask(request, committedAnswer(request, kerr.UnknownMemberID.Code)), "-0.0@4 fenced")
 	request.Group = "other"
 	before := len(k.log.of(history.KindCommitRequest))
 	k.ask(request, committedAnswer(request, 0))
@@ -274,7 +275,7 @@ func TestServerSideMember(t *testing.T) {
 	k.expect("no change", beat(1, 0, 1), "")
 	k.expect("shrinks", beat(1, 0, 2, 1), "-0.0@2 rebalance")
 	k.expect("moves", beat(2, 0, 3, 4), "-0.1@3 rebalance, +0.4@3")
-	k.expect("fenced", beat(3, codeFencedMemberEpoch, 0), "-0.4@3 fenced")
+	k.expect("fenced", beat(3, kerr.FencedMemberEpoch.Code, 0), "-0.4@3 fenced")
 	k.expect("joins again", beat(0, 0, 5, 2), "+0.2@5")
 	k.expect("joins while it holds", beat(0, 0, 6, 2), "-0.2@5 rejoin, +0.2@6")
 	k.expect("is given nothing", beat(6, 0, 7, []int32{}...), "-0.2@7 rebalance")
@@ -442,8 +443,8 @@ func TestForgedAndWithheldGroupAnswers(t *testing.T) {
 		return request
 	}
 	for code, lost := range map[int16]bool{
-		codeCoordinatorNotAvailable: false, 16: false, 22: false, 27: false, codeUnknownMemberID: true,
-		codeFencedInstanceID: true, codeFencedMemberEpoch: true,
+		kerr.CoordinatorNotAvailable.Code: false, 16: false, 22: false, 27: false, kerr.UnknownMemberID.Code: true,
+		kerr.FencedInstanceID.Code: true, kerr.FencedMemberEpoch.Code: true,
 	} {
 		for _, request := range []kmsg.Request{
 			group(kmsg.NewPtrSyncGroupRequest()), group(kmsg.NewPtrHeartbeatRequest()),
@@ -528,7 +529,7 @@ func TestSilentMember(t *testing.T) {
 	k.expect("that is told once", after(session, false), "1, 0 silent")
 	k.beat("m", 0)
 	k.expect("it is heard of", k.members(), "1, 0 silent, 1")
-	k.beat("m", codeUnknownMemberID)
+	k.beat("m", kerr.UnknownMemberID.Code)
 	k.expect("it is refused", k.members(), "1, 0 silent, 1, 0 fenced")
 	k.expect("it is no member", after(time.Hour, false), "1, 0 silent, 1, 0 fenced")
 	k.join("m", "range", 2, 0)
@@ -565,7 +566,7 @@ func (k *talk) find(version int16, kind int8, code int16, keys ...string) {
 // A process that was removed from its group and is kept from returning has not given up.
 func TestMembersSeekTheirCoordinator(t *testing.T) {
 	const group, transaction = 0, 1
-	refused := func(k *talk) { k.join("m", "range", 0, codeCoordinatorNotAvailable) }
+	refused := func(k *talk) { k.join("m", "range", 0, kerr.CoordinatorNotAvailable.Code) }
 	beats := func(code int16) func(*talk) {
 		return func(k *talk) {
 			request := kmsg.NewPtrConsumerGroupHeartbeatRequest()
@@ -580,15 +581,17 @@ func TestMembersSeekTheirCoordinator(t *testing.T) {
 		does  func(*talk)
 		seeks bool
 	}{
-		"nothing":                      {func(*talk) {}, false},
-		"there is no coordinator":      {func(k *talk) { k.find(3, group, codeCoordinatorNotAvailable, "g") }, true},
-		"nor of several groups":        {func(k *talk) { k.find(4, group, codeCoordinatorNotAvailable, "h", "g") }, true},
-		"it is found":                  {func(k *talk) { k.find(3, group, 0, "g") }, false},
-		"another group's":              {func(k *talk) { k.find(4, group, codeCoordinatorNotAvailable, "h") }, false},
-		"a producer's":                 {func(k *talk) { k.find(3, transaction, codeCoordinatorNotAvailable, "g") }, false},
+		"nothing":                 {func(*talk) {}, false},
+		"there is no coordinator": {func(k *talk) { k.find(3, group, kerr.CoordinatorNotAvailable.Code, "g") }, true},
+		"nor of several groups": {func(k *talk) { k.find(4, group, kerr.CoordinatorNotAvailable.Code, "h", "g") },
+			true},
+		"it is found":     {func(k *talk) { k.find(3, group, 0, "g") }, false},
+		"another group's": {func(k *talk) { k.find(4, group, kerr.CoordinatorNotAvailable.Code, "h") }, false},
+		"a producer's": {func(k *talk) { k.find(3, transaction, kerr.CoordinatorNotAvailable.Code, "g") },
+			false},
 		"it may not join yet":          {refused, true},
-		"it may not join yet, KIP-848": {beats(codeCoordinatorNotAvailable), true},
-		"it is told that it is out":    {beats(codeUnknownMemberID), false},
+		"it may not join yet, KIP-848": {beats(kerr.CoordinatorNotAvailable.Code), true},
+		"it is told that it is out":    {beats(kerr.UnknownMemberID.Code), false},
 		"no broker answers":            {(*talk).hangUp, true},
 	} {
 		k := newTalk(t)
@@ -603,7 +606,7 @@ func TestMembersSeekTheirCoordinator(t *testing.T) {
 		k = newTalk(t)
 		p, _ = k.present(k.only())
 		k.join("m", "range", 1, 0)
-		k.beat("m", codeUnknownMemberID)
+		k.beat("m", kerr.UnknownMemberID.Code)
 		c.does(k)
 		want := map[bool]string{false: "1, 0 fenced", true: "1, 0 fenced, 0 seeks"}[c.seeks]
 		for range 2 {
@@ -686,10 +689,10 @@ func TestServerSideEpochs(t *testing.T) {
 		k.expect("is to give one up", beat(2, 0, 2, nil, []int32{0, 1}), "-0.2@2 rebalance")
 		k.expect("confirms", beat(2, 0, 3, []int32{0, 1}, nil), "")
 		k.expect("is given another", beat(3, 0, 4, nil, []int32{0, 1, 5}), "+0.5@4")
-		k.expect("no coordinator", beat(4, codeCoordinatorNotAvailable, 0, nil, nil), "")
-		k.expect("fenced", beat(4, codeFencedMemberEpoch, 0, nil, nil), "-0.0@4 fenced, -0.1@4 fenced, -0.5@4 fenced")
+		k.expect("no coordinator", beat(4, kerr.CoordinatorNotAvailable.Code, 0, nil, nil), "")
+		k.expect("fenced", beat(4, kerr.FencedMemberEpoch.Code, 0, nil, nil), "-0.0@4 fenced, -0.1@4 fenced, -0.5@4 fenced")
 		k.expect("joins again", beat(0, 0, 6, nil, []int32{1}), "+0.1@6")
-		k.expect("unknown", beat(6, codeUnknownMemberID, 0, nil, nil), "-0.1@6 fenced")
+		k.expect("unknown", beat(6, kerr.UnknownMemberID.Code, 0, nil, nil), "-0.1@6 fenced")
 		k.expect("joins again", beat(0, 0, 8, nil, []int32{1}), "+0.1@8")
 		k.expect(fmt.Sprintf("leaves with %d", leave), beat(leave, 0, leave, nil, nil), "-0.1@8 leave")
 	}

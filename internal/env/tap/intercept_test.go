@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -254,7 +255,7 @@ func TestCommitIsRefused(t *testing.T) {
 
 // A request whose response has an error code for the whole is answered. Others pass, and their action is done.
 func TestOtherRequestsAreRefused(t *testing.T) {
-	r, s, subject, kafka := scripted(t, map[int16]Action{keyHeartbeat: {Code: codeUnknownMemberID}, 22: {Code: 14},
+	r, s, subject, kafka := scripted(t, map[int16]Action{keyHeartbeat: {Code: kerr.UnknownMemberID.Code}, 22: {Code: 14},
 		2: {Code: 14}})
 	beat := kmsg.NewPtrHeartbeatRequest()
 	beat.SetVersion(4)
@@ -265,7 +266,7 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	p.mu.Unlock()
 	subject.request(1, beat)
 	if got := decodeAnswer(t, subject.receive(), 1, kmsg.NewPtrHeartbeatResponse(), 4); got.ErrorCode !=
-		codeUnknownMemberID {
+		kerr.UnknownMemberID.Code {
 		t.Errorf("the client was told %+v", got)
 	}
 	if lost := r.log.of(history.KindRevoked); len(lost) != 1 || lost[0].Text != whyFenced || lost[0].Partition != 3 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -72,7 +73,7 @@ func TestAnotherGroupCountsOnTheRetryTopicsThatItReads(t *testing.T) {
 	beat.SetVersion(3)
 	beat.Group, beat.MemberID = "g-retry", "r"
 	answer := beat.ResponseKind().(*kmsg.HeartbeatResponse)
-	answer.ErrorCode = codeUnknownMemberID
+	answer.ErrorCode = kerr.UnknownMemberID.Code
 	k.expect("its member is fenced", k.ask(beat, answer), "-1.0@1 fenced")
 	for _, e := range k.log.of(history.KindAssigned, history.KindRevoked, history.KindCommitRequest,
 		history.KindCommitResponse) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -321,7 +322,7 @@ func TestShareMember(t *testing.T) {
 	p.expire(k.clock.Now()+brokerSession, false)
 	k.expect("its session is over", k.members(), "1, 0 silent")
 	k.expect("it is heard of", beat("g", 1, 0, 1), "1, 0 silent, 1")
-	k.expect("fenced", beat("g", 1, codeFencedMemberEpoch, 0), "1, 0 silent, 1, 0 fenced")
+	k.expect("fenced", beat("g", 1, kerr.FencedMemberEpoch.Code, 0), "1, 0 silent, 1, 0 fenced")
 	k.expect("joins again", beat("g", 0, 0, 4), "1, 0 silent, 1, 0 fenced, 1")
 	k.expect("leaves", beat("g", -1, 0, -1), "1, 0 silent, 1, 0 fenced, 1, 0 leave")
 }

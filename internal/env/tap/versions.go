@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -32,19 +33,6 @@ const (
 	keyShareFetch              = 78
 	keyShareAcknowledge        = 79
 	keyStreamsGroupHeartbeat   = 88
-)
-
-// Kafka's error codes that the tap sends or interprets.
-const (
-	codeCoordinatorNotAvailable = 15
-	codeUnknownMemberID         = 25
-	codeUnsupportedVersion      = 35
-	codeFencedInstanceID        = 82
-	codeFencedMemberEpoch       = 110
-
-	codeFetchSessionIDNotFound   = 70
-	codeInvalidFetchSessionEpoch = 71
-	codeFetchSessionTopicIDError = 106
 )
 
 // apis are the APIs and versions that the tap reads: those that kmsg can decode, except the group protocol of Kafka
@@ -124,7 +112,7 @@ func (a *apis) clamp(response *kmsg.ApiVersionsResponse) (taken []string) {
 // retry in (KIP-511).
 func (a *apis) unsupported() *kmsg.ApiVersionsResponse {
 	response := kmsg.NewPtrApiVersionsResponse()
-	response.ErrorCode = codeUnsupportedVersion
+	response.ErrorCode = kerr.UnsupportedVersion.Code
 	own := kmsg.NewApiVersionsResponseApiKey()
 	own.ApiKey, own.MaxVersion = keyAPIVersions, a.maxVersion(keyAPIVersions)
 	response.ApiKeys = append(response.ApiKeys, own)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -249,7 +250,8 @@ func TestOAuthBearer(t *testing.T) {
 				case "n,,\x01auth=Bearer odd\x01\x01":
 					response.SASLAuthBytes = []byte(`{"status":"invalid_token"}`)
 				default:
-					response.ErrorCode, response.ErrorMessage = codeAuthenticationFailed, kmsg.StringPtr("token bad is invalid")
+					response.ErrorCode = kerr.SaslAuthenticationFailed.Code
+					response.ErrorMessage = kmsg.StringPtr("token bad is invalid")
 				}
 				return response, nil, true
 			})

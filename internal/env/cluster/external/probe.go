@@ -22,11 +22,7 @@ const (
 	// largestAnswer is far above the size of any cluster's metadata. A larger size means that the peer is not Kafka.
 	largestAnswer = 64 << 20
 
-	codeIllegalSASLState           = 34
-	codeUnsupportedMechanism       = 33
-	codeAuthenticationFailed       = 58
-	codeUnsupportedVersion         = 35
-	metadataVersion          int16 = 8 // spoken by every broker from 2.3 to 4.x, and not yet flexible
+	metadataVersion int16 = 8 // spoken by every broker from 2.3 to 4.x, and not yet flexible
 )
 
 // probe is a connection to one broker that performs every step separately, so that a failure can be named. A client
@@ -258,7 +254,7 @@ func (c Config) offered(ctx context.Context, address string) []string {
 	request, response := kmsg.NewPtrSASLHandshakeRequest(), kmsg.NewPtrSASLHandshakeResponse()
 	request.SetVersion(1)
 	request.Mechanism = "NONE"
-	if p.ask(request, response) != nil || response.ErrorCode != codeUnsupportedMechanism {
+	if p.ask(request, response) != nil || response.ErrorCode != kerr.UnsupportedSaslMechanism.Code {
 		return nil
 	}
 	return response.SupportedMechanisms

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl"
 
@@ -63,10 +64,10 @@ func (p *probe) shakeHands(mechanism string) error {
 	switch response.ErrorCode {
 	case 0:
 		return nil
-	case codeUnsupportedMechanism:
+	case kerr.UnsupportedSaslMechanism.Code:
 		return fmt.Errorf("%w: the broker at %s does not take %s; it takes %s: set sasl.mechanism", ErrAuthentication,
 			p.address, mechanism, strings.Join(response.SupportedMechanisms, ", "))
-	case codeIllegalSASLState:
+	case kerr.IllegalSaslState.Code:
 		return fmt.Errorf("%w: the broker at %s wants no authentication on this port, but security.protocol is %s: set it "+
 			"to %s, or use the port of the SASL listener",
 			ErrProtocol, p.address, p.config.protocol(), strings.TrimPrefix(p.config.protocol(), "SASL_"))
