@@ -80,8 +80,8 @@ func (w *state) refusals(l *life, e *history.Event) {
 	}
 }
 
-// barred is a dead-letter topic whose writes a process's client may deny by itself, and when it has written to it since,
-// or never.
+// barred is a dead-letter topic whose writes a process's client may deny by itself, and when it has written to it
+// since, or never.
 type barred struct {
 	topic int16
 	to    time.Duration

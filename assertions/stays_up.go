@@ -24,8 +24,8 @@ package assertions
 // group's coordinator without success, or waits for the coordinator's answer, it has not given up. A consumer whose
 // backoff is longer than its poll interval leaves the group as well, and returns, and so does one that recreates its
 // client; kafkajs waits for up to 30 s before it restarts its consumer after an error. The process therefore counts as
-// having given up only after the time in which standing still is proven (settled.go), in which no fault was in force and
-// it made no attempt. The drain lasts until then. A member that stays in the group and fetches nothing is judged by
+// having given up only after the time in which standing still is proven (settled.go), in which no fault was in force
+// and it made no attempt. The drain lasts until then. A member that stays in the group and fetches nothing is judged by
 // liveness (paused-partition, stalled).
 
 import (
