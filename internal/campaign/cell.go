@@ -30,8 +30,16 @@ type Cell struct {
 	Files []string
 }
 
-// Cells returns the cells of a suite in its order. version is that of dlqbench.
+// mostCells is the maximum number of cells that one campaign can have.
+const mostCells = 10_000
+
+// Cells returns the cells of a suite in its order. version is that of dlqbench. The error reports too many cells, or a
+// file that can't be read.
 func Cells(suite *gate.Suite, version string) ([]Cell, error) {
+	if n := len(suite.Entries); n > mostCells {
+		return nil, fmt.Errorf("the campaign has %d cells, and %d are the most: name fewer seeds, and run it in parts", n,
+			mostCells)
+	}
 	cluster, err := json.Marshal(suite.Cluster)
 	if err != nil {
 		return nil, fmt.Errorf("describing the Kafka: %w", err)
@@ -117,9 +125,6 @@ func read(entry gate.Entry) (in input, err error) {
 	in.digest = sum.Sum(nil)
 	return in, nil
 }
-
-// mostCells is the maximum number of cells that one campaign can have.
-const mostCells = 10_000
 
 // Select returns the cells with the numbers in a text such as "1-40,43"; "" means all.
 func Select(cells []Cell, numbers string) ([]Cell, error) {
