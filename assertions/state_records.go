@@ -358,12 +358,12 @@ func (w *state) formerOf(number int32, r *record) former {
 
 func (w *state) endAttempt(e *history.Event) {
 	r := w.record(e.Record)
-	known := false
-	w.oneAttempt, known = w.open[e.Op]
-	a := &w.oneAttempt
-	if r == nil || !known || a.number != e.Record {
+	open, known := w.open[e.Op]
+	if r == nil || !known || open.number != e.Record {
 		return
 	}
+	w.oneAttempt = open
+	a := &w.oneAttempt
 	delete(w.open, e.Op)
 	r.answers |= setOf(e.Outcome)
 	a.end, a.outcome, a.gone = e.Time, e.Outcome, e.Flags.Has(history.ClientGone)
