@@ -40,14 +40,14 @@ func (r *run) drain(ctx context.Context) error {
 		now := r.live.figures()
 		still := watch.still(r.live, now)
 		r.showStill(still, r.patience()+given.back())
-		if committed && (sure && now.retrying == 0 && r.stubs.inFlight() == 0 || still > r.quietAfter()) &&
-			!r.mayReturn(began) {
+		mayReturn := r.mayReturn(began)
+		if committed && (sure && now.retrying == 0 && r.stubs.inFlight() == 0 || still > r.quietAfter()) && !mayReturn {
 			return nil
 		}
 		if r.options.Discovery.lookingOn() && r.ended() {
 			return nil
 		}
-		if still > r.patience()+given.back() || r.clock.Now()-began > drainCap {
+		if still > r.patience()+given.back() && !mayReturn || r.clock.Now()-began > drainCap {
 			if asking != nil && ctx.Err() == nil {
 				return environment("asking the brokers how far the subject is", asking)
 			}
