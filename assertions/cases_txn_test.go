@@ -60,6 +60,22 @@ func (b *builder) together(outcome history.Outcome, numbers ...int32) {
 	}
 }
 
+// firstOfBatch is a consumer of batches: the second batch is refused before more than its first record was sent, and
+// that record is then tried alone, so many times.
+func firstOfBatch(b *builder, times int) history.Source {
+	b.begin().send(0).send(1).send(2)
+	b.inTxn(0, func() { b.success(0).success(1).commit(2) }).commitTxn(0)
+	b.inTxn(0, func() { b.attempt(2, history.OutcomeTransient) }).abortTxn(0, 0, 2)
+	for k := range times {
+		if k > 0 {
+			b.wait(b.h.Contract().Backoff.Wait(k) + 5*ms)
+		}
+		b.inTxn(0, func() { b.attempt(2, history.OutcomeTransient) }).abortTxn(0, 0, 2)
+	}
+	b.inTxn(0, func() { b.letter(2).commit(3) }).commitTxn(0)
+	return b.drain().done()
+}
+
 // batchCases are about consumers that write results, dead letters and offsets in transactions. The attempts are writes.
 func batchCases() []testCase {
 	alone := func(b *builder, number int32, outcome history.Outcome) *builder {
@@ -119,6 +135,12 @@ func batchCases() []testCase {
 				b.inTxn(0, func() { b.letter(0).commit(1) }).commitTxn(0)
 				return b.drain().done()
 			}},
+		{"of a batch that is refused, only the first record was sent", nil, func(b *builder) history.Source {
+			return firstOfBatch(b, 3)
+		}},
+		{"it is then tried too often alone", []string{"over-retried"}, func(b *builder) history.Source {
+			return firstOfBatch(b, 4)
+		}},
 		{"a success is repeated, and its transaction was committed", []string{"duplicate"},
 			func(b *builder) history.Source {
 				b.begin().send(0).send(1)

@@ -136,6 +136,7 @@ func (w *state) joinAttempt(e *history.Event, r *record) *transaction {
 		t.tried = map[int32]joinedAttempts{}
 	}
 	t.tried[e.Record] = joinedAttempts{life: r.lives, successes: t.tried[e.Record].successes, began: e.Time}
+	w.batches = w.batches || len(t.tried) > 1
 	return t
 }
 
@@ -304,9 +305,10 @@ func (w *state) giveUp(by holder) {
 // undo takes back the attempts of an aborted transaction. If its commit was requested, at the time ended, it may have
 // been committed: then they are excused, and count as finished by that time. An application whose transaction is
 // refused as a whole can't tell because of which record. So if there are several, the abort says nothing about any of
-// them, and all of them are delivered once more, from the memory of the process or by Kafka.
+// them, and all of them are delivered once more, from the memory of the process or by Kafka. Those behind it may never
+// be seen: kafka-clients' producer drops what it has not sent when a write of the transaction is refused.
 func (w *state) undo(t *transaction, ended time.Duration) {
-	several := len(t.tried) > 1
+	several := len(t.tried) > 1 || w.batches && w.firstOfBatch(t)
 	for i := range t.writes {
 		_, both := t.tried[t.writes[i].record]
 		several = several || !both
@@ -333,6 +335,15 @@ func (w *state) undo(t *transaction, ended time.Duration) {
 	for p := range again {
 		p.delivery++
 	}
+}
+
+// firstOfBatch reports whether the transaction may be one of several records of which only the first was sent. A record
+// that was tried before was refused alone.
+func (w *state) firstOfBatch(t *transaction) bool {
+	for number, one := range t.tried {
+		return one.successes == 0 && w.record(number).attempts == 1
+	}
+	return false
 }
 
 // takeBack marks an aborted write as failed: it left no copy that a consumer can read. If the end of its transaction
