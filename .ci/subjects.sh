@@ -120,7 +120,8 @@ assert said == (3, 1000, True, 30000, 200, True, ".dlq"), said' || wrong=1
 		--set 'workload.outcomes={success: 97, exhausted: 3}' \
 		--set 'faults=[{at: 500ms, for: 11s, kafka: {api: Produce, topic: dlq, drop_request: true}}]' || wrong=1
 	# Instances are killed, and a commit that fails in the rebalance is requested again after it (docs/findings, 6).
-	judge pyrallel-dlq-off "" "liveness/stalled commit-after-outcome/commit-regressed" parallel-consumer-dlq-off --subject $pyrallel/no-dlq.yaml || wrong=1
+	judge pyrallel-dlq-off "" "liveness/stalled commit-after-outcome/commit-regressed" \
+		parallel-consumer-dlq-off --subject $pyrallel/no-dlq.yaml || wrong=1
 	judge pyrallel-refused "no-loss/lost commit-after-dlq/commit-without-dlq" \
 		"$stalled halt-on-dlq-failure/commit-advanced-while-dlq-down" \
 		dlq-publish-failure --subject $pyrallel/async.yaml || wrong=1

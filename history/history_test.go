@@ -274,7 +274,8 @@ func TestEveryKindHasAWordOfItsOwn(t *testing.T) {
 func TestFlagsInWords(t *testing.T) {
 	for flags, want := range map[Flags]string{
 		0: "", Tombstone: "tombstone", Withheld | Forged: "withheld,forged", FailureHeaders: "failure-headers",
-		Polled: "polled", Repeated: "repeated", Refusable: "refusable", OtherGroup: "other-group", NotLibrdkafka: "not-librdkafka", 1 << 31: "bit 31",
+		Polled: "polled", Repeated: "repeated", Refusable: "refusable", OtherGroup: "other-group",
+		NotLibrdkafka: "not-librdkafka", 1 << 31: "bit 31",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%b: %q, want %q", flags, got, want)

@@ -399,8 +399,8 @@ func TestSubjectOfACell(t *testing.T) {
 	}
 }
 
-// TestCellsOfSeveralConsumers checks that each cell runs its own consumer, with its settings of that consumer's file, and
-// that results do not outlive a change of either file.
+// TestCellsOfSeveralConsumers checks that each cell runs its own consumer, with its settings of that consumer's file,
+// and that results do not outlive a change of either file.
 func TestCellsOfSeveralConsumers(t *testing.T) {
 	file := written(t, "name: b\nscenario: calm.yaml\nsubject: orders.yaml\ncells:\n  - {name: theirs}\n"+
 		"  - {name: ours, subject: ours.yaml}\n  - {name: faster, subject: ours.yaml, set: {subject.env.CONCURRENCY: '8'}}\n")
