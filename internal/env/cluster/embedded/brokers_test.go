@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
 // A killed broker resets its connections, even with requests in progress; a stopped broker closes them.
@@ -156,9 +157,9 @@ func TestPausedBrokerCanEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	dialRaw(t, e.Brokers()[1].Address).send(t, kmsg.NewPtrMetadataRequest(), 1)
-	for ctx := testContext(t); e.gates[2].standing.Load().requests.Load() == 0 && ctx.Err() == nil; {
-		time.Sleep(time.Millisecond)
-	}
+	wait.Until(t, "the paused broker to hold a request", func() bool {
+		return e.gates[2].standing.Load().requests.Load() > 0
+	})
 	// Held requests must not outlive the cluster: the package's tests end with a check for goroutines.
 	if err := e.Close(); err != nil {
 		t.Error(err)
@@ -186,9 +187,9 @@ func TestNothingIsLostWhenBrokersBreak(t *testing.T) {
 			if err := e.PauseBroker(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
-			for ctx := testContext(t); e.gates[1].standing.Load().requests.Load() == 0 && ctx.Err() == nil; {
-				time.Sleep(time.Millisecond)
-			}
+			wait.Until(t, "the paused broker to hold a request", func() bool {
+				return e.gates[1].standing.Load().requests.Load() > 0
+			})
 			if changed, err := e.ResumeBroker(t.Context(), 1); err != nil || len(changed) == 0 {
 				t.Errorf("in full flow a paused broker held back %v, %v", changed, err)
 			}
