@@ -107,7 +107,14 @@ func (s *seen) fields() []field {
 	take("attempts", func(l deadLetter, value string) bool {
 		return number(value) == int64(len(s.records[l.record].tries))
 	})
-	take("class", func(_ deadLetter, value string) bool { return className.MatchString(value) })
+	about := regexp.MustCompile(`(?i)class|type|fqcn|exception|error`) // other dotted names are those of services
+	if i := slices.IndexFunc(names, func(header string) bool {
+		return about.MatchString(header) &&
+			s.all(header, func(_ deadLetter, value string) bool { return className.MatchString(value) })
+	}); i >= 0 {
+		found = append(found, field{"class", names[i]})
+		names = slices.Delete(slices.Clone(names), i, i+1)
+	}
 	// Of several, the most specific one counts: beside a message, "exception" often begins a stack trace's name.
 	for _, of := range []*regexp.Regexp{
 		regexp.MustCompile(`(?i)message|reason`), regexp.MustCompile(`(?i)cause|error`), regexp.MustCompile(`(?i)exception`),

@@ -330,7 +330,7 @@ func TestContractsFitHabits(t *testing.T) {
 			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
 				full := &kgo.Record{Key: r.Key, Value: r.Value, Headers: r.Headers[:1:1]}
 				for _, one := range [][2]string{
-					{"x-exception-fqcn", "org.springframework.messaging.MessageHandlingException"},
+					{"app-name", "shop.orders"}, {"x-exception-fqcn", "org.springframework.messaging.MessageHandlingException"},
 					{"x-exception-message", f.Reason}, {"x-exception-stacktrace", "java.lang.Error: x\n\tat a.B.c(B.java:1)"},
 					{"x-original-timestamp-type", "CREATE_TIME"}, {"x-original-topic", f.Topic},
 				} {
