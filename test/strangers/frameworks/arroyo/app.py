@@ -1,6 +1,7 @@
 """A consumer on Arroyo as its documentation writes one: a StreamProcessor, RunTask with a handler that retries by
 itself, and CommitOffsets. What the handler gives up is an InvalidMessage, which the DLQ policy writes. All settings are
-the library's defaults, but for what the work needs."""
+the library's defaults, but for what the work needs. With COMMITS=each, Arroyo commits each message itself, instead of
+letting librdkafka commit what is stored."""
 
 import logging
 import os
@@ -10,7 +11,7 @@ import time
 import requests
 from arroyo.backends.kafka import KafkaConsumer, KafkaPayload, KafkaProducer
 from arroyo.backends.kafka.configuration import build_kafka_configuration, build_kafka_consumer_configuration
-from arroyo.commit import ONCE_PER_SECOND
+from arroyo.commit import IMMEDIATE, ONCE_PER_SECOND
 from arroyo.dlq import DlqLimit, DlqPolicy, InvalidMessage, KafkaDlqProducer
 from arroyo.processing.processor import StreamProcessor
 from arroyo.processing.strategies import CommitOffsets, ProcessingStrategyFactory, RunTask
@@ -18,6 +19,9 @@ from arroyo.types import Topic
 
 MAX_ATTEMPTS = 3
 BACKOFF = 0.1
+COMMITS_EACH = os.environ.get("COMMITS") == "each"
+# A mistake that tests plant, to see it named; none otherwise.
+PLANTED_BUG = os.environ.get("PLANTED_BUG")
 
 session = requests.Session()
 
@@ -59,13 +63,18 @@ def main():
     brokers = [os.environ["KAFKA_BROKERS"]]
     consumer = KafkaConsumer(
         build_kafka_consumer_configuration(
-            {}, bootstrap_servers=brokers, group_id=os.environ["KAFKA_GROUP"], auto_offset_reset="earliest"
+            {},
+            bootstrap_servers=brokers,
+            group_id=os.environ["KAFKA_GROUP"],
+            auto_offset_reset="earliest",
+            enable_auto_commit=not COMMITS_EACH,
         )
     )
     producer = KafkaProducer(build_kafka_configuration({}, bootstrap_servers=brokers))
     policy = DlqPolicy(KafkaDlqProducer(producer, Topic(os.environ["KAFKA_DLQ_TOPIC"])), DlqLimit())
     topic = Topic(os.environ["KAFKA_TOPIC"])
-    processor = StreamProcessor(consumer, topic, Charges(), ONCE_PER_SECOND, dlq_policy=policy)
+    commits = IMMEDIATE if COMMITS_EACH and PLANTED_BUG != "commits-once-per-second" else ONCE_PER_SECOND
+    processor = StreamProcessor(consumer, topic, Charges(), commits, dlq_policy=policy)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: processor.signal_shutdown())
     processor.run()
