@@ -44,8 +44,9 @@ func backoffInvariant() Invariant {
 			"one thing at a time is late only by the time in which it was not busy with other records, and a copy in a " +
 			"retry topic only by the time after the copies before it. After a 429 the gap is at least its Retry-After. " +
 			"Where late is a default, half of the gaps may exceed the wait by half at most. With retry topics the gap " +
-			"is that of the copy whose coordinates the attempt names, otherwise of the copy that is due first. A copy " +
-			"that was written again may stand for several failures; then the shortest of their waits applies.",
+			"is that of the copy whose coordinates the attempt names, otherwise of the copy that is due first of those " +
+			"that its process was handed. A copy that was written again may stand for several failures; then the " +
+			"shortest of their waits applies.",
 		Evidence: "the stamps of the downstream stub, which never make a gap shorter; stalls, faults and partitions " +
 			"that the instance had to give up meanwhile excuse a late attempt, never an early one",
 		Cause: "Seconds and milliseconds are mixed up. The wait is measured from the attempt's start. The exponent " +

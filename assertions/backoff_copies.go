@@ -11,8 +11,8 @@ package assertions
 //	                                                                            └▶ the source once more: no gap at all
 //
 // The attempt's coordinates identify the copy. An attempt without coordinates is compared with the copy that is due
-// first among its possible copies: a committed place is not delivered again, unless a process held it when partitions
-// were reassigned.
+// first among its possible copies: its process was handed each of them, and a committed place is not delivered again,
+// unless a process held it when partitions were reassigned.
 
 import (
 	"slices"
@@ -82,8 +82,6 @@ type chain struct {
 	// asked holds the copies without a known place, by operation, placed those with one.
 	asked  map[int64]promise
 	placed map[place]*copyWait
-	// by holds the processes that attempted the record.
-	by []holder
 }
 
 // copyWait is a copy with its promise; tried: it was attempted before.
@@ -203,7 +201,6 @@ func (cs *chains) end(a *attempt, e *history.Event) {
 		return
 	}
 	c = cs.of(a.number)
-	c.tried(a.by)
 	f.open, f.tries, f.end, f.least = false, f.k, a.end, 0
 	f.unanswered = a.gone || a.outcome == history.OutcomeTimeout || a.outcome == history.OutcomeReset
 	if f.unanswered || class == classRetryable {
@@ -284,29 +281,25 @@ func (cs *chains) attempt(a *attempt, e *history.Event) (of *promise, certain bo
 	case known == nil && e.Offset < 0 && !a.stray:
 		of = cs.firstDue(c, a)
 	}
-	c.tried(a.by)
 	return of, certain
 }
 
-// tried notes a process that attempted the record.
-func (c *chain) tried(by holder) {
-	if !slices.Contains(c.by, by) {
-		c.by = append(c.by, by)
-	}
-}
-
 // firstDue returns the copy that is due first among those that an attempt without coordinates may belong to, or nil if
-// it may belong to a copy that needs no wait.
+// it may belong to a place that promises no wait, or to one that is not known.
 func (cs *chains) firstDue(c *chain, a *attempt) *promise {
 	r := cs.w.record(a.number)
-	nowhere := place{none, none, none}
-	source := r.original()
-	if !cs.w.committedPast(source, nowhere) || !cs.keptHands(c, a, r) {
+	if cs.mayTry(a.by, r.original(), r) || r.again() > 0 && !cs.w.placedAgain(a.number) {
 		return nil
+	}
+	if known := cs.w.copies[a.number]; known != nil {
+		unpromised := func(one copied) bool { return c.placed[one.place] == nil && cs.mayTry(a.by, one.place, r) }
+		if known.unplaced > len(c.asked) || slices.ContainsFunc(known.list, unpromised) {
+			return nil
+		}
 	}
 	var first *promise
 	for at, one := range c.placed {
-		if !cs.w.committedPast(at, nowhere) && (first == nil || one.due() < first.due()) {
+		if cs.mayTry(a.by, at, r) && (first == nil || one.due() < first.due()) {
 			first = &one.promise
 		}
 	}
@@ -318,19 +311,28 @@ func (cs *chains) firstDue(c *chain, a *attempt) *promise {
 	return first
 }
 
-// keptHands reports whether the attempt's process is the only living one that can hold an earlier copy: no other
-// process has attempted the record, and no partition was reassigned since the record was sent.
-func (cs *chains) keptHands(c *chain, a *attempt, r *record) bool {
-	for _, other := range c.by {
-		later := other.instance == a.by.instance && other.run < a.by.run
-		if other != a.by && !later && cs.w.instance(other.instance).alive {
+// mayTry reports whether an attempt of the process may be of the record at the place: the process was handed it, and it
+// is not committed, or its commit may be that of another process.
+func (cs *chains) mayTry(by holder, at place, r *record) bool {
+	p := cs.w.partition(at.topic, at.partition)
+	return p == nil || p.mayKnow(by, at.offset) && !(cs.w.committedPast(at, place{none, none, none}) &&
+		cs.onlyHands(p, by, at.offset, r))
+}
+
+// mayKnow reports whether the process may have been handed the offset, which is none if it is not known.
+func (p *partition) mayKnow(by holder, offset int64) bool {
+	last, known := p.known[by]
+	return known && offset <= last
+}
+
+// onlyHands reports whether the process is the only living one that can hold the offset, and once only: no other
+// process was handed it, and no partition was reassigned since the record was sent.
+func (cs *chains) onlyHands(p *partition, by holder, offset int64, r *record) bool {
+	for other := range p.known {
+		later := other.instance == by.instance && other.run < by.run
+		if other != by && !later && p.mayKnow(other, offset) && cs.w.instance(other.instance).alive {
 			return false
 		}
 	}
-	for i := range cs.w.handovers {
-		if cs.w.handovers[i].to >= r.born.At() {
-			return false
-		}
-	}
-	return len(cs.w.copies) == 0 || cs.w.copies[a.number] == nil || cs.w.copies[a.number].unplaced <= len(c.asked)
+	return !slices.ContainsFunc(cs.w.handovers, func(h handover) bool { return h.to >= r.born.At() })
 }

@@ -12,13 +12,6 @@ import (
 )
 
 func copyCases() []testCase {
-	unnamed := func(b *builder, number int32, outcome history.Outcome) *builder {
-		op := b.start(number)
-		start := &b.events[len(b.events)-1]
-		start.Topic, start.Partition, start.Offset = none, none, none
-		b.end(op, number, outcome)
-		return b
-	}
 	source := place{input, 0, 0}
 	return []testCase{
 		{"a copy is tried early after a restart", []string{"backoff-early"}, func(b *builder) history.Source {
@@ -63,14 +56,84 @@ func copyCases() []testCase {
 			}},
 		{"a copy is tried early after a restart, and the attempt does not say which", []string{"backoff-early"},
 			func(b *builder) history.Source {
-				unnamed(restarted(b, true).fetch(0), 0, history.OutcomeSuccess).commitCopies(0)
+				restarted(b, true).fetch(0).placeless(0).commitCopies(0)
 				return b.drain().done()
 			}},
 		{"an attempt after a restart does not say whether it is the source's", nil, func(b *builder) history.Source {
-			unnamed(restarted(b, false), 0, history.OutcomeSuccess).commit(1).wait(100 * ms).fetch(0).success(0).commitCopies(0)
+			restarted(b, false)
+			copied := b.where[0]
+			b.where[0] = source
+			b.fetch(0)
+			b.where[0] = copied
+			b.placeless(0).commit(1).wait(100 * ms).fetch(0).success(0).commitCopies(0)
 			return b.drain().done()
 		}},
 	}
+}
+
+// secondGroupCases have the retry topic read by other processes than the source, and attempts that do not say of what
+// they are.
+func secondGroupCases() []testCase {
+	// apart has instance 0 fail record 0 and write its copy, which is handed to instance 1. That restarts.
+	apart := func(b *builder, committed bool) *builder {
+		b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
+			history.OrderingNone
+		b.as(1, 0).up().as(0, 0).begin().send(0).fetch(0).fails(0, 1).answerCopy(b.askCopy(0), 0, 0)
+		if committed {
+			b.commit(1)
+		}
+		return b.as(1, 0).fetch(0).kill().as(1, 1).up()
+	}
+	return []testCase{
+		{"another process than the source's tries its copy early", []string{"backoff-early"},
+			func(b *builder) history.Source {
+				apart(b, true).fetch(0).placeless(0).commitCopies(0)
+				return b.drain().done()
+			}},
+		{"another process than the source's tries its copy early, before the source is committed",
+			[]string{"backoff-early"}, func(b *builder) history.Source {
+				apart(b, false).fetch(0).placeless(0).commitCopies(0).as(0, 0).commit(1)
+				return b.drain().done()
+			}},
+		{"another process than the source's tries its copy in time", nil, func(b *builder) history.Source {
+			apart(b, true).wait(100 * ms).fetch(0).placeless(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"the process that has the copy gets the source, too, and tries one of them", nil,
+			func(b *builder) history.Source {
+				apart(b, false).fetch(0)
+				copied := b.where[0]
+				b.where[0] = place{input, 0, 0}
+				b.as(0, 0).kill().as(1, 1).assign(0, 1, 2, 3).fetch(0).placeless(0).commit(1)
+				b.where[0] = copied
+				b.wait(100 * ms).success(0).commitCopies(0)
+				return b.drain().done()
+			}},
+		{"the process that has the copy was handed the source, too, before the other one committed it", nil,
+			func(b *builder) history.Source {
+				apart(b, false).fetch(0)
+				copied := b.where[0]
+				b.where[0] = place{input, 0, 0}
+				b.fetch(0).as(0, 0).commit(1).as(1, 1).placeless(0)
+				b.where[0] = copied
+				b.wait(100 * ms).success(0).commitCopies(0)
+				return b.drain().done()
+			}},
+		{"a process has a copy that is due and one that is not, and tries one of them", nil,
+			func(b *builder) history.Source {
+				apart(b, true).wait(100*ms).fetch(0).fails(0, 1).retryCopy(0).placeless(0).commitCopies(0)
+				return b.drain().done()
+			}},
+	}
+}
+
+// placeless is a successful attempt that does not say of what it is.
+func (b *builder) placeless(number int32) *builder {
+	op := b.start(number)
+	start := &b.events[len(b.events)-1]
+	start.Topic, start.Partition, start.Offset = none, none, none
+	b.end(op, number, history.OutcomeSuccess)
+	return b
 }
 
 // restarted has record 0 fail once, wait in a copy, and restarts its process.

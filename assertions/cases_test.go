@@ -28,7 +28,8 @@ func TestCases(t *testing.T) {
 		hopCases(),
 		memberCases(), hiddenCases(),
 		stopCases(), livenessCases(), isolationCases(), shareCases(), storeCases(), exitCases(), foreignCases(), placeCases(),
-		copyCases(), repeatedCases(), leastCases(), stayCases(), promiseCases(), unnamedCases(), busyCases(), effectCases(),
+		copyCases(), secondGroupCases(), repeatedCases(), leastCases(), stayCases(), promiseCases(), unnamedCases(),
+		busyCases(), effectCases(),
 		outputCases(), callCases(), spanCases(), clientRepeatCases(), poisonCases(), twiceCases(), refusableCases(),
 	} {
 		all = append(all, some...)

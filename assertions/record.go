@@ -407,7 +407,7 @@ type partition struct {
 	delivery uint32
 	rewinds
 	// known holds the processes that had it, each with the last offset that it was handed, or none. That offset is kept
-	// only where the contract says that the subject halts at unreadable records.
+	// only where the contract says that the subject halts at unreadable records, or that it has retry topics.
 	known map[holder]int64
 	halting
 	// latest is the last record sent to it with each key (none: with any, if it is ordered as a whole).
