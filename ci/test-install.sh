@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the last commit as users do, `go install github.com/dlqbench/dlqbench/cmd/dlqbench@VERSION`, with a fresh
-# GOPATH: this module comes from a file:// proxy made of the commit, the others from the module cache.
+# Installs the last commit as users do, with `go install github.com/dlqbench/dlqbench/cmd/dlqbench@VERSION` and as a tool
+# of a module, with a fresh GOPATH: this module comes from a file:// proxy made of the commit, the others from the module
+# cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,3 +38,8 @@ said=$("$GOPATH/bin/dlqbench" --version)
 echo "$said"
 [[ $said == "dlqbench $version "* ]] || { echo "test-install.sh: --version does not say $version"; exit 1; }
 "$GOPATH/bin/dlqbench" list >/dev/null
+
+mkdir user && cd user
+go mod init example.com/user
+go get -tool $module/cmd/dlqbench@$version
+"$(go tool -n dlqbench)" list >/dev/null

@@ -30,7 +30,12 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Setenv("TMPDIR", scratch)
-	code := programtest.Main(m)
+	program, err := programtest.Build()
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("DLQBENCH", program) // go tool ignores GOFLAGS, and would compile everything once more
+	code := m.Run()
 	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
 		fmt.Fprintln(os.Stderr, "left behind:", left, err)
 		code = 1
@@ -159,11 +164,7 @@ func TestACorrectConsumerIsNotAccused(t *testing.T) {
 
 // Two tests that start at once both have Go build the program, and one of them finds it still open for writing.
 func TestAProgramThatIsStillWrittenIsWaitedFor(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "dlqbench")
-	const answer = "#!/bin/sh\necho '{\"run_id\": \"r\", \"verdict\": \"pass\"}'\n"
-	if err := os.WriteFile(program, []byte(answer), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	program := executable(t, "dlqbench", "#!/bin/sh\necho '{\"run_id\": \"r\", \"verdict\": \"pass\"}'\n")
 	written, err := os.OpenFile(program, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -173,6 +174,40 @@ func TestAProgramThatIsStillWrittenIsWaitedFor(t *testing.T) {
 	if verdict, err := dlqbench.Judge(t.Context(), t.TempDir()); err != nil || verdict.RunID != "r" {
 		t.Errorf("%+v, %v", verdict, err)
 	}
+}
+
+// A module that has dlqbench as a tool needs no variable, and neither does a machine where it is installed.
+func TestTheProgramIsFound(t *testing.T) {
+	const program = "#!/bin/sh\n" + `echo '{"run_id": "%s", "verdict": "pass"}'` + "\n"
+	tool := executable(t, "dlqbench", fmt.Sprintf(program, "tool"))
+	installed := executable(t, "dlqbench", fmt.Sprintf(program, "installed"))
+	knows := executable(t, "go", "#!/bin/sh\n"+`[ "$*" = "tool -n dlqbench" ] && echo `+tool+"\n")
+	knowsNot := executable(t, "go", "#!/bin/sh\nexit 2\n")
+	for _, one := range []struct{ name, variable, first, second, want string }{
+		{"by the variable", installed, knows, tool, "installed"},
+		{"as a tool", "", knows, installed, "tool"},
+		{"in the PATH", "", knowsNot, installed, "installed"},
+		{"nowhere", "", knowsNot, knowsNot, "make it a tool of the module"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Setenv("DLQBENCH", one.variable)
+			t.Setenv("PATH", filepath.Dir(one.first)+string(filepath.ListSeparator)+filepath.Dir(one.second))
+			verdict, err := dlqbench.Judge(t.Context(), t.TempDir())
+			if said := fmt.Sprint(verdict, err); !strings.Contains(said, one.want) {
+				t.Errorf("it said %s, want %q", said, one.want)
+			}
+		})
+	}
+}
+
+// executable writes a program into a folder of its own.
+func executable(t *testing.T, name, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestALossFailsTheTestWithItsTrace(t *testing.T) {
