@@ -315,8 +315,10 @@ func (cs *chains) firstDue(c *chain, a *attempt) *promise {
 // is not committed, or its commit may be that of another process.
 func (cs *chains) mayTry(by holder, at place, r *record) bool {
 	p := cs.w.partition(at.topic, at.partition)
-	return p == nil || p.mayKnow(by, at.offset) && !(cs.w.committedPast(at, place{none, none, none}) &&
-		cs.onlyHands(p, by, at.offset, r))
+	if p == nil || !p.mayKnow(by, at.offset) {
+		return p == nil
+	}
+	return !cs.w.committedPast(at, place{none, none, none}) || !cs.onlyHands(p, by, at.offset, r)
 }
 
 // mayKnow reports whether the process may have been handed the offset, which is none if it is not known.
