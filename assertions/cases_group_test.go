@@ -805,7 +805,7 @@ func TestWhatTheResetLeavesOut(t *testing.T) {
 		{"the same, of the partition", "liveness", "stalled", told, func(b *builder) {
 			b.begin().asks(0, 1).asks(0, 0).wait(100*ms).asks(0, 1).unread(0, 0, 0).unread(1, 1, 1)
 		}},
-		{"it began behind", "no-loss", "lost", "no committed offset of in-0 and began to read at offset 1", func(b *builder) {
+		{"it began behind", "no-loss", "lost", "of in-0, which was read from offset 1 on", func(b *builder) {
 			b.begin().unread(0, 0, 0).send(1).success(1).commit(2)
 		}},
 		{"the next process began behind", "commit-after-outcome", "commit-past-unfinished", told, func(b *builder) {
@@ -819,6 +819,12 @@ func TestWhatTheResetLeavesOut(t *testing.T) {
 		}},
 		{"the next process found a commit", "no-loss", "stalled", "", func(b *builder) {
 			b.begin().send(0).success(0).commit(1).revoke(0).assign(0).unread(1, 0, 0)
+		}},
+		{"it gave the partition away, and the next process failed", "no-loss", "lost", "", func(b *builder) {
+			b.begin().commit(0).revoke(0).as(1, 1).up().assign(0).send(0).fails(0, 1).send(1).success(1).commit(2)
+		}},
+		{"it gave the partition away at its end", "no-loss", "lost", told, func(b *builder) {
+			b.begin().unread(0, 0, 0).commit(1).revoke(0).as(1, 1).up().assign(0).send(1).success(1).commit(2)
 		}},
 		{"another has it only at the end", "no-loss", "stalled", "", func(b *builder) {
 			b.begin().send(0).fails(0, 1).as(1, 1).up().as(0, 0).drain().phase(history.PhaseAudit).revoke(0).as(1, 1).assign(0)

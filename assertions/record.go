@@ -437,12 +437,12 @@ type partition struct {
 	auditedAt              time.Duration
 }
 
-// beginning is where a partition's last holder began to read it, if the group had committed nothing: only the client's
-// auto.offset.reset decides that.
+// beginning is from where a partition was read since its last holder for which the group had committed nothing: only
+// that client's auto.offset.reset decides it. Later holders begin at what it committed.
 type beginning struct {
 	by     holder
 	at     time.Duration
-	offset int64 // none: it was handed nothing; 0 also if no such holder is known
+	offset int64 // the lowest; none: nothing was handed out; 0 also if no such holder is known
 }
 
 // lastCommit is the latest accepted commit whose acceptance its sender knows.

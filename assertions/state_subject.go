@@ -99,7 +99,7 @@ func (w *state) fetch(e *history.Event) {
 		p.known[by] = max(p.known[by], to)
 	}
 	if !w.share {
-		if p.began.by == by && p.began.offset == none {
+		if p.held == by && (p.began.offset == none || e.Offset < p.began.offset) {
 			p.began.offset = e.Offset
 		}
 		w.goBack(p, by, e.Offset)
@@ -109,21 +109,21 @@ func (w *state) fetch(e *history.Event) {
 	p.fetched = max(p.fetched, to)
 }
 
-// startedBehind says that the last process that found no committed offset in the partition began to read it behind the
-// offset, or was handed nothing of it, as one that waits at its end; "" otherwise.
+// startedBehind says that the last process that found no committed offset in the partition, or one that followed it,
+// began to read it behind the offset, or was handed nothing of it, as one that waits at its end; "" otherwise.
 func (w *state) startedBehind(p *partition, offset int64) string {
 	if p == nil || offset > p.log.last {
 		return ""
 	}
-	did := fmt.Sprintf("began to read at offset %d of it", p.began.offset)
+	did := fmt.Sprintf(", which was read from offset %d on", p.began.offset)
 	switch {
 	case p.began.offset == none && p.began.at < w.drainedAt():
-		did = "was handed nothing of it"
+		did = " and was handed nothing of it"
 	case offset >= p.began.offset:
 		return ""
 	}
-	return fmt.Sprintf(". Instance %d had no committed offset of %s-%d and %s: look at auto.offset.reset, whose default "+
-		"in many clients, latest, leaves out what is already there", p.began.by.instance, w.topicName(p.topic),
+	return fmt.Sprintf(". Instance %d had no committed offset of %s-%d%s: look at auto.offset.reset, whose default in "+
+		"many clients, latest, leaves out what is already there", p.began.by.instance, w.topicName(p.topic),
 		p.number(), did)
 }
 
