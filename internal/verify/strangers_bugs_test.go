@@ -215,6 +215,15 @@ func strangersBugs() map[string][]plantedInStranger {
 			// its flush awaits the dead letters of one partition
 			{"commits-once-per-second", "dlq-publish-failure", "commit-after-dlq: commit-before-dlq"},
 		},
+		"frameworks/micronaut/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"handler-throws", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/rdkafka/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"stored-by-client", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
 		"postgres/go/subject.yaml": {
 			{"offset-before-commit", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},
