@@ -5,11 +5,8 @@ package cost
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,20 +16,22 @@ import (
 
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// BenchmarkProduce compares the workload's producer with the client that it uses, and with kafka-producer-perf-test
-// where that is installed. All send at maximum speed with the same settings; each has a broker of its own, because
-// earlier records in the topics would distort the result.
+// BenchmarkProduce compares the workload's producer with the client that it uses, and with kafka-producer-perf-test and
+// xk6-kafka where they are there. All send at maximum speed with the same settings; each has a broker of its own,
+// because earlier records in the topics would distort the result.
 func BenchmarkProduce(b *testing.B) {
 	const records = 250_000
 	for _, producer := range []struct {
 		name    string
 		produce func(*testing.B, *rig, *meter, int)
-	}{{"franz-go", produceBare}, {"workload", produceWorkload}, {"kafka-producer-perf-test", produceTool}} {
+	}{
+		{"franz-go", produceBare}, {"workload", produceWorkload}, {"kafka-producer-perf-test", produceTool},
+		{"xk6-kafka", produceK6},
+	} {
 		b.Run("way="+producer.name, func(b *testing.B) {
 			var m meter
 			for b.Loop() {
@@ -41,36 +40,6 @@ func BenchmarkProduce(b *testing.B) {
 			m.report(b, "record")
 		})
 	}
-}
-
-// toolJar matches the archive that contains kafka-producer-perf-test. An unpacked release has it (KAFKA_HOME), the
-// installation by dlqbench does not.
-var toolJar = regexp.MustCompile(`^kafka-tools-\d.*\.jar$`)
-
-// toolRate matches the overall rate in the output of kafka-producer-perf-test.
-var toolRate = regexp.MustCompile(`records sent, ([0-9.]+) records/sec .* 50th`)
-
-// produceTool makes Apache Kafka's own tool send the records. Its own figure is taken, without the start of its JVM.
-func produceTool(b *testing.B, r *rig, m *meter, count int) {
-	installed, err := install.Open("")
-	if !*realKafka || err != nil || !slices.ContainsFunc(installed.Jars, func(jar string) bool {
-		return toolJar.MatchString(filepath.Base(jar))
-	}) {
-		b.Skip("needs -real, and a Kafka with kafka-producer-perf-test in KAFKA_HOME")
-	}
-	java := must(install.FindJava(b.Context(), installed.Version.MinJava()))(b)
-	said, err := exec.CommandContext(b.Context(), java.Command, "-Xmx384m", "-cp", installed.ClassPath(),
-		"org.apache.kafka.tools.ProducerPerformance",
-		"--topic", inputTopic, "--num-records", strconv.Itoa(count), "--record-size", strconv.Itoa(valueSize),
-		"--throughput", "-1",
-		"--producer-props", "bootstrap.servers="+r.address(), "acks=all", "linger.ms=1",
-		"enable.idempotence=true").CombinedOutput()
-	rate := toolRate.FindSubmatch(said)
-	if err != nil || rate == nil {
-		b.Fatalf("running kafka-producer-perf-test: %v: %s", err, said)
-	}
-	perSecond := must(strconv.ParseFloat(string(rate[1]), 64))(b)
-	m.items, m.wall = m.items+count, m.wall+time.Duration(float64(count)/perSecond*float64(time.Second))
 }
 
 // produceBare sends prepared records with the workload's client options.
@@ -135,29 +104,45 @@ func BenchmarkConsume(b *testing.B) {
 	const records = 1_000_000
 	r := newRig(b)
 	r.fill(b, records)
-	from := map[int32]kgo.Offset{}
-	for partition := range int32(partitions) {
-		from[partition] = kgo.NewOffset().AtStart()
-	}
 	for _, w := range r.ways(b) {
 		b.Run("way="+w.name, func(b *testing.B) {
 			var m meter
+			warmUp := 0
+			if w.jvm {
+				warmUp = 10
+			}
+			for range warmUp {
+				w.consume(b, &meter{}, records)
+			}
 			for b.Loop() {
-				client := w.client(b, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{inputTopic: from}))
-				m.take(b, records, func() error {
-					for read := 0; read < records; {
-						fetches := client.PollFetches(b.Context())
-						if err := fetches.Err(); err != nil {
-							return err
-						}
-						read += fetches.NumRecords()
-					}
-					return nil
-				})
+				w.consume(b, &m, records)
+			}
+			if w.apart {
+				m.cpu = 0
 			}
 			m.report(b, "record")
 		})
 	}
+}
+
+// consume reads the input topic from its beginning, through the way.
+func (w way) consume(b *testing.B, m *meter, count int) {
+	from := map[int32]kgo.Offset{}
+	for partition := range int32(partitions) {
+		from[partition] = kgo.NewOffset().AtStart()
+	}
+	client := w.client(b, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{inputTopic: from}))
+	defer client.Close()
+	m.take(b, count, func() error {
+		for read := 0; read < count; {
+			fetches := client.PollFetches(b.Context())
+			if err := fetches.Err(); err != nil {
+				return err
+			}
+			read += fetches.NumRecords()
+		}
+		return nil
+	})
 }
 
 // BenchmarkReference measures the reference consumer, with one HTTP call per record: with direct connections; through
@@ -252,6 +237,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		b.Run("way="+w.name, func(b *testing.B) {
 			client := w.client(b, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
 				kgo.RecordPartitioner(kgo.ManualPartitioner()))
+			defer client.Close()
 			var took []time.Duration
 			trip := func(n int) {
 				record := r.record(int32(n))
@@ -260,7 +246,11 @@ func BenchmarkRoundTrip(b *testing.B) {
 				done(b, client.ProduceSync(b.Context(), record).FirstErr())
 				took = append(took, time.Since(start))
 			}
-			for n := range trips / 4 { // connects, and creates buffers
+			warmUp := trips / 4 // connects, and creates buffers
+			if w.jvm {
+				warmUp = 50 * trips
+			}
+			for n := range warmUp {
 				trip(n)
 			}
 			took = nil

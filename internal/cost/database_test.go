@@ -86,7 +86,10 @@ func databaseWays(b *testing.B, url string, ids *history.IDs, sink history.Sink)
 	through := func(address string) string {
 		return "postgres://" + config.User + "@" + address + "/" + config.Database + "?sslmode=disable"
 	}
-	return []way{{"straight", url}, {"tap", through(tap.Addr(0))}, {"both", through(link.Address())}}
+	return []way{
+		{name: "straight", address: url}, {name: "tap", address: through(tap.Addr(0))},
+		{name: "both", address: through(link.Address())},
+	}
 }
 
 func connect(b *testing.B, url string) *pgx.Conn {

@@ -2,12 +2,13 @@
 // the ways with benchstat. It uses every part of the product from outside and judges nothing.
 package cost
 
-// This file sets up the compared ways to a Kafka: direct, through a link, a tap, and both as in a run, and through
-// toxiproxy.
+// This file sets up the compared ways to a Kafka: direct, through a link, a tap, and both as in a run, and through the
+// proxies of others.
 
 import (
 	"context"
 	"flag"
+	"fmt"
 	"net"
 	"runtime"
 	"strconv"
@@ -17,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	server "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -67,11 +67,13 @@ func (m *meter) take(b *testing.B, items int, do func() error) {
 	}
 }
 
-// report reports the rate per second and the processor time per item.
+// report reports the rate per second, and the processor time per item if all of it was measured.
 func (m *meter) report(b *testing.B, item string) {
 	b.ReportMetric(0, "ns/op") // it would contain the set-up
 	b.ReportMetric(float64(m.items)/m.wall.Seconds(), item+"s/s")
-	b.ReportMetric(m.cpu.Seconds()*1e6/float64(m.items), "cpu-µs/"+item)
+	if m.cpu > 0 {
+		b.ReportMetric(m.cpu.Seconds()*1e6/float64(m.items), "cpu-µs/"+item)
+	}
 }
 
 // reportPerCore reports the rate per second of processor time.
@@ -176,36 +178,43 @@ func (r *rig) address() string { return r.kafka.Brokers()[0].Address }
 // way is one of the ways to the broker of a rig.
 type way struct {
 	name, address string
+	// jvm says that much work is done before it is measured, as a JVM gets faster while it runs.
+	jvm bool
+	// apart says that the way has a process of its own, whose processor time is not measured.
+	apart bool
+	// absent is the reason why the way is skipped, if it is.
+	absent string
 }
 
 // client opens a client that connects through the way, whatever address the broker announces: on a bare link, no tap
-// rewrites that address.
+// rewrites that address. It skips the benchmark if the way is not there.
 func (w way) client(b *testing.B, options ...kgo.Opt) *kgo.Client {
-	client := must(kgo.NewClient(append(options, kgo.SeedBrokers(w.address), kgo.DisableClientMetrics(),
+	if w.absent != "" {
+		skip(b, w.absent)
+	}
+	return must(kgo.NewClient(append(options, kgo.SeedBrokers(w.address), kgo.DisableClientMetrics(),
 		kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, w.address)
 		}))...))(b)
-	b.Cleanup(client.Close)
-	return client
 }
 
-// ways returns the ways, the direct one first, and one that others use last.
+// skip skips a benchmark and prints why. The testing package prints that only with -test.v.
+func skip(b *testing.B, why string) {
+	b.Helper()
+	fmt.Printf("SKIP %s: %s\n", b.Name(), why)
+	b.SkipNow()
+}
+
+// ways returns the ways, the direct one first, and those that others use last.
 func (r *rig) ways(b *testing.B) []way {
 	straight := r.address()
 	link := r.link(b, straight)
 	return []way{
-		{"straight", straight}, {"link", link}, {"tap", r.tap(b, straight)}, {"both", r.tap(b, link)},
-		{"toxiproxy", r.toxiproxy(b, straight)},
+		// The first way warms up the broker, which is a JVM if it is a real one.
+		{name: "straight", address: straight, jvm: *realKafka}, {name: "link", address: link},
+		{name: "tap", address: r.tap(b, straight)}, {name: "both", address: r.tap(b, link)},
+		{name: "toxiproxy", address: r.toxiproxy(b, straight)}, r.kroxylicious(b, straight),
 	}
-}
-
-// toxiproxy opens a proxy of toxiproxy's server without toxics, which others use in the place of a link.
-func (r *rig) toxiproxy(b *testing.B, upstream string) string {
-	api := server.NewServer(server.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := server.NewProxy(api, "bench", "127.0.0.1:0", upstream)
-	done(b, api.Collection.Add(proxy, true))
-	b.Cleanup(func() { done(b, api.Collection.Clear()) })
-	return proxy.Listen
 }
 
 // link opens a link without faults.
