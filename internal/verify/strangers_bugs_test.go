@@ -187,6 +187,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"new-exception-handled", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
 			{"committed-first", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},
+		"frameworks/parallel-consumer/subject.yaml": {
+			{"", "consumer-kill", ""},
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
+		},
 		"frameworks/confluent-kafka-javascript/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
