@@ -188,7 +188,7 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"committed-first", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},
 		"frameworks/parallel-consumer/subject.yaml": {
-			{"", "consumer-kill", ""},
+			{"", "smoke", ""},
 			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
 		},
 		"frameworks/confluent-kafka-javascript/subject.yaml": {
