@@ -91,7 +91,7 @@ type Anomaly struct {
 	Name  string `json:"name"`
 	Count int64  `json:"count"`
 	// Counterexamples are at most 20 of the occurrences: that of the record which the reports show, then the shortest.
-	Counterexamples []Counterexample `json:"witnesses"`
+	Counterexamples []Counterexample `json:"counterexamples"`
 }
 
 // Counterexample is one occurrence of an anomaly.
@@ -99,7 +99,7 @@ type Counterexample struct {
 	// Summary says in one sentence what contradicts what.
 	Summary string `json:"summary"`
 	// Trace is what happened to the record, in order.
-	Trace []Event `json:"biography"`
+	Trace []Event `json:"trace"`
 	// Command prints all that the run knows of the record.
 	Command string `json:"command"`
 }

@@ -112,7 +112,7 @@ type Anomaly struct {
 	// Count of all occurrences; Counterexamples holds at most MaxCounterexamples of them: that of the record
 	// which the reports show, then the shortest.
 	Count           int64            `json:"count"`
-	Counterexamples []Counterexample `json:"witnesses"`
+	Counterexamples []Counterexample `json:"counterexamples"`
 	// First is the earliest occurrence, which need not be among the counterexamples; nil where no moment can be told.
 	First *Occurrence `json:"first,omitempty"`
 	// Records are the places of the earliest MaxRecords occurrences, in the order of time.
@@ -224,7 +224,7 @@ type Counterexample struct {
 	// Actors take part in the trace, in the order in which a record meets them.
 	Actors []Actor `json:"actors,omitempty"`
 	// Trace is the record's events in order; those marked contradict each other.
-	Trace []Line `json:"biography"`
+	Trace []Line `json:"trace"`
 	// leads: what the others tell follows from it.
 	leads bool
 }
