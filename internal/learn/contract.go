@@ -177,10 +177,10 @@ func (l *learned) attempts() {
 		counts = append(counts, len(r.tries))
 	}
 	counter := history.CounterMemory
-	switch l.subject.Contract.Retry {
-	case string(history.RetryTopics):
+	switch {
+	case l.subject.Contract.Retry == string(history.RetryTopics):
 		counter = history.CounterHeader
-	case string(history.RetryRedelivery):
+	case l.subject.Contract.GroupType == string(history.GroupShare):
 		counter = history.CounterDelivery
 	}
 	number, times := mode(counts)

@@ -22,6 +22,8 @@ import (
 
 // habits are how a simulated consumer of two partitions behaves. It takes one record after the other.
 type habits struct {
+	// promised is what its file says already.
+	promised string
 	attempts int
 	first    time.Duration
 	grows    float64
@@ -240,7 +242,7 @@ func watch(t *testing.T, how habits) *learned {
 // simulate returns what is seen of a consumer with these habits, with records that can't be read or without.
 func simulate(t *testing.T, how habits, unreadable bool) (*seen, history.Source, *scenarios.SubjectFile, []byte) {
 	t.Helper()
-	text := []byte("name: it\nkind: process\ncommand: [it]\n")
+	text := []byte("name: it\nkind: process\ncommand: [it]\ncontract: {" + how.promised + "}\n")
 	subject, err := scenarios.ParseSubject("subject.yaml", text)
 	if err != nil {
 		t.Fatal(err)
@@ -311,6 +313,7 @@ func TestContractsFitHabits(t *testing.T) {
 		"business-dead-lettered": func(h *habits) {
 			h.deadLetters[history.OutcomeLogical] = true
 		},
+		"seeks-back":        func(h *habits) { h.promised = "retry: redelivery" },
 		"at-once":           func(h *habits) { h.first = 0 },
 		"ignores-the-429":   func(h *habits) { h.honours = false },
 		"skips-what-is-odd": func(h *habits) { h.skips = true },
