@@ -444,7 +444,7 @@ func (l *learned) poison() {
 			skipped++
 		}
 	}
-	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire {
+	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire && !l.unread.called() {
 		l.promise("skips", "["+scenarios.SkipTombstone+"]", "%d of %d records without a value were committed unprocessed.",
 			skipped, skipped)
 	}
@@ -471,6 +471,8 @@ func (l *learned) unreadable() {
 	case n == 0:
 	case deadLettered == n:
 		l.promise("poison", string(history.PoisonDeadLetter), "%d of %d unreadable records were dead-lettered.", n, n)
+	case skipped == n && l.unread.called():
+		l.wonder("a call that is answered 404 ends a record that has no id, without a dead letter: %d of %d", n, n)
 	case skipped == n:
 		l.promise("poison", string(history.PoisonSkip), "%d of %d unreadable records were committed unprocessed.", n, n)
 		l.wonder("it commits records that it can't read, without an attempt or a dead letter: %d of %d", n, n)

@@ -34,6 +34,8 @@ type habits struct {
 	seal func(*kgo.Record, deadletter.Failure) *kgo.Record
 	// skips says that values that can't be read, and tombstones, are committed without an attempt.
 	skips bool
+	// calls says that it calls the downstream for them nevertheless, without an id.
+	calls bool
 	// halts says that nothing of a partition is done from the first value on that can't be read.
 	halts bool
 	// overtakes says that a record that fails waits while those behind it, of its key too, are processed.
@@ -123,6 +125,9 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 	unreadable := flags&(history.Garbage|history.Tombstone) != 0
 	if !s.skips || !unreadable {
 		last = s.tries(number, planned, unreadable, place)
+	} else if s.calls {
+		s.event(history.KindAttemptStart, func(e *history.Event) { e.Record, e.Op = history.None, s.op })
+		s.op++
 	}
 	original := &kgo.Record{Topic: "in", Partition: partition, Offset: offset, Key: []byte("k"), Value: []byte("v"),
 		Headers: []kgo.RecordHeader{{Key: "own", Value: []byte("1")}}, Timestamp: time.UnixMilli(1)}
@@ -313,14 +318,15 @@ func TestContractsFitHabits(t *testing.T) {
 		"business-dead-lettered": func(h *habits) {
 			h.deadLetters[history.OutcomeLogical] = true
 		},
-		"seeks-back":        func(h *habits) { h.promised = "retry: redelivery" },
-		"at-once":           func(h *habits) { h.first = 0 },
-		"ignores-the-429":   func(h *habits) { h.honours = false },
-		"skips-what-is-odd": func(h *habits) { h.skips = true },
-		"halts":             func(h *habits) { h.halts = true },
-		"overtakes":         func(h *habits) { h.overtakes = true },
-		"dawdles":           func(h *habits) { h.dawdles = true },
-		"irregular":         func(h *habits) { h.irregular = true },
+		"seeks-back":            func(h *habits) { h.promised = "retry: redelivery" },
+		"at-once":               func(h *habits) { h.first = 0 },
+		"ignores-the-429":       func(h *habits) { h.honours = false },
+		"skips-what-is-odd":     func(h *habits) { h.skips = true },
+		"takes-404-for-success": func(h *habits) { h.skips, h.calls = true, true }, // as Micronaut's client
+		"halts":                 func(h *habits) { h.halts = true },
+		"overtakes":             func(h *habits) { h.overtakes = true },
+		"dawdles":               func(h *habits) { h.dawdles = true },
+		"irregular":             func(h *habits) { h.irregular = true },
 		"headers-of-its-own": func(h *habits) {
 			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
 				return &kgo.Record{Key: r.Key, Value: r.Value, Headers: append(r.Headers[:1:1],

@@ -30,6 +30,8 @@ type seen struct {
 	left int
 	// drained is when the run stopped waiting for the consumer.
 	drained time.Duration
+	// nameless is the number of calls without an id.
+	nameless int
 	// batch is a call for several records at once, "" if there was none.
 	batch string
 	// said are the first lines of the log that report an error.
@@ -225,6 +227,9 @@ func (w *walker) take(e *history.Event) {
 
 func (w *walker) attempt(e *history.Event) {
 	if e.Record < 0 || e.Instance < 0 {
+		if e.Kind == history.KindAttemptStart && e.Instance >= 0 {
+			w.nameless++
+		}
 		return
 	}
 	r := w.record(e.Record)
@@ -339,6 +344,18 @@ func (s *seen) of(planned ...history.Outcome) []*record {
 		}
 	}
 	return all
+}
+
+// called reports whether each record without an id, of those that came to an end without a dead letter, stands for a
+// call without one. The stub answers it with 404, which some clients take for a success.
+func (s *seen) called() bool {
+	ended := 0
+	for _, r := range slices.Concat(s.marked(history.Tombstone), s.marked(history.Garbage)) {
+		if r.deadLetters == 0 && len(r.tries) == 0 && s.finished(r) {
+			ended++
+		}
+	}
+	return ended > 0 && s.nameless == ended
 }
 
 // marked returns the records that carry the flag (Tombstone, Garbage).
