@@ -193,8 +193,12 @@ func TestTheProgramIsFound(t *testing.T) {
 			t.Setenv("DLQBENCH", one.variable)
 			t.Setenv("PATH", filepath.Dir(one.first)+string(filepath.ListSeparator)+filepath.Dir(one.second))
 			verdict, err := dlqbench.Judge(t.Context(), t.TempDir())
-			if said := fmt.Sprint(verdict, err); !strings.Contains(said, one.want) {
-				t.Errorf("it said %s, want %q", said, one.want)
+			said := fmt.Sprint(err)
+			if err == nil {
+				said = verdict.RunID
+			}
+			if !strings.Contains(said, one.want) {
+				t.Errorf("it said %q, want %q", said, one.want)
 			}
 		})
 	}
