@@ -177,10 +177,10 @@ func (l *learned) attempts() {
 		counts = append(counts, len(r.tries))
 	}
 	counter := history.CounterMemory
-	switch {
-	case l.subject.Contract.Retry == string(history.RetryTopics):
+	switch promised := l.subject.Contract; {
+	case promised.Retry == string(history.RetryTopics):
 		counter = history.CounterHeader
-	case l.subject.Contract.GroupType == string(history.GroupShare):
+	case promised.Retry == string(history.RetryRedelivery) && promised.GroupType == string(history.GroupShare):
 		counter = history.CounterDelivery
 	}
 	number, times := mode(counts)

@@ -257,6 +257,7 @@ func simulate(t *testing.T, how habits, unreadable bool) (*seen, history.Source,
 		t.Fatal(err)
 	}
 	sim := &simulation{habits: how, seen: newSeen()}
+	sim.seen.shared = contract.GroupType == history.GroupShare
 	sim.seen.header = history.Header{
 		Format: history.FormatVersion, RunID: "r", Records: 4000, Instances: 1,
 		Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 2},
@@ -318,7 +319,11 @@ func TestContractsFitHabits(t *testing.T) {
 		"business-dead-lettered": func(h *habits) {
 			h.deadLetters[history.OutcomeLogical] = true
 		},
-		"seeks-back":            func(h *habits) { h.promised = "retry: redelivery" },
+		"seeks-back": func(h *habits) { h.promised = "retry: redelivery" },
+		"shares": func(h *habits) {
+			h.first, h.promised = 0, "group_type: share, retry: redelivery, attempts: {counter: delivery}"
+		},
+		"shares-in-place":       func(h *habits) { h.first, h.promised = 0, "group_type: share, retry: in-place" },
 		"at-once":               func(h *habits) { h.first = 0 },
 		"ignores-the-429":       func(h *habits) { h.honours = false },
 		"skips-what-is-odd":     func(h *habits) { h.skips = true },
