@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches the jars of pom.xml with Maven, once, and compiles. Where there is no JDK or no Maven it says so, with code
-# 77.
+# Fetches the jars that the pom.xml of the current folder names, once, and compiles its sources. Where there is no JDK or
+# no Maven it says so, with code 77.
 set -eu
 command -v javac >/dev/null 2>&1 || { echo "no JDK: install one (17 or newer)"; exit 77; }
 if ! cmp -s pom.xml target/pom.xml; then
