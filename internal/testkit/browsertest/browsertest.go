@@ -10,6 +10,7 @@ package browsertest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
@@ -181,13 +183,18 @@ func (b *Browser) Do(what string, steps ...chromedp.Action[chromedp.Void]) {
 // ask is Do for an action that returns something.
 func ask[T any](b *Browser, what string, action chromedp.Action[T]) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, stepLimit)
-	defer cancel()
-	answer, err := chromedp.Run(ctx, action)
+	answer, err := try(b, action)
 	if err != nil {
 		b.t.Fatalf("in the browser, %s: %v\nconsole: %q", what, err, b.Console())
 	}
 	return answer
+}
+
+// try is ask for an action that may fail.
+func try[T any](b *Browser, action chromedp.Action[T]) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, stepLimit)
+	defer cancel()
+	return chromedp.Run(ctx, action)
 }
 
 // Navigate opens an address and waits until the page has loaded. What was noted of an earlier page is forgotten.
@@ -216,12 +223,25 @@ func Eval[T any](b *Browser, expression string) T {
 	return ask(b, "evaluating "+expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Until waits until a JavaScript expression is true. The wait is that of a step, 40 s; what it waits for is told if
-// that is not enough.
+// pageLeft is what Chromium answers when a page was left before it could answer.
+const pageLeft = "Inspected target navigated or closed"
+
+// Until waits until a JavaScript expression is true, in this page or in one that replaces it; a promise is waited
+// for. The wait is that of a step, 40 s; what it waits for is told if that is not enough.
 func (b *Browser) Until(expression string) {
 	b.t.Helper()
 	deadline := time.Now().Add(stepLimit)
-	for !Eval[bool](b, "Boolean("+expression+")") {
+	question := chromedp.Evaluate[bool]("(async () => Boolean(await ("+expression+")))()", chromedp.EvalAwaitPromise)
+	for {
+		met, err := try(b, question)
+		var refused *cdproto.Error
+		switch {
+		case errors.As(err, &refused) && refused.Message == pageLeft: // the next page is asked
+		case err != nil:
+			b.t.Fatalf("in the browser, waiting for %s: %v\nconsole: %q", expression, err, b.Console())
+		case met:
+			return
+		}
 		if time.Now().After(deadline) {
 			b.t.Fatalf("in the browser: %s did not become true within %s\nconsole: %q", expression, stepLimit, b.Console())
 		}

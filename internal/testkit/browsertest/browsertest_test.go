@@ -70,3 +70,18 @@ func TestBrowserNotesRequests(t *testing.T) {
 		t.Errorf("requests %q, want %q", got, want)
 	}
 }
+
+// A page is left while it still evaluates what Until asks: Chromium answers with an error, and the next page is asked.
+func TestUntilOutlivesThePage(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(page))
+	}))
+	defer server.Close()
+	b := Open(t)
+	b.Navigate(server.URL + "/first")
+	b.Until(`location.pathname === "/next" || (location.href = "/next", new Promise(() => {}))`)
+	if got := Eval[string](b, "location.pathname"); got != "/next" {
+		t.Errorf("the page is %s", got)
+	}
+}
