@@ -156,19 +156,36 @@ func forgeWhole(request kmsg.Request, code int16) kmsg.Response {
 func merge(response, forged kmsg.Response) {
 	switch r := response.(type) {
 	case *kmsg.ProduceResponse:
-	next:
-		for _, topic := range forged.(*kmsg.ProduceResponse).Topics {
-			for i := range r.Topics {
-				if r.Topics[i].Topic == topic.Topic && r.Topics[i].TopicID == topic.TopicID {
-					r.Topics[i].Partitions = append(r.Topics[i].Partitions, topic.Partitions...)
-					continue next
-				}
-			}
-			r.Topics = append(r.Topics, topic)
-		}
+		r.Topics = join(r.Topics, forged.(*kmsg.ProduceResponse).Topics,
+			func(t *kmsg.ProduceResponseTopic) (string, [16]byte, *[]kmsg.ProduceResponseTopicPartition) {
+				return t.Topic, t.TopicID, &t.Partitions
+			})
 	case *kmsg.OffsetCommitResponse:
-		r.Topics = append(r.Topics, forged.(*kmsg.OffsetCommitResponse).Topics...)
+		r.Topics = join(r.Topics, forged.(*kmsg.OffsetCommitResponse).Topics,
+			func(t *kmsg.OffsetCommitResponseTopic) (string, [16]byte, *[]kmsg.OffsetCommitResponseTopicPartition) {
+				return t.Topic, t.TopicID, &t.Partitions
+			})
 	case *kmsg.TxnOffsetCommitResponse:
-		r.Topics = append(r.Topics, forged.(*kmsg.TxnOffsetCommitResponse).Topics...)
+		r.Topics = join(r.Topics, forged.(*kmsg.TxnOffsetCommitResponse).Topics,
+			func(t *kmsg.TxnOffsetCommitResponseTopic) (string, [16]byte, *[]kmsg.TxnOffsetCommitResponseTopicPartition) {
+				return t.Topic, t.TopicID, &t.Partitions
+			})
 	}
+}
+
+// join adds partitions to the topics that they belong to. A broker answers each topic once, and clients rely on it: kgo
+// ignores an answer with more topics than it named, and sarama the first of two entries for one topic.
+func join[T, P any](topics, more []T, open func(*T) (name string, id [16]byte, all *[]P)) []T {
+next:
+	for _, one := range more {
+		name, id, added := open(&one)
+		for i := range topics {
+			if topic, number, all := open(&topics[i]); topic == name && number == id {
+				*all = append(*all, *added...)
+				continue next
+			}
+		}
+		topics = append(topics, one)
+	}
+	return topics
 }

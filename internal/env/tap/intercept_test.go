@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -519,5 +520,36 @@ func TestPartitionsOfOneTopicAreMerged(t *testing.T) {
 		answer.Topics[0].Partitions[1].ErrorCode != refused ||
 		answer.Topics[0].Partitions[1].Partition != 1 || answer.Topics[0].Partitions[0].BaseOffset != 9 {
 		t.Errorf("the answer is %+v", answer)
+	}
+}
+
+// So is one of a commit. From version 10 on, or 6 in a transaction, topics have an id and no name.
+func TestPartitionsOfOneCommittedTopicAreMerged(t *testing.T) {
+	second := func(_ string, id [16]byte, number int32) bool { return id == [16]byte{7} && number == 1 }
+	request := commit(10, 5, 6)
+	request.Topics[0].Topic, request.Topics[0].TopicID = "", [16]byte{7}
+	forged, rest := forge(request, refused, second)
+	if left := rest.(*kmsg.OffsetCommitRequest).Topics; len(left) != 1 || len(left[0].Partitions) != 1 {
+		t.Errorf("the broker gets %+v", left)
+	}
+	answer := &kmsg.OffsetCommitResponse{Version: 10, Topics: []kmsg.OffsetCommitResponseTopic{
+		{TopicID: [16]byte{7}, Partitions: []kmsg.OffsetCommitResponseTopicPartition{{Partition: 0}}}}}
+	merge(answer, forged)
+	if want := []kmsg.OffsetCommitResponseTopic{{TopicID: [16]byte{7},
+		Partitions: []kmsg.OffsetCommitResponseTopicPartition{{Partition: 0}, {Partition: 1, ErrorCode: refused}}},
+	}; !reflect.DeepEqual(answer.Topics, want) {
+		t.Errorf("the answer is %+v, want %+v", answer.Topics, want)
+	}
+
+	inTransaction := &kmsg.TxnOffsetCommitRequest{Version: 6, Topics: []kmsg.TxnOffsetCommitRequestTopic{
+		{TopicID: [16]byte{7}, Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Partition: 0}, {Partition: 1}}}}}
+	forged, _ = forge(inTransaction, refused, second)
+	transacted := &kmsg.TxnOffsetCommitResponse{Version: 6, Topics: []kmsg.TxnOffsetCommitResponseTopic{
+		{TopicID: [16]byte{7}, Partitions: []kmsg.TxnOffsetCommitResponseTopicPartition{{Partition: 0}}}}}
+	merge(transacted, forged)
+	if want := []kmsg.TxnOffsetCommitResponseTopic{{TopicID: [16]byte{7},
+		Partitions: []kmsg.TxnOffsetCommitResponseTopicPartition{{Partition: 0}, {Partition: 1, ErrorCode: refused}}},
+	}; !reflect.DeepEqual(transacted.Topics, want) {
+		t.Errorf("the answer in a transaction is %+v, want %+v", transacted.Topics, want)
 	}
 }
