@@ -37,7 +37,7 @@ func TestNamedHeaders(t *testing.T) {
 	ids, planned := history.NewIDs("run"), plan.Record{Size: 256}
 	headers := named("type", "order_placed", "correlation_id", "*", "event_id", "*", "pair", "<*|*>")
 	build := func(seed uint64, seq int32) *kgo.Record {
-		return newBuilder(ids, seed, "orders", 1, headers...).build(seq, &planned, time.Unix(1, 0))
+		return &newBuilder(ids, seed, "orders", 1, headers...).build(seq, &planned, time.Unix(1, 0)).Record
 	}
 	pair := regexp.MustCompile(`^<([0-9a-f-]{36})\|([0-9a-f-]{36})>$`)
 	rapid.Check(t, func(r *rapid.T) {

@@ -115,8 +115,10 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	if cfg.NoIDHeader {
 		build.names = build.names[1:]
 	}
-	return &Producer{cfg: cfg, client: client, build: build, hash: cfg.Kept, wall: time.Now().Add(-cfg.Clock.Now()),
-		putOff: make([]atomic.Int64, cfg.Plan.Spare)}, nil
+	p := &Producer{cfg: cfg, client: client, build: build, hash: cfg.Kept, wall: time.Now().Add(-cfg.Clock.Now()),
+		putOff: make([]atomic.Int64, cfg.Plan.Spare)}
+	build.slabs.answered = p.answered
+	return p, nil
 }
 
 // Run hands over every record at its time, counted from base on the run's clock. It returns after the last record,
@@ -183,14 +185,10 @@ func (p *Producer) send(i int) {
 	planned := &p.cfg.Plan.Records[i]
 	seq, intended := int32(i), p.base+planned.At+p.PutOff(int32(i))
 	now := p.cfg.Clock.Now() // read once: reading clocks is a good part of the work
-	record, input := p.build.build(seq, planned, p.wall.Add(now)), p.input(seq)
-	record.Topic = input.Topic
-	if p.cfg.Node != "" {
-		record.Value = onItsWay(p.cfg.IDs.Token(seq), p.cfg.Node, record.Value)
-	}
+	record := p.prepare(seq, planned, now)
 
 	event := history.New(history.KindSend, now)
-	event.Record, event.Topic, event.Partition = seq, input.Index, planned.Partition
+	event.Record, event.Topic, event.Partition = seq, p.input(seq).Index, planned.Partition
 	event.Aux, event.Outcome, event.N = int64(intended), planned.Outcome, keyNumber(seq, planned.Key)
 	event.KeyHash, event.ValueHash = HashBytes(record.Key), HashBytes(record.Value)
 	event.HeadersHash, event.HeaderCount = HashHeaders(record.Headers, p.hash), int32(len(record.Headers))
@@ -200,26 +198,28 @@ func (p *Producer) send(i int) {
 	}
 	p.cfg.Sink.Record(event)
 	p.sent.Add(1)
-	var copied *kgo.Record
-	if planned.Repeated {
-		again := *record
-		copied = &again
-	}
-	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) { p.acknowledged(seq, r, err) })
-	if copied != nil {
-		p.sendAgain(event, copied)
+	p.produce(record)
+	if planned.Repeated { // it is not counted as another one
+		again := p.prepare(seq, planned, now)
+		again.flags = history.Repeated
+		event.Time, event.Flags = p.cfg.Clock.Now(), event.Flags|history.Repeated
+		p.cfg.Sink.Record(event)
+		p.produce(again)
 	}
 }
 
-// sendAgain produces a record once more. It is not counted as another one.
-func (p *Producer) sendAgain(first history.Event, record *kgo.Record) {
-	first.Time, first.Flags = p.cfg.Clock.Now(), first.Flags|history.Repeated
-	p.cfg.Sink.Record(first)
-	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
-		event := p.answer(first.Record, r, err)
-		event.Flags = history.Repeated
-		p.cfg.Sink.Record(event)
-	})
+// prepare returns record seq as it is sent at that time of the run's clock: each time with the same bytes.
+func (p *Producer) prepare(seq int32, planned *plan.Record, now time.Duration) *outgoing {
+	record := p.build.build(seq, planned, p.wall.Add(now))
+	record.Topic = p.input(seq).Topic
+	if p.cfg.Node != "" {
+		record.Value = onItsWay(p.cfg.IDs.Token(seq), p.cfg.Node, record.Value)
+	}
+	return record
+}
+
+func (p *Producer) produce(record *outgoing) {
+	p.client.TryProduce(context.Background(), &record.Record, record.answered)
 }
 
 // keyNumber returns the number that tells the record's key from others in the history. A key that is the record's id
@@ -250,25 +250,21 @@ func flagsOf(planned *plan.Record) (flags history.Flags) {
 	return flags
 }
 
-func (p *Producer) acknowledged(seq int32, record *kgo.Record, err error) {
-	if err != nil {
-		p.failed.Add(1)
-	} else {
-		p.acked.Add(1)
-	}
-	p.cfg.Sink.Record(p.answer(seq, record, err))
-}
-
-// answer is the event of a broker's answer about a record.
-func (p *Producer) answer(seq int32, record *kgo.Record, err error) history.Event {
+// answered records the broker's answer about a record.
+func (p *Producer) answered(record *outgoing, err error) {
 	event := history.New(history.KindAcked, p.cfg.Clock.Now())
-	event.Record, event.Topic, event.Partition = seq, p.input(seq).Index, record.Partition
+	event.Record, event.Topic, event.Partition = record.seq, p.input(record.seq).Index, record.Partition
+	event.Flags = record.flags
+	counted := &p.acked
 	if err != nil {
-		event.Code = errorCode(err)
+		counted, event.Code = &p.failed, errorCode(err)
 	} else {
 		event.Offset = record.Offset
 	}
-	return event
+	if record.flags == 0 {
+		counted.Add(1)
+	}
+	p.cfg.Sink.Record(event)
 }
 
 // errorCode returns Kafka's code of err. Errors without a code (a timeout, a closed client) are

@@ -26,10 +26,6 @@ const headerPrefix = "trace-"
 // padding is the text that fills up values. A value takes as much of it as it needs, repeated if necessary.
 const padding = "the quick brown fox jumps over the lazy dog 0123456789 THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG "
 
-// slabSize is the memory allocated at once for keys, values and headers. A slab is freed when all of its records are
-// acknowledged.
-const slabSize = 64 << 10
-
 // OriginalHeaders returns a function that reports whether a header is one that the workload gave a record, which has
 // this number of extra headers and the named ones. Other headers were added to a copy of the record later.
 func OriginalHeaders(extra int, named []NamedHeader) func(name string) bool {
@@ -87,10 +83,9 @@ type builder struct {
 	odd   []string // names of the dialect's headers that odd headers use too
 	// samples are what records are made from, nil for records of the workload's own.
 	samples *samples.Set
-	slab    []byte
-	headers []kgo.RecordHeader
+	slabs   slabs
+	id      []byte // of the record being built, which has it more than once
 	second  writtenSecond
-	records []kgo.Record
 }
 
 // newBuilder returns a builder. seed is the seed of the garbage.
@@ -102,23 +97,25 @@ func newBuilder(ids *history.IDs, seed uint64, topic string, extraHeaders int, n
 	return b
 }
 
-// build returns record seq of the plan, sent at the given wall-clock time. Its bytes are never reused.
-func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *kgo.Record {
-	record := b.nextRecord()
-	record.Topic, record.Partition, record.Timestamp = b.topic, planned.Partition, sentAt
+// build returns record seq of the plan, sent at the given wall-clock time.
+func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *outgoing {
+	record := b.slabs.next()
+	record.seq, record.flags = seq, 0
+	record.Record = kgo.Record{Topic: b.topic, Partition: planned.Partition, Timestamp: sentAt}
+	b.id = b.ids.Append(b.id[:0], seq)
 	record.Key = b.key(seq, planned)
 	switch {
 	case planned.Tombstone: // the value stays null
 	case planned.Garbage:
 		room := max(int(planned.Size), smallestValue)
-		record.Value = b.take(room, func(dst []byte) []byte { return b.appendGarbage(dst, seq, room) })
+		record.Value = b.slabs.take(room, func(dst []byte) []byte { return b.appendGarbage(dst, seq, room) })
 	case planned.Malformed != 0 && (b.samples != nil || planned.Malformed.Unreadable()):
 		record.Value = b.malformed(seq, planned, sentAt)
 	case b.samples != nil:
 		record.Value = b.fromSample(seq, planned)
 	default:
 		room := max(int(planned.Size), smallestValue)
-		record.Value = b.take(room, func(dst []byte) []byte { return b.appendValue(dst, seq, planned, sentAt) })
+		record.Value = b.slabs.take(room, func(dst []byte) []byte { return b.appendValue(dst, seq, planned, sentAt) })
 	}
 	record.Headers = b.headersOf(seq, planned)
 	return record
@@ -130,13 +127,13 @@ func (b *builder) key(seq int32, planned *plan.Record) []byte {
 	case index == history.None:
 		return nil
 	case index == history.KeyIsID:
-		return b.take(b.samples.KeyRoom(planned.Sample, b.ids), func(dst []byte) []byte {
+		return b.slabs.take(b.samples.KeyRoom(planned.Sample, b.ids), func(dst []byte) []byte {
 			return b.samples.AppendKey(dst, planned.Sample, b.ids, seq)
 		})
 	case index >= history.SampleKey && index < history.BinaryKey:
 		return b.samples.OwnKey(index - history.SampleKey) // nobody changes a key
 	}
-	return b.take(keyRoom, func(dst []byte) []byte { return plan.AppendKey(dst, planned.Key) })
+	return b.slabs.take(keyRoom, func(dst []byte) []byte { return plan.AppendKey(dst, planned.Key) })
 }
 
 // fromSample returns a sample's value with the record's id. Of the planned sizes, only the large ones count.
@@ -145,7 +142,7 @@ func (b *builder) fromSample(seq int32, planned *plan.Record) []byte {
 	if planned.Large {
 		size = int(planned.Size)
 	}
-	return b.take(b.samples.Room(planned.Sample, b.ids, size), func(dst []byte) []byte {
+	return b.slabs.take(b.samples.Room(planned.Sample, b.ids, size), func(dst []byte) []byte {
 		return b.samples.AppendValue(dst, planned.Sample, b.ids, seq, size)
 	})
 }
@@ -155,9 +152,8 @@ func (b *builder) malformed(seq int32, planned *plan.Record, sentAt time.Time) [
 	if b.samples != nil {
 		return b.samples.AppendMalformed(nil, planned.Malformed, planned.Sample, b.ids, seq)
 	}
-	id := b.ids.Append(nil, seq)
-	before, after, _ := bytes.Cut(b.appendValue(nil, seq, planned, sentAt), id)
-	return samples.Malform(nil, planned.Malformed, id, before, after)
+	before, after, _ := bytes.Cut(b.appendValue(nil, seq, planned, sentAt), b.id)
+	return samples.Malform(nil, planned.Malformed, b.id, before, after)
 }
 
 // headersOf returns the headers of a record.
@@ -171,20 +167,21 @@ func (b *builder) headersOf(seq int32, planned *plan.Record) []kgo.RecordHeader 
 	if planned.OddHeaders {
 		odd = oddHeaders(seq, b.odd)
 	}
-	headers := b.nextHeaders(len(sampled) + len(odd))
+	headers := b.slabs.takeHeaders(len(b.names) + len(b.named) + len(sampled) + len(odd))
 	for i, name := range b.names {
 		headers[i].Key = name
-		headers[i].Value = b.take(headerRoom, func(dst []byte) []byte { return b.appendHeader(dst, name, i, seq) })
+		headers[i].Value = b.slabs.take(headerRoom, func(dst []byte) []byte { return b.appendHeader(dst, name, i, seq) })
 	}
 	rest := headers[len(b.names):]
 	for i := range b.named {
-		rest[i].Key = b.named[i].Name
-		rest[i].Value = b.take(b.named[i].room(), func(dst []byte) []byte { return b.named[i].append(dst, b.seed, seq) })
+		named := &b.named[i]
+		rest[i].Key = named.Name
+		rest[i].Value = b.slabs.take(named.room(), func(dst []byte) []byte { return named.append(dst, b.seed, seq) })
 	}
 	rest = rest[len(b.named):]
 	for i, header := range sampled {
 		if rest[i].Key, rest[i].Value = header.Name, header.Value; header.IsID {
-			rest[i].Value = b.take(b.ids.Len(), func(dst []byte) []byte { return b.ids.Append(dst, seq) })
+			rest[i].Value = b.slabs.take(len(b.id), func(dst []byte) []byte { return append(dst, b.id...) })
 		}
 	}
 	copy(rest[len(sampled):], odd)
@@ -203,7 +200,7 @@ const (
 func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentAt time.Time) []byte {
 	start := len(dst)
 	dst = append(dst, `{"id":"`...)
-	dst = b.ids.Append(dst, seq)
+	dst = append(dst, b.id...)
 	dst = append(dst, `","seq":`...)
 	dst = strconv.AppendInt(dst, int64(seq), 10)
 	if planned.Key == history.None {
@@ -297,39 +294,10 @@ func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 // headers a text that differs from record to record and from header to header.
 func (b *builder) appendHeader(dst []byte, name string, i int, seq int32) []byte {
 	if name == history.IDHeader {
-		return b.ids.Append(dst, seq)
+		return append(dst, b.id...)
 	}
 	dst = append(dst, "span-"...)
 	dst = strconv.AppendInt(dst, int64(i), 10)
 	dst = append(dst, '-')
 	return strconv.AppendUint(dst, uint64(uint32(seq))*2654435761%(1<<32), 16)
-}
-
-// take returns the result of fill applied to an empty slice with room for that many bytes, cut from the slab.
-func (b *builder) take(room int, fill func([]byte) []byte) []byte {
-	if cap(b.slab)-len(b.slab) < room {
-		b.slab = make([]byte, 0, max(slabSize, room))
-	}
-	start := len(b.slab)
-	b.slab = fill(b.slab)
-	return b.slab[start:len(b.slab):len(b.slab)]
-}
-
-func (b *builder) nextRecord() *kgo.Record {
-	if len(b.records) == 0 {
-		b.records = make([]kgo.Record, 64)
-	}
-	record := &b.records[0]
-	b.records = b.records[1:]
-	return record
-}
-
-func (b *builder) nextHeaders(more int) []kgo.RecordHeader {
-	n := len(b.names) + len(b.named) + more
-	if len(b.headers) < n {
-		b.headers = make([]kgo.RecordHeader, 64*n)
-	}
-	headers := b.headers[:n:n]
-	b.headers = b.headers[n:]
-	return headers
 }

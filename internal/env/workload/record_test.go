@@ -138,24 +138,50 @@ func TestTombstoneHasNoValue(t *testing.T) {
 	}
 }
 
+// Records keep their bytes until they are answered, whatever is built and answered meanwhile.
 func TestRecordsDoNotShareBytes(t *testing.T) {
 	b := newBuilder(history.NewIDs("run"), 1, "orders", 3)
+	answers := 0
+	b.slabs.answered = func(*outgoing, error) { answers++ }
 	type copied struct {
-		record             *kgo.Record
+		record             *outgoing
 		key, value, header string
 	}
-	var all []copied
-	for seq := range int32(2000) {
-		r := b.build(seq, &plan.Record{Key: seq, Size: 130 + seq%300}, time.Unix(0, int64(seq)))
-		all = append(all, copied{r, string(r.Key), string(r.Value), fmt.Sprint(r.Headers)})
+	var open []copied
+	check := func(c copied) {
+		r := c.record
+		if string(r.Key) != c.key || string(r.Value) != c.value || fmt.Sprint(r.Headers) != c.header {
+			t.Fatalf("record %d changed before it was answered: %s", r.seq, r.Value)
+		}
+	}
+	reused, places := 0, map[*outgoing]bool{}
+	const count = 20_000
+	for seq := range int32(count) {
+		size := 130 + seq%300
+		if seq%1000 == 0 {
+			size = 2 * slabBytes
+		}
+		r := b.build(seq, &plan.Record{Key: seq, Size: size}, time.Unix(0, int64(seq)))
+		if places[r] {
+			reused++
+		}
+		places[r] = true
+		open = append(open, copied{r, string(r.Key), string(r.Value), fmt.Sprint(r.Headers)})
 		// A caller that appends must not overwrite the neighbouring value.
 		_ = append(r.Value, "overwritten"...)
 		_ = append(r.Headers, kgo.RecordHeader{Key: "overwritten"})
-	}
-	for _, c := range all {
-		if string(c.record.Key) != c.key || string(c.record.Value) != c.value || fmt.Sprint(c.record.Headers) != c.header {
-			t.Fatalf("record changed after it was built: %s", c.record.Value)
+		if at := int(seq*7919) % 2000; at < len(open) { // most are answered, in any order
+			check(open[at])
+			open[at].record.answered(nil, nil)
+			open = slices.Delete(open, at, at+1)
 		}
+	}
+	for _, c := range open {
+		check(c)
+		c.record.answered(nil, nil)
+	}
+	if answers != count || reused == 0 {
+		t.Fatalf("%d of %d records were answered, and %d were built in memory used before", answers, count, reused)
 	}
 }
 
