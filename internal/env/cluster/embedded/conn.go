@@ -17,8 +17,8 @@ type editor interface {
 }
 
 // brokerConn is a connection as kfake sees it. It follows the incoming requests, and edits the answers that name
-// brokers: Metadata, DescribeCluster, FindCoordinator, OffsetForLeaderEpoch and some versions of Fetch. Everything else
-// passes unchanged.
+// brokers: Metadata, DescribeCluster, FindCoordinator, OffsetForLeaderEpoch and some versions of Fetch; and those that
+// differ from Kafka's, such as ApiVersions in version 3. Everything else passes unchanged.
 // The connections of members that wait for a rebalance outlive the end of the client's side (see parked.go).
 type brokerConn struct {
 	net.Conn
@@ -176,6 +176,10 @@ func (c *brokerConn) arrived() bool {
 		if namesLeaderTooEarly(answer.version) {
 			c.expect(answer)
 		}
+	case kmsg.ApiVersions:
+		if failsAtLevelZero(answer.version) {
+			c.expect(answer)
+		}
 	case kmsg.JoinGroup, kmsg.SyncGroup:
 		answer.parked = parkedBy(c, answer.request)[0]
 		c.gate.parked.add(answer.parked)
@@ -291,9 +295,9 @@ func decodeResponse(answer pendingAnswer, frame []byte) kmsg.Response {
 }
 
 // bodyStart returns where the body of a response begins: after the size, the correlation id and the tags, if there
-// are any. kfake's header contains no tags.
+// are any. kfake's header contains no tags. The header of ApiVersions never has any (KIP-511).
 func bodyStart(response kmsg.Response) int {
-	if response.IsFlexible() {
+	if response.IsFlexible() && response.Key() != int16(kmsg.ApiVersions) {
 		return 9
 	}
 	return 8

@@ -36,8 +36,15 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 		withSources(response)
 	case *kmsg.DescribeTopicPartitionsResponse:
 		e.editDescribed(response)
+	case *kmsg.ApiVersionsResponse:
+		response.SupportedFeatures = slices.DeleteFunc(response.SupportedFeatures,
+			func(f kmsg.ApiVersionsResponseSupportedFeature) bool { return f.MinVersion == 0 })
 	}
 }
+
+// failsAtLevelZero reports whether clients that ask in this version of ApiVersions may fail at a feature whose lowest
+// level is 0, as Java's do before 3.9 (KAFKA-17492). Kafka leaves such features out below version 4; kfake names them.
+func failsAtLevelZero(version int16) bool { return version == 3 }
 
 // withSources says of the settings of new topics that they are the topics' own. kfake leaves open where they are from,
 // and Java's Admin then fails for good (DescribeConfigsResponse.ConfigSource.forId).

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -667,6 +668,25 @@ func TestSettingsOfNewTopicsHaveASource(t *testing.T) {
 			if one.Source != int8(kmsg.ConfigSourceDynamicTopicConfig) {
 				t.Errorf("version %d: %s has the source %d", version, one.Name, one.Source)
 			}
+		}
+	}
+}
+
+// Clients that ask in a version before 4 are told of no feature whose lowest level is 0, or Java's do not connect. The
+// rest of the answer is as it was.
+func TestFeaturesForOlderClients(t *testing.T) {
+	e := start(t, 1)
+	for version := int16(2); version <= 4; version++ {
+		request := kmsg.NewPtrApiVersionsRequest()
+		request.ClientSoftwareName, request.ClientSoftwareVersion = "apache-kafka-java", "3.7.1"
+		response := dialRaw(t, e.Brokers()[0].Address).request(t, request, version).(*kmsg.ApiVersionsResponse)
+		atZero := slices.ContainsFunc(response.SupportedFeatures,
+			func(f kmsg.ApiVersionsResponseSupportedFeature) bool { return f.MinVersion == 0 })
+		if atZero != (version == 4) || len(response.ApiKeys) < 40 {
+			t.Errorf("version %d: %d APIs, features %+v", version, len(response.ApiKeys), response.SupportedFeatures)
+		}
+		if above := len(response.SupportedFeatures) > 0; above != (version >= 3) {
+			t.Errorf("version %d: features %+v", version, response.SupportedFeatures)
 		}
 	}
 }
