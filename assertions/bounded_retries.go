@@ -151,7 +151,7 @@ func (c *boundedRetries) judgeLetter(one *write) {
 		made = one.inRun
 	}
 	if int(made) < c.w.contract.MaxAttempts {
-		c.under = append(c.under, shortfall{one.record, one.by.instance, made, r.born.At(), one.at,
+		c.under = append(c.under, shortfall{one.record, one.by.instance, made, c.w.triedSince(one), one.at,
 			c.w.rushed(one, c.w.contract.MaxAttempts), one.mark()})
 	}
 }

@@ -126,6 +126,96 @@ func hurriedCases() []testCase {
 				b.h.Contract().Retryable = []history.Outcome{history.OutcomeTransient}
 				return given(0, 2)(b)
 			}},
+		{"dead-lettered without a try, in a stall", []string{"premature-dead-letter"}, given(0, 0)},
+		{"dead-lettered without a try, in a stall that leaves time for three", nil, given(300*ms, 0)},
+		{"dead-lettered without a try, in a stall, where a time-out may be final", nil, func(b *builder) history.Source {
+			b.h.Contract().Retryable = []history.Outcome{history.OutcomeTransient}
+			return given(0, 0)(b)
+		}},
+	}
+}
+
+// handedLateCases cover dead letters of records that waited in the topic, in a stall or behind a fault that may hide
+// attempts since their process was handed them.
+func handedLateCases() []testCase {
+	// told has a record sent, handed out by fetch, and dead-lettered too soon for three attempts since then.
+	told := func(fetch func(b *builder), failures int) func(*builder) history.Source {
+		return func(b *builder) history.Source {
+			b.begin().handOver(0, 0, 0, 0)
+			b.acked(0, 0)
+			fetch(b)
+			return b.fails(0, failures).stall(history.None, 250*ms).letter(0).commit(1).drain().done()
+		}
+	}
+	late := func(b *builder) { b.wait(time.Second).fetch(0) }
+	twice := func(b *builder) { b.fetch(0).wait(time.Second).fetch(0) }
+	moved := func(b *builder) {
+		b.fetch(0).wait(time.Second).revoke(0, 1, 2, 3).as(1, 0).up().assign(0, 1, 2, 3).fetch(0)
+	}
+	return []testCase{
+		{"handed out late, and dead-lettered without a try, in a stall", []string{"premature-dead-letter"}, told(late, 0)},
+		{"handed out late, and dead-lettered after the first of three, in a stall", []string{"premature-dead-letter",
+			"under-retried"}, told(late, 1)},
+		{"handed out again, and dead-lettered without a try, in a stall", nil, told(twice, 0)},
+		{"handed out again, and dead-lettered after the first of three, in a stall", nil, told(twice, 1)},
+		{"handed to another process, and dead-lettered without a try, in a stall", []string{"premature-dead-letter"},
+			told(moved, 0)},
+		{"handed to another process, whose attempts the record counts, in a stall", nil, func(b *builder) history.Source {
+			b.h.Contract().Counter = history.CounterHeader
+			return told(moved, 0)(b)
+		}},
+		{"dead-lettered without a try, right after the one before it, in a stall", []string{"premature-dead-letter"},
+			behindAnother(nil)},
+		{"dead-lettered without a try, right after another, in a stall, where no order is promised", nil,
+			behindAnother(func(b *builder) { b.h.Contract().Ordering = history.OrderingNone })},
+		{"dead-lettered without a try, right after another, in a stall, where only attempts are in order", nil,
+			behindAnother(func(b *builder) { b.h.Contract().OrderOfAttempts = true })},
+		{"handed out after the link to the downstream was down, and dead-lettered without a try",
+			[]string{"premature-dead-letter"}, func(b *builder) history.Source {
+				f := b.fault("network", "downstream", "downstream down")
+				b.begin().handOver(0, 0, 0, 0)
+				b.acked(0, 0).breaks(f).wait(400 * ms).heals(f).wait(2 * time.Second).fetch(0)
+				return b.letter(0).commit(1).drain().done()
+			}},
+	}
+}
+
+// behindAnother has a record dead-lettered in a stall, without a try, and right after the one before it was finished.
+func behindAnother(change func(*builder)) func(*builder) history.Source {
+	return func(b *builder) history.Source {
+		if change != nil {
+			change(b)
+		}
+		b.begin().send(0).send(1).wait(time.Second).attempt(0, history.OutcomePermanent).letter(0)
+		return b.stall(history.None, 250*ms).letter(1).commit(2).drain().done()
+	}
+}
+
+// A process may be handed an offset when one of its fetches reaches it first. What is no longer kept is not known.
+func TestHandouts(t *testing.T) {
+	h := &handouts{forgotten: none}
+	if _, known := h.first(0); known {
+		t.Error("known before the first fetch")
+	}
+	h.add(9, 1*ms)
+	h.add(4, 2*ms) // from an earlier offset again
+	h.add(19, 3*ms)
+	for offset, want := range map[int64]time.Duration{0: ms, 9: ms, 10: 3 * ms, 19: 3 * ms} {
+		if at, known := h.first(offset); !known || at != want {
+			t.Errorf("offset %d: %v, %v", offset, at, known)
+		}
+	}
+	if _, known := h.first(20); known {
+		t.Error("known before it is fetched")
+	}
+	for i := range int64(2 * handoutsLimit) {
+		h.add(20+i, time.Duration(i)*time.Second)
+	}
+	if _, known := h.first(19); known || len(h.list) > handoutsLimit {
+		t.Errorf("%d fetches are kept", len(h.list))
+	}
+	if at, known := h.first(2 * handoutsLimit); !known || at != (2*handoutsLimit-20)*time.Second {
+		t.Errorf("a late offset: %v, %v", at, known)
 	}
 }
 

@@ -23,7 +23,7 @@ func TestCases(t *testing.T) {
 	var all []testCase
 	for _, some := range [][]testCase{
 		plainCases(), commitCases(), lossCases(), haltCases(), retryCases(), rewindCases(), classCases(), backoffCases(),
-		letterCases(), hurriedCases(), repeatCases(),
+		letterCases(), hurriedCases(), handedLateCases(), repeatCases(),
 		orderCases(), replayCases(), envelopeless(), transactionCases(), batchCases(), abortCases(), metadataCases(),
 		hopCases(),
 		memberCases(), hiddenCases(),

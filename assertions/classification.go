@@ -182,9 +182,10 @@ func (c *classification) judgeLetter(one *write) {
 		if r.several() {
 			return // the attempt belongs to a copy, and was made before the next was requested
 		}
-		c.suspect("premature-dead-letter", one.record, one.by, r.born.At(), one.at, func() string {
+		c.suspect("premature-dead-letter", one.record, one.by, c.w.triedSince(one), one.at, func() string {
 			return "dead-lettered without a single attempt"
 		}, asked)
+		c.suspects[len(c.suspects)-1].rush = c.w.rushed(one, c.w.contract.MaxAttempts)
 	case answered && class == classSuccess && one.sameDelivery:
 		c.suspect("dual-terminal", one.record, one.by, b.start, one.at, func() string {
 			return fmt.Sprintf("dead-lettered %s after it had succeeded", units.Text(at-b.end))
@@ -212,7 +213,7 @@ func (c *classification) judgePremature(one *write, asked moment) {
 	if attempts > 1 && !stopping {
 		return
 	}
-	c.suspect("premature-dead-letter", one.record, one.by, c.w.record(one.record).born.At(), one.at, func() string {
+	c.suspect("premature-dead-letter", one.record, one.by, c.w.triedSince(one), one.at, func() string {
 		if stopping {
 			return fmt.Sprintf("dead-lettered after %d of %d attempts, while its instance was stopping", attempts, limit)
 		}

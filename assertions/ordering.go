@@ -83,7 +83,7 @@ func (c *ordering) observe(*history.Event) {
 	if r.lives > 0 {
 		return
 	}
-	if before := c.before(r); before != none {
+	if before := c.w.predecessor(r); before != none {
 		c.judgeBefore(a, before)
 	}
 	first := !a.before.any || a.before.by != a.by || a.before.delivery != r.delivery
@@ -112,22 +112,6 @@ func (c *ordering) regained(number int32, r *record) time.Duration {
 		return p.since
 	}
 	return never
-}
-
-// before returns the predecessor of r that is certain to be in the log.
-func (c *ordering) before(r *record) int32 {
-	number := r.prev
-	for range 16 {
-		b := c.w.record(number)
-		if b == nil {
-			return none
-		}
-		if !b.has(markRefused) && (!b.exempt() || c.w.contract.Halts(b.kind())) {
-			return number
-		}
-		number = b.prev
-	}
-	return none
 }
 
 func sameLog(a, b *record) bool {
@@ -164,6 +148,22 @@ func (c *ordering) join(a *attempt) {
 		one.together = one.together || one.within == a.within && one.number == a.within.number
 	}
 	delete(c.joining, a.number)
+}
+
+// predecessor returns the record before r in its order that is certain to be in the log, or none.
+func (w *state) predecessor(r *record) int32 {
+	number := r.prev
+	for range 16 {
+		b := w.record(number)
+		if b == nil {
+			return none
+		}
+		if !b.has(markRefused) && (!b.exempt() || w.contract.Halts(b.kind())) {
+			return number
+		}
+		number = b.prev
+	}
+	return none
 }
 
 // tried reports whether the record has had its last attempt, and failed.

@@ -409,6 +409,8 @@ type partition struct {
 	// known holds the processes that had it, each with the last offset that it was handed, or none. That offset is kept
 	// only where the contract says that the subject halts at unreadable records, or that it has retry topics.
 	known map[holder]int64
+	// hands holds, for each process that fetched from it, when that was.
+	hands map[holder]*handouts
 	halting
 	// latest is the last record sent to it with each key (none: with any, if it is ordered as a whole).
 	latest map[int32]int32

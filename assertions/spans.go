@@ -216,6 +216,6 @@ func (w *state) takesLonger(attempts int, than time.Duration) bool {
 // rushed reports whether the process that requests the dead letter cannot have made that many attempts. An attempt
 // without an answer counts as retryable.
 func (w *state) rushed(one *write, attempts int) bool {
-	return one.whole && w.classes[history.OutcomeTimeout] == classRetryable &&
-		w.takesLonger(attempts, one.at-w.record(one.record).born.At())
+	return (one.whole || one.attempts == 0 && w.triesAlone(one)) &&
+		w.classes[history.OutcomeTimeout] == classRetryable && w.takesLonger(attempts, one.at-w.triedSince(one))
 }

@@ -95,6 +95,7 @@ func (w *state) fetch(e *history.Event) {
 		p.lastFetcher = by
 	}
 	to := min(max(e.Aux, e.Offset), offsetLimit)
+	p.handsOf(by).add(to, e.Time)
 	if w.halts() || w.hops {
 		p.known[by] = max(p.known[by], to)
 	}
