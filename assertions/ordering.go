@@ -28,7 +28,8 @@ func orderingInvariant() Invariant {
 		Evidence: "the stamps of the downstream stub: an attempt's end is stamped before the answer is written and " +
 			"its start after the request was read, so a subject that waits is seen in order",
 		Cause: "A failed record goes to a retry queue while its key is not held back. After a resize, the hash of " +
-			"the key selects another lane.",
+			"the key selects another lane. A stream of stages begins with the next record while the last stage writes " +
+			"the dead letter: if that is meant, the contract says order_of: attempts.",
 		Contract: "ordering: key, or partition",
 		Anomalies: []AnomalyNote{
 			{"reordered", "the next record was started before the one before it was finished", []string{
