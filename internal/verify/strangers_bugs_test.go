@@ -35,6 +35,9 @@ const fewer = "../a-few-records workload.rate=6/s workload.duration=6s"
 // seldom is a scenario with fewer records than it has, for a stranger that waits for seconds.
 func seldom(scenario string) string { return scenario + " workload.rate=15/s" }
 
+// aloneInOutage has one instance make all calls while they fail.
+const aloneInOutage = "downstream-outage subject.reference.instances=1"
+
 // handover takes partitions from an instance that has the schema to one that cannot load it.
 const handover = "registry-outage subject.reference.instances=2"
 
@@ -227,6 +230,22 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "dlq-publish-failure", ""},
 			{"stored-by-client", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/vertx/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"auto-commit", "consumer-rolling-restart", "commit-after-outcome: commit-past-unfinished"},
+			{"circuit-opens", aloneInOutage, "classification: premature-dead-letter"},
+			{"not-paused", "smoke", "commit-after-outcome: commit-past-unfinished"},
+		},
+		"frameworks/pekko/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"letters-unordered", "dlq-publish-failure", "commit-after-dlq"},
+			{"resumes-at-failure", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/reactor-kafka/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"flat-map", "smoke", "commit-after-outcome: commit-past-unfinished"},
+			{"letter-error-resumed", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
 		},
 		"postgres/go/subject.yaml": {
 			{"offset-before-commit", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
