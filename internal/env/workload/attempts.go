@@ -5,7 +5,9 @@ package workload
 // it.
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,9 +47,10 @@ type Attempts struct {
 	open, answered atomic.Int64
 	// nameless is the number of calls without a record's id, at a downstream that does not decide.
 	nameless atomic.Int32
-	// strays is the number of calls without an id, stray the first of them, if calls are told.
-	strays atomic.Int64
-	stray  atomic.Pointer[string]
+	// named holds the texts of calls that had an id, where others of the same text need none.
+	named sync.Map
+	// strays are the calls without an id, if calls are told.
+	strays strayCalls
 
 	mu sync.Mutex // for replacing changes
 
@@ -102,13 +105,32 @@ func (a *Attempts) InFlight() int64 { return a.open.Load() }
 func (a *Attempts) Answered() int64 { return a.answered.Load() }
 
 // Strays returns the number of calls that were neither attempts of a known record nor those of a route, and the first
-// of them. They are counted only if the subject declares its calls.
+// of them. They are counted only if the subject declares its calls, and not where they may be attempts at records that
+// no call can name.
 func (a *Attempts) Strays() (count int64, first string) {
-	if text := a.stray.Load(); text != nil {
-		first = *text
+	a.strays.mu.Lock()
+	defer a.strays.mu.Unlock()
+	for _, one := range a.strays.list {
+		if _, named := a.named.Load(one.text); !named {
+			count, first = count+one.count, cmp.Or(first, one.text)
+		}
 	}
-	return a.strays.Load(), first
+	return count, first
 }
+
+// strayCalls counts calls by their text, in the order of the first of each.
+type strayCalls struct {
+	mu   sync.Mutex
+	list []strayCall
+}
+
+type strayCall struct {
+	text  string
+	count int64
+}
+
+// straysLimit is the largest number of texts that are told apart. Calls with further texts count as the last one.
+const straysLimit = 64
 
 // Process returns the current process of an instance, to which a connection that is accepted now belongs.
 func (a *Attempts) Process(instance int) uint16 {
@@ -171,8 +193,26 @@ func (a *Attempts) End(event *history.Event, gone bool) {
 
 // Stray counts a call that is not an attempt at a known record, with a text that describes it.
 func (a *Attempts) Stray(text string) {
-	a.strays.Add(1)
-	a.stray.CompareAndSwap(nil, &text)
+	s := &a.strays
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.list, func(one strayCall) bool { return one.text == text })
+	switch n := len(s.list); {
+	case i >= 0:
+	case n < straysLimit:
+		i, s.list = n, append(s.list, strayCall{text: text})
+	default:
+		i = n - 1
+	}
+	s.list[i].count++
+}
+
+// Named notes that a call with this text was an attempt at a known record, so that one without an id may be an attempt
+// at a record that no call can name.
+func (a *Attempts) Named(text string) {
+	if _, known := a.named.Load(text); !known {
+		a.named.Store(text, true)
+	}
 }
 
 // Several records that a process makes calls for several records at once, so that its attempts cannot be told. The text

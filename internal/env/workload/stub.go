@@ -263,8 +263,8 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 		event.Text = s.told(r, seq, found)
 	}
 	s.BeginCall(&event, seq, found, s.calls.role(r.Method, r.URL.Path))
-	if s.calls.Told && s.unnamed(&event) {
-		s.Stray(event.Text)
+	if s.calls.Told {
+		s.tell(&event)
 	}
 	event.Text = ""
 	if found && s.calls.several(r, s.cfg.IDs, seq) {

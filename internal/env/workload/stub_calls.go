@@ -207,6 +207,16 @@ func (c *Calls) findInQuery(target *url.URL, ids *history.IDs) (seq int32, found
 // toldPath is the maximum length of a path in the history, in bytes.
 const toldPath = 120
 
+// tell notes a call that the event describes: whether it named a record, so that others like it need not.
+func (s *Stub) tell(event *history.Event) {
+	switch {
+	case s.unnamed(event):
+		s.Stray(event.Text)
+	case s.unidentified:
+		s.Named(event.Text)
+	}
+}
+
 // told describes a call. The record's id, if it was found, is left out of it, so that the calls of all records read the
 // same.
 func (s *Stub) told(r *call, record int32, found bool) string {

@@ -211,6 +211,39 @@ func TestCallsCarryNumbersAsTheServiceWritesThem(t *testing.T) {
 	}
 }
 
+// A call without an id that is like those about records may be about a record that no call can name, if there are some.
+func TestCallsAboutUnreadableRecordsAreNoStrays(t *testing.T) {
+	for _, c := range []struct {
+		other plan.Record
+		count int64
+		first string
+	}{
+		{plan.Record{Garbage: true}, 1, "GET /customers/7"},
+		{plan.Record{Outcome: history.OutcomeSuccess}, 3, "POST /payments"},
+	} {
+		b := newCalls(t, &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeSuccess}, c.other}}, history.IDUUID,
+			Calls{In: InBody})
+		b.call("POST", "/payments", "no id")
+		b.call("GET", "/customers/7", "")
+		b.call("POST", "/payments", b.ids.Token(0))
+		b.call("POST", "/payments", "no id")
+		if count, first := b.Strays(); count != c.count || first != c.first {
+			t.Errorf("%+v: %d calls without an id, the first %q", c.other, count, first)
+		}
+	}
+}
+
+// Only so many texts of calls without an id are told apart, and all calls are counted.
+func TestStraysAreCounted(t *testing.T) {
+	a := NewAttempts(AttemptsConfig{Plan: &plan.Plan{}})
+	for i := range 2 * straysLimit {
+		a.Stray(fmt.Sprint("GET /", i))
+	}
+	if count, first := a.Strays(); count != 2*straysLimit || first != "GET /0" || len(a.strays.list) != straysLimit {
+		t.Errorf("%d calls of %d texts, the first %q", count, len(a.strays.list), first)
+	}
+}
+
 func TestCallsAreToldWithoutTheirID(t *testing.T) {
 	b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 1)}, history.IDUUID, Calls{})
 	id := b.ids.Token(0)

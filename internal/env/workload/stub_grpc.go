@@ -173,8 +173,8 @@ func (s *Stub) serveAttempt(ctx context.Context, method string, message []byte) 
 		event.Text = method
 	}
 	s.BeginCall(&event, seq, found, rpc.role(method))
-	if rpc.tells() && s.unnamed(&event) {
-		s.Stray(method)
+	if rpc.tells() {
+		s.tell(&event)
 	}
 	event.Text = ""
 	if found && rpc.several(method, message, seq) {
