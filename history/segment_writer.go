@@ -100,17 +100,23 @@ func (w *segmentWriter) encode(events []Event) ([]byte, segmentInfo, error) {
 	return w.encodeSorted(events)
 }
 
+// cachedRows is the number of rows that are split into columns at a time. Each column is a pass over them, and they
+// stay in the processor's cache.
+const cachedRows = 1 << 10
+
 // encodeSorted writes the events in w.order.
 func (w *segmentWriter) encodeSorted(events []Event) ([]byte, segmentInfo, error) {
 	w.out.Reset()
 	w.parquet.Reset(&w.out)
-	w.rows = sized(w.rows, min(len(events), pageEvents))
+	w.rows = sized(w.rows, cachedRows)
 	for page := range slices.Chunk(w.order, pageEvents) {
-		for i, at := range page {
-			w.fill(&w.rows[i], &events[at.index])
-		}
-		if _, err := w.parquet.Write(w.rows[:len(page)]); err != nil {
-			return nil, segmentInfo{}, fmt.Errorf("encoding a segment: %w", err)
+		for some := range slices.Chunk(page, cachedRows) {
+			for i, at := range some {
+				w.fill(&w.rows[i], &events[at.index])
+			}
+			if _, err := w.parquet.Write(w.rows[:len(some)]); err != nil {
+				return nil, segmentInfo{}, fmt.Errorf("encoding a segment: %w", err)
+			}
 		}
 		for _, column := range w.parquet.ColumnWriters() {
 			if err := column.Flush(); err != nil {
@@ -142,31 +148,36 @@ func (w *segmentWriter) describe(info segmentInfo) {
 // sort orders the events by time and keeps the recorded order for equal times. Observers stamp events before they
 // record them, so events arrive nearly sorted, and checking the order is often enough.
 func (w *segmentWriter) sort(events []Event) {
-	w.order = w.order[:0]
+	w.order = sized(w.order, len(events))
+	sorted := true
 	for i := range events {
-		w.order = append(w.order, timed{events[i].Time, i})
+		w.order[i] = timed{events[i].Time, i}
+		sorted = sorted && (i == 0 || events[i-1].Time <= events[i].Time)
 	}
-	byTime := func(a, b timed) int {
+	if sorted {
+		return
+	}
+	slices.SortFunc(w.order, func(a, b timed) int {
 		if c := cmp.Compare(a.at, b.at); c != 0 {
 			return c
 		}
 		return cmp.Compare(a.index, b.index)
-	}
-	if !slices.IsSortedFunc(w.order, byTime) {
-		slices.SortFunc(w.order, byTime)
-	}
+	})
 }
 
+// fill sets all fields of the row, one by one: a whole row would be made elsewhere and then copied.
 func (w *segmentWriter) fill(r *row, e *Event) {
-	*r = row{
-		Time: int64(e.Time), Kind: w.kinds[e.Kind], Outcome: w.outcomes[e.Outcome], Flags: w.flagWords(e.Flags),
-		Instance: int32(e.Instance), Run: int32(e.Run), Topic: int32(e.Topic), Partition: e.Partition, Offset: e.Offset,
-		Record: e.Record, N: e.N, Code: int32(e.Code), Op: e.Op, Aux: e.Aux,
-		KeyHash: e.KeyHash, ValueHash: e.ValueHash, HeadersHash: e.HeadersHash, HeaderCount: e.HeaderCount,
-		HeaderBytes: e.HeaderBytes, ProducerID: e.ProducerID, ProducerEpoch: int32(e.ProducerEpoch), Sequence: e.Sequence,
-		ClaimPresent: e.Claim.Present, ClaimTopic: int32(e.Claim.Topic), ClaimPart: e.Claim.Partition,
-		ClaimOffset: e.Claim.Offset, ClaimAttempts: e.Claim.Attempts,
-	}
+	r.Time = int64(e.Time)
+	r.Kind, r.Outcome, r.Flags = w.kinds[e.Kind], w.outcomes[e.Outcome], w.flagWords(e.Flags)
+	r.Instance, r.Run = int32(e.Instance), int32(e.Run)
+	r.Topic, r.Partition, r.Offset = int32(e.Topic), e.Partition, e.Offset
+	r.Record, r.N, r.Code, r.Op, r.Aux = e.Record, e.N, int32(e.Code), e.Op, e.Aux
+	r.KeyHash, r.ValueHash, r.HeadersHash = e.KeyHash, e.ValueHash, e.HeadersHash
+	r.HeaderCount, r.HeaderBytes = e.HeaderCount, e.HeaderBytes
+	r.ProducerID, r.ProducerEpoch, r.Sequence = e.ProducerID, int32(e.ProducerEpoch), e.Sequence
+	r.ClaimPresent, r.ClaimTopic, r.ClaimPart = e.Claim.Present, int32(e.Claim.Topic), e.Claim.Partition
+	r.ClaimOffset, r.ClaimAttempts = e.Claim.Offset, e.Claim.Attempts
+	r.ClaimMissing, r.ClaimMore, r.Text = "", "", ""
 	if e.Claim.Missing != "" {
 		r.ClaimMissing = encodeText(e.Claim.Missing)
 	}
