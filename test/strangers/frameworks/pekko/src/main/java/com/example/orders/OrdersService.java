@@ -7,9 +7,11 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -85,8 +87,23 @@ public final class OrdersService {
           return started;
         })
         .mapAsyncUnordered(MAX_PARTITIONS, partition -> partition.second()
+            .via(once())
             .via(business())
             .runWith(Committer.sink(CommitterSettings.create(system)), system));
+  }
+
+  /**
+   * Leaves out what the stream has had. When a rebalance leaves the partition where it is, the consumer goes back to the
+   * last commit, but the stream continues.
+   */
+  private static Flow<CommittableMessage<byte[], byte[]>, CommittableMessage<byte[], byte[]>, NotUsed> once() {
+    return Flow.<CommittableMessage<byte[], byte[]>>create().statefulMapConcat(() -> {
+      AtomicLong last = new AtomicLong(-1);
+      return order -> {
+        long offset = order.record().offset();
+        return offset > last.getAndAccumulate(offset, Math::max) ? List.of(order) : List.of();
+      };
+    });
   }
 
   /** Emits the offset of each order that has been paid, or whose dead letter is acknowledged. */
