@@ -219,6 +219,18 @@ func classCases() []testCase {
 				b.fails(0, 3).wait(105*ms).fails(0, 3).letter(0).commit(1)
 				return b.drain().done()
 			}},
+		{"attempts are used up again, as the dead letter waited in the client behind one that was refused", nil,
+			func(b *builder) history.Source {
+				asked := b.begin().send(0).sendTo(1, 1, 1).attempt(0, history.OutcomePermanent).askLetter(0)
+				b.fails(1, 3).answerLetter(asked, tooLarge, history.Forged).wait(105*ms).fails(1, 3).letter(1)
+				return b.attempt(0, history.OutcomePermanent).letter(0).commitAll().drain().done()
+			}},
+		{"attempts are used up again, and a dead letter was refused before the last of them",
+			[]string{"backoff-early", "backoff-not-growing", "over-retried"}, func(b *builder) history.Source {
+				asked := b.begin().send(0).sendTo(1, 1, 1).attempt(0, history.OutcomePermanent).askLetter(0)
+				b.answerLetter(asked, tooLarge, history.Forged).fails(1, 3).wait(105*ms).fails(1, 3).letter(1)
+				return b.attempt(0, history.OutcomePermanent).letter(0).commitAll().drain().done()
+			}},
 		{"a permanent failure is tried again after a restart", nil, func(b *builder) history.Source {
 			b.begin().send(0).attempt(0, history.OutcomePermanent).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
 			b.attempt(0, history.OutcomePermanent).letter(0).commit(1)

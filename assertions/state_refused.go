@@ -80,21 +80,26 @@ func (w *state) refusals(l *life, e *history.Event) {
 	}
 }
 
-// barred is a dead-letter topic whose writes a process's client may deny by itself, and when it has written to it
-// since, or never.
+// barred is a dead-letter topic whose writes a process's client may have denied by itself, and until when; never if it
+// may still do so.
 type barred struct {
 	topic int16
 	to    time.Duration
 }
 
-// noteBarred notes whether the process may be refused dead letters by its own client.
+// noteBarred notes whether the process may be refused dead letters by its own client. With any refusal, the client may
+// fail the dead letters that wait behind the refused one, so that no request for them is ever seen: franz-go fails all
+// that it has buffered for the partition (recBuf.failAllRecords).
 func (w *state) noteBarred(e *history.Event, one *write) {
 	bar, known := w.barred[one.by]
+	stays := known && bar.to == never
 	switch {
-	case one.passed && known && bar.topic == e.Topic && bar.to == never:
+	case one.passed && stays && bar.topic == e.Topic:
 		w.barred[one.by] = barred{e.Topic, e.Time}
 	case !one.passed && bars(e):
 		w.barred[one.by] = barred{e.Topic, never}
+	case !one.passed && !one.silent && e.Code != 0 && !stays:
+		w.barred[one.by] = barred{e.Topic, e.Time}
 	}
 }
 
