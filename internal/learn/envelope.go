@@ -116,6 +116,7 @@ func (s *seen) fields() []field {
 		names = slices.Delete(slices.Clone(names), i, i+1)
 	}
 	// Of several, the most specific one counts: beside a message, "exception" often begins a stack trace's name.
+	names = slices.DeleteFunc(names, func(header string) bool { return s.all(header, tellsLittle) })
 	for _, of := range []*regexp.Regexp{
 		regexp.MustCompile(`(?i)message|reason`), regexp.MustCompile(`(?i)cause|error`), regexp.MustCompile(`(?i)exception`),
 	} {
@@ -124,6 +125,13 @@ func (s *seen) fields() []field {
 		}
 	}
 	return found
+}
+
+// tellsLittle reports whether a value is a number or a truth value, which is no reason: of a code, a count or a flag.
+func tellsLittle(_ deadLetter, value string) bool {
+	_, truth := strconv.ParseBool(value)
+	_, figure := strconv.ParseFloat(value, 64)
+	return truth == nil || figure == nil
 }
 
 // all reports whether the header's value fits in most dead letters whose record is known.

@@ -340,6 +340,18 @@ func TestContractsFitHabits(t *testing.T) {
 					kgo.RecordHeader{Key: "why-error", Value: []byte(f.Reason)})}
 			}
 		},
+		"headers-that-tell-little": func(h *habits) { // as Benthos writes its metadata
+			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
+				full := &kgo.Record{Key: r.Key, Value: r.Value, Headers: r.Headers[:1:1]}
+				for _, one := range [][2]string{
+					{"a_message_code", "503"}, {"fallback_error", f.Reason}, {"kafka_tombstone_message", "false"},
+					{"kafka_topic", f.Topic},
+				} {
+					full.Headers = append(full.Headers, kgo.RecordHeader{Key: one[0], Value: []byte(one[1])})
+				}
+				return full
+			}
+		},
 		"headers-with-a-class": func(h *habits) { // as Spring Cloud Stream's binder writes them
 			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
 				full := &kgo.Record{Key: r.Key, Value: r.Value, Headers: r.Headers[:1:1]}

@@ -59,11 +59,13 @@ func kinds() []kind {
 }
 
 // Propose looks at the files at the top of a repository whose folder has this name.
-func Propose(files fs.FS, name string) Proposal {
-	r := repository{files, name}
+func Propose(files fs.FS, name string) Proposal { return propose(repository{files, name}, nil) }
+
+// propose reads the files that the command names besides the code.
+func propose(r repository, command []string) Proposal {
 	var chosen *Proposal
 	for _, kind := range kinds() {
-		matches, err := fs.Glob(files, kind.file)
+		matches, err := fs.Glob(r, kind.file)
 		if err != nil || len(matches) == 0 {
 			continue
 		}
@@ -85,15 +87,15 @@ func Propose(files fs.FS, name string) Proposal {
 		chosen.note("no go.mod, pom.xml, build.gradle, Cargo.toml, *.csproj, pyproject.toml, requirements.txt or " +
 			"package.json was found: write how yours is built and started")
 	}
-	chosen.Name = subjectName(chosen.Name, name)
+	chosen.Name = subjectName(chosen.Name, r.name)
 	chosen.Framework, chosen.Because = r.framework(chosen.File)
-	chosen.look(r)
+	chosen.look(r, command)
 	return *chosen
 }
 
-// look adds what the program's own code shows.
-func (p *Proposal) look(r repository) {
-	sources := r.sources()
+// look adds what the program's own code shows, and the files that the command names.
+func (p *Proposal) look(r repository, command []string) {
+	sources := r.sources(command)
 	p.Variables, p.Failures = variables(sources), failures(sources)
 	var notes []string
 	if p.Retries, notes = r.retries(sources, p.File); p.Retries.Found {

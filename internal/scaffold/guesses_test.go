@@ -313,7 +313,7 @@ func TestRetryableTopicSays(t *testing.T) {
 
 // A folder that can't be read has nothing to guess from, and is no reason to fail.
 func TestSourcesUnreadable(t *testing.T) {
-	if found := (repository{os.DirFS(filepath.Join(t.TempDir(), "nowhere")), "x"}).sources(); len(found) > 0 {
+	if found := (repository{os.DirFS(filepath.Join(t.TempDir(), "nowhere")), "x"}).sources(nil); len(found) > 0 {
 		t.Errorf("it finds %v", found)
 	}
 }

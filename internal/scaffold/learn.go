@@ -82,7 +82,8 @@ var urlWord = regexp.MustCompile(`_(?:BASE_|GRPC_)?(?:URL|URI|ENDPOINT|ADDR|ADDR
 
 // ToLearn is the subject file of a consumer that is started by this command in a repository.
 func ToLearn(files fs.FS, folder string, command []string, records Records) ([]byte, error) {
-	proposal := Propose(files, folder)
+	r := repository{files, folder}
+	proposal := propose(r, command)
 	all, err := parsed()
 	if err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func ToLearn(files fs.FS, folder string, command []string, records Records) ([]b
 		Records
 		Downstreams []downstream
 	}{Name: proposal.Name, Build: proposal.Build, Command: command, Records: records}
-	values.Env, values.Downstreams = proposal.addresses(repository{files, folder})
+	values.Env, values.Downstreams = proposal.addresses(r)
 	var text strings.Builder
 	if err := all.ExecuteTemplate(&text, "learn.yaml.tmpl", values); err != nil {
 		return nil, fmt.Errorf("filling in subject.yaml: %w", err)

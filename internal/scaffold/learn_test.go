@@ -37,6 +37,10 @@ const carrier = process.env.CARRIER_URL
 		{"transactions", []string{"go.mod", "module receipts\n", "main.go", `package main
 var a, b = os.Getenv("BROKERS"), os.Getenv("TRANSACTIONAL_ID")`, "x.go", `package main
 var c = os.Getenv("ORDERS_JDBC_URL")`}, []string{"bin/receipts"}, samples},
+		{"pipeline", []string{"go.mod", "module pipeline\n", "main.go", "package main\n", "config/orders.yaml", `
+input: {kafka: {addresses: ["${KAFKA_BROKERS:localhost:9092}"], topics: [orders]}}
+http: {url: "${PAYMENTS_URL}/charges"}
+`, "config/mails.yaml", `smtp: "${MAIL_URL}"`}, []string{"bin/pipeline", "--config=./config/orders.yaml"}, samples},
 		{"grpc", []string{"go.mod", "module receipts\n", "main.go", `package main
 var a, b = os.Getenv("BROKERS"), os.Getenv("LISTEN_ADDR")
 var c, d = os.Getenv("PAYMENTS_GRPC_ADDR"), os.Getenv("RATES_URL")`, "api/payments.proto", `syntax = "proto3";

@@ -35,10 +35,15 @@ func (r repository) foreign(folder string) bool {
 		r.has(path.Join(folder, "pyvenv.cfg"))
 }
 
-// sources are the files of the program, those first whose path sounds like a consumer's. What can't be read is left
-// out: less is then guessed.
-func (r repository) sources() []source {
+// sources are the files of the program, those first whose path sounds like a consumer's. A file that the command names
+// is one of them, whatever it is called: the settings of a program that takes their path (-c pipeline.yaml), or a
+// script that starts it. What can't be read is left out: less is then guessed.
+func (r repository) sources(command []string) []source {
 	var found []source
+	named := make([]string, 0, len(command))
+	for _, word := range command {
+		named = append(named, path.Clean(word[strings.LastIndex(word, "=")+1:]))
+	}
 	_ = fs.WalkDir(r, ".", func(name string, entry fs.DirEntry, _ error) error {
 		base := path.Base(name)
 		switch {
@@ -49,7 +54,8 @@ func (r repository) sources() []source {
 			if name != "." && r.foreign(name) {
 				return fs.SkipDir
 			}
-		case testFile.MatchString(base) || !codeFile.MatchString(base) && !settingsFile.MatchString(base):
+		case !slices.Contains(named, name) && (testFile.MatchString(base) ||
+			!codeFile.MatchString(base) && !settingsFile.MatchString(base)):
 		default:
 			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= sourceSize {
 				found = append(found, source{name, r.read(name)})

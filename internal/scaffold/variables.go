@@ -39,7 +39,8 @@ var (
 		"|\\(\\s*(?:process\\.)?env,\\s*[\"'`]([A-Z][A-Z0-9_]*)[\"'`]")
 	// takes matches names that are taken out of Node's environment at once, and names one of them.
 	takes, taken = regexp.MustCompile(`\{([^{}]*)\}\s*=\s*process\.env\b`), regexp.MustCompile(`\b([A-Z][A-Z0-9_]*)\b`)
-	// placeholder matches a variable in the settings of Spring or Quarkus, inCamel one in settings and routes of Camel.
+	// placeholder matches a variable in settings, such as those of Spring, Quarkus and Benthos, and in shell scripts;
+	// inCamel matches one in settings and routes of Camel.
 	placeholder = regexp.MustCompile(`\$\{([A-Z][A-Z0-9_]*)[:}]`)
 	inCamel     = regexp.MustCompile(`\{\{env:([A-Z][A-Z0-9_]*)[:}]`)
 )
