@@ -93,8 +93,8 @@ type CloudEvents struct {
 
 // InputID is where a record carries its identity.
 type InputID struct {
-	// At is the path to a string or a whole number in the value, such as $.order.id. It is required, unless Format is text
-	// or bytes.
+	// At is the path to a string or a whole number in the value, such as $.order.id. Other strings with the same text get
+	// the id, too, unless it consists of digits alone. At is required, unless Format is text or bytes.
 	At string `json:"at,omitempty" jsonschema:"minLength=1"`
 	// Match is a regular expression (RE2) that finds the id in values of the format text or bytes: its group, or else all
 	// that it matches.

@@ -96,21 +96,18 @@ func (s *Set) source(one *Sample) pieces {
 // changed returns the value of a sample with more behind a text in it, or in the place of a number: the first one that
 // fits the format, of the longest texts or numbers, but for the id. It has no parts if none fits.
 func (s *Set) changed(one *Sample, texts bool, more []byte) pieces {
-	text := s.source(one)
-	begins, id := len(text.parts[0]), []byte("0")
+	text, id := s.source(one), []byte("0")
 	for _, at := range scalars(text.join(id)) {
-		part := 0
-		switch {
-		case at.from == begins || at.isText != texts:
+		part, before := text.partAt(at.from, len(id))
+		if part < 0 || at.isText != texts {
 			continue // the id, or of the other kind
-		case at.from > begins:
-			part, at.from, at.to = 1, at.from-begins-len(id), at.to-begins-len(id)
 		}
+		from, to := at.from-before, at.to-before
 		if texts {
-			at.from = at.to
+			from = to
 		}
 		parts := slices.Clone(text.parts)
-		parts[part] = slices.Concat(parts[part][:at.from], more, parts[part][at.to:])
+		parts[part] = slices.Concat(parts[part][:from], more, parts[part][to:])
 		if s.format == nil {
 			return textPieces(parts...)
 		}
@@ -119,6 +116,21 @@ func (s *Set) changed(one *Sample, texts bool, more []byte) pieces {
 		}
 	}
 	return pieces{}
+}
+
+// partAt returns the part that has byte at of the whole with an id of this size, and what the whole has before it. It
+// returns -1 for the first byte of an id.
+func (p pieces) partAt(at, id int) (part, before int) {
+	for i, one := range p.parts {
+		switch {
+		case at < before+len(one):
+			return i, before
+		case at == before+len(one):
+			return -1, before
+		}
+		before += len(one) + id
+	}
+	return -1, before
 }
 
 // span is where a text, without its quotes, or a number stands in a JSON value.

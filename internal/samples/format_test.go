@@ -77,7 +77,7 @@ func TestValuesAreWrittenInTheirFormat(t *testing.T) {
 }
 
 func TestSamplesThatDoNotFitAreNamedByTheirLine(t *testing.T) {
-	_, problems := read(t, "{\"id\":\"1\"}\n\n{\"id\":\"no\",\"b\":\"no\"}\n",
+	_, problems := read(t, "{\"id\":\"1\"}\n\n{\"id\":\"2\",\"b\":\"no\"}\n",
 		Options{ID: place(t, "$.id"), Format: wrapped{}})
 	if len(problems) != 1 || problems[0].Line != 3 || !strings.Contains(problems[0].Message, "does not fit") {
 		t.Errorf("problems: %+v", problems)

@@ -319,8 +319,8 @@ func (r *reader) fits(number int, spot Spot) error {
 	return nil
 }
 
-// sample finds the id in the value of line number, and wherever the key or a header is the same text. An error is about
-// what begins at that byte of the value.
+// sample finds the id in the value of line number, and wherever another text in it, the key or a header is the same. An
+// error is about what begins at that byte of the value.
 func (r *reader) sample(number int, parts envelope) (one Sample, at int, err error) {
 	spot, err := r.options.ID.Find(parts.value)
 	if err == nil {
@@ -333,7 +333,10 @@ func (r *reader) sample(number int, parts envelope) (one Sample, at int, err err
 	if spot.Number || r.set.plain {
 		quote = 0
 	}
-	one = Sample{pieces: textPieces(parts.value[:spot.From+quote], parts.value[spot.To-quote:])}
+	if one.pieces = textPieces(parts.value[:spot.From+quote], parts.value[spot.To-quote:]); !r.set.plain &&
+		text != "" && !wholeNumber.MatchString(text) { // the same digits may be another number by chance
+		one.pieces = around(parts.value, text)
+	}
 	for _, header := range parts.headers {
 		header.IsID = text != "" && string(header.Value) == text
 		one.Headers = append(one.Headers, header)

@@ -106,6 +106,33 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// Events often name what they are about twice, around their payload and in it, and services tell records apart by
+// either. Digits alone may be the same by chance.
+func TestTextsLikeTheIDGetIt(t *testing.T) {
+	for _, one := range []struct{ sample, want string }{
+		{`{"id":"o-1","n":"long","about":{"o-1":["o-1","o-12"],"id":"\u006f-1"}}`,
+			`{"id":"ID","n":"long","about":{"o-1":["ID","o-12"],"id":"ID"}}`},
+		{`{"about":{"id":"o-1"},"id":"o-1","n":"long"}`, `{"about":{"id":"ID"},"id":"ID","n":"long"}`},
+		{`{"id":"1","n":"1","of":1}`, `{"id":"ID","n":"1","of":1}`},
+		{`{"id":"","n":""}`, `{"id":"ID","n":""}`},
+	} {
+		set, problems := read(t, one.sample, Options{ID: place(t, "$.id"), As: history.IDText})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		ids := history.NewIDsAs("run", set.Form, 10)
+		want := strings.ReplaceAll(one.want, "ID", string(ids.Append(nil, 5)))
+		if got := string(set.AppendValue(nil, 0, ids, 5, 0)); got != want || len(got) != set.Room(0, ids, 0) {
+			t.Errorf("the value is %s, want %s", got, want)
+		}
+		// A longer text is in the place of another one, not of the id.
+		if changed := set.changed(&set.samples[0], true, []byte("ER")); strings.Contains(one.sample, "long") &&
+			string(changed.join([]byte("ID"))) != strings.Replace(one.want, "long", "longER", 1) {
+			t.Errorf("the value is changed to %s", changed.join([]byte("ID")))
+		}
+	}
+}
+
 func TestEnvelopes(t *testing.T) {
 	const lines = `{"key": "o-1", "headers": {"type": "order", "ref": "o-1", "none": null}, "value": {"id": "o-1"}}
 {"value": {"id": "o-2"}, "key": "customer-7"}
