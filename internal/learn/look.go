@@ -304,6 +304,9 @@ func (k *look) calls(ctx context.Context) error {
 		return fmt.Errorf("reading the history of %s: %w", k.report.Runs[len(k.report.Runs)-1], err)
 	}
 	sight := general(s.discovery.Seen(), source.Header())
+	if err := k.idle(s, sight); err != nil {
+		return err
+	}
 	switch again, err := k.guessAgain(sight.Calls); {
 	case err != nil:
 		return err
@@ -331,6 +334,14 @@ func (k *look) calls(ctx context.Context) error {
 		return nil
 	}
 	return k.put(list(wrote.results), "It writes to them about records that succeeded.", "topics")
+}
+
+// idle reports an ErrNothingSeen if the consumer read records and did nothing else.
+func (k *look) idle(s *seen, sight run.Sighting) error {
+	if s.commits > 0 || len(sight.Calls) > 0 || len(sight.Others) > 0 || len(s.deadLetters) > 0 {
+		return nil
+	}
+	return s.nothing(k.subject)
 }
 
 // guessAgain puts the id at another place, if no call has an id and most of what the samples have there is in calls.

@@ -67,6 +67,37 @@ func TestTopicsThatItWritesTo(t *testing.T) {
 	}
 }
 
+// A consumer that only reads, because it can't decode any record, is not watched for minutes.
+func TestAConsumerThatOnlyReads(t *testing.T) {
+	t.Parallel()
+	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &look{Config: &Config{File: "subject.yaml"}, subject: subject}
+	idle := func(change func(*seen, *run.Sighting)) error {
+		s, sight := newSeen(), run.Sighting{}
+		s.record(0).offset, s.header.Consumers = 0, []history.Consumer{{Group: "g"}}
+		s.said = []string{"ERROR no magic byte"}
+		change(s, &sight)
+		return k.idle(s, sight)
+	}
+	if err := idle(func(*seen, *run.Sighting) {}); !errors.Is(err, ErrNothingSeen) ||
+		!strings.Contains(err.Error(), "no magic byte") {
+		t.Errorf("%v", err)
+	}
+	for name, change := range map[string]func(*seen, *run.Sighting){
+		"a commit":      func(s *seen, _ *run.Sighting) { s.commits = 1 },
+		"a call":        func(_ *seen, sight *run.Sighting) { sight.Calls = []run.DownstreamCall{{}} },
+		"a write":       func(_ *seen, sight *run.Sighting) { sight.Others = map[string][]run.OtherRecord{"bad": records(0)} },
+		"a dead letter": func(s *seen, _ *run.Sighting) { s.deadLetters = []deadLetter{{}} },
+	} {
+		if err := idle(change); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A consumer that takes the answer 200 for a failure shows it by dead letters, by further calls, or by its end.
 func TestAnAnswerThatIsNotExpected(t *testing.T) {
 	t.Parallel()
