@@ -94,7 +94,28 @@ func poisonCases() []testCase {
 				c.Poison, c.WireOnly, c.Ordering = history.PoisonHalt, true, history.OrderingNone
 				return b.begin().send(0).commit(1).garbage(1).send(2).commit(3).drain().done()
 			}},
+		{"observed on the wire alone, it goes past a record that must be dead-lettered",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+				b.wireLetters()
+				return b.begin().send(0).commit(1).garbage(1).send(2).commit(3).drain().done()
+			}},
+		{"observed on the wire alone, it dead-letters the record", nil, func(b *builder) history.Source {
+			b.wireLetters()
+			return b.begin().send(0).commit(1).garbage(1).letter(1).send(2).commit(3).drain().done()
+		}},
+		{"observed on the wire alone, it goes past a record of which nothing is promised", nil,
+			func(b *builder) history.Source {
+				b.wireLetters().Poison = ""
+				return b.begin().send(0).commit(1).garbage(1).send(2).commit(3).drain().done()
+			}},
 	}...)
+}
+
+// wireLetters is the contract of a subject whose calls are not seen, and that dead-letters what it can't read.
+func (b *builder) wireLetters() *history.Contract {
+	c := b.h.Contract()
+	c.Poison, c.WireOnly, c.Ordering = history.PoisonDeadLetter, true, history.OrderingNone
+	return c
 }
 
 // haltedCases are the ways in which it may stop.

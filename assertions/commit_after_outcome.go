@@ -193,8 +193,9 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	part := c.w.partition(p.topic, p.partition)
 	committed := moment{history.KindCommitRequest, p.at}
 	halts := c.w.contract.Halts(r.kind())
+	unseen := c.w.contract.WireOnly && !c.w.contract.MustDeadLetter(r.kind())
 	switch {
-	case !halts && (c.w.contract.WireOnly || r.has(markLeft) || c.w.skipped(r) || c.w.perhapsOver(p.number, r, p.at)):
+	case !halts && (unseen || r.has(markLeft) || c.w.skipped(r) || c.w.perhapsOver(p.number, r, p.at)):
 	case !halts && c.w.unknowable(p.number, r):
 		c.remark("outcome not observable")
 	case !p.fetched && part != nil && part.fetched >= 0:

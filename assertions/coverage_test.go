@@ -52,6 +52,27 @@ func TestOutlookIsWhatRunsSay(t *testing.T) {
 	}
 }
 
+// What the plan wants to fail are answers of the downstream stub. A consumer that does not call it owes no dead letter.
+func TestNoDeadLetterIsOwedWithoutCalls(t *testing.T) {
+	t.Parallel()
+	for wire, want := range map[bool]Status{false: Inconclusive, true: NotApplicable} {
+		b := newBuilder()
+		b.h.Contract().WireOnly = wire
+		verdict, _, err := Judge(b.begin().send(0).plan(history.OutcomePermanent).commit(1).drain().done())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range verdict.Invariants {
+			switch one.Name {
+			case "commit-after-dlq", "dlq-fidelity", "dlq-once":
+				if one.Status != want {
+					t.Errorf("wire %v: %s is %s (%s), want %s", wire, one.Name, one.Status, one.Why, want)
+				}
+			}
+		}
+	}
+}
+
 // A record that was counted before it turned out that it cannot be judged is not among the judged.
 func TestWithdrawnIsNotJudged(t *testing.T) {
 	r := newReport(newState(&newBuilder().h), "no-loss", "records")

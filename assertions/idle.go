@@ -259,9 +259,13 @@ func (w *state) noLetterAtAll() (why, do string) {
 	if due == 0 || !w.contract.WritesDLQ() {
 		return "", ""
 	}
-	why = fmt.Sprintf("the consumer wrote no dead letter in the whole run, although records had to be dead-lettered (%d",
-		due)
-	if !w.contract.WireOnly && untried+retrying > 0 {
+	const none = "the consumer wrote no dead letter in the whole run"
+	if w.contract.WireOnly {
+		return none + ", and calls nothing whose answers could make records fail (observe: wire)",
+			"choose scenarios with records that it can't read, such as malformed-records and hostile-payloads"
+	}
+	why = fmt.Sprintf(none+", although records had to be dead-lettered (%d", due)
+	if untried+retrying > 0 {
 		why += fmt.Sprintf("; at its end %d had not been tried, and %d were in their retries", untried, retrying)
 	}
 	return why + ")", "read what no-loss and classification say became of them, and correct the consumer"

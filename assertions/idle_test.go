@@ -144,7 +144,7 @@ func noDeadLetterCases() []idleCase {
 			f := b.kafkaFault("Produce", "dlq")
 			b.h.Contract().WireOnly = true
 			return silent(b.begin().send(0).plan(history.OutcomePermanent), f)
-		}, noneWritten, "had not been tried"},
+		}, noneWritten + ", and calls nothing whose answers could", "had to be dead-lettered"},
 		{"no record was due", func(b *builder) history.Source {
 			f := b.kafkaFault("Produce", "dlq")
 			return silent(b.begin().send(0).success(0).commit(1), f)

@@ -282,7 +282,7 @@ func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) boo
 	}
 	switch committed := p.committedAt(at.offset); {
 	case c.w.contract.Halts(r.kind()):
-	case c.w.contract.WireOnly, r.has(markLeft):
+	case c.w.contract.WireOnly && !c.w.contract.MustDeadLetter(r.kind()), r.has(markLeft):
 		return !committed // its processing cannot be observed
 	case c.w.contract.MustDeadLetter(r.kind()):
 	case r.exempt():

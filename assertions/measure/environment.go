@@ -209,9 +209,12 @@ func (m *Measurements) missing(latencies map[string]Latency, path []string) stri
 		if m.Throughput == (Throughput{}) {
 			return "no samples: the run had no steady phase, or no records were sent in it"
 		}
-	case "lag", "share":
-		if m.Ledger.Acknowledged == 0 {
+	case "lag", "share", "count":
+		if path[0] != "count" && m.Ledger.Acknowledged == 0 {
 			return "no samples: no record was acknowledged"
+		}
+		if m.wireOnly && slices.Contains([]string{"succeeded", "logical", "attempts", "duplicates"}, path[1]) {
+			return "not measured: the consumer makes no calls that are seen (observe: wire)"
 		}
 	case "subject":
 		return m.Usage.missing(path)

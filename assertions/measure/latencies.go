@@ -172,7 +172,7 @@ func (m *Measurer) Finish() *Measurements {
 	}
 	m.placeUnnamed()
 	m.out.Histograms = m.latencies.named()
-	m.out.LagEnd = m.lag
+	m.out.LagEnd, m.out.wireOnly = m.lag, m.header.Contract().WireOnly
 	m.closeSlot()
 	m.out.Series, m.out.HeatMap = m.series.finish(min(m.now, farthest))
 	m.out.Recoveries = m.recoveries.finish()

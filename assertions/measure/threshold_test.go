@@ -58,6 +58,12 @@ func TestThresholdsOfAWholeRun(t *testing.T) {
 
 func TestThresholdWithoutDataIsNeverMet(t *testing.T) {
 	empty := newBuilder(3).measure(t)
+	unseen := func() *Measurements {
+		s := newBuilder(1)
+		s.header.Contract().WireOnly = true
+		s.sent(0, 0, 0, ms, 0, 0)
+		return s.measure(t)
+	}()
 	unfinished := func() *Measurements {
 		s := newBuilder(1)
 		s.sent(0, 0, 0, ms, 0, 0)
@@ -70,6 +76,9 @@ func TestThresholdWithoutDataIsNeverMet(t *testing.T) {
 		says       string
 	}{
 		{empty, "latency.success.p99 < 500ms", "latency.success.p99: no samples"},
+		{unseen, "share.succeeded > 80%", "no calls that are seen"},
+		{unseen, "share.duplicates < 2%", "no calls that are seen"},
+		{unseen, "count.attempts == 0 and count.sent == 1", "no calls that are seen"},
 		{wholeRun().measure(t), "latency.success.drain.p99 < 500ms", "latency.success.drain.p99: no samples"},
 		{empty, "not (latency.success.p99 > 500ms)", "no samples"},
 		{empty, "count.sent == 0 or latency.success.p99 < 500ms", "no samples"},

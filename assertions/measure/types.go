@@ -131,6 +131,8 @@ type Measurements struct {
 	HeatMap HeatMap
 	// Usage is the resource usage of the subject's instances.
 	Usage Usage
+
+	wireOnly bool // no attempt can be seen
 }
 
 // Drain is how the run came to its end.
