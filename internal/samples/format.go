@@ -185,9 +185,9 @@ func scalar(value []byte, token json.Token, end int) (span, bool) {
 	return span{}, false
 }
 
-// around returns JSON as the parts around every text and number in it that is the id.
-func around(value []byte, id string) pieces {
-	same := slices.DeleteFunc(scalars(value), func(one span) bool { return one.text != id })
+// around returns JSON as the parts around everything in it that is the id.
+func around(value []byte, is func(span) bool) pieces {
+	same := slices.DeleteFunc(scalars(value), func(one span) bool { return !is(one) })
 	slices.SortFunc(same, func(a, b span) int { return a.from - b.from })
 	var parts [][]byte
 	from := 0

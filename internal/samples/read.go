@@ -335,7 +335,7 @@ func (r *reader) sample(number int, parts envelope) (one Sample, at int, err err
 	}
 	if one.pieces = textPieces(parts.value[:spot.From+quote], parts.value[spot.To-quote:]); !r.set.plain &&
 		text != "" && !wholeNumber.MatchString(text) { // the same digits may be another number by chance
-		one.pieces = around(parts.value, text)
+		one.pieces = around(parts.value, func(other span) bool { return other.isText && other.text == text })
 	}
 	for _, header := range parts.headers {
 		header.IsID = text != "" && string(header.Value) == text
@@ -358,7 +358,7 @@ func (r *reader) keyOf(parts envelope, id string) (key Key, err error) {
 	case r.options.Key != nil:
 		key.around = textPieces(parts.key)
 		if id != "" {
-			key.around = around(parts.key, id)
+			key.around = around(parts.key, func(one span) bool { return one.text == id })
 		}
 		if key.Kind = KeyID; len(key.around.parts) == 1 {
 			key.Kind = KeyOwn

@@ -79,7 +79,7 @@ func FuzzKeys(f *testing.F) {
 		if !json.Valid(key) || id == "" {
 			return
 		}
-		parts := around(key, id)
+		parts := around(key, func(one span) bool { return one.text == id })
 		whole, from := 0, 0
 		for _, one := range scalars(key) {
 			if one.text == id {

@@ -115,6 +115,7 @@ func TestTextsLikeTheIDGetIt(t *testing.T) {
 		{`{"about":{"id":"o-1"},"id":"o-1","n":"long"}`, `{"about":{"id":"ID"},"id":"ID","n":"long"}`},
 		{`{"id":"1","n":"1","of":1}`, `{"id":"ID","n":"1","of":1}`},
 		{`{"id":"","n":""}`, `{"id":"ID","n":""}`},
+		{`{"id":"1.5","n":1.5}`, `{"id":"ID","n":1.5}`},
 	} {
 		set, problems := read(t, one.sample, Options{ID: place(t, "$.id"), As: history.IDText})
 		if len(problems) > 0 {
