@@ -379,7 +379,7 @@ func (b *builder) inDLQ(number int32) *history.Event {
 	audit.Record, audit.Topic, audit.Partition, audit.Offset = number, dlq, at.partition, b.nextDLQ
 	audit.ValueHash, audit.HeadersHash, audit.HeaderCount, audit.HeaderBytes = 1000+uint64(number), 77, 8, 200
 	audit.Flags = history.FailureHeaders
-	audit.Claim = history.Claim{Present: true, Topic: at.topic, Partition: at.partition, Offset: at.offset,
+	audit.Claim = &history.Claim{Topic: at.topic, Partition: at.partition, Offset: at.offset,
 		Attempts: b.tries[number]}
 	b.nextDLQ++
 	b.inTopics = append(b.inTopics, audit)

@@ -51,7 +51,7 @@ type graphBuilder struct {
 // found is the record that a topic holds at an offset.
 type found struct {
 	document int32
-	claim    history.Claim
+	claim    *history.Claim
 }
 
 func newGraphBuilder() *graphBuilder {
@@ -127,7 +127,7 @@ func (g *graphBuilder) send(document int32) *graphBuilder {
 		e.Record, e.Topic, e.Partition, e.Aux, e.N, e.ValueHash, e.Outcome = document, inParse, 0, int64(e.Time), document, 7,
 			history.OutcomeSuccess
 	})
-	offset := g.store(inParse, document, history.Claim{})
+	offset := g.store(inParse, document, nil)
 	g.put(history.KindAcked, func(e *history.Event) {
 		e.Record, e.Topic, e.Partition, e.Offset = document, inParse, 0, offset
 	})
@@ -165,7 +165,7 @@ func (g *graphBuilder) unanswered(node int, document int32, topic int16) (repeat
 		return g.events[len(g.events)-1]
 	}
 	ask()
-	offset := g.store(topic, document, history.Claim{})
+	offset := g.store(topic, document, nil)
 	return func() {
 		asked := ask()
 		g.put(history.KindProduceResponse, func(e *history.Event) {
@@ -176,7 +176,7 @@ func (g *graphBuilder) unanswered(node int, document int32, topic int16) (repeat
 	}
 }
 
-func (g *graphBuilder) store(topic int16, document int32, claim history.Claim) int64 {
+func (g *graphBuilder) store(topic int16, document int32, claim *history.Claim) int64 {
 	g.logs[topic] = append(g.logs[topic], found{document, claim})
 	offset := int64(len(g.logs[topic]) - 1)
 	if topic <= inOCR {
@@ -215,7 +215,8 @@ func (g *graphBuilder) run(node int) (run uint16) {
 }
 
 // ask is a produce request; the returned function answers it.
-func (g *graphBuilder) ask(instance int16, document int32, topic int16, claim history.Claim) (answer func(code int16)) {
+func (g *graphBuilder) ask(instance int16, document int32, topic int16,
+	claim *history.Claim) (answer func(code int16)) {
 	g.op++
 	op, run := g.op, uint16(0)
 	if instance >= 0 {
@@ -252,8 +253,8 @@ func (g *graphBuilder) write(node int, document int32, topic int16) *graphBuilde
 	return g
 }
 
-func (g *graphBuilder) claim(node int, document int32) history.Claim {
-	return history.Claim{Present: true, Topic: int16(node), Partition: 0, Offset: g.at[[2]int32{int32(node), document}],
+func (g *graphBuilder) claim(node int, document int32) *history.Claim {
+	return &history.Claim{Topic: int16(node), Partition: 0, Offset: g.at[[2]int32{int32(node), document}],
 		Attempts: g.tries[[2]int32{int32(node), document}]}
 }
 
@@ -313,7 +314,7 @@ func (g *graphBuilder) selects(node int, document int32) *graphBuilder {
 }
 
 func (g *graphBuilder) replayTo(topic int16, document int32) *graphBuilder {
-	g.ask(history.Replayer, document, topic, history.Claim{})(0)
+	g.ask(history.Replayer, document, topic, nil)(0)
 	return g
 }
 
@@ -336,7 +337,7 @@ func (g *graphBuilder) end(t *testing.T) []string {
 			g.put(history.KindAuditRecord, func(e *history.Event) {
 				e.Topic, e.Partition, e.Offset, e.Record, e.ValueHash, e.Claim = topic, 0, int64(offset), one.document, 7, one.claim
 				if role := g.h.Topics[topic].Role; role != history.RoleDLQ && role != history.RoleQuarantine {
-					e.Claim = history.Claim{}
+					e.Claim = nil
 				}
 			})
 		}
@@ -393,7 +394,7 @@ func graphCases() []graphCase {
 		}, nil},
 		{"committed before the next topic has it", func(g *graphBuilder) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
-			answer := g.ask(parse, 0, g.next(0), history.Claim{})
+			answer := g.ask(parse, 0, g.next(0), nil)
 			g.commits(parse)
 			answer(0)
 			next := int(g.next(0))
@@ -419,7 +420,7 @@ func graphCases() []graphCase {
 		}, nil},
 		{"passed on again after a refusal", func(g *graphBuilder) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
-			g.ask(parse, 0, g.next(0), history.Claim{})(19)
+			g.ask(parse, 0, g.next(0), nil)(19)
 			next := int(g.next(0))
 			g.forward(parse, 0).commits(parse).attempt(next, 0, history.OutcomeSuccess).forward(next, 0).commits(next)
 		}, nil},
@@ -513,7 +514,7 @@ func graphCases() []graphCase {
 		}, []string{conserved + "quarantine-missed"}},
 		{"passed on twice, and once more after a refusal", func(g *graphBuilder) {
 			g.send(0).attempt(parse, 0, history.OutcomeSuccess)
-			g.ask(parse, 0, g.next(0), history.Claim{})(19)
+			g.ask(parse, 0, g.next(0), nil)(19)
 			g.forward(parse, 0)
 			first := g.at[[2]int32{int32(g.next(0)), 0}]
 			g.forward(parse, 0).commits(parse).both(int(g.next(0)), 0, first)

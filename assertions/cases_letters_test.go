@@ -36,7 +36,7 @@ func letterCases() []testCase {
 		{"the dialect names the topic and no more", nil, func(b *builder) history.Source {
 			b.h.Contract().Envelope = "hexkit"
 			b.begin().send(0).fails(0, 3).letter(0).commit(1)
-			claim := &b.inTopics[len(b.inTopics)-1].Claim
+			claim := b.inTopics[len(b.inTopics)-1].Claim
 			claim.Partition, claim.Offset, claim.Attempts = history.None, history.None, history.None
 			return b.drain().done()
 		}},
@@ -540,7 +540,7 @@ func leastCases() []testCase {
 	}
 	silent := func(b *builder, edit func(e *history.Event)) *builder { // no dialect, so no claim is read from it
 		found := &b.inTopics[len(b.inTopics)-1]
-		found.Claim = history.Claim{}
+		found.Claim = nil
 		edit(found)
 		return b
 	}

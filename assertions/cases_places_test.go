@@ -14,7 +14,7 @@ func topicOnly(name string, want []string, sent, tool, after func(*builder)) tes
 		b.begin()
 		sent(b)
 		b.fails(0, 3).letter(0).commit(1)
-		claim := &b.inTopics[len(b.inTopics)-1].Claim
+		claim := b.inTopics[len(b.inTopics)-1].Claim
 		claim.Partition, claim.Offset, claim.Attempts = history.None, history.None, history.None
 		b.drain().phase(history.PhaseReplay).audit(dlq)
 		selected := b.event(history.KindReplaySelected)

@@ -212,7 +212,7 @@ func (s *servicesBuilder) audit() *servicesBuilder {
 			s.put(history.KindAuditRecord, func(e *history.Event) {
 				e.Topic, e.Partition, e.Offset, e.Record, e.ValueHash, e.Text = topic, 0, int64(offset), one.record, 7, one.service
 				if topic == sharedDLQ {
-					e.Claim = history.Claim{Present: true, Topic: one.claimed, Partition: history.None, Offset: history.None,
+					e.Claim = &history.Claim{Topic: one.claimed, Partition: history.None, Offset: history.None,
 						Attempts: history.None}
 				}
 			})
@@ -514,7 +514,7 @@ func neighbourAudit(at time.Duration, topic int16, number int32) []history.Event
 	offsets.Partition, offsets.Offset, offsets.Aux = 0, 1, 1
 	letter := record
 	letter.Topic, letter.Offset, letter.Flags = dlq, 1000, history.FailureHeaders
-	letter.Claim = history.Claim{Present: true, Topic: topic, Partition: 0, Offset: 0, Attempts: 1}
+	letter.Claim = &history.Claim{Topic: topic, Partition: 0, Offset: 0, Attempts: 1}
 	return []history.Event{start, record, letter, offsets}
 }
 

@@ -93,7 +93,7 @@ func (e *entry) change(to history.StoreState) *entry {
 	event.Op, event.Record, event.N, event.Aux, event.Instance = e.number, e.record, e.retries, int64(event.Time),
 		e.instance
 	event.Topic, event.Partition, event.Offset = dlq, at.partition, int64(e.record)
-	event.Claim = history.Claim{Present: true, Topic: at.topic, Partition: at.partition, Offset: at.offset}
+	event.Claim = &history.Claim{Topic: at.topic, Partition: at.partition, Offset: at.offset}
 	if e.byLetter > 0 {
 		event.Offset = e.byLetter - 1
 		event.Claim.Topic, event.Claim.Offset = dlq, event.Offset
@@ -796,7 +796,7 @@ func storeArrivalCases() []testCase {
 			for i := range b.events {
 				if e := &b.events[i]; e.Kind == history.KindStoreChange {
 					e.Record, e.Topic, e.Partition, e.Offset, e.Claim = history.None, history.None, history.None, history.None,
-						history.Claim{}
+						nil
 				}
 			}
 			b.routerCommits(1)

@@ -302,7 +302,7 @@ func lossCases() []testCase {
 		{"garbage may have a dead letter that tells nothing", nil, func(b *builder) history.Source {
 			b.begin().handOver(0, 0, 0, history.Garbage).acked(0, 0).fetch(0).letter(0).commit(1)
 			found := &b.inTopics[len(b.inTopics)-1]
-			found.Record, found.Claim = history.None, history.Claim{}
+			found.Record, found.Claim = history.None, nil
 			b.events = slices.DeleteFunc(b.events, func(e history.Event) bool { // the written records carried no id either
 				return e.Kind == history.KindProduceRequest || e.Kind == history.KindProduceResponse
 			})

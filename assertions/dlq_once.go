@@ -110,7 +110,7 @@ func (c *dlqOnce) judge(number int32, l *deadLettered, found []*letter, audited 
 func ofOnePlace(found []*letter) (most []*letter) {
 	by := map[place][]*letter{}
 	for _, one := range found {
-		if one.claim.Present && one.claim.Partition >= 0 && one.claim.Offset >= 0 {
+		if one.claim != nil && one.claim.Partition >= 0 && one.claim.Offset >= 0 {
 			at := place{one.claim.Topic, one.claim.Partition, one.claim.Offset}
 			by[at] = append(by[at], one)
 			if len(by[at]) > len(most) {

@@ -122,7 +122,7 @@ func (c *fidelity) judge(one *letter, since time.Duration) {
 	if contract.KeepsHeaders && r.has(markSent) && hash(one.headersHash) != r.headersHash {
 		say("headers-lost", "the record's own headers are not all there as they were%s", detail(more.Headers))
 	}
-	if one.claim.Missing != "" {
+	if one.claim != nil && one.claim.Missing != "" {
 		say("metadata-missing", "it lacks %s, or has it in a form that can't be decoded", one.claim.Missing)
 	}
 	if contract.SamePartition && c.w.elsewhere(one.number, r, one.partition) {
@@ -206,8 +206,8 @@ func (c *fidelity) lastUnknown(number int32, r *record, l *deadLettered) string 
 }
 
 func (c *fidelity) judgeClaim(one *letter, r *record, say func(string, string, ...any)) {
-	claim := &one.claim
-	if !claim.Present {
+	claim := one.claim
+	if claim == nil {
 		return
 	}
 	if own := c.w.contract.Service; own != "" && one.service != "" && one.service != own { // none counts as missing

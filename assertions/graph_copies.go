@@ -120,7 +120,7 @@ func (x *graphIndex) take(e *history.Event) error {
 	case history.KindAuditRecord:
 		if reader >= 0 {
 			x.audited(e.Record, at)
-		} else if e.Claim.Present {
+		} else if e.Claim != nil {
 			x.claims[at] = place{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
 		}
 	}

@@ -169,7 +169,8 @@ func (t *nodeTeller) audit(e *history.Event) error {
 		if e.Record < 0 {
 			return t.fn(e)
 		}
-		claimed := place{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
+		claim := e.Stated()
+		claimed := place{claim.Topic, claim.Partition, claim.Offset}
 		ref, known := t.walk.at[claimed]
 		if !known || ref.node != t.node || t.walk.copies[t.node][ref.number].document != e.Record {
 			ref, known = t.walk.letters[here]

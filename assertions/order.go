@@ -213,11 +213,11 @@ func compareFields(a, b *history.Event) int {
 		cmp.Compare(a.HeaderCount, b.HeaderCount),
 		cmp.Compare(a.HeaderBytes, b.HeaderBytes), cmp.Compare(a.ProducerID, b.ProducerID),
 		cmp.Compare(a.ProducerEpoch, b.ProducerEpoch),
-		cmp.Compare(a.Sequence, b.Sequence), compareClaims(&a.Claim, &b.Claim),
+		cmp.Compare(a.Sequence, b.Sequence), compareClaims(a.Stated(), b.Stated()),
 	)
 }
 
-func compareClaims(a, b *history.Claim) int {
+func compareClaims(a, b history.Claim) int {
 	return cmp.Or(
 		cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset),
 		cmp.Compare(a.Attempts, b.Attempts), cmp.Compare(a.Missing, b.Missing),

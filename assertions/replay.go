@@ -149,7 +149,7 @@ func (c *replay) target(number int32, back *returned, letters []*letter) int16 {
 		return c.w.header.TopicIndex(to)
 	}
 	for _, one := range letters {
-		if one.place == back.selected[0].place && one.claim.Present && one.claim.Topic >= 0 {
+		if one.place == back.selected[0].place && one.claim != nil && one.claim.Topic >= 0 {
 			return one.claim.Topic
 		}
 	}

@@ -30,7 +30,7 @@ func anyEvent(t *rapid.T) history.Event {
 	e.Partition, e.Record, e.N, e.Offset = int32(n("partition")), int32(n("record")), int32(n("n")), n("offset")
 	e.Code, e.Op, e.Aux = int16(n("code")), n("op"), n("aux")
 	e.KeyHash, e.ValueHash, e.HeaderCount = uint64(n("key")), uint64(n("value")), int32(n("headers"))
-	e.Claim.Present, e.Claim.Topic, e.Claim.Offset = true, int16(n("claim")), n("claimed")
+	e.Claim = &history.Claim{Topic: int16(n("claim")), Offset: n("claimed")}
 	e.Text = rapid.SampledFrom([]string{
 		"", "STOP", "CONT", "TERM", "drain", "replay", "seal", "audit", "steady", "\x00\xff",
 	}).Draw(t, "text")

@@ -243,7 +243,7 @@ func (s *simulation) writeLetter(w *work) {
 // claims fills the newest dead letter with the metadata known to its writer.
 func (s *simulation) claims(w *work) {
 	e := &s.inTopics[len(s.inTopics)-1]
-	e.Claim = history.Claim{Present: true, Topic: input, Partition: w.partition, Offset: w.offset, Attempts: int32(w.k)}
+	e.Claim = &history.Claim{Topic: input, Partition: w.partition, Offset: w.offset, Attempts: int32(w.k)}
 }
 
 // commitOne commits the finished prefix of a partition.

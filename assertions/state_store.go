@@ -195,7 +195,7 @@ func (s *storeState) change(e *history.Event) {
 	if e.Offset >= 0 {
 		one.letter = place{e.Topic, e.Partition, e.Offset}
 	}
-	if e.Claim.Present && e.Claim.Offset >= 0 {
+	if e.Claim != nil && e.Claim.Offset >= 0 {
 		one.source = place{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
 	}
 	s.until = max(s.until, e.Time)

@@ -446,7 +446,7 @@ type letter struct {
 	at                              time.Duration
 	keyHash, valueHash, headersHash uint64
 	headerCount, headerBytes        int32
-	claim                           history.Claim
+	claim                           *history.Claim
 	// service is the service that it names, where the contract promises one.
 	service string
 	// claimed: it has no id, and is attributed to the record only by the source position that it states. No write of it
@@ -466,8 +466,9 @@ func (w *state) find(e *history.Event) {
 	}
 	if w.record(e.Record) == nil {
 		one.number = none
-		if p := w.partition(e.Claim.Topic, e.Claim.Partition); e.Claim.Present && p != nil {
-			one.number, one.claimed = p.log.at(e.Claim.Offset), true
+		claim := e.Stated()
+		if p := w.partition(claim.Topic, claim.Partition); e.Claim != nil && p != nil {
+			one.number, one.claimed = p.log.at(claim.Offset), true
 		}
 	}
 	w.stray = w.stray || one.number == none

@@ -68,7 +68,7 @@ func (c *storeLifecycle) claimed() map[place]place {
 		return of
 	}
 	for i := range c.w.found {
-		if one := &c.w.found[i]; one.claim.Present && one.claim.Topic >= 0 && one.claim.Offset >= 0 {
+		if one := &c.w.found[i]; one.claim != nil && one.claim.Topic >= 0 && one.claim.Offset >= 0 {
 			of[one.place] = place{one.claim.Topic, one.claim.Partition, one.claim.Offset}
 		}
 	}
@@ -96,7 +96,7 @@ func (a arrivals) of(one *letter) *storeEntry {
 	if entry := a.byLetter[one.place]; entry != nil {
 		return entry
 	}
-	if one.claim.Present && one.claim.Offset >= 0 {
+	if one.claim != nil && one.claim.Offset >= 0 {
 		return a.bySource[place{one.claim.Topic, one.claim.Partition, one.claim.Offset}]
 	}
 	return nil

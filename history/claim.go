@@ -34,10 +34,19 @@ func (m *ClaimMore) Encode() string {
 	return string(text)
 }
 
-// Beside returns what else the audit found in the dead letter. It is empty if More was not written by Encode.
+// Stated returns the event's claim, and the zero Claim if it has none.
+func (e *Event) Stated() Claim {
+	if e.Claim == nil {
+		return Claim{}
+	}
+	return *e.Claim
+}
+
+// Beside returns what else the audit found in the dead letter. It is empty if there is no claim, or if More was not
+// written by Encode.
 func (c *Claim) Beside() ClaimMore {
 	var m ClaimMore
-	if c.More == "" || json.Unmarshal([]byte(c.More), &m) != nil {
+	if c == nil || c.More == "" || json.Unmarshal([]byte(c.More), &m) != nil {
 		return ClaimMore{}
 	}
 	return m

@@ -288,12 +288,13 @@ func (c *columns) event(e *Event, i int) {
 	e.ProducerID = c.producerID.values[i]
 	e.ProducerEpoch = int16(c.producerEpoch.values[i])
 	e.Sequence = c.sequence.values[i]
-	e.Claim.Present = c.claimPresent.at(i)
-	e.Claim.Topic = int16(c.claimTopic.values[i])
-	e.Claim.Partition = c.claimPartition.values[i]
-	e.Claim.Offset = c.claimOffset.values[i]
-	e.Claim.Attempts = c.claimAttempts.values[i]
-	e.Claim.Missing = c.claimMissing.meaning[c.claimMissing.indexes[i]]
-	e.Claim.More = c.claimMore.meaning[c.claimMore.indexes[i]]
+	e.Claim = nil
+	if c.claimPresent.at(i) {
+		e.Claim = &Claim{
+			Topic: int16(c.claimTopic.values[i]), Partition: c.claimPartition.values[i], Offset: c.claimOffset.values[i],
+			Attempts: c.claimAttempts.values[i], Missing: c.claimMissing.meaning[c.claimMissing.indexes[i]],
+			More: c.claimMore.meaning[c.claimMore.indexes[i]],
+		}
+	}
 	e.Text = c.text.meaning[c.text.indexes[i]]
 }

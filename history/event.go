@@ -318,11 +318,8 @@ const (
 	OutcomeExhausted
 )
 
-// Claim is the origin that a dead letter states, decoded by the contract's dialect. The zero Claim means that the
-// event is not a dead letter.
+// Claim is the origin that a dead letter states, decoded by the contract's dialect.
 type Claim struct {
-	// Present is true for a decoded dead letter and false for every other event.
-	Present bool
 	// Topic is the claimed source topic (index in Header.Topics, None if absent or unknown there); Partition and Offset
 	// are the claimed source position, Attempts the claimed number of executions; None where absent or not decodable.
 	Topic     int16
@@ -336,14 +333,14 @@ type Claim struct {
 	More string
 }
 
-// Event is one observation. It is flat, so a history is a table. Its Kind defines which fields have a meaning.
+// Event is one observation, a row of the history's table. Its Kind defines which fields have a meaning. Events are
+// copied more than anything else, so their fields are in an order without gaps.
 type Event struct {
 	// Time since the run's base, monotonic.
 	Time time.Duration
 	Kind Kind
 	// Outcome, Flags, Code: see the kinds.
 	Outcome Outcome
-	Flags   Flags
 	// Instance is the subject instance (from 0), None for the harness, Replayer for the replay tool, and Router(n),
 	// Worker(n) and Keeper(n) for the processes of the dead-letter store's service, which are not instances of the
 	// subject.
@@ -351,13 +348,17 @@ type Event struct {
 	// Run counts an instance's processes from 0: it grows with each restart.
 	Run uint16
 	// Topic is an index in Header.Topics.
-	Topic     int16
-	Code      int16
-	Partition int32
+	Topic int16
+	Code  int16
+	// ProducerEpoch, Sequence and ProducerID are those of an idempotent producer.
+	ProducerEpoch int16
+	Flags         Flags
+	Partition     int32
 	// Record is the sequence number of the workload record, dense from 0.
-	Record int32
-	N      int32
-	Offset int64
+	Record   int32
+	N        int32
+	Sequence int32
+	Offset   int64
 	// Op links a request with its response; unique in a run, from 1; 0 means none. For faults: the index in
 	// Header.Faults.
 	Op  int64
@@ -366,10 +367,9 @@ type Event struct {
 	KeyHash, ValueHash, HeadersHash uint64
 	HeaderCount, HeaderBytes        int32
 	ProducerID                      int64
-	ProducerEpoch                   int16
-	Sequence                        int32
-	Claim                           Claim
-	Text                            string
+	// Claim is nil unless the event is about a dead letter. Copies of the event share it, so it does not change.
+	Claim *Claim
+	Text  string
 }
 
 // FaultFailed is the Code of the effect that a fault could not have.

@@ -14,7 +14,7 @@ import (
 
 const (
 	// maxWaiting is the maximum number of full segments that wait to be written. It allows a million events in less
-	// than 200 MB, so that the audit may read a large topic faster than the disk writes.
+	// than 140 MB, so that the audit may read a large topic faster than the disk writes.
 	maxWaiting = 16
 	// spareSegments is the number of written buffers that are kept for reuse.
 	spareSegments = 2
@@ -159,7 +159,10 @@ func (r *Recorder) Record(e Event) {
 		r.buffer = r.newBuffer()
 	}
 	r.buffer = append(r.buffer, e)
-	r.text += len(e.Text) + len(e.Claim.Missing) + len(e.Claim.More)
+	r.text += len(e.Text)
+	if e.Claim != nil {
+		r.text += len(e.Claim.Missing) + len(e.Claim.More)
+	}
 	if len(r.buffer) >= r.limit || r.text >= segmentText {
 		r.handOver()
 	}

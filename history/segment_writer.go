@@ -175,14 +175,15 @@ func (w *segmentWriter) fill(r *row, e *Event) {
 	r.KeyHash, r.ValueHash, r.HeadersHash = e.KeyHash, e.ValueHash, e.HeadersHash
 	r.HeaderCount, r.HeaderBytes = e.HeaderCount, e.HeaderBytes
 	r.ProducerID, r.ProducerEpoch, r.Sequence = e.ProducerID, int32(e.ProducerEpoch), e.Sequence
-	r.ClaimPresent, r.ClaimTopic, r.ClaimPart = e.Claim.Present, int32(e.Claim.Topic), e.Claim.Partition
-	r.ClaimOffset, r.ClaimAttempts = e.Claim.Offset, e.Claim.Attempts
+	claim := e.Stated()
+	r.ClaimPresent, r.ClaimTopic, r.ClaimPart = e.Claim != nil, int32(claim.Topic), claim.Partition
+	r.ClaimOffset, r.ClaimAttempts = claim.Offset, claim.Attempts
 	r.ClaimMissing, r.ClaimMore, r.Text = "", "", ""
-	if e.Claim.Missing != "" {
-		r.ClaimMissing = encodeText(e.Claim.Missing)
+	if claim.Missing != "" {
+		r.ClaimMissing = encodeText(claim.Missing)
 	}
-	if e.Claim.More != "" {
-		r.ClaimMore = encodeText(e.Claim.More)
+	if claim.More != "" {
+		r.ClaimMore = encodeText(claim.More)
 	}
 	if e.Text != "" {
 		r.Text = encodeText(e.Text)

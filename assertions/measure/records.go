@@ -350,7 +350,7 @@ func (m *Measurer) follow(p *partition) {
 // says nothing about the record's replay, so it changes nothing.
 func (m *Measurer) auditedRecord(e *history.Event) {
 	r := m.records.at(e.Record)
-	if r == nil && e.Claim.Present { // a dead letter without an id belongs to the record that it names
+	if r == nil && e.Claim != nil { // a dead letter without an id belongs to the record that it names
 		r = m.records.at(m.lying(e.Claim.Topic, e.Claim.Partition, e.Claim.Offset))
 	}
 	if r == nil || m.role(e.Topic) != history.RoleDLQ || r.has(dead) {

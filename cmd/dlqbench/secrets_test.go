@@ -99,7 +99,7 @@ func wantNoCanaryInEvents(t *testing.T, path string) {
 		if e.Kind == history.KindSubjectError && strings.Contains(e.Text, "no route") {
 			errors++
 		}
-		wantNoCanary(t, path, []byte(e.Text+e.Claim.Missing+e.Claim.More))
+		wantNoCanary(t, path, []byte(e.Text+e.Stated().Missing+e.Stated().More))
 		return nil
 	})
 	if err != nil || errors == 0 {

@@ -220,7 +220,7 @@ func (t *teller) audit(s synthetic) {
 		t.put(history.KindAuditRecord, func(e *history.Event) {
 			original(e, record)
 			e.Topic, e.Partition, e.Offset = dlqIndex, p, letter[p]
-			e.Claim = history.Claim{Present: true, Topic: inputIndex, Partition: p, Offset: offsets[record], Attempts: 1}
+			e.Claim = &history.Claim{Topic: inputIndex, Partition: p, Offset: offsets[record], Attempts: 1}
 		})
 		letter[p]++
 	}

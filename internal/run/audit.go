@@ -175,7 +175,8 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 		}
 	}
 	if role := r.header.Topics[topic].Role; dialect != nil && (role == history.RoleDLQ || role == history.RoleQuarantine) {
-		event.Claim = r.claim(dialect, record)
+		claim := r.claim(dialect, record)
+		event.Claim = &claim
 		if r.header.Contract().Service != "" {
 			failure, _ := dialect.Open(record)
 			event.Text = failure.Service
@@ -183,7 +184,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 		held := heldIn(dialect, record)
 		event.KeyHash, event.ValueHash = workload.HashBytes(held.Key), workload.HashBytes(asWritten(dialect, held.Value))
 		event.HeadersHash = workload.HashHeaders(held.Headers, originals)
-		event.Claim.More = r.beside(dialect, record, held, &event)
+		claim.More = r.beside(dialect, record, held, &event)
 	}
 	return event
 }
@@ -213,7 +214,7 @@ func asWritten(dialect deadletter.Dialect, value []byte) []byte {
 func (r *run) claim(dialect deadletter.Dialect, record *kgo.Record) history.Claim {
 	failure, missing := dialect.Open(record)
 	claim := history.Claim{
-		Present: true, Topic: r.header.TopicIndex(failure.Topic), Partition: failure.Partition, Offset: failure.Offset,
+		Topic: r.header.TopicIndex(failure.Topic), Partition: failure.Partition, Offset: failure.Offset,
 		Attempts: failure.Attempts, Missing: strings.Join(missing, ","),
 	}
 	if claim.Attempts == 0 && (len(missing) > 0 || !dialect.Traits().Attempts) { // the dead letter does not state it

@@ -113,7 +113,7 @@ func (r *run) beside(dialect deadletter.Dialect, letter, held *kgo.Record, found
 	if dialect.Traits().Once {
 		more.Twice = r.twice(dialect, letter)
 	}
-	if least, most, known := r.originals.epoch(&found.Claim); known && failure.Epoch >= 0 {
+	if least, most, known := r.originals.epoch(found.Claim); known && failure.Epoch >= 0 {
 		more.Epoch, more.Epochs = &failure.Epoch, &[2]int32{least, most}
 	}
 	if original := r.originals.records[found.Record]; original != nil {

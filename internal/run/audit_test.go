@@ -41,7 +41,7 @@ func TestWhatADeadLetterHoldsIsItsRecord(t *testing.T) {
 			t.Errorf("%s: a changed value is not seen", name)
 		}
 		claim, traits := r.claim(dialect, letter), dialect.Traits()
-		want := history.Claim{Present: true, Topic: 1, Partition: history.None, Offset: history.None, Attempts: history.None}
+		want := history.Claim{Topic: 1, Partition: history.None, Offset: history.None, Attempts: history.None}
 		if traits.Position {
 			want.Partition, want.Offset = 1, 5
 		}

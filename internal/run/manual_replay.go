@@ -97,10 +97,11 @@ func (r *run) replaySettled(ctx context.Context) (int, error) {
 			manual.hasReplayed(found.Record) {
 			return
 		}
-		from := r.header.Topics[max(found.Claim.Topic, 0)]
-		at := committed[from.Name][found.Claim.Partition]
-		settled := found.Claim.Present && found.Claim.Topic >= 0 && from.Role == history.RoleInput && at.Err == nil &&
-			at.At > found.Claim.Offset && record.Timestamp.Before(old)
+		claim := found.Stated()
+		from := r.header.Topics[max(claim.Topic, 0)]
+		at := committed[from.Name][claim.Partition]
+		settled := found.Claim != nil && claim.Topic >= 0 && from.Role == history.RoleInput && at.Err == nil &&
+			at.At > claim.Offset && record.Timestamp.Before(old)
 		waiting[found.Record] = waiting[found.Record] || !settled
 		letters[found.Record] = append(letters[found.Record], found)
 	})

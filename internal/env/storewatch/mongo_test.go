@@ -121,7 +121,7 @@ func TestMongoCollectionOfSomebodyElse(t *testing.T) {
 	must(t, err)
 	first := next(t, events)
 	if first.Text[:len("absent>pending")] != "absent>pending" || first.Record != 7 || first.N != 2 ||
-		first.Claim.Partition != 3 || first.Claim.Offset != 42 || !first.Flags.Has(history.Polled) {
+		first.Stated().Partition != 3 || first.Stated().Offset != 42 || !first.Flags.Has(history.Polled) {
 		t.Errorf("it came as %+v", first)
 	}
 	_, err = letters.UpdateByID(t.Context(), made.InsertedID,

@@ -193,7 +193,7 @@ func checkChanges(t *testing.T, sink *events) {
 	}
 	for i, event := range changes {
 		if event.Record != 7 || event.Topic != 1 || event.Partition != 1 || event.Offset != 140 ||
-			event.Claim != (history.Claim{Present: true, Topic: 0, Partition: 2, Offset: 40, Attempts: history.None}) {
+			event.Stated() != (history.Claim{Topic: 0, Partition: 2, Offset: 40, Attempts: history.None}) {
 			t.Errorf("change %d is of %+v", i, event)
 		}
 		if i > 0 && event.Time <= changes[i-1].Time {

@@ -294,8 +294,8 @@ func (w *Watcher) event(kind history.Kind, known *entry, now *row) history.Event
 	event.Op, event.Record, event.N, event.Sequence = known.number, known.record, int32(now.retries), int32(now.version)
 	event.Topic, event.Partition, event.Offset = w.topic(known.letter.topic), known.letter.partition, known.letter.offset
 	if known.source.topic != "" {
-		event.Claim = history.Claim{
-			Present: true, Topic: w.topic(known.source.topic), Partition: known.source.partition, Offset: known.source.offset,
+		event.Claim = &history.Claim{
+			Topic: w.topic(known.source.topic), Partition: known.source.partition, Offset: known.source.offset,
 			Attempts: history.None,
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -431,7 +432,7 @@ func TestSameSeedSameHistory(t *testing.T) {
 			t.Fatalf("seed %d makes %d events, then %d", seed, len(one.Events), len(two.Events))
 		}
 		for i := range one.Events {
-			if one.Events[i] != two.Events[i] {
+			if !reflect.DeepEqual(one.Events[i], two.Events[i]) {
 				t.Fatalf("seed %d: event %d is %+v, then %+v", seed, i, one.Events[i], two.Events[i])
 			}
 		}

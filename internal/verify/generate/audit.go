@@ -38,7 +38,7 @@ func (s *simulation) auditRecord(at spot, offset int64, one *entry) history.Even
 	if s.h.role(at.topic) == history.RoleDLQ && s.losesID(r) {
 		e.Record = none
 	}
-	if one.letter.Present {
+	if one.letter != nil {
 		e.Claim = one.letter
 		e.Flags = history.FailureHeaders
 		e.HeaderCount, e.HeaderBytes = envelopeHeaders, envelopeBytes
@@ -99,9 +99,9 @@ func (s *simulation) replay() {
 // partition, that may be another. The answer may come later than the first attempts there.
 func (s *simulation) sendBack(sequence int32, one entry) {
 	r := s.records[one.record]
-	to := spot{one.letter.Topic, max(one.letter.Partition, 0)}
-	if !one.letter.Present {
-		to.topic = r.topic
+	to := spot{r.topic, 0}
+	if one.letter != nil {
+		to = spot{one.letter.Topic, max(one.letter.Partition, 0)}
 	}
 	if !s.h.Header.Contract().SamePartition && chance(s, 2) {
 		to.partition = int32(s.Intn(partitions))

@@ -19,7 +19,7 @@ type entry struct {
 	attempts int
 	ready    int64 // ns on the run's clock
 	// letter is the content of a dead letter.
-	letter history.Claim
+	letter *history.Claim
 	// replays is the number of times the store entry has been replayed.
 	replays int
 	// aborted: it was written in a transaction that was aborted, so nobody reads it.

@@ -103,7 +103,7 @@ func unattempted(v *view) (int32, bool) {
 	if f == nil {
 		return none, false
 	}
-	v.Events[f.asDeadLetter[0]].Claim.Attempts = 0
+	claimOf(&v.Events[f.asDeadLetter[0]]).Attempts = 0
 	v.remove(f.attemptEvents()...)
 	return about(f)
 }
@@ -136,7 +136,7 @@ func deadLetterAfter(outcome history.Outcome) func(*view) (int32, bool) {
 		for _, i := range f.asDeadLetter {
 			more := v.Events[i].Claim.Beside()
 			more.Quotes = nil // the reason quoted the previous answer
-			v.Events[i].Claim.More = more.Encode()
+			claimOf(&v.Events[i]).More = more.Encode()
 		}
 		return about(f)
 	}

@@ -20,11 +20,12 @@ func deadLetterCorruptions() []Corruption {
 			func(v *view) bool { return v.Header.Contract().KeepsHeaders }, func(e *history.Event) { e.HeadersHash++ })},
 		{Name: "a dead letter lacks a field", Promise: fidelity("metadata-missing"),
 			apply: edited(tellsSome, func(e *history.Event) {
-				e.Claim.Attempts, e.Claim.Missing = none, "attempts"
+				claim := claimOf(e)
+				claim.Attempts, claim.Missing = none, "attempts"
 			})},
 		{Name: "a dead letter names another offset", Promise: fidelity("metadata-wrong"),
 			apply: edited(tellsAll, func(e *history.Event) {
-				e.Claim.Offset += 1000
+				claimOf(e).Offset += 1000
 			})},
 		{Name: otherCount, Promise: fidelity("metadata-wrong"), apply: wrongCount},
 		{Name: "a dead letter's envelope is there twice", Promise: fidelity("metadata-wrong"),
@@ -83,7 +84,7 @@ func retold(edit func(*history.Event, *history.ClaimMore)) func(*view) (int32, b
 	return edited(tellsSome, func(e *history.Event) {
 		more := e.Claim.Beside()
 		edit(e, &more)
-		e.Claim.More = more.Encode()
+		claimOf(e).More = more.Encode()
 	})
 }
 
@@ -106,7 +107,7 @@ func otherReason(v *view) (int32, bool) {
 	if last == history.OutcomePermanent {
 		more.Quotes = []history.Outcome{history.OutcomeTransient}
 	}
-	e.Claim.More = more.Encode()
+	claimOf(e).More = more.Encode()
 	return about(f)
 }
 
@@ -115,7 +116,7 @@ func wrongCount(v *view) (int32, bool) {
 		return v.deadLettered(f) && len(f.asDeadLetter) == 1 && v.inPlace() && tellsAll(v)
 	})
 	if f != nil {
-		v.Events[f.asDeadLetter[0]].Claim.Attempts += int32(1 + v.Intn(3))
+		claimOf(&v.Events[f.asDeadLetter[0]]).Attempts += int32(1 + v.Intn(3))
 	}
 	return about(f)
 }

@@ -128,13 +128,13 @@ func passedOnLate(v *view) (int32, bool) {
 }
 
 // written adds a produce like an existing one to a topic, and its audit record.
-func (v *view) written(like *exit, topic int16, claim history.Claim) {
+func (v *view) written(like *exit, topic int16, claim *history.Claim) {
 	ask, answer, op := v.Events[like.ask], v.Events[like.answer], v.freshOp()
 	ask.Op, ask.Topic, ask.Sequence = op, topic, ask.Sequence+1000
 	answer.Op, answer.Topic, answer.Sequence, answer.Offset = op, topic, ask.Sequence, 1000
 	found := v.again(v.audited(like.pair)[0], v.auditOf(topic))
 	found.Topic, found.Offset, found.Claim = topic, answer.Offset, claim
-	if claim.Present {
+	if claim != nil {
 		found.Flags, found.HeaderCount, found.HeaderBytes = history.FailureHeaders, envelopeHeaders, envelopeBytes
 	}
 	v.add(ask, answer, found)
@@ -155,7 +155,7 @@ func passedOnTwice(v *view) (int32, bool) {
 	if one == nil {
 		return none, false
 	}
-	v.written(one, v.Header.Graph.Sink, history.Claim{})
+	v.written(one, v.Header.Graph.Sink, nil)
 	return one.record, true
 }
 
@@ -192,8 +192,8 @@ func passedOnAndDead(v *view) (int32, bool) {
 	if one == nil || v.Header.Replay {
 		return none, false
 	}
-	v.written(one, v.lastNode().DLQ, history.Claim{
-		Present: true, Topic: one.copy.topic, Partition: one.copy.partition, Offset: one.offset,
+	v.written(one, v.lastNode().DLQ, &history.Claim{
+		Topic: one.copy.topic, Partition: one.copy.partition, Offset: one.offset,
 		Attempts: int32(len(v.calls(one))),
 	})
 	return one.record, true

@@ -85,7 +85,7 @@ func (v *view) attemptRefused(outcome history.Outcome) (int32, bool) {
 	start.Topic, start.Partition, start.Offset = at.topic, at.partition, v.offset(f)
 	end := start
 	end.Kind, end.Time, end.Outcome, end.Code = history.KindAttemptEnd, start.Time+brief/2, outcome, 200
-	if claim := &v.Events[f.asDeadLetter[0]].Claim; claim.Attempts >= 0 {
+	if claim := claimOf(&v.Events[f.asDeadLetter[0]]); claim.Attempts >= 0 {
 		claim.Attempts = 1
 	}
 	v.add(start, end)

@@ -51,7 +51,7 @@ func (v *view) triedUnnamed() (f *facts, attempts []int) {
 // claimed reports whether a dead letter names the record's position as its source.
 func (v *view) claimed(f *facts) bool {
 	return slices.ContainsFunc(v.Events, func(e history.Event) bool {
-		return e.Claim.Present && e.Claim.Offset == v.offset(f) && v.home(f) == spot{e.Claim.Topic, e.Claim.Partition}
+		return e.Claim != nil && e.Claim.Offset == v.offset(f) && v.home(f) == spot{e.Claim.Topic, e.Claim.Partition}
 	})
 }
 

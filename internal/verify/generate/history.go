@@ -18,6 +18,15 @@ type History struct {
 // Source returns the history as the checkers read it.
 func (h *History) Source() *history.Reader { return history.FromEvents(h.Header, h.Events) }
 
+// claimOf returns the event's claim to be changed: no other event has it. That of an event without one is lost.
+func claimOf(e *history.Event) *history.Claim {
+	claim := e.Stated()
+	if e.Claim != nil {
+		e.Claim = &claim
+	}
+	return &claim
+}
+
 // Clone returns a copy that shares no data that edits change.
 func (h *History) Clone() *History {
 	header := h.Header

@@ -395,7 +395,7 @@ func (w *work) deadLetterPartition() int32 {
 }
 
 func (w *work) deadLetterEntry() entry {
-	claim := history.Claim{Present: true, Topic: w.record.topic, Attempts: int32(w.k)}
+	claim := &history.Claim{Topic: w.record.topic, Attempts: int32(w.k)}
 	claim.Partition, claim.Offset = w.place()
 	if w.process.graph() != nil {
 		claim.Topic, claim.Partition, claim.Offset = w.at.topic, w.at.partition, w.offset
@@ -405,7 +405,7 @@ func (w *work) deadLetterEntry() entry {
 	case "other":
 		claim.Partition, claim.Offset, claim.Attempts = none, none, none
 	case "":
-		claim = history.Claim{}
+		claim = nil
 	}
 	return entry{record: w.record.number, letter: claim, replays: w.replays}
 }

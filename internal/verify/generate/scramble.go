@@ -96,9 +96,9 @@ func changeField(e *history.Event, c Choices) {
 		case 2:
 			e.HeadersHash++
 		case 3:
-			e.Claim.Attempts++
+			claimOf(e).Attempts++
 		case 4:
-			e.Claim.Offset++
+			claimOf(e).Offset++
 		case 5:
 			e.Flags ^= history.FailureHeaders
 		case 6:
@@ -126,7 +126,7 @@ func changeField(e *history.Event, c Choices) {
 
 // retell changes the fields of a dead letter other than its position.
 func retell(e *history.Event, c Choices) {
-	if !e.Claim.Present {
+	if e.Claim == nil {
 		return
 	}
 	more := e.Claim.Beside()
@@ -144,7 +144,7 @@ func retell(e *history.Event, c Choices) {
 	case 3:
 		more.Quotes = []history.Outcome{pick(c, history.OutcomeTransient, history.OutcomePermanent, history.OutcomeLogical)}
 	}
-	e.Claim.More = more.Encode()
+	claimOf(e).More = more.Encode()
 }
 
 // reroute moves a produce of a graph to another topic.

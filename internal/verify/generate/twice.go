@@ -73,7 +73,7 @@ func thirdDeadLetter(v *view) (int32, bool) {
 func sameCopy(v *view) (int32, bool) {
 	f := v.chosenTwice(v.bothDeadLettered)
 	if f != nil {
-		v.Events[f.asDeadLetter[0]].Claim.Offset = v.Events[f.asDeadLetter[1]].Claim.Offset
+		claimOf(&v.Events[f.asDeadLetter[0]]).Offset = v.Events[f.asDeadLetter[1]].Claim.Offset
 	}
 	return about(f)
 }

@@ -201,23 +201,24 @@ func (j *judge) letters(r *record) {
 			}
 			continue
 		}
-		if e.Claim.Missing != "" {
+		claim := e.Stated()
+		if claim.Missing != "" {
 			j.saw("dlq-fidelity", "metadata-missing", r)
 		}
 		if j.untrue(r, e) {
 			j.saw("dlq-fidelity", "metadata-wrong", r)
 		}
-		elsewhere := e.Claim.Topic != r.topic
-		if e.Claim.Partition >= 0 && e.Claim.Offset >= 0 { // a dialect may name only the topic
-			elsewhere = elsewhere || e.Claim.Partition != r.partition || e.Claim.Offset != r.offset
+		elsewhere := claim.Topic != r.topic
+		if claim.Partition >= 0 && claim.Offset >= 0 { // a dialect may name only the topic
+			elsewhere = elsewhere || claim.Partition != r.partition || claim.Offset != r.offset
 		}
 		switch {
-		case c.SamePartition && e.Partition != r.partition, elsewhere, !r.disturbed && !j.truth(r, &e.Claim):
+		case c.SamePartition && e.Partition != r.partition, elsewhere, !r.disturbed && !j.truth(r, &claim):
 			j.saw("dlq-fidelity", "metadata-wrong", r)
-		case r.disturbed && len(e.Claim.Beside().Quotes) > 0 && len(r.letters) > 0 &&
-			!j.everAnswered(r, e.Claim.Beside().Quotes):
+		case r.disturbed && len(claim.Beside().Quotes) > 0 && len(r.letters) > 0 &&
+			!j.everAnswered(r, claim.Beside().Quotes):
 			j.saw("dlq-fidelity", "metadata-wrong", r)
-		case r.disturbed && (e.Claim.Attempts >= 0 || len(e.Claim.Beside().Quotes) > 0):
+		case r.disturbed && (claim.Attempts >= 0 || len(claim.Beside().Quotes) > 0):
 			j.open("dlq-fidelity", "metadata-wrong", r) // the number of attempts known to the process is unknown
 		}
 	}

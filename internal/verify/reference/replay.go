@@ -218,7 +218,7 @@ func (j *judge) replayed(b *returned) {
 		return
 	}
 	target := b.topic
-	if l := b.first(); l != nil && l.Claim.Present && l.Claim.Topic >= 0 {
+	if l := b.first(); l != nil && l.Claim != nil && l.Claim.Topic >= 0 {
 		target = l.Claim.Topic
 	}
 	if to := j.header.Consumers[0].ReplayTo; to != "" {

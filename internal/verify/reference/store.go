@@ -82,7 +82,7 @@ func (j *judge) lives(number int32) (letter *history.Event, lives []*life, told 
 			if j.role(e.Topic) != history.RoleDLQ {
 				continue
 			}
-			if letter != nil || !e.Claim.Present || e.Claim.Offset < 0 {
+			if letter != nil || e.Claim == nil || e.Claim.Offset < 0 {
 				return nil, nil, false
 			}
 			letter = e
@@ -90,7 +90,7 @@ func (j *judge) lives(number int32) (letter *history.Event, lives []*life, told 
 			at := slices.IndexFunc(lives, func(l *life) bool { return l.number == e.Op })
 			if at < 0 {
 				at, lives = len(lives),
-					append(lives, &life{number: e.Op, source: spot{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}})
+					append(lives, &life{number: e.Op, source: sourceOf(e)})
 			}
 			if !lives[at].add(e) {
 				return nil, nil, false
@@ -105,6 +105,12 @@ func (j *judge) lives(number int32) (letter *history.Event, lives []*life, told 
 	return letter, lives, true
 }
 
+// sourceOf is the position of the record that a dead letter, or the entry of one, names.
+func sourceOf(e *history.Event) spot {
+	claim := e.Stated()
+	return spot{claim.Topic, claim.Partition, claim.Offset}
+}
+
 // shared reports whether an entry or a dead letter of another record claims the same dead letter or the same position,
 // so that the owner is unknown.
 func (j *judge) shared(number int32, l *life) bool {
@@ -115,8 +121,8 @@ func (j *judge) shared(number int32, l *life) bool {
 		}
 	}
 	return slices.ContainsFunc(j.events, func(e history.Event) bool {
-		there, from := spot{e.Topic, e.Partition, e.Offset}, spot{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
-		tells := e.Kind == history.KindStoreChange || e.Kind == history.KindAuditRecord && e.Claim.Present
+		there, from := spot{e.Topic, e.Partition, e.Offset}, sourceOf(&e)
+		tells := e.Kind == history.KindStoreChange || e.Kind == history.KindAuditRecord && e.Claim != nil
 		return tells && e.Record != number && (letters[there] || from == l.source)
 	})
 }
@@ -134,7 +140,7 @@ func (l *life) add(e *history.Event) bool {
 	}
 	l.steps = append(l.steps, one)
 	return err == nil && change.From == from && one.made >= 0 && one.seen >= one.made && !change.Hand &&
-		l.source == spot{e.Claim.Topic, e.Claim.Partition, e.Claim.Offset}
+		l.source == sourceOf(e)
 }
 
 // agrees reports whether the audit of the store found the entry in the state that its changes left.
@@ -354,7 +360,7 @@ func (j *judge) overdue(r *record, last *step, until time.Duration) {
 func (j *judge) arrived(r *record, letter *history.Event, lives []*life) {
 	for _, l := range lives {
 		first := &l.steps[0]
-		if letter == nil || l.source != (spot{letter.Claim.Topic, letter.Claim.Partition, letter.Claim.Offset}) {
+		if letter == nil || l.source != sourceOf(letter) {
 			continue
 		}
 		for i := range j.events {

@@ -105,7 +105,7 @@ func (j *judge) oncePerCopy(r *record) {
 		if !j.header.Contract().ChangesValue && e.ValueHash != r.found[0].ValueHash {
 			j.saw("dlq-once", "two-payloads-one-source", r)
 		}
-		if e.Claim.Present && e.Claim.Partition >= 0 && e.Claim.Offset >= 0 {
+		if e.Claim != nil && e.Claim.Partition >= 0 && e.Claim.Offset >= 0 {
 			named[e.Claim.Offset]++
 		}
 	}

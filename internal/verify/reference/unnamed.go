@@ -18,8 +18,8 @@ func (r *record) owns(e *history.Event) bool {
 	case e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd:
 		return r.send.Flags != 0 && r.at(e)
 	}
-	c := &e.Claim
-	return e.Kind == history.KindAuditRecord && c.Present && c.Topic == r.topic && c.Partition == r.partition &&
+	c := e.Claim
+	return e.Kind == history.KindAuditRecord && c != nil && c.Topic == r.topic && c.Partition == r.partition &&
 		c.Offset == r.offset
 }
 
