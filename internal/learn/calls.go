@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
@@ -142,10 +144,13 @@ func fixedAnswer(call workload.Called) string {
 const differing = 3
 
 // routes returns the calls without a record's id, by method and path, except those that are made about records, too.
-// Segments in which many paths differ become *.
+// Segments in which many paths differ become *. A path that is no text has a part of a record that can't be read.
 func (t *traffic) routes() []route {
 	shapes := map[string][]workload.Called{}
 	for _, call := range t.others {
+		if strings.ContainsFunc(call.Path, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+			continue
+		}
 		shape := fmt.Sprintf("%s %d", call.Method, strings.Count(call.Path, "/"))
 		shapes[shape] = append(shapes[shape], call)
 	}

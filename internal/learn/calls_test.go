@@ -56,6 +56,9 @@ func TestWhatIsCalled(t *testing.T) {
 		{"the same call twice", "", []workload.Called{
 			about(1, "PUT", "/a/{id}", inPath), about(1, "PUT", "/a/{id}", inPath)},
 			"# 2 calls with a record's id: PUT /a/*.\nid: {in: path}"},
+		{"bytes of a record in the path", "", []workload.Called{about(1, "GET", "/a/{id}", inPath),
+			other("GET", "/\xff\xfe@\x00 4W/b"), other("GET", "/line\nbreak")},
+			"# 1 call with a record's id: GET /a/*.\nid: {in: path}"},
 		{"calls about records without a readable id", "", []workload.Called{about(1, "POST", "/v1/attempt", inBody),
 			other("POST", "/v1/attempt"), about(2, "PUT", "/a/{id}", inPath), other("PUT", "/a/x"), other("PUT", "/a/y"),
 			other("PUT", "/a/z")}, "# 2 calls with a record's id: POST /v1/attempt, PUT /a/*."},
