@@ -153,14 +153,56 @@ func (k *look) names(ctx context.Context) error {
 		return err
 	}
 	header := source.Header()
+	others := ""
+	if !k.knowsInput() {
+		sight, others = ofOneGroup(sight, header)
+	}
 	inputs, retries := sortedOut(sight.Read, header)
 	if k.knowsInput() {
 		inputs = nil
 	}
-	if err := k.putTopics(inputs, retries); err != nil {
+	if err := k.putTopics(inputs, retries, others); err != nil {
 		return err
 	}
 	return k.putGroup(header, sight)
+}
+
+// ofOneGroup leaves out the inputs that only other groups read: a contract is about one group, and on an input only what
+// that one commits counts. With a group whose topics are not known, such as one with a pattern, all of them stay.
+// others says which inputs are left out.
+func ofOneGroup(sight run.Sighting, header history.Header) (of run.Sighting, others string) {
+	inputs, _ := sortedOut(sight.Read, header)
+	reads := func(g run.JoinedGroup) bool {
+		return slices.ContainsFunc(g.Topics, func(topic string) bool { return slices.Contains(inputs, topic) })
+	}
+	groups := slices.Clone(sight.Groups)
+	if groups = slices.DeleteFunc(groups, func(g run.JoinedGroup) bool { return !reads(g) }); len(groups) < 2 {
+		return sight, ""
+	}
+	one := shortest(groups)
+	left := func(topic string) bool {
+		return !slices.Contains(one.Topics, topic) &&
+			slices.ContainsFunc(groups, func(g run.JoinedGroup) bool { return slices.Contains(g.Topics, topic) })
+	}
+	var said []string
+	for _, g := range groups {
+		for _, topic := range g.Topics {
+			if slices.Contains(inputs, topic) && left(topic) {
+				said = append(said, fmt.Sprintf("%s with the group %s", topic, g.Name))
+			}
+		}
+	}
+	sight.Read = slices.DeleteFunc(slices.Clone(sight.Read), left)
+	if len(said) == 0 {
+		return sight, ""
+	}
+	return sight, " It also reads " + strings.Join(said, ", ") + ": a contract is about one group, so describe each in a file " +
+		"of its own."
+}
+
+// shortest is the group with the shortest name: names of groups for retries and dead letters are often made from it.
+func shortest(groups []run.JoinedGroup) run.JoinedGroup {
+	return slices.MinFunc(groups, func(a, b run.JoinedGroup) int { return cmp.Compare(len(a.Name), len(b.Name)) })
 }
 
 // unread is the error for a consumer that fetched from no topic. A run may have failed because it was not ready: one
@@ -179,7 +221,8 @@ func (k *look) unread(joined []run.JoinedGroup, dir string, failed error) error 
 }
 
 // sortedOut tells the inputs among the topics that it reads from the retry topics. Those that the run knows are left
-// out, and so are those of dead letters, which some frameworks read only to log them.
+// out, and so are those of dead letters, which some frameworks read only to log them. Whatever their names: one of them
+// is an input.
 func sortedOut(topics []string, header history.Header) (inputs, retries []string) {
 	for _, topic := range topics {
 		switch {
@@ -189,6 +232,13 @@ func sortedOut(topics []string, header history.Header) (inputs, retries []string
 		default:
 			inputs = append(inputs, topic)
 		}
+	}
+	known := func(topic string) bool {
+		at := header.TopicIndex(topic)
+		return at >= 0 && header.Topics[at].Role == history.RoleInput
+	}
+	if len(inputs) == 0 && !slices.ContainsFunc(topics, known) {
+		return retries, nil
 	}
 	return inputs, retries
 }
@@ -214,15 +264,16 @@ func general(sight run.Sighting, header history.Header) run.Sighting {
 	return sight
 }
 
-func (k *look) putTopics(inputs, retries []string) error {
+// putTopics writes what it reads. others says which inputs are left out.
+func (k *look) putTopics(inputs, retries []string, others string) error {
 	switch len(inputs) {
 	case 0:
 	case 1:
-		if err := k.put(quoted(inputs[0]), "It fetches from it.", "input", "topic"); err != nil {
+		if err := k.put(quoted(inputs[0]), "It fetches from it."+others, "input", "topic"); err != nil {
 			return err
 		}
 	default:
-		if err := k.put(list(inputs), "It fetches from them.", "input", "topics"); err != nil {
+		if err := k.put(list(inputs), "It fetches from them."+others, "input", "topics"); err != nil {
 			return err
 		}
 	}
@@ -275,7 +326,7 @@ func (k *look) putGroup(header history.Header, sight run.Sighting) error {
 	if slices.ContainsFunc(groups, readsInput) { // what they read is not known with a pattern
 		groups = slices.DeleteFunc(groups, func(g run.JoinedGroup) bool { return !readsInput(g) })
 	}
-	one := slices.MinFunc(groups, func(a, b run.JoinedGroup) int { return cmp.Compare(len(a.Name), len(b.Name)) })
+	one := shortest(groups)
 	seen := "It joins this group."
 	if len(groups) < len(sight.Groups) {
 		seen = "It reads the input with this group."
@@ -314,7 +365,7 @@ func (k *look) calls(ctx context.Context) error {
 		return k.calls(ctx)
 	}
 	if _, retries := sortedOut(sight.Read, source.Header()); len(retries) > 0 {
-		if err := k.putTopics(nil, retries); err != nil {
+		if err := k.putTopics(nil, retries, ""); err != nil {
 			return err
 		}
 	}
@@ -336,9 +387,14 @@ func (k *look) calls(ctx context.Context) error {
 	return k.put(list(wrote.results), "It writes to them about records that succeeded.", "topics")
 }
 
-// idle reports an ErrNothingSeen if the consumer read records and did nothing else.
+// idle reports an ErrNothingSeen if the consumer read records and did nothing else. Some clients commit where they
+// begin, so a commit counts if it is past a record.
 func (k *look) idle(s *seen, sight run.Sighting) error {
-	if s.commits > 0 || len(sight.Calls) > 0 || len(sight.Others) > 0 || len(s.deadLetters) > 0 {
+	past := s.shared && s.commits > 0
+	for i := range s.records {
+		past = past || s.finished(&s.records[i])
+	}
+	if past || len(sight.Calls) > 0 || len(sight.Others) > 0 || len(s.deadLetters) > 0 {
 		return nil
 	}
 	return s.nothing(k.subject)

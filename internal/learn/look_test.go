@@ -86,8 +86,12 @@ func TestAConsumerThatOnlyReads(t *testing.T) {
 		!strings.Contains(err.Error(), "no magic byte") {
 		t.Errorf("%v", err)
 	}
+	if err := idle(func(s *seen, _ *run.Sighting) { s.commits = 18 }); !errors.Is(err, ErrNothingSeen) {
+		t.Errorf("commits of where it begins: %v", err)
+	}
 	for name, change := range map[string]func(*seen, *run.Sighting){
-		"a commit":      func(s *seen, _ *run.Sighting) { s.commits = 1 },
+		"a commit":      func(s *seen, _ *run.Sighting) { s.committed[place{}] = 1 },
+		"a share group": func(s *seen, _ *run.Sighting) { s.shared, s.commits = true, 1 },
 		"a call":        func(_ *seen, sight *run.Sighting) { sight.Calls = []run.DownstreamCall{{}} },
 		"a write":       func(_ *seen, sight *run.Sighting) { sight.Others = map[string][]run.OtherRecord{"bad": records(0)} },
 		"a dead letter": func(s *seen, _ *run.Sighting) { s.deadLetters = []deadLetter{{}} },
@@ -252,8 +256,12 @@ func TestNamesAreWrittenDown(t *testing.T) {
 			if k.subject, err = scenarios.ParseSubject("subject.yaml", k.text); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(k.putTopics(one.inputs, one.retries), k.putGroup(header,
-				run.Sighting{Read: append(one.inputs, one.retries...), Groups: one.groups})); err != nil {
+			read := append(slices.Clone(one.inputs), one.retries...)
+			if one.inputs == nil {
+				read = append(read, "declared")
+			}
+			if err := errors.Join(k.putTopics(one.inputs, one.retries, ""),
+				k.putGroup(header, run.Sighting{Read: read, Groups: one.groups})); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range one.want {
@@ -265,6 +273,40 @@ func TestNamesAreWrittenDown(t *testing.T) {
 				t.Errorf("a group that was not seen:\n%s", k.text)
 			}
 		})
+	}
+}
+
+// A service reads three topics with a group each, and all of their names are like those of retry topics. One of them is
+// an input, and a contract is about one group.
+func TestAGroupForEachInput(t *testing.T) {
+	t.Parallel()
+	header := history.Header{Topics: []history.Topic{{Name: "r7.input", Role: history.RoleInput}}}
+	all := []string{"demo-standard-retry", "demo-stateless-retry", "demo-stateful-retry"}
+	groups := []run.JoinedGroup{{Name: "statelessGroup", Topics: all[1:2]}, {Name: "standardGroup", Topics: all[:1]},
+		{Name: "statefulGroup", Topics: all[2:]}}
+	sight, others := ofOneGroup(run.Sighting{Read: all, Groups: groups}, header)
+	if inputs, retries := sortedOut(sight.Read, header); !slices.Equal(inputs, all[:1]) || len(retries) > 0 {
+		t.Errorf("inputs %v, retries %v", inputs, retries)
+	}
+	for _, said := range []string{"demo-stateful-retry with the group statefulGroup", "file of its own"} {
+		if !strings.Contains(others, said) {
+			t.Errorf("%q lacks %q", others, said)
+		}
+	}
+	for name, same := range map[string]run.Sighting{
+		"one group reads all": {Read: []string{"eu", "us"}, Groups: []run.JoinedGroup{{Name: "shop", Topics: []string{"eu", "us"}}}},
+		"patterns":            {Read: []string{"eu", "us"}, Groups: []run.JoinedGroup{{Name: "a"}, {Name: "b"}}},
+		"a group for retries": {Read: []string{"eu", "eu-retry"}, Groups: []run.JoinedGroup{{Name: "a", Topics: []string{"eu"}},
+			{Name: "b", Topics: []string{"eu-retry"}}}},
+		"the same topic": {Read: []string{"eu"}, Groups: []run.JoinedGroup{{Name: "a", Topics: []string{"eu"}},
+			{Name: "b", Topics: []string{"eu"}}}},
+	} {
+		if of, others := ofOneGroup(same, header); !slices.Equal(of.Read, same.Read) || others != "" {
+			t.Errorf("%s: reads %v, %q", name, of.Read, others)
+		}
+	}
+	if _, retries := sortedOut([]string{"r7.input", "again-retry"}, header); !slices.Equal(retries, []string{"again-retry"}) {
+		t.Errorf("retries beside a known input: %v", retries)
 	}
 }
 
