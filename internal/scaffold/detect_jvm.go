@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -39,7 +40,7 @@ func proposeMaven(r repository, file string) Proposal {
 	}
 	p.Name = project.ArtifactID
 	if len(project.Modules) > 0 {
-		p.Command = anyJar(path.Join(strings.TrimSpace(project.Modules[0]), "target"))
+		p.Command = anyJar(path.Join(strings.TrimSpace(r.program(project.Modules)), "target"))
 		p.note("it has several modules (" + strings.Join(project.Modules, ", ") + "): choose the consumer's")
 		return p
 	}
@@ -64,6 +65,16 @@ func proposeMaven(r repository, file string) Proposal {
 	p.note("the jar must be one that java -jar can run (spring-boot-maven-plugin, maven-shade-plugin)")
 	return p
 }
+
+// program is the first module whose jar java -jar can run, or else the first one.
+func (r repository) program(modules []string) string {
+	at := slices.IndexFunc(modules, func(module string) bool {
+		return runnable.MatchString(r.read(path.Join(strings.TrimSpace(module), "pom.xml")))
+	})
+	return modules[max(at, 0)]
+}
+
+var runnable = regexp.MustCompile(`spring-boot-maven-plugin|maven-shade-plugin`)
 
 var gradleName = regexp.MustCompile(`rootProject\.name\s*=\s*["']([^"']+)["']`)
 

@@ -77,6 +77,26 @@ String dlq = System.getenv().get("DLT_TOPIC");`}, "KAFKA_URL SOURCE_TOPIC DLT_TO
 		"Spring Boot 4": {[]string{"pom.xml", "<project>spring-boot-starter-kafka</project>",
 			"src/main/resources/application.yml", "a: ${ORDERS_TOPIC}\n"},
 			"SPRING_KAFKA_BOOTSTRAP_SERVERS ORDERS_TOPIC KAFKA_DLQ_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID DOWNSTREAM_URL"},
+		"settings of Spring with values": {[]string{"pom.xml", "<project>spring-kafka</project>",
+			"src/main/java/shop/C.java", `import org.springframework.kafka.annotation.KafkaListener;
+@Value("${orders.topic}") String topic; @Value("${orders.dlt-topic}") String dlt; @Value("${pay.api}") String pay;
+@Value("${retry.url:http://x}") String other;`,
+			"src/main/resources/application.yml", "spring:\n  cloud: {config: {uri: http://localhost:8888}}\n" +
+				"kafka:\n  bootstrap-servers: localhost:9092\n  group: shop\norders.topic: orders\n" +
+				"risk:\n  - {base: \"https://risk.example.org/api\"}\ncors: {origins: \"http://localhost:3000\"}\n"},
+			"KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC ORDERS_DLT_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID RISK_0_BASE"},
+		"an address as the default of a variable": {[]string{"pom.xml", "<project>spring-kafka</project>",
+			"src/main/java/shop/C.java", "import org.springframework.kafka.annotation.KafkaListener;",
+			"src/main/resources/application.yml", "pay: {api: \"${PAY_API:http://pay}\"}\n"},
+			"SPRING_KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID PAY_API"},
+		"a property of Spring that no file has": {[]string{"pom.xml", "<project>spring-kafka</project>",
+			"src/main/java/shop/C.java", `import org.springframework.kafka.annotation.KafkaListener;
+@Value("${kafka.bootstrap-servers}") String servers;`, "src/main/resources/application.properties",
+			"# a.url=http://x\nstock.endpoint = http://stock/api\n"},
+			"KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID STOCK_ENDPOINT"},
+		"the same without Spring": {[]string{"pom.xml", "<project/>", "src/main/resources/application.properties",
+			"stock.endpoint = http://stock/api\n"},
+			"KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
 		"dotnet": {[]string{"Orders.csproj", "<Project/>", "Program.cs",
 			`var servers = Environment.GetEnvironmentVariable("BOOTSTRAP_SERVERS");
 var uri = Environment.GetEnvironmentVariable("WAREHOUSE_URI");`},
@@ -108,6 +128,19 @@ KAFKA_BROKERS = "localhost:9092"`),
 				t.Errorf("it is given %v, want %v\n%s", subject.Env, want, text)
 			}
 		})
+	}
+}
+
+// A consumer and a producer with settings of their own both get the address.
+func TestAddressesOfBrokers(t *testing.T) {
+	subject, text := proposed(t, "pom.xml", "<project>spring-kafka</project>", "src/main/java/shop/C.java",
+		"import org.springframework.kafka.annotation.KafkaListener;", "src/main/resources/application.yml",
+		"spring: {kafka: {consumer: {bootstrap-servers: \"localhost:9092, localhost:9093\"}}}\n---\n"+
+			"spring: {kafka: {producer: {bootstrap-servers: \"localhost:9092\"}}}\n")
+	for _, name := range []string{"SPRING_KAFKA_CONSUMER_BOOTSTRAP_SERVERS", "SPRING_KAFKA_PRODUCER_BOOTSTRAP_SERVERS"} {
+		if subject.Env[name] != "{{.BootstrapServers}}" {
+			t.Errorf("%s is %q\n%s", name, subject.Env[name], text)
+		}
 	}
 }
 

@@ -108,7 +108,9 @@ func ToLearn(files fs.FS, folder string, command []string, records Records) ([]b
 func (p *Proposal) addresses(r repository) (env []Address, called []downstream) {
 	v := p.Variables
 	known := v.or(p.Framework)
-	env = append(env, Address{known.Bootstrap, "{{.BootstrapServers}}"})
+	for _, one := range append([]Variable{known.Bootstrap}, v.Brokers...) {
+		env = append(env, Address{one, "{{.BootstrapServers}}"})
+	}
 	if known.Group.Name == p.Framework.Group && v.Group.Name == "" {
 		v.Group = Variable{} // what the framework reads has a value in the settings already
 	}

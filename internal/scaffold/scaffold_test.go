@@ -35,7 +35,8 @@ func repositories() map[string][]string {
 		"maven-named": {"pom.xml", "<project " +
 			"xmlns=\"http://maven.apache.org/POM/4.0.0\"><artifactId>orders</artifactId><version>1</version><build><finalName>app</finalName></build></project>"},
 		"maven-modules": {"pom.xml",
-			"<project><artifactId>shop</artifactId><version>1</version><modules><module>consumer</module><module>api</module></modules></project>"},
+			"<project><artifactId>shop</artifactId><version>1</version><modules><module>messaging</module><module>consumer</module></modules></project>",
+			"messaging/pom.xml", "<project/>", "consumer/pom.xml", "<project>spring-boot-maven-plugin</project>"},
 		"maven-hostile": {"pom.xml", "<project><artifactId>\n orders\n</artifactId><version> " +
 			"1\n</version><modules><module>a\ncommand: [\"evil\"]</module></modules></project>"},
 		"maven-broken": {"pom.xml", `<project><artifactId>`},

@@ -5,7 +5,6 @@ package scaffold
 import (
 	"cmp"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -29,6 +28,8 @@ type Variables struct {
 	Bootstrap, Topic, DLQ, Group, Downstream, Registry, Database, Transactions Variable
 	// Downstreams are all that Downstream may be, Addresses those of services without a URL, which may be gRPC's.
 	Downstreams, Addresses []Variable
+	// Brokers are further settings with addresses of Kafka, such as those of a consumer and a producer.
+	Brokers []Variable
 }
 
 var (
@@ -72,12 +73,15 @@ const (
 	deadWords  = `DLQS?|DLTS?|DEAD|DEAD_?LETTERS?(?:_?QUEUE)?`
 	limitWords = `ENABLED?|MAX|MIN|COUNT|LIMIT|SIZE|TIMEOUT|MS|SECONDS|INTERVAL|RETENTION|PARTITIONS?|REPLICAS|` +
 		`REPLICATION|FACTOR|RETRIES|ATTEMPTS`
+	brokerWords = `BOOTSTRAP|BROKERS?|` +
+		`KAFKA_(?:BOOTSTRAP_)?(?:SERVERS?|HOSTS?|URLS?|ADDR|ADDRS|ADDRESS|ADDRESSES|ENDPOINTS?)`
 	otherKafka = `REGISTRY|SCHEMAS?|REST|PROXY|CONNECT|ZOOKEEPER|UI|USER|USERNAME|PASSWORD|PROTOCOL|VERSION`
 	otherTopic = `RETRY|RETRIES|OUT|OUTPUT|SINK|TARGET|DESTINATION|PRODUCER?|PUBLISH|RESULTS?|REPLY|RESPONSE|LOG|LOGS|` +
 		`CHANGELOG|AUDIT|PREFIX|SUFFIX|PATTERN`
 	otherURL = `DB|DATABASE|JDBC|SQL|POSTGRES|POSTGRESQL|PG|MYSQL|MONGO|MONGODB|REDIS|RABBITMQ|AMQP|ELASTIC\w*|S3|` +
 		`OTEL|OTLP|SENTRY|JAEGER|ZIPKIN|TEMPO|LOKI|PROMETHEUS|METRICS|TRACING|LOG|LOGS|VAULT|CONSUL|AUTH|OAUTH|OIDC|JWKS|` +
-		`TOKEN|PROXY|KAFKA|BROKERS?|BOOTSTRAP|STORE|CALLBACK|PUBLIC`
+		`TOKEN|PROXY|KAFKA|BROKERS?|BOOTSTRAP|STORE|CALLBACK|PUBLIC|CORS|ORIGINS?|` +
+		`FRONTEND|REDIRECT`
 )
 
 // roles are in the order in which a variable is given one.
@@ -91,8 +95,7 @@ func roles() []role {
 		{func(v *Variables) *Variable { return &v.Topic }, words(`TOPICS?`), words(limitWords + `|` + otherTopic + `|` +
 			deadWords)},
 		{func(v *Variables) *Variable { return &v.Bootstrap },
-			words(`BOOTSTRAP|BROKERS?|KAFKA_(?:BOOTSTRAP_)?(?:SERVERS?|HOSTS?|URLS?|ADDR|ADDRS|ADDRESS|ADDRESSES|ENDPOINTS?)`),
-			words(limitWords + `|` + otherKafka + `|ID|PORT`)},
+			words(brokerWords), words(limitWords + `|` + otherKafka + `|ID|PORT`)},
 		{func(v *Variables) *Variable { return &v.Registry }, words(`REGISTRY`), words(limitWords + `|USER|PASSWORD|TOPIC`)},
 		{func(v *Variables) *Variable { return &v.Database },
 			words(`(?:DB|DATABASE|DATASOURCE|POSTGRES|POSTGRESQL|PG|JDBC)\w*_(?:URL|URI|DSN)`), words(limitWords)},
@@ -108,38 +111,52 @@ func roles() []role {
 // needs no line of its own, but does no harm.
 func variables(sources []source) Variables {
 	var v Variables
-	var seen []string
+	var all []candidate
 	for _, one := range sources {
 		for _, name := range one.names() {
-			if slices.Contains(seen, name) {
-				continue
-			}
-			seen = append(seen, name)
-			for _, role := range roles() {
-				if !role.has.MatchString(name) || role.hasNo.MatchString(name) {
-					continue
-				}
-				if role.target == nil {
-					v.Addresses = append(v.Addresses, Variable{name, "read in " + one.path})
-					break
-				}
-				target := role.target(&v)
-				if target == &v.Downstream {
-					v.Downstreams = append(v.Downstreams, Variable{name, "read in " + one.path})
-				}
-				switch {
-				case target.Name == "":
-					*target = Variable{name, "read in " + one.path}
-				case strings.Contains(target.Because, "; or "):
-					target.Because = strings.TrimSuffix(target.Because, "?") + ", " + name + "?"
-				default:
-					target.Because += "; or " + name + "?"
-				}
-				break
-			}
+			all = append(all, candidate{name, name, "read in " + one.path})
+		}
+	}
+	named := len(all)
+	all = append(all, properties(sources)...)
+	given := map[string]bool{}
+	for i, one := range all {
+		if !given[one.name] {
+			given[one.name] = v.give(one, i >= named)
 		}
 	}
 	return v
+}
+
+// give gives a variable the first role that fits it, and reports whether one does. A setting is one in a file of
+// Spring's, or one that Spring takes from the environment.
+func (v *Variables) give(one candidate, setting bool) bool {
+	for _, role := range roles() {
+		if !role.has.MatchString(one.words) || role.hasNo.MatchString(one.words) {
+			continue
+		}
+		of := Variable{one.name, one.because}
+		if role.target == nil {
+			v.Addresses = append(v.Addresses, of)
+			return true
+		}
+		target := role.target(v)
+		if target == &v.Downstream {
+			v.Downstreams = append(v.Downstreams, of)
+		}
+		switch {
+		case target.Name == "":
+			*target = of
+		case setting && target == &v.Bootstrap:
+			v.Brokers = append(v.Brokers, of)
+		case strings.Contains(target.Because, "; or "):
+			target.Because = strings.TrimSuffix(target.Because, "?") + ", " + one.name + "?"
+		default:
+			target.Because += "; or " + one.name + "?"
+		}
+		return true
+	}
+	return false
 }
 
 // or fills in examples, and what the framework reads.
