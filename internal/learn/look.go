@@ -47,6 +47,8 @@ type look struct {
 	rewrites bool
 	// guessed: the place of the id was guessed a second time.
 	guessed bool
+	// left are inputs that only other groups read.
+	left []string
 	// mixed: a topic with records of both kinds holds results, because no answer that was tried changed that.
 	mixed bool
 }
@@ -155,7 +157,7 @@ func (k *look) names(ctx context.Context) error {
 	header := source.Header()
 	others := ""
 	if !k.knowsInput() {
-		sight, others = ofOneGroup(sight, header)
+		sight, k.left, others = ofOneGroup(sight, header)
 	}
 	inputs, retries := sortedOut(sight.Read, header)
 	if k.knowsInput() {
@@ -167,37 +169,38 @@ func (k *look) names(ctx context.Context) error {
 	return k.putGroup(header, sight)
 }
 
-// ofOneGroup leaves out the inputs that only other groups read: a contract is about one group, and on an input only what
-// that one commits counts. With a group whose topics are not known, such as one with a pattern, all of them stay.
-// others says which inputs are left out.
-func ofOneGroup(sight run.Sighting, header history.Header) (of run.Sighting, others string) {
+// ofOneGroup leaves out the inputs that only other groups read: a contract is about one group, and on an input only
+// what that one commits counts. With a group whose topics are not known, such as one with a pattern, all of them stay.
+// left are those inputs, and others says so.
+func ofOneGroup(sight run.Sighting, header history.Header) (of run.Sighting, left []string, others string) {
 	inputs, _ := sortedOut(sight.Read, header)
 	reads := func(g run.JoinedGroup) bool {
 		return slices.ContainsFunc(g.Topics, func(topic string) bool { return slices.Contains(inputs, topic) })
 	}
 	groups := slices.Clone(sight.Groups)
 	if groups = slices.DeleteFunc(groups, func(g run.JoinedGroup) bool { return !reads(g) }); len(groups) < 2 {
-		return sight, ""
+		return sight, nil, ""
 	}
 	one := shortest(groups)
-	left := func(topic string) bool {
-		return !slices.Contains(one.Topics, topic) &&
-			slices.ContainsFunc(groups, func(g run.JoinedGroup) bool { return slices.Contains(g.Topics, topic) })
-	}
 	var said []string
 	for _, g := range groups {
 		for _, topic := range g.Topics {
-			if slices.Contains(inputs, topic) && left(topic) {
-				said = append(said, fmt.Sprintf("%s with the group %s", topic, g.Name))
+			if slices.Contains(inputs, topic) && !slices.Contains(one.Topics, topic) && !slices.Contains(left, topic) {
+				left, said = append(left, topic), append(said, fmt.Sprintf("%s with the group %s", topic, g.Name))
 			}
 		}
 	}
-	sight.Read = slices.DeleteFunc(slices.Clone(sight.Read), left)
-	if len(said) == 0 {
-		return sight, ""
+	if len(left) == 0 {
+		return sight, nil, ""
 	}
-	return sight, " It also reads " + strings.Join(said, ", ") + ": a contract is about one group, so describe each in a file " +
-		"of its own."
+	sight.Read = without(sight.Read, left)
+	return sight, left, " It also reads " + strings.Join(said, ", ") +
+		": a contract is about one group, so describe each in a file of its own."
+}
+
+// without returns the topics that are not among the others.
+func without(topics, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return slices.Contains(others, topic) })
 }
 
 // shortest is the group with the shortest name: names of groups for retries and dead letters are often made from it.
@@ -355,6 +358,7 @@ func (k *look) calls(ctx context.Context) error {
 		return fmt.Errorf("reading the history of %s: %w", k.report.Runs[len(k.report.Runs)-1], err)
 	}
 	sight := general(s.discovery.Seen(), source.Header())
+	sight.Read = without(sight.Read, k.left)
 	if err := k.idle(s, sight); err != nil {
 		return err
 	}
@@ -381,10 +385,22 @@ func (k *look) calls(ctx context.Context) error {
 	if err := k.putDownstreams(s, trafficOf(sight.Calls), &wrote); err != nil {
 		return err
 	}
-	if len(wrote.results) == 0 || len(k.subject.Topics) > 0 {
+	return k.putOthers(wrote.results)
+}
+
+// putOthers writes the topics that are not judged: those with results, and those of other groups.
+func (k *look) putOthers(results []string) error {
+	var seen []string
+	if len(results) > 0 {
+		seen = append(seen, "It writes to "+strings.Join(results, ", ")+" about records that succeeded.")
+	}
+	if len(k.left) > 0 {
+		seen = append(seen, "It reads "+strings.Join(k.left, ", ")+" with other groups.")
+	}
+	if len(seen) == 0 || len(k.subject.Topics) > 0 {
 		return nil
 	}
-	return k.put(list(wrote.results), "It writes to them about records that succeeded.", "topics")
+	return k.put(list(slices.Concat(results, k.left)), strings.Join(seen, " "), "topics")
 }
 
 // idle reports an ErrNothingSeen if the consumer read records and did nothing else. Some clients commit where they
@@ -450,7 +466,8 @@ type destinations struct {
 	doubtful bool
 }
 
-// destinations tells the topics with dead letters from those with results. A topic with records of both kinds may have
+// destinations tells the topics with dead letters from those with results. Some consumers take a record that can't be
+// read for one like the others, and have results of it: without any record that failed, a topic holds results. A topic with records of both kinds may have
 // the dead letters of a consumer that also refused the answers to calls that succeeded. If no other topic has dead
 // letters, it counts for that, unless mixed says that it has results, or no attempt was answered.
 func (s *seen) destinations(sight run.Sighting, mixed bool) destinations {
@@ -460,17 +477,20 @@ func (s *seen) destinations(sight run.Sighting, mixed bool) destinations {
 	}
 	var both []string // topics with records of both kinds
 	for _, topic := range slices.Sorted(maps.Keys(sight.Others)) {
-		failed, succeeded := 0, 0
+		failed, unreadable, succeeded := 0, 0, 0
 		for _, one := range sight.Others[topic] {
-			if one.Record == history.None || !s.succeeds(one.Record) {
-				failed++
-			} else {
+			switch {
+			case one.Record == history.None || s.record(one.Record).flags&(history.Garbage|history.Tombstone) != 0:
+				unreadable++
+			case s.succeeds(one.Record):
 				succeeded++
+			default:
+				failed++
 			}
 		}
-		switch w.about[topic] = failed + succeeded; {
+		switch w.about[topic] = failed + unreadable + succeeded; {
 		case w.about[topic] == 0 || slices.Contains(sight.Read, topic) && !deadName.MatchString(topic):
-		case failed == 0:
+		case failed == 0 && unreadable == 0, failed == 0 && succeeded > 0 && !deadName.MatchString(topic):
 			w.results = append(w.results, topic)
 		case succeeded == 0 || deadName.MatchString(topic):
 			w.letters = append(w.letters, topic)
