@@ -467,9 +467,10 @@ type destinations struct {
 }
 
 // destinations tells the topics with dead letters from those with results. Some consumers take a record that can't be
-// read for one like the others, and have results of it: without any record that failed, a topic holds results. A topic with records of both kinds may have
-// the dead letters of a consumer that also refused the answers to calls that succeeded. If no other topic has dead
-// letters, it counts for that, unless mixed says that it has results, or no attempt was answered.
+// read for one like the others, and have results of it: without any record that failed, a topic holds results. A topic
+// with records of both kinds may have the dead letters of a consumer that also refused the answers to calls that
+// succeeded. If no other topic has dead letters, it counts for that, unless mixed says that it has results, or no
+// attempt was answered.
 func (s *seen) destinations(sight run.Sighting, mixed bool) destinations {
 	w := destinations{about: map[string]int{}, deadLettered: map[int32]bool{}}
 	for _, one := range s.deadLetters {

@@ -97,6 +97,11 @@ func propose(r repository, command []string) Proposal {
 func (p *Proposal) look(r repository, command []string) {
 	sources := r.sources(command)
 	p.Variables, p.Failures = variables(sources), failures(sources)
+	if address, in := fixedBrokers(sources); p.Variables.Bootstrap.Name == "" && address != "" {
+		p.Variables.Fixed = in + " has the address " + address + " in its code"
+		p.note(p.Variables.Fixed + ": unless that is a default, let it read the address from the environment, or start it " +
+			"yourself (kind: external)")
+	}
 	var notes []string
 	if p.Retries, notes = r.retries(sources, p.File); p.Retries.Found {
 		p.Framework, p.Because = p.Retries.framework(), "@RetryableTopic in "+p.Retries.In

@@ -131,6 +131,25 @@ KAFKA_BROKERS = "localhost:9092"`),
 	}
 }
 
+// A consumer that has Kafka's address in its code can't be given another one.
+func TestAnAddressInTheCode(t *testing.T) {
+	says := "KAFKA_BOOTSTRAP_SERVERS: \"{{.BootstrapServers}}\"  # an example; but app.js has the address localhost:9092 in " +
+		"its code"
+	fixed := []string{"package.json", "{}", "app.js", `const kafka = new Kafka({ brokers: ["localhost:9092"] })`}
+	if _, text := proposed(t, fixed...); !strings.Contains(text, says) ||
+		!strings.Contains(text, "let it read the address from the environment") {
+		t.Errorf("it does not say so:\n%s", text)
+	}
+	if text, err := ToLearn(folderOf(fixed), "orders", []string{"node", "app.js"}, Records{}); err != nil ||
+		!strings.Contains(string(text), says) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	fixed[3] = `const brokers = (process.env.KAFKA_BROKERS ?? "localhost:9092").split(",")`
+	if _, text := proposed(t, fixed...); strings.Contains(text, "in its code") {
+		t.Errorf("a default:\n%s", text)
+	}
+}
+
 // A consumer and a producer with settings of their own both get the address.
 func TestAddressesOfBrokers(t *testing.T) {
 	subject, text := proposed(t, "pom.xml", "<project>spring-kafka</project>", "src/main/java/shop/C.java",

@@ -30,6 +30,8 @@ type Variables struct {
 	Downstreams, Addresses []Variable
 	// Brokers are further settings with addresses of Kafka, such as those of a consumer and a producer.
 	Brokers []Variable
+	// Fixed says where an address of Kafka is in the code, if no variable of Bootstrap was found.
+	Fixed string
 }
 
 var (
@@ -159,6 +161,19 @@ func (v *Variables) give(one candidate, setting bool) bool {
 	return false
 }
 
+// inCode matches the address of a broker in code, at a port that Kafka usually has.
+var inCode = regexp.MustCompile("[\"'`]([\\w.-]+:(?:[123]?9092|909[345]))\\b")
+
+// fixedBrokers is the first address of Kafka in code, and the file that has it.
+func fixedBrokers(sources []source) (address, in string) {
+	for _, one := range sources {
+		if found := inCode.FindStringSubmatch(one.text); found != nil && codeFile.MatchString(one.path) {
+			return found[1], one.path
+		}
+	}
+	return "", ""
+}
+
 // or fills in examples, and what the framework reads.
 func (v Variables) or(f Framework) Variables {
 	for _, one := range []struct {
@@ -172,6 +187,9 @@ func (v Variables) or(f Framework) Variables {
 			one.of.Name = cmp.Or(one.known, one.otherwise)
 			if one.known != "" {
 				one.of.Because = "read by " + f.dependency
+			}
+			if one.of == &v.Bootstrap && v.Fixed != "" {
+				one.of.Because = cmp.Or(one.of.Because, "an example") + "; but " + v.Fixed
 			}
 		}
 	}
