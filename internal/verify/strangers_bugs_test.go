@@ -226,6 +226,14 @@ func strangersBugs() map[string][]plantedInStranger {
 			// its flush awaits the dead letters of one partition
 			{"commits-once-per-second", "dlq-publish-failure", "commit-after-dlq: commit-before-dlq"},
 		},
+		"frameworks/platformatic/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"autocommit", "smoke", "commit-after-outcome: commit-past-unfinished"},
+			{"stream-kept", "consumer-rolling-restart", "commit-after-outcome: commit-regressed"},
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
+		},
+		"frameworks/dapr/subject.yaml":  {{"", "dlq-publish-failure", ""}},
+		"frameworks/dapr/defaults.yaml": {{"", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"}},
 		"frameworks/benthos/subject.yaml": {
 			{"", seldom("dlq-publish-failure"), ""},
 			{"nacks-not-replayed", seldom("dlq-publish-failure"), "commit-after-dlq: commit-without-dlq"},
