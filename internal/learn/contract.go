@@ -444,7 +444,7 @@ func (l *learned) poison() {
 			skipped++
 		}
 	}
-	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire && !l.unread.called() {
+	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire && !l.unread.unnamed() {
 		l.promise("skips", "["+scenarios.SkipTombstone+"]", "%d of %d records without a value were committed unprocessed.",
 			skipped, skipped)
 	}
@@ -473,6 +473,13 @@ func (l *learned) unreadable() {
 		l.promise("poison", string(history.PoisonDeadLetter), "%d of %d unreadable records were dead-lettered.", n, n)
 	case skipped == n && l.unread.called():
 		l.wonder("a call that is answered 404 ends a record that has no id, without a dead letter: %d of %d", n, n)
+	case skipped == n && l.unread.unnamed():
+		l.ask("poison", string(history.PoisonDeadLetter), "%d of %d unreadable records were committed. Whether they were "+
+			"dead-lettered is not known: there are %s without an id, which may be about them.", n, n, l.unread.unnamedText())
+	case skipped == n && l.subject.Observe == scenarios.ObserveWire:
+		l.promise("poison", string(history.PoisonSkip), "%d of %d unreadable records were committed without a dead letter.",
+			n, n)
+		l.wonder("%d of %d records with an unreadable value were committed without a dead letter", n, n)
 	case skipped == n:
 		l.promise("poison", string(history.PoisonSkip), "%d of %d unreadable records were committed unprocessed.", n, n)
 		l.wonder("it commits records that it can't read, without an attempt or a dead letter: %d of %d", n, n)

@@ -34,8 +34,10 @@ type habits struct {
 	seal func(*kgo.Record, deadletter.Failure) *kgo.Record
 	// skips says that values that can't be read, and tombstones, are committed without an attempt.
 	skips bool
-	// calls says that it calls the downstream for them nevertheless, without an id.
-	calls bool
+	// calls is how often it calls the downstream for each of them nevertheless, without an id.
+	calls int
+	// nameless says that it then writes a dead letter without the headers of the record, so without an id.
+	nameless bool
 	// halts says that nothing of a partition is done from the first value on that can't be read.
 	halts bool
 	// overtakes says that a record that fails waits while those behind it, of its key too, are processed.
@@ -125,9 +127,8 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 	unreadable := flags&(history.Garbage|history.Tombstone) != 0
 	if !s.skips || !unreadable {
 		last = s.tries(number, planned, unreadable, place)
-	} else if s.calls {
-		s.event(history.KindAttemptStart, func(e *history.Event) { e.Record, e.Op = history.None, s.op })
-		s.op++
+	} else {
+		s.unnamed()
 	}
 	original := &kgo.Record{Topic: "in", Partition: partition, Offset: offset, Key: []byte("k"), Value: []byte("v"),
 		Headers: []kgo.RecordHeader{{Key: "own", Value: []byte("1")}}, Timestamp: time.UnixMilli(1)}
@@ -146,6 +147,17 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 		s.event(kind, func(e *history.Event) { place(e); e.Record, e.Offset, e.Op = history.None, offset+1, s.op })
 	}
 	s.op++
+}
+
+// unnamed is what becomes of a record that can't be read, where nothing names it.
+func (s *simulation) unnamed() {
+	for range s.calls {
+		s.event(history.KindAttemptStart, func(e *history.Event) { e.Record, e.Op = history.None, s.op })
+		s.op++
+	}
+	if s.nameless {
+		s.seen.audited(s.seen.header.Topics[1], &kgo.Record{Topic: "dead"}, history.Event{Record: history.None})
+	}
 }
 
 // deadLetter writes a dead letter into the history.
@@ -327,7 +339,9 @@ func TestContractsFitHabits(t *testing.T) {
 		"at-once":               func(h *habits) { h.first = 0 },
 		"ignores-the-429":       func(h *habits) { h.honours = false },
 		"skips-what-is-odd":     func(h *habits) { h.skips = true },
-		"takes-404-for-success": func(h *habits) { h.skips, h.calls = true, true }, // as Micronaut's client
+		"takes-404-for-success": func(h *habits) { h.skips, h.calls = true, 1 }, // as Micronaut's client
+		"drops-headers":         func(h *habits) { h.skips, h.calls, h.nameless = true, 3, true },
+		"retries-without-id":    func(h *habits) { h.skips, h.calls = true, 3 },
 		"halts":                 func(h *habits) { h.halts = true },
 		"overtakes":             func(h *habits) { h.overtakes = true },
 		"dawdles":               func(h *habits) { h.dawdles = true },

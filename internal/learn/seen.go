@@ -4,12 +4,14 @@ package learn
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 // seen is what was observed of a consumer in one run.
@@ -30,8 +32,8 @@ type seen struct {
 	left int
 	// drained is when the run stopped waiting for the consumer.
 	drained time.Duration
-	// nameless is the number of calls without an id.
-	nameless int
+	// nameless is the number of calls without an id, lettersUnnamed that of dead letters without one.
+	nameless, lettersUnnamed int
 	// batch is a call for several records at once, "" if there was none.
 	batch string
 	// said are the first lines of the log that report an error.
@@ -108,7 +110,9 @@ func (s *seen) audited(topic history.Topic, found *kgo.Record, event history.Eve
 		if event.Record >= 0 {
 			s.record(event.Record).original = found
 		}
-	case topic.Role == history.RoleDLQ && event.Record >= 0:
+	case topic.Role == history.RoleDLQ && event.Record < 0:
+		s.lettersUnnamed++
+	case topic.Role == history.RoleDLQ:
 		s.deadLetters = append(s.deadLetters, deadLetter{event.Record, found})
 		s.record(event.Record).deadLetters++
 	}
@@ -355,7 +359,23 @@ func (s *seen) called() bool {
 			ended++
 		}
 	}
-	return ended > 0 && s.nameless == ended
+	return ended > 0 && s.nameless == ended && s.lettersUnnamed == 0
+}
+
+// unnamed reports whether calls or dead letters without an id may be about records that can't be read. A consumer that
+// drops the headers of such a record leaves nothing that names it.
+func (s *seen) unnamed() bool { return s.nameless > 0 || s.lettersUnnamed > 0 }
+
+// unnamedText counts the calls and dead letters without an id.
+func (s *seen) unnamedText() string {
+	var parts []string
+	if s.nameless > 0 {
+		parts = append(parts, units.Plural(int64(s.nameless), "call", "calls"))
+	}
+	if s.lettersUnnamed > 0 {
+		parts = append(parts, units.Plural(int64(s.lettersUnnamed), "dead letter", "dead letters"))
+	}
+	return strings.Join(parts, " and ")
 }
 
 // marked returns the records that carry the flag (Tombstone, Garbage).
