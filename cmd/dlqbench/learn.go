@@ -98,6 +98,7 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 	}
 	report, err := learn.Learn(ctx, learn.Config{
 		File: flags.subject, Text: text, Made: made, Answer: flags.answer, Discover: run.Discover,
+		Topics:  scaffold.TopicNames(os.DirFS(filepath.Dir(flags.subject))),
 		Options: run.Options{Out: flags.out, Executable: executable, Version: programVersion(), Cluster: kafka},
 		Run: func(ctx context.Context, options run.Options) (*run.Outcome, error) {
 			return a.carryOut(ctx, options, runFlags{quiet: flags.quiet})

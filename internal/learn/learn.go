@@ -32,6 +32,8 @@ type Config struct {
 	Answer string
 	// Made says that the file was written for learning, so that what it says of calls is replaced by what is seen.
 	Made bool
+	// Topics are names that its topics may have, as the code shows.
+	Topics []string
 	// Run carries out a run; it is run.Run with whatever shows its progress. Discover is run.Discover.
 	Run      func(context.Context, run.Options) (*run.Outcome, error)
 	Discover func(context.Context, run.Options) (dir string, err error)

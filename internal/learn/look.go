@@ -138,7 +138,7 @@ func (k *look) names(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options.Discovery = &run.Discovery{}
+	options.Discovery = &run.Discovery{Likely: k.Topics}
 	dir, err := k.Discover(ctx, options)
 	if dir != "" {
 		k.report.Runs = append(k.report.Runs, dir)
@@ -349,7 +349,7 @@ func (k *look) putGroup(header history.Header, sight run.Sighting) error {
 // calls gives the consumer a few records, and finds out what it calls and where it writes.
 func (k *look) calls(ctx context.Context) error {
 	s := newSeen()
-	s.discovery.Answer = fixedAnswer
+	s.discovery.Answer, s.discovery.Likely = fixedAnswer, k.Topics
 	source, _, err := k.run(ctx, k.report, "look.yaml", lookScenario, least(k.subject), s)
 	if err != nil {
 		return err

@@ -28,6 +28,9 @@ type Discovery struct {
 	// Answer, if set, returns the body of the answer 200 to a call over HTTP without a record's id, which is answered 404
 	// otherwise. One over gRPC is answered with an empty message. And a run does not wait for a subject that has ended.
 	Answer func(call workload.Called) string
+	// Likely are names that topics may have. In a first look, they are created when a client asks for all topics: one
+	// that then answers its application from what it has (kafka-go's Writer) asks for no topic by its name.
+	Likely []string
 
 	mu     sync.Mutex
 	seen   Sighting
@@ -162,7 +165,11 @@ func (d discovering) Intercept(x *tap.Exchange) tap.Action {
 func (d discovering) see(x *tap.Exchange, request kmsg.Request) {
 	switch r := request.(type) {
 	case *kmsg.MetadataRequest:
-		if d.lookingOn() || d.run.options.namesOnly {
+		switch all := len(r.Topics) == 0 && (r.Topics == nil || r.Version == 0); {
+		case !d.lookingOn() && !d.run.options.namesOnly:
+		case all:
+			d.create(d.Likely)
+		default:
 			d.create(x.Names())
 		}
 	case *kmsg.FetchRequest, *kmsg.ShareFetchRequest:

@@ -47,7 +47,7 @@ func discover(provider string, looks bool, instance int, requests ...kmsg.Reques
 	r := &run{scenario: scenario, options: Options{Cluster: ClusterOptions{Provider: provider}, Log: zerolog.Nop(),
 		namesOnly: looks},
 		header: history.Header{Topics: []history.Topic{{Name: "r.input"}}}, stage: stage{cluster: &provided{kafka: kafka}}}
-	d := &Discovery{}
+	d := &Discovery{Likely: []string{"orders-dlq"}}
 	for _, request := range requests {
 		discovering{d, r, passing{}}.Intercept(tap.NewExchange(instance, 1, request))
 	}
@@ -100,6 +100,23 @@ func TestWhatASubjectShows(t *testing.T) {
 }
 
 // A topic that the consumer has created is one that the run does not know, too.
+// A client that asks for all topics may never ask for the one that it writes to.
+func TestLikelyTopics(t *testing.T) {
+	none := asking()
+	none.Version, none.Topics = 1, []kmsg.MetadataRequestTopic{}
+	oldest := asking()
+	oldest.Version, oldest.Topics = 0, []kmsg.MetadataRequestTopic{}
+	for _, one := range []struct {
+		request *kmsg.MetadataRequest
+		looks   bool
+		want    int
+	}{{asking(), true, 1}, {oldest, true, 1}, {none, true, 0}, {asking(), false, 0}} {
+		if _, topics := discover("", one.looks, 0, one.request); len(topics) != one.want {
+			t.Errorf("%+v of a first look (%v) creates %v", one.request, one.looks, topics)
+		}
+	}
+}
+
 func TestATopicThatIsThereAlready(t *testing.T) {
 	d, topics := discover("", true, 0, asking(there, "orders"))
 	if !d.made[there] || !d.made["orders"] || len(topics) != 1 {
