@@ -77,9 +77,10 @@ func (k *look) putAll(entries ...entry) (err error) {
 	return nil
 }
 
-// says reports whether the file gives the consumer a value whose name matches, such as {{.GroupID}}.
+// says reports whether the file gives the consumer a value whose name matches, such as {{.GroupID}}. Comments are left
+// out: dlqbench init writes what it did not find into them.
 func (k *look) says(name string) bool {
-	return regexp.MustCompile(`\{\{[^}]*\.(?:` + name + `)\b`).Match(k.text)
+	return regexp.MustCompile(`(?m)^\s*(?:[^\s#].*)?\{\{[^}]*\.(?:` + name + `)\b`).Match(k.text)
 }
 
 // around finds out what the file does not say.

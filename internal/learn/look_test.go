@@ -365,6 +365,8 @@ func TestNamesThatAreKnown(t *testing.T) {
 		{"input: {topics: [eu, us]}\ncontract: {group: shop}\n", true, true},
 		{"env: {T: \"{{.InputTopics}}\", G: \"{{.GroupID}}\"}\n", true, true},
 		{"env: {G: \"{{.GroupID}}\"}\n", false, true},
+		{"env:\n  A: b\n  # T: \"{{.InputTopic}}\"\n  # G: \"{{.GroupID}}\"\n", false, false},
+		{"env:\n  T: \"{{.InputTopic}}\" # read in main.go\n  G: |\n    # a comment of its own\n    {{.GroupID}}\n", true, true},
 	} {
 		k := &look{Config: &Config{}, text: []byte("name: it\nkind: process\ncommand: [it]\n" + one.file)}
 		var err error

@@ -29,7 +29,13 @@ type Proposal struct {
 	// Variables get the addresses; Failures and Retries are what the code shows of how records fail.
 	Variables Variables
 	Failures  Failures
-	Retries   Retries
+	// Env are the variables that it is given, Called the services that it calls at them. Missing are examples of those
+	// that the code does not show.
+	Env, Missing []Address
+	Called       []Downstream
+	// Format and Schema are those of its records, if the repository has the schema of one kind of record; "" if not.
+	Format, Schema string
+	Retries        Retries
 	// Setup is the step of GitHub Actions that installs what the build needs, "" if the runner has it.
 	Setup string
 }
@@ -90,6 +96,8 @@ func propose(r repository, command []string) Proposal {
 	chosen.Name = subjectName(chosen.Name, r.name)
 	chosen.Framework, chosen.Because = r.framework(chosen.File)
 	chosen.look(r, command)
+	chosen.Env, chosen.Called = chosen.addresses(r)
+	chosen.Format, chosen.Schema = FindSchema(r)
 	return *chosen
 }
 

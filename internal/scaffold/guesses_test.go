@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -33,7 +34,8 @@ func TestVariables(t *testing.T) {
 	python := []string{"requirements.txt", "confluent-kafka\n"}
 	for name, test := range map[string]struct {
 		files []string
-		// names of the variables of the bootstrap servers, the topic, the dead-letter topic, the group and the URL
+		// names of the variables of the bootstrap servers, the topic, the dead-letter topic, the group and the URL, - for
+		// those that are not found; then of the registry and the database
 		want string
 	}{
 		"python": {append(python, "consumer.py", `import os
@@ -45,14 +47,14 @@ url = os.environ.get("PAYMENTS_URL", "http://localhost")
 		"python, below the top": {append(python, "orders/settings.py",
 			`from os import environ, getenv
 BROKERS = getenv("BROKERS")
-DLQ = environ["DEAD_LETTER_TOPIC"]`), "BROKERS KAFKA_TOPIC DEAD_LETTER_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+DLQ = environ["DEAD_LETTER_TOPIC"]`), "BROKERS - DEAD_LETTER_TOPIC - -"},
 		"go": {[]string{"go.mod", "module orders\n", "main.go", "package main\n\n" +
 			`var brokers = os.Getenv("KAFKA_BROKERS")
 var group, ok = os.LookupEnv("GROUP_ID")
 var topic = envOr("INPUT_TOPIC", "orders")
 type config struct {
 	DLQ string ` + "`env:\"DLQ_TOPIC,required\"`" + `
-}`}, "KAFKA_BROKERS INPUT_TOPIC DLQ_TOPIC GROUP_ID DOWNSTREAM_URL"},
+}`}, "KAFKA_BROKERS INPUT_TOPIC DLQ_TOPIC GROUP_ID -"},
 		"node": {[]string{"package.json", "{}", "src/consumer.ts",
 			`const kafka = new Kafka({ brokers: process.env.KAFKA_BROKER_LIST!.split(",") });
 const { ORDERS_TOPIC, GROUP_ID: groupId = "orders" } = process.env;
@@ -61,22 +63,22 @@ const url = process.env["API_ENDPOINT"] ?? "x", dlq = process.env?.DLQ;`},
 		"java": {[]string{"pom.xml", "<project/>", "src/main/java/shop/Main.java",
 			`props.put(BOOTSTRAP_SERVERS_CONFIG, System.getenv("KAFKA_URL"));
 String topic = System.getenv().getOrDefault("SOURCE_TOPIC", "orders");
-String dlq = System.getenv().get("DLT_TOPIC");`}, "KAFKA_URL SOURCE_TOPIC DLT_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+String dlq = System.getenv().get("DLT_TOPIC");`}, "KAFKA_URL SOURCE_TOPIC DLT_TOPIC - -"},
 		"placeholders of Spring": {[]string{"pom.xml", "<project>spring-kafka</project>",
 			"src/main/resources/application.yml", "spring.kafka.bootstrap-servers: ${BROKERS:localhost:9092}\n" +
 				"orders.topic: ${ORDERS_TOPIC}\n"},
-			"BROKERS ORDERS_TOPIC KAFKA_DLQ_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID DOWNSTREAM_URL"},
+			"BROKERS ORDERS_TOPIC - SPRING_KAFKA_CONSUMER_GROUP_ID -"},
 		"placeholders of Camel": {[]string{"pom.xml", "<project>camel-kafka</project>",
 			"src/main/resources/application.properties", "camel.component.kafka.brokers = {{env:KAFKA_BROKERS:x:9092}}\n" +
 				"orders.topic = {{env:ORDERS_TOPIC}}\n", "src/main/java/R.java",
 			`from("kafka:{{orders.topic}}?groupId={{env:ORDERS_GROUP:orders}}").to("{{env:PAYMENTS_URL}}");`},
-			"KAFKA_BROKERS ORDERS_TOPIC KAFKA_DLQ_TOPIC ORDERS_GROUP PAYMENTS_URL"},
+			"KAFKA_BROKERS ORDERS_TOPIC - ORDERS_GROUP PAYMENTS_URL"},
 		"Spring Cloud Stream": {[]string{"pom.xml", "<project>spring-cloud-stream-binder-kafka</project>",
 			"src/main/resources/application.yml", "a: ${ORDERS_TOPIC}\nb: ${PAYMENTS_URL}\n"},
-			"SPRING_CLOUD_STREAM_KAFKA_BINDER_BROKERS ORDERS_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID PAYMENTS_URL"},
+			"SPRING_CLOUD_STREAM_KAFKA_BINDER_BROKERS ORDERS_TOPIC - - PAYMENTS_URL"},
 		"Spring Boot 4": {[]string{"pom.xml", "<project>spring-boot-starter-kafka</project>",
 			"src/main/resources/application.yml", "a: ${ORDERS_TOPIC}\n"},
-			"SPRING_KAFKA_BOOTSTRAP_SERVERS ORDERS_TOPIC KAFKA_DLQ_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID DOWNSTREAM_URL"},
+			"SPRING_KAFKA_BOOTSTRAP_SERVERS ORDERS_TOPIC - SPRING_KAFKA_CONSUMER_GROUP_ID -"},
 		"settings of Spring with values": {[]string{"pom.xml", "<project>spring-kafka</project>",
 			"src/main/java/shop/C.java", `import org.springframework.kafka.annotation.KafkaListener;
 @Value("${orders.topic}") String topic; @Value("${orders.dlt-topic}") String dlt; @Value("${pay.api}") String pay;
@@ -84,45 +86,48 @@ String dlq = System.getenv().get("DLT_TOPIC");`}, "KAFKA_URL SOURCE_TOPIC DLT_TO
 			"src/main/resources/application.yml", "spring:\n  cloud: {config: {uri: http://localhost:8888}}\n" +
 				"kafka:\n  bootstrap-servers: localhost:9092\n  group: shop\norders.topic: orders\n" +
 				"risk:\n  - {base: \"https://risk.example.org/api\"}\ncors: {origins: \"http://localhost:3000\"}\n"},
-			"KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC ORDERS_DLT_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID RISK_0_BASE"},
+			"KAFKA_BOOTSTRAP_SERVERS - ORDERS_DLT_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID RISK_0_BASE"},
 		"an address as the default of a variable": {[]string{"pom.xml", "<project>spring-kafka</project>",
 			"src/main/java/shop/C.java", "import org.springframework.kafka.annotation.KafkaListener;",
 			"src/main/resources/application.yml", "pay: {api: \"${PAY_API:http://pay}\"}\n"},
-			"SPRING_KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID PAY_API"},
+			"SPRING_KAFKA_BOOTSTRAP_SERVERS - - SPRING_KAFKA_CONSUMER_GROUP_ID PAY_API"},
 		"a property of Spring that no file has": {[]string{"pom.xml", "<project>spring-kafka</project>",
 			"src/main/java/shop/C.java", `import org.springframework.kafka.annotation.KafkaListener;
 @Value("${kafka.bootstrap-servers}") String servers;`, "src/main/resources/application.properties",
 			"# a.url=http://x\nstock.endpoint = http://stock/api\n"},
-			"KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID STOCK_ENDPOINT"},
+			"KAFKA_BOOTSTRAP_SERVERS - - SPRING_KAFKA_CONSUMER_GROUP_ID STOCK_ENDPOINT"},
 		"the same without Spring": {[]string{"pom.xml", "<project/>", "src/main/resources/application.properties",
 			"stock.endpoint = http://stock/api\n"},
-			"KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+			"KAFKA_BOOTSTRAP_SERVERS - - - -"},
 		"dotnet": {[]string{"Orders.csproj", "<Project/>", "Program.cs",
 			`var servers = Environment.GetEnvironmentVariable("BOOTSTRAP_SERVERS");
 var uri = Environment.GetEnvironmentVariable("WAREHOUSE_URI");`},
-			"BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID WAREHOUSE_URI"},
+			"BOOTSTRAP_SERVERS - - - WAREHOUSE_URI"},
 		"rust": {[]string{"Cargo.toml", "[package]\nname = \"orders\"\n", "src/main.rs",
 			`let brokers = env::var("KAFKA_HOSTS")?; let group = std::env::var_os("GROUP");`},
-			"KAFKA_HOSTS KAFKA_TOPIC KAFKA_DLQ_TOPIC GROUP DOWNSTREAM_URL"},
+			"KAFKA_HOSTS - - GROUP -"},
 		"nothing else is taken for one": {append(python, "consumer.py", `import os
 os.environ["SCHEMA_REGISTRY_URL"], os.environ["DATABASE_URL"], os.environ["GROUP_INSTANCE_ID"], os.environ["LOG_TOPICS"]
 os.environ["RETRY_TOPIC"], os.environ["DLQ_ENABLED"], os.environ["ON_DLQ_FAILURE"], os.environ["OUTPUT_TOPIC"]
 os.environ["OTEL_EXPORTER_ENDPOINT"]
 os.environ[KAFKA_BOOTSTRAP]  # a name that is somewhere else
 KAFKA_BROKERS = "localhost:9092"`),
-			"KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+			"KAFKA_BOOTSTRAP_SERVERS - - - - SCHEMA_REGISTRY_URL DATABASE_URL"},
 		"tests and packages are not read": {append(python, "tests/test_x.py", `os.environ["TEST_BROKERS"]`, "x_test.go",
 			`os.Getenv("A_BROKERS")`, ".venv/lib/a.py", `os.environ["B_BROKERS"]`, "node_modules/a.js", `process.env.C_BROKERS`),
-			"KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+			"KAFKA_BOOTSTRAP_SERVERS - - - -"},
 		"the consumer's before the others'": {append(python, "api.py", `os.environ["API_BROKERS"]`, "consumer.py",
-			`os.environ["CONSUMER_BROKERS"]`), "CONSUMER_BROKERS KAFKA_TOPIC KAFKA_DLQ_TOPIC KAFKA_GROUP_ID DOWNSTREAM_URL"},
+			`os.environ["CONSUMER_BROKERS"]`), "CONSUMER_BROKERS - - - -"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			subject, text := proposed(t, test.files...)
-			values := []string{"{{.BootstrapServers}}", "{{.InputTopic}}", "{{.DLQTopic}}", "{{.GroupID}}", "{{.OracleURL}}"}
+			values := []string{"{{.BootstrapServers}}", "{{.InputTopic}}", "{{.DLQTopic}}", "{{.GroupID}}", "{{.OracleURL}}",
+				"{{.SchemaRegistryURL}}", "{{.DatabaseURL}}"}
 			want := map[string]string{}
 			for i, name := range strings.Fields(test.want) {
-				want[name] = values[i]
+				if name != "-" {
+					want[name] = values[i]
+				}
 			}
 			if !maps.Equal(subject.Env, want) {
 				t.Errorf("it is given %v, want %v\n%s", subject.Env, want, text)
@@ -163,11 +168,35 @@ func TestAddressesOfBrokers(t *testing.T) {
 	}
 }
 
+// However many addresses there are, and however they are called, the subject decodes, and so does that to learn from.
+func TestManyAddresses(t *testing.T) {
+	code := `os.environ["CARDS_URL"], os.environ["CARDS_ENDPOINT"],`
+	for i := range 9 {
+		code += fmt.Sprintf(`os.environ["A_SERVICE_WITH_A_RATHER_LONG_NAME_%d_URL"],`, i)
+	}
+	files := []string{"requirements.txt", "", "consumer.py", code}
+	subject, text := proposed(t, files...)
+	names := map[string]bool{}
+	for _, one := range subject.Downstreams {
+		names[one.Name] = true
+	}
+	if len(names) != mostCalled || !names["cards"] || !names["cards_endpoint"] {
+		t.Errorf("it has %v\n%s", names, text)
+	}
+	learns, err := ToLearn(folderOf(files), "orders", []string{"./consumer.py"}, Records{})
+	if err == nil {
+		_, err = scenarios.ParseSubject("subject.yaml", learns)
+	}
+	if err != nil {
+		t.Errorf("to learn from: %v\n%s", err, learns)
+	}
+}
+
 // Where several variables may be meant, the others are named, and so is the file of each.
 func TestVariablesSay(t *testing.T) {
 	_, text := proposed(t, "requirements.txt", "", "consumer.py", `os.environ["A_TOPIC"], os.environ["B_TOPIC"]`)
 	for _, want := range []string{"A_TOPIC: \"{{.InputTopic}}\"  # read in consumer.py; or B_TOPIC?",
-		"KAFKA_GROUP_ID: \"{{.GroupID}}\"  # an example: put in its own name"} {
+		"# KAFKA_GROUP_ID: \"{{.GroupID}}\"\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %q:\n%s", want, text)
 		}

@@ -75,8 +75,8 @@ type Address struct {
 	Value string
 }
 
-// downstream is a service that is called, by the name that its variable gives it. Schema is that of a gRPC service.
-type downstream struct{ Name, Kind, Schema string }
+// Downstream is a service that is called, by the name that its variable gives it. Schema is that of a gRPC service.
+type Downstream struct{ Name, Kind, Schema string }
 
 var urlWord = regexp.MustCompile(`_(?:BASE_|GRPC_)?(?:URL|URI|ENDPOINT|ADDR|ADDRESS|TARGET|HOST|HOSTPORT)$`)
 
@@ -93,9 +93,11 @@ func ToLearn(files fs.FS, folder string, command []string, records Records) ([]b
 		Build, Command []string
 		Env            []Address
 		Records
-		Downstreams []downstream
-	}{Name: proposal.Name, Build: proposal.Build, Command: command, Records: records}
-	values.Env, values.Downstreams = proposal.addresses(r)
+		Downstreams []Downstream
+	}{proposal.Name, proposal.Build, command, proposal.Env, records, proposal.Called}
+	for i := range values.Env { // what else it may be is not asked here
+		values.Env[i].Because, _, _ = strings.Cut(values.Env[i].Because, "; or ")
+	}
 	var text strings.Builder
 	if err := all.ExecuteTemplate(&text, "learn.yaml.tmpl", values); err != nil {
 		return nil, fmt.Errorf("filling in subject.yaml: %w", err)
@@ -105,7 +107,7 @@ func ToLearn(files fs.FS, folder string, command []string, records Records) ([]b
 
 // addresses are the variables that the program reads, and the services that it calls at them. Kafka's is there even if
 // it was not found.
-func (p *Proposal) addresses(r repository) (env []Address, called []downstream) {
+func (p *Proposal) addresses(r repository) (env []Address, called []Downstream) {
 	v := p.Variables
 	known := v.or(p.Framework)
 	for _, one := range append([]Variable{known.Bootstrap}, v.Brokers...) {
@@ -116,7 +118,6 @@ func (p *Proposal) addresses(r repository) (env []Address, called []downstream) 
 	}
 	add := func(of Variable, value string) {
 		if of.Name != "" {
-			of.Because, _, _ = strings.Cut(of.Because, "; or ") // what else it may be is not asked here
 			env = append(env, Address{of, value})
 		}
 	}
@@ -129,22 +130,24 @@ func (p *Proposal) addresses(r repository) (env []Address, called []downstream) 
 	if len(services) != 1 {
 		v.Addresses = nil // which of the services is at an address is not known
 	}
-	for i, one := range slices.Concat(v.Downstreams, v.Addresses) {
-		name, value := strings.ToLower(urlWord.ReplaceAllString(one.Name, "")), "{{.OracleURL}}"
-		if len(v.Downstreams)+len(v.Addresses) > 1 || p.hasDatabase(r) {
+	found := slices.Concat(v.Downstreams, v.Addresses)
+	found = found[:min(len(found), mostCalled)]
+	for i, one := range found {
+		name, value := nameOf(one, called), "{{.OracleURL}}"
+		if len(found) > 1 || p.hasDatabase(r) {
 			value = "{{.DownstreamURLs." + name + "}}"
 		}
 		add(one, value)
 		if i < len(v.Downstreams) {
-			called = append(called, downstream{name, "http", ""})
+			called = append(called, Downstream{name, "http", ""})
 		} else {
-			called = append(called, downstream{name, "grpc", services[0]})
+			called = append(called, Downstream{name, "grpc", services[0]})
 		}
 	}
 	if !p.hasDatabase(r) {
 		return env, called
 	}
-	called = append(called, downstream{"database", "postgres", ""})
+	called = append(called, Downstream{"database", "postgres", ""})
 	spring := "SPRING_DATASOURCE_"
 	switch name := v.Database.Name; {
 	case name == "" || strings.HasPrefix(name, spring):
@@ -159,6 +162,32 @@ func (p *Proposal) addresses(r repository) (env []Address, called []downstream) 
 		add(v.Database, "{{.DatabaseURL}}")
 	}
 	return env, called
+}
+
+// missing are the names that it is given under examples of names, as its code does not show them.
+func (p *Proposal) missing() []Address {
+	var missing []Address
+	v := p.Variables.or(p.Framework)
+	for _, one := range []Address{{v.Topic, "{{.InputTopic}}"}, {v.DLQ, "{{.DLQTopic}}"}, {v.Group, "{{.GroupID}}"}} {
+		if one.Because == "" {
+			missing = append(missing, one)
+		}
+	}
+	return missing
+}
+
+// mostCalled bounds the services that are called: a subject has eight downstreams at most, and one may be a database.
+const mostCalled = 7
+
+// nameOf is the name of the service whose address is in the variable. No other of those that are called has it.
+func nameOf(address Variable, called []Downstream) string {
+	const longest = 32
+	whole := strings.ToLower(address.Name)
+	name := strings.ToLower(urlWord.ReplaceAllString(address.Name, ""))
+	if slices.ContainsFunc(called, func(d Downstream) bool { return d.Name == name }) || len(name) > longest {
+		name = whole[max(len(whole)-longest, 0):] // the ends of names differ as much as their beginnings
+	}
+	return strings.TrimLeft(name, "_0123456789")
 }
 
 // hasDatabase reports whether the program uses PostgreSQL.

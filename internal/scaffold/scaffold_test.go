@@ -223,8 +223,9 @@ func checkWorkflow(t *testing.T, path string) {
 
 // The words that are proposed come back as they were, whatever is in them.
 func TestCommandsSurviveYAML(t *testing.T) {
-	proposal := Proposal{Name: "x", Build: []string{"sh", "-c", "a && b <c> 'd' \"e\" \\ # : é"},
-		Command: []string{"./x", "", "- y", "{{.WorkDir}}"}}
+	proposal := Propose(folderOf(nil), "x")
+	proposal.Build = []string{"sh", "-c", "a && b <c> 'd' \"e\" \\ # : é"}
+	proposal.Command = []string{"./x", "", "- y", "{{.WorkDir}}"}
 	written, err := Files(proposal, "dev")
 	if err != nil {
 		t.Fatal(err)

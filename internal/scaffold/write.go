@@ -33,7 +33,13 @@ func Files(proposal Proposal, version string) ([]File, error) {
 	if !released.MatchString(version) {
 		version = "main"
 	}
-	proposal.Variables = proposal.Variables.or(proposal.Framework)
+	proposal.Missing = proposal.missing()
+	if group := proposal.Variables.or(proposal.Framework).Group; group.Because != "" && proposal.Variables.Group.Name == "" {
+		proposal.Env = append(proposal.Env, Address{group, "{{.GroupID}}"}) // as the framework reads it
+	}
+	if len(proposal.Called) > 0 && proposal.Called[0].Kind != "http" {
+		proposal.Failures.Alike = false // they have no statuses of HTTP
+	}
 	proposal.Framework = proposal.orPlain()
 	values := struct {
 		Proposal
