@@ -10,7 +10,7 @@ import (
 type Need struct {
 	Name    string   `json:"name" jsonschema:"required,pattern=^[a-z][a-z0-9_]{0\\,31}$"`
 	Command []string `json:"command" jsonschema:"required,minItems=1"`
-	// Dir is where it runs: absolute, or relative to the file; default: the subject's.
+	// Dir is where it runs: absolute, or relative to the file; default: the subject's. {{.WorkDir}} is its work folder.
 	Dir string            `json:"dir,omitempty"`
 	Env map[string]string `json:"env,omitempty"`
 	// Files are rendered before the start: path (relative to its work folder, {{.WorkDir}}) to template text.
@@ -26,7 +26,8 @@ func (n Need) Render(values Values) (Need, error) {
 	if err != nil {
 		return n, err
 	}
-	n.Command, n.Env, n.Files, n.Ready = rendered.Command, rendered.Env, rendered.Files, rendered.Ready
+	n.Command, n.Dir, n.Env, n.Files, n.Ready = rendered.Command, rendered.Dir, rendered.Env, rendered.Files,
+		rendered.Ready
 	return n, nil
 }
 

@@ -29,7 +29,9 @@ type SubjectFile struct {
 	Deployment *Deployment `json:"deployment,omitempty"`
 	// Image is what a container is made of; it is pulled if the engine does not have it.
 	Image string `json:"image,omitempty"`
-	// Dir is where commands run: absolute, or relative to the file; default ".".
+	// Dir is where commands run: absolute, or relative to the file; default ".". {{.WorkDir}} is each instance's own work
+	// folder, for a consumer that reads its settings from the folder that it is started in. Paths in command are then
+	// written with {{.Folder}}, and build runs in the folder of the file.
 	Dir string `json:"dir,omitempty"`
 	// Build is run once before the first instance starts.
 	Build []string `json:"build,omitempty"`

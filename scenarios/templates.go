@@ -48,6 +48,8 @@ type Values struct {
 	SchemaRegistryURL string
 	// WorkDir is the instance's own folder, in which its files are written.
 	WorkDir string
+	// Folder is that of the subject file, absolute.
+	Folder string
 	// Needs are the addresses (127.0.0.1:PORT) of what the subject needs, by name.
 	Needs map[string]string
 	// IDsFile names the records to put back, one id per line, and ReplayRate is how many the replay tool may write per
@@ -94,6 +96,7 @@ func (v Values) Environment() map[string]string {
 		"DLQBENCH_CA_TRUST_STORE":      v.CATrustStore,
 		"DLQBENCH_SCHEMA_REGISTRY_URL": v.SchemaRegistryURL,
 		"DLQBENCH_WORK_DIR":            v.WorkDir,
+		"DLQBENCH_FOLDER":              v.Folder,
 		"DLQBENCH_IDS_FILE":            v.IDsFile,
 		"DLQBENCH_REPLAY_RATE":         v.ReplayRate,
 		"DLQBENCH_RUN_ID":              v.RunID,
@@ -180,6 +183,7 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 		return to
 	}
 	rendered.Build, rendered.Command, rendered.Args = list(s.Build), list(s.Command), list(s.Args)
+	rendered.Dir = text(s.Dir)
 	rendered.Env, rendered.Files = all(s.Env), all(s.Files)
 	rendered.Contract.Group, rendered.Contract.DLQ.Topic = text(s.Contract.Group), text(s.Contract.DLQ.Topic)
 	if s.Contract.Effects != nil {

@@ -475,7 +475,8 @@ func (l *learned) unreadable() {
 		l.wonder("a call that is answered 404 ends a record that has no id, without a dead letter: %d of %d", n, n)
 	case skipped > 0 && l.unread.unnamed():
 		l.ask("poison", string(history.PoisonDeadLetter), "%d of %d unreadable records were committed. Whether they were "+
-			"dead-lettered is not known: there are %s without an id, which may be about them.", skipped, n, l.unread.unnamedText())
+			"dead-lettered is not known: there are %s without an id, which may be about them.", skipped, n,
+			l.unread.unnamedText())
 	case skipped == n && l.subject.Observe == scenarios.ObserveWire:
 		l.promise("poison", string(history.PoisonSkip), "%d of %d unreadable records were committed without a dead letter.",
 			n, n)

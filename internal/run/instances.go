@@ -152,7 +152,7 @@ func (r *run) launchFile(instance int, process uint16) (subject.Launch, error) {
 		return subject.Launch{}, err
 	}
 	launch := subject.Launch{
-		Command: append(rendered.Command, rendered.Args...), Dir: r.subjectDir(), Files: rendered.Files,
+		Command: append(rendered.Command, rendered.Args...), Dir: r.inFolder(rendered.Dir), Files: rendered.Files,
 		WorkDir: r.workDir(instance), Env: append(environ(values.Environment()), environ(rendered.Env)...),
 		Health: rendered.Contract.Health, Ready: ready,
 	}

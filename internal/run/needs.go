@@ -79,10 +79,8 @@ func (r *run) launchNeed(need scenarios.Need, port int) (launch subject.Launch, 
 	}
 	launch = subject.Launch{Command: rendered.Command, Dir: r.subjectDir(), Env: environ(rendered.Env),
 		Files: rendered.Files, WorkDir: values.WorkDir}
-	if filepath.IsAbs(need.Dir) {
-		launch.Dir = need.Dir
-	} else if need.Dir != "" {
-		launch.Dir = filepath.Join(filepath.Dir(r.options.SubjectFile), need.Dir)
+	if rendered.Dir != "" {
+		launch.Dir = r.inFolder(rendered.Dir)
 	}
 	launch.Ready, err = readiness(rendered.Ready)
 	if launch.Ready.Log == nil && launch.Ready.Port == 0 && launch.Ready.URL == "" {

@@ -77,7 +77,7 @@ func prepareAnywhere(options Options) (_ *run, err error) {
 func (r *run) writeHeader() error {
 	values := scenarios.Values{
 		RunID: r.dir.id, GroupID: r.dir.id, InputTopic: r.dir.id + ".input", InputTopics: r.dir.id + ".input",
-		DLQTopic: r.dir.id + ".input.dlq", SecurityProtocol: "PLAINTEXT",
+		DLQTopic: r.dir.id + ".input.dlq", SecurityProtocol: "PLAINTEXT", Folder: r.folder(),
 	}
 	if config := r.options.Cluster.External; r.options.Cluster.provider().shared {
 		values.SecurityProtocol, values.SASLMechanism, values.SASLUsername = config.SubjectProtocol(), config.SASL.Mechanism,
@@ -262,10 +262,31 @@ func (r *run) withoutSecrets(text []byte) []byte {
 	return subject.Redact(text, given)
 }
 
-// subjectDir is the folder that the subject file's paths are relative to.
-func (r *run) subjectDir() string {
-	if filepath.IsAbs(r.options.Subject.Dir) {
-		return r.options.Subject.Dir
+// folder is that of the subject file, "" without one.
+func (r *run) folder() string {
+	if r.options.Subject == nil {
+		return ""
 	}
-	return filepath.Join(filepath.Dir(r.options.SubjectFile), r.options.Subject.Dir)
+	folder := filepath.Dir(r.options.SubjectFile)
+	if whole, err := filepath.Abs(folder); err == nil {
+		return whole
+	}
+	return folder // it stays as it was written, which is right as long as this process stays where it is
+}
+
+// subjectDir is the folder that commands of the subject run in. If instances run in their own work folders, other
+// commands run in that of the file.
+func (r *run) subjectDir() string {
+	if strings.Contains(r.options.Subject.Dir, "{{") {
+		return r.folder()
+	}
+	return r.inFolder(r.options.Subject.Dir)
+}
+
+// inFolder is a folder as the subject file has it: absolute, or relative to the file.
+func (r *run) inFolder(dir string) string {
+	if filepath.IsAbs(dir) {
+		return dir
+	}
+	return filepath.Join(r.folder(), dir)
 }

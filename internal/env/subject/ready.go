@@ -103,8 +103,8 @@ func (r Ready) waitsFor() string {
 	case r.URL != "":
 		return r.URL + " did not answer 2xx"
 	}
-	return "it was not seen to fetch from an assigned partition, nor to stand by in its group; it must take brokers, " +
-		"group and topic from its environment, see docs/subjects.md"
+	return "it was not seen to fetch from an assigned partition, nor to stand by in its group; it must take the brokers " +
+		"from its environment, and its topic and group, too, unless subject.yaml names them, which dlqbench learn finds out"
 }
 
 // free fails if the condition for readiness is met before the process starts: another process has the port, or the
