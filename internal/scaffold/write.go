@@ -34,8 +34,9 @@ func Files(proposal Proposal, version string) ([]File, error) {
 		version = "main"
 	}
 	proposal.Missing = proposal.missing()
-	if group := proposal.Variables.or(proposal.Framework).Group; group.Because != "" && proposal.Variables.Group.Name == "" {
-		proposal.Env = append(proposal.Env, Address{group, "{{.GroupID}}"}) // as the framework reads it
+	group := proposal.Variables.or(proposal.Framework).Group
+	if group.Because != "" && proposal.Variables.Group.Name == "" { // the framework reads it
+		proposal.Env = append(proposal.Env, Address{group, "{{.GroupID}}"})
 	}
 	if len(proposal.Called) > 0 && proposal.Called[0].Kind != "http" {
 		proposal.Failures.Alike = false // they have no statuses of HTTP
