@@ -100,7 +100,7 @@ func (l *learned) names() {
 	}
 	l.membership()
 	if c.Effects != nil {
-		l.promise("effects", effects(c.Effects), "Kept from the file.")
+		l.promise("effects", effects(c.Effects), "%s", cmp.Or(l.found["contract.effects"], "Kept from the file."))
 	}
 	if t := l.seen.transactional; c.Transactions || t.deadLetters > 0 && t.offsets > 0 {
 		l.promise("transactions", "true", "Dead letters and offsets were written in transactions.")

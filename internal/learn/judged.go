@@ -61,6 +61,9 @@ func (l *learned) strengthen(source history.Source) error {
 		return err
 	}
 	guessed := map[string]string{"backoff": "backoff", "bounded-retries": "attempts"}
+	if l.found["contract.effects"] != "" {
+		guessed["effects"] = "effects"
+	}
 	for _, result := range results {
 		if key := guessed[result.Name]; key != "" && result.Status == assertions.Fail {
 			l.withdraw(key, result)

@@ -386,7 +386,38 @@ func (k *look) calls(ctx context.Context) error {
 	if err := k.putDownstreams(s, trafficOf(sight.Calls), &wrote); err != nil {
 		return err
 	}
+	if topic := s.hasEffects(sight, wrote.results); topic != "" && k.subject.Contract.Effects == nil {
+		wrote.results = without(wrote.results, []string{topic})
+		if err := k.put("{topic: "+quoted(topic)+"}", "In the first look, each record that succeeded had its record there.",
+			"contract", "effects"); err != nil {
+			return err
+		}
+	}
 	return k.putOthers(wrote.results)
+}
+
+// leastEffects is how many records show that each one that succeeds has its record in a topic.
+const leastEffects = 5
+
+// hasEffects returns the first topic of results that has one for each record whose attempt succeeded and that was
+// committed; "" if none has.
+func (s *seen) hasEffects(sight run.Sighting, results []string) string {
+	for _, topic := range results {
+		has := map[int32]bool{}
+		for _, one := range sight.Others[topic] {
+			has[one.Record] = true
+		}
+		due, all := 0, true
+		for i := range s.records {
+			if r := &s.records[i]; s.succeeds(int32(i)) && len(r.tries) > 0 && s.finished(r) {
+				due, all = due+1, all && has[int32(i)]
+			}
+		}
+		if all && due >= leastEffects {
+			return topic
+		}
+	}
+	return ""
 }
 
 // putOthers writes the topics that are not judged: those with results, and those of other groups.

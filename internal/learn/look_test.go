@@ -70,6 +70,23 @@ func TestTopicsThatItWritesTo(t *testing.T) {
 	}
 }
 
+// A topic with a record for each one that succeeded holds effects, which are promised. One that lacks any does not.
+func TestATopicWithEffects(t *testing.T) {
+	t.Parallel()
+	s := looked()
+	for i := range s.records {
+		s.records[i].planned = history.OutcomeSuccess
+	}
+	all := map[string][]run.OtherRecord{"audit": records(0, 1, 2, 3, 4), "out": records(0, 1, 2, 2, 3, 4, 5, history.None)}
+	if topic := s.hasEffects(run.Sighting{Others: all}, []string{"audit", "out"}); topic != "out" {
+		t.Errorf("effects in %q", topic)
+	}
+	s.committed[place{}] = 4 // what is not committed may have its effect later
+	if topic := s.hasEffects(run.Sighting{Others: all}, []string{"audit", "out"}); topic != "" {
+		t.Errorf("effects in %q, of 4 records", topic)
+	}
+}
+
 // A consumer that only reads, because it can't decode any record, is not watched for minutes.
 func TestAConsumerThatOnlyReads(t *testing.T) {
 	t.Parallel()
