@@ -64,7 +64,7 @@ func (c *commitAfterDLQ) finish() Result {
 	if c.result.Judged == 0 && c.w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
 		return c.done(Inconclusive, "no record that was dead-lettered was committed")
 	}
-	return c.judgedOrNot(NotApplicable, "nothing was dead-lettered, and nothing of the plan had to be")
+	return c.judgedOrNot(NotApplicable, c.w.noLetters())
 }
 
 func (c *commitAfterDLQ) judge(p *pass) {
@@ -99,6 +99,19 @@ func (w *state) classOfLast(r *record) class {
 		return classUnknown
 	}
 	return w.classes[r.outcome]
+}
+
+// noLetters says why no dead letter is judged, where no outcome of the plan calls for one.
+func (w *state) noLetters() string {
+	if w.stray {
+		return "no dead letter could be told whose it is: none has an id, or a position of the input"
+	}
+	for i := range w.records.count {
+		if r := w.records.at(i); r.has(markSent) && w.contract.MustDeadLetter(r.kind()) {
+			return "nothing was dead-lettered, although the contract promises it of records that can't be read"
+		}
+	}
+	return "nothing was dead-lettered, and nothing of the plan had to be"
 }
 
 // planned reports whether the plan contains a record with one of the outcomes.

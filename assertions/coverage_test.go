@@ -1,6 +1,7 @@
 package assertions
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -86,5 +87,36 @@ func TestWithdrawnIsNotJudged(t *testing.T) {
 	if got := r.judgedOrNot(NotApplicable, "nothing came"); got.Unjudged != Unseen || got.Why != "none of 2 records "+
 		"could be judged: outcome not observable" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Where a contract promises dead letters of what can't be read, the reason why none is judged does not say that none
+// was due, or that none was written.
+func TestWhyNoDeadLetterIsJudged(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]struct {
+		tell func(*builder)
+		want string
+	}{
+		"none is due":      {func(*builder) {}, "nothing of the plan had to be"},
+		"none was written": {func(b *builder) { b.garbage(1).commit(2) }, "although the contract promises it"},
+		"they name no record": {func(b *builder) {
+			one := b.garbage(1).commit(2).inDLQ(1)
+			one.Record, one.Claim, one.KeyHash = none, nil, 1
+		}, "whose it is"},
+	} {
+		b := newBuilder()
+		b.wireLetters()
+		b.begin().send(0).commit(1)
+		of.tell(b)
+		verdict, _, err := Judge(b.drain().done())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range verdict.Invariants {
+			if one.Name == "commit-after-dlq" && (one.Status != NotApplicable || !strings.Contains(one.Why, of.want)) {
+				t.Errorf("%s: %s, %s", name, one.Status, one.Why)
+			}
+		}
 	}
 }

@@ -59,7 +59,7 @@ func (c *dlqOnce) finish() Result {
 	if c.result.Judged == 0 && c.w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
 		return c.done(Inconclusive, "the plan has records that must be dead-lettered, but none was")
 	}
-	return c.judgedOrNot(NotApplicable, "nothing was dead-lettered, and nothing of the plan had to be")
+	return c.judgedOrNot(NotApplicable, c.w.noLetters())
 }
 
 func (c *dlqOnce) judge(number int32, l *deadLettered, found []*letter, audited bool) {

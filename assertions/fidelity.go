@@ -97,7 +97,7 @@ func (c *fidelity) finish() Result {
 	if c.result.Judged == 0 && c.w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
 		return c.done(Inconclusive, "the plan has records that must be dead-lettered, but none was found")
 	}
-	return c.judgedOrNot(NotApplicable, "nothing was dead-lettered, and nothing of the plan had to be")
+	return c.judgedOrNot(NotApplicable, c.w.noLetters())
 }
 
 // judge judges a dead letter that an audit found first at the time since.
