@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -167,7 +168,12 @@ func recordsToLearn(flags learnFlags, folder string) (records scaffold.Records, 
 	}
 	guess, err := samples.GuessOf(file)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return records, fmt.Errorf("%s: %w", flags.samples, err)
+		err = fmt.Errorf("%s: %w", flags.samples, err)
+		if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
+			err = fmt.Errorf("%w. Samples that are not JSON need a %s, with input: {samples: …, format: text, id: {match: "+
+				"\"order=(.*)$\"}} in it; dlqbench learn then finds out the rest", err, flags.subject)
+		}
+		return records, err
 	}
 	records.Lines, records.Format, records.Schema = guess.Lines, flags.format, flags.schema
 	for _, id := range guess.IDs {
