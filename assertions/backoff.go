@@ -51,7 +51,8 @@ func backoffInvariant() Invariant {
 			"that the instance had to give up meanwhile excuse a late attempt, never an early one",
 		Cause: "Seconds and milliseconds are mixed up. The wait is measured from the attempt's start. The exponent " +
 			"is reset with each delivery. The cap is applied to the wrong term. One delayed record holds up the records " +
-			"behind it.",
+			"behind it. After a connection that broke, an HTTP client such as Java's HttpURLConnection repeats the call by " +
+			"itself: the promise is then attempts: {calls: 2}.",
 		Contract: "backoff: {initial: 100ms, multiplier: 2, cap: 2s}, with your waits",
 		Scenario: "records that fail and are tried again (transient-downstream)",
 		Anomalies: []AnomalyNote{
@@ -483,8 +484,12 @@ func (c *backoff) judge(g *gap, heldUp time.Duration) {
 			return fmt.Sprintf("a copy was tried %s after the failure that it was written for; promised are %s at least",
 				units.Text(g.length), units.Text(g.least))
 		}
-		return fmt.Sprintf("gap %d was %s; promised are %s to %s", g.k, units.Text(g.length), units.Text(g.least),
+		told := fmt.Sprintf("gap %d was %s; promised are %s to %s", g.k, units.Text(g.length), units.Text(g.least),
 			units.Text(g.most))
+		if g.early && g.unanswered && c.w.repeats == nil && !c.w.hops {
+			told += "; clients may repeat a call that got no answer by themselves (attempts: {calls: 2})"
+		}
+		return told
 	}, moment{history.KindAttemptEnd, g.ended}, moment{history.KindAttemptStart, g.start}).by(g.beyond()))
 }
 

@@ -1,6 +1,7 @@
 package assertions
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -728,4 +729,27 @@ func unknownSchema(b *builder) int64 {
 	f := b.fault("registry", "registry", "no schema found by its id")
 	b.h.Faults[f].HidesSchemas = true
 	return f
+}
+
+// A client that repeats a call by itself is a likely cause of a short wait after a call that got no answer, and of no
+// other.
+func TestAShortWaitAfterNoAnswer(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []history.Outcome{history.OutcomeReset, history.OutcomeTransient} {
+		b := newBuilder().begin().send(0)
+		b.end(b.start(0), 0, outcome)
+		verdict, _, err := Judge(b.wait(10 * ms).success(0).commit(1).drain().done())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range verdict.Invariants {
+			if one.Name != "backoff" {
+				continue
+			}
+			if len(one.Anomalies) != 1 || one.Anomalies[0].Name != "backoff-early" ||
+				strings.Contains(one.Anomalies[0].Counterexamples[0].Summary, "calls: 2") != (outcome == history.OutcomeReset) {
+				t.Errorf("%s: %+v", outcome, one.Anomalies)
+			}
+		}
+	}
 }
