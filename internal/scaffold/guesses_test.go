@@ -153,6 +153,10 @@ func TestAnAddressInTheCode(t *testing.T) {
 	if _, text := proposed(t, fixed...); strings.Contains(text, "in its code") {
 		t.Errorf("a default:\n%s", text)
 	}
+	fixed[3] = "servers string // a list: \"broker1:9092,broker2:9092\"\n# or \"kafka:9092\"\n * @param x 'kafka:9092'\n"
+	if _, text := proposed(t, fixed...); strings.Contains(text, "in its code") {
+		t.Errorf("a comment:\n%s", text)
+	}
 }
 
 // A consumer and a producer with settings of their own both get the address.

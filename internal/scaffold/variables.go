@@ -161,13 +161,18 @@ func (v *Variables) give(one candidate, setting bool) bool {
 	return false
 }
 
-// inCode matches the address of a broker in code, at a port that Kafka usually has.
-var inCode = regexp.MustCompile("[\"'`]([\\w.-]+:(?:[123]?9092|909[345]))\\b")
+// inCode matches the address of a broker in code, at a port that Kafka usually has, and remark a line, or the end of a
+// line, that is a comment.
+var (
+	inCode = regexp.MustCompile("[\"'`]([\\w.-]+:(?:[123]?9092|909[345]))\\b")
+	remark = regexp.MustCompile(`(?m)(?:^|\s)//.*$|^\s*(?:#|\*|/\*).*$`)
+)
 
 // fixedBrokers is the first address of Kafka in code, and the file that has it.
 func fixedBrokers(sources []source) (address, in string) {
 	for _, one := range sources {
-		if found := inCode.FindStringSubmatch(one.text); found != nil && codeFile.MatchString(one.path) {
+		code := remark.ReplaceAllString(one.text, "")
+		if found := inCode.FindStringSubmatch(code); found != nil && codeFile.MatchString(one.path) {
 			return found[1], one.path
 		}
 	}
