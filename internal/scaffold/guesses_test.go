@@ -172,6 +172,20 @@ func TestAddressesOfBrokers(t *testing.T) {
 	}
 }
 
+// A consumer that reads Kafka's address from a file of its own is given one.
+func TestAnAddressInAFile(t *testing.T) {
+	says := `Kafka's address is in mail/config/config.yaml: if the consumer reads such a file, let dlqbench write it (files)`
+	files := []string{"go.mod", "module mail\n", "main.go", "package main\n", "mail/config/config.yaml",
+		"kafka:\n  bootstrap-servers: kafka:29092\n", "docker-compose.yaml", "BROKERS: kafka:9092\n", "x.yaml", "broker: \n"}
+	if _, text := proposed(t, files...); !strings.Contains(text, says) {
+		t.Errorf("it does not say so:\n%s", text)
+	}
+	files[3] = `package main; var brokers = os.Getenv("KAFKA_BROKERS")`
+	if _, text := proposed(t, files...); strings.Contains(text, "Kafka's address is in") {
+		t.Errorf("with a variable:\n%s", text)
+	}
+}
+
 // However many addresses there are, and however they are called, the subject decodes, and so does that to learn from.
 func TestManyAddresses(t *testing.T) {
 	code := `os.environ["CARDS_URL"], os.environ["CARDS_ENDPOINT"],`

@@ -28,13 +28,21 @@ var (
 // TopicNames returns names that topics of a program may have: texts in lines of its code and settings that are about
 // topics or dead letters.
 func TopicNames(files fs.FS) []string {
-	r := repository{files, ""}
 	var names []string
+	repository{files, ""}.eachText(func(_, text string) (more bool) {
+		names = append(names, topicsIn(text)...)
+		return len(names) < topicNames
+	})
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), topicNames)]
+}
+
+// eachText hands out the code and the settings of a program, whatever they are called, until take returns false.
+func (r repository) eachText(take func(name, text string) (more bool)) {
 	_ = fs.WalkDir(r, ".", func(name string, entry fs.DirEntry, _ error) error {
 		base := path.Base(name)
 		switch {
-		case len(names) >= topicNames:
-			return fs.SkipAll
 		case entry == nil:
 		case entry.IsDir():
 			if name != "." && (r.foreign(name) || name == "runs" || name == "gate") {
@@ -42,15 +50,35 @@ func TopicNames(files fs.FS) []string {
 			}
 		case testFile.MatchString(base) || !codeFile.MatchString(base) && !textFile.MatchString(base):
 		default:
-			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= sourceSize {
-				names = append(names, topicsIn(r.read(name))...)
+			info, err := entry.Info()
+			if err == nil && info.Mode().IsRegular() && info.Size() <= sourceSize && !take(name, r.read(name)) {
+				return fs.SkipAll
 			}
 		}
 		return nil
 	})
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return names[:min(len(names), topicNames)]
+}
+
+var (
+	// brokersSet matches an address of Kafka in settings, and othersFile files that have one and are not the program's.
+	brokersSet = regexp.MustCompile(`(?im)^\s*["']?[\w.-]*(?:bootstrap[-_.]?servers?|brokers?)["']?\s*[:=]\s*[\["']*` +
+		`[\w.-]+:\d+`)
+	othersFile = regexp.MustCompile(`^(?:docker-)?compose[\w.-]*$|^(?:subject|dlqbench)\.yaml$`)
+)
+
+// settingsNamed bounds the files that are named in a note.
+const settingsNamed = 3
+
+// brokerSettings are files of settings that have an address of Kafka.
+func (r repository) brokerSettings() []string {
+	var found []string
+	r.eachText(func(name, text string) (more bool) {
+		if !codeFile.MatchString(name) && !othersFile.MatchString(path.Base(name)) && brokersSet.MatchString(text) {
+			found = append(found, name)
+		}
+		return len(found) < settingsNamed
+	})
+	return found
 }
 
 // topicsIn returns the names in a text.
