@@ -112,7 +112,7 @@ func TestContractsAreLearned(t *testing.T) {
 			}
 			if one.command {
 				find(t, written, report.Subject)
-				// The usual answers differ from those that its author declared, and effects are not learned.
+				// The usual answers differ from those that its author declared, and effects in a database are not learned.
 				report.Subject.Contract.Classes, report.Subject.Contract.Logical = written.Contract.Classes, written.Contract.Logical
 				report.Subject.Contract.Effects = written.Contract.Effects
 			}
