@@ -1,6 +1,9 @@
 package assertions
 
 import (
+	"slices"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -307,4 +310,27 @@ func leavingCases() []testCase {
 			b.members(2, "").members(1, "leave").wait(4 * time.Second)
 		}),
 	}
+}
+
+// What a process logged just before it left its group for good is the reason, and in the trace.
+func TestWhyAMemberLeft(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	b.shares(inMemory).members(1, "").share(0).success(0).accept(0)
+	b.logs("ERROR Crash: Cannot read properties of null").members(0, "leave").wait(4 * time.Second)
+	b.as(1, 0).up().members(1, "").share(1).success(1).accept(1).drain().phase(history.PhaseAudit)
+	verdict, _, err := Judge(b.as(0, 0).signal("TERM").exit(0).as(1, 0).signal("TERM").exit(0).sealed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, invariant := range verdict.Invariants {
+		for _, one := range invariant.Anomalies {
+			if one.Name == "gave-up" && slices.ContainsFunc(one.Counterexamples[0].Trace, func(l Line) bool {
+				return strings.Contains(l.Text, "Cannot read properties of null")
+			}) {
+				return
+			}
+		}
+	}
+	t.Errorf("it is not in the trace: %+v", verdict.Roots)
 }

@@ -239,7 +239,7 @@ func (c *staysUp) judgeMember(l *life) {
 		c.skip("stall")
 	default:
 		c.result.Judged++
-		s := c.ofProcess(l.left, l.out, func() string {
+		s := c.ofProcess(max(0, l.left-lookBack), l.out, func() string {
 			return fmt.Sprintf("instance %d %s and did not come back in %s, though it still ran and everything was healed",
 				l.by.instance, how, units.Text(quiet))
 		})
