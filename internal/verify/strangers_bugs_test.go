@@ -148,6 +148,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "smoke", ""},
 			{"count-starts-anew", "unreliable-downstream", "bounded-retries: over-retried"},
 		},
+		"frameworks/spring/batch.yaml": {
+			{"", seldom("smoke"), ""},
+			{"batch-fails-as-a-whole", "smoke workload.rate=60/s", "dlq-fidelity: metadata-wrong"}, // dead letters of what succeeded
+		},
 		"frameworks/spring/retryable-topic.yaml": {{"", "smoke", ""}},
 		"frameworks/connect/subject.yaml": {
 			{"", "dlq-refused-for-good", ""},

@@ -6,7 +6,7 @@ import org.springframework.kafka.annotation.KafkaListener;
 import org.springframework.stereotype.Component;
 
 @Component
-@Profile("!retryable-topic")
+@Profile("!retryable-topic & !batch")
 class OrderListener {
   private final Payments payments;
 
