@@ -191,6 +191,9 @@ func least(of *scenarios.SubjectFile) *scenarios.SubjectFile {
 	c.DLQ.Enabled, c.DLQ.Topic, c.DLQ.WrittenBy = own.DLQ.Enabled, own.DLQ.Topic, own.DLQ.WrittenBy
 	c.DLQ.OnFailure, c.Attempts.Counter = own.DLQ.OnFailure, own.Attempts.Counter
 	c.Stop.Grace = longGrace
+	if own.Effects != nil && own.Effects.Topic != "" {
+		c.Effects = own.Effects // without it, the topic would not be there
+	}
 	return &subject
 }
 

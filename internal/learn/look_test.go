@@ -81,6 +81,11 @@ func TestATopicWithEffects(t *testing.T) {
 	if topic := s.hasEffects(run.Sighting{Others: all}, []string{"audit", "out"}); topic != "out" {
 		t.Errorf("effects in %q", topic)
 	}
+	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it], "+
+		"contract: {effects: {topic: out}}}"))
+	if err != nil || least(subject).EffectsTopic() != "out" {
+		t.Errorf("the watched run has no such topic: %v", err)
+	}
 	s.committed[place{}] = 4 // what is not committed may have its effect later
 	if topic := s.hasEffects(run.Sighting{Others: all}, []string{"audit", "out"}); topic != "" {
 		t.Errorf("effects in %q, of 4 records", topic)
