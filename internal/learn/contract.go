@@ -205,7 +205,7 @@ func (s *seen) gaps() [][]time.Duration {
 	for _, r := range s.of(history.OutcomeExhausted, history.OutcomeTransient) {
 		for k := 1; k < len(r.tries); k++ {
 			before := r.tries[k-1]
-			if before.outcome != history.OutcomeTransient {
+			if before.outcome != history.OutcomeTransient || !s.follows(r.tries, k) {
 				break
 			}
 			for len(all) < k {
@@ -369,7 +369,7 @@ func (l *learned) retryAfter() {
 		tries := l.seen.records[i].tries
 		for k := 1; k < len(tries); k++ {
 			before := tries[k-1]
-			if before.outcome != history.OutcomeRateLimited || before.after <= usual {
+			if before.outcome != history.OutcomeRateLimited || before.after <= usual || !l.seen.follows(tries, k) {
 				continue
 			}
 			if tries[k].begin-before.end >= before.after {

@@ -462,6 +462,33 @@ func TestNothingSeen(t *testing.T) {
 	}
 }
 
+// A record that fails once, whose partition then gets another process, was seen with a wait of 36 ms though each process
+// waits 50 ms: the other one does not know of the failure.
+func TestAWaitIsThatOfOneProcess(t *testing.T) {
+	t.Parallel()
+	ms := time.Millisecond
+	failed := func(by process, begin time.Duration) try {
+		return try{by: by, begin: begin, end: begin + ms, outcome: history.OutcomeTransient}
+	}
+	one, other, again := process{0, 0}, process{1, 0}, process{0, 1}
+	s := newSeen()
+	for i, tries := range [][]try{
+		{failed(one, 0), failed(one, 51*ms), failed(other, 80*ms)},
+		{failed(one, 0), failed(other, 37*ms), failed(other, 88*ms)},
+		{failed(one, 0), failed(again, 20*ms)},
+	} {
+		r := s.record(int32(i))
+		r.planned, r.offset, r.tries = history.OutcomeExhausted, int64(i), tries
+	}
+	if got := s.gaps(); len(got) == 0 || !slices.Equal(got[0], []time.Duration{50 * ms}) || len(slices.Concat(got...)) != 1 {
+		t.Errorf("waits of one process: %v", got)
+	}
+	s.header.Topics = []history.Topic{{Name: "retry", Role: history.RoleRetry}}
+	if got := s.gaps(); len(got) != 2 || len(got[0]) != 3 || len(got[1]) != 2 {
+		t.Errorf("waits before copies: %v", got)
+	}
+}
+
 func TestFitFindsWhatPeopleWrite(t *testing.T) {
 	ms := func(all ...int) [][]time.Duration {
 		var gaps [][]time.Duration

@@ -67,11 +67,18 @@ type record struct {
 
 // try is one attempt. end is 0 if it was never answered.
 type try struct {
+	by         process
 	begin, end time.Duration
 	outcome    history.Outcome
 	after      time.Duration
 	// undone: it was a write in a transaction with several records that was aborted, so its answer was not about it.
 	undone bool
+}
+
+// process is one of an instance.
+type process struct {
+	instance int16
+	run      uint16
 }
 
 // deadLetter is a dead letter and the record that it is about.
@@ -238,7 +245,7 @@ func (w *walker) attempt(e *history.Event) {
 	}
 	r := w.record(e.Record)
 	if e.Kind == history.KindAttemptStart {
-		r.tries = append(r.tries, try{begin: e.Time})
+		r.tries = append(r.tries, try{by: process{e.Instance, e.Run}, begin: e.Time})
 		w.open[e.Op] = int32(len(r.tries) - 1)
 		w.join(e)
 		return
@@ -348,6 +355,14 @@ func (s *seen) of(planned ...history.Outcome) []*record {
 		}
 	}
 	return all
+}
+
+// follows reports whether the k-th of a record's tries (from 1) began after a wait. A process that takes over a
+// partition does not wait for what another one has tried, unless it reads a copy in a retry topic, or is in a share
+// group.
+func (s *seen) follows(tries []try, k int) bool {
+	return tries[k].by == tries[k-1].by || s.shared ||
+		slices.ContainsFunc(s.header.Topics, func(topic history.Topic) bool { return topic.Role == history.RoleRetry })
 }
 
 // called reports whether each record without an id, of those that came to an end without a dead letter, stands for a
