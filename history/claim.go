@@ -42,8 +42,8 @@ func (e *Event) Stated() Claim {
 	return *e.Claim
 }
 
-// Beside returns what else the audit found in the dead letter. It is empty if there is no claim, or if More was not
-// written by Encode.
+// Beside returns what else the audit found in the dead letter. It is empty for a nil claim, and if Encode did not write
+// More.
 func (c *Claim) Beside() ClaimMore {
 	var m ClaimMore
 	if c == nil || c.More == "" || json.Unmarshal([]byte(c.More), &m) != nil {

@@ -144,7 +144,8 @@ func fixedAnswer(call workload.Called) string {
 const differing = 3
 
 // routes returns the calls without a record's id, by method and path, except those that are made about records, too.
-// Segments in which many paths differ become *. A path that is no text has a part of a record that can't be read.
+// Segments in which many paths differ become *. A path with bytes that are not text was made from an unreadable
+// record, so it is left out.
 func (t *traffic) routes() []route {
 	shapes := map[string][]workload.Called{}
 	for _, call := range t.others {

@@ -110,10 +110,11 @@ func (p *Proposal) look(r repository, command []string) {
 		p.note(p.Variables.Fixed + ": unless that is a default, let it read the address from the environment, or start it " +
 			"yourself (kind: external)")
 	}
-	settings := r.brokerSettings()
-	if p.Variables.Bootstrap.Name == "" && p.Framework.Bootstrap == "" && len(settings) > 0 {
-		p.note("Kafka's address is in " + strings.Join(settings, ", ") + ": if the consumer reads such a file, let " +
-			"dlqbench write it (files), and start it where that is (dir: \"{{.WorkDir}}\")")
+	if p.Variables.Bootstrap.Name == "" && p.Framework.Bootstrap == "" {
+		if settings := r.brokerSettings(); len(settings) > 0 {
+			p.note("Kafka's address is in " + strings.Join(settings, ", ") + ": if the consumer reads such a file, let " +
+				"dlqbench write it (files), and start it where that is (dir: \"{{.WorkDir}}\")")
+		}
 	}
 	var notes []string
 	if p.Retries, notes = r.retries(sources, p.File); p.Retries.Found {

@@ -14,8 +14,8 @@ import (
 const topicNames = 100
 
 var (
-	// aboutTopics matches a line with the name of a topic, likely and quoted what it may be. A number or a single word of
-	// configuration is a name, too, and does no harm.
+	// aboutTopics matches lines that may have the name of a topic. quoted, unquoted and byDefault match what may be the
+	// name. They match other words as well, which does no harm.
 	aboutTopics = regexp.MustCompile(`(?i)topic|dl[qt]\b|dead[-_. ]?letter`)
 	quoted      = regexp.MustCompile("[\"'`]([\\w.-]{2,249})[\"'`]")
 	unquoted    = regexp.MustCompile(`[:=]\s*([\w.-]{2,249})\s*(?:#.*)?$`)
