@@ -307,6 +307,9 @@ func simulate(t *testing.T, how habits, unreadable bool) (*seen, history.Source,
 			e.Partition, e.Offset, e.Aux = partition, sim.next[partition], sim.committed[partition]
 		})
 	}
+	if subject.Contract.Effects != nil { // of which there are none
+		sim.event(history.KindEffectsRead, func(e *history.Event) { e.Instance, e.Text = history.None, "topic results" })
+	}
 	source := history.FromEvents(sim.seen.header, sim.events)
 	if err := sim.seen.read(source); err != nil {
 		t.Fatal(err)
@@ -315,6 +318,27 @@ func simulate(t *testing.T, how habits, unreadable bool) (*seen, history.Source,
 		t.Fatal(err)
 	}
 	return sim.seen, source, subject, text
+}
+
+// Effects that were seen in the first look, and lack records in the watched run, are a question. Those of the file's
+// author are a promise, and the consumer breaks it.
+func TestEffectsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	for _, found := range []map[string]string{nil, {"contract.effects": "Seen."}} {
+		how := usual()
+		how.promised = "effects: {topic: results}"
+		s, source, subject, text := simulate(t, how, true)
+		l := propose(s, s, subject, found)
+		l.path, l.text = "subject.yaml", text
+		if err := l.strengthen(source); err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(l.lines, func(line Line) bool { return line.Key == "effects" })
+		odd := slices.ContainsFunc(l.odd, func(text string) bool { return strings.Contains(text, "effect") })
+		if guess := found != nil; at < 0 || l.lines[at].Open != guess || odd == guess {
+			t.Errorf("found %v: %+v, odd %q", found, l.lines, l.odd)
+		}
+	}
 }
 
 // What is proposed for consumers with different habits. testdata has the contracts.
