@@ -18,7 +18,7 @@ type editor interface {
 
 // brokerConn is a connection as kfake sees it. It follows the incoming requests, and edits the answers that name
 // brokers: Metadata, DescribeCluster, FindCoordinator, OffsetForLeaderEpoch and some versions of Fetch; and those that
-// differ from Kafka's, such as ApiVersions in version 3. Everything else passes unchanged.
+// differ from Kafka's, such as ApiVersions in version 3 and OffsetFetch. Everything else passes unchanged.
 // The connections of members that wait for a rebalance outlive the end of the client's side (see parked.go).
 type brokerConn struct {
 	net.Conn
@@ -170,7 +170,7 @@ func (c *brokerConn) arrived() bool {
 	}
 	switch kmsg.Key(answer.key) {
 	case kmsg.Metadata, kmsg.DescribeCluster, kmsg.DescribeTopicPartitions, kmsg.FindCoordinator,
-		kmsg.OffsetForLeaderEpoch, kmsg.CreateTopics:
+		kmsg.OffsetForLeaderEpoch, kmsg.CreateTopics, kmsg.OffsetFetch:
 		c.expect(answer)
 	case kmsg.Fetch:
 		if namesLeaderTooEarly(answer.version) {

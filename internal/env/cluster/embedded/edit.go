@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -32,6 +33,8 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 		e.editEpochEnds(request.(*kmsg.OffsetForLeaderEpochRequest), response)
 	case *kmsg.FetchResponse:
 		withoutLeaders(response)
+	case *kmsg.OffsetFetchResponse:
+		withTexts(response)
 	case *kmsg.CreateTopicsResponse:
 		withSources(response)
 	case *kmsg.DescribeTopicPartitionsResponse:
@@ -66,6 +69,27 @@ func withoutLeaders(response *kmsg.FetchResponse) {
 	for i := range response.Topics {
 		for p := range response.Topics[i].Partitions {
 			response.Topics[i].Partitions[p].CurrentLeader = kmsg.NewFetchResponseTopicPartitionCurrentLeader()
+		}
+	}
+}
+
+// withTexts says that no text was committed with an offset as Kafka does, which has no null there
+// (OffsetFetchResponse.NO_METADATA). sarama 1.45 fails at null in versions 6 and 7, and its members never begin to
+// consume.
+func withTexts(response *kmsg.OffsetFetchResponse) {
+	none := ""
+	for i := range response.Topics {
+		for p := range response.Topics[i].Partitions {
+			found := &response.Topics[i].Partitions[p]
+			found.Metadata = cmp.Or(found.Metadata, &none)
+		}
+	}
+	for i := range response.Groups {
+		for t := range response.Groups[i].Topics {
+			for p := range response.Groups[i].Topics[t].Partitions {
+				found := &response.Groups[i].Topics[t].Partitions[p]
+				found.Metadata = cmp.Or(found.Metadata, &none)
+			}
 		}
 	}
 }

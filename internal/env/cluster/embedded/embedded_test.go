@@ -691,6 +691,44 @@ func TestFeaturesForOlderClients(t *testing.T) {
 	}
 }
 
+// The text beside an offset is never null in an answer, whatever was committed: sarama 1.45 can't read null in the
+// compact form, and its members never begin to consume.
+func TestOffsetsHaveAText(t *testing.T) {
+	e := start(t, 1, cluster.Topic{Name: "input", Partitions: 2})
+	conn := dialRaw(t, e.Brokers()[0].Address)
+	offset := kmsg.NewOffsetCommitRequestTopicPartition()
+	offset.Offset = 7 // of partition 0, without a text; partition 1 has no offset
+	commit := kmsg.NewPtrOffsetCommitRequest()
+	commit.Group, commit.Generation = "workers", -1
+	commit.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "input",
+		Partitions: []kmsg.OffsetCommitRequestTopicPartition{offset}}}
+	conn.request(t, commit, 7)
+	for version := int16(1); version <= 9; version++ {
+		request := kmsg.NewPtrOffsetFetchRequest()
+		request.Group = "workers"
+		request.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "input", Partitions: []int32{0, 1}}}
+		asked := kmsg.NewOffsetFetchRequestGroup()
+		asked.Group, asked.MemberEpoch = "workers", -1
+		asked.Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: "input", Partitions: []int32{0, 1}}}
+		request.Groups = []kmsg.OffsetFetchRequestGroup{asked}
+		response := conn.request(t, request, version).(*kmsg.OffsetFetchResponse)
+		texts := map[int64]*string{}
+		for _, topic := range response.Topics {
+			for _, p := range topic.Partitions {
+				texts[p.Offset] = p.Metadata
+			}
+		}
+		for _, group := range response.Groups {
+			for _, p := range group.Topics[0].Partitions {
+				texts[p.Offset] = p.Metadata
+			}
+		}
+		if len(texts) != 2 || texts[7] == nil || texts[-1] == nil {
+			t.Errorf("version %d: the texts by offset are %v, want one of 7 and one of -1", version, texts)
+		}
+	}
+}
+
 // Java's Admin describes topics with a request of its own. The answer has the lists without which it fails, and knows
 // of stopped brokers.
 func TestTopicsAreDescribedForJava(t *testing.T) {
