@@ -138,6 +138,11 @@ func TestRender(t *testing.T) {
 		!slices.Equal(rendered.Contract.RetryTopics, TextList{"a", "b", "c"}) {
 		t.Errorf("retry topics %q, %v", rendered.Contract.RetryTopics, err)
 	}
+	values.TellBrokers("127.0.0.1:9,127.0.0.1:10")
+	apart := &SubjectFile{Command: []string{"{{.BootstrapHost}}", "{{.BootstrapPort}}"}}
+	if rendered, err = apart.Render(values); err != nil || rendered.Command[0] != "127.0.0.1" || rendered.Command[1] != "9" {
+		t.Errorf("the first address in parts is %q, %v", rendered.Command, err)
+	}
 	if _, err := (&SubjectFile{Name: "x", Command: []string{"{{.Nope}}"}}).Render(values); err == nil {
 		t.Error("an unknown value was rendered")
 	}

@@ -86,7 +86,7 @@ func (c *checker) checkPodEnv(s *SubjectFile) {
 	told := false
 	for _, name := range c.names("/env") {
 		value := s.Env[name]
-		told = told || strings.Contains(value, ".BootstrapServers")
+		told = told || strings.Contains(value, ".Bootstrap")
 		if found := notInPods.FindString(value); found != "" {
 			c.at(Below("/env", name), fmt.Sprintf("all pods have the same environment, and {{%s}} has no value in it",
 				found))

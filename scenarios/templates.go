@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net"
 	"reflect"
 	"regexp"
 	"slices"
@@ -17,8 +18,8 @@ import (
 
 // Values are what an instance of the subject is told.
 type Values struct {
-	// BootstrapServers is this instance's own tap.
-	BootstrapServers string
+	// BootstrapServers is this instance's own tap; BootstrapHost and BootstrapPort are those of its first address.
+	BootstrapServers, BootstrapHost, BootstrapPort string
 	// InputTopic is the source topic; InputTopics lists all of them, comma-separated.
 	InputTopic, InputTopics string
 	DLQTopic                string
@@ -62,6 +63,13 @@ type Values struct {
 	SASLMechanism, SASLUsername, SASLPassword string
 }
 
+// TellBrokers sets the addresses of Kafka, HOST:PORT and comma-separated.
+func (v *Values) TellBrokers(addresses string) {
+	v.BootstrapServers = addresses
+	first, _, _ := strings.Cut(addresses, ",")
+	v.BootstrapHost, v.BootstrapPort, _ = net.SplitHostPort(first) // empty if it is none, as before a run
+}
+
 // Security returns the environment variables that say who a client is to the brokers.
 func (v Values) Security() map[string]string {
 	return map[string]string{
@@ -76,6 +84,8 @@ func (v Values) Security() map[string]string {
 func (v Values) Environment() map[string]string {
 	environment := map[string]string{
 		"DLQBENCH_BOOTSTRAP_SERVERS":   v.BootstrapServers,
+		"DLQBENCH_BOOTSTRAP_HOST":      v.BootstrapHost,
+		"DLQBENCH_BOOTSTRAP_PORT":      v.BootstrapPort,
 		"DLQBENCH_INPUT_TOPIC":         v.InputTopic,
 		"DLQBENCH_INPUT_TOPICS":        v.InputTopics,
 		"DLQBENCH_DLQ_TOPIC":           v.DLQTopic,

@@ -181,7 +181,8 @@ func readiness(written scenarios.Ready) (subject.Ready, error) {
 func (r *run) valuesOf(instance int) scenarios.Values {
 	values := r.values
 	values.WorkDir = r.workDir(instance)
-	values.Instance, values.BootstrapServers = instance, r.bootstraps[instance]
+	values.Instance = instance
+	values.TellBrokers(r.bootstraps[instance])
 	r.tellDownstreams(&values, instance)
 	values.Port = r.ports[instance]
 	one := r.consumerOf(instance)

@@ -75,7 +75,8 @@ func (r *run) replayTools(bootstrap, ids string) ([]subject.Launch, error) {
 	rate := strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)
 	if r.options.Subject != nil && r.options.Subject.Replay.Command != nil {
 		values := r.values
-		values.BootstrapServers, values.IDsFile, values.ReplayRate = bootstrap, ids, rate
+		values.TellBrokers(bootstrap)
+		values.IDsFile, values.ReplayRate = ids, rate
 		rendered, err := r.options.Subject.Render(values)
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)

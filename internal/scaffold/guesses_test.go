@@ -55,6 +55,32 @@ var topic = envOr("INPUT_TOPIC", "orders")
 type config struct {
 	DLQ string ` + "`env:\"DLQ_TOPIC,required\"`" + `
 }`}, "KAFKA_BROKERS INPUT_TOPIC DLQ_TOPIC GROUP_ID -"},
+		"go, viper": {[]string{"go.mod", "module orders\n", "config.go", "package main\n\n" +
+			`func load() { viper.SetDefault("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092"); viper.AutomaticEnv() }
+type config struct {
+	Topic string ` + "`mapstructure:\"KAFKA_TOPIC\"`" + `
+	Name string ` + "`mapstructure:\"group_name\"`" + `
+}`}, "KAFKA_BOOTSTRAP_SERVERS KAFKA_TOPIC - - -"},
+		"go, envconfig with structs in structs": {[]string{"go.mod", "module sink\n", "config.go", "package main\n\n" +
+			"type kafka struct {\n\tBroker broker `envconfig:\"BROKER\"`\n\tTopic string `envconfig:\"TOPIC\"`\n}\n" +
+			"type config struct {\n\tKafka kafka `envconfig:\"KAFKA\"`\n\tURL string `envconfig:\"API_URL\"`\n}\n",
+			".env.example", "KAFKA_BROKER_LIST=kafka:9092\nKAFKA_TOPIC=orders\nAPI_URL=http://localhost\n"},
+			"KAFKA_BROKER_LIST KAFKA_TOPIC - - API_URL"},
+		"python, settings of pydantic": {append(python, "app/config.py", `from pydantic_settings import BaseSettings
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="WORKER_", env_file=".env")
+    kafka_bootstrap_servers: str = "kafka:29092"
+    orders_topic: str = "orders"
+    dlq_topic: str | None = None
+    def url(self, payments_url: str): pass
+`), "WORKER_KAFKA_BOOTSTRAP_SERVERS WORKER_ORDERS_TOPIC WORKER_DLQ_TOPIC - -"},
+		"nest": {[]string{"package.json", "{}", "src/app.ts", `constructor(private configService: ConfigService) {
+  this.brokers = [configService.get<string>('KAFKA_BROKER')]; this.topic = this.config.getOrThrow("ORDERS_TOPIC");
+  this.port = config.get('http.port'); headers.get('KAFKA_GROUP_ID');
+}`}, "KAFKA_BROKER ORDERS_TOPIC - - -"},
+		"a file for the environment": {append(python, "app.py", `BROKERS = environ["BROKERS"]`, "env.py", "KAFKA_GROUP=1",
+			".env.sample", "# Kafka\nexport ORDERS_TOPIC=orders\nKAFKA_BOOTSTRAP=kafka:9092\nPAYMENTS_URL = http://x\nKAFKA_PORT=9092\n"),
+			"BROKERS ORDERS_TOPIC - - PAYMENTS_URL"},
 		"node": {[]string{"package.json", "{}", "src/consumer.ts",
 			`const kafka = new Kafka({ brokers: process.env.KAFKA_BROKER_LIST!.split(",") });
 const { ORDERS_TOPIC, GROUP_ID: groupId = "orders" } = process.env;
@@ -133,6 +159,29 @@ KAFKA_BROKERS = "localhost:9092"`),
 				t.Errorf("it is given %v, want %v\n%s", subject.Env, want, text)
 			}
 		})
+	}
+}
+
+// An address that is given in parts gets the parts of the one that dlqbench has.
+func TestAddressesInParts(t *testing.T) {
+	subject, text := proposed(t, "requirements.txt", "asyncpg\n", "app.py", `from pydantic_settings import BaseSettings
+class Settings(BaseSettings):
+    db_host: str = "db"
+    db_port: int = 5432
+    db_name: str = "shop"
+    db_user: str = "shop"
+    db_password: str = "secret"
+    url = "postgresql://"
+`, ".env.example", "KAFKA_BROKER_HOST=kafka\nKAFKA_BROKER_PORT=9092\nKAFKA_UI_HOST=ui\nPG_PORT=5433\n")
+	want := map[string]string{"KAFKA_BROKER_HOST": "{{.BootstrapHost}}", "KAFKA_BROKER_PORT": "{{.BootstrapPort}}",
+		"DB_HOST": "{{.DatabaseHost}}", "DB_PORT": "{{.DatabasePort}}", "DB_NAME": "{{.DatabaseName}}",
+		"DB_USER": "{{.DatabaseUser}}", "DB_PASSWORD": "{{.DatabasePassword}}"}
+	if !maps.Equal(subject.Env, want) || len(subject.Downstreams) != 1 || subject.Downstreams[0].Postgres == nil {
+		t.Errorf("it is given %v, want %v\n%s", subject.Env, want, text)
+	}
+	if subject, text = proposed(t, "requirements.txt", "pymysql\n", "app.py", `os.environ["DB_HOST"]`); len(subject.Env) !=
+		1 || subject.Downstreams[0].HTTP == nil {
+		t.Errorf("a database that is not PostgreSQL's is given %v\n%s", subject.Env, text)
 	}
 }
 

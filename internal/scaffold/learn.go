@@ -113,6 +113,10 @@ func (p *Proposal) addresses(r repository) (env []Address, called []Downstream) 
 	for _, one := range append([]Variable{known.Bootstrap}, v.Brokers...) {
 		env = append(env, Address{one, "{{.BootstrapServers}}"})
 	}
+	if v.BootstrapPort.Name != "" {
+		env[0].Value = "{{.BootstrapHost}}"
+		env = append(env, Address{v.BootstrapPort, "{{.BootstrapPort}}"})
+	}
 	if known.Group.Name == p.Framework.Group && v.Group.Name == "" {
 		v.Group = Variable{} // what the framework reads has a value in the settings already
 	}
@@ -150,6 +154,8 @@ func (p *Proposal) addresses(r repository) (env []Address, called []Downstream) 
 	called = append(called, Downstream{"database", "postgres", ""})
 	spring := "SPRING_DATASOURCE_"
 	switch name := v.Database.Name; {
+	case name == "" && len(v.DatabaseParts) > 0:
+		env = append(env, v.DatabaseParts...)
 	case name == "" || strings.HasPrefix(name, spring):
 		because := "read by Spring, which has a driver for PostgreSQL here"
 		add(Variable{spring + "URL", because},
@@ -192,7 +198,7 @@ func nameOf(address Variable, called []Downstream) string {
 
 // hasDatabase reports whether the program uses PostgreSQL.
 func (p *Proposal) hasDatabase(r repository) bool {
-	if p.Variables.Database.Name != "" {
+	if p.Variables.Database.Name != "" || len(p.Variables.DatabaseParts) > 0 {
 		return true
 	}
 	build := r.read(p.File)

@@ -22,6 +22,7 @@ var (
 	codeFile = regexp.MustCompile(
 		`\.(?:go|py|js|mjs|cjs|ts|mts|cts|java|kt|scala|groovy|cs|fs|rs|rb|php|ex|exs)$`)
 	settingsFile = regexp.MustCompile(`^application[^/]*\.(?:ya?ml|properties)$`)
+	dotenvFile   = regexp.MustCompile(`\.env$|^\.?env\.(?:example|sample|template|dist|local|dev\w*|prod\w*)$`)
 	// testFile and foreignFolder match what is not the program: its tests, packages of others, and what builds make.
 	testFile      = regexp.MustCompile(`^test_|_test\.\w+$|\.(?:test|spec)\.\w+$|[a-z](?:Tests?|IT|Spec)\.\w+$`)
 	foreignFolder = regexp.MustCompile(`^(?:\..+|node_modules|vendor|site-packages|__pycache__|target|build|dist|` +
@@ -55,7 +56,7 @@ func (r repository) sources(command []string) []source {
 				return fs.SkipDir
 			}
 		case !slices.Contains(named, name) && (testFile.MatchString(base) ||
-			!codeFile.MatchString(base) && !settingsFile.MatchString(base)):
+			!codeFile.MatchString(base) && !settingsFile.MatchString(base) && !dotenvFile.MatchString(base)):
 		default:
 			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= sourceSize {
 				found = append(found, source{name, r.read(name)})

@@ -4,7 +4,9 @@ package scaffold
 
 import (
 	"cmp"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +30,10 @@ type Variables struct {
 	Bootstrap, Topic, DLQ, Group, Downstream, Registry, Database, Transactions Variable
 	// Downstreams are all that Downstream may be, Addresses those of services without a URL, which may be gRPC's.
 	Downstreams, Addresses []Variable
+	// BootstrapPort is the port of Kafka if Bootstrap is the host alone.
+	BootstrapPort Variable
+	// DatabaseParts are the host, port, name, user and password of a database of PostgreSQL without a URL.
+	DatabaseParts []Address
 	// Brokers are further settings with addresses of Kafka, such as those of a consumer and a producer.
 	Brokers []Variable
 	// Fixed says where an address of Kafka is in the code, if no variable of Bootstrap was found.
@@ -40,6 +46,17 @@ var (
 	reads = regexp.MustCompile(`(?i:\w*env)[\w.:?!]*(?:\(\)(?:\??\.\w+)?)?\s*[\[(:]\s*` +
 		"[\"'`]([A-Z][A-Z0-9_]*)[\"'`,;]" + `|\benv\??\.([A-Z][A-Z0-9_]*)\b` +
 		"|\\(\\s*(?:process\\.)?env,\\s*[\"'`]([A-Z][A-Z0-9_]*)[\"'`]")
+	// configured matches a variable that a library of settings looks up, as viper and NestJS' ConfigService do, and
+	// mapstructure's tags. nested matches a tag of envconfig, which is the end of a name: outer structs prefix it.
+	configured = regexp.MustCompile(`(?i:\w*conf(?:ig)?\w*|viper)(?:\??\.\w+)*(?:<[^<>()]*>)?\(\s*` +
+		"[\"'`]([A-Z][A-Z0-9_]+)[\"'`]" + `|\bmapstructure:"([A-Z][A-Z0-9_]+)[",]`)
+	nested = regexp.MustCompile(`\benvconfig:"([A-Z][A-Z0-9_]*)[",]`)
+	// fields matches a field of a class of pydantic's settings, which is read from the variable of its name after the
+	// prefix.
+	fields       = regexp.MustCompile(`(?m)^[ \t]+([a-z]\w*)\s*:\s*[\w"']`)
+	fieldsPrefix = regexp.MustCompile(`\benv_prefix["']?\s*[=:]\s*["'](\w*)["']`)
+	// assigned matches a variable in a file such as .env.example.
+	assigned = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*)[ \t]*=`)
 	// takes matches names that are taken out of Node's environment at once, and names one of them.
 	takes, taken = regexp.MustCompile(`\{([^{}]*)\}\s*=\s*process\.env\b`), regexp.MustCompile(`\b([A-Z][A-Z0-9_]*)\b`)
 	// placeholder matches a variable in settings, such as those of Spring, Quarkus and Benthos, and in shell scripts;
@@ -54,7 +71,13 @@ func (s source) names() []string {
 	if !codeFile.MatchString(s.path) {
 		return append(names, oneOf(placeholder, s.text)...)
 	}
-	names = append(names, oneOf(reads, s.text)...)
+	names = append(append(names, oneOf(reads, s.text)...), oneOf(configured, s.text)...)
+	if strings.Contains(s.text, "BaseSettings") {
+		prefix := strings.Join(oneOf(fieldsPrefix, s.text), "")
+		for _, field := range oneOf(fields, s.text) {
+			names = append(names, strings.ToUpper(prefix+field))
+		}
+	}
 	for _, list := range oneOf(takes, s.text) {
 		names = append(names, oneOf(taken, list)...)
 	}
@@ -114,11 +137,18 @@ func roles() []role {
 func variables(sources []source) Variables {
 	var v Variables
 	var all []candidate
+	set := assignments(sources)
 	for _, one := range sources {
+		tags := oneOf(nested, one.text)
 		for _, name := range one.names() {
-			all = append(all, candidate{name, name, "read in " + one.path})
+			whole := name
+			if slices.Contains(tags, name) {
+				whole = wholeName(name, set)
+			}
+			all = append(all, candidate{whole, whole, "read in " + one.path})
 		}
 	}
+	all = append(all, set...)
 	named := len(all)
 	all = append(all, properties(sources)...)
 	given := map[string]bool{}
@@ -127,7 +157,77 @@ func variables(sources []source) Variables {
 			given[one.name] = v.give(one, i >= named)
 		}
 	}
+	v.parts(all, sources)
 	return v
+}
+
+var (
+	// ofDatabase matches what is before the parts of a database's address, and postgres what shows that the database is
+	// one of PostgreSQL.
+	ofDatabase = regexp.MustCompile(`(?:^|_)(?:DB|DATABASE|POSTGRES|POSTGRESQL|PG)$`)
+	postgres   = regexp.MustCompile(`(?i)postgres|asyncpg|psycopg|\bpgx\b|lib/pq\b`)
+)
+
+// parts finds the addresses that are given in parts, such as KAFKA_HOST and KAFKA_PORT.
+func (v *Variables) parts(all []candidate, sources []source) {
+	names := map[string]Variable{}
+	database := "" // the variable with the host of one
+	for _, one := range slices.Backward(all) {
+		names[one.name] = Variable{one.name, one.because}
+		if stem, isHost := hostOf(one.name); isHost && ofDatabase.MatchString(stem) {
+			database = one.name
+		}
+	}
+	if stem, isHost := hostOf(v.Bootstrap.Name); isHost {
+		v.BootstrapPort = names[stem+"_PORT"]
+	}
+	stem, isHost := hostOf(database)
+	if !isHost || v.Database.Name != "" ||
+		!slices.ContainsFunc(sources, func(s source) bool { return postgres.MatchString(s.text) }) {
+		return
+	}
+	for _, part := range []struct{ ends, value string }{{"HOST HOSTNAME", "Host"}, {"PORT", "Port"},
+		{"NAME DB DATABASE", "Name"}, {"USER USERNAME", "User"}, {"PASSWORD PASS", "Password"}} {
+		for end := range strings.FieldsSeq(part.ends) {
+			if of, known := names[stem+"_"+end]; known {
+				v.DatabaseParts = append(v.DatabaseParts, Address{of, "{{.Database" + part.value + "}}"})
+			}
+		}
+	}
+}
+
+// hostOf returns what is before _HOST in a name.
+func hostOf(name string) (stem string, isHost bool) {
+	return strings.CutSuffix(strings.TrimSuffix(name, "NAME"), "_HOST")
+}
+
+// assignments are the variables in files such as .env and .env.example. Programs read these into their environment, or
+// have them to show which variables they read; a variable of the environment usually takes precedence.
+func assignments(sources []source) (set []candidate) {
+	for _, one := range sources {
+		if dotenvFile.MatchString(path.Base(one.path)) {
+			for _, name := range oneOf(assigned, one.text) {
+				set = append(set, candidate{name, name, "set in " + one.path})
+			}
+		}
+	}
+	return set
+}
+
+// wholeName is the name that ends in that of a tag, or "" if the tag is of a struct, whose name only prefixes others.
+func wholeName(tag string, set []candidate) string {
+	whole := tag
+	for _, one := range set {
+		switch {
+		case one.name == tag:
+			return tag
+		case strings.HasSuffix(one.name, "_"+tag) && whole == tag:
+			whole = one.name
+		case strings.Contains("_"+one.name, "_"+tag+"_") && whole == tag:
+			whole = ""
+		}
+	}
+	return whole
 }
 
 // give gives a variable the first role that fits it, and reports whether one does. A setting is one in a file of
