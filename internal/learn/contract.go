@@ -444,6 +444,9 @@ func (l *learned) poison() {
 			skipped++
 		}
 	}
+	if l.unread.haltsAtNull() {
+		l.wonder("it halts at a record without a value, and what is behind it waits: %s", l.stopping())
+	}
 	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire && !l.unread.unnamed() {
 		l.promise("skips", "["+scenarios.SkipTombstone+"]", "%d of %d records without a value were committed unprocessed.",
 			skipped, skipped)

@@ -92,8 +92,7 @@ func (c *Config) learn(ctx context.Context, report *Report, subject *scenarios.S
 		return err
 	}
 	unread := s
-	if s.haltsAtUnreadable() {
-		// What is behind an unreadable record waits, so most was not seen.
+	if s.halts() {
 		if s, source, err = c.watch(ctx, report, subject, readable()); err != nil {
 			return err
 		}

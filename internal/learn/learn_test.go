@@ -38,8 +38,9 @@ type habits struct {
 	calls int
 	// nameless says that it then writes a dead letter without the headers of the record, so without an id.
 	nameless bool
-	// halts says that nothing of a partition is done from the first value on that can't be read.
-	halts bool
+	// halts says that nothing of a partition is done from the first value on that can't be read, haltsAtNothing from the
+	// first record without a value.
+	halts, haltsAtNothing bool
 	// overtakes says that a record that fails waits while those behind it, of its key too, are processed.
 	overtakes bool
 	// dawdles makes a third of the waits five seconds longer.
@@ -116,7 +117,7 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 	s.event(history.KindAcked, func(e *history.Event) { place(e); e.Instance = history.None })
 	s.audits = append(s.audits, func(e *history.Event) { place(e); e.Instance, e.Topic, e.KeyHash = history.None, 0, 7 })
 	s.event(history.KindFetched, func(e *history.Event) { place(e); e.Record, e.Aux = history.None, offset })
-	if s.halts && flags.Has(history.Garbage) {
+	if s.halts && flags.Has(history.Garbage) || s.haltsAtNothing && flags.Has(history.Tombstone) {
 		s.halted[partition] = true
 	}
 	if s.halted[partition] {
@@ -244,7 +245,7 @@ func watch(t *testing.T, how habits) *learned {
 	t.Helper()
 	s, source, subject, text := simulate(t, how, true)
 	unread := s
-	if s.haltsAtUnreadable() {
+	if s.halts() {
 		s, source, _, _ = simulate(t, how, false)
 	}
 	l := propose(s, unread, subject, nil)
@@ -367,6 +368,7 @@ func TestContractsFitHabits(t *testing.T) {
 		"drops-headers":         func(h *habits) { h.skips, h.calls, h.nameless = true, 3, true },
 		"retries-without-id":    func(h *habits) { h.skips, h.calls = true, 3 },
 		"halts":                 func(h *habits) { h.halts = true },
+		"halts-at-nothing":      func(h *habits) { h.haltsAtNothing = true },
 		"overtakes":             func(h *habits) { h.overtakes = true },
 		"dawdles":               func(h *habits) { h.dawdles = true },
 		"irregular":             func(h *habits) { h.irregular = true },

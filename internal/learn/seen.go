@@ -287,11 +287,12 @@ func (w *walker) traffic(e *history.Event) {
 	}
 }
 
-// hand notes which unreadable records an instance fetched.
+// hand notes which unreadable records, and records without a value, an instance fetched.
 func (w *walker) hand(e *history.Event) {
 	for i := range w.records {
 		r := &w.records[i]
-		if r.flags.Has(history.Garbage) && r.handed == 0 && r.at == (place{e.Topic, e.Partition}) && r.offset >= 0 &&
+		odd := r.flags&(history.Garbage|history.Tombstone) != 0
+		if odd && r.handed == 0 && r.at == (place{e.Topic, e.Partition}) && r.offset >= 0 &&
 			r.offset <= max(e.Offset, e.Aux) {
 			r.handed = e.Time
 		}
@@ -330,9 +331,18 @@ func (s *seen) halted(r *record) bool {
 
 // haltsAtUnreadable reports whether the consumer halted at each unreadable record that it was handed, and at one at
 // least.
-func (s *seen) haltsAtUnreadable() bool {
+func (s *seen) haltsAtUnreadable() bool { return s.haltsAt(history.Garbage) }
+
+// haltsAtNull is the same of records without a value, for a consumer that does not halt at unreadable ones: where it
+// does, those without a value wait behind them.
+func (s *seen) haltsAtNull() bool { return !s.haltsAtUnreadable() && s.haltsAt(history.Tombstone) }
+
+// halts reports whether what is behind such a record waits, so that most was not seen.
+func (s *seen) halts() bool { return s.haltsAtUnreadable() || s.haltsAtNull() }
+
+func (s *seen) haltsAt(flag history.Flags) bool {
 	halted := 0
-	for _, r := range s.marked(history.Garbage) {
+	for _, r := range s.marked(flag) {
 		switch {
 		case s.halted(r):
 			halted++
