@@ -408,9 +408,13 @@ func (l *learned) stop() {
 	if len(l.seen.stops) == 0 {
 		return
 	}
-	longest, codes := time.Duration(0), map[string]bool{}
+	longest, killed, codes := time.Duration(0), 0, map[string]bool{}
 	for _, one := range l.seen.stops {
-		longest = max(longest, one.took)
+		if one.code < 0 && one.text == "KILL" { // by dlqbench, which waited no longer
+			killed++
+		} else {
+			longest = max(longest, one.took)
+		}
 		codes[ending(one.code, one.text)] = true
 	}
 	grace := max(usualGrace, roundUp(longest))
@@ -422,6 +426,10 @@ func (l *learned) stop() {
 	parts := []string{"grace: " + written(grace)}
 	if own := l.subject.Contract.Stop.Codes; len(own) > 0 {
 		parts = append(parts, "codes: "+strings.ReplaceAll(fmt.Sprint(own), " ", ", "))
+	}
+	if killed == len(l.seen.stops) {
+		l.promise("stop", flow(parts), "It never ended after TERM, and was killed. This is the usual time.")
+		return
 	}
 	l.promise("stop", flow(parts), "%s after TERM, after %s at most, with %s.",
 		units.Plural(int64(len(l.seen.stops)), "end", "ends"), units.Text(longest), strings.Join(all, ", "))

@@ -41,6 +41,8 @@ type habits struct {
 	// halts says that nothing of a partition is done from the first value on that can't be read, haltsAtNothing from the
 	// first record without a value.
 	halts, haltsAtNothing bool
+	// ignoresTERM says that it has to be killed in the end.
+	ignoresTERM bool
 	// overtakes says that a record that fails waits while those behind it, of its key too, are processed.
 	overtakes bool
 	// dawdles makes a third of the waits five seconds longer.
@@ -295,8 +297,14 @@ func simulate(t *testing.T, how habits, unreadable bool) (*seen, history.Source,
 	sim.now += time.Minute
 	sim.event(history.KindPhase, func(e *history.Event) { e.Instance, e.Text = history.None, history.PhaseAudit })
 	sim.event(history.KindInstanceSignal, func(e *history.Event) { e.Code, e.Text = 15, "TERM" })
-	sim.now += 40 * time.Millisecond
-	sim.event(history.KindInstanceExited, func(e *history.Event) { e.Code, e.Flags, e.Aux = 0, history.Expected, 0 })
+	took, code, signal := 40*time.Millisecond, int16(0), ""
+	if how.ignoresTERM {
+		took, code, signal = 31*time.Second, -1, "KILL"
+	}
+	sim.now += took
+	sim.event(history.KindInstanceExited, func(e *history.Event) {
+		e.Code, e.Text, e.Flags, e.Aux = code, signal, history.Expected, 0
+	})
 	for topic := range int16(2) {
 		sim.event(history.KindAuditStart, func(e *history.Event) { e.Topic, e.Instance = topic, history.None })
 	}
@@ -369,6 +377,7 @@ func TestContractsFitHabits(t *testing.T) {
 		"retries-without-id":    func(h *habits) { h.skips, h.calls = true, 3 },
 		"halts":                 func(h *habits) { h.halts = true },
 		"halts-at-nothing":      func(h *habits) { h.haltsAtNothing = true },
+		"ignores-TERM":          func(h *habits) { h.ignoresTERM = true },
 		"overtakes":             func(h *habits) { h.overtakes = true },
 		"dawdles":               func(h *habits) { h.dawdles = true },
 		"irregular":             func(h *habits) { h.irregular = true },

@@ -623,7 +623,7 @@ func (k *look) putDownstreams(s *seen, called map[string]*traffic, w *destinatio
 }
 
 // ErrAnswer is the error for a consumer that does not take the usual answer to a call for a success.
-var ErrAnswer = errors.New("the consumer expects another answer")
+var ErrAnswer = errors.New("the consumer treats a success as a failure")
 
 // otherwise tries the next answer to calls that succeed. refused is the error of this one.
 func (k *look) otherwise(ctx context.Context, s *seen, sight run.Sighting, w *destinations, refused error) error {
@@ -666,10 +666,22 @@ func (k *look) accepted(s *seen, w destinations, sight run.Sighting) error {
 	if refused == 0 || refused < leastRefused && len(s.crashes) == 0 || float64(refused) < most*float64(answered) {
 		return nil
 	}
+	advice := fmt.Sprintf("Say what it expects, with --answer or in %s (answers: {success: {body: …}}), and learn again",
+		k.File)
+	if !k.answers() {
+		advice = fmt.Sprintf("If it writes several statements with a record's id, each in a transaction of its own, say "+
+			"in %s which one decides (downstreams: [{postgres: {statements: …}}], a regular expression), and learn "+
+			"again", k.File)
+	}
 	return fmt.Errorf("%w: of %d records whose call was answered with success, %d were dead-lettered or called for "+
-		"again, or it ended by itself.%s Say what it expects, with --answer or in %s (answers: {success: {body: …}}), and "+
-		"learn again",
-		ErrAnswer, answered, refused, k.because(s, w, sight), k.File)
+		"again, or it ended by itself.%s %s", ErrAnswer, answered, refused, k.because(s, w, sight), advice)
+}
+
+// answers reports whether the downstream that decides answers with what subject.yaml says: a database does not.
+func (k *look) answers() bool {
+	all := k.subject.Downstreams
+	at := max(slices.IndexFunc(all, func(d scenarios.Downstream) bool { return d.Decides }), 0)
+	return len(all) == 0 || all[at].Postgres == nil
 }
 
 // because is what a dead letter of a record that succeeded, or the log, says of the failure.

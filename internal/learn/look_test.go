@@ -156,11 +156,16 @@ func TestAnAnswerThatIsNotExpected(t *testing.T) {
 			t.Parallel()
 			s := looked()
 			one.change(s)
-			k := &look{Config: &Config{File: "subject.yaml"}}
-			err := k.accepted(s, s.destinations(one.sight, false), one.sight)
-			if (one.want == "") != (err == nil) ||
-				err != nil && (!errors.Is(err, ErrAnswer) || !strings.Contains(err.Error(), one.want)) {
-				t.Errorf("%v, want %q", err, one.want)
+			for advice, downstream := range map[string]scenarios.Downstream{
+				"with --answer": {HTTP: &scenarios.HTTPDownstream{}}, "{statements: …}": {Postgres: &scenarios.PostgresDownstream{}},
+			} {
+				k := &look{Config: &Config{File: "subject.yaml"},
+					subject: &scenarios.SubjectFile{Downstreams: []scenarios.Downstream{downstream}}}
+				err := k.accepted(s, s.destinations(one.sight, false), one.sight)
+				if (one.want == "") != (err == nil) || err != nil && (!errors.Is(err, ErrAnswer) ||
+					!strings.Contains(err.Error(), one.want) || !strings.Contains(err.Error(), advice)) {
+					t.Errorf("%v, want %q and %q", err, one.want, advice)
+				}
 			}
 		})
 	}
