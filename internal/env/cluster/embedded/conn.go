@@ -145,7 +145,8 @@ func (c *brokerConn) follow(p []byte) bool {
 // answer.
 func kept(key int16) bool {
 	switch kmsg.Key(key) {
-	case kmsg.FindCoordinator, kmsg.OffsetForLeaderEpoch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.LeaveGroup:
+	case kmsg.FindCoordinator, kmsg.OffsetForLeaderEpoch, kmsg.OffsetFetch, kmsg.JoinGroup, kmsg.SyncGroup,
+		kmsg.LeaveGroup:
 		return true
 	}
 	return false
@@ -160,7 +161,7 @@ func (c *brokerConn) arrived() bool {
 		correlation: int32(binary.BigEndian.Uint32(c.head[8:])),
 	}
 	if c.keep {
-		// The answers do not repeat what was asked for: the key (up to version 3), the epoch, the member.
+		// The answers do not repeat what was asked for: the key (up to version 3), the epoch, the partitions, the member.
 		answer.request = decodeRequest(answer.key, answer.version, c.body)
 		c.broken = answer.request == nil
 	}

@@ -34,6 +34,7 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 	case *kmsg.FetchResponse:
 		withoutLeaders(response)
 	case *kmsg.OffsetFetchResponse:
+		withoutOffsets(request.(*kmsg.OffsetFetchRequest), response)
 		withTexts(response)
 	case *kmsg.CreateTopicsResponse:
 		withSources(response)
@@ -55,6 +56,40 @@ func withSources(response *kmsg.CreateTopicsResponse) {
 	for i := range response.Topics {
 		for c := range response.Topics[i].Configs {
 			response.Topics[i].Configs[c].Source = int8(kmsg.ConfigSourceDynamicTopicConfig)
+		}
+	}
+}
+
+// withoutOffsets answers for a group that does not exist as Kafka does: no partition has a commit
+// (OffsetMetadataManager.fetchOffsets). kfake refuses the request, which ends a consumer that assigns partitions to
+// itself and begins at the committed offsets, as its first commit makes the group.
+func withoutOffsets(request *kmsg.OffsetFetchRequest, response *kmsg.OffsetFetchResponse) {
+	if response.ErrorCode == kerr.GroupIDNotFound.Code { // up to version 7
+		response.ErrorCode = 0
+		for _, asked := range request.Topics {
+			topic := kmsg.OffsetFetchResponseTopic{Topic: asked.Topic}
+			for _, p := range asked.Partitions {
+				none := kmsg.NewOffsetFetchResponseTopicPartition()
+				none.Partition, none.Offset = p, -1
+				topic.Partitions = append(topic.Partitions, none)
+			}
+			response.Topics = append(response.Topics, topic)
+		}
+	}
+	for g := range min(len(response.Groups), len(request.Groups)) {
+		group := &response.Groups[g]
+		if group.ErrorCode != kerr.GroupIDNotFound.Code {
+			continue
+		}
+		group.ErrorCode = 0
+		for _, asked := range request.Groups[g].Topics {
+			topic := kmsg.OffsetFetchResponseGroupTopic{Topic: asked.Topic, TopicID: asked.TopicID}
+			for _, p := range asked.Partitions {
+				none := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+				none.Partition, none.Offset = p, -1
+				topic.Partitions = append(topic.Partitions, none)
+			}
+			group.Topics = append(group.Topics, topic)
 		}
 	}
 }
