@@ -184,10 +184,7 @@ func promises(c history.Contract, answers []classed) []string {
 			c.FirstCall, c.LastCall)
 	}
 	list := []string{attempts, counterPromise(c), backoffPromise(c.Backoff)}
-	list = append(list, fmt.Sprintf("Retried: %s. Final at once: %s. Business failures: %s, which %s.",
-		outcomeList(c.Retryable, answers), outcomeList(c.Permanent, answers), outcomeList(c.Logical, answers),
-		logicalPromise(c)))
-	list = append(list, orderPromise(c), map[history.Retry]string{
+	list = append(list, classesPromise(c, answers), orderPromise(c), map[history.Retry]string{
 		history.RetryInPlace:    "Retries happen in the consumer, while it holds the record.",
 		history.RetryRedelivery: "Retries are new deliveries of the record.",
 		history.RetryTopics:     "Retries go through retry topics: a written copy carries the obligation on.",
@@ -222,6 +219,15 @@ func promises(c history.Contract, answers []classed) []string {
 	return list
 }
 
+func classesPromise(c history.Contract, answers []classed) string {
+	text := fmt.Sprintf("Retried: %s. Final at once: %s.", outcomeList(c.Retryable, answers),
+		outcomeList(c.Permanent, answers))
+	if len(c.Logical) > 0 {
+		text += fmt.Sprintf(" Business failures: %s, which %s.", outcomeList(c.Logical, answers), logicalPromise(c))
+	}
+	return text
+}
+
 func effectsPromises(e *history.Effects) []string {
 	if e == nil {
 		return nil
@@ -238,8 +244,10 @@ func effectsPromises(e *history.Effects) []string {
 
 // orderPromise says, too, what the next record waits for: the dead letter is easily forgotten.
 func orderPromise(c history.Contract) string {
-	after := either(c.OrderOfAttempts, "after the last attempt of the one before",
-		"once the one before is finished, as a dead letter is when it is acknowledged")
+	after := "once the one before is finished" + either(c.HasDLQ(), ", as a dead letter is when it is acknowledged", "")
+	if c.OrderOfAttempts {
+		after = "after the last attempt of the one before"
+	}
 	switch c.Ordering {
 	case history.OrderingPartition:
 		return "Records of a partition are processed in order: the next is begun " + after + "."

@@ -299,6 +299,23 @@ contract: {classes: {retryable: [500, 503, timeout], permanent: [422, 429, 418],
 	}
 }
 
+// A promise says nothing of business failures and dead letters to a consumer that knows none.
+func TestPromisesOfAConsumerWithoutDeadLetters(t *testing.T) {
+	subject, err := ParseSubject("subject.yaml", []byte(service+`
+contract: {classes: {retryable: [503], permanent: [400, 422]}, ordering: partition, dlq: {enabled: false}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := subject.Describe()
+	for _, want := range []string{"Retried: 503. Final at once: 400, 422.",
+		"Records of a partition are processed in order: the next is begun once the one before is finished."} {
+		if err != nil || !slices.Contains(text.Promises, want) {
+			t.Errorf("described as %q, %v; want %q", text.Promises, err, want)
+		}
+	}
+}
+
 func TestProblemsOfDownstreams(t *testing.T) {
 	for _, one := range [][2]string{
 		{"downstreams: []", "there is no downstream in the list"},
