@@ -229,6 +229,10 @@ func (c *ordering) judge(s *outOfOrder) {
 			return fmt.Sprintf("its first attempt started although record %d, which comes before it, was never finished",
 				s.before)
 		}
+		if c.w.contract.OrderOfAttempts {
+			return fmt.Sprintf("its first attempt started %s before the last attempt of record %d, which comes before it",
+				units.Text(b.lastStart.At()-s.started), s.before)
+		}
 		if c.w.firstTerminal(b) == c.w.letterAcked(b) {
 			return fmt.Sprintf(
 				"its first attempt started %s before the dead letter of record %d, which comes before it, was acknowledged",

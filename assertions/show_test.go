@@ -184,6 +184,19 @@ func TestTraceKnowsWhichCommitsWereAnswered(t *testing.T) {
 	}
 }
 
+// Where the order is that of attempts, the trace names what the next record ought to have waited for: the last attempt,
+// not the dead letter.
+func TestTraceNamesTheAttemptThatWasNotAwaited(t *testing.T) {
+	b := newBuilder()
+	b.h.Contract().OrderOfAttempts = true
+	b.begin().send(0).send(1).fails(0, 2).success(1).wait(205 * ms).fails(0, 1).letter(0).commit(2)
+	told, err := Trace(b.drain().done(), 1)
+	want := "its first attempt started 207 ms before the last attempt of record 0, which comes before it"
+	if err != nil || !strings.Contains(told.Summary, want) {
+		t.Errorf("%v\n%s\nwant %s", err, told.Summary, want)
+	}
+}
+
 // TestTraceLeavesOutLinesOfOthers checks that a log line is included if it names the record, in any of the usual
 // notations, or no record at all. A line that names another record is left out.
 func TestTraceLeavesOutLinesOfOthers(t *testing.T) {
