@@ -148,3 +148,43 @@ func deadLettersAfterRewind(b *builder) *builder {
 	both()
 	return b.commit(2)
 }
+
+// givenUpCases cover a contract without a dead-letter topic and a number of attempts: when a record is given up, the
+// consumer decides.
+func givenUpCases() []testCase {
+	forEver := func(b *builder) *builder {
+		b.h.Contract().MaxAttempts, b.h.Contract().Envelope = 0, ""
+		return b.begin().send(0)
+	}
+	past := []string{"commit-past-unfinished"}
+	return []testCase{
+		{"tried without end, given up and committed", nil, func(b *builder) history.Source {
+			return forEver(b).fails(0, 2).commit(1).drain().done()
+		}},
+		{"tried without end, committed first", past, func(b *builder) history.Source {
+			return forEver(b).commit(1).fails(0, 2).drain().done()
+		}},
+		{"tried without end, committed in between", past, func(b *builder) history.Source {
+			return forEver(b).fails(0, 1).commit(1).wait(105*ms).fails(0, 1).wait(205 * ms).success(0).drain().done()
+		}},
+		{"tried without end, a call that was abandoned comes after the commit", nil, func(b *builder) history.Source {
+			return forEver(b).fails(0, 1).commit(1).wait(105*ms).fails(0, 1).drain().done()
+		}},
+		{"tried without end, calls that were held up come after the commit", nil, func(b *builder) history.Source {
+			forEver(b).fails(0, 1).wait(105*ms).stall(-1, 2*time.Second).commit(1)
+			return b.fails(0, 2).drain().done()
+		}},
+		{"tried without end, given up, then delivered again by a rebalance", nil, func(b *builder) history.Source {
+			forEver(b).fails(0, 1).answerCommit(b.askCommit(0, 1), 0, history.Withheld)
+			return b.revoke(0).assign(0).fetch(0).fails(0, 2).commit(1).drain().done()
+		}},
+		{"tried without end, given up, then fetched again", nil, func(b *builder) history.Source {
+			forEver(b).fails(0, 1).commit(1).wait(105*ms).fetch(0).fails(0, 1).wait(205*ms).fails(0, 1)
+			return b.commit(1).drain().done()
+		}},
+		{"tried without end, given up by the process before, whose commit comes late", nil, func(b *builder) history.Source {
+			forEver(b).fails(0, 1).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 1).as(0, 0).commit(1)
+			return b.as(1, 0).wait(105*ms).fails(0, 1).wait(205*ms).fails(0, 1).commit(1).drain().done()
+		}},
+	}
+}

@@ -521,7 +521,8 @@ func neighbourAudit(at time.Duration, topic int16, number int32) []history.Event
 // All findings about a consumer that runs alone remain, for it only, if another service shares its dead-letter topic.
 func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
 	for _, one := range slices.Concat(
-		plainCases(), commitCases(), lossCases(), haltCases(), retryCases(), rewindCases(), classCases(), backoffCases(),
+		plainCases(), commitCases(), lossCases(), haltCases(), retryCases(), rewindCases(), givenUpCases(),
+		classCases(), backoffCases(),
 		letterCases(), repeatCases(), orderCases(), replayCases(),
 		memberCases(), hiddenCases(), stopCases(), livenessCases(), metadataCases(), placeCases(),
 	) {

@@ -22,7 +22,8 @@ type testCase struct {
 func TestCases(t *testing.T) {
 	var all []testCase
 	for _, some := range [][]testCase{
-		plainCases(), commitCases(), lossCases(), haltCases(), retryCases(), rewindCases(), classCases(), backoffCases(),
+		plainCases(), commitCases(), lossCases(), haltCases(), retryCases(), rewindCases(), givenUpCases(),
+		classCases(), backoffCases(),
 		letterCases(), hurriedCases(), handedLateCases(), repeatCases(),
 		orderCases(), replayCases(), envelopeless(), transactionCases(), batchCases(), abortCases(), metadataCases(),
 		hopCases(),

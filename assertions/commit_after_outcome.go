@@ -196,7 +196,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	unseen := c.w.contract.WireOnly && !c.w.contract.MustDeadLetter(r.kind())
 	switch {
 	case !halts && (unseen || r.has(markLeft) || c.w.skipped(r) || c.w.perhapsOver(p.number, r, p.at)):
-	case !halts && c.w.unknowable(p.number, r):
+	case !halts && c.w.unknowable(p.number, r) && !c.w.triedOn(p, r):
 		c.remark("outcome not observable")
 	case !p.fetched && part != nil && part.fetched >= 0:
 		c.saw("commit-past-end", c.w.about(p.number, 0, p.at, func() string {
@@ -245,6 +245,24 @@ func (w *state) fate(r *record, p *pass) string {
 		return "it was attempted again after that"
 	}
 	return "it was never finished"
+}
+
+// triedOn reports whether the process that committed past the record went on trying it in the same delivery, so that it
+// had not given it up, though the contract names no number of attempts. A single later attempt proves nothing: its
+// client may have abandoned the call. Neither do calls that were held up on their way when it committed.
+func (w *state) triedOn(p *pass, r *record) bool {
+	c, part := w.contract, w.partition(p.topic, p.partition)
+	if c.MaxAttempts > 0 || c.Calls > 1 || !w.memory || w.hops || w.share || len(w.header.Downstreams) > 0 ||
+		r.lives > 0 || r.several() || r.exempt() {
+		return false
+	}
+	further := int(r.attempts) - int(p.attempts)
+	if further < 2 || int(r.inRun) < further || r.held != p.by || r.lastStart.At() < p.at ||
+		r.delivery != p.delivery || part.rewound != p.rewound || !r.has(markEnded) || r.has(markGone) {
+		return false
+	}
+	_, hidden := w.answersHidden(p.number, p.by.instance, p.at, r.lastStart.At())
+	return !hidden
 }
 
 // unknowable reports whether it is unknown if the record is finished: its outcome has a class that the contract does

@@ -405,6 +405,8 @@ type partition struct {
 	since       time.Duration
 	// delivery counts the assignments, and the rewinds of a holder to its last commit (see state_rewinds.go).
 	delivery uint32
+	// rewound counts all rewinds, those for no known reason included.
+	rewound uint16
 	rewinds
 	// known holds the processes that had it, each with the last offset that it was handed, or none. That offset is kept
 	// only where the contract says that the subject halts at unreadable records, or that it has retry topics.

@@ -79,6 +79,9 @@ type pass struct {
 	fetched  bool  // the record had been delivered to an instance
 	named    bool  // it lies beyond the committed offset, and the commit's metadata declares it finished
 	ack      int32 // how a share group's record was acknowledged, 0 for a commit of offsets
+	// attempts is the number of attempts until the commit was answered, math.MaxUint16 if the record was not known then;
+	// delivery and rewound are those of the partition by then.
+	attempts, delivery, rewound uint16
 	// state is the record's state when a replay began its next generation; nil while it is in the generation of
 	// the pass.
 	state *record
@@ -251,7 +254,8 @@ func (w *state) passHoles(c *commit) {
 			at := place{p.topic, p.place.partition, offset}
 			if !c.joined[number] && !w.perhapsDone(number, r, at, by) {
 				w.pass(number, r, pass{at: c.at, by: c.by, place: at, accepted: true, offset: c.offset,
-					fetched: offset <= c.fetched, ack: c.ack})
+					fetched: offset <= c.fetched, ack: c.ack, attempts: r.attempts, delivery: uint16(p.delivery),
+					rewound: p.rewound})
 			}
 			continue
 		}
@@ -272,6 +276,7 @@ func (w *state) passAll(c *commit, accepted bool) {
 		w.pass(open.number, r, pass{
 			at: c.at, by: c.by, offset: c.offset, accepted: accepted, fetched: open.offset <= c.fetched, named: open.named,
 			ack: c.ack, place: place{c.partition.topic, c.partition.place.partition, open.offset}, state: open.state,
+			attempts: r.attempts, delivery: uint16(c.partition.delivery), rewound: c.partition.rewound,
 		})
 	}
 }

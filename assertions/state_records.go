@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -105,7 +106,8 @@ func (w *state) learn(at place, number int32, r *record) {
 	if hole {
 		delete(p.holes, at.offset)
 		if !w.perhapsDone(number, r, at, passed) {
-			one := pass{at: passed, place: at, accepted: true, offset: at.offset + 1, fetched: at.offset <= p.fetched}
+			one := pass{at: passed, place: at, accepted: true, offset: at.offset + 1, fetched: at.offset <= p.fetched,
+				attempts: math.MaxUint16}
 			if w.share {
 				one.ack = history.AckAccept
 			}

@@ -53,6 +53,7 @@ func (w *state) goBack(p *partition, by holder, to int64) {
 		return
 	}
 	p.position = to - 1
+	p.rewound++
 	from := max(p.lost, to)
 	for _, c := range w.commits {
 		if c.partition == p && c.by == by && c.epoch == p.epoch && !c.spent {
