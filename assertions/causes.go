@@ -19,10 +19,10 @@ func commitCauses() map[string]string {
 		"commit-after-dlq: commit-without-dlq": "The error of the dead-letter write is logged or ignored, and the record " +
 			"counts as finished. Look for a send without a check of its result, and for a catch around it that goes on.",
 		"commit-after-outcome: commit-past-unfinished": "The highest finished offset is committed instead of the end of " +
-			"the finished prefix, or auto-commit is on, as with kafka-go's ReadMessage. After a failure the position is not " +
-			"rewound, and the next success commits past the failed record. A copy to a retry topic is not awaited. If it was " +
-			"never attempted, look for a filter or a null check that skips it. If results are in a transaction, look for a " +
-			"commit beside it.",
+			"the finished prefix, or auto-commit is on, as with kafka-go's ReadMessage, or with librdkafka's " +
+			"enable.auto.offset.store. After a failure the position is not rewound, and the next success commits past the " +
+			"failed record. A copy to a retry topic is not awaited. If it was never attempted, look for a filter or a null " +
+			"check that skips it. If results are in a transaction, look for a commit beside it.",
 		"commit-after-outcome: commit-past-end": "Offsets are computed instead of taken from the records: look for an " +
 			"offset plus a count, or for the position of the client, which is that of the next fetch.",
 		"commit-after-outcome: commit-wrong-partition": "Offsets of all partitions are kept in one place and committed by " +
