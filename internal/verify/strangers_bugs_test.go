@@ -33,8 +33,11 @@ const inconclusive = "inconclusive: "
 const fewer = "../a-few-records workload.rate=6/s workload.duration=6s"
 
 // alone has one instance. Faust loses the first records of a partition if it fetches them in a rebalance, and that of a
-// second instance is just over when the records begin.
+// second instance is just over when the records begin. Each job of Flink reads all partitions.
 func alone(scenario string) string { return scenario + " subject.reference.instances=1" }
+
+// recovers has no records that fail with each attempt, for a stranger that never gives one up.
+func recovers(scenario string) string { return scenario + " workload.outcomes.exhausted=0" }
 
 // seldom is a scenario with fewer records than it has, for a stranger that waits for seconds.
 func seldom(scenario string) string { return scenario + " workload.rate=15/s" }
@@ -259,6 +262,23 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "dlq-publish-failure", ""},
 			{"stored-by-client", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/confluent-kafka-go/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"stored-by-client", "consumer-rolling-restart", "commit-after-outcome: commit-past-unfinished"},
+			{"committed-beside", "smoke", "commit-after-outcome: commit-past-unfinished"},
+			{"reports-logged", "dlq-publish-failure", "commit-after-dlq"},
+		},
+		"frameworks/otel-collector/subject.yaml": {
+			{"", recovers("consumer-rolling-restart"), ""},
+			{"marked-first", recovers("consumer-rolling-restart"), "commit-after-outcome: commit-past-unfinished"},
+			{"queued", recovers("transient-downstream"), "commit-after-outcome: commit-past-unfinished"},
+			{"refused-not-marked", recovers("malformed-records"), "no-loss: stalled"},
+		},
+		"frameworks/flink/subject.yaml": {
+			{"", alone("dlq-publish-failure"), ""},
+			{"async-io", alone("unreliable-downstream"), "commit-after-outcome: commit-past-unfinished"},
+			{"no-guarantee", alone("dlq-publish-failure"), "commit-after-dlq"},
 		},
 		"frameworks/vertx/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
