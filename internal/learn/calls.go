@@ -9,8 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
@@ -143,15 +142,20 @@ func fixedAnswer(call workload.Called) string {
 // differing is the number of paths from which on a segment in which they differ counts as a variable one.
 const differing = 3
 
+// doubtful reports whether there is a route that nothing called before this time, at which an unreadable record
+// was sent: its calls may be about that record.
+func (t *traffic) doubtful(from time.Duration) bool {
+	same := func(a, b route) bool { return a.method == b.method && a.path == b.path }
+	clean := *t
+	clean.others = slices.DeleteFunc(slices.Clone(t.others), func(call workload.Called) bool { return call.At >= from })
+	return !slices.EqualFunc(clean.routes(), t.routes(), same)
+}
+
 // routes returns the calls without a record's id, by method and path, except those that are made about records, too.
-// Segments in which many paths differ become *. A path with bytes that are not text was made from an unreadable
-// record, so it is left out.
+// Segments in which many paths differ become *.
 func (t *traffic) routes() []route {
 	shapes := map[string][]workload.Called{}
 	for _, call := range t.others {
-		if strings.ContainsFunc(call.Path, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
-			continue
-		}
 		shape := fmt.Sprintf("%s %d", call.Method, strings.Count(call.Path, "/"))
 		shapes[shape] = append(shapes[shape], call)
 	}

@@ -3,6 +3,7 @@ package learn
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
@@ -56,9 +57,6 @@ func TestWhatIsCalled(t *testing.T) {
 		{"the same call twice", "", []workload.Called{
 			about(1, "PUT", "/a/{id}", inPath), about(1, "PUT", "/a/{id}", inPath)},
 			"# 2 calls with a record's id: PUT /a/*.\nid: {in: path}"},
-		{"bytes of a record in the path", "", []workload.Called{about(1, "GET", "/a/{id}", inPath),
-			other("GET", "/\xff\xfe@\x00 4W/b"), other("GET", "/line\nbreak")},
-			"# 1 call with a record's id: GET /a/*.\nid: {in: path}"},
 		{"calls about records without a readable id", "", []workload.Called{about(1, "POST", "/v1/attempt", inBody),
 			other("POST", "/v1/attempt"), about(2, "PUT", "/a/{id}", inPath), other("PUT", "/a/x"), other("PUT", "/a/y"),
 			other("PUT", "/a/z")}, "# 2 calls with a record's id: POST /v1/attempt, PUT /a/*."},
@@ -86,6 +84,35 @@ func TestWhatIsCalled(t *testing.T) {
 				t.Errorf("wrote\n%s\nwant\n%s", have, want)
 			}
 		})
+	}
+}
+
+// A route that is first called after an unreadable record was sent may be about that record. One that readable records
+// led to before is not, whatever its variable segment holds.
+func TestRoutesThatMayBeAboutUnreadableRecords(t *testing.T) {
+	t.Parallel()
+	const sent = 5 * time.Second
+	at := func(when time.Duration, method, path string) workload.Called {
+		call := other(method, path)
+		call.At = when
+		return call
+	}
+	for name, one := range map[string]struct {
+		others   []workload.Called
+		doubtful bool
+	}{
+		"none":               {nil, false},
+		"a token before it":  {[]workload.Called{at(1, "POST", "/token"), at(sent+1, "POST", "/token")}, false},
+		"a token after it":   {[]workload.Called{at(sent, "POST", "/token")}, true},
+		"its id is missing":  {[]workload.Called{at(sent+1, "PUT", "/payments/undefined")}, true},
+		"its bytes are text": {[]workload.Called{at(sent+1, "PUT", "/payments/\xff\xfe")}, true},
+		"one more of many": {[]workload.Called{at(1, "GET", "/c/1"), at(2, "GET", "/c/2"), at(3, "GET", "/c/3"),
+			at(sent+1, "GET", "/c/undefined")}, false},
+	} {
+		called := &traffic{about: []workload.Called{about(1, "PUT", "/payments/{id}", inPath)}, others: one.others}
+		if have := called.doubtful(sent); have != one.doubtful {
+			t.Errorf("%s: doubtful %v", name, have)
+		}
 	}
 }
 

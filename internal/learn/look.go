@@ -383,7 +383,11 @@ func (k *look) calls(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := k.putDownstreams(s, trafficOf(sight.Calls), &wrote); err != nil {
+	called, err := k.readableCalls(ctx, s, trafficOf(sight.Calls))
+	if err != nil {
+		return err
+	}
+	if err := k.putDownstreams(s, called, &wrote); err != nil {
 		return err
 	}
 	if topic := s.hasEffects(sight, wrote.results); topic != "" && k.subject.Contract.Effects == nil {
@@ -394,6 +398,30 @@ func (k *look) calls(ctx context.Context) error {
 		}
 	}
 	return k.putOthers(wrote.results)
+}
+
+// readableCalls returns the calls, without those that are about records which can't be read. Such a call may name a part
+// of its record instead of an id. What tells it from the others is that it is not made without such records, so if a
+// route may be about one, the consumer is looked at once more.
+func (k *look) readableCalls(ctx context.Context, s *seen, called map[string]*traffic) (map[string]*traffic, error) {
+	from, sent := s.firstUnreadable()
+	doubtful := func(t *traffic) bool { return t.doubtful(from) }
+	if !k.rewrites || !sent || !slices.ContainsFunc(slices.Collect(maps.Values(called)), doubtful) {
+		return called, nil
+	}
+	again := newSeen()
+	again.discovery.Answer = fixedAnswer
+	if _, _, err := k.run(ctx, k.report, "look.yaml", lookScenario, least(k.subject), again, readable()...); err != nil {
+		return nil, err
+	}
+	clean := trafficOf(again.discovery.Seen().Calls)
+	for name, one := range called {
+		one.others = nil
+		if calls := clean[name]; calls != nil {
+			one.others = calls.others
+		}
+	}
+	return called, nil
 }
 
 // leastEffects is how many records show that each one that succeeds has its record in a topic.

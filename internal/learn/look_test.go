@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -446,5 +447,35 @@ func TestJitterIsAskedAbout(t *testing.T) {
 	}
 	if text := l.jitter(ms(100, 101, 102, 104, 180)); text != "" {
 		t.Errorf("one late wait among steady ones: %q", text)
+	}
+}
+
+// If a route may be about an unreadable record, the routes are those of calls that are made without such records.
+func TestRoutesWithoutUnreadableRecords(t *testing.T) {
+	t.Parallel()
+	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := looked()
+	s.records[2].flags, s.records[2].sent = history.Garbage, 3*time.Second
+	looks := errors.New("one more look")
+	for when, again := range map[time.Duration]bool{2 * time.Second: false, 4 * time.Second: true} {
+		k := &look{Config: &Config{File: "subject.yaml"}, report: &Report{}, subject: subject, rewrites: true}
+		k.Run = func(_ context.Context, options run.Options) (*run.Outcome, error) {
+			if load := options.Scenario.Workload; load.Garbage > 0 || load.Malformed.Share > 0 {
+				t.Errorf("it sends records that can't be read: %+v", load)
+			}
+			return nil, looks
+		}
+		call := workload.Called{At: when, Method: "GET", Path: "/rates", Record: history.None}
+		_, err := k.readableCalls(t.Context(), s, trafficOf([]run.DownstreamCall{{Called: call}}))
+		if again != errors.Is(err, looks) {
+			t.Errorf("a route first called at %s: %v", when, err)
+		}
+		k.rewrites = false
+		if _, err := k.readableCalls(t.Context(), s, trafficOf([]run.DownstreamCall{{Called: call}})); err != nil {
+			t.Errorf("routes that are not written are looked for: %v", err)
+		}
 	}
 }

@@ -59,6 +59,7 @@ type record struct {
 	offset      int64
 	tries       []try
 	deadLetters int
+	sent        time.Duration
 	// handed is when it was first fetched, 0 if never.
 	handed time.Duration
 	// original is the record as the audit found it in the input topic, nil if it did not.
@@ -199,7 +200,7 @@ func (w *walker) take(e *history.Event) {
 	switch e.Kind {
 	case history.KindSend:
 		r := w.record(e.Record)
-		r.planned, r.flags = e.Outcome, e.Flags
+		r.planned, r.flags, r.sent = e.Outcome, e.Flags, e.Time
 	case history.KindAcked:
 		if e.Code == 0 {
 			r := w.record(e.Record)
@@ -313,6 +314,16 @@ func (w *walker) process(e *history.Event) {
 	case !e.Flags.Has(history.Expected):
 		w.crashes = append(w.crashes, crash{at: e.Time, code: int(e.Code), text: e.Text})
 	}
+}
+
+// firstUnreadable returns when the first record that can't be read was sent.
+func (s *seen) firstUnreadable() (at time.Duration, sent bool) {
+	for _, r := range s.marked(history.Garbage) {
+		if !sent || r.sent < at {
+			at, sent = r.sent, true
+		}
+	}
+	return at, sent
 }
 
 // finished reports whether the group has committed past the record.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/samples"
@@ -14,6 +15,8 @@ import (
 
 // Called is a call over HTTP or gRPC.
 type Called struct {
+	// At is when it was read.
+	At time.Duration
 	// Method and Path are those of the call. An id in the path is written {id}. A call over gRPC has no Method, and its
 	// Path is that of the method, such as /acme.v1.Payments/Charge.
 	Method, Path string
@@ -44,7 +47,7 @@ func (s *Stub) observed(w http.ResponseWriter, r *call, route *Route) bool {
 	}
 	seq, found := s.calls.find(r, s.cfg.IDs)
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	one := Called{Method: r.Method, Path: s.path(r, seq, found), Media: strings.TrimSpace(media), Record: history.None}
+	one := Called{At: s.cfg.Clock.Now(), Method: r.Method, Path: s.path(r, seq, found), Media: strings.TrimSpace(media), Record: history.None}
 	if found {
 		one.Record, one.Where = seq, places(r, s.cfg.IDs, seq)
 	} else {
@@ -64,7 +67,7 @@ func (s *Stub) observedRPC(method string, message []byte, record int32, found bo
 		return false
 	}
 	text := s.cfg.RPC.legible(method, message)
-	one := Called{Path: method, Media: MediaGRPC, Record: history.None, Text: string(text[:min(len(text), observedText)])}
+	one := Called{At: s.cfg.Clock.Now(), Path: method, Media: MediaGRPC, Record: history.None, Text: string(text[:min(len(text), observedText)])}
 	if found {
 		one.Record, one.Text = record, ""
 		one.Where = bodyPlaces(text, func(text string) bool { return names(s.cfg.IDs, text, record) })

@@ -15,11 +15,15 @@ import (
 type toldCalls struct {
 	mu  sync.Mutex
 	all []Called
+	// untimed: a call was told without its time.
+	untimed bool
 }
 
 func (o *toldCalls) see(call Called) (string, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.untimed = o.untimed || call.At <= 0
+	call.At = 0
 	o.all = append(o.all, call)
 	return `{"token": "t"}`, true
 }
@@ -67,6 +71,9 @@ func TestCallsAreObserved(t *testing.T) {
 		if last := seen.all[len(seen.all)-1]; !reflect.DeepEqual(last, one.want) {
 			t.Errorf("%s: told %+v, want %+v", one.name, last, one.want)
 		}
+	}
+	if seen.untimed {
+		t.Error("a call is told without its time")
 	}
 	before := len(seen.all)
 	if b.call(http.MethodGet, healthPath, ""); len(seen.all) != before {
