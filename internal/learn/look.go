@@ -47,8 +47,12 @@ type look struct {
 	rewrites bool
 	// guessed: the place of the id was guessed a second time.
 	guessed bool
-	// left are inputs that only other groups read.
+	// left are topics that only other groups read: inputs, and retry topics of listeners beside the one of the contract.
 	left []string
+	// retries are the retry topics that were put into the file before copies of records were seen in any, and before is
+	// the file without them.
+	retries []string
+	before  []byte
 	// mixed: a topic with records of both kinds holds results, because no answer that was tried changed that.
 	mixed bool
 }
@@ -164,10 +168,18 @@ func (k *look) names(ctx context.Context) error {
 	if k.knowsInput() {
 		inputs = nil
 	}
-	if err := k.putTopics(inputs, retries, others); err != nil {
+	if err := errors.Join(k.putInputs(inputs, others), k.putGroup(header, sight)); err != nil {
 		return err
 	}
-	return k.putGroup(header, sight)
+	return k.putRetries(retries, listeners{of: k.ownGroup(header), groups: sight.Groups})
+}
+
+// ownGroup is the name of the group that the contract is about.
+func (k *look) ownGroup(header history.Header) string {
+	if group := k.subject.Contract.Group; !strings.Contains(group, "{{") {
+		return group
+	}
+	return header.Group()
 }
 
 // ofOneGroup leaves out the inputs that only other groups read: a contract is about one group, and on an input only
@@ -265,24 +277,39 @@ func general(sight run.Sighting, header history.Header) run.Sighting {
 	for i := range sight.Read {
 		sight.Read[i] = name(sight.Read[i])
 	}
+	for i := range sight.Groups {
+		topics := slices.Clone(sight.Groups[i].Topics)
+		for j := range topics {
+			topics[j] = name(topics[j])
+		}
+		sight.Groups[i].Topics = topics
+	}
 	return sight
 }
 
-// putTopics writes what it reads. others says which inputs are left out.
-func (k *look) putTopics(inputs, retries []string, others string) error {
+// putInputs writes what it reads. others says which inputs are left out.
+func (k *look) putInputs(inputs []string, others string) error {
 	switch len(inputs) {
 	case 0:
-	case 1:
-		if err := k.put(quoted(inputs[0]), "It fetches from it."+others, "input", "topic"); err != nil {
-			return err
-		}
-	default:
-		if err := k.put(list(inputs), "It fetches from them."+others, "input", "topics"); err != nil {
-			return err
-		}
-	}
-	if len(retries) == 0 || len(k.subject.Contract.RetryTopics) > 0 {
 		return nil
+	case 1:
+		return k.put(quoted(inputs[0]), "It fetches from it."+others, "input", "topic")
+	}
+	return k.put(list(inputs), "It fetches from them."+others, "input", "topics")
+}
+
+// putRetries writes the retry topics, without those of other listeners.
+func (k *look) putRetries(retries []string, all listeners) error {
+	if len(k.subject.Contract.RetryTopics) > 0 {
+		return nil
+	}
+	theirs := all.others(retries)
+	k.left = append(k.left, theirs...)
+	if retries = without(retries, theirs); len(retries) == 0 {
+		return nil
+	}
+	if all.copies == nil {
+		k.retries, k.before = retries, k.text
 	}
 	slices.SortStableFunc(retries, func(a, b string) int { return cmp.Compare(lastNumber(a), lastNumber(b)) })
 	return k.putAll(
@@ -360,7 +387,7 @@ func (k *look) calls(ctx context.Context) error {
 	}
 	sight := general(s.discovery.Seen(), source.Header())
 	sight.Read = without(sight.Read, k.left)
-	if err := k.idle(s, sight); err != nil {
+	if err := errors.Join(k.idle(s, sight), k.copied(s, sight, source.Header())); err != nil {
 		return err
 	}
 	switch again, err := k.guessAgain(sight.Calls); {
@@ -368,11 +395,6 @@ func (k *look) calls(ctx context.Context) error {
 		return err
 	case again:
 		return k.calls(ctx)
-	}
-	if _, retries := sortedOut(sight.Read, source.Header()); len(retries) > 0 {
-		if err := k.putTopics(nil, retries, ""); err != nil {
-			return err
-		}
 	}
 	wrote := s.destinations(sight, !k.rewrites || k.mixed || k.knowsLetters())
 	if err := k.accepted(s, wrote, sight); err != nil {

@@ -291,8 +291,9 @@ func TestNamesAreWrittenDown(t *testing.T) {
 			if one.inputs == nil {
 				read = append(read, "declared")
 			}
-			if err := errors.Join(k.putTopics(one.inputs, one.retries, ""),
-				k.putGroup(header, run.Sighting{Read: read, Groups: one.groups})); err != nil {
+			if err := errors.Join(k.putInputs(one.inputs, ""),
+				k.putGroup(header, run.Sighting{Read: read, Groups: one.groups}),
+				k.putRetries(one.retries, listeners{of: k.ownGroup(header), groups: one.groups})); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range one.want {

@@ -40,6 +40,8 @@ type seen struct {
 	said []string
 	// deadLetters are the dead letters that the audit found, with their records.
 	deadLetters []deadLetter
+	// copies counts the copies of records that the audit found in each retry topic.
+	copies map[string]int
 	// headers are the names of the headers that records had before they were consumed.
 	headers map[string]bool
 	// discovery is what the consumer joined, read, wrote and called.
@@ -105,7 +107,8 @@ type crash struct {
 const saidKept = 3
 
 func newSeen() *seen {
-	return &seen{committed: map[place]int64{}, headers: map[string]bool{}, discovery: &run.Discovery{}}
+	return &seen{committed: map[place]int64{}, headers: map[string]bool{}, copies: map[string]int{},
+		discovery: &run.Discovery{}}
 }
 
 // audited takes one record that an audit found; it is run.Options.Audited.
@@ -117,6 +120,10 @@ func (s *seen) audited(topic history.Topic, found *kgo.Record, event history.Eve
 		}
 		if event.Record >= 0 {
 			s.record(event.Record).original = found
+		}
+	case topic.Role == history.RoleRetry:
+		if event.Record >= 0 {
+			s.copies[topic.Name]++
 		}
 	case topic.Role == history.RoleDLQ && event.Record < 0:
 		s.lettersUnnamed++

@@ -1,0 +1,104 @@
+package learn
+
+// Whose retry topics they are, in a program with several listeners: a contract is about one.
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/scenarios"
+)
+
+// listeners are the groups that a program joins.
+type listeners struct {
+	// of is the name of the group that the contract is about.
+	of     string
+	groups []run.JoinedGroup
+	// copies are the topics with copies of the input's records, nil if none were sent yet.
+	copies map[string]bool
+}
+
+// others returns the retry topics of other listeners. Surest is who subscribes to a topic. Frameworks read retry topics
+// with groups of their own, so else it counts whether copies of the input's records are in it, and which listener's name
+// a group that reads it begins with.
+func (l listeners) others(retries []string) (theirs []string) {
+	beside, shared := l.beside()
+	if len(beside) == 0 {
+		return nil
+	}
+	for _, topic := range retries {
+		var readers []string
+		for _, g := range l.groups {
+			if slices.Contains(g.Topics, topic) {
+				readers = append(readers, g.Name)
+			}
+		}
+		reads := func(name string) bool { return slices.Contains(readers, name) }
+		nearest := l.nearest(readers, beside)
+		switch {
+		case reads(l.of):
+		case slices.ContainsFunc(beside, reads):
+			theirs = append(theirs, topic)
+		case l.copies[topic] && !shared: // only this listener gets the input's records
+		case nearest != "" && nearest != l.of, nearest == "" && len(l.copies) > 0 && !l.copies[topic]:
+			theirs = append(theirs, topic)
+		}
+	}
+	return theirs
+}
+
+// beside returns the names of the other groups that read inputs, and whether one of them reads the same input.
+func (l listeners) beside() (names []string, shared bool) {
+	inputs := map[string][]string{}
+	for _, g := range l.groups {
+		inputs[g.Name], _ = sortedOut(g.Topics, history.Header{})
+	}
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		if name == l.of || !slices.ContainsFunc(inputs[name], func(topic string) bool { return !retryName.MatchString(topic) }) {
+			continue
+		}
+		names = append(names, name)
+		shared = shared || slices.ContainsFunc(inputs[name], func(topic string) bool {
+			return slices.Contains(inputs[l.of], topic)
+		})
+	}
+	return names, shared
+}
+
+// nearest returns the listener whose name is the longest with which all of the readers' names begin, "" if none is.
+func (l listeners) nearest(readers, beside []string) (name string) {
+	for _, one := range append([]string{l.of}, beside...) {
+		begins := func(reader string) bool { return strings.HasPrefix(reader, one) }
+		if len(one) > len(name) && len(readers) > 0 && !slices.ContainsFunc(readers, func(r string) bool { return !begins(r) }) {
+			name = one
+		}
+	}
+	return name
+}
+
+// copied puts the retry topics right after records were sent: copies of them show whose a topic is.
+func (k *look) copied(s *seen, sight run.Sighting, header history.Header) error {
+	_, retries := sortedOut(sight.Read, header)
+	if k.retries != nil {
+		retries = append(retries, k.retries...)
+		k.text, k.retries = k.before, nil
+		var err error
+		if k.subject, err = scenarios.ParseSubject(k.File, k.text); err != nil {
+			return err
+		}
+	}
+	copies := map[string]bool{}
+	for topic := range s.copies {
+		copies[topic] = true
+	}
+	for _, topic := range retries {
+		copies[topic] = copies[topic] || slices.ContainsFunc(sight.Others[topic], func(r run.OtherRecord) bool {
+			return r.Record != history.None
+		})
+	}
+	maps.DeleteFunc(copies, func(_ string, has bool) bool { return !has })
+	return k.putRetries(retries, listeners{of: k.ownGroup(header), groups: sight.Groups, copies: copies})
+}

@@ -1,0 +1,84 @@
+package learn
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/scenarios"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// A program with two listeners reads the retry topics of both.
+func TestWhoseRetryTopicsTheyAre(t *testing.T) {
+	t.Parallel()
+	orders := run.JoinedGroup{Name: "shop", Topics: []string{"orders"}}
+	refunds := run.JoinedGroup{Name: "shop-backoffice", Topics: []string{"refunds"}}
+	retries := []string{"orders-retry", "refunds-retry"}
+	reader := func(name string, topics ...string) run.JoinedGroup {
+		return run.JoinedGroup{Name: name, Topics: topics}
+	}
+	for name, one := range map[string]struct {
+		groups []run.JoinedGroup
+		copies map[string]bool
+		want   []string
+	}{
+		"one listener": {[]run.JoinedGroup{orders, reader("r", retries...)}, map[string]bool{"orders-retry": true}, nil},
+		"each reads its own": {[]run.JoinedGroup{reader("shop", "orders", "orders-retry"),
+			reader("shop-backoffice", "refunds", "refunds-retry")}, nil, retries[1:]},
+		"groups named after the listeners": {[]run.JoinedGroup{orders, refunds, reader("shop-retry", "orders-retry"),
+			reader("shop-backoffice-retry", "refunds-retry")}, nil, retries[1:]},
+		"one group for all retries, before records": {[]run.JoinedGroup{orders, refunds, reader("again", retries...)}, nil, nil},
+		"one group for all retries": {[]run.JoinedGroup{orders, refunds, reader("again", retries...)},
+			map[string]bool{"orders-retry": true}, retries[1:]},
+		"no record was retried": {[]run.JoinedGroup{orders, refunds, reader("again", retries...)}, map[string]bool{}, nil},
+		"a level that no record reached": {[]run.JoinedGroup{reader("shop", "orders", "orders-retry", "refunds-retry"),
+			refunds}, map[string]bool{"orders-retry": true}, nil},
+		"a name like the other's, with copies": {[]run.JoinedGroup{orders, refunds,
+			reader("shop-backoffice-retry", "orders-retry")}, map[string]bool{"orders-retry": true}, retries[1:]},
+		"both read the same input, and get copies": {[]run.JoinedGroup{orders, reader("audit", "orders"),
+			reader("shop-retry", "orders-retry"), reader("audit-retry", "refunds-retry")},
+			map[string]bool{"orders-retry": true, "refunds-retry": true}, retries[1:]},
+		"a pattern shows no topics": {[]run.JoinedGroup{{Name: "shop"}, {Name: "shop-backoffice"}}, nil, nil},
+	} {
+		if have := (listeners{of: "shop", groups: one.groups, copies: one.copies}).others(retries); !slices.Equal(have,
+			one.want) {
+			t.Errorf("%s: %v are of others, want %v", name, have, one.want)
+		}
+	}
+}
+
+// What was guessed before records were sent is put right by their copies, and the other topics stay in the file.
+func TestRetryTopicsByTheirCopies(t *testing.T) {
+	t.Parallel()
+	k := &look{Config: &Config{File: "subject.yaml"}, found: map[string]string{},
+		text: []byte("name: it\nkind: process\ncommand: [it]\ncontract: {group: shop}\n")}
+	var err error
+	if k.subject, err = scenarios.ParseSubject("subject.yaml", k.text); err != nil {
+		t.Fatal(err)
+	}
+	retries := []string{"orders-retry", "refunds-retry"}
+	sight := run.Sighting{Groups: []run.JoinedGroup{{Name: "shop", Topics: []string{"orders"}},
+		{Name: "backoffice", Topics: []string{"refunds"}}, {Name: "again", Topics: retries}}}
+	header := history.Header{Topics: []history.Topic{{Name: "orders", Role: history.RoleInput}}}
+	if err := k.putRetries(retries, listeners{of: "shop", groups: sight.Groups}); err != nil {
+		t.Fatal(err)
+	}
+	s := newSeen()
+	for _, topic := range retries {
+		header.Topics = append(header.Topics, history.Topic{Name: topic, Role: history.RoleRetry})
+	}
+	s.record(0)
+	s.audited(header.Topics[1], nil, history.Event{Record: 0})
+	s.audited(header.Topics[2], nil, history.Event{Record: history.None})
+	if err := k.copied(s, sight, header); err != nil {
+		t.Fatal(err)
+	}
+	if have := k.subject.Contract.RetryTopics; !slices.Equal(have, retries[:1]) || !slices.Equal(k.left, retries[1:]) {
+		t.Errorf("retry topics %v, left %v:\n%s", have, k.left, k.text)
+	}
+	if err := k.putOthers(nil); err != nil || !slices.Equal(k.subject.Topics, retries[1:]) {
+		t.Errorf("%v, further topics %v", err, k.subject.Topics)
+	}
+}
