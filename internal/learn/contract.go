@@ -36,6 +36,8 @@ type learned struct {
 	text []byte
 	// odd are the surprising things that were seen, in sentences.
 	odd []string
+	// client says how calls are repeated within an attempt.
+	client repeats
 	// found is what a first look found keys of the contract from, by their paths.
 	found map[string]string
 }
@@ -46,6 +48,7 @@ func propose(s, unread *seen, subject *scenarios.SubjectFile, found map[string]s
 	l := &learned{seen: s, unread: unread, subject: subject, found: found}
 	l.names()
 	if subject.Observe != scenarios.ObserveWire {
+		l.client = l.repeats()
 		l.attempts()
 		l.backoff()
 		l.classes()
@@ -189,12 +192,18 @@ func (l *learned) attempts() {
 	case len(counts) == 0 && open == 0:
 	case len(counts) == 0:
 		l.wonder("%d records failed each time and came to no end: no attempt is promised to be the last", open)
+	case l.client.sure:
+		l.repeated(counter)
 	case float64(times) < most*float64(len(counts)):
 		l.ask("attempts", value, "Not the same for all: from %d to %d attempts of records that failed each time.",
 			slices.Min(counts), slices.Max(counts))
 	default:
-		l.promise("attempts", value, "%s in %d of %d records that failed each time.",
-			units.Plural(int64(number), "attempt", "attempts"), times, len(counts))
+		maybe := ""
+		if l.client.calls > 0 {
+			maybe = l.client.promised(counter)
+		}
+		l.promise("attempts", value, "%s in %d of %d records that failed each time.%s",
+			units.Plural(int64(number), "attempt", "attempts"), times, len(counts), maybe)
 	}
 }
 
@@ -218,7 +227,7 @@ func (s *seen) gaps() [][]time.Duration {
 }
 
 func (l *learned) backoff() {
-	gaps := l.seen.gaps()
+	gaps := l.waits()
 	if len(gaps) == 0 {
 		return
 	}
@@ -362,7 +371,7 @@ func (l *learned) business(f fate) {
 // than the usual wait.
 func (l *learned) retryAfter() {
 	usual, honoured, early := time.Duration(0), 0, 0
-	if gaps := l.seen.gaps(); len(gaps) > 0 && len(gaps[0]) > 0 {
+	if gaps := l.waits(); len(gaps) > 0 && len(gaps[0]) > 0 {
 		usual = slices.Max(gaps[0])
 	}
 	for i := range l.seen.records {

@@ -49,6 +49,9 @@ type habits struct {
 	dawdles bool
 	// irregular gives every other record one more attempt.
 	irregular bool
+	// client is how often its client calls in an attempt, waiting for between before each repeat; 0 and 1 mean once.
+	client  int
+	between time.Duration
 }
 
 func outcomes(all ...history.Outcome) map[history.Outcome]bool {
@@ -187,6 +190,8 @@ func (s *simulation) tries(number int32, planned history.Outcome, unreadable boo
 		most++
 	}
 	wait := s.first
+	calls := max(s.client, 1)
+	most *= calls
 	for k := 1; ; k++ {
 		outcome := plan(planned, k)
 		if unreadable {
@@ -206,6 +211,10 @@ func (s *simulation) tries(number int32, planned history.Outcome, unreadable boo
 		})
 		if outcome == history.OutcomeSuccess || k >= most || !s.retries[outcome] {
 			return outcome
+		}
+		if k%calls != 0 {
+			s.now += s.between
+			continue
 		}
 		if s.overtakes {
 			s.now += wait / 2
@@ -381,6 +390,9 @@ func TestContractsFitHabits(t *testing.T) {
 		"overtakes":             func(h *habits) { h.overtakes = true },
 		"dawdles":               func(h *habits) { h.dawdles = true },
 		"irregular":             func(h *habits) { h.irregular = true },
+		"client-repeats":        func(h *habits) { h.client, h.between, h.grows = 3, 10*time.Millisecond, 1 },
+		"client-repeats-slowly": func(h *habits) { h.client, h.between, h.first = 2, 60*time.Millisecond, 100*time.Millisecond },
+		"client-repeats-once":   func(h *habits) { h.client, h.between, h.attempts = 3, 10*time.Millisecond, 1 },
 		"headers-of-its-own": func(h *habits) {
 			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
 				return &kgo.Record{Key: r.Key, Value: r.Value, Headers: append(r.Headers[:1:1],
