@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ second run broke are listed as surprises: they are bugs, or the contract must sa
 SUBJECT.yaml (default: subject.yaml) says how the consumer is started. With a COMMAND and no such file, one is written:
 the names of its environment variables are read in the code of this folder; its topics, its group, what it calls and
 where the id of a record is in it are seen when it runs. --samples names a file with records as it takes them, one in
-each line.`),
+each line. A file that is there already is completed by --samples and --answer.`),
 		Example: `  dlqbench learn --samples orders.jsonl -- java -jar target/orders.jar
   dlqbench learn services/orders/subject.yaml --write`,
 		Args: func(command *cobra.Command, args []string) error {
@@ -82,7 +83,7 @@ each line.`),
 }
 
 func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error {
-	text, made, err := subjectToLearn(flags, words)
+	text, made, given, err := subjectToLearn(flags, words)
 	if err != nil {
 		return usageError{err}
 	}
@@ -98,13 +99,16 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 		return fmt.Errorf("finding this program's own file: %w", err)
 	}
 	report, err := learn.Learn(ctx, learn.Config{
-		File: flags.subject, Text: text, Made: made, Answer: flags.answer, Discover: run.Discover,
+		File: flags.subject, Text: text, Made: made, Given: given, Answer: flags.answer, Discover: run.Discover,
 		Topics:  scaffold.TopicNames(os.DirFS(filepath.Dir(flags.subject))),
 		Options: run.Options{Out: flags.out, Executable: executable, Version: programVersion(), Cluster: kafka},
 		Run: func(ctx context.Context, options run.Options) (*run.Outcome, error) {
 			return a.carryOut(ctx, options, runFlags{quiet: flags.quiet})
 		},
 	})
+	if errors.Is(err, learn.ErrGiven) {
+		return usageError{err}
+	}
 	if err != nil {
 		if report != nil && made {
 			err = fmt.Errorf("%w\n%s stays: correct it and go on with dlqbench learn %[2]s, or remove it to begin anew",
@@ -120,38 +124,59 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 	return a.printLearned(flags, report, made || flags.write)
 }
 
-// subjectToLearn reads the subject file. If there is none and a command is given, it writes one.
-func subjectToLearn(flags learnFlags, words []string) (text []byte, made bool, err error) {
+// subjectToLearn reads the subject file. If there is none and a command is given, it writes one. given is what the flags
+// say of records beside a file that is there already.
+func subjectToLearn(flags learnFlags, words []string) (text []byte, made bool, given learn.Given, err error) {
 	path := flags.subject
 	text, err = os.ReadFile(path)
+	there := err == nil
 	switch {
-	case err == nil && len(words) > 0:
-		return nil, false, fmt.Errorf("%s is there already and says how the consumer is started: leave the command out, "+
-			"remove the file to begin anew, or name another file", path)
-	case err == nil && flags.samples+flags.format+flags.schema+flags.answer != "":
-		return nil, false, fmt.Errorf("%s is there already: write what its records are made from under input in it, and "+
-			"answers under downstreams, in the place of --samples, --format, --schema and --answer", path)
-	case err == nil:
-		return text, false, nil
+	case there && len(words) > 0:
+		if err := sameCommand(path, text, words); err != nil {
+			return nil, false, given, err
+		}
+	case there:
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, false, fmt.Errorf("reading the subject: %w", err)
+		return nil, false, given, fmt.Errorf("reading the subject: %w", err)
 	case len(words) == 0:
-		return nil, false, fmt.Errorf("there is no %s: write one (dlqbench init), or say how your consumer is started: "+
+		return nil, false, given, fmt.Errorf("there is no %s: write one (dlqbench init), or say how your consumer is started: "+
 			"dlqbench learn --samples orders.jsonl -- java -jar target/orders.jar", path)
 	}
 	folder, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, false, err
+		return nil, false, given, err
 	}
 	records, err := recordsToLearn(flags, folder)
 	if err != nil {
-		return nil, false, err
+		return nil, false, given, err
+	}
+	if there {
+		given = learn.Given{Samples: records.Samples, Lines: records.Lines, Format: records.Format, Schema: records.Schema}
+		if len(records.IDs) > 0 {
+			given.ID = records.IDs[0]
+		}
+		return text, false, given, nil
 	}
 	records.Answer = flags.answer
 	if text, err = scaffold.ToLearn(os.DirFS(folder), filepath.Base(folder), words, records); err != nil {
-		return nil, false, err
+		return nil, false, given, err
 	}
-	return text, true, os.WriteFile(path, text, 0o644)
+	return text, true, given, os.WriteFile(path, text, 0o644)
+}
+
+// sameCommand reports a command other than the one of the subject file. The same one is given again by those who repeat
+// a call of theirs.
+func sameCommand(path string, text []byte, words []string) error {
+	subject, err := scenarios.ParseSubject(path, text)
+	if err != nil {
+		return err
+	}
+	started := slices.Concat(subject.Command, subject.Args)
+	if slices.Equal(started, words) {
+		return nil
+	}
+	return fmt.Errorf("%s is there already and starts the consumer with %q: leave the command out to learn more of that one, "+
+		"change it there, remove the file to begin anew, or name another file", path, strings.Join(started, " "))
 }
 
 // recordsToLearn returns what the records of a consumer are made from, for a subject file in the folder.

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -28,7 +29,9 @@ type Config struct {
 	Text []byte
 	// Options are those of all runs, without scenario and subject.
 	Options run.Options
-	// Answer is the body with which calls that succeed are answered, "" for the usual one. It goes with Made.
+	// Given is what records are made from, for a file that does not say it.
+	Given Given
+	// Answer is the body with which calls that succeed are answered, "" for the usual one.
 	Answer string
 	// Made says that the file was written for learning, so that what it says of calls is replaced by what is seen.
 	Made bool
@@ -59,6 +62,9 @@ type Report struct {
 // call.
 var ErrNothingSeen = errors.New("nothing to learn from")
 
+// ErrGiven is the error for what is given beside a subject file that says something else.
+var ErrGiven = errors.New("what is given does not fit the subject file")
+
 // Learn watches the consumer of a subject file and proposes its contract. What the file's own contract says of names
 // (topics, groups) and kinds (group_type, retry) is kept; all else is learned. The error reports a subject file that is
 // wrong, a run that failed, or a consumer that did nothing (ErrNothingSeen) or refuses the usual answer (ErrAnswer).
@@ -74,7 +80,10 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 			subject.Kind)
 	}
 	report := &Report{}
-	k := &look{Config: &c, report: report, text: c.Text, subject: subject, found: map[string]string{}}
+	k := &look{Config: &c, report: report, text: c.Text, subject: subject, found: map[string]string{}, placed: c.Made}
+	if err := cmp.Or(k.give(c.Given), k.answer()); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrGiven, err)
+	}
 	err = k.around(ctx)
 	report.Text = k.text
 	if err != nil {

@@ -45,8 +45,8 @@ type look struct {
 	status int
 	// rewrites: what the file says of downstreams is replaced by what is seen.
 	rewrites bool
-	// guessed: the place of the id was guessed a second time.
-	guessed bool
+	// placed: the place of the id is a guess of learning's own. guessed: it was guessed a second time.
+	placed, guessed bool
 	// left are topics that only other groups read: inputs, and retry topics of listeners beside the one of the contract.
 	left []string
 	// retries are the retry topics that were put into the file before copies of records were seen in any, and before is
@@ -501,7 +501,7 @@ func (k *look) idle(s *seen, sight run.Sighting) error {
 // guessAgain puts the id at another place, if no call has an id and most of what the samples have there is in calls.
 func (k *look) guessAgain(calls []run.DownstreamCall) (again bool, err error) {
 	input := k.subject.Input
-	if !k.Made || k.guessed || input == nil || input.Samples == "" || len(calls) == 0 ||
+	if !k.placed || k.guessed || input == nil || input.Samples == "" || len(calls) == 0 ||
 		slices.ContainsFunc(calls, func(c run.DownstreamCall) bool { return c.Record != history.None }) {
 		return false, nil
 	}
