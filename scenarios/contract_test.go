@@ -159,6 +159,7 @@ func TestEveryValueIsGivenBothWays(t *testing.T) {
 	}
 	values.Instance, values.Needs = 7, map[string]string{"cache": "needscache"}
 	values.DownstreamURLs = map[string]string{"shop": "downstreamshopurl"}
+	values.Ports = map[string]string{"metrics": "portmetrics"}
 	environment := values.Environment()
 	if len(environment) != fields.NumField() {
 		t.Errorf("%d variables for %d values", len(environment), fields.NumField())
@@ -344,6 +345,28 @@ func TestEnvelopes(t *testing.T) {
 		_, err := ParseSubject("s.yaml", []byte("name: s\nkind: process\ncommand: [s]\ncontract: {dlq: "+written+"}\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", written, err)
+		}
+	}
+}
+
+// The ports of an instance are those that its file uses, wherever it does; a value without ports has none.
+func TestPortsByName(t *testing.T) {
+	t.Parallel()
+	subject, err := ParseSubject("subject.yaml", []byte(`{name: it, kind: process, command: [it, "--http={{.Ports.http}}"],
+ env: {METRICS: "{{.Ports.metrics}}:{{.Ports.http}}"}, files: {a.conf: "grpc={{.Ports.grpc}}"},
+ needs: [{name: side, command: [side, "{{ .Ports.admin }}"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"admin", "grpc", "http", "metrics"}; !slices.Equal(subject.PortNames, want) {
+		t.Errorf("ports %v, want %v", subject.PortNames, want)
+	}
+	for _, one := range []struct {
+		ports map[string]string
+		want  string
+	}{{map[string]string{"http": "1", "metrics": "2"}, "2:1"}, {nil, ":"}} {
+		if rendered, err := subject.Render(Values{Ports: one.ports}); err != nil || rendered.Env["METRICS"] != one.want {
+			t.Errorf("%v: rendered %q, %v", one.ports, rendered.Env["METRICS"], err)
 		}
 	}
 }

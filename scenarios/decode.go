@@ -113,6 +113,7 @@ func ParseSubject(name string, data []byte) (*SubjectFile, error) {
 	}
 	if d.root != nil {
 		subject.fillExternal(d.root)
+		subject.PortNames = portNames(d.root)
 		d.checkSubject(&subject, filepath.Dir(name))
 	}
 	if problems := sorted(d.problems); problems != nil {

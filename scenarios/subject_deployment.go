@@ -36,7 +36,7 @@ func (s *SubjectFile) ForPods() bool { return s.Kind == KindDeployment }
 
 // notInPods matches values that a template can't use where all pods have the same.
 var notInPods = regexp.MustCompile(
-	`\.(Port|WorkDir|Folder|Instance|CAFile|CATrustStore|StoreURL|Database[A-Za-z]*|Needs)\b`)
+	`\.(Ports?|WorkDir|Folder|Instance|CAFile|CATrustStore|StoreURL|Database[A-Za-z]*|Needs)\b`)
 
 // From names where the pods come from.
 func (d *Deployment) From() string { return cmp.Or(d.Running, d.Manifest) }

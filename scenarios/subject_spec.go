@@ -69,6 +69,8 @@ type SubjectFile struct {
 	Samples *samples.Set `json:"-"`
 	// Made is what Samples consist of: one for all input topics, or one for each.
 	Made []Made `json:"-"`
+	// PortNames are those of the ports that its templates use, {{.Ports.NAME}}.
+	PortNames []string `json:"-"`
 }
 
 // ReplayTool is how the dead letters of a subject go back.

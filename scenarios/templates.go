@@ -37,6 +37,8 @@ type Values struct {
 	// Port is a TCP port of this machine that was free when the run began, one of each instance: for its health,
 	// metrics or the like. "" for tools.
 	Port string
+	// Ports are further such ports of the instance, by the names that the subject file gives them.
+	Ports map[string]string
 	// StoreURL is the dead-letter store's database; empty when there is none.
 	StoreURL string
 	// DatabaseURL is the database that the subject writes to, behind its link, postgres://…; the others are its parts.
@@ -110,6 +112,9 @@ func (v Values) Environment() map[string]string {
 		"DLQBENCH_IDS_FILE":            v.IDsFile,
 		"DLQBENCH_REPLAY_RATE":         v.ReplayRate,
 		"DLQBENCH_RUN_ID":              v.RunID,
+	}
+	for name, port := range v.Ports {
+		environment["DLQBENCH_PORT_"+strings.ToUpper(name)] = port
 	}
 	for name, address := range v.Needs {
 		environment["DLQBENCH_NEEDS_"+strings.ToUpper(name)] = address
@@ -238,7 +243,7 @@ func renderText(text string, values Values) (string, error) {
 	if !strings.Contains(text, "{{") {
 		return text, nil
 	}
-	parsed, err := template.New("text").Parse(text)
+	parsed, err := template.New("text").Option("missingkey=zero").Parse(text)
 	if err != nil {
 		return "", fmt.Errorf("reading the template %q: %w", text, err)
 	}
@@ -303,6 +308,18 @@ func valueNames() []string {
 		names = append(names, field.Name)
 	}
 	return names
+}
+
+// portNames returns the names of the ports that templates below n use, {{.Ports.NAME}}, sorted.
+func portNames(n *node) []string {
+	named := regexp.MustCompile(`\.Ports\.([A-Za-z0-9_]+)`)
+	names := map[string]bool{}
+	eachTemplate(n, func(_ *node, text string) {
+		for _, found := range named.FindAllStringSubmatch(text, -1) {
+			names[found[1]] = true
+		}
+	})
+	return slices.Sorted(maps.Keys(names))
 }
 
 // checkNamed reports the templates below n that use {{.VALUE.NAME}} with a name that is not known. where is the key

@@ -134,7 +134,7 @@ func (r *run) settingsOf(instance int) []string {
 	variables := r.valuesOf(instance).Environment()
 	for name, value := range variables {
 		switch {
-		case value == "", name == "DLQBENCH_WORK_DIR", name == "DLQBENCH_PORT", name == "DLQBENCH_SASL_PASSWORD",
+		case value == "", name == "DLQBENCH_WORK_DIR", strings.HasPrefix(name, "DLQBENCH_PORT"), name == "DLQBENCH_SASL_PASSWORD",
 			name == "DLQBENCH_DATABASE_PASSWORD", name == subject.RunIDVariable:
 			delete(variables, name)
 		case strings.HasSuffix(name, "_URL"):

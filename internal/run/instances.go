@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -184,7 +185,7 @@ func (r *run) valuesOf(instance int) scenarios.Values {
 	values.Instance = instance
 	values.TellBrokers(r.bootstraps[instance])
 	r.tellDownstreams(&values, instance)
-	values.Port = r.ports[instance]
+	values.Port, values.Ports = strconv.Itoa(r.ports[instance].port), r.ports[instance].named
 	one := r.consumerOf(instance)
 	values.GroupID, values.DLQTopic, values.ReplayTopic = one.Group, r.header.Topics[one.DLQ].Name, one.ReplayTo
 	if len(r.header.Consumers) > 1 { // each has one, a consumer by itself may have several

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/dlqbench/dlqbench/internal/env/ports"
 	"github.com/dlqbench/dlqbench/internal/env/subject"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -21,7 +20,7 @@ func (r *run) startNeeds(ctx context.Context) error {
 		return nil
 	}
 	needs := r.options.Subject.Needs
-	free, err := ports.Free(len(needs))
+	free, err := freePorts(len(needs), r.options.Subject.PortNames)
 	if err != nil {
 		return err
 	}
@@ -35,7 +34,7 @@ func (r *run) startNeeds(ctx context.Context) error {
 		if err := r.subject.Serve(ctx, needPrefix+need.Name, launch, r.lose("running what the subject needs")); err != nil {
 			return err
 		}
-		r.values.Needs[need.Name] = "127.0.0.1:" + strconv.Itoa(free[i])
+		r.values.Needs[need.Name] = "127.0.0.1:" + strconv.Itoa(free[i].port)
 	}
 	return nil
 }
@@ -67,9 +66,9 @@ func (r *run) lose(doing string) func(error) {
 	}
 }
 
-func (r *run) launchNeed(need scenarios.Need, port int) (launch subject.Launch, err error) {
+func (r *run) launchNeed(need scenarios.Need, own served) (launch subject.Launch, err error) {
 	values := r.values
-	values.Port = strconv.Itoa(port)
+	values.Port, values.Ports = strconv.Itoa(own.port), own.named
 	if values.WorkDir, err = filepath.Abs(filepath.Join(r.dir.path, dirWork, needPrefix+need.Name)); err != nil {
 		return launch, fmt.Errorf("finding its work folder: %w", err)
 	}
@@ -84,7 +83,7 @@ func (r *run) launchNeed(need scenarios.Need, port int) (launch subject.Launch, 
 	}
 	launch.Ready, err = readiness(rendered.Ready)
 	if launch.Ready.Log == nil && launch.Ready.Port == 0 && launch.Ready.URL == "" {
-		launch.Ready.Port = port
+		launch.Ready.Port = own.port
 	}
 	return launch, err
 }

@@ -84,7 +84,7 @@ type stage struct {
 	samples    *samples.Set        // what records are made from, with the names of their schemas; nil without samples
 	store      storeStage
 	bootstraps []string // of each instance
-	ports      []string // of each instance, for the ports it may serve
+	ports      []served // of each instance
 	producer   *workload.Producer
 	subject    *subject.Group
 	engine     *testcontainers.DockerClient // of a subject in containers, else nil
@@ -230,14 +230,36 @@ func (r *run) downstreamGroups(instance, number int) []string {
 
 // findPorts finds a free TCP port for each instance.
 func (r *run) findPorts() error {
-	free, err := ports.Free(r.header.Instances)
+	var names []string
+	if r.options.Subject != nil {
+		names = r.options.Subject.PortNames
+	}
+	var err error
+	r.ports, err = freePorts(r.header.Instances, names)
+	return err
+}
+
+// served are the ports that a program may serve: one without a name, and those that its subject file names.
+type served struct {
+	port  int
+	named map[string]string
+}
+
+// freePorts finds free TCP ports for so many programs.
+func freePorts(programs int, names []string) ([]served, error) {
+	free, err := ports.Free(programs * (1 + len(names)))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, port := range free {
-		r.ports = append(r.ports, strconv.Itoa(port))
+	all := make([]served, programs)
+	for i := range all {
+		own := free[i*(1+len(names)):]
+		all[i] = served{own[0], map[string]string{}}
+		for j, name := range names {
+			all[i].named[name] = strconv.Itoa(own[1+j])
+		}
 	}
-	return nil
+	return all, nil
 }
 
 func (r *run) openTaps(context.Context) error {
