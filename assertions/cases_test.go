@@ -598,6 +598,34 @@ func haltCases() []testCase {
 	}
 }
 
+// TestAdviceLeavesOutWhatIsPromised checks that a contract is not advised to say what it says.
+func TestAdviceLeavesOutWhatIsPromised(t *testing.T) {
+	for name, test := range map[string]struct {
+		contract      history.Contract
+		wants, leaves []string
+	}{
+		"nothing is promised": {history.Contract{}, []string{"X-Kafka-Offset", "(skips: [tombstone], poison: dead-letter or halt)"},
+			[]string{"to its dead letter"}},
+		"poison": {history.Contract{Poison: history.PoisonDeadLetter, DeadLetters: true},
+			[]string{"to its dead letter", "(skips: [tombstone])"}, []string{"poison"}},
+		"both": {history.Contract{Poison: history.PoisonDeadLetter, SkipsTombstones: true}, []string{"X-Kafka-Offset"},
+			[]string{"poison", "skips", "say what becomes"}},
+		"no attempts are seen": {history.Contract{WireOnly: true}, []string{"headers to its result"}, []string{"X-Kafka"}},
+	} {
+		advice := unbalanced(2, &test.contract).Do
+		for _, want := range test.wants {
+			if !strings.Contains(advice, want) {
+				t.Errorf("%s: %q lacks %q", name, advice, want)
+			}
+		}
+		for _, not := range test.leaves {
+			if strings.Contains(advice, not) {
+				t.Errorf("%s: %q has %q", name, advice, not)
+			}
+		}
+	}
+}
+
 // TestALedgerThatDoesNotBalanceIsNoPass checks that a record with an unknown end leaves the verdict open, and that the
 // reason says what to do.
 func TestALedgerThatDoesNotBalanceIsNoPass(t *testing.T) {

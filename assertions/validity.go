@@ -219,7 +219,7 @@ func (j *judge) open(v *Verdict, measured *measure.Measurements) []Open {
 			Do: "promise more in the contract, or run a scenario that exercises it"})
 	}
 	if left := measured.Ledger.Unfinished; left > 0 && len(v.Roots) == 0 {
-		out = append(out, unbalanced(left))
+		out = append(out, unbalanced(left, j.header.Contract()))
 	}
 	return out
 }
@@ -239,13 +239,28 @@ func remedy(invariant string) string {
 }
 
 // unbalanced is the question of where records went whose end is unknown: the ledger balances if sent = succeeded +
-// dead-lettered + skipped or held by contract.
-func unbalanced(left int64) Open {
+// dead-lettered + skipped or held by contract. What the contract says already is not asked for.
+func unbalanced(left int64, contract *history.Contract) Open {
+	show := "write the record's headers to its result in an output topic"
+	if !contract.WireOnly {
+		show = "name topic, partition and offset with each attempt (X-Kafka-Topic, X-Kafka-Partition, X-Kafka-Offset), " + show
+	}
+	if contract.HasDLQ() {
+		show += ", and to its dead letter"
+	}
+	var unsaid []string
+	if !contract.SkipsTombstones {
+		unsaid = append(unsaid, "skips: [tombstone]")
+	}
+	if contract.Poison == "" {
+		unsaid = append(unsaid, "poison: dead-letter or halt")
+	}
+	if len(unsaid) > 0 {
+		show += ", or say what becomes of them (" + strings.Join(unsaid, ", ") + ")"
+	}
 	return Open{What: "what became of " + units.Plural(left, "record", "records"),
 		Why: fmt.Sprintf("the ledger does not balance: %s acknowledged, and nothing shows how they ended", counted(left)),
-		Do: "where they are tombstones or values that can't be read, name topic, partition and offset with each attempt " +
-			"(X-Kafka-Topic, X-Kafka-Partition, X-Kafka-Offset), write the record's headers to its result in an output " +
-			"topic, or say what becomes of them (skips: [tombstone], poison: dead-letter or halt)"}
+		Do:  "where they are tombstones or values that can't be read, " + show}
 }
 
 func counted(n int64) string {

@@ -77,8 +77,8 @@ func recoveryWords(f assertions.FaultResult) string {
 	return out
 }
 
-// entryWords describes an entry of the conservation ledger.
-func entryWords(key string) string {
+// entryWords describes an entry of the conservation ledger. unseen is that of the ledger.
+func entryWords(key string, unseen bool) string {
 	switch key {
 	case measure.EntryDeadLettered:
 		return "dead-lettered"
@@ -87,6 +87,9 @@ func entryWords(key string) string {
 	case measure.EntryLogical:
 		return "logical failures"
 	case measure.EntryCommitted:
+		if unseen {
+			return "committed (whether processed is not seen)"
+		}
 		return "skipped by contract"
 	case measure.EntryHeld:
 		return "held by contract"
@@ -115,7 +118,7 @@ func conservation(v *assertions.Verdict) string {
 	}
 	var parts, wrong []string
 	for _, entry := range c.Entries {
-		switch words := units.Count(entry.Count) + " " + entryWords(entry.Name); {
+		switch words := units.Count(entry.Count) + " " + entryWords(entry.Name, c.Unseen); {
 		case entry.Count == 0 && entry.Name != measure.EntryUnfinished:
 		case entry.Difference && entry.Count > 0:
 			wrong = append(wrong, words)

@@ -98,7 +98,7 @@ func entryBlocks(c measure.Conservation, shown evidence) []document.Block {
 			continue
 		}
 		block := document.Details{Mark: document.Skipped, Word: units.Count(entry.Count), Spare: true,
-			Title: entryWords(entry.Name), Note: entryMeaning(entry.Name)}
+			Title: entryWords(entry.Name, c.Unseen), Note: entryMeaning(entry.Name)}
 		if entry.Difference {
 			block.Mark = document.Fail
 		}

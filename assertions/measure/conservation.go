@@ -81,6 +81,7 @@ func (m *Measurer) conserve() {
 			out.Entries = append(out.Entries, *entry)
 		}
 	}
+	out.Unseen = m.header.Contract().WireOnly
 	m.locate(out)
 }
 

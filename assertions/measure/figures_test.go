@@ -173,6 +173,22 @@ func TestConservationOfRecordsEndedElsewhere(t *testing.T) {
 	}
 }
 
+// On the wire alone, the end of a committed record is not seen, and the ledger says so.
+func TestConservationOnTheWire(t *testing.T) {
+	for _, wire := range []bool{false, true} {
+		s := newBuilder(1)
+		s.header.Contract().WireOnly = wire
+		s.sent(0, 0, 0, ms, 0, 0)
+		s.committed(5*ms, 0, 1, 0, 0)
+		s.phase(time.Second, history.PhaseSeal)
+		got := s.measure(t).Conservation
+		if at := slices.IndexFunc(got.Entries, func(e Entry) bool { return e.Count == 1 }); got.Unseen != wire ||
+			(got.Entries[at].Name == EntryCommitted) != wire {
+			t.Errorf("wire %v: unseen %v, %+v", wire, got.Unseen, got.Entries[at])
+		}
+	}
+}
+
 func TestConservation(t *testing.T) {
 	s := newBuilder(15)
 	s.header.RunID = "run"

@@ -208,6 +208,9 @@ type Conservation struct {
 	Entries []Entry `json:"entries"`
 	// Notes are about records that are in the entries already.
 	Notes []Entry `json:"notes"`
+	// Unseen tells that the subject is observed on the wire only: of records that it committed, nothing shows whether
+	// they were processed.
+	Unseen bool `json:"unseen,omitempty"`
 }
 
 // The names of entries. The first six are regular ends of a record; the others are differences, which should have no
