@@ -48,6 +48,7 @@ func (c *checker) check(folder string) {
 	c.checkStore()
 	c.checkFaults()
 	c.checkExternalFaults()
+	c.checkScaleUp()
 	c.checkReplay()
 	c.checkExpect()
 }
@@ -114,7 +115,7 @@ func (c *checker) checkSubjectOf(folder string) {
 	switch {
 	case err == nil:
 		c.file = subject
-		c.s.fitExternal(subject)
+		c.s.fitInstances(subject)
 		if why := c.s.unfitInput(subject); why != "" {
 			c.at("/subject/file", why)
 		}

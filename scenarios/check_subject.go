@@ -27,6 +27,7 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 		d.checkTemplates(d.root.get(fmt.Sprintf("/downstreams/%d/http/forward", i)))
 	}
 	c.checkKind(s)
+	c.checkListen(s)
 	c.checkReady("/ready", s.Ready)
 	c.checkFiles("", s.Files)
 	c.checkEnv("")

@@ -188,13 +188,6 @@ func (c *checker) checkExternalPorts(s *SubjectFile) {
 	claim("registry", e.Registry, 1)
 }
 
-// fitExternal bounds the instances of a scenario by those that somebody starts.
-func (s *Scenario) fitExternal(file *SubjectFile) {
-	if file.External != nil {
-		s.Subject.Instances = min(s.Subject.Instances, file.External.Instances)
-	}
-}
-
 // checkExternalFaults refuses faults for which the user has no command, before anything is started.
 func (c *checker) checkExternalFaults() {
 	if c.file == nil || c.file.External == nil || !c.instancesSound() {

@@ -25,6 +25,8 @@ type SubjectFile struct {
 	Kind string `json:"kind" jsonschema:"required,enum=process,enum=container,enum=external,enum=deployment"`
 	// External is where a consumer of kind external finds Kafka and its downstream, and what acts on it.
 	External *External `json:"external,omitempty"`
+	// Listen are the ports at which it looks for Kafka and for what it calls, if it can't be given other addresses.
+	Listen *Listen `json:"listen,omitempty"`
 	// Deployment is the consumer's manifest, with kind: deployment. External then has the ports in its pods.
 	Deployment *Deployment `json:"deployment,omitempty"`
 	// Image is what a container is made of; it is pulled if the engine does not have it.

@@ -22,6 +22,9 @@ var watchScenario []byte
 //go:embed break.yaml
 var breakScenario []byte
 
+// breakName is the name of the scenario with faults.
+const breakName = "break.yaml"
+
 // Config is what is learned from.
 type Config struct {
 	// File is the path of the subject file, Text what it holds.
@@ -76,8 +79,9 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 	}
 	if subject.External != nil {
 		return nil, fmt.Errorf("%w: %s says kind: %s, and learning starts, kills and restarts the consumer: say how "+
-			"it is started (kind: process with a command, or kind: container with an image)", ErrNothingSeen, c.File,
-			subject.Kind)
+			"it is started (kind: process with a command, or kind: container with an image). If it looks for Kafka and for "+
+			"what it calls at fixed ports, name them there: listen: {kafka: %d, downstream: %d}", ErrNothingSeen, c.File,
+			subject.Kind, subject.External.Kafka, subject.External.Downstream)
 	}
 	report := &Report{}
 	k := &look{Config: &c, report: report, text: c.Text, subject: subject, found: map[string]string{}, placed: c.Made}
@@ -169,7 +173,13 @@ func (c *Config) options(name string, text []byte, subject *scenarios.SubjectFil
 	error) {
 	options := c.Options
 	if subject.Input != nil && !subject.Input.Header {
-		sets = readable() // only the header of dlqbench's own follows a record without a readable id
+		sets = append(sets, readable()...) // only the header of dlqbench's own follows a record without a readable id
+	}
+	if subject.MostInstances() == 1 {
+		sets = append(sets, "subject.reference.instances=1")
+		if name == breakName {
+			sets = append(sets, "faults[1].subject.instance=0") // the one that is restarted
+		}
 	}
 	scenario, source, err := scenarios.ParseWith(name, text, sets)
 	if err != nil {
@@ -218,7 +228,8 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 	tried := slices.ContainsFunc(s.records, func(r record) bool { return len(r.tries) > 0 })
 	if !tried && subject.Observe != scenarios.ObserveWire {
 		return fmt.Errorf("%w: the downstream stub saw no call for any of %d records. Give the consumer the address "+
-			"{{.OracleURL}} in the place of what it calls, or write observe: wire in its file if it calls nothing%s",
+			"{{.OracleURL}} in the place of what it calls, name the port at which it calls something (listen: {downstream: "+
+			"8080}), or write observe: wire in its file if it calls nothing%s",
 			ErrNothingSeen, len(s.records), said)
 	}
 	if s.batch != "" {
@@ -239,7 +250,7 @@ func (l *learned) test(ctx context.Context, c Config, report *Report) error {
 		return err
 	}
 	s := newSeen()
-	source, verdict, err := c.run(ctx, report, "break.yaml", breakScenario, subject, s)
+	source, verdict, err := c.run(ctx, report, breakName, breakScenario, subject, s)
 	if err != nil {
 		return err
 	}

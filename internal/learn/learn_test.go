@@ -776,3 +776,23 @@ func TestAttemptsOfAnAbortedTransaction(t *testing.T) {
 		}
 	}
 }
+
+// A consumer at fixed ports has one instance, and every scenario of learning is one that it can have.
+func TestScenariosForOneInstance(t *testing.T) {
+	t.Parallel()
+	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it], listen: "+
+		"{kafka: 9092}, input: {header: false}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Config{File: "subject.yaml"}
+	for name, text := range map[string][]byte{"look": lookScenario, "watch": watchScenario, breakName: breakScenario} {
+		options, err := c.options(name, text, subject)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if options.Scenario.InstanceCount() != 1 {
+			t.Errorf("%s has %d instances", name, options.Scenario.InstanceCount())
+		}
+	}
+}

@@ -224,7 +224,8 @@ func shortest(groups []run.JoinedGroup) run.JoinedGroup {
 // unread is the error for a consumer that fetched from no topic. A run may have failed because it was not ready: one
 // that reads topics by a pattern that matches none does not get further than its group.
 func (k *look) unread(joined []run.JoinedGroup, dir string, failed error) error {
-	advice := "is Kafka's address, {{.BootstrapServers}}, given to it under the name that it reads?"
+	advice := "is Kafka's address, {{.BootstrapServers}}, given to it under the name that it reads? If it has the address in " +
+		"its code or settings, such as localhost:9092, name the port in " + k.File + ": listen: {kafka: 9092}."
 	switch {
 	case len(joined) > 0:
 		advice = fmt.Sprintf("it joined the group %s. If it reads topics by a pattern, write input: {topic: NAME} into %s, "+

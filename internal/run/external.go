@@ -1,7 +1,7 @@
 package run
 
-// A consumer that somebody else starts. The run gives out addresses and names that stay the same, says which, and waits
-// until the consumer has joined.
+// A consumer that somebody else starts, or that has its addresses in its code. The run gives out addresses and names that
+// stay the same. It says which to those who start the consumer, and waits until it has joined.
 
 import (
 	"context"
@@ -19,12 +19,15 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// fixed are the ports of an instance, each 0 if any free one will do.
-type fixed struct{ kafka, first, registry int }
+// fixed are the ports of an instance, each 0 if any free one will do. alone: only the first downstream has one.
+type fixed struct {
+	kafka, first, registry int
+	alone                  bool
+}
 
 // downstream returns the port of a downstream by its number.
 func (f fixed) downstream(number int) int {
-	if f.first == 0 {
+	if f.first == 0 || f.alone && number > 0 {
 		return 0
 	}
 	return scenarios.OtherDownstreamPort(f.first, number)
@@ -39,30 +42,45 @@ func (r *run) external() *scenarios.External {
 }
 
 func (r *run) portsOf(instance int) fixed {
-	e := r.external()
-	if e == nil || instance >= e.Instances { // nobody starts it
+	if r.options.Subject == nil || instance >= r.options.Subject.MostInstances() { // nobody starts it
 		return fixed{}
 	}
-	return fixed{e.KafkaPort(instance), e.DownstreamPort(instance), e.Registry}
+	if l := r.options.Subject.Listen; l != nil {
+		return fixed{l.Kafka, l.Downstream, l.Registry, true}
+	}
+	if e := r.external(); e != nil {
+		return fixed{e.KafkaPort(instance), e.DownstreamPort(instance), e.Registry, false}
+	}
+	return fixed{}
 }
 
 // checkPorts fails if a port of the consumer's is in use, before anything is started.
 func (r *run) checkPorts(ctx context.Context) error {
-	e := r.external()
-	if e == nil {
+	if r.options.Subject == nil {
 		return nil
 	}
+	key := "listen"
+	if r.external() != nil {
+		key = "external"
+	}
 	check := func(name string, port int) error {
+		if port == 0 {
+			return nil
+		}
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
-			return fmt.Errorf("port %d of external.%s can't be listened on: %w: end what listens there, such as another run, "+
-				"or write another port in %s", port, name, err, r.options.SubjectFile)
+			return fmt.Errorf("port %d of %s.%s can't be listened on: %w: end what listens there, such as another run or a "+
+				"Kafka of your own, or configure the consumer for another port and write it in %s", port, key, name, err,
+				r.options.SubjectFile)
 		}
 		return listener.Close()
 	}
-	for instance := range min(r.header.Instances, e.Instances) {
+	for instance := range min(r.header.Instances, r.options.Subject.MostInstances()) {
 		ports := r.portsOf(instance)
 		for broker := range r.scenario.Cluster.Brokers {
+			if ports.kafka == 0 {
+				break
+			}
 			if err := check("kafka", ports.kafka+broker); err != nil {
 				return err
 			}

@@ -146,7 +146,7 @@ func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
 func (r *run) openLink(name, upstream string, port int, groups ...string) (network.Link, error) {
 	names := append(groups, name)
 	link, err := network.Link(network.Straight(upstream)), error(nil)
-	if r.needsLink(names) {
+	if port > 0 || r.needsLink(names) {
 		link, err = r.paths.Open(name, upstream, port)
 	}
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *run) openLink(name, upstream string, port int, groups ...string) (netwo
 
 // needsLink reports whether a path with these names needs a link: a network fault can act on it, its connections are
 // counted (those to the store's database are), or it is to be cut at another end than that of the run (a consumer that
-// somebody else starts, which also has fixed ports). Links of a toxiproxy server are there because they were asked for.
+// somebody else starts). One at a fixed port is there in any case. Links of a toxiproxy server are there because they were asked for.
 func (r *run) needsLink(names []string) bool {
 	return r.options.Manual != nil || r.options.Cluster.Toxiproxy != "" || r.external() != nil ||
 		slices.Contains(names, network.LinkStore) ||

@@ -5,6 +5,7 @@ package scaffold
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
@@ -107,8 +108,12 @@ func (p *Proposal) look(r repository, command []string) {
 	p.Variables, p.Failures = variables(sources), failures(sources)
 	if address, in := fixedBrokers(sources); p.Variables.Bootstrap.Name == "" && address != "" {
 		p.Variables.Fixed = in + " has the address " + address + " in its code"
-		p.note(p.Variables.Fixed + ": unless that is a default, let it read the address from the environment, or start it " +
-			"yourself (kind: external)")
+		p.Variables.FixedPort = localPort(address)
+		otherwise := "start it yourself (kind: external)"
+		if p.Variables.FixedPort > 0 {
+			otherwise = fmt.Sprintf("have Kafka there, with one instance (listen: {kafka: %d})", p.Variables.FixedPort)
+		}
+		p.note(p.Variables.Fixed + ": unless that is a default, let it read the address from the environment, or " + otherwise)
 	}
 	if p.Variables.Bootstrap.Name == "" && p.Framework.Bootstrap == "" {
 		if settings := r.brokerSettings(); len(settings) > 0 {

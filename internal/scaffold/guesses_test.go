@@ -191,12 +191,21 @@ func TestAnAddressInTheCode(t *testing.T) {
 		"its code"
 	fixed := []string{"package.json", "{}", "app.js", `const kafka = new Kafka({ brokers: ["localhost:9092"] })`}
 	if _, text := proposed(t, fixed...); !strings.Contains(text, says) ||
-		!strings.Contains(text, "let it read the address from the environment") {
+		!strings.Contains(text, "let it read the address from the environment, or have Kafka there, with one instance "+
+			"(listen: {kafka: 9092})") {
 		t.Errorf("it does not say so:\n%s", text)
 	}
 	if text, err := ToLearn(folderOf(fixed), "orders", []string{"node", "app.js"}, Records{}); err != nil ||
-		!strings.Contains(string(text), says) {
+		!strings.Contains(string(text), says) || !strings.Contains(string(text), "\nlisten: {kafka: 9092}  # app.js has") {
 		t.Errorf("%v\n%s", err, text)
+	}
+	elsewhere := []string{"package.json", "{}", "app.js", `const kafka = new Kafka({ brokers: ["kafka:9092"] })`}
+	if _, text := proposed(t, elsewhere...); !strings.Contains(text, "start it yourself") {
+		t.Errorf("an address of another machine:\n%s", text)
+	}
+	if text, err := ToLearn(folderOf(elsewhere), "orders", []string{"node", "app.js"}, Records{}); err != nil ||
+		strings.Contains(string(text), "listen") {
+		t.Errorf("an address of another machine: %v\n%s", err, text)
 	}
 	fixed[3] = `const brokers = (process.env.KAFKA_BROKERS ?? "localhost:9092").split(",")`
 	if _, text := proposed(t, fixed...); strings.Contains(text, "in its code") {

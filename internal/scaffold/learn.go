@@ -94,7 +94,8 @@ func ToLearn(files fs.FS, folder string, command []string, records Records) ([]b
 		Env            []Address
 		Records
 		Downstreams []Downstream
-	}{proposal.Name, proposal.Build, command, proposal.Env, records, proposal.Called}
+		Variables
+	}{proposal.Name, proposal.Build, command, proposal.Env, records, proposal.Called, proposal.Variables}
 	for i := range values.Env { // what else it may be is not asked here
 		values.Env[i].Because, _, _ = strings.Cut(values.Env[i].Because, "; or ")
 	}

@@ -4,9 +4,11 @@ package scaffold
 
 import (
 	"cmp"
+	"net"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -38,6 +40,8 @@ type Variables struct {
 	Brokers []Variable
 	// Fixed says where an address of Kafka is in the code, if no variable of Bootstrap was found.
 	Fixed string
+	// FixedPort is the port of that address if it is one of this machine, else 0.
+	FixedPort int
 }
 
 var (
@@ -267,6 +271,16 @@ var (
 	inCode = regexp.MustCompile("[\"'`]([\\w.-]+:(?:[123]?9092|909[345]))\\b")
 	remark = regexp.MustCompile(`(?m)(?:^|\s)//.*$|^\s*(?:#|\*|/\*).*$`)
 )
+
+// localPort is the port of an address of this machine, 0 of any other.
+func localPort(address string) int {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host != "localhost" && host != "127.0.0.1" {
+		return 0
+	}
+	number, _ := strconv.Atoi(port) // of four or five digits, see inCode
+	return number
+}
 
 // fixedBrokers is the first address of Kafka in code, and the file that has it.
 func fixedBrokers(sources []source) (address, in string) {
