@@ -243,7 +243,8 @@ func remedy(invariant string) string {
 func unbalanced(left int64, contract *history.Contract) Open {
 	show := "write the record's headers to its result in an output topic"
 	if !contract.WireOnly {
-		show = "name topic, partition and offset with each attempt (X-Kafka-Topic, X-Kafka-Partition, X-Kafka-Offset), " + show
+		show = "name topic, partition and offset with each attempt (X-Kafka-Topic, X-Kafka-Partition, X-Kafka-Offset), " +
+			show
 	}
 	if contract.HasDLQ() {
 		show += ", and to its dead letter"

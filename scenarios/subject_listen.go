@@ -1,6 +1,6 @@
 package scenarios
 
-// A consumer that has the addresses of Kafka and of what it calls in its code or its settings, and can't be given others.
+// A consumer that has the addresses of Kafka and of what it calls in its code or settings, and can't be given others.
 
 import "fmt"
 

@@ -124,8 +124,8 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 	return a.printLearned(flags, report, made || flags.write)
 }
 
-// subjectToLearn reads the subject file. If there is none and a command is given, it writes one. given is what the flags
-// say of records beside a file that is there already.
+// subjectToLearn reads the subject file. If there is none and a command is given, it writes one. given is what the
+// flags say of records beside a file that is there already.
 func subjectToLearn(flags learnFlags, words []string) (text []byte, made bool, given learn.Given, err error) {
 	path := flags.subject
 	text, err = os.ReadFile(path)
@@ -139,8 +139,8 @@ func subjectToLearn(flags learnFlags, words []string) (text []byte, made bool, g
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, false, given, fmt.Errorf("reading the subject: %w", err)
 	case len(words) == 0:
-		return nil, false, given, fmt.Errorf("there is no %s: write one (dlqbench init), or say how your consumer is started: "+
-			"dlqbench learn --samples orders.jsonl -- java -jar target/orders.jar", path)
+		return nil, false, given, fmt.Errorf("there is no %s: write one (dlqbench init), or say how your consumer is "+
+			"started: dlqbench learn --samples orders.jsonl -- java -jar target/orders.jar", path)
 	}
 	folder, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
@@ -175,8 +175,8 @@ func sameCommand(path string, text []byte, words []string) error {
 	if slices.Equal(started, words) {
 		return nil
 	}
-	return fmt.Errorf("%s is there already and starts the consumer with %q: leave the command out to learn more of that one, "+
-		"change it there, remove the file to begin anew, or name another file", path, strings.Join(started, " "))
+	return fmt.Errorf("%s is there already and starts the consumer with %q: leave the command out to learn more of that "+
+		"one, change it there, remove the file to begin anew, or name another file", path, strings.Join(started, " "))
 }
 
 // recordsToLearn returns what the records of a consumer are made from, for a subject file in the folder.

@@ -22,8 +22,8 @@ type listeners struct {
 }
 
 // others returns the retry topics of other listeners. Surest is who subscribes to a topic. Frameworks read retry topics
-// with groups of their own, so else it counts whether copies of the input's records are in it, and which listener's name
-// a group that reads it begins with.
+// with groups of their own, so else it counts whether copies of the input's records are in it, and which listener's
+// name a group that reads it begins with.
 func (l listeners) others(retries []string) (theirs []string) {
 	beside, shared := l.beside()
 	if len(beside) == 0 {
@@ -57,7 +57,8 @@ func (l listeners) beside() (names []string, shared bool) {
 		inputs[g.Name], _ = sortedOut(g.Topics, history.Header{})
 	}
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
-		if name == l.of || !slices.ContainsFunc(inputs[name], func(topic string) bool { return !retryName.MatchString(topic) }) {
+		input := func(topic string) bool { return !retryName.MatchString(topic) }
+		if name == l.of || !slices.ContainsFunc(inputs[name], input) {
 			continue
 		}
 		names = append(names, name)
@@ -71,8 +72,8 @@ func (l listeners) beside() (names []string, shared bool) {
 // nearest returns the listener whose name is the longest with which all of the readers' names begin, "" if none is.
 func (l listeners) nearest(readers, beside []string) (name string) {
 	for _, one := range append([]string{l.of}, beside...) {
-		begins := func(reader string) bool { return strings.HasPrefix(reader, one) }
-		if len(one) > len(name) && len(readers) > 0 && !slices.ContainsFunc(readers, func(r string) bool { return !begins(r) }) {
+		other := func(reader string) bool { return !strings.HasPrefix(reader, one) }
+		if len(one) > len(name) && len(readers) > 0 && !slices.ContainsFunc(readers, other) {
 			name = one
 		}
 	}

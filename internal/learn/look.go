@@ -224,8 +224,8 @@ func shortest(groups []run.JoinedGroup) run.JoinedGroup {
 // unread is the error for a consumer that fetched from no topic. A run may have failed because it was not ready: one
 // that reads topics by a pattern that matches none does not get further than its group.
 func (k *look) unread(joined []run.JoinedGroup, dir string, failed error) error {
-	advice := "is Kafka's address, {{.BootstrapServers}}, given to it under the name that it reads? If it has the address in " +
-		"its code or settings, such as localhost:9092, name the port in " + k.File + ": listen: {kafka: 9092}."
+	advice := "is Kafka's address, {{.BootstrapServers}}, given to it under the name that it reads? If it has the " +
+		"address in its code or settings, such as localhost:9092, name the port in " + k.File + ": listen: {kafka: 9092}."
 	switch {
 	case len(joined) > 0:
 		advice = fmt.Sprintf("it joined the group %s. If it reads topics by a pattern, write input: {topic: NAME} into %s, "+
@@ -423,9 +423,9 @@ func (k *look) calls(ctx context.Context) error {
 	return k.putOthers(wrote.results)
 }
 
-// readableCalls returns the calls, without those that are about records which can't be read. Such a call may name a part
-// of its record instead of an id. What tells it from the others is that it is not made without such records, so if a
-// route may be about one, the consumer is looked at once more.
+// readableCalls returns the calls, without those that are about records which can't be read. Such a call may name a
+// part of its record instead of an id. What tells it from the others is that it is not made without such records, so if
+// a route may be about one, the consumer is looked at once more.
 func (k *look) readableCalls(ctx context.Context, s *seen, called map[string]*traffic) (map[string]*traffic, error) {
 	from, sent := s.firstUnreadable()
 	doubtful := func(t *traffic) bool { return t.doubtful(from) }

@@ -107,15 +107,15 @@ func grouped(all [][]try, calls int) (r repeats, found bool) {
 
 // text is what shows that the client repeats calls.
 func (r repeats) text() string {
-	return fmt.Sprintf("%d calls in %s that failed each time: groups of %d, with %s at most between their calls, and %s at "+
-		"least between the groups.", r.calls*r.attempts, units.Plural(int64(r.records), "record", "records"), r.calls,
+	return fmt.Sprintf("%d calls in %s that failed each time: groups of %d, with %s at most between their calls, and %s "+
+		"at least between the groups.", r.calls*r.attempts, units.Plural(int64(r.records), "record", "records"), r.calls,
 		units.Text(r.longest), units.Text(slices.Min(slices.Concat(r.waits...))))
 }
 
 // promised says what to promise if it is not sure.
 func (r repeats) promised(counter history.Counter) string {
-	return fmt.Sprintf(" %s If its client repeats calls by itself, promise attempts: {max: %d, counter: %s, calls: %d}, with "+
-		"the wait between the groups as backoff.", r.text(), r.attempts, counter, r.calls)
+	return fmt.Sprintf(" %s If its client repeats calls by itself, promise attempts: {max: %d, counter: %s, calls: %d}, "+
+		"with the wait between the groups as backoff.", r.text(), r.attempts, counter, r.calls)
 }
 
 // repeated promises attempts of several calls.

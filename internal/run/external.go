@@ -1,7 +1,7 @@
 package run
 
-// A consumer that somebody else starts, or that has its addresses in its code. The run gives out addresses and names that
-// stay the same. It says which to those who start the consumer, and waits until it has joined.
+// A consumer that somebody else starts, or that has its addresses in its code. The run gives out addresses and names
+// that stay the same. It says which to those who start the consumer, and waits until it has joined.
 
 import (
 	"context"
@@ -152,7 +152,8 @@ func (r *run) settingsOf(instance int) []string {
 	variables := r.valuesOf(instance).Environment()
 	for name, value := range variables {
 		switch {
-		case value == "", name == "DLQBENCH_WORK_DIR", strings.HasPrefix(name, "DLQBENCH_PORT"), name == "DLQBENCH_SASL_PASSWORD",
+		case value == "", name == "DLQBENCH_WORK_DIR", strings.HasPrefix(name, "DLQBENCH_PORT"),
+			name == "DLQBENCH_SASL_PASSWORD",
 			name == "DLQBENCH_DATABASE_PASSWORD", name == subject.RunIDVariable:
 			delete(variables, name)
 		case strings.HasSuffix(name, "_URL"):

@@ -160,7 +160,8 @@ func (r *run) openLink(name, upstream string, port int, groups ...string) (netwo
 
 // needsLink reports whether a path with these names needs a link: a network fault can act on it, its connections are
 // counted (those to the store's database are), or it is to be cut at another end than that of the run (a consumer that
-// somebody else starts). One at a fixed port is there in any case. Links of a toxiproxy server are there because they were asked for.
+// somebody else starts). One at a fixed port is there in any case.
+// Links of a toxiproxy server are there because they were asked for.
 func (r *run) needsLink(names []string) bool {
 	return r.options.Manual != nil || r.options.Cluster.Toxiproxy != "" || r.external() != nil ||
 		slices.Contains(names, network.LinkStore) ||

@@ -113,7 +113,8 @@ func (p *Proposal) look(r repository, command []string) {
 		if p.Variables.FixedPort > 0 {
 			otherwise = fmt.Sprintf("have Kafka there, with one instance (listen: {kafka: %d})", p.Variables.FixedPort)
 		}
-		p.note(p.Variables.Fixed + ": unless that is a default, let it read the address from the environment, or " + otherwise)
+		p.note(p.Variables.Fixed + ": unless that is a default, let it read the address from the environment, or " +
+			otherwise)
 	}
 	if p.Variables.Bootstrap.Name == "" && p.Framework.Bootstrap == "" {
 		if settings := r.brokerSettings(); len(settings) > 0 {

@@ -47,7 +47,8 @@ func (s *Stub) observed(w http.ResponseWriter, r *call, route *Route) bool {
 	}
 	seq, found := s.calls.find(r, s.cfg.IDs)
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	one := Called{At: s.cfg.Clock.Now(), Method: r.Method, Path: s.path(r, seq, found), Media: strings.TrimSpace(media), Record: history.None}
+	one := Called{At: s.cfg.Clock.Now(), Method: r.Method, Path: s.path(r, seq, found), Media: strings.TrimSpace(media),
+		Record: history.None}
 	if found {
 		one.Record, one.Where = seq, places(r, s.cfg.IDs, seq)
 	} else {
@@ -67,7 +68,8 @@ func (s *Stub) observedRPC(method string, message []byte, record int32, found bo
 		return false
 	}
 	text := s.cfg.RPC.legible(method, message)
-	one := Called{At: s.cfg.Clock.Now(), Path: method, Media: MediaGRPC, Record: history.None, Text: string(text[:min(len(text), observedText)])}
+	one := Called{At: s.cfg.Clock.Now(), Path: method, Media: MediaGRPC, Record: history.None,
+		Text: string(text[:min(len(text), observedText)])}
 	if found {
 		one.Record, one.Text = record, ""
 		one.Where = bodyPlaces(text, func(text string) bool { return names(s.cfg.IDs, text, record) })
