@@ -399,7 +399,10 @@ type partition struct {
 	// handedOver is when a rebalance took it from its previous process, or never once a process has it.
 	handedOver time.Duration
 	// assigned: the tap has seen an assignment of it, so a fetch alone does not show which process has it.
-	assigned    bool
+	assigned bool
+	// turns counts how often an instance fetched from it again after another one had, although no assignment gave it to
+	// either (see readTogether).
+	turns       uint32
 	lastFetcher holder
 	epoch       uint32
 	since       time.Duration

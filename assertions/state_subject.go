@@ -88,6 +88,9 @@ func (w *state) fetch(e *history.Event) {
 	// A later process of the instance that has the partition: a static member (KIP-345) returns to its partitions, and
 	// nothing was taken from it in between.
 	if !p.assigned || p.has && p.held.instance == by.instance && p.held.run < by.run {
+		if !p.assigned && p.has && p.held.instance != by.instance && p.wasOf(by.instance) {
+			p.turns++
+		}
 		w.give(p, by, e.Time)
 	}
 	if p.lastFetcher != by {
@@ -108,6 +111,29 @@ func (w *state) fetch(e *history.Event) {
 		w.handed(p, max(e.Offset, p.fetched+1), to)
 	}
 	p.fetched = max(p.fetched, to)
+}
+
+// togetherTurns is how many turns show that instances read a partition together. A partition that moves to another
+// instance for a while, by an agreement that dlqbench does not see, comes back once.
+const togetherTurns = 3
+
+// readTogether says that several instances read a partition of the input together; "" if none did. A consumer does so
+// that takes partitions without a group, if each instance takes all of them. Each record is then processed by each
+// instance, which no rebalance explains, and no instance's work can be told from the others'.
+func (w *state) readTogether() (why, do string) {
+	for topic := range w.parts {
+		for i := range w.parts[topic] {
+			p := &w.parts[topic][i]
+			if p.assigned || w.share || p.turns < togetherTurns || w.role(p.topic) != history.RoleInput {
+				continue
+			}
+			return fmt.Sprintf("several instances read %s-%d at the same time, and no group gave it to one of them",
+					strings.TrimPrefix(w.topicName(p.topic), w.header.RunID+"."), p.number()),
+				"run it with one instance (--set subject.reference.instances=1), have each instance take partitions of its " +
+					"own ({{.Instance}} is its number), or subscribe with the group"
+		}
+	}
+	return "", ""
 }
 
 // startedBehind says that the last process that found no committed offset in the partition, or one that followed it,

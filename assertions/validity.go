@@ -315,6 +315,9 @@ func (j *judge) invalid(measured *measure.Measurements) []Open {
 	if why, do := j.state.otherGroup(); why != "" {
 		out = append(out, Open{What: "any promise about commits and deliveries", Why: why, Do: do})
 	}
+	if why, do := j.state.readTogether(); why != "" {
+		out = append(out, Open{What: "how often a record is delivered", Why: why, Do: do})
+	}
 	out = append(append(out, j.state.unread...), j.state.idleFaults()...)
 	return append(out, j.badLoad(measured)...)
 }

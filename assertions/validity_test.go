@@ -59,6 +59,17 @@ func elsewhere(b *builder, group string) *builder {
 	return b
 }
 
+// together has two instances, which join no group, fetch the first record in turns.
+func together(b *builder, turns int) *builder {
+	b.phase(history.PhaseSetup).up().as(1, 0).up().as(0, 0).phase(history.PhaseWarmup).phase(history.PhaseSteady)
+	b.sendTo(0, 0, 0).sendTo(1, 0, 0)
+	for range turns {
+		b.as(0, 0).fetch(0).as(1, 0).fetch(0)
+	}
+	b.as(0, 0).fetch(0).fetch(1).success(0).success(1).commit(2).wait(time.Minute)
+	return b.sendTo(2, 0, 0).fetch(2).success(2).sendTo(3, 0, 0).fetch(3).success(3).commit(4).drain()
+}
+
 // shared has an instance acquire an offset as a member of a share group.
 func shared(b *builder) *builder {
 	e := b.of(history.KindShareAcquired)
@@ -86,6 +97,13 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			return elsewhere(b, "r-server").done()
 		}, Inconclusive, `the consumer adds -server to the name that it is given: give it {{.RunID}}, and write group: ` +
 			`"{{.RunID}}-server" in the contract`},
+		{"two instances read a partition, and no group gave it to one of them", func(b *builder) history.Source {
+			return together(b, 3).done()
+		}, Inconclusive, "several instances read in-0 at the same time, and no group gave it to one of them; run it with " +
+			"one instance"},
+		{"another instance read a partition for a while", func(b *builder) history.Source {
+			return together(b, 1).done()
+		}, Pass, ""},
 		{"a planned fault was never injected", func(b *builder) history.Source {
 			b.fault("broker", "broker 1", "broker 1 stopped")
 			return fine(b).done()

@@ -39,6 +39,9 @@ func alone(scenario string) string { return scenario + " subject.reference.insta
 // recovers has no records that fail with each attempt, for a stranger that never gives one up.
 func recovers(scenario string) string { return scenario + " workload.outcomes.exhausted=0" }
 
+// byThree has three instances, each of which takes a third of the partitions.
+func byThree(scenario string) string { return scenario + " subject.reference.instances=3" }
+
 // seldom is a scenario with fewer records than it has, for a stranger that waits for seconds.
 func seldom(scenario string) string { return scenario + " workload.rate=15/s" }
 
@@ -56,6 +59,11 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"delivery-error-ignored", "dlq-publish-failure", "commit-after-dlq"},
 			{"garbage-committed", "hostile-payloads", "no-loss"},
 			{"skips-at-rebalance", "scale-up-and-down", "no-loss"},
+		},
+		"confluent-kafka/assigns.yaml": {
+			{"", "consumer-kill", ""},
+			{"letter-not-awaited", byThree("dlq-publish-failure"), "commit-after-dlq"},
+			{"takes-all", "consumer-kill", inconclusive + "no group gave it to one of them"},
 		},
 		"java/subject.yaml": {
 			{"auto-commit-beside-a-thread", "consumer-rolling-restart", "commit-after-outcome"},

@@ -9,7 +9,7 @@ import signal
 import threading
 
 import requests
-from confluent_kafka import OFFSET_END, Consumer, KafkaException, Producer
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
 
 MAX_ATTEMPTS = 3
 BACKOFF, MAX_BACKOFF, JITTER = 0.1, 1.0, 0.05
@@ -104,6 +104,13 @@ def skip_to_end(consumer, partitions):
     consumer.assign(partitions)
 
 
+def take(consumer, topic, share):
+    """Takes partitions without a group: of "1/3", those with the number 1, 4, 7 … Committed offsets are the group's all the same."""
+    number, of = map(int, share.split("/"))
+    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, one) for one in partitions if one % of == number or PLANTED_BUG == "takes-all"])
+
+
 def process(session, producer, message):
     """Returns True when the record has come to its end."""
     if PLANTED_BUG == "garbage-committed" and not is_json(message.value()):
@@ -137,7 +144,10 @@ def main():
         {**servers, "group.id": os.environ["KAFKA_GROUP"], "auto.offset.reset": "earliest", "enable.auto.offset.store": False}, logger=logger
     )
     listener = {"on_assign": skip_to_end} if PLANTED_BUG == "skips-at-rebalance" else {}
-    consumer.subscribe(os.environ["KAFKA_TOPIC"].split(","), **listener)
+    if share := os.environ.get("KAFKA_PARTITIONS"):
+        take(consumer, os.environ["KAFKA_TOPIC"], share)
+    else:
+        consumer.subscribe(os.environ["KAFKA_TOPIC"].split(","), **listener)
     session = requests.Session()
     try:
         while not stopping.is_set():

@@ -64,7 +64,8 @@ func withSources(response *kmsg.CreateTopicsResponse) {
 // (OffsetMetadataManager.fetchOffsets). kfake refuses the request, which ends a consumer that assigns partitions to
 // itself and begins at the committed offsets, as its first commit makes the group.
 func withoutOffsets(request *kmsg.OffsetFetchRequest, response *kmsg.OffsetFetchResponse) {
-	if response.ErrorCode == kerr.GroupIDNotFound.Code { // up to version 7
+	// Up to version 7, an answer is about one group, and says before version 2 only what is said of its partitions.
+	if response.ErrorCode == kerr.GroupIDNotFound.Code || response.Version < 2 && len(response.Topics) == 0 {
 		response.ErrorCode = 0
 		for _, asked := range request.Topics {
 			topic := kmsg.OffsetFetchResponseTopic{Topic: asked.Topic}

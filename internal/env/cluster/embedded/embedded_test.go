@@ -625,6 +625,44 @@ func TestLastEpochEndsWithTheLog(t *testing.T) {
 	}
 }
 
+// A group that does not exist has no committed offsets, which is no error, as with Kafka: a consumer that assigns
+// partitions to itself asks before its first commit makes the group.
+func TestUnknownGroupHasNoOffsets(t *testing.T) {
+	e := start(t, 1, cluster.Topic{Name: "orders", Partitions: 2})
+	id := metadata(t, client(t, e), 1).Topics[0].TopicID
+	for version := int16(1); version <= 10; version++ {
+		request := kmsg.NewPtrOffsetFetchRequest()
+		request.Group = "unknown"
+		request.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "orders", Partitions: []int32{0, 1}}}
+		group := kmsg.NewOffsetFetchRequestGroup()
+		group.Group = request.Group
+		group.Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: "orders", TopicID: id, Partitions: []int32{0, 1}}}
+		request.Groups = []kmsg.OffsetFetchRequestGroup{group}
+		response := dialRaw(t, e.Brokers()[0].Address).request(t, request, version).(*kmsg.OffsetFetchResponse)
+		want, got := "0 [orders 0 -1 -1 0] [orders 1 -1 -1 0]", fmt.Sprint(response.ErrorCode)
+		for _, topic := range response.Topics {
+			for _, p := range topic.Partitions {
+				got += fmt.Sprintf(" [%s %d %d %d %d]", topic.Topic, p.Partition, p.Offset, p.LeaderEpoch, p.ErrorCode)
+			}
+		}
+		for _, group := range response.Groups {
+			got = fmt.Sprint(group.ErrorCode)
+			for _, topic := range group.Topics {
+				name := topic.Topic
+				if topic.TopicID == id {
+					name = "orders"
+				}
+				for _, p := range topic.Partitions {
+					got += fmt.Sprintf(" [%s %d %d %d %d]", name, p.Partition, p.Offset, p.LeaderEpoch, p.ErrorCode)
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("version %d: %s, want %s", version, got, want)
+		}
+	}
+}
+
 // A fetch that is refused because the leader is another broker names that one since version 16, as with Kafka.
 func TestRefusedFetchNamesTheLeader(t *testing.T) {
 	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 1})
@@ -668,44 +706,6 @@ func TestSettingsOfNewTopicsHaveASource(t *testing.T) {
 			if one.Source != int8(kmsg.ConfigSourceDynamicTopicConfig) {
 				t.Errorf("version %d: %s has the source %d", version, one.Name, one.Source)
 			}
-		}
-	}
-}
-
-// A group that does not exist has no committed offsets, which is no error, as with Kafka: a consumer that assigns
-// partitions to itself asks before its first commit makes the group.
-func TestUnknownGroupHasNoOffsets(t *testing.T) {
-	e := start(t, 1, cluster.Topic{Name: "orders", Partitions: 2})
-	id := metadata(t, client(t, e), 1).Topics[0].TopicID
-	for version := int16(2); version <= 10; version++ {
-		request := kmsg.NewPtrOffsetFetchRequest()
-		request.Group = "unknown"
-		request.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "orders", Partitions: []int32{0, 1}}}
-		group := kmsg.NewOffsetFetchRequestGroup()
-		group.Group = request.Group
-		group.Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: "orders", TopicID: id, Partitions: []int32{0, 1}}}
-		request.Groups = []kmsg.OffsetFetchRequestGroup{group}
-		response := dialRaw(t, e.Brokers()[0].Address).request(t, request, version).(*kmsg.OffsetFetchResponse)
-		want, got := "0 [orders 0 -1 -1 0] [orders 1 -1 -1 0]", fmt.Sprint(response.ErrorCode)
-		for _, topic := range response.Topics {
-			for _, p := range topic.Partitions {
-				got += fmt.Sprintf(" [%s %d %d %d %d]", topic.Topic, p.Partition, p.Offset, p.LeaderEpoch, p.ErrorCode)
-			}
-		}
-		for _, group := range response.Groups {
-			got = fmt.Sprint(group.ErrorCode)
-			for _, topic := range group.Topics {
-				name := topic.Topic
-				if topic.TopicID == id {
-					name = "orders"
-				}
-				for _, p := range topic.Partitions {
-					got += fmt.Sprintf(" [%s %d %d %d %d]", name, p.Partition, p.Offset, p.LeaderEpoch, p.ErrorCode)
-				}
-			}
-		}
-		if got != want {
-			t.Errorf("version %d: %s, want %s", version, got, want)
 		}
 	}
 }
