@@ -51,9 +51,13 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 func failsAtLevelZero(version int16) bool { return version == 3 }
 
 // withSources says of the settings of new topics that they are the topics' own. kfake leaves open where they are from,
-// and Java's Admin then fails for good (DescribeConfigsResponse.ConfigSource.forId).
+// and answers null for a topic that is created without any. Java's Admin then fails for good
+// (DescribeConfigsResponse.ConfigSource.forId, KafkaAdminClient.getCreateTopicsCall).
 func withSources(response *kmsg.CreateTopicsResponse) {
 	for i := range response.Topics {
+		if response.Topics[i].Configs == nil {
+			response.Topics[i].Configs = []kmsg.CreateTopicsResponseTopicConfig{}
+		}
 		for c := range response.Topics[i].Configs {
 			response.Topics[i].Configs[c].Source = int8(kmsg.ConfigSourceDynamicTopicConfig)
 		}
@@ -205,9 +209,10 @@ func (e *Kafka) editPartition(topic string, partition *kmsg.MetadataResponseTopi
 	}
 }
 
-// placed returns the replicas of a partition, those that are in sync, and those that are offline.
+// placed returns the replicas of a partition, those that are in sync, and those that are offline. It does not know a
+// topic that a client has created and nobody has asked Metadata of.
 func (e *Kafka) placed(topic string, partition int32) (replicas, isr, offline []int32, known bool) {
-	if int(partition) >= len(e.layout.topics[topic].homes) {
+	if table := e.layout.topics[topic]; table == nil || int(partition) >= len(table.homes) {
 		return nil, nil, nil, false
 	}
 	replicas = e.layout.replicas(topic, partition)

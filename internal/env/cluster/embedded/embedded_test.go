@@ -793,6 +793,28 @@ func TestTopicsAreDescribedForJava(t *testing.T) {
 	}
 }
 
+// A client creates a topic and describes it, and nobody has asked Metadata of it.
+func TestNewTopicsAreDescribed(t *testing.T) {
+	e := start(t, 1)
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "retry", 2, 1
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.TimeoutMillis, create.Topics = 1000, []kmsg.CreateTopicsRequestTopic{topic}
+	conn := dialRaw(t, e.Brokers()[0].Address)
+	if made := conn.request(t, create, 7).(*kmsg.CreateTopicsResponse).Topics[0]; made.ErrorCode != 0 || made.Configs == nil {
+		t.Fatalf("creating a topic without settings: error code %d, settings %v; Java's Admin fails at null", made.ErrorCode,
+			made.Configs)
+	}
+	asked := kmsg.NewDescribeTopicPartitionsRequestTopic()
+	asked.Topic = "retry"
+	describe := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	describe.Topics, describe.ResponsePartitionLimit = []kmsg.DescribeTopicPartitionsRequestTopic{asked}, 100
+	described := conn.request(t, describe, 0).(*kmsg.DescribeTopicPartitionsResponse).Topics[0]
+	if len(described.Partitions) != 2 || !slices.Equal(described.Partitions[1].Replicas, []int32{1}) {
+		t.Errorf("described: %+v", described)
+	}
+}
+
 // The leaders of topics that clients create themselves move, too, when their broker stops.
 func TestClientsTopicsMoveToo(t *testing.T) {
 	e := start(t, 3)
