@@ -17,7 +17,8 @@ func commitCauses() map[string]string {
 		"commit-after-dlq: commit-before-dlq": "The dead letter is written asynchronously, and its future or callback is " +
 			"not awaited before the commit. A batch or a buffer of dead letters is not flushed first.",
 		"commit-after-dlq: commit-without-dlq": "The error of the dead-letter write is logged or ignored, and the record " +
-			"counts as finished. Look for a send without a check of its result, and for a catch around it that goes on.",
+			"counts as finished. Look for a send without a check of its result, for a catch around it that goes on, and for " +
+			"a producer with acks=0, which is never told.",
 		"commit-after-outcome: commit-past-unfinished": "The highest finished offset is committed instead of the end of " +
 			"the finished prefix, or auto-commit is on, as with kafka-go's ReadMessage, or with librdkafka's " +
 			"enable.auto.offset.store. After a failure the position is not rewound, and the next success commits past the " +
