@@ -319,6 +319,39 @@ func memberCases() []testCase {
 	}
 }
 
+// aloneCases cover consumers that take partitions without a group: the history has no assignments.
+func aloneCases() []testCase {
+	begin := func(b *builder) *builder {
+		return b.phase(history.PhaseSetup).up().phase(history.PhaseWarmup).phase(history.PhaseSteady)
+	}
+	return []testCase{
+		{"without a group, a record is processed twice", []string{"duplicate"}, func(b *builder) history.Source {
+			begin(b).send(0).fetch(0).success(0).fetch(0).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"without a group, it goes back to what it had not committed when it was killed", nil,
+			func(b *builder) history.Source {
+				begin(b).send(0).fetch(0).success(0).kill().as(0, 1).up().fetch(0).success(0).commit(1)
+				return b.drain().done()
+			}},
+		{"without a group, the next process tries a record too often", []string{"over-retried"},
+			func(b *builder) history.Source {
+				begin(b).send(0).fetch(0).fails(0, 2).kill().as(0, 1).up().fetch(0).fails(0, 4).letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"without a group, it commits past what it has not finished", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				begin(b).sendTo(0, 0, 0).sendTo(1, 0, 1).fetch(0).fetch(1).fails(0, 1).success(1).commit(2)
+				return b.drain().done()
+			}},
+		{"without a group, one that another took over from commits late", nil, func(b *builder) history.Source {
+			begin(b).sendTo(0, 0, 0).sendTo(1, 0, 1).fetch(0).fetch(1).success(0)
+			b.as(1, 0).up().fetch(0).fetch(1).success(0).success(1).commit(2).wait(100*ms).as(0, 0).commit(1)
+			return b.as(1, 0).commit(2).drain().done()
+		}},
+	}
+}
+
 func hiddenCases() []testCase {
 	slow := func(b *builder, took time.Duration, flags history.Flags, outcome history.Outcome) *builder {
 		op := b.start(0)

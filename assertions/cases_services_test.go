@@ -524,7 +524,7 @@ func TestAServiceIsJudgedAsIfItWereAlone(t *testing.T) {
 		plainCases(), commitCases(), lossCases(), haltCases(), retryCases(), rewindCases(), givenUpCases(),
 		classCases(), backoffCases(),
 		letterCases(), repeatCases(), orderCases(), replayCases(),
-		memberCases(), hiddenCases(), stopCases(), livenessCases(), metadataCases(), placeCases(),
+		memberCases(), aloneCases(), hiddenCases(), stopCases(), livenessCases(), metadataCases(), placeCases(),
 	) {
 		t.Run(one.name, func(t *testing.T) {
 			source := one.tell(newBuilder())
