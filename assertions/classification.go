@@ -104,7 +104,7 @@ func (c *classification) suspect(anomaly string, number int32, by holder, from, 
 func (c *classification) judgeRetry(a *attempt) {
 	b, start, r := a.before, a.start, c.w.record(a.number)
 	class := c.w.classes[b.outcome]
-	if a.stray || r.has(markMixed) || r.several() || !b.any || !b.ended || b.gone ||
+	if a.stray || r.has(markMixed) || r.several() || !b.ended || b.gone ||
 		class != classPermanent && class != classLogical {
 		return
 	}

@@ -253,9 +253,7 @@ func (l *deadLettered) ask(one *write, r *record, anew, limit uint16) {
 		delivered := uint16(min(one.deliveries, 1<<15))
 		counts = countRange{min(counts.from, delivered), max(counts.to, delivered)}
 	}
-	if anew > 0 {
-		counts.from = min(counts.from, max(1, counts.from-min(counts.from, anew)))
-	}
+	counts.from = min(counts.from, max(1, counts.from-min(counts.from, anew)))
 	if slices.Contains(l.counts, counts) {
 		return
 	}
