@@ -287,8 +287,10 @@ func (g *Group) Signal(instance int, signal syscall.Signal) error {
 	return g.signal(process, signal)
 }
 
-// Stop asks an instance to end with TERM, waits for its grace period, and then kills it. It returns how the instance
-// ended, or ErrNotRunning. If ctx ends, the instance is killed at once.
+// Stop asks an instance to end with TERM, waits for its grace period, and then kills it. The time in which the instance
+// waited for a processor meanwhile does not count, up to another grace period: otherwise a busy machine would leave open
+// whether it would have ended. Stop returns how the instance ended, or ErrNotRunning. If ctx ends, the instance is
+// killed at once.
 func (g *Group) Stop(ctx context.Context, instance int) (Exit, error) {
 	process := g.process(instance)
 	if !process.alive() {
@@ -303,18 +305,32 @@ func (g *Group) Stop(ctx context.Context, instance int) (Exit, error) {
 			return Exit{}, err
 		}
 	}
-	grace := time.NewTimer(g.cfg.Grace)
-	defer grace.Stop()
-	select {
-	case <-process.done:
+	if g.ends(ctx, process) {
 		return process.exit, nil
-	case <-ctx.Done():
-	case <-grace.C:
+	}
+	if ctx.Err() == nil {
 		process.forced.Store(true)
 		g.cfg.Log.Warn().Int("instance", instance).Stringer("waited", g.cfg.Grace).Msg(
 			"the instance did not end after TERM, killing it")
 	}
 	return g.kill(process)
+}
+
+// ends waits until the process has ended, its grace period is over, or ctx ends. It reports whether it has ended.
+func (g *Group) ends(ctx context.Context, p *process) bool {
+	before := p.heldUp.Load()
+	for waited, granted := time.Duration(0), g.cfg.Grace; waited < granted; {
+		select {
+		case <-p.done:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-time.After(granted - waited):
+		}
+		waited = granted
+		granted = g.cfg.Grace + min(time.Duration(p.heldUp.Load()-before), g.cfg.Grace)
+	}
+	return !p.alive()
 }
 
 // Kill ends an instance with KILL and waits until it is gone.

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -180,6 +181,36 @@ func TestStopKillsAtOnceWhenItsContextEnds(t *testing.T) {
 	cancel()
 	if exit, err := g.Stop(ctx, 0); err != nil || exit.Signal != "KILL" || exit.Forced {
 		t.Fatalf("stopped with %+v, %v", exit, err)
+	}
+}
+
+// The time in which an instance waited for a processor is added to its grace period, up to another one.
+func TestGraceGrowsWhileTheInstanceCannotRun(t *testing.T) {
+	for _, one := range []struct {
+		name         string
+		held, ending time.Duration // ending: when it ends by itself; 0: never
+		want         time.Duration
+		ends         bool
+	}{
+		{"it could run", 0, 0, 10 * time.Second, false},
+		{"it waited for a processor", 4 * time.Second, 0, 14 * time.Second, false},
+		{"it could hardly run at all", time.Minute, 0, 20 * time.Second, false},
+		{"it ends in the time that was added", 4 * time.Second, 13 * time.Second, 13 * time.Second, true},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, p := &Group{cfg: Config{Grace: 10 * time.Second}}, &process{done: make(chan struct{})}
+				p.heldUp.Store(int64(time.Hour)) // before it was told to end
+				time.AfterFunc(time.Second, func() { p.heldUp.Add(int64(one.held)) })
+				if one.ending > 0 {
+					time.AfterFunc(one.ending, func() { close(p.done) })
+				}
+				asked := time.Now()
+				if ended := g.ends(t.Context(), p); ended != one.ends || time.Since(asked) != one.want {
+					t.Errorf("ended %v after %v, want %v after %v", ended, time.Since(asked), one.ends, one.want)
+				}
+			})
+		})
 	}
 }
 

@@ -24,6 +24,8 @@ type process struct {
 	launch   Launch
 	out      *output // nil if somebody else starts it
 	paused   atomic.Bool
+	// heldUp is how long it was seen to wait for a processor, in ns (see stall.go).
+	heldUp atomic.Int64
 	// ailing is closed when the health has been bad for unhealthyFor. restarting says that the process is ended for
 	// that reason.
 	ailing     chan struct{}

@@ -69,6 +69,7 @@ func (g *Group) sample(p *process, s *sampler) {
 	if longest := longestDelay(before, s.delays); longest > int64(stallNoted) {
 		event := p.event(history.KindStall, g.cfg.Clock.Now())
 		event.Aux = longest
+		p.heldUp.Add(longest)
 		g.cfg.Sink.Record(event)
 	}
 }
