@@ -189,7 +189,7 @@ func TestTraceKnowsWhichCommitsWereAnswered(t *testing.T) {
 func TestTraceNamesTheAttemptThatWasNotAwaited(t *testing.T) {
 	b := newBuilder()
 	b.h.Contract().OrderOfAttempts = true
-	b.begin().send(0).send(1).fails(0, 2).success(1).wait(205 * ms).fails(0, 1).letter(0).commit(2)
+	b.begin().send(0).send(1).fails(0, 2).success(1).wait(205*ms).fails(0, 1).letter(0).commit(2)
 	told, err := Trace(b.drain().done(), 1)
 	want := "its first attempt started 207 ms before the last attempt of record 0, which comes before it"
 	if err != nil || !strings.Contains(told.Summary, want) {

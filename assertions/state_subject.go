@@ -113,6 +113,9 @@ func (w *state) fetch(e *history.Event) {
 	p.fetched = max(p.fetched, to)
 }
 
+// OpenDeliveries is what a run leaves open in which several instances read a partition together (Open.What).
+const OpenDeliveries = "how often a record is delivered"
+
 // togetherTurns is how many turns show that instances read a partition together. A partition that moves to another
 // instance for a while, by an agreement that dlqbench does not see, comes back once.
 const togetherTurns = 3

@@ -316,7 +316,7 @@ func (j *judge) invalid(measured *measure.Measurements) []Open {
 		out = append(out, Open{What: "any promise about commits and deliveries", Why: why, Do: do})
 	}
 	if why, do := j.state.readTogether(); why != "" {
-		out = append(out, Open{What: "how often a record is delivered", Why: why, Do: do})
+		out = append(out, Open{What: OpenDeliveries, Why: why, Do: do})
 	}
 	out = append(append(out, j.state.unread...), j.state.idleFaults()...)
 	return append(out, j.badLoad(measured)...)

@@ -133,14 +133,28 @@ func (c *Config) learn(ctx context.Context, report *Report, subject *scenarios.S
 func (c *Config) watch(ctx context.Context, report *Report, subject *scenarios.SubjectFile,
 	sets []string) (*seen, history.Source, error) {
 	s := newSeen()
-	source, _, err := c.run(ctx, report, "watch.yaml", watchScenario, least(subject), s, sets...)
+	source, verdict, err := c.run(ctx, report, "watch.yaml", watchScenario, least(subject), s, sets...)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := together(verdict); err != nil {
 		return nil, nil, err
 	}
 	if err := s.read(source); err != nil {
 		return nil, nil, fmt.Errorf("reading the history of %s: %w", report.Runs[len(report.Runs)-1], err)
 	}
 	return s, source, nil
+}
+
+// together reports that the instances all do the same work, so that what one did can't be told from what the others did.
+func together(verdict *assertions.Verdict) error {
+	for _, one := range verdict.Open {
+		if one.What == assertions.OpenDeliveries {
+			return fmt.Errorf("%w: %s. Have each instance take partitions of its own ({{.Instance}} is its number), or "+
+				"subscribe with the group, and learn again", ErrNothingSeen, one.Why)
+		}
+	}
+	return nil
 }
 
 // run carries out one of the scenarios with these settings, and returns its history and its verdict.

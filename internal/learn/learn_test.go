@@ -479,6 +479,20 @@ func golden(t *testing.T, name, got string) {
 }
 
 // A consumer of which nothing was seen is told what to do.
+// Nothing is learned of instances that all read the same partitions, as a consumer without a group may.
+func TestInstancesThatReadTogether(t *testing.T) {
+	other := assertions.Open{What: "backoff", Why: "none of 8 gaps could be judged"}
+	if err := together(&assertions.Verdict{Open: []assertions.Open{other}}); err != nil {
+		t.Errorf("another question: %v", err)
+	}
+	shared := assertions.Open{What: assertions.OpenDeliveries, Why: "several instances read input-0 at the same time"}
+	err := together(&assertions.Verdict{Open: []assertions.Open{other, shared}})
+	if !errors.Is(err, ErrNothingSeen) || !strings.Contains(err.Error(), shared.Why) ||
+		!strings.Contains(err.Error(), "{{.Instance}}") {
+		t.Errorf("instances that read together: %v", err)
+	}
+}
+
 func TestNothingSeen(t *testing.T) {
 	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}"))
 	if err != nil {
