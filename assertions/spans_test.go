@@ -29,7 +29,7 @@ func TestSpansAgreeWithALookAtAllOfThem(t *testing.T) {
 		to := from + upTo(40, "for")
 
 		var total, frozen time.Duration
-		stopped, any, anyones := false, false, false
+		stopped, its, anyones := false, false, false
 		for _, one := range s.list {
 			overlaps := one.from <= to && one.to >= from
 			anyones = anyones || overlaps
@@ -37,12 +37,12 @@ func TestSpansAgreeWithALookAtAllOfThem(t *testing.T) {
 				frozen += min(one.to, to) - max(one.from, from)
 			}
 			if overlaps && (one.instance == instance || one.instance == none) {
-				any, stopped, total = true, stopped || one.stopped, total+one.lasted
+				its, stopped, total = true, stopped || one.stopped, total+one.lasted
 			}
 		}
 		yes := func(*span) bool { return true }
-		if got := s.any(instance, from, to, yes); got != any {
-			r.Errorf("a stall of instance %d between %d and %d: %v, want %v", instance, from, to, got, any)
+		if got := s.any(instance, from, to, yes); got != its {
+			r.Errorf("a stall of instance %d between %d and %d: %v, want %v", instance, from, to, got, its)
 		}
 		if got := s.any(anyone, from, to, yes); got != anyones {
 			r.Errorf("a stall of anyone between %d and %d: %v, want %v", from, to, got, anyones)

@@ -146,7 +146,7 @@ func (c *Config) watch(ctx context.Context, report *Report, subject *scenarios.S
 	return s, source, nil
 }
 
-// together reports that the instances all do the same work, so that what one did can't be told from what the others did.
+// together reports that the instances all do the same work, so that nothing of one can be told from that of the others.
 func together(verdict *assertions.Verdict) error {
 	for _, one := range verdict.Open {
 		if one.What == assertions.OpenDeliveries {

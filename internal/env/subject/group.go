@@ -288,8 +288,8 @@ func (g *Group) Signal(instance int, signal syscall.Signal) error {
 }
 
 // Stop asks an instance to end with TERM, waits for its grace period, and then kills it. The time in which the instance
-// waited for a processor meanwhile does not count, up to another grace period: otherwise a busy machine would leave open
-// whether it would have ended. Stop returns how the instance ended, or ErrNotRunning. If ctx ends, the instance is
+// waited for a processor meanwhile does not count, up to another grace period: otherwise a busy machine would leave
+// open whether it would have ended. Stop returns how the instance ended, or ErrNotRunning. If ctx ends, the instance is
 // killed at once.
 func (g *Group) Stop(ctx context.Context, instance int) (Exit, error) {
 	process := g.process(instance)
