@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -157,11 +158,26 @@ func subjectToLearn(flags learnFlags, words []string) (text []byte, made bool, g
 		}
 		return text, false, given, nil
 	}
+	if err := findProgram(folder, words[0]); err != nil {
+		return nil, false, given, err
+	}
 	records.Answer = flags.answer
 	if text, err = scaffold.ToLearn(os.DirFS(folder), filepath.Base(folder), words, records); err != nil {
 		return nil, false, given, err
 	}
 	return text, true, given, os.WriteFile(path, text, 0o644)
+}
+
+// findProgram reports a program that is not there, before a file is written that starts it. A path counts from the
+// folder of the file.
+func findProgram(folder, name string) error {
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+		name = filepath.Join(folder, name)
+	}
+	if _, err := exec.LookPath(name); err != nil {
+		return fmt.Errorf("the command can't be started: %w", err)
+	}
+	return nil
 }
 
 // sameCommand reports a command other than the one of the subject file. The same one is given again by those who repeat

@@ -151,6 +151,9 @@ func (o *output) mayReport(now time.Time) bool {
 }
 
 func (o *output) remember(line []byte) {
+	if stackFrame(line) {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.last) == tailLines {
@@ -160,7 +163,14 @@ func (o *output) remember(line []byte) {
 	o.last = append(o.last, cutText(line, 500))
 }
 
-// lastLines returns the last lines, indented, for a message.
+// stackFrame reports whether the line is of a stack trace as the JVM and Node print it, and no message. Without these
+// lines, the last ones have the exceptions that caused the end.
+func stackFrame(line []byte) bool {
+	text := bytes.TrimLeft(line, " \t")
+	return len(text) < len(line) && (bytes.HasPrefix(text, []byte("at ")) || bytes.HasPrefix(text, []byte("... ")))
+}
+
+// lastLines returns the last lines, indented, for a message. They leave out stack frames.
 func (o *output) lastLines() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -126,6 +126,22 @@ func newTestOutput(t *testing.T, line, failure func([]byte)) *output {
 	return out
 }
 
+// What a message repeats of a long stack trace are the exceptions, and not the frames of the last one.
+func TestLastLinesHaveTheCause(t *testing.T) {
+	var out output
+	said := "Exception in thread \"main\" org.apache.kafka.common.KafkaException: Failed to construct kafka consumer\n" +
+		strings.Repeat("\tat org.apache.kafka.clients.consumer.KafkaConsumer.<init>(KafkaConsumer.java:645)\n", 20) +
+		"Caused by: org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls\n" +
+		strings.Repeat("\tat org.apache.kafka.clients.ClientUtils.parse(ClientUtils.java:58)\n", 20) + "\t... 12 more\n" +
+		"at the end\n"
+	out.split([]byte(said))
+	want := "  Exception in thread \"main\" org.apache.kafka.common.KafkaException: Failed to construct kafka consumer\n" +
+		"  Caused by: org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls\n  at the end\n"
+	if got := out.lastLines(); got != want {
+		t.Errorf("last lines:\n%swant:\n%s", got, want)
+	}
+}
+
 // However the output is split into reads, the lines are the same.
 func TestOutputLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
