@@ -3,6 +3,7 @@ package scenarios
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/dlqbench/dlqbench/consumer"
@@ -67,6 +68,32 @@ func (s *Scenario) Unfit(subject *SubjectFile) string {
 		}
 	}
 	return ""
+}
+
+// onCalls are figures that calls show, and onLetters are those that dead letters do.
+var (
+	onCalls   = regexp.MustCompile(`\.(succeeded|logical|attempts|duplicates)\b`)
+	onLetters = regexp.MustCompile(`\.dead_lettered\b`)
+)
+
+// fitThresholds takes those thresholds out of a shipped scenario that it has for the reference consumer, and that are on
+// what the subject's contract does not have: calls, or dead letters. Thresholds that the user sets stay.
+func (d *document) fitThresholds(name, subject string) {
+	if _, shipped := Shipped(name); !shipped || d.root == nil {
+		return
+	}
+	list := d.root.get("/expect/thresholds")
+	if list == nil || list.kind != listNode {
+		return
+	}
+	file, err := LoadSubject(subject)
+	if err != nil {
+		return // the check of the scenario says so
+	}
+	list.items = slices.DeleteFunc(list.items, func(one *node) bool {
+		return one.at.file == name && (file.Observe == ObserveWire && onCalls.MatchString(one.text) ||
+			!file.Contract.DLQ.Enabled && onLetters.MatchString(one.text))
+	})
 }
 
 // unfitKind says why no other subject can take the place of the scenario's own; "" if one can.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -50,6 +51,44 @@ func TestUnfit(t *testing.T) {
 }
 
 // What a scenario starts itself is not the subject. The refusal is the only problem: others only follow from it.
+// A shipped scenario has no threshold on what the contract leaves unseen or rules out. One that the user sets stays.
+func TestThresholdsFitTheSubject(t *testing.T) {
+	base := "name: x\nkind: process\ncommand: [x]\n"
+	for _, one := range []struct {
+		name, scenario, subject, set string
+		want                         []string
+	}{
+		{"of an ordinary consumer", "poison-mix", "contract: {dlq: {envelope: plain}}", "",
+			[]string{"count.unfinished == 0", "share.dead_lettered > 5%"}},
+		{"without dead letters", "poison-mix", "contract: {dlq: {enabled: false}}", "", []string{"count.unfinished == 0"}},
+		{"without dead letters, set by the user", "poison-mix", "contract: {dlq: {enabled: false}}",
+			`expect.thresholds=["share.dead_lettered > 5%"]`, []string{"share.dead_lettered > 5%"}},
+		{"without calls", "smoke", "observe: wire\ncontract: {dlq: {envelope: plain}}", "", []string{"count.unfinished == 0"}},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "subject.yaml")
+			if err := os.WriteFile(file, []byte(base+one.subject+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var sets []string
+			if one.set != "" {
+				sets = []string{one.set}
+			}
+			text, _ := Shipped(one.scenario)
+			scenario, source, err := ParseForSubject(one.scenario, text, sets, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := scenario.Expect.Thresholds; !slices.Equal(got, one.want) {
+				t.Errorf("thresholds %q, want %q", got, one.want)
+			}
+			if again, err := Parse("again", source); err != nil || !slices.Equal(again.Expect.Thresholds, one.want) {
+				t.Errorf("the stored scenario: %v, %v", again, err)
+			}
+		})
+	}
+}
+
 func TestUnfitKind(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "subject.yaml")
 	if err := os.WriteFile(file, []byte("name: orders\nkind: process\ncommand: [orders]\n"), 0o600); err != nil {
