@@ -88,7 +88,7 @@ func (w *state) fetch(e *history.Event) {
 	// A later process of the instance that has the partition: a static member (KIP-345) returns to its partitions, and
 	// nothing was taken from it in between.
 	if !p.assigned || p.has && p.held.instance == by.instance && p.held.run < by.run {
-		if !p.assigned && p.has && p.held.instance != by.instance && p.wasOf(by.instance) {
+		if !p.assigned && p.has && p.held.instance != by.instance && p.wasOf(by.instance) && e.Time-p.since < togetherWithin {
 			p.turns++
 		}
 		w.give(p, by, e.Time)
@@ -115,10 +115,6 @@ func (w *state) fetch(e *history.Event) {
 
 // OpenDeliveries is what a run leaves open in which several instances read a partition together (Open.What).
 const OpenDeliveries = "how often a record is delivered"
-
-// togetherTurns is how many turns show that instances read a partition together. A partition that moves to another
-// instance for a while, by an agreement that dlqbench does not see, comes back once.
-const togetherTurns = 3
 
 // readTogether says that several instances read a partition of the input together; "" if none did. A consumer does so
 // that takes partitions without a group, if each instance takes all of them. Each record is then processed by each

@@ -102,6 +102,10 @@ const (
 
 // The evidence needed to distinguish an effect from noise.
 const (
+	// togetherTurns is how many turns, each within togetherWithin of the one before, show that instances read a partition
+	// together. One that moves between instances, by an agreement that dlqbench does not see, stays longer with each.
+	togetherTurns  = 3
+	togetherWithin = time.Second
 	// jitterGaps is the number of gaps needed to conclude that there is no jitter, jitterLeast the smallest promised
 	// jitter that can be told from none.
 	jitterGaps  = 200

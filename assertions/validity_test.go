@@ -60,11 +60,11 @@ func elsewhere(b *builder, group string) *builder {
 }
 
 // together has two instances, which join no group, fetch the first record in turns.
-func together(b *builder, turns int) *builder {
+func together(b *builder, turns int, every time.Duration) *builder {
 	b.phase(history.PhaseSetup).up().as(1, 0).up().as(0, 0).phase(history.PhaseWarmup).phase(history.PhaseSteady)
 	b.sendTo(0, 0, 0).sendTo(1, 0, 0)
 	for range turns {
-		b.as(0, 0).fetch(0).as(1, 0).fetch(0)
+		b.as(0, 0).fetch(0).wait(every).as(1, 0).fetch(0).wait(every)
 	}
 	b.as(0, 0).fetch(0).fetch(1).success(0).success(1).commit(2).wait(time.Minute)
 	return b.sendTo(2, 0, 0).fetch(2).success(2).sendTo(3, 0, 0).fetch(3).success(3).commit(4).drain()
@@ -98,11 +98,14 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		}, Inconclusive, `the consumer adds -server to the name that it is given: give it {{.RunID}}, and write group: ` +
 			`"{{.RunID}}-server" in the contract`},
 		{"two instances read a partition, and no group gave it to one of them", func(b *builder) history.Source {
-			return together(b, 3).done()
+			return together(b, 3, 100*ms).done()
 		}, Inconclusive, "several instances read in-0 at the same time, and no group gave it to one of them; run it with " +
 			"one instance"},
 		{"another instance read a partition for a while", func(b *builder) history.Source {
-			return together(b, 1).done()
+			return together(b, 1, 100*ms).done()
+		}, Pass, ""},
+		{"a partition moved between two instances, again and again", func(b *builder) history.Source {
+			return together(b, 9, 2*time.Second).done()
 		}, Pass, ""},
 		{"a planned fault was never injected", func(b *builder) history.Source {
 			b.fault("broker", "broker 1", "broker 1 stopped")
