@@ -76,8 +76,8 @@ var (
 	onLetters = regexp.MustCompile(`\.dead_lettered\b`)
 )
 
-// fitThresholds takes those thresholds out of a shipped scenario that it has for the reference consumer, and that are on
-// what the subject's contract does not have: calls, or dead letters. Thresholds that the user sets stay.
+// fitThresholds takes those thresholds out of a shipped scenario that are on what the subject's contract does not have:
+// calls, or dead letters. They were written for the reference consumer. Thresholds that the user sets stay.
 func (d *document) fitThresholds(name, subject string) {
 	if _, shipped := Shipped(name); !shipped || d.root == nil {
 		return
