@@ -400,8 +400,8 @@ type partition struct {
 	handedOver time.Duration
 	// assigned: the tap has seen an assignment of it, so a fetch alone does not show which process has it.
 	assigned bool
-	// turns counts how often an instance fetched from it again right after another one had, although no assignment gave
-	// it to either (see readTogether).
+	// turns counts how often an instance fetched from it right after another one had, although no assignment gave it to
+	// either (see readTogether).
 	turns       uint32
 	lastFetcher holder
 	epoch       uint32

@@ -88,7 +88,7 @@ func (w *state) fetch(e *history.Event) {
 	// A later process of the instance that has the partition: a static member (KIP-345) returns to its partitions, and
 	// nothing was taken from it in between.
 	if !p.assigned || p.has && p.held.instance == by.instance && p.held.run < by.run {
-		if !p.assigned && p.has && p.held.instance != by.instance && p.wasOf(by.instance) && e.Time-p.since < togetherWithin {
+		if !p.assigned && p.has && p.held.instance != by.instance && e.Time-p.since < togetherWithin {
 			p.turns++
 		}
 		w.give(p, by, e.Time)
@@ -123,7 +123,7 @@ func (w *state) readTogether() (why, do string) {
 	for topic := range w.parts {
 		for i := range w.parts[topic] {
 			p := &w.parts[topic][i]
-			if p.assigned || w.share || p.turns < togetherTurns || w.role(p.topic) != history.RoleInput {
+			if p.turns < togetherTurns || w.role(p.topic) != history.RoleInput {
 				continue
 			}
 			return fmt.Sprintf("several instances read %s-%d at the same time, and no group gave it to one of them",

@@ -101,6 +101,17 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			return together(b, 3, 100*ms).done()
 		}, Inconclusive, "several instances read in-0 at the same time, and no group gave it to one of them; run it with " +
 			"one instance"},
+		{"two instances read dead letters together", func(b *builder) history.Source {
+			fine(b)
+			for range 5 {
+				for instance := range int16(2) {
+					e := b.as(instance, 0).of(history.KindFetched)
+					e.Topic, e.Partition, e.Offset = dlq, 0, 0
+					b.put(e)
+				}
+			}
+			return b.as(0, 0).done()
+		}, Pass, ""},
 		{"another instance read a partition for a while", func(b *builder) history.Source {
 			return together(b, 1, 100*ms).done()
 		}, Pass, ""},

@@ -63,6 +63,8 @@ func TestThresholdsFitTheSubject(t *testing.T) {
 		{"without dead letters", "poison-mix", "contract: {dlq: {enabled: false}}", "", []string{"count.unfinished == 0"}},
 		{"without dead letters, set by the user", "poison-mix", "contract: {dlq: {enabled: false}}",
 			`expect.thresholds=["share.dead_lettered > 5%"]`, []string{"share.dead_lettered > 5%"}},
+		{"with calls", "smoke", "contract: {dlq: {envelope: plain}}", "",
+			[]string{"count.unfinished == 0", "share.succeeded > 80%"}},
 		{"without calls", "smoke", "observe: wire\ncontract: {dlq: {envelope: plain}}", "", []string{"count.unfinished == 0"}},
 	} {
 		t.Run(one.name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func (s *seen) series() (all [][]try, whole bool) {
 	return all, len(all) == len(lengths)
 }
 
-// grouped reports whether the attempts are groups of so many calls.
+// grouped reports whether the attempts are groups of this number of calls.
 func grouped(all [][]try, calls int) (r repeats, found bool) {
 	n := len(all[0])
 	r = repeats{calls: calls, attempts: n / calls, records: len(all)}

@@ -160,8 +160,8 @@ func (r *run) openLink(name, upstream string, port int, groups ...string) (netwo
 
 // needsLink reports whether a path with these names needs a link: a network fault can act on it, its connections are
 // counted (those to the store's database are), or it is to be cut at another end than that of the run (a consumer that
-// somebody else starts). One at a fixed port is there in any case.
-// Links of a toxiproxy server are there because they were asked for.
+// somebody else starts). A link at a fixed port is there in any case, and so are those of a toxiproxy server, which
+// were asked for.
 func (r *run) needsLink(names []string) bool {
 	return r.options.Manual != nil || r.options.Cluster.Toxiproxy != "" || r.external() != nil ||
 		slices.Contains(names, network.LinkStore) ||
@@ -246,7 +246,7 @@ type served struct {
 	named map[string]string
 }
 
-// freePorts finds free TCP ports for so many programs.
+// freePorts finds free TCP ports for this number of programs: one for each, and one for each name.
 func freePorts(programs int, names []string) ([]served, error) {
 	free, err := ports.Free(programs * (1 + len(names)))
 	if err != nil {

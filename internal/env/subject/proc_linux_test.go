@@ -57,6 +57,9 @@ func TestSampleNotesTheLongestDelay(t *testing.T) {
 	if len(stalls) == 0 || stalls[0].Instance != 0 || stalls[0].Aux < 3*int64(stallNoted) {
 		t.Errorf("a delay of 60ms was noted as %+v", stalls)
 	}
+	if held := p.heldUp.Load(); held < 3*int64(stallNoted) {
+		t.Errorf("the instance was held up for %d ns", held)
+	}
 	// Another process's figures do not affect this one.
 	s.process = nil
 	before = len(sink.of(history.KindStall))

@@ -210,7 +210,7 @@ func (e *Kafka) editPartition(topic string, partition *kmsg.MetadataResponseTopi
 }
 
 // placed returns the replicas of a partition, those that are in sync, and those that are offline. It does not know a
-// topic that a client has created and nobody has asked Metadata of.
+// topic that a client has created until the first Metadata request for it.
 func (e *Kafka) placed(topic string, partition int32) (replicas, isr, offline []int32, known bool) {
 	if table := e.layout.topics[topic]; table == nil || int(partition) >= len(table.homes) {
 		return nil, nil, nil, false

@@ -793,7 +793,7 @@ func TestTopicsAreDescribedForJava(t *testing.T) {
 	}
 }
 
-// A client creates a topic and describes it, and nobody has asked Metadata of it.
+// A client creates a topic and describes it before the first Metadata request for it.
 func TestNewTopicsAreDescribed(t *testing.T) {
 	e := start(t, 1)
 	topic := kmsg.NewCreateTopicsRequestTopic()
