@@ -352,6 +352,73 @@ func aloneCases() []testCase {
 	}
 }
 
+// outsideCases cover consumers that keep their offsets outside Kafka: nothing is committed.
+func outsideCases() []testCase {
+	begin := func(b *builder) *builder {
+		b.h.Contract().OffsetsOutside = true
+		b.phase(history.PhaseSetup).up().phase(history.PhaseWarmup).phase(history.PhaseSteady)
+		return b.sendTo(0, 0, 0).sendTo(1, 0, 1)
+	}
+	return []testCase{
+		{"offsets are outside, and each record is finished", nil, func(b *builder) history.Source {
+			return begin(b).success(0).fails(1, 3).letter(1).drain().done()
+		}},
+		{"offsets are outside, and a record that was handed out is left", []string{"stalled"},
+			func(b *builder) history.Source { return begin(b).fails(0, 1).success(1).drain().done() }},
+		{"offsets are outside, and the last record is never handed out", []string{"paused-partition", "stalled"},
+			func(b *builder) history.Source {
+				return begin(b).success(0).success(1).handOver(2, 0, 2, 0).acked(2, 0).drain().done()
+			}},
+		{"offsets are outside, and the drain ended early", nil, func(b *builder) history.Source {
+			return begin(b).fails(0, 1).success(1).phase(history.PhaseDrain).phase(history.PhaseAudit).done()
+		}},
+		{"offsets are outside, and the next process repeats what the one before had not stored", nil,
+			func(b *builder) history.Source {
+				begin(b).success(0).success(1).kill().as(0, 1).up().fetch(0).fetch(1).success(0).success(1)
+				return b.drain().done()
+			}},
+		{"offsets are outside, and it goes back to the one that it stored", nil, func(b *builder) history.Source {
+			return begin(b).success(0).success(1).fetch(1).success(1).drain().done()
+		}},
+		{"offsets are outside, and a record is processed twice without going back", []string{"duplicate"},
+			func(b *builder) history.Source { return begin(b).success(0).success(0).success(1).drain().done() }},
+		{"offsets are outside, and a record is tried too often", []string{"over-retried"},
+			func(b *builder) history.Source { return begin(b).success(0).fails(1, 4).letter(1).drain().done() }},
+		{"offsets are outside, and a value that can't be read is skipped by contract", nil, func(b *builder) history.Source {
+			b.h.Contract().Poison = history.PoisonSkip
+			begin(b).success(0).success(1).handOver(2, 0, 2, history.Garbage).acked(2, 0)
+			return b.fetch(2).sendTo(3, 0, 3).fetch(3).success(3).drain().done()
+		}},
+		{"offsets are outside, and a call without an id may be of a value that can't be read", nil,
+			func(b *builder) history.Source {
+				begin(b).success(0).success(1).handOver(2, 0, 2, history.Garbage).acked(2, 0).fetch(2)
+				return b.unnamed(none, none, none).sendTo(3, 0, 3).success(3).drain().done()
+			}},
+		{"offsets are outside, and a call names the place of a value that can't be read", nil,
+			func(b *builder) history.Source {
+				begin(b).success(0).success(1).handOver(2, 0, 2, history.Garbage).acked(2, 0).fetch(2)
+				return b.unnamed(input, 0, 2).sendTo(3, 0, 3).success(3).drain().done()
+			}},
+		{"offsets are outside, and an answer has no class in the contract", nil, func(b *builder) history.Source {
+			b.h.Contract().Logical = nil
+			return begin(b).attempt(0, history.OutcomeLogical).success(1).drain().done()
+		}},
+		{"offsets are outside, and a value that can't be read is never handed out", []string{"paused-partition", "stalled"},
+			func(b *builder) history.Source {
+				begin(b).success(0).success(1).handOver(2, 0, 2, history.Garbage).acked(2, 0)
+				return b.drain().done()
+			}},
+		{"offsets are outside, and a success has no effect", []string{"effect-missing"}, func(b *builder) history.Source {
+			return begin(b.withSink(history.Effects{})).success(0).success(1).drain().sinkHas(0).done()
+		}},
+		{"offsets are outside, and a success has no effect in a drain that ended early", nil,
+			func(b *builder) history.Source {
+				begin(b.withSink(history.Effects{})).success(0).success(1)
+				return b.phase(history.PhaseDrain).phase(history.PhaseAudit).sinkHas(0).done()
+			}},
+	}
+}
+
 func hiddenCases() []testCase {
 	slow := func(b *builder, took time.Duration, flags history.Flags, outcome history.Outcome) *builder {
 		op := b.start(0)

@@ -27,7 +27,7 @@ func TestCases(t *testing.T) {
 		letterCases(), hurriedCases(), handedLateCases(), repeatCases(),
 		orderCases(), replayCases(), envelopeless(), transactionCases(), batchCases(), abortCases(), metadataCases(),
 		hopCases(),
-		memberCases(), aloneCases(), hiddenCases(),
+		memberCases(), aloneCases(), outsideCases(), hiddenCases(),
 		stopCases(), livenessCases(), isolationCases(), shareCases(), storeCases(), exitCases(), foreignCases(), placeCases(),
 		copyCases(), secondGroupCases(), repeatedCases(), leastCases(), stayCases(), promiseCases(), unnamedCases(),
 		busyCases(), effectCases(),

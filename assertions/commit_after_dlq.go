@@ -43,7 +43,7 @@ func commitAfterDLQInvariant() Invariant {
 			}},
 		},
 		of:    "dead-lettered records",
-		needs: []precondition{hasDLQ(), writesDLQ(brokerWrites), commitsFollowOutcomes()},
+		needs: append(commitsFollowOutcomes(), hasDLQ(), writesDLQ(brokerWrites)),
 		check: func(r *report) checker { return &commitAfterDLQ{r} },
 	}
 }

@@ -51,7 +51,7 @@ func commitAfterOutcomeInvariant() Invariant {
 			}},
 		},
 		of:       "commits",
-		needs:    []precondition{commitsFollowOutcomes()},
+		needs:    commitsFollowOutcomes(),
 		check:    func(r *report) checker { return &commitAfterOutcome{report: r} },
 		observes: []history.Kind{history.KindCommitResponse, history.KindTxnEndResponse, history.KindShareAckResponse},
 	}

@@ -288,7 +288,7 @@ func (c *effects) missing(number int32, r *record) {
 	at := c.w.position(number, r)
 	p := c.w.partition(at.topic, at.partition)
 	switch {
-	case p == nil || !p.audited || !p.committedAt(at.offset):
+	case p == nil || !p.audited || !c.w.over(p, at.offset):
 		c.withdraw("not committed")
 		return
 	case c.w.contract.AutoCommit && c.w.disruptions(number, r) > 0:

@@ -87,7 +87,7 @@ func haltInvariant() Invariant {
 			}},
 		},
 		of:    "failed and outstanding dead letters",
-		needs: unless(exitsExhausted, hasDLQ(), writesDLQ(brokerWrites), commitsFollowOutcomes()),
+		needs: unless(exitsExhausted, append(commitsFollowOutcomes(), hasDLQ(), writesDLQ(brokerWrites))...),
 		check: newHalt,
 		observes: []history.Kind{history.KindProduceRequest, history.KindProduceResponse, history.KindAttemptEnd,
 			history.KindInstanceSignal, history.KindInstanceExited},

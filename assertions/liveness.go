@@ -26,11 +26,11 @@ func livenessInvariant() Invariant {
 	return Invariant{
 		Name:    "liveness",
 		Promise: "When all faults are lifted, the subject catches up and its group settles.",
-		Rule: "After heal, every consumed partition is committed to its end without the subject being stopped. It " +
-			"has stalled if nothing moves for longer than the promised waits, the commit interval and the session " +
-			"timeout together. No partition is left unread by the living instance that owns it. The group does not " +
-			"rebalance repeatedly unless an instance starts or ends, a fault is in force, or there is a stall of a " +
-			"second. In a share group, a record is the broker's to hand out again once every member that had it tried " +
+		Rule: "After heal, every consumed partition is committed to its end without the subject being stopped, or " +
+			"finished to its end where offsets are kept outside Kafka. It has stalled if nothing moves for longer than the " +
+			"promised waits, the commit interval and the session timeout together. No partition is left unread by the " +
+			"living instance that owns it. The group does not rebalance repeatedly unless an instance starts or ends, a " +
+			"fault is in force, or there is a stall of a second. In a share group, a record is the broker's to hand out again once every member that had it tried " +
 			"to acknowledge it: if only such records are left, the verdict is inconclusive. If the contract says that the " +
 			"subject halts at a record that it can't read (poison: halt), what lies before that record in its partition " +
 			"must be finished. A process that has met one owes nothing of its other partitions, and once such a process " +
@@ -245,13 +245,13 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 	case behind && c.paused(p, s, at, from, to):
 		c.saw("paused-partition", c.trace(p, at, endless, func() string {
 			return fmt.Sprintf(
-				"instance %d had %s-%d all through the drain and did not ask for its records: it is committed up to %d of %d",
-				s.held.instance, c.w.topicName(p.topic), p.number(), at, end)
+				"instance %d had %s-%d all through the drain and did not ask for its records: it is %s up to %d of %d",
+				s.held.instance, c.w.topicName(p.topic), p.number(), c.come(), at, end)
 		}))
 	case behind:
 		c.saw("stalled", c.trace(p, owed, endless, func() string {
 			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent%s",
-				c.w.topicName(p.topic), p.number(), map[bool]string{true: "acknowledged", false: "committed"}[c.w.share], at, end,
+				c.w.topicName(p.topic), p.number(), c.come(), at, end,
 				units.Text(to-from), c.w.startedBehind(p, at))
 		}))
 	case onlyAtStop:
@@ -261,6 +261,17 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, units.Text(c.w.patience()))
 		}))
 	}
+}
+
+// come is the word for how far the subject has come in a partition.
+func (c *liveness) come() string {
+	switch {
+	case c.w.share:
+		return "acknowledged"
+	case c.w.contract.OffsetsOutside:
+		return "finished"
+	}
+	return "committed"
 }
 
 // halted reports whether the subject has halted and so owes the partition no commit beyond the offset. What lies before
@@ -295,8 +306,14 @@ func (s *spans) long(instance int16, from, to time.Duration) (total time.Duratio
 }
 
 // uncommitted returns the first offset with a record that the group's offsets, according to the audit, do not cover, or
-// the end if there is none.
+// the end if there is none. Where offsets are kept outside Kafka, it is that of the first record without an end.
 func (c *liveness) uncommitted(p *partition) int64 {
+	if c.w.contract.OffsetsOutside {
+		if number, offset := c.w.blocker(p, p.log.first, endless); number != none {
+			return offset
+		}
+		return p.log.last + 1
+	}
 	at := p.log.next(p.auditCommits)
 	for at <= p.log.last && p.committedAt(at) {
 		at = p.log.next(at + 1)

@@ -156,3 +156,9 @@ func (w *state) coverNamed(p *partition, c *commit) {
 func (p *partition) committedAt(offset int64) bool {
 	return p.auditCommits > offset || (p.deliveries != nil || p.auditCommits == p.committed) && p.named.has(offset)
 }
+
+// over reports whether the subject is over with the offset, unless it is proven that it is not: the group's offsets say
+// so or, where they are kept outside Kafka, it was handed the offset and stands still.
+func (w *state) over(p *partition, offset int64) bool {
+	return p.committedAt(offset) || w.contract.OffsetsOutside && offset <= p.fetched && w.standsStill()
+}

@@ -116,11 +116,11 @@ func (c *noLoss) judge(number int32) {
 	if !c.unfinished(number, r, at, p) {
 		return
 	}
-	committed := p.committedAt(at.offset)
+	committed, over := p.committedAt(at.offset), c.w.over(p, at.offset)
 	switch {
-	case c.w.unknowable(number, r) && committed:
+	case over && c.w.unknowable(number, r):
 		c.withdraw("outcome not observable")
-	case committed && c.w.perhapsOver(number, r, endless):
+	case over && c.w.perhapsOver(number, r, endless):
 		c.withdraw("has no id, and attempts or dead letters that name no position may be its")
 	case committed && c.w.contract.AutoCommit && c.w.disruptions(number, r) > 0:
 		c.withdraw("commits follow time, by contract")
@@ -134,7 +134,8 @@ func (c *noLoss) judge(number int32) {
 		c.withdraw(heldBack)
 	case !committed && c.whole && c.healed:
 		s := c.w.about(number, 0, endless, func() string {
-			return fmt.Sprintf("neither finished nor committed (%s) though every fault is gone and nothing has moved for %s%s",
+			still := map[bool]string{true: "not finished", false: "neither finished nor committed"}[c.w.contract.OffsetsOutside]
+			return fmt.Sprintf("%s (%s) though every fault is gone and nothing has moved for %s%s", still,
 				c.w.reached(p), units.Text(c.w.patience()), c.w.startedBehind(p, at.offset))
 		}).missingSince(c.w.drainedAt(), MissingDrained)
 		s.leads = c.blocks(number, p)
@@ -165,7 +166,8 @@ func (w *state) blocker(p *partition, from int64, by time.Duration) (number int3
 			continue
 		}
 		r := w.record(number)
-		if w.skipped(r) || w.done(number, r, place{p.topic, p.number(), offset}, by) || r.exempt() && w.perhapsTried(r) {
+		if w.skipped(r) || w.done(number, r, place{p.topic, p.number(), offset}, by) || r.exempt() && w.perhapsTried(r) ||
+			by >= p.auditedAt && w.over(p, offset) && (w.unknowable(number, r) || w.perhapsOver(number, r, by)) {
 			continue
 		}
 		return number, offset
@@ -280,15 +282,15 @@ func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) boo
 	if !c.w.unfinished(number, r, at, c.w.foundOf.of(number)) {
 		return len(c.w.foundOf.of(number)) == 0 && c.w.leftElsewhere(number, r) != ""
 	}
-	switch committed := p.committedAt(at.offset); {
+	switch {
 	case c.w.contract.Halts(r.kind()):
 	case c.w.contract.WireOnly && !c.w.contract.MustDeadLetter(r.kind()), r.has(markLeft):
-		return !committed // its processing cannot be observed
+		return !c.w.over(p, at.offset) // its processing cannot be observed
 	case c.w.contract.MustDeadLetter(r.kind()):
 	case r.exempt():
 		// The downstream cannot identify the record of a request, so any attempt may have been its last. Without an
 		// attempt it was not processed.
-		return !committed || r.attempts == 0
+		return !p.committedAt(at.offset) || r.attempts == 0
 	}
 	return true
 }

@@ -46,9 +46,13 @@ func writesDLQ(why string) precondition {
 // brokerWrites is the usual reason of writesDLQ.
 const brokerWrites = "the broker writes the dead letters, of records that the subject has rejected"
 
-func commitsFollowOutcomes() precondition {
-	return precondition{func(w *state) bool { return !w.contract.AutoCommit }, Unpromised,
-		"the contract says that commits follow time, not outcomes"}
+func commitsFollowOutcomes() []precondition {
+	return []precondition{
+		{func(w *state) bool { return !w.contract.AutoCommit }, Unpromised,
+			"the contract says that commits follow time, not outcomes"},
+		{func(w *state) bool { return !w.contract.OffsetsOutside }, Unpromised,
+			"the contract says that offsets are kept outside Kafka"},
+	}
 }
 
 // unless lifts preconditions where the condition holds.

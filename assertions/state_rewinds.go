@@ -5,7 +5,7 @@ package assertions
 // process fetches offsets again that it was handed before. Then all the records that it held are delivered once more,
 // and counts that it keeps in memory may restart or continue. Each failure justifies one rewind: a process that rewinds
 // without a reason continues its counts. One that halts at a record that it can't read may rewind as often as it meets
-// the record.
+// the record, and one that keeps its offsets outside Kafka at any time: whether it could store one is not seen.
 
 import "math"
 
@@ -66,7 +66,7 @@ func (w *state) goBack(p *partition, by holder, to int64) {
 		w.giveUp(by)
 		from = max(p.lost, to)
 	}
-	if p.lost == none && !w.met(by) {
+	if p.lost == none && !w.met(by) && !w.contract.OffsetsOutside {
 		return
 	}
 	if p.lost == excusesAll {

@@ -203,8 +203,11 @@ func (p *pass) deed() string {
 
 // reached describes how far the group has come in the partition, according to the audit.
 func (w *state) reached(p *partition) string {
-	if w.share {
+	switch {
+	case w.share:
 		return fmt.Sprintf("the share group begins at %d", p.auditCommits)
+	case w.contract.OffsetsOutside:
+		return fmt.Sprintf("its process was handed offsets up to %d", p.fetched)
 	}
 	return fmt.Sprintf("the group is at %d", p.auditCommits)
 }

@@ -135,10 +135,35 @@ func (w *state) readTogether() (why, do string) {
 	return "", ""
 }
 
+// unplaced says that the subject took partitions of the input without a group and committed nothing; "" otherwise.
+// Where it keeps its offsets is then not known, and no offset shows how far it is.
+func (w *state) unplaced() (why, do string) {
+	if w.committing || w.contract.OffsetsOutside || w.session > 0 {
+		return "", ""
+	}
+	for topic := range w.parts {
+		for i := range w.parts[topic] {
+			p := &w.parts[topic][i]
+			if w.role(p.topic) != history.RoleInput || !p.has {
+				continue
+			}
+			if p.assigned {
+				return "", ""
+			}
+			why = "the consumer takes partitions without a group, and commits no offset for the group " + w.header.Group()
+		}
+	}
+	if why == "" {
+		return "", ""
+	}
+	return why, "write commits: never in its contract if it keeps its offsets outside Kafka, or name the group for which " +
+		"it commits (group)"
+}
+
 // startedBehind says that the last process that found no committed offset in the partition, or one that followed it,
 // began to read it behind the offset, or was handed nothing of it, as one that waits at its end; "" otherwise.
 func (w *state) startedBehind(p *partition, offset int64) string {
-	if p == nil || offset > p.log.last {
+	if p == nil || offset > p.log.last || w.contract.OffsetsOutside {
 		return ""
 	}
 	did := fmt.Sprintf(", which was read from offset %d on", p.began.offset)

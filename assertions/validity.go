@@ -104,6 +104,9 @@ func (j *judge) hidden() string {
 	case len(j.state.unread) > 0:
 		return "the subject made requests that dlqbench does not read"
 	}
+	if why, _ := j.state.unplaced(); why != "" {
+		return "where the subject keeps its offsets is not known"
+	}
 	return ""
 }
 
@@ -317,6 +320,9 @@ func (j *judge) invalid(measured *measure.Measurements) []Open {
 	}
 	if why, do := j.state.readTogether(); why != "" {
 		out = append(out, Open{What: OpenDeliveries, Why: why, Do: do})
+	}
+	if why, do := j.state.unplaced(); why != "" {
+		out = append(out, Open{What: "anything that depends on commits", Why: why, Do: do})
 	}
 	out = append(append(out, j.state.unread...), j.state.idleFaults()...)
 	return append(out, j.badLoad(measured)...)

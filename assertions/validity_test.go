@@ -70,6 +70,13 @@ func together(b *builder, turns int, every time.Duration) *builder {
 	return b.sendTo(2, 0, 0).fetch(2).success(2).sendTo(3, 0, 0).fetch(3).success(3).commit(4).drain()
 }
 
+// alone has an instance that joins no group finish two records.
+func alone(b *builder) *builder {
+	b.h.Consumers[0].Group = "r"
+	b.phase(history.PhaseSetup).up().phase(history.PhaseWarmup).phase(history.PhaseSteady)
+	return b.send(0).send(1).success(0).success(1)
+}
+
 // shared has an instance acquire an offset as a member of a share group.
 func shared(b *builder) *builder {
 	e := b.of(history.KindShareAcquired)
@@ -118,6 +125,30 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"a partition moved between two instances, again and again", func(b *builder) history.Source {
 			return together(b, 9, 2*time.Second).done()
 		}, Pass, ""},
+		{"without a group, nothing is committed", func(b *builder) history.Source { return alone(b).drain().done() },
+			Inconclusive, "takes partitions without a group, and commits no offset for the group r; write commits: never in " +
+				"its contract"},
+		{"without a group, nothing is committed, as the contract says", func(b *builder) history.Source {
+			b.h.Contract().OffsetsOutside = true
+			return alone(b).drain().done()
+		}, Pass, ""},
+		{"without a group, nothing is committed, as the contract says, and a record is left", func(b *builder) history.Source {
+			b.h.Contract().OffsetsOutside = true
+			return alone(b).send(2).fails(2, 1).drain().done()
+		}, Fail, "handed offsets up to 2) though every fault is gone and nothing has moved for 1 s. That was certain"},
+		{"a member that keeps its offsets outside begins behind a record", func(b *builder) history.Source {
+			b.h.Contract().OffsetsOutside = true
+			return b.begin().handOver(0, 0, 0, 0).acked(0, 0).send(1).success(1).drain().done()
+		}, Fail, "handed offsets up to 1) though every fault is gone and nothing has moved for 1 s. That was certain"},
+		{"without a group, one record is committed", func(b *builder) history.Source {
+			return alone(b).commit(1).drain().done()
+		}, Fail, "in-0 is committed up to 1 of 2"},
+		{"a member of a group commits nothing", func(b *builder) history.Source {
+			return b.begin().send(0).send(1).success(0).success(1).drain().done()
+		}, Fail, "in-0 is committed up to 0 of 2"},
+		{"a member commits nothing, whose assignments were not seen", func(b *builder) history.Source {
+			return alone(b.joining(10 * time.Second)).drain().wait(time.Minute).done()
+		}, Fail, "in-0 is committed up to 0 of 2"},
 		{"a planned fault was never injected", func(b *builder) history.Source {
 			b.fault("broker", "broker 1", "broker 1 stopped")
 			return fine(b).done()
@@ -407,6 +438,22 @@ func TestShareOfDuplicatesIsAThreshold(t *testing.T) {
 		if v.ThresholdsMissed != missed || v.Verdict == Fail {
 			t.Errorf("limit %g: missed %v, verdict %s, %v", limit, v.ThresholdsMissed, v.Verdict, v.Reasons)
 		}
+	}
+}
+
+// Where nothing is committed, the lag follows what is finished.
+func TestLagWithoutCommits(t *testing.T) {
+	b := newBuilder()
+	b.h.Contract().OffsetsOutside = true
+	v := judged(t, alone(b).send(2).fails(2, 1).send(3).success(3).drain().done())
+	if v.Drain.Drained || v.Drain.LagEnd != 2 {
+		t.Errorf("drained: %v, %d records behind at the end; want false, and the 2 from the one that is left",
+			v.Drain.Drained, v.Drain.LagEnd)
+	}
+	b = newBuilder()
+	b.h.Contract().OffsetsOutside = true
+	if v = judged(t, alone(b).drain().done()); !v.Drain.Drained || v.Drain.LagEnd != 0 {
+		t.Errorf("drained: %v, %d records behind at the end; want true and none", v.Drain.Drained, v.Drain.LagEnd)
 	}
 }
 

@@ -59,6 +59,9 @@ type Contract struct {
 	SurfacedWithin time.Duration `json:"surfaced_within_ns,omitempty"`
 	// AutoCommit declares weaker promises: commits follow time, not outcomes.
 	AutoCommit bool `json:"auto_commit"`
+	// OffsetsOutside: the subject commits nothing to Kafka, because it keeps its offsets elsewhere. How far it is, its
+	// outcomes show.
+	OffsetsOutside bool `json:"offsets_outside,omitempty"`
 	// CommitInterval is the longest time between two commits while there is something to commit.
 	CommitInterval time.Duration `json:"commit_interval_ns,omitempty"`
 	StopGrace      time.Duration `json:"stop_grace_ns"`

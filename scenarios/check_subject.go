@@ -37,6 +37,7 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c.checkClasses(s.Contract.Classes, s.answers())
 	c.checkBackoff(s.Contract.Backoff)
 	c.checkCalls(s)
+	c.checkCommits(s)
 	c.checkRetryTopics(s.Contract)
 	c.checkExits(s.Contract)
 	c.checkEnvelope(s.Contract.DLQ)
@@ -191,6 +192,19 @@ func (c *checker) checkCalls(s *SubjectFile) {
 	}
 }
 
+// checkCommits: without commits, only outcomes show how far the subject is.
+func (c *checker) checkCommits(s *SubjectFile) {
+	const path = "/contract/commits"
+	switch {
+	case s.Contract.Commits.After != CommitsNever:
+	case s.Contract.Transactions || s.Contract.OffsetMetadata != "":
+		c.at(path, "transactions and offset_metadata are about offsets that are committed: leave them out, or commits: never")
+	case s.Observe == ObserveWire:
+		c.at(path, "with observe: wire, only commits show how far the subject is: describe what it calls or writes "+
+			"(downstreams), or leave commits: never out")
+	}
+}
+
 // checkShareGroup: what a member of a share group (KIP-932) can't promise, and what only one can.
 func (c *checker) checkShareGroup(contract ContractSpec) {
 	const base = "/contract/"
@@ -219,8 +233,8 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 			contract.Ordering != string(history.OrderingNone)},
 		{"retry", "share groups with retry topics can't be judged: write in-place or redelivery",
 			contract.Retry == string(history.RetryTopics)},
-		{"commits", "a share group acknowledges each record, so nothing is committed by time",
-			contract.Commits.After == commitsTime},
+		{"commits", "a share group acknowledges each record, so nothing is committed by time, and offsets are nowhere else",
+			contract.Commits.After != commitsOutcome},
 		{"offset_metadata", "a share group commits no offsets, so there is no offset metadata",
 			contract.OffsetMetadata != ""},
 		{"isolation", "in a share group no record waits behind another, so there is no isolation to promise",
@@ -266,7 +280,7 @@ func (c *checker) checkExits(contract ContractSpec) {
 			c.at(path, "records that fail for good are dead-lettered: leave on_exhausted out, or say that there is no "+
 				"dead-letter topic (dlq: {enabled: false})")
 		case contract.Retry != string(history.RetryInPlace) ||
-			contract.GroupType == string(history.GroupShare) || contract.Commits.After == commitsTime:
+			contract.GroupType == string(history.GroupShare) || contract.Commits.After != commitsOutcome:
 			c.at(path, "exit goes with retry: in-place, in a consumer group, and with commits: after-outcome")
 		}
 	}

@@ -24,6 +24,7 @@ const (
 	LogicalDeadLetter = "dead-letter"
 	CommitsOutcome    = "after-outcome"
 	CommitsAuto       = "auto"
+	CommitsNever      = "never"
 	commitsOutcome    = "outcome"
 	commitsTime       = "time"
 	PartitionAny      = "any"
@@ -127,6 +128,7 @@ func (c ContractSpec) contract(answers []classed) (history.Contract, error) {
 		Ordering: history.Ordering(c.Ordering), Retry: history.Retry(c.Retry),
 		IgnoresRetryAfter: c.RetryAfter != RetryAfterHonoured,
 		OnFailure:         history.OnFailure(c.DLQ.OnFailure), AutoCommit: c.Commits.After == commitsTime,
+		OffsetsOutside: c.Commits.After == CommitsNever,
 		CommitInterval: c.Commits.Interval.D(), StopGrace: c.Stop.Grace.D(),
 		SkipsTombstones: slices.Contains(c.Skips, SkipTombstone), Poison: history.Poison(c.Poison),
 		OffsetMetadata: c.OffsetMetadata, Isolation: c.Isolation.Share(),

@@ -176,7 +176,7 @@ func TestEveryValueIsGivenBothWays(t *testing.T) {
 
 func TestDescribeContract(t *testing.T) {
 	var text strings.Builder
-	for _, name := range []string{"good", "least", "wire"} {
+	for _, name := range []string{"good", "least", "wire", "never"} {
 		contract, err := loadSubject(t, name).HistoryContract()
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +193,7 @@ func TestDescribeContract(t *testing.T) {
 // contract, and the other way round.
 func TestDescriptionAgreesWithTheJudges(t *testing.T) {
 	contracts := []history.Contract{ReferenceContract(defaultReference())}
-	for _, name := range []string{"good", "least", "wire", "auto", "container"} {
+	for _, name := range []string{"good", "least", "wire", "auto", "never", "container"} {
 		contract, err := loadSubject(t, name).HistoryContract()
 		if err != nil {
 			t.Fatal(err)

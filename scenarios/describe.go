@@ -261,6 +261,8 @@ func progressPromise(c history.Contract) string {
 	switch {
 	case c.GroupType == history.GroupShare:
 		return "Records come from a share group; each is accepted or rejected only when it is done."
+	case c.OffsetsOutside:
+		return "Offsets are kept outside Kafka, and none is committed."
 	case c.AutoCommit:
 		return "Offsets are committed as time passes, whatever became of the records: a crash may lose some."
 	}

@@ -150,13 +150,15 @@ func (Envelope) SchemaText() string {
 	}`
 }
 
-// UnmarshalJSON reads after-outcome, auto, or a mapping.
+// UnmarshalJSON reads after-outcome, auto, never, or a mapping.
 func (c *Commits) UnmarshalJSON(data []byte) error {
 	var word string
 	if json.Unmarshal(data, &word) == nil {
-		c.After = commitsOutcome
-		if word == CommitsAuto {
+		switch c.After = commitsOutcome; word {
+		case CommitsAuto:
 			c.After = commitsTime
+		case CommitsNever:
+			c.After = CommitsNever
 		}
 		return nil
 	}
@@ -167,10 +169,10 @@ func (c *Commits) UnmarshalJSON(data []byte) error {
 // SchemaText is the JSON Schema of both written forms.
 func (Commits) SchemaText() string {
 	return `{
-		"description": "When offsets are committed: after-outcome (default), auto, or a mapping that also gives ` +
-		`the interval.",
+		"description": "When offsets are committed: after-outcome (default), auto, a mapping that also gives ` +
+		`the interval, or never, if offsets are kept outside Kafka.",
 		"oneOf": [
-			{"type": "string", "enum": ["` + CommitsOutcome + `", "` + CommitsAuto + `"]},
+			{"type": "string", "enum": ["` + CommitsOutcome + `", "` + CommitsAuto + `", "` + CommitsNever + `"]},
 			{"type": "object", "additionalProperties": false, "properties": {
 				"after": {"type": "string", "enum": ["` + commitsOutcome + `", "` + commitsTime + `"],
 					"default": "` + commitsOutcome + `"},

@@ -247,9 +247,10 @@ const (
 // EnvelopeNone says that no metadata is promised.
 const EnvelopeNone = "none"
 
-// Commits says when offsets are committed: by a word (after-outcome, the default, or auto), or by a mapping.
+// Commits says when offsets are committed: by a word (after-outcome, the default, auto, or never, if the subject keeps
+// its offsets outside Kafka), or by a mapping.
 type Commits struct {
-	// After: outcome (default) or time.
+	// After: outcome (default) or time; never, if the word says so.
 	After string `json:"after,omitempty"`
 	// Interval is the longest time between two commits while there is something to commit; default 30s, the longest
 	// that client libraries have.

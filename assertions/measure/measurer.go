@@ -242,6 +242,7 @@ func (m *Measurer) acknowledged(e *history.Event) {
 		}
 		m.follow(p)
 	}
+	m.leave(r)
 	m.settle(r, e.Time)
 }
 
@@ -475,7 +476,18 @@ func (m *Measurer) finish(r *record, e *history.Event) {
 		delete(m.replays, e.Record)
 		m.latencies.recordIn(replayTime, m.phaseAt(since).index, e.Time-since)
 	}
+	m.leave(r)
 	m.settle(r, e.Time)
+}
+
+// leave notes that the subject has left a record behind that it has finished, where it commits nothing to Kafka.
+func (m *Measurer) leave(r *record) {
+	if m.header.Contract().OffsetsOutside && m.ended(r) {
+		m.records.cover(r)
+		p := m.partitions.all[r.home]
+		m.advance(p)
+		m.follow(p)
+	}
 }
 
 // settle notes when an acknowledged record is both terminal and committed for the first time.

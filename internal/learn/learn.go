@@ -252,7 +252,8 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 	}
 	if s.commits == 0 && !s.shared {
 		return fmt.Errorf("%w: no offset was committed for the group %s: name the consumer's own group in contract.group, "+
-			"or give it {{.GroupID}}%s", ErrNothingSeen, s.header.Group(), said)
+			"or give it {{.GroupID}}. If it keeps its offsets outside Kafka, write the contract by hand, with commits: "+
+			"never%s", ErrNothingSeen, s.header.Group(), said)
 	}
 	return nil
 }

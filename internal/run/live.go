@@ -18,7 +18,8 @@ import (
 // figures are the totals so far.
 type figures struct {
 	reports.Totals
-	// lag is the number of input records not yet covered by an accepted commit.
+	// lag is the number of input records not yet covered by an accepted commit or, if the subject commits nothing to
+	// Kafka, not yet finished.
 	lag int64
 	// retrying is the number of records that failed and are neither finished nor dead-lettered yet.
 	retrying int64
@@ -101,7 +102,7 @@ func newLive(next history.Sink, header *history.Header) *live {
 	if header.Store != nil {
 		l.store = &reports.StoreFigures{ByState: map[history.StoreState]int64{}}
 	}
-	l.triggers = triggers{contract: header.Contract(), role: l.role, lag: l.partitions.lag}
+	l.triggers = triggers{contract: header.Contract(), role: l.role, lag: l.lag}
 	return l
 }
 
@@ -377,7 +378,7 @@ func (l *live) offSchedule() bool { return 100*l.slipped.Load() > l.sent.Load() 
 func (l *live) figures() figures {
 	// Read the later stages of a record first, so that the number processed never exceeds the number sent.
 	duplicates, deadLetters, processed := l.duplicates.Load(), l.deadLetters.Load(), l.processed.Load()
-	attempts, retrying, lag := l.attempts.Load(), l.records.retrying.Load(), l.partitions.lag()
+	attempts, retrying, lag := l.attempts.Load(), l.records.retrying.Load(), l.lag()
 	replays, acked := l.replays.Load(), l.acked.Load()
 	return figures{
 		Totals: reports.Totals{
@@ -387,6 +388,9 @@ func (l *live) figures() figures {
 		lag: lag, retrying: max(retrying, 0),
 	}
 }
+
+// lag returns figures.lag.
+func (l *live) lag() int64 { return max(l.partitions.lag()-l.records.ended.Load(), 0) }
 
 // now fills in the current state: the faults in force and the rest of the view.
 func (l *live) now(snapshot *reports.Snapshot) {

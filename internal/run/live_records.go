@@ -11,6 +11,7 @@ const (
 	recordRetrying  uint32 = 1 << iota // it failed, and is neither finished nor dead-lettered yet
 	recordSucceeded                    // at least once
 	recordRepeated                     // it succeeded again
+	recordEnded                        // it was finished or dead-lettered; noted where no commit shows how far the subject is
 )
 
 const (
@@ -24,8 +25,8 @@ type recordStates struct {
 	header  *history.Header
 	records int
 	words   []uint32
-	// retrying is the number of records with recordRetrying.
-	retrying atomic.Int64
+	// retrying is the number of records with recordRetrying, ended of those with recordEnded.
+	retrying, ended atomic.Int64
 }
 
 func newRecordStates(header *history.Header) *recordStates {
@@ -85,6 +86,9 @@ func (r *recordStates) fail(event *history.Event) {
 
 // settle notes that the record does not wait any more.
 func (r *recordStates) settle(event *history.Event) {
+	if r.header.Contract().OffsetsOutside && r.set(event, recordEnded) {
+		r.ended.Add(1)
+	}
 	word, shift := r.place(event)
 	// Most records never fail, and a read is cheaper than a write.
 	if atomic.LoadUint32(&r.words[word])&(recordRetrying<<shift) == 0 {

@@ -65,3 +65,30 @@ func TestTakenFromAShareGroup(t *testing.T) {
 		})
 	}
 }
+
+// A subject that commits nothing is as far as its outcomes: each record counts once.
+func TestLagWithoutCommits(t *testing.T) {
+	header := history.Header{Records: 10, Consumers: make([]history.Consumer, 1), Topics: []history.Topic{
+		{Name: "in", Role: history.RoleInput, Partitions: 1}, {Name: "dlq", Role: history.RoleDLQ, Partitions: 1}}}
+	header.Contract().OffsetsOutside = true
+	l := newLive(discarded{}, &header)
+	for offset := range int64(10) {
+		l.Record(ackedAt(offset))
+	}
+	ended := func(record int32, outcome history.Outcome) {
+		event := history.New(history.KindAttemptEnd, 0)
+		event.Instance, event.Record, event.N, event.Outcome = 0, record, 1, outcome
+		l.Record(event)
+	}
+	ended(0, history.OutcomeSuccess)
+	ended(0, history.OutcomeSuccess)
+	ended(1, history.OutcomeLogical)
+	ended(2, history.OutcomeTransient)
+	ended(3, history.OutcomePermanent)
+	letter := history.New(history.KindProduceResponse, 0)
+	letter.Instance, letter.Record, letter.Topic = 0, 3, 1
+	l.Record(letter)
+	if got := l.figures().lag; got != 7 {
+		t.Errorf("%d records are behind, want 7: 3 of 10 have come to their ends", got)
+	}
+}

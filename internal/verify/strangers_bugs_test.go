@@ -65,6 +65,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"letter-not-awaited", byThree("dlq-publish-failure"), "commit-after-dlq"},
 			{"takes-all", "consumer-kill", inconclusive + "no group gave it to one of them"},
 		},
+		"confluent-kafka/offsets-outside.yaml": {
+			{"", "consumer-kill", ""},
+			{"stored-first", "consumer-kill", "no-loss: stalled"},
+		},
 		"java/subject.yaml": {
 			{"auto-commit-beside-a-thread", "consumer-rolling-restart", "commit-after-outcome"},
 			{"letter-not-checked", "dlq-publish-failure", "commit-after-dlq"},

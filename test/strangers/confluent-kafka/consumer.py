@@ -6,10 +6,11 @@ import logging
 import os
 import random
 import signal
+import sqlite3
 import threading
 
 import requests
-from confluent_kafka import OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, Consumer, KafkaException, Producer, TopicPartition
 
 MAX_ATTEMPTS = 3
 BACKOFF, MAX_BACKOFF, JITTER = 0.1, 1.0, 0.05
@@ -104,11 +105,32 @@ def skip_to_end(consumer, partitions):
     consumer.assign(partitions)
 
 
-def take(consumer, topic, share):
+class Offsets:
+    """Offsets in a database of the service's own, in the place of Kafka. Records that are finished and their offsets could be one transaction."""
+
+    def __init__(self, path):
+        self.database = sqlite3.connect(path, isolation_level=None)
+        self.database.execute("create table if not exists offsets (topic, partition, next, primary key (topic, partition))")
+
+    def next(self, topic, partition):
+        found = self.database.execute("select next from offsets where topic = ? and partition = ?", (topic, partition)).fetchone()
+        return found[0] if found else OFFSET_BEGINNING
+
+    def store(self, message):
+        self.database.execute("insert or replace into offsets values (?, ?, ?)", (message.topic(), message.partition(), message.offset() + 1))
+
+
+def take(consumer, topic, share, offsets):
     """Takes partitions without a group: of "1/3", those with the number 1, 4, 7 … Committed offsets are the group's all the same."""
     number, of = map(int, share.split("/"))
     partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, one) for one in partitions if one % of == number or PLANTED_BUG == "takes-all"])
+    consumer.assign(
+        [
+            TopicPartition(topic, one, offsets.next(topic, one) if offsets else OFFSET_INVALID)
+            for one in partitions
+            if one % of == number or PLANTED_BUG == "takes-all"
+        ]
+    )
 
 
 def process(session, producer, message):
@@ -144,8 +166,9 @@ def main():
         {**servers, "group.id": os.environ["KAFKA_GROUP"], "auto.offset.reset": "earliest", "enable.auto.offset.store": False}, logger=logger
     )
     listener = {"on_assign": skip_to_end} if PLANTED_BUG == "skips-at-rebalance" else {}
+    offsets = Offsets(os.environ["OFFSETS_DATABASE"]) if "OFFSETS_DATABASE" in os.environ else None
     if share := os.environ.get("KAFKA_PARTITIONS"):
-        take(consumer, os.environ["KAFKA_TOPIC"], share)
+        take(consumer, os.environ["KAFKA_TOPIC"], share, offsets)
     else:
         consumer.subscribe(os.environ["KAFKA_TOPIC"].split(","), **listener)
     session = requests.Session()
@@ -157,8 +180,13 @@ def main():
             if message.error():
                 logger.error("consuming: %s", message.error())
                 continue
+            if offsets and PLANTED_BUG == "stored-first":
+                offsets.store(message)
             if not process(session, producer, message):
                 break
+            if offsets:
+                offsets.store(message)
+                continue
             try:
                 consumer.store_offsets(message=message)
             except KafkaException as error:  # the partition was taken away: its next owner has the record again
