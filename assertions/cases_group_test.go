@@ -791,6 +791,32 @@ func TestAStalledMachineProvesNoStandstill(t *testing.T) {
 	}
 }
 
+// A partition of which only commits are missing is told from one with a record that was never finished.
+func TestAStalledPartitionSaysWhatItWaitsFor(t *testing.T) {
+	const finished = "although every record of it is finished"
+	for _, c := range []struct {
+		name string
+		told bool
+		tell func(*builder)
+	}{
+		{"nothing is committed", true, func(b *builder) { b.send(0).success(0).send(1).success(1) }},
+		{"the last commit is missing", true, func(b *builder) { b.send(0).success(0).commit(1).send(1).success(1) }},
+		{"a retry never comes", false, func(b *builder) { b.send(0).fails(0, 1).send(1).success(1) }},
+	} {
+		b := newBuilder().begin()
+		c.tell(b)
+		v := judged(t, b.drain().done())
+		found := resultOf(t, v, "liveness").Anomalies
+		if len(found) != 1 || found[0].Name != "stalled" {
+			t.Errorf("%s: not stalled\n%s", c.name, show(v))
+			continue
+		}
+		if summary := found[0].Counterexamples[0].Summary; strings.Contains(summary, finished) != c.told {
+			t.Errorf("%s: %q", c.name, summary)
+		}
+	}
+}
+
 // A record that a process left out because it began to read behind it is explained by auto.offset.reset, and no other
 // is.
 func TestWhatTheResetLeavesOut(t *testing.T) {

@@ -20,12 +20,14 @@ func commitCauses() map[string]string {
 			"counts as finished. Look for a send without a check of its result, for a catch around it that goes on, and for " +
 			"a producer with acks=0, which is never told.",
 		"commit-after-outcome: commit-past-unfinished": "The highest finished offset is committed instead of the end of " +
-			"the finished prefix, or auto-commit is on, as with kafka-go's ReadMessage, or with librdkafka's " +
-			"enable.auto.offset.store. After a failure the position is not rewound, and the next success commits past the " +
-			"failed record. A copy to a retry topic is not awaited. If it was never attempted, look for a filter or a null " +
-			"check that skips it. If results are in a transaction, look for a commit beside it.",
+			"the finished prefix, or all that was polled is: by auto-commit, as with kafka-go's ReadMessage and librdkafka's " +
+			"enable.auto.offset.store, or by a commit without offsets. A record counts as finished when a stop or a rebalance " +
+			"interrupts it. After a failure the position is not rewound, and the next success commits past the failed " +
+			"record. A copy to a retry topic is not awaited. If it was never attempted, look for a filter or a null check " +
+			"that skips it, and at auto.offset.reset. If results are in a transaction, look for a commit beside it.",
 		"commit-after-outcome: commit-past-end": "Offsets are computed instead of taken from the records: look for an " +
-			"offset plus a count, or for the position of the client, which is that of the next fetch.",
+			"offset plus a count, for the position of the client, which is that of the next fetch, and for the offset of " +
+			"another partition.",
 		"commit-after-outcome: commit-wrong-partition": "Offsets of all partitions are kept in one place and committed by " +
 			"everyone. Look for state that outlives a rebalance.",
 		"commit-after-outcome: commit-regressed": "Offsets are committed in the order in which work ends. Look for several " +
@@ -99,12 +101,15 @@ func processCauses() map[string]string {
 		"liveness: rebalance-storm": "A handler blocks for longer than the poll interval, so that the group expels the " +
 			"member again and again. Look for a consumer that is closed and made anew after an error.",
 		"liveness: stalled": "A fetcher or a worker has died unnoticed, or a record is never marked as finished, so that " +
-			"nothing behind it is committed. Look for an off-by-one: the offset to commit is the next one.",
+			"nothing behind it is committed. Look for an off-by-one: the offset to commit is the next one. If every " +
+			"record is finished, look for auto-commit that is off, and for commits by count or by time without one at the " +
+			"end.",
 		"stays-up: crashed": "An exception is not caught, or the loop returns after an error. The last line of its log and " +
 			"the last record that it fetched say which.",
 		"stays-up: unclean-exit": "A handler for SIGTERM is missing, or throws. Look for something that is closed twice.",
 		"stays-up: gave-up": "The loop that polls has ended or hangs while the process lives on. Look for an " +
-			"exception that ends its thread silently, and for callbacks that block.",
+			"exception that ends its thread silently, for callbacks that block, and for work that a rebalance waits for and " +
+			"does not end.",
 		"graceful-stop: lost": "The shutdown hook commits everything that was read, including what is in backoff.",
 		"graceful-stop: premature-dead-letter": "The shutdown hook dead-letters what is in backoff. Leave it uncommitted: " +
 			"another instance gets it.",

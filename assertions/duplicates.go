@@ -17,7 +17,7 @@ func duplicatesInvariant() Invariant {
 			"accepted commit that covers it. An answer that may have been lost on its way counts as a disruption.",
 		Evidence: "the answers of the downstream stub, assignments, signals, and commits",
 		Cause: "An offset goes back further than the first unfinished record. A poll that timed out delivers the " +
-			"same batch again.",
+			"same batch again. A goroutine, a thread or a task goes on after its partition was taken away, beside the next.",
 		Anomalies: []AnomalyNote{
 			{"duplicate", "the record succeeded more often than the run's events explain", []string{
 				"1.000 s  attempt 1 is answered success",

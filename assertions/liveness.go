@@ -250,9 +250,9 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 		}))
 	case behind:
 		c.saw("stalled", c.trace(p, owed, endless, func() string {
-			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent%s",
+			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent%s%s",
 				c.w.topicName(p.topic), p.number(), c.come(), at, end,
-				units.Text(to-from), c.w.startedBehind(p, at))
+				units.Text(to-from), c.onlyUncommitted(p, owed), c.w.startedBehind(p, at))
 		}))
 	case onlyAtStop:
 		c.saw("stalled", c.trace(p, max(s.committed, 0), to, func() string {
@@ -290,6 +290,15 @@ func (c *liveness) halted(p *partition, at int64) bool {
 		c.skip(heldBack)
 	}
 	return true
+}
+
+// onlyUncommitted says that every record of the partition from the offset on has come to its end, so that only commits
+// are missing; "" if one has not.
+func (c *liveness) onlyUncommitted(p *partition, offset int64) string {
+	if first, _ := c.w.blocker(p, offset, endless); first != none {
+		return ""
+	}
+	return ", although every record of it is finished"
 }
 
 // long returns the total time of the stalls of the harness and the instance that were long enough to disturb the
