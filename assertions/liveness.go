@@ -30,11 +30,11 @@ func livenessInvariant() Invariant {
 			"finished to its end where offsets are kept outside Kafka. It has stalled if nothing moves for longer than the " +
 			"promised waits, the commit interval and the session timeout together. No partition is left unread by the " +
 			"living instance that owns it. The group does not rebalance repeatedly unless an instance starts or ends, a " +
-			"fault is in force, or there is a stall of a second. In a share group, a record is the broker's to hand out again once every member that had it tried " +
-			"to acknowledge it: if only such records are left, the verdict is inconclusive. If the contract says that the " +
-			"subject halts at a record that it can't read (poison: halt), what lies before that record in its partition " +
-			"must be finished. A process that has met one owes nothing of its other partitions, and once such a process " +
-			"ended by itself or left its group, nothing more is owed.",
+			"fault is in force, or there is a stall of a second. In a share group, a record is the broker's to hand out " +
+			"again once every member that had it tried to acknowledge it: if only such records are left, the verdict is " +
+			"inconclusive. If the contract says that the subject halts at a record that it can't read (poison: halt), " +
+			"what lies before that record in its partition must be finished. A process that has met one owes nothing of " +
+			"its other partitions, and once such a process ended by itself or left its group, nothing more is owed.",
 		Evidence: "committed offsets and ends of the topics from the audit, the phases of the run, fetches, " +
 			"assignments and their generations",
 		Cause: "A partition is paused for a backoff, and the code that resumes it is skipped by an exception or " +

@@ -156,8 +156,8 @@ func (w *state) unplaced() (why, do string) {
 	if why == "" {
 		return "", ""
 	}
-	return why, "write commits: never in its contract if it keeps its offsets outside Kafka, or name the group for which " +
-		"it commits (group)"
+	return why, "write commits: never in its contract if it keeps its offsets outside Kafka, or name the group for " +
+		"which it commits (group)"
 }
 
 // startedBehind says that the last process that found no committed offset in the partition, or one that followed it,

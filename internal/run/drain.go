@@ -164,8 +164,9 @@ func (q *quiet) still(l *live, figures figures) time.Duration {
 }
 
 // committedToEnd asks the brokers directly whether the group has committed every partition of the input and retry
-// topics to its end, or, if it commits nothing to Kafka, has finished each record. sure is false if a retry topic has records and the group has no offset there: the records may
-// not have been reached yet, or another group may read that topic.
+// topics to its end, or, if it commits nothing to Kafka, has finished each record. sure is false if a retry topic has
+// records and the group has no offset there: the records may not have been reached yet, or another group may read that
+// topic.
 func (r *run) committedToEnd(ctx context.Context) (committed, sure bool, err error) {
 	if r.header.Contract().OffsetsOutside {
 		return r.live.lag() == 0, true, nil

@@ -11,7 +11,7 @@ const (
 	recordRetrying  uint32 = 1 << iota // it failed, and is neither finished nor dead-lettered yet
 	recordSucceeded                    // at least once
 	recordRepeated                     // it succeeded again
-	recordEnded                        // it was finished or dead-lettered; noted where no commit shows how far the subject is
+	recordEnded                        // finished or dead-lettered; noted where no commit shows how far the subject is
 )
 
 const (
