@@ -110,7 +110,8 @@ func processCauses() map[string]string {
 		"stays-up: gave-up": "The loop that polls has ended or hangs while the process lives on. Look for an " +
 			"exception that ends its thread silently, for callbacks that block, and for work that a rebalance waits for and " +
 			"does not end.",
-		"graceful-stop: lost": "The shutdown hook commits everything that was read, including what is in backoff.",
+		"graceful-stop: lost": "The shutdown hook commits everything that was read, including what is in backoff. Or the " +
+			"loop that retries ends at the stop, and its record counts as finished.",
 		"graceful-stop: premature-dead-letter": "The shutdown hook dead-letters what is in backoff. Leave it uncommitted: " +
 			"another instance gets it.",
 		"graceful-stop: stop-timeout": "Shutdown waits for a retry timer, or for a producer without a timeout. Look for a " +
