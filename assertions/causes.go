@@ -18,7 +18,8 @@ func commitCauses() map[string]string {
 			"not awaited before the commit. A batch or a buffer of dead letters is not flushed first.",
 		"commit-after-dlq: commit-without-dlq": "The error of the dead-letter write is logged or ignored, and the record " +
 			"counts as finished. Look for a send without a check of its result, for a catch around it that goes on, and for " +
-			"a producer with acks=0, which is never told.",
+			"a producer with acks=0, which is never told. At a stop or a rebalance, look for what follows the loop that " +
+			"writes it again.",
 		"commit-after-outcome: commit-past-unfinished": "The highest finished offset is committed instead of the end of " +
 			"the finished prefix, or all that was polled is: by auto-commit, as with kafka-go's ReadMessage and librdkafka's " +
 			"enable.auto.offset.store, or by a commit without offsets. A record counts as finished when a stop or a rebalance " +
@@ -115,6 +116,7 @@ func processCauses() map[string]string {
 		"graceful-stop: premature-dead-letter": "The shutdown hook dead-letters what is in backoff. Leave it uncommitted: " +
 			"another instance gets it.",
 		"graceful-stop: stop-timeout": "Shutdown waits for a retry timer, or for a producer without a timeout. Look for a " +
-			"sleep that a stop does not interrupt.",
+			"sleep that a stop does not interrupt. If the process was still joining its group, the client may leave only " +
+			"when it has joined.",
 	}
 }
