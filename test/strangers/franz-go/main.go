@@ -58,8 +58,17 @@ func main() {
 		crash: os.Getenv("ON_DLQ_FAILURE") == "crash"}
 	s.http.Timeout = time.Second
 	s.consume(ctx)
-	client.CloseAllowingRebalance()
-	slog.Info("closed")
+	closed := make(chan struct{})
+	go func() {
+		client.CloseAllowingRebalance()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+		slog.Info("closed")
+	case <-time.After(5 * time.Second): // the client leaves when it has joined, which may wait for a session to expire
+		slog.Warn("not closed in time")
+	}
 }
 
 func (s *service) consume(ctx context.Context) {
