@@ -222,6 +222,16 @@ func stopBugs() []Bug {
 			Invariant: "graceful-stop", Scenario: "restart",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.AtStop = always(consumer.DeadLetter) },
 		},
+		{
+			Name:    "refused-is-done-at-term",
+			What:    "a dead letter that is refused is written again until TERM, and then counts as published",
+			Anomaly: "commit-without-dlq", Invariant: "commit-after-dlq", Scenario: "refused-stop",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+				told := make(chan struct{})
+				atTerm(func() { close(told) })(nil, nil)
+				parts.Parker = partingParker{told}
+			},
+		},
 	}
 }
 

@@ -56,6 +56,26 @@ func (deafParker) Park(ctx context.Context, publisher consumer.Publisher, letter
 	consumer.AckedParker{}.Park(ctx, publisher, letter, func(error) { done(nil) })
 }
 
+// partingParker writes a refused dead letter again until the consumer is told to stop, and then takes it for published.
+type partingParker struct{ told <-chan struct{} }
+
+func (p partingParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+	consumer.AckedParker{}.Park(ctx, publisher, letter, func(err error) {
+		if err == nil {
+			done(nil)
+			return
+		}
+		go func() {
+			select {
+			case <-p.told:
+				done(nil)
+			case <-time.After(200 * time.Millisecond):
+				p.Park(ctx, publisher, letter, done)
+			}
+		}()
+	})
+}
+
 // impatientParker gives up a dead letter after its third refusal.
 type impatientParker struct {
 	mu       sync.Mutex
