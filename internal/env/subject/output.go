@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -163,11 +164,15 @@ func (o *output) remember(line []byte) {
 	o.last = append(o.last, cutText(line, 500))
 }
 
-// stackFrame reports whether the line is of a stack trace as the JVM and Node print it, and no message. Without these
-// lines, the last ones have the exceptions that caused the end.
+// rustFrame matches a frame as Rust prints it. The causes of an error are numbered, too, and are sentences.
+var rustFrame = regexp.MustCompile(`^\d+: (?:.*::.*|_\w+|main)$`)
+
+// stackFrame reports whether the line is of a stack trace as the JVM, Node and Rust print it, and no message. Without
+// these lines, the last ones have the exceptions that caused the end.
 func stackFrame(line []byte) bool {
-	text := bytes.TrimLeft(line, " \t")
-	return len(text) < len(line) && (bytes.HasPrefix(text, []byte("at ")) || bytes.HasPrefix(text, []byte("... ")))
+	text := bytes.TrimSpace(line)
+	return len(text) > 0 && (line[0] == ' ' || line[0] == '\t') && (bytes.HasPrefix(text, []byte("at ")) ||
+		bytes.HasPrefix(text, []byte("... ")) || rustFrame.Match(text))
 }
 
 // lastLines returns the last lines, indented, for a message. They leave out stack frames.

@@ -140,6 +140,15 @@ func TestLastLinesHaveTheCause(t *testing.T) {
 	if got := out.lastLines(); got != want {
 		t.Errorf("last lines:\n%swant:\n%s", got, want)
 	}
+	said = "Error: load config\n\nCaused by:\n    0: missing env var: TOKEN\n    1: environment variable not found\n\n" +
+		"Stack backtrace:\n   0: <E as anyhow::context::ext::StdError>::ext_context\n   1: worker::config::Config::from_env\n" +
+		"             at ./src/config.rs:31:9\n" + strings.Repeat("   2: core::ops::function::FnOnce::call_once\n", 20) +
+		"   8: main\n   9: __libc_start_main_impl\n  10: _start\n"
+	var rust output
+	rust.split([]byte(said))
+	if got := rust.lastLines(); !strings.Contains(got, "0: missing env var: TOKEN") || strings.Contains(got, "_start") {
+		t.Errorf("last lines:\n%s", got)
+	}
 }
 
 // However the output is split into reads, the lines are the same.
