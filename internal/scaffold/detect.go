@@ -4,6 +4,7 @@ package scaffold
 // started.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -122,6 +123,11 @@ func (p *Proposal) look(r repository, command []string) {
 				"dlqbench write it (files), and start it where that is (dir: \"{{.WorkDir}}\")")
 		}
 	}
+	p.springLetters(sources, springKafka(r.buildText(p.File)))
+	if programs, file := r.beside(); len(programs) > 0 {
+		p.note(file + " starts " + strings.Join(programs, ", ") + ": a program that the consumer can't work without goes " +
+			"under needs, or downstreams if it calls it for a record")
+	}
 	var notes []string
 	if p.Retries, notes = r.retries(sources, p.File); p.Retries.Found {
 		p.Framework, p.Because = p.Retries.framework(), "@RetryableTopic in "+p.Retries.In
@@ -132,6 +138,22 @@ func (p *Proposal) look(r repository, command []string) {
 	}
 	for _, note := range notes {
 		p.note(note)
+	}
+}
+
+// ownLetters matches code that tells Spring's recoverer the topic of dead letters.
+var ownLetters = regexp.MustCompile(`(?s)DeadLetterPublishingRecoverer\(.*\bTopicPartition\(`)
+
+// springLetters says where Spring's recoverer writes dead letters. If the code decides that, learning has to find it.
+func (p *Proposal) springLetters(sources []source, spring release) {
+	const byDefault = `topic: "{{.InputTopic}}-dlt", `
+	switch at := slices.IndexFunc(sources, func(s source) bool { return ownLetters.MatchString(s.text) }); {
+	case !strings.Contains(p.Framework.Letters, byDefault):
+	case at >= 0:
+		p.Framework.Letters = strings.Replace(p.Framework.Letters, byDefault, "", 1)
+		p.note(sources[at].path + " chooses the dead-letter topic: dlqbench learn finds it, or write it into dlq.topic")
+	case spring.before(3, 3):
+		p.Framework.Letters = strings.Replace(p.Framework.Letters, "-dlt", ".DLT", 1)
 	}
 }
 
@@ -228,8 +250,34 @@ func (r repository) goMains() []string {
 			}
 		}
 	}
-	slices.SortStableFunc(mains, func(a, b string) int { return sounds(b) - sounds(a) })
+	slices.SortStableFunc(mains, r.likelier)
 	return mains
+}
+
+// reader matches code that reads topics.
+var reader = regexp.MustCompile(`(?i)kafka_?listener|(?:stream|base|kafka)_?consumer|consumer_?group|consume_?topics` +
+	`|new_?(?:reader|consumer)|@incoming|\.consumer\(`)
+
+// likelier compares two folders of programs: the one that is likelier to be a consumer is less, by its name, or else by
+// its code.
+func (r repository) likelier(a, b string) int {
+	return cmp.Or(sounds(b)-sounds(a), r.reads(b)-r.reads(a))
+}
+
+// reads is 1 if code in a folder reads topics.
+func (r repository) reads(folder string) int {
+	inside, err := fs.Sub(r, folder)
+	if err != nil {
+		return 0
+	}
+	found := 0
+	repository{inside, ""}.eachText(func(name, text string) (more bool) {
+		if codeFile.MatchString(name) && reader.MatchString(text) {
+			found = 1
+		}
+		return found == 0
+	})
+	return found
 }
 
 // sounds tells how much a name sounds like a consumer's.
@@ -242,27 +290,78 @@ func sounds(name string) int {
 	return 0
 }
 
-var cargoName = regexp.MustCompile(`(?m)^name\s*=\s*["']([^"']+)["']`)
+var (
+	cargoName    = regexp.MustCompile(`(?m)^name\s*=\s*["']([^"']+)["']`)
+	cargoMembers = regexp.MustCompile(`(?s)\bmembers\s*=\s*\[(.*?)\]`)
+	cargoMember  = regexp.MustCompile(`["']([^"']+)["']`)
+)
+
+// crate is a package of a workspace that has a program, in a folder.
+type crate struct{ folder, name, program string }
 
 func proposeCargo(r repository, file string) Proposal {
 	text := r.read(file)
-	p := Proposal{Build: []string{"cargo", "build", "--release"}}
-	program := ""
-	if name := cargoName.FindStringSubmatch(section(text, "package")); name != nil {
-		p.Name, program = name[1], name[1]
-	}
-	if name := cargoName.FindStringSubmatch(section(text, "[bin]")); name != nil {
-		program = name[1]
-	}
+	// In a member of a workspace, what is built would be in the workspace's folder.
+	p := Proposal{Build: []string{"cargo", "build", "--release", "--target-dir", "target"}}
+	own, _ := r.crate(".")
+	p.Name = own.name
 	if strings.Count(text, "[[bin]]") > 1 {
 		p.note("there are several [[bin]]: choose the consumer")
 	}
-	if program == "" {
-		program = "consumer"
+	crates := r.crates(text)
+	switch {
+	case len(crates) == 0:
+		p.Command = []string{"target/release/consumer"}
 		p.note("this Cargo.toml names no package: write which program of target/release it is")
+		return p
+	case len(crates) > 1:
+		var names []string
+		for _, one := range crates {
+			names = append(names, one.program)
+		}
+		p.note("there are several programs (" + strings.Join(names, ", ") + "): choose the consumer")
 	}
-	p.Command = []string{"target/release/" + program}
+	if chosen := crates[0]; chosen.folder != "." {
+		p.Name, p.Build = chosen.name, append(p.Build, "--package", chosen.name)
+	}
+	p.Command = []string{"target/release/" + crates[0].program}
 	return p
+}
+
+// crates are the packages of a workspace that have programs, the consumer's first, if something shows which it is.
+func (r repository) crates(text string) []crate {
+	var all []crate
+	folders := []string{"."}
+	for _, member := range oneOf(cargoMember, strings.Join(oneOf(cargoMembers, section(text, "workspace")), "")) {
+		matches, _ := fs.Glob(r, path.Join(member, "Cargo.toml")) // of a bad pattern there are none
+		for _, match := range matches {
+			folders = append(folders, path.Dir(match))
+		}
+	}
+	for _, folder := range folders {
+		if one, has := r.crate(folder); has {
+			all = append(all, one)
+		}
+	}
+	code := func(of crate) string { return path.Join(of.folder, "src") } // beside it may be the other members
+	slices.SortStableFunc(all, func(a, b crate) int { return r.likelier(code(a), code(b)) })
+	return all
+}
+
+// crate is the package in a folder, and whether it has a program.
+func (r repository) crate(folder string) (found crate, has bool) {
+	text := r.read(path.Join(folder, "Cargo.toml"))
+	found.folder = folder
+	if name := cargoName.FindStringSubmatch(section(text, "package")); name != nil {
+		found.name = name[1]
+		if r.has(path.Join(folder, "src/main.rs")) || !r.has(path.Join(folder, "src/lib.rs")) {
+			found.program = name[1]
+		}
+	}
+	if name := cargoName.FindStringSubmatch(section(text, "[bin]")); name != nil {
+		found.program = name[1]
+	}
+	return found, found.program != ""
 }
 
 // section is the text below a heading of a TOML file, up to the next; "[bin]" is the first entry of a list of tables.

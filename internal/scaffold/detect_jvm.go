@@ -23,25 +23,21 @@ func proposeMaven(r repository, file string) Proposal {
 		maven = "./mvnw"
 	}
 	p.Build = []string{maven, "-B", "-q", "-DskipTests", "package"}
-	var project struct {
-		ArtifactID string   `xml:"artifactId"`
-		Version    string   `xml:"version"`
-		Parent     string   `xml:"parent>version"`
-		FinalName  string   `xml:"build>finalName"`
-		Modules    []string `xml:"modules>module"`
-	}
-	if err := xml.Unmarshal([]byte(r.read(file)), &project); err != nil {
+	project, err := r.maven(".")
+	if err != nil {
 		p.Command = anyJar("target")
 		p.note("this pom.xml can't be read, so the jar is a guess")
 		return p
 	}
-	for _, text := range []*string{&project.ArtifactID, &project.Version, &project.Parent, &project.FinalName} {
-		*text = strings.TrimSpace(*text)
-	}
 	p.Name = project.ArtifactID
 	if len(project.Modules) > 0 {
-		p.Command = anyJar(path.Join(strings.TrimSpace(r.program(project.Modules)), "target"))
-		p.note("it has several modules (" + strings.Join(project.Modules, ", ") + "): choose the consumer's")
+		programs := r.mavenPrograms(".", project.Modules)
+		if len(programs) > 1 {
+			p.note("it has several programs (" + strings.Join(programs, ", ") + "): choose the consumer")
+		} else {
+			p.note("it has several modules (" + strings.Join(project.Modules, ", ") + "): choose the consumer's")
+		}
+		p.Command = r.runsJar(append(programs, project.Modules...)[0])
 		return p
 	}
 	jar := project.FinalName
@@ -57,8 +53,8 @@ func proposeMaven(r repository, file string) Proposal {
 		p.note("the jar's name depends on properties: one jar in target/ is expected")
 		return p
 	}
-	if strings.Contains(r.read(file), "quarkus-maven-plugin") {
-		p.Command = []string{"java", "-jar", "target/quarkus-app/quarkus-run.jar"}
+	if strings.Contains(r.read(file), quarkusPlugin) {
+		p.Command = r.runsJar(".")
 		return p
 	}
 	p.Command = []string{"java", "-jar", "target/" + jar + ".jar"}
@@ -66,15 +62,62 @@ func proposeMaven(r repository, file string) Proposal {
 	return p
 }
 
-// program is the first module whose jar java -jar can run, or else the first one.
-func (r repository) program(modules []string) string {
-	at := slices.IndexFunc(modules, func(module string) bool {
-		return runnable.MatchString(r.read(path.Join(strings.TrimSpace(module), "pom.xml")))
-	})
-	return modules[max(at, 0)]
+// mavenProject is what a pom.xml says.
+type mavenProject struct {
+	ArtifactID string   `xml:"artifactId"`
+	Version    string   `xml:"version"`
+	Parent     string   `xml:"parent>version"`
+	FinalName  string   `xml:"build>finalName"`
+	Modules    []string `xml:"modules>module"`
 }
 
-var runnable = regexp.MustCompile(`spring-boot-maven-plugin|maven-shade-plugin`)
+// maven reads the pom.xml in a folder.
+func (r repository) maven(folder string) (project mavenProject, err error) {
+	if err := xml.Unmarshal([]byte(r.read(path.Join(folder, "pom.xml"))), &project); err != nil {
+		return project, err
+	}
+	for _, text := range []*string{&project.ArtifactID, &project.Version, &project.Parent, &project.FinalName} {
+		*text = strings.TrimSpace(*text)
+	}
+	for i := range project.Modules {
+		project.Modules[i] = strings.TrimSpace(project.Modules[i])
+	}
+	return project, nil
+}
+
+const quarkusPlugin = "quarkus-maven-plugin"
+
+// runnable matches what makes a jar that java -jar can run.
+var runnable = regexp.MustCompile(`spring-boot-maven-plugin|maven-shade-plugin|` + quarkusPlugin)
+
+// mavenPrograms are the modules below a folder, and their modules, whose jar java -jar can run. The consumer's comes
+// first, if something shows which it is.
+func (r repository) mavenPrograms(folder string, modules []string) (programs []string) {
+	for _, module := range modules {
+		inner := path.Join(folder, module)
+		if !strings.HasPrefix("./"+inner, "./"+strings.TrimPrefix(folder+"/", "./")) {
+			continue // only what is further down, so that this ends
+		}
+		project, err := r.maven(inner)
+		switch {
+		case err != nil && !r.has(path.Join(inner, "pom.xml")):
+		case len(project.Modules) > 0:
+			programs = append(programs, r.mavenPrograms(inner, project.Modules)...)
+		case runnable.MatchString(r.read(path.Join(inner, "pom.xml"))):
+			programs = append(programs, inner)
+		}
+	}
+	slices.SortStableFunc(programs, r.likelier)
+	return programs
+}
+
+// runsJar starts the jar of a module.
+func (r repository) runsJar(folder string) []string {
+	if strings.Contains(r.read(path.Join(folder, "pom.xml")), quarkusPlugin) {
+		return []string{"java", "-jar", path.Join(folder, "target/quarkus-app/quarkus-run.jar")}
+	}
+	return anyJar(path.Join(folder, "target"))
+}
 
 var gradleName = regexp.MustCompile(`rootProject\.name\s*=\s*["']([^"']+)["']`)
 

@@ -21,8 +21,9 @@ func installsNode(r repository) (manager string, install string) {
 	return "npm", "npm ci --no-audit --no-fund"
 }
 
-// plainNode matches a start script that is node and its arguments: nothing for a shell to do.
-var plainNode = regexp.MustCompile(`^node( +[A-Za-z0-9_./=:@-]+)+$`)
+// plainNode matches a start script that ends with node and its arguments: nothing for a shell to do. What comes before
+// sets variables, such as NODE_ENV=production or dotenv -e .env --.
+var plainNode = regexp.MustCompile(`^(?:(.*) )?(node(?: +[A-Za-z0-9_./=:@-]+)+)$`)
 
 func proposeNode(r repository, file string) Proposal {
 	p := Proposal{Setup: "actions/setup-node@v4\n        with: {node-version: lts/*}"}
@@ -36,15 +37,21 @@ func proposeNode(r repository, file string) Proposal {
 	}
 	p.Name = described.Name
 	manager, build := installsNode(r)
+	if manager == "npm" && strings.Contains(r.read(file), `"workspace:`) { // which npm does not know
+		manager, build = "pnpm", "pnpm install --frozen-lockfile"
+	}
 	if described.Scripts["build"] != "" {
 		build += " && " + manager + " run build"
 	}
 	p.Build = []string{"sh", "-c", build}
 	start, entry := strings.TrimSpace(described.Scripts["start"]), r.found("consumer.js", "src/consumer.js", "index.js",
 		"src/index.js")
-	switch {
-	case plainNode.MatchString(start):
-		p.Command = strings.Fields(start)
+	switch plain := plainNode.FindStringSubmatch(start); {
+	case plain != nil && !strings.ContainsAny(plain[1], "&|;"):
+		p.Command = strings.Fields(plain[2])
+		if plain[1] != "" {
+			p.note("the start script has more before node (" + plain[1] + "): what that sets goes into env")
+		}
 	case start != "":
 		p.Command = []string{manager, "start"}
 		p.note("a package manager in between may keep signals from the consumer: starting node itself is better")

@@ -2,6 +2,8 @@ package scaffold
 
 import (
 	"cmp"
+	"io/fs"
+	"path"
 	"strings"
 )
 
@@ -17,11 +19,12 @@ type Framework struct {
 // frameworks are those that are known, by the name of their dependency in the build file.
 func frameworks() []Framework {
 	return []Framework{
-		// DeadLetterPublishingRecoverer appends -dlt to the topic's name.
+		// DeadLetterPublishingRecoverer appends -dlt to the topic's name, and .DLT before 3.3.
 		spring("spring-kafka", "spring", "-dlt"), spring("spring-boot-starter-kafka", "spring", "-dlt"),
 		cloudStream("spring-cloud-stream-binder-kafka"), cloudStream("spring-cloud-starter-stream-kafka"),
-		{dependency: "smallrye-reactive-messaging-kafka", Envelope: "smallrye"},
-		{dependency: "quarkus-messaging-kafka", Envelope: "smallrye"},
+		// Both read Kafka's address from the property kafka.bootstrap.servers.
+		{dependency: "smallrye-reactive-messaging-kafka", Envelope: "smallrye", Bootstrap: "KAFKA_BOOTSTRAP_SERVERS"},
+		{dependency: "quarkus-messaging-kafka", Envelope: "smallrye", Bootstrap: "KAFKA_BOOTSTRAP_SERVERS"},
 		{dependency: "kafka-streams", Envelope: "streams"},
 		// Its default marshaler writes no key, and its headers are a map.
 		{dependency: "ThreeDotsLabs/watermill", Envelope: "watermill",
@@ -52,14 +55,47 @@ func (f Retries) framework() Framework {
 	return of
 }
 
-// framework finds the one that the build file names, and says where it is named.
+// framework finds the one that a build file names, and says where it is named.
 func (r repository) framework(file string) (found Framework, because string) {
+	builds := r.builds(file)
 	for _, known := range frameworks() {
-		if file != "" && strings.Contains(r.read(file), known.dependency) {
-			return known, known.dependency + " in " + file
+		for _, one := range builds {
+			if strings.Contains(one.text, known.dependency) {
+				return known, known.dependency + " in " + one.path
+			}
 		}
 	}
 	return Framework{}, ""
+}
+
+// builds are the build files of a repository that are called as this one, which is first: those of its modules, too.
+func (r repository) builds(file string) (all []source) {
+	if file == "" {
+		return nil
+	}
+	all = []source{{file, r.read(file)}}
+	_ = fs.WalkDir(r, ".", func(name string, entry fs.DirEntry, _ error) error {
+		switch {
+		case entry == nil:
+		case entry.IsDir():
+			if name != "." && r.foreign(name) {
+				return fs.SkipDir
+			}
+		case path.Base(name) == path.Base(file) && name != file:
+			all = append(all, source{name, r.read(name)})
+		}
+		return nil
+	})
+	return all
+}
+
+// buildText is the text of all of them.
+func (r repository) buildText(file string) string {
+	var text strings.Builder
+	for _, one := range r.builds(file) {
+		text.WriteString(one.text)
+	}
+	return text.String()
 }
 
 // orPlain fills in what holds of a consumer without a framework.

@@ -113,6 +113,17 @@ String dlq = System.getenv().get("DLT_TOPIC");`}, "KAFKA_URL SOURCE_TOPIC DLT_TO
 				"kafka:\n  bootstrap-servers: localhost:9092\n  group: shop\norders.topic: orders\n" +
 				"risk:\n  - {base: \"https://risk.example.org/api\"}\ncors: {origins: \"http://localhost:3000\"}\n"},
 			"KAFKA_BOOTSTRAP_SERVERS - ORDERS_DLT_TOPIC SPRING_KAFKA_CONSUMER_GROUP_ID RISK_0_BASE"},
+		"brokers as the default of a variable": {[]string{"pom.xml", "<project><modules><module>bus</module></modules></project>",
+			"bus/pom.xml", "<project>spring-kafka</project>", "app/src/main/java/shop/C.java",
+			"import org.springframework.kafka.annotation.KafkaListener;", "app/src/main/resources/application.yml",
+			"spring:\n  kafka:\n    bootstrap-servers: ${KAFKA_IP_PORT:localhost:9092}\n"},
+			"KAFKA_IP_PORT - - SPRING_KAFKA_CONSUMER_GROUP_ID -"},
+		"Quarkus in modules": {[]string{"pom.xml", "<project><modules><module>hook</module></modules></project>", "hook/pom.xml",
+			"<project>quarkus-messaging-kafka</project>"}, "KAFKA_BOOTSTRAP_SERVERS - - - -"},
+		"placeholders in settings of any name": {[]string{"package.json", "{}", "platformatic.json",
+			`{"kafka": {"brokers": ["{PLT_KAFKA_BROKER}"], "topics": [{"topic": "{PLT_KAFKA_TOPIC}", "url": "{PLT_HOOK_URL}"}]}}`,
+			"docker-compose.yaml", "environment: {KAFKA_GROUP: \"${KAFKA_GROUP}\"}\n"},
+			"PLT_KAFKA_BROKER PLT_KAFKA_TOPIC - - PLT_HOOK_URL"},
 		"an address as the default of a variable": {[]string{"pom.xml", "<project>spring-kafka</project>",
 			"src/main/java/shop/C.java", "import org.springframework.kafka.annotation.KafkaListener;",
 			"src/main/resources/application.yml", "pay: {api: \"${PAY_API:http://pay}\"}\n"},
@@ -465,6 +476,60 @@ func TestRetryableTopicSays(t *testing.T) {
 		if (subject.Contract.Retry == "topics") != (want != "") || !strings.Contains(text, want) {
 			t.Errorf("of %s it retries by %s, and does not say %q\n%s", annotation, subject.Contract.Retry, want, text)
 		}
+	}
+}
+
+// Two instances on one machine can't listen at the same port, so each gets ports of its own.
+func TestPorts(t *testing.T) {
+	for name, test := range map[string]struct {
+		files []string
+		want  map[string]string
+	}{
+		"of Spring Boot": {[]string{"pom.xml", "<project>spring-boot-starter-webflux</project>"},
+			map[string]string{"SERVER_PORT": "{{.Port}}"}},
+		"of Quarkus": {[]string{"pom.xml", "<project>quarkus-smallrye-health</project>"},
+			map[string]string{"QUARKUS_HTTP_PORT": "{{.Port}}"}},
+		"that the code reads": {[]string{"package.json", "{}", "a.js",
+			"listen(process.env.PORT); metrics(process.env.ROTOR_METRICS_PORT); mail(env.SMTP_PORT, env.REDIS_HTTP_PORT)"},
+			map[string]string{"PORT": "{{.Port}}", "ROTOR_METRICS_PORT": "{{.Ports.rotor_metrics_port}}"}},
+		"of its settings": {[]string{"pom.xml", "<project>spring-boot-starter-web</project>",
+			"src/main/resources/application.yml", "server.port: ${HTTP_PORT:8080}\n"},
+			map[string]string{"HTTP_PORT": "{{.Port}}"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			subject, text := proposed(t, test.files...)
+			got := maps.Clone(subject.Env)
+			maps.DeleteFunc(got, func(_, value string) bool { return !strings.Contains(value, "{{.Port") })
+			if !maps.Equal(got, test.want) {
+				t.Errorf("it gives %v, want %v\n%s", got, test.want, text)
+			}
+		})
+	}
+}
+
+// Where Spring's recoverer writes dead letters depends on its version, and on the code.
+func TestSpringsDeadLetterTopic(t *testing.T) {
+	own := `new DeadLetterPublishingRecoverer(template, (r, e) -> new TopicPartition("orders.dead", -1))`
+	for _, test := range []struct{ boot, code, want string }{
+		{"3.4.1", "new DeadLetterPublishingRecoverer(template)", "{{.InputTopic}}-dlt"},
+		{"3.3.9", "new DeadLetterPublishingRecoverer(template)", "{{.InputTopic}}.DLT"},
+		{"2.7.6", own, "{{.DLQTopic}}"}, {"4.0.0", own, "{{.DLQTopic}}"},
+	} {
+		subject, text := proposed(t, "pom.xml", "<project><parent><artifactId>spring-boot-starter-parent</artifactId><version>"+
+			test.boot+"</version></parent>spring-kafka</project>", "src/main/java/C.java", test.code)
+		if got := subject.Contract.DLQ.Topic; got != test.want {
+			t.Errorf("Spring Boot %s: dead letters go to %s, want %s\n%s", test.boot, got, test.want, text)
+		}
+	}
+}
+
+// A program that a file of Docker Compose starts may be needed.
+func TestProgramsBesideAreTold(t *testing.T) {
+	_, text := proposed(t, "go.mod", "module orders\n", "main.go", "package main\n", "docker-compose.yml",
+		"services:\n  cache:\n    image: redis:7-alpine\n  db: {x: 1}\n  kafka:\n    image: confluentinc/cp-kafka:7.4.0\n"+
+			"  m:\n    image: \"docker.io/library/mongo:7\"\n")
+	if want := "docker-compose.yml starts redis, mongo: a program that the consumer can't work without goes under needs"; !strings.Contains(text, want) {
+		t.Errorf("it does not say %q\n%s", want, text)
 	}
 }
 

@@ -149,6 +149,7 @@ func (p *Proposal) addresses(r repository) (env []Address, called []Downstream) 
 			called = append(called, Downstream{name, "grpc", services[0]})
 		}
 	}
+	env = append(env, p.ports(r)...)
 	if !p.hasDatabase(r) {
 		return env, called
 	}
@@ -159,16 +160,55 @@ func (p *Proposal) addresses(r repository) (env []Address, called []Downstream) 
 		env = append(env, v.DatabaseParts...)
 	case name == "" || strings.HasPrefix(name, spring):
 		because := "read by Spring, which has a driver for PostgreSQL here"
-		add(Variable{spring + "URL", because},
-			"jdbc:postgresql://{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}")
-		add(Variable{spring + "USERNAME", because}, "{{.DatabaseUser}}")
-		add(Variable{spring + "PASSWORD", because}, "{{.DatabasePassword}}")
+		drivers := [][2]string{{spring, "jdbc"}}
+		if strings.Contains(r.buildText(p.File), "r2dbc-postgresql") {
+			drivers = append(drivers, [2]string{"SPRING_R2DBC_", "r2dbc"})
+		}
+		for _, one := range drivers {
+			add(Variable{one[0] + "URL", because},
+				one[1]+":postgresql://{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}")
+			add(Variable{one[0] + "USERNAME", because}, "{{.DatabaseUser}}")
+			add(Variable{one[0] + "PASSWORD", because}, "{{.DatabasePassword}}")
+		}
 	case strings.Contains(name, "JDBC"):
 		add(v.Database, "jdbc:postgresql://{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}?user={{.DatabaseUser}}")
 	default:
 		add(v.Database, "{{.DatabaseURL}}")
 	}
 	return env, called
+}
+
+// webServer is a framework that listens at a port, which it reads from a variable.
+type webServer struct {
+	build *regexp.Regexp // what a build file has that uses it
+	port  Variable
+}
+
+func webServers() []webServer {
+	return []webServer{
+		{regexp.MustCompile(`spring-boot-starter-web`),
+			Variable{"SERVER_PORT", "read by Spring Boot, which serves HTTP here"}},
+		{regexp.MustCompile(`quarkus-(?:rest|resteasy|vertx-http|smallrye-health)`),
+			Variable{"QUARKUS_HTTP_PORT", "read by Quarkus, which serves HTTP here"}},
+	}
+}
+
+// ports are those at which it listens: each instance needs its own.
+func (p *Proposal) ports(r repository) (env []Address) {
+	found := p.Variables.Ports
+	for _, one := range webServers() {
+		if len(found) == 0 && one.build.MatchString(r.buildText(p.File)) {
+			found = []Variable{one.port}
+		}
+	}
+	for i, one := range found {
+		value := "{{.Port}}"
+		if i > 0 {
+			value = "{{.Ports." + strings.ToLower(one.Name) + "}}"
+		}
+		env = append(env, Address{one, value})
+	}
+	return env
 }
 
 // missing are the names that it is given under examples of names, as its code does not show them.
@@ -202,6 +242,6 @@ func (p *Proposal) hasDatabase(r repository) bool {
 	if p.Variables.Database.Name != "" || len(p.Variables.DatabaseParts) > 0 {
 		return true
 	}
-	build := r.read(p.File)
+	build := r.buildText(p.File)
 	return strings.Contains(build, "spring-boot") && strings.Contains(build, "org.postgresql")
 }

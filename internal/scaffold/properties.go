@@ -4,6 +4,7 @@ package scaffold
 // too, under a name made from the property's.
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -23,7 +24,7 @@ var (
 	injected = regexp.MustCompile(`"\$\{([a-z][\w-]*(?:\.[\w-]+)+)\}"`)
 	// httpValue and brokersValue match the values of addresses.
 	httpValue    = regexp.MustCompile(`^(?:\$\{([A-Z][A-Z0-9_]*):)?https?://`)
-	brokersValue = regexp.MustCompile(`^[\w.-]+:\d+(?:\s*,\s*[\w.-]+:\d+)*$`)
+	brokersValue = regexp.MustCompile(`^(?:\$\{([A-Z][A-Z0-9_]*):)?[\w.-]+:\d+(?:\s*,\s*[\w.-]+:\d+)*\}?$`)
 	// springsOwn matches properties whose addresses are those of frameworks, not of services that records are for.
 	springsOwn = regexp.MustCompile(`^(?:SPRING|EUREKA|MANAGEMENT|SERVER|LOGGING|SPRINGDOC|CAMEL)_`)
 	hump       = regexp.MustCompile(`([a-z0-9])([A-Z])`)
@@ -58,7 +59,11 @@ func properties(sources []source) (all []candidate) {
 				}
 				of.words += "_URL"
 				all = append(all, of)
-			case found == nil && brokersValue.MatchString(setting.value) && words(brokerWords).MatchString(of.words):
+			case found == nil && words(brokerWords).MatchString(of.words):
+				if found = brokersValue.FindStringSubmatch(setting.value); found == nil {
+					continue
+				}
+				of.name = cmp.Or(found[1], of.name) // ${KAFKA_IP_PORT:localhost:9092}
 				all = append(all, of)
 			}
 		}

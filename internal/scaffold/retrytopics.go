@@ -86,7 +86,7 @@ func (r repository) retries(sources []source, file string) (found Retries, notes
 	case all[0]["unreadable"] != "":
 		found.Why = "the annotation has no end"
 	default:
-		found.read(all[0], springKafka(r.read(file)))
+		found.read(all[0], springKafka(r.buildText(file)))
 		if all[0]["exceptionBasedDltRouting"] != "" {
 			notes = append(notes, "dead letters of some exceptions go to topics of their own; dlqbench reads one")
 		}

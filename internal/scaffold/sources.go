@@ -45,6 +45,7 @@ func (r repository) sources(command []string) []source {
 	for _, word := range command {
 		named = append(named, path.Clean(word[strings.LastIndex(word, "=")+1:]))
 	}
+	own := slices.ContainsFunc(named, textFile.MatchString) // it is told which settings are its own
 	_ = fs.WalkDir(r, ".", func(name string, entry fs.DirEntry, _ error) error {
 		base := path.Base(name)
 		switch {
@@ -55,7 +56,7 @@ func (r repository) sources(command []string) []source {
 			if name != "." && r.foreign(name) {
 				return fs.SkipDir
 			}
-		case !slices.Contains(named, name) && (testFile.MatchString(base) ||
+		case !slices.Contains(named, name) && (own || !configFile(name)) && (testFile.MatchString(base) ||
 			!codeFile.MatchString(base) && !settingsFile.MatchString(base) && !dotenvFile.MatchString(base)):
 		default:
 			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= sourceSize {
@@ -66,6 +67,14 @@ func (r repository) sources(command []string) []source {
 	})
 	slices.SortStableFunc(found, func(a, b source) int { return sounds(b.path) - sounds(a.path) })
 	return found
+}
+
+// configFile reports whether a file may hold the settings of the program: it is where those are looked for, whatever
+// it is called.
+func configFile(name string) bool {
+	folder, base := path.Dir(name), path.Base(name)
+	return slices.Contains([]string{".", "config", "conf"}, folder) && textFile.MatchString(base) &&
+		!othersFile.MatchString(base)
 }
 
 var (

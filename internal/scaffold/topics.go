@@ -81,6 +81,31 @@ func (r repository) brokerSettings() []string {
 	return found
 }
 
+var (
+	// composeFile matches files that start the programs of a development machine, image the image of one, and given
+	// those that dlqbench has itself, or that nothing depends on.
+	composeFile = regexp.MustCompile(`^(?:docker-)?compose[\w.-]*\.ya?ml$`)
+	image       = regexp.MustCompile(`(?m)^\s*image:\s*["']?([\w./-]+)`)
+	given       = regexp.MustCompile(`(?i)kafka|zookeeper|redpanda|registry|postgres|kowl|akhq|adminer|pgadmin|grafana|` +
+		`prometheus|jaeger|zipkin|otel|-ui$`)
+)
+
+// beside are the programs that a file of Docker Compose at the top starts beside Kafka and PostgreSQL, and that file.
+func (r repository) beside() (programs []string, file string) {
+	files, _ := fs.Glob(r, "*compose*") // the pattern is a good one
+	for _, name := range files {
+		if !composeFile.MatchString(name) {
+			continue
+		}
+		for _, one := range oneOf(image, r.read(name)) {
+			if one = path.Base(one); !given.MatchString(one) && !slices.Contains(programs, one) {
+				programs, file = append(programs, one), name
+			}
+		}
+	}
+	return programs, file
+}
+
 // topicsIn returns the names in a text.
 func topicsIn(text string) []string {
 	var names []string

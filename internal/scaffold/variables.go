@@ -38,6 +38,8 @@ type Variables struct {
 	DatabaseParts []Address
 	// Brokers are further settings with addresses of Kafka, such as those of a consumer and a producer.
 	Brokers []Variable
+	// Ports are those at which it listens.
+	Ports []Variable
 	// Fixed says where an address of Kafka is in the code, if no variable of Bootstrap was found.
 	Fixed string
 	// FixedPort is the port of that address if it is one of this machine, else 0.
@@ -63,9 +65,9 @@ var (
 	assigned = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*)[ \t]*=`)
 	// takes matches names that are taken out of Node's environment at once, and names one of them.
 	takes, taken = regexp.MustCompile(`\{([^{}]*)\}\s*=\s*process\.env\b`), regexp.MustCompile(`\b([A-Z][A-Z0-9_]*)\b`)
-	// placeholder matches a variable in settings, such as those of Spring, Quarkus and Benthos, and in shell scripts;
-	// inCamel matches one in settings and routes of Camel.
-	placeholder = regexp.MustCompile(`\$\{([A-Z][A-Z0-9_]*)[:}]`)
+	// placeholder matches a variable in settings, such as those of Spring, Quarkus, Benthos and Platformatic ("{NAME}"),
+	// and in shell scripts; inCamel matches one in settings and routes of Camel.
+	placeholder = regexp.MustCompile(`[$"']\{([A-Z][A-Z0-9_]*)[:}]`)
 	inCamel     = regexp.MustCompile(`\{\{env:([A-Z][A-Z0-9_]*)[:}]`)
 )
 
@@ -131,9 +133,17 @@ func roles() []role {
 		{func(v *Variables) *Variable { return &v.Transactions }, words(`TRANSACTIONAL_ID(?:_PREFIX)?`), words(limitWords)},
 		{func(v *Variables) *Variable { return &v.Downstream }, words(`URL|URI|ENDPOINT`), words(limitWords + `|` +
 			otherKafka + `|` + otherURL)},
+		{listensAt, regexp.MustCompile(`^PORT$|(?:^|_)(?:HTTP|SERVER|APP|API|LISTEN|METRICS|HEALTH|ADMIN|MANAGEMENT)_PORT$`),
+			words(`KAFKA|DB|DATABASE|POSTGRES|POSTGRESQL|PG|MYSQL|MONGO|MONGODB|REDIS|PROXY|REST|REGISTRY`)},
 		{nil, words(`ADDR|ADDRESS|TARGET|HOST|HOSTPORT`), words(limitWords + `|` + otherKafka + `|` + otherURL +
 			`|LISTEN|BIND|SERVER|HTTP|PORT|TOPIC`)},
 	}
+}
+
+// listensAt makes room for one more port.
+func listensAt(v *Variables) *Variable {
+	v.Ports = append(v.Ports, Variable{})
+	return &v.Ports[len(v.Ports)-1]
 }
 
 // variables gives each role the first variable that fits it, and names the others. A variable that dlqbench sets anyway
