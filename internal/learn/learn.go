@@ -119,7 +119,7 @@ func (c *Config) learn(ctx context.Context, report *Report, subject *scenarios.S
 		return err
 	}
 	report.Records = len(s.records)
-	if err := l.test(ctx, *c, report); err != nil {
+	if err := report.untested(ctx, l.test(ctx, *c, report)); err != nil {
 		return err
 	}
 	l.arrange()
@@ -287,6 +287,17 @@ func (l *learned) test(ctx context.Context, c Config, report *Report) error {
 	if verdict.Verdict == assertions.Inconclusive {
 		report.Notes = append(report.Notes, verdict.Reasons...)
 	}
+	return nil
+}
+
+// untested notes that the run with faults failed, for which what was learned before need not be lost: it took a while.
+// Only if the user ended it, so does learning.
+func (r *Report) untested(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	r.Notes = append(r.Notes, fmt.Sprintf("the run with faults failed, so nothing shows that the contract is kept under "+
+		"faults, and on_failure is a default: %v", err))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -733,6 +734,21 @@ func TestAnEndWhileDeadLettersAreRefused(t *testing.T) {
 		if want := "{envelope: plain, on_failure: " + one.want + "}"; l.lines[0].Value != want {
 			t.Errorf("%s: it is %s, want %s", name, l.lines[0].Value, want)
 		}
+	}
+}
+
+// If the run with faults fails, what was seen without them is kept. A user who ends it gets what was asked for: an end.
+func TestAContractThatWasNotTested(t *testing.T) {
+	t.Parallel()
+	slow, report := errors.New("instance 0 was not ready after 30s"), &Report{}
+	if err := report.untested(t.Context(), slow); err != nil || len(report.Notes) != 1 ||
+		!strings.Contains(report.Notes[0], slow.Error()) {
+		t.Errorf("%v, notes %q", err, report.Notes)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := report.untested(ended, slow); !errors.Is(err, slow) || len(report.Notes) != 1 {
+		t.Errorf("it was ended, and goes on: %v, notes %q", err, report.Notes)
 	}
 }
 
