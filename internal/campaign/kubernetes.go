@@ -42,7 +42,7 @@ func (k Kubernetes) Run(ctx context.Context, cells []Cell, into Sink) error {
 	left := cells
 	for round := 0; len(left) > 0; round++ {
 		f := &follower{Kubernetes: k, into: into, state: map[int]outcome{}, seen: map[string]bool{},
-			disrupted: map[int]int{}, told: map[string]bool{}, moved: time.Now()}
+			disrupted: map[int]int{}, told: map[string]bool{}, unread: map[string]time.Time{}, moved: time.Now()}
 		adopted, err := f.begin(ctx, left)
 		if err == nil {
 			err = f.follow(ctx)
@@ -91,6 +91,9 @@ type follower struct {
 	told  map[string]bool
 	moved time.Time
 	asked time.Time
+	// unread is since when pods have ended whose logs can't be read yet, unsettled whether the last look found one.
+	unread    map[string]time.Time
+	unsettled bool
 	// unreachable means that nothing can be removed.
 	unreachable bool
 }
@@ -173,7 +176,7 @@ func (f *follower) look(ctx context.Context) (over bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("following the Job: %w", err)
 	}
-	f.asked = time.Now()
+	f.asked, f.unsettled = time.Now(), false
 	for _, one := range pods.Items {
 		if err := f.pod(ctx, one); err != nil {
 			return false, err
@@ -184,8 +187,11 @@ func (f *follower) look(ctx context.Context) (over bool, err error) {
 	if err := f.failedIndexes(now); err != nil {
 		return false, err
 	}
-	if complete == nil && failed == nil {
+	switch {
+	case complete == nil && failed == nil:
 		return false, f.stuck(ctx, now, pods.Items)
+	case f.unsettled:
+		return false, nil
 	}
 	return true, f.ended(now, failed)
 }
@@ -242,7 +248,7 @@ func (f *follower) succeeded(ctx context.Context, one kube.Pod, index int) error
 		return context.Cause(ctx)
 	case kube.Forbidden(err):
 		return fmt.Errorf("reading the result of %s: %w", f.cells[index].Name, err)
-	case err != nil && (kube.Away(err) || !kube.NotFound(err)) && time.Since(f.asked) < f.Patience:
+	case err != nil && (kube.Away(err) || !kube.NotFound(err)) && f.waitsFor(one):
 		f.sayOnce(fmt.Sprintf("the log of the pod %s can't be read yet: %v", one.Metadata.Name, err))
 		return nil // the next look asks again
 	}
@@ -261,6 +267,18 @@ func (f *follower) succeeded(ctx context.Context, one kube.Pod, index int) error
 	}
 	f.state[index] = hasResult
 	return f.into.Result(f.cells[index], result)
+}
+
+// waitsFor reports whether the log of a pod may still be read, which has been tried for less than the patience.
+func (f *follower) waitsFor(one kube.Pod) bool {
+	since, tried := f.unread[one.Metadata.UID]
+	if !tried {
+		since = time.Now()
+		f.unread[one.Metadata.UID] = since
+	}
+	waits := time.Since(since) < f.Patience
+	f.unsettled = f.unsettled || waits
+	return waits
 }
 
 // mostDisruptions is how often the pods of one cell may be lost or evicted.

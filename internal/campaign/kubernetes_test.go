@@ -29,10 +29,12 @@ type fakeCluster struct {
 	files  bool
 	pods   []kube.Pod
 	logs   map[string]string
-	events []kube.Event
-	jobs   int
-	calls  []string
-	down   error
+	// unreadable is the pod whose log a kubelet does not give out.
+	unreadable string
+	events     []kube.Event
+	jobs       int
+	calls      []string
+	down       error
 }
 
 type fakeJob struct {
@@ -64,6 +66,8 @@ func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
 	case args[0] == "delete":
 		f.files = false
 		return nil, nil
+	case args[0] == "logs" && args[1] == f.unreadable:
+		return nil, kube.Failure{Command: line, Text: "Error from server: 502 Bad Gateway"}
 	case args[0] == "logs":
 		if log, found := f.logs[args[1]]; found {
 			return []byte(log), nil
@@ -240,6 +244,13 @@ func TestKubernetes(t *testing.T) {
 				if step == 0 {
 					delete(f.logs, f.pods[1].Metadata.Name)
 				}
+			}}},
+		{name: "a log can't be read at first, and the Job has ended", results: 3, jobs: 1, patience: time.Minute,
+			said: "can't be read yet", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+				if len(f.pods) == 0 {
+					whole(f, 0)
+				}
+				f.unreadable = map[bool]string{true: f.pods[len(f.pods)-1].Metadata.Name}[step < 2]
 			}}},
 		{name: "a log is lost in every Job", results: 2, jobs: mostRounds, failed: map[int]string{2: "its result was lost"},
 			cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
