@@ -468,6 +468,12 @@ func haltCases() []testCase {
 			b.letter(0).commit(1)
 			return b.drain().done()
 		}},
+		{"no word of it, where attempts may be late", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
+			b.h.Contract().Backoff.Late = 2 * time.Second
+			down(b, func() {})
+			b.letter(0).commit(1)
+			return b.drain().done()
+		}},
 		{"no word of it, in a log that states levels", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
 			down(b, func() {})
 			b.letter(0).commit(1)

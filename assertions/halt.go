@@ -301,7 +301,7 @@ func (c *halt) patience() time.Duration {
 	total := time.Duration(0)
 	b := &c.w.contract.Backoff
 	for k := 1; k < min(max(c.w.contract.MaxAttempts, 3), 64) && total < time.Hour; k++ {
-		total += b.Wait(k) + b.Jitter + b.Late
+		total += b.Wait(k) + b.Jitter
 	}
 	return max(surfaceAtLeast, 2*total)
 }
