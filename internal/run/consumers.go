@@ -103,6 +103,14 @@ func (r *run) noteOtherGroup() {
 	r.live.Record(e)
 }
 
+// warnOfMissingTopics logs which topics the subject asked for in vain. It may have failed because of them.
+func (r *run) warnOfMissingTopics() {
+	if names := r.tap.Missing(); len(names) > 0 {
+		r.options.Log.Warn().Strs("topics", names).Msg("the consumer asked for topics that do not exist, and its client " +
+			"waits for them: correct their names, or name them under topics in subject.yaml")
+	}
+}
+
 // committedBy returns the committed offsets of one group.
 func (r *run) committedBy(ctx context.Context, group string) (kadm.OffsetResponses, error) {
 	offsets, err := r.admin.FetchOffsets(ctx, group)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -17,17 +18,11 @@ type silentSink struct{}
 
 func (silentSink) Record(history.Event) {}
 
-// How far the subject is in a topic is what the group says that reads it: the contract's, or another one for a retry
-// topic. What other groups commit elsewhere does not count.
-func TestEachTopicHasTheOffsetsOfTheGroupThatReadsIt(t *testing.T) {
-	fake, client := kafkatest.Start(t, &kafkatest.Log{}, 1, []string{"in", "retry-1", "retry-2", "retry-3"})
-	topics := []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}
-	for number := range 3 {
-		topics = append(topics, history.Topic{Name: fmt.Sprintf("retry-%d", number+1), Role: history.RoleRetry,
-			Partitions: 1})
-	}
+// tapped is a tap in front of a broker, and a client of it.
+func tapped(t *testing.T, broker string, topics []history.Topic) (*tap.Tap, *kadm.Client) {
+	t.Helper()
 	proxy := tap.New(tap.Config{Clock: history.NewClock(), Sink: silentSink{}, NextOp: func() int64 { return 1 },
-		IDs: history.NewIDs("r"), Topics: topics, Upstreams: []tap.Upstream{{NodeID: 0, Dial: fake.ListenAddrs()[0]}},
+		IDs: history.NewIDs("r"), Topics: topics, Upstreams: []tap.Upstream{{NodeID: 0, Dial: broker}},
 		Log: zerolog.Nop(), Group: "g"})
 	address, err := proxy.Open(0)
 	if err != nil {
@@ -37,12 +32,42 @@ func TestEachTopicHasTheOffsetsOfTheGroupThatReadsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		subject.Close()
 		if err := proxy.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return proxy, kadm.NewClient(subject)
+}
+
+// A topic that the subject asked for in vain is told.
+func TestMissingTopicsAreTold(t *testing.T) {
+	fake, _ := kafkatest.Start(t, &kafkatest.Log{}, 1, []string{"orders"})
+	proxy, subject := tapped(t, fake.ListenAddrs()[0], []history.Topic{{Name: "orders", Role: history.RoleInput}})
+	var said strings.Builder
+	r := &run{options: Options{Log: zerolog.New(&said)}, stage: stage{tap: proxy}}
+	for _, topic := range []string{"orders", "outbox"} {
+		if _, err := subject.Metadata(t.Context(), topic); err != nil {
+			t.Fatal(err)
+		}
+		r.warnOfMissingTopics()
+	}
+	if got := said.String(); strings.Contains(got, "orders") || !strings.Contains(got, "outbox") {
+		t.Errorf("said %q", got)
+	}
+}
+
+// How far the subject is in a topic is what the group says that reads it: the contract's, or another one for a retry
+// topic. What other groups commit elsewhere does not count.
+func TestEachTopicHasTheOffsetsOfTheGroupThatReadsIt(t *testing.T) {
+	fake, client := kafkatest.Start(t, &kafkatest.Log{}, 1, []string{"in", "retry-1", "retry-2", "retry-3"})
+	topics := []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}
+	for number := range 3 {
+		topics = append(topics, history.Topic{Name: fmt.Sprintf("retry-%d", number+1), Role: history.RoleRetry,
+			Partitions: 1})
+	}
+	proxy, subject := tapped(t, fake.ListenAddrs()[0], topics)
 	for _, one := range []struct {
 		group, topic string
 		offset       int64
@@ -52,7 +77,7 @@ func TestEachTopicHasTheOffsetsOfTheGroupThatReadsIt(t *testing.T) {
 	} {
 		offsets := kadm.Offsets{}
 		offsets.AddOffset(one.topic, 0, one.offset, -1)
-		if err := kadm.NewClient(subject).CommitAllOffsets(t.Context(), one.group, offsets); err != nil {
+		if err := subject.CommitAllOffsets(t.Context(), one.group, offsets); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,10 +6,14 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -31,6 +35,8 @@ type topics struct {
 	mu    sync.RWMutex
 	names map[[16]byte]string // "" for an id that is known to belong to none of the run's topics
 	asked time.Time           // of the last failed query, so that a dead link is not queried for each frame
+	// missing holds the topics that did not exist when a client last asked for them.
+	missing map[string]bool
 }
 
 const (
@@ -41,7 +47,8 @@ const (
 )
 
 func newTopics(list []history.Topic) *topics {
-	t := &topics{list: list, byName: map[string]int16{}, names: map[[16]byte]string{}}
+	t := &topics{list: list, byName: map[string]int16{}, names: map[[16]byte]string{},
+		missing: map[string]bool{}}
 	for i := range list {
 		t.byName[list[i].Name] = int16(i)
 	}
@@ -233,17 +240,40 @@ func (t *topics) learnTopics(response kmsg.Response) {
 		for i := range r.Topics {
 			if r.Topics[i].Topic != nil {
 				t.learn(r.Topics[i].TopicID, *r.Topics[i].Topic)
+				t.miss(*r.Topics[i].Topic, r.Topics[i].ErrorCode)
 			}
 		}
 	case *kmsg.DescribeTopicPartitionsResponse:
 		for i := range r.Topics {
 			if r.Topics[i].Topic != nil {
 				t.learn(r.Topics[i].TopicID, *r.Topics[i].Topic)
+				t.miss(*r.Topics[i].Topic, r.Topics[i].ErrorCode)
 			}
 		}
 	case *kmsg.CreateTopicsResponse:
 		for i := range r.Topics {
 			t.learn(r.Topics[i].TopicID, r.Topics[i].Topic)
+			t.miss(r.Topics[i].Topic, r.Topics[i].ErrorCode)
 		}
 	}
+}
+
+// miss notes whether a topic exists, by the error code of an answer about it.
+func (t *topics) miss(name string, code int16) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch code {
+	case kerr.UnknownTopicOrPartition.Code:
+		t.missing[strings.Clone(name)] = true
+	case 0:
+		delete(t.missing, name)
+	}
+}
+
+// Missing returns the topics that did not exist when the subject last asked for them, sorted. Clients wait for such a
+// topic, a producer for a minute with each record, and few say which one it is.
+func (t *Tap) Missing() []string {
+	t.topics.mu.RLock()
+	defer t.topics.mu.RUnlock()
+	return slices.Sorted(maps.Keys(t.topics.missing))
 }
