@@ -240,6 +240,10 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 			"learn again", ErrNothingSeen)
 	}
 	tried := slices.ContainsFunc(s.records, func(r record) bool { return len(r.tries) > 0 })
+	if !tried && subject.Postgres() != nil {
+		return fmt.Errorf("%w: the database saw no transaction about any of %d records. Give the consumer {{.DatabaseURL}}, "+
+			"or its parts, as the address of its database%s", ErrNothingSeen, len(s.records), said)
+	}
 	if !tried && subject.Observe != scenarios.ObserveWire {
 		return fmt.Errorf("%w: the downstream stub saw no call for any of %d records. Give the consumer the address "+
 			"{{.OracleURL}} in the place of what it calls, name the port at which it calls something (listen: {downstream: "+

@@ -506,6 +506,14 @@ func TestNothingSeen(t *testing.T) {
 		!strings.Contains(err.Error(), "no such host") {
 		t.Errorf("without a call: %v", err)
 	}
+	stores, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it], "+
+		"downstreams: [{postgres: {}}]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.nothing(stores); err == nil || !strings.Contains(err.Error(), "{{.DatabaseURL}}") {
+		t.Errorf("without a transaction: %v", err)
+	}
 	s.record(0).tries = []try{{}}
 	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "contract.group") {
 		t.Errorf("without a commit: %v", err)
