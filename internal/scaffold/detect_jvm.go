@@ -95,7 +95,7 @@ var runnable = regexp.MustCompile(`spring-boot-maven-plugin|maven-shade-plugin|`
 func (r repository) mavenPrograms(folder string, modules []string) (programs []string) {
 	for _, module := range modules {
 		inner := path.Join(folder, module)
-		if !strings.HasPrefix("./"+inner, "./"+strings.TrimPrefix(folder+"/", "./")) {
+		if inner == folder || folder != "." && !strings.HasPrefix(inner, folder+"/") {
 			continue // only what is further down, so that this ends
 		}
 		project, err := r.maven(inner)

@@ -195,9 +195,9 @@ func webServers() []webServer {
 
 // ports are those at which it listens: each instance needs its own.
 func (p *Proposal) ports(r repository) (env []Address) {
-	found := p.Variables.Ports
+	found, build := p.Variables.Ports, r.buildText(p.File)
 	for _, one := range webServers() {
-		if len(found) == 0 && one.build.MatchString(r.buildText(p.File)) {
+		if len(found) == 0 && one.build.MatchString(build) {
 			found = []Variable{one.port}
 		}
 	}

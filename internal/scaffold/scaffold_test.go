@@ -38,8 +38,9 @@ func repositories() map[string][]string {
 			"<project><artifactId>shop</artifactId><version>1</version><modules><module>messaging</module><module>consumer</module></modules></project>",
 			"messaging/pom.xml", "<project/>", "consumer/pom.xml", "<project>spring-boot-maven-plugin</project>"},
 		"maven-nested": {"pom.xml", "<project><artifactId>bank</artifactId><version>1</version><modules>" +
-			"<module>..</module><module>wallet</module><module>hooks</module></modules></project>", "wallet/pom.xml",
-			"<project><modules><module>wallet-core</module><module>wallet-app</module></modules>spring-boot-maven-plugin</project>",
+			"<module>..</module><module>.</module><module>wallet</module><module>hooks</module></modules></project>",
+			"wallet/pom.xml", "<project><modules><module>..</module><module>wallet-core</module>" +
+				"<module>wallet-app</module></modules>spring-boot-maven-plugin</project>",
 			"wallet/wallet-core/pom.xml", "<project/>", "wallet/wallet-app/pom.xml", "<project>spring-boot-maven-plugin</project>",
 			"hooks/pom.xml", "<project>quarkus-maven-plugin</project>", "hooks/src/main/java/Hooks.java",
 			"@Incoming(\"hooks\") void take(String hook) {}"},
@@ -60,6 +61,7 @@ func repositories() map[string][]string {
 		"node-main":  {"package.json", `{"name": "orders", "main": "lib/worker.js"}`, "pnpm-lock.yaml", ""},
 		"node-workspace": {"package.json", `{"name": "rotor", "scripts": {"build": "tsc", "start": ` +
 			`"dotenv -e ../../.env -- node dist/main.js"}, "dependencies": {"core": "workspace:*"}}`},
+		"node-chain": {"package.json", `{"scripts": {"start": "prisma migrate deploy && node dist/main.js"}}`},
 		"maven-r2dbc": {"pom.xml", "<project><artifactId>profile</artifactId><version>1</version>spring-boot-starter " +
 			"<artifactId>r2dbc-postgresql</artifactId><groupId>org.postgresql</groupId></project>"},
 		"node-file":   {"package.json", `{}`, "src/consumer.js", ""},
