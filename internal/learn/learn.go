@@ -294,8 +294,8 @@ func (l *learned) test(ctx context.Context, c Config, report *Report) error {
 	return nil
 }
 
-// untested notes that the run with faults failed, for which what was learned before need not be lost: it took a while.
-// Only if the user ended it, so does learning.
+// untested notes that the run with faults failed, and keeps what was learned before it. If the user ended the run,
+// learning ends, too.
 func (r *Report) untested(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err

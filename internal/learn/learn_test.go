@@ -745,7 +745,7 @@ func TestAnEndWhileDeadLettersAreRefused(t *testing.T) {
 	}
 }
 
-// If the run with faults fails, what was seen without them is kept. A user who ends it gets what was asked for: an end.
+// If the run with faults fails, what was seen without them is kept. If the user ends it, learning ends.
 func TestAContractThatWasNotTested(t *testing.T) {
 	t.Parallel()
 	slow, report := errors.New("instance 0 was not ready after 30s"), &Report{}
